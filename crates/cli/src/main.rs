@@ -1,0 +1,2 @@
+//! The `hither` command: arguments, progress, output.
+fn main() {}

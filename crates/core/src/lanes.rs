@@ -1,0 +1,92 @@
+//! How many lanes (connections) pay.
+//!
+//! A new connection may send ten segments and then doubles once per round trip (RFC 6928, RFC 5681), so `n` of them
+//! move `n` times as much in the first round trips. That is worth a handshake wherever the path holds more than one
+//! initial window, and nothing where it does not: once the pipe and its queue are full, more lanes only lose packets.
+//!
+//! Hence two rules. Before anything is known but the round-trip time, [`speculative`] opens lanes in proportion to it:
+//! a handshake costs two small packets, a lane missing later costs a round trip. Once a bandwidth has been seen,
+//! [`useful`] says how many of them to send on: as many initial windows as the bandwidth-delay product holds, one over
+//! to hide the turn-around of requests, and never more than would shorten the job.
+
+use crate::LinkEstimate;
+use crate::link::INITIAL_WINDOW_BYTES;
+use std::time::Duration;
+
+/// Most lanes to one endpoint for a single interactive job.
+pub const INTERACTIVE: usize = 64;
+/// Lanes used where the round-trip time is long but the bandwidth is not known: a server that paces its first window
+/// hides it. Sixteen windows are a tenth of a second on a path of 18 Mbit/s.
+const BANDWIDTH_UNKNOWN: usize = 16;
+/// Two lanes at the least: one is busy while the other turns a request around.
+const LEAST: usize = 2;
+
+/// Lanes worth opening as soon as the handshake of the first one has shown the round-trip time: one per 3 ms.
+#[must_use]
+pub fn speculative(rtt: Duration, cap: usize) -> usize {
+    let by_rtt = usize::try_from(rtt.as_millis() / 3).unwrap_or(usize::MAX);
+    by_rtt.max(LEAST).min(cap.max(1))
+}
+
+/// Lanes worth sending on for a job of `bytes`.
+#[must_use]
+pub fn useful(bytes: u64, link: &LinkEstimate, cap: usize) -> usize {
+    let by_size = usize::try_from(bytes.div_ceil(SHARE_FLOOR_BYTES)).unwrap_or(usize::MAX);
+    let by_path = match (link.bandwidth_delay_bytes(), link.rtt) {
+        (Some(product), _) => windows(product) + 1,
+        (None, Some(rtt)) => speculative(rtt, BANDWIDTH_UNKNOWN),
+        (None, None) => LEAST,
+    };
+    by_path.max(LEAST).min(by_size).min(cap).max(1)
+}
+
+/// Below this, in bytes, another lane's share is not worth another request: two segments.
+const SHARE_FLOOR_BYTES: u64 = 2 * 1448;
+
+/// Initial windows in a bandwidth-delay product, rounded up.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    clippy::cast_precision_loss,
+    reason = "a float cast saturates, which is what is meant"
+)]
+fn windows(product: f64) -> usize {
+    ((product / INITIAL_WINDOW_BYTES as f64).ceil() as usize).min(1 << 16)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn link(rtt_ms: f64, mbit: f64) -> LinkEstimate {
+        LinkEstimate {
+            rtt: Some(Duration::from_secs_f64(rtt_ms / 1e3)),
+            bandwidth: Some(mbit * 1e6 / 8.0),
+        }
+    }
+
+    #[test]
+    fn lanes_follow_the_bandwidth_delay_product() {
+        let job = 7_400_000;
+        assert_eq!(useful(job, &link(0.3, 100.0), 64), 2);
+        assert_eq!(useful(job, &link(2.0, 10.0), 64), 2);
+        assert_eq!(useful(job, &link(11.0, 100.0), 64), 11);
+        assert_eq!(useful(job, &link(22.0, 100.0), 64), 20);
+        assert_eq!(useful(job, &link(72.0, 8.0), 64), 6);
+        assert_eq!(useful(job, &link(240.0, 1000.0), 64), 64);
+    }
+
+    #[test]
+    fn a_small_job_gets_few_lanes() {
+        assert_eq!(useful(5_000, &link(240.0, 1000.0), 64), 2);
+        assert_eq!(useful(0, &link(240.0, 1000.0), 64), 1);
+    }
+
+    #[test]
+    fn the_callers_cap_holds() {
+        assert_eq!(useful(7_400_000, &link(240.0, 1000.0), 1), 1);
+        assert_eq!(speculative(Duration::from_millis(240), 8), 8);
+        assert_eq!(speculative(Duration::from_millis(240), 64), 64);
+        assert_eq!(speculative(Duration::from_micros(30), 64), 2);
+    }
+}

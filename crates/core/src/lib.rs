@@ -1,0 +1,26 @@
+//! What to read, when, and where it waits.
+//!
+//! This crate decides; it never does. It knows no sockets, no disk, no runtime, no file format and no wall clock:
+//! every byte comes in through a [`Source`], every instant through a [`Clock`].
+
+pub mod clock;
+pub mod endpoint;
+pub mod error;
+pub mod lanes;
+pub mod limits;
+pub mod link;
+pub mod plan;
+pub mod range;
+pub mod report;
+pub mod schedule;
+pub mod source;
+
+pub use clock::Clock;
+pub use endpoint::{Endpoint, RangeSupport};
+pub use error::{Error, ErrorKind, Result, Retry};
+pub use limits::Limits;
+pub use link::LinkEstimate;
+pub use plan::{Plan, PlanConfig};
+pub use report::Report;
+pub use schedule::{Reader, ReaderConfig};
+pub use source::{Answer, Part, PartSink, Request, Source};

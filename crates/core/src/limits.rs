@@ -1,0 +1,50 @@
+//! What one request may hold, and what it costs.
+
+use std::time::Duration;
+
+/// The limits of a [`Source`](crate::Source), and its prices.
+///
+/// The price of one more round trip and of one more range belong to the transport: a vector read of 1,000 pieces
+/// costs one round trip, 1,000 single GETs cost many.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Limits {
+    /// Most ranges in one request; at least 1.
+    pub max_ranges: usize,
+    /// Most bytes that the text of the ranges may take, as [`Limits::range_text_bytes`] counts them.
+    pub max_header_bytes: usize,
+    /// Most bytes in one range.
+    pub max_range_bytes: u64,
+    /// Most bytes in one request.
+    pub max_total_bytes: u64,
+    /// What one more request costs both ends, the round trip apart.
+    pub request_cost: Duration,
+    /// What one more range in a request costs, in bytes on the wire (framing), both directions added.
+    pub range_cost_bytes: u64,
+}
+
+impl Limits {
+    /// No limits, free ranges: memory and local files.
+    #[must_use]
+    pub const fn unlimited() -> Self {
+        Self {
+            max_ranges: usize::MAX,
+            max_header_bytes: usize::MAX,
+            max_range_bytes: u64::MAX,
+            max_total_bytes: u64::MAX,
+            request_cost: Duration::ZERO,
+            range_cost_bytes: 0,
+        }
+    }
+
+    /// The bytes that `range` takes in the text of a request: both positions in decimal, `-` and `,`
+    /// (RFC 9110 section 14.1.2).
+    #[must_use]
+    pub fn range_text_bytes(range: &std::ops::Range<u64>) -> usize {
+        digits(range.start) + digits(range.end.saturating_sub(1)) + 2
+    }
+}
+
+fn digits(n: u64) -> usize {
+    n.checked_ilog10().map_or(1, |log| log as usize + 1)
+}

@@ -1,0 +1,368 @@
+//! From the ranges that are wanted to the requests that are sent.
+//!
+//! A plan is pure arithmetic over ranges: sort, merge, cut to the limits, deal out. Two ideas carry it.
+//!
+//! **Merging is a matter of price.** In a request that carries many ranges, one more range costs its framing in the
+//! answer and its text in the question, some 120 bytes, not a round trip. A gap is therefore read over only if it is
+//! no larger than that price ([`Limits::range_cost_bytes`](crate::Limits)), and only if it is small beside both of its
+//! neighbours ([`PlanConfig::waste`]); the second rule keeps a great many tiny ranges from drowning in gaps. The rule
+//! looks at merged neighbours until nothing changes any more, which makes a plan of a plan's own output the same
+//! plan.
+//!
+//! **Dealing is a matter of symmetry.** Every request costs a round trip on its lane, whatever it carries, and every
+//! lane opens its congestion window alike. So the work is cut into as many equal shares of bytes as there are lanes,
+//! in file order, each share a run of neighbouring ranges; a range larger than a share is cut. Only where the limits
+//! need more requests than there are lanes are there more; then lanes take the next one as they become free.
+
+use crate::Limits;
+use crate::range;
+use std::ops::Range;
+
+/// How to plan.
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[non_exhaustive]
+pub struct PlanConfig {
+    /// Shares to cut the work into; at least 1.
+    pub lanes: usize,
+    /// A gap is read over only if it is at most this fraction of the smaller of its neighbours. 0.05 by default: what is
+    /// fetched stays below 1.25 times what is wanted even for the worst input, and below 1.05 times for ordinary ones.
+    pub waste: f64,
+    /// A range is not cut into pieces smaller than this, in bytes. One segment of TCP by default: less cannot arrive
+    /// sooner.
+    pub min_cut_bytes: u64,
+}
+
+impl Default for PlanConfig {
+    fn default() -> Self {
+        Self {
+            lanes: 1,
+            waste: 0.05,
+            min_cut_bytes: 1448,
+        }
+    }
+}
+
+impl PlanConfig {
+    /// The default for a number of lanes.
+    #[must_use]
+    pub fn for_lanes(lanes: usize) -> Self {
+        Self {
+            lanes: lanes.max(1),
+            ..Self::default()
+        }
+    }
+}
+
+/// Requests that together cover what is wanted.
+///
+/// Invariant: all ranges of all requests are disjoint and ascending, and every request keeps the limits.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Plan {
+    /// The requests, each a list of ascending ranges.
+    pub requests: Vec<Vec<Range<u64>>>,
+}
+
+impl Plan {
+    /// Plans `wanted`: any order, overlaps, duplicates and empty ranges allowed.
+    #[must_use]
+    pub fn new(wanted: &[Range<u64>], limits: &Limits, config: &PlanConfig) -> Self {
+        let ranges = merge(
+            &range::merged(wanted, 0),
+            limits.range_cost_bytes,
+            config.waste,
+        );
+        let mut dealer = Dealer::new(&ranges, limits, config);
+        for range in ranges {
+            dealer.deal(range);
+        }
+        Self {
+            requests: dealer.finish(),
+        }
+    }
+
+    /// Bytes that the plan fetches.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.requests
+            .iter()
+            .map(|ranges| range::total_bytes(ranges))
+            .fold(0, u64::saturating_add)
+    }
+
+    /// Every range of every request, ascending.
+    pub fn ranges(&self) -> impl Iterator<Item = &Range<u64>> {
+        self.requests.iter().flatten()
+    }
+}
+
+/// Reads over gaps of up to `gap_bytes` that are small beside both neighbours. A stack suffices for the fixed point:
+/// only the last range ever grows, and each time it does its left neighbour is looked at again.
+fn merge(sorted: &[Range<u64>], gap_bytes: u64, waste: f64) -> Vec<Range<u64>> {
+    #[expect(clippy::cast_precision_loss, reason = "a threshold; gaps are small")]
+    let small = |left: &Range<u64>, right: &Range<u64>| {
+        let gap = right.start - left.end;
+        gap <= gap_bytes && gap as f64 <= waste * range::len(left).min(range::len(right)) as f64
+    };
+    let mut stack: Vec<Range<u64>> = Vec::with_capacity(sorted.len());
+    for range in sorted {
+        stack.push(range.clone());
+        while let [.., left, right] = stack.as_mut_slice() {
+            if !small(left, right) {
+                break;
+            }
+            left.end = right.end;
+            stack.pop();
+        }
+    }
+    stack
+}
+
+/// Cuts a run of ranges into requests.
+struct Dealer<'a> {
+    limits: &'a Limits,
+    min_cut_bytes: u64,
+    total_bytes: u64,
+    /// Equal shares to make, or none where the limits rule and requests are filled up.
+    shares: Option<usize>,
+    requests: Vec<Vec<Range<u64>>>,
+    dealt_bytes: u64,
+    open: Vec<Range<u64>>,
+    open_bytes: u64,
+    open_text: usize,
+}
+
+impl<'a> Dealer<'a> {
+    fn new(ranges: &[Range<u64>], limits: &'a Limits, config: &PlanConfig) -> Self {
+        let lanes = config.lanes.max(1);
+        let bytes = range::total_bytes(ranges);
+        let text: usize = ranges.iter().map(Limits::range_text_bytes).sum();
+        let needed = ranges
+            .len()
+            .div_ceil(limits.max_ranges.max(1))
+            .max(text.div_ceil(limits.max_header_bytes.max(1)))
+            .max(usize::try_from(bytes.div_ceil(limits.max_total_bytes.max(1))).unwrap_or(1))
+            .max(1);
+        // Equal bytes do not mean equal text: near the limits, equal shares would overflow here and there, and every
+        // overflow is one more request. There, requests are filled up instead.
+        let limits_rule = needed > 1 && needed + needed / 8 >= lanes;
+        Self {
+            limits,
+            min_cut_bytes: config.min_cut_bytes.max(1),
+            total_bytes: bytes,
+            shares: (!limits_rule).then_some(lanes),
+            requests: Vec::new(),
+            dealt_bytes: 0,
+            open: Vec::new(),
+            open_bytes: 0,
+            open_text: 0,
+        }
+    }
+
+    fn deal(&mut self, mut range: Range<u64>) {
+        while range.start < range.end {
+            let take = self.take_bytes(range::len(&range));
+            let piece = range.start..range.start + take;
+            let text = Limits::range_text_bytes(&piece);
+            let full = take == 0
+                || self.open.len() >= self.limits.max_ranges.max(1)
+                || self.open_text + text > self.limits.max_header_bytes;
+            if full && !self.open.is_empty() {
+                self.close();
+                continue;
+            }
+            range.start = piece.end;
+            self.open_text += text;
+            self.open_bytes += take;
+            self.dealt_bytes += take;
+            self.open.push(piece);
+            if self.share_room() == 0 {
+                self.close();
+            }
+        }
+    }
+
+    /// How much of a range of `len` bytes goes into the open request; 0 only if that is not empty.
+    fn take_bytes(&self, len: u64) -> u64 {
+        let hard = self.limits.max_range_bytes.max(1);
+        let hard = hard.min(
+            self.limits
+                .max_total_bytes
+                .max(1)
+                .saturating_sub(self.open_bytes),
+        );
+        let share = self.share_room();
+        let wanted = if share >= len {
+            len
+        } else if share >= self.min_cut_bytes && len - share >= self.min_cut_bytes {
+            share
+        } else if share >= len / 2 || self.open.is_empty() {
+            // A crumb on either side of a cut would cost a range and save nothing; the next share makes up for it.
+            len
+        } else {
+            0
+        };
+        wanted.min(hard)
+    }
+
+    /// Bytes left in the open share. Its end is counted from the start of all shares, so what one takes too much the next
+    /// takes less, and there are never more shares than lanes.
+    fn share_room(&self) -> u64 {
+        let Some(shares) = self.shares else {
+            return u64::MAX;
+        };
+        let done = (self.requests.len() as u128 + 1).min(shares as u128);
+        let end = (u128::from(self.total_bytes) * done).div_ceil(shares as u128);
+        u64::try_from(end)
+            .unwrap_or(u64::MAX)
+            .saturating_sub(self.dealt_bytes)
+    }
+
+    fn close(&mut self) {
+        if !self.open.is_empty() {
+            self.requests.push(std::mem::take(&mut self.open));
+        }
+        self.open_bytes = 0;
+        self.open_text = 0;
+    }
+
+    fn finish(mut self) -> Vec<Vec<Range<u64>>> {
+        self.close();
+        self.requests
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::time::Duration;
+
+    fn limits(
+        max_ranges: usize,
+        max_header_bytes: usize,
+        max_range: u64,
+        max_total: u64,
+    ) -> Limits {
+        Limits {
+            max_ranges,
+            max_header_bytes,
+            max_range_bytes: max_range,
+            max_total_bytes: max_total,
+            request_cost: Duration::ZERO,
+            range_cost_bytes: 120,
+        }
+    }
+
+    fn any_ranges() -> impl Strategy<Value = Vec<Range<u64>>> {
+        let one = prop_oneof![
+            4 => (0u64..50_000, 0u64..200),
+            2 => (0u64..1_000_000, 0u64..20_000),
+            1 => (0u64..100, 0u64..1),
+            1 => (u64::MAX - 5000..u64::MAX, 0u64..2000),
+        ]
+        .prop_map(|(start, n)| start..start.saturating_add(n));
+        prop::collection::vec(one, 0..120)
+    }
+
+    fn any_limits() -> impl Strategy<Value = Limits> {
+        (
+            1usize..50,
+            64usize..2000,
+            200u64..100_000,
+            200u64..1_000_000,
+        )
+            .prop_map(|(ranges, header, range, total)| limits(ranges, header, range, total))
+    }
+
+    /// What a request costs under the model that the planner uses: bytes fetched plus framing.
+    fn cost(ranges: &[Range<u64>], limits: &Limits) -> u64 {
+        range::total_bytes(ranges) + ranges.len() as u64 * limits.range_cost_bytes
+    }
+
+    proptest! {
+        #[test]
+        fn every_wanted_byte_is_covered_once(wanted in any_ranges(), l in any_limits(), lanes in 1usize..70) {
+            let plan = Plan::new(&wanted, &l, &PlanConfig::for_lanes(lanes));
+            let fetched: Vec<_> = plan.ranges().cloned().collect();
+            prop_assert!(range::difference(&range::merged(&wanted, 0), &range::merged(&fetched, 0)).is_empty());
+            prop_assert!(fetched.windows(2).all(|w| w[0].end <= w[1].start), "overlap or disorder");
+            prop_assert!(fetched.iter().all(|r| r.start < r.end));
+        }
+
+        #[test]
+        fn no_request_exceeds_a_limit(wanted in any_ranges(), l in any_limits(), lanes in 1usize..70) {
+            for request in Plan::new(&wanted, &l, &PlanConfig::for_lanes(lanes)).requests {
+                prop_assert!(!request.is_empty() && request.len() <= l.max_ranges);
+                let text: usize = request.iter().map(Limits::range_text_bytes).sum();
+                prop_assert!(text <= l.max_header_bytes);
+                prop_assert!(request.iter().all(|r| range::len(r) <= l.max_range_bytes));
+                prop_assert!(range::total_bytes(&request) <= l.max_total_bytes);
+            }
+        }
+
+        #[test]
+        fn waste_stays_below_a_quarter(wanted in any_ranges(), lanes in 1usize..70) {
+            let plan = Plan::new(&wanted, &Limits { range_cost_bytes: 120, ..Limits::unlimited() }, &PlanConfig::for_lanes(lanes));
+            let useful = range::total_bytes(&range::merged(&wanted, 0));
+            prop_assert!(plan.bytes() * 4 <= useful.saturating_mul(5));
+        }
+
+        #[test]
+        fn order_and_duplicates_do_not_matter(wanted in any_ranges(), l in any_limits(), lanes in 1usize..70) {
+            let config = PlanConfig::for_lanes(lanes);
+            let mut shuffled: Vec<_> = wanted.iter().rev().cloned().collect();
+            shuffled.extend(wanted.iter().step_by(2).cloned());
+            prop_assert_eq!(Plan::new(&wanted, &l, &config), Plan::new(&shuffled, &l, &config));
+        }
+
+        #[test]
+        fn planning_a_plan_changes_nothing(wanted in any_ranges(), l in any_limits(), lanes in 1usize..70) {
+            let config = PlanConfig::for_lanes(lanes);
+            let plan = Plan::new(&wanted, &l, &config);
+            let again: Vec<_> = plan.ranges().cloned().collect();
+            prop_assert_eq!(Plan::new(&again, &l, &config), plan);
+        }
+
+        #[test]
+        fn merging_never_costs_more_than_not_merging(wanted in any_ranges()) {
+            let l = Limits { range_cost_bytes: 120, ..Limits::unlimited() };
+            let plain = range::merged(&wanted, 0);
+            let merged = merge(&plain, 120, 0.05);
+            prop_assert!(cost(&merged, &l) <= cost(&plain, &l));
+        }
+    }
+
+    #[test]
+    fn one_large_range_is_striped_over_the_lanes() {
+        let plan = Plan::new(
+            &[1000..1_191_087],
+            &Limits::unlimited(),
+            &PlanConfig::for_lanes(64),
+        );
+        assert_eq!(plan.requests.len(), 64);
+        assert!(
+            plan.requests
+                .iter()
+                .all(|r| r.len() == 1 && range::len(&r[0]) <= 18_596)
+        );
+    }
+
+    #[test]
+    fn scattered_baskets_make_one_request_per_lane() {
+        let baskets: Vec<_> = (0..4880u64)
+            .map(|i| i * 56_000..i * 56_000 + 1395)
+            .collect();
+        let plan = Plan::new(
+            &baskets,
+            &limits(10_000, 7_900, u64::MAX, u64::MAX),
+            &PlanConfig::for_lanes(64),
+        );
+        assert_eq!(plan.requests.len(), 64);
+        let plan = Plan::new(
+            &baskets,
+            &limits(10_000, 7_900, u64::MAX, u64::MAX),
+            &PlanConfig::for_lanes(1),
+        );
+        assert_eq!(plan.requests.len(), 12);
+    }
+}

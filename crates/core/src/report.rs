@@ -1,0 +1,51 @@
+//! Where the time and the bytes went.
+
+use serde::{Deserialize, Serialize};
+
+/// The account of one job. Bytes and requests equal what the server logs.
+///
+/// `round_trips` counts flights that had to wait for an earlier one: requests sent together are one. The connection's
+/// handshake is not among them; it is in `connect_seconds`.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Report {
+    /// From the opening of the URL to the result, in seconds.
+    pub seconds: f64,
+    /// Requests sent.
+    pub requests: u64,
+    /// Dependent flights after connecting.
+    pub round_trips: u64,
+    /// Connections opened.
+    pub connections: u64,
+    /// Bytes of the file that were asked for.
+    pub bytes_requested: u64,
+    /// Bytes that came in on all connections, headers and framing included.
+    pub bytes_received: u64,
+    /// Bytes of the file that arrived, asked for or not.
+    pub bytes_payload: u64,
+    /// Bytes of the file that the answer was made from.
+    pub bytes_used: u64,
+    /// Requests that were sent again.
+    pub retries: u64,
+    /// Waiting for the first connection, in seconds.
+    pub connect_seconds: f64,
+    /// Round-trip time as measured by the first connection, in seconds.
+    pub rtt_seconds: f64,
+    /// From the first request to the tree being known, in seconds.
+    pub open_seconds: f64,
+    /// From the tree being known to the last basket having arrived, in seconds.
+    pub data_seconds: f64,
+    /// Decompressing and unpacking, in seconds, summed over threads.
+    pub decode_seconds: f64,
+    /// Evaluating expressions and filling, in seconds, summed over threads.
+    pub compute_seconds: f64,
+    /// Whether the tree came from the store rather than from the server.
+    pub metadata_from_store: bool,
+}
+
+impl Report {
+    /// Payload that was fetched and not used.
+    #[must_use]
+    pub fn bytes_wasted(&self) -> u64 {
+        self.bytes_payload.saturating_sub(self.bytes_used)
+    }
+}

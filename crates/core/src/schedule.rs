@@ -1,0 +1,308 @@
+//! Carries a plan out: so many requests at a time, so many bytes, and what failed again.
+//!
+//! A [`Reader`] holds a queue of planned requests for one source. Each call of [`Reader::next`] first sends as many of
+//! them as there are lanes and budget, then waits for whatever comes first, a part or the end of a request. Parts are
+//! handed on as they arrive, in any order and of any size; nothing is reassembled here.
+//!
+//! What bounds memory: bytes that were asked for and not yet [released](Reader::release) by the consumer never exceed
+//! [`ReaderConfig::budget_bytes`], except that one request is always admitted when nothing is on its way, so that a
+//! budget smaller than a request slows a job down but cannot stop it.
+//!
+//! What happens on failure: parts that arrived are kept. The rest of the request is planned again, by the limits that the
+//! source has by then, and sent again, until [`ReaderConfig::attempts`] requests in a row have failed without bringing
+//! a byte. Whether to try at all is the error's own advice, [`Error::retry`], taken here and nowhere else.
+//!
+//! Nothing here needs a runtime: the futures of the source run inside [`Reader::next`], so dropping the reader cancels
+//! every request.
+
+use crate::error::{Error, ErrorKind, Result, Retry};
+use crate::plan::{Plan, PlanConfig};
+use crate::source::{Answer, Part, Request, Source};
+use crate::{lanes, range};
+use futures_channel::mpsc;
+use futures_core::future::BoxFuture;
+use futures_util::future::{Either, select};
+use futures_util::stream::{FuturesUnordered, StreamExt};
+use std::collections::{HashMap, VecDeque};
+use std::ops::Range;
+
+/// How much a [`Reader`] may have on its way, and how stubborn it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ReaderConfig {
+    /// Bytes asked for and not yet released. 64 MiB by default: the bandwidth-delay product of 2 Gbit/s at 240 ms.
+    pub budget_bytes: u64,
+    /// Failures in a row, without a byte in between, after which the reader gives up.
+    pub attempts: u32,
+}
+
+impl Default for ReaderConfig {
+    fn default() -> Self {
+        Self {
+            budget_bytes: 64 << 20,
+            attempts: 4,
+        }
+    }
+}
+
+/// Reads ranges of one source, as they arrive.
+#[derive(Debug)]
+pub struct Reader<'a> {
+    source: &'a dyn Source,
+    config: ReaderConfig,
+    validator: Option<String>,
+    /// Invariant: disjoint among each other and from what is running.
+    queue: VecDeque<Request>,
+    lanes: usize,
+    running: FuturesUnordered<BoxFuture<'a, (u64, Result<Answer>)>>,
+    requests: HashMap<u64, InFlight>,
+    next_id: u64,
+    parts: mpsc::UnboundedReceiver<(u64, Part)>,
+    sink: mpsc::UnboundedSender<(u64, Part)>,
+    /// Requests that have ended, whose parts may still lie in the channel.
+    ended: VecDeque<(u64, Result<Answer>)>,
+    unreleased_bytes: u64,
+    /// Bytes that came though no request had asked for them, as from a server without ranges.
+    surplus: Vec<Range<u64>>,
+    barren_failures: u32,
+    retries: u64,
+    answer: Answer,
+}
+
+#[derive(Debug)]
+struct InFlight {
+    request: Request,
+    received: Vec<Range<u64>>,
+}
+
+impl<'a> Reader<'a> {
+    /// A reader of `source`; requests carry `validator`, so that a file that changed is noticed.
+    #[must_use]
+    pub fn new(source: &'a dyn Source, validator: Option<String>, config: ReaderConfig) -> Self {
+        let (sink, parts) = mpsc::unbounded();
+        Self {
+            source,
+            config,
+            validator,
+            queue: VecDeque::new(),
+            lanes: 1,
+            running: FuturesUnordered::new(),
+            requests: HashMap::new(),
+            next_id: 0,
+            parts,
+            sink,
+            ended: VecDeque::new(),
+            unreleased_bytes: 0,
+            surplus: Vec::new(),
+            barren_failures: 0,
+            retries: 0,
+            answer: Answer::default(),
+        }
+    }
+
+    /// Asks for the last `tail` bytes of the file along with `ranges`, in one request.
+    pub fn push_tail(&mut self, ranges: &[Range<u64>], tail: u64) {
+        let validator = self.validator.clone();
+        self.queue.push_back(Request {
+            ranges: range::merged(ranges, 0),
+            tail,
+            validator,
+        });
+    }
+
+    /// Asks for `ranges`, on at most `max_lanes` lanes. What was pushed before is sent before.
+    pub fn push(&mut self, ranges: &[Range<u64>], max_lanes: usize) {
+        let bytes = range::total_bytes(ranges);
+        let cap = self.source.max_lanes().min(max_lanes).max(1);
+        let lanes = lanes::useful(bytes, &self.source.link(), cap);
+        self.source.warm(lanes);
+        let plan = Plan::new(ranges, &self.source.limits(), &PlanConfig::for_lanes(lanes));
+        self.lanes = self.lanes.max(lanes);
+        for ranges in plan.requests {
+            self.queue.push_back(Request {
+                ranges,
+                tail: 0,
+                validator: self.validator.clone(),
+            });
+        }
+    }
+
+    /// The next bytes to arrive; `None` when everything that was pushed has arrived.
+    ///
+    /// # Errors
+    ///
+    /// The first failure that retrying does not cure; the reader is of no use after it.
+    pub async fn next(&mut self) -> Option<Result<Part>> {
+        loop {
+            // Parts first: a request's end says what is missing only once its parts are counted.
+            if let Ok((id, part)) = self.parts.try_recv() {
+                self.note_part(id, &part);
+                return Some(Ok(part));
+            }
+            if let Some((id, result)) = self.ended.pop_front() {
+                if let Err(error) = self.conclude(id, result) {
+                    return Some(Err(error));
+                }
+                continue;
+            }
+            self.launch();
+            if self.running.is_empty() {
+                return None;
+            }
+            match select(self.parts.next(), self.running.next()).await {
+                Either::Left((Some((id, part)), _)) => {
+                    self.note_part(id, &part);
+                    return Some(Ok(part));
+                }
+                Either::Right((Some(ended), _)) => self.ended.push_back(ended),
+                // The reader holds a sender itself and something is running, so neither stream can have ended.
+                Either::Left((None, _)) | Either::Right((None, _)) => return None,
+            }
+        }
+    }
+
+    /// The consumer needs no more memory for `bytes` of what it was given.
+    pub fn release(&mut self, bytes: u64) {
+        self.unreleased_bytes = self.unreleased_bytes.saturating_sub(bytes);
+    }
+
+    /// What the server has said about the file so far.
+    #[must_use]
+    pub fn answer(&self) -> &Answer {
+        &self.answer
+    }
+
+    /// Requests sent again.
+    #[must_use]
+    pub fn retries(&self) -> u64 {
+        self.retries
+    }
+
+    fn launch(&mut self) {
+        while self.running.len() < self.lanes {
+            let Some(request) = self.queue.front() else {
+                return;
+            };
+            let bytes = range::total_bytes(&request.ranges).saturating_add(request.tail);
+            let fits = self.unreleased_bytes.saturating_add(bytes) <= self.config.budget_bytes;
+            if !fits && !self.running.is_empty() {
+                return;
+            }
+            let Some(mut request) = self.queue.pop_front() else {
+                return;
+            };
+            if !self.surplus.is_empty() {
+                request.ranges = range::difference(&request.ranges, &self.surplus);
+                if request.ranges.is_empty() && request.tail == 0 {
+                    continue;
+                }
+            }
+            self.send(request, bytes);
+        }
+    }
+
+    fn send(&mut self, request: Request, bytes: u64) {
+        let id = self.next_id;
+        self.next_id += 1;
+        self.unreleased_bytes = self.unreleased_bytes.saturating_add(bytes);
+        let sink = self.sink.clone();
+        // A send fails only when the reader is gone, and then nobody waits for the part.
+        let deliver = Box::new(move |part| drop(sink.unbounded_send((id, part))));
+        let fetch = self.source.fetch(request.clone(), deliver);
+        self.requests.insert(
+            id,
+            InFlight {
+                request,
+                received: Vec::new(),
+            },
+        );
+        self.running
+            .push(Box::pin(async move { (id, fetch.await) }));
+    }
+
+    fn note_part(&mut self, id: u64, part: &Part) {
+        self.barren_failures = 0;
+        let range = part.offset..part.offset.saturating_add(part.bytes.len() as u64);
+        let Some(in_flight) = self.requests.get_mut(&id) else {
+            return;
+        };
+        match in_flight.received.last_mut() {
+            Some(last) if last.end == range.start => last.end = range.end,
+            _ => in_flight.received.push(range),
+        }
+    }
+
+    /// Settles a request that has ended: done, or its rest planned again.
+    fn conclude(&mut self, id: u64, result: Result<Answer>) -> Result<()> {
+        let Some(InFlight { request, received }) = self.requests.remove(&id) else {
+            return Ok(());
+        };
+        let received = range::merged(&received, 0);
+        let missing = range::difference(&request.ranges, &received);
+        let error = match result {
+            Ok(answer) => {
+                let extra = range::difference(&received, &request.ranges);
+                if request.tail == 0 && !extra.is_empty() {
+                    self.surplus.extend(extra);
+                    self.surplus = range::merged(&self.surplus, 0);
+                }
+                self.answer.unasked_bytes += answer.unasked_bytes;
+                self.answer.size = answer.size.or(self.answer.size);
+                if answer.validator.is_some() {
+                    self.answer.validator = answer.validator;
+                }
+                if missing.is_empty() {
+                    return Ok(());
+                }
+                Error::new(
+                    ErrorKind::Protocol,
+                    format!(
+                        "the answer lacks {} of the bytes asked for",
+                        range::total_bytes(&missing)
+                    ),
+                )
+            }
+            Err(error) => error,
+        };
+        self.again(request, &missing, received.is_empty(), error)
+    }
+
+    fn again(
+        &mut self,
+        request: Request,
+        missing: &[Range<u64>],
+        barren: bool,
+        error: Error,
+    ) -> Result<()> {
+        let asked = range::total_bytes(&request.ranges).saturating_add(request.tail);
+        let splittable = request.ranges.len() > 1 || request.tail > 0 && !request.ranges.is_empty();
+        let hopeful = match error.kind() {
+            ErrorKind::TooLarge => splittable,
+            _ => error.retry() != Retry::Never,
+        };
+        if barren {
+            self.barren_failures += 1;
+        }
+        if !hopeful || self.barren_failures >= self.config.attempts {
+            return Err(error);
+        }
+        self.retries += 1;
+        self.unreleased_bytes = self.unreleased_bytes.saturating_sub(asked);
+        if request.tail > 0 {
+            self.queue.push_front(request);
+            return Ok(());
+        }
+        // The parts that arrived stay charged until the consumer releases them.
+        self.unreleased_bytes += asked.saturating_sub(range::total_bytes(missing));
+        let plan = Plan::new(missing, &self.source.limits(), &PlanConfig::default());
+        for ranges in plan.requests.into_iter().rev() {
+            let validator = request.validator.clone();
+            self.queue.push_front(Request {
+                ranges,
+                tail: 0,
+                validator,
+            });
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,66 @@
+//! Where bytes come from: positional, vectored, minimal.
+
+use crate::{Endpoint, Limits, LinkEstimate, Result};
+use bytes::Bytes;
+use futures_core::future::BoxFuture;
+use std::fmt::Debug;
+use std::ops::Range;
+
+/// One request: ranges that fit the source's [`Limits`], sorted, disjoint and not empty. [`crate::plan`] makes them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Request {
+    /// The ranges, ascending.
+    pub ranges: Vec<Range<u64>>,
+    /// The last this many bytes of the file, whose size need not be known; 0 for none.
+    pub tail: u64,
+    /// If the file is not the one with this validator any more, the request fails with
+    /// [`ErrorKind::Changed`](crate::ErrorKind::Changed).
+    pub validator: Option<String>,
+}
+
+/// A run of bytes that arrived. It may be smaller than any range asked for, and may arrive in any order.
+#[derive(Debug, Clone)]
+pub struct Part {
+    /// Position of the first byte in the file.
+    pub offset: u64,
+    /// The bytes.
+    pub bytes: Bytes,
+}
+
+/// Takes the parts of an answer as they arrive. Called on the I/O runtime: it must not block nor decode.
+pub type PartSink = Box<dyn FnMut(Part) + Send>;
+
+/// What a server said about the file while it answered.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Answer {
+    /// Size of the file, if told.
+    pub size: Option<u64>,
+    /// Strong validator: an entity tag with its quotes, else a date of last modification as sent.
+    pub validator: Option<String>,
+    /// Bytes of payload that nobody asked for.
+    pub unasked_bytes: u64,
+}
+
+/// A file that can be read by ranges.
+///
+/// Contract: parts delivered to the sink hold exactly the bytes of the file; when [`Source::fetch`] succeeds, every
+/// byte asked for has been delivered. Parts delivered before a failure are good and need not be asked for again.
+/// Dropping the future cancels the request.
+pub trait Source: Send + Sync + Debug {
+    /// What is read, for messages; secrets removed.
+    fn name(&self) -> String;
+    /// What one request may hold at this moment; it moves as the source learns.
+    fn limits(&self) -> Limits;
+    /// What is known about the path to the server at this moment.
+    fn link(&self) -> LinkEstimate;
+    /// What has been learned about the server.
+    fn endpoint(&self) -> Endpoint;
+    /// Most lanes (connections) that the caller and the server allow.
+    fn max_lanes(&self) -> usize;
+    /// Lanes that could send a request now without connecting first.
+    fn idle_lanes(&self) -> usize;
+    /// Starts connecting until there are `lanes` in all; returns at once.
+    fn warm(&self, lanes: usize);
+    /// Sends one request on one lane: one round trip.
+    fn fetch(&self, request: Request, sink: PartSink) -> BoxFuture<'_, Result<Answer>>;
+}

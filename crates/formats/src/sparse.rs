@@ -1,0 +1,124 @@
+//! The bytes of a file that are known so far, and what a reader says it still needs.
+
+use bytes::Bytes;
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+/// What a reader answers: the thing asked for, or the ranges it needs first.
+#[derive(Debug)]
+pub enum Step<T> {
+    /// Fetch these, add them to the [`SparseBytes`], and ask again.
+    Need(Need),
+    /// The answer.
+    Done(T),
+}
+
+/// Byte ranges wanted by a reader.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Need {
+    /// Without these the reader cannot go on.
+    pub now: Vec<Range<u64>>,
+    /// As `now`, but the last `n` bytes of a file whose size is not known yet; 0 for none.
+    pub tail: u64,
+    /// Likely to be needed next; free to fetch along where that costs no round trip.
+    pub soon: Vec<Range<u64>>,
+}
+
+/// A file with holes: the pieces of it that have been fetched. Pieces never overlap and adjacent ones are joined
+/// only when a read spans them.
+#[derive(Debug, Clone, Default)]
+pub struct SparseBytes {
+    size: Option<u64>,
+    pieces: BTreeMap<u64, Bytes>,
+}
+
+impl SparseBytes {
+    /// Nothing known yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The whole of a small file.
+    #[must_use]
+    pub fn whole(bytes: Bytes) -> Self {
+        let mut all = Self { size: Some(bytes.len() as u64), pieces: BTreeMap::new() };
+        all.insert(0, bytes);
+        all
+    }
+
+    /// The size of the file, once some answer has told it.
+    #[must_use]
+    pub fn size(&self) -> Option<u64> {
+        self.size
+    }
+
+    /// Remembers the size of the file.
+    pub fn set_size(&mut self, size: u64) {
+        self.size = Some(size);
+    }
+
+    /// Adds bytes found at `offset`. What is already known is kept, so pieces never overlap.
+    pub fn insert(&mut self, offset: u64, bytes: Bytes) {
+        let end = offset.saturating_add(bytes.len() as u64);
+        let mut at = offset;
+        let mut fresh = Vec::new();
+        let start = self.pieces.range(..=offset).next_back().map_or(offset, |(&o, _)| o);
+        for (&o, known) in self.pieces.range(start..end) {
+            let known_end = o + known.len() as u64;
+            if o > at {
+                fresh.push(at..o);
+            }
+            at = at.max(known_end);
+        }
+        if at < end {
+            fresh.push(at..end);
+        }
+        for hole in fresh {
+            if let (Ok(a), Ok(b)) =
+                (usize::try_from(hole.start - offset), usize::try_from(hole.end - offset))
+            {
+                self.pieces.insert(hole.start, bytes.slice(a..b));
+            }
+        }
+    }
+
+    /// The bytes of `range` if every one of them is known. Copies only where the range spans several pieces.
+    #[must_use]
+    pub fn get(&self, range: Range<u64>) -> Option<Bytes> {
+        if range.start >= range.end {
+            return Some(Bytes::new());
+        }
+        let (&o, first) = self.pieces.range(..=range.start).next_back()?;
+        let from = usize::try_from(range.start - o).ok()?;
+        let len = usize::try_from(range.end - range.start).ok()?;
+        if from >= first.len() {
+            return None;
+        }
+        if first.len() - from >= len {
+            return Some(first.slice(from..from + len));
+        }
+        let mut missing_from = o + first.len() as u64;
+        for (&next, piece) in self.pieces.range(o + 1..range.end) {
+            if next != missing_from {
+                return None;
+            }
+            missing_from = next + piece.len() as u64;
+        }
+        if missing_from < range.end {
+            return None;
+        }
+        let mut joined = Vec::with_capacity(len);
+        joined.extend_from_slice(&first[from..]);
+        for piece in self.pieces.range(o + 1..range.end).map(|(_, piece)| piece) {
+            let take = piece.len().min(len - joined.len());
+            joined.extend_from_slice(&piece[..take]);
+        }
+        Some(joined.into())
+    }
+
+    /// The known pieces in order of offset.
+    pub fn pieces(&self) -> impl Iterator<Item = (u64, &Bytes)> {
+        self.pieces.iter().map(|(&offset, bytes)| (offset, bytes))
+    }
+}

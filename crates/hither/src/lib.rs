@@ -1,0 +1,1 @@
+//! The library people use: Client, open, trees, queries, explain.

@@ -1,0 +1,1 @@
+//! HTTP codecs: range sets, Content-Range, multipart/byteranges, answers; sans-I/O.

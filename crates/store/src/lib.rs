@@ -1,0 +1,1 @@
+//! What is remembered on disk: endpoint ledger and file metadata.

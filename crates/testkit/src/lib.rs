@@ -1,0 +1,1 @@
+//! Links (WAN emulation), misbehaving peers, data generators; for tests only.

@@ -1,0 +1,1 @@
+//! Sources over HTTP and local files: session pools, lanes, multi-range reads.
