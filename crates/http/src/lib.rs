@@ -1,1 +1,48 @@
-//! HTTP codecs: range sets, Content-Range, multipart/byteranges, answers; sans-I/O.
+//! HTTP codecs for reading many ranges of a file: what is asked, and every form that the answer may take. Sans-I/O.
+//!
+//! The connection and the framing of messages (chunked bodies, lengths, keep-alive) are the transport's; this crate
+//! handles what lies above:
+//!
+//! - [`range_header`]: ranges to the value of a `Range` field, and the exact length of that text;
+//! - [`answer`]: status and header fields to one of the forms of an [`Answer`], and the [`Facts`] worth remembering;
+//! - [`multipart`]: a body of type `multipart/byteranges` to bytes at offsets, as they arrive;
+//! - [`content_range`]: the field that says where bytes belong, in headers and in parts;
+//! - [`server_hint`]: what servers of a known make are likely to accept.
+//!
+//! ```
+//! use hither_http::{Answer, Event, Multipart, classify, range_header};
+//! use http::{HeaderMap, StatusCode, header};
+//!
+//! let ranges = [0..2, 10..12];
+//! assert_eq!(range_header::format(&ranges, None)?, "bytes=0-1,10-11");
+//!
+//! let mut headers = HeaderMap::new();
+//! headers.insert(header::CONTENT_TYPE, "multipart/byteranges; boundary=b".parse()?);
+//! let Answer::Multipart { boundary } = classify(StatusCode::PARTIAL_CONTENT, &headers, ranges.len())? else {
+//!     unreachable!("that was a multipart answer")
+//! };
+//! let mut body = "--b\r\nContent-Range: bytes 10-11/20\r\n\r\nhi\r\n--b--".into();
+//! let mut parts = Multipart::new(&boundary)?;
+//! let mut found = Vec::new();
+//! while let Some(event) = parts.next(&mut body)? {
+//!     if let Event::Data { offset, bytes } = event {
+//!         found.push((offset, bytes));
+//!     }
+//! }
+//! parts.finish()?;
+//! assert_eq!(found, [(10, "hi".into())]);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+pub mod answer;
+pub mod content_range;
+pub mod multipart;
+pub mod range_header;
+pub mod server_hint;
+
+mod text;
+
+pub use answer::{Answer, AnswerError, Facts, RetryAfter, Validator, classify};
+pub use content_range::{ContentRange, ContentRangeError};
+pub use multipart::{Event, Multipart, MultipartError};
+pub use server_hint::{Hint, server_hint};

@@ -1,0 +1,381 @@
+//! A body of type `multipart/byteranges` (RFC 9110 section 14.6, RFC 2046 section 5.1), read as it arrives.
+//!
+//! The body is fed in whatever pieces the connection delivers; what comes out are the bytes of the file, each with
+//! its offset, as slices of those pieces. Nothing of the file is copied or kept: the state is one line of text and a
+//! few numbers, whatever the size of the body.
+//!
+//! **The length of a part comes from its `Content-Range`.** The bytes of a part are not searched for the boundary:
+//! it may occur in them (XrdHttp's is always `123456`), and looking at every byte would cost more than all the rest.
+//! In return the delimiter must stand where the part ends. Where it doesn't, the server and we disagree about the
+//! length, no later byte can be trusted, and the answer is over. That is how a server that fails amid an answer is
+//! found out: XrdHttp 5.5 writes a second `HTTP/1.1 500 …` into the body when it is asked for more than 1,024 ranges.
+//!
+//! **Nothing is assumed about which parts come.** A server may merge ranges, reorder, repeat or leave them out
+//! (RFC 9110 section 15.3.7.2). Every part is reported as it is; matching it with what was asked is the caller's.
+//!
+//! **What real servers write**, and is accepted: lines that end in LF alone (EOS), a line end before the first
+//! delimiter (all) or none, field names in any case and order (Apache: `Content-range`), fields with an empty
+//! value (Go: `Content-Type: `), blanks after a delimiter, text before the first delimiter and after the last.
+//!
+//! ```text
+//! Preamble ──delimiter──> Fields ──empty line──> Body ──all bytes──> Delimiter ──"--"──> Epilogue
+//!                            ^                                           │
+//!                            ╰──────────────────delimiter────────────────╯
+//! ```
+
+use crate::content_range::{ContentRange, ContentRangeError};
+use crate::text::{excerpt, trim};
+use bytes::Bytes;
+use std::ops::Range;
+
+/// Most bytes of text between the data of two parts: delimiter and fields. Also the most before the first part.
+pub const MAX_HEADER_BYTES: usize = 8 * 1024;
+/// Longest boundary accepted. RFC 2046 allows 70; Go writes 60.
+pub const MAX_BOUNDARY_BYTES: usize = 200;
+
+/// What the next bytes of the body were.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Event {
+    /// A part begins.
+    PartStart {
+        /// The bytes of the file that the part holds.
+        range: Range<u64>,
+        /// The size of the whole file in bytes, as this part states it.
+        total: Option<u64>,
+    },
+    /// Some bytes of the part; never empty, in ascending order.
+    Data {
+        /// Where they belong in the file.
+        offset: u64,
+        /// A slice of what was fed.
+        bytes: Bytes,
+    },
+    /// The part is complete.
+    PartEnd,
+    /// The closing delimiter: the message is complete. Whatever is fed after it is ignored.
+    End,
+}
+
+/// A body that isn't what its type says. The parser gives the same error again if it is fed more.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum MultipartError {
+    /// An empty or unreasonably long boundary.
+    #[error("a boundary of {length} bytes, expected 1 to 200")]
+    Boundary {
+        /// Its length.
+        length: usize,
+    },
+    /// The server began another answer within the body, because it failed after it had promised the parts.
+    #[error("the server broke off its answer and wrote \"{seen}\" into it")]
+    ServerFailed {
+        /// The line found, shortened and escaped.
+        seen: String,
+    },
+    /// The delimiter isn't where the part ends: its length is not the one promised.
+    #[error(
+        "after a part that ends at byte {end} came \"{seen}\", expected the delimiter of the next part"
+    )]
+    Delimiter {
+        /// The byte of the file after the last one of the part.
+        end: u64,
+        /// What was found, shortened and escaped.
+        seen: String,
+    },
+    /// Text between the parts goes on and on.
+    #[error("more than 8192 bytes of text before the data of a part")]
+    HeaderTooLarge,
+    /// A line among the fields of a part isn't `name: value`.
+    #[error("a part has the header line \"{seen}\", expected \"name: value\"")]
+    Field {
+        /// The line, shortened and escaped.
+        seen: String,
+    },
+    /// A part without the field that says where it belongs.
+    #[error("a part has no content-range")]
+    NoContentRange,
+    /// A part that contradicts itself about where it belongs.
+    #[error("a part has two different content-range fields, the second \"{seen}\"")]
+    TwoContentRanges {
+        /// The second value, shortened and escaped.
+        seen: String,
+    },
+    /// A part whose place can't be understood.
+    #[error("a part cannot be placed")]
+    ContentRange(#[from] ContentRangeError),
+    /// A part that says that there is no part.
+    #[error("a part says that its range lies beyond the file of {total} bytes")]
+    UnsatisfiedPart {
+        /// The size that it states.
+        total: u64,
+    },
+    /// The body ended before the closing delimiter.
+    #[error("the answer ended after {complete} complete parts{}, before its closing delimiter", still_missing(.missing))]
+    Truncated {
+        /// Parts that arrived whole.
+        complete: u64,
+        /// Bytes of the file that the last part promised and didn't bring.
+        missing: Option<Range<u64>>,
+    },
+}
+
+fn still_missing(range: &Option<Range<u64>>) -> String {
+    range.as_ref().map_or_else(String::new, |range| {
+        format!(
+            " with bytes {}..{} of the next one missing",
+            range.start, range.end
+        )
+    })
+}
+
+/// The place of a part.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Place {
+    range: Range<u64>,
+    total: Option<u64>,
+}
+
+#[derive(Debug)]
+enum State {
+    /// Before the first delimiter.
+    Preamble,
+    /// Among the fields of a part.
+    Fields { place: Option<Place> },
+    /// Amid the data of a part: the next offset, and the end of the part.
+    Body { offset: u64, end: u64 },
+    /// After a part that ended at `end`.
+    Delimiter { end: u64 },
+    /// After the closing delimiter.
+    Epilogue,
+    /// After an error.
+    Failed(MultipartError),
+}
+
+/// The parser of one body. See the [module](self).
+#[derive(Debug)]
+pub struct Multipart {
+    /// `--` and the boundary.
+    delimiter: Vec<u8>,
+    state: State,
+    /// The line begun in earlier pieces. Invariant: no longer than [`MAX_HEADER_BYTES`].
+    line: Vec<u8>,
+    /// Bytes of text since the last data.
+    header_bytes: usize,
+    /// Parts that arrived whole.
+    complete: u64,
+}
+
+impl Multipart {
+    /// A parser for a body with this boundary, which [`classify`](crate::classify) takes from `Content-Type`.
+    ///
+    /// # Errors
+    /// [`MultipartError::Boundary`] if it is empty or longer than [`MAX_BOUNDARY_BYTES`].
+    pub fn new(boundary: &[u8]) -> Result<Self, MultipartError> {
+        if boundary.is_empty() || boundary.len() > MAX_BOUNDARY_BYTES {
+            return Err(MultipartError::Boundary {
+                length: boundary.len(),
+            });
+        }
+        Ok(Self {
+            delimiter: [b"--", boundary].concat(),
+            state: State::Preamble,
+            line: Vec::new(),
+            header_bytes: 0,
+            complete: 0,
+        })
+    }
+
+    /// Takes the next event off the front of `piece`; `None` when the piece is used up.
+    ///
+    /// Call it until it gives `None`, then with the next piece, in the order of arrival.
+    ///
+    /// # Errors
+    /// The body isn't a valid multipart message. What was given out before stands.
+    pub fn next(&mut self, piece: &mut Bytes) -> Result<Option<Event>, MultipartError> {
+        let event = self.advance(piece);
+        if let Err(error) = &event {
+            self.state = State::Failed(error.clone());
+        }
+        event
+    }
+
+    /// Says whether the message is complete, after the last piece.
+    ///
+    /// # Errors
+    /// [`MultipartError::Truncated`] if the closing delimiter never came. All that was given out before stands: a
+    /// caller that has every byte it asked for may ignore this. Or the error that parsing ended with.
+    pub fn finish(&self) -> Result<(), MultipartError> {
+        let missing = match &self.state {
+            State::Epilogue => return Ok(()),
+            State::Failed(error) => return Err(error.clone()),
+            State::Body { offset, end } => Some(*offset..*end),
+            State::Preamble | State::Fields { .. } | State::Delimiter { .. } => None,
+        };
+        Err(MultipartError::Truncated {
+            complete: self.complete,
+            missing,
+        })
+    }
+
+    fn advance(&mut self, piece: &mut Bytes) -> Result<Option<Event>, MultipartError> {
+        loop {
+            if let State::Body { offset, end } = &mut self.state {
+                if offset == end {
+                    self.state = State::Delimiter { end: *end };
+                    self.header_bytes = 0;
+                    self.complete += 1;
+                    return Ok(Some(Event::PartEnd));
+                }
+                let wanted = usize::try_from(*end - *offset).unwrap_or(usize::MAX);
+                let bytes = piece.split_to(wanted.min(piece.len()));
+                if bytes.is_empty() {
+                    return Ok(None);
+                }
+                let at = *offset;
+                *offset += bytes.len() as u64;
+                return Ok(Some(Event::Data { offset: at, bytes }));
+            }
+            match &self.state {
+                State::Failed(error) => return Err(error.clone()),
+                State::Epilogue => {
+                    piece.clear();
+                    return Ok(None);
+                }
+                _ => {}
+            }
+            let Some(line) = self.line(piece)? else {
+                // The closing delimiter may be the last thing of the body, without a line end.
+                return Ok(self.ends_unterminated().then(|| self.end(piece)));
+            };
+            let event = match self.state {
+                State::Fields { .. } => self.field(&line)?,
+                _ => self.between_parts(&line)?,
+            };
+            if event.is_some() {
+                return Ok(event);
+            }
+        }
+    }
+
+    /// The next line of text without its line end, or `None` if `piece` ends before it does.
+    fn line(&mut self, piece: &mut Bytes) -> Result<Option<Bytes>, MultipartError> {
+        let end = piece.iter().position(|byte| *byte == b'\n');
+        let taken = piece.split_to(end.map_or(piece.len(), |end| end + 1));
+        self.header_bytes = self.header_bytes.saturating_add(taken.len());
+        if self.header_bytes > MAX_HEADER_BYTES {
+            return Err(MultipartError::HeaderTooLarge);
+        }
+        if end.is_none() {
+            self.line.extend_from_slice(&taken);
+            return Ok(None);
+        }
+        let mut line = if self.line.is_empty() {
+            taken
+        } else {
+            self.line.extend_from_slice(&taken);
+            Bytes::from(std::mem::take(&mut self.line))
+        };
+        line.truncate(line.len() - 1);
+        if line.ends_with(b"\r") {
+            line.truncate(line.len() - 1);
+        }
+        Ok(Some(line))
+    }
+
+    /// Whether the line begun so far is the closing delimiter, where a delimiter may stand.
+    fn ends_unterminated(&self) -> bool {
+        matches!(self.state, State::Preamble | State::Delimiter { .. })
+            && self.mark(&self.line) == Some(Mark::Closing)
+    }
+
+    fn mark(&self, line: &[u8]) -> Option<Mark> {
+        let rest = line.strip_prefix(self.delimiter.as_slice())?;
+        if rest.starts_with(b"--") {
+            // Decided before the line ends, so what follows in it can't matter.
+            return Some(Mark::Closing);
+        }
+        trim(rest).is_empty().then_some(Mark::Opening)
+    }
+
+    fn between_parts(&mut self, line: &Bytes) -> Result<Option<Event>, MultipartError> {
+        match self.mark(line) {
+            Some(Mark::Opening) => {
+                self.state = State::Fields { place: None };
+                return Ok(None);
+            }
+            Some(Mark::Closing) => return Ok(Some(self.end(&mut Bytes::new()))),
+            None => {}
+        }
+        refuse_status_line(line)?;
+        match self.state {
+            State::Delimiter { end } if !line.is_empty() => Err(MultipartError::Delimiter {
+                end,
+                seen: excerpt(line),
+            }),
+            _ => Ok(None),
+        }
+    }
+
+    fn end(&mut self, piece: &mut Bytes) -> Event {
+        piece.clear();
+        self.line = Vec::new();
+        self.state = State::Epilogue;
+        Event::End
+    }
+
+    fn field(&mut self, line: &Bytes) -> Result<Option<Event>, MultipartError> {
+        let State::Fields { place } = &mut self.state else {
+            return Ok(None);
+        };
+        if line.is_empty() {
+            let Place { range, total } = place.take().ok_or(MultipartError::NoContentRange)?;
+            self.state = State::Body {
+                offset: range.start,
+                end: range.end,
+            };
+            return Ok(Some(Event::PartStart { range, total }));
+        }
+        if line.starts_with(b" ") || line.starts_with(b"\t") {
+            // The rest of a folded line (RFC 9112 section 5.2); Content-Range never needs one.
+            return Ok(None);
+        }
+        let Some(colon) = line.iter().position(|byte| *byte == b':') else {
+            refuse_status_line(line)?;
+            return Err(MultipartError::Field {
+                seen: excerpt(line),
+            });
+        };
+        let (name, value) = (line.slice(..colon), line.slice(colon + 1..));
+        if !trim(&name).eq_ignore_ascii_case(b"content-range") {
+            return Ok(None);
+        }
+        let found = match ContentRange::parse(&value)? {
+            ContentRange::Satisfied { range, total } => Place { range, total },
+            ContentRange::Unsatisfied { total } => {
+                return Err(MultipartError::UnsatisfiedPart { total });
+            }
+        };
+        if place.as_ref().is_some_and(|place| *place != found) {
+            return Err(MultipartError::TwoContentRanges {
+                seen: excerpt(&value),
+            });
+        }
+        *place = Some(found);
+        Ok(None)
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Mark {
+    Opening,
+    Closing,
+}
+
+fn refuse_status_line(line: &[u8]) -> Result<(), MultipartError> {
+    if line.starts_with(b"HTTP/1.") {
+        return Err(MultipartError::ServerFailed {
+            seen: excerpt(line),
+        });
+    }
+    Ok(())
+}
