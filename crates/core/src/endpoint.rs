@@ -4,7 +4,7 @@
 //! refusal. It is kept in memory by the transport and on disk by the store, with an expiry, and is untrusted when it
 //! comes back from there: [`Endpoint::sane`] clamps every figure.
 
-use crate::Limits;
+use crate::{Limits, LinkEstimate};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
@@ -52,6 +52,10 @@ pub const CONSERVATIVE_HEADER_BYTES: usize = 3_900;
 /// No request grows beyond this, whatever a server accepts: its text has to leave in a few windows.
 pub const LARGEST_HEADER_BYTES: usize = 64 * 1024;
 
+/// Most bytes of the file in one request: what bounds memory is counted in requests, so one of them must not be the
+/// whole budget.
+pub const LARGEST_REQUEST_BYTES: u64 = 16 << 20;
+
 impl Default for Endpoint {
     fn default() -> Self {
         Self {
@@ -77,6 +81,25 @@ impl Endpoint {
         self
     }
 
+    /// Notes the path's bandwidth, in bytes per second.
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a float cast saturates, which is what is meant"
+    )]
+    pub fn set_bandwidth(&mut self, bytes_per_second: f64) {
+        self.bandwidth = bytes_per_second as u64;
+    }
+
+    /// What is remembered of the path.
+    #[must_use]
+    pub fn link(&self) -> LinkEstimate {
+        #[expect(clippy::cast_precision_loss, reason = "an estimate")]
+        let bandwidth = (self.bandwidth > 0).then_some(self.bandwidth as f64);
+        let rtt = (self.rtt_micros > 0).then(|| Duration::from_micros(self.rtt_micros));
+        LinkEstimate { rtt, bandwidth }
+    }
+
     /// The limits that follow from the record for a many-range GET.
     ///
     /// One more part costs 70 to 155 bytes of framing in the answer and about 20 in the question, measured on nginx,
@@ -90,7 +113,7 @@ impl Endpoint {
             },
             max_header_bytes: self.max_header_bytes,
             max_range_bytes: u64::MAX,
-            max_total_bytes: u64::MAX,
+            max_total_bytes: LARGEST_REQUEST_BYTES,
             request_cost: Duration::from_micros(150),
             range_cost_bytes: 120,
         }

@@ -7,7 +7,6 @@ use std::time::Duration;
 /// The price of one more round trip and of one more range belong to the transport: a vector read of 1,000 pieces
 /// costs one round trip, 1,000 single GETs cost many.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct Limits {
     /// Most ranges in one request; at least 1.
     pub max_ranges: usize,

@@ -59,7 +59,7 @@ impl TrainEstimator {
         if timed < 2 * 1448 || spread.is_zero() {
             return None;
         }
-        if rtt.is_some_and(|rtt| rtt >= PACING_RTT && spread >= rtt / 5) {
+        if rtt.is_some_and(|rtt| rtt >= PACING_RTT && spread >= rtt / 4) {
             return None;
         }
         // Precise: both are far below 2^53.

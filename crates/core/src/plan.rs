@@ -334,6 +334,7 @@ mod tests {
 
     #[test]
     fn one_large_range_is_striped_over_the_lanes() {
+        let tree = 1000..1_191_087;
         let plan = Plan::new(
             &[1000..1_191_087],
             &Limits::unlimited(),

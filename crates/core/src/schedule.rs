@@ -278,7 +278,7 @@ impl<'a> Reader<'a> {
         let splittable = request.ranges.len() > 1 || request.tail > 0 && !request.ranges.is_empty();
         let hopeful = match error.kind() {
             ErrorKind::TooLarge => splittable,
-            _ => error.retry() != Retry::Never,
+            _ => matches!(error.retry(), Retry::SameServer { .. }),
         };
         if barren {
             self.barren_failures += 1;

@@ -1,1 +1,24 @@
-//! Sources over HTTP and local files: session pools, lanes, multi-range reads.
+//! Sources: bytes over HTTP and from local files.
+//!
+//! One [`Pool`] holds the connections to one endpoint and recycles them across files and calls; an [`HttpSource`] is one
+//! file behind it. Codecs and what a server's answers mean live in `hither-http`; what to ask for is `core`'s.
+
+mod account;
+mod config;
+mod connect;
+mod delivery;
+mod exchange;
+mod file_source;
+mod http_source;
+mod lane;
+mod location;
+mod pool;
+mod request;
+mod respond;
+
+pub use account::{Account, Totals};
+pub use config::TransportConfig;
+pub use file_source::FileSource;
+pub use http_source::HttpSource;
+pub use location::Location;
+pub use pool::Pool;

@@ -1,0 +1,85 @@
+//! The books of a client: requests, connections, bytes, and flights.
+//!
+//! A *flight* is a round trip that had to wait for an earlier one. A request belongs to the flight after the latest one
+//! that any answer received before it belonged to; requests sent together share a flight, however many lanes they take.
+//! The count can be checked from outside, on packets.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Counters shared by the connections of one client.
+#[derive(Debug, Default)]
+pub struct Account {
+    connections: AtomicU64,
+    requests: AtomicU64,
+    flight_sent: AtomicU64,
+    flight_received: AtomicU64,
+    bytes_received: AtomicU64,
+    bytes_requested: AtomicU64,
+    bytes_payload: AtomicU64,
+    connect_micros: AtomicU64,
+}
+
+/// The figures of an [`Account`] at one instant.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// Connections established.
+    pub connections: u64,
+    /// Requests sent.
+    pub requests: u64,
+    /// Dependent flights of requests.
+    pub flights: u64,
+    /// Bytes that came in, headers and framing included.
+    pub bytes_received: u64,
+    /// Bytes of files that were asked for.
+    pub bytes_requested: u64,
+    /// Bytes of files that arrived.
+    pub bytes_payload: u64,
+    /// How long the first connection took to establish, in microseconds.
+    pub connect_micros: u64,
+}
+
+impl Account {
+    /// The figures now.
+    #[must_use]
+    pub fn totals(&self) -> Totals {
+        Totals {
+            connections: self.connections.load(Ordering::Relaxed),
+            requests: self.requests.load(Ordering::Relaxed),
+            flights: self.flight_sent.load(Ordering::Relaxed),
+            bytes_received: self.bytes_received.load(Ordering::Relaxed),
+            bytes_requested: self.bytes_requested.load(Ordering::Relaxed),
+            bytes_payload: self.bytes_payload.load(Ordering::Relaxed),
+            connect_micros: self.connect_micros.load(Ordering::Relaxed),
+        }
+    }
+
+    pub(crate) fn connected(&self, took: std::time::Duration) {
+        if self.connections.fetch_add(1, Ordering::Relaxed) == 0 {
+            let micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
+            self.connect_micros.store(micros, Ordering::Relaxed);
+        }
+    }
+
+    /// A request is about to be sent: its flight.
+    pub(crate) fn sent(&self, bytes_requested: u64) -> u64 {
+        let flight = self.flight_received.load(Ordering::Acquire) + 1;
+        self.flight_sent.fetch_max(flight, Ordering::Relaxed);
+        self.requests.fetch_add(1, Ordering::Relaxed);
+        self.bytes_requested
+            .fetch_add(bytes_requested, Ordering::Relaxed);
+        flight
+    }
+
+    /// The answer to a request of `flight` has begun to arrive.
+    pub(crate) fn answered(&self, flight: u64) {
+        self.flight_received.fetch_max(flight, Ordering::Release);
+    }
+
+    pub(crate) fn received(&self, bytes: u64) {
+        self.bytes_received.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    pub(crate) fn payload(&self, bytes: u64) {
+        self.bytes_payload.fetch_add(bytes, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,39 @@
+//! The knobs of a transport.
+
+use std::time::Duration;
+
+/// How connections are made and how long each stage may take.
+///
+/// There is no limit on a whole operation: as long as bytes arrive, it goes on.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct TransportConfig {
+    /// Most connections to one endpoint. 64 by default, the courtesy of a single interactive job.
+    pub max_lanes: usize,
+    /// First clock: from the first packet to an established connection. 15 s by default: TCP itself sends its first
+    /// packet five times in that time.
+    pub connect_timeout: Duration,
+    /// Second clock: from the request to the head of the answer. 60 s by default: a server that fetches from tape or
+    /// computes a checksum first may take long.
+    pub first_byte_timeout: Duration,
+    /// Third clock: without a byte arriving. 30 s by default, beyond any retransmission timeout of a live path.
+    pub no_progress_timeout: Duration,
+    /// Receive buffer of a connection in bytes, asked for before connecting. 4 MiB by default; see
+    /// `connect.rs` for why the kernel's own choice is not good enough.
+    pub receive_buffer_bytes: usize,
+    /// What this client calls itself.
+    pub user_agent: String,
+}
+
+impl Default for TransportConfig {
+    fn default() -> Self {
+        Self {
+            max_lanes: hither_core::lanes::INTERACTIVE,
+            connect_timeout: Duration::from_secs(15),
+            first_byte_timeout: Duration::from_secs(60),
+            no_progress_timeout: Duration::from_secs(30),
+            receive_buffer_bytes: 4 << 20,
+            user_agent: concat!("hither/", env!("CARGO_PKG_VERSION")).to_owned(),
+        }
+    }
+}

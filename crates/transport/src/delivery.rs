@@ -1,0 +1,57 @@
+//! The books of one answer: what has been delivered, and whether that is everything.
+
+use crate::pool::Pool;
+use bytes::Bytes;
+use hither_core::{Part, PartSink, range};
+use std::ops::Range;
+
+/// The books of one answer.
+pub(crate) struct Delivery<'a> {
+    pub(crate) wanted: &'a [Range<u64>],
+    pub(crate) received: Vec<Range<u64>>,
+    /// Size of the file, once told.
+    pub(crate) size: Option<u64>,
+    pub(crate) pool: &'a Pool,
+    pub(crate) sink: &'a mut PartSink,
+}
+
+impl Delivery<'_> {
+    /// Hands bytes on.
+    pub(crate) fn deliver(&mut self, offset: u64, bytes: Bytes) {
+        let end = offset.saturating_add(bytes.len() as u64);
+        self.pool.account().payload(bytes.len() as u64);
+        match self.received.last_mut() {
+            Some(last) if last.end == offset => last.end = end,
+            _ => self.received.push(offset..end),
+        }
+        (self.sink)(Part { offset, bytes });
+    }
+
+    /// Bytes of the file handed on so far.
+    pub(crate) fn received_bytes(&self) -> u64 {
+        range::total_bytes(&self.received)
+    }
+
+    /// Everything wanted, the last `tail` bytes of the file included, has come.
+    pub(crate) fn is_complete(&self, tail: u64) -> bool {
+        let have = range::merged(&self.received, 0);
+        let mut wanted = self.wanted.to_vec();
+        match (tail, self.size) {
+            (0, _) => {}
+            (_, None) => return false,
+            (tail, Some(size)) => {
+                wanted.push(size.saturating_sub(tail)..size);
+                for range in &mut wanted {
+                    range.end = range.end.min(size);
+                }
+            }
+        }
+        range::difference(&range::merged(&wanted, 0), &have).is_empty()
+    }
+
+    /// Bytes that are in no wanted range; those of a tail count among them.
+    pub(crate) fn unasked_bytes(&self) -> u64 {
+        let have = range::merged(&self.received, 0);
+        range::total_bytes(&range::difference(&have, self.wanted))
+    }
+}

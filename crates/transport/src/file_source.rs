@@ -1,0 +1,148 @@
+//! A file on this machine, read by the same contract as one far away.
+
+use bytes::Bytes;
+use futures_core::future::BoxFuture;
+use hither_core::error::{Error, ErrorKind, Result};
+use hither_core::{Answer, Endpoint, Limits, LinkEstimate, Part, PartSink, Request, Source};
+use std::fs::File;
+use std::ops::Range;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::account::Account;
+
+/// A local file.
+#[derive(Debug)]
+pub struct FileSource {
+    path: PathBuf,
+    file: Arc<File>,
+    size: u64,
+    account: Arc<Account>,
+}
+
+impl FileSource {
+    /// Opens `path`.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::NotFound`], [`ErrorKind::PermissionDenied`], [`ErrorKind::Local`]; [`ErrorKind::Invalid`] for
+    /// anything but a regular file.
+    pub fn open(path: &Path, account: Arc<Account>) -> Result<Self> {
+        let failed = |error: std::io::Error| {
+            let kind = match error.kind() {
+                std::io::ErrorKind::NotFound => ErrorKind::NotFound,
+                std::io::ErrorKind::PermissionDenied => ErrorKind::PermissionDenied,
+                _ => ErrorKind::Local,
+            };
+            Error::new(kind, format!("cannot open {}: {error}", path.display()))
+        };
+        // Opening a pipe would wait for whoever writes into it: look first.
+        let metadata = std::fs::metadata(path).map_err(failed)?;
+        if !metadata.is_file() {
+            return Err(Error::new(
+                ErrorKind::Invalid,
+                format!("{} is not a regular file", path.display()),
+            ));
+        }
+        let file = File::open(path).map_err(failed)?;
+        let size = file.metadata().map_err(failed)?.len();
+        Ok(Self {
+            path: path.to_owned(),
+            file: Arc::new(file),
+            size,
+            account,
+        })
+    }
+
+    /// Reads `range`, or as much of it as the file holds.
+    fn read(file: &File, range: Range<u64>) -> std::io::Result<Bytes> {
+        let len = usize::try_from(range.end - range.start)
+            .map_err(|_| std::io::Error::from(std::io::ErrorKind::OutOfMemory))?;
+        let mut buffer = vec![0; len];
+        file.read_exact_at(&mut buffer, range.start)?;
+        Ok(buffer.into())
+    }
+}
+
+impl Source for FileSource {
+    fn name(&self) -> String {
+        self.path.display().to_string()
+    }
+
+    fn limits(&self) -> Limits {
+        Limits {
+            max_total_bytes: 8 << 20,
+            ..Limits::unlimited()
+        }
+    }
+
+    fn link(&self) -> LinkEstimate {
+        LinkEstimate::default()
+    }
+
+    fn endpoint(&self) -> Endpoint {
+        Endpoint::default()
+    }
+
+    fn max_lanes(&self) -> usize {
+        2
+    }
+
+    fn idle_lanes(&self) -> usize {
+        2
+    }
+
+    fn warm(&self, _lanes: usize) {}
+
+    fn fetch(&self, request: Request, mut sink: PartSink) -> BoxFuture<'_, Result<Answer>> {
+        Box::pin(async move {
+            let size = self.size;
+            let mut ranges = request.ranges;
+            if request.tail > 0 {
+                let tail = size.saturating_sub(request.tail)..size;
+                let head: Vec<_> = ranges
+                    .iter()
+                    .map(|r| r.start.min(tail.start)..r.end.min(tail.start))
+                    .collect();
+                ranges = hither_core::range::merged(&head, 0);
+                ranges.push(tail);
+            }
+            if let Some(beyond) = ranges.iter().find(|range| range.end > size) {
+                return Err(Error::new(
+                    ErrorKind::Corrupt,
+                    format!(
+                        "{} has {size} bytes, but bytes {}..{} of it are wanted: it is truncated",
+                        self.name(),
+                        beyond.start,
+                        beyond.end
+                    ),
+                ));
+            }
+            let flight = self.account.sent(hither_core::range::total_bytes(&ranges));
+            for range in ranges {
+                let file = Arc::clone(&self.file);
+                let offset = range.start;
+                let read = tokio::task::spawn_blocking(move || Self::read(&file, range)).await;
+                let bytes = read
+                    .map_err(std::io::Error::other)
+                    .and_then(|read| read)
+                    .map_err(|error| {
+                        Error::new(
+                            ErrorKind::Local,
+                            format!("cannot read {}: {error}", self.name()),
+                        )
+                        .with_source(error)
+                    })?;
+                self.account.answered(flight);
+                self.account.payload(bytes.len() as u64);
+                sink(Part { offset, bytes });
+            }
+            Ok(Answer {
+                size: Some(size),
+                validator: None,
+                unasked_bytes: 0,
+            })
+        })
+    }
+}

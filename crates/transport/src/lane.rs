@@ -1,0 +1,121 @@
+//! One connection that carries one request at a time.
+
+use crate::account::Account;
+use bytes::Bytes;
+use hither_core::link::TrainEstimator;
+use http_body_util::Empty;
+use hyper::client::conn::http1::SendRequest;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+use tokio::time::Instant;
+
+/// A connection and what is watched on it.
+#[derive(Debug)]
+pub(crate) struct Lane {
+    pub(crate) sender: SendRequest<Empty<Bytes>>,
+    pub(crate) tap: Arc<Tap>,
+    /// Answers received so far.
+    pub(crate) answers: u64,
+}
+
+/// What the bytes of one connection tell: how many, and how they were spaced.
+#[derive(Debug)]
+pub(crate) struct Tap {
+    account: Arc<Account>,
+    opened: Instant,
+    train: Mutex<TrainEstimator>,
+}
+
+impl Tap {
+    pub(crate) fn new(account: Arc<Account>) -> Self {
+        Self {
+            account,
+            opened: Instant::now(),
+            train: Mutex::default(),
+        }
+    }
+
+    fn arrived(&self, bytes: usize) {
+        let now = self.opened.elapsed();
+        self.account.received(bytes as u64);
+        self.train
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .arrived(now, bytes as u64);
+    }
+
+    /// A new answer is awaited: its bytes are a train of their own.
+    pub(crate) fn restart(&self) {
+        *self.train.lock().unwrap_or_else(PoisonError::into_inner) = TrainEstimator::default();
+    }
+
+    pub(crate) fn bandwidth(&self, rtt: Option<Duration>) -> Option<f64> {
+        self.train
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .bandwidth(rtt)
+    }
+}
+
+/// The stream under the HTTP codec, tapped.
+#[derive(Debug)]
+pub(crate) struct Tapped {
+    stream: TcpStream,
+    tap: Arc<Tap>,
+}
+
+impl Tapped {
+    pub(crate) fn new(stream: TcpStream, tap: Arc<Tap>) -> Self {
+        Self { stream, tap }
+    }
+}
+
+impl AsyncRead for Tapped {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<std::io::Result<()>> {
+        let before = buf.filled().len();
+        let polled = Pin::new(&mut self.stream).poll_read(cx, buf);
+        let read = buf.filled().len() - before;
+        if read > 0 {
+            self.tap.arrived(read);
+        }
+        polled
+    }
+}
+
+impl AsyncWrite for Tapped {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<std::io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(cx, buf)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<std::io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<std::io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[std::io::IoSlice<'_>],
+    ) -> Poll<std::io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write_vectored(cx, bufs)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+}

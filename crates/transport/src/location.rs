@@ -1,0 +1,168 @@
+//! Where a file is: a parsed URL that is safe to print.
+
+use hither_core::error::{Error, ErrorKind, Result};
+use std::fmt;
+use url::Url;
+
+/// An `http` URL split into what a connection needs and what a request needs.
+///
+/// `Display` leaves out user name, password and query, which may be secrets.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Location {
+    url: Url,
+    host: String,
+    port: u16,
+}
+
+impl Location {
+    /// Parses a URL.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Invalid`] for what is no URL or has no host, [`ErrorKind::Unsupported`] for a scheme that is not
+    /// `http`.
+    pub fn parse(text: &str) -> Result<Self> {
+        let url = Url::parse(text).map_err(|error| {
+            Error::new(
+                ErrorKind::Invalid,
+                format!("{text:?} is not a URL: {error}"),
+            )
+        })?;
+        Self::from_url(url)
+    }
+
+    /// The place that a redirect from here to `reference` leads to (RFC 3986 section 5).
+    ///
+    /// # Errors
+    ///
+    /// As [`Location::parse`].
+    pub fn join(&self, reference: &str) -> Result<Self> {
+        let url = self.url.join(reference).map_err(|error| {
+            Error::new(
+                ErrorKind::Protocol,
+                format!("redirect to {reference:?}: {error}"),
+            )
+        })?;
+        Self::from_url(url)
+    }
+
+    fn from_url(mut url: Url) -> Result<Self> {
+        if url.scheme() != "http" {
+            return Err(Error::new(
+                ErrorKind::Unsupported,
+                format!(
+                    "scheme {:?} is not supported by this version: expected http:// or a local path",
+                    url.scheme()
+                ),
+            ));
+        }
+        url.set_fragment(None);
+        let host = url.host_str().filter(|host| !host.is_empty());
+        let Some(host) = host.map(str::to_owned) else {
+            return Err(Error::new(
+                ErrorKind::Invalid,
+                format!("{url} names no host"),
+            ));
+        };
+        let port = url.port_or_known_default().unwrap_or(80);
+        Ok(Self { url, host, port })
+    }
+
+    /// Host as in the URL; an IPv6 address without its brackets.
+    #[must_use]
+    pub fn host(&self) -> &str {
+        self.host.trim_start_matches('[').trim_end_matches(']')
+    }
+
+    /// Port, 80 if the URL has none.
+    #[must_use]
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// The endpoint: what connections and the ledger are keyed by.
+    #[must_use]
+    pub fn origin(&self) -> String {
+        format!("http://{}:{}", self.host, self.port)
+    }
+
+    /// The value of the `Host` header (RFC 9110 section 7.2).
+    #[must_use]
+    pub fn authority(&self) -> String {
+        match self.url.port() {
+            Some(port) => format!("{}:{port}", self.host),
+            None => self.host.clone(),
+        }
+    }
+
+    /// Path and query as they go into a request line.
+    #[must_use]
+    pub fn target(&self) -> String {
+        match self.url.query() {
+            Some(query) => format!("{}?{query}", self.url.path()),
+            None => self.url.path().to_owned(),
+        }
+    }
+
+    /// What identifies the file on this machine: the URL without user and password.
+    #[must_use]
+    pub fn key(&self) -> String {
+        format!("{}{}", self.origin(), self.target())
+    }
+}
+
+impl fmt::Display for Location {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "http://{}{}", self.authority(), self.url.path())
+    }
+}
+
+impl fmt::Debug for Location {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn secrets_are_not_printed() {
+        let location = Location::parse("http://me:secret@host/a%20b?token=hush#frag").unwrap();
+        assert_eq!(location.to_string(), "http://host/a%20b");
+        assert_eq!(location.target(), "/a%20b?token=hush");
+        assert!(!format!("{location:?}").contains("hush"));
+        assert!(!location.key().contains("secret"));
+    }
+
+    #[test]
+    fn hosts_and_ports() {
+        let v6 = Location::parse("http://[::1]:8080/x").unwrap();
+        assert_eq!(
+            (v6.host(), v6.port(), v6.authority().as_str()),
+            ("::1", 8080, "[::1]:8080")
+        );
+        assert_eq!(Location::parse("http://host/x").unwrap().port(), 80);
+    }
+
+    #[test]
+    fn odd_urls_are_refused_with_a_reason() {
+        for (text, kind) in [
+            ("", ErrorKind::Invalid),
+            ("http://", ErrorKind::Invalid),
+            ("http://host:99999/x", ErrorKind::Invalid),
+            ("gopher://host/x", ErrorKind::Unsupported),
+            ("https://host/x", ErrorKind::Unsupported),
+        ] {
+            assert_eq!(Location::parse(text).unwrap_err().kind(), kind, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn redirects_are_resolved_against_where_they_came_from() {
+        let here = Location::parse("http://a/x/y").unwrap();
+        assert_eq!(here.join("/z").unwrap().key(), "http://a:80/z");
+        assert_eq!(here.join("http://b:81/q").unwrap().key(), "http://b:81/q");
+    }
+}

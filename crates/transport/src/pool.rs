@@ -1,0 +1,309 @@
+//! The connections to one endpoint, recycled across files and calls.
+//!
+//! A request takes an idle connection, or waits in line for whichever comes first: one being established, or one being
+//! handed back. Connections are established by tasks of their own, so a request that is dropped does not take its
+//! connection with it, and one that is handed a recycled connection leaves the new one for the next.
+//!
+//! The first handshake measures the round-trip time. If a large job is [announced](Pool::announce_large), it also decides
+//! how many further connections are started there and then, while the first request is on its way.
+
+use crate::account::Account;
+use crate::config::TransportConfig;
+use crate::connect::connect;
+use crate::lane::{Lane, Tap, Tapped};
+use crate::location::Location;
+use hither_core::error::{Error, ErrorKind, Result};
+use hither_core::{LinkEstimate, lanes};
+use hyper_util::rt::TokioIo;
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::runtime::Handle;
+use tokio::sync::oneshot;
+
+/// Connections to one endpoint.
+#[derive(Debug)]
+pub struct Pool {
+    location: Location,
+    config: TransportConfig,
+    account: Arc<Account>,
+    runtime: Handle,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    idle: Vec<Lane>,
+    waiting: VecDeque<oneshot::Sender<Result<Lane>>>,
+    connecting: usize,
+    /// Established connections, idle and busy.
+    open: usize,
+    /// Connections that the server refused beyond this many; 0 for no such sign.
+    refused_above: usize,
+    large_job: bool,
+    link: LinkEstimate,
+}
+
+impl Pool {
+    /// A pool without connections. `link` is what is remembered of the path, if anything.
+    #[must_use]
+    pub fn new(
+        location: Location,
+        config: TransportConfig,
+        account: Arc<Account>,
+        runtime: Handle,
+        link: LinkEstimate,
+    ) -> Arc<Self> {
+        let state = Mutex::new(State {
+            link,
+            ..State::default()
+        });
+        Arc::new(Self {
+            location,
+            config,
+            account,
+            runtime,
+            state,
+        })
+    }
+
+    /// The books.
+    #[must_use]
+    pub fn account(&self) -> &Arc<Account> {
+        &self.account
+    }
+
+    /// The configuration.
+    #[must_use]
+    pub fn config(&self) -> &TransportConfig {
+        &self.config
+    }
+
+    /// Where the connections are driven.
+    #[must_use]
+    pub fn runtime(&self) -> &Handle {
+        &self.runtime
+    }
+
+    /// What is known of the path by now.
+    #[must_use]
+    pub fn link(&self) -> LinkEstimate {
+        self.state().link
+    }
+
+    /// Most connections that caller and server allow.
+    #[must_use]
+    pub fn max_lanes(&self) -> usize {
+        let refused_above = self.state().refused_above;
+        match refused_above {
+            0 => self.config.max_lanes.max(1),
+            n => self.config.max_lanes.clamp(1, n),
+        }
+    }
+
+    /// Connections that carry no request at the moment.
+    #[must_use]
+    pub fn idle_lanes(&self) -> usize {
+        self.state().idle.len()
+    }
+
+    /// A job is coming that will want more than one connection if the path is long.
+    pub fn announce_large(&self) {
+        self.state().large_job = true;
+    }
+
+    /// Starts connecting until there are `lanes`; returns at once.
+    pub fn warm(self: &Arc<Self>, lanes: usize) {
+        let lanes = lanes.min(self.max_lanes());
+        let mut state = self.state();
+        let missing = lanes.saturating_sub(state.open + state.connecting);
+        state.connecting += missing;
+        drop(state);
+        for _ in 0..missing {
+            self.spawn_connect();
+        }
+    }
+
+    /// The path looked at least this fast.
+    pub(crate) fn saw_bandwidth(&self, bytes_per_second: f64) {
+        let mut state = self.state();
+        let best = state
+            .link
+            .bandwidth
+            .map_or(bytes_per_second, |b| b.max(bytes_per_second));
+        state.link.bandwidth = Some(best);
+    }
+
+    /// A connection for one request.
+    pub(crate) async fn acquire(self: &Arc<Self>) -> Result<Leased> {
+        let lane = self.wait_for_lane().await?;
+        Ok(Leased {
+            pool: Arc::clone(self),
+            lane: Some(lane),
+        })
+    }
+
+    async fn wait_for_lane(self: &Arc<Self>) -> Result<Lane> {
+        let max = self.max_lanes();
+        let receiver = {
+            let mut state = self.state();
+            while let Some(lane) = state.idle.pop() {
+                if lane.sender.is_closed() {
+                    state.open -= 1;
+                } else {
+                    return Ok(lane);
+                }
+            }
+            let (sender, receiver) = oneshot::channel();
+            state.waiting.push_back(sender);
+            // One being established is enough for one in line.
+            let start =
+                state.connecting < state.waiting.len() && state.open + state.connecting < max;
+            state.connecting += usize::from(start);
+            drop(state);
+            if start {
+                self.spawn_connect();
+            }
+            receiver
+        };
+        receiver.await.unwrap_or_else(|_| {
+            Err(Error::new(
+                ErrorKind::Cancelled,
+                "the client was shut down while connecting",
+            ))
+        })
+    }
+
+    /// Gives a connection that is ready to whoever is first in line, or keeps it.
+    fn release(&self, mut lane: Lane) {
+        let mut state = self.state();
+        while let Some(waiter) = state.waiting.pop_front() {
+            match waiter.send(Ok(lane)) {
+                Ok(()) => return,
+                // That request was dropped.
+                Err(Ok(back)) => lane = back,
+                Err(Err(_)) => return,
+            }
+        }
+        state.idle.push(lane);
+    }
+
+    /// A connection is gone: replaces it if somebody is still in line.
+    fn lost(self: &Arc<Self>) {
+        let max = self.max_lanes();
+        let mut state = self.state();
+        state.open = state.open.saturating_sub(1);
+        let wanted = state.waiting.len().saturating_sub(state.connecting);
+        let room = max.saturating_sub(state.open + state.connecting);
+        let start = wanted.min(room);
+        state.connecting += start;
+        drop(state);
+        for _ in 0..start {
+            self.spawn_connect();
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn spawn_connect(self: &Arc<Self>) {
+        let pool = Arc::clone(self);
+        self.runtime.spawn(async move {
+            match pool.establish().await {
+                Ok((lane, rtt)) => pool.established(lane, rtt),
+                Err(error) => pool.failed(error),
+            }
+        });
+    }
+
+    async fn establish(&self) -> Result<(Lane, Duration)> {
+        let (stream, rtt) = connect(&self.location, &self.config).await?;
+        let tap = Arc::new(Tap::new(Arc::clone(&self.account)));
+        let io = TokioIo::new(Tapped::new(stream, Arc::clone(&tap)));
+        let (sender, connection) = hyper::client::conn::http1::Builder::new()
+            .max_buf_size(READ_BUFFER_BYTES)
+            .handshake(io)
+            .await
+            .map_err(|error| {
+                Error::new(ErrorKind::Unavailable, "cannot start HTTP on a connection")
+                    .with_source(error)
+            })?;
+        // How the connection ends is told to the request that is on it; nobody else needs to know.
+        self.runtime.spawn(async move { drop(connection.await) });
+        Ok((
+            Lane {
+                sender,
+                tap,
+                answers: 0,
+            },
+            rtt,
+        ))
+    }
+
+    fn established(self: &Arc<Self>, lane: Lane, rtt: Duration) {
+        self.account.connected(rtt);
+        let speculate = {
+            let mut state = self.state();
+            state.connecting -= 1;
+            state.open += 1;
+            state.link.rtt = Some(state.link.rtt.map_or(rtt, |best| best.min(rtt)));
+            state.large_job && state.open == 1
+        };
+        self.release(lane);
+        if speculate {
+            self.warm(lanes::speculative(rtt, self.config.max_lanes));
+        }
+    }
+
+    /// A connection could not be established. As long as others live, those in line are served by them.
+    fn failed(&self, error: Error) {
+        let mut state = self.state();
+        state.connecting -= 1;
+        if state.open > 0 {
+            state.refused_above = state.open;
+            return;
+        }
+        if state.connecting == 0 {
+            for waiter in std::mem::take(&mut state.waiting) {
+                // Whoever was dropped in the meantime does not mind.
+                drop(waiter.send(Err(error.clone())));
+            }
+        }
+    }
+}
+
+/// Most that the HTTP codec buffers per connection. Bodies are handed on as they are read; this bounds a head, and the
+/// size of a single read.
+const READ_BUFFER_BYTES: usize = 256 * 1024;
+
+/// A connection lent to one request. Dropped, it is closed: an answer that was not read to its end leaves a connection of
+/// no further use.
+#[derive(Debug)]
+pub(crate) struct Leased {
+    pool: Arc<Pool>,
+    lane: Option<Lane>,
+}
+
+impl Leased {
+    /// The connection.
+    pub(crate) fn lane(&mut self) -> Option<&mut Lane> {
+        self.lane.as_mut()
+    }
+
+    /// The answer has been read to its end: the connection may carry another request, if the server keeps it.
+    pub(crate) fn give_back(mut self) {
+        if let Some(lane) = self.lane.take_if(|lane| !lane.sender.is_closed()) {
+            self.pool.release(lane);
+        }
+        // Else the drop below counts it as lost.
+    }
+}
+
+impl Drop for Leased {
+    fn drop(&mut self) {
+        if self.lane.take().is_some() {
+            self.pool.lost();
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! Sending a request and waiting for the head of its answer: where the second clock runs.
+
+use crate::lane::Lane;
+use crate::location::Location;
+use crate::pool::{Leased, Pool};
+use crate::respond;
+use bytes::Bytes;
+use hither_core::Answer;
+use hither_core::error::{Error, ErrorKind, Result, Retry};
+use hither_http::{Facts, classify};
+use http::{Method, StatusCode, header, request::Builder};
+use http_body_util::{BodyExt, Empty};
+use hyper::body::Incoming;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A body that is of no interest is read to its end up to this many bytes, to keep the connection; beyond it a new
+/// connection is cheaper.
+const DRAIN_BYTES: usize = 64 * 1024;
+
+/// A request for the file, with what every request carries.
+pub(crate) fn builder(method: Method, location: &Location, pool: &Pool) -> Builder {
+    http::Request::builder()
+        .method(method)
+        .uri(location.target())
+        .header(header::HOST, location.authority())
+        .header(header::USER_AGENT, pool.config().user_agent.as_str())
+        .header(header::ACCEPT, "*/*")
+}
+
+/// Sends a request without a body and waits for the head of the answer.
+pub(crate) async fn send(
+    lane: &mut Lane,
+    builder: Builder,
+    location: &Location,
+    pool: &Pool,
+    bytes_asked: u64,
+) -> Result<http::Response<Incoming>> {
+    let request = builder.body(Empty::<Bytes>::new()).map_err(|error| {
+        Error::new(
+            ErrorKind::Invalid,
+            format!("{location} cannot be put into a request"),
+        )
+        .with_source(error)
+    })?;
+    lane.sender
+        .ready()
+        .await
+        .map_err(|error| cut(location, lane, error))?;
+    lane.tap.restart();
+    let flight = pool.account().sent(bytes_asked);
+    let clock = pool.config().first_byte_timeout;
+    let response = match tokio::time::timeout(clock, lane.sender.send_request(request)).await {
+        Ok(Ok(response)) => response,
+        Ok(Err(error)) => return Err(cut(location, lane, error)),
+        Err(_) => {
+            return Err(Error::new(
+                ErrorKind::Timeout,
+                format!(
+                    "{location}: no answer within {} s of the request",
+                    clock.as_secs_f64()
+                ),
+            )
+            .with_retry(Retry::SameServer {
+                after: Duration::ZERO,
+            }));
+        }
+    };
+    pool.account().answered(flight);
+    lane.answers += 1;
+    Ok(response)
+}
+
+/// Asks for the head alone: size and validator.
+pub(crate) async fn head(
+    leased: &mut Leased,
+    location: &Location,
+    pool: &Arc<Pool>,
+) -> Result<Answer> {
+    let Some(lane) = leased.lane() else {
+        return Err(Error::new(ErrorKind::Cancelled, "the connection is gone"));
+    };
+    let response = send(
+        lane,
+        builder(Method::HEAD, location, pool),
+        location,
+        pool,
+        0,
+    )
+    .await?;
+    let (head, body) = response.into_parts();
+    let facts = Facts::of(head.status, &head.headers);
+    if head.status != StatusCode::OK {
+        // A refusal is one however it is asked for; the classification only names those that are none.
+        drop(classify(head.status, &head.headers, 0));
+        return Err(respond::refused(
+            head.status,
+            &location.to_string(),
+            facts.retry_after.as_ref(),
+        ));
+    }
+    drain(body).await;
+    let validator = facts
+        .validator
+        .as_ref()
+        .and_then(|v| v.if_range().to_str().ok());
+    Ok(Answer {
+        size: facts.size,
+        validator: validator.map(str::to_owned),
+        unasked_bytes: 0,
+    })
+}
+
+/// Reads the rest of a small body, so that the connection can be used again. Tells whether it can.
+pub(crate) async fn drain(mut body: Incoming) -> bool {
+    let mut read = 0;
+    while let Some(frame) = body.frame().await {
+        let Ok(frame) = frame else { return false };
+        read += frame.data_ref().map_or(0, Bytes::len);
+        if read > DRAIN_BYTES {
+            return false;
+        }
+    }
+    true
+}
+
+/// The connection went away before the head of an answer came.
+fn cut(location: &Location, lane: &Lane, error: hyper::Error) -> Error {
+    let (kind, what) = if error.is_parse() {
+        (ErrorKind::Protocol, "what the server sent is not HTTP/1.1")
+    } else if lane.answers > 0 {
+        // A server may close an idle connection at any time, also while a request is under way to it (RFC 9112
+        // section 9.3.1): nothing is wrong.
+        (
+            ErrorKind::Unavailable,
+            "the server closed the connection between two requests",
+        )
+    } else {
+        (
+            ErrorKind::Unavailable,
+            "the server closed the connection without an answer",
+        )
+    };
+    let retry = match kind {
+        ErrorKind::Protocol => Retry::OtherServer,
+        _ => Retry::SameServer {
+            after: Duration::ZERO,
+        },
+    };
+    Error::new(kind, format!("{location}: {what}"))
+        .with_source(error)
+        .with_retry(retry)
+}
