@@ -1,0 +1,41 @@
+# Each target does its own set-up, on a machine that has Rust, Python 3.11, a C compiler and (for the peers) apt.
+#   make demo    the talk's query over the talk's links, old ways beside ours; writes demo.png
+#   make test    all tests
+#   make check   formatting, lints, licences, the project's own rules
+#   make bench   side by side with ROOT, uproot and a raw socket (half an hour; BENCH="--quick" for less)
+#   make data    the talk's file alone (target/data/talk.root)
+
+PYTHON := target/venv/bin/python
+# The tests that need network namespaces must not be skipped in CI.
+ifeq ($(shell [ -n "$$CI" ] && [ "$$(id -u)" = 0 ] && echo yes),yes)
+export HITHER_REQUIRE_NETNS := 1
+endif
+
+.PHONY: demo test check bench data peers build
+
+demo: build data
+	$(PYTHON) bench/demo.py
+
+test: build data
+	cargo test --workspace --locked
+	$(PYTHON) -m pytest tests
+
+check:
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets --locked -- -D warnings
+	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked
+	command -v cargo-deny >/dev/null || cargo install --locked --quiet cargo-deny@0.20.2
+	cargo deny --locked check licenses bans sources
+	tools/check
+
+bench: build data
+	$(PYTHON) bench/run.py $(BENCH)
+
+data: peers
+	$(PYTHON) bench/talkfile.py >/dev/null
+
+peers:
+	tools/setup-peers
+
+build:
+	cargo build --release --locked -p hither-cli -p hither-testkit
