@@ -79,12 +79,7 @@ impl Error {
             ErrorKind::Unavailable | ErrorKind::Timeout | ErrorKind::Protocol => Retry::OtherServer,
             _ => Retry::Never,
         };
-        Self(Box::new(Inner {
-            kind,
-            retry,
-            message: message.into(),
-            source: None,
-        }))
+        Self(Box::new(Inner { kind, retry, message: message.into(), source: None }))
     }
 
     /// The same error with other advice on retrying.

@@ -63,10 +63,7 @@ impl TrainEstimator {
             return None;
         }
         // Precise: both are far below 2^53.
-        #[expect(
-            clippy::cast_precision_loss,
-            reason = "bytes of one burst fit a double exactly"
-        )]
+        #[expect(clippy::cast_precision_loss, reason = "bytes of one burst fit a double exactly")]
         Some(timed as f64 / spread.as_secs_f64())
     }
 }

@@ -34,11 +34,7 @@ pub struct PlanConfig {
 
 impl Default for PlanConfig {
     fn default() -> Self {
-        Self {
-            lanes: 1,
-            waste: 0.05,
-            min_cut_bytes: 1448,
-        }
+        Self { lanes: 1, waste: 0.05, min_cut_bytes: 1448 }
     }
 }
 
@@ -46,10 +42,7 @@ impl PlanConfig {
     /// The default for a number of lanes.
     #[must_use]
     pub fn for_lanes(lanes: usize) -> Self {
-        Self {
-            lanes: lanes.max(1),
-            ..Self::default()
-        }
+        Self { lanes: lanes.max(1), ..Self::default() }
     }
 }
 
@@ -66,27 +59,18 @@ impl Plan {
     /// Plans `wanted`: any order, overlaps, duplicates and empty ranges allowed.
     #[must_use]
     pub fn new(wanted: &[Range<u64>], limits: &Limits, config: &PlanConfig) -> Self {
-        let ranges = merge(
-            &range::merged(wanted, 0),
-            limits.range_cost_bytes,
-            config.waste,
-        );
+        let ranges = merge(&range::merged(wanted, 0), limits.range_cost_bytes, config.waste);
         let mut dealer = Dealer::new(&ranges, limits, config);
         for range in ranges {
             dealer.deal(range);
         }
-        Self {
-            requests: dealer.finish(),
-        }
+        Self { requests: dealer.finish() }
     }
 
     /// Bytes that the plan fetches.
     #[must_use]
     pub fn bytes(&self) -> u64 {
-        self.requests
-            .iter()
-            .map(|ranges| range::total_bytes(ranges))
-            .fold(0, u64::saturating_add)
+        self.requests.iter().map(|ranges| range::total_bytes(ranges)).fold(0, u64::saturating_add)
     }
 
     /// Every range of every request, ascending.
@@ -184,12 +168,7 @@ impl<'a> Dealer<'a> {
     /// How much of a range of `len` bytes goes into the open request; 0 only if that is not empty.
     fn take_bytes(&self, len: u64) -> u64 {
         let hard = self.limits.max_range_bytes.max(1);
-        let hard = hard.min(
-            self.limits
-                .max_total_bytes
-                .max(1)
-                .saturating_sub(self.open_bytes),
-        );
+        let hard = hard.min(self.limits.max_total_bytes.max(1).saturating_sub(self.open_bytes));
         let share = self.share_room();
         let wanted = if share >= len {
             len
@@ -212,9 +191,7 @@ impl<'a> Dealer<'a> {
         };
         let done = (self.requests.len() as u128 + 1).min(shares as u128);
         let end = (u128::from(self.total_bytes) * done).div_ceil(shares as u128);
-        u64::try_from(end)
-            .unwrap_or(u64::MAX)
-            .saturating_sub(self.dealt_bytes)
+        u64::try_from(end).unwrap_or(u64::MAX).saturating_sub(self.dealt_bytes)
     }
 
     fn close(&mut self) {
@@ -265,12 +242,7 @@ mod tests {
     }
 
     fn any_limits() -> impl Strategy<Value = Limits> {
-        (
-            1usize..50,
-            64usize..2000,
-            200u64..100_000,
-            200u64..1_000_000,
-        )
+        (1usize..50, 64usize..2000, 200u64..100_000, 200u64..1_000_000)
             .prop_map(|(ranges, header, range, total)| limits(ranges, header, range, total))
     }
 
@@ -335,24 +307,14 @@ mod tests {
     #[test]
     fn one_large_range_is_striped_over_the_lanes() {
         let tree = 1000..1_191_087;
-        let plan = Plan::new(
-            &[1000..1_191_087],
-            &Limits::unlimited(),
-            &PlanConfig::for_lanes(64),
-        );
+        let plan = Plan::new(&[1000..1_191_087], &Limits::unlimited(), &PlanConfig::for_lanes(64));
         assert_eq!(plan.requests.len(), 64);
-        assert!(
-            plan.requests
-                .iter()
-                .all(|r| r.len() == 1 && range::len(&r[0]) <= 18_596)
-        );
+        assert!(plan.requests.iter().all(|r| r.len() == 1 && range::len(&r[0]) <= 18_596));
     }
 
     #[test]
     fn scattered_baskets_make_one_request_per_lane() {
-        let baskets: Vec<_> = (0..4880u64)
-            .map(|i| i * 56_000..i * 56_000 + 1395)
-            .collect();
+        let baskets: Vec<_> = (0..4880u64).map(|i| i * 56_000..i * 56_000 + 1395).collect();
         let plan = Plan::new(
             &baskets,
             &limits(10_000, 7_900, u64::MAX, u64::MAX),

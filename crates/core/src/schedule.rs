@@ -38,10 +38,7 @@ pub struct ReaderConfig {
 
 impl Default for ReaderConfig {
     fn default() -> Self {
-        Self {
-            budget_bytes: 64 << 20,
-            attempts: 4,
-        }
+        Self { budget_bytes: 64 << 20, attempts: 4 }
     }
 }
 
@@ -103,11 +100,7 @@ impl<'a> Reader<'a> {
     /// Asks for the last `tail` bytes of the file along with `ranges`, in one request.
     pub fn push_tail(&mut self, ranges: &[Range<u64>], tail: u64) {
         let validator = self.validator.clone();
-        self.queue.push_back(Request {
-            ranges: range::merged(ranges, 0),
-            tail,
-            validator,
-        });
+        self.queue.push_back(Request { ranges: range::merged(ranges, 0), tail, validator });
     }
 
     /// Asks for `ranges`, on at most `max_lanes` lanes. What was pushed before is sent before.
@@ -119,11 +112,7 @@ impl<'a> Reader<'a> {
         let plan = Plan::new(ranges, &self.source.limits(), &PlanConfig::for_lanes(lanes));
         self.lanes = self.lanes.max(lanes);
         for ranges in plan.requests {
-            self.queue.push_back(Request {
-                ranges,
-                tail: 0,
-                validator: self.validator.clone(),
-            });
+            self.queue.push_back(Request { ranges, tail: 0, validator: self.validator.clone() });
         }
     }
 
@@ -209,15 +198,8 @@ impl<'a> Reader<'a> {
         // A send fails only when the reader is gone, and then nobody waits for the part.
         let deliver = Box::new(move |part| drop(sink.unbounded_send((id, part))));
         let fetch = self.source.fetch(request.clone(), deliver);
-        self.requests.insert(
-            id,
-            InFlight {
-                request,
-                received: Vec::new(),
-            },
-        );
-        self.running
-            .push(Box::pin(async move { (id, fetch.await) }));
+        self.requests.insert(id, InFlight { request, received: Vec::new() });
+        self.running.push(Box::pin(async move { (id, fetch.await) }));
     }
 
     fn note_part(&mut self, id: u64, part: &Part) {
@@ -297,11 +279,7 @@ impl<'a> Reader<'a> {
         let plan = Plan::new(missing, &self.source.limits(), &PlanConfig::default());
         for ranges in plan.requests.into_iter().rev() {
             let validator = request.validator.clone();
-            self.queue.push_front(Request {
-                ranges,
-                tail: 0,
-                validator,
-            });
+            self.queue.push_front(Request { ranges, tail: 0, validator });
         }
         Ok(())
     }

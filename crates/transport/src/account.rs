@@ -65,8 +65,7 @@ impl Account {
         let flight = self.flight_received.load(Ordering::Acquire) + 1;
         self.flight_sent.fetch_max(flight, Ordering::Relaxed);
         self.requests.fetch_add(1, Ordering::Relaxed);
-        self.bytes_requested
-            .fetch_add(bytes_requested, Ordering::Relaxed);
+        self.bytes_requested.fetch_add(bytes_requested, Ordering::Relaxed);
         flight
     }
 

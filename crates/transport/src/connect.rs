@@ -35,24 +35,19 @@ pub(crate) async fn connect(
         }
     }
     Err(last.unwrap_or_else(|| {
-        Error::new(
-            ErrorKind::Unavailable,
-            format!("{} has no address", location.host()),
-        )
+        Error::new(ErrorKind::Unavailable, format!("{} has no address", location.host()))
     }))
 }
 
 async fn resolve(location: &Location) -> Result<Vec<SocketAddr>> {
     let host = location.host();
-    let found = tokio::net::lookup_host((host, location.port()))
-        .await
-        .map_err(|error| {
-            Error::new(
-                ErrorKind::Unavailable,
-                format!("host {host:?} does not resolve: check the name and the network"),
-            )
-            .with_source(error)
-        })?;
+    let found = tokio::net::lookup_host((host, location.port())).await.map_err(|error| {
+        Error::new(
+            ErrorKind::Unavailable,
+            format!("host {host:?} does not resolve: check the name and the network"),
+        )
+        .with_source(error)
+    })?;
     Ok(found.collect())
 }
 
@@ -85,13 +80,7 @@ async fn connect_to(
 }
 
 fn open_socket(address: SocketAddr, receive_buffer_bytes: usize) -> std::io::Result<TcpSocket> {
-    let make = || {
-        Socket::new(
-            Domain::for_address(address),
-            Type::STREAM,
-            Some(Protocol::TCP),
-        )
-    };
+    let make = || Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP));
     let mut socket = make()?;
     if receive_buffer_bytes > 0 {
         socket.set_recv_buffer_size(receive_buffer_bytes)?;

@@ -46,7 +46,7 @@ pub(crate) struct Settled {
     pub(crate) outcome: Result<Outcome>,
     /// The connection is at the start of the next answer.
     pub(crate) reusable: bool,
-    pub(crate) hints: Option<Hint>,
+    pub(crate) hint: Option<Hint>,
     pub(crate) learned: Option<RangeSupport>,
     pub(crate) tail_refused: bool,
     pub(crate) multipart: bool,
@@ -55,14 +55,7 @@ pub(crate) struct Settled {
 impl Settled {
     /// Whether the connection is at the start of the next answer is for the caller to say.
     fn new(outcome: Result<Outcome>, reusable: bool) -> Self {
-        Self {
-            outcome,
-            reusable,
-            hints: None,
-            learned: None,
-            tail_refused: false,
-            multipart: false,
-        }
+        Self { outcome, reusable, hint: None, learned: None, tail_refused: false, multipart: false }
     }
 
     /// Ended badly, with the connection in an unknown state.
@@ -84,9 +77,9 @@ impl Exchange<'_> {
         let (head, body) = response.into_parts();
         let facts = Facts::of(head.status, &head.headers);
         let server = facts.server.as_deref().unwrap_or_default();
-        let hints = codec::server_hint(server, facts.via.as_deref());
+        let hint = codec::server_hint(server, facts.via.as_deref());
         let mut settled = self.read(&head, &facts, body, sink).await;
-        settled.hints = hints;
+        settled.hint = hint;
         if settled.outcome.is_ok() {
             let rtt = self.pool.link().rtt;
             if let Some(bandwidth) = lane.tap.bandwidth(rtt) {
@@ -125,10 +118,7 @@ impl Exchange<'_> {
             Ok(answer) => answer,
             Err(error) => return Settled::failed(self.odd(&error)),
         };
-        let validator = facts
-            .validator
-            .as_ref()
-            .and_then(|v| v.if_range().to_str().ok());
+        let validator = facts.validator.as_ref().and_then(|v| v.if_range().to_str().ok());
         if let Err(error) = self.check_validator(validator, head.status) {
             return Settled::failed(error);
         }
@@ -255,11 +245,8 @@ impl Exchange<'_> {
         }
         if asked > 1 {
             // Only one of the ranges came: that is all this server does.
-            let error = respond::too_large(
-                &self.location.to_string(),
-                StatusCode::PARTIAL_CONTENT,
-                asked,
-            );
+            let error =
+                respond::too_large(&self.location.to_string(), StatusCode::PARTIAL_CONTENT, asked);
             return Settled {
                 reusable: true,
                 learned: Some(RangeSupport::Single),
@@ -287,23 +274,13 @@ impl Exchange<'_> {
             .is_some_and(|size| size <= WHOLE_FLOOR_BYTES.max(wanted.saturating_mul(WHOLE_FACTOR)));
         if !cheap && self.ranges_asked() > 1 {
             // Perhaps single ranges work: the answer is dropped with its connection.
-            let error = respond::too_large(
-                &self.location.to_string(),
-                StatusCode::OK,
-                self.ranges_asked(),
-            );
-            return Settled {
-                learned: Some(RangeSupport::Single),
-                ..Settled::failed(error)
-            };
+            let error =
+                respond::too_large(&self.location.to_string(), StatusCode::OK, self.ranges_asked());
+            return Settled { learned: Some(RangeSupport::Single), ..Settled::failed(error) };
         }
         let learned = (!cheap).then_some(RangeSupport::Whole);
         let last = self.request.ranges.last().map_or(0, |range| range.end);
-        let stop = if cheap || self.request.tail > 0 {
-            u64::MAX
-        } else {
-            last
-        };
+        let stop = if cheap || self.request.tail > 0 { u64::MAX } else { last };
         let mut offset = 0;
         while offset < stop {
             match self.next_chunk(&mut body, delivery.received_bytes()).await {
@@ -317,26 +294,17 @@ impl Exchange<'_> {
                     break;
                 }
                 Err(error) => {
-                    return Settled {
-                        learned,
-                        ..Settled::failed(error)
-                    };
+                    return Settled { learned, ..Settled::failed(error) };
                 }
             }
         }
-        Settled {
-            learned,
-            ..self.complete(delivery, stop == u64::MAX)
-        }
+        Settled { learned, ..self.complete(delivery, stop == u64::MAX) }
     }
 
     /// 416: the ranges lie beyond the end of the file, or the server knows no suffix.
     fn unsatisfied(&self, size: Option<u64>) -> Settled {
         if self.request.tail > 0 {
-            return Settled {
-                tail_refused: true,
-                ..Settled::failed(self.no_tail())
-            };
+            return Settled { tail_refused: true, ..Settled::failed(self.no_tail()) };
         }
         if self.ranges_asked() > 1 && size.is_none() {
             let error = respond::too_large(
@@ -344,10 +312,7 @@ impl Exchange<'_> {
                 StatusCode::RANGE_NOT_SATISFIABLE,
                 self.ranges_asked(),
             );
-            return Settled {
-                learned: Some(RangeSupport::Single),
-                ..Settled::failed(error)
-            };
+            return Settled { learned: Some(RangeSupport::Single), ..Settled::failed(error) };
         }
         let last = self.request.ranges.last().map_or(0, |range| range.end);
         let size = size.map_or_else(|| "fewer".to_owned(), |size| size.to_string());
@@ -367,19 +332,14 @@ impl Exchange<'_> {
         delivery: &mut Delivery<'_>,
     ) -> Result<()> {
         let mut offset = range.start;
-        while let Some(mut chunk) = self
-            .next_chunk(&mut body, delivery.received_bytes())
-            .await?
-        {
-            let room = range.end - offset;
-            if chunk.len() as u64 > room {
-                return Err(self.odd(&format!(
-                    "more bytes than the announced {}..{}",
-                    range.start, range.end
-                )));
+        while let Some(chunk) = self.next_chunk(&mut body, delivery.received_bytes()).await? {
+            let len = chunk.len() as u64;
+            if len > range.end - offset {
+                let what = format!("more bytes than the announced {}..{}", range.start, range.end);
+                return Err(self.odd(&what));
             }
-            offset += chunk.len() as u64;
-            delivery.deliver(offset - chunk.len() as u64, chunk.split_to(chunk.len()));
+            delivery.deliver(offset, chunk);
+            offset += len;
         }
         if offset < range.end {
             return Err(self.odd(&"the answer ended early").with_retry(AT_ONCE));
@@ -447,6 +407,4 @@ impl Exchange<'_> {
 }
 
 /// Asking again needs no pause: the connection is a new one.
-const AT_ONCE: Retry = Retry::SameServer {
-    after: Duration::ZERO,
-};
+const AT_ONCE: Retry = Retry::SameServer { after: Duration::ZERO };

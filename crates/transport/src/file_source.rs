@@ -47,12 +47,7 @@ impl FileSource {
         }
         let file = File::open(path).map_err(failed)?;
         let size = file.metadata().map_err(failed)?.len();
-        Ok(Self {
-            path: path.to_owned(),
-            file: Arc::new(file),
-            size,
-            account,
-        })
+        Ok(Self { path: path.to_owned(), file: Arc::new(file), size, account })
     }
 
     /// Reads `range`, or as much of it as the file holds.
@@ -71,10 +66,7 @@ impl Source for FileSource {
     }
 
     fn limits(&self) -> Limits {
-        Limits {
-            max_total_bytes: 8 << 20,
-            ..Limits::unlimited()
-        }
+        Limits { max_total_bytes: 8 << 20, ..Limits::unlimited() }
     }
 
     fn link(&self) -> LinkEstimate {
@@ -101,10 +93,8 @@ impl Source for FileSource {
             let mut ranges = request.ranges;
             if request.tail > 0 {
                 let tail = size.saturating_sub(request.tail)..size;
-                let head: Vec<_> = ranges
-                    .iter()
-                    .map(|r| r.start.min(tail.start)..r.end.min(tail.start))
-                    .collect();
+                let head: Vec<_> =
+                    ranges.iter().map(|r| r.start.min(tail.start)..r.end.min(tail.start)).collect();
                 ranges = hither_core::range::merged(&head, 0);
                 ranges.push(tail);
             }
@@ -124,10 +114,8 @@ impl Source for FileSource {
                 let file = Arc::clone(&self.file);
                 let offset = range.start;
                 let read = tokio::task::spawn_blocking(move || Self::read(&file, range)).await;
-                let bytes = read
-                    .map_err(std::io::Error::other)
-                    .and_then(|read| read)
-                    .map_err(|error| {
+                let bytes =
+                    read.map_err(std::io::Error::other).and_then(|read| read).map_err(|error| {
                         Error::new(
                             ErrorKind::Local,
                             format!("cannot read {}: {error}", self.name()),
@@ -138,11 +126,7 @@ impl Source for FileSource {
                 self.account.payload(bytes.len() as u64);
                 sink(Part { offset, bytes });
             }
-            Ok(Answer {
-                size: Some(size),
-                validator: None,
-                unasked_bytes: 0,
-            })
+            Ok(Answer { size: Some(size), validator: None, unasked_bytes: 0 })
         })
     }
 }

@@ -45,17 +45,8 @@ impl HttpSource {
     #[must_use]
     pub fn new(location: Location, pool: Arc<Pool>, endpoint: Endpoint) -> Self {
         let first = location.clone();
-        let state = State {
-            location,
-            pool,
-            endpoint,
-            refused_ranges: 0,
-            not_before: None,
-        };
-        Self {
-            first,
-            state: Mutex::new(state),
-        }
+        let state = State { location, pool, endpoint, refused_ranges: 0, not_before: None };
+        Self { first, state: Mutex::new(state) }
     }
 
     /// The connections in use, to the last redirect's target.
@@ -74,16 +65,11 @@ impl HttpSource {
             let (location, pool, suffix) = {
                 let state = self.state();
                 let suffix = state.endpoint.suffix
-                    && matches!(
-                        state.endpoint.ranges,
-                        RangeSupport::Unknown | RangeSupport::Multi
-                    );
+                    && matches!(state.endpoint.ranges, RangeSupport::Unknown | RangeSupport::Multi);
                 (state.location.clone(), Arc::clone(&state.pool), suffix)
             };
             if request.tail > 0 && !suffix {
-                return self
-                    .fetch_tail_by_size(&location, &pool, request, sink)
-                    .await;
+                return self.fetch_tail_by_size(&location, &pool, request, sink).await;
             }
             match self.exchange(&location, &pool, &request, &mut sink).await? {
                 Outcome::Complete(answer) => return Ok(answer),
@@ -92,10 +78,7 @@ impl HttpSource {
         }
         Err(Error::new(
             ErrorKind::Protocol,
-            format!(
-                "{}: more than {MOST_REDIRECTS} redirects, probably in a circle",
-                self.first
-            ),
+            format!("{}: more than {MOST_REDIRECTS} redirects, probably in a circle", self.first),
         ))
     }
 
@@ -116,23 +99,13 @@ impl HttpSource {
                 format!("{location}: the server does not tell the size"),
             )
         })?;
-        let mut wanted: Vec<Range<u64>> = request
-            .ranges
-            .iter()
-            .map(|r| r.start.min(size)..r.end.min(size))
-            .collect();
+        let mut wanted: Vec<Range<u64>> =
+            request.ranges.iter().map(|r| r.start.min(size)..r.end.min(size)).collect();
         wanted.push(size.saturating_sub(request.tail)..size);
-        let mut total = Answer {
-            size: Some(size),
-            ..told
-        };
+        let mut total = Answer { size: Some(size), ..told };
         for range in range::merged(&wanted, 0) {
             let validator = request.validator.clone();
-            let one = Request {
-                ranges: vec![range],
-                tail: 0,
-                validator,
-            };
+            let one = Request { ranges: vec![range], tail: 0, validator };
             let Outcome::Complete(answer) = self.exchange(location, pool, &one, &mut sink).await?
             else {
                 return Err(Error::new(
@@ -153,11 +126,7 @@ impl HttpSource {
         sink: &mut PartSink,
     ) -> Result<Outcome> {
         let mut lane = pool.acquire().await?;
-        let exchange = Exchange {
-            location,
-            pool,
-            request,
-        };
+        let exchange = Exchange { location, pool, request };
         let result = exchange.run(&mut lane, sink).await;
         let ranges = request.ranges.len() + usize::from(request.tail > 0);
         let text_bytes: usize = request.ranges.iter().map(Limits::range_text_bytes).sum();

@@ -32,20 +32,13 @@ pub(crate) struct Tap {
 
 impl Tap {
     pub(crate) fn new(account: Arc<Account>) -> Self {
-        Self {
-            account,
-            opened: Instant::now(),
-            train: Mutex::default(),
-        }
+        Self { account, opened: Instant::now(), train: Mutex::default() }
     }
 
     fn arrived(&self, bytes: usize) {
         let now = self.opened.elapsed();
         self.account.received(bytes as u64);
-        self.train
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .arrived(now, bytes as u64);
+        self.train.lock().unwrap_or_else(PoisonError::into_inner).arrived(now, bytes as u64);
     }
 
     /// A new answer is awaited: its bytes are a train of their own.
@@ -54,10 +47,7 @@ impl Tap {
     }
 
     pub(crate) fn bandwidth(&self, rtt: Option<Duration>) -> Option<f64> {
-        self.train
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .bandwidth(rtt)
+        self.train.lock().unwrap_or_else(PoisonError::into_inner).bandwidth(rtt)
     }
 }
 

@@ -23,10 +23,7 @@ impl Location {
     /// `http`.
     pub fn parse(text: &str) -> Result<Self> {
         let url = Url::parse(text).map_err(|error| {
-            Error::new(
-                ErrorKind::Invalid,
-                format!("{text:?} is not a URL: {error}"),
-            )
+            Error::new(ErrorKind::Invalid, format!("{text:?} is not a URL: {error}"))
         })?;
         Self::from_url(url)
     }
@@ -38,10 +35,7 @@ impl Location {
     /// As [`Location::parse`].
     pub fn join(&self, reference: &str) -> Result<Self> {
         let url = self.url.join(reference).map_err(|error| {
-            Error::new(
-                ErrorKind::Protocol,
-                format!("redirect to {reference:?}: {error}"),
-            )
+            Error::new(ErrorKind::Protocol, format!("redirect to {reference:?}: {error}"))
         })?;
         Self::from_url(url)
     }
@@ -59,10 +53,7 @@ impl Location {
         url.set_fragment(None);
         let host = url.host_str().filter(|host| !host.is_empty());
         let Some(host) = host.map(str::to_owned) else {
-            return Err(Error::new(
-                ErrorKind::Invalid,
-                format!("{url} names no host"),
-            ));
+            return Err(Error::new(ErrorKind::Invalid, format!("{url} names no host")));
         };
         let port = url.port_or_known_default().unwrap_or(80);
         Ok(Self { url, host, port })
@@ -139,10 +130,7 @@ mod tests {
     #[test]
     fn hosts_and_ports() {
         let v6 = Location::parse("http://[::1]:8080/x").unwrap();
-        assert_eq!(
-            (v6.host(), v6.port(), v6.authority().as_str()),
-            ("::1", 8080, "[::1]:8080")
-        );
+        assert_eq!((v6.host(), v6.port(), v6.authority().as_str()), ("::1", 8080, "[::1]:8080"));
         assert_eq!(Location::parse("http://host/x").unwrap().port(), 80);
     }
 

@@ -54,17 +54,8 @@ impl Pool {
         runtime: Handle,
         link: LinkEstimate,
     ) -> Arc<Self> {
-        let state = Mutex::new(State {
-            link,
-            ..State::default()
-        });
-        Arc::new(Self {
-            location,
-            config,
-            account,
-            runtime,
-            state,
-        })
+        let state = Mutex::new(State { link, ..State::default() });
+        Arc::new(Self { location, config, account, runtime, state })
     }
 
     /// The books.
@@ -127,20 +118,14 @@ impl Pool {
     /// The path looked at least this fast.
     pub(crate) fn saw_bandwidth(&self, bytes_per_second: f64) {
         let mut state = self.state();
-        let best = state
-            .link
-            .bandwidth
-            .map_or(bytes_per_second, |b| b.max(bytes_per_second));
+        let best = state.link.bandwidth.map_or(bytes_per_second, |b| b.max(bytes_per_second));
         state.link.bandwidth = Some(best);
     }
 
     /// A connection for one request.
     pub(crate) async fn acquire(self: &Arc<Self>) -> Result<Leased> {
         let lane = self.wait_for_lane().await?;
-        Ok(Leased {
-            pool: Arc::clone(self),
-            lane: Some(lane),
-        })
+        Ok(Leased { pool: Arc::clone(self), lane: Some(lane) })
     }
 
     async fn wait_for_lane(self: &Arc<Self>) -> Result<Lane> {
@@ -167,10 +152,7 @@ impl Pool {
             receiver
         };
         receiver.await.unwrap_or_else(|_| {
-            Err(Error::new(
-                ErrorKind::Cancelled,
-                "the client was shut down while connecting",
-            ))
+            Err(Error::new(ErrorKind::Cancelled, "the client was shut down while connecting"))
         })
     }
 
@@ -231,14 +213,7 @@ impl Pool {
             })?;
         // How the connection ends is told to the request that is on it; nobody else needs to know.
         self.runtime.spawn(async move { drop(connection.await) });
-        Ok((
-            Lane {
-                sender,
-                tap,
-                answers: 0,
-            },
-            rtt,
-        ))
+        Ok((Lane { sender, tap, answers: 0 }, rtt))
     }
 
     fn established(self: &Arc<Self>, lane: Lane, rtt: Duration) {

@@ -37,16 +37,10 @@ pub(crate) async fn send(
     bytes_asked: u64,
 ) -> Result<http::Response<Incoming>> {
     let request = builder.body(Empty::<Bytes>::new()).map_err(|error| {
-        Error::new(
-            ErrorKind::Invalid,
-            format!("{location} cannot be put into a request"),
-        )
-        .with_source(error)
+        Error::new(ErrorKind::Invalid, format!("{location} cannot be put into a request"))
+            .with_source(error)
     })?;
-    lane.sender
-        .ready()
-        .await
-        .map_err(|error| cut(location, lane, error))?;
+    lane.sender.ready().await.map_err(|error| cut(location, lane, error))?;
     lane.tap.restart();
     let flight = pool.account().sent(bytes_asked);
     let clock = pool.config().first_byte_timeout;
@@ -56,14 +50,9 @@ pub(crate) async fn send(
         Err(_) => {
             return Err(Error::new(
                 ErrorKind::Timeout,
-                format!(
-                    "{location}: no answer within {} s of the request",
-                    clock.as_secs_f64()
-                ),
+                format!("{location}: no answer within {} s of the request", clock.as_secs_f64()),
             )
-            .with_retry(Retry::SameServer {
-                after: Duration::ZERO,
-            }));
+            .with_retry(Retry::SameServer { after: Duration::ZERO }));
         }
     };
     pool.account().answered(flight);
@@ -80,14 +69,7 @@ pub(crate) async fn head(
     let Some(lane) = leased.lane() else {
         return Err(Error::new(ErrorKind::Cancelled, "the connection is gone"));
     };
-    let response = send(
-        lane,
-        builder(Method::HEAD, location, pool),
-        location,
-        pool,
-        0,
-    )
-    .await?;
+    let response = send(lane, builder(Method::HEAD, location, pool), location, pool, 0).await?;
     let (head, body) = response.into_parts();
     let facts = Facts::of(head.status, &head.headers);
     if head.status != StatusCode::OK {
@@ -100,15 +82,8 @@ pub(crate) async fn head(
         ));
     }
     drain(body).await;
-    let validator = facts
-        .validator
-        .as_ref()
-        .and_then(|v| v.if_range().to_str().ok());
-    Ok(Answer {
-        size: facts.size,
-        validator: validator.map(str::to_owned),
-        unasked_bytes: 0,
-    })
+    let validator = facts.validator.as_ref().and_then(|v| v.if_range().to_str().ok());
+    Ok(Answer { size: facts.size, validator: validator.map(str::to_owned), unasked_bytes: 0 })
 }
 
 /// Reads the rest of a small body, so that the connection can be used again. Tells whether it can.
@@ -131,23 +106,13 @@ fn cut(location: &Location, lane: &Lane, error: hyper::Error) -> Error {
     } else if lane.answers > 0 {
         // A server may close an idle connection at any time, also while a request is under way to it (RFC 9112
         // section 9.3.1): nothing is wrong.
-        (
-            ErrorKind::Unavailable,
-            "the server closed the connection between two requests",
-        )
+        (ErrorKind::Unavailable, "the server closed the connection between two requests")
     } else {
-        (
-            ErrorKind::Unavailable,
-            "the server closed the connection without an answer",
-        )
+        (ErrorKind::Unavailable, "the server closed the connection without an answer")
     };
     let retry = match kind {
         ErrorKind::Protocol => Retry::OtherServer,
-        _ => Retry::SameServer {
-            after: Duration::ZERO,
-        },
+        _ => Retry::SameServer { after: Duration::ZERO },
     };
-    Error::new(kind, format!("{location}: {what}"))
-        .with_source(error)
-        .with_retry(retry)
+    Error::new(kind, format!("{location}: {what}")).with_source(error).with_retry(retry)
 }

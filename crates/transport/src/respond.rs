@@ -40,11 +40,8 @@ pub(crate) fn refused(status: StatusCode, name: &str, retry_after: Option<&Retry
                 _ if after > PATIENCE => Retry::OtherServer,
                 _ => Retry::SameServer { after },
             };
-            Error::new(
-                ErrorKind::Unavailable,
-                format!("{seen}: the server has trouble, try later"),
-            )
-            .with_retry(retry)
+            Error::new(ErrorKind::Unavailable, format!("{seen}: the server has trouble, try later"))
+                .with_retry(retry)
         }
         _ => Error::new(ErrorKind::Protocol, format!("{seen}, expected 200 or 206")),
     }
@@ -54,14 +51,9 @@ pub(crate) fn refused(status: StatusCode, name: &str, retry_after: Option<&Retry
 pub(crate) fn too_large(name: &str, status: StatusCode, ranges: usize) -> Error {
     Error::new(
         ErrorKind::TooLarge,
-        format!(
-            "{name}: the server answered {} to a request for {ranges} ranges",
-            status.as_u16()
-        ),
+        format!("{name}: the server answered {} to a request for {ranges} ranges", status.as_u16()),
     )
-    .with_retry(Retry::SameServer {
-        after: Duration::ZERO,
-    })
+    .with_retry(Retry::SameServer { after: Duration::ZERO })
 }
 
 /// A prior from the name that the server gives itself, for a server not met before.
@@ -83,11 +75,7 @@ pub(crate) fn apply_hint(endpoint: &mut Endpoint, hint: &Hint) {
 /// more has been `refused` before.
 pub(crate) fn raise(endpoint: &mut Endpoint, ranges: usize, text_bytes: usize, refused: usize) {
     endpoint.ranges = RangeSupport::Multi;
-    let ceiling = if refused == 0 {
-        MOST_RANGES
-    } else {
-        refused - 1
-    };
+    let ceiling = if refused == 0 { MOST_RANGES } else { refused - 1 };
     if ranges * 2 > endpoint.max_ranges {
         endpoint.max_ranges = (endpoint.max_ranges * 2).clamp(1, ceiling.max(1));
     }
@@ -118,11 +106,7 @@ mod tests {
             (404, ErrorKind::NotFound, Retry::Never),
             (401, ErrorKind::Unauthenticated, Retry::Never),
             (403, ErrorKind::PermissionDenied, Retry::Never),
-            (
-                500,
-                ErrorKind::Unavailable,
-                Retry::SameServer { after: BACK_OFF },
-            ),
+            (500, ErrorKind::Unavailable, Retry::SameServer { after: BACK_OFF }),
             (501, ErrorKind::Unavailable, Retry::OtherServer),
             (418, ErrorKind::Protocol, Retry::OtherServer),
         ] {
@@ -138,10 +122,7 @@ mod tests {
     fn what_was_refused_is_not_tried_again() {
         let mut endpoint = Endpoint::default();
         lower(&mut endpoint, 200, 3_800);
-        assert_eq!(
-            (endpoint.max_ranges, endpoint.max_header_bytes),
-            (100, 1_900)
-        );
+        assert_eq!((endpoint.max_ranges, endpoint.max_header_bytes), (100, 1_900));
         for _ in 0..10 {
             let ranges = endpoint.max_ranges;
             raise(&mut endpoint, ranges, 10, 200);
