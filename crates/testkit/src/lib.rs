@@ -1,1 +1,5 @@
-//! Links (WAN emulation), misbehaving peers, data generators; for tests only.
+//! Links (WAN emulation) for tests.
+pub mod link;
+pub mod random;
+pub mod wan;
+pub use link::Link;

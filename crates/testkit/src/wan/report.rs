@@ -1,0 +1,153 @@
+//! The counts of a link as they are told to people and programs.
+
+use crate::wan::packet::Packet;
+use crate::wan::witness::Drop;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::iter::Sum;
+use std::net::SocketAddrV4;
+
+/// What was delivered in one direction, and what was not.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Counts {
+    /// Packets delivered.
+    pub packets: u64,
+    /// Bytes delivered, IP and TCP headers included.
+    pub ip_bytes: u64,
+    /// Bytes of TCP payload delivered, repeated ones included.
+    pub payload_bytes: u64,
+    /// Packets dropped because the queue was full.
+    pub dropped_queue: u64,
+    /// Packets lost by chance.
+    pub dropped_random: u64,
+    /// Segments with payload that had entered before.
+    pub repeated_segments: u64,
+}
+
+impl Counts {
+    pub(super) fn add(&mut self, packet: &Packet) {
+        self.packets += u64::from(packet.segments);
+        self.ip_bytes += u64::from(packet.ip_bytes);
+        self.payload_bytes += packet.tcp.map_or(0, |tcp| u64::from(tcp.payload));
+    }
+
+    pub(super) fn discard(&mut self, segments: u64, why: Drop) {
+        match why {
+            Drop::Queue => self.dropped_queue += segments,
+            Drop::Random => self.dropped_random += segments,
+        }
+    }
+}
+
+impl Sum for Counts {
+    fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
+        all.fold(Self::default(), |sum, it| Self {
+            packets: sum.packets + it.packets,
+            ip_bytes: sum.ip_bytes + it.ip_bytes,
+            payload_bytes: sum.payload_bytes + it.payload_bytes,
+            dropped_queue: sum.dropped_queue + it.dropped_queue,
+            dropped_random: sum.dropped_random + it.dropped_random,
+            repeated_segments: sum.repeated_segments + it.repeated_segments,
+        })
+    }
+}
+
+/// One connection.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Row {
+    /// The client's address.
+    pub client: SocketAddrV4,
+    /// The server's address.
+    pub server: SocketAddrV4,
+    /// Its SYN was seen since counting began.
+    pub opened: bool,
+    /// When its first packet was seen, seconds since counting began.
+    pub first: f64,
+    /// When its last packet was delivered, seconds since counting began.
+    pub last: f64,
+    /// How often the client sent after it had received on this connection; the first sending counts.
+    pub turns: u64,
+    /// From client to server.
+    pub to_server: Counts,
+    /// From server to client.
+    pub to_client: Counts,
+}
+
+/// All counts of a link since it came up or was last reset. [`crate::wan::witness`] defines turns and flights.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Report {
+    /// Seconds since counting began.
+    pub seconds: f64,
+    /// Only connections to this port of the server are counted.
+    pub port: Option<u16>,
+    /// From client to server.
+    pub to_server: Counts,
+    /// From server to client.
+    pub to_client: Counts,
+    /// TCP connections opened by the client.
+    pub connections: u64,
+    /// How often the client sent payload after it had received some, over all connections.
+    pub turns: u64,
+    /// Longest chain of requests of which each could depend on an answer begun before.
+    pub flights: u32,
+    /// Longest chain of requests of which each could depend on an answer complete before.
+    pub whole_flights: u32,
+    /// There was more than the witness keeps: turns, flights or rows are too low.
+    pub truncated: bool,
+    /// The connections in the order of their first packet.
+    pub rows: Vec<Row>,
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let of = self
+            .port
+            .map_or(String::new(), |port| format!(" to port {port}"));
+        writeln!(
+            f,
+            "{:.3} s: {} connections{of}, {} turns, {} flights ({} on whole answers)",
+            self.seconds, self.connections, self.turns, self.flights, self.whole_flights
+        )?;
+        if self.truncated {
+            writeln!(
+                f,
+                "more was seen than is kept: turns, flights or rows are too low"
+            )?;
+        }
+        writeln!(
+            f,
+            "{:<46} {:>6} {:>10} {:>13} {:>13} {:>7} {:>7} {:>8}",
+            "", "turns", "packets", "IP bytes", "payload", "queue-", "lost", "repeated"
+        )?;
+        let line = |f: &mut fmt::Formatter<'_>, what: &str, turns: &str, it: &Counts| {
+            writeln!(
+                f,
+                "{what:<46} {turns:>6} {:>10} {:>13} {:>13} {:>7} {:>7} {:>8}",
+                it.packets,
+                it.ip_bytes,
+                it.payload_bytes,
+                it.dropped_queue,
+                it.dropped_random,
+                it.repeated_segments
+            )
+        };
+        line(
+            f,
+            "all, to server",
+            &self.turns.to_string(),
+            &self.to_server,
+        )?;
+        line(f, "all, to client", "", &self.to_client)?;
+        for row in &self.rows {
+            let up = format!("{} > {}", row.client, row.server);
+            line(f, &up, &row.turns.to_string(), &row.to_server)?;
+            line(
+                f,
+                &format!("{} < {}", row.client, row.server),
+                "",
+                &row.to_client,
+            )?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,211 @@
+//! One direction of a link: rate, queue, loss and delay; pure, with the time handed in.
+//!
+//! A packet that arrives waits until the ones before it have left, takes its own bits' time at the link's rate, and is
+//! then one-way delay away from the other end. Nothing is simulated step by step: the moment at which the line becomes
+//! free is one number, and so the queue is the bits between now and that moment. A packet that would make the queue
+//! longer than its limit is dropped (drop-tail), and a lost one is dropped before it queues, as by a noisy cable ahead
+//! of the router. Delay and order are constant, so a plain queue holds what is under way.
+//!
+//! Without a rate a packet leaves at once: a burst that goes in comes out as the same burst. With one, packets come
+//! out apart by their serialisation time, as measurements of dispersion expect.
+
+use crate::link::Link;
+use crate::random::Random;
+use std::collections::VecDeque;
+
+/// What became of a packet that was offered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fate {
+    /// It is under way.
+    Accepted,
+    /// Dropped because the queue was full.
+    QueueFull,
+    /// Dropped by chance.
+    Lost,
+}
+
+#[derive(Debug)]
+struct UnderWay<T> {
+    /// When it comes out, nanoseconds.
+    due: u64,
+    /// Bytes on the wire.
+    size: u64,
+    frame: Vec<u8>,
+    tag: T,
+}
+
+/// One direction of a link; `T` travels with each packet.
+#[derive(Debug)]
+pub struct Shaper<T> {
+    delay: u64,
+    rate: Option<u64>,
+    queue: u64,
+    loss: f64,
+    random: Random,
+    /// When the line has sent all that was accepted, nanoseconds.
+    free_at: u64,
+    /// Packets under way with the time at which they come out, ascending.
+    line: VecDeque<UnderWay<T>>,
+    /// Bytes in `line`.
+    held: u64,
+}
+
+impl<T> Shaper<T> {
+    /// A direction of `link`; `salt` keeps the losses of the two directions apart.
+    #[must_use]
+    pub fn new(link: &Link, salt: u64) -> Self {
+        Self {
+            delay: u64::try_from(link.one_way().as_nanos()).unwrap_or(u64::MAX),
+            rate: link.bandwidth,
+            queue: link.queue_bytes(),
+            loss: link.loss,
+            random: Random::new(link.seed.wrapping_mul(2).wrapping_add(salt)),
+            free_at: 0,
+            line: VecDeque::new(),
+            held: 0,
+        }
+    }
+
+    /// Takes in a packet of `wire_bytes` at `now` (nanoseconds). `frame` is copied only if it is accepted.
+    pub fn offer(&mut self, now: u64, frame: &[u8], wire_bytes: u32, tag: T) -> Fate {
+        if self.loss > 0.0 && self.random.chance(self.loss) {
+            return Fate::Lost;
+        }
+        let size = u64::from(wire_bytes);
+        let leaves = match self.rate {
+            None => {
+                if self.held.saturating_add(size) > self.queue {
+                    return Fate::QueueFull;
+                }
+                now
+            }
+            Some(rate) => {
+                let start = self.free_at.max(now);
+                let waiting = u128::from(start - now) * u128::from(rate) / 8_000_000_000;
+                if waiting + u128::from(size) > u128::from(self.queue) {
+                    return Fate::QueueFull;
+                }
+                self.free_at = start.saturating_add(size * 8_000_000_000 / rate);
+                self.free_at
+            }
+        };
+        self.held = self.held.saturating_add(size);
+        let due = leaves.saturating_add(self.delay);
+        self.line.push_back(UnderWay {
+            due,
+            size,
+            frame: frame.to_vec(),
+            tag,
+        });
+        Fate::Accepted
+    }
+
+    /// When the next packet comes out, nanoseconds.
+    #[must_use]
+    pub fn next_due(&self) -> Option<u64> {
+        self.line.front().map(|packet| packet.due)
+    }
+
+    /// The next packet that has come out by `now`.
+    pub fn take(&mut self, now: u64) -> Option<(Vec<u8>, T)> {
+        let packet = self.line.pop_front_if(|packet| packet.due <= now)?;
+        self.held = self.held.saturating_sub(packet.size);
+        Some((packet.frame, packet.tag))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::time::Duration;
+
+    const MS: u64 = 1_000_000;
+
+    fn drain(shaper: &mut Shaper<u32>) -> Vec<(u64, u32)> {
+        let mut out = Vec::new();
+        while let Some(due) = shaper.next_due() {
+            let (_, tag) = shaper.take(due).unwrap();
+            out.push((due, tag));
+        }
+        out
+    }
+
+    #[test]
+    fn burst_without_rate_comes_out_as_a_burst() {
+        let mut shaper = Shaper::new(&Link::G, 0);
+        for tag in 0..10 {
+            assert_eq!(shaper.offer(5, &[0; 1500], 1500, tag), Fate::Accepted);
+        }
+        assert!(shaper.take(120 * MS + 4).is_none());
+        assert!(
+            drain(&mut shaper)
+                .iter()
+                .all(|(due, _)| *due == 120 * MS + 5)
+        );
+    }
+
+    #[test]
+    fn burst_at_a_rate_comes_out_spaced_by_serialisation() {
+        let mut shaper = Shaper::new(&Link::E, 0);
+        for tag in 0..10 {
+            shaper.offer(0, &[0; 1500], 1500, tag);
+        }
+        let dues: Vec<u64> = drain(&mut shaper).into_iter().map(|(due, _)| due).collect();
+        assert_eq!(dues[0], 11 * MS + 120_000);
+        assert!(dues.windows(2).all(|pair| pair[1] - pair[0] == 120_000));
+    }
+
+    #[test]
+    fn queue_drops_the_newest_and_recovers() {
+        let link = Link {
+            queue: Some(4500),
+            ..Link::E
+        };
+        let mut shaper = Shaper::new(&link, 0);
+        let fates: Vec<Fate> = (0..5).map(|tag| shaper.offer(0, &[], 1500, tag)).collect();
+        assert_eq!(fates[..3], [Fate::Accepted; 3]);
+        assert_eq!(fates[3..], [Fate::QueueFull; 2]);
+        assert_eq!(shaper.offer(120_000, &[], 1500, 9), Fate::Accepted);
+        assert_eq!(drain(&mut shaper).len(), 4);
+    }
+
+    #[test]
+    fn losses_repeat_with_the_seed_and_differ_by_direction() {
+        let link = Link {
+            loss: 0.1,
+            seed: 3,
+            ..Link::G
+        };
+        let fates = |salt| -> Vec<Fate> {
+            let mut shaper = Shaper::new(&link, salt);
+            (0..500).map(|tag| shaper.offer(0, &[], 100, tag)).collect()
+        };
+        assert_eq!(fates(0), fates(0));
+        assert_ne!(fates(0), fates(1));
+        let lost = fates(0).iter().filter(|fate| **fate == Fate::Lost).count();
+        assert!((30..80).contains(&lost), "{lost}");
+    }
+
+    proptest! {
+        #[test]
+        fn order_is_kept_and_rate_never_exceeded(
+            gaps in prop::collection::vec((0_u64..2_000_000, 40_u32..1500), 1..100),
+            rate in 1_000_000_u64..1_000_000_000,
+        ) {
+            let link = Link::new(Duration::from_millis(1), Some(rate));
+            let mut shaper = Shaper::new(&link, 0);
+            let mut now = 0;
+            for (tag, (gap, size)) in gaps.iter().enumerate() {
+                now += gap;
+                shaper.offer(now, &[], *size, u32::try_from(tag).unwrap());
+            }
+            let out = drain(&mut shaper);
+            prop_assert!(out.windows(2).all(|pair| pair[0].1 < pair[1].1));
+            for pair in out.windows(2) {
+                let size = u64::from(gaps[pair[1].1 as usize].1);
+                prop_assert!(pair[1].0 - pair[0].0 >= size * 8_000_000_000 / rate);
+            }
+        }
+    }
+}
