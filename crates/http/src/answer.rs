@@ -111,9 +111,7 @@ pub fn classify(
 ) -> Result<Answer, AnswerError> {
     match status {
         StatusCode::PARTIAL_CONTENT => partial(headers, ranges_asked),
-        StatusCode::OK => Ok(Answer::Whole {
-            size: content_length(headers),
-        }),
+        StatusCode::OK => Ok(Answer::Whole { size: content_length(headers) }),
         StatusCode::RANGE_NOT_SATISFIABLE => {
             // The size is a convenience here: a field that can't be read is as good as none.
             let size = headers.get(CONTENT_RANGE).and_then(|value| {
@@ -146,20 +144,16 @@ pub fn classify(
 }
 
 fn partial(headers: &HeaderMap, ranges_asked: usize) -> Result<Answer, AnswerError> {
-    let content_type = headers
-        .get(CONTENT_TYPE)
-        .map_or(&b""[..], HeaderValue::as_bytes);
+    let content_type = headers.get(CONTENT_TYPE).map_or(&b""[..], HeaderValue::as_bytes);
     let content_range = headers.get(CONTENT_RANGE);
     // A file may itself be a stored multipart message: then one range was asked and Content-Range tells which.
     if is_multipart(content_type) && (ranges_asked > 1 || content_range.is_none()) {
-        let boundary = boundary(content_type).ok_or_else(|| AnswerError::NoBoundary {
-            content_type: excerpt(content_type),
-        })?;
+        let boundary = boundary(content_type)
+            .ok_or_else(|| AnswerError::NoBoundary { content_type: excerpt(content_type) })?;
         return Ok(Answer::Multipart { boundary });
     }
-    let value = content_range.ok_or_else(|| AnswerError::NoContentRange {
-        content_type: excerpt(content_type),
-    })?;
+    let value = content_range
+        .ok_or_else(|| AnswerError::NoContentRange { content_type: excerpt(content_type) })?;
     match ContentRange::parse(value.as_bytes())? {
         ContentRange::Satisfied { range, total } => Ok(Answer::Single { range, total }),
         ContentRange::Unsatisfied { total } => Err(AnswerError::SatisfiedNothing { total }),
@@ -168,10 +162,7 @@ fn partial(headers: &HeaderMap, ranges_asked: usize) -> Result<Answer, AnswerErr
 
 /// `multipart/byteranges`, or `multipart/x-byteranges` of servers older than RFC 2616.
 fn is_multipart(content_type: &[u8]) -> bool {
-    let media_type = content_type
-        .split(|byte| *byte == b';')
-        .next()
-        .unwrap_or_default();
+    let media_type = content_type.split(|byte| *byte == b';').next().unwrap_or_default();
     let media_type = trim(media_type);
     media_type.eq_ignore_ascii_case(b"multipart/byteranges")
         || media_type.eq_ignore_ascii_case(b"multipart/x-byteranges")
@@ -190,9 +181,7 @@ fn boundary(content_type: &[u8]) -> Option<Vec<u8>> {
         };
         let (value, after) = parameter_value(trim(value))?;
         if trim(name).eq_ignore_ascii_case(b"boundary") {
-            return (1..=MAX_BOUNDARY_BYTES)
-                .contains(&value.len())
-                .then_some(value);
+            return (1..=MAX_BOUNDARY_BYTES).contains(&value.len()).then_some(value);
         }
         rest = after;
     }
@@ -201,10 +190,7 @@ fn boundary(content_type: &[u8]) -> Option<Vec<u8>> {
 /// A token or quoted string at the front, and what follows; `None` for a string without end.
 fn parameter_value(text: &[u8]) -> Option<(Vec<u8>, &[u8])> {
     let Some(mut rest) = text.strip_prefix(b"\"") else {
-        let end = text
-            .iter()
-            .position(|byte| *byte == b';')
-            .unwrap_or(text.len());
+        let end = text.iter().position(|byte| *byte == b';').unwrap_or(text.len());
         let (value, rest) = text.split_at_checked(end)?;
         return Some((trim(value).to_vec(), rest));
     };
@@ -334,9 +320,5 @@ fn retry_after(headers: &HeaderMap) -> Option<RetryAfter> {
 
 /// The text of a field, if it is visible ASCII.
 fn text(headers: &HeaderMap, name: &HeaderName) -> Option<String> {
-    headers
-        .get(name)?
-        .to_str()
-        .ok()
-        .map(|value| value.trim().to_owned())
+    headers.get(name)?.to_str().ok().map(|value| value.trim().to_owned())
 }

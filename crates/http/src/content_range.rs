@@ -56,16 +56,11 @@ impl ContentRange {
     /// # Errors
     /// See [`ContentRangeError`].
     pub fn parse(value: &[u8]) -> Result<Self, ContentRangeError> {
-        let (positions, total) = elements(value).ok_or_else(|| ContentRangeError::Malformed {
-            seen: excerpt(value),
-        })?;
-        let malformed = || ContentRangeError::Malformed {
-            seen: excerpt(value),
-        };
+        let (positions, total) =
+            elements(value).ok_or_else(|| ContentRangeError::Malformed { seen: excerpt(value) })?;
+        let malformed = || ContentRangeError::Malformed { seen: excerpt(value) };
         let Some((first, last)) = positions else {
-            return total
-                .map(|total| Self::Unsatisfied { total })
-                .ok_or_else(malformed);
+            return total.map(|total| Self::Unsatisfied { total }).ok_or_else(malformed);
         };
         if last < first {
             return Err(ContentRangeError::Backwards { first, last });
@@ -74,10 +69,7 @@ impl ContentRange {
             return Err(ContentRangeError::PastTheEnd { last, total });
         }
         let end = last.checked_add(1).ok_or_else(malformed)?;
-        Ok(Self::Satisfied {
-            range: first..end,
-            total,
-        })
+        Ok(Self::Satisfied { range: first..end, total })
     }
 }
 
@@ -123,19 +115,13 @@ mod tests {
 
     #[test]
     fn reads_the_three_forms() {
-        assert_eq!(
-            ContentRange::parse(b"bytes 0-9/5000"),
-            satisfied(0..10, Some(5000))
-        );
+        assert_eq!(ContentRange::parse(b"bytes 0-9/5000"), satisfied(0..10, Some(5000)));
         assert_eq!(ContentRange::parse(b"bytes 7-7/*"), satisfied(7..8, None));
         assert_eq!(
             ContentRange::parse(b"bytes */5000"),
             Ok(ContentRange::Unsatisfied { total: 5000 })
         );
-        assert_eq!(
-            ContentRange::parse(b"bytes */0"),
-            Ok(ContentRange::Unsatisfied { total: 0 })
-        );
+        assert_eq!(ContentRange::parse(b"bytes */0"), Ok(ContentRange::Unsatisfied { total: 0 }));
     }
 
     #[test]
@@ -172,10 +158,7 @@ mod tests {
             "bytes 0-18446744073709551616/*",
         ] {
             let refused = ContentRange::parse(value.as_bytes());
-            assert!(
-                matches!(refused, Err(ContentRangeError::Malformed { .. })),
-                "{value}"
-            );
+            assert!(matches!(refused, Err(ContentRangeError::Malformed { .. })), "{value}");
         }
         assert_eq!(
             ContentRange::parse(b"bytes 9-8/50"),
@@ -183,10 +166,7 @@ mod tests {
         );
         assert_eq!(
             ContentRange::parse(b"bytes 0-50/50"),
-            Err(ContentRangeError::PastTheEnd {
-                last: 50,
-                total: 50
-            })
+            Err(ContentRangeError::PastTheEnd { last: 50, total: 50 })
         );
     }
 
@@ -198,10 +178,7 @@ mod tests {
             Err(ContentRangeError::Malformed { .. })
         ));
         let largest = format!("bytes 0-{}/{}", u64::MAX - 1, u64::MAX);
-        assert_eq!(
-            ContentRange::parse(largest.as_bytes()),
-            satisfied(0..u64::MAX, Some(u64::MAX))
-        );
+        assert_eq!(ContentRange::parse(largest.as_bytes()), satisfied(0..u64::MAX, Some(u64::MAX)));
     }
 
     proptest! {

@@ -6,21 +6,22 @@
 //!
 //! **The length of a part comes from its `Content-Range`.** The bytes of a part are not searched for the boundary:
 //! it may occur in them (XrdHttp's is always `123456`), and looking at every byte would cost more than all the rest.
-//! In return the delimiter must stand where the part ends. Where it doesn't, the server and we disagree about the
+//! In return the delimiter must stand where the part ends, after exactly one line end of the kind that ended the
+//! part's fields: with a laxer rule a part that lacks its last byte would borrow the CR. Where it doesn't, the server and we disagree about the
 //! length, no later byte can be trusted, and the answer is over. That is how a server that fails amid an answer is
 //! found out: XrdHttp 5.5 writes a second `HTTP/1.1 500 …` into the body when it is asked for more than 1,024 ranges.
 //!
 //! **Nothing is assumed about which parts come.** A server may merge ranges, reorder, repeat or leave them out
 //! (RFC 9110 section 15.3.7.2). Every part is reported as it is; matching it with what was asked is the caller's.
 //!
-//! **What real servers write**, and is accepted: lines that end in LF alone (EOS), a line end before the first
-//! delimiter (all) or none, field names in any case and order (Apache: `Content-range`), fields with an empty
+//! **What real servers write**, and is accepted: lines that all end in LF alone (EOS), a line end before the first
+//! delimiter (most) or none (Go), field names in any case and order (Apache: `Content-range`), fields with an empty
 //! value (Go: `Content-Type: `), blanks after a delimiter, text before the first delimiter and after the last.
 //!
 //! ```text
-//! Preamble ──delimiter──> Fields ──empty line──> Body ──all bytes──> Delimiter ──"--"──> Epilogue
-//!                            ^                                           │
-//!                            ╰──────────────────delimiter────────────────╯
+//! Preamble ─delimiter─> Fields ─empty line─> Body ─all bytes─> Separator ─line end─> Delimiter ─"--"─> Epilogue
+//!                          ^                                                             │
+//!                          ╰──────────────────────────delimiter──────────────────────────╯
 //! ```
 
 use crate::content_range::{ContentRange, ContentRangeError};
@@ -121,10 +122,7 @@ pub enum MultipartError {
 
 fn still_missing(range: &Option<Range<u64>>) -> String {
     range.as_ref().map_or_else(String::new, |range| {
-        format!(
-            " with bytes {}..{} of the next one missing",
-            range.start, range.end
-        )
+        format!(" with bytes {}..{} of the next one missing", range.start, range.end)
     })
 }
 
@@ -141,14 +139,23 @@ enum State {
     Preamble,
     /// Among the fields of a part.
     Fields { place: Option<Place> },
-    /// Amid the data of a part: the next offset, and the end of the part.
-    Body { offset: u64, end: u64 },
-    /// After a part that ended at `end`.
+    /// Amid the data of a part: the next offset, the end of the part, and how the lines of its fields ended.
+    Body { offset: u64, end: u64, line_end: LineEnd },
+    /// After the data of a part that ended at `end`, before the line end that isn't part of it.
+    Separator { end: u64, line_end: LineEnd },
+    /// After that line end.
     Delimiter { end: u64 },
     /// After the closing delimiter.
     Epilogue,
     /// After an error.
     Failed(MultipartError),
+}
+
+/// How a line ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum LineEnd {
+    Crlf,
+    Lf,
 }
 
 /// The parser of one body. See the [module](self).
@@ -172,9 +179,7 @@ impl Multipart {
     /// [`MultipartError::Boundary`] if it is empty or longer than [`MAX_BOUNDARY_BYTES`].
     pub fn new(boundary: &[u8]) -> Result<Self, MultipartError> {
         if boundary.is_empty() || boundary.len() > MAX_BOUNDARY_BYTES {
-            return Err(MultipartError::Boundary {
-                length: boundary.len(),
-            });
+            return Err(MultipartError::Boundary { length: boundary.len() });
         }
         Ok(Self {
             delimiter: [b"--", boundary].concat(),
@@ -208,20 +213,20 @@ impl Multipart {
         let missing = match &self.state {
             State::Epilogue => return Ok(()),
             State::Failed(error) => return Err(error.clone()),
-            State::Body { offset, end } => Some(*offset..*end),
-            State::Preamble | State::Fields { .. } | State::Delimiter { .. } => None,
+            State::Body { offset, end, .. } => Some(*offset..*end),
+            State::Preamble
+            | State::Fields { .. }
+            | State::Separator { .. }
+            | State::Delimiter { .. } => None,
         };
-        Err(MultipartError::Truncated {
-            complete: self.complete,
-            missing,
-        })
+        Err(MultipartError::Truncated { complete: self.complete, missing })
     }
 
     fn advance(&mut self, piece: &mut Bytes) -> Result<Option<Event>, MultipartError> {
         loop {
-            if let State::Body { offset, end } = &mut self.state {
+            if let State::Body { offset, end, line_end } = &mut self.state {
                 if offset == end {
-                    self.state = State::Delimiter { end: *end };
+                    self.state = State::Separator { end: *end, line_end: *line_end };
                     self.header_bytes = 0;
                     self.complete += 1;
                     return Ok(Some(Event::PartEnd));
@@ -243,13 +248,20 @@ impl Multipart {
                 }
                 _ => {}
             }
-            let Some(line) = self.line(piece)? else {
+            let Some((line, line_end)) = self.line(piece)? else {
                 // The closing delimiter may be the last thing of the body, without a line end.
                 return Ok(self.ends_unterminated().then(|| self.end(piece)));
             };
             let event = match self.state {
-                State::Fields { .. } => self.field(&line)?,
-                _ => self.between_parts(&line)?,
+                State::Fields { .. } => self.field(&line, line_end)?,
+                State::Separator { end, line_end: expected } => {
+                    if !line.is_empty() || line_end != expected {
+                        return Err(not_a_delimiter(end, &line));
+                    }
+                    self.state = State::Delimiter { end };
+                    None
+                }
+                _ => self.delimiter(&line)?,
             };
             if event.is_some() {
                 return Ok(event);
@@ -258,7 +270,7 @@ impl Multipart {
     }
 
     /// The next line of text without its line end, or `None` if `piece` ends before it does.
-    fn line(&mut self, piece: &mut Bytes) -> Result<Option<Bytes>, MultipartError> {
+    fn line(&mut self, piece: &mut Bytes) -> Result<Option<(Bytes, LineEnd)>, MultipartError> {
         let end = piece.iter().position(|byte| *byte == b'\n');
         let taken = piece.split_to(end.map_or(piece.len(), |end| end + 1));
         self.header_bytes = self.header_bytes.saturating_add(taken.len());
@@ -278,8 +290,9 @@ impl Multipart {
         line.truncate(line.len() - 1);
         if line.ends_with(b"\r") {
             line.truncate(line.len() - 1);
+            return Ok(Some((line, LineEnd::Crlf)));
         }
-        Ok(Some(line))
+        Ok(Some((line, LineEnd::Lf)))
     }
 
     /// Whether the line begun so far is the closing delimiter, where a delimiter may stand.
@@ -297,23 +310,15 @@ impl Multipart {
         trim(rest).is_empty().then_some(Mark::Opening)
     }
 
-    fn between_parts(&mut self, line: &Bytes) -> Result<Option<Event>, MultipartError> {
-        match self.mark(line) {
-            Some(Mark::Opening) => {
-                self.state = State::Fields { place: None };
-                return Ok(None);
-            }
-            Some(Mark::Closing) => return Ok(Some(self.end(&mut Bytes::new()))),
-            None => {}
+    fn delimiter(&mut self, line: &Bytes) -> Result<Option<Event>, MultipartError> {
+        match (self.mark(line), &self.state) {
+            (Some(Mark::Opening), _) => self.state = State::Fields { place: None },
+            (Some(Mark::Closing), _) => return Ok(Some(self.end(&mut Bytes::new()))),
+            (None, State::Delimiter { end }) => return Err(not_a_delimiter(*end, line)),
+            // A line of the preamble.
+            (None, _) => refuse_status_line(line)?,
         }
-        refuse_status_line(line)?;
-        match self.state {
-            State::Delimiter { end } if !line.is_empty() => Err(MultipartError::Delimiter {
-                end,
-                seen: excerpt(line),
-            }),
-            _ => Ok(None),
-        }
+        Ok(None)
     }
 
     fn end(&mut self, piece: &mut Bytes) -> Event {
@@ -323,16 +328,13 @@ impl Multipart {
         Event::End
     }
 
-    fn field(&mut self, line: &Bytes) -> Result<Option<Event>, MultipartError> {
+    fn field(&mut self, line: &Bytes, line_end: LineEnd) -> Result<Option<Event>, MultipartError> {
         let State::Fields { place } = &mut self.state else {
             return Ok(None);
         };
         if line.is_empty() {
             let Place { range, total } = place.take().ok_or(MultipartError::NoContentRange)?;
-            self.state = State::Body {
-                offset: range.start,
-                end: range.end,
-            };
+            self.state = State::Body { offset: range.start, end: range.end, line_end };
             return Ok(Some(Event::PartStart { range, total }));
         }
         if line.starts_with(b" ") || line.starts_with(b"\t") {
@@ -341,9 +343,7 @@ impl Multipart {
         }
         let Some(colon) = line.iter().position(|byte| *byte == b':') else {
             refuse_status_line(line)?;
-            return Err(MultipartError::Field {
-                seen: excerpt(line),
-            });
+            return Err(MultipartError::Field { seen: excerpt(line) });
         };
         let (name, value) = (line.slice(..colon), line.slice(colon + 1..));
         if !trim(&name).eq_ignore_ascii_case(b"content-range") {
@@ -356,9 +356,7 @@ impl Multipart {
             }
         };
         if place.as_ref().is_some_and(|place| *place != found) {
-            return Err(MultipartError::TwoContentRanges {
-                seen: excerpt(&value),
-            });
+            return Err(MultipartError::TwoContentRanges { seen: excerpt(&value) });
         }
         *place = Some(found);
         Ok(None)
@@ -373,9 +371,13 @@ enum Mark {
 
 fn refuse_status_line(line: &[u8]) -> Result<(), MultipartError> {
     if line.starts_with(b"HTTP/1.") {
-        return Err(MultipartError::ServerFailed {
-            seen: excerpt(line),
-        });
+        return Err(MultipartError::ServerFailed { seen: excerpt(line) });
     }
     Ok(())
+}
+
+fn not_a_delimiter(end: u64, line: &[u8]) -> MultipartError {
+    refuse_status_line(line)
+        .err()
+        .unwrap_or_else(|| MultipartError::Delimiter { end, seen: excerpt(line) })
 }

@@ -47,10 +47,7 @@ pub fn format(ranges: &[Range<u64>], tail: Option<u64>) -> Result<String, RangeH
             .end
             .checked_sub(1)
             .filter(|last| *last >= range.start)
-            .ok_or(RangeHeaderError::Empty {
-                start: range.start,
-                end: range.end,
-            })?;
+            .ok_or(RangeHeaderError::Empty { start: range.start, end: range.end })?;
         separate(&mut text);
         // Writing to a String can't fail.
         let _ = write!(text, "{}-{last}", range.start);
@@ -117,10 +114,7 @@ mod tests {
     #[test]
     fn refuses_what_the_field_cannot_say() {
         assert_eq!(format(&[], None), Err(RangeHeaderError::Nothing));
-        assert_eq!(
-            format(&[0..1, 3..5], Some(0)),
-            Err(RangeHeaderError::EmptyTail)
-        );
+        assert_eq!(format(&[0..1, 3..5], Some(0)), Err(RangeHeaderError::EmptyTail));
         for (start, end) in [(0, 0), (7, 7), (7, 3)] {
             let backwards = Range { start, end };
             let refused = format(std::slice::from_ref(&backwards), None);

@@ -25,13 +25,8 @@ pub struct Hint {
 }
 
 /// Ranges, text: what every server that takes several ranges at all was seen to accept.
-const CAUTIOUS: Hint = Hint {
-    software: "",
-    max_ranges: Some(200),
-    max_header_bytes: 3_900,
-    multi: None,
-    tail: None,
-};
+const CAUTIOUS: Hint =
+    Hint { software: "", max_ranges: Some(200), max_header_bytes: 3_900, multi: None, tail: None };
 
 /// No more text than this, even where a server takes a megabyte: it has to leave the client within a few windows.
 const ENOUGH_HEADER_BYTES: usize = 64 * 1024;
@@ -46,10 +41,7 @@ pub fn server_hint(server: &str, via: Option<&str>) -> Option<Hint> {
     if via.contains("varnish") || server.contains("varnish") {
         return Some(single("varnish"));
     }
-    MAKES
-        .iter()
-        .find(|(name, _)| server.contains(name))
-        .map(|(_, hint)| hint(&server))
+    MAKES.iter().find(|(name, _)| server.contains(name)).map(|(_, hint)| hint(&server))
 }
 
 type Make = (&'static str, fn(&str) -> Hint);
@@ -108,31 +100,17 @@ const MAKES: &[Make] = &[
 ];
 
 /// Several ranges and tails work.
-const GOOD: Hint = Hint {
-    multi: Some(true),
-    tail: Some(true),
-    ..CAUTIOUS
-};
+const GOOD: Hint = Hint { multi: Some(true), tail: Some(true), ..CAUTIOUS };
 
 /// Measured, 1.22.1: 400 beyond 8,177 bytes of text, that is a header line of 8 KiB with its name and line end
 /// (`large_client_header_buffers 4 8k`), whatever the other lines hold; any number of ranges (`max_ranges`).
 fn nginx(software: &'static str) -> Hint {
-    Hint {
-        software,
-        max_ranges: None,
-        max_header_bytes: 8_100,
-        ..GOOD
-    }
+    Hint { software, max_ranges: None, max_header_bytes: 8_100, ..GOOD }
 }
 
 /// One range per request.
 fn single(software: &'static str) -> Hint {
-    Hint {
-        software,
-        max_ranges: Some(1),
-        multi: Some(false),
-        ..CAUTIOUS
-    }
+    Hint { software, max_ranges: Some(1), multi: Some(false), ..CAUTIOUS }
 }
 
 /// `XrootD/v5.5.3` is what Debian's sends. Measured, 5.5.3: 1,024 ranges; beyond that it writes an error into the body of a
@@ -187,10 +165,7 @@ mod tests {
     #[test]
     fn a_cache_in_between_counts_more_than_the_origin() {
         let hint = server_hint("nginx/1.22.1", Some("1.1 varnish (Varnish/7.1)")).unwrap();
-        assert_eq!(
-            (hint.software, hint.max_ranges, hint.multi),
-            ("varnish", Some(1), Some(false))
-        );
+        assert_eq!((hint.software, hint.max_ranges, hint.multi), ("varnish", Some(1), Some(false)));
     }
 
     #[test]

@@ -23,10 +23,7 @@ pub(crate) fn trim(mut bytes: &[u8]) -> &[u8] {
 
 /// The decimal number at the front and what follows it: `None` if there is no digit or it exceeds 64 bits.
 pub(crate) fn number(bytes: &[u8]) -> Option<(u64, &[u8])> {
-    let digits = bytes
-        .iter()
-        .take_while(|byte| byte.is_ascii_digit())
-        .count();
+    let digits = bytes.iter().take_while(|byte| byte.is_ascii_digit()).count();
     let (head, rest) = bytes.split_at_checked(digits)?;
     if head.is_empty() {
         return None;
@@ -49,10 +46,7 @@ mod tests {
 
     #[test]
     fn numbers_stop_at_the_first_other_byte_and_refuse_overflow() {
-        assert_eq!(
-            number(b"18446744073709551615-"),
-            Some((u64::MAX, &b"-"[..]))
-        );
+        assert_eq!(number(b"18446744073709551615-"), Some((u64::MAX, &b"-"[..])));
         assert_eq!(number(b"18446744073709551616"), None);
         assert_eq!(number(b"-1"), None);
         assert_eq!(number(b""), None);
