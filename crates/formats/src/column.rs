@@ -4,6 +4,7 @@
 //! of items (jagged arrays). One item holds `item_shape.iter().product()` values, row-major: 1 for a scalar, 17 for
 //! `x[17]/F`, 6 for `x[n][2][3]/F`, whose entries hold `n` items each.
 
+use crate::error::{FormatError, Result};
 use std::ops::Range;
 
 /// The type of one value. ROOT's leaf letters: `O B b S s I i L l F D`.
@@ -99,6 +100,105 @@ impl Column {
                 let at = |i: usize| usize::try_from(offsets[i]).unwrap_or(0) * n;
                 at(entry)..at(entry + 1)
             }
+        }
+    }
+
+    /// A copy of the consecutive `entries`; what lies beyond the last entry is left out.
+    #[must_use]
+    pub fn slice(&self, entries: Range<usize>) -> Self {
+        let end = entries.end.min(self.entries);
+        let start = entries.start.min(end);
+        let n = self.item_len();
+        let (items, offsets) = match &self.offsets {
+            None => (start..end, None),
+            Some(offsets) => {
+                let part = offsets.get(start..=end).unwrap_or(&[0]);
+                let first = part.first().copied().unwrap_or(0);
+                let last = part.last().copied().unwrap_or(0);
+                let index = |offset: i64| usize::try_from(offset).unwrap_or(0);
+                let rebased = part.iter().map(|offset| offset - first).collect();
+                (index(first)..index(last), Some(rebased))
+            }
+        };
+        let values = self.values.slice(items.start * n..items.end * n);
+        Self { entries: end - start, offsets, item_shape: self.item_shape.clone(), values }
+    }
+
+    /// The pieces one after the other.
+    ///
+    /// # Errors
+    /// [`FormatError::Invalid`] if there are none, or if they differ in type, shape or jaggedness.
+    pub fn concat(pieces: &[Self]) -> Result<Self> {
+        let invalid = |what: &str| FormatError::Invalid { what: what.to_owned() };
+        let first =
+            pieces.first().ok_or_else(|| invalid("no pieces of a column to put together"))?;
+        let entries = pieces.iter().map(|piece| piece.entries).sum();
+        let capacity = pieces.iter().map(|piece| piece.values.len()).sum();
+        let mut values = Values::with_capacity(first.values.element_type(), capacity);
+        let mut offsets = first.offsets.as_ref().map(|_| {
+            let mut offsets = Vec::with_capacity(entries + 1);
+            offsets.push(0_i64);
+            offsets
+        });
+        for piece in pieces {
+            let fits = piece.item_shape == first.item_shape && values.append(&piece.values);
+            if !fits || piece.offsets.is_some() != offsets.is_some() {
+                return Err(invalid("pieces of a column differ in type or shape"));
+            }
+            if let (Some(all), Some(more)) = (&mut offsets, &piece.offsets) {
+                let base = all.last().copied().unwrap_or(0);
+                all.extend(more.iter().skip(1).map(|offset| base + offset));
+            }
+        }
+        Ok(Self { entries, offsets, item_shape: first.item_shape.clone(), values })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn jagged(counts: &[u8]) -> Column {
+        let mut offsets = vec![0_i64];
+        for &count in counts {
+            offsets.push(offsets.last().unwrap() + i64::from(count));
+        }
+        let items = i32::try_from(*offsets.last().unwrap()).unwrap();
+        Column {
+            entries: counts.len(),
+            offsets: Some(offsets),
+            item_shape: vec![2],
+            values: Values::I32((0..2 * items).collect()),
+        }
+    }
+
+    #[test]
+    fn concat_refuses_what_does_not_fit() {
+        let mut other = jagged(&[1]);
+        other.item_shape = vec![1, 2];
+        assert!(Column::concat(&[jagged(&[1]), other]).is_err());
+        let mut flat = jagged(&[1]);
+        flat.offsets = None;
+        assert!(Column::concat(&[jagged(&[1]), flat]).is_err());
+        assert!(Column::concat(&[]).is_err());
+    }
+
+    #[test]
+    fn slice_beyond_the_end_is_cut() {
+        let column = jagged(&[1, 0, 2]);
+        assert_eq!(column.slice(2..9).offsets, Some(vec![0, 2]));
+        assert_eq!(column.slice(7..9).entries, 0);
+        assert_eq!(column.slice(7..9).offsets, Some(vec![0]));
+    }
+
+    proptest! {
+        #[test]
+        fn slices_put_together_give_the_whole(counts in prop::collection::vec(0_u8..5, 0..20), cut in 0_usize..21) {
+            let whole = jagged(&counts);
+            let cut = cut.min(counts.len());
+            let pieces = [whole.slice(0..cut), whole.slice(cut..counts.len())];
+            prop_assert_eq!(Column::concat(&pieces).unwrap(), whole);
         }
     }
 }

@@ -6,7 +6,12 @@
 //! therefore replay an open without a single round trip.
 
 mod column;
+mod error;
+mod near;
+pub mod root;
 mod sparse;
+mod values;
 
 pub use column::{Column, ElementType, Values};
+pub use error::{FormatError, Result};
 pub use sparse::{Need, SparseBytes, Step};

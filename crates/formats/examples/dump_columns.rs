@@ -1,0 +1,121 @@
+//! Prints what the reader makes of ROOT files, as one JSON object per line: for each tree and column its type and
+//! either digests of its values and offsets, or why it cannot be decoded. `tests/oracle.py` compares it with uproot.
+//!
+//! `dump_columns FILE...`
+#![expect(clippy::print_stdout, reason = "printing is what this program is for")]
+
+use bytes::Bytes;
+use hither_formats::root::{Branch, Decoder, RootFile};
+use hither_formats::{Column, FormatError, SparseBytes, Step, Values};
+use serde_json::{Value, json};
+use xxhash_rust::xxh64::xxh64;
+
+fn main() {
+    for path in std::env::args().skip(1) {
+        let report = match std::fs::read(&path) {
+            Ok(data) => {
+                file(data.into()).unwrap_or_else(|error| json!({"error": describe(&error)}))
+            }
+            Err(error) => json!({"error": {"kind": "Local", "text": error.to_string()}}),
+        };
+        println!("{}", json!({"file": path, "report": report}));
+    }
+}
+
+fn describe(error: &FormatError) -> Value {
+    json!({"kind": format!("{:?}", error.kind()), "text": error.to_string()})
+}
+
+/// The answer of a reader that has the whole file.
+fn done<T>(step: Result<Step<T>, FormatError>) -> Result<T, FormatError> {
+    match step? {
+        Step::Done(value) => Ok(value),
+        Step::Need(need) => Err(FormatError::Invalid { what: format!("still needs {need:?}") }),
+    }
+}
+
+fn file(data: Bytes) -> Result<Value, FormatError> {
+    let bytes = SparseBytes::whole(data);
+    let file = done(RootFile::open(&bytes))?;
+    let mut trees = serde_json::Map::new();
+    for found in done(file.trees(&bytes))? {
+        let report = match done(file.tree(Some(&found.path), &bytes)) {
+            Ok(tree) => {
+                let columns = tree
+                    .branches()
+                    .map(|branch| (branch.name().to_owned(), column(branch, &bytes)));
+                json!({"entries": tree.entries(), "columns": columns.collect::<Vec<_>>()})
+            }
+            Err(error) => json!({"error": describe(&error)}),
+        };
+        trees.insert(found.path, report);
+    }
+    Ok(json!({"trees": trees}))
+}
+
+fn column(branch: &Branch, bytes: &SparseBytes) -> Value {
+    let kind = match branch.column_type() {
+        Ok(kind) => kind,
+        Err(error) => return json!({"type": branch.type_name(), "error": describe(&error)}),
+    };
+    let baskets = branch.baskets();
+    let mut decoder = Decoder::new();
+    let mut pieces = Vec::new();
+    for index in 0..baskets.len() {
+        let stored = baskets.range(index).and_then(|range| bytes.get(range)).unwrap_or_default();
+        match branch.decode_basket_with(&mut decoder, index, &stored) {
+            Ok(piece) => pieces.push(piece),
+            Err(error) => return json!({"type": branch.type_name(), "error": describe(&error)}),
+        }
+    }
+    let mut report = json!({
+        "type": branch.type_name(),
+        "counter": kind.counter,
+        "baskets": baskets.len(),
+        "entries": 0,
+        "values": 0,
+    });
+    if let (false, Some(fields)) = (pieces.is_empty(), report.as_object_mut()) {
+        match Column::concat(&pieces) {
+            Ok(column) => {
+                let offsets = column.offsets.as_deref().map(|offsets| {
+                    let raw: Vec<u8> =
+                        offsets.iter().flat_map(|offset| offset.to_le_bytes()).collect();
+                    format!("{:016x}", xxh64(&raw, 0))
+                });
+                fields.insert("entries".into(), column.entries.into());
+                fields.insert("values".into(), column.values.len().into());
+                fields.insert(
+                    "digest".into(),
+                    format!("{:016x}", xxh64(&le(&column.values), 0)).into(),
+                );
+                fields.insert("offsets".into(), offsets.into());
+            }
+            Err(error) => return json!({"type": branch.type_name(), "error": describe(&error)}),
+        }
+    }
+    report
+}
+
+/// The values as little-endian bytes.
+fn le(values: &Values) -> Vec<u8> {
+    macro_rules! bytes {
+        ($v:expr) => {
+            $v.iter().flat_map(|x| x.to_le_bytes()).collect()
+        };
+    }
+    match values {
+        Values::Bool(v) => v.iter().map(|&x| u8::from(x)).collect(),
+        Values::I8(v) => bytes!(v),
+        Values::U8(v) => bytes!(v),
+        Values::I16(v) => bytes!(v),
+        Values::U16(v) => bytes!(v),
+        Values::I32(v) => bytes!(v),
+        Values::U32(v) => bytes!(v),
+        Values::I64(v) => bytes!(v),
+        Values::U64(v) => bytes!(v),
+        Values::F32(v) => bytes!(v),
+        Values::F64(v) => bytes!(v),
+        _ => Vec::new(),
+    }
+}

@@ -1,0 +1,137 @@
+//! What can be wrong with a file, in terms of the file.
+
+use hither_core::ErrorKind;
+
+/// A result with this crate's [`FormatError`].
+pub type Result<T, E = FormatError> = std::result::Result<T, E>;
+
+/// Why a file, a tree or a branch cannot be read.
+///
+/// Converts into [`hither_core::Error`] at the crate's border, where [`hither_core::ErrorKind`] decides on exit codes.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum FormatError {
+    /// The file does not begin as a ROOT file does; probably an error page, or another format.
+    #[error("not a ROOT file: it starts with {seen}, expected `root`")]
+    NotRoot {
+        /// The first bytes, as text where they are text.
+        seen: String,
+    },
+    /// The bytes contradict the format, or each other.
+    #[error("{what} is corrupt: {why}")]
+    Corrupt {
+        /// Which part of the file.
+        what: String,
+        /// What was seen and what was expected.
+        why: String,
+    },
+    /// Bytes are missing at the end; the file is perhaps still being written or was copied in part.
+    #[error("{what} is cut off: {needed} bytes are needed, {available} are there")]
+    Truncated {
+        /// Which part of the file.
+        what: String,
+        /// Bytes that must be there.
+        needed: u64,
+        /// Bytes that are there.
+        available: u64,
+    },
+    /// A branch of a type that this version cannot decode.
+    #[error("branch `{branch}` of type `{type_name}` is unsupported: {why}")]
+    Unsupported {
+        /// Path of the branch.
+        branch: String,
+        /// Its C++ type, as far as it is known.
+        type_name: String,
+        /// What exactly is missing, and what to do instead if anything.
+        why: String,
+    },
+    /// A feature of a file or object that this version cannot read.
+    #[error("unsupported: {what}")]
+    UnsupportedFeature {
+        /// The feature.
+        what: String,
+    },
+    /// No object of that name.
+    #[error("no {kind} `{name}`{}", did_you_mean(.near))]
+    NotFound {
+        /// What was looked for: `tree`, `branch`, `directory`.
+        kind: &'static str,
+        /// The name asked for.
+        name: String,
+        /// Names that are there and look similar, best first.
+        near: Vec<String>,
+    },
+    /// A name was needed because there are several objects.
+    #[error("which {kind}? {}", listed(.choices))]
+    Several {
+        /// What was looked for: `tree`, `branch`.
+        kind: &'static str,
+        /// The names to choose from.
+        choices: Vec<String>,
+    },
+    /// The caller put together things that don't fit.
+    #[error("{what}")]
+    Invalid {
+        /// What doesn't fit.
+        what: String,
+    },
+}
+
+impl FormatError {
+    pub(crate) fn corrupt(what: impl Into<String>, why: impl Into<String>) -> Self {
+        Self::Corrupt { what: what.into(), why: why.into() }
+    }
+
+    /// The kind that callers decide on.
+    #[must_use]
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Self::NotRoot { .. } | Self::Corrupt { .. } | Self::Truncated { .. } => {
+                ErrorKind::Corrupt
+            }
+            Self::Unsupported { .. } | Self::UnsupportedFeature { .. } => ErrorKind::Unsupported,
+            Self::NotFound { .. } => ErrorKind::NotFound,
+            Self::Several { .. } | Self::Invalid { .. } => ErrorKind::Invalid,
+        }
+    }
+}
+
+impl From<FormatError> for hither_core::Error {
+    fn from(error: FormatError) -> Self {
+        Self::new(error.kind(), error.to_string())
+    }
+}
+
+/// Most names that an error message lists.
+const LISTED: usize = 20;
+
+fn listed(names: &[String]) -> String {
+    let shown = names.iter().take(LISTED).map(|name| format!("`{name}`")).collect::<Vec<_>>();
+    let rest = names.len().saturating_sub(LISTED);
+    let more = if rest > 0 { format!(" and {rest} more") } else { String::new() };
+    format!("there are {}{more}", shown.join(", "))
+}
+
+fn did_you_mean(near: &[String]) -> String {
+    if near.is_empty() { String::new() } else { format!("; {}", listed(near)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn message_lists_near_names_and_kind_follows() {
+        let error =
+            FormatError::NotFound { kind: "branch", name: "e33".into(), near: vec!["E33".into()] };
+        assert_eq!(error.to_string(), "no branch `e33`; there are `E33`");
+        assert_eq!(hither_core::Error::from(error).kind(), ErrorKind::NotFound);
+    }
+
+    #[test]
+    fn long_lists_are_cut() {
+        let choices = (0..30).map(|i| i.to_string()).collect();
+        let text = FormatError::Several { kind: "tree", choices }.to_string();
+        assert!(text.ends_with("`19` and 10 more"), "{text}");
+    }
+}

@@ -1,0 +1,276 @@
+//! Decoding a basket: from its bytes to the values of one column.
+//!
+//! A basket holds the values of consecutive entries, big-endian, without gaps. Where entries differ in size a table
+//! with the position of each entry follows; positions count from the basket's key, and the border between data and
+//! table is in the key, too.
+
+use super::codec::Decoder;
+use super::cursor::Cursor;
+use super::key::KeyHead;
+use crate::error::{FormatError, Result};
+use crate::{Column, ElementType, Values};
+use bytes::Bytes;
+
+/// I/O bit of a basket whose table of positions was left out, or stored as sizes.
+const GENERATED_OFFSETS: u8 = 1;
+
+/// How the values of a column lie in the baskets of its branch.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Placement {
+    pub(super) element: ElementType,
+    /// Values per item.
+    pub(super) item_len: usize,
+    pub(super) jagged: bool,
+    /// Marker bytes before the values of each entry.
+    pub(super) marker: usize,
+    /// Bytes of one entry of the branch: of all its leaves, if there are several.
+    pub(super) record: usize,
+    /// Where in the record this column begins.
+    pub(super) offset: usize,
+}
+
+/// A basket inside the tree's object: never compressed.
+#[derive(Debug, Clone)]
+pub(super) struct Embedded {
+    head: BasketHead,
+    /// Data, from the first entry on.
+    data: Bytes,
+    /// Positions of the entries, big-endian, if it has them.
+    table: Option<Bytes>,
+}
+
+/// What stands between the key of a basket and its data.
+#[derive(Debug, Clone, Copy)]
+struct BasketHead {
+    key: KeyHead,
+    entries: usize,
+    /// Bytes of data, without key and table.
+    border: usize,
+    generated_offsets: bool,
+    flag: u8,
+}
+
+impl BasketHead {
+    fn read(cursor: &mut Cursor<'_>) -> Result<Self> {
+        let key = KeyHead::read(cursor)?;
+        for _ in 0..3 {
+            cursor.text()?;
+        }
+        let _version = cursor.u16()?;
+        let _buffer_bytes = cursor.i32()?;
+        let bits = if cursor.i32()? < 0 { cursor.u8()? } else { 0 };
+        let entries = cursor.count()?;
+        let last = cursor.count()?;
+        let flag = cursor.u8()?;
+        let border = last.saturating_sub(usize::from(key.keylen));
+        let generated_offsets = bits & GENERATED_OFFSETS != 0;
+        Ok(Self { key, entries, border, generated_offsets, flag })
+    }
+}
+
+impl Embedded {
+    /// Reads the basket at `at` in the tree's object.
+    pub(super) fn read(object: &Bytes, at: usize) -> Result<Self> {
+        let mut cursor = Cursor::new(object, "embedded basket").at(at);
+        let head = BasketHead::read(&mut cursor)?;
+        let generated = head.flag >= 80;
+        let flag = if generated { head.flag - 80 } else { head.flag };
+        let slice = |cursor: &mut Cursor<'_>, length: usize| -> Result<Bytes> {
+            let start = cursor.position();
+            cursor.skip(length)?;
+            Ok(object.slice(start..start + length))
+        };
+        let mut table = None;
+        if !generated && flag != 0 && flag % 10 != 2 {
+            if head.entries > 0 {
+                let count = cursor.count()?;
+                table = Some(slice(&mut cursor, count.saturating_mul(4))?);
+            }
+            if flag > 40 {
+                let displacements = cursor.count()?;
+                cursor.skip(displacements.saturating_mul(4))?;
+            }
+        }
+        let mut data = Bytes::new();
+        if flag == 1 || flag > 10 {
+            // The buffer as it is in memory, which begins with the key.
+            let keylen = usize::from(head.key.keylen);
+            cursor.skip(keylen)?;
+            data = slice(&mut cursor, head.border)?;
+        }
+        Ok(Self { head, data, table })
+    }
+
+    pub(super) fn decode(&self, placement: &Placement, entries: usize) -> Result<Column> {
+        let table = self.table.as_deref();
+        decode(&self.head, &self.data, table, placement, entries)
+    }
+}
+
+/// Decodes a basket of `entries` entries from its bytes in the file.
+pub(super) fn decode_stored(
+    stored: &[u8],
+    decoder: &mut Decoder,
+    placement: &Placement,
+    entries: usize,
+) -> Result<Column> {
+    let head = BasketHead::read(&mut Cursor::new(stored, "basket"))?;
+    let (keylen, nbytes) = (usize::from(head.key.keylen), head.key.nbytes as usize);
+    if nbytes > stored.len() {
+        return Err(FormatError::Truncated {
+            what: "basket".to_owned(),
+            needed: nbytes as u64,
+            available: stored.len() as u64,
+        });
+    }
+    let payload = stored
+        .get(keylen..nbytes)
+        .ok_or_else(|| corrupt(format!("key of {keylen} bytes in a basket of {nbytes}")))?;
+    decoder.unpacked(payload, head.key.objlen as usize, |bytes| {
+        let (data, rest) = bytes.split_at_checked(head.border).ok_or_else(|| {
+            corrupt(format!("{} bytes of data in an object of {}", head.border, bytes.len()))
+        })?;
+        let mut cursor = Cursor::new(rest, "basket's table of entries");
+        let table = if rest.is_empty() {
+            None
+        } else {
+            let count = cursor.count()?;
+            Some(cursor.take(count.saturating_mul(4))?)
+        };
+        decode(&head, data, table, placement, entries)
+    })
+}
+
+fn corrupt(why: impl Into<String>) -> FormatError {
+    FormatError::corrupt("basket", why)
+}
+
+fn decode(
+    head: &BasketHead,
+    data: &[u8],
+    table: Option<&[u8]>,
+    placement: &Placement,
+    entries: usize,
+) -> Result<Column> {
+    if head.entries != entries {
+        return Err(corrupt(format!("has {} entries, {entries} expected", head.entries)));
+    }
+    if placement.jagged {
+        return decode_jagged(head, data, table, placement);
+    }
+    if data.len() != entries.saturating_mul(placement.record) {
+        return Err(corrupt(format!(
+            "{} bytes for {entries} entries of {} bytes each",
+            data.len(),
+            placement.record
+        )));
+    }
+    let mut values = Values::with_capacity(placement.element, entries * placement.item_len);
+    let size = placement.item_len * placement.element.size();
+    if size == placement.record {
+        append(&mut values, data);
+    } else {
+        for record in data.chunks_exact(placement.record) {
+            append(
+                &mut values,
+                record.get(placement.offset..placement.offset + size).unwrap_or(&[]),
+            );
+        }
+    }
+    Ok(Column { entries, offsets: None, item_shape: Vec::new(), values })
+}
+
+fn decode_jagged(
+    head: &BasketHead,
+    data: &[u8],
+    table: Option<&[u8]>,
+    placement: &Placement,
+) -> Result<Column> {
+    let item = placement.record;
+    let mut values =
+        Values::with_capacity(placement.element, data.len() / placement.element.size());
+    let mut starts = positions(head, table)?;
+    let mut offsets = Vec::with_capacity(head.entries + 1);
+    offsets.push(0);
+    let mut items = 0_usize;
+    let mut start = starts.next().unwrap_or(Ok(data.len()))?;
+    let first = start;
+    for _ in 0..head.entries {
+        let end = starts.next().unwrap_or(Ok(data.len()))?;
+        let length = end.checked_sub(start).filter(|_| end <= data.len());
+        let length = length.ok_or_else(|| corrupt(format!("entry from byte {start} to {end}")))?;
+        // An empty entry may come without its marker.
+        let body = length.saturating_sub(placement.marker);
+        if body % item != 0 {
+            return Err(corrupt(format!("entry of {body} bytes, items have {item}")));
+        }
+        if placement.marker > 0 {
+            append(&mut values, data.get(end - body..end).unwrap_or(&[]));
+        }
+        items += body / item;
+        offsets.push(i64::try_from(items).map_err(|_| corrupt("too many items"))?);
+        start = end;
+    }
+    if placement.marker == 0 {
+        append(&mut values, data.get(first..start).unwrap_or(&[]));
+    }
+    Ok(Column { entries: head.entries, offsets: Some(offsets), item_shape: Vec::new(), values })
+}
+
+/// Where each entry begins in the data.
+fn positions<'a>(
+    head: &BasketHead,
+    table: Option<&'a [u8]>,
+) -> Result<impl Iterator<Item = Result<usize>> + use<'a>> {
+    let (entries, key) = (head.entries, usize::from(head.key.keylen));
+    let table = match table {
+        Some(table) => table,
+        None if entries == 0 => &[],
+        None if head.generated_offsets => {
+            let what = "a basket that leaves out the positions of its entries \
+                        (written with the I/O feature `kGenerateOffsetMap`)";
+            return Err(FormatError::UnsupportedFeature { what: what.to_owned() });
+        }
+        None => return Err(corrupt(format!("no positions of its {entries} entries"))),
+    };
+    let (table, _) = table.as_chunks::<4>();
+    if table.len() < entries {
+        return Err(corrupt(format!("positions of {} entries, has {entries}", table.len())));
+    }
+    let sizes = head.generated_offsets;
+    let mut sum = 0_usize;
+    Ok(table.iter().take(entries).enumerate().map(move |(index, raw)| {
+        let value = u32::from_be_bytes(*raw) as usize;
+        if sizes {
+            // The first is the key's size, each further one the size of the entry before.
+            sum = if index == 0 { 0 } else { sum.saturating_add(value) };
+            return Ok(sum);
+        }
+        value
+            .checked_sub(key)
+            .ok_or_else(|| corrupt(format!("entry at byte {value}, inside its key")))
+    }))
+}
+
+/// Appends big-endian numbers in native order. Bytes beyond the last whole number are left out.
+fn append(values: &mut Values, data: &[u8]) {
+    macro_rules! swap {
+        ($v:expr, $t:ty) => {{
+            let (chunks, _) = data.as_chunks::<{ size_of::<$t>() }>();
+            $v.extend(chunks.iter().map(|chunk| <$t>::from_be_bytes(*chunk)));
+        }};
+    }
+    match values {
+        Values::Bool(v) => v.extend(data.iter().map(|&byte| byte != 0)),
+        Values::U8(v) => v.extend_from_slice(data),
+        Values::I8(v) => v.extend(data.iter().map(|&byte| byte.cast_signed())),
+        Values::I16(v) => swap!(v, i16),
+        Values::U16(v) => swap!(v, u16),
+        Values::I32(v) => swap!(v, i32),
+        Values::U32(v) => swap!(v, u32),
+        Values::I64(v) => swap!(v, i64),
+        Values::U64(v) => swap!(v, u64),
+        Values::F32(v) => swap!(v, f32),
+        Values::F64(v) => swap!(v, f64),
+    }
+}

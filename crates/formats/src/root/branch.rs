@@ -1,0 +1,190 @@
+//! A column of a tree: a branch, or one leaf of a branch that has several.
+
+use super::basket::{Placement, decode_stored};
+use super::baskets::Baskets;
+use super::codec::Decoder;
+use super::element::{ColumnType, LeafKind};
+use super::leaf::Leaf;
+use crate::Column;
+use crate::error::{FormatError, Result};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// A column of a tree.
+///
+/// A branch with one leaf is one column under the branch's path; each leaf of a branch with several is a column of its
+/// own, `branch.leaf`. Branches that only group others, and branches whose type cannot be decoded, are listed too;
+/// they say what is missing when their type is asked for.
+#[derive(Debug, Clone)]
+pub struct Branch {
+    pub(super) path: String,
+    /// Where in the path the branch's own name begins.
+    pub(super) own: usize,
+    pub(super) leaf: String,
+    pub(super) title: String,
+    pub(super) type_name: String,
+    pub(super) content: Result<Content, FormatError>,
+    pub(super) baskets: Arc<Baskets>,
+}
+
+/// What can be decoded, and how.
+#[derive(Debug, Clone)]
+pub(super) struct Content {
+    pub(super) column: ColumnType,
+    pub(super) placement: Placement,
+}
+
+impl Branch {
+    /// Path in the tree: `E33`, `event/tracks`, or `branch.leaf` for one of several leaves.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.path
+    }
+
+    /// The branch's own name, without the groups above it.
+    #[must_use]
+    pub fn own_name(&self) -> &str {
+        self.path.get(self.own..).unwrap_or(&self.path)
+    }
+
+    /// Name of the leaf; often that of the branch.
+    #[must_use]
+    pub fn leaf_name(&self) -> &str {
+        &self.leaf
+    }
+
+    /// The branch's title.
+    #[must_use]
+    pub fn title(&self) -> &str {
+        &self.title
+    }
+
+    /// The C++ type of an entry, as uproot writes it: `float[17]`, `int32_t`, `float[]`; a class's name, or
+    /// `unknown`, where the branch cannot be decoded.
+    #[must_use]
+    pub fn type_name(&self) -> String {
+        self.content
+            .as_ref()
+            .map_or_else(|_| self.type_name.clone(), |content| content.column.name())
+    }
+
+    /// The type of the column.
+    ///
+    /// # Errors
+    /// [`FormatError::Unsupported`] naming branch and type, or what is corrupt about the branch.
+    pub fn column_type(&self) -> Result<ColumnType> {
+        self.content.as_ref().map(|content| content.column.clone()).map_err(Clone::clone)
+    }
+
+    /// Where the data are.
+    #[must_use]
+    pub fn baskets(&self) -> &Baskets {
+        &self.baskets
+    }
+
+    /// The baskets that hold `entries`.
+    #[must_use]
+    pub fn baskets_for(&self, entries: Range<u64>) -> Range<usize> {
+        self.baskets.holding(&entries)
+    }
+
+    /// Decodes basket `index` from the bytes of its range; for an embedded basket, whose range is none, `bytes` is
+    /// ignored. Prefer [`Self::decode_basket_with`] for many baskets.
+    ///
+    /// # Errors
+    /// As [`Self::decode_basket_with`].
+    pub fn decode_basket(&self, index: usize, bytes: &[u8]) -> Result<Column> {
+        self.decode_basket_with(&mut Decoder::new(), index, bytes)
+    }
+
+    /// Decodes basket `index` with a decoder that is used again and again.
+    ///
+    /// # Errors
+    /// A basket that does not exist, corrupt bytes, or an unsupported type.
+    pub fn decode_basket_with(
+        &self,
+        decoder: &mut Decoder,
+        index: usize,
+        bytes: &[u8],
+    ) -> Result<Column> {
+        let Content { column, placement } = self.content.as_ref().map_err(Clone::clone)?;
+        if index >= self.baskets.len() {
+            let what = format!(
+                "branch `{}` has {} baskets, number {index} was asked for",
+                self.path,
+                self.baskets.len()
+            );
+            return Err(FormatError::Invalid { what });
+        }
+        let range = self.baskets.entries(index);
+        let entries = usize::try_from(range.end - range.start).unwrap_or(usize::MAX);
+        let decoded = match (self.baskets.embedded(index), self.baskets.range(index)) {
+            (Some(basket), _) => basket.decode(placement, entries),
+            (None, Some(_)) => decode_stored(bytes, decoder, placement, entries),
+            (None, None) => {
+                Err(FormatError::corrupt("basket", "is neither in the file nor in the tree"))
+            }
+        };
+        match decoded {
+            Ok(mut decoded) => {
+                decoded.item_shape.clone_from(&column.item_shape);
+                Ok(decoded)
+            }
+            Err(error) => Err(self.name_in(error, index)),
+        }
+    }
+
+    /// Says in the message which branch and basket it was.
+    fn name_in(&self, error: FormatError, index: usize) -> FormatError {
+        let named = |what: String| format!("{what} {index} of branch `{}`", self.path);
+        match error {
+            FormatError::Corrupt { what, why } => FormatError::Corrupt { what: named(what), why },
+            FormatError::Truncated { what, needed, available } => {
+                FormatError::Truncated { what: named(what), needed, available }
+            }
+            FormatError::UnsupportedFeature { what } => FormatError::Unsupported {
+                branch: self.path.clone(),
+                type_name: self.type_name(),
+                why: what,
+            },
+            other => other,
+        }
+    }
+}
+
+/// The columns of a branch that has these leaves, as far as they can be decoded; the error is why not.
+pub(super) fn contents(leaves: &[Leaf]) -> Vec<Result<Content, String>> {
+    let lone = leaves.len() == 1;
+    let mut record = 0_usize;
+    let mut placed = Vec::with_capacity(leaves.len());
+    for leaf in leaves {
+        let (element, marker) = match leaf.kind {
+            LeafKind::Number(element) => (element, 0),
+            LeafKind::MarkedNumber(element) => (element, 1),
+            LeafKind::Other(_) if lone => {
+                return vec![Err("only numbers can be decoded".to_owned())];
+            }
+            LeafKind::Other(_) => {
+                let why = format!("its leaf `{}` is not a number", leaf.name);
+                return leaves.iter().map(|_| Err(why.clone())).collect();
+            }
+        };
+        if !lone && (leaf.counter.is_some() || marker > 0) {
+            let why = format!("its leaf `{}` has no fixed length, among several leaves", leaf.name);
+            return leaves.iter().map(|_| Err(why.clone())).collect();
+        }
+        placed.push((element, marker, record));
+        record = record.saturating_add(leaf.len().saturating_mul(element.size()));
+    }
+    let columns = leaves.iter().zip(placed).map(|(leaf, (element, marker, offset))| {
+        let jagged = leaf.counter.is_some() || marker > 0;
+        let item_shape = leaf.shape.clone();
+        let column = ColumnType { element, item_shape, jagged, counter: None };
+        let item_len = leaf.len();
+        Ok(Content {
+            column,
+            placement: Placement { element, item_len, jagged, marker, record, offset },
+        })
+    });
+    columns.collect()
+}

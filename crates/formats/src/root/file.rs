@@ -1,0 +1,354 @@
+//! The file's header, and finding trees in its directories.
+
+use super::cursor::Cursor;
+use super::directory::{RECORD, is_directory, is_tree, keys_range, newest, read_keys};
+use super::key::Key;
+use super::streamer::StreamerSource;
+use super::tree::Tree;
+use crate::error::{FormatError, Result};
+use crate::near::near;
+use crate::{Need, SparseBytes, Step};
+use bytes::Bytes;
+use std::collections::HashSet;
+use std::ops::Range;
+
+/// Bytes read at the front: header and the record of the top directory, whose place depends on the file's name.
+const HEAD: u64 = 512;
+/// Bytes read at the end. With the head, the framing of two parts and the response header it fits into the first
+/// ten segments of a connection (14,480 bytes), so it costs one round trip and no more.
+const TAIL: u64 = 12_800;
+/// Bytes of the header that must be there in any file.
+const SHORTEST_HEADER: u64 = 61;
+/// Nesting of directories that is followed.
+const DEEPEST: usize = 32;
+/// Directories that are looked into.
+const MOST_DIRECTORIES: usize = 10_000;
+/// Trees that are listed.
+const MOST_TREES: usize = 100_000;
+/// Longest path, in bytes, of a directory that is looked into.
+const LONGEST_PATH: usize = 1024;
+
+/// An open ROOT file: its header and the keys of its top directory.
+#[derive(Debug, Clone)]
+pub struct RootFile {
+    end: u64,
+    uuid: [u8; 16],
+    streamers: Range<u64>,
+    keys: Vec<Key>,
+}
+
+/// A tree found in a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct TreeKey {
+    /// Path from the top directory, such as `dir/Events`; what [`RootFile::tree`] takes.
+    pub path: String,
+    /// Its key: title, class, cycle, sizes.
+    pub key: Key,
+}
+
+/// What is known, or the range that is missing.
+enum Got<T> {
+    Have(T),
+    Missing(Range<u64>),
+}
+
+/// The bytes of a range that lies within the file, or the wish for them.
+fn get(bytes: &SparseBytes, range: Range<u64>) -> Got<Bytes> {
+    bytes.get(range.clone()).map_or(Got::Missing(range), Got::Have)
+}
+
+struct Header {
+    begin: u64,
+    end: u64,
+    name_bytes: u64,
+    streamers: Range<u64>,
+    uuid: [u8; 16],
+}
+
+impl Header {
+    fn read(head: &[u8]) -> Result<Self> {
+        if head.get(..4) != Some(b"root") {
+            return Err(FormatError::NotRoot { seen: seen(head) });
+        }
+        let mut cursor = Cursor::new(head, "header");
+        cursor.skip(4)?;
+        let version = cursor.i32()?;
+        let begin = cursor.count()? as u64;
+        let large = version >= 1_000_000;
+        let end = cursor.offset(large)?;
+        let _free = cursor.offset(large)?;
+        let _free_bytes = cursor.i32()?;
+        let _free_count = cursor.i32()?;
+        let name_bytes = cursor.count()? as u64;
+        let _units = cursor.u8()?;
+        let _compression = cursor.i32()?;
+        let seek = cursor.offset(large)?;
+        let nbytes = cursor.count()? as u64;
+        let _uuid_version = cursor.u16()?;
+        let mut uuid = [0; 16];
+        uuid.copy_from_slice(cursor.take(16)?);
+        let stop = seek.saturating_add(nbytes);
+        let streamers = if stop <= end { seek..stop } else { 0..0 };
+        Ok(Self { begin, end, name_bytes, streamers, uuid })
+    }
+}
+
+/// The first bytes of a file that is not ROOT, as text where it is text.
+fn seen(head: &[u8]) -> String {
+    let start = head.get(..head.len().min(24)).unwrap_or_default();
+    if start.is_empty() {
+        return "nothing, it is empty".to_owned();
+    }
+    let line = start.split(|&byte| byte == b'\n' || byte == b'\r').next().unwrap_or(start);
+    format!("`{}`", line.escape_ascii())
+}
+
+impl RootFile {
+    /// Reads the header and the keys of the top directory.
+    ///
+    /// The first need is the head and the tail of the file; writers put the keys near the end, so that this is usually
+    /// all that opening takes.
+    ///
+    /// # Errors
+    /// Not a ROOT file, cut off, not closed properly, or corrupt.
+    pub fn open(bytes: &SparseBytes) -> Result<Step<Self>> {
+        let size = bytes.size();
+        let head_end = size.map_or(HEAD, |size| size.min(HEAD));
+        let Some(head) = bytes.get(0..head_end) else {
+            return Ok(Step::Need(first_need(size)));
+        };
+        let header = Header::read(&head)?;
+        if let Some(size) = size
+            && size < header.end.max(SHORTEST_HEADER)
+        {
+            let what = "file".to_owned();
+            let needed = header.end.max(SHORTEST_HEADER);
+            return Err(FormatError::Truncated { what, needed, available: size });
+        }
+        let at = header.begin.saturating_add(header.name_bytes);
+        if at >= header.end {
+            return Err(FormatError::corrupt("header", format!("top directory at byte {at}")));
+        }
+        let record = match get(bytes, at..at.saturating_add(RECORD).min(header.end)) {
+            Got::Have(record) => record,
+            Got::Missing(range) => return Ok(need(range, &header.streamers)),
+        };
+        let range = keys_range(&record, header.end)?;
+        if range.is_empty() {
+            return Err(FormatError::corrupt(
+                "file",
+                "no list of keys: it was not closed properly and has to be recovered with ROOT first",
+            ));
+        }
+        let keys = match get(bytes, range) {
+            Got::Have(list) => read_keys(&list, header.end)?,
+            Got::Missing(range) => return Ok(need(range, &header.streamers)),
+        };
+        let Header { end, uuid, streamers, .. } = header;
+        Ok(Step::Done(Self { end, uuid, streamers, keys }))
+    }
+
+    /// The file's identity, made anew whenever a file is created.
+    #[must_use]
+    pub fn uuid(&self) -> [u8; 16] {
+        self.uuid
+    }
+
+    /// Size of the file in bytes, as its header states.
+    #[must_use]
+    pub fn size(&self) -> u64 {
+        self.end
+    }
+
+    /// The keys of the top directory, all cycles.
+    #[must_use]
+    pub fn keys(&self) -> &[Key] {
+        &self.keys
+    }
+
+    /// Where the descriptions of the classes in this file are; empty if there are none.
+    #[must_use]
+    pub fn streamers(&self) -> Range<u64> {
+        self.streamers.clone()
+    }
+
+    /// All trees that can be reached through directories, the highest cycle of each.
+    ///
+    /// # Errors
+    /// A corrupt directory. Directories nested more than 32 deep, or beyond the 10,000th, and trees beyond the
+    /// 100,000th are left out.
+    pub fn trees(&self, bytes: &SparseBytes) -> Result<Step<Vec<TreeKey>>> {
+        let mut found = trees_in("", &self.keys);
+        let mut level = directories_in("", &self.keys);
+        let mut seen = HashSet::new();
+        // Lists of keys don't overlap in an honest file.
+        let mut budget = self.end;
+        for _ in 0..DEEPEST {
+            let mut next = Vec::new();
+            let mut missing = Vec::new();
+            for (path, key) in level {
+                let dull = seen.len() >= MOST_DIRECTORIES || path.len() > LONGEST_PATH;
+                if dull || found.len() >= MOST_TREES || !seen.insert(key.seek) {
+                    continue;
+                }
+                match self.directory(bytes, &key, &mut budget)? {
+                    Got::Have(keys) => {
+                        found.extend(trees_in(&path, &keys));
+                        next.extend(directories_in(&path, &keys));
+                    }
+                    Got::Missing(range) => missing.push(range),
+                }
+            }
+            if !missing.is_empty() {
+                return Ok(Step::Need(Need { now: missing, ..Need::default() }));
+            }
+            level = next;
+        }
+        Ok(Step::Done(found))
+    }
+
+    /// Opens a tree by its path: `T`, `dir/T`, or `T;2` for a certain cycle. `None` is the only tree of the top
+    /// directory or, where that has none, the only one in the file.
+    ///
+    /// Once the keys are known this takes one flight for the tree's own object. A tree written by a version of ROOT
+    /// that this crate does not know needs the file's class descriptions as well; they are wanted `soon`.
+    ///
+    /// # Errors
+    /// [`FormatError::NotFound`] with near matches, [`FormatError::Several`] where a name is needed, or a corrupt
+    /// file.
+    pub fn tree(&self, path: Option<&str>, bytes: &SparseBytes) -> Result<Step<Tree>> {
+        let key = match path {
+            Some(path) => match self.find(path, bytes)? {
+                Got::Have(key) => key,
+                Got::Missing(range) => return Ok(need(range, &(0..0))),
+            },
+            None => match self.only_tree(bytes)? {
+                Step::Done(key) => key,
+                Step::Need(need) => return Ok(Step::Need(need)),
+            },
+        };
+        let stored = match get(bytes, key.range()) {
+            Got::Have(stored) => stored,
+            Got::Missing(range) => {
+                let missing = bytes.get(self.streamers()).is_none();
+                let soon = if missing { self.streamers() } else { 0..0 };
+                return Ok(need(range, &soon));
+            }
+        };
+        let streamers = StreamerSource::new(self.streamers(), bytes);
+        match Tree::read(&stored, &key, self.end, &streamers) {
+            Err(_) if streamers.missed() => Ok(need(self.streamers(), &(0..0))),
+            result => Ok(Step::Done(result?)),
+        }
+    }
+
+    fn only_tree(&self, bytes: &SparseBytes) -> Result<Step<Key>> {
+        let mut trees = trees_in("", &self.keys);
+        if trees.is_empty() {
+            trees = match self.trees(bytes)? {
+                Step::Done(trees) => trees,
+                Step::Need(need) => return Ok(Step::Need(need)),
+            };
+        }
+        if trees.len() > 1 {
+            let choices = trees.into_iter().map(|tree| tree.path).collect();
+            return Err(FormatError::Several { kind: "tree", choices });
+        }
+        trees.pop().map(|tree| Step::Done(tree.key)).ok_or_else(|| {
+            let classes = self.keys.iter().map(|key| format!("{} ({})", key.name, key.class));
+            let near = classes.take(10).collect();
+            FormatError::NotFound { kind: "tree", name: "*".to_owned(), near }
+        })
+    }
+
+    fn find(&self, path: &str, bytes: &SparseBytes) -> Result<Got<Key>> {
+        let (path, cycle) = split_cycle(path);
+        let mut parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
+        let name = parts.pop().unwrap_or_default();
+        let mut keys = self.keys.clone();
+        let mut budget = u64::MAX;
+        for part in parts.into_iter().take(DEEPEST) {
+            let directories = newest(&keys, |key| is_directory(&key.class));
+            let Some(directory) = directories.iter().find(|key| key.name == part) else {
+                let near = near(part, directories.iter().map(|key| key.name.as_str()));
+                return Err(FormatError::NotFound {
+                    kind: "directory",
+                    name: part.to_owned(),
+                    near,
+                });
+            };
+            keys = match self.directory(bytes, directory, &mut budget)? {
+                Got::Have(keys) => keys,
+                Got::Missing(range) => return Ok(Got::Missing(range)),
+            };
+        }
+        let named = |key: &Key| key.name == name && cycle.is_none_or(|cycle| key.cycle == cycle);
+        if let Some(key) = newest(&keys, |key| is_tree(&key.class) && named(key)).first() {
+            return Ok(Got::Have((*key).clone()));
+        }
+        if let Some(key) = keys.iter().find(|key| named(key)) {
+            let what = format!("`{path}` is a {}, not a TTree", key.class);
+            return Err(FormatError::UnsupportedFeature { what });
+        }
+        let trees = newest(&keys, |key| is_tree(&key.class));
+        let near = near(name, trees.iter().map(|key| key.name.as_str()));
+        Err(FormatError::NotFound { kind: "tree", name: path.to_owned(), near })
+    }
+
+    /// The keys of a directory below the top one: its record first, then its list of keys, whose bytes `budget` pays.
+    fn directory(&self, bytes: &SparseBytes, key: &Key, budget: &mut u64) -> Result<Got<Vec<Key>>> {
+        let at = key.seek.saturating_add(u64::from(key.keylen));
+        let stop = at.saturating_add(RECORD).min(key.range().end.max(at));
+        let record = match get(bytes, at..stop.min(self.end)) {
+            Got::Have(record) => record,
+            Got::Missing(range) => return Ok(Got::Missing(range)),
+        };
+        let range = keys_range(&record, self.end)?;
+        *budget = budget.checked_sub(range.end - range.start).ok_or_else(|| {
+            FormatError::corrupt("directory", format!("the key list of `{}` overlaps", key.name))
+        })?;
+        match get(bytes, range) {
+            Got::Have(list) => Ok(Got::Have(read_keys(&list, self.end)?)),
+            Got::Missing(range) => Ok(Got::Missing(range)),
+        }
+    }
+}
+
+fn first_need(size: Option<u64>) -> Need {
+    match size {
+        None => Need { now: vec![0..HEAD], tail: TAIL, soon: Vec::new() },
+        Some(size) if size <= HEAD + TAIL => Need { now: vec![0..size], ..Need::default() },
+        Some(size) => Need { now: vec![0..HEAD, size - TAIL..size], ..Need::default() },
+    }
+}
+
+fn need<T>(now: Range<u64>, soon: &Range<u64>) -> Step<T> {
+    let soon = if soon.is_empty() { Vec::new() } else { vec![soon.clone()] };
+    Step::Need(Need { now: vec![now], tail: 0, soon })
+}
+
+fn join(directory: &str, name: &str) -> String {
+    if directory.is_empty() { name.to_owned() } else { format!("{directory}/{name}") }
+}
+
+fn trees_in(directory: &str, keys: &[Key]) -> Vec<TreeKey> {
+    let trees = newest(keys, |key| is_tree(&key.class)).into_iter();
+    trees.map(|key| TreeKey { path: join(directory, &key.name), key: key.clone() }).collect()
+}
+
+fn directories_in(directory: &str, keys: &[Key]) -> Vec<(String, Key)> {
+    let directories = newest(keys, |key| is_directory(&key.class)).into_iter();
+    directories.map(|key| (join(directory, &key.name), key.clone())).collect()
+}
+
+/// `T;2` is cycle 2 of `T`.
+fn split_cycle(path: &str) -> (&str, Option<u16>) {
+    match path.rsplit_once(';') {
+        Some((name, cycle)) => match cycle.parse() {
+            Ok(cycle) => (name, Some(cycle)),
+            Err(_) => (path, None),
+        },
+        None => (path, None),
+    }
+}

@@ -1,0 +1,98 @@
+//! Leaves: the parts of a branch's entry.
+
+use super::element::{LeafKind, dimensions, from_class, from_code};
+use super::layout::{Field, members, walk};
+use super::object::{Buffer, Pointer};
+use super::streamer::StreamerSource;
+use crate::error::{FormatError, Result};
+use std::ops::ControlFlow;
+
+/// Values that one item of a leaf may have; ROOT's baskets end at 2 GiB.
+const MOST_VALUES: usize = 1 << 31;
+
+/// A leaf as it is described in the file.
+#[derive(Debug, Clone)]
+pub(super) struct Leaf {
+    pub(super) name: String,
+    pub(super) kind: LeafKind,
+    /// Fixed dimensions of one item.
+    pub(super) shape: Vec<usize>,
+    /// For jagged leaves: where the leaf that counts is.
+    pub(super) counter: Option<usize>,
+}
+
+impl Leaf {
+    /// Values in one item.
+    pub(super) fn len(&self) -> usize {
+        self.shape.iter().product()
+    }
+}
+
+/// Reads the leaf of class `class` whose own header begins at `body`.
+pub(super) fn read_leaf(
+    buffer: &Buffer<'_>,
+    streamers: &StreamerSource<'_>,
+    class: &[u8],
+    body: usize,
+) -> Result<Leaf> {
+    let mut cursor = buffer.cursor(body);
+    if class != b"TLeaf" {
+        buffer.header(&mut cursor)?;
+    }
+    let header = buffer.header(&mut cursor)?;
+    let (mut name, mut title): (&[u8], &[u8]) = (&[], &[]);
+    let (mut length, mut unsigned, mut counter) = (1, false, None);
+    let members = members("TLeaf", header.version, streamers)?;
+    walk(buffer, &mut cursor, header.version, &members, |member, field| {
+        match (member, field) {
+            ("TNamed", Field::Object(at)) => {
+                (name, title) = buffer.named(&mut buffer.cursor(at))?;
+            }
+            ("fLen", field) => length = field.unsigned(),
+            ("fIsUnsigned", field) => unsigned = field.signed() != 0,
+            ("fLeafCount", Field::Pointer(pointer)) => {
+                counter = match pointer {
+                    Pointer::Null => None,
+                    Pointer::Reference(position) | Pointer::Object { position, .. } => {
+                        Some(position)
+                    }
+                };
+                return Ok(ControlFlow::Break(()));
+            }
+            _ => {}
+        }
+        Ok(ControlFlow::Continue(()))
+    })?;
+    cursor.seek(header.end)?;
+    let kind = if class == b"TLeafElement" {
+        let _id = cursor.i32()?;
+        from_code(cursor.i32()?)
+    } else {
+        from_class(class, unsigned)
+    };
+    let name = String::from_utf8_lossy(name).into_owned();
+    let length = usize::try_from(length).unwrap_or(usize::MAX);
+    if length == 0 || length > MOST_VALUES {
+        return Err(FormatError::corrupt(format!("leaf `{name}`"), format!("{length} values")));
+    }
+    let mut shape = dimensions(&String::from_utf8_lossy(title));
+    let product = shape.iter().try_fold(1_usize, |product, &n| product.checked_mul(n));
+    if product != Some(length) {
+        shape = if length == 1 { Vec::new() } else { vec![length] };
+    }
+    Ok(Leaf { name, kind, shape, counter })
+}
+
+/// The name of the leaf that was written at `position`.
+pub(super) fn leaf_name_at(
+    buffer: &Buffer<'_>,
+    streamers: &StreamerSource<'_>,
+    position: usize,
+) -> Result<String> {
+    match buffer.pointer_at(position)? {
+        Pointer::Object { class, body, .. } => {
+            read_leaf(buffer, streamers, class, body).map(|leaf| leaf.name)
+        }
+        _ => Err(FormatError::corrupt(buffer.what, "a counter that is not a leaf")),
+    }
+}

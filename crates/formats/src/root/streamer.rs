@@ -1,0 +1,134 @@
+//! Class descriptions stored in the file (`TStreamerInfo`): for versions of classes that are not built in, and for the
+//! C++ types of class members.
+
+use super::codec::Decoder;
+use super::key::read_object;
+use super::object::{Buffer, Pointer};
+use crate::SparseBytes;
+use crate::error::Result;
+use std::cell::{Cell, OnceCell};
+use std::ops::Range;
+
+/// One member or base class of a class.
+#[derive(Debug, Clone)]
+pub(super) struct Element {
+    pub(super) name: String,
+    /// `TStreamerInfo`'s type code.
+    pub(super) code: i32,
+    /// Number of values in a fixed array.
+    pub(super) array_length: i32,
+    pub(super) type_name: String,
+    /// The member with the length of a variable array.
+    pub(super) count_name: String,
+}
+
+/// One version of a class.
+#[derive(Debug, Clone)]
+pub(super) struct ClassInfo {
+    pub(super) name: String,
+    pub(super) version: i32,
+    pub(super) checksum: u32,
+    pub(super) elements: Vec<Element>,
+}
+
+/// The class descriptions of a file, read when first asked for.
+#[derive(Debug)]
+pub(super) struct StreamerSource<'a> {
+    range: Range<u64>,
+    bytes: &'a SparseBytes,
+    classes: OnceCell<Vec<ClassInfo>>,
+    missed: Cell<bool>,
+}
+
+impl<'a> StreamerSource<'a> {
+    pub(super) fn new(range: Range<u64>, bytes: &'a SparseBytes) -> Self {
+        Self { range, bytes, classes: OnceCell::new(), missed: Cell::new(false) }
+    }
+
+    /// Whether a description was needed while its bytes were not there.
+    pub(super) fn missed(&self) -> bool {
+        self.missed.get()
+    }
+
+    /// The description of a version of a class, where the reader cannot do without.
+    pub(super) fn require(&self, class: &str, version: u16) -> Option<&ClassInfo> {
+        if !self.range.is_empty() && self.bytes.get(self.range.clone()).is_none() {
+            self.missed.set(true);
+            return None;
+        }
+        let version = i32::from(version);
+        self.classes().iter().find(|info| info.name == class && info.version == version)
+    }
+
+    /// The description of a class by its checksum or version, if it happens to be there.
+    pub(super) fn look_up(&self, class: &str, version: i32, checksum: u32) -> Option<&ClassInfo> {
+        let mut same = self.classes().iter().filter(|info| info.name == class);
+        let exact = same.clone().find(|info| info.checksum == checksum);
+        exact.or_else(|| same.clone().find(|info| info.version == version)).or_else(|| same.next())
+    }
+
+    fn classes(&self) -> &[ClassInfo] {
+        self.classes.get_or_init(|| {
+            let Some(stored) = self.bytes.get(self.range.clone()) else { return Vec::new() };
+            // Names of types are a convenience; damaged descriptions leave them out.
+            read_classes(&stored).unwrap_or_default()
+        })
+    }
+}
+
+fn read_classes(stored: &[u8]) -> Result<Vec<ClassInfo>> {
+    if stored.is_empty() {
+        return Ok(Vec::new());
+    }
+    let object = read_object(stored, &mut Decoder::new(), "class descriptions")?;
+    let buffer = Buffer { bytes: &object.bytes, origin: object.origin, what: "class descriptions" };
+    let mut classes = Vec::new();
+    for pointer in buffer.list(&mut buffer.cursor(0))? {
+        if let Pointer::Object { class: b"TStreamerInfo", body, .. } = pointer {
+            classes.push(read_class(&buffer, body)?);
+        }
+    }
+    Ok(classes)
+}
+
+fn read_class(buffer: &Buffer<'_>, at: usize) -> Result<ClassInfo> {
+    let mut cursor = buffer.cursor(at);
+    buffer.header(&mut cursor)?;
+    let (name, _) = buffer.named(&mut cursor)?;
+    let checksum = cursor.u32()?;
+    let version = cursor.i32()?;
+    let mut elements = Vec::new();
+    if let Pointer::Object { class: b"TObjArray", body, .. } = buffer.pointer(&mut cursor)? {
+        for pointer in buffer.obj_array(&mut buffer.cursor(body))? {
+            if let Pointer::Object { class, body, .. } = pointer {
+                elements.push(read_element(buffer, class, body)?);
+            }
+        }
+    }
+    let name = String::from_utf8_lossy(name).into_owned();
+    Ok(ClassInfo { name, version, checksum, elements })
+}
+
+fn read_element(buffer: &Buffer<'_>, class: &[u8], at: usize) -> Result<Element> {
+    let mut cursor = buffer.cursor(at);
+    if class != b"TStreamerElement" {
+        buffer.header(&mut cursor)?;
+    }
+    let header = buffer.header(&mut cursor)?;
+    let (name, _) = buffer.named(&mut cursor)?;
+    let code = cursor.i32()?;
+    let _size = cursor.i32()?;
+    let array_length = cursor.i32()?;
+    let _dimensions = cursor.i32()?;
+    let bounds = if header.version == 1 { cursor.count()? } else { 5 };
+    cursor.skip(bounds.saturating_mul(4))?;
+    let type_name = cursor.string()?;
+    cursor.seek(header.end)?;
+    let mut count_name = String::new();
+    if class == b"TStreamerBasicPointer" || class == b"TStreamerLoop" {
+        let _version = cursor.i32()?;
+        count_name = cursor.string()?;
+    }
+    let name = String::from_utf8_lossy(name).into_owned();
+    Ok(Element { name, code, array_length, type_name, count_name })
+}

@@ -1,0 +1,112 @@
+//! Trees: their branches, and finding one by name.
+
+use super::branch::Branch;
+use super::codec::Decoder;
+use super::key::{Key, read_object};
+use super::object::Buffer;
+use super::streamer::StreamerSource;
+use super::tree_reader::read_tree;
+use crate::error::{FormatError, Result};
+use crate::near::near;
+use bytes::Bytes;
+use std::collections::HashMap;
+
+/// A table of entries (events) and branches (columns).
+#[derive(Debug, Clone)]
+pub struct Tree {
+    name: String,
+    title: String,
+    entries: u64,
+    branches: Vec<Branch>,
+    by_path: HashMap<String, usize>,
+}
+
+/// A tree as it was read, before its branches are indexed.
+pub(super) struct Parts {
+    pub(super) name: String,
+    pub(super) title: String,
+    pub(super) entries: u64,
+    pub(super) branches: Vec<Branch>,
+}
+
+impl Tree {
+    /// Reads the tree whose key and payload are `stored`, in a file of `file_end` bytes.
+    pub(super) fn read(
+        stored: &[u8],
+        key: &Key,
+        file_end: u64,
+        streamers: &StreamerSource<'_>,
+    ) -> Result<Self> {
+        let object = read_object(stored, &mut Decoder::new(), "tree")?;
+        let shared = Bytes::from(object.bytes);
+        let buffer = Buffer { bytes: &shared, origin: object.origin, what: "tree" };
+        let Parts { name, title, entries, branches } =
+            read_tree(buffer, &shared, &key.class, file_end, streamers)?;
+        let mut by_path = HashMap::with_capacity(branches.len());
+        for (index, branch) in branches.iter().enumerate() {
+            by_path.entry(branch.name().to_owned()).or_insert(index);
+        }
+        Ok(Self { name, title, entries, branches, by_path })
+    }
+
+    /// The tree's name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The tree's title.
+    #[must_use]
+    pub fn title(&self) -> &str {
+        &self.title
+    }
+
+    /// Number of entries.
+    #[must_use]
+    pub fn entries(&self) -> u64 {
+        self.entries
+    }
+
+    /// All columns in the order of the file, and the groups among them.
+    pub fn branches(&self) -> impl Iterator<Item = &Branch> {
+        self.branches.iter()
+    }
+
+    /// Finds a column: by its path (`E33`, `event/tracks`, `branch.leaf`) or, where that is unique, by the name of the
+    /// branch without the groups above it, or by the name of its leaf.
+    ///
+    /// # Errors
+    /// [`FormatError::NotFound`] with near matches, or [`FormatError::Several`].
+    pub fn branch(&self, name: &str) -> Result<&Branch> {
+        if let Some(branch) = self.by_path.get(name).and_then(|&index| self.branches.get(index)) {
+            return Ok(branch);
+        }
+        let with_leaf = |branch: &Branch| {
+            name.strip_prefix(branch.name())
+                .and_then(|rest| rest.strip_prefix('.'))
+                .is_some_and(|leaf| leaf == branch.leaf_name())
+        };
+        let leaf_of = |branch: &Branch| {
+            let own = branch.name().strip_prefix(name);
+            own.is_some_and(|rest| rest.strip_prefix('.') == Some(branch.leaf_name()))
+        };
+        let ways: [&dyn Fn(&Branch) -> bool; 4] =
+            [&with_leaf, &|branch| branch.own_name() == name, &leaf_of, &|branch| {
+                branch.leaf_name() == name
+            }];
+        for matches in ways {
+            let found: Vec<&Branch> =
+                self.branches.iter().filter(|branch| matches(branch)).collect();
+            match found.as_slice() {
+                [] => {}
+                [one] => return Ok(one),
+                several => {
+                    let choices = several.iter().map(|branch| branch.name().to_owned()).collect();
+                    return Err(FormatError::Several { kind: "branch", choices });
+                }
+            }
+        }
+        let near = near(name, self.branches.iter().map(Branch::name));
+        Err(FormatError::NotFound { kind: "branch", name: name.to_owned(), near })
+    }
+}

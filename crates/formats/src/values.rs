@@ -1,0 +1,209 @@
+//! Operations on typed values.
+
+use crate::{ElementType, Values};
+use std::ops::Range;
+
+/// Evaluates `$body` with `$v` bound to the vector inside, whatever its type.
+macro_rules! with_vec {
+    ($values:expr, $v:ident => $body:expr) => {
+        match $values {
+            Values::Bool($v) => $body,
+            Values::I8($v) => $body,
+            Values::U8($v) => $body,
+            Values::I16($v) => $body,
+            Values::U16($v) => $body,
+            Values::I32($v) => $body,
+            Values::U32($v) => $body,
+            Values::I64($v) => $body,
+            Values::U64($v) => $body,
+            Values::F32($v) => $body,
+            Values::F64($v) => $body,
+        }
+    };
+}
+
+/// Pairs of the same type, both vectors bound; `$other` for pairs of different types.
+macro_rules! with_pair {
+    (($a:expr, $b:expr), ($x:ident, $y:ident) => $body:expr) => {
+        with_pair!(($a, $b), ($x, $y) => $body, ())
+    };
+    (($a:expr, $b:expr), ($x:ident, $y:ident) => $body:expr, $other:expr) => {
+        match ($a, $b) {
+            (Values::Bool($x), Values::Bool($y)) => $body,
+            (Values::I8($x), Values::I8($y)) => $body,
+            (Values::U8($x), Values::U8($y)) => $body,
+            (Values::I16($x), Values::I16($y)) => $body,
+            (Values::U16($x), Values::U16($y)) => $body,
+            (Values::I32($x), Values::I32($y)) => $body,
+            (Values::U32($x), Values::U32($y)) => $body,
+            (Values::I64($x), Values::I64($y)) => $body,
+            (Values::U64($x), Values::U64($y)) => $body,
+            (Values::F32($x), Values::F32($y)) => $body,
+            (Values::F64($x), Values::F64($y)) => $body,
+            _ => $other,
+        }
+    };
+}
+
+/// A number as the double that an expression works with.
+trait ToF64: Copy {
+    fn to_f64(self) -> f64;
+}
+
+macro_rules! lossless {
+    ($($t:ty),*) => { $(impl ToF64 for $t {
+        fn to_f64(self) -> f64 { f64::from(self) }
+    })* };
+}
+lossless!(bool, i8, u8, i16, u16, i32, u32, f32, f64);
+
+macro_rules! rounding {
+    ($($t:ty),*) => { $(impl ToF64 for $t {
+        #[expect(clippy::cast_precision_loss, reason = "nearest double is what the conversion means")]
+        fn to_f64(self) -> f64 { self as f64 }
+    })* };
+}
+rounding!(i64, u64);
+
+impl ElementType {
+    /// Bytes of one value, in a file and in memory.
+    #[must_use]
+    pub const fn size(self) -> usize {
+        match self {
+            Self::Bool | Self::I8 | Self::U8 => 1,
+            Self::I16 | Self::U16 => 2,
+            Self::I32 | Self::U32 | Self::F32 => 4,
+            Self::I64 | Self::U64 | Self::F64 => 8,
+        }
+    }
+
+    /// The C++ name: `bool`, `int8_t` … `uint64_t`, `float`, `double`.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Bool => "bool",
+            Self::I8 => "int8_t",
+            Self::U8 => "uint8_t",
+            Self::I16 => "int16_t",
+            Self::U16 => "uint16_t",
+            Self::I32 => "int32_t",
+            Self::U32 => "uint32_t",
+            Self::I64 => "int64_t",
+            Self::U64 => "uint64_t",
+            Self::F32 => "float",
+            Self::F64 => "double",
+        }
+    }
+}
+
+impl Values {
+    /// No values yet, with room for `capacity` of them.
+    #[must_use]
+    pub fn with_capacity(element: ElementType, capacity: usize) -> Self {
+        match element {
+            ElementType::Bool => Self::Bool(Vec::with_capacity(capacity)),
+            ElementType::I8 => Self::I8(Vec::with_capacity(capacity)),
+            ElementType::U8 => Self::U8(Vec::with_capacity(capacity)),
+            ElementType::I16 => Self::I16(Vec::with_capacity(capacity)),
+            ElementType::U16 => Self::U16(Vec::with_capacity(capacity)),
+            ElementType::I32 => Self::I32(Vec::with_capacity(capacity)),
+            ElementType::U32 => Self::U32(Vec::with_capacity(capacity)),
+            ElementType::I64 => Self::I64(Vec::with_capacity(capacity)),
+            ElementType::U64 => Self::U64(Vec::with_capacity(capacity)),
+            ElementType::F32 => Self::F32(Vec::with_capacity(capacity)),
+            ElementType::F64 => Self::F64(Vec::with_capacity(capacity)),
+        }
+    }
+
+    /// The type of each value.
+    #[must_use]
+    pub const fn element_type(&self) -> ElementType {
+        match self {
+            Self::Bool(_) => ElementType::Bool,
+            Self::I8(_) => ElementType::I8,
+            Self::U8(_) => ElementType::U8,
+            Self::I16(_) => ElementType::I16,
+            Self::U16(_) => ElementType::U16,
+            Self::I32(_) => ElementType::I32,
+            Self::U32(_) => ElementType::U32,
+            Self::I64(_) => ElementType::I64,
+            Self::U64(_) => ElementType::U64,
+            Self::F32(_) => ElementType::F32,
+            Self::F64(_) => ElementType::F64,
+        }
+    }
+
+    /// Number of values.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        with_vec!(self, v => v.len())
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The value at `index` as a double (64-bit integers round to the nearest; booleans are 0 and 1).
+    #[must_use]
+    pub fn get_f64(&self, index: usize) -> Option<f64> {
+        with_vec!(self, v => v.get(index).map(|&x| x.to_f64()))
+    }
+
+    /// Appends the values of `range` to `out` as doubles; what lies beyond the end is left out.
+    pub fn append_f64(&self, range: Range<usize>, out: &mut Vec<f64>) {
+        with_vec!(self, v => {
+            let end = range.end.min(v.len());
+            if let Some(part) = v.get(range.start..end) {
+                out.extend(part.iter().map(|&x| x.to_f64()));
+            }
+        });
+    }
+
+    /// A copy of the values of `range`; what lies beyond the end is left out.
+    #[must_use]
+    pub fn slice(&self, range: Range<usize>) -> Self {
+        let mut out = Self::with_capacity(self.element_type(), 0);
+        with_pair!((self, &mut out), (v, o) => {
+            let end = range.end.min(v.len());
+            if let Some(part) = v.get(range.start..end) {
+                o.extend_from_slice(part);
+            }
+        });
+        out
+    }
+
+    /// Appends `more`; false, and nothing appended, if it is of another type.
+    #[must_use]
+    pub fn append(&mut self, more: &Self) -> bool {
+        with_pair!((more, self), (m, v) => v.extend_from_slice(m), return false);
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slices_and_appends_keep_type_and_values() {
+        let mut values = Values::I16(vec![1, 2, 3]);
+        assert_eq!(values.slice(1..9), Values::I16(vec![2, 3]));
+        assert_eq!(values.slice(7..9), Values::I16(vec![]));
+        assert!(values.append(&Values::I16(vec![4])));
+        assert!(!values.append(&Values::U16(vec![4])));
+        assert_eq!(values.len(), 4);
+        assert_eq!(values.get_f64(3), Some(4.0));
+        assert_eq!(values.get_f64(4), None);
+    }
+
+    #[test]
+    fn every_type_casts_to_double() {
+        let mut out = Vec::new();
+        Values::Bool(vec![true, false]).append_f64(0..2, &mut out);
+        Values::U64(vec![u64::MAX]).append_f64(0..5, &mut out);
+        Values::F32(vec![0.5]).append_f64(0..1, &mut out);
+        assert_eq!(out, [1.0, 0.0, 18_446_744_073_709_551_616.0, 0.5]);
+    }
+}
