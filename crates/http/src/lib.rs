@@ -7,7 +7,7 @@
 //! - [`answer`]: status and header fields to one of the forms of an [`Answer`], and the [`Facts`] worth remembering;
 //! - [`multipart`]: a body of type `multipart/byteranges` to bytes at offsets, as they arrive;
 //! - [`content_range`]: the field that says where bytes belong, in headers and in parts;
-//! - [`server_hint`]: what servers of a known make are likely to accept.
+//! - [`mod@server_hint`]: what servers of a known make are likely to accept.
 //!
 //! ```
 //! use hither_http::{Answer, Event, Multipart, classify, range_header};

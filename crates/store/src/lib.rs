@@ -1,1 +1,35 @@
-//! What is remembered on disk: endpoint ledger and file metadata.
+//! What is remembered on disk, so that the next process need not learn it again: what servers can do, and the parts of
+//! files that say where everything else lies.
+//!
+//! A [`Store`] is a directory that several processes share without locks. It is a cache in the strict sense: every
+//! value may be gone at any time, nothing in it is trusted, and no failure of it stops a job.
+//!
+//! ```
+//! use hither_store::{FileMetadata, MetadataKey, Store, StoreConfig};
+//! use std::time::SystemTime;
+//!
+//! # let folder = tempfile::tempdir()?;
+//! # let directory = folder.path().join("hither");
+//! let now = SystemTime::now();
+//! let store = Store::open(&directory, StoreConfig::default())?;
+//! let key = MetadataKey { url: "http://host/file.root".into(), identity: String::new() };
+//! let learned = FileMetadata {
+//!     size: 1_000_000,
+//!     validator: Some("\"6b018732\"".into()),
+//!     pieces: vec![(0, "root".into())],
+//!     learned: now,
+//! };
+//! store.remember_metadata(&key, &learned, now);
+//! let again = store.metadata(&key, now).expect("it was just written");
+//! assert_eq!(again.pieces, learned.pieces);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod entry;
+mod folder;
+mod ledger;
+mod metadata;
+mod store;
+
+pub use metadata::{FileMetadata, MetadataKey};
+pub use store::{Store, StoreConfig};

@@ -1,0 +1,254 @@
+//! The private directory, and everything that touches it.
+//!
+//! Every file is written under a temporary name and renamed into place, so that a reader, in this process or another,
+//! sees a complete value or none, without locks. Nothing is synced to the disk: after a crash of the machine a file may
+//! be torn, which its checksum shows.
+//!
+//! **Whose directory.** Opening refuses a directory that belongs to somebody else, that others can write to, or that is
+//! a symbolic link: in a shared place such as `/tmp` another user could have put it there, to be read from or to have
+//! files written where the link points. From then on all is relative to the directory that was opened and checked, and
+//! links in it are not followed.
+//!
+//! **Bounds.** A file is read only if it is regular and no larger than allowed, and what is read is never longer than
+//! what was checked. When the directory holds more bytes or files than allowed, the least recently used files go, down
+//! to nine tenths. To find that out it has to be listed, which is done at the first write and then after every
+//! sixteenth part of the bound written; so it can be exceeded by that much for each process writing.
+
+use bytes::Bytes;
+use hither_core::{Error, ErrorKind, Result};
+use rustix::fd::OwnedFd;
+use rustix::fs::{
+    AtFlags, Dir, FileType, Mode, OFlags, Timespec, Timestamps, fstat, futimens, mkdirat, openat,
+    renameat, statat, unlinkat,
+};
+use std::fs::File;
+use std::io::{Read, Write};
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// Most files kept: it bounds the time of listing them.
+pub(crate) const MAX_FILES: usize = 4096;
+/// Largest single file, whatever the bound of the whole directory.
+const MAX_FILE_BYTES: u64 = 256 * 1024 * 1024;
+/// The first part of the names of files that are being written.
+const TEMPORARY: &str = "temporary-";
+/// A temporary file older than this was left by a process that died.
+const STALE: Duration = Duration::from_secs(3600);
+/// Use within this time of the last noted use isn't noted again.
+const NOTED: Duration = Duration::from_secs(60);
+
+/// A checked directory.
+#[derive(Debug)]
+pub(crate) struct Folder {
+    directory: OwnedFd,
+    prefixes: &'static [&'static str],
+    max_bytes: u64,
+    /// Bytes that may still be written before the directory is listed again.
+    until_listed: AtomicU64,
+    /// Makes the names of temporary files.
+    serial: AtomicU64,
+}
+
+/// A file of ours.
+struct Listed {
+    name: std::ffi::CString,
+    bytes: u64,
+    used: SystemTime,
+}
+
+impl Folder {
+    /// Opens the directory at `path`, which is made with mode 0700 if it isn't there. Only files with a name that
+    /// begins with one of `prefixes` are ever counted or removed.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Local`]: it can't be made or opened, or it isn't private.
+    pub(crate) fn open(
+        path: &Path,
+        prefixes: &'static [&'static str],
+        max_bytes: u64,
+    ) -> Result<Self> {
+        let fail = |what: &str, error: rustix::io::Errno| {
+            Error::new(ErrorKind::Local, format!("store {}: {what}: {error}", path.display()))
+        };
+        // Without a slash at the end, which would follow a link.
+        let path = path.components().as_path();
+        if let Some(parent) = path.parent() {
+            // If that fails, so does the next, and says why.
+            let _ = std::fs::create_dir_all(parent);
+        }
+        match mkdirat(rustix::fs::CWD, path, Mode::RWXU) {
+            Ok(()) | Err(rustix::io::Errno::EXIST) => {}
+            Err(error) => return Err(fail("cannot make the directory", error)),
+        }
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let directory = openat(rustix::fs::CWD, path, flags, Mode::empty())
+            .map_err(|error| fail("not a directory that can be used (links are refused)", error))?;
+        let status = fstat(&directory).map_err(|error| fail("cannot examine it", error))?;
+        let refuse = |why: String| {
+            Err(Error::new(ErrorKind::Local, format!("store {}: {why}", path.display())))
+        };
+        let me = rustix::process::geteuid().as_raw();
+        if status.st_uid != me {
+            return refuse(format!(
+                "belongs to user {}, expected {me}: choose a directory of your own",
+                status.st_uid
+            ));
+        }
+        if status.st_mode & 0o022 != 0 {
+            return refuse(format!(
+                "has mode {:o}, so that others can write to it: take that away with chmod go-w",
+                status.st_mode & 0o7777
+            ));
+        }
+        let (until_listed, serial) = (AtomicU64::new(0), AtomicU64::new(0));
+        Ok(Self { directory, prefixes, max_bytes, until_listed, serial })
+    }
+
+    /// The whole file called `name`, and notes that it was used; `None` if it isn't there or isn't fit to be read.
+    pub(crate) fn read(&self, name: &str, now: SystemTime) -> Option<Bytes> {
+        // NONBLOCK: opening a pipe that somebody left here must not hang.
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
+        let file = openat(&self.directory, name, flags, Mode::empty()).ok()?;
+        let status = fstat(&file).ok()?;
+        let bytes = u64::try_from(status.st_size).ok()?;
+        if FileType::from_raw_mode(status.st_mode) != FileType::RegularFile
+            || bytes > self.max_file_bytes()
+        {
+            return None;
+        }
+        let mut content = vec![0; usize::try_from(bytes).ok()?];
+        let file = File::from(file);
+        // One call to the system, whatever the size.
+        (&file).read_exact(&mut content).ok()?;
+        let noted = modified(&status);
+        if now.duration_since(noted).is_ok_and(|since| since > NOTED) {
+            // Only the order of removal suffers if that fails.
+            let _ = futimens(&file, &timestamps(now));
+        }
+        Some(Bytes::from(content))
+    }
+
+    /// Puts `content` under `name`, replacing what was there. Failures leave what was there: nothing depends on it.
+    pub(crate) fn write(&self, name: &str, content: &[u8], now: SystemTime) {
+        let bytes = content.len() as u64;
+        if bytes > self.max_file_bytes() || self.replace(name, content, now).is_none() {
+            return;
+        }
+        // Small files are counted by number.
+        let cost = bytes.max(self.max_bytes / MAX_FILES as u64);
+        let before = self.until_listed.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| {
+            Some(left.checked_sub(cost).unwrap_or(self.max_bytes / 16))
+        });
+        if before.is_ok_and(|left| left < cost) {
+            self.evict(now);
+        }
+    }
+
+    fn replace(&self, name: &str, content: &[u8], now: SystemTime) -> Option<()> {
+        let (temporary, file) = self.create_temporary()?;
+        let mut file = File::from(file);
+        let placed = file.write_all(content).is_ok()
+            && futimens(&file, &timestamps(now)).is_ok()
+            && renameat(&self.directory, &temporary, &self.directory, name).is_ok();
+        if !placed {
+            let _ = unlinkat(&self.directory, &temporary, AtFlags::empty());
+        }
+        placed.then_some(())
+    }
+
+    fn create_temporary(&self) -> Option<(String, OwnedFd)> {
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+        let process = std::process::id();
+        // Another store of this process, or a process of the same number on another machine, may have the name.
+        (0..64).find_map(|_| {
+            let serial = self.serial.fetch_add(1, Ordering::Relaxed);
+            let name = format!("{TEMPORARY}{process}-{serial}");
+            let file = openat(&self.directory, &name, flags, Mode::RUSR | Mode::WUSR).ok()?;
+            Some((name, file))
+        })
+    }
+
+    /// Removes the file called `name`, if there is one.
+    pub(crate) fn remove(&self, name: &str) {
+        let _ = unlinkat(&self.directory, name, AtFlags::empty());
+    }
+
+    /// Removes every file of ours.
+    pub(crate) fn clear(&self) {
+        for file in self.list() {
+            let _ = unlinkat(&self.directory, &file.name, AtFlags::empty());
+        }
+    }
+
+    /// Bytes in files of ours.
+    pub(crate) fn usage(&self) -> u64 {
+        self.list().iter().map(|file| file.bytes).sum()
+    }
+
+    fn max_file_bytes(&self) -> u64 {
+        self.max_bytes.min(MAX_FILE_BYTES)
+    }
+
+    fn list(&self) -> Vec<Listed> {
+        let Ok(entries) = Dir::read_from(&self.directory) else {
+            return Vec::new();
+        };
+        let entries = entries.filter_map(|entry| {
+            let name = entry.ok()?.file_name().to_owned();
+            let text = name.to_str().ok()?;
+            let ours = text.starts_with(TEMPORARY)
+                || self.prefixes.iter().any(|prefix| text.starts_with(prefix));
+            if !ours {
+                return None;
+            }
+            let status = statat(&self.directory, &name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
+            let regular = FileType::from_raw_mode(status.st_mode) == FileType::RegularFile;
+            let bytes = u64::try_from(status.st_size).ok()?;
+            regular.then(|| Listed { name, bytes, used: modified(&status) })
+        });
+        entries.collect()
+    }
+
+    fn evict(&self, now: SystemTime) {
+        let (temporary, mut files): (Vec<_>, Vec<_>) = self
+            .list()
+            .into_iter()
+            .partition(|file| file.name.to_bytes().starts_with(TEMPORARY.as_bytes()));
+        for file in temporary {
+            if now.duration_since(file.used).is_ok_and(|age| age > STALE) {
+                let _ = unlinkat(&self.directory, &file.name, AtFlags::empty());
+            }
+        }
+        let mut bytes: u64 = files.iter().map(|file| file.bytes).sum();
+        let mut count = files.len();
+        if bytes <= self.max_bytes && count <= MAX_FILES {
+            return;
+        }
+        files.sort_by(|a, b| (a.used, &a.name).cmp(&(b.used, &b.name)));
+        for file in files {
+            if bytes <= self.max_bytes / 10 * 9 && count <= MAX_FILES / 10 * 9 {
+                break;
+            }
+            let _ = unlinkat(&self.directory, &file.name, AtFlags::empty());
+            bytes -= file.bytes;
+            count -= 1;
+        }
+    }
+}
+
+/// When a file was last modified; 1970 for what can't be told.
+fn modified(status: &rustix::fs::Stat) -> SystemTime {
+    let seconds = Duration::from_secs(u64::try_from(status.st_mtime).unwrap_or_default());
+    let fraction = Duration::from_nanos(status.st_mtime_nsec);
+    UNIX_EPOCH.checked_add(seconds + fraction).unwrap_or(UNIX_EPOCH)
+}
+
+fn timestamps(time: SystemTime) -> Timestamps {
+    let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
+    let time = Timespec {
+        tv_sec: i64::try_from(since.as_secs()).unwrap_or_default(),
+        tv_nsec: i64::from(since.subsec_nanos()),
+    };
+    Timestamps { last_access: time, last_modification: time }
+}

@@ -1,0 +1,162 @@
+//! The parts of a file that say where everything else lies, kept under the URL and the identity that read them.
+
+use crate::entry::Entry;
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+use std::time::SystemTime;
+
+/// Longest validator kept: longer ones are no entity tags.
+const MAX_VALIDATOR_BYTES: usize = 1024;
+
+/// What a file is remembered under.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct MetadataKey {
+    /// The URL, without secrets: no user info, no tokens in its query.
+    pub url: String,
+    /// Who may see what was read: empty for public data, else a name for the credentials used, which is not itself
+    /// secret. What one identity fetched is not given to another.
+    pub identity: String,
+}
+
+impl MetadataKey {
+    /// One text that no other pair makes.
+    pub(crate) fn text(&self) -> String {
+        format!("{}:{}{}", self.identity.len(), self.identity, self.url)
+    }
+}
+
+/// What is remembered of a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FileMetadata {
+    /// Its size in bytes.
+    pub size: u64,
+    /// What its server gave to tell this version from another: an entity tag or a date, fit for `If-Range`. Without
+    /// one, a file that changed but kept its size can't be told from the remembered one.
+    pub validator: Option<String>,
+    /// Offsets in the file, and the bytes there.
+    pub pieces: Vec<(u64, Bytes)>,
+    /// When it was learned. Given on reading; what is written bears the `now` of
+    /// [`Store::remember_metadata`](crate::Store::remember_metadata).
+    pub learned: SystemTime,
+}
+
+/// The JSON part of an entry; the payload holds the bytes of the pieces, one after the other.
+#[derive(Debug, Serialize, Deserialize)]
+struct Record {
+    size: u64,
+    validator: Option<String>,
+    /// Offset in the file and length.
+    pieces: Vec<(u64, u64)>,
+}
+
+impl FileMetadata {
+    /// The record to be written; `None` where it would be refused on reading.
+    pub(crate) fn record(&self) -> Option<Vec<u8>> {
+        let pieces = self
+            .pieces
+            .iter()
+            .map(|(offset, bytes)| Some((*offset, u64::try_from(bytes.len()).ok()?)));
+        let record = Record {
+            size: self.size,
+            validator: self.validator.clone(),
+            pieces: pieces.collect::<Option<_>>()?,
+        };
+        record.is_plausible().then(|| serde_json::to_vec(&record).ok())?
+    }
+
+    /// What an entry says, if it is possible; the pieces are slices of it.
+    pub(crate) fn of(entry: &Entry, learned: SystemTime) -> Option<Self> {
+        let record: Record = serde_json::from_slice(&entry.record).ok()?;
+        if !record.is_plausible() {
+            return None;
+        }
+        let mut payload = entry.payload.clone();
+        let mut pieces = Vec::with_capacity(record.pieces.len());
+        for (offset, length) in record.pieces {
+            let length = usize::try_from(length).ok().filter(|length| *length <= payload.len())?;
+            pieces.push((offset, payload.split_to(length)));
+        }
+        payload.is_empty().then_some(Self {
+            size: record.size,
+            validator: record.validator,
+            pieces,
+            learned,
+        })
+    }
+}
+
+impl Record {
+    fn is_plausible(&self) -> bool {
+        let validator = self.validator.as_deref().unwrap_or_default();
+        // It goes into a request header.
+        validator.len() <= MAX_VALIDATOR_BYTES
+            && validator.bytes().all(|byte| matches!(byte, b' '..=b'~'))
+            && self.pieces.iter().all(|(offset, length)| {
+                offset.checked_add(*length).is_some_and(|end| end <= self.size)
+            })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(record: &str, payload: &'static str) -> Entry {
+        Entry {
+            learned: 0,
+            record: Bytes::copy_from_slice(record.as_bytes()),
+            payload: Bytes::from_static(payload.as_bytes()),
+        }
+    }
+
+    fn of(record: &str, payload: &'static str) -> Option<FileMetadata> {
+        FileMetadata::of(&entry(record, payload), SystemTime::UNIX_EPOCH)
+    }
+
+    #[test]
+    fn identities_and_urls_cannot_be_confused() {
+        let text = |identity: &str, url: &str| {
+            MetadataKey { url: url.into(), identity: identity.into() }.text()
+        };
+        assert_ne!(text("a", "b"), text("", "ab"));
+        assert_ne!(text("a", "1:b"), text("a1:", "b"));
+        assert_ne!(text("", "1:xb"), text("x", "b"));
+    }
+
+    #[test]
+    fn pieces_are_slices_of_the_entry() {
+        let entry = entry(r#"{"size":10,"validator":null,"pieces":[[0,2],[8,0],[5,3]]}"#, "abcde");
+        let metadata = FileMetadata::of(&entry, SystemTime::UNIX_EPOCH).unwrap();
+        assert_eq!(metadata.pieces, [(0, "ab".into()), (8, "".into()), (5, "cde".into())]);
+        assert!(entry.payload.as_ptr_range().contains(&metadata.pieces[2].1.as_ptr()));
+    }
+
+    #[test]
+    fn impossible_records_are_refused() {
+        assert!(of(r#"{"size":5,"validator":"\"x\"","pieces":[[0,5]]}"#, "abcde").is_some());
+        for record in [
+            r#"{"size":4,"validator":null,"pieces":[[0,5]]}"#,
+            r#"{"size":9,"validator":null,"pieces":[[5,5]]}"#,
+            r#"{"size":9,"validator":null,"pieces":[[18446744073709551615,5]]}"#,
+            r#"{"size":9,"validator":null,"pieces":[[0,4]]}"#,
+            r#"{"size":9,"validator":null,"pieces":[[0,4],[4,2]]}"#,
+            r#"{"size":9,"validator":"a\r\nHost: b","pieces":[[0,5]]}"#,
+            r#"{"size":-9,"validator":null,"pieces":[[0,5]]}"#,
+            r#"{"size":9}"#,
+            "",
+        ] {
+            assert_eq!(of(record, "abcde"), None, "{record}");
+        }
+    }
+
+    #[test]
+    fn what_would_be_refused_is_not_written() {
+        let metadata = FileMetadata {
+            size: 3,
+            validator: None,
+            pieces: vec![(0, "abcd".into())],
+            learned: SystemTime::UNIX_EPOCH,
+        };
+        assert_eq!(metadata.record(), None);
+    }
+}

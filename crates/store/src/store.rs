@@ -1,0 +1,141 @@
+//! The store: what may be remembered, and for how long.
+
+use crate::entry::{self, Entry, Kind};
+use crate::folder::Folder;
+use crate::ledger::{EndpointRecord, merged};
+use crate::metadata::{FileMetadata, MetadataKey};
+use hither_core::{Endpoint, Result};
+use std::path::Path;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// What is kept, and for how long.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoreConfig {
+    /// Most bytes on disk; default 512 MiB. When it is exceeded the least recently used values go. A value larger
+    /// than this is not kept, so 0 keeps nothing. Processes writing at the same time may exceed it by a sixteenth each.
+    pub max_bytes: u64,
+    /// How long the record of a server is used after it was last confirmed; default 7 days. With 0 it is forgotten at
+    /// once.
+    pub endpoint_ttl: Duration,
+    /// How long the metadata of a file is used after it was read; default 30 days. This is a bound on clutter, not the
+    /// guard against changed files: that is the validator, sent with every request for data.
+    pub metadata_ttl: Duration,
+}
+
+impl Default for StoreConfig {
+    fn default() -> Self {
+        let day = Duration::from_secs(24 * 3600);
+        Self { max_bytes: 512 * 1024 * 1024, endpoint_ttl: 7 * day, metadata_ttl: 30 * day }
+    }
+}
+
+/// A clock that was wrong by more than this when something was written makes it expired, however far ahead it was.
+const CLOCK_SLACK: Duration = Duration::from_secs(3600);
+
+/// A directory of remembered values, shared by processes. Cheap to open; reads and writes are blocking file I/O.
+///
+/// Time is handed in. Nothing but [`Store::open`] fails: what can't be read is not known, what can't be written is not
+/// remembered.
+#[derive(Debug)]
+pub struct Store {
+    folder: Folder,
+    config: StoreConfig,
+}
+
+impl Store {
+    /// Opens the store in `directory`, which is made, readable by its owner only, if it isn't there.
+    ///
+    /// # Errors
+    /// [`Local`](hither_core::ErrorKind::Local): the directory can't be made or opened, belongs to another user, can be
+    /// written by others, or is a symbolic link. A job goes on without a store then.
+    pub fn open(directory: &Path, config: StoreConfig) -> Result<Self> {
+        const PREFIXES: &[&str] = &[Kind::Endpoint.prefix(), Kind::Metadata.prefix()];
+        Ok(Self { folder: Folder::open(directory, PREFIXES, config.max_bytes)?, config })
+    }
+
+    /// What is known of the server `key` (scheme, host and port), every figure clamped to what can be meant.
+    #[must_use]
+    pub fn endpoint(&self, key: &str, now: SystemTime) -> Option<Endpoint> {
+        self.endpoint_record(key, now).map(|record| record.endpoint.sane())
+    }
+
+    /// Remembers what was learned of the server `key`, merged with what other processes learned meanwhile: the
+    /// smallest round-trip time and the highest bandwidth stay, of the rest the last word counts.
+    pub fn remember_endpoint(&self, key: &str, endpoint: &Endpoint, now: SystemTime) {
+        let since = micros(now);
+        let record = match self.endpoint_record(key, now) {
+            Some(old) if is_fresh(old.since, self.config.endpoint_ttl, now) => {
+                EndpointRecord { since: old.since, endpoint: merged(&old.endpoint, endpoint) }
+            }
+            _ => EndpointRecord { since, endpoint: endpoint.clone() },
+        };
+        if let Ok(record) = serde_json::to_vec(&record) {
+            self.write(Kind::Endpoint, key.as_bytes(), &record, &[], now);
+        }
+    }
+
+    /// What is known of a file; its pieces are slices of one buffer.
+    #[must_use]
+    pub fn metadata(&self, key: &MetadataKey, now: SystemTime) -> Option<FileMetadata> {
+        let ttl = self.config.metadata_ttl;
+        let entry = self.read(Kind::Metadata, key.text().as_bytes(), ttl, now)?;
+        FileMetadata::of(&entry, UNIX_EPOCH.checked_add(Duration::from_micros(entry.learned))?)
+    }
+
+    /// Remembers what was read of a file, in place of what was known. Pieces that don't lie in the file, and validators
+    /// that can't be sent, are not remembered.
+    pub fn remember_metadata(&self, key: &MetadataKey, metadata: &FileMetadata, now: SystemTime) {
+        let Some(record) = metadata.record() else {
+            return;
+        };
+        let pieces: Vec<&[u8]> = metadata.pieces.iter().map(|(_, bytes)| bytes.as_ref()).collect();
+        self.write(Kind::Metadata, key.text().as_bytes(), &record, &pieces, now);
+    }
+
+    /// Forgets a file: it has changed.
+    pub fn forget_metadata(&self, key: &MetadataKey) {
+        self.folder.remove(&Kind::Metadata.file_name(key.text().as_bytes()));
+    }
+
+    /// Forgets everything.
+    pub fn clear(&self) {
+        self.folder.clear();
+    }
+
+    /// Bytes on disk.
+    #[must_use]
+    pub fn usage(&self) -> u64 {
+        self.folder.usage()
+    }
+
+    fn endpoint_record(&self, key: &str, now: SystemTime) -> Option<EndpointRecord> {
+        let entry = self.read(Kind::Endpoint, key.as_bytes(), self.config.endpoint_ttl, now)?;
+        serde_json::from_slice(&entry.record).ok()
+    }
+
+    fn read(&self, kind: Kind, key: &[u8], ttl: Duration, now: SystemTime) -> Option<Entry> {
+        let file = self.folder.read(&kind.file_name(key), now)?;
+        entry::decode(&file, kind, key).filter(|entry| is_fresh(entry.learned, ttl, now))
+    }
+
+    fn write(&self, kind: Kind, key: &[u8], record: &[u8], payload: &[&[u8]], now: SystemTime) {
+        if let Some(file) = entry::encode(kind, micros(now), key, record, payload) {
+            self.folder.write(&kind.file_name(key), &file, now);
+        }
+    }
+}
+
+/// Microseconds since 1970.
+fn micros(time: SystemTime) -> u64 {
+    let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_micros()).unwrap_or(u64::MAX)
+}
+
+/// Whether what was learned at `learned` microseconds since 1970 may be used.
+fn is_fresh(learned: u64, ttl: Duration, now: SystemTime) -> bool {
+    let (learned, now) = (Duration::from_micros(learned), Duration::from_micros(micros(now)));
+    match now.checked_sub(learned) {
+        Some(age) => age < ttl,
+        None => learned.saturating_sub(now) <= CLOCK_SLACK && !ttl.is_zero(),
+    }
+}

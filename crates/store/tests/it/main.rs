@@ -1,0 +1,10 @@
+//! The store on a real file system.
+
+#![expect(clippy::unwrap_used, reason = "tests say where they fail by panicking")]
+
+mod damage;
+mod directory;
+mod eviction;
+mod expiry;
+mod sharing;
+mod values;
