@@ -1,0 +1,247 @@
+//! From a tree to a formula over the columns of one chunk.
+//!
+//! Binding looks up the branches, checks their shapes, and works out what has a loop of its own: `Sum$(x)` and its
+//! kin, computed indices, and `Alt$` are evaluated here, over the whole chunk, to one number for each entry. What is
+//! left is a tree over columns that run in one loop ([`Turns`]).
+
+use hither_core::{Error, ErrorKind};
+
+use super::ast::{Index, Node, Special};
+use super::chunk::Chunk;
+use super::evaluate::evaluate;
+use super::function::{Aggregate, Function};
+use super::lanes::{BLOCK, Lanes};
+use super::operator::{Binary, Unary};
+use super::shape::{BoundColumn, BoundIndex, Turns};
+
+/// An expression over the columns of a [`Scope`].
+#[derive(Debug)]
+pub(super) enum Bound {
+    Number(f64),
+    /// A column, by its place in the scope.
+    Column(usize),
+    Unary(Unary, Box<Self>),
+    Binary(Binary, Box<Self>, Box<Self>),
+    Conditional(Box<[Self; 3]>),
+    Call(&'static Function, Vec<Self>),
+    /// One number for each entry.
+    PerEntry(Vec<f64>),
+    Alternative(Box<Alternative>),
+    /// The number of the entry, of which the chunk's first has this one.
+    Entry(u64),
+    /// The number of the turn.
+    Iteration,
+    /// How many turns the entry has.
+    Length,
+}
+
+/// `Alt$(first, otherwise)`.
+#[derive(Debug)]
+pub(super) struct Alternative {
+    /// The values of `first` in a loop of its own.
+    pub(super) values: Vec<f64>,
+    /// How many of them the entries before have.
+    pub(super) starts: Vec<usize>,
+    pub(super) otherwise: Vec<f64>,
+}
+
+/// A formula and whether it differs between the turns of an entry.
+#[derive(Debug)]
+pub(super) struct Formula {
+    pub(super) root: Bound,
+    /// ROOT evaluates what does not contain an array or `Iteration$` only for the first turn, `Alt$` included.
+    pub(super) multiple: bool,
+}
+
+/// The columns that run in one loop, in the order in which they were bound.
+#[derive(Debug)]
+pub(super) struct Scope<'a> {
+    chunk: &'a Chunk<'a>,
+    pub(super) columns: Vec<BoundColumn<'a>>,
+}
+
+impl<'a> Scope<'a> {
+    pub(super) fn new(chunk: &'a Chunk<'a>) -> Self {
+        Self { chunk, columns: Vec::new() }
+    }
+
+    /// Adds the columns of `node`.
+    pub(super) fn bind(&mut self, node: &Node) -> Result<Formula, Error> {
+        let before = self.columns.len();
+        let root = self.node(node)?;
+        let arrays = self.columns.iter().skip(before).any(BoundColumn::is_multiple);
+        Ok(Formula { multiple: arrays || iterates(&root), root })
+    }
+
+    /// The loop over all columns that were added.
+    pub(super) fn close(&mut self) -> Result<Turns, Error> {
+        let entries = self.chunk.entries();
+        let turns = Turns::new(&self.columns, entries)?;
+        for column in &mut self.columns {
+            column.choose_access(&turns, entries);
+        }
+        Ok(turns)
+    }
+
+    fn node(&mut self, node: &Node) -> Result<Bound, Error> {
+        Ok(match node {
+            Node::Number(value) => Bound::Number(*value),
+            Node::Column { name, indices } => {
+                let column = self.chunk.column(name)?;
+                let indices = indices
+                    .iter()
+                    .map(|index| self.index(name, index))
+                    .collect::<Result<_, _>>()?;
+                let entries = self.chunk.entries();
+                self.columns.push(BoundColumn::new(name, column, entries, indices)?);
+                Bound::Column(self.columns.len() - 1)
+            }
+            Node::Unary(operator, operand) => {
+                Bound::Unary(*operator, Box::new(self.node(operand)?))
+            }
+            Node::Binary(operator, left, right) => {
+                let left = self.node(left)?;
+                Bound::Binary(*operator, Box::new(left), Box::new(self.node(right)?))
+            }
+            Node::Conditional(parts) => {
+                let [condition, yes, no] = parts.as_ref();
+                let condition = self.node(condition)?;
+                let yes = self.node(yes)?;
+                Bound::Conditional(Box::new([condition, yes, self.node(no)?]))
+            }
+            Node::Call(function, arguments) => {
+                let arguments =
+                    arguments.iter().map(|node| self.node(node)).collect::<Result<_, _>>()?;
+                Bound::Call(function, arguments)
+            }
+            Node::Aggregate(aggregate, arguments) => {
+                Bound::PerEntry(aggregated(self.chunk, *aggregate, arguments)?)
+            }
+            Node::Alternative(parts) => {
+                let [first, otherwise] = parts.as_ref();
+                Bound::Alternative(Box::new(alternative(self.chunk, first, otherwise)?))
+            }
+            Node::Special(special) => match special {
+                Special::Entry => Bound::Entry(self.chunk.first_entry()),
+                #[expect(clippy::cast_precision_loss, reason = "as in ROOT")]
+                Special::Entries => Bound::Number(self.chunk.tree_entries() as f64),
+                Special::Iteration => Bound::Iteration,
+                Special::Length => Bound::Length,
+            },
+        })
+    }
+
+    fn index(&self, name: &str, index: &Index) -> Result<BoundIndex, Error> {
+        Ok(match index {
+            Index::All => BoundIndex::All,
+            Index::Constant(at) => BoundIndex::At(*at),
+            Index::Computed(node) => BoundIndex::PerEntry(per_entry(
+                self.chunk,
+                node,
+                &format!("the index of `{name}`"),
+            )?),
+        })
+    }
+}
+
+/// Whether `Iteration$` is in it.
+fn iterates(bound: &Bound) -> bool {
+    match bound {
+        Bound::Iteration => true,
+        Bound::Unary(_, operand) => iterates(operand),
+        Bound::Binary(_, left, right) => iterates(left) || iterates(right),
+        Bound::Conditional(parts) => parts.iter().any(iterates),
+        Bound::Call(_, arguments) => arguments.iter().any(iterates),
+        _ => false,
+    }
+}
+
+/// The values of something that has one in each entry.
+fn per_entry(chunk: &Chunk<'_>, node: &Node, what: &str) -> Result<Vec<f64>, Error> {
+    let mut scope = Scope::new(chunk);
+    let formula = scope.bind(node)?;
+    let turns = scope.close()?;
+    if formula.multiple || turns.uniform() != Some(1) {
+        return Err(Error::new(
+            ErrorKind::Unsupported,
+            format!("{what} must be one number in each entry, `{node}` is an array"),
+        ));
+    }
+    let mut values = Vec::with_capacity(chunk.entries());
+    for span in blocks(0..chunk.entries()) {
+        let lanes = Lanes::entries(span, &turns);
+        values.extend(evaluate(&scope, &formula, &lanes).finish(lanes.len()));
+    }
+    Ok(values)
+}
+
+fn alternative(chunk: &Chunk<'_>, first: &Node, otherwise: &Node) -> Result<Alternative, Error> {
+    let otherwise = per_entry(chunk, otherwise, "the second argument of `Alt$`")?;
+    let mut scope = Scope::new(chunk);
+    let formula = scope.bind(first)?;
+    let turns = scope.close()?;
+    let starts: Vec<usize> = (0..=chunk.entries()).map(|entry| turns.start(entry)).collect();
+    let mut values = Vec::new();
+    for span in blocks(0..turns.start(chunk.entries())) {
+        let lanes = Lanes::span(span, &turns);
+        values.extend(evaluate(&scope, &formula, &lanes).finish(lanes.len()));
+    }
+    Ok(Alternative { values, starts, otherwise })
+}
+
+/// One number for each entry: `Sum$(...)` and the like.
+fn aggregated(
+    chunk: &Chunk<'_>,
+    aggregate: Aggregate,
+    arguments: &[Node],
+) -> Result<Vec<f64>, Error> {
+    let mut scope = Scope::new(chunk);
+    let first = arguments.first().map(|node| scope.bind(node)).transpose()?;
+    let condition = arguments.get(1).map(|node| scope.bind(node)).transpose()?;
+    let turns = scope.close()?;
+    let entries = chunk.entries();
+    if aggregate == Aggregate::Length {
+        #[expect(clippy::cast_precision_loss, reason = "as in ROOT")]
+        return Ok((0..entries).map(|entry| turns.count(entry) as f64).collect());
+    }
+    let mut results = vec![0.0; entries];
+    let Some(first) = first else { return Ok(results) };
+    // the entry of which a value was seen last; the first value of an entry begins it
+    let mut begun = None;
+    for span in blocks(0..turns.start(entries)) {
+        let lanes = Lanes::span(span, &turns);
+        let values = evaluate(&scope, &first, &lanes).finish(lanes.len());
+        let passing = condition
+            .as_ref()
+            .map(|condition| evaluate(&scope, condition, &lanes).finish(lanes.len()));
+        for (i, (value, entry)) in values.iter().zip(&lanes.placed().entries).enumerate() {
+            if passing.as_ref().is_some_and(|passing| passing.get(i) == Some(&0.0)) {
+                continue;
+            }
+            let first_of_entry = begun != Some(*entry);
+            begun = Some(*entry);
+            if let Some(result) = results.get_mut(*entry) {
+                let better = match aggregate {
+                    Aggregate::Sum | Aggregate::Length => {
+                        *result += value;
+                        continue;
+                    }
+                    Aggregate::Min | Aggregate::MinIf => value < result,
+                    Aggregate::Max | Aggregate::MaxIf => value > result,
+                };
+                if first_of_entry || better {
+                    *result = *value;
+                }
+            }
+        }
+    }
+    Ok(results)
+}
+
+/// `range` in pieces of [`BLOCK`].
+pub(super) fn blocks(
+    range: std::ops::Range<usize>,
+) -> impl Iterator<Item = std::ops::Range<usize>> {
+    let end = range.end;
+    range.step_by(BLOCK).map(move |start| start..end.min(start.saturating_add(BLOCK)))
+}

@@ -1,0 +1,66 @@
+//! What an expression is evaluated on.
+
+use std::collections::HashMap;
+
+use hither_core::{Error, ErrorKind};
+use hither_formats::Column;
+
+use super::near::suggestion;
+
+/// Consecutive entries of a tree: the columns of the branches that an expression names.
+#[derive(Debug, Clone)]
+pub struct Chunk<'a> {
+    first_entry: u64,
+    entries: usize,
+    tree_entries: u64,
+    columns: HashMap<&'a str, &'a Column>,
+}
+
+impl<'a> Chunk<'a> {
+    /// `entries` entries, starting with entry number `first_entry` of the tree, without columns yet.
+    #[must_use]
+    pub fn new(first_entry: u64, entries: usize) -> Self {
+        let end = first_entry.saturating_add(entries as u64);
+        Self { first_entry, entries, tree_entries: end, columns: HashMap::new() }
+    }
+
+    /// The same chunk of a tree with `tree_entries` entries: the value of `Entries$`, which without this is the end
+    /// of the chunk.
+    #[must_use]
+    pub fn of_tree(mut self, tree_entries: u64) -> Self {
+        self.tree_entries = tree_entries;
+        self
+    }
+
+    /// Adds the column of the branch that expressions call `name`. It must have as many entries as the chunk.
+    #[must_use]
+    pub fn with(mut self, name: &'a str, column: &'a Column) -> Self {
+        self.columns.insert(name, column);
+        self
+    }
+
+    /// The number of the first entry within the tree.
+    #[must_use]
+    pub fn first_entry(&self) -> u64 {
+        self.first_entry
+    }
+
+    /// Number of entries.
+    #[must_use]
+    pub fn entries(&self) -> usize {
+        self.entries
+    }
+
+    /// Number of entries of the whole tree.
+    pub(super) fn tree_entries(&self) -> u64 {
+        self.tree_entries
+    }
+
+    /// The column called `name`.
+    pub(super) fn column(&self, name: &str) -> Result<&'a Column, Error> {
+        self.columns.get(name).copied().ok_or_else(|| {
+            let near = suggestion(name, self.columns.keys().copied());
+            Error::new(ErrorKind::NotFound, format!("there is no branch `{name}`{near}"))
+        })
+    }
+}

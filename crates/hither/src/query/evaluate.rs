@@ -1,0 +1,234 @@
+//! Evaluation of a formula for a block of turns.
+
+use hither_formats::{Column, Values};
+
+use super::bind::{Alternative, Bound, Formula, Scope};
+use super::function::{Compute, Function};
+use super::lanes::{Lanes, Layout, Many, Numbers};
+use super::operator::{Binary, truth};
+use super::shape::{Access, BoundColumn};
+
+/// The numbers of `formula` for `lanes`.
+pub(super) fn evaluate(scope: &Scope<'_>, formula: &Formula, lanes: &Lanes<'_>) -> Numbers {
+    Evaluation { scope, lanes, multiple: formula.multiple }.node(&formula.root)
+}
+
+struct Evaluation<'a> {
+    scope: &'a Scope<'a>,
+    lanes: &'a Lanes<'a>,
+    multiple: bool,
+}
+
+impl Evaluation<'_> {
+    fn node(&self, bound: &Bound) -> Numbers {
+        match bound {
+            Bound::Number(value) => Numbers::same(*value),
+            Bound::Column(place) => match self.scope.columns.get(*place) {
+                Some(column) => self.column(column),
+                None => Numbers::same(f64::NAN),
+            },
+            Bound::Unary(operator, operand) => self.node(operand).map(|x| operator.apply(x)),
+            Bound::Binary(operator, left, right) => {
+                binary(*operator, self.node(left), self.node(right), self.lanes.len())
+            }
+            Bound::Conditional(parts) => {
+                let [condition, yes, no] = parts.as_ref();
+                choose(&self.node(condition), &self.node(yes), &self.node(no), self.lanes.len())
+            }
+            Bound::Call(function, arguments) => self.call(function, arguments),
+            Bound::PerEntry(values) => Numbers::each(gather(values, &self.lanes.per_entry())),
+            Bound::Alternative(parts) => self.alternative(parts),
+            Bound::Entry(first) => {
+                let entries = &self.lanes.placed().entries;
+                #[expect(clippy::cast_precision_loss, reason = "as in ROOT")]
+                let number = |entry: &usize| first.saturating_add(*entry as u64) as f64;
+                Numbers::each(entries.iter().map(number).collect())
+            }
+            Bound::Iteration => {
+                let turns = &self.lanes.placed().turns;
+                #[expect(clippy::cast_precision_loss, reason = "as in ROOT")]
+                Numbers::each(turns.iter().map(|turn| *turn as f64).collect())
+            }
+            Bound::Length => {
+                let entries = &self.lanes.placed().entries;
+                let count = |entry: &usize| self.lanes.turns().count(*entry);
+                #[expect(clippy::cast_precision_loss, reason = "as in ROOT")]
+                Numbers::each(entries.iter().map(|entry| count(entry) as f64).collect())
+            }
+        }
+    }
+
+    fn column(&self, column: &BoundColumn<'_>) -> Numbers {
+        match column.access {
+            Access::PerEntry => Numbers::each(values_at(column.column, &self.lanes.per_entry())),
+            Access::Identity => Numbers::each(values_at(column.column, &self.lanes.flat())),
+            Access::Computed => {
+                let placed = self.lanes.placed();
+                let mut missing = Vec::new();
+                let mut positions = Vec::with_capacity(self.lanes.len());
+                for (i, (entry, turn)) in placed.entries.iter().zip(&placed.turns).enumerate() {
+                    match column.position(*entry, *turn, self.lanes.turns()) {
+                        Some(position) => positions.push(position),
+                        None => {
+                            missing.resize(self.lanes.len(), false);
+                            if let Some(missing) = missing.get_mut(i) {
+                                *missing = true;
+                            }
+                            positions.push(usize::MAX);
+                        }
+                    }
+                }
+                let values = values_at(column.column, &Layout::Picks(&positions));
+                Numbers { values: Many::Each(values), missing }
+            }
+        }
+    }
+
+    fn call(&self, function: &Function, arguments: &[Bound]) -> Numbers {
+        match (function.compute, arguments) {
+            (Compute::Constant(value), []) => Numbers::same(value),
+            (Compute::One(f), [x]) => self.node(x).map(f),
+            (Compute::Two(f), [x, y]) => self.node(x).zip(self.node(y), f),
+            (Compute::Three(f), [x, y, z]) => {
+                let z = self.node(z);
+                // three at once: the pairs of the first two, then each with its third
+                let (x, y) = (self.node(x), self.node(y));
+                let count = self.lanes.len();
+                let values = (0..count).map(|i| f(x.at(i), y.at(i), z.at(i))).collect();
+                let missing = x.zip(y, |x, _| x).zip(z, |x, _| x).missing;
+                Numbers { values: Many::Each(values), missing }
+            }
+            // the parser checked the number of arguments
+            _ => Numbers::same(f64::NAN),
+        }
+    }
+
+    fn alternative(&self, parts: &Alternative) -> Numbers {
+        let placed = self.lanes.placed();
+        let value = |(entry, turn): (&usize, &usize)| {
+            let turn = if self.multiple { *turn } else { 0 };
+            let start = parts.starts.get(*entry).copied().unwrap_or(usize::MAX);
+            let end = parts.starts.get(entry + 1).copied().unwrap_or(0);
+            let found = start.checked_add(turn).filter(|at| *at < end);
+            found
+                .and_then(|at| parts.values.get(at))
+                .or_else(|| parts.otherwise.get(*entry))
+                .copied()
+                .unwrap_or(f64::NAN)
+        };
+        Numbers::each(placed.entries.iter().zip(&placed.turns).map(value).collect())
+    }
+}
+
+/// `left operator right`; `&&` and `||` do not look at the right side where the left one decides.
+fn binary(operator: Binary, left: Numbers, right: Numbers, count: usize) -> Numbers {
+    macro_rules! each {
+        ($($name:ident)*) => {
+            match operator {
+                $(Binary::$name => left.zip(right, |x, y| Binary::$name.apply(x, y)),)*
+                Binary::And | Binary::Or => {
+                    let decided = |i| (left.at(i) != 0.0) == (operator == Binary::Or);
+                    let missing = if right.missing.is_empty() {
+                        left.missing.clone()
+                    } else {
+                        (0..count)
+                            .map(|i| left.is_missing(i) || (!decided(i) && right.is_missing(i)))
+                            .collect()
+                    };
+                    let values = match operator {
+                        Binary::And => left.zip(right, |x, y| truth(x != 0.0 && y != 0.0)),
+                        _ => left.zip(right, |x, y| truth(x != 0.0 || y != 0.0)),
+                    };
+                    Numbers { missing, ..values }
+                }
+            }
+        };
+    }
+    each!(BitOr BitAnd Less Greater LessOrEqual GreaterOrEqual Equal NotEqual Add Subtract Modulo
+        ShiftRight ShiftLeft Multiply Divide Power)
+}
+
+/// `condition ? yes : no`; what is not taken is not looked at.
+fn choose(condition: &Numbers, yes: &Numbers, no: &Numbers, count: usize) -> Numbers {
+    let taken = |i| if condition.at(i) != 0.0 { yes } else { no };
+    let values = (0..count).map(|i| taken(i).at(i)).collect();
+    let some_missing = [condition, yes, no].iter().any(|part| !part.missing.is_empty());
+    let missing = if some_missing {
+        (0..count).map(|i| condition.is_missing(i) || taken(i).is_missing(i)).collect()
+    } else {
+        Vec::new()
+    };
+    Numbers { values: Many::Each(values), missing }
+}
+
+/// A number type of a column.
+pub(super) trait Element: Copy {
+    /// The number in double precision.
+    fn number(self) -> f64;
+}
+
+macro_rules! elements {
+    ($($type:ty),*) => { $(impl Element for $type {
+        #[inline]
+        fn number(self) -> f64 {
+            f64::from(self)
+        }
+    })* };
+}
+elements!(bool, i8, u8, i16, u16, i32, u32, f32, f64);
+
+impl Element for i64 {
+    #[inline]
+    #[expect(clippy::cast_precision_loss, reason = "all arithmetic is in double precision")]
+    fn number(self) -> f64 {
+        self as f64
+    }
+}
+
+impl Element for u64 {
+    #[inline]
+    #[expect(clippy::cast_precision_loss, reason = "all arithmetic is in double precision")]
+    fn number(self) -> f64 {
+        self as f64
+    }
+}
+
+/// Runs `$body` with `$slice` bound to the values of a column, whatever their type.
+macro_rules! with_values {
+    ($values:expr, $slice:ident => $body:expr, $otherwise:expr) => {
+        match $values {
+            Values::Bool($slice) => $body,
+            Values::I8($slice) => $body,
+            Values::U8($slice) => $body,
+            Values::I16($slice) => $body,
+            Values::U16($slice) => $body,
+            Values::I32($slice) => $body,
+            Values::U32($slice) => $body,
+            Values::I64($slice) => $body,
+            Values::U64($slice) => $body,
+            Values::F32($slice) => $body,
+            Values::F64($slice) => $body,
+            _ => $otherwise,
+        }
+    };
+}
+pub(super) use with_values;
+
+/// The values of `column` in `places`, NaN where there is none.
+fn values_at(column: &Column, places: &Layout<'_>) -> Vec<f64> {
+    with_values!(&column.values, values => gather(values, places), Vec::new())
+}
+
+/// The elements of `values` in `places`, NaN where there is none.
+fn gather<T: Element>(values: &[T], places: &Layout<'_>) -> Vec<f64> {
+    match places {
+        Layout::Span(range) => {
+            let values = values.get(range.clone()).unwrap_or_default();
+            values.iter().map(|value| value.number()).collect()
+        }
+        Layout::Picks(picks) => {
+            let number = |at: &usize| values.get(*at).map_or(f64::NAN, |value| value.number());
+            picks.iter().map(number).collect()
+        }
+    }
+}

@@ -1,0 +1,191 @@
+//! The main loop: which turns pass the cut, and what the values are there.
+
+use std::ops::Range;
+
+use hither_core::Error;
+use hither_formats::Values;
+
+use super::bind::{Bound, Formula, Scope, blocks};
+use super::chunk::Chunk;
+use super::evaluate::{Element, evaluate, with_values};
+use super::lanes::{BLOCK, Lanes};
+use super::operator::Binary;
+use super::shape::{Access, Turns};
+use super::{Expression, Selected};
+
+/// Evaluates `value` where `cut` passes.
+pub(super) fn select(
+    value: &Expression,
+    cut: Option<&Expression>,
+    chunk: &Chunk<'_>,
+) -> Result<Selected, Error> {
+    let mut scope = Scope::new(chunk);
+    let cut = cut.map(|cut| scope.bind(&cut.root)).transpose()?;
+    let value = scope.bind(&value.root)?;
+    let turns = scope.close()?;
+    let entries = chunk.entries();
+    let selected = Selected { entries: entries as u64, ..Selected::default() };
+    let mut run = Run { scope: &scope, turns: &turns, value: &value, selected, picks: Vec::new() };
+    let all = 0..turns.start(entries);
+    match &cut {
+        None => blocks(all).for_each(|span| run.take(&Lanes::span(span, &turns))),
+        Some(Formula { root, multiple: true }) => match simple(&scope, root) {
+            Some(simple) => blocks(all).for_each(|span| run.compare(&simple, span)),
+            None => {
+                for span in blocks(all) {
+                    let lanes = Lanes::span(span.clone(), &turns);
+                    let weights = evaluate(&scope, cut.as_ref().unwrap_or(&value), &lanes);
+                    span.zip(weights.finish(lanes.len()))
+                        .for_each(|(flat, weight)| run.pick(flat, weight));
+                }
+            }
+        },
+        Some(once) => {
+            for span in blocks(0..entries) {
+                let lanes = Lanes::entries(span.clone(), &turns);
+                let weights = evaluate(&scope, once, &lanes).finish(lanes.len());
+                for (entry, weight) in span.zip(weights) {
+                    let turns = turns.start(entry)..turns.start(entry + 1);
+                    turns.for_each(|flat| run.pick(flat, weight));
+                }
+            }
+        }
+    }
+    run.flush();
+    Ok(run.selected)
+}
+
+struct Run<'a> {
+    scope: &'a Scope<'a>,
+    turns: &'a Turns,
+    value: &'a Formula,
+    selected: Selected,
+    /// Turns that passed and whose values are still to be computed. At most a block or so.
+    picks: Vec<usize>,
+}
+
+impl Run<'_> {
+    /// Takes the value of turn `flat` if its weight is not zero.
+    #[inline]
+    fn pick(&mut self, flat: usize, weight: f64) {
+        if weight == 0.0 {
+            return;
+        }
+        if weight != 1.0 && self.selected.weights.is_empty() {
+            let before = self.selected.values.len() + self.picks.len();
+            self.selected.weights.resize(before, 1.0);
+        }
+        self.picks.push(flat);
+        if weight != 1.0 || !self.selected.weights.is_empty() {
+            self.selected.weights.push(weight);
+        }
+        if self.picks.len() >= BLOCK {
+            self.flush();
+        }
+    }
+
+    /// Takes the values of `span` where a comparison holds. Weights are all 1.
+    fn compare(&mut self, simple: &Simple<'_>, span: Range<usize>) {
+        let picks = &mut self.picks;
+        with_values!(
+            simple.values,
+            values => {
+                let values = values.get(span.clone()).unwrap_or_default();
+                let limit = simple.limit;
+                match simple.operator {
+                    Binary::Less => passing(values, span.start, picks, |x| x < limit),
+                    Binary::Greater => passing(values, span.start, picks, |x| x > limit),
+                    Binary::LessOrEqual => passing(values, span.start, picks, |x| x <= limit),
+                    Binary::GreaterOrEqual => passing(values, span.start, picks, |x| x >= limit),
+                    Binary::Equal => passing(values, span.start, picks, |x| x == limit),
+                    _ => passing(values, span.start, picks, |x| x != limit),
+                }
+            },
+            ()
+        );
+        if self.picks.len() >= BLOCK {
+            self.flush();
+        }
+    }
+
+    /// Computes the values of all picks.
+    fn flush(&mut self) {
+        let picks = std::mem::take(&mut self.picks);
+        if !picks.is_empty() {
+            self.take(&Lanes::picks(&picks, self.turns));
+        }
+        self.picks = picks;
+        self.picks.clear();
+    }
+
+    /// Computes the values of `lanes`.
+    fn take(&mut self, lanes: &Lanes<'_>) {
+        let values = evaluate(self.scope, self.value, lanes).finish(lanes.len());
+        self.selected.values.extend(values);
+    }
+}
+
+/// A cut that compares a branch with a number, where the branch has one value for each turn.
+struct Simple<'a> {
+    values: &'a Values,
+    operator: Binary,
+    limit: f64,
+}
+
+/// The cut as a [`Simple`] one, if it is one: by far the most frequent kind, and it needs no intermediate results.
+fn simple<'a>(scope: &Scope<'a>, cut: &Bound) -> Option<Simple<'a>> {
+    let Bound::Binary(operator, left, right) = cut else { return None };
+    let (column, operator, limit) = match (left.as_ref(), right.as_ref()) {
+        (Bound::Column(place), Bound::Number(limit)) => (place, *operator, *limit),
+        (Bound::Number(limit), Bound::Column(place)) => (place, mirrored(*operator)?, *limit),
+        _ => return None,
+    };
+    let comparison = matches!(
+        operator,
+        Binary::Less
+            | Binary::Greater
+            | Binary::LessOrEqual
+            | Binary::GreaterOrEqual
+            | Binary::Equal
+            | Binary::NotEqual
+    );
+    let column = scope.columns.get(*column)?;
+    (comparison && column.access == Access::Identity).then_some(Simple {
+        values: &column.column.values,
+        operator,
+        limit,
+    })
+}
+
+/// The comparison with its sides exchanged.
+fn mirrored(operator: Binary) -> Option<Binary> {
+    Some(match operator {
+        Binary::Less => Binary::Greater,
+        Binary::Greater => Binary::Less,
+        Binary::LessOrEqual => Binary::GreaterOrEqual,
+        Binary::GreaterOrEqual => Binary::LessOrEqual,
+        Binary::Equal | Binary::NotEqual => operator,
+        _ => return None,
+    })
+}
+
+/// Adds to `picks` where `passes` holds, counting from `start`.
+#[inline]
+fn passing<T: Element>(
+    values: &[T],
+    start: usize,
+    picks: &mut Vec<usize>,
+    passes: impl Fn(f64) -> bool,
+) {
+    // most cuts let little through: sixteen at a time are refused without a branch for each
+    for (group, values) in values.chunks(16).enumerate() {
+        let any = values.iter().fold(false, |any, value| any | passes(value.number()));
+        if any {
+            for (i, value) in values.iter().enumerate() {
+                if passes(value.number()) {
+                    picks.push(start + 16 * group + i);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,363 @@
+//! How `TTree::Draw` loops over the elements of an entry, and which element of a branch each turn sees.
+//!
+//! All branches of an expression and its cut run in one loop. A branch without dimensions is the same in every turn.
+//! Of the others, those dimensions count that no index fixes, from the left; dimensions in the same place are run
+//! together, as far as the shortest of them goes:
+//!
+//! ```text
+//! x[5] + y[3]       3 turns: x[0]+y[0], x[1]+y[1], x[2]+y[2]
+//! m[2][3] + y[3]    6 turns: m[0][0]+y[0], m[0][1]+y[0], ... m[1][2]+y[1]   (y has no second dimension)
+//! m[][1] + y        2 turns: m[0][1]+y[0], m[1][1]+y[1]
+//! j[n] + x[5]       min(n, 5) turns
+//! j[n] with jm[n][2] 2 n turns: j[0] with jm[0][0], j[0] with jm[0][1], j[1] with jm[1][0], ...
+//! j[2]              one turn in entries where n > 2, none elsewhere (whatever else is in the loop)
+//! ```
+//!
+//! ROOT is followed to the letter, and two of its letters are odd (seen in ROOT 6.40, `TTreeFormulaManager` and
+//! `TTreeFormula::GetRealInstance`):
+//!
+//! - A length of 1 does not bound the loop if a longer one comes behind it, where the cut comes before the value: with
+//!   `z[1]`, `x + z` has one turn and `z + x` has five. The same goes for two jagged branches with different counters
+//!   in entries where the first has one item.
+//! - The last dimension of a branch is not divided by the dimensions that only others have, so that `m[2][3] + c[2][3][4]`
+//!   does not pair `m[i][j]` with `c[i][j][k]`, and a last dimension of 1 counts wrong.
+//!
+//! Where the loop asks a branch for an element that it does not have, the whole expression is NaN for that turn,
+//! comparisons included; a cut that is NaN lets the value pass.
+
+use hither_core::{Error, ErrorKind};
+use hither_formats::{Column, Values};
+
+/// Most turns of one chunk's loop. A chunk is some megabytes of columns; broadcasting can multiply that.
+const MAX_TURNS: usize = 1 << 40;
+
+/// A branch as one place of an expression uses it.
+#[derive(Debug)]
+pub(super) struct BoundColumn<'a> {
+    pub(super) column: &'a Column,
+    /// One for each dimension, the jagged one first.
+    indices: Vec<BoundIndex>,
+    /// Fixed sizes of the dimensions; that of the jagged one is not looked at.
+    sizes: Vec<usize>,
+    /// How many values lie between neighbours in each dimension.
+    strides: Vec<usize>,
+    /// Where values of the column stand relative to the turns of the loop.
+    pub(super) access: Access,
+}
+
+/// Which elements of a dimension are wanted.
+#[derive(Debug)]
+pub(super) enum BoundIndex {
+    /// All: a dimension of the loop.
+    All,
+    /// This one.
+    At(usize),
+    /// In each entry another one.
+    PerEntry(Vec<f64>),
+}
+
+/// How the value for a turn is found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Access {
+    /// A scalar: the value with the number of the entry.
+    PerEntry,
+    /// The turns of all entries, counted through, are the values of the column.
+    Identity,
+    /// To be computed.
+    Computed,
+}
+
+impl<'a> BoundColumn<'a> {
+    /// Checks `column` and the indices behind its name.
+    pub(super) fn new(
+        name: &str,
+        column: &'a Column,
+        entries: usize,
+        mut indices: Vec<BoundIndex>,
+    ) -> Result<Self, Error> {
+        check(name, column, entries)?;
+        let jagged = usize::from(column.offsets.is_some());
+        let dimensions = jagged + column.item_shape.len();
+        if indices.len() > dimensions {
+            let message = match dimensions {
+                0 => format!("`{name}` is not an array, it takes no index"),
+                n => format!("`{name}` has {n} dimensions, {} indices given", indices.len()),
+            };
+            return Err(Error::new(ErrorKind::Invalid, message));
+        }
+        indices.resize_with(dimensions, || BoundIndex::All);
+        let mut sizes = vec![usize::MAX; jagged];
+        sizes.extend(&column.item_shape);
+        let mut strides = vec![1; dimensions];
+        for d in (1..dimensions).rev() {
+            strides[d - 1] = usize::saturating_mul(strides[d], sizes[d]);
+        }
+        for (d, (index, size)) in indices.iter().zip(&sizes).enumerate() {
+            if let BoundIndex::At(at) = index
+                && at >= size
+            {
+                let message = format!(
+                    "index {at} of dimension {} of `{name}` is out of range, it has {size} elements",
+                    d + 1
+                );
+                return Err(Error::new(ErrorKind::Invalid, message));
+            }
+        }
+        let access = if dimensions == 0 { Access::PerEntry } else { Access::Computed };
+        Ok(Self { column, indices, sizes, strides, access })
+    }
+
+    /// Whether it differs between the turns of an entry.
+    pub(super) fn is_multiple(&self) -> bool {
+        self.indices.iter().any(|index| matches!(index, BoundIndex::All))
+    }
+
+    /// Number of items in `entry`, for jagged columns.
+    fn items(&self, entry: usize) -> Option<usize> {
+        let offsets = self.column.offsets.as_ref()?;
+        let items = offsets.get(entry + 1)?.checked_sub(*offsets.get(entry)?)?;
+        usize::try_from(items).ok()
+    }
+
+    /// Where in the column's values the element for turn `turn` of `entry` is; none if there is no such element.
+    pub(super) fn position(&self, entry: usize, turn: usize, turns: &Turns) -> Option<usize> {
+        let range = self.column.value_range(entry);
+        let element = self.element(entry, turn, turns)?;
+        (element < range.len()).then(|| range.start + element)
+    }
+
+    /// The element of an entry that turn `turn` sees: `TTreeFormula::GetRealInstance`, see the head of this file.
+    fn element(&self, entry: usize, turn: usize, turns: &Turns) -> Option<usize> {
+        let last = self.indices.len().saturating_sub(1);
+        let mut free = 0;
+        let mut element = 0_usize;
+        for (d, index) in self.indices.iter().enumerate() {
+            let local = match index {
+                BoundIndex::At(at) => *at,
+                BoundIndex::PerEntry(at) => {
+                    let at = at.get(entry).copied().unwrap_or(f64::NAN);
+                    #[expect(
+                        clippy::cast_possible_truncation,
+                        clippy::cast_sign_loss,
+                        reason = "not negative; what is too large saturates and is refused or cut below"
+                    )]
+                    let whole = if at > -1.0 { at.max(0.0) as usize } else { return None };
+                    if d == 0 { whole } else { whole.min(self.sizes.get(d)?.checked_sub(1)?) }
+                }
+                BoundIndex::All => {
+                    let (own, inner) = (turns.volume(free), turns.volume(free + 1));
+                    let within = if free > 0 && own > 1 { turn % own } else { turn };
+                    free += 1;
+                    if d == last && d > 0 { within } else { within / inner.max(1) }
+                }
+            };
+            element = element.checked_add(local.checked_mul(*self.strides.get(d)?)?)?;
+        }
+        Some(element)
+    }
+
+    /// Finds out whether the turns of the loop, counted through, are the values of this column.
+    pub(super) fn choose_access(&mut self, turns: &Turns, entries: usize) {
+        if self.access == Access::PerEntry
+            || self.column.item_len() == 0
+            || !self.indices.iter().all(|index| matches!(index, BoundIndex::All))
+        {
+            return;
+        }
+        let same_lengths = match &turns.counts {
+            Counts::Uniform(count) => {
+                self.column.offsets.is_none() && *count == self.column.item_len()
+            }
+            Counts::Varying(starts) => {
+                starts.iter().enumerate().all(|(entry, start)| match &self.column.offsets {
+                    Some(offsets) => offsets.get(entry).is_some_and(|offset| {
+                        usize::try_from(*offset).ok() == start.checked_div(self.column.item_len())
+                            && start % self.column.item_len() == 0
+                    }),
+                    None => *start == entry * self.column.item_len(),
+                })
+            }
+        };
+        // The pattern repeats with the volume of the inner dimensions, except where it grows with every turn: two
+        // periods show either.
+        let shown = (2 * turns.volume(1) + 2).min(match &turns.counts {
+            Counts::Uniform(count) => *count,
+            Counts::Varying(_) => usize::MAX,
+        });
+        let same_order = || (0..shown).all(|turn| self.element(0, turn, turns) == Some(turn));
+        if entries > 0 && same_lengths && same_order() {
+            self.access = Access::Identity;
+        }
+    }
+}
+
+/// The loop of one formula, or of a value and its cut.
+#[derive(Debug)]
+pub(super) struct Turns {
+    counts: Counts,
+    /// `volumes[d]`: how many turns dimensions `d` and further in have together, where `d > 0`.
+    volumes: Vec<usize>,
+}
+
+#[derive(Debug)]
+enum Counts {
+    /// Every entry has this many turns.
+    Uniform(usize),
+    /// How many turns the entries before have, for each entry and for the end.
+    Varying(Vec<usize>),
+}
+
+impl Turns {
+    /// The loop over `columns`, in the order in which ROOT looks at them: those of the cut first.
+    pub(super) fn new(columns: &[BoundColumn<'_>], entries: usize) -> Result<Self, Error> {
+        let mut sizes: Vec<usize> = Vec::new();
+        for column in columns {
+            let jagged = column.column.offsets.is_some();
+            let free = column.indices.iter().zip(&column.sizes).enumerate();
+            let free = free.filter(|(_, (index, _))| matches!(index, BoundIndex::All));
+            for (place, (d, (_, size))) in free.enumerate() {
+                if sizes.len() <= place {
+                    sizes.push(1);
+                }
+                // what a jagged dimension has is seen entry by entry
+                if let Some(least) = sizes.get_mut(place)
+                    && !(jagged && d == 0)
+                    && (*least == 1 || size < least)
+                {
+                    *least = *size;
+                }
+            }
+        }
+        let mut volumes = vec![1_usize; sizes.len() + 1];
+        for d in (0..sizes.len()).rev() {
+            volumes[d] = volumes[d + 1].checked_mul(sizes[d]).ok_or_else(too_many)?;
+        }
+        let inner = volumes.get(1).copied().unwrap_or(1);
+        let first = sizes.first().copied().unwrap_or(1);
+        let jagged: Vec<_> = columns.iter().filter(|c| c.column.offsets.is_some()).collect();
+        let counts = if jagged.is_empty() {
+            let count = volumes.first().copied().unwrap_or(1);
+            count.checked_mul(entries).filter(|n| *n <= MAX_TURNS).ok_or_else(too_many)?;
+            Counts::Uniform(count)
+        } else {
+            let mut starts = Vec::with_capacity(entries + 1);
+            let mut total = 0_usize;
+            starts.push(0);
+            for entry in 0..entries {
+                let count = first_dimension(&jagged, entry, first)
+                    .checked_mul(inner)
+                    .and_then(|count| total.checked_add(count))
+                    .filter(|total| *total <= MAX_TURNS)
+                    .ok_or_else(too_many)?;
+                total = count;
+                starts.push(total);
+            }
+            Counts::Varying(starts)
+        };
+        Ok(Self { counts, volumes })
+    }
+
+    /// How many turns the dimensions from `d` (not 0) inwards have together.
+    fn volume(&self, d: usize) -> usize {
+        self.volumes.get(d).copied().unwrap_or(1)
+    }
+
+    /// The number of turns of every entry, if all have the same.
+    pub(super) fn uniform(&self) -> Option<usize> {
+        match self.counts {
+            Counts::Uniform(count) => Some(count),
+            Counts::Varying(_) => None,
+        }
+    }
+
+    /// Number of turns in all entries before `entry`.
+    pub(super) fn start(&self, entry: usize) -> usize {
+        match &self.counts {
+            Counts::Uniform(count) => entry * count,
+            Counts::Varying(starts) => starts.get(entry).or(starts.last()).copied().unwrap_or(0),
+        }
+    }
+
+    /// Number of turns of `entry`.
+    pub(super) fn count(&self, entry: usize) -> usize {
+        self.start(entry + 1) - self.start(entry)
+    }
+
+    /// The entry that turn number `flat` of the chunk belongs to, given that it is not before `from`.
+    pub(super) fn entry_of(&self, flat: usize, from: usize) -> usize {
+        match &self.counts {
+            Counts::Uniform(count) => flat / (*count).max(1),
+            Counts::Varying(starts) => {
+                let tail = starts.get(from..).unwrap_or_default();
+                // most often it is the same entry or one of the next few
+                let near = tail.iter().take(8).position(|start| *start > flat);
+                let after = near.unwrap_or_else(|| tail.partition_point(|start| *start <= flat));
+                (from + after).saturating_sub(1)
+            }
+        }
+    }
+}
+
+/// The length of the first dimension of the loop in `entry`: 0 where a fixed index is out of range.
+fn first_dimension(jagged: &[&BoundColumn<'_>], entry: usize, fixed: usize) -> usize {
+    let mut least = fixed;
+    for column in jagged {
+        let items = column.items(entry).unwrap_or(0);
+        match column.indices.first() {
+            Some(BoundIndex::All) if least == 1 || items < least => least = items,
+            Some(BoundIndex::At(at)) if *at >= items => return 0,
+            _ => {}
+        }
+    }
+    least
+}
+
+fn too_many() -> Error {
+    Error::new(
+        ErrorKind::Invalid,
+        "the branches together give more elements than can be counted; fix some of their indices",
+    )
+}
+
+/// Checks what [`Column`] promises.
+fn check(name: &str, column: &Column, entries: usize) -> Result<(), Error> {
+    let wrong = |what: String| {
+        Error::new(ErrorKind::Corrupt, format!("the column of branch `{name}` {what}"))
+    };
+    if column.entries != entries {
+        return Err(wrong(format!("has {} entries, expected {entries}", column.entries)));
+    }
+    let item = column.item_shape.iter().try_fold(1_usize, |n, size| n.checked_mul(*size));
+    let items = match &column.offsets {
+        None => entries,
+        Some(offsets) => {
+            let ordered = offsets.windows(2).all(|pair| pair[0] <= pair[1]);
+            if offsets.len() != entries + 1 || offsets.first() != Some(&0) || !ordered {
+                return Err(wrong("has offsets that do not start at 0 and grow".to_owned()));
+            }
+            offsets.last().and_then(|last| usize::try_from(*last).ok()).unwrap_or(usize::MAX)
+        }
+    };
+    let values = value_count(&column.values);
+    if item.and_then(|item| item.checked_mul(items)) != Some(values) {
+        return Err(wrong(format!("has {values} values, expected {items} times its shape")));
+    }
+    Ok(())
+}
+
+fn value_count(values: &Values) -> usize {
+    match values {
+        Values::Bool(v) => v.len(),
+        Values::I8(v) => v.len(),
+        Values::U8(v) => v.len(),
+        Values::I16(v) => v.len(),
+        Values::U16(v) => v.len(),
+        Values::I32(v) => v.len(),
+        Values::U32(v) => v.len(),
+        Values::I64(v) => v.len(),
+        Values::U64(v) => v.len(),
+        Values::F32(v) => v.len(),
+        Values::F64(v) => v.len(),
+        _ => 0,
+    }
+}
