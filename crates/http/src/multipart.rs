@@ -7,9 +7,10 @@
 //! **The length of a part comes from its `Content-Range`.** The bytes of a part are not searched for the boundary:
 //! it may occur in them (XrdHttp's is always `123456`), and looking at every byte would cost more than all the rest.
 //! In return the delimiter must stand where the part ends, after exactly one line end of the kind that ended the
-//! part's fields: with a laxer rule a part that lacks its last byte would borrow the CR. Where it doesn't, the server and we disagree about the
-//! length, no later byte can be trusted, and the answer is over. That is how a server that fails amid an answer is
-//! found out: XrdHttp 5.5 writes a second `HTTP/1.1 500 …` into the body when it is asked for more than 1,024 ranges.
+//! part's fields: with a laxer rule a part that lacks its last byte would borrow the CR. Where it doesn't, the server
+//! and we disagree about the length, no later byte can be trusted, and the answer is over. That is how a server that
+//! fails amid an answer is found out: XrdHttp 5.5 writes a second `HTTP/1.1 500 …` into the body when it is asked for
+//! more than 1,024 ranges.
 //!
 //! **Nothing is assumed about which parts come.** A server may merge ranges, reorder, repeat or leave them out
 //! (RFC 9110 section 15.3.7.2). Every part is reported as it is; matching it with what was asked is the caller's.
@@ -111,7 +112,10 @@ pub enum MultipartError {
         total: u64,
     },
     /// The body ended before the closing delimiter.
-    #[error("the answer ended after {complete} complete parts{}, before its closing delimiter", still_missing(.missing))]
+    #[error(
+        "the answer ended after {complete} complete parts{}, before its closing delimiter",
+        still_missing(.missing)
+    )]
     Truncated {
         /// Parts that arrived whole.
         complete: u64,

@@ -113,10 +113,11 @@ fn single(software: &'static str) -> Hint {
     Hint { software, max_ranges: Some(1), multi: Some(false), ..CAUTIOUS }
 }
 
-/// `XrootD/v5.5.3` is what Debian's sends. Measured, 5.5.3: 1,024 ranges; beyond that it writes an error into the body of a
-/// 206. A tail is ignored (alone: the whole file; among ranges: only they come), and a range past the end of the file
-/// is promised and never sent. From 5.6.2 on tails work (source). The header parser of all versions drops the connection
-/// when an incomplete line of 16 KiB is waiting (source), which a slow link makes likely and loopback never shows.
+/// `XrootD/v5.5.3` is what Debian's sends. Measured, 5.5.3: 1,024 ranges; beyond that it writes an error into the body
+/// of a 206. A tail is ignored (alone: the whole file; among ranges: only they come), and a range past the end of the
+/// file is promised and never sent. From 5.6.2 on tails work (source). The header parser of all versions drops the
+/// connection when an incomplete line of 16 KiB is waiting (source), which a slow link makes likely and loopback never
+/// shows.
 fn xrootd(server: &str) -> Hint {
     let version = server.split_once("xrootd/v").map(|(_, version)| version);
     let numbers: Option<Vec<u32>> =

@@ -11,8 +11,8 @@
 //! 40  checksum u64          XXH64 of all bytes before and after it
 //! 48  key, record (JSON), payload (raw bytes)
 //! ```
-//! Integers are little-endian. The file has exactly the length that its header says. The name of the file is a hash of the
-//! key; the key itself is inside and compared, so that a collision is a miss. The checksum is there against torn
+//! Integers are little-endian. The file has exactly the length that its header says. The name of the file is a hash of
+//! the key; the key itself is inside and compared, so that a collision is a miss. The checksum is there against torn
 //! writes and rotten disks, not against a forger: who can write into the folder is the same user.
 
 use bytes::Bytes;
