@@ -1,1 +1,36 @@
-//! The library people use: Client, open, trees, queries, explain.
+//! hither: remote scientific data, read as if it were here.
+//!
+//! A job that reads from afar costs a round trip for everything that it asks for by itself. hither knows what will be
+//! needed, asks for it in as few round trips as the protocol allows, over as many warm connections as pay, and decodes
+//! while the rest is in flight.
+//!
+//! ```no_run
+//! use hither::{Client, ClientConfig, DrawRequest, Progress};
+//!
+//! let client = Client::new(ClientConfig::default())?;
+//! let request = DrawRequest::new("http://host/path/file.root", "rawtr", Some("E33>5"))?;
+//! let drawing = client.draw(&request, &Progress::default())?;
+//! println!("{} values, mean {}", drawing.histogram.selected, drawing.histogram.mean);
+//! # Ok::<(), hither::Error>(())
+//! ```
+
+mod assemble;
+mod client;
+mod draw;
+mod file;
+mod listing;
+mod opening;
+mod progress;
+pub mod query;
+mod scan;
+mod target;
+
+pub use client::{Client, ClientConfig};
+pub use draw::{DrawRequest, Drawing};
+pub use file::{FileStat, RemoteFile};
+pub use hither_core::{Error, ErrorKind, Report};
+pub use hither_transport::TransportConfig;
+pub use listing::{BranchListing, TreeListing};
+pub use progress::{Progress, Stage};
+pub use query::{Expression, Histogram, Selection};
+pub use target::Target;

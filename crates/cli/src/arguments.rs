@@ -1,0 +1,153 @@
+//! What may stand on the command line.
+
+use clap::{Args, Parser, Subcommand};
+use std::path::PathBuf;
+
+const EXIT_CODES: &str = "\
+Exit codes: 0 done, 1 internal or local failure, 2 wrong usage or expression, 3 no such file, tree or branch, \
+4 credentials, 5 server or network, 6 timeout, 7 corrupt or not the format, 8 unsupported, 9 the file changed, \
+130 interrupted.";
+
+/// Remote scientific data, read as if it were here.
+#[derive(Debug, Parser)]
+#[command(name = "hither", version, after_help = EXIT_CODES, arg_required_else_help = true)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
+/// What every verb takes.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Common {
+    /// Print one JSON object instead of text.
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+    /// Most connections to a server [default: 64, or what the configuration says].
+    #[arg(long, global = true, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub(crate) connections: Option<u16>,
+    /// Where to remember servers and files between runs [default: the user's cache folder].
+    #[arg(long, global = true, value_name = "DIR", conflicts_with = "no_store")]
+    pub(crate) store: Option<PathBuf>,
+    /// Remember nothing and use nothing remembered.
+    #[arg(long, global = true)]
+    pub(crate) no_store: bool,
+    /// Seconds to wait for a connection [default: 15].
+    #[arg(long, global = true, value_name = "SECONDS", value_parser = seconds)]
+    pub(crate) connect_timeout: Option<f64>,
+    /// Seconds to wait without a byte arriving [default: 30, and 60 for the start of an answer].
+    #[arg(long, global = true, value_name = "SECONDS", value_parser = seconds)]
+    pub(crate) stall_timeout: Option<f64>,
+    /// Configuration file [default: hither/config.toml in the user's configuration folder].
+    #[arg(long, global = true, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Draw a histogram of an expression over a tree.
+    #[command(after_help = "Example: hither draw http://host/path/file.root:T rawtr --where 'E33>5' --png hist.png")]
+    Draw(Draw),
+    /// Run a draw and show where the time went.
+    #[command(after_help = "Example: hither explain http://host/path/file.root:T rawtr --where 'E33>5'")]
+    Explain(Draw),
+    /// List trees, branches, types, baskets and sizes.
+    #[command(after_help = "Example: hither tree http://host/path/file.root:T")]
+    Tree {
+        /// File, and the tree if only one is wanted.
+        #[arg(value_name = "URL[:TREE]")]
+        target: String,
+    },
+    /// Show size and version of a file.
+    #[command(after_help = "Example: hither stat http://host/path/file.root")]
+    Stat {
+        /// File.
+        url: String,
+    },
+    /// Write the bytes of a file to the standard output.
+    #[command(after_help = "Example: hither cat --range 0-3 http://host/path/file.root")]
+    Cat {
+        /// First and last byte, as in HTTP: `0-99`, `100-` to the end, `-50` for the last fifty.
+        #[arg(long, value_name = "A-B", allow_hyphen_values = true)]
+        range: Option<String>,
+        /// File.
+        url: String,
+    },
+}
+
+/// What to draw, and how.
+#[derive(Debug, Args)]
+pub(crate) struct Draw {
+    /// File, and the tree in it if there are several.
+    #[arg(value_name = "URL[:TREE]")]
+    pub(crate) target: String,
+    /// What to histogram: branches, numbers, operators and functions as in TTree::Draw.
+    #[arg(value_name = "EXPR", allow_hyphen_values = true)]
+    pub(crate) expression: String,
+    /// Which values to take: an expression used as weight, 0 leaves a value out.
+    #[arg(long = "where", value_name = "CUT", allow_hyphen_values = true)]
+    pub(crate) cut: Option<String>,
+    /// Number of bins.
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub(crate) bins: u32,
+    /// Limits of the axis [default: from the values].
+    #[arg(long, value_name = "LO:HI", allow_hyphen_values = true, value_parser = limits)]
+    pub(crate) range: Option<(f64, f64)>,
+    /// Entries of the tree, the second one excluded.
+    #[arg(long, value_name = "A:B", value_parser = entries)]
+    pub(crate) entries: Option<(u64, u64)>,
+    /// Write the histogram as a PNG picture.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) png: Option<PathBuf>,
+    /// Write the histogram as an SVG picture.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) svg: Option<PathBuf>,
+}
+
+fn seconds(text: &str) -> Result<f64, String> {
+    let seconds: f64 = text.parse().map_err(|_| "expected a number of seconds".to_owned())?;
+    let sensible = 0.001..=86_400.0;
+    sensible.contains(&seconds).then_some(seconds).ok_or_else(|| "expected 0.001 to 86400".to_owned())
+}
+
+fn limits(text: &str) -> Result<(f64, f64), String> {
+    let (lo, hi) = text.split_once(':').ok_or("expected two numbers, LO:HI")?;
+    let number = |text: &str| match text.trim().parse::<f64>() {
+        Ok(number) if number.is_finite() => Ok(number),
+        _ => Err(format!("{text:?} is not a number")),
+    };
+    let (lo, hi) = (number(lo)?, number(hi)?);
+    (lo < hi).then_some((lo, hi)).ok_or_else(|| format!("{lo} is not below {hi}"))
+}
+
+fn entries(text: &str) -> Result<(u64, u64), String> {
+    let (first, end) = text.split_once(':').ok_or("expected two numbers, A:B")?;
+    let number = |text: &str, empty: u64| match text.trim() {
+        "" => Ok(empty),
+        text => text.parse::<u64>().map_err(|_| format!("{text:?} is not a number of an entry")),
+    };
+    let (first, end) = (number(first, 0)?, number(end, u64::MAX)?);
+    (first <= end).then_some((first, end)).ok_or_else(|| format!("{first} is beyond {end}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn limits_and_entries_are_checked() {
+        assert_eq!(limits("-1.5:2"), Ok((-1.5, 2.0)));
+        assert!(limits("2:1").is_err() && limits("1").is_err() && limits("nan:1").is_err());
+        assert_eq!(entries("10:20"), Ok((10, 20)));
+        assert_eq!(entries(":20"), Ok((0, 20)));
+        assert_eq!(entries("10:"), Ok((10, u64::MAX)));
+        assert!(entries("3:2").is_err() && entries("a:2").is_err());
+    }
+}

@@ -1,0 +1,39 @@
+//! One file per verb.
+
+mod cat;
+mod draw;
+mod explain;
+mod stat;
+mod tree;
+
+use crate::arguments::{Arguments, Command};
+use crate::configuration::client;
+use crate::exit::Failure;
+use std::io::Write;
+
+/// Runs what was asked for.
+pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
+    let Arguments { command, common } = arguments;
+    let client = client(&common)?;
+    match command {
+        Command::Draw(request) => draw::run(&client, &request, common.json),
+        Command::Explain(request) => explain::run(&client, &request, common.json),
+        Command::Tree { target } => tree::run(&client, &target, common.json),
+        Command::Stat { url } => stat::run(&client, &url, common.json),
+        Command::Cat { range, url } => cat::run(&client, &url, range.as_deref(), common.json),
+    }
+}
+
+/// Writes to the standard output. A reader that has gone away, as `head` does, is no failure.
+pub(crate) fn print(text: &str) -> std::io::Result<()> {
+    let mut out = std::io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+        result => result,
+    }
+}
+
+/// A number of bytes for people.
+pub(crate) fn human(bytes: u64) -> String {
+    indicatif::HumanBytes(bytes).to_string()
+}

@@ -1,0 +1,78 @@
+//! `hither cat`: the bytes themselves.
+
+use crate::exit::Failure;
+use hither::{Client, Error, ErrorKind};
+use std::io::Write;
+use std::ops::Range;
+
+pub(super) fn run(client: &Client, url: &str, range: Option<&str>, json: bool) -> Result<(), Failure> {
+    if json {
+        return Err(Failure::usage("cat writes bytes, not JSON: use `stat --json` for what is known of a file"));
+    }
+    let wanted = range.map_or(Ok(Wanted::From(0)), parse)?;
+    let file = client.open(url)?;
+    let range = match wanted {
+        Wanted::Between(range) => range,
+        Wanted::From(first) => first..file.stat(client)?.size,
+        Wanted::Last(bytes) => {
+            let size = file.stat(client)?.size;
+            size.saturating_sub(bytes)..size
+        }
+    };
+    let mut out = std::io::stdout().lock();
+    let written = file.stream(client, range, |bytes| {
+        out.write_all(bytes).map_err(|error| {
+            let kind = match error.kind() {
+                std::io::ErrorKind::BrokenPipe => ErrorKind::Cancelled,
+                _ => ErrorKind::Local,
+            };
+            Error::new(kind, format!("cannot write the output: {error}"))
+        })
+    });
+    match written {
+        Ok(()) => Ok(out.flush()?),
+        // Whoever was reading has had enough.
+        Err(error) if error.kind() == ErrorKind::Cancelled => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// What `--range` asks for.
+#[derive(Debug, PartialEq, Eq)]
+enum Wanted {
+    Between(Range<u64>),
+    From(u64),
+    Last(u64),
+}
+
+fn parse(text: &str) -> Result<Wanted, Failure> {
+    let wrong = || {
+        Failure::usage(format!("--range is {text:?}, expected A-B, A- or -N with A not beyond B"))
+    };
+    let (first, last) = text.split_once('-').ok_or_else(wrong)?;
+    let number = |text: &str| text.trim().parse::<u64>().map_err(|_| wrong());
+    match (first.trim(), last.trim()) {
+        ("", last) => Ok(Wanted::Last(number(last)?)),
+        (first, "") => Ok(Wanted::From(number(first)?)),
+        (first, last) => {
+            let (first, last) = (number(first)?, number(last)?);
+            let end = last.checked_add(1).filter(|&end| first < end).ok_or_else(wrong)?;
+            Ok(Wanted::Between(first..end))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_are_as_in_http() {
+        assert_eq!(parse("0-3").unwrap(), Wanted::Between(0..4));
+        assert_eq!(parse("7-").unwrap(), Wanted::From(7));
+        assert_eq!(parse("-5").unwrap(), Wanted::Last(5));
+        for wrong in ["", "-", "3", "4-3", "a-b", "0-18446744073709551615"] {
+            assert!(parse(wrong).is_err(), "{wrong:?}");
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! Arguments, environment, configuration file, defaults: in this order.
+
+use crate::arguments::Common;
+use crate::exit::Failure;
+use hither::{Client, ClientConfig};
+use serde::Deserialize;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// The configuration file, TOML.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    /// Most connections to a server.
+    connections: Option<u16>,
+    /// Where to remember; the empty string for nowhere.
+    store: Option<PathBuf>,
+    /// Seconds to wait for a connection.
+    connect_timeout: Option<f64>,
+    /// Seconds to wait without a byte arriving.
+    stall_timeout: Option<f64>,
+}
+
+/// A client as the user wants it.
+pub(crate) fn client(common: &Common) -> Result<Client, Failure> {
+    let file = read_file(common.config.as_deref())?;
+    let mut config = ClientConfig::default();
+    let from_environment = match environment("HITHER_CONNECTIONS") {
+        Some(text) => Some(text.parse::<u16>().ok().filter(|&n| n > 0).ok_or_else(|| {
+            Failure::usage(format!("HITHER_CONNECTIONS is {text:?}, expected a number of connections"))
+        })?),
+        None => None,
+    };
+    if let Some(connections) = common.connections.or(from_environment).or(file.connections) {
+        config.transport.max_lanes = usize::from(connections.max(1));
+    }
+    if let Some(seconds) = common.connect_timeout.or(file.connect_timeout) {
+        config.transport.connect_timeout = duration("connect_timeout", seconds)?;
+    }
+    if let Some(seconds) = common.stall_timeout.or(file.stall_timeout) {
+        let clock = duration("stall_timeout", seconds)?;
+        config.transport.no_progress_timeout = clock;
+        config.transport.first_byte_timeout = clock * 2;
+    }
+    let store = common.store.clone();
+    let store = store.or_else(|| environment("HITHER_STORE").map(PathBuf::from)).or(file.store);
+    config.store = store.or_else(default_store).filter(|path| !path.as_os_str().is_empty());
+    if common.no_store {
+        config.store = None;
+    }
+    let client = Client::new(config)?;
+    if let Some(error) = client.store_error() {
+        eprint_line(&format!("hither: nothing is remembered between runs: {error}"));
+    }
+    Ok(client)
+}
+
+fn duration(name: &str, seconds: f64) -> Result<Duration, Failure> {
+    Duration::try_from_secs_f64(seconds)
+        .ok()
+        .filter(|clock| !clock.is_zero())
+        .ok_or_else(|| Failure::usage(format!("{name} is {seconds}, expected seconds")))
+}
+
+fn read_file(named: Option<&Path>) -> Result<File, Failure> {
+    let default = || folder("XDG_CONFIG_HOME", ".config").map(|dir| dir.join("hither/config.toml"));
+    let Some(path) = named.map(Path::to_owned).or_else(default) else { return Ok(File::default()) };
+    let text = match std::fs::read_to_string(&path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound && named.is_none() => {
+            return Ok(File::default());
+        }
+        Err(error) => return Err(Failure::local(format!("cannot read {}", path.display()), error)),
+    };
+    toml::from_str(&text).map_err(|error| Failure::usage(format!("{}: {error}", path.display())))
+}
+
+fn default_store() -> Option<PathBuf> {
+    folder("XDG_CACHE_HOME", ".cache").map(|dir| dir.join("hither"))
+}
+
+/// A folder of the XDG base directory specification.
+fn folder(variable: &str, below_home: &str) -> Option<PathBuf> {
+    let absolute = |path: PathBuf| path.is_absolute().then_some(path);
+    let set = environment(variable).map(PathBuf::from).and_then(absolute);
+    set.or_else(|| environment("HOME").map(|home| PathBuf::from(home).join(below_home)).and_then(absolute))
+}
+
+fn environment(variable: &str) -> Option<String> {
+    std::env::var(variable).ok().filter(|value| !value.is_empty())
+}
+
+/// A line for the person at the terminal, apart from the output.
+pub(crate) fn eprint_line(line: &str) {
+    use std::io::Write;
+    // A terminal that is gone cannot be told so.
+    drop(writeln!(std::io::stderr(), "{line}"));
+}

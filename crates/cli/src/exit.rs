@@ -1,0 +1,92 @@
+//! How the command ends: exit codes and error messages.
+
+use hither::{Error, ErrorKind};
+use std::error::Error as _;
+use std::fmt::Display;
+use std::process::ExitCode;
+
+use crate::configuration::eprint_line;
+
+/// Why the command failed.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    code: u8,
+    kind: &'static str,
+    message: String,
+    causes: Vec<String>,
+}
+
+impl Failure {
+    /// Wrong usage.
+    pub(crate) fn usage(message: impl Display) -> Self {
+        Self { code: 2, kind: "usage", message: message.to_string(), causes: Vec::new() }
+    }
+
+    /// This machine is at fault.
+    pub(crate) fn local(what: impl Display, error: impl Display) -> Self {
+        Self { code: 1, kind: "local", message: what.to_string(), causes: vec![error.to_string()] }
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        let (code, kind) = match error.kind() {
+            ErrorKind::Invalid => (2, "invalid"),
+            ErrorKind::NotFound => (3, "not_found"),
+            ErrorKind::Unauthenticated => (4, "unauthenticated"),
+            ErrorKind::PermissionDenied => (4, "permission_denied"),
+            ErrorKind::Unavailable => (5, "unavailable"),
+            ErrorKind::Protocol => (5, "protocol"),
+            ErrorKind::TooLarge => (5, "too_large"),
+            ErrorKind::Timeout => (6, "timeout"),
+            ErrorKind::Corrupt => (7, "corrupt"),
+            ErrorKind::Unsupported => (8, "unsupported"),
+            ErrorKind::Changed => (9, "changed"),
+            ErrorKind::Cancelled => (130, "cancelled"),
+            ErrorKind::Local => (1, "local"),
+            _ => (1, "internal"),
+        };
+        let mut causes = Vec::new();
+        let mut cause = error.source();
+        while let Some(error) = cause {
+            causes.push(error.to_string());
+            cause = error.source();
+        }
+        Self { code, kind, message: error.to_string(), causes }
+    }
+}
+
+impl From<std::io::Error> for Failure {
+    fn from(error: std::io::Error) -> Self {
+        Self::local("cannot write the output", error)
+    }
+}
+
+/// Tells what failed, as text, or with `json` as an object on the standard output as well.
+pub(crate) fn failed(failure: &Failure, json: bool) -> ExitCode {
+    eprint_line(&format!("hither: {}", failure.message));
+    for cause in failure.causes.iter().filter(|cause| !failure.message.contains(cause.as_str())) {
+        eprint_line(&format!("  because: {cause}"));
+    }
+    if json {
+        let error = serde_json::json!({
+            "error": { "kind": failure.kind, "message": failure.message, "causes": failure.causes, "exit_code": failure.code },
+        });
+        // The exit code says it too.
+        drop(crate::commands::print(&format!("{error}\n")));
+    }
+    ExitCode::from(failure.code)
+}
+
+/// What the command-line parser has to say: help on the standard output, complaints on the other.
+pub(crate) fn usage(error: &clap::Error) -> ExitCode {
+    // Nothing can be done about an output that is closed.
+    drop(error.print());
+    if error.use_stderr() { ExitCode::from(2) } else { ExitCode::SUCCESS }
+}
+
+/// Ctrl-C. What is written anywhere is written under another name first, so nothing is left half done.
+pub(crate) fn interrupted() {
+    eprint_line("\nhither: interrupted");
+    std::process::exit(130);
+}

@@ -1,0 +1,135 @@
+//! Puts ranges together from parts that arrive in any order and of any size.
+
+use bytes::{Bytes, BytesMut};
+use hither_core::Part;
+use std::ops::Range;
+
+/// Ranges being filled. They may overlap; a part then goes to each of them.
+#[derive(Debug, Default)]
+pub(crate) struct Assembly {
+    /// Sorted by start.
+    slots: Vec<Slot>,
+    /// Invariant: `ends[i]` is the largest end of `slots[..=i]`, so it never decreases and can be searched.
+    ends: Vec<u64>,
+}
+
+#[derive(Debug)]
+struct Slot {
+    range: Range<u64>,
+    id: usize,
+    /// Bytes still to come; parts of one range never come twice unless the server repeats itself.
+    missing: Vec<Range<u64>>,
+    buffer: BytesMut,
+}
+
+impl Assembly {
+    /// Ranges to be filled, each with an id of the caller's. Empty ranges are never completed.
+    pub(crate) fn new(ranges: impl IntoIterator<Item = (usize, Range<u64>)>) -> Self {
+        let mut assembly = Self::default();
+        assembly.add(ranges);
+        assembly
+    }
+
+    /// Further ranges to be filled. Those that are complete by now are forgotten.
+    pub(crate) fn add(&mut self, ranges: impl IntoIterator<Item = (usize, Range<u64>)>) {
+        self.slots.retain(|slot| !slot.missing.is_empty());
+        self.slots.extend(ranges.into_iter().map(|(id, range)| Slot {
+            missing: vec![range.clone()],
+            range,
+            id,
+            buffer: BytesMut::new(),
+        }));
+        self.slots.sort_by_key(|slot| slot.range.start);
+        let mut largest = 0;
+        self.ends.clear();
+        self.ends.extend(self.slots.iter().map(|slot| {
+            largest = slot.range.end.max(largest);
+            largest
+        }));
+    }
+
+    /// Takes a part; calls `done` with id and bytes for every range that it completes. A range that lies within the part
+    /// is handed on as a slice of it, without a copy.
+    pub(crate) fn accept(&mut self, part: &Part, mut done: impl FnMut(usize, Bytes)) {
+        let end = part.offset.saturating_add(part.bytes.len() as u64);
+        let first = self.ends.partition_point(|&largest| largest <= part.offset);
+        for slot in self.slots.iter_mut().skip(first) {
+            if slot.range.start >= end {
+                break;
+            }
+            if let Some(bytes) = slot.accept(part, end) {
+                done(slot.id, bytes);
+            }
+        }
+    }
+}
+
+impl Slot {
+    fn accept(&mut self, part: &Part, end: u64) -> Option<Bytes> {
+        let fresh = part.offset.max(self.range.start)..end.min(self.range.end);
+        if fresh.start >= fresh.end || self.missing.is_empty() {
+            return None;
+        }
+        let slice = |range: &Range<u64>| -> Option<Bytes> {
+            let from = usize::try_from(range.start - part.offset).ok()?;
+            let to = usize::try_from(range.end - part.offset).ok()?;
+            Some(part.bytes.slice(from..to))
+        };
+        if fresh == self.range {
+            self.missing.clear();
+            self.buffer = BytesMut::new();
+            return slice(&fresh);
+        }
+        let missing = hither_core::range::difference(&self.missing, &[fresh.clone()]);
+        self.missing = missing;
+        // The range was checked against the size of the file before it was asked for.
+        let len = usize::try_from(self.range.end - self.range.start).ok()?;
+        if self.buffer.len() < len {
+            self.buffer.resize(len, 0);
+        }
+        let at = usize::try_from(fresh.start - self.range.start).ok()?;
+        let bytes = slice(&fresh)?;
+        self.buffer.get_mut(at..at + bytes.len())?.copy_from_slice(&bytes);
+        self.missing.is_empty().then(|| std::mem::take(&mut self.buffer).freeze())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn every_range_comes_out_whole_and_once(
+            ranges in prop::collection::vec((0u64..400, 1u64..60), 1..12),
+            cuts in prop::collection::vec(1usize..30, 1..60),
+            shuffle in any::<u64>(),
+        ) {
+            let file: Vec<u8> = (0..500u32).map(|i| u8::try_from(i * 7 % 251).unwrap()).collect();
+            let ranges: Vec<_> = ranges.into_iter().map(|(a, n)| a..a + n).collect();
+            let mut assembly = Assembly::new(ranges.iter().cloned().enumerate());
+            let mut parts = Vec::new();
+            let mut at = 0;
+            for cut in cuts.iter().cycle() {
+                if at >= file.len() { break; }
+                let to = (at + cut).min(file.len());
+                parts.push(Part { offset: at as u64, bytes: Bytes::copy_from_slice(&file[at..to]) });
+                at = to;
+            }
+            let n = parts.len();
+            parts.rotate_left(usize::try_from(shuffle).unwrap_or(0) % n);
+            parts.extend(parts.clone());
+            let mut seen = vec![0; ranges.len()];
+            for part in &parts {
+                assembly.accept(part, |id, bytes| {
+                    let range = &ranges[id];
+                    let (a, b) = (usize::try_from(range.start).unwrap(), usize::try_from(range.end).unwrap());
+                    assert_eq!(&bytes[..], &file[a..b]);
+                    seen[id] += 1;
+                });
+            }
+            prop_assert!(seen.iter().all(|&times| times == 1), "{seen:?}");
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! The client: everything that files share.
+//!
+//! A [`Client`] owns one runtime for I/O, one pool of threads for decoding (which never runs on the I/O threads: a busy
+//! task would delay the sockets), the connections, the books, and what is remembered on disk. Two clients in one process
+//! do not meet.
+
+use crate::file::RemoteFile;
+use hither_core::error::{Error, ErrorKind, Result};
+use hither_core::{Endpoint, ReaderConfig};
+use hither_store::{Store, StoreConfig};
+use hither_transport::{Account, FileSource, HttpSource, Location, Pool, TransportConfig};
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::SystemTime;
+
+/// How a client works.
+#[derive(Debug, Clone, Default)]
+#[non_exhaustive]
+pub struct ClientConfig {
+    /// Connections and clocks.
+    pub transport: TransportConfig,
+    /// Memory for what is on its way.
+    pub reader: ReaderConfig,
+    /// Where to remember servers and files between runs; nothing is remembered if none. By default none: the command
+    /// gives one.
+    pub store: Option<PathBuf>,
+    /// Threads that decode; 0 for one per processor.
+    pub decode_threads: usize,
+}
+
+/// Opens files and runs queries.
+#[derive(Debug)]
+pub struct Client {
+    pub(crate) shared: Arc<Shared>,
+    runtime: tokio::runtime::Runtime,
+}
+
+/// What files keep of their client.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) config: ClientConfig,
+    pub(crate) account: Arc<Account>,
+    pub(crate) store: Option<Store>,
+    pub(crate) decoders: rayon::ThreadPool,
+    pub(crate) runtime: tokio::runtime::Handle,
+    pools: Mutex<HashMap<String, Arc<Pool>>>,
+    /// Why there is no store although one was wanted.
+    store_error: Option<Error>,
+}
+
+/// Threads that drive sockets. Parsing and handing on 10 Gbit/s takes less than one.
+const IO_THREADS: usize = 2;
+
+impl Client {
+    /// A client. A store that cannot be used is left out; [`Client::store_error`] says why.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Local`] if threads cannot be started.
+    pub fn new(config: ClientConfig) -> Result<Self> {
+        let local = |what: &str, error: &dyn std::fmt::Display| {
+            Error::new(ErrorKind::Local, format!("cannot start {what} threads: {error}"))
+        };
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(IO_THREADS)
+            .thread_name("hither-io")
+            .enable_all()
+            .build()
+            .map_err(|error| local("I/O", &error))?;
+        let decoders = rayon::ThreadPoolBuilder::new()
+            .num_threads(config.decode_threads)
+            .thread_name(|n| format!("hither-decode-{n}"))
+            .build()
+            .map_err(|error| local("decoding", &error))?;
+        let (store, store_error) = match &config.store {
+            None => (None, None),
+            Some(path) => match Store::open(path, StoreConfig::default()) {
+                Ok(store) => (Some(store), None),
+                Err(error) => (None, Some(error)),
+            },
+        };
+        let shared = Shared {
+            account: Arc::default(),
+            store,
+            decoders,
+            runtime: runtime.handle().clone(),
+            pools: Mutex::default(),
+            store_error,
+            config,
+        };
+        Ok(Self { shared: Arc::new(shared), runtime })
+    }
+
+    /// Opens a file by URL (`http://…`) or local path (also `file://…`). Returns at once: nothing is sent yet.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Invalid`] or [`ErrorKind::Unsupported`] for what is no URL of a known scheme. That a remote file does
+    /// not exist shows when it is first used, that a local one does not shows here.
+    pub fn open(&self, url: &str) -> Result<RemoteFile> {
+        let shared = Arc::clone(&self.shared);
+        if let Some(path) = local_path(url) {
+            let source = FileSource::open(&path, Arc::clone(&shared.account))?;
+            return Ok(RemoteFile::local(shared, source));
+        }
+        let location = Location::parse(url)?;
+        let endpoint = shared.remembered(&location.origin());
+        let pool = shared.pool(&location, &endpoint);
+        let key = location.key();
+        let source = HttpSource::new(location, pool, endpoint);
+        Ok(RemoteFile::remote(shared, source, key))
+    }
+
+    /// The books of all files of this client.
+    #[must_use]
+    pub fn account(&self) -> &Account {
+        &self.shared.account
+    }
+
+    /// Why nothing is remembered although a store was configured.
+    #[must_use]
+    pub fn store_error(&self) -> Option<&Error> {
+        self.shared.store_error.as_ref()
+    }
+
+    /// Waits for a future on the client's runtime.
+    pub(crate) fn wait<F: Future>(&self, future: F) -> F::Output {
+        self.runtime.block_on(future)
+    }
+}
+
+impl Shared {
+    fn remembered(&self, origin: &str) -> Endpoint {
+        let known = self.store.as_ref().and_then(|store| store.endpoint(origin, SystemTime::now()));
+        known.map(Endpoint::sane).unwrap_or_default()
+    }
+
+    fn pool(&self, location: &Location, endpoint: &Endpoint) -> Arc<Pool> {
+        let mut pools = self.pools.lock().unwrap_or_else(PoisonError::into_inner);
+        let pool = pools.entry(location.origin()).or_insert_with(|| {
+            Pool::new(
+                location.clone(),
+                self.config.transport.clone(),
+                Arc::clone(&self.account),
+                self.runtime.clone(),
+                endpoint.link(),
+            )
+        });
+        Arc::clone(pool)
+    }
+}
+
+/// The path of a local file, if `url` is one: `file:` URLs, and everything without a scheme.
+fn local_path(url: &str) -> Option<PathBuf> {
+    if let Some(rest) = url.strip_prefix("file:") {
+        let path = rest
+            .strip_prefix("//")
+            .map_or(rest, |rest| rest.strip_prefix("localhost").unwrap_or(rest));
+        return Some(PathBuf::from(path));
+    }
+    let scheme = url.split_once("://").map(|(scheme, _)| scheme);
+    let is_url = scheme.is_some_and(|scheme| {
+        !scheme.is_empty()
+            && scheme.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'-' | b'.'))
+    });
+    (!is_url).then(|| PathBuf::from(url))
+}

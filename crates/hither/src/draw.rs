@@ -1,0 +1,232 @@
+//! A histogram of an expression over a remote tree: the main job.
+
+use crate::client::Client;
+use crate::file::RemoteFile;
+use crate::opening::{OpenTree, Opening, metadata_key};
+use crate::progress::Progress;
+use crate::query::{Chunk, Expression, Histogram, HistogramBuilder, Selected, Selection};
+use crate::scan::{ChunkColumns, Scan, ScanTotals};
+use hither_core::Report;
+use hither_core::error::{Error, ErrorKind, Result};
+use hither_transport::Totals;
+use std::ops::Range;
+use std::time::{Duration, SystemTime};
+use tokio::time::Instant;
+
+/// What to draw.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct DrawRequest {
+    /// URL or local path of the file.
+    pub url: String,
+    /// Path of the tree in the file; the only one if none.
+    pub tree: Option<String>,
+    /// What to histogram.
+    pub value: Expression,
+    /// Which of it: the value counts with the weight of the cut, and not at all where that is 0.
+    pub cut: Option<Expression>,
+    /// Bins; 100 by default, as ROOT.
+    pub bins: usize,
+    /// Axis limits; taken from the values if none.
+    pub range: Option<(f64, f64)>,
+    /// Entries of the tree; all of them by default. What lies beyond the last one is left out.
+    pub entries: Range<u64>,
+}
+
+impl DrawRequest {
+    /// All entries, 100 bins, limits from the values.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Invalid`] if an expression does not parse.
+    pub fn new(url: &str, value: &str, cut: Option<&str>) -> Result<Self> {
+        Ok(Self {
+            url: url.to_owned(),
+            tree: None,
+            value: Expression::parse(value)?,
+            cut: cut.map(Expression::parse).transpose()?,
+            bins: 100,
+            range: None,
+            entries: 0..u64::MAX,
+        })
+    }
+}
+
+/// A histogram and how it was come by.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Drawing {
+    /// Name of the tree.
+    pub tree: String,
+    /// Entries that were looked at.
+    pub entries: u64,
+    /// The histogram.
+    pub histogram: Histogram,
+    /// Where the time and the bytes went.
+    pub report: Report,
+}
+
+impl Client {
+    /// Draws a histogram.
+    ///
+    /// # Errors
+    ///
+    /// Whatever opening and reading the file may fail with; [`ErrorKind::NotFound`] with near matches for a tree or branch
+    /// that is not there; [`ErrorKind::Unsupported`] for a branch of a type that cannot be read.
+    pub fn draw(&self, request: &DrawRequest, progress: &Progress) -> Result<Drawing> {
+        let started = Instant::now();
+        let before = self.account().totals();
+        let file = self.open(&request.url)?;
+        let drawing = self.wait(async {
+            match draw(&file, request, progress, true).await {
+                // What the store remembered was of an older version of the file.
+                Err(error) if error.kind() == ErrorKind::Changed && file.forget() => {
+                    draw(&file, request, progress, false).await
+                }
+                done => done,
+            }
+        });
+        progress.done();
+        let (mut drawing, stages) = drawing?;
+        drawing.report =
+            report(&stages, started.elapsed(), &before, &self.account().totals(), &file);
+        Ok(drawing)
+    }
+}
+
+/// Figures of a job that only the job knows.
+#[derive(Debug, Default)]
+struct Stages {
+    open: Duration,
+    metadata_bytes: u64,
+    from_store: bool,
+    scan: ScanTotals,
+}
+
+async fn draw(
+    file: &RemoteFile,
+    request: &DrawRequest,
+    progress: &Progress,
+    use_store: bool,
+) -> Result<(Drawing, Stages)> {
+    let started = Instant::now();
+    let mut open = file.open_tree(request.tree.as_deref(), use_store).await?;
+    let opened = started.elapsed();
+    let keeping = file.keep(&mut open);
+    let selection = Selection { value: request.value.clone(), cut: request.cut.clone() };
+    let columns = selection.columns();
+    let tree_entries = open.tree.entries();
+    let end = request.entries.end.min(tree_entries);
+    let entries = request.entries.start.min(end)..end;
+    let looked_at = entries.end - entries.start;
+    let scan = Scan { file, open: &open, columns: columns.clone(), entries, progress };
+    let mut histogram = HistogramBuilder::new(request.bins, request.range)?;
+    let evaluate = move |chunk: ChunkColumns| evaluate(&selection, &columns, &chunk, tree_entries);
+    let totals = scan
+        .run(evaluate, |selected: Selected| {
+            histogram.fill(&selected);
+            Ok(())
+        })
+        .await?;
+    if let Some(keeping) = keeping {
+        // The metadata is a convenience: that it could not be kept fails nothing.
+        drop(keeping.await);
+    }
+    file.remember_endpoint();
+    let stages = Stages {
+        open: opened,
+        metadata_bytes: open.bytes_used,
+        from_store: open.from_store,
+        scan: totals,
+    };
+    let drawing = Drawing {
+        tree: open.tree.name().to_owned(),
+        entries: looked_at,
+        histogram: histogram.finish(),
+        report: Report::default(),
+    };
+    Ok((drawing, stages))
+}
+
+fn evaluate(
+    selection: &Selection,
+    names: &[String],
+    chunk: &ChunkColumns,
+    tree_entries: u64,
+) -> Result<Selected> {
+    let entries = usize::try_from(chunk.entries.end - chunk.entries.start)
+        .map_err(|_| Error::new(ErrorKind::Unsupported, "a chunk too large for this machine"))?;
+    let input = Chunk::new(chunk.entries.start, entries).of_tree(tree_entries);
+    let input = names
+        .iter()
+        .zip(&chunk.columns)
+        .fold(input, |input, (name, column)| input.with(name, column));
+    selection.evaluate(&input)
+}
+
+fn report(
+    stages: &Stages,
+    elapsed: Duration,
+    before: &Totals,
+    after: &Totals,
+    file: &RemoteFile,
+) -> Report {
+    let micros = |micros: u64| Duration::from_micros(micros).as_secs_f64();
+    let connect = after.connect_micros.saturating_sub(before.connect_micros);
+    Report {
+        seconds: elapsed.as_secs_f64(),
+        requests: after.requests - before.requests,
+        round_trips: after.flights - before.flights,
+        connections: after.connections - before.connections,
+        bytes_requested: after.bytes_requested - before.bytes_requested,
+        bytes_received: after.bytes_received - before.bytes_received,
+        bytes_payload: after.bytes_payload - before.bytes_payload,
+        bytes_used: stages.metadata_bytes + stages.scan.bytes_used,
+        retries: stages.scan.retries,
+        connect_seconds: micros(connect),
+        rtt_seconds: file.source.link().rtt.unwrap_or_default().as_secs_f64(),
+        open_seconds: stages.open.as_secs_f64(),
+        data_seconds: stages.scan.transfer.as_secs_f64(),
+        decode_seconds: stages.scan.decode.as_secs_f64(),
+        compute_seconds: stages.scan.compute.as_secs_f64(),
+        metadata_from_store: stages.from_store,
+    }
+}
+
+impl RemoteFile {
+    async fn open_tree(&self, path: Option<&str>, use_store: bool) -> Result<OpenTree> {
+        let (mut opening, known) = match use_store {
+            true => Opening::new(self).with_store(),
+            false => (Opening::new(self), false),
+        };
+        if let (Some(pool), false) = (&self.pool, known) {
+            pool.announce_large();
+        }
+        let root = opening.root().await?;
+        let tree = opening.tree(&root, path).await?;
+        Ok(opening.finish(tree, known))
+    }
+
+    /// Starts writing the metadata of a tree into the store.
+    fn keep(&self, open: &mut OpenTree) -> Option<tokio::task::JoinHandle<()>> {
+        let metadata = open.keep.take()?;
+        let key = metadata_key(self.key.as_ref()?);
+        let shared = std::sync::Arc::clone(&self.shared);
+        Some(self.shared.runtime.spawn_blocking(move || {
+            if let Some(store) = &shared.store {
+                store.remember_metadata(&key, &metadata, SystemTime::now());
+            }
+        }))
+    }
+
+    /// Drops what the store has of the file; tells whether there is anything to drop it from.
+    fn forget(&self) -> bool {
+        match (&self.shared.store, &self.key) {
+            (Some(store), Some(key)) => {
+                store.forget_metadata(&metadata_key(key));
+                true
+            }
+            _ => false,
+        }
+    }
+}

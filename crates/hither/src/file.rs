@@ -1,0 +1,158 @@
+//! One file, near or far.
+
+use crate::assemble::Assembly;
+use crate::client::{Client, Shared};
+use bytes::Bytes;
+use hither_core::error::{Error, ErrorKind, Result};
+use hither_core::{Answer, Endpoint, Part, Reader, Source, range};
+use hither_transport::{FileSource, HttpSource, Location, Pool};
+use serde::Serialize;
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+/// An open file. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct RemoteFile {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) source: Arc<dyn Source>,
+    /// What the file is remembered under; none for local files, which need no remembering.
+    pub(crate) key: Option<String>,
+    /// The connections of a remote file.
+    pub(crate) pool: Option<Arc<Pool>>,
+}
+
+/// What is known of a file without reading it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct FileStat {
+    /// Size in bytes.
+    pub size: u64,
+    /// Entity tag or date of the last change, as the server gives it.
+    pub validator: Option<String>,
+}
+
+impl RemoteFile {
+    pub(crate) fn local(shared: Arc<Shared>, source: FileSource) -> Self {
+        Self { shared, source: Arc::new(source), key: None, pool: None }
+    }
+
+    pub(crate) fn remote(shared: Arc<Shared>, source: HttpSource, key: String) -> Self {
+        let pool = Some(source.pool());
+        Self { shared, source: Arc::new(source), key: Some(key), pool }
+    }
+
+    /// The URL or path, without secrets.
+    #[must_use]
+    pub fn name(&self) -> String {
+        self.source.name()
+    }
+
+    /// What has been learned about the server.
+    #[must_use]
+    pub fn endpoint(&self) -> Endpoint {
+        self.source.endpoint()
+    }
+
+    /// Size and validator; one round trip.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::NotFound`] and the other refusals of a server; [`ErrorKind::Unavailable`], [`ErrorKind::Timeout`].
+    pub fn stat(&self, client: &Client) -> Result<FileStat> {
+        client.wait(async {
+            let mut reader = self.reader(None);
+            // The smallest thing that can be asked of every server: its answer tells the size.
+            reader.push_tail(std::slice::from_ref(&(0..1)), 0);
+            while let Some(part) = reader.next().await {
+                part?;
+            }
+            let Answer { size, validator, .. } = reader.answer().clone();
+            let size = size.ok_or_else(|| {
+                Error::new(
+                    ErrorKind::Protocol,
+                    format!("{}: the server does not tell the size", self.name()),
+                )
+            })?;
+            self.remember_endpoint();
+            Ok(FileStat { size, validator })
+        })
+    }
+
+    /// The bytes of `ranges`, in the order asked for, whatever that is; overlaps, duplicates and empty ranges included.
+    ///
+    /// # Errors
+    ///
+    /// As [`RemoteFile::stat`]; [`ErrorKind::Corrupt`] for ranges beyond the end of the file.
+    pub fn read_ranges(&self, client: &Client, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
+        client.wait(self.read_ranges_async(ranges, None, usize::MAX))
+    }
+
+    /// Streams `range` in file order to `write`, with bounded memory.
+    ///
+    /// # Errors
+    ///
+    /// As [`RemoteFile::read_ranges`], and whatever `write` fails with.
+    pub fn stream(
+        &self,
+        client: &Client,
+        range: Range<u64>,
+        mut write: impl FnMut(&[u8]) -> Result<()>,
+    ) -> Result<()> {
+        // A few requests' worth: large enough to keep every lane busy, small enough to hold.
+        const WINDOW_BYTES: u64 = 32 << 20;
+        let mut at = range.start;
+        while at < range.end {
+            let to = range.end.min(at.saturating_add(WINDOW_BYTES));
+            for bytes in self.read_ranges(client, std::slice::from_ref(&(at..to)))? {
+                write(&bytes)?;
+            }
+            at = to;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn reader(&self, validator: Option<String>) -> Reader<'_> {
+        Reader::new(&*self.source, validator, self.shared.config.reader)
+    }
+
+    pub(crate) async fn read_ranges_async(
+        &self,
+        ranges: &[Range<u64>],
+        validator: Option<String>,
+        max_lanes: usize,
+    ) -> Result<Vec<Bytes>> {
+        let mut found = vec![Bytes::new(); ranges.len()];
+        let mut missing = ranges.iter().filter(|range| range::len(range) > 0).count();
+        let mut assembly = Assembly::new(
+            ranges.iter().cloned().enumerate().filter(|(_, range)| range::len(range) > 0),
+        );
+        let mut reader = self.reader(validator);
+        reader.push(ranges, max_lanes);
+        while let Some(part) = reader.next().await {
+            let part: Part = part?;
+            assembly.accept(&part, |id, bytes| {
+                missing -= 1;
+                if let Some(slot) = found.get_mut(id) {
+                    *slot = bytes;
+                }
+            });
+            reader.release(part.bytes.len() as u64);
+        }
+        if missing > 0 {
+            return Err(Error::new(
+                ErrorKind::Corrupt,
+                format!("{}: {missing} of the ranges asked for lie beyond its end", self.name()),
+            ));
+        }
+        Ok(found)
+    }
+
+    /// Keeps what was learned about the server for the next run.
+    pub(crate) fn remember_endpoint(&self) {
+        if let (Some(store), Some(key)) = (&self.shared.store, &self.key)
+            && let Ok(location) = Location::parse(key)
+        {
+            store.remember_endpoint(&location.origin(), &self.source.endpoint(), SystemTime::now());
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! What is in a file: trees, branches, types, baskets, sizes.
+
+use crate::client::Client;
+use crate::opening::Opening;
+use hither_core::error::Result;
+use hither_formats::Step;
+use serde::Serialize;
+
+/// A tree, described.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct TreeListing {
+    /// Path in the file.
+    pub path: String,
+    /// Title.
+    pub title: String,
+    /// Number of entries.
+    pub entries: u64,
+    /// Branches, in the order of the tree.
+    pub branches: Vec<BranchListing>,
+}
+
+/// A branch, described.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct BranchListing {
+    /// Name by which expressions call it.
+    pub name: String,
+    /// C++ type, with dimensions.
+    #[serde(rename = "type")]
+    pub type_name: String,
+    /// Why its values cannot be read by this version; none if they can.
+    pub unsupported: Option<String>,
+    /// Number of baskets.
+    pub baskets: usize,
+    /// Bytes as stored.
+    pub compressed_bytes: u64,
+    /// Bytes unpacked.
+    pub uncompressed_bytes: u64,
+}
+
+impl Client {
+    /// Lists the trees of a file, or only the one at `path`.
+    ///
+    /// # Errors
+    ///
+    /// Whatever opening the file may fail with; [`hither_core::ErrorKind::NotFound`] for a tree that is not there.
+    pub fn list_trees(&self, url: &str, path: Option<&str>) -> Result<Vec<TreeListing>> {
+        let file = self.open(url)?;
+        self.wait(async {
+            let (mut opening, _) = Opening::new(&file).with_store();
+            let root = opening.root().await?;
+            let paths = match path {
+                Some(path) => vec![path.to_owned()],
+                None => opening.tree_paths(&root).await?,
+            };
+            let mut listings = Vec::new();
+            for path in paths {
+                let tree = opening.tree(&root, Some(&path)).await?;
+                listings.push(TreeListing {
+                    title: tree.title().to_owned(),
+                    entries: tree.entries(),
+                    branches: tree.branches().map(describe).collect(),
+                    path,
+                });
+            }
+            file.remember_endpoint();
+            Ok(listings)
+        })
+    }
+}
+
+fn describe(branch: &hither_formats::root::Branch) -> BranchListing {
+    let baskets = branch.baskets();
+    BranchListing {
+        name: branch.name().to_owned(),
+        type_name: branch.type_name(),
+        unsupported: branch.column_type().err().map(|error| error.to_string()),
+        baskets: baskets.len(),
+        compressed_bytes: baskets.compressed_bytes(),
+        uncompressed_bytes: baskets.uncompressed_bytes(),
+    }
+}
+
+impl Opening<'_> {
+    /// The paths of all trees.
+    async fn tree_paths(&mut self, root: &hither_formats::root::RootFile) -> Result<Vec<String>> {
+        loop {
+            match root.trees(self.bytes()).map_err(|error| self.at_fault(error))? {
+                Step::Done(trees) => return Ok(trees.into_iter().map(|tree| tree.path).collect()),
+                Step::Need(need) => self.fetch(need).await?,
+            }
+        }
+    }
+}

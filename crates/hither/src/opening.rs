@@ -1,0 +1,191 @@
+//! Opens a tree in as few flights as its file allows.
+//!
+//! Cold, there are two: head and tail of the file, then the tree's object, striped over the lanes that were opened
+//! meanwhile. The bytes that the reader of the format asked for are kept in the store, so that the next process replays
+//! the same opening without a round trip; whether the file is still the same is told by the first request for data, which
+//! carries the validator.
+
+use crate::assemble::Assembly;
+use crate::file::RemoteFile;
+use hither_core::error::{Error, ErrorKind, Result};
+use hither_core::{Answer, range};
+use hither_formats::root::{RootFile, Tree};
+use hither_formats::{Need, SparseBytes, Step};
+use hither_store::{FileMetadata, MetadataKey};
+use std::sync::Arc;
+use std::time::SystemTime;
+
+/// A tree and what belongs to it.
+#[derive(Debug)]
+pub(crate) struct OpenTree {
+    pub(crate) tree: Arc<Tree>,
+    /// The validator that data must carry.
+    pub(crate) validator: Option<String>,
+    /// Size of the file in bytes.
+    pub(crate) size: u64,
+    /// Bytes of the file that the opening needed.
+    pub(crate) bytes_used: u64,
+    /// Whether the store spared the round trips.
+    pub(crate) from_store: bool,
+    /// To be kept once there is time for it; none if it came from the store.
+    pub(crate) keep: Option<FileMetadata>,
+}
+
+/// Flights that opening may take before the file counts as hostile: head and tail, keys, directories, tree, descriptions.
+const MOST_FLIGHTS: usize = 64;
+
+/// Bytes of one file's metadata that are worth keeping.
+const MOST_KEPT_BYTES: u64 = 64 << 20;
+
+pub(crate) struct Opening<'a> {
+    file: &'a RemoteFile,
+    bytes: SparseBytes,
+    validator: Option<String>,
+    bytes_used: u64,
+    flights: usize,
+    lanes: usize,
+}
+
+impl<'a> Opening<'a> {
+    pub(crate) fn new(file: &'a RemoteFile) -> Self {
+        // With few lanes every stripe of the tree costs a request that the data could use; with many, requests are plenty.
+        let lanes = file.source.max_lanes();
+        let lanes = if lanes < 16 { lanes.div_ceil(2) } else { lanes };
+        Self { file, bytes: SparseBytes::new(), validator: None, bytes_used: 0, flights: 0, lanes }
+    }
+
+    /// What the store has of the file, if it has.
+    pub(crate) fn with_store(mut self) -> (Self, bool) {
+        let Some(known) = self.metadata() else { return (self, false) };
+        self.bytes.set_size(known.size);
+        self.validator = known.validator;
+        for (offset, piece) in known.pieces {
+            self.bytes.insert(offset, piece);
+        }
+        (self, true)
+    }
+
+    fn metadata(&self) -> Option<FileMetadata> {
+        let (store, key) = (self.file.shared.store.as_ref()?, self.file.key.as_ref()?);
+        let known = store.metadata(&metadata_key(key), SystemTime::now())?;
+        known.validator.is_some().then_some(known)
+    }
+
+    /// What is known of the file so far.
+    pub(crate) fn bytes(&self) -> &SparseBytes {
+        &self.bytes
+    }
+
+    /// Opens the file.
+    pub(crate) async fn root(&mut self) -> Result<RootFile> {
+        loop {
+            match RootFile::open(&self.bytes).map_err(|error| self.at_fault(error))? {
+                Step::Done(root) => return Ok(root),
+                Step::Need(need) => self.fetch(need).await?,
+            }
+        }
+    }
+
+    /// Opens a tree of the file, by path; the only one if none is named.
+    pub(crate) async fn tree(&mut self, root: &RootFile, path: Option<&str>) -> Result<Tree> {
+        loop {
+            match root.tree(path, &self.bytes).map_err(|error| self.at_fault(error))? {
+                Step::Done(tree) => return Ok(tree),
+                Step::Need(need) => self.fetch(need).await?,
+            }
+        }
+    }
+
+    /// Everything that was fetched, for data to follow.
+    pub(crate) fn finish(self, tree: Tree, from_store: bool) -> OpenTree {
+        // A store that had only part of it was topped up: that counts as cold.
+        let from_store = from_store && self.flights == 0;
+        let size = self.bytes.size().unwrap_or(0);
+        let keep = (!from_store && self.validator.is_some()).then(|| FileMetadata {
+            size,
+            validator: self.validator.clone(),
+            pieces: self.bytes.pieces().map(|(offset, bytes)| (offset, bytes.clone())).collect(),
+            learned: SystemTime::now(),
+        });
+        let keep = keep.filter(|kept| {
+            kept.pieces.iter().map(|(_, bytes)| bytes.len() as u64).sum::<u64>() <= MOST_KEPT_BYTES
+        });
+        OpenTree {
+            tree: Arc::new(tree),
+            validator: self.validator,
+            size,
+            bytes_used: self.bytes_used,
+            from_store,
+            keep,
+        }
+    }
+
+    pub(crate) async fn fetch(&mut self, need: Need) -> Result<()> {
+        self.flights += 1;
+        if self.flights > MOST_FLIGHTS {
+            return Err(Error::new(
+                ErrorKind::Corrupt,
+                format!("{}: opening it takes more than {MOST_FLIGHTS} reads", self.file.name()),
+            ));
+        }
+        let mut wanted = range::merged(&need.now, 0);
+        if let Some(size) = self.bytes.size() {
+            self.check_within(&wanted, size)?;
+            let soon: Vec<_> =
+                need.soon.iter().map(|r| r.start.min(size)..r.end.min(size)).collect();
+            wanted = range::merged(&[wanted, soon].concat(), 0);
+        }
+        self.bytes_used += range::total_bytes(&need.now).saturating_add(need.tail);
+        let mut reader = self.file.reader(self.validator.clone());
+        if need.tail > 0 {
+            reader.push_tail(&wanted, need.tail);
+        } else {
+            reader.push(&wanted, self.lanes);
+        }
+        let mut assembly = Assembly::new(wanted.iter().cloned().enumerate());
+        while let Some(part) = reader.next().await {
+            let part = part?;
+            reader.release(part.bytes.len() as u64);
+            if need.tail > 0 {
+                // Head and tail, and where the tail begins only the answer tells. They are small: kept as they come.
+                self.bytes.insert(part.offset, part.bytes);
+                continue;
+            }
+            assembly.accept(&part, |id, bytes| {
+                if let Some(range) = wanted.get(id) {
+                    self.bytes.insert(range.start, bytes);
+                }
+            });
+        }
+        let Answer { size, validator, .. } = reader.answer().clone();
+        if let Some(size) = size {
+            self.bytes.set_size(size);
+        }
+        self.validator = self.validator.take().or(validator);
+        Ok(())
+    }
+
+    fn check_within(&self, wanted: &[std::ops::Range<u64>], size: u64) -> Result<()> {
+        match wanted.iter().find(|range| range.end > size) {
+            Some(beyond) => Err(Error::new(
+                ErrorKind::Corrupt,
+                format!(
+                    "{} is truncated: it refers to bytes {}..{}, but has only {size}",
+                    self.file.name(),
+                    beyond.start,
+                    beyond.end
+                ),
+            )),
+            None => Ok(()),
+        }
+    }
+
+    pub(crate) fn at_fault(&self, error: hither_formats::FormatError) -> Error {
+        Error::from(error).context(self.file.name())
+    }
+}
+
+/// What a file's metadata is kept under. Nothing is read with credentials yet, so everything is of one identity.
+pub(crate) fn metadata_key(url: &str) -> MetadataKey {
+    MetadataKey { url: url.to_owned(), identity: String::new() }
+}

@@ -1,0 +1,53 @@
+//! How far a job has come, for whoever wants to show it.
+
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+
+/// What a job is busy with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stage {
+    /// Waiting for a connection, or for the tree.
+    Opening,
+    /// Fetching and decoding data.
+    Reading,
+    /// Done.
+    Done,
+}
+
+/// Shared by a job and its watcher; updated without locks.
+#[derive(Debug, Default)]
+pub struct Progress {
+    stage: AtomicU8,
+    bytes: AtomicU64,
+    total_bytes: AtomicU64,
+}
+
+impl Progress {
+    /// What the job is busy with.
+    #[must_use]
+    pub fn stage(&self) -> Stage {
+        match self.stage.load(Ordering::Relaxed) {
+            0 => Stage::Opening,
+            1 => Stage::Reading,
+            _ => Stage::Done,
+        }
+    }
+
+    /// Bytes of data that have arrived, and that will have arrived in the end.
+    #[must_use]
+    pub fn bytes(&self) -> (u64, u64) {
+        (self.bytes.load(Ordering::Relaxed), self.total_bytes.load(Ordering::Relaxed))
+    }
+
+    pub(crate) fn reading(&self, total_bytes: u64) {
+        self.total_bytes.store(total_bytes, Ordering::Relaxed);
+        self.stage.store(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn arrived(&self, bytes: u64) {
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    pub(crate) fn done(&self) {
+        self.stage.store(2, Ordering::Relaxed);
+    }
+}

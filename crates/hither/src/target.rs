@@ -1,0 +1,76 @@
+//! `URL:TREE`, the way people name a tree in a file.
+
+/// A file and, perhaps, a tree in it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Target {
+    /// URL or local path of the file.
+    pub url: String,
+    /// Path of the tree in the file.
+    pub tree: Option<String>,
+}
+
+impl Target {
+    /// Splits `text` after `.root:` if that occurs, else at a colon in its last component. A colon before a port, in a
+    /// query, or after a scheme is none that splits.
+    ///
+    /// ```
+    /// use hither::Target;
+    /// let target = Target::parse("http://host:8080/data/run.root:dir/Events");
+    /// assert_eq!(target.url, "http://host:8080/data/run.root");
+    /// assert_eq!(target.tree.as_deref(), Some("dir/Events"));
+    /// ```
+    #[must_use]
+    pub fn parse(text: &str) -> Self {
+        let path_start = match text.find("://") {
+            Some(scheme) => {
+                let authority = scheme + 3;
+                text[authority..].find('/').map_or(text.len(), |slash| authority + slash)
+            }
+            None => 0,
+        };
+        let path = &text[path_start..];
+        let split = path.find(".root:").map(|at| at + ".root".len()).or_else(|| {
+            let last = path.rfind('/').map_or(0, |slash| slash + 1);
+            let component = &path[last..];
+            let end = component.find('?').unwrap_or(component.len());
+            component[..end].rfind(':').map(|colon| last + colon)
+        });
+        match split {
+            Some(at) if path.len() > at + 1 => Self {
+                url: text[..path_start + at].to_owned(),
+                tree: Some(path[at + 1..].to_owned()),
+            },
+            // A colon with nothing after it names no tree.
+            Some(at) if path_start > 0 || at > 0 => {
+                Self { url: text[..path_start + at].to_owned(), tree: None }
+            }
+            _ => Self { url: text.to_owned(), tree: None },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn colons_that_split_and_colons_that_do_not() {
+        for (text, url, tree) in [
+            ("http://h:80/f.root", "http://h:80/f.root", None),
+            ("http://h:80/f.root:T", "http://h:80/f.root", Some("T")),
+            ("http://h/f.root:T;2", "http://h/f.root", Some("T;2")),
+            ("http://h/f.root:a/b/T", "http://h/f.root", Some("a/b/T")),
+            ("http://h/f.root:", "http://h/f.root", None),
+            ("http://h/x?token=a:b", "http://h/x?token=a:b", None),
+            ("http://h/data:T", "http://h/data", Some("T")),
+            ("http://h:80", "http://h:80", None),
+            ("/local/f.root:T", "/local/f.root", Some("T")),
+            ("f.root", "f.root", None),
+            ("file:///x/f.root:T", "file:///x/f.root", Some("T")),
+            ("", "", None),
+        ] {
+            let parsed = Target::parse(text);
+            assert_eq!((parsed.url.as_str(), parsed.tree.as_deref()), (url, tree), "{text:?}");
+        }
+    }
+}
