@@ -80,11 +80,12 @@ impl Moments {
             return Results::default();
         }
         let offset = first / weights;
+        let variance = second / weights - offset * offset;
         Results {
             sum_of_weights: weights,
             mean: all.pivot.unwrap_or(0.0) + offset,
-            // as ROOT does: weights of both signs can make it negative
-            stddev: (second / weights - offset * offset).abs().sqrt(),
+            // as ROOT does: weights of both signs can make the variance negative
+            stddev: if variance > 0.0 { variance.sqrt() } else { 0.0 },
         }
     }
 }

@@ -22,6 +22,9 @@
 //! - The last dimension of a branch is not divided by the dimensions that only others have, so that `m[2][3] + c[2][3][4]`
 //!   does not pair `m[i][j]` with `c[i][j][k]`, and a last dimension of 1 counts wrong.
 //!
+//! One is not followed: in `c ? x : y` over arrays, ROOT (6.40) takes the elements of `y` from an earlier entry where
+//! the first turn took `x`, because it then has not read `y`. Here they are those of the entry.
+//!
 //! Where the loop asks a branch for an element that it does not have, the whole expression is NaN for that turn,
 //! comparisons included; a cut that is NaN lets the value pass.
 
@@ -107,9 +110,11 @@ impl<'a> BoundColumn<'a> {
         Ok(Self { column, indices, sizes, strides, access })
     }
 
-    /// Whether it differs between the turns of an entry.
+    /// Whether it differs between the turns of an entry. A fixed array of one element does not: as a cut on `x[5]`,
+    /// `z[1]` is looked at in the first turn only.
     pub(super) fn is_multiple(&self) -> bool {
-        self.indices.iter().any(|index| matches!(index, BoundIndex::All))
+        let free = self.indices.iter().zip(&self.sizes);
+        free.into_iter().any(|(index, size)| matches!(index, BoundIndex::All) && *size != 1)
     }
 
     /// Number of items in `entry`, for jagged columns.
