@@ -3,11 +3,12 @@
 
 Needs PyROOT (the PyPI package `ROOT`). Usage: draw_oracle.py [OUTPUT]
 
-`x>2?x:y` is not in the table: where the first turn takes x, ROOT 6.40 has not read y, and uses an earlier entry's.
+`x>2?x:y` is not in the table: where the first turn takes x, ROOT 6.40 has not read y, and uses an
+earlier entry's.
 
-The tree is filled from a fixed seed. The fixture holds its branches as columns, and for each case the number of
-selected values and the contents of a histogram with the given bins, as ROOT filled it. The Rust test
-`draw_matches_root` evaluates the same cases.
+The tree is filled from a fixed seed. The fixture holds its branches as columns, and for each case
+the number of selected values and the contents of a histogram with the given bins, as ROOT filled
+it. The Rust test `draw_matches_root` evaluates the same cases.
 """
 
 import json
@@ -56,52 +57,58 @@ BRANCHES = {
 }
 
 ACCESS = """
-i; u; l; ul; s; us; c; uc; flag; f; d
-x; x[]; x[2]; x[1.7]; y; m; m[1]; m[][1]; m[1][2]; m[1][]; t[1]; t[][1]; t[][][1]; bits; on
-j; j[0]; j[2]; j2; jm; jm[][1]; jm[1]; jm[0][1]; kk; km[][2]
+i; u; l; ul; s; us; c; uc; flag; f; d; x; x[]; x[2]; x[1.7]; y; m; m[1]; m[][1]; m[1][2]; m[1][]
+t[1]; t[][1]; t[][][1]; bits; on; j; j[0]; j[2]; j2; jm; jm[][1]; jm[1]; jm[0][1]; kk; km[][2]
 x[n]; x[n-1]; j[n-1]; m[i%2]; m[][n]; m[n][1]; jm[n-1][1]
 """
 
 LOOPS = """
-x+y; x*w; y+x; x+z; z+x; m+m2; m*x; m+y; y+m; m1+m; m+m1; m+t; t+m; t[1]+y; t[1]+m; t[][1]+m; t[][][1]+m
-j+x; x+j; j+kk; kk+j; j*j2; j+z; jm+j; jm+x; j+m; jm+m; jm*m2; jm+kk; jm+km; jm[0]+y; j[0]+kk[0]; j[0]+kk; j+k
-x[n]+y; m[i%2]+y; i+x; i*j; n+m; j-d; f*d
+x+y; x*w; y+x; x+z; z+x; m+m2; m*x; m+y; y+m; m1+m; m+m1; m+t; t+m; t[1]+y; t[1]+m; t[][1]+m
+t[][][1]+m; j+x; x+j; j+kk; kk+j; j*j2; j+z; jm+j; jm+x; j+m; jm+m; jm*m2; jm+kk; jm+km; jm[0]+y
+j[0]+kk[0]; j[0]+kk; j+k; x[n]+y; m[i%2]+y; i+x; i*j; n+m; j-d; f*d
 """
 
 ARITHMETIC = """
-7/2+i; i/2; i/(n-1); i%3; d%3; -7%3+i; i^2; 2^3^2+i; -2^2+i; i**2; f^0.5; -i; !n; i&3; u|3; n<<2; u>>1
-1+2<<1; 1|2==2; 1&2==0; 2*3*4/5/6; 8/4*2; 5-3+2-1; d-f+x-w; x*w/d; x/w*d; 7%4%3; 10%3/2; 2^-1*3; 3*-2%4; i- -1; i--1
-3>2>1; 1==2<3; 3==1<1; 1<=2>=1; 6&3==3; 1||0&&0; 1-2<<3; -i%3; !i==0; 0x1F+i; 1.e-2*i; .5*i; i>2?1:i>1?2:3
-n>1?j:kk; j>15?j:-1; i>0?x:y; n>1?1:j; n>1&&kk>0; n>1||kk>0; n>1&&j[1]>0
+7/2+i; i/2; i/(n-1); i%3; d%3; -7%3+i; i^2; 2^3^2+i; -2^2+i; i**2; f^0.5; -i; !n; i&3; u|3; n<<2
+u>>1; 1+2<<1; 1|2==2; 1&2==0; 2*3*4/5/6; 8/4*2; 5-3+2-1; d-f+x-w; x*w/d; x/w*d; 7%4%3; 10%3/2
+2^-1*3; 3*-2%4; i- -1; i--1; 3>2>1; 1==2<3; 3==1<1; 1<=2>=1; 6&3==3; 1||0&&0; 1-2<<3; -i%3
+!i==0; 0x1F+i; 1.e-2*i; .5*i; i>2?1:i>1?2:3; n>1?j:kk; j>15?j:-1; i>0?x:y; n>1?1:j; n>1&&kk>0
+n>1||kk>0; n>1&&j[1]>0
 """
 
 FUNCTIONS = """
-sin(d); cos(x); tan(d); asin(d/100); acos(d); atan(d); atan2(d,f); sinh(f/10); cosh(f/10); tanh(f); asinh(d); acosh(d)
-atanh(f/100); exp(d/10); exp(100*d); log(d); log10(u); sqrt(d); abs(d); fabs(d); sq(d); pow(d,3); pow(f,0.5); min(x,3)
-max(i,n); int(d); sign(d); fmod(d,3); floor(d); ceil(d); round(d); trunc(d); rint(d); cbrt(d); hypot(d,f); log2(u)
-TMath::Abs(d); TMath::Sqrt(u); TMath::Log(u); TMath::Power(x,2); TMath::Max(x,3); TMath::Min(x,w); TMath::Pi()*i
-TMath::Nint(d); TMath::Floor(d); TMath::Ceil(d); TMath::Sign(d,f); TMath::Hypot(d,f); TMath::ATan2(d,f); pi*i
-TMath::RadToDeg()*f; TMath::Range(-2,2,d); TMath::Exp(d/10); TMath::IsNaN(d)
+sin(d); cos(x); tan(d); asin(d/100); acos(d); atan(d); atan2(d,f); sinh(f/10); cosh(f/10)
+tanh(f); asinh(d); acosh(d); atanh(f/100); exp(d/10); exp(100*d); log(d); log10(u); sqrt(d)
+abs(d); fabs(d); sq(d); pow(d,3); pow(f,0.5); min(x,3); max(i,n); int(d); sign(d); fmod(d,3)
+floor(d); ceil(d); round(d); trunc(d); rint(d); cbrt(d); hypot(d,f); log2(u); TMath::Abs(d)
+TMath::Sqrt(u); TMath::Log(u); TMath::Power(x,2); TMath::Max(x,3); TMath::Min(x,w)
+TMath::Pi()*i; TMath::Nint(d); TMath::Floor(d); TMath::Ceil(d); TMath::Sign(d,f)
+TMath::Hypot(d,f); TMath::ATan2(d,f); pi*i; TMath::RadToDeg()*f; TMath::Range(-2,2,d)
+TMath::Exp(d/10); TMath::IsNaN(d)
 """
 
 SPECIAL = """
 Entry$; Entries$; Iteration$; Length$; Length$+j; Iteration$+j; Iteration$+m; j+Entry$
-Length$(j); Length$(jm); Length$(j[1]); Length$(m[0]); Length$(i); Length$(j+x); Length$(j*kk); Length$(x>11)
-Sum$(j); Sum$(x); Sum$(m*y); Sum$(j*x); Sum$(j>15); Sum$(j[1]); Sum$(i); Sum$(Iteration$*j); Sum$(Length$*j)
-Sum$(x*Sum$(j)); Sum$(j+kk); Min$(x); Min$(j); Max$(j); Max$(kk)-Min$(kk); MinIf$(x,x>3); MaxIf$(x,y>11); MaxIf$(j,n>1)
-MinIf$(j,kk>0); Sum$(j)/Length$(j); j-Sum$(j)/Length$(j); Sum$(x>11)>2; Alt$(j[1],-1); Alt$(j,-1); Alt$(kk,-1)+j
-j+Alt$(kk,-1); x*Alt$(j[1],0); Alt$(j[1],i); Alt$(x,0)+m; Alt$(j[0]+kk[1],-9); Sum$(Alt$(kk,-1)*j); Alt$(j,-1)+x
+Length$(j); Length$(jm); Length$(j[1]); Length$(m[0]); Length$(i); Length$(j+x); Length$(j*kk)
+Length$(x>11); Sum$(j); Sum$(x); Sum$(m*y); Sum$(j*x); Sum$(j>15); Sum$(j[1]); Sum$(i)
+Sum$(Iteration$*j); Sum$(Length$*j); Sum$(x*Sum$(j)); Sum$(j+kk); Min$(x); Min$(j); Max$(j)
+Max$(kk)-Min$(kk); MinIf$(x,x>3); MaxIf$(x,y>11); MaxIf$(j,n>1); MinIf$(j,kk>0)
+Sum$(j)/Length$(j); j-Sum$(j)/Length$(j); Sum$(x>11)>2; Alt$(j[1],-1); Alt$(j,-1); Alt$(kk,-1)+j
+j+Alt$(kk,-1); x*Alt$(j[1],0); Alt$(j[1],i); Alt$(x,0)+m; Alt$(j[0]+kk[1],-9)
+Sum$(Alt$(kk,-1)*j); Alt$(j,-1)+x
 """
 
 CUTS = """
-x | y>0; y | x>3; x | w>0; x | w>0&&x<10; x | 3<w; x | w==w; x | w!=x; x | w<=x; x | w>=2; x | on; x | !on; x | flag
-x | n; x | d>0; x | i; x | i%2; x | -i; x | 0.5; x | 0; x | i?2:0; x | x-w; x | (x>0)*w; x | j>0; x | j; x | Iteration$==2
-x | Sum$(j)>20; x | Alt$(j,0)>0; x | Alt$(j[1],0)>0; x | z>0; z | x>0; x | m>0; x[2] | w[3]>0; x[2] | w>0; x | w[1]>0
-i | x>0; i | j>0; i | j[0]>0; 1 | x>0; Entry$ | x>2; Iteration$ | x>2; Length$ | j>0; Sum$(j) | j>0
-j | n>1; j | j2>0; j | j2; j | x>0; j | kk>0; kk | j>0; kk | j[1]>0; j | Sum$(kk)>0; j | log(j); j | Iteration$<2
-m | m2; m | m2>0; m | y>0; y | m>0; i*m | i==1; m[1] | y>0; jm | j>0; jm | j2>0&&jm>0; jm[][1] | j>0; t | m>0; d | flag
-d | u>100&&us<40000||c<0; ul | ul>0; l | l<0; bits&15 | bits>>12; f*1e6 | f>0; x | x>1e9; d | 0/0; j[3] | x>0
-x | w>0.1||y>100000; x/w | w; x | (w>2)+(w>4); x | isnan(log(w))
+x | y>0; y | x>3; x | w>0; x | w>0&&x<10; x | 3<w; x | w==w; x | w!=x; x | w<=x; x | w>=2
+x | on; x | !on; x | flag; x | n; x | d>0; x | i; x | i%2; x | -i; x | 0.5; x | 0; x | i?2:0
+x | x-w; x | (x>0)*w; x | j>0; x | j; x | Iteration$==2; x | Sum$(j)>20; x | Alt$(j,0)>0
+x | Alt$(j[1],0)>0; x | z>0; z | x>0; x | m>0; x[2] | w[3]>0; x[2] | w>0; x | w[1]>0; i | x>0
+i | j>0; i | j[0]>0; 1 | x>0; Entry$ | x>2; Iteration$ | x>2; Length$ | j>0; Sum$(j) | j>0
+j | n>1; j | j2>0; j | j2; j | x>0; j | kk>0; kk | j>0; kk | j[1]>0; j | Sum$(kk)>0; j | log(j)
+j | Iteration$<2; m | m2; m | m2>0; m | y>0; y | m>0; i*m | i==1; m[1] | y>0; jm | j>0
+jm | j2>0&&jm>0; jm[][1] | j>0; t | m>0; d | flag; d | u>100&&us<40000||c<0; ul | ul>0; l | l<0
+bits&15 | bits>>12; f*1e6 | f>0; x | x>1e9; d | 0/0; j[3] | x>0; x | w>0.1||y>100000; x/w | w
+x | (w>2)+(w>4); x | isnan(log(w))
 """
 
 
