@@ -37,13 +37,7 @@ impl Link {
     /// A link without loss and with the default queue.
     #[must_use]
     pub const fn new(rtt: Duration, bandwidth: Option<u64>) -> Self {
-        Self {
-            rtt,
-            bandwidth,
-            loss: 0.0,
-            queue: None,
-            seed: 0,
-        }
+        Self { rtt, bandwidth, loss: 0.0, queue: None, seed: 0 }
     }
 
     /// Link A: the loopback, no delay and no limit.
@@ -75,10 +69,7 @@ impl Link {
     /// The talk's link with this letter, in either case.
     #[must_use]
     pub fn named(letter: &str) -> Option<Self> {
-        Self::TALK
-            .iter()
-            .find(|(name, _)| name.eq_ignore_ascii_case(letter))
-            .map(|(_, link)| *link)
+        Self::TALK.iter().find(|(name, _)| name.eq_ignore_ascii_case(letter)).map(|(_, link)| *link)
     }
 
     /// Delay of one direction.
@@ -135,13 +126,10 @@ fn mega(rate: u64) -> f64 {
 /// Splits `text` into a number and the unit after it.
 fn number_and_unit(text: &str) -> Result<(f64, &str), String> {
     let text = text.trim();
-    let end = text
-        .find(|c: char| !(c.is_ascii_digit() || c == '.'))
-        .unwrap_or(text.len());
+    let end = text.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(text.len());
     let (number, unit) = text.split_at(end);
-    let number: f64 = number
-        .parse()
-        .map_err(|_| format!("saw {text:?}, expected a number with a unit"))?;
+    let number: f64 =
+        number.parse().map_err(|_| format!("saw {text:?}, expected a number with a unit"))?;
     Ok((number, unit.trim()))
 }
 
@@ -168,9 +156,7 @@ pub fn parse_time(text: &str) -> Result<Duration, String> {
         "ns" => number,
         "" if number == 0.0 => 0.0,
         _ => {
-            return Err(format!(
-                "saw {text:?}, expected a time in s, ms, us or ns such as 240ms"
-            ));
+            return Err(format!("saw {text:?}, expected a time in s, ms, us or ns such as 240ms"));
         }
     };
     if nanos > 3.6e12 {
@@ -188,12 +174,7 @@ pub fn parse_rate(text: &str) -> Result<Option<u64>, String> {
         return Ok(None);
     }
     let (number, unit) = number_and_unit(text)?;
-    let factor = match unit
-        .strip_suffix("/s")
-        .unwrap_or(unit)
-        .to_ascii_lowercase()
-        .as_str()
-    {
+    let factor = match unit.strip_suffix("/s").unwrap_or(unit).to_ascii_lowercase().as_str() {
         "bit" => 1.0,
         "kbit" => 1e3,
         "mbit" => 1e6,
@@ -207,9 +188,7 @@ pub fn parse_rate(text: &str) -> Result<Option<u64>, String> {
     };
     let rate = rounded(number * factor);
     if rate < 1000 {
-        return Err(format!(
-            "saw {text:?}, expected a rate of at least 1kbit, or unlimited"
-        ));
+        return Err(format!("saw {text:?}, expected a rate of at least 1kbit, or unlimited"));
     }
     Ok(Some(rate))
 }
@@ -224,9 +203,7 @@ pub fn parse_loss(text: &str) -> Result<f64, String> {
         "%" => number / 100.0,
         "" => number,
         _ => {
-            return Err(format!(
-                "saw {text:?}, expected a share such as 0.01% or 0.0001"
-            ));
+            return Err(format!("saw {text:?}, expected a share such as 0.01% or 0.0001"));
         }
     };
     if loss > 1.0 {
@@ -248,9 +225,7 @@ pub fn parse_bytes(text: &str) -> Result<u64, String> {
         "kB" => 1e3,
         "MB" => 1e6,
         _ => {
-            return Err(format!(
-                "saw {text:?}, expected bytes such as 65536, 64KiB or 1MB"
-            ));
+            return Err(format!("saw {text:?}, expected bytes such as 65536, 64KiB or 1MB"));
         }
     };
     Ok(rounded(number * factor))
@@ -292,14 +267,7 @@ mod tests {
         assert_eq!(Link::E.queue_bytes(), 275_000);
         assert_eq!(Link::F.queue_bytes(), 72_000);
         assert_eq!(Link::G.queue_bytes(), UNLIMITED_QUEUE);
-        assert_eq!(
-            Link {
-                queue: Some(5),
-                ..Link::E
-            }
-            .queue_bytes(),
-            5
-        );
+        assert_eq!(Link { queue: Some(5), ..Link::E }.queue_bytes(), 5);
     }
 
     #[test]

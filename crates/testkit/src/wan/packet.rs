@@ -37,55 +37,30 @@ pub struct Tcp {
 }
 
 fn be16(bytes: &[u8], at: usize) -> Option<u16> {
-    bytes
-        .get(at..at + 2)?
-        .try_into()
-        .ok()
-        .map(u16::from_be_bytes)
+    bytes.get(at..at + 2)?.try_into().ok().map(u16::from_be_bytes)
 }
 
 fn be32(bytes: &[u8], at: usize) -> Option<u32> {
-    bytes
-        .get(at..at + 4)?
-        .try_into()
-        .ok()
-        .map(u32::from_be_bytes)
+    bytes.get(at..at + 4)?.try_into().ok().map(u32::from_be_bytes)
 }
 
 /// Reads a packet as a TUN device gave it, with `virtio_net_hdr` in front if `offload`.
 #[must_use]
 pub fn read(frame: &[u8], offload: bool) -> Packet {
     let (segment_payload, bytes) = if offload {
-        let size = frame
-            .get(4..6)
-            .and_then(|b| b.try_into().ok())
-            .map_or(0, u16::from_le_bytes);
-        (
-            u32::from(size),
-            frame.get(VNET_HEADER..).unwrap_or_default(),
-        )
+        let size = frame.get(4..6).and_then(|b| b.try_into().ok()).map_or(0, u16::from_le_bytes);
+        (u32::from(size), frame.get(VNET_HEADER..).unwrap_or_default())
     } else {
         (0, frame)
     };
     let length = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
-    let whole = Packet {
-        segments: 1,
-        ip_bytes: length,
-        tcp: None,
-    };
+    let whole = Packet { segments: 1, ip_bytes: length, tcp: None };
     let Some((tcp, headers)) = read_tcp(bytes) else {
         return whole;
     };
-    let segments = if segment_payload == 0 {
-        1
-    } else {
-        tcp.payload.div_ceil(segment_payload).max(1)
-    };
-    Packet {
-        segments,
-        ip_bytes: tcp.payload + headers * segments,
-        tcp: Some(tcp),
-    }
+    let segments =
+        if segment_payload == 0 { 1 } else { tcp.payload.div_ceil(segment_payload).max(1) };
+    Packet { segments, ip_bytes: tcp.payload + headers * segments, tcp: Some(tcp) }
 }
 
 /// The TCP part of an IPv4 packet, and the length of both headers.

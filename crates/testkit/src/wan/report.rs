@@ -100,19 +100,14 @@ pub struct Report {
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let of = self
-            .port
-            .map_or(String::new(), |port| format!(" to port {port}"));
+        let of = self.port.map_or(String::new(), |port| format!(" to port {port}"));
         writeln!(
             f,
             "{:.3} s: {} connections{of}, {} turns, {} flights ({} on whole answers)",
             self.seconds, self.connections, self.turns, self.flights, self.whole_flights
         )?;
         if self.truncated {
-            writeln!(
-                f,
-                "more was seen than is kept: turns, flights or rows are too low"
-            )?;
+            writeln!(f, "more was seen than is kept: turns, flights or rows are too low")?;
         }
         writeln!(
             f,
@@ -131,22 +126,12 @@ impl fmt::Display for Report {
                 it.repeated_segments
             )
         };
-        line(
-            f,
-            "all, to server",
-            &self.turns.to_string(),
-            &self.to_server,
-        )?;
+        line(f, "all, to server", &self.turns.to_string(), &self.to_server)?;
         line(f, "all, to client", "", &self.to_client)?;
         for row in &self.rows {
             let up = format!("{} > {}", row.client, row.server);
             line(f, &up, &row.turns.to_string(), &row.to_server)?;
-            line(
-                f,
-                &format!("{} < {}", row.client, row.server),
-                "",
-                &row.to_client,
-            )?;
+            line(f, &format!("{} < {}", row.client, row.server), "", &row.to_client)?;
         }
         Ok(())
     }

@@ -91,30 +91,18 @@ impl Witness {
     /// A witness that has seen nothing by `now` (nanoseconds).
     #[must_use]
     pub fn new(now: u64) -> Self {
-        Self {
-            started: now,
-            ..Self::default()
-        }
+        Self { started: now, ..Self::default() }
     }
 
     /// Forgets everything; connections that go on are counted from here, but not as opened.
     pub fn reset(&mut self, now: u64) {
-        *self = Self {
-            epoch: self.epoch.wrapping_add(1),
-            ..Self::new(now)
-        };
+        *self = Self { epoch: self.epoch.wrapping_add(1), ..Self::new(now) };
     }
 
     /// A packet enters the link.
     pub fn enter(&mut self, now: u64, direction: Direction, packet: Packet) -> Tag {
         let connection = self.connection_of(now, direction, &packet);
-        let mut tag = Tag {
-            packet,
-            direction,
-            epoch: self.epoch,
-            connection,
-            burst: None,
-        };
+        let mut tag = Tag { packet, direction, epoch: self.epoch, connection, burst: None };
         let Some(tcp) = packet.tcp.filter(|tcp| tcp.payload > 0) else {
             return tag;
         };
@@ -157,9 +145,7 @@ impl Witness {
             Direction::ToServer => self.to_server.add(&tag.packet),
             Direction::ToClient => self.to_client.add(&tag.packet),
         }
-        let Some(connection) = tag
-            .connection
-            .and_then(|at| self.connections.get_mut(at as usize))
+        let Some(connection) = tag.connection.and_then(|at| self.connections.get_mut(at as usize))
         else {
             return;
         };
@@ -174,10 +160,7 @@ impl Witness {
                 connection.reaches_client(now, tag.burst);
                 self.deliveries += 1;
                 self.turns.receives();
-                self.turns_of_port
-                    .entry(connection.server.port())
-                    .or_default()
-                    .receives();
+                self.turns_of_port.entry(connection.server.port()).or_default().receives();
             }
         }
     }
@@ -193,9 +176,8 @@ impl Witness {
             Direction::ToClient => &mut self.to_client,
         };
         total.discard(segments, why);
-        if let Some(connection) = tag
-            .connection
-            .and_then(|at| self.connections.get_mut(at as usize))
+        if let Some(connection) =
+            tag.connection.and_then(|at| self.connections.get_mut(at as usize))
         {
             connection.counts(tag.direction).discard(segments, why);
         }
@@ -221,8 +203,7 @@ impl Witness {
         }
         let at = u32::try_from(self.connections.len()).ok()?;
         let sequence = opens.then_some(tcp.sequence);
-        self.connections
-            .push(Connection::new(client, server, sequence, now));
+        self.connections.push(Connection::new(client, server, sequence, now));
         self.index.insert((client, server), at);
         Some(at)
     }
@@ -236,10 +217,7 @@ impl Witness {
             .filter(|connection| port.is_none_or(|port| connection.server.port() == port))
             .collect();
         let bursts = |connections: &[&Connection]| -> Vec<Burst> {
-            connections
-                .iter()
-                .flat_map(|connection| connection.bursts().iter().copied())
-                .collect()
+            connections.iter().flat_map(|connection| connection.bursts().iter().copied()).collect()
         };
         let (to_server, to_client, turns) = match port {
             None => (self.to_server, self.to_client, self.turns),
@@ -250,10 +228,7 @@ impl Witness {
             ),
         };
         let all = bursts(&chosen);
-        let opened = chosen
-            .iter()
-            .filter(|it| it.opened_at_sequence.is_some())
-            .count();
+        let opened = chosen.iter().filter(|it| it.opened_at_sequence.is_some()).count();
         Report {
             seconds: seconds(self.started, now),
             port,

@@ -18,11 +18,8 @@ pub struct Burst {
 /// The bursts may be of any number of connections and in any order.
 #[must_use]
 pub fn flights(bursts: &[Burst], answered: impl Fn(&Burst) -> Option<u64>) -> u32 {
-    let mut sent: Vec<(u64, usize)> = bursts
-        .iter()
-        .enumerate()
-        .map(|(at, burst)| (burst.sent, at))
-        .collect();
+    let mut sent: Vec<(u64, usize)> =
+        bursts.iter().enumerate().map(|(at, burst)| (burst.sent, at)).collect();
     sent.sort_unstable();
     // (delivered, index), in time order; an answer is always later than its burst, so when a burst's turn comes, the
     // flights of all answers delivered before it are known.
@@ -52,19 +49,11 @@ mod tests {
     use proptest::prelude::*;
 
     fn burst(sent: u64, first: u64, last: u64) -> Burst {
-        Burst {
-            sent,
-            first_answer: Some(first),
-            last_answer: Some(last),
-            answer_from: None,
-        }
+        Burst { sent, first_answer: Some(first), last_answer: Some(last), answer_from: None }
     }
 
     fn both(bursts: &[Burst]) -> (u32, u32) {
-        (
-            flights(bursts, |it| it.first_answer),
-            flights(bursts, |it| it.last_answer),
-        )
+        (flights(bursts, |it| it.first_answer), flights(bursts, |it| it.last_answer))
     }
 
     #[test]
@@ -75,9 +64,7 @@ mod tests {
 
     #[test]
     fn requests_after_answers_are_a_flight_each() {
-        let bursts: Vec<Burst> = (0..5)
-            .map(|i| burst(i * 10, i * 10 + 5, i * 10 + 6))
-            .collect();
+        let bursts: Vec<Burst> = (0..5).map(|i| burst(i * 10, i * 10 + 5, i * 10 + 6)).collect();
         assert_eq!(both(&bursts), (5, 5));
     }
 

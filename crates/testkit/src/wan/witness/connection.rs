@@ -156,11 +156,10 @@ impl Connection {
             burst.answer_from.get_or_insert(start);
             return self.at_server;
         }
-        let at = self.bursts.iter().rposition(|burst| {
-            burst
-                .answer_from
-                .is_some_and(|answer_from| answer_from <= start)
-        })?;
+        let at = self
+            .bursts
+            .iter()
+            .rposition(|burst| burst.answer_from.is_some_and(|answer_from| answer_from <= start))?;
         u32::try_from(at).ok()
     }
 

@@ -14,18 +14,8 @@ fn segment(direction: Direction, lane: u16, sequence: u32, payload: u32, opens: 
         Direction::ToServer => (client, server),
         Direction::ToClient => (server, client),
     };
-    let tcp = Tcp {
-        source,
-        destination,
-        sequence,
-        payload,
-        opens,
-    };
-    Packet {
-        segments: 1,
-        ip_bytes: 40 + payload,
-        tcp: Some(tcp),
-    }
+    let tcp = Tcp { source, destination, sequence, payload, opens };
+    Packet { segments: 1, ip_bytes: 40 + payload, tcp: Some(tcp) }
 }
 
 /// A conversation over a link whose packets take 10 units each way.
@@ -37,11 +27,7 @@ struct Talk {
 
 impl Talk {
     fn new() -> Self {
-        Self {
-            witness: Witness::new(0),
-            under_way: VecDeque::new(),
-            sent: HashMap::new(),
-        }
+        Self { witness: Witness::new(0), under_way: VecDeque::new(), sent: HashMap::new() }
     }
 
     fn open(&mut self, now: u64, lane: u16) {
@@ -65,10 +51,7 @@ impl Talk {
 
     /// The next segment of 100 bytes of a stream.
     fn next(&mut self, direction: Direction, lane: u16) -> Packet {
-        let sequence = self
-            .sent
-            .entry((lane, direction == Direction::ToServer))
-            .or_insert(100);
+        let sequence = self.sent.entry((lane, direction == Direction::ToServer)).or_insert(100);
         *sequence += 100;
         segment(direction, lane, *sequence - 100, 100, false)
     }
@@ -89,12 +72,7 @@ impl Talk {
     fn counts(&mut self) -> (u64, u64, u32, u32) {
         self.run(1000);
         let report = self.witness.report(1000, None);
-        (
-            report.connections,
-            report.turns,
-            report.flights,
-            report.whole_flights,
-        )
+        (report.connections, report.turns, report.flights, report.whole_flights)
     }
 }
 
@@ -174,30 +152,16 @@ fn repeated_segments_are_no_turns_and_keep_their_flight() {
     talk.answer(21, 0);
     talk.ask(40, 0);
     // The lost segment comes again after the second request arrived: still flight 1.
-    talk.put(
-        60,
-        Direction::ToClient,
-        segment(Direction::ToClient, 0, 100, 100, false),
-    );
+    talk.put(60, Direction::ToClient, segment(Direction::ToClient, 0, 100, 100, false));
     // A request sent again is no turn.
-    talk.put(
-        71,
-        Direction::ToServer,
-        segment(Direction::ToServer, 0, 100, 100, false),
-    );
+    talk.put(71, Direction::ToServer, segment(Direction::ToServer, 0, 100, 100, false));
     talk.ask(80, 1);
     talk.run(1000);
     let report = talk.witness.report(1000, None);
     assert_eq!(report.flights, 2);
     assert_eq!(report.rows[0].turns, 2);
     assert_eq!(report.to_client.dropped_random, 1);
-    assert_eq!(
-        (
-            report.to_client.repeated_segments,
-            report.to_server.repeated_segments
-        ),
-        (1, 1)
-    );
+    assert_eq!((report.to_client.repeated_segments, report.to_server.repeated_segments), (1, 1));
 }
 
 #[test]
@@ -221,10 +185,7 @@ fn port_restricts_every_count() {
     talk.run(1000);
     let all = talk.witness.report(1000, None);
     let same = talk.witness.report(1000, Some(8080));
-    assert_eq!(
-        (all.turns, all.flights, all.to_client),
-        (same.turns, same.flights, same.to_client)
-    );
+    assert_eq!((all.turns, all.flights, all.to_client), (same.turns, same.flights, same.to_client));
     let none = talk.witness.report(1000, Some(81));
     assert_eq!((none.turns, none.flights, none.rows.len()), (0, 0, 0));
     assert_eq!(none.to_server, Counts::default());

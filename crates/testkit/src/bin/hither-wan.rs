@@ -1,0 +1,15 @@
+//! `hither-wan`: see `crates/testkit/README.md`.
+
+use std::process::ExitCode;
+
+#[cfg(target_os = "linux")]
+fn main() -> ExitCode {
+    hither_testkit::wan::cli::main()
+}
+
+#[cfg(not(target_os = "linux"))]
+fn main() -> ExitCode {
+    use std::io::Write as _;
+    let _ = writeln!(std::io::stderr(), "hither-wan: needs Linux; hither-proxy works here");
+    ExitCode::FAILURE
+}

@@ -1,0 +1,140 @@
+//! Talking to a link's forwarder: one JSON object a line over a Unix socket, one line in answer.
+
+use super::local;
+use super::report::Report;
+use super::state::folder;
+use super::witness::Witness;
+use crate::wan::clock;
+use hither_core::Result;
+use rustix::event::{EventfdFlags, eventfd};
+use serde::{Deserialize, Serialize};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+/// Longest question; answers go to whoever asked and are as long as they are.
+const LONGEST_QUESTION: u64 = 4096;
+
+/// What a forwarder is asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "ask")]
+pub enum Question {
+    /// Are you there?
+    Ping,
+    /// The counts, of connections to one port if given; then start again from nothing if `reset`.
+    Stats {
+        /// Port of the server.
+        port: Option<u16>,
+        /// Start again from nothing.
+        reset: bool,
+    },
+    /// End.
+    Stop,
+}
+
+/// What the loop that forwards and the thread that answers share.
+#[derive(Debug)]
+pub struct Shared {
+    /// The counts.
+    pub witness: Mutex<Witness>,
+    /// The loop is to end.
+    pub stop: AtomicBool,
+    /// Readable when `stop` is set.
+    pub wake: OwnedFd,
+}
+
+impl Shared {
+    /// Nothing seen yet.
+    ///
+    /// # Errors
+    /// The process has no file descriptor left.
+    pub fn new() -> Result<Arc<Self>> {
+        let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
+            .map_err(|error| local("cannot make an eventfd").with_source(error))?;
+        let witness = Mutex::new(Witness::new(clock::now()));
+        Ok(Arc::new(Self { witness, stop: AtomicBool::new(false), wake }))
+    }
+
+    /// Ends the loop.
+    pub fn stop(&self) {
+        self.stop.store(true, Ordering::Release);
+        // The only failure is a counter at its maximum, which wakes just as well.
+        let _ = rustix::io::write(&self.wake, &1_u64.to_ne_bytes());
+    }
+
+    fn answer(&self, question: Question) -> Option<Report> {
+        match question {
+            Question::Ping => None,
+            Question::Stats { port, reset } => {
+                let mut live = self.witness.lock().unwrap_or_else(PoisonError::into_inner);
+                let now = clock::now();
+                // The report of a long run takes a while; packets must not wait for it.
+                let seen = live.clone();
+                if reset {
+                    live.reset(now);
+                }
+                drop(live);
+                Some(seen.report(now, port))
+            }
+            Question::Stop => {
+                self.stop();
+                None
+            }
+        }
+    }
+}
+
+/// Answers questions about the link `name` on a thread of its own for as long as the process lives.
+///
+/// # Errors
+/// The socket cannot be made.
+pub fn serve(name: &str, shared: &Arc<Shared>) -> Result<()> {
+    let path = folder(name).join("control.sock");
+    let _ = std::fs::remove_file(&path);
+    let listener = UnixListener::bind(&path).map_err(|error| {
+        local(format!("cannot listen on {}", path.display())).with_source(error)
+    })?;
+    let shared = Arc::clone(shared);
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            // A caller that hung up gets nothing; the next one is served.
+            let _ = converse(&stream, &shared);
+        }
+    });
+    Ok(())
+}
+
+fn converse(mut stream: &UnixStream, shared: &Shared) -> std::io::Result<()> {
+    stream.set_read_timeout(Some(Duration::from_secs(5)))?;
+    stream.set_write_timeout(Some(Duration::from_secs(5)))?;
+    let mut line = String::new();
+    BufReader::new(stream.take(LONGEST_QUESTION)).read_line(&mut line)?;
+    let question = serde_json::from_str(&line)?;
+    let mut answer = serde_json::to_vec(&shared.answer(question))?;
+    answer.push(b'\n');
+    stream.write_all(&answer)
+}
+
+/// Asks the forwarder of the link `name`; the answer is a report if stats were asked for.
+///
+/// # Errors
+/// No forwarder answers there.
+pub fn ask(name: &str, question: Question) -> Result<Option<Report>> {
+    let exchange = || -> std::io::Result<Option<Report>> {
+        let mut stream = UnixStream::connect(folder(name).join("control.sock"))?;
+        stream.set_read_timeout(Some(Duration::from_secs(30)))?;
+        let mut line = serde_json::to_vec(&question)?;
+        line.push(b'\n');
+        stream.write_all(&line)?;
+        let mut text = String::new();
+        stream.read_to_string(&mut text)?;
+        Ok(serde_json::from_str(&text)?)
+    };
+    exchange().map_err(|error| {
+        local(format!("link {name} does not answer, bring it up with hither-wan up {name}"))
+            .with_source(error)
+    })
+}

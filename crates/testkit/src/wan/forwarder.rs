@@ -1,0 +1,306 @@
+//! The process that carries packets between the two TUN devices of a link.
+//!
+//! It owns both devices, so they vanish with it. One thread does everything: it takes what the devices have, offers it
+//! to the shaper of its direction, writes out what is due, and sleeps in `ppoll` until a packet comes or the next one
+//! is due. The clock is read for each packet, because a batch may take longer than the error that is allowed.
+//!
+//! Three things make it exact to some tens of microseconds on a machine that it shares with the programs that it
+//! carries packets for: timer slack of 1 ns instead of 50 µs; the lowest real-time priority, so that it runs when
+//! its timer fires and not when the scheduler finds it fair (it plays the part of a machine of its own); and allowing
+//! for the time that waking takes ([`super::waking`]). The devices' queues are long enough that none of their packets is
+//! dropped before the shaper has seen it.
+//!
+//! With offload the devices hand over runs of up to 64 KB uncut and without checksums, as they would between virtual
+//! machines of one host. That is how an unlimited link reaches gigabits on a core, and it changes nothing that a link
+//! without a rate could show: a burst stays a burst, and windows count segments cut or not. A link with a rate or losses has to
+//! treat each segment by itself, so there the kernel cuts them.
+
+use super::control::{Question, Shared, ask, serve};
+use super::namespace::{self, Side, ip, within};
+use super::shaper::{Fate, Shaper};
+use super::state::{Saved, folder, load};
+use super::waking::Waking;
+use super::witness::{Direction, Drop, Tag};
+use super::{clock, local, packet};
+use hither_core::Result;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use std::io::{BufRead, Write};
+use std::num::NonZeroU64;
+use std::os::fd::OwnedFd;
+use std::process::Command;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
+use tun_rs::{DeviceBuilder, SyncDevice};
+
+/// Name of the TUN device in each namespace.
+const DEVICE: &str = "wan0";
+
+/// Packets that a device holds until the forwarder takes them.
+const DEVICE_QUEUE: &str = "20000";
+
+/// Packets taken or written before the other direction gets its turn.
+const BATCH: usize = 32;
+
+/// Largest frame: an uncut run of 64 KB with its header.
+const LARGEST_FRAME: usize = 65_536 + packet::VNET_HEADER;
+
+/// Less than this is spent polling instead of sleeping, nanoseconds.
+const SHORTEST_SLEEP: u64 = 5_000;
+
+/// What the process that brings a link up and its forwarder say to each other over the forwarder's pipes.
+pub(super) const READY: &str = "ready";
+/// As [`READY`], in answer: the link is wanted. Without it the forwarder takes everything away again.
+pub(super) const KEEP: &str = "keep";
+
+/// Realises the saved link `name` and carries its packets until told to stop. Says `ready` or what went wrong on
+/// standard output, then waits for `keep` on standard input.
+///
+/// # Errors
+/// The link cannot be set up.
+pub fn run(name: &str) -> Result<()> {
+    let saved = load(name).ok_or_else(|| local(format!("no saved link {name}")))?;
+    // Fails only if it leads a session already.
+    let _ = rustix::process::setsid();
+    let ready = prepare(&saved);
+    let mut out = std::io::stdout();
+    let (mut forwarder, shared) = match ready {
+        Ok(ready) => ready,
+        Err(error) => {
+            let _ = writeln!(out, "{error}{}", causes(&error));
+            super::lifecycle::dismantle(&saved);
+            return Err(error);
+        }
+    };
+    let mut line = String::new();
+    let wanted = writeln!(out, "{READY}").and_then(|()| out.flush()).is_ok()
+        && std::io::stdin().lock().read_line(&mut line).is_ok()
+        && line.trim() == KEEP;
+    if wanted {
+        // Real-time priority needs a privilege that containers may lack; the link then works, less exactly.
+        let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
+        let pid = std::process::id().to_string();
+        let _ = Command::new("chrt").args(["-f", "-p", "1", &pid]).output();
+        forwarder.carry(&shared)?;
+    }
+    if !wanted || forwarder.owner_ended {
+        drop(forwarder);
+        super::lifecycle::dismantle(&saved);
+    }
+    Ok(())
+}
+
+fn causes(error: &hither_core::Error) -> String {
+    let mut text = String::new();
+    let mut source = std::error::Error::source(error);
+    while let Some(cause) = source {
+        text.push_str(&format!(": {cause}"));
+        source = cause.source();
+    }
+    text
+}
+
+/// Makes namespaces, devices and the control socket.
+fn prepare(saved: &Saved) -> Result<(Forwarder, Arc<Shared>)> {
+    let owner = saved.owner.map(open_owner).transpose()?;
+    let client = open_side(saved, Side::Client)?;
+    let server = open_side(saved, Side::Server)?;
+    std::fs::write(folder(&saved.name).join("pid"), std::process::id().to_string())
+        .map_err(|error| local("cannot note the forwarder's process").with_source(error))?;
+    let shared = Shared::new()?;
+    serve(&saved.name, &shared)?;
+    ask(&saved.name, Question::Ping)?;
+    let forwarder = Forwarder {
+        ends: [client, server],
+        shapers: [Shaper::new(&saved.link, 0), Shaper::new(&saved.link, 1)],
+        offload: saved.offload,
+        owner,
+        owner_ended: false,
+        buffer: vec![0; LARGEST_FRAME],
+        waking: Waking::default(),
+        dated_back: 0,
+    };
+    Ok((forwarder, shared))
+}
+
+fn open_owner(pid: i32) -> Result<OwnedFd> {
+    Pid::from_raw(pid)
+        .ok_or(Errno::SRCH)
+        .and_then(|pid| pidfd_open(pid, PidfdFlags::empty()))
+        .map_err(|error| local(format!("no process {pid} to own the link")).with_source(error))
+}
+
+/// Makes one side: namespace, kernel settings, device, address.
+fn open_side(saved: &Saved, side: Side) -> Result<SyncDevice> {
+    let space = namespace::of(&saved.name, side);
+    let address = match side {
+        Side::Client => saved.client(),
+        Side::Server => saved.server(),
+    };
+    namespace::add(&space)?;
+    let device = within(&space, || {
+        set("ipv4/tcp_congestion_control", &saved.congestion)?;
+        set("ipv4/tcp_no_metrics_save", "1")?;
+        if std::path::Path::new("/proc/sys/net/ipv6").exists() {
+            set("ipv6/conf/all/disable_ipv6", "1")?;
+            set("ipv6/conf/default/disable_ipv6", "1")?;
+        }
+        let device = DeviceBuilder::new()
+            .name(DEVICE)
+            .offload(saved.offload)
+            .build_sync()
+            .and_then(|device| device.set_nonblocking(true).map(|()| device));
+        device.map_err(|error| {
+            local("cannot make a TUN device, is /dev/net/tun there?").with_source(error)
+        })
+    })?;
+    ip(&["-n", &space, "link", "set", "lo", "up"])?;
+    ip(&["-n", &space, "address", "add", &format!("{address}/24"), "dev", DEVICE])?;
+    ip(&["-n", &space, "link", "set", DEVICE, "mtu", "1500", "txqueuelen", DEVICE_QUEUE, "up"])?;
+    Ok(device)
+}
+
+/// Writes a kernel setting of the calling thread's namespace.
+fn set(setting: &str, value: &str) -> Result<()> {
+    std::fs::write(format!("/proc/sys/net/{setting}"), value)
+        .map_err(|error| local(format!("cannot set net/{setting} to {value}")).with_source(error))
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Progress {
+    Some,
+    None,
+}
+
+struct Forwarder {
+    /// Client's and server's device.
+    ends: [SyncDevice; 2],
+    /// To the server, to the client.
+    shapers: [Shaper<Tag>; 2],
+    offload: bool,
+    owner: Option<OwnedFd>,
+    owner_ended: bool,
+    buffer: Vec<u8>,
+    waking: Waking,
+    /// How long the packets that are taken in next have typically waited for the forwarder to wake, nanoseconds.
+    dated_back: u64,
+}
+
+impl Forwarder {
+    /// Carries packets until told to stop or the owner ends.
+    fn carry(&mut self, shared: &Shared) -> Result<()> {
+        while !shared.stop.load(Ordering::Acquire) && !self.owner_ended {
+            let mut idle = true;
+            for direction in [Direction::ToServer, Direction::ToClient] {
+                idle &= self.take_in(direction, shared)? == Progress::None;
+                idle &= self.hand_out(direction, shared)? == Progress::None;
+            }
+            self.dated_back = 0;
+            if idle {
+                self.wait(shared)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn parts(&mut self, direction: Direction) -> (&SyncDevice, &SyncDevice, &mut Shaper<Tag>) {
+        let [client, server] = &self.ends;
+        let [up, down] = &mut self.shapers;
+        match direction {
+            Direction::ToServer => (client, server, up),
+            Direction::ToClient => (server, client, down),
+        }
+    }
+
+    /// Offers the packets that a device has to the shaper.
+    fn take_in(&mut self, direction: Direction, shared: &Shared) -> Result<Progress> {
+        let (offload, dated_back) = (self.offload, self.dated_back);
+        let mut buffer = std::mem::take(&mut self.buffer);
+        let (from, _, shaper) = self.parts(direction);
+        let mut progress = Progress::None;
+        let mut outcome = Ok(());
+        for _ in 0..BATCH {
+            let length = match rustix::io::read(from, buffer.as_mut_slice()) {
+                Ok(length) => length,
+                Err(Errno::AGAIN) => break,
+                Err(Errno::INTR) => continue,
+                Err(error) => {
+                    outcome = Err(local("cannot read from the TUN device").with_source(error));
+                    break;
+                }
+            };
+            progress = Progress::Some;
+            let frame = buffer.get(..length).unwrap_or_default();
+            let now = clock::now();
+            let packet = packet::read(frame, offload);
+            let mut witness = shared.witness.lock().unwrap_or_else(PoisonError::into_inner);
+            let tag = witness.enter(now, direction, packet);
+            match shaper.offer(now.saturating_sub(dated_back), frame, packet.ip_bytes, tag) {
+                Fate::Accepted => {}
+                Fate::QueueFull => witness.discard(&tag, Drop::Queue),
+                Fate::Lost => witness.discard(&tag, Drop::Random),
+            }
+        }
+        self.buffer = buffer;
+        outcome.map(|()| progress)
+    }
+
+    /// Writes the packets that are due to the other device.
+    fn hand_out(&mut self, direction: Direction, shared: &Shared) -> Result<Progress> {
+        let (_, to, shaper) = self.parts(direction);
+        let mut progress = Progress::None;
+        for _ in 0..BATCH {
+            let now = clock::now();
+            let Some((frame, tag)) = shaper.take(now) else { break };
+            progress = Progress::Some;
+            shared.witness.lock().unwrap_or_else(PoisonError::into_inner).deliver(now, &tag);
+            match rustix::io::write(to, &frame) {
+                // A device refuses what its kernel finds malformed, and everything while it is down.
+                Ok(_) | Err(Errno::INVAL | Errno::IO | Errno::AGAIN | Errno::NOBUFS) => {}
+                Err(error) => {
+                    return Err(local("cannot write to the TUN device").with_source(error));
+                }
+            }
+        }
+        Ok(progress)
+    }
+
+    /// Sleeps until there is something to do. Returns at once if that is too soon to sleep.
+    fn wait(&mut self, shared: &Shared) -> Result<()> {
+        let began = clock::now();
+        let due = self.shapers.iter().filter_map(Shaper::next_due).min();
+        let sleep = due.map(|due| {
+            let left = due.saturating_sub(began);
+            left.saturating_sub(self.waking.lateness(left))
+        });
+        if sleep.is_some_and(|sleep| sleep < SHORTEST_SLEEP) {
+            return Ok(());
+        }
+        let timeout = sleep.map(|nanos| Timespec {
+            tv_sec: i64::try_from(nanos / 1_000_000_000).unwrap_or(i64::MAX),
+            tv_nsec: i64::try_from(nanos % 1_000_000_000).unwrap_or_default(),
+        });
+        let [client, server] = &self.ends;
+        let mut polled = vec![
+            PollFd::new(client, PollFlags::IN),
+            PollFd::new(server, PollFlags::IN),
+            PollFd::new(&shared.wake, PollFlags::IN),
+        ];
+        polled.extend(self.owner.as_ref().map(|owner| PollFd::new(owner, PollFlags::IN)));
+        let ready = match poll(&mut polled, timeout.as_ref()) {
+            Ok(ready) => ready,
+            Err(Errno::INTR) => return Ok(()),
+            Err(error) => return Err(local("cannot wait for packets").with_source(error)),
+        };
+        let owner_ended = polled.get(3).is_some_and(|owner| !owner.revents().is_empty());
+        drop(polled);
+        self.owner_ended |= owner_ended;
+        let slept = clock::now().saturating_sub(began);
+        match sleep {
+            Some(asked) if ready == 0 => self.waking.learn(asked, slept.saturating_sub(asked)),
+            _ => self.dated_back = self.waking.lateness(slept),
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,254 @@
+//! Links come up and go away, also after crashes.
+//!
+//! `up` saves what is asked for and starts the forwarder, which makes everything else and says when it is ready.
+//! The two hold each other: if `up` is interrupted before it confirmed, the forwarder reads the end of its input and takes
+//! everything away again; if the forwarder fails, `up` tells why and cleans up. Afterwards the forwarder is on its own.
+//! If it dies, the devices go with it and the namespaces stay, so that the next `up` or `down` of the name finds a
+//! link that does not answer and removes what is left of it.
+
+use super::control::{Question, ask};
+use super::forwarder::{KEEP, READY};
+use super::namespace::{self, Side};
+use super::state::{self, Saved, check_name, folder, free_subnet, load, lock, save};
+use super::{clock, local};
+use crate::link::Link;
+use hither_core::{Error, ErrorKind, Result};
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+/// Where the kernel lists what unprivileged sockets and other namespaces may choose.
+const ALLOWED: &str = "/proc/sys/net/ipv4/tcp_allowed_congestion_control";
+const AVAILABLE: &str = "/proc/sys/net/ipv4/tcp_available_congestion_control";
+
+/// What a link is to be.
+#[derive(Debug, Clone)]
+pub struct Wanted {
+    /// Its name.
+    pub name: String,
+    /// Its description.
+    pub link: Link,
+    /// Congestion control of both ends, as the kernel calls it.
+    pub congestion: String,
+    /// Whether the devices pass runs of segments uncut; `None` for where it makes no difference to what is modelled.
+    pub offload: Option<bool>,
+    /// The process with whose end the link goes away.
+    pub owner: Option<i32>,
+}
+
+/// Brings a link up with `program` (this program) as its forwarder.
+///
+/// # Errors
+/// Not root; the name is taken by a link that works, or malformed; the kernel lacks the congestion control or TUN
+/// devices; `ip` is missing.
+pub fn up(program: &Path, wanted: &Wanted) -> Result<Saved> {
+    check_name(&wanted.name)?;
+    if !rustix::process::geteuid().is_root() {
+        return Err(Error::new(
+            ErrorKind::PermissionDenied,
+            "making network namespaces needs root; use hither-proxy without it",
+        ));
+    }
+    let _lock = lock()?;
+    if ask(&wanted.name, Question::Ping).is_ok() {
+        return Err(Error::new(
+            ErrorKind::Invalid,
+            format!("link {0} is up already, take it down with hither-wan down {0}", wanted.name),
+        ));
+    }
+    remove(&wanted.name)?;
+    allow_congestion(&wanted.congestion)?;
+    let untouched = wanted.link.bandwidth.is_none() && wanted.link.loss == 0.0;
+    let saved = Saved {
+        name: wanted.name.clone(),
+        link: wanted.link,
+        congestion: wanted.congestion.clone(),
+        offload: wanted.offload.unwrap_or(untouched),
+        subnet: free_subnet()?,
+        owner: wanted.owner,
+        token: clock::now(),
+    };
+    save(&saved)?;
+    start(program, &saved).inspect_err(|_| dismantle(&saved))?;
+    Ok(saved)
+}
+
+/// Lets every namespace choose `congestion`.
+fn allow_congestion(congestion: &str) -> Result<()> {
+    let read = |path: &str| {
+        fs::read_to_string(path)
+            .map_err(|error| local(format!("cannot read {path}")).with_source(error))
+    };
+    let has = |list: &str| list.split_whitespace().any(|it| it == congestion);
+    let available = read(AVAILABLE)?;
+    if !has(&available) {
+        return Err(Error::new(
+            ErrorKind::Unsupported,
+            format!("saw congestion control {congestion:?}, the kernel has {}", available.trim()),
+        ));
+    }
+    let allowed = read(ALLOWED)?;
+    if !has(&allowed) {
+        fs::write(ALLOWED, format!("{} {congestion}", allowed.trim()))
+            .map_err(|error| local(format!("cannot write {ALLOWED}")).with_source(error))?;
+    }
+    Ok(())
+}
+
+/// Starts the forwarder and waits until it is ready.
+fn start(program: &Path, saved: &Saved) -> Result<()> {
+    let trouble = |error| local("cannot start the forwarder").with_source(error);
+    let log = fs::File::create(folder(&saved.name).join("log")).map_err(trouble)?;
+    let mut child = Command::new(program)
+        .args(["forward", &saved.name])
+        .current_dir("/")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(log)
+        .process_group(0)
+        .spawn()
+        .map_err(trouble)?;
+    let mut said = String::new();
+    if let Some(stdout) = child.stdout.take() {
+        BufReader::new(stdout).read_line(&mut said).map_err(trouble)?;
+    }
+    if said.trim() != READY {
+        let _ = child.wait();
+        let words = if said.is_empty() { "it ended without a word" } else { said.trim() };
+        return Err(local(format!("the forwarder of {} failed: {words}", saved.name)));
+    }
+    if let Some(mut stdin) = child.stdin.take() {
+        writeln!(stdin, "{KEEP}").map_err(trouble)?;
+    }
+    Ok(())
+}
+
+/// Takes a link down, whatever is left of it; nothing is fine too.
+///
+/// # Errors
+/// Not root, or `ip` fails.
+pub fn down(name: &str) -> Result<()> {
+    check_name(name)?;
+    let _lock = lock()?;
+    remove(name)
+}
+
+/// Removes everything of a link under the lock.
+fn remove(name: &str) -> Result<()> {
+    end_forwarder(name);
+    for side in Side::BOTH {
+        namespace::remove(&namespace::of(name, side))?;
+    }
+    match fs::remove_dir_all(folder(name)) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(local(format!("cannot remove {}", folder(name).display())).with_source(error))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Asks the forwarder to end, then makes it.
+fn end_forwarder(name: &str) {
+    let pid = fs::read_to_string(folder(name).join("pid")).ok();
+    let Some(pid) = pid.and_then(|text| text.trim().parse().ok()).and_then(Pid::from_raw) else {
+        return;
+    };
+    // Held before its command line is looked at, so that a number used again cannot be mistaken.
+    let Ok(process) = pidfd_open(pid, PidfdFlags::empty()) else { return };
+    let line = fs::read(format!("/proc/{}/cmdline", pid.as_raw_nonzero())).unwrap_or_default();
+    let mut words = line.split(|byte| *byte == 0).rev().skip_while(|word| word.is_empty());
+    if words.next() != Some(name.as_bytes()) || words.next() != Some(b"forward") {
+        return;
+    }
+    let asked = ask(name, Question::Stop).is_ok();
+    if !asked || !ends_within(&process, Duration::from_secs(2)) {
+        let _ = pidfd_send_signal(&process, Signal::KILL);
+        ends_within(&process, Duration::from_secs(2));
+    }
+}
+
+/// Waits for a process to end.
+fn ends_within(process: &std::os::fd::OwnedFd, limit: Duration) -> bool {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    let limit = Timespec {
+        tv_sec: i64::try_from(limit.as_secs()).unwrap_or(i64::MAX),
+        tv_nsec: i64::from(limit.subsec_nanos()),
+    };
+    let mut polled = [PollFd::new(process, PollFlags::IN)];
+    poll(&mut polled, Some(&limit)).is_ok_and(|ready| ready > 0)
+}
+
+/// What a forwarder removes of its own link when nobody else will: everything but itself, unless the name has been
+/// taken by a later link.
+pub(super) fn dismantle(saved: &Saved) {
+    let still = || load(&saved.name).is_some_and(|now| now.token == saved.token);
+    for side in Side::BOTH {
+        if still() {
+            // What remains is found by the next `up` or `down`.
+            let _ = namespace::remove(&namespace::of(&saved.name, side));
+        }
+    }
+    if still() {
+        let _ = fs::remove_dir_all(folder(&saved.name));
+    }
+}
+
+/// Takes all links down.
+///
+/// # Errors
+/// As [`down`]; the others are taken down all the same.
+pub fn down_all() -> Result<()> {
+    let mut outcome = Ok(());
+    for name in state::names()? {
+        let this = down(&name);
+        outcome = outcome.and(this);
+    }
+    outcome
+}
+
+/// A link and whether its forwarder answers.
+#[derive(Debug, Clone, serde::Serialize)]
+pub struct Listed {
+    /// Its name.
+    pub name: String,
+    /// What it was brought up with, if that is known.
+    pub saved: Option<Saved>,
+    /// Its forwarder answers.
+    pub alive: bool,
+}
+
+/// All links, and what is left of crashed ones.
+///
+/// # Errors
+/// `ip` cannot be run.
+pub fn list() -> Result<Vec<Listed>> {
+    Ok(state::names()?
+        .into_iter()
+        .map(|name| Listed { saved: load(&name), alive: ask(&name, Question::Ping).is_ok(), name })
+        .collect())
+}
+
+/// Becomes `command` on one side of a link. It returns only if that fails.
+#[must_use]
+pub fn exec(name: &str, side: Side, command: &[std::ffi::OsString]) -> Error {
+    let Some((program, arguments)) = command.split_first() else {
+        return Error::new(ErrorKind::Invalid, "no command to run was given after --");
+    };
+    if let Err(error) = check_name(name).and_then(|()| ask(name, Question::Ping).map(drop)) {
+        return error;
+    }
+    if let Err(error) = namespace::enter(&namespace::of(name, side)) {
+        return error;
+    }
+    let error = Command::new(program).args(arguments).exec();
+    let kind = if error.kind() == std::io::ErrorKind::NotFound {
+        ErrorKind::NotFound
+    } else {
+        ErrorKind::Local
+    };
+    Error::new(kind, format!("cannot run {}", program.display())).with_source(error)
+}

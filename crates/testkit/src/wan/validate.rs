@@ -1,0 +1,215 @@
+//! The emulator measured from outside: is a link what it claims to be?
+//!
+//! For each of the talk's links `ping` must see the round-trip time within 2 % or 0.15 ms, and `iperf3` at least 93 %
+//! of the rate as payload (headers alone take 3.5 %); without a rate and delay at least 1 Gbit/s must pass. Downloads
+//! are measured, because that is what the project does with links.
+
+use super::control::{Question, ask};
+use super::lifecycle::{Wanted, down, up};
+use super::namespace::{self, Side};
+use super::{local, state::Saved};
+use crate::link::Link;
+use hither_core::Result;
+use serde::Serialize;
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+/// Least payload rate of a link without limits, bits per second.
+const LEAST_UNLIMITED: f64 = 1e9;
+
+/// What was measured of one link.
+#[derive(Debug, Clone, Serialize)]
+pub struct Measured {
+    /// The link's letter.
+    pub link: String,
+    /// Set round-trip time, milliseconds.
+    pub rtt_ms: f64,
+    /// Round-trip times that ping saw, milliseconds: least, mean, most.
+    pub ping_ms: [f64; 3],
+    /// Set rate, Mbit/s.
+    pub rate_mbit: Option<f64>,
+    /// Payload rate that iperf3 saw at the client, Mbit/s.
+    pub iperf_mbit: f64,
+    /// Packets dropped by the queue during iperf3.
+    pub drops: u64,
+    /// Processor time of the forwarder during iperf3, share of one core.
+    pub cpu: f64,
+    /// Both are within bounds.
+    pub passed: bool,
+}
+
+impl Measured {
+    fn judge(&mut self) {
+        let off = (self.ping_ms[1] - self.rtt_ms).abs();
+        let rtt_good = off <= 0.15 || off <= 0.02 * self.rtt_ms;
+        let rate_good = match self.rate_mbit {
+            Some(rate) => self.iperf_mbit >= 0.93 * rate,
+            // With delay the end hosts' windows are the limit, not the link.
+            None => self.rtt_ms > 1.0 || self.iperf_mbit * 1e6 >= LEAST_UNLIMITED,
+        };
+        self.passed = rtt_good && rate_good;
+    }
+}
+
+/// Measures the talk's links, printing a line for each unless `quiet`.
+///
+/// # Errors
+/// A link cannot be brought up, or `ping` or `iperf3` cannot be run or read.
+pub fn run(
+    program: &Path,
+    quick: bool,
+    quiet: bool,
+    out: &mut impl Write,
+) -> Result<Vec<Measured>> {
+    let trouble = |error| local("cannot write to standard output").with_source(error);
+    if !quiet {
+        writeln!(
+            out,
+            "{:<5} {:>8} {:>27} {:>9} {:>11} {:>7} {:>6}",
+            "link", "RTT ms", "ping min/mean/max ms", "Mbit/s", "iperf3", "drops", "CPU"
+        )
+        .map_err(trouble)?;
+    }
+    let mut all = Vec::new();
+    for (letter, link) in Link::TALK {
+        let name = format!("validate-{}-{letter}", std::process::id());
+        let wanted = Wanted {
+            name: name.clone(),
+            link,
+            congestion: "cubic".to_owned(),
+            offload: None,
+            owner: i32::try_from(std::process::id()).ok(),
+        };
+        let saved = up(program, &wanted)?;
+        let measured = measure(letter, &saved, quick);
+        down(&name)?;
+        let it = measured?;
+        if !quiet {
+            let ping = it.ping_ms.map(|ms| format!("{ms:.3}")).join(" / ");
+            writeln!(
+                out,
+                "{:<5} {:>8} {ping:>27} {:>9} {:>11.1} {:>7} {:>5.0}% {}",
+                it.link,
+                it.rtt_ms,
+                it.rate_mbit.map_or_else(|| "-".to_owned(), |rate| rate.to_string()),
+                it.iperf_mbit,
+                it.drops,
+                it.cpu * 100.0,
+                if it.passed { "ok" } else { "FAILED" }
+            )
+            .map_err(trouble)?;
+        }
+        all.push(it);
+    }
+    Ok(all)
+}
+
+fn measure(letter: &str, saved: &Saved, quick: bool) -> Result<Measured> {
+    let ping_ms = ping(saved, if quick { 10 } else { 40 })?;
+    ask(&saved.name, Question::Stats { port: None, reset: true })?;
+    let seconds = if quick { 3 } else { 8 };
+    let before = processor_seconds(&saved.name);
+    let iperf_mbit = iperf(saved, seconds)? / 1e6;
+    let cpu = (processor_seconds(&saved.name) - before) / f64::from(seconds + 2);
+    let report = ask(&saved.name, Question::Stats { port: None, reset: false })?;
+    #[expect(clippy::cast_precision_loss, reason = "rates are far below 2^53")]
+    let rate_mbit = saved.link.bandwidth.map(|rate| rate as f64 / 1e6);
+    let mut measured = Measured {
+        link: letter.to_owned(),
+        rtt_ms: saved.link.rtt.as_secs_f64() * 1e3,
+        ping_ms,
+        rate_mbit,
+        iperf_mbit,
+        drops: report.map_or(0, |it| it.to_client.dropped_queue + it.to_server.dropped_queue),
+        cpu,
+        passed: false,
+    };
+    measured.judge();
+    Ok(measured)
+}
+
+/// A command to be run on one side.
+fn on(saved: &Saved, side: Side, program: &str) -> Command {
+    let mut command = Command::new("ip");
+    command.args(["netns", "exec", &namespace::of(&saved.name, side), program]);
+    command.stdin(Stdio::null());
+    command
+}
+
+fn ping(saved: &Saved, count: u32) -> Result<[f64; 3]> {
+    let output = on(saved, Side::Client, "ping")
+        .args(["-q", "-i", "0.05", "-c", &count.to_string(), &saved.server().to_string()])
+        .env("LC_ALL", "C")
+        .output()
+        .map_err(|error| local("cannot run ping, install iputils-ping").with_source(error))?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    // rtt min/avg/max/mdev = 0.331/0.356/0.401/0.020 ms
+    let numbers: Vec<f64> = text
+        .lines()
+        .find_map(|line| line.strip_prefix("rtt ")?.split(" = ").nth(1))
+        .unwrap_or_default()
+        .split(['/', ' '])
+        .map_while(|number| number.parse().ok())
+        .collect();
+    match numbers[..] {
+        [least, mean, most, ..] => Ok([least, mean, most]),
+        _ => Err(local(format!("expected a summary of ping, saw {text:?}"))),
+    }
+}
+
+/// Payload rate of a download, bits per second.
+fn iperf(saved: &Saved, seconds: u32) -> Result<f64> {
+    let missing = |error| local("cannot run iperf3, install iperf3").with_source(error);
+    let mut server = on(saved, Side::Server, "iperf3")
+        .args(["-s", "-1", "--forceflush"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .map_err(missing)?;
+    wait_for_listening(&mut server);
+    let output = on(saved, Side::Client, "iperf3")
+        .args(["-c", &saved.server().to_string(), "-R", "-J", "-O", "2"])
+        .args(["-t", &seconds.to_string()])
+        .output()
+        .map_err(missing);
+    let _ = server.kill();
+    let _ = server.wait();
+    let text = output?.stdout;
+    let result: serde_json::Value = serde_json::from_slice(&text)
+        .map_err(|error| local("cannot read what iperf3 printed").with_source(error))?;
+    result
+        .pointer("/end/sum_received/bits_per_second")
+        .and_then(serde_json::Value::as_f64)
+        .ok_or_else(|| {
+            let words = result.get("error").and_then(|it| it.as_str()).unwrap_or("no words");
+            local(format!("expected a rate from iperf3, saw {words}"))
+        })
+}
+
+/// Reads the server's lines until it says that it listens; its pipe is then left to fill.
+fn wait_for_listening(server: &mut Child) {
+    if let Some(out) = server.stdout.take() {
+        let mut lines = BufReader::new(out);
+        let mut line = String::new();
+        while !line.contains("listening") {
+            line.clear();
+            if lines.read_line(&mut line).unwrap_or(0) == 0 {
+                break;
+            }
+        }
+        std::thread::spawn(move || std::io::copy(&mut lines, &mut std::io::sink()));
+    }
+}
+
+/// Processor time that the link's forwarder has used, seconds; 0 if it cannot be told.
+fn processor_seconds(name: &str) -> f64 {
+    let ticks = || -> Option<f64> {
+        let pid = std::fs::read_to_string(super::state::folder(name).join("pid")).ok()?;
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.trim())).ok()?;
+        // Fields after the command's name, which may hold blanks: user and system time are the 14th and 15th of all.
+        let fields: Vec<&str> = stat.rsplit(')').next()?.split_whitespace().collect();
+        Some(fields.get(11)?.parse::<f64>().ok()? + fields.get(12)?.parse::<f64>().ok()?)
+    };
+    ticks().unwrap_or_default() / 100.0
+}
