@@ -21,7 +21,7 @@ pub(crate) fn watched<T>(job: impl FnOnce(&Progress) -> T) -> T {
         scope.spawn(move || show(progress, &waiting));
         let result = job(progress);
         // The watcher may have ended by itself.
-        drop(done.send(()));
+        let _ = done.send(());
         result
     })
 }

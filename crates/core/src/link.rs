@@ -28,45 +28,135 @@ impl LinkEstimate {
 ///
 /// A server's first window leaves it back to back, so the bottleneck alone spaces it: bytes after the first read over
 /// the time they took is the packet-train estimate (Dovrolis et al., "What do packet dispersion techniques measure?",
-/// INFOCOM 2001). Two things blur it, and both make the path look slower than it is: a sender that paces (BBR spreads
-/// its first window over about a third of a round trip) and a busy receiver. [`TrainEstimator::bandwidth`] therefore
-/// gives no answer where the spread looks like pacing.
+/// INFOCOM 2001). Three things blur it, and all make the path look slower than it is:
+///
+/// - The answer takes several windows: a pause of a good part of a round trip ends the train.
+/// - The sender paces, as BBR does, which spreads its first window over about a third of a round trip: a train spread
+///   like that says nothing.
+/// - The receiver was busy elsewhere: then several segments lie ready when it comes to read. Where that is the rule, the
+///   path was faster than the reader, and how fast the reader was is all that is known.
 #[derive(Debug, Clone, Default)]
 pub struct TrainEstimator {
+    rtt: Option<Duration>,
     first: Option<Duration>,
     last: Duration,
     first_read_bytes: u64,
     bytes: u64,
-}
-
-impl TrainEstimator {
-    /// Notes that `bytes` arrived at `now`.
-    pub fn arrived(&mut self, now: Duration, bytes: u64) {
-        if self.first.is_none() {
-            self.first = Some(now);
-            self.first_read_bytes = bytes;
-        }
-        self.last = now;
-        self.bytes += bytes;
-    }
-
-    /// Bytes per second, or `None` where the burst was too short to tell, came at once, or looks paced for a path of
-    /// this `rtt`.
-    #[must_use]
-    pub fn bandwidth(&self, rtt: Option<Duration>) -> Option<f64> {
-        let spread = self.last.checked_sub(self.first?)?;
-        let timed = self.bytes.saturating_sub(self.first_read_bytes);
-        if timed < 2 * 1448 || spread.is_zero() {
-            return None;
-        }
-        if rtt.is_some_and(|rtt| rtt >= PACING_RTT && spread >= rtt / 4) {
-            return None;
-        }
-        // Precise: both are far below 2^53.
-        #[expect(clippy::cast_precision_loss, reason = "bytes of one burst fit a double exactly")]
-        Some(timed as f64 / spread.as_secs_f64())
-    }
+    reads: u64,
+    over: bool,
 }
 
 /// Below this round-trip time a paced first window is spread over so little that a slow link is the likelier cause.
 const PACING_RTT: Duration = Duration::from_millis(20);
+/// Arrivals closer together than this are not told apart: a process that is not alone on its processor is late by as
+/// much. A burst within it came at 16 MB/s or more, which is all that the number of lanes depends on.
+const RESOLUTION: Duration = Duration::from_micros(500);
+/// Bytes that make a train, a third of an initial window: fewer are over before they can be timed.
+const TRAIN_BYTES: u64 = INITIAL_WINDOW_BYTES / 3;
+/// Bytes per read, on average, from which on the reader was the slower one: two segments.
+const COALESCED_BYTES: u64 = 2 * 1448;
+
+impl TrainEstimator {
+    /// A train on a path of this round-trip time.
+    #[must_use]
+    pub fn new(rtt: Option<Duration>) -> Self {
+        Self { rtt, ..Self::default() }
+    }
+
+    /// Notes that `bytes` arrived at `now`.
+    pub fn arrived(&mut self, now: Duration, bytes: u64) {
+        match self.first {
+            None => {
+                self.first = Some(now);
+                self.first_read_bytes = bytes;
+            }
+            Some(_) => {
+                let pause = now.saturating_sub(self.last);
+                self.over |= self.rtt.is_some_and(|rtt| rtt >= PACING_RTT && pause > rtt / 3);
+            }
+        }
+        if !self.over {
+            self.last = now;
+            self.bytes += bytes;
+            self.reads += 1;
+        }
+    }
+
+    /// Bytes per second, or `None` where the burst was too short to tell or looks paced.
+    #[must_use]
+    pub fn bandwidth(&self) -> Option<f64> {
+        let spread = self.last.checked_sub(self.first?)?;
+        if self.bytes < TRAIN_BYTES {
+            return None;
+        }
+        if self.rtt.is_some_and(|rtt| rtt >= PACING_RTT && spread >= rtt / 4) {
+            return None;
+        }
+        let coalesced = self.bytes >= self.reads * COALESCED_BYTES;
+        let (bytes, time) = match coalesced || spread < RESOLUTION {
+            true => (self.bytes, RESOLUTION),
+            // What came with the first read took no time that was seen.
+            false => (self.bytes - self.first_read_bytes, spread),
+        };
+        #[expect(clippy::cast_precision_loss, reason = "bytes of one burst fit a double exactly")]
+        Some(bytes as f64 / time.as_secs_f64())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Nine segments of an initial window, `gap` apart.
+    fn train(gap: Duration, rtt_ms: u64) -> TrainEstimator {
+        let mut train = TrainEstimator::new(Some(Duration::from_millis(rtt_ms)));
+        for i in 0..9 {
+            train.arrived(Duration::from_secs(1) + gap * i, 1448);
+        }
+        train
+    }
+
+    fn mbit(train: &TrainEstimator) -> Option<f64> {
+        train.bandwidth().map(|bytes| bytes * 8e-6)
+    }
+
+    #[test]
+    fn the_bottleneck_spaces_a_train() {
+        assert!((mbit(&train(Duration::from_micros(120), 22)).unwrap() - 96.5).abs() < 1.0);
+        assert!((mbit(&train(Duration::from_micros(1500), 72)).unwrap() - 7.7).abs() < 0.1);
+    }
+
+    #[test]
+    fn a_burst_that_comes_at_once_means_a_fast_path() {
+        assert!(mbit(&train(Duration::ZERO, 240)).unwrap() > 200.0);
+    }
+
+    #[test]
+    fn a_reader_that_comes_late_does_not_make_the_path_slow() {
+        let mut train = TrainEstimator::new(Some(Duration::from_millis(240)));
+        train.arrived(Duration::from_millis(1000), 370);
+        train.arrived(Duration::from_millis(1006), 8_000);
+        assert!(mbit(&train).unwrap() > 100.0);
+    }
+
+    #[test]
+    fn a_paced_train_says_nothing() {
+        assert_eq!(mbit(&train(Duration::from_millis(9), 240)), None);
+    }
+
+    #[test]
+    fn the_second_window_is_another_train() {
+        let mut two = train(Duration::from_micros(120), 22);
+        let one = mbit(&two);
+        two.arrived(Duration::from_millis(1022), 14_480);
+        assert_eq!(mbit(&two), one);
+    }
+
+    #[test]
+    fn a_few_bytes_say_nothing() {
+        let mut train = TrainEstimator::default();
+        train.arrived(Duration::ZERO, 400);
+        train.arrived(Duration::from_millis(1), 400);
+        assert_eq!(train.bandwidth(), None);
+    }
+}

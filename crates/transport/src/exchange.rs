@@ -81,10 +81,7 @@ impl Exchange<'_> {
         let mut settled = self.read(&head, &facts, body, sink).await;
         settled.hint = hint;
         if settled.outcome.is_ok() {
-            let rtt = self.pool.link().rtt;
-            if let Some(bandwidth) = lane.tap.bandwidth(rtt) {
-                self.pool.saw_bandwidth(bandwidth);
-            }
+            self.pool.saw_bandwidth(lane.tap.bandwidth());
         }
         settled
     }

@@ -42,12 +42,12 @@ impl Tap {
     }
 
     /// A new answer is awaited: its bytes are a train of their own.
-    pub(crate) fn restart(&self) {
-        *self.train.lock().unwrap_or_else(PoisonError::into_inner) = TrainEstimator::default();
+    pub(crate) fn restart(&self, rtt: Option<Duration>) {
+        *self.train.lock().unwrap_or_else(PoisonError::into_inner) = TrainEstimator::new(rtt);
     }
 
-    pub(crate) fn bandwidth(&self, rtt: Option<Duration>) -> Option<f64> {
-        self.train.lock().unwrap_or_else(PoisonError::into_inner).bandwidth(rtt)
+    pub(crate) fn bandwidth(&self) -> Option<f64> {
+        self.train.lock().unwrap_or_else(PoisonError::into_inner).bandwidth()
     }
 }
 

@@ -116,10 +116,12 @@ impl Pool {
     }
 
     /// The path looked at least this fast.
-    pub(crate) fn saw_bandwidth(&self, bytes_per_second: f64) {
+    pub(crate) fn saw_bandwidth(&self, bytes_per_second: Option<f64>) {
         let mut state = self.state();
-        let best = state.link.bandwidth.map_or(bytes_per_second, |b| b.max(bytes_per_second));
-        state.link.bandwidth = Some(best);
+        state.link.bandwidth = match (state.link.bandwidth, bytes_per_second) {
+            (Some(best), Some(seen)) => Some(best.max(seen)),
+            (best, seen) => best.or(seen),
+        };
     }
 
     /// A connection for one request.

@@ -41,7 +41,7 @@ pub(crate) async fn send(
             .with_source(error)
     })?;
     lane.sender.ready().await.map_err(|error| cut(location, lane, error))?;
-    lane.tap.restart();
+    lane.tap.restart(pool.link().rtt);
     let flight = pool.account().sent(bytes_asked);
     let clock = pool.config().first_byte_timeout;
     let response = match tokio::time::timeout(clock, lane.sender.send_request(request)).await {
