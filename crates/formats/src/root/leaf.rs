@@ -64,7 +64,7 @@ pub(super) fn read_leaf(
         Ok(ControlFlow::Continue(()))
     })?;
     cursor.seek(header.end)?;
-    let kind = if class == b"TLeafElement" {
+    let mut kind = if class == b"TLeafElement" {
         let _id = cursor.i32()?;
         from_code(cursor.i32()?)
     } else {
@@ -73,7 +73,8 @@ pub(super) fn read_leaf(
     let name = String::from_utf8_lossy(name).into_owned();
     let length = usize::try_from(length).unwrap_or(usize::MAX);
     if length == 0 || length > MOST_VALUES {
-        return Err(FormatError::corrupt(format!("leaf `{name}`"), format!("{length} values")));
+        // Seen in members of collections, whose length is elsewhere.
+        kind = LeafKind::Other(None);
     }
     let mut shape = dimensions(&String::from_utf8_lossy(title));
     let product = shape.iter().try_fold(1_usize, |product, &n| product.checked_mul(n));

@@ -1,0 +1,84 @@
+//! Broken files: every way of reading them ends with an error, or with other values where nothing protects the bytes.
+
+use crate::samples::mixed;
+use crate::writer::{Style, write};
+use bytes::Bytes;
+use hither_formats::root::{Decoder, RootFile};
+use hither_formats::{SparseBytes, Step};
+use proptest::prelude::*;
+
+/// Reads everything that can be read; true if nothing went wrong.
+pub(crate) fn read_all(bytes: &SparseBytes) -> bool {
+    let Ok(Step::Done(file)) = RootFile::open(bytes) else { return false };
+    let Ok(Step::Done(trees)) = file.trees(bytes) else { return false };
+    let mut fine = true;
+    for tree in trees {
+        let Ok(Step::Done(tree)) = file.tree(Some(&tree.path), bytes) else {
+            fine = false;
+            continue;
+        };
+        let mut decoder = Decoder::new();
+        for branch in tree.branches() {
+            for index in 0..branch.baskets().len() {
+                let stored = branch.baskets().range(index).and_then(|range| bytes.get(range));
+                let stored = stored.unwrap_or_default();
+                let decoded = branch.decode_basket_with(&mut decoder, index, &stored);
+                fine &= decoded.is_ok() || branch.column_type().is_err();
+            }
+        }
+    }
+    fine
+}
+
+#[test]
+fn every_prefix_of_a_file_is_refused() {
+    for codec in [None, Some(*b"ZL")] {
+        let data = Bytes::from(write(Style { codec, ..Style::default() }, &[mixed("dir/T", 1)]));
+        assert!(read_all(&SparseBytes::whole(data.clone())));
+        for end in 0..data.len() {
+            assert!(!read_all(&SparseBytes::whole(data.slice(..end))), "prefix of {end} bytes");
+            // The same bytes, but nobody has said that there are no more: it must ask, or refuse.
+            let mut open_end = SparseBytes::new();
+            open_end.insert(0, data.slice(..end));
+            assert!(!read_all(&open_end), "first {end} bytes");
+        }
+    }
+}
+
+#[test]
+fn every_single_flipped_byte_is_survived() {
+    let whole = write(Style::default(), &[mixed("dir/T", 1), mixed("T", 2)]);
+    for at in 0..whole.len() {
+        for flip in [0x01, 0x80, 0xff] {
+            let mut data = whole.clone();
+            data[at] ^= flip;
+            read_all(&SparseBytes::whole(data.into()));
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    #[test]
+    fn random_damage_is_survived(
+        damage in prop::collection::vec((any::<prop::sample::Index>(), any::<u32>()), 1..8),
+        codec in prop::sample::select(vec![None, Some(*b"ZL"), Some(*b"L4"), Some(*b"ZS"), Some(*b"XZ")]),
+    ) {
+        let mut data = write(Style { codec, ..Style::default() }, &[mixed("dir/T", 1), mixed("T", 2)]);
+        for (at, value) in damage {
+            let at = at.index(data.len() - 3);
+            data[at..at + 4].copy_from_slice(&value.to_be_bytes());
+        }
+        read_all(&SparseBytes::whole(data.into()));
+    }
+
+    #[test]
+    fn garbage_behind_a_header_is_survived(body in prop::collection::vec(any::<u8>(), 0..2000)) {
+        let mut data = write(Style::default(), &[]);
+        data.splice(100.., body);
+        let end = u32::try_from(data.len()).unwrap();
+        data[12..16].copy_from_slice(&end.to_be_bytes());
+        read_all(&SparseBytes::whole(data.into()));
+    }
+}

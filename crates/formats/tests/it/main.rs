@@ -1,0 +1,24 @@
+//! Reads files made by a minimal writer, and broken ones.
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::print_stderr,
+    reason = "tests say where they fail by panicking, and what they skip"
+)]
+
+mod columns;
+mod hostile;
+mod opening;
+mod real_files;
+mod samples;
+mod writer;
+
+use hither_formats::{FormatError, Step};
+
+/// The answer of a reader that has all bytes.
+fn done<T>(step: Result<Step<T>, FormatError>) -> T {
+    match step.unwrap() {
+        Step::Done(value) => value,
+        Step::Need(need) => panic!("all bytes are there, and it still needs {need:?}"),
+    }
+}

@@ -1,0 +1,132 @@
+//! Opening: which bytes are asked for, and what is found.
+
+use crate::done;
+use crate::samples::{floats, mixed};
+use crate::writer::{Style, Tree, write};
+use bytes::Bytes;
+use hither_formats::root::RootFile;
+use hither_formats::{FormatError, Need, SparseBytes, Step};
+
+/// Answers a reader's wishes until it is done; also the number of flights that it took.
+fn fly<T>(
+    data: &Bytes,
+    bytes: &mut SparseBytes,
+    read: impl Fn(&SparseBytes) -> Result<Step<T>, FormatError>,
+) -> (T, usize) {
+    for flight in 0..20 {
+        match read(bytes).unwrap() {
+            Step::Done(value) => return (value, flight),
+            Step::Need(need) => {
+                bytes.set_size(data.len() as u64);
+                fetch(data, bytes, &need);
+            }
+        }
+    }
+    panic!("no end of flights");
+}
+
+fn fetch(data: &Bytes, bytes: &mut SparseBytes, need: &Need) {
+    let size = data.len() as u64;
+    assert!(!need.now.is_empty(), "a need that needs nothing");
+    let tail = size.saturating_sub(need.tail)..size;
+    for range in need.now.iter().cloned().chain([tail]) {
+        let part =
+            usize::try_from(range.start).unwrap()..usize::try_from(range.end.min(size)).unwrap();
+        bytes.insert(range.start, data.slice(part));
+    }
+}
+
+/// A file whose baskets keep head and tail far apart.
+fn long_file() -> Bytes {
+    let values = vec![1.5_f32; 50_000];
+    let tree = |path, cycle| Tree { path, cycle, branches: vec![floats("E", &[&values], false)] };
+    write(Style::default(), &[tree("deep/T", 1), tree("T", 1), tree("T", 2), mixed("other", 1)])
+        .into()
+}
+
+#[test]
+fn a_tree_is_open_after_two_flights() {
+    let data = long_file();
+    let mut bytes = SparseBytes::new();
+    let (file, flights) = fly(&data, &mut bytes, RootFile::open);
+    assert_eq!(flights, 1, "head and tail");
+    let (tree, more) = fly(&data, &mut bytes, |bytes| file.tree(Some("T"), bytes));
+    assert!(more <= 1, "{more} more flights");
+    assert_eq!(tree.entries(), 50_000);
+    let held: usize = bytes.pieces().map(|(_, piece)| piece.len()).sum();
+    assert!(held < 20_000, "{held} bytes fetched for the metadata");
+    let (_, again) = fly(&data, &mut bytes, RootFile::open);
+    assert_eq!(again, 0, "replayed from what is there");
+}
+
+#[test]
+fn the_first_need_fits_an_initial_window() {
+    let Step::Need(need) = RootFile::open(&SparseBytes::new()).unwrap() else { panic!("no need") };
+    let head: u64 = need.now.iter().map(|range| range.end - range.start).sum();
+    let tail = need.tail;
+    assert!(tail > 0);
+    assert!(head + tail <= 13_500, "{head} + {tail}");
+    let mut sized = SparseBytes::new();
+    sized.set_size(1_000_000);
+    let Step::Need(need) = RootFile::open(&sized).unwrap() else { panic!("no need") };
+    assert_eq!(need.now, [0..head, 1_000_000 - tail..1_000_000]);
+    sized.set_size(100);
+    let Step::Need(need) = RootFile::open(&sized).unwrap() else { panic!("no need") };
+    assert_eq!(need.now, [0..100]);
+}
+
+#[test]
+fn cycles_and_directories_are_found() {
+    let bytes = SparseBytes::whole(long_file());
+    let file = done(RootFile::open(&bytes));
+    assert_eq!(&file.uuid(), b"0123456789abcdef");
+    let trees = done(file.trees(&bytes));
+    let found: Vec<(&str, u16)> = trees.iter().map(|t| (t.path.as_str(), t.key.cycle)).collect();
+    assert_eq!(found, [("T", 2), ("other", 1), ("deep/T", 1)]);
+    for path in ["T", "T;1", "T;2", "deep/T", "/deep/T", "deep/T;1", "other"] {
+        done(file.tree(Some(path), &bytes));
+    }
+}
+
+#[test]
+fn trees_that_are_not_there_are_named_with_near_ones() {
+    let bytes = SparseBytes::whole(long_file());
+    let file = done(RootFile::open(&bytes));
+    let error = |path| file.tree(path, &bytes).unwrap_err().to_string();
+    assert_eq!(error(None), "which tree? there are `T`, `other`");
+    assert_eq!(error(Some("othr")), "no tree `othr`; there are `other`");
+    assert_eq!(error(Some("T;3")), "no tree `T;3`; there are `T;1`, `T;2`");
+    assert_eq!(error(Some("dep/T")), "no directory `dep`; there are `deep`");
+    assert_eq!(error(Some("deep")), "unsupported: `deep` is a TDirectory, not a TTree");
+}
+
+#[test]
+fn the_only_tree_of_a_directory_needs_no_name() {
+    let bytes = SparseBytes::whole(write(Style::default(), &[mixed("dir/T", 4)]).into());
+    let file = done(RootFile::open(&bytes));
+    assert_eq!(done(file.tree(None, &bytes)).name(), "T");
+}
+
+#[test]
+fn other_formats_are_told_by_their_first_bytes() {
+    for (data, message) in [
+        (
+            &b"<!DOCTYPE html>\n<title>404</title>"[..],
+            "not a ROOT file: it starts with `<!DOCTYPE html>`, expected `root`",
+        ),
+        (b"\x89HDF\r\n", r"not a ROOT file: it starts with `\x89HDF`, expected `root`"),
+        (b"", "not a ROOT file: it starts with nothing, it is empty, expected `root`"),
+    ] {
+        let bytes = SparseBytes::whole(Bytes::from_static(data));
+        assert_eq!(RootFile::open(&bytes).unwrap_err().to_string(), message);
+    }
+}
+
+#[test]
+fn a_file_shorter_than_its_header_says_is_cut_off() {
+    let data = write(Style::default(), &[mixed("T", 1)]);
+    let bytes = SparseBytes::whole(Bytes::from(data[..data.len() - 1].to_vec()));
+    let error = RootFile::open(&bytes).unwrap_err().to_string();
+    let (n, all) = (data.len() - 1, data.len());
+    assert_eq!(error, format!("file is cut off: {all} bytes are needed, {n} are there"));
+}
