@@ -103,9 +103,11 @@ class Wan(Loopback):
         self.congestion = congestion
 
     def __enter__(self):
-        up = [HITHER_WAN, "up", self.name, *self.link.options(), "--congestion", self.congestion, "--json"]
+        up = [HITHER_WAN, "up", self.name, *self.link.options(), "--congestion", self.congestion]
+        # The link goes when this process does, however it ends.
+        up += ["--owner", str(os.getpid()), "--json"]
         answer = subprocess.run(up, check=True, stdout=subprocess.PIPE, text=True).stdout
-        self.server_host = server_address(json.loads(answer))
+        self.server_host = json.loads(answer)["server"]["address"]
         return self
 
     def __exit__(self, *_):
@@ -123,14 +125,6 @@ class Wan(Loopback):
     def stats(self) -> dict:
         command = [HITHER_WAN, "stats", self.name, "--json"]
         return json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)
-
-
-def server_address(up: dict) -> str:
-    """The server's address out of what `hither-wan up --json` prints, without a prefix length."""
-    address = up.get("server") or up.get("server_address")
-    if isinstance(address, dict):
-        address = address["address"]
-    return str(address).split("/")[0]
 
 
 class Proxied(Loopback):

@@ -36,6 +36,7 @@ http {{
     keepalive_timeout 300s;
     log_format ranges '$connection\\t$connection_requests\\t$request_method\\t$uri\\t$status\\t$body_bytes_sent\\t$http_range';
     access_log {access_log};
+    {limits}
     client_body_temp_path {work}/body;
     proxy_temp_path {work}/proxy;
     fastcgi_temp_path {work}/fastcgi;
@@ -94,8 +95,10 @@ def running(where: Loopback, command: list[str], port: int, log: Path, host: str
 
 
 @contextlib.contextmanager
-def nginx(where: Loopback, root: Path, access_log: Path | None = None, locations: str = "") -> Iterator[int]:
-    """Serves the files under `root`; yields the port."""
+def nginx(
+    where: Loopback, root: Path, access_log: Path | None = None, locations: str = "", limits: str = ""
+) -> Iterator[int]:
+    """Serves the files under `root`; yields the port. `limits` stands at the level of http, where it is empty for stock ones."""
     binary = program("nginx")
     if binary is None:
         raise RuntimeError("nginx is not installed (tools/setup-peers installs it, as root)")
@@ -113,6 +116,7 @@ def nginx(where: Loopback, root: Path, access_log: Path | None = None, locations
                 port=port,
                 root=root,
                 locations=locations,
+                limits=limits,
             )
         )
         command = [binary, "-p", folder, "-c", str(config), "-e", str(work / "error.log")]
