@@ -23,7 +23,7 @@ CODE = r"""
 
 struct TalkResult {
    double open = 0, tree = 0, draw = 0, mean = 0, stddev = 0;
-   long long selected = -1, reads = 0, bytes = 0;
+   long long selected = -1, reads = 0, reads_opening = 0, bytes = 0;
 };
 
 // TFile::Open finds the class for a URL through the plug-in manager. In the wheel of ROOT 6.40 the plug-in for http
@@ -49,6 +49,7 @@ TalkResult talk_draw(const char *url, bool web, long long cache, long long entri
    mark = Clock::now();
    auto tree = file->Get<TTree>("T");
    result.tree = since(mark);
+   result.reads_opening = file->GetReadCalls();
    if (!tree) return result;
    mark = Clock::now();
    if (cache >= 0) tree->SetCacheSize(cache);
@@ -115,6 +116,7 @@ def main() -> None:
                 "mean": result.mean,
                 "stddev": result.stddev,
                 "reads": result.reads,
+                "reads_opening": result.reads_opening,
                 "bytes": result.bytes,
             }
         )
