@@ -97,7 +97,9 @@ impl Column {
         match &self.offsets {
             None => entry * n..(entry + 1) * n,
             Some(offsets) => {
-                let at = |i: usize| usize::try_from(offsets[i]).unwrap_or(0) * n;
+                let at = |i: usize| {
+                    offsets.get(i).map_or(0, |&offset| usize::try_from(offset).unwrap_or(0) * n)
+                };
                 at(entry)..at(entry + 1)
             }
         }

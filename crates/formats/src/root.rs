@@ -12,8 +12,8 @@
 //! # How an object is read
 //!
 //! Objects are streamed: each class writes its base classes, then its members, with a byte count before each class, so
-//! that what is not needed can be skipped. [`layout`] says which members a version of a class has: the versions that
-//! ROOT has written since 2003 are built in, for any other version the file's own class descriptions ([`streamer`])
+//! that what is not needed can be skipped. `layout` says which members a version of a class has: the versions that
+//! ROOT has written since 2003 are built in, for any other version the file's own class descriptions (`streamer`)
 //! are asked. Objects refer to each other and to class names by their position in the buffer; such references are
 //! followed on demand, at most once each, with a budget, so that a hostile file cannot make a short buffer expensive.
 //!

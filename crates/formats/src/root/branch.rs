@@ -63,9 +63,11 @@ impl Branch {
     /// `unknown`, where the branch cannot be decoded.
     #[must_use]
     pub fn type_name(&self) -> String {
-        self.content
-            .as_ref()
-            .map_or_else(|_| self.type_name.clone(), |content| content.column.name())
+        match &self.content {
+            Ok(content) => content.column.name(),
+            Err(_) if self.type_name.is_empty() => "unknown".to_owned(),
+            Err(_) => self.type_name.clone(),
+        }
     }
 
     /// The type of the column.

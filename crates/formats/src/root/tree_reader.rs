@@ -216,12 +216,13 @@ impl<'a> Reader<'a> {
             None => false,
         };
         let leaves = self.read_leaves(raw)?;
-        let type_name = self.type_name(parent, raw, &leaves);
         let refused = refuse(class, raw, group, leaves.len());
         let columns = match refused {
             Some(why) => vec![Err(why)],
             None => contents(&leaves.iter().map(|(_, leaf)| leaf.clone()).collect::<Vec<_>>()),
         };
+        let readable = columns.iter().all(Result::is_ok);
+        let type_name = if readable { String::new() } else { self.type_name(parent, raw, &leaves) };
         let (baskets, damage) = match baskets {
             Ok(baskets) => (Arc::new(baskets), None),
             Err(error) => (Arc::new(Baskets::default()), Some(error)),
@@ -237,6 +238,10 @@ impl<'a> Reader<'a> {
                 branch: column.clone(),
                 type_name: type_name.clone(),
                 why,
+            };
+            let type_name = match (&damage, &content) {
+                (Some(_), Ok(content)) => content.column.name(),
+                _ => type_name.clone(),
             };
             let content = match &damage {
                 Some(FormatError::Corrupt { what, why }) => Err(FormatError::Corrupt {
@@ -257,7 +262,7 @@ impl<'a> Reader<'a> {
                 own: if parent.is_empty() { 0 } else { parent.len() + 1 },
                 leaf: leaf_name.to_owned(),
                 title: title.to_string(),
-                type_name: type_name.clone(),
+                type_name,
                 content,
                 baskets: Arc::clone(&baskets),
             });
@@ -309,8 +314,10 @@ impl<'a> Reader<'a> {
             return (*name).to_owned();
         }
         let member = usize::try_from(raw.id).ok().filter(|_| !parent.is_empty() || raw.kind == 0);
-        let info = self.streamers.look_up(&raw.class_name, raw.class_version, raw.checksum);
-        let element = member.and_then(|id| info.and_then(|info| info.elements.get(id)));
+        let element = member.and_then(|id| {
+            let (class, version) = (&raw.class_name, raw.class_version);
+            self.streamers.look_up(class, version, raw.checksum)?.elements.get(id)
+        });
         match element {
             Some(element) => element.type_name.clone(),
             None if raw.class_name.is_empty() => "unknown".to_owned(),
