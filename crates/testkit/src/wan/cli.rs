@@ -240,7 +240,7 @@ fn run(command: Verb, out: &mut impl Write) -> Result<ExitCode> {
             if as_json {
                 print(out, &json(&results)?)?;
             }
-            let good = results.iter().all(|result| result.passed);
+            let good = results.iter().all(validate::Measured::passed);
             return Ok(if good { ExitCode::SUCCESS } else { ExitCode::FAILURE });
         }
         Verb::Forward { name } => {

@@ -252,9 +252,12 @@ impl Forwarder {
         let mut progress = Progress::None;
         for _ in 0..BATCH {
             let now = clock::now();
-            let Some((frame, tag)) = shaper.take(now) else { break };
+            let Some((due, frame, tag)) = shaper.take(now) else { break };
             progress = Progress::Some;
-            shared.witness.lock().unwrap_or_else(PoisonError::into_inner).deliver(now, &tag);
+            let mut witness = shared.witness.lock().unwrap_or_else(PoisonError::into_inner);
+            witness.deliver(now, &tag);
+            witness.late(now.saturating_sub(due));
+            drop(witness);
             match rustix::io::write(to, &frame) {
                 // A device refuses what its kernel finds malformed, and everything while it is down.
                 Ok(_) | Err(Errno::INVAL | Errno::IO | Errno::AGAIN | Errno::NOBUFS) => {}

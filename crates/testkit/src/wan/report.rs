@@ -94,6 +94,11 @@ pub struct Report {
     pub whole_flights: u32,
     /// There was more than the witness keeps: turns, flights or rows are too low.
     pub truncated: bool,
+    /// How long after their time packets came out on average, seconds; of all ports.
+    pub late_mean: f64,
+    /// How long after its time the latest packet came out, seconds: above some milliseconds the machine was too busy to
+    /// emulate anything.
+    pub late_most: f64,
     /// The connections in the order of their first packet.
     pub rows: Vec<Row>,
 }
@@ -106,6 +111,8 @@ impl fmt::Display for Report {
             "{:.3} s: {} connections{of}, {} turns, {} flights ({} on whole answers)",
             self.seconds, self.connections, self.turns, self.flights, self.whole_flights
         )?;
+        let (mean, most) = (self.late_mean * 1e6, self.late_most * 1e6);
+        writeln!(f, "packets came out {mean:.0} us late on average, {most:.0} us at most")?;
         if self.truncated {
             writeln!(f, "more was seen than is kept: turns, flights or rows are too low")?;
         }

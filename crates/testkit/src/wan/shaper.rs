@@ -102,11 +102,11 @@ impl<T> Shaper<T> {
         self.line.front().map(|packet| packet.due)
     }
 
-    /// The next packet that has come out by `now`.
-    pub fn take(&mut self, now: u64) -> Option<(Vec<u8>, T)> {
+    /// The next packet that has come out by `now`, and when it was due.
+    pub fn take(&mut self, now: u64) -> Option<(u64, Vec<u8>, T)> {
         let packet = self.line.pop_front_if(|packet| packet.due <= now)?;
         self.held = self.held.saturating_sub(packet.size);
-        Some((packet.frame, packet.tag))
+        Some((packet.due, packet.frame, packet.tag))
     }
 }
 
@@ -121,7 +121,7 @@ mod tests {
     fn drain(shaper: &mut Shaper<u32>) -> Vec<(u64, u32)> {
         let mut out = Vec::new();
         while let Some(due) = shaper.next_due() {
-            let (_, tag) = shaper.take(due).unwrap();
+            let (_, _, tag) = shaper.take(due).unwrap();
             out.push((due, tag));
         }
         out

@@ -85,6 +85,15 @@ pub struct Witness {
     turns: Turns,
     turns_of_port: BTreeMap<u16, Turns>,
     untold: u64,
+    late: Late,
+}
+
+/// How late the forwarder was, nanoseconds.
+#[derive(Debug, Clone, Copy, Default)]
+struct Late {
+    packets: u64,
+    sum: u64,
+    most: u64,
 }
 
 impl Witness {
@@ -165,6 +174,13 @@ impl Witness {
         }
     }
 
+    /// A packet came out this many nanoseconds after it was due.
+    pub fn late(&mut self, nanos: u64) {
+        self.late.packets += 1;
+        self.late.sum += nanos;
+        self.late.most = self.late.most.max(nanos);
+    }
+
     /// A packet will not come out of the link.
     pub fn discard(&mut self, tag: &Tag, why: Drop) {
         if tag.epoch != self.epoch {
@@ -239,6 +255,8 @@ impl Witness {
             flights: flights(&all, |burst| burst.first_answer),
             whole_flights: flights(&all, |burst| burst.last_answer),
             truncated: self.untold > 0 || chosen.iter().any(|connection| connection.truncated()),
+            late_mean: seconds(0, self.late.sum.checked_div(self.late.packets).unwrap_or_default()),
+            late_most: seconds(0, self.late.most),
             rows: chosen
                 .iter()
                 .map(|connection| Row {

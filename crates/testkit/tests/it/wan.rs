@@ -1,0 +1,318 @@
+//! `hither-wan` as its users run it.
+
+use hither_testkit::wan::namespace::{Side, exists, of, within};
+use hither_testkit::wan::report::Report;
+use hither_testkit::wan::state::{Saved, folder, save};
+use hither_testkit::{Link, wan};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::os::fd::OwnedFd;
+use std::process::{Command, Output, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_hither-wan");
+
+/// One test at a time: they measure.
+static TURN: Mutex<()> = Mutex::new(());
+
+/// Waits for this test's turn; `None`, and a word on stderr, where namespaces cannot be made.
+fn allowed() -> Option<MutexGuard<'static, ()>> {
+    let runs = |program: &str, flag: &str| {
+        Command::new(program).arg(flag).output().is_ok_and(|output| output.status.success())
+    };
+    let lacking = if !rustix::process::geteuid().is_root() {
+        "needs root"
+    } else if !std::path::Path::new("/dev/net/tun").exists() {
+        "needs /dev/net/tun"
+    } else if !runs("ip", "-V") {
+        "needs ip (iproute2)"
+    } else if !runs("ping", "-V") {
+        "needs ping (iputils-ping)"
+    } else if !runs("iperf3", "-v") {
+        "needs iperf3"
+    } else {
+        return Some(TURN.lock().unwrap_or_else(PoisonError::into_inner));
+    };
+    let required = std::env::var_os("HITHER_REQUIRE_NETNS").is_some_and(|value| value == "1");
+    assert!(!required, "HITHER_REQUIRE_NETNS=1, but this test {lacking}");
+    eprintln!("SKIPPED: {lacking}");
+    None
+}
+
+fn run(arguments: &[&str]) -> Output {
+    Command::new(PROGRAM).args(arguments).output().unwrap()
+}
+
+fn good(arguments: &[&str]) -> String {
+    let output = run(arguments);
+    let words = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{arguments:?}: {words}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// A link that goes down with its test.
+struct Up {
+    name: String,
+    server: String,
+}
+
+impl Up {
+    fn new(test: &str, options: &[&str]) -> Self {
+        let name = format!("{test}-{}", std::process::id());
+        let mut arguments = vec!["up", &name, "--json"];
+        arguments.extend(options);
+        let printed: serde_json::Value = serde_json::from_str(&good(&arguments)).unwrap();
+        let server = printed["server"]["address"].as_str().unwrap().to_owned();
+        Self { name, server }
+    }
+
+    fn stats(&self, options: &[&str]) -> Report {
+        let mut arguments = vec!["stats", &self.name, "--json"];
+        arguments.extend(options);
+        serde_json::from_str(&good(&arguments)).unwrap()
+    }
+
+    fn forwarder(&self) -> OwnedFd {
+        let pid = std::fs::read_to_string(folder(&self.name).join("pid")).unwrap();
+        let pid = Pid::from_raw(pid.trim().parse().unwrap()).unwrap();
+        pidfd_open(pid, PidfdFlags::empty()).unwrap()
+    }
+
+    fn spaces(&self) -> [bool; 2] {
+        Side::BOTH.map(|side| exists(&of(&self.name, side)))
+    }
+
+    /// A server that answers each byte with `answer` bytes, for this many connections.
+    fn serve(&self, connections: usize, answer: usize) -> u16 {
+        let address = format!("{}:0", self.server);
+        let listener =
+            within(&of(&self.name, Side::Server), || Ok(TcpListener::bind(address).unwrap()))
+                .unwrap();
+        let port = listener.local_addr().unwrap().port();
+        std::thread::spawn(move || {
+            for stream in listener.incoming().take(connections) {
+                let mut stream = stream.unwrap();
+                std::thread::spawn(move || {
+                    let mut byte = [0];
+                    while stream.read(&mut byte).is_ok_and(|read| read == 1) {
+                        stream.write_all(&vec![7; answer]).unwrap();
+                    }
+                });
+            }
+        });
+        port
+    }
+
+    fn connect(&self, port: u16) -> TcpStream {
+        let address = format!("{}:{port}", self.server);
+        within(&of(&self.name, Side::Client), || Ok(TcpStream::connect(address).unwrap())).unwrap()
+    }
+}
+
+impl Drop for Up {
+    fn drop(&mut self) {
+        run(&["down", &self.name]);
+    }
+}
+
+fn ends(process: &OwnedFd) -> bool {
+    let limit = Timespec { tv_sec: 20, tv_nsec: 0 };
+    poll(&mut [PollFd::new(process, PollFlags::IN)], Some(&limit)).unwrap() > 0
+}
+
+fn read(stream: &mut TcpStream, bytes: usize) {
+    stream.read_exact(&mut vec![0; bytes]).unwrap();
+}
+
+#[test]
+fn requests_in_series_are_counted_from_outside() {
+    let Some(_turn) = allowed() else { return };
+    let link = Up::new("series", &["--rtt", "4ms", "--rate", "50Mbit"]);
+    let port = link.serve(1, 5000);
+    let mut stream = link.connect(port);
+    for _ in 0..3 {
+        stream.write_all(b"?").unwrap();
+        read(&mut stream, 5000);
+    }
+    let all = link.stats(&["--port", &port.to_string()]);
+    assert_eq!((all.connections, all.turns, all.flights, all.whole_flights), (1, 3, 3, 3));
+    assert_eq!((all.to_server.payload_bytes, all.to_client.payload_bytes), (3, 15_000));
+    assert_eq!(all.rows.len(), 1);
+    // Each answer is four packets of at most 1,448 bytes; headers are 52 bytes each.
+    assert!(all.to_client.packets >= 13, "{:?}", all.to_client);
+    assert!(all.to_client.ip_bytes >= 15_000 + 52 * 12, "{:?}", all.to_client);
+    assert_eq!(all.to_client.dropped_queue + all.to_client.dropped_random, 0);
+    assert_eq!(link.stats(&["--port", "1", "--reset"]).connections, 0);
+    assert_eq!(link.stats(&[]).turns, 0);
+}
+
+#[test]
+fn requests_in_parallel_are_one_flight() {
+    let Some(_turn) = allowed() else { return };
+    let link = Up::new("parallel", &["--rtt", "200ms"]);
+    let port = link.serve(8, 3000);
+    let mut lanes: Vec<TcpStream> = (0..8).map(|_| link.connect(port)).collect();
+    lanes.iter_mut().for_each(|lane| lane.write_all(b"?").unwrap());
+    lanes.iter_mut().for_each(|lane| read(lane, 3000));
+    let all = link.stats(&[]);
+    assert_eq!((all.connections, all.turns, all.flights, all.whole_flights), (8, 1, 1, 1));
+    lanes[3].write_all(b"?").unwrap();
+    read(&mut lanes[3], 3000);
+    let all = link.stats(&[]);
+    assert_eq!((all.turns, all.flights, all.whole_flights), (2, 2, 2));
+}
+
+#[test]
+fn losses_are_counted_and_repaired() {
+    let Some(_turn) = allowed() else { return };
+    let link = Up::new("losses", &["--rtt", "2ms", "--loss", "2%", "--seed", "7"]);
+    let port = link.serve(1, 1_000_000);
+    let mut stream = link.connect(port);
+    stream.write_all(b"?").unwrap();
+    read(&mut stream, 1_000_000);
+    let all = link.stats(&[]);
+    assert!(all.to_client.dropped_random > 0);
+    assert!(all.to_client.repeated_segments > 0);
+    assert!(all.to_client.payload_bytes >= 1_000_000);
+    assert_eq!(all.flights, 1);
+}
+
+#[test]
+fn command_keeps_its_streams_and_exit_code() {
+    let Some(_turn) = allowed() else { return };
+    let link = Up::new("streams", &[]);
+    let mut child = Command::new(PROGRAM)
+        .args(["exec", &link.name, "server", "--", "sh", "-c", "cat; echo late >&2; exit 7"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(b"words").unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(7));
+    assert_eq!((&output.stdout[..], &output.stderr[..]), (&b"words"[..], &b"late\n"[..]));
+    let missing = run(&["exec", &link.name, "client", "--", "no-such-program"]);
+    assert_eq!(missing.status.code(), Some(127));
+    let settings = "cat /proc/sys/net/ipv4/tcp_congestion_control \
+                    /proc/sys/net/ipv4/tcp_no_metrics_save; cat /sys/class/net/wan0/mtu 2>&1 || true";
+    let printed = good(&["exec", &link.name, "client", "--", "sh", "-c", settings]);
+    assert!(printed.starts_with("cubic\n1\n"), "{printed}");
+}
+
+#[test]
+fn links_have_subnets_of_their_own_and_names_are_taken_once() {
+    let Some(_turn) = allowed() else { return };
+    let first = Up::new("first", &["--link", "E"]);
+    let second = Up::new("second", &["--congestion", "bbr"]);
+    assert_ne!(first.server, second.server);
+    let again = run(&["up", &first.name]);
+    assert_eq!(again.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&again.stderr).contains("is up already"));
+    let listed = good(&["list"]);
+    assert!(listed.contains(&first.name) && listed.contains("22 ms, 100 Mbit/s"), "{listed}");
+    assert!(listed.contains("bbr"));
+}
+
+#[test]
+fn down_leaves_nothing_and_of_nothing_is_fine() {
+    let Some(_turn) = allowed() else { return };
+    let link = Up::new("down", &[]);
+    let forwarder = link.forwarder();
+    assert_eq!(link.spaces(), [true, true]);
+    good(&["down", &link.name]);
+    assert!(ends(&forwarder));
+    assert_eq!(link.spaces(), [false, false]);
+    assert!(!folder(&link.name).exists());
+    good(&["down", &link.name]);
+    assert!(!run(&["stats", &link.name]).status.success());
+}
+
+#[test]
+fn link_comes_up_again_after_its_forwarder_crashed() {
+    let Some(_turn) = allowed() else { return };
+    let link = Up::new("crash", &[]);
+    let forwarder = link.forwarder();
+    pidfd_send_signal(&forwarder, Signal::KILL).unwrap();
+    assert!(ends(&forwarder));
+    assert!(good(&["list"]).contains("dead"));
+    let options = ["up", link.name.as_str(), "--rtt", "1ms"];
+    good(&options);
+    let port = link.serve(1, 1);
+    let mut stream = link.connect(port);
+    stream.write_all(b"?").unwrap();
+    read(&mut stream, 1);
+}
+
+#[test]
+fn link_goes_with_its_owner() {
+    let Some(_turn) = allowed() else { return };
+    let mut owner = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
+    let link = Up::new("owner", &["--owner", &owner.id().to_string()]);
+    let forwarder = link.forwarder();
+    drop(owner.stdin.take());
+    owner.wait().unwrap();
+    assert!(ends(&forwarder));
+    assert_eq!(link.spaces(), [false, false]);
+    assert!(!folder(&link.name).exists());
+}
+
+#[test]
+fn interrupted_up_leaves_nothing() {
+    let Some(_turn) = allowed() else { return };
+    let name = format!("interrupted-{}", std::process::id());
+    // What `up` does until it is interrupted: it saves the link and starts the forwarder.
+    let saved = Saved {
+        name: name.clone(),
+        link: Link::E,
+        congestion: "reno".to_owned(),
+        offload: false,
+        subnet: 250,
+        owner: None,
+        token: wan::clock::now(),
+    };
+    save(&saved).unwrap();
+    let mut forwarder = Command::new(PROGRAM)
+        .args(["forward", &name])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut said = String::new();
+    BufReader::new(forwarder.stdout.take().unwrap()).read_line(&mut said).unwrap();
+    assert_eq!(said, "ready\n");
+    assert!(exists(&of(&name, Side::Client)));
+    drop(forwarder.stdin.take());
+    assert!(forwarder.wait().unwrap().success());
+    assert!(!exists(&of(&name, Side::Client)) && !exists(&of(&name, Side::Server)));
+    assert!(!folder(&name).exists());
+}
+
+#[test]
+fn wrong_arguments_are_refused_before_anything_is_made() {
+    let Some(_turn) = allowed() else { return };
+    for options in [
+        &["up", "a/b"][..],
+        &["up", "x", "--rtt", "5"],
+        &["up", "x", "--rate", "fast"],
+        &["up", "x", "--loss", "200%"],
+    ] {
+        assert_eq!(run(options).status.code(), Some(2), "{options:?}");
+    }
+    let name = format!("wrong-{}", std::process::id());
+    let output = run(&["up", &name, "--congestion", "carrier-pigeon"]);
+    assert!(String::from_utf8_lossy(&output.stderr).contains("carrier-pigeon"));
+    assert!(!exists(&of(&name, Side::Client)));
+}
+
+#[test]
+fn links_are_what_they_claim() {
+    let Some(_turn) = allowed() else { return };
+    let output = run(&["validate", "--quick"]);
+    let table = String::from_utf8_lossy(&output.stdout);
+    let words = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{table}{words}");
+    eprintln!("{table}");
+}
