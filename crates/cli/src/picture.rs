@@ -97,8 +97,8 @@ mod tests {
         let mut selected = Selected::default();
         for i in 0..20_000_u32 {
             let x = f64::from(i % 200) / 20.0;
-            let copies = (8.0 * (-(x - 4.0) * (x - 4.0) / 4.0).exp()) as u32;
-            if i / 200 % 8 < copies {
+            let height = 8.0 * (-(x - 4.0) * (x - 4.0) / 4.0).exp();
+            if f64::from(i / 200 % 8) < height {
                 selected.values.push(x);
             }
         }

@@ -166,3 +166,78 @@ pub struct Selected {
     /// The value of the cut for each of them; empty when all are 1.
     pub weights: Vec<f64>,
 }
+
+#[cfg(test)]
+mod tests {
+    use hither_core::ErrorKind;
+    use hither_formats::{Column, Values};
+
+    use super::*;
+
+    fn scalar(values: Vec<i32>) -> Column {
+        let entries = values.len();
+        Column { entries, offsets: None, item_shape: vec![], values: Values::I32(values) }
+    }
+
+    fn jagged(offsets: Vec<i64>, values: Vec<f32>) -> Column {
+        let entries = offsets.len() - 1;
+        let values = Values::F32(values);
+        Column { entries, offsets: Some(offsets), item_shape: vec![], values }
+    }
+
+    #[test]
+    fn columns_are_named_once_in_the_order_of_appearance() {
+        let selection = Selection::parse("b*a[n]+b", Some("Sum$(c)>a && `odd one`")).unwrap();
+        assert_eq!(selection.columns(), ["b", "a", "n", "c", "odd one"]);
+    }
+
+    #[test]
+    fn shapes_are_checked_without_any_entries() {
+        let fixed =
+            Column { entries: 0, offsets: None, item_shape: vec![5], values: Values::F32(vec![]) };
+        let (n, j) = (scalar(vec![]), jagged(vec![0], vec![]));
+        let chunk = Chunk::new(0, 0).with("fixed", &fixed).with("n", &n).with("j", &j);
+        for (text, kind, part) in [
+            ("fixed[5]", ErrorKind::Invalid, "index 5 of dimension 1 of `fixed` is out of range"),
+            ("n[0]", ErrorKind::Invalid, "`n` is not an array"),
+            ("j[1][2]", ErrorKind::Invalid, "`j` has 1 dimension, 2 indices given"),
+            ("fixde", ErrorKind::NotFound, "did you mean `fixed`"),
+            ("fixed[j]", ErrorKind::Unsupported, "must be one number in each entry, `j` is"),
+            ("Alt$(j, fixed)", ErrorKind::Unsupported, "second argument of `Alt$`"),
+        ] {
+            let error = Selection::parse(text, None).unwrap().evaluate(&chunk).unwrap_err();
+            assert_eq!(error.kind(), kind, "{text}");
+            assert!(error.to_string().contains(part), "{text}: {error}");
+        }
+        let fine = Selection::parse("fixed[4]+j[7]", Some("n")).unwrap();
+        assert_eq!(fine.evaluate(&chunk).unwrap(), Selected::default());
+    }
+
+    #[test]
+    fn columns_that_break_their_promise_are_refused() {
+        for column in [
+            scalar(vec![1, 2, 3]),
+            jagged(vec![0, 2, 1], vec![1.0]),
+            jagged(vec![0, 1, 3], vec![1.0]),
+            jagged(vec![1, 1, 1], vec![1.0]),
+            jagged(vec![0, i64::MAX, i64::MAX], vec![1.0]),
+            Column { item_shape: vec![usize::MAX, 2], ..scalar(vec![1, 2]) },
+        ] {
+            let chunk = Chunk::new(0, 2).with("x", &column);
+            let error = Selection::parse("x", None).unwrap().evaluate(&chunk).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Corrupt);
+        }
+    }
+
+    #[test]
+    fn weights_begin_where_the_first_is_not_one() {
+        let x = scalar((0..10_000).collect());
+        let chunk = Chunk::new(0, 10_000).with("x", &x);
+        let selection = Selection::parse("x", Some("x>=100 ? 1+(x==9000) : 0")).unwrap();
+        let selected = selection.evaluate(&chunk).unwrap();
+        assert_eq!(selected.values.len(), 9900);
+        assert_eq!(selected.weights.len(), 9900);
+        assert!((selected.weights.iter().sum::<f64>() - 9901.0).abs() < 1e-9);
+        assert_eq!(selected.weights[8900], 2.0);
+    }
+}

@@ -211,7 +211,7 @@ fn power(x: f64, y: f64) -> f64 {
 #[expect(clippy::cast_possible_truncation, reason = "what does not fit was sorted out")]
 pub(super) fn signed(x: f64) -> i64 {
     const LIMIT: f64 = 9_223_372_036_854_775_808.0;
-    if x >= -LIMIT && x < LIMIT { x as i64 } else { i64::MIN }
+    if (-LIMIT..LIMIT).contains(&x) { x as i64 } else { i64::MIN }
 }
 
 /// Truncation to an unsigned integer; negative numbers wrap.
@@ -224,7 +224,6 @@ fn unsigned(x: f64) -> u64 {
 
 /// The number of bits to shift by, of which processors look at the lowest six.
 #[inline]
-#[expect(clippy::cast_possible_truncation, reason = "masked to six bits")]
 fn shift(y: f64) -> u32 {
     (unsigned(y) & 63) as u32
 }

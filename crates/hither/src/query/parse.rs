@@ -111,8 +111,7 @@ impl Parser {
         }
         self.level += 1;
         let mut left = self.operand(least)?;
-        loop {
-            let Kind::Symbol(symbol) = *self.peek() else { break };
+        while let Kind::Symbol(symbol) = *self.peek() {
             if symbol == "?" && least <= CONDITIONAL_PRECEDENCE {
                 self.advance();
                 let yes = self.expression(CONDITIONAL_PRECEDENCE)?;

@@ -84,6 +84,7 @@ impl<'a> BoundColumn<'a> {
         if indices.len() > dimensions {
             let message = match dimensions {
                 0 => format!("`{name}` is not an array, it takes no index"),
+                1 => format!("`{name}` has 1 dimension, {} indices given", indices.len()),
                 n => format!("`{name}` has {n} dimensions, {} indices given", indices.len()),
             };
             return Err(Error::new(ErrorKind::Invalid, message));
@@ -279,7 +280,9 @@ impl Turns {
     pub(super) fn start(&self, entry: usize) -> usize {
         match &self.counts {
             Counts::Uniform(count) => entry * count,
-            Counts::Varying(starts) => starts.get(entry).or(starts.last()).copied().unwrap_or(0),
+            Counts::Varying(starts) => {
+                starts.get(entry).or_else(|| starts.last()).copied().unwrap_or(0)
+            }
         }
     }
 
