@@ -1,10 +1,15 @@
 //! Links (WAN emulation), misbehaving peers, data generators; for tests only.
 //!
 //! One description of a [`Link`], three realisations:
-//! - [`wan`]: packets between two network namespaces, real kernel TCP on both ends; Linux, root (`hither-wan`);
+//! - `wan`: packets between two network namespaces, real kernel TCP on both ends; Linux, root (`hither-wan`);
+//! - [`proxy`]: a TCP proxy on the loopback that delays and limits, without privileges and without TCP slow start
+//!   (`hither-proxy`).
 
+mod alarm;
 pub mod link;
+pub mod proxy;
 pub mod random;
+mod turns;
 #[cfg(target_os = "linux")]
 pub mod wan;
 

@@ -32,9 +32,10 @@ mod connection;
 
 pub use burst::{Burst, flights};
 
+use crate::turns::Turns;
 use crate::wan::packet::Packet;
 use crate::wan::report::{Counts, Report, Row};
-use connection::{Connection, Turns};
+use connection::Connection;
 use std::collections::{BTreeMap, HashMap};
 use std::net::SocketAddrV4;
 

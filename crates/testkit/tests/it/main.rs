@@ -5,5 +5,6 @@
     reason = "a test fails by panicking and says when it is skipped"
 )]
 
+mod proxy;
 #[cfg(target_os = "linux")]
 mod wan;

@@ -1,32 +1,12 @@
 //! One TCP connection as the link sees it.
 
 use super::{Burst, Direction};
+use crate::turns::Turns;
 use crate::wan::report::Counts;
 use std::net::SocketAddrV4;
 
 /// Most bursts that are kept of one connection: 48 bytes each.
 const MOST_BURSTS: usize = 1 << 18;
-
-/// Counts how often sending follows receiving.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Turns {
-    pub(super) count: u64,
-    /// Payload went out and none has come in since.
-    waiting: bool,
-}
-
-impl Turns {
-    pub(super) fn sends(&mut self) {
-        if !self.waiting {
-            self.count += 1;
-            self.waiting = true;
-        }
-    }
-
-    pub(super) fn receives(&mut self) {
-        self.waiting = false;
-    }
-}
 
 /// A position in a byte stream that does not wrap around.
 #[derive(Debug, Clone, Copy, Default)]

@@ -1,0 +1,145 @@
+//! Timers that are exact to some tens of microseconds.
+//!
+//! The runtime's own timers count whole milliseconds, which is ten times the delay of a campus. One thread sleeps until the
+//! earliest of all deadlines and wakes whoever waits for it.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+
+/// Wakes tasks at instants. The thread ends with the last handle.
+#[derive(Debug, Default)]
+pub(crate) struct Alarm {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    waiting: Mutex<Waiting>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Waiting {
+    /// Earliest first.
+    queue: BinaryHeap<Reverse<Entry>>,
+    closed: bool,
+}
+
+#[derive(Debug)]
+struct Entry {
+    due: Instant,
+    wake: oneshot::Sender<()>,
+}
+
+impl PartialEq for Entry {
+    fn eq(&self, other: &Self) -> bool {
+        self.due == other.due
+    }
+}
+
+impl Eq for Entry {}
+
+impl PartialOrd for Entry {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Entry {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.due.cmp(&other.due)
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn run(&self) {
+        let mut waiting = self.lock();
+        while !waiting.closed {
+            let now = Instant::now();
+            while waiting.queue.peek().is_some_and(|Reverse(entry)| entry.due <= now) {
+                if let Some(Reverse(entry)) = waiting.queue.pop() {
+                    // Nobody waits any more if the task was cancelled.
+                    let _ = entry.wake.send(());
+                }
+            }
+            waiting = match waiting.queue.peek() {
+                Some(Reverse(entry)) => {
+                    let left = entry.due.saturating_duration_since(now);
+                    self.changed
+                        .wait_timeout(waiting, left)
+                        .unwrap_or_else(PoisonError::into_inner)
+                        .0
+                }
+                None => self.changed.wait(waiting).unwrap_or_else(PoisonError::into_inner),
+            };
+        }
+    }
+}
+
+impl Alarm {
+    /// Starts the thread.
+    pub(crate) fn new() -> Self {
+        let alarm = Self::default();
+        let shared = Arc::clone(&alarm.shared);
+        std::thread::spawn(move || shared.run());
+        alarm
+    }
+
+    fn set(&self, due: Instant, wake: oneshot::Sender<()>) {
+        let mut waiting = self.shared.lock();
+        let first = waiting.queue.peek().is_none_or(|Reverse(entry)| due < entry.due);
+        waiting.queue.push(Reverse(Entry { due, wake }));
+        if first {
+            self.shared.changed.notify_one();
+        }
+    }
+
+    /// Waits until `due`.
+    pub(crate) async fn until(&self, due: Instant) {
+        if due <= Instant::now() {
+            return;
+        }
+        let (wake, woken) = oneshot::channel();
+        self.set(due, wake);
+        // The sender is dropped only with the alarm itself, which this borrows.
+        let _ = woken.await;
+    }
+}
+
+impl Drop for Alarm {
+    fn drop(&mut self) {
+        self.shared.lock().closed = true;
+        self.shared.changed.notify_one();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[tokio::test]
+    async fn wakes_in_the_order_of_the_instants_and_not_early() {
+        let alarm = Alarm::new();
+        let start = Instant::now();
+        let order = Mutex::new(Vec::new());
+        let at = |millis| {
+            let (alarm, order) = (&alarm, &order);
+            async move {
+                let due = start + Duration::from_millis(millis);
+                alarm.until(due).await;
+                assert!(Instant::now() >= due);
+                order.lock().unwrap().push(millis);
+            }
+        };
+        tokio::join!(at(30), at(0), at(10), at(20));
+        assert_eq!(*order.lock().unwrap(), [0, 10, 20, 30]);
+    }
+}

@@ -1,0 +1,146 @@
+//! The command `hither-proxy`: arguments in, text out.
+
+use super::{Config, Fault, Proxy};
+use crate::link::{Link, parse_bytes, parse_rate, parse_time};
+use clap::Parser;
+use hither_core::{Error, ErrorKind, Result};
+use std::error::Error as _;
+use std::io::Write;
+use std::net::SocketAddr;
+use std::process::ExitCode;
+use std::time::Duration;
+
+/// A TCP proxy that delays and limits like a wide-area link, without privileges. It has no TCP slow start and no losses: windows
+/// are those of the loopback. Use hither-wan for real packets.
+#[derive(Debug, Parser)]
+#[command(name = "hither-proxy", version, after_help = EXAMPLE)]
+struct Arguments {
+    /// Address to listen on; port 0 takes a free one, which is printed.
+    #[arg(long, default_value = "127.0.0.1:0")]
+    listen: SocketAddr,
+    /// Host and port of the server.
+    #[arg(long, value_name = "HOST:PORT")]
+    to: String,
+    /// Round-trip time, such as 240ms.
+    #[arg(long, value_parser = parse_time, default_value = "0")]
+    rtt: Duration,
+    /// Rate of each direction, shared by all connections, such as 100Mbit, or unlimited.
+    #[arg(long, value_parser = |text: &str| parse_rate(text).map(Rate), default_value = "unlimited")]
+    rate: Rate,
+    /// Bytes that wait for the rate before reading stops [default: a bandwidth-delay product, at least 64KiB].
+    #[arg(long, value_parser = parse_bytes)]
+    queue: Option<u64>,
+    /// Close each connection after so many bytes from the server.
+    #[arg(long, value_name = "BYTES", value_parser = parse_bytes, group = "fault")]
+    cut_after: Option<u64>,
+    /// Reset each connection after so many bytes from the server.
+    #[arg(long, value_name = "BYTES", value_parser = parse_bytes, group = "fault")]
+    reset_after: Option<u64>,
+    /// Pass on nothing more after so many bytes from the server.
+    #[arg(long, value_name = "BYTES", value_parser = parse_bytes, group = "fault")]
+    stall_after: Option<u64>,
+    /// Let only the first so many connections meet the fault.
+    #[arg(long, value_name = "N", requires = "fault")]
+    faulty: Option<u64>,
+    /// Print the counts at the end as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+const EXAMPLE: &str = "Example:
+  hither-proxy --to 127.0.0.1:8080 --rtt 240ms --rate 100Mbit
+It prints where it listens, runs until SIGINT or SIGTERM, then prints connections, bytes and turns.";
+
+/// A parsed rate; a type of its own because clap takes an `Option` for an option not given.
+#[derive(Debug, Clone, Copy)]
+struct Rate(Option<u64>);
+
+/// Runs the command until it is told to end. Exit codes: 0, 1 for a failure, 2 for wrong arguments.
+#[must_use]
+pub fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    let outcome = runtime
+        .map_err(|error| local("cannot start").with_source(error))
+        .and_then(|runtime| runtime.block_on(run(&arguments)));
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            let cause = error.source().map_or_else(String::new, |cause| format!(": {cause}"));
+            let _ = writeln!(std::io::stderr(), "hither-proxy: {error}{cause}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn local(message: &str) -> Error {
+    Error::new(ErrorKind::Local, message)
+}
+
+async fn run(arguments: &Arguments) -> Result<()> {
+    let link = Link { queue: arguments.queue, ..Link::new(arguments.rtt, arguments.rate.0) };
+    // The parser sees to it that there is one at most.
+    let fault = match (arguments.cut_after, arguments.reset_after, arguments.stall_after) {
+        (Some(after), ..) => Some(Fault::Cut { after }),
+        (_, Some(after), _) => Some(Fault::Reset { after }),
+        (.., Some(after)) => Some(Fault::Stall { after }),
+        _ => None,
+    };
+    let config = Config { link, fault, faulty_connections: arguments.faulty };
+    let proxy = Proxy::start(arguments.listen, &arguments.to, config).await?;
+    say(&format!(
+        "listening on {} for {}: {link}; a proxy, no TCP slow start\n",
+        proxy.address(),
+        arguments.to
+    ))?;
+    ended().await?;
+    let counts = proxy.counts();
+    if arguments.json {
+        let text = serde_json::to_string(&counts)
+            .map_err(|error| local("cannot write json").with_source(error))?;
+        say(&(text + "\n"))
+    } else {
+        say(&format!("{counts}; through a proxy, no TCP slow start\n"))
+    }
+}
+
+fn say(text: &str) -> Result<()> {
+    let mut out = std::io::stdout().lock();
+    out.write_all(text.as_bytes())
+        .and_then(|()| out.flush())
+        .map_err(|error| local("cannot write to standard output").with_source(error))
+}
+
+/// Waits for SIGINT or SIGTERM.
+#[cfg(unix)]
+async fn ended() -> Result<()> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let trouble = |error| local("cannot listen for signals").with_source(error);
+    let mut interrupt = signal(SignalKind::interrupt()).map_err(trouble)?;
+    let mut terminate = signal(SignalKind::terminate()).map_err(trouble)?;
+    tokio::select! {
+        _ = interrupt.recv() => {}
+        _ = terminate.recv() => {}
+    }
+    Ok(())
+}
+
+/// Waits for Ctrl-C.
+#[cfg(not(unix))]
+async fn ended() -> Result<()> {
+    tokio::signal::ctrl_c()
+        .await
+        .map_err(|error| local("cannot listen for Ctrl-C").with_source(error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn arguments_are_consistent() {
+        Arguments::command().debug_assert();
+    }
+}
