@@ -34,7 +34,7 @@ http {{
     tcp_nopush on;
     keepalive_requests 1000000;
     keepalive_timeout 300s;
-    log_format ranges '$connection\\t$connection_requests\\t$request_method\\t$uri\\t$status\\t$body_bytes_sent\\t$http_range';
+    log_format ranges '$connection\\t$connection_requests\\t$request_method\\t$uri\\t$status\\t$bytes_sent\\t$http_range';
     access_log {access_log};
     {limits}
     client_body_temp_path {work}/body;

@@ -1,0 +1,149 @@
+"""What the end-to-end tests share: the built command, generated files, and servers on loopback or across a link."""
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "bench"))
+
+import servers  # noqa: E402
+import talkfile  # noqa: E402
+from links import HITHER, HITHER_WAN, LINKS, Loopback, Wan, is_root  # noqa: E402
+
+# Generous: a test that hangs must end, a slow machine must not fail.
+TIMEOUT = 120
+
+
+@dataclass
+class Finished:
+    """How a run of the command ended."""
+
+    code: int
+    out: str
+    err: str
+    peak_mb: float
+
+    @property
+    def json(self) -> dict:
+        return json.loads(self.out)
+
+
+def run_hither(*arguments, where: Loopback | None = None) -> Finished:
+    """Runs the command to its end, at the client's end of a link if one is given."""
+    command = [str(HITHER), *map(str, arguments)]
+    timed = [sys.executable, str(ROOT / "bench" / "timed.py"), str(TIMEOUT), *command]
+    if where:
+        timed = where.client(timed)
+    told = json.loads(subprocess.run(timed, stdout=subprocess.PIPE, text=True, check=True).stdout)
+    assert not told["timeout"], f"{' '.join(command)} did not end within {TIMEOUT} s"
+    return Finished(told["exit"], told["stdout"], told["stderr"], told["peak_mb"])
+
+
+@pytest.fixture(scope="session")
+def hither():
+    if not HITHER.exists():
+        pytest.fail(f"{HITHER} is not built; make test builds it")
+    return run_hither
+
+
+@dataclass(frozen=True)
+class Data:
+    """A generated file, and what ROOT says about it."""
+
+    path: Path
+    facts: dict
+
+
+@pytest.fixture(scope="session")
+def talk() -> Data:
+    """The talk's file, 275 MB."""
+    return Data(talkfile.DEFAULT_OUTPUT, talkfile.ensure(talkfile.DEFAULT_OUTPUT))
+
+
+@pytest.fixture(scope="session")
+def small() -> Data:
+    """The same shape with 3,000 events, some 3 MB, for what needs no size."""
+    path = talkfile.DEFAULT_OUTPUT.with_name("small.root")
+    return Data(path, talkfile.ensure(path, events=3000))
+
+
+@dataclass(frozen=True)
+class Logged:
+    """One request, as nginx logged it."""
+
+    connection: str
+    method: str
+    uri: str
+    status: int
+    bytes_sent: int
+
+
+class Site:
+    """nginx over a folder, with its access log."""
+
+    def __init__(self, where: Loopback, port: int, folder: Path, log: Path):
+        self.where = where
+        self.port = port
+        self.folder = folder
+        self.log = log
+
+    def url(self, name: str) -> str:
+        host, port = self.where.reach(self.port)
+        return f"http://{host}:{port}/{name}"
+
+    def link_in(self, data: Data) -> str:
+        """Puts a generated file into the folder; returns its URL."""
+        target = self.folder / data.path.name
+        if not target.exists():
+            target.symlink_to(data.path)
+        return self.url(data.path.name)
+
+    def put(self, name: str, content: bytes) -> str:
+        (self.folder / name).write_bytes(content)
+        return self.url(name)
+
+    def requests(self, uri: str) -> list[Logged]:
+        """What was logged for a path. nginx logs when an answer is complete, which is before the client can end."""
+        rows = [line.split("\t") for line in self.log.read_text().splitlines()]
+        return [Logged(r[0], r[2], r[3], int(r[4]), int(r[5])) for r in rows if r[3] == uri]
+
+
+LOCATIONS = """
+        location /forbidden { return 403; }
+        location /login { return 401; }
+        location /broken { return 500; }
+        location /busy { return 503; }
+"""
+
+
+@pytest.fixture
+def site(tmp_path):
+    if servers.program("nginx") is None:
+        if os.environ.get("CI"):
+            pytest.fail("CI must have nginx (tools/setup-peers)")
+        pytest.skip("nginx is not installed (tools/setup-peers installs it, as root)")
+    folder = tmp_path / "www"
+    folder.mkdir()
+    where = Loopback()
+    with servers.nginx(where, folder, tmp_path / "access.log", LOCATIONS) as port:
+        yield Site(where, port, folder, tmp_path / "access.log")
+
+
+@pytest.fixture(scope="module")
+def far(tmp_path_factory, talk):
+    """The talk's file at the far end of link G: 240 ms, unlimited."""
+    if not (is_root() and HITHER_WAN.exists()):
+        if os.environ.get("HITHER_REQUIRE_NETNS") == "1":
+            pytest.fail("network namespaces are required here, which needs root and hither-wan")
+        pytest.skip("network namespaces need root")
+    folder = tmp_path_factory.mktemp("far")
+    (folder / talk.path.name).symlink_to(talk.path)
+    where = Wan(LINKS["G"])
+    with where, servers.nginx(where, folder, folder / "access.log") as port:
+        yield Site(where, port, folder, folder / "access.log")

@@ -1,0 +1,86 @@
+"""A server that breaks off: a relay that closes a connection after so many bytes of the answer, or stalls for ever."""
+
+import contextlib
+import select
+import socket
+import struct
+import threading
+
+
+class Relay:
+    """Listens on loopback and passes bytes to and from `upstream`.
+
+    `after` says how many bytes of the answer the n-th connection (from 0) may carry before it is cut; None is all. With
+    `stall` nothing is answered at all, and `asked` is set when the first request has come.
+    """
+
+    def __init__(self, upstream: int | None, after=lambda _connection: None, reset: bool = False, stall: bool = False):
+        self.upstream = upstream
+        self.after = after
+        self.reset = reset
+        self.stall = stall
+        self.asked = threading.Event()
+        self.connections = 0
+        self.sockets: list[socket.socket] = []
+        self.listener = socket.create_server(("127.0.0.1", 0), backlog=256)
+        self.port = self.listener.getsockname()[1]
+
+    def __enter__(self):
+        threading.Thread(target=self.accept, daemon=True).start()
+        return self
+
+    def __exit__(self, *_):
+        for one in [self.listener, *self.sockets]:
+            with contextlib.suppress(OSError):
+                one.shutdown(socket.SHUT_RDWR)
+            one.close()
+
+    def accept(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                client, _ = self.listener.accept()
+                self.sockets.append(client)
+                number = self.connections
+                self.connections += 1
+                threading.Thread(target=self.carry, args=(client, number), daemon=True).start()
+
+    def carry(self, client: socket.socket, number: int) -> None:
+        allowed = self.after(number)
+        if allowed == 0:
+            self.cut(client)
+            return
+        if self.stall or self.upstream is None:
+            with contextlib.suppress(OSError):
+                while client.recv(65536):
+                    self.asked.set()
+            return
+        with socket.create_connection(("127.0.0.1", self.upstream)) as server, contextlib.suppress(OSError):
+            self.relay(client, server, allowed)
+        self.cut(client)
+
+    def relay(self, client: socket.socket, server: socket.socket, allowed: int | None) -> None:
+        """Passes bytes both ways until one side ends, or the answer has been `allowed` bytes long."""
+        # One thread for both ways: a socket on which another thread waits is not closed by closing it.
+        while True:
+            for source in select.select([client, server], [], [])[0]:
+                chunk = source.recv(65536 if allowed is None or source is client else min(65536, allowed))
+                if not chunk:
+                    return
+                if source is client:
+                    self.asked.set()
+                    server.sendall(chunk)
+                    continue
+                client.sendall(chunk)
+                if allowed is not None:
+                    allowed -= len(chunk)
+                    if allowed == 0:
+                        return
+
+    def cut(self, client: socket.socket) -> None:
+        """Ends a connection: in order, or with a reset."""
+        with contextlib.suppress(OSError):
+            if self.reset:
+                client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            else:
+                client.shutdown(socket.SHUT_RDWR)
+        client.close()

@@ -1,0 +1,117 @@
+"""`hither draw` against a real nginx: ROOT's answers, and a report that equals the server's log."""
+
+import math
+
+import pytest
+
+QUERY = ("rawtr", "--where", "E33>5", "--no-store")
+
+
+def histogram_options(facts):
+    h = facts["histogram"]
+    return "--bins", h["bins"], "--range", f"{h['lo']:g}:{h['hi']:g}"
+
+
+def test_the_talks_query_gives_roots_answer(hither, site, talk):
+    answer = hither("draw", site.link_in(talk) + ":T", *QUERY, "--json").json
+    assert answer["entries"] == talk.facts["entries"]
+    assert answer["selected"] == talk.facts["selected"]
+    assert math.isclose(answer["mean"], talk.facts["mean"], rel_tol=1e-12)
+    assert math.isclose(answer["stddev"], talk.facts["stddev"], rel_tol=1e-12)
+
+
+def test_bins_are_roots(hither, site, talk):
+    expected = talk.facts["histogram"]
+    answer = hither("draw", site.link_in(talk) + ":T", *QUERY, *histogram_options(talk.facts), "--json").json
+    drawn = answer["histogram"]
+    assert drawn["counts"] == expected["contents"]
+    assert (drawn["underflow"], drawn["overflow"]) == (expected["underflow"], expected["overflow"])
+    assert (drawn["bins"], drawn["lo"], drawn["hi"]) == (expected["bins"], expected["lo"], expected["hi"])
+    assert math.isclose(drawn["mean"], expected["mean"], rel_tol=1e-12)
+    assert math.isclose(drawn["stddev"], expected["stddev"], rel_tol=1e-12)
+
+
+def test_report_equals_the_servers_log(hither, site, talk):
+    report = hither("draw", site.link_in(talk) + ":T", *QUERY, "--json").json["report"]
+    log = site.requests("/talk.root")
+    assert report["requests"] == len(log)
+    assert report["connections"] == len({request.connection for request in log})
+    assert report["bytes_received"] == sum(request.bytes_sent for request in log)
+    assert {request.status for request in log} == {206}
+
+
+def test_hardly_more_is_fetched_than_needed(hither, site, talk):
+    report = hither("draw", site.link_in(talk) + ":T", *QUERY, "--json").json["report"]
+    needed = talk.facts["query_bytes"] + talk.facts["tree_bytes"]
+    assert needed <= report["bytes_requested"] <= 1.1 * needed
+    assert report["bytes_used"] <= report["bytes_requested"] <= report["bytes_received"]
+
+
+def test_memory_stays_below_150_mb(hither, site, talk):
+    assert hither("draw", site.link_in(talk) + ":T", *QUERY, "--json").peak_mb < 150
+
+
+@pytest.mark.parametrize("connections", [1, 2, 7, 64])
+def test_number_of_connections_is_obeyed_and_changes_no_answer(hither, site, talk, connections):
+    answer = hither("draw", site.link_in(talk) + ":T", *QUERY, "--connections", connections, "--json").json
+    assert answer["selected"] == talk.facts["selected"]
+    assert 1 <= len({request.connection for request in site.requests("/talk.root")}) <= connections
+
+
+def test_requests_stay_within_the_bound(hither, site, talk):
+    """1.2 times what the header limit (8 KB, some 430 of these ranges) asks for, or two per connection and four."""
+    connections = 4
+    answer = hither("draw", site.link_in(talk) + ":T", *QUERY, "--connections", connections, "--json").json
+    needed = 2 + math.ceil(talk.facts["query_baskets"] / 400)
+    assert answer["report"]["requests"] <= max(1.2 * needed, 2 * connections + 4)
+
+
+def test_second_process_asks_for_no_metadata(hither, site, talk, tmp_path):
+    url, store = site.link_in(talk) + ":T", ("--store", tmp_path / "store")
+    first = hither("draw", url, "rawtr", "--where", "E33>5", *store, "--json").json
+    asked = len(site.requests("/talk.root"))
+    second = hither("draw", url, "rawtr", "--where", "E33>5", *store, "--json").json
+    assert second["selected"] == first["selected"] == talk.facts["selected"]
+    assert first["report"]["bytes_requested"] - second["report"]["bytes_requested"] >= talk.facts["tree_bytes"]
+    assert len(site.requests("/talk.root")) - asked <= asked
+
+
+def test_changed_file_is_not_answered_from_the_store(hither, site, talk, small, tmp_path):
+    store = ("--store", tmp_path / "store")
+    url = site.put("changing.root", small.path.read_bytes())
+    before = hither("draw", url + ":T", "rawtr", *store, "--json").json
+    site.put("changing.root", talk.path.read_bytes()[: 1 << 20])
+    after = hither("draw", url + ":T", "rawtr", *store, "--json")
+    assert before["entries"] == small.facts["entries"]
+    assert after.code in (7, 9), after.err
+
+
+def test_a_part_of_the_entries_reads_a_part_of_the_file(hither, site, talk):
+    url = site.link_in(talk) + ":T"
+    part = hither("draw", url, "rawtr", "--entries", "1000:2000", "--no-store", "--json").json
+    assert part["selected"] == 1000 * 17
+    assert part["report"]["bytes_used"] < talk.facts["tree_bytes"] + 200_000
+
+
+def test_text_output_has_a_histogram_and_a_summary(hither, site, small):
+    told = hither("draw", site.link_in(small) + ":T", *QUERY)
+    assert told.code == 0
+    assert str(small.facts["selected"]) in told.out.replace(",", "") + told.err.replace(",", "")
+    assert "round trips" in told.out + told.err
+
+
+def test_pictures_are_written(hither, site, small, tmp_path):
+    png, svg = tmp_path / "h.png", tmp_path / "h.svg"
+    assert hither("draw", site.link_in(small) + ":T", *QUERY, "--png", png, "--svg", svg).code == 0
+    assert png.read_bytes().startswith(b"\x89PNG\r\n")
+    assert "<svg" in svg.read_text()
+
+
+def test_only_tree_need_not_be_named(hither, site, small):
+    answer = hither("draw", site.link_in(small), *QUERY, "--json").json
+    assert (answer["tree"], answer["selected"]) == ("T", small.facts["selected"])
+
+
+def test_local_file_gives_the_same_answer(hither, small):
+    answer = hither("draw", f"{small.path}:T", *QUERY, "--json").json
+    assert answer["selected"] == small.facts["selected"]

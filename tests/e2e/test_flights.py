@@ -1,0 +1,54 @@
+"""Round trips at 240 ms, counted by the link itself: real packets, real TCP (needs root)."""
+
+import pytest
+
+pytestmark = pytest.mark.netns
+
+QUERY = ("rawtr", "--where", "E33>5", "--json")
+
+
+def counted(hither, far, *options):
+    """One run: hither's own report, and what the link saw."""
+    far.where.reset()
+    told = hither("draw", far.url("talk.root") + ":T", *QUERY, *options, where=far.where)
+    assert told.code == 0, told.err
+    return told.json, far.where.stats()
+
+
+@pytest.mark.parametrize("connections", [16, 64])
+def test_cold_query_takes_three_flights(hither, far, talk, connections):
+    answer, seen = counted(hither, far, "--no-store", "--connections", connections)
+    assert answer["selected"] == talk.facts["selected"]
+    assert seen["flights"] == 3
+    assert answer["report"]["round_trips"] == seen["flights"]
+
+
+def test_warm_query_takes_one_flight(hither, far, talk, tmp_path):
+    counted(hither, far, "--store", tmp_path)
+    answer, seen = counted(hither, far, "--store", tmp_path)
+    assert answer["selected"] == talk.facts["selected"]
+    assert seen["flights"] == 1
+    assert answer["report"]["round_trips"] == seen["flights"]
+
+
+def test_the_link_saw_the_connections_and_bytes_of_the_report(hither, far):
+    answer, seen = counted(hither, far, "--no-store", "--connections", 8)
+    assert answer["report"]["connections"] == seen["connections"] <= 8
+    # Repeated segments would count twice.
+    assert seen["to_client"]["repeated_segments"] == 0
+    assert seen["to_client"]["payload_bytes"] == answer["report"]["bytes_received"]
+
+
+def test_payload_is_hardly_more_than_needed(hither, far, talk):
+    answer, seen = counted(hither, far, "--no-store")
+    needed = talk.facts["query_bytes"] + talk.facts["tree_bytes"]
+    assert answer["report"]["bytes_requested"] <= 1.1 * needed
+    # Part headers included.
+    assert seen["to_client"]["payload_bytes"] <= 1.2 * needed
+
+
+def test_requests_stay_within_the_bound(hither, far, talk):
+    for connections in (1, 16, 64):
+        answer, _ = counted(hither, far, "--no-store", "--connections", connections)
+        needed = 2 + talk.facts["query_baskets"] / 400
+        assert answer["report"]["requests"] <= max(1.2 * needed, 2 * connections + 4)
