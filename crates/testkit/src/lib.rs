@@ -3,10 +3,13 @@
 //! One description of a [`Link`], three realisations:
 //! - `wan`: packets between two network namespaces, real kernel TCP on both ends; Linux, root (`hither-wan`);
 //! - [`proxy`]: a TCP proxy on the loopback that delays and limits, without privileges and without TCP slow start
-//!   (`hither-proxy`).
+//!   (`hither-proxy`);
+//! - [`memory`]: a source of bytes in virtual time, for tests of what reads them.
 
 mod alarm;
+mod flights;
 pub mod link;
+pub mod memory;
 pub mod proxy;
 pub mod random;
 mod turns;

@@ -30,8 +30,9 @@
 mod burst;
 mod connection;
 
-pub use burst::{Burst, flights};
+use burst::Burst;
 
+use crate::flights::flights;
 use crate::turns::Turns;
 use crate::wan::packet::Packet;
 use crate::wan::report::{Counts, Report, Row};
@@ -233,9 +234,6 @@ impl Witness {
             .iter()
             .filter(|connection| port.is_none_or(|port| connection.server.port() == port))
             .collect();
-        let bursts = |connections: &[&Connection]| -> Vec<Burst> {
-            connections.iter().flat_map(|connection| connection.bursts().iter().copied()).collect()
-        };
         let (to_server, to_client, turns) = match port {
             None => (self.to_server, self.to_client, self.turns),
             Some(port) => (
@@ -244,7 +242,7 @@ impl Witness {
                 self.turns_of_port.get(&port).copied().unwrap_or_default(),
             ),
         };
-        let all = bursts(&chosen);
+        let all: Vec<&Burst> = chosen.iter().flat_map(|connection| connection.bursts()).collect();
         let opened = chosen.iter().filter(|it| it.opened_at_sequence.is_some()).count();
         Report {
             seconds: seconds(self.started, now),
@@ -253,8 +251,8 @@ impl Witness {
             to_client,
             connections: opened as u64 + if port.is_none() { self.untold } else { 0 },
             turns: turns.count,
-            flights: flights(&all, |burst| burst.first_answer),
-            whole_flights: flights(&all, |burst| burst.last_answer),
+            flights: flights(all.iter().map(|burst| (burst.sent, burst.first_answer))),
+            whole_flights: flights(all.iter().map(|burst| (burst.sent, burst.last_answer))),
             truncated: self.untold > 0 || chosen.iter().any(|connection| connection.truncated()),
             late_mean: seconds(0, self.late.sum.checked_div(self.late.packets).unwrap_or_default()),
             late_most: seconds(0, self.late.most),
