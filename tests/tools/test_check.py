@@ -130,6 +130,7 @@ def test_pure_crates_do_no_io_outside_tests():
     for line in ("use tokio::net::TcpStream;", "use std::fs;", "use std::{fs, io};", "std::net::lookup();"):
         assert len(rust("crates/http/src/answer.rs", line)) == 1
         assert rust("crates/transport/src/answer.rs", line) == []
+        assert rust("crates/http/examples/answer.rs", line) == []
         assert rust("crates/http/src/answer.rs", "#[cfg(test)]\nmod tests {\n    " + line + "\n}\n") == []
 
 
