@@ -26,35 +26,41 @@ impl LinkEstimate {
 
 /// Bottleneck bandwidth from the arrival of a burst.
 ///
-/// A server's first window leaves it back to back, so the bottleneck alone spaces it: bytes after the first read over
-/// the time they took is the packet-train estimate (Dovrolis et al., "What do packet dispersion techniques measure?",
-/// INFOCOM 2001). Three things blur it, and all make the path look slower than it is:
+/// A server's first window leaves it back to back, so the bottleneck alone spaces it (Dovrolis et al., "What do packet
+/// dispersion techniques measure?", INFOCOM 2001). Every read after the first gives a rate, its bytes over the time since
+/// the read before; the estimate is their median by bytes, which a reader that is late once does not move. What blurs the
+/// rest makes the path look slower than it is:
 ///
 /// - The answer takes several windows: a pause of a good part of a round trip ends the train.
 /// - The sender paces, as BBR does, which spreads its first window over about a third of a round trip: a train spread
 ///   like that says nothing.
-/// - The receiver was busy elsewhere: then several segments lie ready when it comes to read. Where that is the rule, the
-///   path was faster than the reader, and how fast the reader was is all that is known.
+/// - The receiver is busy elsewhere: then many segments lie ready when it comes to read. Where they all came within one
+///   scheduling delay, the path was faster than the reader, and how fast the reader was is all that is known.
 #[derive(Debug, Clone, Default)]
 pub struct TrainEstimator {
     rtt: Option<Duration>,
     first: Option<Duration>,
     last: Duration,
-    first_read_bytes: u64,
     bytes: u64,
-    reads: u64,
+    /// Time since the read before, and bytes, of every read but the first. Invariant: at most [`MOST_READS`].
+    reads: Vec<(Duration, u64)>,
     over: bool,
 }
 
 /// Below this round-trip time a paced first window is spread over so little that a slow link is the likelier cause.
 const PACING_RTT: Duration = Duration::from_millis(20);
-/// Arrivals closer together than this are not told apart: a process that is not alone on its processor is late by as
-/// much. A burst within it came at 16 MB/s or more, which is all that the number of lanes depends on.
-const RESOLUTION: Duration = Duration::from_micros(500);
+/// Reads closer together than this are not told apart: waking a process takes as long.
+const RESOLUTION: Duration = Duration::from_micros(20);
+/// A process that is not alone on its processor is late by up to this.
+const LATE: Duration = Duration::from_millis(4);
+/// What is assumed of a path that was faster than a late reader, in bytes per second: about 250 Mbit/s.
+const FASTER_THAN_READER: f64 = 32e6;
 /// Bytes that make a train, a third of an initial window: fewer are over before they can be timed.
 const TRAIN_BYTES: u64 = INITIAL_WINDOW_BYTES / 3;
 /// Bytes per read, on average, from which on the reader was the slower one: two segments.
 const COALESCED_BYTES: u64 = 2 * 1448;
+/// Reads after which a train is no burst any more.
+const MOST_READS: usize = 64;
 
 impl TrainEstimator {
     /// A train on a path of this round-trip time.
@@ -65,20 +71,19 @@ impl TrainEstimator {
 
     /// Notes that `bytes` arrived at `now`.
     pub fn arrived(&mut self, now: Duration, bytes: u64) {
-        match self.first {
-            None => {
-                self.first = Some(now);
-                self.first_read_bytes = bytes;
-            }
-            Some(_) => {
-                let pause = now.saturating_sub(self.last);
-                self.over |= self.rtt.is_some_and(|rtt| rtt >= PACING_RTT && pause > rtt / 3);
+        if self.first.is_none() {
+            self.first = Some(now);
+        } else {
+            let pause = now.saturating_sub(self.last);
+            let window_ended = self.rtt.is_some_and(|rtt| rtt >= PACING_RTT && pause > rtt / 3);
+            self.over |= window_ended || self.reads.len() >= MOST_READS;
+            if !self.over {
+                self.reads.push((pause, bytes));
             }
         }
         if !self.over {
             self.last = now;
             self.bytes += bytes;
-            self.reads += 1;
         }
     }
 
@@ -92,14 +97,25 @@ impl TrainEstimator {
         if self.rtt.is_some_and(|rtt| rtt >= PACING_RTT && spread >= rtt / 4) {
             return None;
         }
-        let coalesced = self.bytes >= self.reads * COALESCED_BYTES;
-        let (bytes, time) = match coalesced || spread < RESOLUTION {
-            true => (self.bytes, RESOLUTION),
-            // What came with the first read took no time that was seen.
-            false => (self.bytes - self.first_read_bytes, spread),
-        };
-        #[expect(clippy::cast_precision_loss, reason = "bytes of one burst fit a double exactly")]
-        Some(bytes as f64 / time.as_secs_f64())
+        let reads = self.reads.len() as u64 + 1;
+        if spread <= LATE && self.bytes >= reads * COALESCED_BYTES {
+            return Some(FASTER_THAN_READER);
+        }
+        self.median_rate()
+    }
+
+    fn median_rate(&self) -> Option<f64> {
+        #[expect(clippy::cast_precision_loss, reason = "bytes of one read fit a double exactly")]
+        let rate =
+            |&(time, bytes): &(Duration, u64)| bytes as f64 / time.max(RESOLUTION).as_secs_f64();
+        let mut rates: Vec<_> = self.reads.iter().map(|read| (rate(read), read.1)).collect();
+        rates.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let half = rates.iter().map(|(_, bytes)| bytes).sum::<u64>() / 2;
+        let mut below = 0;
+        rates.into_iter().find_map(|(rate, bytes)| {
+            below += bytes;
+            (below >= half).then_some(rate)
+        })
     }
 }
 
@@ -134,9 +150,16 @@ mod tests {
     #[test]
     fn a_reader_that_comes_late_does_not_make_the_path_slow() {
         let mut train = TrainEstimator::new(Some(Duration::from_millis(240)));
-        train.arrived(Duration::from_millis(1000), 370);
-        train.arrived(Duration::from_millis(1006), 8_000);
-        assert!(mbit(&train).unwrap() > 100.0);
+        train.arrived(Duration::from_micros(1_000_000), 370);
+        train.arrived(Duration::from_micros(1_003_000), 8_000);
+        assert!(mbit(&train).unwrap() > 200.0);
+    }
+
+    #[test]
+    fn being_late_once_does_not_move_the_estimate() {
+        let mut train = train(Duration::from_micros(30), 240);
+        train.arrived(Duration::from_millis(1006), 1448);
+        assert!(mbit(&train).unwrap() > 300.0);
     }
 
     #[test]

@@ -12,7 +12,8 @@
 //! **Dealing is a matter of symmetry.** Every request costs a round trip on its lane, whatever it carries, and every
 //! lane opens its congestion window alike. So the work is cut into as many equal shares of bytes as there are lanes,
 //! in file order, each share a run of neighbouring ranges; a range larger than a share is cut. Only where the limits
-//! need more requests than there are lanes are there more; then lanes take the next one as they become free.
+//! need more requests than there are lanes are there more; then lanes take the next one as they become free, and
+//! [`PlanConfig::balanced`] picks a number of lanes that all have the same number of turns.
 
 use crate::Limits;
 use crate::range;
@@ -43,6 +44,22 @@ impl PlanConfig {
     #[must_use]
     pub fn for_lanes(lanes: usize) -> Self {
         Self { lanes: lanes.max(1), ..Self::default() }
+    }
+
+    /// The default for about `lanes` lanes, of `cap` at the most: where the limits need more requests than that, so many
+    /// that every lane gets the same number of them. Twelve requests on eight lanes would leave four of them, with
+    /// windows grown for an eighth of the path, to carry the last third of the work.
+    #[must_use]
+    pub fn balanced(wanted: &[Range<u64>], limits: &Limits, lanes: usize, cap: usize) -> Self {
+        let (needed, _) = least_requests(&range::merged(wanted, 0), limits);
+        let lanes = lanes.max(1);
+        if needed <= lanes {
+            return Self::for_lanes(lanes);
+        }
+        // To the nearest; half as many lanes again rather than another turn, because turns leave gaps.
+        let turns = (2 * needed - lanes).div_ceil(2 * lanes);
+        let even = needed.div_ceil(turns);
+        Self::for_lanes(if even <= cap { even } else { lanes })
     }
 }
 
@@ -101,15 +118,49 @@ fn merge(sorted: &[Range<u64>], gap_bytes: u64, waste: f64) -> Vec<Range<u64>> {
     stack
 }
 
+/// What shares are made equal in: bytes, or where a limit needs more requests than there are lanes, whatever it limits,
+/// because requests alike in bytes would overflow that limit here and there, and every overflow is one more request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Measure {
+    Bytes,
+    Text,
+    Ranges,
+}
+
+impl Measure {
+    fn of(self, range: &Range<u64>) -> u64 {
+        match self {
+            Self::Bytes => range::len(range),
+            Self::Text => Limits::range_text_bytes(range) as u64,
+            Self::Ranges => 1,
+        }
+    }
+}
+
+/// Fewest requests that the limits allow, and the limit that needs them.
+fn least_requests(ranges: &[Range<u64>], limits: &Limits) -> (usize, Measure) {
+    let text: usize = ranges.iter().map(Limits::range_text_bytes).sum();
+    let by_bytes = range::total_bytes(ranges).div_ceil(limits.max_total_bytes.max(1));
+    [
+        (usize::try_from(by_bytes).unwrap_or(usize::MAX), Measure::Bytes),
+        (text.div_ceil(limits.max_header_bytes.max(1)), Measure::Text),
+        (ranges.len().div_ceil(limits.max_ranges.max(1)), Measure::Ranges),
+    ]
+    .into_iter()
+    .max_by_key(|&(requests, _)| requests)
+    .unwrap_or((1, Measure::Bytes))
+}
+
 /// Cuts a run of ranges into requests.
 struct Dealer<'a> {
     limits: &'a Limits,
     min_cut_bytes: u64,
-    total_bytes: u64,
-    /// Equal shares to make, or none where the limits rule and requests are filled up.
-    shares: Option<usize>,
+    measure: Measure,
+    shares: usize,
+    /// Of all that is to be dealt.
+    total: u64,
+    dealt: u64,
     requests: Vec<Vec<Range<u64>>>,
-    dealt_bytes: u64,
     open: Vec<Range<u64>>,
     open_bytes: u64,
     open_text: usize,
@@ -118,24 +169,19 @@ struct Dealer<'a> {
 impl<'a> Dealer<'a> {
     fn new(ranges: &[Range<u64>], limits: &'a Limits, config: &PlanConfig) -> Self {
         let lanes = config.lanes.max(1);
-        let bytes = range::total_bytes(ranges);
-        let text: usize = ranges.iter().map(Limits::range_text_bytes).sum();
-        let needed = ranges
-            .len()
-            .div_ceil(limits.max_ranges.max(1))
-            .max(text.div_ceil(limits.max_header_bytes.max(1)))
-            .max(usize::try_from(bytes.div_ceil(limits.max_total_bytes.max(1))).unwrap_or(1))
-            .max(1);
-        // Equal bytes do not mean equal text: near the limits, equal shares would overflow here and there, and every
-        // overflow is one more request. There, requests are filled up instead.
+        let (needed, binding) = least_requests(ranges, limits);
+        // Near the limit, too, equal bytes would overflow it.
         let limits_rule = needed > 1 && needed + needed / 8 >= lanes;
+        let (measure, shares) =
+            if limits_rule { (binding, needed) } else { (Measure::Bytes, lanes) };
         Self {
             limits,
             min_cut_bytes: config.min_cut_bytes.max(1),
-            total_bytes: bytes,
-            shares: (!limits_rule).then_some(lanes),
+            measure,
+            shares,
+            total: ranges.iter().map(|range| measure.of(range)).fold(0, u64::saturating_add),
+            dealt: 0,
             requests: Vec::new(),
-            dealt_bytes: 0,
             open: Vec::new(),
             open_bytes: 0,
             open_text: 0,
@@ -157,7 +203,7 @@ impl<'a> Dealer<'a> {
             range.start = piece.end;
             self.open_text += text;
             self.open_bytes += take;
-            self.dealt_bytes += take;
+            self.dealt = self.dealt.saturating_add(self.measure.of(&piece));
             self.open.push(piece);
             if self.share_room() == 0 {
                 self.close();
@@ -169,7 +215,10 @@ impl<'a> Dealer<'a> {
     fn take_bytes(&self, len: u64) -> u64 {
         let hard = self.limits.max_range_bytes.max(1);
         let hard = hard.min(self.limits.max_total_bytes.max(1).saturating_sub(self.open_bytes));
-        let share = self.share_room();
+        let share = match self.measure {
+            Measure::Bytes => self.share_room(),
+            Measure::Text | Measure::Ranges => u64::MAX,
+        };
         let wanted = if share >= len {
             len
         } else if share >= self.min_cut_bytes && len - share >= self.min_cut_bytes {
@@ -183,15 +232,12 @@ impl<'a> Dealer<'a> {
         wanted.min(hard)
     }
 
-    /// Bytes left in the open share. Its end is counted from the start of all shares, so what one takes too much the next
-    /// takes less, and there are never more shares than lanes.
+    /// What is left of the open share. Its end is counted from the start of all shares, so what one takes too much the next
+    /// takes less, and shares by bytes are never more than the lanes.
     fn share_room(&self) -> u64 {
-        let Some(shares) = self.shares else {
-            return u64::MAX;
-        };
-        let done = (self.requests.len() as u128 + 1).min(shares as u128);
-        let end = (u128::from(self.total_bytes) * done).div_ceil(shares as u128);
-        u64::try_from(end).unwrap_or(u64::MAX).saturating_sub(self.dealt_bytes)
+        let done = (self.requests.len() + 1).min(self.shares) as u128;
+        let end = (u128::from(self.total) * done).div_ceil(self.shares as u128);
+        u64::try_from(end).unwrap_or(u64::MAX).saturating_sub(self.dealt)
     }
 
     fn close(&mut self) {
@@ -310,6 +356,16 @@ mod tests {
         let plan = Plan::new(&[1000..1_191_087], &Limits::unlimited(), &PlanConfig::for_lanes(64));
         assert_eq!(plan.requests.len(), 64);
         assert!(plan.requests.iter().all(|r| r.len() == 1 && range::len(&r[0]) <= 18_596));
+    }
+
+    #[test]
+    fn lanes_share_the_turns() {
+        let baskets: Vec<_> = (0..4880u64).map(|i| i * 56_000..i * 56_000 + 1395).collect();
+        let nginx = limits(10_000, 8_100, u64::MAX, u64::MAX);
+        let lanes = |lanes, cap| PlanConfig::balanced(&baskets, &nginx, lanes, cap).lanes;
+        assert_eq!([lanes(1, 64), lanes(2, 64), lanes(3, 64)], [1, 2, 3]);
+        assert_eq!([lanes(5, 64), lanes(8, 64), lanes(64, 64)], [6, 12, 64]);
+        assert_eq!([lanes(1, 1), lanes(2, 2), lanes(8, 8)], [1, 2, 8]);
     }
 
     #[test]

@@ -108,9 +108,11 @@ impl<'a> Reader<'a> {
         let bytes = range::total_bytes(ranges);
         let cap = self.source.max_lanes().min(max_lanes).max(1);
         let lanes = lanes::useful(bytes, &self.source.link(), cap);
-        self.source.warm(lanes);
-        let plan = Plan::new(ranges, &self.source.limits(), &PlanConfig::for_lanes(lanes));
-        self.lanes = self.lanes.max(lanes);
+        let limits = self.source.limits();
+        let config = PlanConfig::balanced(ranges, &limits, lanes, cap);
+        self.source.warm(config.lanes);
+        let plan = Plan::new(ranges, &limits, &config);
+        self.lanes = self.lanes.max(config.lanes);
         for ranges in plan.requests {
             self.queue.push_back(Request { ranges, tail: 0, validator: self.validator.clone() });
         }

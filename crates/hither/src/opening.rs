@@ -8,7 +8,7 @@
 use crate::assemble::Assembly;
 use crate::file::RemoteFile;
 use hither_core::error::{Error, ErrorKind, Result};
-use hither_core::{Answer, range};
+use hither_core::{Answer, lanes, range};
 use hither_formats::root::{RootFile, Tree};
 use hither_formats::{Need, SparseBytes, Step};
 use hither_store::{FileMetadata, MetadataKey};
@@ -43,15 +43,11 @@ pub(crate) struct Opening<'a> {
     validator: Option<String>,
     bytes_used: u64,
     flights: usize,
-    lanes: usize,
 }
 
 impl<'a> Opening<'a> {
     pub(crate) fn new(file: &'a RemoteFile) -> Self {
-        // With few lanes every stripe of the tree costs a request that the data could use; with many, requests are plenty.
-        let lanes = file.source.max_lanes();
-        let lanes = if lanes < 16 { lanes.div_ceil(2) } else { lanes };
-        Self { file, bytes: SparseBytes::new(), validator: None, bytes_used: 0, flights: 0, lanes }
+        Self { file, bytes: SparseBytes::new(), validator: None, bytes_used: 0, flights: 0 }
     }
 
     /// What the store has of the file, if it has.
@@ -140,7 +136,7 @@ impl<'a> Opening<'a> {
         if need.tail > 0 {
             reader.push_tail(&wanted, need.tail);
         } else {
-            reader.push(&wanted, self.lanes);
+            reader.push(&wanted, self.stripes(range::total_bytes(&wanted)));
         }
         let mut assembly = Assembly::new(wanted.iter().cloned().enumerate());
         while let Some(part) = reader.next().await {
@@ -163,6 +159,19 @@ impl<'a> Opening<'a> {
         }
         self.validator = self.validator.take().or(validator);
         Ok(())
+    }
+
+    /// Lanes to stripe a tree's object of `bytes` over.
+    ///
+    /// All that will carry data, if they are many: what they carry now opens their windows, evenly, for then. If they are
+    /// few it is the limits of the server that decide how many requests the data need, and the tree should not double
+    /// them.
+    fn stripes(&self, bytes: u64) -> usize {
+        let source = &self.file.source;
+        match lanes::useful(bytes, &source.link(), source.max_lanes()) {
+            few @ 0..8 => (2 * few).saturating_sub(11).max(1),
+            many => many,
+        }
     }
 
     fn check_within(&self, wanted: &[std::ops::Range<u64>], size: u64) -> Result<()> {
