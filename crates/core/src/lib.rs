@@ -14,6 +14,7 @@ pub mod range;
 pub mod report;
 pub mod schedule;
 pub mod source;
+mod straggler;
 
 pub use clock::Clock;
 pub use endpoint::{Endpoint, RangeSupport};

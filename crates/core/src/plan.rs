@@ -352,7 +352,6 @@ mod tests {
 
     #[test]
     fn one_large_range_is_striped_over_the_lanes() {
-        let tree = 1000..1_191_087;
         let plan = Plan::new(&[1000..1_191_087], &Limits::unlimited(), &PlanConfig::for_lanes(64));
         assert_eq!(plan.requests.len(), 64);
         assert!(plan.requests.iter().all(|r| r.len() == 1 && range::len(&r[0]) <= 18_596));

@@ -12,16 +12,22 @@
 //! source has by then, and sent again, until [`ReaderConfig::attempts`] requests in a row have failed without bringing
 //! a byte. Whether to try at all is the error's own advice, [`Error::retry`], taken here and nowhere else.
 //!
+//! What happens at the end: lanes are not equally fast, because one that loses a packet early keeps a small window for
+//! long. When the queue is empty and a lane has nothing to do, the [straggler](straggler) that will need longest gives
+//! the later half of what it still owes to that lane; once it has delivered the rest it is cut off. See
+//! [`crate::straggler`] for when that pays.
+//!
 //! Nothing here needs a runtime: the futures of the source run inside [`Reader::next`], so dropping the reader cancels
 //! every request.
 
 use crate::error::{Error, ErrorKind, Result, Retry};
 use crate::plan::{Plan, PlanConfig};
 use crate::source::{Answer, Part, Request, Source};
+use crate::straggler::{self, InFlight};
 use crate::{lanes, range};
 use futures_channel::mpsc;
 use futures_core::future::BoxFuture;
-use futures_util::future::{Either, select};
+use futures_util::future::{AbortHandle, Abortable, Either, select};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
@@ -51,26 +57,25 @@ pub struct Reader<'a> {
     /// Invariant: disjoint among each other and from what is running.
     queue: VecDeque<Request>,
     lanes: usize,
-    running: FuturesUnordered<BoxFuture<'a, (u64, Result<Answer>)>>,
+    running: FuturesUnordered<BoxFuture<'a, (u64, Ended)>>,
     requests: HashMap<u64, InFlight>,
     next_id: u64,
     parts: mpsc::UnboundedReceiver<(u64, Part)>,
     sink: mpsc::UnboundedSender<(u64, Part)>,
     /// Requests that have ended, whose parts may still lie in the channel.
-    ended: VecDeque<(u64, Result<Answer>)>,
+    ended: VecDeque<(u64, Ended)>,
     unreleased_bytes: u64,
     /// Bytes that came though no request had asked for them, as from a server without ranges.
     surplus: Vec<Range<u64>>,
     barren_failures: u32,
+    /// Requests relieved by others.
+    reliefs: usize,
     retries: u64,
     answer: Answer,
 }
 
-#[derive(Debug)]
-struct InFlight {
-    request: Request,
-    received: Vec<Range<u64>>,
-}
+/// How a request ended; none if it was cut off because it had delivered what was left to it.
+type Ended = Option<Result<Answer>>;
 
 impl<'a> Reader<'a> {
     /// A reader of `source`; requests carry `validator`, so that a file that changed is noticed.
@@ -92,6 +97,7 @@ impl<'a> Reader<'a> {
             unreleased_bytes: 0,
             surplus: Vec::new(),
             barren_failures: 0,
+            reliefs: 0,
             retries: 0,
             answer: Answer::default(),
         }
@@ -130,8 +136,8 @@ impl<'a> Reader<'a> {
                 self.note_part(id, &part);
                 return Some(Ok(part));
             }
-            if let Some((id, result)) = self.ended.pop_front() {
-                if let Err(error) = self.conclude(id, result) {
+            if let Some((id, ended)) = self.ended.pop_front() {
+                if let Err(error) = self.conclude(id, ended) {
                     return Some(Err(error));
                 }
                 continue;
@@ -171,17 +177,13 @@ impl<'a> Reader<'a> {
 
     fn launch(&mut self) {
         while self.running.len() < self.lanes {
-            let Some(request) = self.queue.front() else {
-                return;
-            };
+            let Some(request) = self.queue.front() else { return self.relieve() };
             let bytes = range::total_bytes(&request.ranges).saturating_add(request.tail);
             let fits = self.unreleased_bytes.saturating_add(bytes) <= self.config.budget_bytes;
             if !fits && !self.running.is_empty() {
                 return;
             }
-            let Some(mut request) = self.queue.pop_front() else {
-                return;
-            };
+            let Some(mut request) = self.queue.pop_front() else { return };
             if !self.surplus.is_empty() {
                 request.ranges = range::difference(&request.ranges, &self.surplus);
                 if request.ranges.is_empty() && request.tail == 0 {
@@ -192,6 +194,21 @@ impl<'a> Reader<'a> {
         }
     }
 
+    /// Gives part of the slowest request to a lane that has nothing to do.
+    fn relieve(&mut self) {
+        if self.reliefs >= self.lanes / 4 || self.source.idle_lanes() == 0 {
+            return;
+        }
+        let now = self.source.clock().now();
+        let link = self.source.link();
+        let requests = self.requests.values_mut();
+        if let Some(relief) = straggler::relieve(requests, now, &link) {
+            self.reliefs += 1;
+            // Those bytes are charged already, to the request that they come from.
+            self.send(relief, 0);
+        }
+    }
+
     fn send(&mut self, request: Request, bytes: u64) {
         let id = self.next_id;
         self.next_id += 1;
@@ -199,29 +216,24 @@ impl<'a> Reader<'a> {
         let sink = self.sink.clone();
         // A send fails only when the reader is gone, and then nobody waits for the part.
         let deliver = Box::new(move |part| drop(sink.unbounded_send((id, part))));
-        let fetch = self.source.fetch(request.clone(), deliver);
-        self.requests.insert(id, InFlight { request, received: Vec::new() });
-        self.running.push(Box::pin(async move { (id, fetch.await) }));
+        let (cut_off, registration) = AbortHandle::new_pair();
+        let fetch = Abortable::new(self.source.fetch(request.clone(), deliver), registration);
+        self.requests.insert(id, InFlight::new(request, self.source.clock().now(), cut_off));
+        self.running.push(Box::pin(async move { (id, fetch.await.ok()) }));
     }
 
     fn note_part(&mut self, id: u64, part: &Part) {
         self.barren_failures = 0;
-        let range = part.offset..part.offset.saturating_add(part.bytes.len() as u64);
-        let Some(in_flight) = self.requests.get_mut(&id) else {
-            return;
-        };
-        match in_flight.received.last_mut() {
-            Some(last) if last.end == range.start => last.end = range.end,
-            _ => in_flight.received.push(range),
+        if let Some(in_flight) = self.requests.get_mut(&id) {
+            in_flight.received(part.offset..part.offset.saturating_add(part.bytes.len() as u64));
         }
     }
 
     /// Settles a request that has ended: done, or its rest planned again.
-    fn conclude(&mut self, id: u64, result: Result<Answer>) -> Result<()> {
-        let Some(InFlight { request, received }) = self.requests.remove(&id) else {
-            return Ok(());
-        };
-        let received = range::merged(&received, 0);
+    fn conclude(&mut self, id: u64, ended: Ended) -> Result<()> {
+        let Some(in_flight) = self.requests.remove(&id) else { return Ok(()) };
+        let Some(result) = ended else { return Ok(()) };
+        let (request, received) = in_flight.finish();
         let missing = range::difference(&request.ranges, &received);
         let error = match result {
             Ok(answer) => {

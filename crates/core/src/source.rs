@@ -1,6 +1,6 @@
 //! Where bytes come from: positional, vectored, minimal.
 
-use crate::{Endpoint, Limits, LinkEstimate, Result};
+use crate::{Clock, Endpoint, Limits, LinkEstimate, Result};
 use bytes::Bytes;
 use futures_core::future::BoxFuture;
 use std::fmt::Debug;
@@ -53,6 +53,8 @@ pub trait Source: Send + Sync + Debug {
     fn limits(&self) -> Limits;
     /// What is known about the path to the server at this moment.
     fn link(&self) -> LinkEstimate;
+    /// The clock by which the source's timings are taken.
+    fn clock(&self) -> &dyn Clock;
     /// What has been learned about the server.
     fn endpoint(&self) -> Endpoint;
     /// Most lanes (connections) that the caller and the server allow.

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use futures_core::future::BoxFuture;
 use hither_core::error::{Error, ErrorKind, Result};
-use hither_core::{Answer, Endpoint, Limits, LinkEstimate, Part, PartSink, Request, Source};
+use hither_core::{Answer, Clock, Endpoint, Limits, LinkEstimate, Part, PartSink, Request, Source};
 use std::fs::File;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::account::Account;
+use crate::monotonic::Monotonic;
 
 /// A local file.
 #[derive(Debug)]
@@ -19,6 +20,7 @@ pub struct FileSource {
     file: Arc<File>,
     size: u64,
     account: Arc<Account>,
+    clock: Monotonic,
 }
 
 impl FileSource {
@@ -47,7 +49,13 @@ impl FileSource {
         }
         let file = File::open(path).map_err(failed)?;
         let size = file.metadata().map_err(failed)?.len();
-        Ok(Self { path: path.to_owned(), file: Arc::new(file), size, account })
+        Ok(Self {
+            path: path.to_owned(),
+            file: Arc::new(file),
+            size,
+            account,
+            clock: Monotonic::start(),
+        })
     }
 
     /// Reads `range`, or as much of it as the file holds.
@@ -71,6 +79,10 @@ impl Source for FileSource {
 
     fn link(&self) -> LinkEstimate {
         LinkEstimate::default()
+    }
+
+    fn clock(&self) -> &dyn Clock {
+        &self.clock
     }
 
     fn endpoint(&self) -> Endpoint {

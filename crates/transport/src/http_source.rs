@@ -9,12 +9,13 @@
 
 use crate::exchange::{Exchange, Outcome};
 use crate::location::Location;
+use crate::monotonic::Monotonic;
 use crate::pool::Pool;
 use crate::{request, respond};
 use futures_core::future::BoxFuture;
 use hither_core::endpoint::{Endpoint, RangeSupport};
 use hither_core::error::{Error, ErrorKind, Result, Retry};
-use hither_core::{Answer, Limits, LinkEstimate, PartSink, Request, Source, range};
+use hither_core::{Answer, Clock, Limits, LinkEstimate, PartSink, Request, Source, range};
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::time::Instant;
@@ -26,6 +27,7 @@ const MOST_REDIRECTS: usize = 8;
 #[derive(Debug)]
 pub struct HttpSource {
     first: Location,
+    clock: Monotonic,
     state: Mutex<State>,
 }
 
@@ -46,7 +48,7 @@ impl HttpSource {
     pub fn new(location: Location, pool: Arc<Pool>, endpoint: Endpoint) -> Self {
         let first = location.clone();
         let state = State { location, pool, endpoint, refused_ranges: 0, not_before: None };
-        Self { first, state: Mutex::new(state) }
+        Self { first, clock: Monotonic::start(), state: Mutex::new(state) }
     }
 
     /// The connections in use, to the last redirect's target.
@@ -206,6 +208,10 @@ impl Source for HttpSource {
 
     fn link(&self) -> LinkEstimate {
         self.state().pool.link()
+    }
+
+    fn clock(&self) -> &dyn Clock {
+        &self.clock
     }
 
     fn endpoint(&self) -> Endpoint {

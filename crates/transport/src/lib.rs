@@ -12,6 +12,7 @@ mod file_source;
 mod http_source;
 mod lane;
 mod location;
+mod monotonic;
 mod pool;
 mod request;
 mod respond;
