@@ -20,10 +20,11 @@ pub struct Waking {
 }
 
 impl Waking {
-    /// How late a sleep of this length typically ends, nanoseconds.
+    /// How late a sleep of this length typically ends, nanoseconds. On a short link no timer is ever long, though the pauses
+    /// between packets are: then what is known of short sleeps has to do.
     #[must_use]
     pub fn lateness(&self, sleep: u64) -> u64 {
-        if sleep > LONG_SLEEP { self.long } else { self.short }
+        if sleep > LONG_SLEEP && self.long > 0 { self.long } else { self.short }
     }
 
     /// A timer set for `sleep` nanoseconds fired `late` nanoseconds after that.
@@ -42,6 +43,9 @@ mod tests {
         let mut waking = Waking::default();
         for _ in 0..100 {
             waking.learn(100_000, 20_000);
+        }
+        assert_eq!(waking.lateness(50_000), waking.lateness(2_000_000));
+        for _ in 0..100 {
             waking.learn(20_000_000, 50_000);
         }
         assert!((19_000..=20_000).contains(&waking.lateness(50_000)));
