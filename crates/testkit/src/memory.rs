@@ -23,8 +23,8 @@ use crate::link::Link;
 use bytes::Bytes;
 use futures_core::future::BoxFuture;
 use hither_core::{
-    Answer, Endpoint, Error, ErrorKind, Limits, LinkEstimate, PartSink, Request, Result, Retry,
-    Source,
+    Answer, Clock, Endpoint, Error, ErrorKind, Limits, LinkEstimate, PartSink, Request, Result,
+    Retry, Source,
 };
 use lanes::{State, Taken};
 use parts::Parts;
@@ -306,6 +306,13 @@ impl MemorySource {
     }
 }
 
+/// Time since the first use of the source, by tokio's clock: the one that the log is written by.
+impl Clock for MemorySource {
+    fn now(&self) -> Duration {
+        self.state().now()
+    }
+}
+
 impl Source for MemorySource {
     fn name(&self) -> String {
         format!("{} bytes in memory", self.bytes.len())
@@ -324,6 +331,10 @@ impl Source for MemorySource {
             rtt: state.connected().then_some(self.link.rtt),
             bandwidth: bandwidth.filter(|_| state.answered),
         }
+    }
+
+    fn clock(&self) -> &dyn Clock {
+        self
     }
 
     fn endpoint(&self) -> Endpoint {
