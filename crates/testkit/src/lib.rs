@@ -5,11 +5,14 @@
 //! - [`proxy`]: a TCP proxy on the loopback that delays and limits, without privileges and without TCP slow start
 //!   (`hither-proxy`);
 //! - [`memory`]: a source of bytes in virtual time, for tests of what reads them.
+//!
+//! And [`peer`], a server that misbehaves on demand.
 
 mod alarm;
 mod flights;
 pub mod link;
 pub mod memory;
+pub mod peer;
 pub mod proxy;
 pub mod random;
 mod turns;

@@ -1,0 +1,118 @@
+//! The table of faults.
+
+/// Which requests a fault strikes, counted from 0 in the order of arrival on all connections.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum When {
+    /// Every one.
+    Always,
+    /// This one.
+    Nth(usize),
+    /// This one and all that follow.
+    From(usize),
+    /// All before this one.
+    Before(usize),
+}
+
+impl When {
+    pub(super) fn includes(self, request: usize) -> bool {
+        match self {
+            Self::Always => true,
+            Self::Nth(nth) => request == nth,
+            Self::From(first) => request >= first,
+            Self::Before(end) => request < end,
+        }
+    }
+}
+
+/// A place in an answer; one beyond its end is its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    /// After so many bytes of all of it: 0 is before its head, a few are within it.
+    Answer(usize),
+    /// After so many bytes of its body.
+    Body(usize),
+    /// In the middle of the head of a part, counted from 0; the start of the body if there are no parts.
+    PartHead(usize),
+    /// In the middle of the data of a part, counted from 0.
+    PartData(usize),
+}
+
+/// What a server does that is asked for more ranges than it takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OverLimit {
+    /// 400.
+    Refuse,
+    /// 200 with the whole file, as Apache.
+    Whole,
+    /// 206, and in its body a second answer that says 500, as XRootD 5.5.
+    Corrupt,
+}
+
+/// What a peer does wrong.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Fault {
+    /// Closes the connection there.
+    Close(Place),
+    /// Resets the connection there.
+    Reset(Place),
+    /// Sends nothing more from there on, and keeps the connection.
+    Stall(Place),
+    /// Waits with the answer until so many requests have arrived in all.
+    Hold(usize),
+    /// A body of so many bytes at the most, in a message that is otherwise sound.
+    Truncate(usize),
+    /// Every `Content-Range` is so many bytes too high.
+    RangeShifted(u64),
+    /// Every `Content-Range` lies beyond the size that it states.
+    RangeBeyond,
+    /// Every `Content-Range` states this size of the file.
+    RangeTotal(u64),
+    /// 206 without any `Content-Range`.
+    NoContentRange,
+    /// 200 with the whole file, whatever was asked.
+    Whole,
+    /// A single 206 with the first range alone.
+    FirstOnly,
+    /// A single 206 from the first byte asked for to the last.
+    Merged,
+    /// Parts in the reverse of the order asked for.
+    Reversed,
+    /// Parts with fields that nobody needs, and odd letter cases.
+    ExtraPartFields,
+    /// No delimiter after the last part.
+    NoClosingDelimiter,
+    /// This entity tag, quotes included, and no regard for `If-Range`.
+    ETag(String),
+    /// Neither entity tag nor date.
+    NoETag,
+    /// This status and a few words.
+    Status {
+        /// The status.
+        status: u16,
+        /// `Retry-After`, in seconds.
+        retry_after: Option<u64>,
+    },
+    /// 302 to this reference.
+    Redirect(String),
+    /// A head with a field of so many bytes.
+    OversizeHead(usize),
+    /// A banner of another protocol.
+    Garbage,
+    /// `Connection: close`, and closed.
+    CloseAfter,
+    /// Nobody can connect any more.
+    NoMoreConnections,
+    /// Takes no more than so many ranges in a request.
+    MostRanges {
+        /// So many.
+        ranges: usize,
+        /// What happens beyond.
+        over: OverLimit,
+    },
+    /// 416 to a request with a suffix range.
+    SuffixRefused,
+    /// Suffix ranges are passed over; 200 if there is no other.
+    SuffixIgnored,
+    /// Calls itself this.
+    Server(String),
+}

@@ -1,0 +1,254 @@
+//! An answer, made to the faults' measure.
+
+use super::File;
+use super::fault::{Fault, OverLimit, Place};
+use super::question::Question;
+use std::ops::Range;
+
+const BOUNDARY: &str = "3d6b6a416f9b5";
+
+/// The bytes of an answer, and where in them things are.
+#[derive(Debug, Default)]
+pub(super) struct Reply {
+    pub(super) status: u16,
+    pub(super) bytes: Vec<u8>,
+    pub(super) payload_bytes: u64,
+    /// The connection is closed after it.
+    pub(super) close: bool,
+    head_len: usize,
+    /// Heads of parts, in the body.
+    heads: Vec<Range<usize>>,
+    /// Data of parts, in the body.
+    data: Vec<Range<usize>>,
+}
+
+impl Reply {
+    /// The answer to `question` that a server with these faults gives.
+    pub(super) fn new(question: &Question, file: &File, faults: &[Fault]) -> Self {
+        Writer { question, file, faults, reply: Self::default() }.write()
+    }
+
+    /// A place as a position in the bytes.
+    pub(super) fn position(&self, place: Place) -> usize {
+        let middle = |spans: &[Range<usize>], nth: usize| {
+            spans.get(nth).map_or(0, |span| usize::midpoint(span.start, span.end))
+        };
+        let at = match place {
+            Place::Answer(at) => at,
+            Place::Body(at) => self.head_len.saturating_add(at),
+            Place::PartHead(nth) => self.head_len + middle(&self.heads, nth),
+            Place::PartData(nth) => self.head_len + middle(&self.data, nth),
+        };
+        at.min(self.bytes.len())
+    }
+}
+
+struct Writer<'a> {
+    question: &'a Question,
+    file: &'a File,
+    faults: &'a [Fault],
+    reply: Reply,
+}
+
+impl Writer<'_> {
+    fn write(mut self) -> Reply {
+        if self.has(&Fault::Garbage) {
+            self.reply.bytes = b"SSH-2.0-OpenSSH_9.2p1 Debian-2\r\n".to_vec();
+            self.reply.close = true;
+            return self.reply;
+        }
+        for fault in self.faults {
+            match fault {
+                Fault::Status { status, retry_after } => return self.words(*status, *retry_after),
+                Fault::Redirect(to) => return self.redirect(to),
+                _ => {}
+            }
+        }
+        let size = self.file.bytes.len() as u64;
+        let over = self.faults.iter().find_map(|fault| match fault {
+            Fault::MostRanges { ranges, over } if self.question.ranges_asked() > *ranges => {
+                Some(*over)
+            }
+            _ => None,
+        });
+        match over {
+            Some(OverLimit::Refuse) => return self.words(400, None),
+            Some(OverLimit::Corrupt) => return self.corrupt(),
+            Some(OverLimit::Whole) => return self.whole(),
+            None => {}
+        }
+        if self.question.ranges.is_none() || self.has(&Fault::Whole) || self.is_stale() {
+            return self.whole();
+        }
+        if self.has(&Fault::SuffixRefused) && self.question.has_suffix() {
+            return self.words(416, None);
+        }
+        let ranges = self.question.within(size, !self.has(&Fault::SuffixIgnored));
+        match ranges.as_slice() {
+            [] if self.has(&Fault::SuffixIgnored) && self.question.has_suffix() => self.whole(),
+            [] => self.unsatisfied(size),
+            [first, ..] if self.has(&Fault::FirstOnly) => self.single(first.clone()),
+            [one] => self.single(one.clone()),
+            several if self.has(&Fault::Merged) => {
+                let start = several.iter().map(|range| range.start).min().unwrap_or(0);
+                let end = several.iter().map(|range| range.end).max().unwrap_or(0);
+                self.single(start..end)
+            }
+            several => self.multipart(several),
+        }
+    }
+
+    fn has(&self, fault: &Fault) -> bool {
+        self.faults.contains(fault)
+    }
+
+    /// `If-Range` names another version.
+    fn is_stale(&self) -> bool {
+        let tag = self.question.if_range.as_ref();
+        tag.is_some_and(|tag| *tag != self.file.etag)
+            && !self.faults.iter().any(|fault| matches!(fault, Fault::ETag(_)))
+    }
+
+    fn slice(&self, range: &Range<u64>) -> &[u8] {
+        let index = |at: u64| usize::try_from(at).unwrap_or(usize::MAX);
+        self.file.bytes.get(index(range.start)..index(range.end)).unwrap_or_default()
+    }
+
+    fn content_range(&self, range: &Range<u64>) -> String {
+        let mut range = range.clone();
+        let mut total = self.file.bytes.len() as u64;
+        for fault in self.faults {
+            match fault {
+                Fault::RangeShifted(by) => range = range.start + by..range.end + by,
+                Fault::RangeBeyond => range = range.start + total..range.end + total,
+                Fault::RangeTotal(other) => total = *other,
+                _ => {}
+            }
+        }
+        format!("bytes {}-{}/{total}", range.start, range.end.saturating_sub(1))
+    }
+
+    fn whole(mut self) -> Reply {
+        self.reply.payload_bytes = self.file.bytes.len() as u64;
+        let body = self.file.bytes.to_vec();
+        self.reply.data.push(0..body.len());
+        self.finish(200, "", body)
+    }
+
+    fn single(mut self, range: Range<u64>) -> Reply {
+        let body = self.slice(&range).to_vec();
+        self.reply.payload_bytes = body.len() as u64;
+        self.reply.data.push(0..body.len());
+        let field = if self.has(&Fault::NoContentRange) {
+            String::new()
+        } else {
+            format!("Content-Range: {}\r\n", self.content_range(&range))
+        };
+        self.finish(206, &field, body)
+    }
+
+    fn multipart(mut self, ranges: &[Range<u64>]) -> Reply {
+        let mut body = Vec::new();
+        let mut ranges = ranges.to_vec();
+        if self.has(&Fault::Reversed) {
+            ranges.reverse();
+        }
+        for range in &ranges {
+            let at = body.len();
+            let place = self.content_range(range);
+            let fields = if self.has(&Fault::ExtraPartFields) {
+                format!(
+                    "X-Served-By: peer; a=\"b: c\"\r\ncOnTeNt-RaNgE:   {place}  \r\nContent-Type: text/plain\r\n"
+                )
+            } else if self.has(&Fault::NoContentRange) {
+                "Content-Type: application/octet-stream\r\n".to_owned()
+            } else {
+                format!("Content-Type: application/octet-stream\r\nContent-Range: {place}\r\n")
+            };
+            body.extend(format!("\r\n--{BOUNDARY}\r\n{fields}\r\n").into_bytes());
+            let from = body.len();
+            self.reply.heads.push(at..from);
+            body.extend(self.slice(range));
+            self.reply.data.push(from..body.len());
+            self.reply.payload_bytes += range.end - range.start;
+        }
+        if !self.has(&Fault::NoClosingDelimiter) {
+            body.extend(format!("\r\n--{BOUNDARY}--\r\n").into_bytes());
+        }
+        let field = format!("Content-Type: multipart/byteranges; boundary={BOUNDARY}\r\n");
+        self.finish(206, &field, body)
+    }
+
+    /// What XRootD 5.5 sends that is asked for too many ranges: the head of a good answer, then one that says 500.
+    fn corrupt(self) -> Reply {
+        let head = "Content-Type: multipart/byteranges; boundary=123456\r\n";
+        let mut body = b"HTTP/1.1 500 Internal Server Error\r\nConnection: Close\r\n".to_vec();
+        body.extend(b"Server: XrootD/v5.5.3\r\nContent-Length: 24\r\n\r\nRead vector is too long");
+        let promised = body.len() + 10_000;
+        let mut reply = self.finish_with_length(206, head, body, promised);
+        reply.close = true;
+        reply
+    }
+
+    fn unsatisfied(self, size: u64) -> Reply {
+        self.finish(416, &format!("Content-Range: bytes */{size}\r\n"), Vec::new())
+    }
+
+    fn redirect(self, to: &str) -> Reply {
+        self.finish(302, &format!("Location: {to}\r\n"), b"elsewhere".to_vec())
+    }
+
+    fn words(self, status: u16, retry_after: Option<u64>) -> Reply {
+        let field = retry_after.map_or_else(String::new, |s| format!("Retry-After: {s}\r\n"));
+        self.finish(status, &field, format!("this is a {status}\n").into_bytes())
+    }
+
+    fn finish(self, status: u16, fields: &str, mut body: Vec<u8>) -> Reply {
+        let most = self.faults.iter().find_map(|fault| match fault {
+            Fault::Truncate(most) => Some(*most),
+            _ => None,
+        });
+        body.truncate(most.unwrap_or(usize::MAX));
+        let length = body.len();
+        self.finish_with_length(status, fields, body, length)
+    }
+
+    fn finish_with_length(
+        mut self,
+        status: u16,
+        fields: &str,
+        body: Vec<u8>,
+        length: usize,
+    ) -> Reply {
+        let mut head = format!("HTTP/1.1 {status} Word\r\nContent-Length: {length}\r\n{fields}");
+        let mut etag = Some(self.file.etag.as_str());
+        for fault in self.faults {
+            match fault {
+                Fault::ETag(other) => etag = Some(other),
+                Fault::NoETag => etag = None,
+                Fault::OversizeHead(bytes) => {
+                    head.push_str(&format!("X-Filler: {}\r\n", "x".repeat(*bytes)));
+                }
+                Fault::Server(name) => head.push_str(&format!("Server: {name}\r\n")),
+                Fault::CloseAfter => {
+                    self.reply.close = true;
+                    head.push_str("Connection: close\r\n");
+                }
+                _ => {}
+            }
+        }
+        if let Some(etag) = etag.filter(|_| status < 300) {
+            head.push_str(&format!("ETag: {etag}\r\n"));
+        }
+        head.push_str("\r\n");
+        self.reply.status = status;
+        self.reply.head_len = head.len();
+        self.reply.bytes = head.into_bytes();
+        if self.question.method == "HEAD" {
+            self.reply.payload_bytes = 0;
+        } else {
+            self.reply.bytes.extend(body);
+        }
+        self.reply
+    }
+}
