@@ -47,10 +47,14 @@ pub(crate) struct Common {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Draw a histogram of an expression over a tree.
-    #[command(after_help = "Example: hither draw http://host/path/file.root:T rawtr --where 'E33>5' --png hist.png")]
+    #[command(
+        after_help = "Example: hither draw http://host/path/file.root:T rawtr --where 'E33>5' --png hist.png"
+    )]
     Draw(Draw),
     /// Run a draw and show where the time went.
-    #[command(after_help = "Example: hither explain http://host/path/file.root:T rawtr --where 'E33>5'")]
+    #[command(
+        after_help = "Example: hither explain http://host/path/file.root:T rawtr --where 'E33>5'"
+    )]
     Explain(Draw),
     /// List trees, branches, types, baskets and sizes.
     #[command(after_help = "Example: hither tree http://host/path/file.root:T")]
@@ -108,7 +112,10 @@ pub(crate) struct Draw {
 fn seconds(text: &str) -> Result<f64, String> {
     let seconds: f64 = text.parse().map_err(|_| "expected a number of seconds".to_owned())?;
     let sensible = 0.001..=86_400.0;
-    sensible.contains(&seconds).then_some(seconds).ok_or_else(|| "expected 0.001 to 86400".to_owned())
+    sensible
+        .contains(&seconds)
+        .then_some(seconds)
+        .ok_or_else(|| "expected 0.001 to 86400".to_owned())
 }
 
 fn limits(text: &str) -> Result<(f64, f64), String> {

@@ -27,7 +27,9 @@ pub(crate) fn client(common: &Common) -> Result<Client, Failure> {
     let mut config = ClientConfig::default();
     let from_environment = match environment("HITHER_CONNECTIONS") {
         Some(text) => Some(text.parse::<u16>().ok().filter(|&n| n > 0).ok_or_else(|| {
-            Failure::usage(format!("HITHER_CONNECTIONS is {text:?}, expected a number of connections"))
+            Failure::usage(format!(
+                "HITHER_CONNECTIONS is {text:?}, expected a number of connections"
+            ))
         })?),
         None => None,
     };
@@ -83,7 +85,9 @@ fn default_store() -> Option<PathBuf> {
 fn folder(variable: &str, below_home: &str) -> Option<PathBuf> {
     let absolute = |path: PathBuf| path.is_absolute().then_some(path);
     let set = environment(variable).map(PathBuf::from).and_then(absolute);
-    set.or_else(|| environment("HOME").map(|home| PathBuf::from(home).join(below_home)).and_then(absolute))
+    set.or_else(|| {
+        environment("HOME").map(|home| PathBuf::from(home).join(below_home)).and_then(absolute)
+    })
 }
 
 fn environment(variable: &str) -> Option<String> {

@@ -106,16 +106,21 @@ impl Endpoint {
     /// Apache, Go and XrdHttp.
     #[must_use]
     pub fn limits(&self) -> Limits {
-        Limits {
-            max_ranges: match self.ranges {
-                RangeSupport::Unknown | RangeSupport::Multi => self.max_ranges.max(1),
-                RangeSupport::Single | RangeSupport::Whole => 1,
-            },
+        let limits = Limits {
+            max_ranges: self.max_ranges.max(1),
             max_header_bytes: self.max_header_bytes,
             max_range_bytes: u64::MAX,
             max_total_bytes: LARGEST_REQUEST_BYTES,
             request_cost: Duration::from_micros(150),
             range_cost_bytes: 120,
+        };
+        match self.ranges {
+            RangeSupport::Unknown | RangeSupport::Multi => limits,
+            RangeSupport::Single => Limits { max_ranges: 1, ..limits },
+            // Every request is a download of the whole file, so there must be only one; what is not wanted is dropped.
+            RangeSupport::Whole => {
+                Limits { request_cost: Duration::from_secs(1), ..Limits::unlimited() }
+            }
         }
     }
 }

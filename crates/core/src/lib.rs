@@ -9,6 +9,7 @@ pub mod error;
 pub mod lanes;
 pub mod limits;
 pub mod link;
+pub mod near;
 pub mod plan;
 pub mod range;
 pub mod report;

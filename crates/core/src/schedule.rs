@@ -24,7 +24,7 @@ use crate::error::{Error, ErrorKind, Result, Retry};
 use crate::plan::{Plan, PlanConfig};
 use crate::source::{Answer, Part, Request, Source};
 use crate::straggler::{self, InFlight};
-use crate::{lanes, range};
+use crate::{Limits, lanes, range};
 use futures_channel::mpsc;
 use futures_core::future::BoxFuture;
 use futures_util::future::{AbortHandle, Abortable, Either, select};
@@ -56,6 +56,8 @@ pub struct Reader<'a> {
     validator: Option<String>,
     /// Invariant: disjoint among each other and from what is running.
     queue: VecDeque<Request>,
+    /// The limits by which the queue was planned.
+    planned_with: Option<Limits>,
     lanes: usize,
     running: FuturesUnordered<BoxFuture<'a, (u64, Ended)>>,
     requests: HashMap<u64, InFlight>,
@@ -87,6 +89,7 @@ impl<'a> Reader<'a> {
             config,
             validator,
             queue: VecDeque::new(),
+            planned_with: None,
             lanes: 1,
             running: FuturesUnordered::new(),
             requests: HashMap::new(),
@@ -117,11 +120,9 @@ impl<'a> Reader<'a> {
         let limits = self.source.limits();
         let config = PlanConfig::balanced(ranges, &limits, lanes, cap);
         self.source.warm(config.lanes);
-        let plan = Plan::new(ranges, &limits, &config);
         self.lanes = self.lanes.max(config.lanes);
-        for ranges in plan.requests {
-            self.queue.push_back(Request { ranges, tail: 0, validator: self.validator.clone() });
-        }
+        self.planned_with = Some(limits);
+        self.enqueue(&Plan::new(ranges, &limits, &config));
     }
 
     /// The next bytes to arrive; `None` when everything that was pushed has arrived.
@@ -247,20 +248,56 @@ impl<'a> Reader<'a> {
                 if answer.validator.is_some() {
                     self.answer.validator = answer.validator;
                 }
-                if missing.is_empty() {
+                // With a tail, the size of the file was not known when its head was asked for.
+                if missing.is_empty() || request.tail > 0 {
+                    self.plan_again();
                     return Ok(());
                 }
-                Error::new(
-                    ErrorKind::Protocol,
-                    format!(
-                        "the answer lacks {} of the bytes asked for",
-                        range::total_bytes(&missing)
-                    ),
-                )
+                self.incomplete(&missing)
             }
             Err(error) => error,
         };
         self.again(request, &missing, received.is_empty(), error)
+    }
+
+    /// A server that said "done" without having delivered everything.
+    fn incomplete(&self, missing: &[Range<u64>]) -> Error {
+        let bytes = range::total_bytes(missing);
+        let end = missing.last().map_or(0, |range| range.end);
+        match self.answer.size.filter(|&size| end > size) {
+            Some(size) => Error::new(
+                ErrorKind::Corrupt,
+                format!(
+                    "{}: bytes up to {end} are wanted, but the file has only {size}: it is truncated",
+                    self.source.name()
+                ),
+            ),
+            None => Error::new(
+                ErrorKind::Protocol,
+                format!("{}: the answer lacks {bytes} of the bytes asked for", self.source.name()),
+            ),
+        }
+    }
+
+    /// Plans what is still in the queue anew if the source's limits have moved since.
+    fn plan_again(&mut self) {
+        let limits = self.source.limits();
+        if self.planned_with.replace(limits).is_none_or(|before| before == limits) {
+            return;
+        }
+        let (tails, plain): (Vec<_>, Vec<_>) =
+            self.queue.drain(..).partition(|request| request.tail > 0);
+        self.queue.extend(tails);
+        let ranges: Vec<_> = plain.into_iter().flat_map(|request| request.ranges).collect();
+        self.enqueue(&Plan::new(&ranges, &limits, &PlanConfig::for_lanes(self.lanes)));
+    }
+
+    fn enqueue(&mut self, plan: &Plan) {
+        self.queue.extend(plan.requests.iter().map(|ranges| Request {
+            ranges: ranges.clone(),
+            tail: 0,
+            validator: self.validator.clone(),
+        }));
     }
 
     fn again(
@@ -290,6 +327,7 @@ impl<'a> Reader<'a> {
         }
         // The parts that arrived stay charged until the consumer releases them.
         self.unreleased_bytes += asked.saturating_sub(range::total_bytes(missing));
+        self.plan_again();
         let plan = Plan::new(missing, &self.source.limits(), &PlanConfig::default());
         for ranges in plan.requests.into_iter().rev() {
             let validator = request.validator.clone();

@@ -80,7 +80,7 @@ impl Slot {
             self.buffer = BytesMut::new();
             return slice(&fresh);
         }
-        let missing = hither_core::range::difference(&self.missing, &[fresh.clone()]);
+        let missing = hither_core::range::difference(&self.missing, std::slice::from_ref(&fresh));
         self.missing = missing;
         // The range was checked against the size of the file before it was asked for.
         let len = usize::try_from(self.range.end - self.range.start).ok()?;

@@ -144,7 +144,7 @@ impl Shared {
                 self.config.transport.clone(),
                 Arc::clone(&self.account),
                 self.runtime.clone(),
-                endpoint.link(),
+                endpoint,
             )
         });
         Arc::clone(pool)

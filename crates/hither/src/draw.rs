@@ -122,6 +122,10 @@ async fn draw(
     let scan = Scan { file, open: &open, columns: columns.clone(), entries, progress };
     let mut histogram = HistogramBuilder::new(request.bins, request.range)?;
     let evaluate = move |chunk: ChunkColumns| evaluate(&selection, &columns, &chunk, tree_entries);
+    if open.from_store && !scan.needs_data()? {
+        // Nothing that is about to be asked of the server would tell that what the store has is out of date.
+        file.first_byte(open.validator.clone()).await?;
+    }
     let totals = scan
         .run(evaluate, |selected: Selected| {
             histogram.fill(&selected);
@@ -194,13 +198,13 @@ fn report(
 }
 
 impl RemoteFile {
-    async fn open_tree(&self, path: Option<&str>, use_store: bool) -> Result<OpenTree> {
+    pub(crate) async fn open_tree(&self, path: Option<&str>, use_store: bool) -> Result<OpenTree> {
         let (mut opening, known) = match use_store {
             true => Opening::new(self).with_store(),
             false => (Opening::new(self), false),
         };
-        if let (Some(pool), false) = (&self.pool, known) {
-            pool.announce_large();
+        if let (Some(http), false) = (&self.http, known) {
+            http.pool().announce_large();
         }
         let root = opening.root().await?;
         let tree = opening.tree(&root, path).await?;
@@ -220,7 +224,7 @@ impl RemoteFile {
     }
 
     /// Drops what the store has of the file; tells whether there is anything to drop it from.
-    fn forget(&self) -> bool {
+    pub(crate) fn forget(&self) -> bool {
         match (&self.shared.store, &self.key) {
             (Some(store), Some(key)) => {
                 store.forget_metadata(&metadata_key(key));

@@ -5,7 +5,7 @@ use crate::client::{Client, Shared};
 use bytes::Bytes;
 use hither_core::error::{Error, ErrorKind, Result};
 use hither_core::{Answer, Endpoint, Part, Reader, Source, range};
-use hither_transport::{FileSource, HttpSource, Location, Pool};
+use hither_transport::{FileSource, HttpSource};
 use serde::Serialize;
 use std::ops::Range;
 use std::sync::Arc;
@@ -18,8 +18,8 @@ pub struct RemoteFile {
     pub(crate) source: Arc<dyn Source>,
     /// What the file is remembered under; none for local files, which need no remembering.
     pub(crate) key: Option<String>,
-    /// The connections of a remote file.
-    pub(crate) pool: Option<Arc<Pool>>,
+    /// The source of a remote file, once more.
+    pub(crate) http: Option<Arc<HttpSource>>,
 }
 
 /// What is known of a file without reading it.
@@ -33,12 +33,13 @@ pub struct FileStat {
 
 impl RemoteFile {
     pub(crate) fn local(shared: Arc<Shared>, source: FileSource) -> Self {
-        Self { shared, source: Arc::new(source), key: None, pool: None }
+        Self { shared, source: Arc::new(source), key: None, http: None }
     }
 
     pub(crate) fn remote(shared: Arc<Shared>, source: HttpSource, key: String) -> Self {
-        let pool = Some(source.pool());
-        Self { shared, source: Arc::new(source), key: Some(key), pool }
+        let source = Arc::new(source);
+        let http = Some(Arc::clone(&source));
+        Self { shared, source, key: Some(key), http }
     }
 
     /// The URL or path, without secrets.
@@ -60,22 +61,27 @@ impl RemoteFile {
     /// [`ErrorKind::NotFound`] and the other refusals of a server; [`ErrorKind::Unavailable`], [`ErrorKind::Timeout`].
     pub fn stat(&self, client: &Client) -> Result<FileStat> {
         client.wait(async {
-            let mut reader = self.reader(None);
-            // The smallest thing that can be asked of every server: its answer tells the size.
-            reader.push_tail(std::slice::from_ref(&(0..1)), 0);
-            while let Some(part) = reader.next().await {
-                part?;
-            }
-            let Answer { size, validator, .. } = reader.answer().clone();
+            let Answer { size, validator, .. } = self.first_byte(None).await?;
             let size = size.ok_or_else(|| {
                 Error::new(
                     ErrorKind::Protocol,
-                    format!("{}: the server does not tell the size", self.name()),
+                    format!("{}: the server does not tell the size of the file", self.name()),
                 )
             })?;
             self.remember_endpoint();
             Ok(FileStat { size, validator })
         })
+    }
+
+    /// The smallest thing that can be asked of every server: its answer tells size and validator, and fails with
+    /// [`ErrorKind::Changed`] if the file is not the one with `validator` any more.
+    pub(crate) async fn first_byte(&self, validator: Option<String>) -> Result<Answer> {
+        let mut reader = self.reader(validator);
+        reader.push(std::slice::from_ref(&(0..1)), 1);
+        while let Some(part) = reader.next().await {
+            part?;
+        }
+        Ok(reader.answer().clone())
     }
 
     /// The bytes of `ranges`, in the order asked for, whatever that is; overlaps, duplicates and empty ranges included.
@@ -84,10 +90,10 @@ impl RemoteFile {
     ///
     /// As [`RemoteFile::stat`]; [`ErrorKind::Corrupt`] for ranges beyond the end of the file.
     pub fn read_ranges(&self, client: &Client, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
-        client.wait(self.read_ranges_async(ranges, None, usize::MAX))
+        client.wait(self.read_ranges_async(ranges, None)).map(|(found, _)| found)
     }
 
-    /// Streams `range` in file order to `write`, with bounded memory.
+    /// Streams `range` in file order to `write`, with bounded memory: all of it of one version of the file.
     ///
     /// # Errors
     ///
@@ -101,11 +107,14 @@ impl RemoteFile {
         // A few requests' worth: large enough to keep every lane busy, small enough to hold.
         const WINDOW_BYTES: u64 = 32 << 20;
         let mut at = range.start;
+        let mut validator = None;
         while at < range.end {
             let to = range.end.min(at.saturating_add(WINDOW_BYTES));
-            for bytes in self.read_ranges(client, std::slice::from_ref(&(at..to)))? {
-                write(&bytes)?;
-            }
+            let window = at..to;
+            let read = self.read_ranges_async(std::slice::from_ref(&window), validator.clone());
+            let (found, answer) = client.wait(read)?;
+            validator = validator.or(answer.validator);
+            found.iter().try_for_each(|bytes| write(bytes))?;
             at = to;
         }
         Ok(())
@@ -119,15 +128,14 @@ impl RemoteFile {
         &self,
         ranges: &[Range<u64>],
         validator: Option<String>,
-        max_lanes: usize,
-    ) -> Result<Vec<Bytes>> {
+    ) -> Result<(Vec<Bytes>, Answer)> {
         let mut found = vec![Bytes::new(); ranges.len()];
         let mut missing = ranges.iter().filter(|range| range::len(range) > 0).count();
         let mut assembly = Assembly::new(
             ranges.iter().cloned().enumerate().filter(|(_, range)| range::len(range) > 0),
         );
         let mut reader = self.reader(validator);
-        reader.push(ranges, max_lanes);
+        reader.push(ranges, usize::MAX);
         while let Some(part) = reader.next().await {
             let part: Part = part?;
             assembly.accept(&part, |id, bytes| {
@@ -144,15 +152,13 @@ impl RemoteFile {
                 format!("{}: {missing} of the ranges asked for lie beyond its end", self.name()),
             ));
         }
-        Ok(found)
+        Ok((found, reader.answer().clone()))
     }
 
     /// Keeps what was learned about the server for the next run.
     pub(crate) fn remember_endpoint(&self) {
-        if let (Some(store), Some(key)) = (&self.shared.store, &self.key)
-            && let Ok(location) = Location::parse(key)
-        {
-            store.remember_endpoint(&location.origin(), &self.source.endpoint(), SystemTime::now());
+        if let (Some(store), Some(http)) = (&self.shared.store, &self.http) {
+            store.remember_endpoint(&http.origin(), &self.source.endpoint(), SystemTime::now());
         }
     }
 }

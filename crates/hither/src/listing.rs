@@ -2,7 +2,7 @@
 
 use crate::client::Client;
 use crate::opening::Opening;
-use hither_core::error::Result;
+use hither_core::error::{ErrorKind, Result};
 use hither_formats::Step;
 use serde::Serialize;
 
@@ -46,7 +46,17 @@ impl Client {
     pub fn list_trees(&self, url: &str, path: Option<&str>) -> Result<Vec<TreeListing>> {
         let file = self.open(url)?;
         self.wait(async {
-            let (mut opening, _) = Opening::new(&file).with_store();
+            let (mut opening, known) = Opening::new(&file).with_store();
+            if known {
+                // One round trip instead of two, to know that what the store has is still true.
+                match file.first_byte(opening.validator()).await {
+                    Err(error) if error.kind() == ErrorKind::Changed => {
+                        file.forget();
+                        opening = Opening::new(&file);
+                    }
+                    checked => drop(checked?),
+                }
+            }
             let root = opening.root().await?;
             let paths = match path {
                 Some(path) => vec![path.to_owned()],

@@ -67,6 +67,11 @@ impl<'a> Opening<'a> {
         known.validator.is_some().then_some(known)
     }
 
+    /// What tells this version of the file from others.
+    pub(crate) fn validator(&self) -> Option<String> {
+        self.validator.clone()
+    }
+
     /// What is known of the file so far.
     pub(crate) fn bytes(&self) -> &SparseBytes {
         &self.bytes

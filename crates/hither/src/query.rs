@@ -50,7 +50,6 @@ use hither_core::Error;
 
 pub use chunk::Chunk;
 pub use histogram::{Histogram, HistogramBuilder, MAX_BINS};
-pub use near::near_matches;
 
 /// A formula over the branches of a tree.
 ///

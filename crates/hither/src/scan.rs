@@ -10,9 +10,10 @@
 //! until those before it have been accepted. Baskets are asked for in *groups*, each of them many chunks; within a group
 //! the planner is free to order by position in the file, across groups the order is that of the entries.
 //!
-//! What bounds memory: two groups of compressed baskets on their way or being put together, their decoded columns, and
-//! the results that wait for an earlier one. A group is closed at [`GROUP_BYTES`] compressed or [`GROUP_DECODED_BYTES`]
-//! decoded, whichever comes first; one basket is always admitted.
+//! What bounds memory: a group is asked for only when all but one of those before it are finished, to the last result
+//! accepted. So there are at most two groups of compressed baskets, of their decoded columns, and of results that wait for
+//! an earlier one. A group is closed at [`GROUP_BYTES`] compressed or [`GROUP_DECODED_BYTES`] decoded, whichever comes
+//! first, at the end of a chunk.
 
 mod layout;
 
@@ -40,6 +41,8 @@ use tokio::time::Instant;
 const GROUP_BYTES: u64 = 24 << 20;
 /// Decoded bytes of a group.
 const GROUP_DECODED_BYTES: u64 = 64 << 20;
+/// Groups that are unfinished at a time: one being worked on, one on its way.
+const GROUPS_AHEAD: usize = 2;
 /// Baskets handed to a decoder at once, if that many are there: a task for each basket of a kilobyte would cost as much
 /// as decoding it.
 const BASKETS_PER_TASK: usize = 16;
@@ -88,14 +91,23 @@ enum Next<T> {
 }
 
 impl Scan<'_> {
+    /// Whether any basket has to be fetched.
+    pub(crate) fn needs_data(&self) -> Result<bool> {
+        Ok(self.layout()?.remote_bytes() > 0)
+    }
+
+    fn layout(&self) -> Result<Layout> {
+        Layout::new(&self.open.tree, &self.columns, self.entries.clone())
+            .map_err(|error| Error::from(error).context(self.file.name()))
+    }
+
     /// Calls `evaluate` for every chunk, in parallel and in any order, and `accept` with the results in order.
     pub(crate) async fn run<T: Send + 'static>(
         self,
         evaluate: impl Fn(ChunkColumns) -> Result<T> + Send + Sync + 'static,
         accept: impl FnMut(T) -> Result<()>,
     ) -> Result<ScanTotals> {
-        let layout = Layout::new(&self.open.tree, &self.columns, self.entries.clone())
-            .map_err(|error| Error::from(error).context(self.file.name()))?;
+        let layout = self.layout()?;
         layout.check_within(self.open.size, &self.file.name())?;
         self.progress.reading(layout.remote_bytes());
         let (events_in, events) = mpsc::unbounded();
@@ -198,17 +210,15 @@ where
         Ok(self.totals)
     }
 
-    /// Asks for further groups while less than two are on their way. Tells whether it did.
+    /// Asks for further groups while fewer than two are unfinished. Tells whether it did.
     fn ask_ahead(&mut self) -> bool {
         let before = self.next_group;
-        while self.asked_bytes.saturating_sub(self.arrived_bytes) < GROUP_BYTES {
+        while self.unfinished_groups() < GROUPS_AHEAD {
             let Some(group) = self.layout.groups.get(self.next_group).cloned() else { break };
             self.next_group += 1;
-            let remote: Vec<_> = group
-                .iter()
-                .filter_map(|&id| Some((id, self.layout.baskets.get(id)?.range.clone()?)))
-                .collect();
-            let embedded = group.into_iter().filter(|&id| self.layout.is_embedded(id));
+            let range_of = |&id: &usize| Some((id, self.layout.baskets.get(id)?.range.clone()?));
+            let remote: Vec<_> = group.baskets.iter().filter_map(range_of).collect();
+            let embedded = group.baskets.into_iter().filter(|&id| self.layout.is_embedded(id));
             let embedded = embedded.map(|id| (id, Bytes::new())).collect();
             self.decode(embedded);
             let ranges: Vec<_> = remote.iter().map(|(_, range)| range.clone()).collect();
@@ -217,6 +227,12 @@ where
             self.assembly.add(remote);
         }
         self.next_group > before
+    }
+
+    /// Groups asked for of which some chunk has not been accepted yet.
+    fn unfinished_groups(&self) -> usize {
+        let asked = self.layout.groups.get(..self.next_group).unwrap_or_default();
+        asked.iter().rev().take_while(|group| group.chunks_end > self.next_accepted).count()
     }
 
     /// Takes a part, and with it what else is there already.
@@ -343,21 +359,16 @@ where
         });
     }
 
-    /// Once everything asked for has arrived, nothing may be missing.
+    /// Once everything asked for has arrived, nothing may be missing: waiting for it would be for ever.
     fn check_complete(&self) -> Result<()> {
-        if self.next_group >= self.layout.groups.len()
-            && self.arrived_bytes < self.layout.remote_bytes()
-        {
-            return Err(Error::new(
-                ErrorKind::Protocol,
-                format!(
-                    "{}: {} bytes of baskets never arrived",
-                    self.scan.file.name(),
-                    self.layout.remote_bytes() - self.arrived_bytes
-                ),
-            ));
+        let missing = self.asked_bytes.saturating_sub(self.arrived_bytes);
+        if missing == 0 {
+            return Ok(());
         }
-        Ok(())
+        Err(Error::new(
+            ErrorKind::Protocol,
+            format!("{}: {missing} bytes of baskets never arrived", self.scan.file.name()),
+        ))
     }
 }
 

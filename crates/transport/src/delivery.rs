@@ -9,6 +9,8 @@ use std::ops::Range;
 pub(crate) struct Delivery<'a> {
     pub(crate) wanted: &'a [Range<u64>],
     pub(crate) received: Vec<Range<u64>>,
+    /// Bytes of the file that came and that nobody wanted.
+    pub(crate) dropped_bytes: u64,
     /// Size of the file, once told.
     pub(crate) size: Option<u64>,
     pub(crate) pool: &'a Pool,
@@ -25,6 +27,23 @@ impl Delivery<'_> {
             _ => self.received.push(offset..end),
         }
         (self.sink)(Part { offset, bytes });
+    }
+
+    /// Hands on what of a chunk at `offset` lies in one of `ranges`, which are ascending; counts all of it.
+    pub(crate) fn deliver_within(&mut self, ranges: &[Range<u64>], offset: u64, chunk: &Bytes) {
+        let end = offset.saturating_add(chunk.len() as u64);
+        let first = ranges.partition_point(|range| range.end <= offset);
+        let mut delivered = 0;
+        for range in ranges.iter().skip(first).take_while(|range| range.start < end) {
+            let (from, to) = (range.start.max(offset), range.end.min(end));
+            if let (Ok(a), Ok(b)) = (usize::try_from(from - offset), usize::try_from(to - offset)) {
+                delivered += to - from;
+                self.deliver(from, chunk.slice(a..b));
+            }
+        }
+        let dropped = chunk.len() as u64 - delivered;
+        self.dropped_bytes += dropped;
+        self.pool.account().payload(dropped);
     }
 
     /// Bytes of the file handed on so far.
@@ -52,6 +71,6 @@ impl Delivery<'_> {
     /// Bytes that are in no wanted range; those of a tail count among them.
     pub(crate) fn unasked_bytes(&self) -> u64 {
         let have = range::merged(&self.received, 0);
-        range::total_bytes(&range::difference(&have, self.wanted))
+        self.dropped_bytes + range::total_bytes(&range::difference(&have, self.wanted))
     }
 }

@@ -29,6 +29,8 @@ pub(crate) struct Exchange<'a> {
     pub(crate) location: &'a Location,
     pub(crate) pool: &'a Arc<Pool>,
     pub(crate) request: &'a Request,
+    /// The server is known to ignore ranges: none are sent, which spares it a header of any length.
+    pub(crate) whole: bool,
 }
 
 /// How an exchange ended well.
@@ -91,12 +93,14 @@ impl Exchange<'_> {
     }
 
     async fn send(&self, lane: &mut Lane) -> Result<http::Response<Incoming>> {
-        let tail = (self.request.tail > 0).then_some(self.request.tail);
-        let range = range_header::format(&self.request.ranges, tail).map_err(|error| {
-            Error::new(ErrorKind::Invalid, "cannot ask for these ranges").with_source(error)
-        })?;
-        let mut builder =
-            request::builder(Method::GET, self.location, self.pool).header(header::RANGE, range);
+        let mut builder = request::builder(Method::GET, self.location, self.pool);
+        if !self.whole {
+            let tail = (self.request.tail > 0).then_some(self.request.tail);
+            let range = range_header::format(&self.request.ranges, tail).map_err(|error| {
+                Error::new(ErrorKind::Invalid, "cannot ask for these ranges").with_source(error)
+            })?;
+            builder = builder.header(header::RANGE, range);
+        }
         if let Some(validator) = &self.request.validator {
             builder = builder.header(header::IF_RANGE, validator);
         }
@@ -123,6 +127,7 @@ impl Exchange<'_> {
         let mut delivery = Delivery {
             wanted: &self.request.ranges,
             received: Vec::new(),
+            dropped_bytes: 0,
             size: facts.size,
             pool: self.pool,
             sink,
@@ -240,6 +245,14 @@ impl Exchange<'_> {
         if delivery.is_complete(self.request.tail) {
             return self.complete(delivery, true);
         }
+        if self.request.tail > 0 && delivery.is_complete(0) {
+            // Everything but the tail (XrdHttp 5.5 leaves it out without a word).
+            return Settled {
+                tail_refused: true,
+                reusable: true,
+                ..Settled::failed(self.no_tail())
+            };
+        }
         if asked > 1 {
             // Only one of the ranges came: that is all this server does.
             let error =
@@ -248,13 +261,6 @@ impl Exchange<'_> {
                 reusable: true,
                 learned: Some(RangeSupport::Single),
                 ..Settled::failed(error)
-            };
-        }
-        if self.request.tail > 0 {
-            return Settled {
-                tail_refused: true,
-                reusable: true,
-                ..Settled::failed(self.no_tail())
             };
         }
         self.complete(delivery, true)
@@ -269,21 +275,33 @@ impl Exchange<'_> {
         let wanted = range::total_bytes(&self.request.ranges).saturating_add(self.request.tail);
         let cheap = size
             .is_some_and(|size| size <= WHOLE_FLOOR_BYTES.max(wanted.saturating_mul(WHOLE_FACTOR)));
-        if !cheap && self.ranges_asked() > 1 {
+        if !cheap && !self.whole && self.ranges_asked() > 1 {
             // Perhaps single ranges work: the answer is dropped with its connection.
             let error =
                 respond::too_large(&self.location.to_string(), StatusCode::OK, self.ranges_asked());
             return Settled { learned: Some(RangeSupport::Single), ..Settled::failed(error) };
         }
         let learned = (!cheap).then_some(RangeSupport::Whole);
-        let last = self.request.ranges.last().map_or(0, |range| range.end);
-        let stop = if cheap || self.request.tail > 0 { u64::MAX } else { last };
+        // A small file is taken as it comes, of a large one only what is wanted, and no further than that.
+        let take = match (cheap, self.request.tail, size) {
+            (true, ..) => vec![0..u64::MAX],
+            (false, 0, _) => self.request.ranges.clone(),
+            (false, tail, Some(size)) => {
+                let tail = size.saturating_sub(tail)..size;
+                range::merged(&[self.request.ranges.clone(), vec![tail]].concat(), 0)
+            }
+            (false, _, None) => {
+                let what = "the server sends the whole file without telling its size";
+                return Settled::failed(self.odd(&what));
+            }
+        };
+        let end = take.last().map_or(0, |range| range.end);
         let mut offset = 0;
-        while offset < stop {
+        while offset < end {
             match self.next_chunk(&mut body, delivery.received_bytes()).await {
                 Ok(Some(chunk)) => {
                     let len = chunk.len() as u64;
-                    delivery.deliver(offset, chunk);
+                    delivery.deliver_within(&take, offset, &chunk);
                     offset += len;
                 }
                 Ok(None) => {
@@ -295,7 +313,8 @@ impl Exchange<'_> {
                 }
             }
         }
-        Settled { learned, ..self.complete(delivery, stop == u64::MAX) }
+        let at_end = delivery.size.is_some_and(|size| offset >= size);
+        Settled { learned, ..self.complete(delivery, at_end) }
     }
 
     /// 416: the ranges lie beyond the end of the file, or the server knows no suffix.

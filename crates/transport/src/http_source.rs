@@ -36,7 +36,7 @@ struct State {
     location: Location,
     pool: Arc<Pool>,
     endpoint: Endpoint,
-    /// Fewest ranges in a request that was refused as too large; 0 for none.
+    /// Fewest ranges in a request that was refused as too large, or is known to be by servers of this make; 0 for none.
     refused_ranges: usize,
     /// The server asked not to be bothered before this instant.
     not_before: Option<Instant>,
@@ -57,6 +57,12 @@ impl HttpSource {
         Arc::clone(&self.state().pool)
     }
 
+    /// The endpoint that answers: another than the URL's after a redirect.
+    #[must_use]
+    pub fn origin(&self) -> String {
+        self.state().location.origin()
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -66,8 +72,12 @@ impl HttpSource {
         for _ in 0..=MOST_REDIRECTS {
             let (location, pool, suffix) = {
                 let state = self.state();
-                let suffix = state.endpoint.suffix
-                    && matches!(state.endpoint.ranges, RangeSupport::Unknown | RangeSupport::Multi);
+                let suffix = match state.endpoint.ranges {
+                    RangeSupport::Unknown | RangeSupport::Multi => state.endpoint.suffix,
+                    RangeSupport::Single => false,
+                    // No range is sent at all, and the length of the answer tells where the tail begins.
+                    _ => true,
+                };
                 (state.location.clone(), Arc::clone(&state.pool), suffix)
             };
             if request.tail > 0 && !suffix {
@@ -84,7 +94,7 @@ impl HttpSource {
         ))
     }
 
-    /// For servers that know no suffix: asks for the size first, then for every range by itself.
+    /// For servers that know no suffix: asks for the size first.
     async fn fetch_tail_by_size(
         &self,
         location: &Location,
@@ -98,17 +108,22 @@ impl HttpSource {
         let size = told.size.ok_or_else(|| {
             Error::new(
                 ErrorKind::Protocol,
-                format!("{location}: the server does not tell the size"),
+                format!("{location}: the server does not tell the size of the file"),
             )
         })?;
         let mut wanted: Vec<Range<u64>> =
             request.ranges.iter().map(|r| r.start.min(size)..r.end.min(size)).collect();
         wanted.push(size.saturating_sub(request.tail)..size);
+        let wanted = range::merged(&wanted, 0);
+        let at_once = match self.state().endpoint.ranges {
+            RangeSupport::Unknown | RangeSupport::Multi => wanted.len(),
+            _ => 1,
+        };
         let mut total = Answer { size: Some(size), ..told };
-        for range in range::merged(&wanted, 0) {
+        for ranges in wanted.chunks(at_once.max(1)) {
             let validator = request.validator.clone();
-            let one = Request { ranges: vec![range], tail: 0, validator };
-            let Outcome::Complete(answer) = self.exchange(location, pool, &one, &mut sink).await?
+            let part = Request { ranges: ranges.to_vec(), tail: 0, validator };
+            let Outcome::Complete(answer) = self.exchange(location, pool, &part, &mut sink).await?
             else {
                 return Err(Error::new(
                     ErrorKind::Protocol,
@@ -128,15 +143,25 @@ impl HttpSource {
         sink: &mut PartSink,
     ) -> Result<Outcome> {
         let mut lane = pool.acquire().await?;
-        let exchange = Exchange { location, pool, request };
+        let whole = self.state().endpoint.ranges == RangeSupport::Whole;
+        let exchange = Exchange { location, pool, request, whole };
         let result = exchange.run(&mut lane, sink).await;
         let ranges = request.ranges.len() + usize::from(request.tail > 0);
         let text_bytes: usize = request.ranges.iter().map(Limits::range_text_bytes).sum();
         let mut state = self.state();
         if let Some(hint) = &result.hint {
             respond::apply_hint(&mut state.endpoint, hint);
+            if let (0, Some(most)) = (state.refused_ranges, hint.max_ranges) {
+                state.refused_ranges = most + 1;
+            }
         }
-        if let Some(support) = result.learned {
+        // A server that has answered several ranges before has not forgotten how: there were too many.
+        let learned = result.learned.filter(|&support| {
+            support != RangeSupport::Single
+                || state.endpoint.ranges != RangeSupport::Multi
+                || ranges <= 2
+        });
+        if let Some(support) = learned {
             state.endpoint.ranges = support;
         }
         if request.tail > 0 && result.tail_refused {
@@ -147,7 +172,9 @@ impl HttpSource {
                 let refused = state.refused_ranges;
                 respond::raise(&mut state.endpoint, ranges, text_bytes, refused);
             }
-            Err(error) if error.kind() == ErrorKind::TooLarge && result.learned.is_none() => {
+            // That it knows no suffix says nothing about the number of ranges.
+            Err(_) if result.tail_refused => {}
+            Err(error) if error.kind() == ErrorKind::TooLarge && learned.is_none() => {
                 respond::lower(&mut state.endpoint, ranges, text_bytes);
                 state.refused_ranges = match state.refused_ranges {
                     0 => ranges,
@@ -180,7 +207,7 @@ impl HttpSource {
                     old.config().clone(),
                     Arc::clone(old.account()),
                     old.runtime().clone(),
-                    LinkEstimate::default(),
+                    &Endpoint::default(),
                 );
                 state.endpoint = Endpoint::default();
             }
@@ -218,6 +245,7 @@ impl Source for HttpSource {
         let state = self.state();
         let link = state.pool.link();
         let mut endpoint = state.endpoint.clone();
+        endpoint.max_lanes = state.pool.refused_above();
         if let Some(rtt) = link.rtt {
             endpoint.rtt_micros = u64::try_from(rtt.as_micros()).unwrap_or(u64::MAX).max(1);
         }

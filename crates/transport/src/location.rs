@@ -2,6 +2,7 @@
 
 use hither_core::error::{Error, ErrorKind, Result};
 use std::fmt;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use url::Url;
 
 /// An `http` URL split into what a connection needs and what a request needs.
@@ -95,10 +96,17 @@ impl Location {
         }
     }
 
-    /// What identifies the file on this machine: the URL without user and password.
+    /// What identifies the file on this machine: the URL without user and password, and with a digest in place of the
+    /// query, which may hold a token. (The digest may change with the standard library; then a file is opened afresh.)
     #[must_use]
     pub fn key(&self) -> String {
-        format!("{}{}", self.origin(), self.target())
+        let mut key = format!("{}{}", self.origin(), self.url.path());
+        if let Some(query) = self.url.query() {
+            let mut digest = DefaultHasher::new();
+            query.hash(&mut digest);
+            key.push_str(&format!("?{:016x}", digest.finish()));
+        }
+        key
     }
 }
 
@@ -124,7 +132,9 @@ mod tests {
         assert_eq!(location.to_string(), "http://host/a%20b");
         assert_eq!(location.target(), "/a%20b?token=hush");
         assert!(!format!("{location:?}").contains("hush"));
-        assert!(!location.key().contains("secret"));
+        assert!(!location.key().contains("secret") && !location.key().contains("hush"));
+        let other = Location::parse("http://host/a%20b?token=other").unwrap();
+        assert_ne!(location.key(), other.key());
     }
 
     #[test]

@@ -13,7 +13,7 @@ use crate::connect::connect;
 use crate::lane::{Lane, Tap, Tapped};
 use crate::location::Location;
 use hither_core::error::{Error, ErrorKind, Result};
-use hither_core::{LinkEstimate, lanes};
+use hither_core::{Endpoint, LinkEstimate, lanes};
 use hyper_util::rt::TokioIo;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -45,16 +45,20 @@ struct State {
 }
 
 impl Pool {
-    /// A pool without connections. `link` is what is remembered of the path, if anything.
+    /// A pool without connections. `remembered` is what is known of the server.
     #[must_use]
     pub fn new(
         location: Location,
         config: TransportConfig,
         account: Arc<Account>,
         runtime: Handle,
-        link: LinkEstimate,
+        remembered: &Endpoint,
     ) -> Arc<Self> {
-        let state = Mutex::new(State { link, ..State::default() });
+        let state = Mutex::new(State {
+            link: remembered.link(),
+            refused_above: remembered.max_lanes,
+            ..State::default()
+        });
         Arc::new(Self { location, config, account, runtime, state })
     }
 
@@ -90,6 +94,12 @@ impl Pool {
             0 => self.config.max_lanes.max(1),
             n => self.config.max_lanes.clamp(1, n),
         }
+    }
+
+    /// Connections that the server was seen to accept when it refused more; 0 if it never did.
+    #[must_use]
+    pub fn refused_above(&self) -> usize {
+        self.state().refused_above
     }
 
     /// Connections that carry no request at the moment.
@@ -207,6 +217,8 @@ impl Pool {
         let io = TokioIo::new(Tapped::new(stream, Arc::clone(&tap)));
         let (sender, connection) = hyper::client::conn::http1::Builder::new()
             .max_buf_size(READ_BUFFER_BYTES)
+            // XrdHttp 5.5 looks for `Range` in exactly these letters, and sends the whole file if it finds `range`.
+            .title_case_headers(true)
             .handshake(io)
             .await
             .map_err(|error| {

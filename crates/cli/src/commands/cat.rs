@@ -1,14 +1,18 @@
-//! `hither cat`: the bytes themselves.
+//! `hither cat`: the bytes themselves; with `--json`, an object on the standard error.
 
+use crate::configuration::eprint_line;
 use crate::exit::Failure;
 use hither::{Client, Error, ErrorKind};
+use serde_json::json;
 use std::io::Write;
 use std::ops::Range;
 
-pub(super) fn run(client: &Client, url: &str, range: Option<&str>, json: bool) -> Result<(), Failure> {
-    if json {
-        return Err(Failure::usage("cat writes bytes, not JSON: use `stat --json` for what is known of a file"));
-    }
+pub(super) fn run(
+    client: &Client,
+    url: &str,
+    range: Option<&str>,
+    json: bool,
+) -> Result<(), Failure> {
     let wanted = range.map_or(Ok(Wanted::From(0)), parse)?;
     let file = client.open(url)?;
     let range = match wanted {
@@ -20,7 +24,9 @@ pub(super) fn run(client: &Client, url: &str, range: Option<&str>, json: bool) -
         }
     };
     let mut out = std::io::stdout().lock();
-    let written = file.stream(client, range, |bytes| {
+    let mut bytes_written = 0;
+    let written = file.stream(client, range.clone(), |bytes| {
+        bytes_written += bytes.len();
         out.write_all(bytes).map_err(|error| {
             let kind = match error.kind() {
                 std::io::ErrorKind::BrokenPipe => ErrorKind::Cancelled,
@@ -30,7 +36,15 @@ pub(super) fn run(client: &Client, url: &str, range: Option<&str>, json: bool) -
         })
     });
     match written {
-        Ok(()) => Ok(out.flush()?),
+        Ok(()) => {
+            out.flush()?;
+            if json {
+                // The standard output is the file's.
+                let object = json!({ "url": file.name(), "range": [range.start, range.end], "bytes": bytes_written });
+                eprint_line(&object.to_string());
+            }
+            Ok(())
+        }
         // Whoever was reading has had enough.
         Err(error) if error.kind() == ErrorKind::Cancelled => Ok(()),
         Err(error) => Err(error.into()),

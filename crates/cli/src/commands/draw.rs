@@ -33,7 +33,8 @@ pub(super) fn run(client: &Client, arguments: &Draw, json: bool) -> Result<(), F
 /// Draws, and writes the pictures asked for.
 pub(super) fn draw(client: &Client, arguments: &Draw) -> Result<Drawing, Failure> {
     let target = Target::parse(&arguments.target);
-    let mut request = DrawRequest::new(&target.url, &arguments.expression, arguments.cut.as_deref())?;
+    let mut request =
+        DrawRequest::new(&target.url, &arguments.expression, arguments.cut.as_deref())?;
     request.tree = target.tree;
     request.bins = usize::try_from(arguments.bins).unwrap_or(usize::MAX);
     request.range = arguments.range;
@@ -45,7 +46,10 @@ pub(super) fn draw(client: &Client, arguments: &Draw) -> Result<Drawing, Failure
         write(path, &picture::png(&drawing.histogram, &title(arguments), &arguments.expression)?)?;
     }
     if let Some(path) = &arguments.svg {
-        write(path, picture::svg(&drawing.histogram, &title(arguments), &arguments.expression)?.as_bytes())?;
+        write(
+            path,
+            picture::svg(&drawing.histogram, &title(arguments), &arguments.expression)?.as_bytes(),
+        )?;
     }
     Ok(drawing)
 }

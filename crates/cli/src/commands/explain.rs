@@ -30,22 +30,61 @@ fn explain(drawing: &Drawing) -> String {
     };
     let source = if report.metadata_from_store { "from the store" } else { "from the server" };
     line("total", format!("{:8.3} s", report.seconds));
-    line("connect", format!("{:8.3} s   (round trip {:.2} ms)", connect_in_open + connect_in_data, report.rtt_seconds * 1e3));
+    line(
+        "connect",
+        format!(
+            "{:8.3} s   (round trip {:.2} ms)",
+            connect_in_open + connect_in_data,
+            report.rtt_seconds * 1e3
+        ),
+    );
     line("open: find the tree", format!("{open:8.3} s   {source}"));
-    line("data: baskets arriving", format!("{:8.3} s", (report.data_seconds - connect_in_data).max(0.0)));
+    line(
+        "data: baskets arriving",
+        format!("{:8.3} s", (report.data_seconds - connect_in_data).max(0.0)),
+    );
     line("after the last byte", format!("{rest:8.3} s"));
-    line("waiting for round trips", format!(
-        "{:8.3} s   {} dependent flights and the handshake",
-        (report.round_trips + 1) as f64 * report.rtt_seconds,
-        report.round_trips
-    ));
-    line("decode", format!("{:8.3} s   summed over threads, while data arrived", report.decode_seconds));
+    line(
+        "waiting for round trips",
+        format!(
+            "{:8.3} s   {} dependent flights and the handshake",
+            (report.round_trips + 1) as f64 * report.rtt_seconds,
+            report.round_trips
+        ),
+    );
+    line(
+        "decode",
+        format!("{:8.3} s   summed over threads, while data arrived", report.decode_seconds),
+    );
     line("compute", format!("{:8.3} s   likewise", report.compute_seconds));
-    line("requests", format!("{:8}     on {} connections, {} sent again", report.requests, report.connections, report.retries));
-    line("bytes asked for", format!("{:8}     {}", report.bytes_requested, human(report.bytes_requested)));
-    line("bytes fetched", format!("{:8}     {} with headers and framing {}", report.bytes_payload, human(report.bytes_payload), human(report.bytes_received)));
+    line(
+        "requests",
+        format!(
+            "{:8}     on {} connections, {} sent again",
+            report.requests, report.connections, report.retries
+        ),
+    );
+    line(
+        "bytes asked for",
+        format!("{:8}     {}", report.bytes_requested, human(report.bytes_requested)),
+    );
+    line(
+        "bytes fetched",
+        format!(
+            "{:8}     {} with headers and framing {}",
+            report.bytes_payload,
+            human(report.bytes_payload),
+            human(report.bytes_received)
+        ),
+    );
     line("bytes used", format!("{:8}     {}", report.bytes_used, human(report.bytes_used)));
-    line("bytes wasted", format!("{:8}     {}", report.bytes_wasted(), human(report.bytes_wasted())));
-    line("selected", format!("{:8}     of {} entries", drawing.histogram.selected, drawing.entries));
+    line(
+        "bytes wasted",
+        format!("{:8}     {}", report.bytes_wasted(), human(report.bytes_wasted())),
+    );
+    line(
+        "selected",
+        format!("{:8}     of {} entries", drawing.histogram.selected, drawing.entries),
+    );
     text
 }

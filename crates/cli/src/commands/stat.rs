@@ -14,7 +14,11 @@ pub(super) fn run(client: &Client, url: &str, json: bool) -> Result<(), Failure>
         print(&format!("{object}\n"))?;
     } else {
         let validator = stat.validator.as_deref().unwrap_or("none given");
-        print(&format!("{name}\n  size     {} bytes ({})\n  version  {validator}\n", stat.size, super::human(stat.size)))?;
+        print(&format!(
+            "{name}\n  size     {} bytes ({})\n  version  {validator}\n",
+            stat.size,
+            super::human(stat.size)
+        ))?;
     }
     Ok(())
 }

@@ -26,8 +26,10 @@ pub(super) fn run(client: &Client, target: &str, json: bool) -> Result<(), Failu
 
 fn describe(tree: &TreeListing, text: &mut String) {
     let compressed: u64 = tree.branches.iter().map(|branch| branch.compressed_bytes).sum();
-    let width = tree.branches.iter().map(|b| b.name.chars().count()).max().unwrap_or(0).clamp(6, 48);
-    let types = tree.branches.iter().map(|b| b.type_name.chars().count()).max().unwrap_or(0).clamp(4, 40);
+    let width =
+        tree.branches.iter().map(|b| b.name.chars().count()).max().unwrap_or(0).clamp(6, 48);
+    let types =
+        tree.branches.iter().map(|b| b.type_name.chars().count()).max().unwrap_or(0).clamp(4, 40);
     // Writing to a String cannot fail.
     let _ = writeln!(
         text,
@@ -40,7 +42,11 @@ fn describe(tree: &TreeListing, text: &mut String) {
     if !tree.title.is_empty() && tree.title != tree.path {
         let _ = writeln!(text, "  {}", tree.title);
     }
-    let _ = writeln!(text, "  {:width$}  {:types$}  {:>8}  {:>11}  {:>11}", "branch", "type", "baskets", "stored", "unpacked");
+    let _ = writeln!(
+        text,
+        "  {:width$}  {:types$}  {:>8}  {:>11}  {:>11}",
+        "branch", "type", "baskets", "stored", "unpacked"
+    );
     for branch in &tree.branches {
         let _ = writeln!(
             text,

@@ -21,8 +21,17 @@ pub(super) struct Layout {
     columns: Vec<Range<usize>>,
     /// Entries of the chunks, ascending, without holes.
     pub(super) chunks: Vec<Range<u64>>,
-    /// Baskets by group, as ids. Every basket is in exactly one.
-    pub(super) groups: Vec<Vec<usize>>,
+    /// What is asked for together.
+    pub(super) groups: Vec<Group>,
+}
+
+/// Baskets that are asked for together.
+#[derive(Debug, Clone)]
+pub(super) struct Group {
+    /// Baskets, as ids. Every basket is in exactly one group.
+    pub(super) baskets: Vec<usize>,
+    /// The chunk after the last one that needs this group and those before it, and no other.
+    pub(super) chunks_end: usize,
 }
 
 /// One basket.
@@ -101,7 +110,7 @@ impl Layout {
         let mut taken = vec![false; self.baskets.len()];
         let mut group = Vec::new();
         let (mut bytes, mut decoded) = (0, 0.0);
-        for chunk in self.chunks.clone() {
+        for (number, chunk) in self.chunks.clone().into_iter().enumerate() {
             for column in 0..self.columns.len() {
                 for id in self.baskets_of(column, &chunk) {
                     if !std::mem::replace(&mut taken[id], true) {
@@ -114,13 +123,14 @@ impl Layout {
             {
                 decoded += decoded_per_entry * (chunk.end - chunk.start) as f64;
                 if bytes >= GROUP_BYTES || decoded >= GROUP_DECODED_BYTES as f64 {
-                    self.groups.push(std::mem::take(&mut group));
+                    let baskets = std::mem::take(&mut group);
+                    self.groups.push(Group { baskets, chunks_end: number + 1 });
                     (bytes, decoded) = (0, 0.0);
                 }
             }
         }
         if !group.is_empty() {
-            self.groups.push(group);
+            self.groups.push(Group { baskets: group, chunks_end: self.chunks.len() });
         }
     }
 
