@@ -148,7 +148,7 @@ impl Exchange<'_> {
             )),
             codec::Answer::Unsatisfied { size } => self.unsatisfied(size),
             codec::Answer::Redirect { location, .. } => {
-                let reusable = request::drain(body).await;
+                let reusable = request::drain(body, self.pool).await;
                 Settled::new(Ok(Outcome::Redirect(location)), reusable)
             }
             codec::Answer::Refused { status } => {
@@ -175,6 +175,15 @@ impl Exchange<'_> {
                     ),
                 ))
             }
+            // A server that had a mark for the old version and sends all of the file has another version, marked or not;
+            // one that sends a part of it has compared the marks.
+            (Some(expected), None) if status == StatusCode::OK => Err(Error::new(
+                ErrorKind::Changed,
+                format!(
+                    "{}: the file has changed on the server (it was {expected}, now it is unmarked)",
+                    self.location
+                ),
+            )),
             _ => Ok(()),
         }
     }
