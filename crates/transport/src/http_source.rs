@@ -73,7 +73,9 @@ impl HttpSource {
             let (location, pool, suffix) = {
                 let state = self.state();
                 let suffix = match state.endpoint.ranges {
-                    RangeSupport::Unknown | RangeSupport::Multi => state.endpoint.suffix,
+                    RangeSupport::Unknown | RangeSupport::Multi => {
+                        state.endpoint.suffix && request.ranges.len() < state.endpoint.max_ranges
+                    }
                     RangeSupport::Single => false,
                     // No range is sent at all, and the length of the answer tells where the tail begins.
                     _ => true,
@@ -115,10 +117,7 @@ impl HttpSource {
             request.ranges.iter().map(|r| r.start.min(size)..r.end.min(size)).collect();
         wanted.push(size.saturating_sub(request.tail)..size);
         let wanted = range::merged(&wanted, 0);
-        let at_once = match self.state().endpoint.ranges {
-            RangeSupport::Unknown | RangeSupport::Multi => wanted.len(),
-            _ => 1,
-        };
+        let at_once = self.limits().max_ranges;
         let mut total = Answer { size: Some(size), ..told };
         for ranges in wanted.chunks(at_once.max(1)) {
             let validator = request.validator.clone();
