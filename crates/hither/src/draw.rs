@@ -2,25 +2,22 @@
 
 use crate::client::Client;
 use crate::file::RemoteFile;
-use crate::opening::{OpenTree, Opening, metadata_key};
 use crate::progress::Progress;
 use crate::query::{Chunk, Expression, Histogram, HistogramBuilder, Selected, Selection};
 use crate::scan::{ChunkColumns, Scan, ScanTotals};
+use crate::target::Target;
+use crate::tree::RemoteTree;
 use hither_core::Report;
 use hither_core::error::{Error, ErrorKind, Result};
 use hither_transport::Totals;
 use std::ops::Range;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 use tokio::time::Instant;
 
 /// What to draw.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct DrawRequest {
-    /// URL or local path of the file.
-    pub url: String,
-    /// Path of the tree in the file; the only one if none.
-    pub tree: Option<String>,
     /// What to histogram.
     pub value: Expression,
     /// Which of it: the value counts with the weight of the cut, and not at all where that is 0.
@@ -39,10 +36,8 @@ impl DrawRequest {
     /// # Errors
     ///
     /// [`ErrorKind::Invalid`] if an expression does not parse.
-    pub fn new(url: &str, value: &str, cut: Option<&str>) -> Result<Self> {
+    pub fn new(value: &str, cut: Option<&str>) -> Result<Self> {
         Ok(Self {
-            url: url.to_owned(),
-            tree: None,
             value: Expression::parse(value)?,
             cut: cut.map(Expression::parse).transpose()?,
             bins: 100,
@@ -67,29 +62,58 @@ pub struct Drawing {
 }
 
 impl Client {
-    /// Draws a histogram.
+    /// Opens a tree and draws a histogram of it.
     ///
     /// # Errors
     ///
     /// Whatever opening and reading the file may fail with; [`ErrorKind::NotFound`] with near matches for a tree or branch
     /// that is not there; [`ErrorKind::Unsupported`] for a branch of a type that cannot be read.
-    pub fn draw(&self, request: &DrawRequest, progress: &Progress) -> Result<Drawing> {
-        let started = Instant::now();
-        let before = self.account().totals();
-        let file = self.open(&request.url)?;
+    pub fn draw(
+        &self,
+        target: &Target,
+        request: &DrawRequest,
+        progress: &Progress,
+    ) -> Result<Drawing> {
+        let before = (Instant::now(), self.account().totals());
+        let tree = self.open_tree(&target.url, target.tree.as_deref())?;
+        self.draw_since(&before, &tree, request, progress)
+    }
+
+    /// Draws a histogram of a tree that is open, or being opened. The report counts from here, and what else the client is
+    /// doing meanwhile counts in.
+    ///
+    /// # Errors
+    ///
+    /// As [`Client::draw`].
+    pub fn draw_tree(
+        &self,
+        tree: &RemoteTree,
+        request: &DrawRequest,
+        progress: &Progress,
+    ) -> Result<Drawing> {
+        self.draw_since(&(Instant::now(), self.account().totals()), tree, request, progress)
+    }
+
+    fn draw_since(
+        &self,
+        (started, before): &(Instant, Totals),
+        tree: &RemoteTree,
+        request: &DrawRequest,
+        progress: &Progress,
+    ) -> Result<Drawing> {
         let drawing = self.wait(async {
-            match draw(&file, request, progress, true).await {
+            match draw(tree, request, progress).await {
                 // What the store remembered was of an older version of the file.
-                Err(error) if error.kind() == ErrorKind::Changed && file.forget() => {
-                    draw(&file, request, progress, false).await
+                Err(error) if error.kind() == ErrorKind::Changed && tree.file.forget() => {
+                    draw(&tree.opened_anew(), request, progress).await
                 }
                 done => done,
             }
         });
         progress.done();
         let (mut drawing, stages) = drawing?;
-        drawing.report =
-            report(&stages, started.elapsed(), &before, &self.account().totals(), &file);
+        let after = self.account().totals();
+        drawing.report = report(&stages, started.elapsed(), before, &after, &tree.file);
         Ok(drawing)
     }
 }
@@ -104,15 +128,14 @@ struct Stages {
 }
 
 async fn draw(
-    file: &RemoteFile,
+    tree: &RemoteTree,
     request: &DrawRequest,
     progress: &Progress,
-    use_store: bool,
 ) -> Result<(Drawing, Stages)> {
     let started = Instant::now();
-    let mut open = file.open_tree(request.tree.as_deref(), use_store).await?;
+    let open = tree.opened().await?;
     let opened = started.elapsed();
-    let keeping = file.keep(&mut open);
+    let file = &tree.file;
     let selection = Selection { value: request.value.clone(), cut: request.cut.clone() };
     let columns = selection.columns();
     let tree_entries = open.tree.entries();
@@ -132,10 +155,6 @@ async fn draw(
             Ok(())
         })
         .await?;
-    if let Some(keeping) = keeping {
-        // The metadata is a convenience: that it could not be kept fails nothing.
-        drop(keeping.await);
-    }
     file.remember_endpoint();
     let stages = Stages {
         open: opened,
@@ -194,43 +213,5 @@ fn report(
         decode_seconds: stages.scan.decode.as_secs_f64(),
         compute_seconds: stages.scan.compute.as_secs_f64(),
         metadata_from_store: stages.from_store,
-    }
-}
-
-impl RemoteFile {
-    pub(crate) async fn open_tree(&self, path: Option<&str>, use_store: bool) -> Result<OpenTree> {
-        let (mut opening, known) = match use_store {
-            true => Opening::new(self).with_store(),
-            false => (Opening::new(self), false),
-        };
-        if let (Some(http), false) = (&self.http, known) {
-            http.pool().announce_large();
-        }
-        let root = opening.root().await?;
-        let tree = opening.tree(&root, path).await?;
-        Ok(opening.finish(tree, known))
-    }
-
-    /// Starts writing the metadata of a tree into the store.
-    fn keep(&self, open: &mut OpenTree) -> Option<tokio::task::JoinHandle<()>> {
-        let metadata = open.keep.take()?;
-        let key = metadata_key(self.key.as_ref()?);
-        let shared = std::sync::Arc::clone(&self.shared);
-        Some(self.shared.runtime.spawn_blocking(move || {
-            if let Some(store) = &shared.store {
-                store.remember_metadata(&key, &metadata, SystemTime::now());
-            }
-        }))
-    }
-
-    /// Drops what the store has of the file; tells whether there is anything to drop it from.
-    pub(crate) fn forget(&self) -> bool {
-        match (&self.shared.store, &self.key) {
-            (Some(store), Some(key)) => {
-                store.forget_metadata(&metadata_key(key));
-                true
-            }
-            _ => false,
-        }
     }
 }

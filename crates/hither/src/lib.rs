@@ -5,11 +5,12 @@
 //! while the rest is in flight.
 //!
 //! ```no_run
-//! use hither::{Client, ClientConfig, DrawRequest, Progress};
+//! use hither::{Client, ClientConfig, DrawRequest, Progress, Target};
 //!
 //! let client = Client::new(ClientConfig::default())?;
-//! let request = DrawRequest::new("http://host/path/file.root", "rawtr", Some("E33>5"))?;
-//! let drawing = client.draw(&request, &Progress::default())?;
+//! let target = Target::parse("http://host/path/file.root:T");
+//! let request = DrawRequest::new("rawtr", Some("E33>5"))?;
+//! let drawing = client.draw(&target, &request, &Progress::default())?;
 //! println!("{} values, mean {}", drawing.histogram.selected, drawing.histogram.mean);
 //! # Ok::<(), hither::Error>(())
 //! ```
@@ -24,6 +25,7 @@ mod progress;
 pub mod query;
 mod scan;
 mod target;
+mod tree;
 
 pub use client::{Client, ClientConfig};
 pub use draw::{DrawRequest, Drawing};
@@ -34,3 +36,4 @@ pub use listing::{BranchListing, TreeListing};
 pub use progress::{Progress, Stage};
 pub use query::{Expression, Histogram, Selection};
 pub use target::Target;
+pub use tree::RemoteTree;

@@ -4,6 +4,7 @@ use crate::client::Client;
 use crate::opening::Opening;
 use hither_core::error::{ErrorKind, Result};
 use hither_formats::Step;
+use hither_formats::root::{Branch, RootFile, Tree};
 use serde::Serialize;
 
 /// A tree, described.
@@ -65,12 +66,7 @@ impl Client {
             let mut listings = Vec::new();
             for path in paths {
                 let tree = opening.tree(&root, Some(&path)).await?;
-                listings.push(TreeListing {
-                    title: tree.title().to_owned(),
-                    entries: tree.entries(),
-                    branches: tree.branches().map(describe).collect(),
-                    path,
-                });
+                listings.push(describe_tree(&tree, &path));
             }
             file.remember_endpoint();
             Ok(listings)
@@ -78,7 +74,17 @@ impl Client {
     }
 }
 
-fn describe(branch: &hither_formats::root::Branch) -> BranchListing {
+/// A tree that is known under `path`.
+pub(crate) fn describe_tree(tree: &Tree, path: &str) -> TreeListing {
+    TreeListing {
+        path: path.to_owned(),
+        title: tree.title().to_owned(),
+        entries: tree.entries(),
+        branches: tree.branches().map(describe).collect(),
+    }
+}
+
+fn describe(branch: &Branch) -> BranchListing {
     let baskets = branch.baskets();
     BranchListing {
         name: branch.name().to_owned(),
@@ -92,7 +98,7 @@ fn describe(branch: &hither_formats::root::Branch) -> BranchListing {
 
 impl Opening<'_> {
     /// The paths of all trees.
-    async fn tree_paths(&mut self, root: &hither_formats::root::RootFile) -> Result<Vec<String>> {
+    async fn tree_paths(&mut self, root: &RootFile) -> Result<Vec<String>> {
         loop {
             match root.trees(self.bytes()).map_err(|error| self.at_fault(error))? {
                 Step::Done(trees) => return Ok(trees.into_iter().map(|tree| tree.path).collect()),

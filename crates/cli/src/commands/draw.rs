@@ -33,15 +33,13 @@ pub(super) fn run(client: &Client, arguments: &Draw, json: bool) -> Result<(), F
 /// Draws, and writes the pictures asked for.
 pub(super) fn draw(client: &Client, arguments: &Draw) -> Result<Drawing, Failure> {
     let target = Target::parse(&arguments.target);
-    let mut request =
-        DrawRequest::new(&target.url, &arguments.expression, arguments.cut.as_deref())?;
-    request.tree = target.tree;
+    let mut request = DrawRequest::new(&arguments.expression, arguments.cut.as_deref())?;
     request.bins = usize::try_from(arguments.bins).unwrap_or(usize::MAX);
     request.range = arguments.range;
     if let Some((first, end)) = arguments.entries {
         request.entries = first..end;
     }
-    let drawing = progress::watched(|progress| client.draw(&request, progress))?;
+    let drawing = progress::watched(|progress| client.draw(&target, &request, progress))?;
     if let Some(path) = &arguments.png {
         write(path, &picture::png(&drawing.histogram, &title(arguments), &arguments.expression)?)?;
     }

@@ -1,0 +1,118 @@
+//! A tree that is open, or on its way to be.
+
+use crate::client::Client;
+use crate::file::RemoteFile;
+use crate::listing::{TreeListing, describe_tree};
+use crate::opening::{OpenTree, Opening, metadata_key};
+use futures_util::future::{BoxFuture, FutureExt, Shared};
+use hither_core::error::Result;
+use std::fmt;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+/// A tree of a file. Opening runs ahead in the background; whatever needs the tree first waits for it. A program that
+/// opens a thousand trees one after the other thus has them opened in parallel.
+#[derive(Clone)]
+pub struct RemoteTree {
+    pub(crate) file: RemoteFile,
+    path: Option<String>,
+    opened: Shared<BoxFuture<'static, Result<Arc<OpenTree>>>>,
+}
+
+impl fmt::Debug for RemoteTree {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RemoteTree")
+            .field("file", &self.file.name())
+            .field("path", &self.path)
+            .finish()
+    }
+}
+
+impl Client {
+    /// Begins to open the tree at `path` in the file, the only one if none is named. Returns at once.
+    ///
+    /// # Errors
+    ///
+    /// As [`Client::open`]. What is wrong with the file or the tree shows when the tree is used.
+    pub fn open_tree(&self, url: &str, path: Option<&str>) -> Result<RemoteTree> {
+        Ok(RemoteTree::new(self.open(url)?, path.map(str::to_owned), true))
+    }
+}
+
+impl RemoteTree {
+    fn new(file: RemoteFile, path: Option<String>, use_store: bool) -> Self {
+        let opening = open(file.clone(), path.clone(), use_store).boxed().shared();
+        // Whether anybody waits for it or not, it runs.
+        file.shared.runtime.spawn(opening.clone().map(drop));
+        Self { file, path, opened: opening }
+    }
+
+    /// Number of entries. Waits for the tree.
+    ///
+    /// # Errors
+    ///
+    /// Whatever opening the file and finding the tree failed with.
+    pub fn entries(&self, client: &Client) -> Result<u64> {
+        Ok(client.wait(self.opened())?.tree.entries())
+    }
+
+    /// What is in the tree. Waits for it.
+    ///
+    /// # Errors
+    ///
+    /// As [`RemoteTree::entries`].
+    pub fn listing(&self, client: &Client) -> Result<TreeListing> {
+        let open = client.wait(self.opened())?;
+        Ok(describe_tree(&open.tree, self.path.as_deref().unwrap_or_else(|| open.tree.name())))
+    }
+
+    pub(crate) async fn opened(&self) -> Result<Arc<OpenTree>> {
+        self.opened.clone().await
+    }
+
+    /// The same tree, opened once more, without what the store has of it.
+    pub(crate) fn opened_anew(&self) -> Self {
+        Self::new(self.file.clone(), self.path.clone(), false)
+    }
+}
+
+async fn open(file: RemoteFile, path: Option<String>, use_store: bool) -> Result<Arc<OpenTree>> {
+    let (mut opening, known) = match use_store {
+        true => Opening::new(&file).with_store(),
+        false => (Opening::new(&file), false),
+    };
+    if let (Some(http), false) = (&file.http, known) {
+        http.pool().announce_large();
+    }
+    let root = opening.root().await?;
+    let tree = opening.tree(&root, path.as_deref()).await?;
+    let mut open = opening.finish(tree, known);
+    file.keep(&mut open);
+    Ok(Arc::new(open))
+}
+
+impl RemoteFile {
+    /// Starts writing the metadata of a tree into the store; the client's end waits for it.
+    fn keep(&self, open: &mut OpenTree) {
+        let (Some(metadata), Some(key)) = (open.keep.take(), &self.key) else { return };
+        let key = metadata_key(key);
+        let shared = Arc::clone(&self.shared);
+        // It is a convenience: nobody needs to know whether it worked.
+        drop(self.shared.runtime.spawn_blocking(move || {
+            if let Some(store) = &shared.store {
+                store.remember_metadata(&key, &metadata, SystemTime::now());
+            }
+        }));
+    }
+
+    /// Drops what the store has of the file; tells whether there is anything to drop it from.
+    pub(crate) fn forget(&self) -> bool {
+        match (&self.shared.store, &self.key) {
+            (Some(store), Some(key)) => {
+                store.forget_metadata(&metadata_key(key));
+                true
+            }
+            _ => false,
+        }
+    }
+}
