@@ -11,6 +11,8 @@ minute is computed from a part of it, run on that very link, and marked `~`.
 
 import json
 import math
+import signal
+import subprocess
 import sys
 import time
 from dataclasses import dataclass, field
@@ -207,8 +209,6 @@ def picture(demo: Demo) -> None:
 
 def histogram_of(query: Query) -> dict:
     """hither's own histogram, for the picture; of the file on disk, as the links have answered already."""
-    import subprocess
-
     facts = query.facts
     command = [HITHER, "draw", f"{query.file}:{facts['tree']}", facts["expression"], "--where", facts["cut"]]
     command += ["--bins", "120", "--range", "0:30", "--no-store", "--json"]
@@ -237,6 +237,8 @@ def write_ranges(file: Path) -> None:
 
 
 def main() -> int:
+    # Asked to end, end as with Ctrl-C: what was started is stopped.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     needed = [HITHER] + [HITHER_WAN if is_root() else HITHER_PROXY]
     for binary in needed:
         if not binary.exists():

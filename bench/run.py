@@ -7,6 +7,7 @@ all; medians are printed. A run that takes longer than --timeout is killed, note
 """
 
 import argparse
+import signal
 import sys
 import tempfile
 import time
@@ -133,6 +134,8 @@ def arguments() -> argparse.Namespace:
 
 
 def main() -> int:
+    # Asked to end, end as with Ctrl-C: what was started is stopped.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     chosen = arguments()
     if not is_root() and chosen.links != "A":
         sys.exit("bench: links B to G need root (network namespaces); without it: --links A, or make demo")
