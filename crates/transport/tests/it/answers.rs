@@ -1,0 +1,119 @@
+//! Answers that are odd but allowed: all of them bring the bytes.
+
+use crate::rig::{LARGE, SMALL, THREE, content, expect_bytes, peer, read, source, with_lanes};
+use hither_core::{RangeSupport, Source};
+use hither_testkit::peer::{Fault, When};
+use hither_transport::TransportConfig;
+
+#[tokio::test]
+async fn every_form_of_a_good_answer_is_understood() {
+    for fault in [
+        Fault::Merged,
+        Fault::Reversed,
+        Fault::ExtraPartFields,
+        Fault::NoClosingDelimiter,
+        Fault::NoETag,
+        Fault::CloseAfter,
+        Fault::Server("nginx/1.22.1".to_owned()),
+    ] {
+        let peer = peer(LARGE, [(When::Always, fault.clone())]);
+        // One request for each lane.
+        expect_bytes(&format!("{fault:?}"), &peer, with_lanes(2), 2).await;
+    }
+}
+
+#[tokio::test]
+async fn all_faults_of_form_at_once() {
+    let peer = peer(
+        LARGE,
+        [
+            (When::Always, Fault::Reversed),
+            (When::Always, Fault::ExtraPartFields),
+            (When::Always, Fault::NoClosingDelimiter),
+            (When::Always, Fault::NoETag),
+            (When::Always, Fault::CloseAfter),
+        ],
+    );
+    expect_bytes("all", &peer, with_lanes(1), 1).await;
+}
+
+#[tokio::test]
+async fn a_small_file_that_comes_whole_is_taken() {
+    let peer = peer(SMALL, [(When::Always, Fault::Whole)]);
+    expect_bytes("small", &peer, with_lanes(1), 1).await;
+}
+
+#[tokio::test]
+async fn a_large_file_that_comes_whole_is_read_as_far_as_needed() {
+    let peer = peer(LARGE, [(When::Always, Fault::Whole)]);
+    let source = source(&peer.url(), with_lanes(4));
+    let got = read(&source, &THREE).await.unwrap();
+    got.is_exact(&content(LARGE), &THREE).unwrap();
+    assert_eq!(source.endpoint().ranges, RangeSupport::Whole);
+    assert_eq!(source.max_lanes(), 1);
+    // Before it is known: one for each lane with several ranges, then with single ones.
+    let first = peer.log().len();
+    assert!(first <= 6, "{first}");
+    // What is known is not tried again.
+    let again = read(&source, &THREE).await.unwrap();
+    again.is_exact(&content(LARGE), &THREE).unwrap();
+    assert_eq!(peer.log().len() - first, 1, "{:#?}", peer.log());
+}
+
+#[tokio::test]
+async fn a_server_of_single_ranges_is_asked_for_single_ranges() {
+    let peer = peer(LARGE, [(When::Always, Fault::FirstOnly)]);
+    let source = source(&peer.url(), with_lanes(1));
+    let got = read(&source, &THREE).await.unwrap();
+    got.is_exact(&content(LARGE), &THREE).unwrap();
+    assert_eq!(source.endpoint().ranges, RangeSupport::Single);
+    // The first one came with the question for all three.
+    let asked: Vec<_> = peer.log().into_iter().filter_map(|it| it.ranges).collect();
+    assert_eq!(asked, ["0-99,5000-5009,20000-28999", "5000-5009", "20000-28999"]);
+}
+
+#[tokio::test]
+async fn bytes_asked_for_come_in_one_request_where_nothing_is_wrong() {
+    let peer = peer(LARGE, []);
+    let source = source(&peer.url(), with_lanes(1));
+    let got = read(&source, &THREE).await.unwrap();
+    got.is_exact(&content(LARGE), &THREE).unwrap();
+    assert_eq!(got.answer.size, Some(LARGE as u64));
+    assert_eq!(got.answer.validator.as_deref(), Some("\"first\""));
+    assert_eq!((got.retries, got.answer.unasked_bytes), (0, 0));
+    let totals = source.pool().account().totals();
+    assert_eq!((totals.requests, totals.flights, totals.connections), (1, 1, 1));
+    assert_eq!((totals.bytes_requested, totals.bytes_payload), (9_110, 9_110));
+    assert_eq!((peer.log().len(), peer.connections(), peer.flights()), (1, 1, 1));
+}
+
+#[tokio::test]
+async fn connections_are_used_again() {
+    let peer = peer(LARGE, []);
+    let source = source(&peer.url(), with_lanes(1));
+    for _ in 0..5 {
+        read(&source, &THREE).await.unwrap();
+    }
+    assert_eq!((peer.log().len(), peer.connections()), (5, 1));
+}
+
+#[tokio::test]
+async fn connections_that_the_server_closed_meanwhile_are_replaced() {
+    let close = Fault::Close(hither_testkit::peer::Place::Answer(usize::MAX));
+    let peer = peer(LARGE, [(When::Always, close)]);
+    let source = source(&peer.url(), TransportConfig::default());
+    for _ in 0..20 {
+        let got = read(&source, &THREE).await.unwrap();
+        got.is_exact(&content(LARGE), &THREE).unwrap();
+    }
+}
+
+#[tokio::test]
+async fn lanes_work_at_the_same_time() {
+    let peer = peer(LARGE, [(When::Always, Fault::Hold(2))]);
+    let source = source(&peer.url(), with_lanes(2));
+    let got = read(&source, &[0..100_000]).await.unwrap();
+    got.is_exact(&content(LARGE), &[0..100_000]).unwrap();
+    assert_eq!((peer.flights(), source.pool().account().totals().flights), (1, 1));
+    assert_eq!((peer.log().len(), peer.connections()), (2, 2));
+}

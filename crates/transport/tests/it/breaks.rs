@@ -1,0 +1,87 @@
+//! Connections that break off, at every stage.
+
+use crate::rig::{
+    LARGE, SMALL, THREE, content, expect_bytes, expect_error, peer, read, source, with_lanes,
+};
+use hither_core::ErrorKind;
+use hither_testkit::peer::{Fault, Place, When};
+
+const STAGES: [Place; 8] = [
+    Place::Answer(0),
+    Place::Answer(20),
+    Place::Body(0),
+    Place::PartHead(0),
+    Place::PartData(0),
+    Place::PartHead(1),
+    Place::PartHead(2),
+    Place::PartData(2),
+];
+
+#[tokio::test]
+async fn a_connection_that_breaks_once_is_replaced() {
+    for place in STAGES {
+        for fault in [Fault::Close(place), Fault::Reset(place)] {
+            let what = format!("{fault:?}");
+            let peer = peer(LARGE, [(When::Nth(0), fault)]);
+            expect_bytes(&what, &peer, with_lanes(1), 2).await;
+            assert_eq!(peer.connections(), 2, "{what}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_arrived_before_the_break_is_not_asked_for_again() {
+    let peer = peer(LARGE, [(When::Nth(0), Fault::Close(Place::PartData(2)))]);
+    let source = source(&peer.url(), with_lanes(1));
+    let got = read(&source, &THREE).await.unwrap();
+    got.is_exact(&content(LARGE), &THREE).unwrap();
+    assert_eq!(got.retries, 1);
+    let asked: Vec<_> = peer.log().into_iter().filter_map(|it| it.ranges).collect();
+    assert_eq!(asked, ["0-99,5000-5009,20000-28999", "24500-28999"]);
+}
+
+#[tokio::test]
+async fn a_connection_that_always_breaks_is_given_up() {
+    for place in [Place::Answer(0), Place::Answer(20), Place::Body(0), Place::PartHead(0)] {
+        for fault in [Fault::Close(place), Fault::Reset(place)] {
+            let what = format!("{fault:?}");
+            let peer = peer(LARGE, [(When::Always, fault)]);
+            expect_error(&what, &peer, with_lanes(1), ErrorKind::Unavailable, 4).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn progress_counts_against_giving_up() {
+    // Every answer breaks off, but each brings some of the file.
+    let peer = peer(LARGE, [(When::Always, Fault::Close(Place::Body(1_000)))]);
+    expect_bytes("a kilobyte each", &peer, with_lanes(1), 12).await;
+}
+
+#[tokio::test]
+async fn a_body_shorter_than_its_ranges_is_asked_for_again() {
+    for most in [0, 50, 400] {
+        let peer = peer(LARGE, [(When::Nth(0), Fault::Truncate(most))]);
+        expect_bytes(&format!("{most} bytes"), &peer, with_lanes(1), 2).await;
+    }
+}
+
+#[tokio::test]
+async fn bodies_that_are_always_empty_are_given_up() {
+    let peer = peer(LARGE, [(When::Always, Fault::Truncate(0))]);
+    expect_error("empty", &peer, with_lanes(1), ErrorKind::Protocol, 4).await;
+}
+
+#[tokio::test]
+#[ignore = "never ends for the small file: bytes that nobody asked for count as progress"]
+async fn a_whole_file_that_always_breaks_off_too_early_is_given_up() {
+    for size in [SMALL, LARGE] {
+        let peer = peer(
+            size,
+            [(When::Always, Fault::Whole), (When::Always, Fault::Close(Place::Body(10_000)))],
+        );
+        let error = read(&source(&peer.url(), with_lanes(1)), &[20_000..29_000]).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unavailable, "{size}: {error:?}");
+        assert!(peer.log().len() <= 8, "{size}: {} requests", peer.log().len());
+    }
+}

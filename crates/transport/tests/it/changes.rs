@@ -1,0 +1,50 @@
+//! A file that changes under a reader: no byte of the new one is taken for one of the old one.
+
+use crate::rig::{LARGE, SMALL, THREE, content, peer, read, read_with, source, with_lanes};
+use hither_core::ErrorKind;
+use hither_testkit::peer::{Fault, When};
+
+async fn expect_changed<const N: usize>(what: &str, size: usize, faults: [(When, Fault); N]) {
+    let peer = peer(size, []);
+    let source = source(&peer.url(), with_lanes(1));
+    let validator = read(&source, &THREE).await.unwrap().answer.validator.unwrap();
+    let before = read_with(&source, &THREE, 0, Some(&validator)).await.unwrap();
+    before.is_exact(&content(size), &THREE).unwrap();
+    let other: Vec<u8> = content(size).into_iter().map(|byte| !byte).collect();
+    peer.replace(other, "\"second\"");
+    faults.into_iter().for_each(|(when, fault)| peer.add_fault(when, fault));
+    let error = read_with(&source, &THREE, 0, Some(&validator)).await.err();
+    let kind = error.as_ref().map(hither_core::Error::kind);
+    assert_eq!(kind, Some(ErrorKind::Changed), "{what}: {error:?}");
+    assert_eq!(peer.log().len(), 3, "{what}");
+    let asked: Vec<_> = peer.log().into_iter().map(|it| it.if_range).collect();
+    assert_eq!(asked, [None, Some("\"first\"".to_owned()), Some("\"first\"".to_owned())]);
+}
+
+#[tokio::test]
+async fn a_whole_new_file_is_noticed() {
+    expect_changed("large", LARGE, []).await;
+    expect_changed("small", SMALL, []).await;
+}
+
+#[tokio::test]
+async fn a_whole_new_file_without_a_tag_is_noticed() {
+    expect_changed("large", LARGE, [(When::Always, Fault::NoETag)]).await;
+    expect_changed("small", SMALL, [(When::Always, Fault::NoETag)]).await;
+}
+
+#[tokio::test]
+async fn parts_of_another_version_are_noticed() {
+    let fault = Fault::ETag("\"second\"".to_owned());
+    expect_changed("206", LARGE, [(When::Always, fault)]).await;
+}
+
+#[tokio::test]
+async fn tags_matter_only_to_who_has_one() {
+    let peer = peer(LARGE, []);
+    let source = source(&peer.url(), with_lanes(1));
+    read(&source, &THREE).await.unwrap();
+    peer.replace(content(LARGE), "\"second\"");
+    let got = read(&source, &THREE).await.unwrap();
+    assert_eq!(got.answer.validator.as_deref(), Some("\"second\""));
+}

@@ -1,0 +1,85 @@
+//! Servers that cannot be reached, or take few connections.
+
+use crate::rig::{LARGE, THREE, content, peer, read, source, with_lanes};
+use hither_core::{ErrorKind, Source};
+use hither_testkit::peer::{Fault, Place, When, refusing_url};
+use hither_transport::TransportConfig;
+use socket2::{Domain, Socket, Type};
+use std::time::Duration;
+
+#[tokio::test]
+async fn a_closed_port_is_said_to_be_one() {
+    let url = refusing_url().unwrap();
+    let error = read(&source(&url, with_lanes(8)), &THREE).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable);
+    assert!(error.to_string().starts_with("cannot connect to http://127.0.0.1:"), "{error}");
+}
+
+#[tokio::test]
+async fn a_name_that_does_not_resolve_is_said_to_be_one() {
+    // Longer than a name may be, so no name server is asked.
+    let url = format!("http://{}/x", "n".repeat(70));
+    let error = read(&source(&url, with_lanes(8)), &THREE).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable);
+    assert!(error.to_string().contains("does not resolve"), "{error}");
+}
+
+/// A socket whose queue of connections is full, so that the kernel drops further attempts.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn packets_that_vanish_run_out_the_connect_clock() {
+    let listener = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+    listener.bind(&"127.0.0.1:0".parse::<std::net::SocketAddr>().unwrap().into()).unwrap();
+    listener.listen(0).unwrap();
+    let address = listener.local_addr().unwrap().as_socket().unwrap();
+    let _first = std::net::TcpStream::connect(address).unwrap();
+    let mut config = TransportConfig::default();
+    config.connect_timeout = Duration::from_millis(100);
+    let source = source(&format!("http://{address}/x"), config);
+    let error = read(&source, &THREE).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Timeout, "{error:?}");
+}
+
+#[tokio::test]
+async fn a_server_that_takes_one_connection_gets_one() {
+    let peer = peer(LARGE, [(When::Nth(0), Fault::NoMoreConnections)]);
+    let source = source(&peer.url(), with_lanes(8));
+    read(&source, &[0..1]).await.unwrap();
+    for _ in 0..3 {
+        let got = read(&source, &[0..200_000]).await.unwrap();
+        got.is_exact(&content(LARGE), &[0..200_000]).unwrap();
+    }
+    assert_eq!((peer.connections(), source.max_lanes()), (1, 1));
+}
+
+#[tokio::test]
+async fn a_server_that_goes_away_is_given_up() {
+    let peer = peer(
+        LARGE,
+        [(When::Nth(0), Fault::NoMoreConnections), (When::Nth(0), Fault::Close(Place::Body(20)))],
+    );
+    let source = source(&peer.url(), with_lanes(1));
+    let error = read(&source, &[0..200_000]).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable);
+}
+
+#[tokio::test]
+async fn a_reader_that_is_dropped_leaves_its_place_to_the_next() {
+    let peer = peer(LARGE, [(When::Before(2), Fault::Stall(Place::Body(0)))]);
+    let source = source(&peer.url(), with_lanes(1));
+    for seen in 1..=2 {
+        let gone = read(&source, &THREE);
+        let stalled = async {
+            while peer.log().len() < seen {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::select! {
+            _ = gone => panic!("the peer stalls"),
+            () = stalled => {}
+        }
+    }
+    let got = read(&source, &THREE).await.unwrap();
+    got.is_exact(&content(LARGE), &THREE).unwrap();
+    assert_eq!(peer.connections(), 3);
+}

@@ -1,0 +1,36 @@
+//! Answers that contradict themselves: no byte of them may be taken for one of the file.
+
+use crate::rig::{LARGE, expect_bytes, expect_error, peer, with_lanes};
+use hither_core::ErrorKind;
+use hither_testkit::peer::{Fault, When};
+
+#[tokio::test]
+async fn ranges_that_were_not_asked_for_are_refused() {
+    for fault in [
+        Fault::RangeShifted(1),
+        Fault::RangeShifted(10_000),
+        Fault::RangeBeyond,
+        Fault::RangeTotal(10),
+        Fault::NoContentRange,
+    ] {
+        let what = format!("{fault:?}");
+        let several = peer(LARGE, [(When::Always, fault.clone())]);
+        expect_error(&what, &several, with_lanes(1), ErrorKind::Protocol, 4).await;
+        let single = peer(LARGE, [(When::Always, fault), (When::Always, Fault::FirstOnly)]);
+        expect_error(&what, &single, with_lanes(1), ErrorKind::Protocol, 4).await;
+    }
+}
+
+#[tokio::test]
+async fn what_is_no_http_is_refused_at_once() {
+    let peer = peer(LARGE, [(When::Always, Fault::Garbage)]);
+    expect_error("garbage", &peer, with_lanes(1), ErrorKind::Protocol, 1).await;
+}
+
+#[tokio::test]
+async fn a_head_without_end_is_refused() {
+    let large = peer(LARGE, [(When::Always, Fault::OversizeHead(2_000_000))]);
+    expect_error("2 MB", &large, with_lanes(1), ErrorKind::Protocol, 1).await;
+    let bearable = peer(LARGE, [(When::Always, Fault::OversizeHead(10_000))]);
+    expect_bytes("10 kB", &bearable, with_lanes(1), 1).await;
+}

@@ -1,0 +1,17 @@
+//! Sources against servers that misbehave: for every fault either the exact bytes arrive, with a bounded number of
+//! requests, or an error of the right kind does, and nothing hangs.
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+mod answers;
+mod breaks;
+mod changes;
+mod connecting;
+mod lies;
+mod limits;
+mod local;
+mod random;
+mod redirects;
+mod refusals;
+mod rig;
+mod stalls;
+mod tails;

@@ -1,0 +1,167 @@
+//! Many ranges from servers of every dialect, and faults at random.
+
+use crate::rig::{content, impatient, peer, read, source, with_lanes};
+use hither_core::{Error, ErrorKind};
+use hither_testkit::peer::{Fault, OverLimit, Place, When};
+use hither_testkit::random::Random;
+use proptest::prelude::*;
+use std::ops::Range;
+
+const SIZE: u64 = 3_000_000;
+
+fn random_ranges(seed: u64, count: usize) -> Vec<Range<u64>> {
+    let mut random = Random::new(seed);
+    let range = |_| {
+        let start = random.next_u64() % SIZE;
+        start..(start + random.next_u64() % 400).min(SIZE)
+    };
+    (0..count).map(range).collect()
+}
+
+async fn expect_exact(what: &str, count: usize, faults: Vec<Fault>, requests: usize) {
+    let peer = peer(usize::try_from(SIZE).unwrap(), []);
+    faults.into_iter().for_each(|fault| peer.add_fault(When::Always, fault));
+    let source = source(&peer.url(), with_lanes(4));
+    let ranges = random_ranges(count as u64, count);
+    let got = read(&source, &ranges).await.unwrap_or_else(|error| panic!("{what}: {error:?}"));
+    let content = content(usize::try_from(SIZE).unwrap());
+    got.is_exact(&content, &ranges).unwrap_or_else(|error| panic!("{what}: {error}"));
+    let sent = peer.log().len();
+    assert!(sent <= requests, "{what}: {sent} requests, expected at most {requests}");
+}
+
+#[tokio::test]
+async fn nginx_gives_five_thousand_ranges() {
+    expect_exact("nginx", 5_000, vec![Fault::Server("nginx/1.22.1".to_owned())], 30).await;
+}
+
+#[tokio::test]
+async fn an_unknown_server_gives_five_thousand_ranges() {
+    expect_exact("unknown", 5_000, vec![Fault::ExtraPartFields], 40).await;
+}
+
+#[tokio::test]
+async fn apache_gives_five_thousand_ranges() {
+    let most = Fault::MostRanges { ranges: 200, over: OverLimit::Whole };
+    let faults = vec![most, Fault::Server("Apache/2.4.71 (Debian)".to_owned())];
+    expect_exact("apache", 5_000, faults, 40).await;
+}
+
+#[tokio::test]
+async fn xrootd_gives_five_thousand_ranges() {
+    let most = Fault::MostRanges { ranges: 1024, over: OverLimit::Corrupt };
+    let faults = vec![most, Fault::SuffixIgnored, Fault::Server("XrootD/v5.5.3".to_owned())];
+    expect_exact("xrootd", 5_000, faults, 40).await;
+}
+
+#[tokio::test]
+async fn a_server_that_reorders_gives_five_thousand_ranges() {
+    expect_exact("reversed", 5_000, vec![Fault::Reversed, Fault::NoETag], 40).await;
+}
+
+#[tokio::test]
+async fn a_server_of_single_ranges_gives_five_hundred() {
+    expect_exact("single", 500, vec![Fault::FirstOnly], 600).await;
+}
+
+#[tokio::test]
+async fn a_server_without_ranges_gives_five_thousand() {
+    expect_exact("whole", 5_000, vec![Fault::Whole], 12).await;
+}
+
+#[tokio::test]
+async fn a_server_that_merges_gives_five_thousand() {
+    expect_exact("merged", 5_000, vec![Fault::Merged], 40).await;
+}
+
+#[tokio::test]
+async fn a_server_that_closes_every_connection_gives_five_thousand() {
+    expect_exact("close", 5_000, vec![Fault::CloseAfter], 40).await;
+}
+
+fn place() -> impl Strategy<Value = Place> {
+    prop_oneof![
+        (0_usize..300).prop_map(Place::Answer),
+        (0_usize..5_000).prop_map(Place::Body),
+        (0_usize..4).prop_map(Place::PartHead),
+        (0_usize..4).prop_map(Place::PartData),
+    ]
+}
+
+fn over() -> impl Strategy<Value = OverLimit> {
+    prop_oneof![Just(OverLimit::Refuse), Just(OverLimit::Whole), Just(OverLimit::Corrupt)]
+}
+
+fn fault() -> impl Strategy<Value = Fault> {
+    let status = prop::sample::select(vec![400, 403, 404, 413, 416, 431, 418, 501, 503]);
+    prop_oneof![
+        4 => place().prop_map(Fault::Close),
+        2 => place().prop_map(Fault::Reset),
+        1 => place().prop_map(Fault::Stall),
+        2 => (0_usize..3_000).prop_map(Fault::Truncate),
+        1 => Just(Fault::RangeBeyond),
+        1 => (1_u64..5_000).prop_map(Fault::RangeShifted),
+        1 => Just(Fault::NoContentRange),
+        1 => Just(Fault::Whole),
+        1 => Just(Fault::FirstOnly),
+        1 => Just(Fault::Merged),
+        1 => Just(Fault::Reversed),
+        1 => Just(Fault::NoClosingDelimiter),
+        1 => Just(Fault::NoETag),
+        2 => status.prop_map(|status| Fault::Status { status, retry_after: Some(0) }),
+        1 => Just(Fault::Redirect("/other".to_owned())),
+        1 => Just(Fault::Garbage),
+        1 => Just(Fault::CloseAfter),
+        2 => (1_usize..30, over()).prop_map(|(ranges, over)| Fault::MostRanges { ranges, over }),
+    ]
+}
+
+fn when() -> impl Strategy<Value = When> {
+    prop_oneof![
+        4 => (0_usize..8).prop_map(When::Nth),
+        1 => (0_usize..8).prop_map(When::From),
+        1 => Just(When::Always),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 96, max_shrink_iters: 6, ..ProptestConfig::default() })]
+    #[test]
+    fn whatever_goes_wrong_the_bytes_are_exact_or_an_error_says_why(
+        faults in prop::collection::vec((when(), fault()), 0..5),
+        count in 1_usize..60,
+        lanes in 1_usize..4,
+        seed in any::<u64>(),
+    ) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let outcome: Result<usize, TestCaseError> = runtime.block_on(async {
+            let peer = peer(usize::try_from(SIZE).unwrap(), []);
+            faults.into_iter().for_each(|(when, fault)| peer.add_fault(when, fault));
+            let mut config = impatient();
+            config.max_lanes = lanes;
+            let source = source(&peer.url(), config);
+            let ranges = random_ranges(seed, count);
+            match read(&source, &ranges).await {
+                Ok(got) => {
+                    let content = content(usize::try_from(SIZE).unwrap());
+                    got.is_exact(&content, &ranges).map_err(TestCaseError::fail)?;
+                }
+                Err(error) => check_error(&error)?,
+            }
+            Ok(peer.log().len())
+        });
+        let requests = outcome?;
+        prop_assert!(requests < 2_000, "{requests} requests");
+    }
+}
+
+/// An error of a kind that a server can cause, that names the file.
+fn check_error(error: &Error) -> Result<(), TestCaseError> {
+    let kind = error.kind();
+    let of_server = !matches!(
+        kind,
+        ErrorKind::Invalid | ErrorKind::Cancelled | ErrorKind::Local | ErrorKind::Unsupported
+    );
+    prop_assert!(of_server, "{error:?}");
+    Ok(())
+}

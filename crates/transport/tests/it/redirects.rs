@@ -1,0 +1,58 @@
+//! Files that are elsewhere.
+
+use crate::rig::{
+    LARGE, THREE, content, expect_bytes, expect_error, peer, read, source, with_lanes,
+};
+use hither_core::ErrorKind;
+use hither_testkit::peer::{Fault, When};
+
+fn redirect(to: &str) -> Fault {
+    Fault::Redirect(to.to_owned())
+}
+
+#[tokio::test]
+async fn a_redirect_is_followed_and_remembered() {
+    let peer = peer(LARGE, [(When::Nth(0), redirect("../elsewhere?token=1"))]);
+    let source = source(&peer.url(), with_lanes(1));
+    for _ in 0..2 {
+        let got = read(&source, &THREE).await.unwrap();
+        got.is_exact(&content(LARGE), &THREE).unwrap();
+    }
+    let targets: Vec<_> = peer.log().into_iter().map(|it| it.target).collect();
+    assert_eq!(targets, ["/data/file.root", "/elsewhere?token=1", "/elsewhere?token=1"]);
+    assert_eq!(peer.connections(), 1);
+}
+
+#[tokio::test]
+async fn another_server_may_have_the_file() {
+    let second = peer(LARGE, []);
+    let first = peer(LARGE, [(When::Always, redirect(&second.url_of("/x")))]);
+    let source = source(&first.url(), with_lanes(2));
+    let got = read(&source, &[0..100_000]).await.unwrap();
+    got.is_exact(&content(LARGE), &[0..100_000]).unwrap();
+    assert!(first.log().len() <= 2 && second.log().len() == 2);
+}
+
+#[tokio::test]
+async fn a_circle_ends() {
+    let peer = peer(LARGE, [(When::Always, redirect("/data/file.root"))]);
+    expect_error("circle", &peer, with_lanes(1), ErrorKind::Protocol, 9).await;
+}
+
+#[tokio::test]
+async fn redirects_to_nowhere_are_refused() {
+    for (to, kind) in [
+        ("ftp://host/x", ErrorKind::Unsupported),
+        ("", ErrorKind::Protocol),
+        ("http://", ErrorKind::Protocol),
+    ] {
+        let peer = peer(LARGE, [(When::Always, redirect(to))]);
+        expect_error(&format!("{to:?}"), &peer, with_lanes(1), kind, 1).await;
+    }
+}
+
+#[tokio::test]
+async fn eight_redirects_are_followed() {
+    let peer = peer(LARGE, [(When::Before(8), redirect("/data/file.root"))]);
+    expect_bytes("eight", &peer, with_lanes(1), 9).await;
+}

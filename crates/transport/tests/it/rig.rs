@@ -1,0 +1,150 @@
+//! What the tests share: a source, a reader that drives it, and a check of what arrived.
+
+use bytes::Bytes;
+use hither_core::{Answer, Endpoint, Error, ErrorKind, Reader, ReaderConfig, Source};
+use hither_testkit::peer::{Fault, Peer, When};
+use hither_transport::{Account, HttpSource, Location, Pool, TransportConfig};
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::runtime::Handle;
+
+/// After this a test hangs. Nothing is measured by it.
+const HANGS: Duration = Duration::from_secs(20);
+
+/// Nor does a reader that retries so often ever come to an end.
+const MOST_RETRIES: u64 = 200;
+
+/// A file in which bytes tell where they belong.
+pub(crate) fn content(size: usize) -> Vec<u8> {
+    (0..size).map(|i| (i * 7 + i / 251 * 3).to_le_bytes()[0]).collect()
+}
+
+/// Small enough to be read on when nobody asked for all of it.
+pub(crate) const SMALL: usize = 100_000;
+/// Too large for that.
+pub(crate) const LARGE: usize = 1_000_000;
+
+/// Three ranges that no plan merges.
+pub(crate) const THREE: [Range<u64>; 3] = [0..100, 5_000..5_010, 20_000..29_000];
+
+/// Clocks that only a stall runs out of, and then soon.
+pub(crate) fn impatient() -> TransportConfig {
+    let mut config = TransportConfig::default();
+    config.first_byte_timeout = Duration::from_millis(150);
+    config.no_progress_timeout = Duration::from_millis(150);
+    config
+}
+
+pub(crate) fn with_lanes(lanes: usize) -> TransportConfig {
+    let mut config = TransportConfig::default();
+    config.max_lanes = lanes;
+    config
+}
+
+/// A peer with this content and these faults.
+pub(crate) fn peer<const N: usize>(size: usize, faults: [(When, Fault); N]) -> Peer {
+    let peer = Peer::start(content(size)).unwrap();
+    faults.into_iter().for_each(|(when, fault)| peer.add_fault(when, fault));
+    peer
+}
+
+pub(crate) fn source(url: &str, config: TransportConfig) -> HttpSource {
+    let location = Location::parse(url).unwrap();
+    let account = Arc::<Account>::default();
+    let endpoint = Endpoint::default();
+    let pool = Pool::new(location.clone(), config, account, Handle::current(), &endpoint);
+    HttpSource::new(location, pool, endpoint)
+}
+
+/// What a reader was given.
+pub(crate) struct Got {
+    pieces: Vec<(u64, Bytes)>,
+    pub(crate) answer: Answer,
+    pub(crate) retries: u64,
+}
+
+impl std::fmt::Debug for Got {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} parts, {} retries", self.pieces.len(), self.retries)
+    }
+}
+
+impl Got {
+    /// Every byte of `ranges` has arrived, and every byte that arrived is that of `content`.
+    pub(crate) fn is_exact(&self, content: &[u8], ranges: &[Range<u64>]) -> Result<(), String> {
+        let mut seen = vec![false; content.len()];
+        for (offset, bytes) in &self.pieces {
+            let at = usize::try_from(*offset).unwrap();
+            if content.get(at..at + bytes.len()) != Some(bytes) {
+                return Err(format!("{} wrong bytes at {offset}", bytes.len()));
+            }
+            seen[at..at + bytes.len()].fill(true);
+        }
+        let missing =
+            ranges.iter().flat_map(Clone::clone).find(|at| !seen[usize::try_from(*at).unwrap()]);
+        missing.map_or(Ok(()), |at| Err(format!("byte {at} is missing")))
+    }
+}
+
+/// A read that may ask for the end of the file and for one version of it.
+pub(crate) async fn read_with(
+    source: &dyn Source,
+    ranges: &[Range<u64>],
+    tail: u64,
+    validator: Option<&str>,
+) -> Result<Got, Error> {
+    let mut reader = Reader::new(source, validator.map(str::to_owned), ReaderConfig::default());
+    if tail > 0 {
+        reader.push_tail(ranges, tail);
+    } else {
+        reader.push(ranges, usize::MAX);
+    }
+    let mut pieces = Vec::new();
+    let reading = async {
+        while let Some(part) = reader.next().await {
+            let part = part?;
+            reader.release(part.bytes.len() as u64);
+            assert!(reader.retries() < MOST_RETRIES, "the reader does not give up");
+            pieces.push((part.offset, part.bytes));
+        }
+        Ok::<(), Error>(())
+    };
+    tokio::time::timeout(HANGS, reading).await.unwrap_or_else(|_| panic!("the reader hangs"))?;
+    Ok(Got { pieces, answer: reader.answer().clone(), retries: reader.retries() })
+}
+
+pub(crate) async fn read(source: &dyn Source, ranges: &[Range<u64>]) -> Result<Got, Error> {
+    read_with(source, ranges, 0, None).await
+}
+
+/// Reads [`THREE`] from a peer, exactly.
+pub(crate) async fn expect_bytes(
+    what: &str,
+    peer: &Peer,
+    config: TransportConfig,
+    requests: usize,
+) {
+    let source = source(&peer.url(), config);
+    let got = read(&source, &THREE).await.unwrap_or_else(|error| panic!("{what}: {error:?}"));
+    got.is_exact(&content(LARGE), &THREE).unwrap_or_else(|error| panic!("{what}: {error}"));
+    let sent = peer.log().len();
+    assert!(sent <= requests, "{what}: {sent} requests, expected at most {requests}");
+}
+
+/// Fails to read [`THREE`] from a peer, in this way.
+pub(crate) async fn expect_error(
+    what: &str,
+    peer: &Peer,
+    config: TransportConfig,
+    kind: ErrorKind,
+    requests: usize,
+) {
+    let source = source(&peer.url(), config);
+    match read(&source, &THREE).await {
+        Ok(_) => panic!("{what}: went well, expected {kind:?}"),
+        Err(error) => assert_eq!(error.kind(), kind, "{what}: {error:?}"),
+    }
+    let sent = peer.log().len();
+    assert!(sent <= requests, "{what}: {sent} requests, expected at most {requests}");
+}

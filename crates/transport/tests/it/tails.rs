@@ -1,0 +1,74 @@
+//! The end of a file whose size is not known.
+
+use crate::rig::{LARGE, content, peer, read_with, source, with_lanes};
+use hither_core::Source;
+use hither_testkit::peer::{Fault, OverLimit, When};
+
+const HEAD: std::ops::Range<u64> = 0..300;
+const TAIL: u64 = 13_000;
+
+async fn expect_head_and_tail<const N: usize>(
+    size: usize,
+    faults: [(When, Fault); N],
+    requests: usize,
+) {
+    let what = format!("{size} {faults:?}");
+    let peer = peer(size, faults);
+    let source = source(&peer.url(), with_lanes(1));
+    let got = read_with(&source, &[HEAD], TAIL, None)
+        .await
+        .unwrap_or_else(|error| panic!("{what}: {error:?}"));
+    let size = size as u64;
+    let wanted = [0..HEAD.end.min(size), size.saturating_sub(TAIL)..size];
+    got.is_exact(&content(usize::try_from(size).unwrap()), &wanted)
+        .unwrap_or_else(|error| panic!("{what}: {error}"));
+    assert_eq!(got.answer.size, Some(size), "{what}");
+    let sent = peer.log().len();
+    assert!(sent <= requests, "{what}: {sent} requests");
+    // What the server does not know is not tried a second time.
+    let before = sent;
+    read_with(&source, &[HEAD], TAIL, None).await.unwrap();
+    assert!(peer.log().len() - before < requests.max(2), "{what}: {:#?}", peer.log());
+    assert!(source.endpoint().suffix || requests > 1, "{what}");
+}
+
+#[tokio::test]
+async fn head_and_tail_come_in_one_request() {
+    for size in [LARGE, 20_000, 13_100, 13_000, 500, 300, 10, 1] {
+        expect_head_and_tail(size, [], 1).await;
+    }
+}
+
+#[tokio::test]
+async fn a_server_without_suffixes_costs_a_head_and_a_request_for_each() {
+    expect_head_and_tail(LARGE, [(When::Always, Fault::SuffixRefused)], 4).await;
+    expect_head_and_tail(LARGE, [(When::Always, Fault::SuffixIgnored)], 4).await;
+}
+
+#[tokio::test]
+async fn a_server_of_single_ranges_has_a_tail_too() {
+    expect_head_and_tail(LARGE, [(When::Always, Fault::FirstOnly)], 6).await;
+    let one = Fault::MostRanges { ranges: 1, over: OverLimit::Refuse };
+    expect_head_and_tail(LARGE, [(When::Always, one)], 6).await;
+}
+
+#[tokio::test]
+async fn a_server_without_ranges_has_a_tail_too() {
+    expect_head_and_tail(20_000, [(When::Always, Fault::Whole)], 4).await;
+    expect_head_and_tail(LARGE, [(When::Always, Fault::Whole)], 6).await;
+}
+
+#[tokio::test]
+async fn a_server_that_merges_head_and_tail_has_both() {
+    expect_head_and_tail(LARGE, [(When::Always, Fault::Merged)], 1).await;
+}
+
+#[tokio::test]
+async fn an_empty_file_has_no_tail() {
+    let peer = peer(0, []);
+    let source = source(&peer.url(), with_lanes(1));
+    if let Ok(got) = read_with(&source, &[HEAD], TAIL, None).await {
+        assert_eq!(got.answer.size, Some(0));
+    }
+    assert!(peer.log().len() <= 4, "{:#?}", peer.log());
+}
