@@ -195,7 +195,7 @@ mod tests {
             let before = straggler.request.ranges.clone();
             let missing = straggler.missing();
             let given = straggler.give_half(&missing, total_bytes(&missing));
-            let both = [straggler.request.ranges.clone(), given.ranges.clone()].concat();
+            let both = [straggler.request.ranges.clone(), given.ranges].concat();
             prop_assert_eq!(range::merged(&both, 0), range::merged(&before, 0));
             prop_assert_eq!(total_bytes(&both), total_bytes(&before));
         }
