@@ -1,0 +1,8 @@
+//! The reader over a link in memory, in virtual time: round trips, budget, failures, cancellation.
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+mod budget;
+mod failures;
+mod random;
+mod rig;
+mod trips;

@@ -1,0 +1,97 @@
+//! Round trips.
+
+use crate::rig::{SIZE, check, connect, drain, far, read, scattered};
+use hither_core::{Limits, Reader, ReaderConfig};
+use std::time::Duration;
+
+const RTT: Duration = Duration::from_millis(240);
+
+#[tokio::test(start_paused = true)]
+async fn any_number_of_ranges_takes_one_round_trip() {
+    for lanes in [1, 4, 16, 64] {
+        let source = far().with_max_lanes(lanes);
+        assert_eq!(read(&source, &scattered(1_000, 10), ReaderConfig::default()).await, 0);
+        assert_eq!(source.flights(), 1, "{lanes} lanes");
+        let log = source.log();
+        assert!(log.len() <= lanes, "{lanes} lanes: {} requests", log.len());
+        // Connecting, and the answer.
+        assert!(log.iter().all(|it| it.end == Some(RTT * 2)), "{lanes} lanes: {log:#?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn limits_make_requests_but_no_round_trips() {
+    let limits = Limits { max_ranges: 100, ..Limits::unlimited() };
+    let source = far().with_limits(limits).with_max_lanes(16);
+    connect(&source, 16).await;
+    read(&source, &scattered(1_600, 100), ReaderConfig::default()).await;
+    assert_eq!((source.flights(), source.log().len()), (1, 16));
+}
+
+#[tokio::test(start_paused = true)]
+async fn requests_beyond_the_lanes_take_turns() {
+    let limits = Limits { max_ranges: 10, ..Limits::unlimited() };
+    let source = far().with_limits(limits).with_max_lanes(4);
+    connect(&source, 4).await;
+    read(&source, &scattered(160, 100), ReaderConfig::default()).await;
+    assert_eq!((source.flights(), source.log().len()), (4, 16));
+    assert!(source.lanes_opened() <= 4);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_large_job_is_striped_over_lanes() {
+    let whole = [0..SIZE as u64];
+    let source = far().with_max_lanes(16);
+    connect(&source, 16).await;
+    read(&source, &whole, ReaderConfig::default()).await;
+    let log = source.log();
+    let largest = log.iter().map(|it| it.bytes).max().unwrap();
+    assert_eq!((source.flights(), log.len()), (1, 16));
+    assert!(largest <= SIZE as u64 / 16 + 1448, "{largest}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_callers_cap_on_lanes_holds() {
+    let source = far();
+    connect(&source, 1).await;
+    let mut reader = Reader::new(&source, None, ReaderConfig::default());
+    reader.push(&[0..SIZE as u64], 3);
+    let (pieces, result) = drain(&mut reader).await;
+    result.unwrap();
+    check(&pieces, &[0..SIZE as u64]).unwrap();
+    assert_eq!((source.lanes_opened(), source.log().len()), (3, 3));
+}
+
+#[tokio::test(start_paused = true)]
+async fn head_and_tail_come_in_one_request() {
+    let source = far();
+    let mut reader = Reader::new(&source, None, ReaderConfig::default());
+    reader.push_tail(&[0..300], 13_000);
+    let (pieces, result) = drain(&mut reader).await;
+    result.unwrap();
+    check(&pieces, &[0..300, SIZE as u64 - 13_000..SIZE as u64]).unwrap();
+    assert_eq!((source.flights(), source.log().len()), (1, 1));
+    assert_eq!(reader.answer().size, Some(SIZE as u64));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_pushed_while_reading_is_read_too() {
+    let source = far().with_max_lanes(2);
+    let mut reader = Reader::new(&source, None, ReaderConfig::default());
+    reader.push(&[0..100_000], usize::MAX);
+    let first = reader.next().await.unwrap().unwrap();
+    reader.push(&[200_000..300_000], usize::MAX);
+    let (mut pieces, result) = drain(&mut reader).await;
+    result.unwrap();
+    pieces.push((first.offset, first.bytes));
+    check(&pieces, &[0..100_000, 200_000..300_000]).unwrap();
+    assert!(reader.next().await.is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_asked_for_is_nothing_sent() {
+    let source = far();
+    read(&source, &[], ReaderConfig::default()).await;
+    read(&source, &[5..5, 9..9], ReaderConfig::default()).await;
+    assert_eq!(source.log(), []);
+}
