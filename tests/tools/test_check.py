@@ -147,6 +147,12 @@ def test_sleep_in_tests_is_found_unless_time_is_virtual():
     assert len(rust("crates/core/tests/it/main.rs", "thread::sleep(x);")) == 1
 
 
+def test_sleep_beside_tests_in_virtual_time_is_fine_but_not_of_threads():
+    folder = Path("crates/core/tests/it/rig.rs")
+    assert list(check.check_rust(folder, "tokio::time::sleep(rtt).await;", virtual_time=True)) == []
+    assert len(list(check.check_rust(folder, "std::thread::sleep(rtt);", virtual_time=True))) == 1
+
+
 def test_python_tests_do_not_sleep():
     assert len(list(check.check_text(Path("tests/e2e/test_draw.py"), "    time.sleep(1)\n"))) == 1
     assert list(check.check_text(Path("tests/e2e/servers.py"), "    time.sleep(0.01)\n")) == []
