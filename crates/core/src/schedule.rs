@@ -13,9 +13,9 @@
 //! a byte. Whether to try at all is the error's own advice, [`Error::retry`], taken here and nowhere else.
 //!
 //! What happens at the end: lanes are not equally fast, because one that loses a packet early keeps a small window for
-//! long. When the queue is empty and a lane has nothing to do, the [straggler](straggler) that will need longest gives
+//! long. When the queue is empty and a lane has nothing to do, the straggler that will need longest gives
 //! the later half of what it still owes to that lane; once it has delivered the rest it is cut off. See
-//! [`crate::straggler`] for when that pays.
+//! `straggler.rs` for when that pays.
 //!
 //! Nothing here needs a runtime: the futures of the source run inside [`Reader::next`], so dropping the reader cancels
 //! every request.

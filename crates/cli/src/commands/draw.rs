@@ -17,7 +17,7 @@ pub(super) fn run(client: &Client, arguments: &Draw, json: bool) -> Result<(), F
         print(&picture::terminal(&drawing.histogram, &title(arguments), &arguments.expression))?;
         let report = &drawing.report;
         print(&format!(
-            "{} of {} entries in {:.2} s: {} round trips, {} requests on {} connections, {} received\n",
+            "{} values of {} entries in {:.2} s: {} round trips, {} requests on {} connections, {} received\n",
             drawing.histogram.selected,
             drawing.entries,
             report.seconds,

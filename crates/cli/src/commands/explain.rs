@@ -84,7 +84,7 @@ fn explain(drawing: &Drawing) -> String {
     );
     line(
         "selected",
-        format!("{:8}     of {} entries", drawing.histogram.selected, drawing.entries),
+        format!("{:8}     values of {} entries", drawing.histogram.selected, drawing.entries),
     );
     text
 }

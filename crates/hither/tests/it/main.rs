@@ -1,5 +1,16 @@
 //! Integration tests of the library.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
+mod bad_input;
+mod breaks;
+mod changes;
 mod draw_matches_root;
 mod query_properties;
+mod requests;
+mod rig;
+mod truncation;
+
+#[path = "../../../formats/tests/it/samples.rs"]
+mod samples;
+#[path = "../../../formats/tests/it/writer.rs"]
+mod writer;
