@@ -1,0 +1,174 @@
+//! What people are told when something is wrong, word for word.
+
+use crate::rig::{client, draw, file};
+use crate::samples::mixed;
+use crate::writer::{Style, Tree, write};
+use hither::{Client, ClientConfig, DrawRequest, Error, Progress, Target};
+use hither_testkit::peer::{Fault, Peer, Place, When, refusing_url};
+use insta::assert_snapshot;
+use std::time::Duration;
+
+/// Kind and message, without what differs from run to run.
+fn told(error: &Error, url: &str) -> String {
+    let host = url.trim_start_matches("http://").split('/').next().unwrap();
+    format!("{:?}: {error}", error.kind()).replace(host, "HOST")
+}
+
+fn drawn(peer: &Peer, tree: Option<&str>, value: &str) -> String {
+    let request = match DrawRequest::new(value, None) {
+        Ok(request) => request,
+        Err(error) => return told(&error, &peer.url()),
+    };
+    let target = Target { url: peer.url(), tree: tree.map(str::to_owned) };
+    match client(1, None).draw(&target, &request, &Progress::default()) {
+        Ok(drawing) => format!("{} values of {}", drawing.histogram.selected, drawing.entries),
+        Err(error) => told(&error, &target.url),
+    }
+}
+
+fn with_fault(when: When, fault: Fault) -> String {
+    let peer = Peer::start(file(0)).unwrap().with_fault(when, fault);
+    let error = draw(&client(1, None), &peer.url()).unwrap_err();
+    told(&error, &peer.url())
+}
+
+#[test]
+fn files_that_are_none() {
+    let serve = |bytes: &[u8]| drawn(&Peer::start(bytes.to_vec()).unwrap(), Some("T"), "x");
+    let whole = file(0);
+    let mut texts = vec![
+        serve(b""),
+        serve(b"<html><body>Please log in</body></html>"),
+        serve(&[0; 5_000]),
+        serve(&whole[..10]),
+        serve(&whole[..300]),
+        serve(&whole[..300_000]),
+        serve(&whole[..whole.len() - 1]),
+    ];
+    texts.push(serve(&write(Style::default(), &[])));
+    assert_snapshot!(texts.join("\n"));
+}
+
+#[test]
+fn trees_and_branches_that_are_not_there() {
+    let trees = [mixed("Events", 1), mixed("deep/Runs", 1)];
+    let peer = Peer::start(write(Style::default(), &trees)).unwrap();
+    let texts = [
+        drawn(&peer, Some("Evnts"), "E"),
+        drawn(&peer, Some("Runs"), "E"),
+        drawn(&peer, Some("Events;9"), "E"),
+        drawn(&peer, None, "E"),
+        drawn(&peer, Some("Events"), "e"),
+        drawn(&peer, Some("Events"), "nothing_like_it"),
+        drawn(&peer, Some("Events"), "s"),
+        drawn(&peer, Some("Events"), "E>"),
+    ];
+    assert_snapshot!(texts.join("\n"));
+}
+
+#[test]
+fn trees_with_nothing_in_them() {
+    let mut hollow = mixed("T", 1);
+    for branch in &mut hollow.branches {
+        branch.baskets.clear();
+        branch.embedded = None;
+        branch.branches.clear();
+    }
+    let bare = Tree { path: "T", cycle: 1, branches: Vec::new() };
+    let texts = [hollow, bare].map(|tree| {
+        let peer = Peer::start(write(Style::default(), &[tree])).unwrap();
+        format!("{}\n{}", drawn(&peer, None, "E"), drawn(&peer, None, "1"))
+    });
+    assert_snapshot!(texts.join("\n"));
+}
+
+#[test]
+fn baskets_without_entries_are_passed_over() {
+    let mut tree = mixed("T", 1);
+    let empty = crate::writer::Basket::default();
+    tree.branches[0].baskets.insert(1, empty.clone());
+    tree.branches[0].baskets.push(empty);
+    let peer = Peer::start(write(Style::default(), &[tree])).unwrap();
+    assert_eq!(drawn(&peer, None, "E"), "3 values of 3");
+}
+
+#[test]
+fn odd_urls() {
+    let client = client(1, None);
+    let folder = tempfile::tempdir().unwrap();
+    let none = folder.path().join("none.root").display().to_string();
+    let told = |url: &str| match draw(&client, url) {
+        Ok(_) => panic!("{url:?} works"),
+        Err(error) => {
+            let text = format!("{url:?} {:?}: {error}", error.kind());
+            text.replace(&folder.path().display().to_string(), "FOLDER")
+        }
+    };
+    let texts = [
+        "",
+        "http://",
+        "http:///path",
+        "http://host:99999/x",
+        "http://[::1/x",
+        "https://host/x.root",
+        "root://host//x.root",
+        "file:///no/such/file.root",
+        "file://elsewhere/x",
+        none.as_str(),
+        "/",
+    ]
+    .map(told);
+    assert_snapshot!(texts.join("\n"));
+}
+
+#[test]
+fn servers_that_cannot_be_reached() {
+    let client = client(1, None);
+    let refusing = refusing_url().unwrap();
+    // Longer than a name may be, so no name server is asked.
+    let nameless = format!("http://{}/x.root", "n".repeat(64));
+    let texts = [refusing, nameless].map(|url| told(&draw(&client, &url).unwrap_err(), &url));
+    assert_snapshot!(texts.join("\n"));
+}
+
+#[test]
+fn servers_that_refuse() {
+    let texts = [400, 401, 403, 404, 410, 416, 418, 429, 500, 501, 503]
+        .map(|status| with_fault(When::Always, Fault::Status { status, retry_after: Some(0) }));
+    assert_snapshot!(texts.join("\n"));
+}
+
+#[test]
+fn servers_that_break_off_or_lie() {
+    let first = When::Always;
+    let texts = [
+        with_fault(first, Fault::Close(Place::Answer(0))),
+        with_fault(first, Fault::Close(Place::Answer(20))),
+        with_fault(first, Fault::Close(Place::Body(0))),
+        with_fault(When::From(1), Fault::Close(Place::Answer(0))),
+        with_fault(When::From(2), Fault::Close(Place::Body(0))),
+        with_fault(first, Fault::Truncate(0)),
+        with_fault(first, Fault::Garbage),
+        with_fault(first, Fault::OversizeHead(1_000_000)),
+        with_fault(first, Fault::RangeBeyond),
+        with_fault(first, Fault::NoContentRange),
+        with_fault(first, Fault::Redirect("/data/file.root".to_owned())),
+        with_fault(first, Fault::Redirect("ftp://host/x".to_owned())),
+        with_fault(When::From(2), Fault::ETag("\"second\"".to_owned())),
+    ];
+    assert_snapshot!(texts.join("\n"));
+}
+
+#[test]
+fn servers_that_stall() {
+    let texts = [Place::Answer(0), Place::Body(0)].map(|place| {
+        let mut config = ClientConfig::default();
+        config.transport.max_lanes = 1;
+        config.transport.first_byte_timeout = Duration::from_millis(100);
+        config.transport.no_progress_timeout = Duration::from_millis(100);
+        let peer = Peer::start(file(0)).unwrap().with_fault(When::Always, Fault::Stall(place));
+        let error = draw(&Client::new(config).unwrap(), &peer.url()).unwrap_err();
+        told(&error, &peer.url())
+    });
+    assert_snapshot!(texts.join("\n"));
+}

@@ -1,0 +1,82 @@
+//! The connection cut at every stage of a draw.
+
+use crate::rig::{check, client, draw, file};
+use hither::{Client, ClientConfig, ErrorKind};
+use hither_testkit::peer::{Fault, OverLimit, Peer, Place, When};
+use std::time::Duration;
+
+const PLACES: [Place; 4] =
+    [Place::Answer(0), Place::Answer(30), Place::Body(0), Place::Body(1_000)];
+
+#[test]
+fn a_cut_at_any_stage_is_mended() {
+    for nth in 0..3 {
+        for place in PLACES {
+            for fault in [Fault::Close(place), Fault::Reset(place)] {
+                let what = format!("request {nth}, {fault:?}");
+                let peer = Peer::start(file(0)).unwrap().with_fault(When::Nth(nth), fault);
+                let drawing = draw(&client(1, None), &peer.url())
+                    .unwrap_or_else(|error| panic!("{what}: {error:?}"));
+                check(&drawing, 0);
+                assert_eq!(peer.log().len(), 4, "{what}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_server_that_is_gone_at_any_stage_is_said_to_be() {
+    for from in 0..3 {
+        for fault in [
+            Fault::Close(Place::Answer(0)),
+            Fault::Reset(Place::Body(0)),
+            Fault::Status { status: 503, retry_after: Some(0) },
+        ] {
+            let what = format!("from {from} on {fault:?}");
+            let peer = Peer::start(file(0)).unwrap().with_fault(When::From(from), fault);
+            let error = draw(&client(1, None), &peer.url()).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Unavailable, "{what}: {error}");
+            assert!(peer.log().len() <= from + 4, "{what}");
+        }
+    }
+}
+
+#[test]
+fn a_server_that_stalls_at_any_stage_runs_out_a_clock() {
+    for from in 0..3 {
+        let mut config = ClientConfig::default();
+        config.transport.max_lanes = 1;
+        config.transport.first_byte_timeout = Duration::from_millis(100);
+        config.transport.no_progress_timeout = Duration::from_millis(100);
+        let client = Client::new(config).unwrap();
+        let stall = Fault::Stall(Place::Body(0));
+        let peer = Peer::start(file(0)).unwrap().with_fault(When::From(from), stall);
+        let error = draw(&client, &peer.url()).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Timeout, "from {from} on: {error}");
+    }
+}
+
+#[test]
+fn servers_of_every_dialect_give_the_same_answer() {
+    for faults in [
+        vec![Fault::Whole],
+        vec![Fault::FirstOnly],
+        vec![Fault::Merged],
+        vec![Fault::Reversed, Fault::ExtraPartFields, Fault::NoClosingDelimiter],
+        vec![Fault::SuffixRefused],
+        vec![Fault::SuffixIgnored, Fault::Server("XrootD/v5.5.3".to_owned())],
+        vec![Fault::MostRanges { ranges: 1, over: OverLimit::Refuse }],
+        vec![Fault::MostRanges { ranges: 1, over: OverLimit::Whole }],
+        vec![Fault::NoETag, Fault::CloseAfter],
+    ] {
+        let what = format!("{faults:?}");
+        let store = tempfile::tempdir().unwrap();
+        let peer = Peer::start(file(0)).unwrap();
+        faults.into_iter().for_each(|fault| peer.add_fault(When::Always, fault));
+        for _ in 0..2 {
+            let drawing = draw(&client(2, Some(store.path())), &peer.url())
+                .unwrap_or_else(|error| panic!("{what}: {error:?}"));
+            check(&drawing, 0);
+        }
+    }
+}
