@@ -99,6 +99,9 @@ impl Client {
     /// [`ErrorKind::Invalid`] or [`ErrorKind::Unsupported`] for what is no URL of a known scheme. That a remote file does
     /// not exist shows when it is first used, that a local one does not shows here.
     pub fn open(&self, url: &str) -> Result<RemoteFile> {
+        if url.is_empty() {
+            return Err(Error::new(ErrorKind::Invalid, "the URL is empty: name a file"));
+        }
         let shared = Arc::clone(&self.shared);
         if let Some(path) = local_path(url) {
             let source = FileSource::open(&path, Arc::clone(&shared.account))?;
