@@ -31,6 +31,10 @@ pub struct FileStat {
     pub validator: Option<String>,
 }
 
+/// Ranges of more bytes than this are checked against the size of the file before anything is planned or allocated for
+/// them.
+const UNCHECKED_BYTES: u64 = 64 << 20;
+
 impl RemoteFile {
     pub(crate) fn local(shared: Arc<Shared>, source: FileSource) -> Self {
         Self { shared, source: Arc::new(source), key: None, http: None }
@@ -129,6 +133,9 @@ impl RemoteFile {
         ranges: &[Range<u64>],
         validator: Option<String>,
     ) -> Result<(Vec<Bytes>, Answer)> {
+        if range::total_bytes(ranges) > UNCHECKED_BYTES {
+            self.check_within(ranges, validator.clone()).await?;
+        }
         let mut found = vec![Bytes::new(); ranges.len()];
         let mut missing = ranges.iter().filter(|range| range::len(range) > 0).count();
         let mut assembly = Assembly::new(
@@ -153,6 +160,24 @@ impl RemoteFile {
             ));
         }
         Ok((found, reader.answer().clone()))
+    }
+
+    /// Fails if any of `ranges` lies beyond the end of the file. One round trip.
+    async fn check_within(&self, ranges: &[Range<u64>], validator: Option<String>) -> Result<()> {
+        let size = self.first_byte(validator).await?.size;
+        match ranges.iter().find(|range| size.is_some_and(|size| range.end > size)) {
+            Some(beyond) => Err(Error::new(
+                ErrorKind::Corrupt,
+                format!(
+                    "{} has {} bytes, but bytes {}..{} of it are wanted",
+                    self.name(),
+                    size.unwrap_or_default(),
+                    beyond.start,
+                    beyond.end
+                ),
+            )),
+            None => Ok(()),
+        }
     }
 
     /// Keeps what was learned about the server for the next run.

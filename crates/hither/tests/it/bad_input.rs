@@ -3,7 +3,7 @@
 use crate::rig::{client, draw, file};
 use crate::samples::mixed;
 use crate::writer::{Style, Tree, write};
-use hither::{Client, ClientConfig, DrawRequest, Error, Progress, Target};
+use hither::{Client, ClientConfig, DrawRequest, Error, ErrorKind, Progress, Target};
 use hither_testkit::peer::{Fault, Peer, Place, When, refusing_url};
 use insta::assert_snapshot;
 use std::time::Duration;
@@ -118,6 +118,16 @@ fn odd_urls() {
     ]
     .map(told);
     assert_snapshot!(texts.join("\n"));
+}
+
+#[test]
+fn ranges_beyond_any_file_are_refused_before_they_are_planned() {
+    let peer = Peer::start(file(0)).unwrap();
+    let client = client(1, None);
+    let file = client.open(&peer.url()).unwrap();
+    let error = file.read_ranges(&client, &[0..10, 0..u64::MAX]).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
+    assert_eq!(peer.log().len(), 1);
 }
 
 #[test]
