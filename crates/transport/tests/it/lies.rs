@@ -1,8 +1,8 @@
 //! Answers that contradict themselves: no byte of them may be taken for one of the file.
 
-use crate::rig::{LARGE, expect_bytes, expect_error, peer, with_lanes};
+use crate::rig::{LARGE, expect_bytes, expect_error, impatient, peer, with_lanes};
 use hither_core::ErrorKind;
-use hither_testkit::peer::{Fault, When};
+use hither_testkit::peer::{Fault, Place, When};
 
 #[tokio::test]
 async fn ranges_that_were_not_asked_for_are_refused() {
@@ -33,4 +33,19 @@ async fn a_head_without_end_is_refused() {
     expect_error("2 MB", &large, with_lanes(1), ErrorKind::Protocol, 1).await;
     let bearable = peer(LARGE, [(When::Always, Fault::OversizeHead(10_000))]);
     expect_bytes("10 kB", &bearable, with_lanes(1), 1).await;
+}
+
+#[tokio::test]
+#[ignore = "never ends: bytes that nobody asked for count as progress"]
+async fn ranges_that_were_not_asked_for_are_no_progress() {
+    let mut config = impatient();
+    config.max_lanes = 1;
+    let peer = peer(
+        LARGE,
+        [
+            (When::Always, Fault::RangeShifted(50_000)),
+            (When::Always, Fault::Stall(Place::PartData(1))),
+        ],
+    );
+    expect_error("shifted", &peer, config, ErrorKind::Timeout, 4).await;
 }

@@ -100,7 +100,6 @@ fn fault() -> impl Strategy<Value = Fault> {
         1 => place().prop_map(Fault::Stall),
         2 => (0_usize..3_000).prop_map(Fault::Truncate),
         1 => Just(Fault::RangeBeyond),
-        1 => (1_u64..5_000).prop_map(Fault::RangeShifted),
         1 => Just(Fault::NoContentRange),
         1 => Just(Fault::Whole),
         1 => Just(Fault::FirstOnly),

@@ -1,8 +1,8 @@
 //! The end of a file whose size is not known.
 
 use crate::rig::{LARGE, content, peer, read_with, source, with_lanes};
-use hither_core::Source;
-use hither_testkit::peer::{Fault, OverLimit, When};
+use hither_core::{ErrorKind, Source};
+use hither_testkit::peer::{Fault, OverLimit, Place, When};
 
 const HEAD: std::ops::Range<u64> = 0..300;
 const TAIL: u64 = 13_000;
@@ -71,4 +71,14 @@ async fn an_empty_file_has_no_tail() {
         assert_eq!(got.answer.size, Some(0));
     }
     assert!(peer.log().len() <= 4, "{:#?}", peer.log());
+}
+
+#[tokio::test]
+#[ignore = "never ends: a head that came counts as progress, although all of it is asked for again"]
+async fn a_tail_that_always_breaks_off_is_given_up() {
+    let peer = peer(LARGE, [(When::Always, Fault::Close(Place::PartData(1)))]);
+    let source = source(&peer.url(), with_lanes(1));
+    let error = read_with(&source, &[HEAD], TAIL, None).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable);
+    assert!(peer.log().len() <= 4, "{} requests", peer.log().len());
 }
