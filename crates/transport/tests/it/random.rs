@@ -115,11 +115,11 @@ fn fault() -> impl Strategy<Value = Fault> {
     ]
 }
 
+/// Never for ever: a server that gives a few bytes with every connection is read to its end, however long that takes.
 fn when() -> impl Strategy<Value = When> {
     prop_oneof![
         4 => (0_usize..8).prop_map(When::Nth),
-        1 => (0_usize..8).prop_map(When::From),
-        1 => Just(When::Always),
+        1 => (1_usize..50).prop_map(When::Before),
     ]
 }
 
