@@ -9,8 +9,8 @@
 //! budget smaller than a request slows a job down but cannot stop it.
 //!
 //! What happens on failure: parts that arrived are kept. The rest of the request is planned again, by the limits that the
-//! source has by then, and sent again, until [`ReaderConfig::attempts`] requests in a row have failed without bringing
-//! a byte. Whether to try at all is the error's own advice, [`Error::retry`], taken here and nowhere else.
+//! source has by then, and sent again, until [`ReaderConfig::attempts`] requests in a row on each lane have failed without
+//! bringing a wanted byte. Whether to try at all is the error's own advice, [`Error::retry`], taken here and nowhere else.
 //!
 //! What happens at the end: lanes are not equally fast, because one that loses a packet early keeps a small window for
 //! long. When the queue is empty and a lane has nothing to do, the straggler that will need longest gives
@@ -38,7 +38,7 @@ use std::ops::Range;
 pub struct ReaderConfig {
     /// Bytes asked for and not yet released. 64 MiB by default: the bandwidth-delay product of 2 Gbit/s at 240 ms.
     pub budget_bytes: u64,
-    /// Failures in a row, without a byte in between, after which the reader gives up.
+    /// Failures in a row, without a wanted byte in between, after which the reader gives up; for each lane in use.
     pub attempts: u32,
 }
 
@@ -224,7 +224,6 @@ impl<'a> Reader<'a> {
     }
 
     fn note_part(&mut self, id: u64, part: &Part) {
-        self.barren_failures = 0;
         if let Some(in_flight) = self.requests.get_mut(&id) {
             in_flight.received(part.offset..part.offset.saturating_add(part.bytes.len() as u64));
         }
@@ -250,6 +249,7 @@ impl<'a> Reader<'a> {
                 }
                 // With a tail, the size of the file was not known when its head was asked for.
                 if missing.is_empty() || request.tail > 0 {
+                    self.barren_failures = 0;
                     self.plan_again();
                     return Ok(());
                 }
@@ -257,7 +257,7 @@ impl<'a> Reader<'a> {
             }
             Err(error) => error,
         };
-        self.again(request, &missing, received.is_empty(), error)
+        self.again(request, &missing, error)
     }
 
     /// A server that said "done" without having delivered everything.
@@ -292,6 +292,10 @@ impl<'a> Reader<'a> {
         self.enqueue(&Plan::new(&ranges, &limits, &PlanConfig::for_lanes(self.lanes)));
     }
 
+    fn lanes(&self) -> u32 {
+        u32::try_from(self.lanes).unwrap_or(u32::MAX)
+    }
+
     fn enqueue(&mut self, plan: &Plan) {
         self.queue.extend(plan.requests.iter().map(|ranges| Request {
             ranges: ranges.clone(),
@@ -300,23 +304,26 @@ impl<'a> Reader<'a> {
         }));
     }
 
-    fn again(
-        &mut self,
-        request: Request,
-        missing: &[Range<u64>],
-        barren: bool,
-        error: Error,
-    ) -> Result<()> {
+    fn again(&mut self, request: Request, missing: &[Range<u64>], error: Error) -> Result<()> {
         let asked = range::total_bytes(&request.ranges).saturating_add(request.tail);
         let splittable = request.ranges.len() > 1 || request.tail > 0 && !request.ranges.is_empty();
         let hopeful = match error.kind() {
             ErrorKind::TooLarge => splittable,
             _ => matches!(error.retry(), Retry::SameServer { .. }),
         };
-        if barren {
+        let plan = Plan::new(missing, &self.source.limits(), &PlanConfig::default());
+        let most = plan.requests.iter().map(Vec::len).max().unwrap_or(0);
+        let smaller = error.kind() == ErrorKind::TooLarge && most < request.ranges.len();
+        // Bytes that were not wanted are no progress, and a request with a tail is sent again as a whole.
+        let useful =
+            request.tail == 0 && range::total_bytes(missing) < range::total_bytes(&request.ranges);
+        if useful {
+            self.barren_failures = 0;
+        } else if !smaller || request.tail > 0 {
             self.barren_failures += 1;
         }
-        if !hopeful || self.barren_failures >= self.config.attempts {
+        // What befalls a server befalls all lanes at once.
+        if !hopeful || self.barren_failures >= self.config.attempts.saturating_mul(self.lanes()) {
             return Err(error);
         }
         self.retries += 1;
@@ -328,7 +335,6 @@ impl<'a> Reader<'a> {
         // The parts that arrived stay charged until the consumer releases them.
         self.unreleased_bytes += asked.saturating_sub(range::total_bytes(missing));
         self.plan_again();
-        let plan = Plan::new(missing, &self.source.limits(), &PlanConfig::default());
         for ranges in plan.requests.into_iter().rev() {
             let validator = request.validator.clone();
             self.queue.push_front(Request { ranges, tail: 0, validator });

@@ -89,12 +89,14 @@ async fn run(arguments: &Arguments) -> Result<()> {
     };
     let config = Config { link, fault, faulty_connections: arguments.faulty };
     let proxy = Proxy::start(arguments.listen, &arguments.to, config).await?;
+    // Before anybody is told that it is there, so that whoever reads that may end it.
+    let ended = ended()?;
     say(&format!(
         "listening on {} for {}: {link}; a proxy, no TCP slow start\n",
         proxy.address(),
         arguments.to
     ))?;
-    ended().await?;
+    ended.await;
     let counts = proxy.counts();
     if arguments.json {
         let text = serde_json::to_string(&counts)
@@ -112,26 +114,18 @@ fn say(text: &str) -> Result<()> {
         .map_err(|error| local("cannot write to standard output").with_source(error))
 }
 
-/// Waits for SIGINT or SIGTERM.
-#[cfg(unix)]
-async fn ended() -> Result<()> {
+/// Watches for SIGINT and SIGTERM from now on; the future ends when one comes.
+fn ended() -> Result<impl Future<Output = ()>> {
     use tokio::signal::unix::{SignalKind, signal};
     let trouble = |error| local("cannot listen for signals").with_source(error);
     let mut interrupt = signal(SignalKind::interrupt()).map_err(trouble)?;
     let mut terminate = signal(SignalKind::terminate()).map_err(trouble)?;
-    tokio::select! {
-        _ = interrupt.recv() => {}
-        _ = terminate.recv() => {}
-    }
-    Ok(())
-}
-
-/// Waits for Ctrl-C.
-#[cfg(not(unix))]
-async fn ended() -> Result<()> {
-    tokio::signal::ctrl_c()
-        .await
-        .map_err(|error| local("cannot listen for Ctrl-C").with_source(error))
+    Ok(async move {
+        tokio::select! {
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+        }
+    })
 }
 
 #[cfg(test)]

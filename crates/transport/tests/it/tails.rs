@@ -74,7 +74,6 @@ async fn an_empty_file_has_no_tail() {
 }
 
 #[tokio::test]
-#[ignore = "never ends: a head that came counts as progress, although all of it is asked for again"]
 async fn a_tail_that_always_breaks_off_is_given_up() {
     let peer = peer(LARGE, [(When::Always, Fault::Close(Place::PartData(1)))]);
     let source = source(&peer.url(), with_lanes(1));
