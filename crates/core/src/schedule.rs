@@ -197,7 +197,7 @@ impl<'a> Reader<'a> {
 
     /// Gives part of the slowest request to a lane that has nothing to do.
     fn relieve(&mut self) {
-        if self.reliefs >= self.lanes / 4 || self.source.idle_lanes() == 0 {
+        if self.reliefs >= (self.lanes / 4).max(2) || self.source.idle_lanes() == 0 {
             return;
         }
         let now = self.source.clock().now();

@@ -7,7 +7,7 @@
 //! it its connection.
 //!
 //! That costs a round trip, a request, and what the straggler has under way at the end. So it is done only for one in four
-//! lanes, and
+//! lanes (two at the least), and
 //!
 //! - on paths that one lane does not fill by itself ([`WIDE_PATH_BYTES`]): on others, whoever is left has all of it;
 //! - once windows have stopped doubling ([`SLOW_START_ROUND_TRIPS`]): before, a lane's past says little of its future;
@@ -22,7 +22,7 @@ use std::ops::Range;
 use std::time::Duration;
 
 /// Bandwidth-delay product, in bytes, below which a lane that is alone fills the path within a round trip or two.
-const WIDE_PATH_BYTES: f64 = 8.0 * INITIAL_WINDOW_BYTES as f64;
+const WIDE_PATH_BYTES: f64 = 4.0 * INITIAL_WINDOW_BYTES as f64;
 /// Time that a straggler must still need: one round trip for the relief to arrive, and as much again to gain from it.
 const ROUND_TRIPS: f64 = 2.0;
 /// Round trips after which a window is as large as the path lets it be: it has doubled from ten segments to 2,500.
