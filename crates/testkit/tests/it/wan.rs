@@ -307,12 +307,26 @@ fn wrong_arguments_are_refused_before_anything_is_made() {
     assert!(!exists(&of(&name, Side::Client)));
 }
 
+/// What a busy machine cannot spoil: it makes packets late and transfers slow, never the other way round. Whether they are
+/// as fast as they should be is for `hither-wan validate` to say, on a quiet machine.
 #[test]
-fn links_are_what_they_claim() {
+fn links_are_never_shorter_or_wider_than_they_claim() {
     let Some(_turn) = allowed() else { return };
     let output = run(&["validate", "--quick"]);
     let table = String::from_utf8_lossy(&output.stdout);
-    let words = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{table}{words}");
+    let mut links = 0;
+    for line in table.lines().skip(1) {
+        let words: Vec<_> = line.split_whitespace().filter(|&word| word != "/").collect();
+        let [name, rtt, fastest_ping, _, _, rate, throughput, ..] = words.as_slice() else {
+            continue;
+        };
+        let number = |text: &str| text.parse::<f64>().unwrap();
+        let (rtt, fastest_ping) = (number(rtt), number(fastest_ping));
+        assert!(fastest_ping >= rtt * 0.98 - 0.05, "{name}: {table}");
+        assert!(number(throughput) > 0.0, "{name}: {table}");
+        assert!(*rate == "-" || number(throughput) <= number(rate) * 1.05, "{name}: {table}");
+        links += 1;
+    }
+    assert_eq!(links, 7, "{table}{}", String::from_utf8_lossy(&output.stderr));
     eprintln!("{table}");
 }
