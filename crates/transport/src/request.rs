@@ -7,7 +7,7 @@ use crate::respond;
 use bytes::Bytes;
 use hither_core::Answer;
 use hither_core::error::{Error, ErrorKind, Result, Retry};
-use hither_http::{Facts, classify};
+use hither_http::Facts;
 use http::{Method, StatusCode, header, request::Builder};
 use http_body_util::{BodyExt, Empty};
 use hyper::body::Incoming;
@@ -73,8 +73,6 @@ pub(crate) async fn head(
     let (head, body) = response.into_parts();
     let facts = Facts::of(head.status, &head.headers);
     if head.status != StatusCode::OK {
-        // A refusal is one however it is asked for; the classification only names those that are none.
-        drop(classify(head.status, &head.headers, 0));
         return Err(respond::refused(
             head.status,
             &location.to_string(),
