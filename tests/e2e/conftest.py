@@ -82,6 +82,8 @@ class Logged:
     uri: str
     status: int
     bytes_sent: int
+    ranges: str
+    """The Range header as sent; "-" if there was none."""
 
 
 class Site:
@@ -111,7 +113,7 @@ class Site:
     def requests(self, uri: str) -> list[Logged]:
         """What was logged for a path. nginx logs when an answer is complete, which is before the client can end."""
         rows = [line.split("\t") for line in self.log.read_text().splitlines()]
-        return [Logged(r[0], r[2], r[3], int(r[4]), int(r[5])) for r in rows if r[3] == uri]
+        return [Logged(r[0], r[2], r[3], int(r[4]), int(r[5]), r[6]) for r in rows if r[3] == uri]
 
 
 LOCATIONS = """
