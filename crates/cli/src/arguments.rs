@@ -6,7 +6,7 @@ use std::path::PathBuf;
 const EXIT_CODES: &str = "\
 Exit codes: 0 done, 1 internal or local failure, 2 wrong usage or expression, 3 no such file, tree or branch, \
 4 credentials, 5 server or network, 6 timeout, 7 corrupt or not the format, 8 unsupported, 9 the file changed, \
-130 interrupted.";
+10 exists already, 11 no space left, 130 interrupted.";
 
 /// Remote scientific data, read as if it were here.
 #[derive(Debug, Parser)]

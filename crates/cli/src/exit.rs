@@ -35,6 +35,8 @@ impl From<Error> for Failure {
             ErrorKind::NotFound => (3, "not_found"),
             ErrorKind::Unauthenticated => (4, "unauthenticated"),
             ErrorKind::PermissionDenied => (4, "permission_denied"),
+            ErrorKind::AlreadyExists => (10, "already_exists"),
+            ErrorKind::NoSpace => (11, "no_space"),
             ErrorKind::Unavailable => (5, "unavailable"),
             ErrorKind::Protocol => (5, "protocol"),
             ErrorKind::TooLarge => (5, "too_large"),

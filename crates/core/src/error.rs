@@ -22,6 +22,10 @@ pub enum ErrorKind {
     Unauthenticated,
     /// The credentials don't suffice (403).
     PermissionDenied,
+    /// There is something of that name already.
+    AlreadyExists,
+    /// The server or the disk has no room left (507).
+    NoSpace,
     /// The file is no longer the one that was opened.
     Changed,
     /// The bytes are not what their format says they must be.

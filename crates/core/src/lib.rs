@@ -3,6 +3,7 @@
 //! This crate decides; it never does. It knows no sockets, no disk, no runtime, no file format and no wall clock:
 //! every byte comes in through a [`Source`], every instant through a [`Clock`].
 
+pub mod checksum;
 pub mod clock;
 pub mod endpoint;
 pub mod error;
@@ -15,8 +16,10 @@ pub mod range;
 pub mod report;
 pub mod schedule;
 pub mod source;
+pub mod storage;
 mod straggler;
 
+pub use checksum::{Algorithm, Checksum};
 pub use clock::Clock;
 pub use endpoint::{Endpoint, RangeSupport};
 pub use error::{Error, ErrorKind, Result, Retry};
@@ -26,3 +29,4 @@ pub use plan::{Plan, PlanConfig};
 pub use report::Report;
 pub use schedule::{Reader, ReaderConfig};
 pub use source::{Answer, Part, PartSink, Request, Source};
+pub use storage::{Entry, EntryKind, PutOptions, Storage, Upload};

@@ -1,0 +1,189 @@
+//! The name and value of a checksum over a whole file.
+//!
+//! Values are compared as bytes. As text they are lower-case hexadecimal, the form that grid catalogues use; servers
+//! that drop leading zeros of an adler32 (xrootd issue 1483) are understood.
+
+use crate::error::{Error, ErrorKind, Result};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::str::FromStr;
+
+/// How a checksum is computed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[non_exhaustive]
+pub enum Algorithm {
+    /// Adler-32 (RFC 1950), the grid's usual one. Combinable.
+    Adler32,
+    /// CRC-32C (Castagnoli, RFC 3720). Combinable.
+    Crc32c,
+    /// MD5 (RFC 1321): against accidents only.
+    Md5,
+    /// SHA-256 (FIPS 180-4).
+    Sha256,
+}
+
+impl Algorithm {
+    /// Every algorithm, the cheapest first.
+    pub const ALL: [Self; 4] = [Self::Crc32c, Self::Adler32, Self::Md5, Self::Sha256];
+
+    /// Length of a value in bytes.
+    #[must_use]
+    pub fn width(self) -> usize {
+        match self {
+            Self::Adler32 | Self::Crc32c => 4,
+            Self::Md5 => 16,
+            Self::Sha256 => 32,
+        }
+    }
+
+    /// The name on the command line and in output.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Adler32 => "adler32",
+            Self::Crc32c => "crc32c",
+            Self::Md5 => "md5",
+            Self::Sha256 => "sha256",
+        }
+    }
+}
+
+impl fmt::Display for Algorithm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Algorithm {
+    type Err = Error;
+
+    /// Letter case and hyphens don't matter: `SHA-256` is `sha256`.
+    fn from_str(text: &str) -> Result<Self> {
+        let plain: String = text.chars().filter(|c| *c != '-').collect();
+        Self::ALL.into_iter().find(|a| plain.eq_ignore_ascii_case(a.name())).ok_or_else(|| {
+            Error::new(
+                ErrorKind::Invalid,
+                format!("{text:?} is no known checksum: expected adler32, crc32c, md5 or sha256"),
+            )
+        })
+    }
+}
+
+/// The checksum of a file.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Checksum {
+    algorithm: Algorithm,
+    value: Vec<u8>,
+}
+
+impl Checksum {
+    /// A checksum by its value, the most significant byte first.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Invalid`] if the length is not the algorithm's.
+    pub fn new(algorithm: Algorithm, value: &[u8]) -> Result<Self> {
+        if value.len() != algorithm.width() {
+            return Err(Error::new(
+                ErrorKind::Invalid,
+                format!("{algorithm} has {} bytes, got {}", algorithm.width(), value.len()),
+            ));
+        }
+        Ok(Self { algorithm, value: value.to_vec() })
+    }
+
+    /// A checksum from hexadecimal digits of either case; leading zeros may be missing.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Invalid`] for anything else.
+    pub fn from_hex(algorithm: Algorithm, text: &str) -> Result<Self> {
+        let digits = algorithm.width() * 2;
+        let bad = || {
+            Error::new(
+                ErrorKind::Invalid,
+                format!("{text:?} is no {algorithm}: expected {digits} hexadecimal digits"),
+            )
+        };
+        if text.is_empty() || text.len() > digits || !text.bytes().all(|b| b.is_ascii_hexdigit()) {
+            return Err(bad());
+        }
+        let padded = format!("{text:0>digits$}");
+        let value: std::result::Result<Vec<u8>, _> = (0..algorithm.width())
+            .map(|i| u8::from_str_radix(padded.get(2 * i..2 * i + 2).unwrap_or_default(), 16))
+            .collect();
+        Ok(Self { algorithm, value: value.map_err(|_| bad())? })
+    }
+
+    /// How it was computed.
+    #[must_use]
+    pub fn algorithm(&self) -> Algorithm {
+        self.algorithm
+    }
+
+    /// The value, the most significant byte first.
+    #[must_use]
+    pub fn value(&self) -> &[u8] {
+        &self.value
+    }
+
+    /// The value in lower-case hexadecimal digits.
+    #[must_use]
+    pub fn hex(&self) -> String {
+        self.value.iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+}
+
+impl fmt::Display for Checksum {
+    /// `adler32:0123abcd`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.algorithm, self.hex())
+    }
+}
+
+impl FromStr for Checksum {
+    type Err = Error;
+
+    /// `adler32:0123abcd`.
+    fn from_str(text: &str) -> Result<Self> {
+        let (algorithm, hex) = text.split_once(':').ok_or_else(|| {
+            Error::new(
+                ErrorKind::Invalid,
+                format!(
+                    "{text:?} is no checksum: expected ALGORITHM:HEX, such as adler32:0123abcd"
+                ),
+            )
+        })?;
+        Self::from_hex(algorithm.parse()?, hex)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_and_value_round_trip() {
+        let sum: Checksum = "adler32:0123ABCD".parse().unwrap();
+        assert_eq!(sum.value(), [0x01, 0x23, 0xab, 0xcd]);
+        assert_eq!(sum.to_string(), "adler32:0123abcd");
+        assert_eq!("SHA-256".parse::<Algorithm>().unwrap(), Algorithm::Sha256);
+    }
+
+    #[test]
+    fn missing_leading_zeros_are_understood() {
+        let short = Checksum::from_hex(Algorithm::Adler32, "123abcd").unwrap();
+        assert_eq!(short, "adler32:0123abcd".parse().unwrap());
+    }
+
+    #[test]
+    fn nonsense_is_refused() {
+        for text in
+            ["", "adler32", "adler32:", "adler32:xyz", "adler32:0123456789", "crc7:00", "md5:+1"]
+        {
+            assert_eq!(text.parse::<Checksum>().unwrap_err().kind(), ErrorKind::Invalid, "{text}");
+        }
+        assert!(Checksum::new(Algorithm::Md5, &[0; 4]).is_err());
+    }
+}

@@ -1,0 +1,111 @@
+//! The name space of a server and its writing side.
+//!
+//! Paths are relative to the storage's root, separated by `/`, neither beginning nor ending with one, not encoded in any
+//! way; the empty path is the root. `.`, `..`, empty components and NUL are refused with
+//! [`ErrorKind::Invalid`](crate::ErrorKind::Invalid).
+//!
+//! A file that is being written does not exist under its name until [`Upload::commit`] has succeeded: what is interrupted
+//! leaves no half a file. (A server on which that cannot be had writes under another name first and renames.)
+
+use crate::checksum::{Algorithm, Checksum};
+use crate::{Result, Source};
+use bytes::Bytes;
+use futures_core::future::BoxFuture;
+use std::fmt::Debug;
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+/// What a name stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EntryKind {
+    /// Bytes.
+    File,
+    /// Further names.
+    Directory,
+}
+
+/// One name and what is known about it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    /// Path from the storage's root.
+    pub path: String,
+    /// File or directory.
+    pub kind: EntryKind,
+    /// Size in bytes; 0 for a directory.
+    pub size: u64,
+    /// Last modification.
+    pub modified: Option<SystemTime>,
+    /// What tells this version of the file from others: an entity tag with its quotes, or another such text.
+    pub validator: Option<String>,
+}
+
+/// How a file is to be written.
+#[derive(Debug, Clone, Default)]
+pub struct PutOptions {
+    /// Size in bytes.
+    pub size: u64,
+    /// Whether a file of that name may be replaced; else that is
+    /// [`ErrorKind::AlreadyExists`](crate::ErrorKind::AlreadyExists).
+    pub overwrite: bool,
+    /// What an interrupted upload of the same file gave as [`Upload::token`].
+    pub resume: Option<String>,
+}
+
+/// A file that is being written.
+///
+/// Blocks may be written concurrently, up to [`Upload::parallel`] at a time. Where that is 1, they come in order of
+/// offsets, without gaps.
+pub trait Upload: Send + Sync + Debug {
+    /// Most blocks that may be on their way at the same time.
+    fn parallel(&self) -> usize;
+    /// The unit that blocks start at multiples of and, but for the last one, are long, in bytes; 1 if any will do.
+    fn block_bytes(&self) -> u64;
+    /// What of an earlier attempt is there already.
+    fn present(&self) -> Vec<Range<u64>>;
+    /// What to give as [`PutOptions::resume`] to go on after an interruption; none if that is not possible.
+    fn token(&self) -> Option<String>;
+    /// Writes `bytes` at `offset`. Done when the server has taken them, as far as it tells.
+    fn write(&self, offset: u64, bytes: Bytes) -> BoxFuture<'_, Result<()>>;
+    /// Makes the file visible. If `checksum` is given and the server can compute one of that kind, the two are compared
+    /// before that; a difference is [`ErrorKind::Corrupt`](crate::ErrorKind::Corrupt) and nothing becomes visible.
+    fn commit(self: Box<Self>, checksum: Option<Checksum>) -> BoxFuture<'static, Result<Entry>>;
+    /// Removes what was written.
+    fn abort(self: Box<Self>) -> BoxFuture<'static, Result<()>>;
+}
+
+/// A tree of directories and files that can be listed, read and written.
+pub trait Storage: Send + Sync + Debug {
+    /// The root, for messages; secrets removed.
+    fn name(&self) -> String;
+    /// What is known about one name.
+    fn stat<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<Entry>>;
+    /// The names in a directory, in alphabetical order, without itself.
+    fn list<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<Vec<Entry>>>;
+    /// A file to read. Nothing is sent yet.
+    fn source(&self, path: &str) -> Result<Arc<dyn Source>>;
+    /// Starts writing a file. Its directory must exist.
+    fn put<'a>(
+        &'a self,
+        path: &'a str,
+        options: PutOptions,
+    ) -> BoxFuture<'a, Result<Box<dyn Upload>>>;
+    /// Removes a file or an empty directory.
+    fn remove<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<()>>;
+    /// Gives a file or directory another name; what has that name is replaced only if `overwrite`.
+    fn rename<'a>(
+        &'a self,
+        from: &'a str,
+        to: &'a str,
+        overwrite: bool,
+    ) -> BoxFuture<'a, Result<()>>;
+    /// Makes a directory. Its parent must exist; if it exists itself, that is
+    /// [`ErrorKind::AlreadyExists`](crate::ErrorKind::AlreadyExists).
+    fn make_directory<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<()>>;
+    /// The checksum of a file if the server can tell it without sending the file.
+    fn checksum<'a>(
+        &'a self,
+        path: &'a str,
+        algorithm: Algorithm,
+    ) -> BoxFuture<'a, Result<Option<Checksum>>>;
+}
