@@ -6,12 +6,11 @@
 
 use crate::file::RemoteFile;
 use hither_core::error::{Error, ErrorKind, Result};
-use hither_core::{Endpoint, ReaderConfig};
+use hither_core::{Endpoint, Ledger, ReaderConfig};
 use hither_store::{Store, StoreConfig};
-use hither_transport::{Account, FileSource, HttpSource, Location, Pool, TransportConfig};
-use std::collections::HashMap;
+use hither_transport::{Account, FileSource, HttpSource, Location, Network, TransportConfig};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::SystemTime;
 
 /// How a client works.
@@ -40,11 +39,9 @@ pub struct Client {
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) config: ClientConfig,
-    pub(crate) account: Arc<Account>,
-    pub(crate) store: Option<Store>,
+    pub(crate) network: Arc<Network>,
+    pub(crate) store: Option<Arc<Store>>,
     pub(crate) decoders: rayon::ThreadPool,
-    pub(crate) runtime: tokio::runtime::Handle,
-    pools: Mutex<HashMap<String, Arc<Pool>>>,
     /// Why there is no store although one was wanted.
     store_error: Option<Error>,
 }
@@ -76,19 +73,13 @@ impl Client {
         let (store, store_error) = match &config.store {
             None => (None, None),
             Some(path) => match Store::open(path, StoreConfig::default()) {
-                Ok(store) => (Some(store), None),
+                Ok(store) => (Some(Arc::new(store)), None),
                 Err(error) => (None, Some(error)),
             },
         };
-        let shared = Shared {
-            account: Arc::default(),
-            store,
-            decoders,
-            runtime: runtime.handle().clone(),
-            pools: Mutex::default(),
-            store_error,
-            config,
-        };
+        let ledger = store.clone().map(|store| Arc::new(Remembered(store)) as Arc<dyn Ledger>);
+        let network = Network::new(config.transport.clone(), runtime.handle().clone(), ledger);
+        let shared = Shared { network, store, decoders, store_error, config };
         Ok(Self { shared: Arc::new(shared), runtime })
     }
 
@@ -104,21 +95,19 @@ impl Client {
         }
         let shared = Arc::clone(&self.shared);
         if let Some(path) = local_path(url) {
-            let source = FileSource::open(&path, Arc::clone(&shared.account))?;
+            let source = FileSource::open(&path, Arc::clone(shared.network.account()))?;
             return Ok(RemoteFile::local(shared, source));
         }
         let location = Location::parse(url)?;
-        let endpoint = shared.remembered(&location.origin());
-        let pool = shared.pool(&location, &endpoint);
         let key = location.key();
-        let source = HttpSource::new(location, pool, endpoint);
+        let source = HttpSource::new(location, Arc::clone(&shared.network));
         Ok(RemoteFile::remote(shared, source, key))
     }
 
     /// The books of all files of this client.
     #[must_use]
     pub fn account(&self) -> &Account {
-        &self.shared.account
+        self.shared.network.account()
     }
 
     /// Why nothing is remembered although a store was configured.
@@ -133,24 +122,17 @@ impl Client {
     }
 }
 
-impl Shared {
-    fn remembered(&self, origin: &str) -> Endpoint {
-        let known = self.store.as_ref().and_then(|store| store.endpoint(origin, SystemTime::now()));
-        known.map(Endpoint::sane).unwrap_or_default()
+/// The store as the memory of servers.
+#[derive(Debug)]
+struct Remembered(Arc<Store>);
+
+impl Ledger for Remembered {
+    fn recall(&self, origin: &str) -> Option<Endpoint> {
+        self.0.endpoint(origin, SystemTime::now())
     }
 
-    fn pool(&self, location: &Location, endpoint: &Endpoint) -> Arc<Pool> {
-        let mut pools = self.pools.lock().unwrap_or_else(PoisonError::into_inner);
-        let pool = pools.entry(location.origin()).or_insert_with(|| {
-            Pool::new(
-                location.clone(),
-                self.config.transport.clone(),
-                Arc::clone(&self.account),
-                self.runtime.clone(),
-                endpoint,
-            )
-        });
-        Arc::clone(pool)
+    fn remember(&self, origin: &str, endpoint: &Endpoint) {
+        self.0.remember_endpoint(origin, endpoint, SystemTime::now());
     }
 }
 

@@ -9,7 +9,6 @@ use hither_transport::{FileSource, HttpSource};
 use serde::Serialize;
 use std::ops::Range;
 use std::sync::Arc;
-use std::time::SystemTime;
 
 /// An open file. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -182,8 +181,8 @@ impl RemoteFile {
 
     /// Keeps what was learned about the server for the next run.
     pub(crate) fn remember_endpoint(&self) {
-        if let (Some(store), Some(http)) = (&self.shared.store, &self.http) {
-            store.remember_endpoint(&http.origin(), &self.source.endpoint(), SystemTime::now());
+        if let Some(http) = &self.http {
+            http.remember();
         }
     }
 }

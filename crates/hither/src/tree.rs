@@ -43,7 +43,7 @@ impl RemoteTree {
     fn new(file: RemoteFile, path: Option<String>, use_store: bool) -> Self {
         let opening = open(file.clone(), path.clone(), use_store).boxed().shared();
         // Whether anybody waits for it or not, it runs.
-        file.shared.runtime.spawn(opening.clone().map(drop));
+        file.shared.network.runtime().spawn(opening.clone().map(drop));
         Self { file, path, opened: opening }
     }
 
@@ -82,7 +82,7 @@ async fn open(file: RemoteFile, path: Option<String>, use_store: bool) -> Result
         false => (Opening::new(&file), false),
     };
     if let (Some(http), false) = (&file.http, known) {
-        http.pool().announce_large();
+        http.announce_large();
     }
     let root = opening.root().await?;
     let tree = opening.tree(&root, path.as_deref()).await?;
@@ -98,7 +98,7 @@ impl RemoteFile {
         let key = metadata_key(key);
         let shared = Arc::clone(&self.shared);
         // It is a convenience: nobody needs to know whether it worked.
-        drop(self.shared.runtime.spawn_blocking(move || {
+        drop(self.shared.network.runtime().spawn_blocking(move || {
             if let Some(store) = &shared.store {
                 store.remember_metadata(&key, &metadata, SystemTime::now());
             }

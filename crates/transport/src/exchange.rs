@@ -105,7 +105,7 @@ impl Exchange<'_> {
             builder = builder.header(header::IF_RANGE, validator);
         }
         let asked = range::total_bytes(&self.request.ranges).saturating_add(self.request.tail);
-        request::send(lane, builder, self.location, self.pool, asked).await
+        request::send(lane, builder, request::empty(), self.location, self.pool, asked).await
     }
 
     async fn read(

@@ -10,15 +10,15 @@
 use crate::exchange::{Exchange, Outcome};
 use crate::location::Location;
 use crate::monotonic::Monotonic;
+use crate::network::Network;
 use crate::pool::Pool;
-use crate::{request, respond};
+use crate::request;
 use futures_core::future::BoxFuture;
 use hither_core::endpoint::{Endpoint, RangeSupport};
-use hither_core::error::{Error, ErrorKind, Result, Retry};
+use hither_core::error::{Error, ErrorKind, Result};
 use hither_core::{Answer, Clock, Limits, LinkEstimate, PartSink, Request, Source, range};
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use tokio::time::Instant;
 
 /// Redirects followed for one request, as many as browsers' specifications ask for at the least.
 const MOST_REDIRECTS: usize = 8;
@@ -27,61 +27,50 @@ const MOST_REDIRECTS: usize = 8;
 #[derive(Debug)]
 pub struct HttpSource {
     first: Location,
+    network: Arc<Network>,
     clock: Monotonic,
-    state: Mutex<State>,
+    /// Where the file is by the last redirect.
+    current: Mutex<Place>,
 }
 
-#[derive(Debug)]
-struct State {
+#[derive(Debug, Clone)]
+struct Place {
     location: Location,
     pool: Arc<Pool>,
-    endpoint: Endpoint,
-    /// Fewest ranges in a request that was refused as too large, or is known to be by servers of this make; 0 for none.
-    refused_ranges: usize,
-    /// The server asked not to be bothered before this instant.
-    not_before: Option<Instant>,
 }
 
 impl HttpSource {
-    /// The file at `location`, over the connections of `pool`; `endpoint` is what is remembered of the server.
+    /// The file at `location`.
     #[must_use]
-    pub fn new(location: Location, pool: Arc<Pool>, endpoint: Endpoint) -> Self {
-        let first = location.clone();
-        let state = State { location, pool, endpoint, refused_ranges: 0, not_before: None };
-        Self { first, clock: Monotonic::start(), state: Mutex::new(state) }
+    pub fn new(location: Location, network: Arc<Network>) -> Self {
+        let pool = network.pool(&location);
+        let current = Mutex::new(Place { location: location.clone(), pool });
+        Self { first: location, network, clock: Monotonic::start(), current }
     }
 
-    /// The connections in use, to the last redirect's target.
-    #[must_use]
-    pub fn pool(&self) -> Arc<Pool> {
-        Arc::clone(&self.state().pool)
+    /// A job is coming that will want more than one connection if the path is long.
+    pub fn announce_large(&self) {
+        self.place().pool.announce_large();
     }
 
-    /// The endpoint that answers: another than the URL's after a redirect.
-    #[must_use]
-    pub fn origin(&self) -> String {
-        self.state().location.origin()
+    /// Keeps what was learned about the server that answers for the next process.
+    pub fn remember(&self) {
+        self.network.remember(&self.place().location);
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn place(&self) -> Place {
+        self.current().clone()
+    }
+
+    fn current(&self) -> MutexGuard<'_, Place> {
+        self.current.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     async fn fetch_following(&self, request: Request, mut sink: PartSink) -> Result<Answer> {
-        self.wait_until_welcome().await;
         for _ in 0..=MOST_REDIRECTS {
-            let (location, pool, suffix) = {
-                let state = self.state();
-                let suffix = match state.endpoint.ranges {
-                    RangeSupport::Unknown | RangeSupport::Multi => {
-                        state.endpoint.suffix && request.ranges.len() < state.endpoint.max_ranges
-                    }
-                    RangeSupport::Single => false,
-                    // No range is sent at all, and the length of the answer tells where the tail begins.
-                    _ => true,
-                };
-                (state.location.clone(), Arc::clone(&state.pool), suffix)
-            };
+            let Place { location, pool } = self.place();
+            pool.server().wait_until_welcome().await;
+            let suffix = pool.server().takes_suffix(request.ranges.len());
             if request.tail > 0 && !suffix {
                 return self.fetch_tail_by_size(&location, &pool, request, sink).await;
             }
@@ -142,52 +131,10 @@ impl HttpSource {
         sink: &mut PartSink,
     ) -> Result<Outcome> {
         let mut lane = pool.acquire().await?;
-        let whole = self.state().endpoint.ranges == RangeSupport::Whole;
+        let whole = pool.server().ranges() == RangeSupport::Whole;
         let exchange = Exchange { location, pool, request, whole };
         let result = exchange.run(&mut lane, sink).await;
-        let ranges = request.ranges.len() + usize::from(request.tail > 0);
-        let text_bytes: usize = request.ranges.iter().map(Limits::range_text_bytes).sum();
-        let mut state = self.state();
-        if let Some(hint) = &result.hint {
-            respond::apply_hint(&mut state.endpoint, hint);
-            if let (0, Some(most)) = (state.refused_ranges, hint.max_ranges) {
-                state.refused_ranges = most + 1;
-            }
-        }
-        // A server that has answered several ranges before has not forgotten how: there were too many.
-        let learned = result.learned.filter(|&support| {
-            support != RangeSupport::Single
-                || state.endpoint.ranges != RangeSupport::Multi
-                || ranges <= 2
-        });
-        if let Some(support) = learned {
-            state.endpoint.ranges = support;
-        }
-        if request.tail > 0 && result.tail_refused {
-            state.endpoint.suffix = false;
-        }
-        match &result.outcome {
-            Ok(Outcome::Complete(_)) if ranges > 1 && result.multipart => {
-                let refused = state.refused_ranges;
-                respond::raise(&mut state.endpoint, ranges, text_bytes, refused);
-            }
-            // That it knows no suffix says nothing about the number of ranges.
-            Err(_) if result.tail_refused => {}
-            Err(error) if error.kind() == ErrorKind::TooLarge && learned.is_none() => {
-                respond::lower(&mut state.endpoint, ranges, text_bytes);
-                state.refused_ranges = match state.refused_ranges {
-                    0 => ranges,
-                    fewest => fewest.min(ranges),
-                };
-            }
-            Err(error) => {
-                if let Retry::SameServer { after } = error.retry() {
-                    state.not_before = Some(Instant::now() + after);
-                }
-            }
-            Ok(_) => {}
-        }
-        drop(state);
+        pool.server().learn(request, &result);
         if result.reusable {
             lane.give_back();
         }
@@ -196,30 +143,13 @@ impl HttpSource {
 
     fn follow(&self, from: &Location, reference: &str) -> Result<()> {
         let to = from.join(reference)?;
-        let mut state = self.state();
+        let pool = self.network.pool(&to);
+        let mut current = self.current();
         // Another request may have followed already.
-        if state.location == *from {
-            if to.origin() != from.origin() {
-                let old = &state.pool;
-                state.pool = Pool::new(
-                    to.clone(),
-                    old.config().clone(),
-                    Arc::clone(old.account()),
-                    old.runtime().clone(),
-                    &Endpoint::default(),
-                );
-                state.endpoint = Endpoint::default();
-            }
-            state.location = to;
+        if current.location == *from {
+            *current = Place { location: to, pool };
         }
         Ok(())
-    }
-
-    async fn wait_until_welcome(&self) {
-        let not_before = self.state().not_before;
-        if let Some(instant) = not_before {
-            tokio::time::sleep_until(instant).await;
-        }
     }
 }
 
@@ -229,11 +159,11 @@ impl Source for HttpSource {
     }
 
     fn limits(&self) -> Limits {
-        self.state().endpoint.limits()
+        self.place().pool.server().limits()
     }
 
     fn link(&self) -> LinkEstimate {
-        self.state().pool.link()
+        self.place().pool.link()
     }
 
     fn clock(&self) -> &dyn Clock {
@@ -241,35 +171,24 @@ impl Source for HttpSource {
     }
 
     fn endpoint(&self) -> Endpoint {
-        let state = self.state();
-        let link = state.pool.link();
-        let mut endpoint = state.endpoint.clone();
-        endpoint.max_lanes = state.pool.refused_above();
-        if let Some(rtt) = link.rtt {
-            endpoint.rtt_micros = u64::try_from(rtt.as_micros()).unwrap_or(u64::MAX).max(1);
-        }
-        if let Some(bandwidth) = link.bandwidth {
-            endpoint.set_bandwidth(bandwidth);
-        }
-        endpoint
+        self.place().pool.endpoint()
     }
 
     fn max_lanes(&self) -> usize {
-        let state = self.state();
-        match state.endpoint.ranges {
+        let pool = self.place().pool;
+        match pool.server().ranges() {
             // Every further lane would download the whole file once more.
             RangeSupport::Whole => 1,
-            _ => state.pool.max_lanes(),
+            _ => pool.max_lanes(),
         }
     }
 
     fn idle_lanes(&self) -> usize {
-        self.state().pool.idle_lanes()
+        self.place().pool.idle_lanes()
     }
 
     fn warm(&self, lanes: usize) {
-        let pool = self.pool();
-        pool.warm(lanes);
+        self.place().pool.warm(lanes);
     }
 
     fn fetch(&self, request: Request, sink: PartSink) -> BoxFuture<'_, Result<Answer>> {

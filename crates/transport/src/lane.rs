@@ -3,7 +3,7 @@
 use crate::account::Account;
 use bytes::Bytes;
 use hither_core::link::TrainEstimator;
-use http_body_util::Empty;
+use http_body_util::combinators::UnsyncBoxBody;
 use hyper::client::conn::http1::SendRequest;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,10 +13,13 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::Instant;
 
+/// What goes with a request: nothing, a few bytes, or a stream.
+pub(crate) type Body = UnsyncBoxBody<Bytes, std::io::Error>;
+
 /// A connection and what is watched on it.
 #[derive(Debug)]
 pub(crate) struct Lane {
-    pub(crate) sender: SendRequest<Empty<Bytes>>,
+    pub(crate) sender: SendRequest<Body>,
     pub(crate) tap: Arc<Tap>,
     /// Answers received so far.
     pub(crate) answers: u64,

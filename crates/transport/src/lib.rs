@@ -1,7 +1,7 @@
 //! Sources: bytes over HTTP and from local files.
 //!
-//! One [`Pool`] holds the connections to one endpoint and recycles them across files and calls; an [`HttpSource`] is one
-//! file behind it. Codecs and what a server's answers mean live in `hither-http`; what to ask for is `core`'s.
+//! A [`Network`] holds a client's connections, one [`Pool`] per endpoint, recycled across files and calls; an
+//! [`HttpSource`] is one file behind one of them. Codecs and what a server's answers mean live in `hither-http`; what to ask for is `core`'s.
 
 mod account;
 mod config;
@@ -13,13 +13,16 @@ mod http_source;
 mod lane;
 mod location;
 mod monotonic;
+mod network;
 mod pool;
 mod request;
 mod respond;
+mod server;
 
 pub use account::{Account, Totals};
 pub use config::TransportConfig;
 pub use file_source::FileSource;
 pub use http_source::HttpSource;
 pub use location::Location;
+pub use network::Network;
 pub use pool::Pool;

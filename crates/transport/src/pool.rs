@@ -12,22 +12,22 @@ use crate::config::TransportConfig;
 use crate::connect::connect;
 use crate::lane::{Lane, Tap, Tapped};
 use crate::location::Location;
+use crate::network::Shared;
+use crate::server::Server;
 use hither_core::error::{Error, ErrorKind, Result};
 use hither_core::{Endpoint, LinkEstimate, lanes};
 use hyper_util::rt::TokioIo;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
 /// Connections to one endpoint.
 #[derive(Debug)]
 pub struct Pool {
     location: Location,
-    config: TransportConfig,
-    account: Arc<Account>,
-    runtime: Handle,
+    shared: Arc<Shared>,
+    server: Server,
     state: Mutex<State>,
 }
 
@@ -47,37 +47,46 @@ struct State {
 impl Pool {
     /// A pool without connections. `remembered` is what is known of the server.
     #[must_use]
-    pub fn new(
-        location: Location,
-        config: TransportConfig,
-        account: Arc<Account>,
-        runtime: Handle,
-        remembered: &Endpoint,
-    ) -> Arc<Self> {
+    pub(crate) fn new(location: Location, shared: Arc<Shared>, remembered: Endpoint) -> Arc<Self> {
         let state = Mutex::new(State {
             link: remembered.link(),
             refused_above: remembered.max_lanes,
             ..State::default()
         });
-        Arc::new(Self { location, config, account, runtime, state })
+        Arc::new(Self { location, shared, server: Server::new(remembered), state })
     }
 
     /// The books.
     #[must_use]
-    pub fn account(&self) -> &Arc<Account> {
-        &self.account
+    pub(crate) fn account(&self) -> &Arc<Account> {
+        &self.shared.account
     }
 
     /// The configuration.
     #[must_use]
-    pub fn config(&self) -> &TransportConfig {
-        &self.config
+    pub(crate) fn config(&self) -> &TransportConfig {
+        &self.shared.config
     }
 
-    /// Where the connections are driven.
+    /// What is known of the server and its wishes.
     #[must_use]
-    pub fn runtime(&self) -> &Handle {
-        &self.runtime
+    pub(crate) fn server(&self) -> &Server {
+        &self.server
+    }
+
+    /// What has been learned about the server and the path to it.
+    #[must_use]
+    pub fn endpoint(&self) -> Endpoint {
+        let mut endpoint = self.server.endpoint();
+        let state = self.state();
+        endpoint.max_lanes = state.refused_above;
+        if let Some(rtt) = state.link.rtt {
+            endpoint.rtt_micros = u64::try_from(rtt.as_micros()).unwrap_or(u64::MAX).max(1);
+        }
+        if let Some(bandwidth) = state.link.bandwidth {
+            endpoint.set_bandwidth(bandwidth);
+        }
+        endpoint
     }
 
     /// What is known of the path by now.
@@ -91,15 +100,9 @@ impl Pool {
     pub fn max_lanes(&self) -> usize {
         let refused_above = self.state().refused_above;
         match refused_above {
-            0 => self.config.max_lanes.max(1),
-            n => self.config.max_lanes.clamp(1, n),
+            0 => self.config().max_lanes.max(1),
+            n => self.config().max_lanes.clamp(1, n),
         }
-    }
-
-    /// Connections that the server was seen to accept when it refused more; 0 if it never did.
-    #[must_use]
-    pub fn refused_above(&self) -> usize {
-        self.state().refused_above
     }
 
     /// Connections that carry no request at the moment.
@@ -203,7 +206,7 @@ impl Pool {
 
     fn spawn_connect(self: &Arc<Self>) {
         let pool = Arc::clone(self);
-        self.runtime.spawn(async move {
+        self.shared.runtime.spawn(async move {
             match pool.establish().await {
                 Ok((lane, rtt)) => pool.established(lane, rtt),
                 Err(error) => pool.failed(error),
@@ -212,8 +215,8 @@ impl Pool {
     }
 
     async fn establish(&self) -> Result<(Lane, Duration)> {
-        let (stream, rtt) = connect(&self.location, &self.config).await?;
-        let tap = Arc::new(Tap::new(Arc::clone(&self.account)));
+        let (stream, rtt) = connect(&self.location, self.config()).await?;
+        let tap = Arc::new(Tap::new(Arc::clone(self.account())));
         let io = TokioIo::new(Tapped::new(stream, Arc::clone(&tap)));
         let (sender, connection) = hyper::client::conn::http1::Builder::new()
             .max_buf_size(READ_BUFFER_BYTES)
@@ -226,12 +229,12 @@ impl Pool {
                     .with_source(error)
             })?;
         // How the connection ends is told to the request that is on it; nobody else needs to know.
-        self.runtime.spawn(async move { drop(connection.await) });
+        self.shared.runtime.spawn(async move { drop(connection.await) });
         Ok((Lane { sender, tap, answers: 0 }, rtt))
     }
 
     fn established(self: &Arc<Self>, lane: Lane, rtt: Duration) {
-        self.account.connected(rtt);
+        self.account().connected(rtt);
         let speculate = {
             let mut state = self.state();
             state.connecting -= 1;
@@ -241,7 +244,7 @@ impl Pool {
         };
         self.release(lane);
         if speculate {
-            self.warm(lanes::speculative(rtt, self.config.max_lanes));
+            self.warm(lanes::speculative(rtt, self.config().max_lanes));
         }
     }
 

@@ -1,6 +1,6 @@
 //! Sending a request and waiting for the head of its answer: where the second clock runs.
 
-use crate::lane::Lane;
+use crate::lane::{Body, Lane};
 use crate::location::Location;
 use crate::pool::{Leased, Pool};
 use crate::respond;
@@ -28,15 +28,21 @@ pub(crate) fn builder(method: Method, location: &Location, pool: &Pool) -> Build
         .header(header::ACCEPT, "*/*")
 }
 
-/// Sends a request without a body and waits for the head of the answer.
+/// The body of a request that has none.
+pub(crate) fn empty() -> Body {
+    Body::new(Empty::new().map_err(|never| match never {}))
+}
+
+/// Sends a request and waits for the head of the answer.
 pub(crate) async fn send(
     lane: &mut Lane,
     builder: Builder,
+    body: Body,
     location: &Location,
     pool: &Pool,
     bytes_asked: u64,
 ) -> Result<http::Response<Incoming>> {
-    let request = builder.body(Empty::<Bytes>::new()).map_err(|error| {
+    let request = builder.body(body).map_err(|error| {
         Error::new(ErrorKind::Invalid, format!("{location} cannot be put into a request"))
             .with_source(error)
     })?;
@@ -69,7 +75,8 @@ pub(crate) async fn head(
     let Some(lane) = leased.lane() else {
         return Err(Error::new(ErrorKind::Cancelled, "the connection is gone"));
     };
-    let response = send(lane, builder(Method::HEAD, location, pool), location, pool, 0).await?;
+    let response =
+        send(lane, builder(Method::HEAD, location, pool), empty(), location, pool, 0).await?;
     let (head, body) = response.into_parts();
     let facts = Facts::of(head.status, &head.headers);
     if head.status != StatusCode::OK {

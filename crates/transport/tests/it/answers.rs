@@ -1,6 +1,8 @@
 //! Answers that are odd but allowed: all of them bring the bytes.
 
-use crate::rig::{LARGE, SMALL, THREE, content, expect_bytes, peer, read, source, with_lanes};
+use crate::rig::{
+    LARGE, SMALL, THREE, content, expect_bytes, network, peer, read, source, source_on, with_lanes,
+};
 use hither_core::{RangeSupport, Source};
 use hither_testkit::peer::{Fault, When};
 use hither_transport::TransportConfig;
@@ -75,13 +77,14 @@ async fn a_server_of_single_ranges_is_asked_for_single_ranges() {
 #[tokio::test]
 async fn bytes_asked_for_come_in_one_request_where_nothing_is_wrong() {
     let peer = peer(LARGE, []);
-    let source = source(&peer.url(), with_lanes(1));
+    let network = network(with_lanes(1));
+    let source = source_on(&network, &peer.url());
     let got = read(&source, &THREE).await.unwrap();
     got.is_exact(&content(LARGE), &THREE).unwrap();
     assert_eq!(got.answer.size, Some(LARGE as u64));
     assert_eq!(got.answer.validator.as_deref(), Some("\"first\""));
     assert_eq!((got.retries, got.answer.unasked_bytes), (0, 0));
-    let totals = source.pool().account().totals();
+    let totals = network.account().totals();
     assert_eq!((totals.requests, totals.flights, totals.connections), (1, 1, 1));
     assert_eq!((totals.bytes_requested, totals.bytes_payload), (9_110, 9_110));
     assert_eq!((peer.log().len(), peer.connections(), peer.flights()), (1, 1, 1));
@@ -111,9 +114,10 @@ async fn connections_that_the_server_closed_meanwhile_are_replaced() {
 #[tokio::test]
 async fn lanes_work_at_the_same_time() {
     let peer = peer(LARGE, [(When::Always, Fault::Hold(2))]);
-    let source = source(&peer.url(), with_lanes(2));
+    let network = network(with_lanes(2));
+    let source = source_on(&network, &peer.url());
     let got = read(&source, &[0..100_000]).await.unwrap();
     got.is_exact(&content(LARGE), &[0..100_000]).unwrap();
-    assert_eq!((peer.flights(), source.pool().account().totals().flights), (1, 1));
+    assert_eq!((peer.flights(), network.account().totals().flights), (1, 1));
     assert_eq!((peer.log().len(), peer.connections()), (2, 2));
 }

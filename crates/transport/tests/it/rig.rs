@@ -1,9 +1,9 @@
 //! What the tests share: a source, a reader that drives it, and a check of what arrived.
 
 use bytes::Bytes;
-use hither_core::{Answer, Endpoint, Error, ErrorKind, Reader, ReaderConfig, Source};
+use hither_core::{Answer, Error, ErrorKind, Reader, ReaderConfig, Source};
 use hither_testkit::peer::{Fault, Peer, When};
-use hither_transport::{Account, HttpSource, Location, Pool, TransportConfig};
+use hither_transport::{HttpSource, Location, Network, TransportConfig};
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
@@ -50,11 +50,16 @@ pub(crate) fn peer<const N: usize>(size: usize, faults: [(When, Fault); N]) -> P
 }
 
 pub(crate) fn source(url: &str, config: TransportConfig) -> HttpSource {
-    let location = Location::parse(url).unwrap();
-    let account = Arc::<Account>::default();
-    let endpoint = Endpoint::default();
-    let pool = Pool::new(location.clone(), config, account, Handle::current(), &endpoint);
-    HttpSource::new(location, pool, endpoint)
+    source_on(&network(config), url)
+}
+
+/// Connections, books and servers of a test of its own.
+pub(crate) fn network(config: TransportConfig) -> Arc<Network> {
+    Network::new(config, Handle::current(), None)
+}
+
+pub(crate) fn source_on(network: &Arc<Network>, url: &str) -> HttpSource {
+    HttpSource::new(Location::parse(url).unwrap(), Arc::clone(network))
 }
 
 /// What a reader was given.

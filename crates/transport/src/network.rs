@@ -1,0 +1,85 @@
+//! What all files of one client share on the way to their servers.
+
+use crate::account::Account;
+use crate::config::TransportConfig;
+use crate::location::Location;
+use crate::pool::Pool;
+use hither_core::{Endpoint, Ledger};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::runtime::Handle;
+
+/// Connections by endpoint, the books, and the memory of servers. Two networks in one process do not meet.
+#[derive(Debug)]
+pub struct Network {
+    shared: Arc<Shared>,
+    ledger: Option<Arc<dyn Ledger>>,
+    pools: Mutex<HashMap<String, Arc<Pool>>>,
+}
+
+/// What every pool needs of its network, without keeping it alive.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) config: TransportConfig,
+    pub(crate) account: Arc<Account>,
+    pub(crate) runtime: Handle,
+}
+
+impl Network {
+    /// A network without connections, driven by `runtime`. Without a ledger every server is a stranger.
+    #[must_use]
+    pub fn new(
+        config: TransportConfig,
+        runtime: Handle,
+        ledger: Option<Arc<dyn Ledger>>,
+    ) -> Arc<Self> {
+        let shared = Arc::new(Shared { config, account: Arc::default(), runtime });
+        Arc::new(Self { shared, ledger, pools: Mutex::default() })
+    }
+
+    /// The configuration.
+    #[must_use]
+    pub fn config(&self) -> &TransportConfig {
+        &self.shared.config
+    }
+
+    /// The books of all connections.
+    #[must_use]
+    pub fn account(&self) -> &Arc<Account> {
+        &self.shared.account
+    }
+
+    /// Where connections are driven.
+    #[must_use]
+    pub fn runtime(&self) -> &Handle {
+        &self.shared.runtime
+    }
+
+    /// The connections to the server of `location`: always the same ones.
+    #[must_use]
+    pub fn pool(&self, location: &Location) -> Arc<Pool> {
+        let origin = location.origin();
+        if let Some(pool) = self.pools().get(&origin) {
+            return Arc::clone(pool);
+        }
+        // Asked outside the lock: it reads the disk.
+        let remembered = self.ledger.as_ref().and_then(|ledger| ledger.recall(&origin));
+        let remembered = remembered.map(Endpoint::sane).unwrap_or_default();
+        let mut pools = self.pools();
+        let pool = pools
+            .entry(origin)
+            .or_insert_with(|| Pool::new(location.clone(), Arc::clone(&self.shared), remembered));
+        Arc::clone(pool)
+    }
+
+    /// Keeps what was learned about the server of `location` for the next process.
+    pub fn remember(&self, location: &Location) {
+        if let Some(ledger) = &self.ledger {
+            ledger.remember(&location.origin(), &self.pool(location).endpoint());
+        }
+    }
+
+    fn pools(&self) -> MutexGuard<'_, HashMap<String, Arc<Pool>>> {
+        self.pools.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
