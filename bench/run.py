@@ -94,7 +94,7 @@ class serving:
         where, file = self.where, self.query.file
         http = self.start(servers.nginx(where, file.parent))
         raised = self.start(servers.nginx(where, file.parent, limits="large_client_header_buffers 8 512k;"))
-        xrd = self.start(servers.xrootd(where, file)) if servers.program("xrootd") else None
+        xrd = self.start(servers.xrootd(where, file.parent)) if servers.program("xrootd") else None
         raw_port = self.start(servers.raw(where))
         host = where.server_host
         return Addresses(

@@ -1,12 +1,21 @@
-"""nginx, xrootd and a raw socket, started on demand at the server's end of a link and ended by process id.
+"""Real servers and a raw socket, started on demand at the server's end of a link and ended by process id.
 
-nginx is Debian's, with stock limits on headers (that is what hither has to live with); only the number of requests
-that one connection may carry is raised. Nothing here touches a service that the machine may run on its own.
+All are Debian's, with their stock limits: that is what hither has to live with. (Only nginx may carry more requests on
+one connection, so that contests between clients with few and with many requests are about the clients.) Nothing here
+touches a service that the machine may run on its own. Every one yields its port, serves the files under `root`, and
+writes what it was asked to `access_log` if that is given; access_log.py reads all of them.
+
+| server | what is special |
+|---|---|
+| `nginx` | answers as many ranges as fit 8 KB of header; with `limits=ONE_RANGE` the whole file to more than one range |
+| `apache` | the whole file to more than 200 ranges (MaxRanges); closes a connection after 100 requests |
+| `caddy` | Go's file server: headers of 1 MB, so ten thousands of ranges |
+| `lighttpd` | ten ranges at most, the whole file beyond |
+| `xrootd` | root:// and http:// on one port; spoils an answer of more than 1,024 ranges; knows no entity tags |
 """
 
 import contextlib
 import os
-import pwd
 import shutil
 import signal
 import socket
@@ -14,6 +23,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from links import Loopback
@@ -43,25 +53,125 @@ http {{
     uwsgi_temp_path {work}/uwsgi;
     scgi_temp_path {work}/scgi;
     server {{
-        listen {host}:{port};
+        listen {host}:{port}{tls};
         root {root};
         {locations}
     }}
 }}
 """
 
+# For `limits` of nginx: a server that knows single ranges only, and sends the whole file to whoever asks for more.
+ONE_RANGE = "max_ranges 1;"
+
+APACHE = """\
+ServerRoot {work}
+ServerName {host}
+PidFile {work}/apache.pid
+DefaultRuntimeDir {work}
+Mutex file:{work}
+ErrorLog {work}/error.log
+Listen {host}:{port}
+{modules}
+TypesConfig /dev/null
+LogFormat "%{{remote}}p\\t%k\\t%m\\t%U\\t%>s\\t%O\\t%{{Range}}i" ranges
+CustomLog {access_log} ranges
+Timeout 300
+KeepAlive On
+MaxKeepAliveRequests 100
+KeepAliveTimeout 5
+DocumentRoot {root}
+<Directory />
+    Options FollowSymLinks
+    Require all granted
+</Directory>
+{tls}
+{dav}
+"""
+APACHE_MODULES = ("mpm_event", "authz_core", "mime", "ssl", "dav", "dav_fs")
+
+CADDY = """\
+{{
+    admin off
+    auto_https off
+    storage file_system {work}/storage
+}}
+{scheme}://{host}:{port} {{
+    root * {root}
+    file_server
+    {tls}
+    {log}
+}}
+"""
+
+LIGHTTPD = """\
+server.bind = "{host}"
+server.port = {port}
+server.document-root = "{root}"
+server.errorlog = "{work}/error.log"
+server.modules = ( "mod_accesslog" )
+accesslog.filename = "{access_log}"
+accesslog.format = "%{{remote}}p\\t%k\\t%m\\t%U\\t%s\\t%O\\t%{{Range}}i"
+"""
+
 XROOTD = """\
 xrd.port {port}
+xrd.protocol http:{port} libXrdHttp.so
 all.export /
 oss.localroot {root}
 all.adminpath {work}/admin
 all.pidpath {work}/admin
 xrootd.async off nosf
+{trace}
 """
+
+
+@dataclass(frozen=True)
+class Tls:
+    """A certificate made for one run, and the authority that signed it, which clients are to be told."""
+
+    authority: Path
+    certificate: Path
+    key: Path
+
+
+def certificate(folder: Path, *hosts: str) -> Tls:
+    """Makes an authority and a certificate for `hosts` (addresses; `localhost` is always in it) with openssl."""
+    tls = Tls(folder / "authority.pem", folder / "server.pem", folder / "server.key")
+    authority_key, request, extensions = folder / "authority.key", folder / "server.csr", folder / "extensions"
+    names = ",".join(["DNS:localhost", *(f"IP:{host}" for host in dict.fromkeys(["127.0.0.1", *hosts]))])
+    extensions.write_text(f"basicConstraints=critical,CA:FALSE\nextendedKeyUsage=serverAuth\nsubjectAltName={names}\n")
+    curve = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
+
+    def openssl(*arguments: str | Path) -> None:
+        done = subprocess.run(["openssl", *map(str, arguments)], stdin=subprocess.DEVNULL, capture_output=True, text=True)
+        if done.returncode != 0:
+            raise RuntimeError(f"openssl {arguments[0]} failed: {done.stderr}")
+
+    authority = ["-x509", "-days", "30", "-subj", "/CN=hither test authority", "-addext", "keyUsage=critical,keyCertSign"]
+    openssl("req", *curve, *authority, "-keyout", authority_key, "-out", tls.authority)
+    openssl("req", *curve, "-subj", "/CN=localhost", "-keyout", tls.key, "-out", request)
+    signing = ["-CA", tls.authority, "-CAkey", authority_key, "-CAcreateserial", "-days", "30", "-extfile", extensions]
+    openssl("x509", "-req", "-in", request, *signing, "-out", tls.certificate)
+    return tls
 
 
 def program(name: str) -> str | None:
     return shutil.which(name, path=PATH)
+
+
+def needed(name: str, package: str) -> str:
+    binary = program(name)
+    if binary is None:
+        raise RuntimeError(f"{name} is not installed (tools/setup-peers installs it, Debian's {package}, as root)")
+    return binary
+
+
+def as_nobody(command: list[str]) -> list[str]:
+    """For servers that refuse to be root, or step down by themselves: another user, who may still reach our folders."""
+    if os.geteuid() != 0:
+        return command
+    may = ["--inh-caps=+dac_override", "--ambient-caps=+dac_override"]
+    return ["setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups", *may, *command]
 
 
 def free_port() -> int:
@@ -96,13 +206,19 @@ def running(where: Loopback, command: list[str], port: int, log: Path, host: str
 
 @contextlib.contextmanager
 def nginx(
-    where: Loopback, root: Path, access_log: Path | None = None, locations: str = "", limits: str = ""
+    where: Loopback,
+    root: Path,
+    access_log: Path | None = None,
+    locations: str = "",
+    limits: str = "",
+    tls: Tls | None = None,
 ) -> Iterator[int]:
-    """Serves the files under `root`; yields the port. `limits` stands at the level of http, where it is empty for stock ones."""
-    binary = program("nginx")
-    if binary is None:
-        raise RuntimeError("nginx is not installed (tools/setup-peers installs it, as root)")
+    """`limits` stands at the level of http, where it is empty for stock ones."""
+    binary = needed("nginx", "nginx")
     port = free_port()
+    if tls:
+        limits += f"\n    ssl_certificate {tls.certificate}; ssl_certificate_key {tls.key};"
+        limits += "\n    ssl_session_cache shared:tls:1m;"
     with tempfile.TemporaryDirectory(prefix="hither-nginx-") as folder:
         work = Path(folder)
         config = work / "nginx.conf"
@@ -114,6 +230,7 @@ def nginx(
                 access_log=f"{access_log} ranges" if access_log else "off",
                 host=where.server_host,
                 port=port,
+                tls=" ssl" if tls else "",
                 root=root,
                 locations=locations,
                 limits=limits,
@@ -125,32 +242,85 @@ def nginx(
 
 
 @contextlib.contextmanager
-def xrootd(where: Loopback, file: Path) -> Iterator[int]:
-    """Serves one file as root://HOST:PORT//NAME; yields the port."""
-    binary = program("xrootd")
-    if binary is None:
-        raise RuntimeError("xrootd is not installed (tools/setup-peers installs it, as root)")
+def apache(
+    where: Loopback, root: Path, access_log: Path | None = None, tls: Tls | None = None, webdav: bool = False
+) -> Iterator[int]:
+    """`webdav` makes everything writable, by mod_dav."""
+    binary = needed("apache2", "apache2-bin")
+    port = free_port()
+    modules = [f"LoadModule {name}_module /usr/lib/apache2/modules/mod_{name}.so" for name in APACHE_MODULES]
+    with tempfile.TemporaryDirectory(prefix="hither-apache-") as folder:
+        work = Path(folder)
+        config = work / "apache.conf"
+        config.write_text(
+            APACHE.format(
+                work=work,
+                host=where.server_host,
+                port=port,
+                root=root,
+                modules="\n".join(modules),
+                access_log=access_log or "/dev/null",
+                tls=f"SSLEngine on\nSSLCertificateFile {tls.certificate}\nSSLCertificateKeyFile {tls.key}" if tls else "",
+                dav=f"DavLockDB {work}/locks\n<Location />\n    Dav On\n</Location>" if webdav else "",
+            )
+        )
+        command = as_nobody([binary, "-f", str(config), "-DFOREGROUND"])
+        with running(where, command, port, work / "output.log"):
+            yield port
+
+
+@contextlib.contextmanager
+def caddy(where: Loopback, root: Path, access_log: Path | None = None, tls: Tls | None = None) -> Iterator[int]:
+    """Logs in JSON."""
+    binary = needed("caddy", "caddy")
+    port = free_port()
+    with tempfile.TemporaryDirectory(prefix="hither-caddy-") as folder:
+        work = Path(folder)
+        config = work / "Caddyfile"
+        config.write_text(
+            CADDY.format(
+                work=work,
+                scheme="https" if tls else "http",
+                host=where.server_host,
+                port=port,
+                root=root,
+                tls=f"tls {tls.certificate} {tls.key}" if tls else "",
+                log=f"log {{\n        output file {access_log}\n    }}" if access_log else "",
+            )
+        )
+        # It writes into its user's home otherwise.
+        home = ["env", f"HOME={work}", f"XDG_CONFIG_HOME={work}", f"XDG_DATA_HOME={work}"]
+        command = [*home, binary, "run", "--config", str(config), "--adapter", "caddyfile"]
+        with running(where, command, port, work / "output.log"):
+            yield port
+
+
+@contextlib.contextmanager
+def lighttpd(where: Loopback, root: Path, access_log: Path | None = None) -> Iterator[int]:
+    binary = needed("lighttpd", "lighttpd")
+    port = free_port()
+    with tempfile.TemporaryDirectory(prefix="hither-lighttpd-") as folder:
+        work = Path(folder)
+        config = work / "lighttpd.conf"
+        log = access_log or work / "access.log"
+        config.write_text(LIGHTTPD.format(work=work, host=where.server_host, port=port, root=root, access_log=log))
+        with running(where, [binary, "-D", "-f", str(config)], port, work / "output.log"):
+            yield port
+
+
+@contextlib.contextmanager
+def xrootd(where: Loopback, root: Path, access_log: Path | None = None) -> Iterator[int]:
+    """Serves root://HOST:PORT//NAME and http://HOST:PORT/NAME, writable. Its log is a trace of the HTTP part."""
+    binary = needed("xrootd", "xrootd-server")
     port = free_port()
     with tempfile.TemporaryDirectory(prefix="hither-xrootd-") as folder:
         work = Path(folder)
-        root = work / "data"
-        root.mkdir()
-        (work / "admin").mkdir()
-        # xrootd refuses to run as root, and another user may not reach the build folder: give it the file itself.
-        served = root / file.name
-        try:
-            os.link(file, served)
-        except OSError:
-            shutil.copyfile(file, served)
+        (work / "admin").mkdir(mode=0o777)
         config = work / "xrootd.cfg"
-        config.write_text(XROOTD.format(port=port, root=root, work=work))
-        user: list[str] = []
-        if os.geteuid() == 0:
-            nobody = pwd.getpwnam("nobody")
-            for path in (work, root, work / "admin"):
-                os.chown(path, nobody.pw_uid, nobody.pw_gid)
-            user = ["-R", "nobody"]
-        command = [binary, *user, "-c", str(config), "-l", str(work / "xrootd.log"), "-n", "bench"]
+        trace = "http.trace all" if access_log else ""
+        config.write_text(XROOTD.format(port=port, root=root.resolve(), work=work, trace=trace))
+        # Without a name of an instance: the log goes where it is told, not into a folder of that name.
+        command = as_nobody([binary, "-c", str(config), "-l", str(access_log or work / "xrootd.log")])
         with running(where, command, port, work / "output.log"):
             yield port
 

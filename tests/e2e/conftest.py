@@ -12,6 +12,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "bench"))
 
+import access_log  # noqa: E402
 import servers  # noqa: E402
 import talkfile  # noqa: E402
 from links import HITHER, HITHER_WAN, LINKS, Loopback, Wan, is_root  # noqa: E402
@@ -73,21 +74,8 @@ def small() -> Data:
     return Data(path, talkfile.ensure(path, events=3000))
 
 
-@dataclass(frozen=True)
-class Logged:
-    """One request, as nginx logged it."""
-
-    connection: str
-    method: str
-    uri: str
-    status: int
-    bytes_sent: int
-    ranges: str
-    """The Range header as sent; "-" if there was none."""
-
-
 class Site:
-    """nginx over a folder, with its access log."""
+    """A server over a folder, with its access log."""
 
     def __init__(self, where: Loopback, port: int, folder: Path, log: Path):
         self.where = where
@@ -110,10 +98,9 @@ class Site:
         (self.folder / name).write_bytes(content)
         return self.url(name)
 
-    def requests(self, uri: str) -> list[Logged]:
+    def requests(self, uri: str) -> list[access_log.Logged]:
         """What was logged for a path. nginx logs when an answer is complete, which is before the client can end."""
-        rows = [line.split("\t") for line in self.log.read_text().splitlines()]
-        return [Logged(r[0], r[2], r[3], int(r[4]), int(r[5]), r[6]) for r in rows if r[3] == uri]
+        return access_log.read(self.log, uri)
 
 
 LOCATIONS = """
