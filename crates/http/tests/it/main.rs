@@ -10,5 +10,6 @@
 mod answers;
 mod garbage;
 mod parts;
+mod propfind;
 mod recorded;
 mod written;

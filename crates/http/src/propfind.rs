@@ -1,0 +1,335 @@
+//! PROPFIND (RFC 4918 section 9.1): what is asked about names, and the 207 answer to it.
+//!
+//! The answer lists a `response` for every name: an `href`, then properties grouped by their status (`propstat`), or a
+//! status for all of the name. A property counts only where its group's status is a success; servers answer 404 for
+//! those that they don't have. Prefixes are free, the name space `DAV:` is what matters.
+//!
+//! **Names come from outside.** An `href` is a path or a whole URL, percent-encoded, with or without a final `/`, with
+//! doubled slashes here and there. It must lie below the path that was asked for and, where it names a host, on the
+//! host that was asked; its components must be names, not `..` and not encoded slashes. What breaks these rules ends the
+//! reading: a server that lists what it was not asked for cannot be copied from safely. Scheme and port of an `href` are
+//! not compared, since what stands in front of a server often changes both, and nothing is fetched from an `href`.
+//!
+//! ```
+//! use hither_http::propfind::{Bounds, parse};
+//!
+//! let answer = br#"<D:multistatus xmlns:D="DAV:"><D:response><D:href>/data/a%20b.root</D:href><D:propstat>
+//!     <D:prop><D:getcontentlength>12</D:getcontentlength><D:resourcetype/></D:prop>
+//!     <D:status>HTTP/1.1 200 OK</D:status></D:propstat></D:response></D:multistatus>"#;
+//! let found = parse(answer, &"http://example.org/data/".parse()?, &Bounds::default())?;
+//! assert_eq!((found[0].path.as_str(), found[0].size), ("a b.root", Some(12)));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod href;
+
+use crate::text::excerpt;
+use crate::xml::{Element, Token, Tokens, XmlError};
+use href::Base;
+use http::{StatusCode, Uri};
+use std::time::SystemTime;
+
+/// `Content-Type` of the bodies.
+pub const CONTENT_TYPE: &str = "application/xml; charset=utf-8";
+
+/// The body that asks for kind, size, date and entity tag.
+#[must_use]
+pub const fn body() -> &'static str {
+    concat!(
+        "<?xml version=\"1.0\" encoding=\"utf-8\"?>\n<propfind xmlns=\"DAV:\"><prop><resourcetype/>",
+        "<getcontentlength/><getlastmodified/><getetag/></prop></propfind>"
+    )
+}
+
+/// The body that asks for the space that is left and used (RFC 4331), besides the kind.
+#[must_use]
+pub const fn quota_body() -> &'static str {
+    concat!(
+        "<?xml version=\"1.0\" encoding=\"utf-8\"?>\n<propfind xmlns=\"DAV:\"><prop><resourcetype/>",
+        "<quota-available-bytes/><quota-used-bytes/></prop></propfind>"
+    )
+}
+
+/// What an answer may cost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Bounds {
+    /// Most bytes of the document. 64 MiB by default: some hundred thousand names.
+    pub max_bytes: usize,
+    /// Most names. 200,000 by default.
+    pub max_resources: usize,
+}
+
+impl Default for Bounds {
+    fn default() -> Self {
+        Self { max_bytes: 64 << 20, max_resources: 200_000 }
+    }
+}
+
+/// What a server says about one name. Properties that it does not have or did not tell are `None`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Resource {
+    /// The path below the one that was asked for: decoded, components parted by single slashes, none at the ends. Empty
+    /// for what was asked for itself.
+    pub path: String,
+    /// 200, or what the server said instead about this name: then there are no properties.
+    pub status: StatusCode,
+    /// Whether it is a collection (a directory).
+    pub is_collection: bool,
+    /// `getcontentlength`, in bytes.
+    pub size: Option<u64>,
+    /// `getlastmodified`.
+    pub modified: Option<SystemTime>,
+    /// `getetag`, with its quotes, also `W/` where the server says so.
+    pub etag: Option<String>,
+    /// `quota-available-bytes`.
+    pub quota_available_bytes: Option<u64>,
+    /// `quota-used-bytes`.
+    pub quota_used_bytes: Option<u64>,
+}
+
+/// Why an answer can't be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum PropfindError {
+    /// Not XML, or beyond what is read of it.
+    #[error("the list of names cannot be read")]
+    Xml(#[from] XmlError),
+    /// XML of another kind.
+    #[error("the answer is an element \"{seen}\", expected \"multistatus\" of the name space DAV:")]
+    NotMultistatus {
+        /// The outermost element, shortened and escaped.
+        seen: String,
+    },
+    /// More names than the bounds allow.
+    #[error("the server lists more than {most} names")]
+    TooMany {
+        /// The bound.
+        most: usize,
+    },
+    /// A `response` without `href`.
+    #[error("the server lists something without a name")]
+    NoHref,
+    /// An `href` that is no name below the path that was asked for.
+    #[error("the server lists \"{href}\", {what}")]
+    Href {
+        /// The `href`, shortened and escaped.
+        href: String,
+        /// What is wrong with it.
+        what: &'static str,
+    },
+    /// A number or a status that is none.
+    #[error("the server states the {property} of a name as \"{seen}\"")]
+    Value {
+        /// Which property.
+        property: &'static str,
+        /// The value, shortened and escaped.
+        seen: String,
+    },
+}
+
+const DAV: &str = "DAV:";
+/// A 207 answer needs seven; values of unknown properties may have elements of their own.
+const MAX_DEPTH: usize = 64;
+/// Most bytes of one value that are kept.
+const MAX_VALUE_BYTES: usize = 16 * 1024;
+
+/// Reads the answer to a PROPFIND of `asked`, whose path is that of the request after redirects.
+///
+/// The names come in the server's order; what was asked for itself is among them.
+///
+/// # Errors
+/// See [`PropfindError`].
+pub fn parse(body: &[u8], asked: &Uri, bounds: &Bounds) -> Result<Vec<Resource>, PropfindError> {
+    let tokens = Tokens::new(body, &[DAV], bounds.max_bytes, MAX_DEPTH)?;
+    let mut reader = Reader { tokens, base: Base::of(asked)?, found: Vec::new() };
+    reader.multistatus(bounds.max_resources)?;
+    Ok(reader.found)
+}
+
+struct Reader<'a> {
+    tokens: Tokens<'a>,
+    base: Base,
+    found: Vec<Resource>,
+}
+
+/// The properties of one `propstat`.
+#[derive(Default)]
+struct Properties {
+    collection: Option<bool>,
+    size: Option<u64>,
+    modified: Option<SystemTime>,
+    etag: Option<String>,
+    quota_available_bytes: Option<u64>,
+    quota_used_bytes: Option<u64>,
+}
+
+impl Properties {
+    /// Takes over what `other` knows.
+    fn update(&mut self, other: Self) {
+        self.collection = other.collection.or(self.collection);
+        self.size = other.size.or(self.size);
+        self.modified = other.modified.or(self.modified);
+        self.etag = other.etag.or_else(|| self.etag.take());
+        self.quota_available_bytes = other.quota_available_bytes.or(self.quota_available_bytes);
+        self.quota_used_bytes = other.quota_used_bytes.or(self.quota_used_bytes);
+    }
+}
+
+impl<'a> Reader<'a> {
+    fn multistatus(&mut self, most: usize) -> Result<(), PropfindError> {
+        loop {
+            match self.tokens.next()? {
+                Token::Open(element) if is(&element, "multistatus") => break,
+                Token::Open(element) => {
+                    let seen = excerpt(element.local().as_bytes());
+                    return Err(PropfindError::NotMultistatus { seen });
+                }
+                Token::End => {
+                    return Err(PropfindError::NotMultistatus { seen: String::new() });
+                }
+                Token::Text(_) | Token::Close => {}
+            }
+        }
+        while let Some(element) = self.child()? {
+            if !is(&element, "response") {
+                self.skip()?;
+                continue;
+            }
+            if self.found.len() >= most {
+                return Err(PropfindError::TooMany { most });
+            }
+            let resource = self.response()?;
+            self.found.push(resource);
+        }
+        Ok(())
+    }
+
+    fn response(&mut self) -> Result<Resource, PropfindError> {
+        let mut href = None;
+        let mut status = None;
+        let mut known = Properties::default();
+        while let Some(element) = self.child()? {
+            if is(&element, "href") && href.is_none() {
+                href = Some(self.value()?);
+            } else if is(&element, "status") {
+                status = Some(self.status()?);
+            } else if is(&element, "propstat") {
+                self.propstat(&mut known)?;
+            } else {
+                self.skip()?;
+            }
+        }
+        let href = href.ok_or(PropfindError::NoHref)?;
+        let path = self.base.below(&href)?;
+        Ok(Resource {
+            path,
+            status: status.unwrap_or(StatusCode::OK),
+            // RFC 4918 section 5.2: a collection's name should end with a slash.
+            is_collection: known.collection.unwrap_or_else(|| href.ends_with('/')),
+            size: known.size,
+            modified: known.modified,
+            etag: known.etag,
+            quota_available_bytes: known.quota_available_bytes,
+            quota_used_bytes: known.quota_used_bytes,
+        })
+    }
+
+    fn propstat(&mut self, known: &mut Properties) -> Result<(), PropfindError> {
+        let mut properties = Properties::default();
+        let mut status = None;
+        while let Some(element) = self.child()? {
+            if is(&element, "prop") {
+                while let Some(property) = self.child()? {
+                    self.property(&property, &mut properties)?;
+                }
+            } else if is(&element, "status") {
+                status = Some(self.status()?);
+            } else {
+                self.skip()?;
+            }
+        }
+        if status.is_none_or(|status| status.is_success()) {
+            known.update(properties);
+        }
+        Ok(())
+    }
+
+    fn property(
+        &mut self,
+        element: &Element<'_>,
+        properties: &mut Properties,
+    ) -> Result<(), PropfindError> {
+        if element.namespace != Some(DAV) {
+            return self.skip();
+        }
+        match element.local() {
+            "resourcetype" => {
+                let mut collection = false;
+                while let Some(kind) = self.child()? {
+                    collection |= is(&kind, "collection");
+                    self.skip()?;
+                }
+                properties.collection = Some(collection);
+            }
+            "getcontentlength" => properties.size = self.number("size")?,
+            "quota-available-bytes" => {
+                properties.quota_available_bytes = self.number("quota")?;
+            }
+            "quota-used-bytes" => properties.quota_used_bytes = self.number("quota")?,
+            // A date that can't be read is as good as none.
+            "getlastmodified" => {
+                properties.modified = httpdate::parse_http_date(&self.value()?).ok();
+            }
+            "getetag" => properties.etag = Some(self.value()?).filter(|tag| !tag.is_empty()),
+            _ => self.skip()?,
+        }
+        Ok(())
+    }
+
+    /// A number; an empty element tells none, and neither does a negative one ("unknown", "without bound").
+    fn number(&mut self, property: &'static str) -> Result<Option<u64>, PropfindError> {
+        let text = self.value()?;
+        if text.is_empty() || text.parse::<i64>().is_ok_and(|number| number < 0) {
+            return Ok(None);
+        }
+        let bad = || PropfindError::Value { property, seen: excerpt(text.as_bytes()) };
+        text.parse().map(Some).map_err(|_| bad())
+    }
+
+    /// `HTTP/1.1 200 OK`.
+    fn status(&mut self) -> Result<StatusCode, PropfindError> {
+        let text = self.value()?;
+        let code = text.split_ascii_whitespace().nth(1).and_then(|code| code.parse().ok());
+        code.ok_or_else(|| PropfindError::Value {
+            property: "status",
+            seen: excerpt(text.as_bytes()),
+        })
+    }
+
+    /// The next element within the one that is open; `None` when that has ended.
+    fn child(&mut self) -> Result<Option<Element<'a>>, PropfindError> {
+        loop {
+            match self.tokens.next()? {
+                Token::Open(element) => return Ok(Some(element)),
+                Token::Text(_) => {}
+                Token::Close | Token::End => return Ok(None),
+            }
+        }
+    }
+
+    /// The text of the element that has just been opened, without white space at both ends.
+    fn value(&mut self) -> Result<String, PropfindError> {
+        Ok(self.tokens.text_of_element(MAX_VALUE_BYTES)?)
+    }
+
+    /// Goes past the end of the element that has just been opened.
+    fn skip(&mut self) -> Result<(), PropfindError> {
+        Ok(self.tokens.skip_element()?)
+    }
+}
+
+fn is(element: &Element<'_>, name: &str) -> bool {
+    element.namespace == Some(DAV) && element.local() == name
+}

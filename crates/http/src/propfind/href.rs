@@ -1,0 +1,129 @@
+//! An `href` of a listing as a path below the one that was asked for.
+
+use super::PropfindError;
+use crate::text::excerpt;
+use http::Uri;
+use percent_encoding::percent_decode_str;
+
+/// What was asked for.
+#[derive(Debug)]
+pub(super) struct Base {
+    host: Option<String>,
+    components: Vec<String>,
+}
+
+impl Base {
+    pub(super) fn of(asked: &Uri) -> Result<Self, PropfindError> {
+        let components = components(asked.path())
+            .map_err(|what| PropfindError::Href { href: excerpt(asked.path().as_bytes()), what })?;
+        Ok(Self { host: asked.host().map(str::to_ascii_lowercase), components })
+    }
+
+    /// The path of `href` below the base, decoded.
+    pub(super) fn below(&self, href: &str) -> Result<String, PropfindError> {
+        self.locate(href)
+            .map_err(|what| PropfindError::Href { href: excerpt(href.as_bytes()), what })
+    }
+
+    fn locate(&self, href: &str) -> Result<String, &'static str> {
+        let path = match href.split_once("://") {
+            Some((scheme, rest)) if !scheme.contains('/') => {
+                let (authority, path) = rest.find('/').map_or((rest, ""), |at| rest.split_at(at));
+                if self.host.as_deref() != Some(host(authority).to_ascii_lowercase().as_str()) {
+                    return Err("on another host than the one that was asked");
+                }
+                path
+            }
+            _ => href,
+        };
+        // A `?` or `#` in it is part of a name: a listing has no queries, and XrdHttp encodes nothing.
+        let components = components(path)?;
+        // A reference without a leading slash is relative to what was asked for (RFC 4918 section 8.3.1 wants none).
+        let relative = !path.is_empty() && !path.starts_with('/');
+        let below = if relative {
+            components.as_slice()
+        } else {
+            components
+                .strip_prefix(self.components.as_slice())
+                .ok_or("which is not below what was asked for")?
+        };
+        Ok(below.join("/"))
+    }
+}
+
+/// The host in `user@host:port`, brackets included.
+fn host(authority: &str) -> &str {
+    let authority = authority.rsplit('@').next().unwrap_or_default();
+    let end = match authority.rfind(']') {
+        Some(bracket) => bracket + 1,
+        None => authority.find(':').unwrap_or(authority.len()),
+    };
+    authority.get(..end).unwrap_or_default()
+}
+
+/// The components of a path, decoded; empty ones and `.` left out.
+fn components(path: &str) -> Result<Vec<String>, &'static str> {
+    let mut found = Vec::new();
+    for component in path.split('/') {
+        let decoded = percent_decode_str(component).decode_utf8().map_err(|_| "not in UTF-8")?;
+        match decoded.as_ref() {
+            "" | "." => {}
+            ".." => return Err("with a component \"..\""),
+            name if name.contains(['/', '\0']) => return Err("with a slash or NUL in a name"),
+            name => found.push(name.to_owned()),
+        }
+    }
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn below(asked: &str, href: &str) -> Result<String, &'static str> {
+        Base::of(&asked.parse().unwrap()).unwrap().locate(href)
+    }
+
+    #[test]
+    fn names_are_found_whatever_the_form_of_the_reference() {
+        let asked = "http://data.example:1094/store/run%201/";
+        for (href, path) in [
+            ("/store/run%201/", ""),
+            ("/store/run%201", ""),
+            ("/store/run%201/a.root", "a.root"),
+            ("//store//run 1//deep/%c3%a4%2b+.root", "deep/ä++.root"),
+            ("http://data.example:1094/store/run%201/a/b/", "a/b"),
+            ("https://user@DATA.example/store/run%201/a?x#y", "a?x#y"),
+            ("a.root", "a.root"),
+            ("./a.root", "a.root"),
+            ("/store/run%201/%2525", "%25"),
+            ("/store/run%201/a:b", "a:b"),
+        ] {
+            assert_eq!(below(asked, href), Ok(path.to_owned()), "{href}");
+        }
+        assert_eq!(below("http://[::1]:80/", "http://[::1]:8080/x"), Ok("x".to_owned()));
+        assert_eq!(below("/", "/a/b"), Ok("a/b".to_owned()));
+    }
+
+    #[test]
+    fn names_elsewhere_are_refused() {
+        for href in [
+            "/store/run%202/a",
+            "/store",
+            "/",
+            "",
+            "/store/run%201/../x",
+            "/store/run%201/%2e%2e/x",
+            "/store/run%201/a%2fb",
+            "/store/run%201/a%00",
+            "/store/run%201/%ff",
+            "../x",
+            "http://evil.example/store/run%201/a",
+            "http://data.example@evil.example/store/run%201/a",
+            "http://evil.example",
+        ] {
+            assert!(below("http://data.example/store/run%201/", href).is_err(), "{href}");
+        }
+        assert!(below("/", "http://data.example/a").is_err());
+    }
+}

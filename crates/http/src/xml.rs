@@ -1,0 +1,183 @@
+//! XML from a peer, token by token, within bounds.
+//!
+//! Documents are read with quick-xml, which expands nothing by itself. Only the five names of XML itself and numbers
+//! of characters are resolved here; a reference to anything else ends the reading, so no document type can make a
+//! small text large. Depth and length are bounded before anything is kept.
+
+use crate::text::excerpt;
+use quick_xml::NsReader;
+use quick_xml::escape::resolve_predefined_entity;
+use quick_xml::events::{BytesStart, Event};
+use quick_xml::name::{Namespace, ResolveResult};
+use std::borrow::Cow;
+
+/// Why a document can't be read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum XmlError {
+    /// Larger than the bounds allow.
+    #[error("the document has {bytes} bytes, expected {most} at the most")]
+    TooLarge {
+        /// Its length.
+        bytes: usize,
+        /// The bound.
+        most: usize,
+    },
+    /// Not in UTF-8, the only encoding that is read.
+    #[error("the document is not in UTF-8 from byte {at} on")]
+    Encoding {
+        /// The first byte that is not.
+        at: usize,
+    },
+    /// Elements within elements beyond the bound.
+    #[error("elements are nested more than {most} deep")]
+    TooDeep {
+        /// The bound.
+        most: usize,
+    },
+    /// A reference to what is not defined by XML itself.
+    #[error("the document refers to \"{name}\", only characters and XML's own names are resolved")]
+    Reference {
+        /// The name, shortened and escaped.
+        name: String,
+    },
+    /// Not well-formed.
+    #[error("the document is not well-formed near byte {at}: {what}")]
+    Syntax {
+        /// About where, in bytes.
+        at: u64,
+        /// What is wrong.
+        what: String,
+    },
+    /// It ends within an element.
+    #[error("the document ends within {open} open elements")]
+    Truncated {
+        /// Elements that were not closed.
+        open: usize,
+    },
+}
+
+/// The next thing in a document. An element without content is an `Open` and a `Close`.
+#[derive(Debug)]
+pub(crate) enum Token<'a> {
+    Open(Element<'a>),
+    /// A piece of text: several may follow each other.
+    Text(Cow<'a, str>),
+    Close,
+    End,
+}
+
+/// The start of an element.
+#[derive(Debug)]
+pub(crate) struct Element<'a> {
+    /// Its name space, if it is one of those that the reader was told of.
+    pub(crate) namespace: Option<&'static str>,
+    start: BytesStart<'a>,
+}
+
+impl Element<'_> {
+    /// The name without its prefix.
+    pub(crate) fn local(&self) -> &str {
+        self.start.local_name().into_inner()
+    }
+}
+
+/// Reads a document.
+#[derive(Debug)]
+pub(crate) struct Tokens<'a> {
+    reader: NsReader<&'a [u8]>,
+    namespaces: &'static [&'static str],
+    depth: usize,
+    max_depth: usize,
+}
+
+impl<'a> Tokens<'a> {
+    /// The tokens of `document`; `namespaces` are those that matter.
+    pub(crate) fn new(
+        document: &'a [u8],
+        namespaces: &'static [&'static str],
+        max_bytes: usize,
+        max_depth: usize,
+    ) -> Result<Self, XmlError> {
+        if document.len() > max_bytes {
+            return Err(XmlError::TooLarge { bytes: document.len(), most: max_bytes });
+        }
+        let text = std::str::from_utf8(document)
+            .map_err(|error| XmlError::Encoding { at: error.valid_up_to() })?;
+        let mut reader = NsReader::from_str(text);
+        reader.config_mut().expand_empty_elements = true;
+        Ok(Self { reader, namespaces, depth: 0, max_depth })
+    }
+
+    pub(crate) fn next(&mut self) -> Result<Token<'a>, XmlError> {
+        loop {
+            let (namespace, event) = match self.reader.read_resolved_event() {
+                Ok(resolved) => resolved,
+                Err(error) => {
+                    let what = excerpt(error.to_string().as_bytes());
+                    return Err(XmlError::Syntax { at: self.reader.error_position(), what });
+                }
+            };
+            match event {
+                Event::Start(start) | Event::Empty(start) => {
+                    let namespace = known(self.namespaces, &namespace);
+                    if self.depth >= self.max_depth {
+                        return Err(XmlError::TooDeep { most: self.max_depth });
+                    }
+                    self.depth += 1;
+                    return Ok(Token::Open(Element { namespace, start }));
+                }
+                Event::End(_) => {
+                    self.depth = self.depth.saturating_sub(1);
+                    return Ok(Token::Close);
+                }
+                Event::Text(text) => return Ok(Token::Text(text.into_inner())),
+                Event::CData(text) => return Ok(Token::Text(text.into_inner())),
+                Event::GeneralRef(reference) => {
+                    let unknown =
+                        || XmlError::Reference { name: excerpt(reference.as_ref().as_bytes()) };
+                    if let Some(character) = reference.resolve_char_ref().map_err(|_| unknown())? {
+                        return Ok(Token::Text(character.to_string().into()));
+                    }
+                    let text = resolve_predefined_entity(&reference).ok_or_else(unknown)?;
+                    return Ok(Token::Text(text.into()));
+                }
+                Event::Eof if self.depth > 0 => {
+                    return Err(XmlError::Truncated { open: self.depth });
+                }
+                Event::Eof => return Ok(Token::End),
+                Event::Comment(_) | Event::Decl(_) | Event::PI(_) | Event::DocType(_) => {}
+            }
+        }
+    }
+
+    /// The text of the element that has just been opened, to its end, without white space around it. Of what exceeds
+    /// `most` bytes nothing is kept; text of elements within it does not count.
+    pub(crate) fn text_of_element(&mut self, most: usize) -> Result<String, XmlError> {
+        let depth = self.depth;
+        let mut value = String::new();
+        while self.depth >= depth {
+            match self.next()? {
+                Token::Text(text) if self.depth == depth && value.len() + text.len() <= most => {
+                    value.push_str(&text);
+                }
+                Token::End => break,
+                Token::Text(_) | Token::Open(_) | Token::Close => {}
+            }
+        }
+        Ok(value.trim().to_owned())
+    }
+
+    /// Goes past the end of the element that has just been opened.
+    pub(crate) fn skip_element(&mut self) -> Result<(), XmlError> {
+        let depth = self.depth;
+        while self.depth >= depth && !matches!(self.next()?, Token::End) {}
+        Ok(())
+    }
+}
+
+/// The one of `namespaces` that a name was found to be in.
+fn known(namespaces: &'static [&'static str], found: &ResolveResult<'_>) -> Option<&'static str> {
+    let ResolveResult::Bound(Namespace(name)) = found else { return None };
+    namespaces.iter().copied().find(|known| known == name)
+}
