@@ -3,6 +3,10 @@
 //! Values are compared as bytes. As text they are lower-case hexadecimal, the form that grid catalogues use; servers
 //! that drop leading zeros of an adler32 (xrootd issue 1483) are understood.
 
+mod hasher;
+
+pub use hasher::Hasher;
+
 use crate::error::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -35,6 +39,12 @@ impl Algorithm {
             Self::Md5 => 16,
             Self::Sha256 => 32,
         }
+    }
+
+    /// Whether the checksum of a whole follows from those of its parts, so that the parts may be read in any order.
+    #[must_use]
+    pub fn is_combinable(self) -> bool {
+        matches!(self, Self::Adler32 | Self::Crc32c)
     }
 
     /// The name on the command line and in output.
@@ -132,6 +142,15 @@ impl Checksum {
     #[must_use]
     pub fn hex(&self) -> String {
         self.value.iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+}
+
+impl Checksum {
+    /// The checksum of the bytes of this one followed by the `next_bytes` bytes of `next`; none if the algorithm cannot
+    /// tell ([`Algorithm::is_combinable`]) or the two are of different kinds.
+    #[must_use]
+    pub fn followed_by(&self, next: &Self, next_bytes: u64) -> Option<Self> {
+        hasher::combined(self, next, next_bytes)
     }
 }
 

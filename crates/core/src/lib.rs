@@ -20,7 +20,7 @@ pub mod source;
 pub mod storage;
 mod straggler;
 
-pub use checksum::{Algorithm, Checksum};
+pub use checksum::{Algorithm, Checksum, Hasher};
 pub use clock::Clock;
 pub use endpoint::{Endpoint, RangeSupport};
 pub use error::{Error, ErrorKind, Result, Retry};

@@ -1,0 +1,206 @@
+//! Computing checksums, piece by piece.
+//!
+//! Adler-32 and CRC-32C are linear in what they sum up, so the sum of a whole can be had from the sums of its parts and
+//! the lengths of all but the first. A file whose blocks arrive in any order over several lanes is summed up block by
+//! block, each as it arrives and by whichever thread has it, and the blocks' sums are joined in the end. MD5 and SHA-256
+//! are chains: their input has to come in order.
+//!
+//! Adler-32 (RFC 1950 section 8.2) keeps two numbers modulo 65521: `a`, one plus the sum of the bytes, and `b`, the sum of
+//! all values that `a` had. Appending `n` bytes with sums `(a', b')` of their own gives `a + a' - 1`, and
+//! `b + b' + n (a - 1)`, as each of the `n` new values of `a` is larger by what was there before.
+//!
+//! A CRC is the remainder of a polynomial; appending `n` bytes multiplies it by `x^(8n)` first, which takes
+//! `log2 n` squarings.
+
+use super::{Algorithm, Checksum};
+use md5::{Digest, Md5};
+use sha2::Sha256;
+use simd_adler32::Adler32;
+use std::fmt;
+
+/// The modulus of Adler-32: the largest prime below 2^16.
+const ADLER: u64 = 65_521;
+
+/// A checksum in the making: bytes in order, in pieces of any size.
+#[derive(Clone)]
+pub struct Hasher {
+    state: State,
+    bytes: u64,
+}
+
+#[derive(Clone)]
+enum State {
+    Adler32(Adler32),
+    Crc32c(u32),
+    Md5(Box<Md5>),
+    Sha256(Box<Sha256>),
+}
+
+impl Hasher {
+    /// The checksum of no bytes so far.
+    #[must_use]
+    pub fn new(algorithm: Algorithm) -> Self {
+        let state = match algorithm {
+            Algorithm::Adler32 => State::Adler32(Adler32::new()),
+            Algorithm::Crc32c => State::Crc32c(0),
+            Algorithm::Md5 => State::Md5(Box::default()),
+            Algorithm::Sha256 => State::Sha256(Box::default()),
+        };
+        Self { state, bytes: 0 }
+    }
+
+    /// The checksum of `bytes`.
+    #[must_use]
+    pub fn of(algorithm: Algorithm, bytes: &[u8]) -> Checksum {
+        let mut hasher = Self::new(algorithm);
+        hasher.update(bytes);
+        hasher.finish()
+    }
+
+    /// Takes the next bytes.
+    pub fn update(&mut self, bytes: &[u8]) {
+        self.bytes += bytes.len() as u64;
+        match &mut self.state {
+            State::Adler32(sum) => sum.write(bytes),
+            State::Crc32c(crc) => *crc = crc32c::crc32c_append(*crc, bytes),
+            State::Md5(digest) => digest.update(bytes),
+            State::Sha256(digest) => digest.update(bytes),
+        }
+    }
+
+    /// How it is computed.
+    #[must_use]
+    pub fn algorithm(&self) -> Algorithm {
+        match self.state {
+            State::Adler32(_) => Algorithm::Adler32,
+            State::Crc32c(_) => Algorithm::Crc32c,
+            State::Md5(_) => Algorithm::Md5,
+            State::Sha256(_) => Algorithm::Sha256,
+        }
+    }
+
+    /// Bytes taken so far.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// The checksum of all bytes taken.
+    #[must_use]
+    pub fn finish(self) -> Checksum {
+        let algorithm = self.algorithm();
+        let value = match self.state {
+            State::Adler32(sum) => sum.finish().to_be_bytes().to_vec(),
+            State::Crc32c(crc) => crc.to_be_bytes().to_vec(),
+            State::Md5(digest) => digest.finalize().to_vec(),
+            State::Sha256(digest) => digest.finalize().to_vec(),
+        };
+        Checksum { algorithm, value }
+    }
+}
+
+impl fmt::Debug for Hasher {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Hasher")
+            .field("algorithm", &self.algorithm())
+            .field("bytes", &self.bytes)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The checksum of the bytes of `first` followed by the `next_bytes` bytes of `next`, if that can be told.
+pub(super) fn combined(first: &Checksum, next: &Checksum, next_bytes: u64) -> Option<Checksum> {
+    if first.algorithm != next.algorithm {
+        return None;
+    }
+    let number = |sum: &Checksum| <[u8; 4]>::try_from(sum.value()).ok().map(u32::from_be_bytes);
+    let value = match first.algorithm {
+        Algorithm::Adler32 => adler32_combined(number(first)?, number(next)?, next_bytes),
+        Algorithm::Crc32c => {
+            let bytes = usize::try_from(next_bytes).ok()?;
+            crc32c::crc32c_combine(number(first)?, number(next)?, bytes)
+        }
+        Algorithm::Md5 | Algorithm::Sha256 => return None,
+    };
+    Some(Checksum { algorithm: first.algorithm, value: value.to_be_bytes().to_vec() })
+}
+
+fn adler32_combined(first: u32, next: u32, next_bytes: u64) -> u32 {
+    let parts = |sum: u32| (u64::from(sum & 0xffff) % ADLER, u64::from(sum >> 16) % ADLER);
+    let ((a, b), (next_a, next_b)) = (parts(first), parts(next));
+    // One less than `a`, kept from going below zero.
+    let before = a + ADLER - 1;
+    let joined_a = (before + next_a) % ADLER;
+    let joined_b = (b + next_b + next_bytes % ADLER * (before % ADLER)) % ADLER;
+    // Both are below 2^16.
+    u32::try_from(joined_b << 16 | joined_a).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// The published values: RFC 1321 appendix A.5, FIPS 180-4's examples, RFC 3720 appendix B.4.
+    #[test]
+    fn values_are_the_published_ones() {
+        let sum = |algorithm, bytes: &[u8]| Hasher::of(algorithm, bytes).hex();
+        assert_eq!(sum(Algorithm::Adler32, b"Wikipedia"), "11e60398");
+        assert_eq!(sum(Algorithm::Adler32, b""), "00000001");
+        assert_eq!(sum(Algorithm::Crc32c, b"123456789"), "e3069283");
+        assert_eq!(sum(Algorithm::Crc32c, &[0; 32]), "8a9136aa");
+        assert_eq!(sum(Algorithm::Md5, b"abc"), "900150983cd24fb0d6963f7d28e17f72");
+        let sha = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+        assert_eq!(sum(Algorithm::Sha256, b"abc"), sha);
+    }
+
+    #[test]
+    fn chains_are_not_combined() {
+        let (a, b) = (Hasher::of(Algorithm::Md5, b"a"), Hasher::of(Algorithm::Adler32, b"b"));
+        assert_eq!(a.followed_by(&a, 1), None);
+        assert_eq!(a.followed_by(&b, 1), None);
+        assert!(!Algorithm::Sha256.is_combinable());
+    }
+
+    #[test]
+    fn long_runs_combine() {
+        // Longer than the modulus squared would have room for, if nothing were reduced on the way.
+        let bytes = vec![0xff; 3 << 20];
+        for algorithm in [Algorithm::Adler32, Algorithm::Crc32c] {
+            let (head, tail) = bytes.split_at(1 << 20);
+            let joined = Hasher::of(algorithm, head)
+                .followed_by(&Hasher::of(algorithm, tail), tail.len() as u64);
+            assert_eq!(joined, Some(Hasher::of(algorithm, &bytes)));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn pieces_sum_up_to_the_whole(
+            bytes in prop::collection::vec(any::<u8>(), 0..4000),
+            cuts in prop::collection::vec(0_usize..4000, 0..6),
+        ) {
+            let mut cuts: Vec<_> = cuts.into_iter().map(|cut| cut.min(bytes.len())).collect();
+            cuts.extend([0, bytes.len()]);
+            cuts.sort_unstable();
+            for algorithm in Algorithm::ALL {
+                let whole = Hasher::of(algorithm, &bytes);
+                let mut hasher = Hasher::new(algorithm);
+                let mut joined = Hasher::of(algorithm, b"");
+                for cut in cuts.windows(2) {
+                    let piece = &bytes[cut[0]..cut[1]];
+                    hasher.update(piece);
+                    let sum = Hasher::of(algorithm, piece);
+                    if let Some(sum) = joined.followed_by(&sum, piece.len() as u64) {
+                        joined = sum;
+                    }
+                }
+                prop_assert_eq!(hasher.bytes(), bytes.len() as u64);
+                prop_assert_eq!(hasher.finish(), whole.clone());
+                if algorithm.is_combinable() {
+                    prop_assert_eq!(joined, whole);
+                }
+            }
+        }
+    }
+}
