@@ -9,6 +9,7 @@
 //! [`Facts`] are what is worth remembering from any answer, whatever its form.
 
 use crate::content_range::{ContentRange, ContentRangeError};
+use crate::field;
 use crate::multipart::MAX_BOUNDARY_BYTES;
 use crate::text::{excerpt, number, trim};
 use http::header::{
@@ -168,43 +169,12 @@ fn is_multipart(content_type: &[u8]) -> bool {
         || media_type.eq_ignore_ascii_case(b"multipart/x-byteranges")
 }
 
-/// The `boundary` parameter, quoted or not (RFC 9110 section 5.6.6).
+/// The `boundary` parameter.
 fn boundary(content_type: &[u8]) -> Option<Vec<u8>> {
-    let mut rest = content_type;
-    loop {
-        // What precedes the first `;` is the media type, what precedes the next ones a parameter.
-        rest = rest.get(rest.iter().position(|byte| *byte == b';')? + 1..)?;
-        let equals = rest.iter().position(|byte| matches!(byte, b'=' | b';'))?;
-        let (name, value) = rest.split_at_checked(equals)?;
-        let Some(value) = value.strip_prefix(b"=") else {
-            continue;
-        };
-        let (value, after) = parameter_value(trim(value))?;
-        if trim(name).eq_ignore_ascii_case(b"boundary") {
-            return (1..=MAX_BOUNDARY_BYTES).contains(&value.len()).then_some(value);
-        }
-        rest = after;
-    }
-}
-
-/// A token or quoted string at the front, and what follows; `None` for a string without end.
-fn parameter_value(text: &[u8]) -> Option<(Vec<u8>, &[u8])> {
-    let Some(mut rest) = text.strip_prefix(b"\"") else {
-        let end = text.iter().position(|byte| *byte == b';').unwrap_or(text.len());
-        let (value, rest) = text.split_at_checked(end)?;
-        return Some((trim(value).to_vec(), rest));
-    };
-    let mut value = Vec::new();
-    loop {
-        match rest {
-            [b'"', after @ ..] => return Some((value, after)),
-            [b'\\', byte, after @ ..] | [byte, after @ ..] => {
-                value.push(*byte);
-                rest = after;
-            }
-            [] => return None,
-        }
-    }
+    let parameters = content_type.get(content_type.iter().position(|byte| *byte == b';')?..)?;
+    let (_, value) =
+        field::parameters(parameters).find(|(name, _)| name.eq_ignore_ascii_case(b"boundary"))?;
+    (1..=MAX_BOUNDARY_BYTES).contains(&value.len()).then_some(value)
 }
 
 /// What tells one version of a file from another, fit for `If-Range` (RFC 9110 section 13.1.5).

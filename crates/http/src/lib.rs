@@ -7,6 +7,8 @@
 //! - [`answer`]: status and header fields to one of the forms of an [`Answer`], and the [`Facts`] worth remembering;
 //! - [`multipart`]: a body of type `multipart/byteranges` to bytes at offsets, as they arrive;
 //! - [`content_range`]: the field that says where bytes belong, in headers and in parts;
+//! - [`digest`]: checksums of files in header fields;
+//! - [`metalink`]: where else a file is, in a document or in header fields;
 //! - [`propfind`]: names and their properties over WebDAV;
 //! - [`mod@server_hint`]: what servers of a known make are likely to accept.
 //!
@@ -37,16 +39,21 @@
 
 pub mod answer;
 pub mod content_range;
+pub mod digest;
+pub mod metalink;
 pub mod multipart;
 pub mod propfind;
 pub mod range_header;
 pub mod server_hint;
 
+mod field;
 mod text;
 mod xml;
 
 pub use answer::{Answer, AnswerError, Facts, RetryAfter, Validator, classify};
 pub use content_range::{ContentRange, ContentRangeError};
+pub use digest::{Digest, DigestAlgorithm, digests};
+pub use metalink::Metalink;
 pub use multipart::{Event, Multipart, MultipartError};
 pub use server_hint::{Hint, server_hint};
 pub use xml::XmlError;

@@ -80,6 +80,13 @@ impl Element<'_> {
     pub(crate) fn local(&self) -> &str {
         self.start.local_name().into_inner()
     }
+
+    /// The value of an attribute without prefix; `None` if there is none or it can't be read.
+    pub(crate) fn attribute(&self, name: &str) -> Option<String> {
+        let attribute = self.start.try_get_attribute(name).ok()??;
+        let value = attribute.normalized_value(quick_xml::XmlVersion::Implicit1_0).ok()?;
+        Some(value.into_owned())
+    }
 }
 
 /// Reads a document.

@@ -8,8 +8,11 @@
 )]
 
 mod answers;
+mod any_bytes;
 mod garbage;
+mod metalink;
 mod parts;
 mod propfind;
 mod recorded;
+mod seeds;
 mod written;

@@ -1,0 +1,304 @@
+//! Checksums of files in header fields: `Digest` (RFC 3230), `Repr-Digest` (RFC 9530) and `Content-MD5` (RFC 1864).
+//!
+//! All are of the whole file, also in an answer that holds a part of it, except `Content-MD5`, which is of what the
+//! message holds. `Content-Digest` is likewise of the message, and is not read. An entity tag that looks like an MD5
+//! is none: object stores form it from the MD5s of pieces.
+//!
+//! The old field has values in hexadecimal for 32-bit sums, of which some servers drop leading zeros (xrootd issue
+//! 1483), and in base64 for the others, where some servers write hexadecimal. Which it is can be told from the length.
+//! In the new field all values are byte sequences in base64 between colons. What can't be read is passed over: a
+//! checksum is an offer, and there may be others.
+
+use crate::field::{self, list_items};
+use crate::text::trim;
+use base64::Engine;
+use base64::alphabet;
+use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
+use http::header::{HeaderMap, HeaderName, HeaderValue};
+use http::{StatusCode, header};
+
+/// `Digest` (RFC 3230).
+pub const DIGEST: HeaderName = HeaderName::from_static("digest");
+/// `Want-Digest` (RFC 3230).
+pub const WANT_DIGEST: HeaderName = HeaderName::from_static("want-digest");
+/// `Repr-Digest` (RFC 9530).
+pub const REPR_DIGEST: HeaderName = HeaderName::from_static("repr-digest");
+/// `Want-Repr-Digest` (RFC 9530).
+pub const WANT_REPR_DIGEST: HeaderName = HeaderName::from_static("want-repr-digest");
+/// `Content-MD5` (RFC 1864), which HTTP has given up and object stores have not.
+pub const CONTENT_MD5: HeaderName = HeaderName::from_static("content-md5");
+
+/// How a checksum is computed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum DigestAlgorithm {
+    /// Adler-32 (RFC 1950).
+    Adler32,
+    /// CRC-32C (Castagnoli).
+    Crc32c,
+    /// MD5.
+    Md5,
+    /// SHA-1.
+    Sha1,
+    /// SHA-256.
+    Sha256,
+    /// SHA-512.
+    Sha512,
+}
+
+impl DigestAlgorithm {
+    /// The algorithm of this name, in any of the spellings of the fields and of Metalink documents.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        Some(match name.trim().to_ascii_lowercase().as_str() {
+            "adler32" | "adler-32" | "adler" => Self::Adler32,
+            "crc32c" | "crc-32c" => Self::Crc32c,
+            "md5" => Self::Md5,
+            "sha" | "sha1" | "sha-1" => Self::Sha1,
+            "sha256" | "sha-256" => Self::Sha256,
+            "sha512" | "sha-512" => Self::Sha512,
+            _ => return None,
+        })
+    }
+
+    /// Length of a value in bytes.
+    #[must_use]
+    pub fn width(self) -> usize {
+        match self {
+            Self::Adler32 | Self::Crc32c => 4,
+            Self::Md5 => 16,
+            Self::Sha1 => 20,
+            Self::Sha256 => 32,
+            Self::Sha512 => 64,
+        }
+    }
+
+    /// The name in `Want-Digest`.
+    fn old_name(self) -> &'static str {
+        match self {
+            Self::Adler32 => "adler32",
+            Self::Crc32c => "crc32c",
+            Self::Md5 => "md5",
+            Self::Sha1 => "sha",
+            Self::Sha256 => "sha-256",
+            Self::Sha512 => "sha-512",
+        }
+    }
+
+    /// The name in `Want-Repr-Digest` (the registry of RFC 9530).
+    fn new_name(self) -> &'static str {
+        match self {
+            Self::Adler32 => "adler",
+            other => other.old_name(),
+        }
+    }
+}
+
+/// The checksum of a file.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Digest {
+    /// How it was computed.
+    pub algorithm: DigestAlgorithm,
+    /// The value, [`DigestAlgorithm::width`] bytes, the most significant first.
+    pub value: Vec<u8>,
+}
+
+impl Digest {
+    /// A value in hexadecimal (leading zeros of a 32-bit sum may be missing) or base64, with or without padding.
+    ///
+    /// ```
+    /// use hither_http::digest::{Digest, DigestAlgorithm::Adler32};
+    /// assert_eq!(Digest::from_text(Adler32, "11e60398").unwrap().value, [0x11, 0xe6, 0x03, 0x98]);
+    /// assert_eq!(Digest::from_text(Adler32, "398").unwrap().value, [0, 0, 0x03, 0x98]);
+    /// assert_eq!(Digest::from_text(Adler32, "EeYDmA==").unwrap().value, [0x11, 0xe6, 0x03, 0x98]);
+    /// assert_eq!(Digest::from_text(Adler32, "xyz"), None);
+    /// ```
+    #[must_use]
+    pub fn from_text(algorithm: DigestAlgorithm, text: &str) -> Option<Self> {
+        let width = algorithm.width();
+        let is_hex =
+            if width == 4 { (1..=8).contains(&text.len()) } else { text.len() == 2 * width }
+                && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+        let value = if is_hex { hex(text, width)? } else { base64(text)? };
+        (value.len() == width).then_some(Self { algorithm, value })
+    }
+}
+
+/// The checksums of the file that an answer of this status states, each algorithm once.
+#[must_use]
+pub fn digests(status: StatusCode, headers: &HeaderMap) -> Vec<Digest> {
+    let new = headers.get_all(REPR_DIGEST).into_iter().flat_map(|value| members(value, true));
+    let old = headers.get_all(DIGEST).into_iter().flat_map(|value| members(value, false));
+    // Of the message, which is the file only if it is all of it and as it is stored.
+    let whole = status == StatusCode::OK && !headers.contains_key(header::CONTENT_ENCODING);
+    let md5 = headers.get(CONTENT_MD5).filter(|_| whole).and_then(|value| value.to_str().ok());
+    let md5 = md5.and_then(|value| Digest::from_text(DigestAlgorithm::Md5, value.trim()));
+    let mut found: Vec<Digest> = Vec::new();
+    for digest in new.chain(old).chain(md5) {
+        if !found.iter().any(|known| known.algorithm == digest.algorithm) {
+            found.push(digest);
+        }
+    }
+    found
+}
+
+/// The members of a list `name=value, …`; as byte sequences between colons if `colons`.
+fn members(list: &HeaderValue, colons: bool) -> Vec<Digest> {
+    let digest = |item: &[u8]| {
+        let equals = item.iter().position(|byte| *byte == b'=')?;
+        let (name, value) = item.split_at_checked(equals)?;
+        let algorithm = DigestAlgorithm::from_name(std::str::from_utf8(name).ok()?)?;
+        let (value, _) = field::value(trim(value.get(1..)?))?;
+        let text = String::from_utf8(value).ok()?;
+        if !colons {
+            return Digest::from_text(algorithm, &text);
+        }
+        let inner = text.strip_prefix(':')?.strip_suffix(':')?;
+        let value = base64(inner).filter(|value| value.len() == algorithm.width())?;
+        Some(Digest { algorithm, value })
+    };
+    list_items(list.as_bytes()).filter_map(digest).collect()
+}
+
+/// The value of `Want-Digest` that asks for these, the first one rather than the others.
+///
+/// ```
+/// use hither_http::digest::{DigestAlgorithm::*, want_digest, want_repr_digest};
+/// assert_eq!(want_digest(&[Adler32, Md5]), "adler32;q=1.0,md5;q=0.9");
+/// assert_eq!(want_repr_digest(&[Adler32, Sha256]), "adler=10,sha-256=9");
+/// ```
+#[must_use]
+pub fn want_digest(algorithms: &[DigestAlgorithm]) -> String {
+    let weight = |weight| format!(";q={}.{}", weight / 10, weight % 10);
+    weighted(algorithms, |algorithm| algorithm.old_name(), weight)
+}
+
+/// The value of `Want-Repr-Digest` that asks for these, the first one rather than the others.
+#[must_use]
+pub fn want_repr_digest(algorithms: &[DigestAlgorithm]) -> String {
+    weighted(algorithms, |algorithm| algorithm.new_name(), |weight| format!("={weight}"))
+}
+
+/// Weights fall from 10; 0 would mean "not this one".
+fn weighted(
+    algorithms: &[DigestAlgorithm],
+    name: impl Fn(DigestAlgorithm) -> &'static str,
+    weight: impl Fn(usize) -> String,
+) -> String {
+    let members = algorithms.iter().enumerate().map(|(place, algorithm)| {
+        name(*algorithm).to_owned() + &weight(10usize.saturating_sub(place).max(1))
+    });
+    members.collect::<Vec<_>>().join(",")
+}
+
+/// The value of hexadecimal digits, with zeros in front up to `width` bytes.
+fn hex(text: &str, width: usize) -> Option<Vec<u8>> {
+    let padded = format!("{text:0>digits$}", digits = 2 * width);
+    (0..width).map(|i| u8::from_str_radix(padded.get(2 * i..2 * i + 2)?, 16).ok()).collect()
+}
+
+fn base64(text: &str) -> Option<Vec<u8>> {
+    const LENIENT: GeneralPurpose = GeneralPurpose::new(
+        &alphabet::STANDARD,
+        GeneralPurposeConfig::new()
+            .with_decode_padding_mode(DecodePaddingMode::Indifferent)
+            .with_decode_allow_trailing_bits(true),
+    );
+    LENIENT.decode(text).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::DigestAlgorithm::*;
+    use super::*;
+    use proptest::prelude::*;
+
+    fn found(status: u16, fields: &[(HeaderName, &str)]) -> Vec<(DigestAlgorithm, String)> {
+        let headers: HeaderMap =
+            fields.iter().map(|(name, value)| (name.clone(), value.parse().unwrap())).collect();
+        let found = digests(StatusCode::from_u16(status).unwrap(), &headers);
+        let hex = |value: &[u8]| value.iter().map(|byte| format!("{byte:02x}")).collect();
+        found.iter().map(|it| (it.algorithm, hex(&it.value))).collect()
+    }
+
+    const EMPTY_MD5: &str = "d41d8cd98f00b204e9800998ecf8427e";
+    const EMPTY_SHA: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
+
+    #[test]
+    fn the_old_field_is_read_in_all_its_spellings() {
+        let expected = |sum: &str| vec![(Adler32, sum.to_owned())];
+        for value in [
+            "adler32=03da0195",
+            "ADLER32=3DA0195",
+            " adler32 = \"03da0195\" ",
+            "x=1,,adler32=3da0195",
+        ] {
+            assert_eq!(found(206, &[(DIGEST, value)]), expected("03da0195"), "{value}");
+        }
+        assert_eq!(
+            found(200, &[(DIGEST, "md5=1B2M2Y8AsgTpgAmY7PhCfg==,crc32c=0")]),
+            [(Md5, EMPTY_MD5.to_owned()), (Crc32c, "00000000".to_owned())]
+        );
+        assert_eq!(found(200, &[(DIGEST, &format!("md5={EMPTY_MD5}"))]), [(Md5, EMPTY_MD5.into())]);
+        let sha = "sha-256=47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=";
+        assert_eq!(found(200, &[(DIGEST, sha)]), [(Sha256, EMPTY_SHA.into())]);
+    }
+
+    #[test]
+    fn the_new_field_holds_byte_sequences() {
+        let value = "adler=:A9oBlQ==:, sha-256=:47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=:;x=1";
+        let expected = [(Adler32, "03da0195".to_owned()), (Sha256, EMPTY_SHA.to_owned())];
+        assert_eq!(found(206, &[(REPR_DIGEST, value)]), expected);
+        assert_eq!(found(206, &[(REPR_DIGEST, "adler=03da0195")]), []);
+    }
+
+    #[test]
+    fn content_md5_is_of_the_file_only_where_all_of_it_comes() {
+        let md5 = (CONTENT_MD5, "1B2M2Y8AsgTpgAmY7PhCfg==");
+        assert_eq!(found(200, std::slice::from_ref(&md5)), [(Md5, EMPTY_MD5.into())]);
+        assert_eq!(found(206, std::slice::from_ref(&md5)), []);
+        assert_eq!(found(200, &[md5, (header::CONTENT_ENCODING, "gzip")]), []);
+    }
+
+    #[test]
+    fn tags_and_sums_of_messages_are_no_checksums() {
+        let tag = format!("\"{EMPTY_MD5}\"");
+        let of_message = HeaderName::from_static("content-digest");
+        assert_eq!(
+            found(200, &[(header::ETAG, &tag), (of_message, "md5=:1B2M2Y8AsgTpgAmY7PhCfg==:")]),
+            []
+        );
+    }
+
+    #[test]
+    fn what_has_another_length_is_passed_over() {
+        for value in [
+            "adler32=",
+            "adler32=123456789",
+            "md5=AAAA",
+            "md5=0123",
+            "sha=1B2M2Y8AsgTpgAmY7PhCfg==",
+            "adler32=+1",
+        ] {
+            assert_eq!(found(200, &[(DIGEST, value)]), [], "{value}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn never_panics(value in "[ -~]{0,60}") {
+            let Ok(value) = HeaderValue::from_str(&value) else { return Ok(()) };
+            let headers = HeaderMap::from_iter([(DIGEST, value.clone()), (REPR_DIGEST, value.clone()), (CONTENT_MD5, value)]);
+            let _ = digests(StatusCode::OK, &headers);
+        }
+
+        #[test]
+        fn values_round_trip(value in prop::collection::vec(any::<u8>(), 16)) {
+            let hex: String = value.iter().map(|byte| format!("{byte:02x}")).collect();
+            let base64 = base64::engine::general_purpose::STANDARD.encode(&value);
+            let digest = Some(Digest { algorithm: Md5, value });
+            prop_assert_eq!(Digest::from_text(Md5, &hex), digest);
+            prop_assert_eq!(Digest::from_text(Md5, &base64), Digest::from_text(Md5, &hex));
+        }
+    }
+}

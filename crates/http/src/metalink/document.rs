@@ -1,0 +1,126 @@
+//! Metalink documents, versions 3 and 4.
+//!
+//! The two differ in their name space and in two levels of wrapping, which carry nothing: version 3 puts `files` around the
+//! files, `verification` around the checksums and `resources` around the addresses. So wrappers are entered, whatever the
+//! version, and all else that is unknown is passed over, in particular `pieces`, whose checksums are of parts of the file.
+
+use super::{
+    Bounds, LOWEST_PRIORITY, Metalink, MetalinkError, MetalinkFile, Replica, country, is_readable,
+    priority,
+};
+use crate::digest::{Digest, DigestAlgorithm};
+use crate::text::excerpt;
+use crate::xml::{Element, Token, Tokens};
+
+const VERSION_4: &str = "urn:ietf:params:xml:ns:metalink";
+const VERSION_3: &str = "http://www.metalinker.org/";
+/// Both versions need five.
+const MAX_DEPTH: usize = 32;
+/// Most bytes of one value that are kept: an address with a signed query is long.
+const MAX_VALUE_BYTES: usize = 16 * 1024;
+
+pub(super) fn parse(document: &[u8], bounds: &Bounds) -> Result<Metalink, MetalinkError> {
+    let tokens = Tokens::new(document, &[VERSION_3, VERSION_4], bounds.max_bytes, MAX_DEPTH)?;
+    let mut reader = Reader { tokens, bounds, metalink: Metalink::default() };
+    reader.document()?;
+    Ok(reader.metalink)
+}
+
+struct Reader<'a> {
+    tokens: Tokens<'a>,
+    bounds: &'a Bounds,
+    metalink: Metalink,
+}
+
+impl<'a> Reader<'a> {
+    fn document(&mut self) -> Result<(), MetalinkError> {
+        loop {
+            match self.tokens.next()? {
+                Token::Open(element) if is(&element, "metalink") => break,
+                Token::Open(element) => {
+                    let seen = excerpt(element.local().as_bytes());
+                    return Err(MetalinkError::NotMetalink { seen });
+                }
+                Token::End => return Err(MetalinkError::NotMetalink { seen: String::new() }),
+                Token::Text(_) | Token::Close => {}
+            }
+        }
+        self.files()
+    }
+
+    fn files(&mut self) -> Result<(), MetalinkError> {
+        while let Some(element) = self.child()? {
+            if is(&element, "files") {
+                self.files()?;
+            } else if is(&element, "file") {
+                let most = self.bounds.max_files;
+                if self.metalink.files.len() >= most {
+                    return Err(MetalinkError::TooMany { most });
+                }
+                let name = element.attribute("name").unwrap_or_default();
+                let mut file = MetalinkFile { name, ..MetalinkFile::default() };
+                self.file(&mut file)?;
+                file.replicas.sort_by_key(|replica| replica.priority);
+                self.metalink.files.push(file);
+            } else {
+                self.tokens.skip_element()?;
+            }
+        }
+        Ok(())
+    }
+
+    fn file(&mut self, file: &mut MetalinkFile) -> Result<(), MetalinkError> {
+        while let Some(element) = self.child()? {
+            if is(&element, "verification") || is(&element, "resources") {
+                self.file(file)?;
+            } else if is(&element, "size") {
+                file.size = self.value()?.parse().ok().or(file.size);
+            } else if is(&element, "hash") {
+                let algorithm = element.attribute("type");
+                let algorithm = algorithm.as_deref().and_then(DigestAlgorithm::from_name);
+                let text = self.value()?;
+                let digest = algorithm.and_then(|it| Digest::from_text(it, &text));
+                let known =
+                    |it: &Digest| file.digests.iter().any(|at| at.algorithm == it.algorithm);
+                file.digests.extend(digest.filter(|digest| !known(digest)));
+            } else if is(&element, "url") {
+                let url = self.value()?;
+                if is_readable(&url) && file.replicas.len() < self.bounds.max_replicas {
+                    let location = country(element.attribute("location").as_deref());
+                    file.replicas.push(Replica { url, priority: rank(&element), location });
+                }
+            } else {
+                self.tokens.skip_element()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The next element within the one that is open; `None` when that has ended.
+    fn child(&mut self) -> Result<Option<Element<'a>>, MetalinkError> {
+        loop {
+            match self.tokens.next()? {
+                Token::Open(element) => return Ok(Some(element)),
+                Token::Text(_) => {}
+                Token::Close | Token::End => return Ok(None),
+            }
+        }
+    }
+
+    fn value(&mut self) -> Result<String, MetalinkError> {
+        Ok(self.tokens.text_of_element(MAX_VALUE_BYTES)?)
+    }
+}
+
+/// The priority of an address; a preference of version 3 turned round.
+fn rank(element: &Element<'_>) -> u32 {
+    let preference = element.attribute("preference").and_then(|text| text.trim().parse().ok());
+    match (element.attribute("priority"), preference) {
+        (None, Some(preference)) => 101_u32.saturating_sub(preference).clamp(1, LOWEST_PRIORITY),
+        (stated, _) => priority(stated.as_deref()),
+    }
+}
+
+fn is(element: &Element<'_>, name: &str) -> bool {
+    element.namespace.is_some() && element.local() == name
+}
