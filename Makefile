@@ -38,4 +38,4 @@ peers:
 	tools/setup-peers
 
 build:
-	cargo build --release --locked -p hither-cli -p hither-testkit
+	cargo build --release --locked -p hither -p hither-cli -p hither-testkit --bins --examples

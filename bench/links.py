@@ -18,6 +18,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 BINARIES = Path(os.environ.get("HITHER_BIN_DIR", ROOT / "target" / "release"))
 HITHER = BINARIES / "hither"
+READ_RANGES = BINARIES / "examples" / "read_ranges"
 HITHER_WAN = BINARIES / "hither-wan"
 HITHER_PROXY = BINARIES / "hither-proxy"
 

@@ -10,7 +10,7 @@ writes what it was asked to `access_log` if that is given; access_log.py reads a
 | `nginx` | answers as many ranges as fit 8 KB of header; with `limits=ONE_RANGE` the whole file to more than one range |
 | `apache` | the whole file to more than 200 ranges (MaxRanges); closes a connection after 100 requests |
 | `caddy` | Go's file server: headers of 1 MB, so ten thousands of ranges |
-| `lighttpd` | ten ranges at most, the whole file beyond |
+| `lighttpd` | 8 KB for the whole header; merges ranges that touch |
 | `xrootd` | root:// and http:// on one port; spoils an answer of more than 1,024 ranges; knows no entity tags |
 """
 

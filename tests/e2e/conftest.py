@@ -37,7 +37,11 @@ class Finished:
 
 def run_hither(*arguments, where: Loopback | None = None) -> Finished:
     """Runs the command to its end, at the client's end of a link if one is given."""
-    command = [str(HITHER), *map(str, arguments)]
+    return run([HITHER, *arguments], where)
+
+
+def run(command: list, where: Loopback | None = None) -> Finished:
+    command = [str(word) for word in command]
     timed = [sys.executable, str(ROOT / "bench" / "timed.py"), str(TIMEOUT), *command]
     if where:
         timed = where.client(timed)
@@ -111,12 +115,17 @@ LOCATIONS = """
 """
 
 
+def require(name: str) -> None:
+    """Skips where a server is not installed."""
+    if servers.program(name) is None:
+        if os.environ.get("CI"):
+            pytest.fail(f"CI must have {name} (tools/setup-peers)")
+        pytest.skip(f"{name} is not installed (tools/setup-peers installs it, as root)")
+
+
 @pytest.fixture
 def site(tmp_path):
-    if servers.program("nginx") is None:
-        if os.environ.get("CI"):
-            pytest.fail("CI must have nginx (tools/setup-peers)")
-        pytest.skip("nginx is not installed (tools/setup-peers installs it, as root)")
+    require("nginx")
     folder = tmp_path / "www"
     folder.mkdir()
     where = Loopback()

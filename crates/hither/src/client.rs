@@ -122,6 +122,14 @@ impl Client {
     }
 }
 
+/// What was learned about servers by reads that did not come to an end, or did not last long enough to keep it, is kept
+/// now.
+impl Drop for Client {
+    fn drop(&mut self) {
+        self.shared.network.remember_all();
+    }
+}
+
 /// The store as the memory of servers.
 #[derive(Debug)]
 struct Remembered(Arc<Store>);

@@ -79,6 +79,17 @@ impl Network {
         }
     }
 
+    /// The same for every server that was spoken to.
+    pub fn remember_all(&self) {
+        let Some(ledger) = &self.ledger else { return };
+        let known = |(origin, pool): (&String, &Arc<Pool>)| (origin.clone(), pool.endpoint());
+        // The lock is not held while the disk is written.
+        let endpoints: Vec<_> = self.pools().iter().map(known).collect();
+        for (origin, endpoint) in endpoints.iter().filter(|(_, known)| known.rtt_micros > 0) {
+            ledger.remember(origin, endpoint);
+        }
+    }
+
     fn pools(&self) -> MutexGuard<'_, HashMap<String, Arc<Pool>>> {
         self.pools.lock().unwrap_or_else(PoisonError::into_inner)
     }
