@@ -5,7 +5,16 @@
 //! [`ErrorKind::Invalid`](crate::ErrorKind::Invalid).
 //!
 //! A file that is being written does not exist under its name until [`Upload::commit`] has succeeded: what is interrupted
-//! leaves no half a file. (A server on which that cannot be had writes under another name first and renames.)
+//! leaves no half a file. (A server on which that cannot be had writes under another name first and renames; such names
+//! are told by [`is_unfinished`].)
+//!
+//! Links: [`Storage::stat`] and [`Storage::source`] follow them, [`Storage::list`] shows them as what they are, and
+//! [`Storage::remove`], [`Storage::remove_tree`] and [`Storage::rename`] act on the link itself. So what descends by
+//! `list` never leaves the tree that it was given.
+
+mod path;
+
+pub use path::{check_path, is_unfinished, unfinished_name};
 
 use crate::checksum::{Algorithm, Checksum};
 use crate::{Result, Source};
@@ -23,6 +32,10 @@ pub enum EntryKind {
     File,
     /// Further names.
     Directory,
+    /// A symbolic link, as [`Storage::list`] shows it.
+    Link,
+    /// A device, a pipe, a socket: what has neither a size nor names.
+    Other,
 }
 
 /// One name and what is known about it.
@@ -32,7 +45,7 @@ pub struct Entry {
     pub path: String,
     /// File or directory.
     pub kind: EntryKind,
-    /// Size in bytes; 0 for a directory.
+    /// Size in bytes; 0 for anything but a file.
     pub size: u64,
     /// Last modification.
     pub modified: Option<SystemTime>,
@@ -48,7 +61,8 @@ pub struct PutOptions {
     /// Whether a file of that name may be replaced; else that is
     /// [`ErrorKind::AlreadyExists`](crate::ErrorKind::AlreadyExists).
     pub overwrite: bool,
-    /// What an interrupted upload of the same file gave as [`Upload::token`].
+    /// What an interrupted upload of the same file gave as [`Upload::token`]. If that is of no use any more, the upload
+    /// starts from nothing and has another token.
     pub resume: Option<String>,
 }
 
@@ -61,14 +75,18 @@ pub trait Upload: Send + Sync + Debug {
     fn parallel(&self) -> usize;
     /// The unit that blocks start at multiples of and, but for the last one, are long, in bytes; 1 if any will do.
     fn block_bytes(&self) -> u64;
-    /// What of an earlier attempt is there already.
+    /// What of an earlier attempt is there already, as far as the storage can tell, ascending. Where [`Upload::token`] is
+    /// the one that was given, every block whose [`Upload::write`] had succeeded is there too, told or not, unless the
+    /// storage's machine has crashed since.
     fn present(&self) -> Vec<Range<u64>>;
-    /// What to give as [`PutOptions::resume`] to go on after an interruption; none if that is not possible.
+    /// What to give as [`PutOptions::resume`] to go on after an interruption; none if that is not possible. It may change
+    /// with every block written: keep the latest.
     fn token(&self) -> Option<String>;
     /// Writes `bytes` at `offset`. Done when the server has taken them, as far as it tells.
     fn write(&self, offset: u64, bytes: Bytes) -> BoxFuture<'_, Result<()>>;
     /// Makes the file visible. If `checksum` is given and the server can compute one of that kind, the two are compared
-    /// before that; a difference is [`ErrorKind::Corrupt`](crate::ErrorKind::Corrupt) and nothing becomes visible.
+    /// before that; a difference is [`ErrorKind::Corrupt`](crate::ErrorKind::Corrupt). If it fails, nothing
+    /// becomes visible, and what was written is removed as far as that is possible.
     fn commit(self: Box<Self>, checksum: Option<Checksum>) -> BoxFuture<'static, Result<Entry>>;
     /// Removes what was written.
     fn abort(self: Box<Self>) -> BoxFuture<'static, Result<()>>;
@@ -80,7 +98,8 @@ pub trait Storage: Send + Sync + Debug {
     fn name(&self) -> String;
     /// What is known about one name.
     fn stat<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<Entry>>;
-    /// The names in a directory, in alphabetical order, without itself.
+    /// The names in a directory, in the order of their bytes, without itself. A file is
+    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid).
     fn list<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<Vec<Entry>>>;
     /// A file to read. Nothing is sent yet.
     fn source(&self, path: &str) -> Result<Arc<dyn Source>>;
@@ -90,8 +109,11 @@ pub trait Storage: Send + Sync + Debug {
         path: &'a str,
         options: PutOptions,
     ) -> BoxFuture<'a, Result<Box<dyn Upload>>>;
-    /// Removes a file or an empty directory.
+    /// Removes a file, a link or an empty directory. A directory that is not empty is
+    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid).
     fn remove<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<()>>;
+    /// Removes a file, or a directory with all that is in it. Links in it are removed, not followed.
+    fn remove_tree<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<()>>;
     /// Gives a file or directory another name; what has that name is replaced only if `overwrite`.
     fn rename<'a>(
         &'a self,

@@ -6,7 +6,7 @@
 //!   (`hither-proxy`);
 //! - [`memory`]: a source of bytes in virtual time, for tests of what reads them.
 //!
-//! And [`peer`], a server that misbehaves on demand.
+//! And [`peer`], a server that misbehaves on demand, and [`storage_suite`], what every storage must do.
 
 mod alarm;
 mod flights;
@@ -15,6 +15,7 @@ pub mod memory;
 pub mod peer;
 pub mod proxy;
 pub mod random;
+pub mod storage_suite;
 mod turns;
 #[cfg(target_os = "linux")]
 pub mod wan;

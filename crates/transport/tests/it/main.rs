@@ -9,6 +9,7 @@ mod connecting;
 mod lies;
 mod limits;
 mod local;
+mod local_storage;
 mod random;
 mod redirects;
 mod refusals;

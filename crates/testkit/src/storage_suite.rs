@@ -1,0 +1,384 @@
+//! What every [`Storage`] must do, as one check over the interface.
+//!
+//! A storage passes if [`check`] returns; it panics otherwise, saying where. What servers differ in is told by
+//! [`Abilities`], not left out: a storage that claims an ability must have it.
+#![expect(clippy::panic, reason = "a check fails by panicking")]
+
+use bytes::Bytes;
+use hither_core::checksum::{Algorithm, Hasher};
+use hither_core::error::{ErrorKind, Result};
+use hither_core::storage::{Entry, EntryKind, PutOptions, Storage, Upload};
+use hither_core::{Part, Request};
+use std::fmt::Debug;
+use std::ops::Range;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// What a storage can do beyond the least.
+#[derive(Debug, Clone, Copy)]
+pub struct Abilities {
+    /// It has directories that can be empty.
+    pub directories: bool,
+    /// [`Storage::rename`] knows directories.
+    pub renames_directories: bool,
+    /// An interrupted upload can be gone on with.
+    pub resumes: bool,
+    /// It tells these checksums without sending the file.
+    pub checksums: &'static [Algorithm],
+}
+
+impl Abilities {
+    /// All of them.
+    pub const ALL: Self = Self {
+        directories: true,
+        renames_directories: true,
+        resumes: true,
+        checksums: &Algorithm::ALL,
+    };
+}
+
+/// Names that are allowed everywhere and tempt careless encoders.
+const NAMES: [&str; 9] = [
+    "plain",
+    "with space",
+    "100%",
+    "%41",
+    "a+b",
+    "a&b=c",
+    "q?r#s",
+    "ü-größe",
+    "(1) [2] {3};,:@'!$*",
+];
+
+/// Uses `storage`, which must be empty, and leaves it empty.
+///
+/// # Panics
+///
+/// If it breaks its contract.
+pub async fn check(storage: &dyn Storage, abilities: Abilities) {
+    assert_eq!(names(storage, "").await, [""; 0], "the storage must be empty at the beginning");
+    nothing_is_where_nothing_was_put(storage).await;
+    paths_are_checked(storage).await;
+    files_come_back_as_written(storage).await;
+    names_are_names(storage).await;
+    files_are_replaced_only_on_request(storage).await;
+    what_is_aborted_is_gone(storage).await;
+    wrong_checksums_are_seen(storage, abilities).await;
+    if abilities.resumes {
+        interrupted_uploads_are_gone_on_with(storage).await;
+    }
+    files_are_renamed(storage).await;
+    if abilities.directories {
+        directories_are_made_and_removed(storage).await;
+    }
+    if abilities.renames_directories {
+        directories_are_renamed(storage).await;
+    }
+    trees_are_removed(storage, abilities).await;
+    checksums_are_those_of_the_bytes(storage, abilities).await;
+    assert_eq!(names(storage, "").await, [""; 0], "something was left behind");
+}
+
+async fn nothing_is_where_nothing_was_put(storage: &dyn Storage) {
+    fails(storage.stat("none").await, ErrorKind::NotFound, "stat of nothing");
+    fails(storage.list("none").await, ErrorKind::NotFound, "list of nothing");
+    fails(storage.remove("none").await, ErrorKind::NotFound, "remove of nothing");
+    fails(storage.remove_tree("none").await, ErrorKind::NotFound, "remove_tree of nothing");
+    fails(storage.rename("none", "other", true).await, ErrorKind::NotFound, "rename of nothing");
+    assert_eq!(good(storage.stat("").await, "stat of the root").kind, EntryKind::Directory);
+}
+
+async fn paths_are_checked(storage: &dyn Storage) {
+    for path in ["/", "/a", "a/", "a//b", ".", "..", "../a", "a/../b", "a\0b"] {
+        fails(storage.stat(path).await, ErrorKind::Invalid, path);
+        fails(storage.list(path).await, ErrorKind::Invalid, path);
+        fails(storage.source(path), ErrorKind::Invalid, path);
+        fails(storage.put(path, options(1, true)).await, ErrorKind::Invalid, path);
+        fails(storage.remove(path).await, ErrorKind::Invalid, path);
+        fails(storage.remove_tree(path).await, ErrorKind::Invalid, path);
+        fails(storage.rename("a", path, true).await, ErrorKind::Invalid, path);
+        fails(storage.make_directory(path).await, ErrorKind::Invalid, path);
+    }
+    // The root is not to be replaced or removed.
+    fails(storage.put("", options(1, true)).await, ErrorKind::Invalid, "put of the root");
+    fails(storage.remove("").await, ErrorKind::Invalid, "remove of the root");
+    fails(storage.remove_tree("").await, ErrorKind::Invalid, "remove_tree of the root");
+    fails(storage.rename("", "a", true).await, ErrorKind::Invalid, "rename of the root");
+}
+
+async fn files_come_back_as_written(storage: &dyn Storage) {
+    for size in [0, 1, 1000, 3_000_001, 20_000_000] {
+        let bytes = content(size, 1);
+        let upload = good(storage.put("file", options(bytes.len(), false)).await, "put");
+        fails(storage.stat("file").await, ErrorKind::NotFound, "a file before its commit");
+        write(&*upload, &bytes, 0..bytes.len()).await;
+        fails(storage.stat("file").await, ErrorKind::NotFound, "a file before its commit");
+        let entry = good(upload.commit(None).await, "commit");
+        assert_eq!((entry.path.as_str(), entry.kind, entry.size), ("file", EntryKind::File, size));
+        let told = good(storage.stat("file").await, "stat");
+        assert_eq!((told.path.as_str(), told.kind, told.size), ("file", EntryKind::File, size));
+        assert_eq!(good(storage.list("").await, "list").iter().map(|e| e.size).sum::<u64>(), size);
+        assert!(read(storage, "file", size).await == bytes, "{size} bytes came back as others");
+        good(storage.remove("file").await, "remove");
+        assert_eq!(names(storage, "").await, [""; 0]);
+    }
+}
+
+async fn names_are_names(storage: &dyn Storage) {
+    for name in NAMES {
+        put(storage, name, name.as_bytes()).await;
+    }
+    let mut sorted = NAMES;
+    sorted.sort_unstable();
+    assert_eq!(names(storage, "").await, sorted);
+    for name in NAMES {
+        let size = name.len() as u64;
+        assert_eq!(good(storage.stat(name).await, name).size, size);
+        assert_eq!(read(storage, name, size).await, name.as_bytes(), "{name}");
+        good(storage.rename(name, "other", false).await, name);
+        good(storage.rename("other", name, false).await, name);
+        good(storage.remove(name).await, name);
+    }
+}
+
+async fn files_are_replaced_only_on_request(storage: &dyn Storage) {
+    put(storage, "file", b"first").await;
+    match storage.put("file", options(6, false)).await {
+        // A storage may see it at the start,
+        Err(error) => assert_eq!(error.kind(), ErrorKind::AlreadyExists, "{error}"),
+        // or in the end.
+        Ok(upload) => {
+            write(&*upload, b"second", 0..6).await;
+            fails(upload.commit(None).await, ErrorKind::AlreadyExists, "commit over a file");
+        }
+    }
+    assert_eq!(read(storage, "file", 5).await, b"first");
+    // One that comes to be while another is being written.
+    let late = good(storage.put("late", options(5, false)).await, "put");
+    write(&*late, b"later", 0..5).await;
+    put(storage, "late", b"early").await;
+    fails(late.commit(None).await, ErrorKind::AlreadyExists, "commit over a newer file");
+    assert_eq!(read(storage, "late", 5).await, b"early");
+    let again = good(storage.put("file", options(6, true)).await, "put over a file");
+    assert_eq!(read(storage, "file", 5).await, b"first", "the old one is there until the commit");
+    write(&*again, b"second", 0..6).await;
+    good(again.commit(None).await, "commit over a file on request");
+    assert_eq!(read(storage, "file", 6).await, b"second");
+    good(storage.remove("late").await, "remove");
+    good(storage.remove("file").await, "remove");
+    assert_eq!(names(storage, "").await, [""; 0]);
+}
+
+async fn what_is_aborted_is_gone(storage: &dyn Storage) {
+    let bytes = content(2_000_000, 2);
+    for written in [0, 500_000, bytes.len()] {
+        let upload = good(storage.put("file", options(bytes.len(), false)).await, "put");
+        let whole = written - written % usize::try_from(upload.block_bytes()).unwrap_or(1).max(1);
+        write(&*upload, &bytes, 0..whole).await;
+        good(upload.abort().await, "abort");
+        assert_eq!(names(storage, "").await, [""; 0]);
+    }
+}
+
+async fn wrong_checksums_are_seen(storage: &dyn Storage, abilities: Abilities) {
+    let bytes = content(100_000, 3);
+    for &algorithm in abilities.checksums {
+        let upload = good(storage.put("file", options(bytes.len(), false)).await, "put");
+        write(&*upload, &bytes, 0..bytes.len()).await;
+        let other = Hasher::of(algorithm, b"other");
+        fails(upload.commit(Some(other)).await, ErrorKind::Corrupt, algorithm.name());
+        fails(
+            storage.stat("file").await,
+            ErrorKind::NotFound,
+            "a file that is not as it should be",
+        );
+    }
+    for algorithm in Algorithm::ALL {
+        let upload = good(storage.put("file", options(bytes.len(), true)).await, "put");
+        write(&*upload, &bytes, 0..bytes.len()).await;
+        let right = Hasher::of(algorithm, &bytes);
+        good(upload.commit(Some(right)).await, "commit of a file that is as it should be");
+    }
+    good(storage.remove("file").await, "remove");
+}
+
+async fn interrupted_uploads_are_gone_on_with(storage: &dyn Storage) {
+    let bytes = content(12_000_000, 4);
+    let upload = good(storage.put("file", options(bytes.len(), false)).await, "put");
+    let block = usize::try_from(upload.block_bytes()).unwrap_or(1).max(1);
+    let half = 6_000_000 / block * block;
+    assert!(half > 0, "blocks are {block} bytes long");
+    write(&*upload, &bytes, 0..half).await;
+    let token = upload.token();
+    assert!(token.is_some(), "no token");
+    // As if the process had ended.
+    drop(upload);
+    let resume = PutOptions { resume: token.clone(), ..options(bytes.len(), false) };
+    let upload = good(storage.put("file", resume).await, "put again");
+    assert_eq!(upload.token(), token, "the token is of no use");
+    write(&*upload, &bytes, half..bytes.len()).await;
+    good(upload.commit(None).await, "commit");
+    assert!(read(storage, "file", bytes.len() as u64).await == bytes, "the halves do not fit");
+    good(storage.remove("file").await, "remove");
+    // It has become a file: the token is of no use, and does no harm.
+    let resume = PutOptions { resume: token.clone(), ..options(5, false) };
+    let upload = good(storage.put("file", resume).await, "put with an old token");
+    assert_ne!(upload.token(), token);
+    good(upload.abort().await, "abort");
+    let resume = PutOptions { resume: Some("../file".to_owned()), ..options(5, false) };
+    let upload = good(storage.put("file", resume).await, "put with a token from elsewhere");
+    good(upload.abort().await, "abort");
+    assert_eq!(names(storage, "").await, [""; 0]);
+}
+
+async fn files_are_renamed(storage: &dyn Storage) {
+    put(storage, "a", b"a").await;
+    put(storage, "b", b"bb").await;
+    fails(storage.rename("a", "b", false).await, ErrorKind::AlreadyExists, "rename over a file");
+    assert_eq!(
+        (read(storage, "a", 1).await, read(storage, "b", 2).await),
+        (b"a".into(), b"bb".into())
+    );
+    good(storage.rename("a", "b", true).await, "rename over a file on request");
+    assert_eq!(names(storage, "").await, ["b"]);
+    assert_eq!(read(storage, "b", 1).await, b"a");
+    good(storage.rename("b", "c", false).await, "rename");
+    assert_eq!(names(storage, "").await, ["c"]);
+    good(storage.remove("c").await, "remove");
+}
+
+async fn directories_are_made_and_removed(storage: &dyn Storage) {
+    good(storage.make_directory("d").await, "make_directory");
+    fails(storage.make_directory("d").await, ErrorKind::AlreadyExists, "make_directory again");
+    fails(storage.make_directory("x/y").await, ErrorKind::NotFound, "make_directory in nothing");
+    fails(storage.put("x/y", options(1, false)).await, ErrorKind::NotFound, "put into nothing");
+    assert_eq!(good(storage.stat("d").await, "stat").kind, EntryKind::Directory);
+    assert_eq!(names(storage, "d").await, [""; 0]);
+    put(storage, "d/ä b", b"x").await;
+    good(storage.make_directory("d/e").await, "make_directory below");
+    let entries = good(storage.list("d").await, "list");
+    let told: Vec<_> = entries.iter().map(|e| (e.path.as_str(), e.kind, e.size)).collect();
+    assert_eq!(told, [("d/e", EntryKind::Directory, 0), ("d/ä b", EntryKind::File, 1)]);
+    fails(storage.remove("d").await, ErrorKind::Invalid, "remove of a directory that is not empty");
+    assert_eq!(names(storage, "d").await, ["d/e", "d/ä b"]);
+    fails(storage.list("d/ä b").await, ErrorKind::Invalid, "list of a file");
+    put(storage, "file", b"f").await;
+    fails(
+        storage.make_directory("file").await,
+        ErrorKind::AlreadyExists,
+        "make_directory of a file",
+    );
+    good(storage.remove("file").await, "remove");
+    good(storage.remove("d/ä b").await, "remove");
+    good(storage.remove("d/e").await, "remove of an empty directory");
+    good(storage.remove("d").await, "remove of an empty directory");
+}
+
+async fn directories_are_renamed(storage: &dyn Storage) {
+    good(storage.make_directory("d").await, "make_directory");
+    put(storage, "d/f", b"f").await;
+    good(storage.rename("d", "e", false).await, "rename of a directory");
+    assert_eq!(names(storage, "").await, ["e"]);
+    assert_eq!(read(storage, "e/f", 1).await, b"f");
+    good(storage.remove_tree("e").await, "remove_tree");
+}
+
+async fn trees_are_removed(storage: &dyn Storage, abilities: Abilities) {
+    if abilities.directories {
+        good(storage.make_directory("d").await, "make_directory");
+        good(storage.make_directory("d/e").await, "make_directory");
+        good(storage.make_directory("d/empty").await, "make_directory");
+    }
+    for path in ["d/1", "d/2", "d/e/3", "d2"] {
+        put(storage, path, path.as_bytes()).await;
+    }
+    good(storage.remove_tree("d").await, "remove_tree");
+    assert_eq!(names(storage, "").await, ["d2"], "what only begins the same stays");
+    good(storage.remove_tree("d2").await, "remove_tree of a file");
+}
+
+async fn checksums_are_those_of_the_bytes(storage: &dyn Storage, abilities: Abilities) {
+    let bytes = content(1_234_567, 5);
+    put(storage, "file", &bytes).await;
+    for algorithm in Algorithm::ALL {
+        let told = good(storage.checksum("file", algorithm).await, "checksum");
+        if abilities.checksums.contains(&algorithm) || told.is_some() {
+            assert_eq!(told, Some(Hasher::of(algorithm, &bytes)));
+        }
+    }
+    good(storage.remove("file").await, "remove");
+}
+
+/// Writes a file whole.
+pub async fn put(storage: &dyn Storage, path: &str, bytes: &[u8]) {
+    let upload = good(storage.put(path, options(bytes.len(), false)).await, path);
+    write(&*upload, bytes, 0..bytes.len()).await;
+    good(upload.commit(None).await, path);
+}
+
+/// Writes `range` of `bytes` at its place: in order, and where the storage can, the last block first.
+pub async fn write(upload: &dyn Upload, bytes: &[u8], range: Range<usize>) {
+    let unit = usize::try_from(upload.block_bytes()).unwrap_or(1).max(1);
+    let block = 700_001_usize.div_ceil(unit) * unit;
+    let mut starts: Vec<_> = range.clone().step_by(block).collect();
+    if upload.parallel() > 1 {
+        starts.reverse();
+    }
+    for start in starts {
+        let piece = bytes.get(start..range.end.min(start + block)).unwrap_or_default();
+        let written = upload.write(start as u64, Bytes::copy_from_slice(piece)).await;
+        good(written, "write");
+    }
+}
+
+/// The first `size` bytes of a file.
+pub async fn read(storage: &dyn Storage, path: &str, size: u64) -> Vec<u8> {
+    let source = good(storage.source(path), path);
+    let mut bytes = vec![0; usize::try_from(size).unwrap_or_default()];
+    if size == 0 {
+        return bytes;
+    }
+    let parts: Arc<Mutex<Vec<Part>>> = Arc::default();
+    let sink = Arc::clone(&parts);
+    let request = Request { ranges: vec![0..size], tail: 0, validator: None };
+    let fetched = source
+        .fetch(
+            request,
+            Box::new(move |part| sink.lock().unwrap_or_else(PoisonError::into_inner).push(part)),
+        )
+        .await;
+    good(fetched, path);
+    for part in parts.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+        let start = usize::try_from(part.offset).unwrap_or(usize::MAX);
+        let Some(place) = bytes.get_mut(start..).and_then(|b| b.get_mut(..part.bytes.len())) else {
+            panic!("{path}: bytes at {start} that were not asked for");
+        };
+        place.copy_from_slice(&part.bytes);
+    }
+    bytes
+}
+
+async fn names(storage: &dyn Storage, path: &str) -> Vec<String> {
+    let listed = good(storage.list(path).await, "list");
+    listed.into_iter().map(|Entry { path, .. }| path).collect()
+}
+
+fn options(size: usize, overwrite: bool) -> PutOptions {
+    PutOptions { size: size as u64, overwrite, resume: None }
+}
+
+/// Bytes that tell where they belong; `kind` tells one such file from another.
+fn content(size: u64, kind: u64) -> Vec<u8> {
+    let byte = |at: u64| (at * 7 + at / 251 * 3 + at / 65_537 + kind).to_le_bytes()[0];
+    (0..size).map(byte).collect()
+}
+
+fn good<T>(result: Result<T>, what: &str) -> T {
+    result.unwrap_or_else(|error| panic!("{what}: {error:?}"))
+}
+
+fn fails<T: Debug>(result: Result<T>, kind: ErrorKind, what: &str) {
+    match result {
+        Err(error) => assert_eq!(error.kind(), kind, "{what}: {error:?}"),
+        Ok(done) => panic!("{what}: expected {kind:?}, got {done:?}"),
+    }
+}
