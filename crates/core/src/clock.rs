@@ -1,5 +1,6 @@
 //! Time comes in through a value, so that tests can run in virtual time.
 
+use futures_core::future::BoxFuture;
 use std::fmt::Debug;
 use std::time::Duration;
 
@@ -7,4 +8,6 @@ use std::time::Duration;
 pub trait Clock: Send + Sync + Debug {
     /// Time since an origin of the clock's own.
     fn now(&self) -> Duration;
+    /// Waits. As the clock, so its sleepers: in virtual time they wake when that has come.
+    fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()>;
 }

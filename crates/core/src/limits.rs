@@ -36,6 +36,15 @@ impl Limits {
         }
     }
 
+    /// Whether one request may hold these ranges.
+    #[must_use]
+    pub fn allow(&self, ranges: &[std::ops::Range<u64>]) -> bool {
+        ranges.len() <= self.max_ranges
+            && ranges.iter().map(Self::range_text_bytes).sum::<usize>() <= self.max_header_bytes
+            && ranges.iter().all(|range| crate::range::len(range) <= self.max_range_bytes)
+            && crate::range::total_bytes(ranges) <= self.max_total_bytes
+    }
+
     /// The bytes that `range` takes in the text of a request: both positions in decimal, `-` and `,`
     /// (RFC 9110 section 14.1.2).
     #[must_use]

@@ -109,7 +109,12 @@ impl<'a> Reader<'a> {
     /// Asks for the last `tail` bytes of the file along with `ranges`, in one request.
     pub fn push_tail(&mut self, ranges: &[Range<u64>], tail: u64) {
         let validator = self.validator.clone();
-        self.queue.push_back(Request { ranges: range::merged(ranges, 0), tail, validator });
+        self.queue.push_back(Request {
+            ranges: range::merged(ranges, 0),
+            tail,
+            validator,
+            size: None,
+        });
     }
 
     /// Asks for `ranges`, on at most `max_lanes` lanes. What was pushed before is sent before.
@@ -301,6 +306,7 @@ impl<'a> Reader<'a> {
             ranges: ranges.clone(),
             tail: 0,
             validator: self.validator.clone(),
+            size: None,
         }));
     }
 
@@ -337,7 +343,7 @@ impl<'a> Reader<'a> {
         self.plan_again();
         for ranges in plan.requests.into_iter().rev() {
             let validator = request.validator.clone();
-            self.queue.push_front(Request { ranges, tail: 0, validator });
+            self.queue.push_front(Request { ranges, tail: 0, validator, size: None });
         }
         Ok(())
     }

@@ -16,6 +16,9 @@ pub struct Request {
     /// If the file is not the one with this validator any more, the request fails with
     /// [`ErrorKind::Changed`](crate::ErrorKind::Changed).
     pub validator: Option<String>,
+    /// Size that the file must have, in bytes; an answer that states another one fails with
+    /// [`ErrorKind::Changed`](crate::ErrorKind::Changed) before any of it is handed on.
+    pub size: Option<u64>,
 }
 
 /// A run of bytes that arrived. It may be smaller than any range asked for, and may arrive in any order.

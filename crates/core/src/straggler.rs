@@ -101,7 +101,7 @@ impl InFlight {
         self.request.ranges = range::difference(&self.request.ranges, &given);
         self.asked_bytes = range::total_bytes(&self.request.ranges);
         self.relieved = true;
-        Request { ranges: given, tail: 0, validator: self.request.validator.clone() }
+        Request { ranges: given, tail: 0, ..self.request.clone() }
     }
 }
 
@@ -140,7 +140,7 @@ mod tests {
     fn request(done: u64, sent: Duration) -> InFlight {
         let ranges = (0..400).map(|i| i * 3000..i * 3000 + 1000).collect();
         let (cut_off, _) = AbortHandle::new_pair();
-        let request = Request { ranges, tail: 0, validator: None };
+        let request = Request { ranges, tail: 0, validator: None, size: None };
         let mut in_flight = InFlight::new(request, sent, cut_off);
         for i in 0..done {
             in_flight.received(i * 3000..i * 3000 + 1000);

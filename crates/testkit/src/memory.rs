@@ -78,10 +78,12 @@ pub struct Logged {
 /// A file behind an emulated link, in memory and in virtual time.
 #[derive(Debug)]
 pub struct MemorySource {
+    name: String,
     bytes: Bytes,
     link: Link,
     limits: Limits,
     max_lanes: usize,
+    patience: Duration,
     state: Mutex<State>,
     lane_free: Arc<Notify>,
 }
@@ -94,14 +96,24 @@ impl MemorySource {
     /// link are not modelled.
     #[must_use]
     pub fn new(bytes: impl Into<Bytes>, link: Link) -> Self {
+        let bytes = bytes.into();
         Self {
-            bytes: bytes.into(),
+            name: format!("{} bytes in memory", bytes.len()),
+            bytes,
             link,
             limits: Limits::unlimited(),
             max_lanes: 64,
+            patience: Duration::MAX,
             state: Mutex::new(State::new(link)),
             lane_free: Arc::new(Notify::new()),
         }
+    }
+
+    /// With another name than its size.
+    #[must_use]
+    pub fn with_name(mut self, name: impl Into<String>) -> Self {
+        self.name = name.into();
+        self
     }
 
     /// With these limits on each request.
@@ -115,6 +127,13 @@ impl MemorySource {
     #[must_use]
     pub fn with_max_lanes(mut self, lanes: usize) -> Self {
         self.max_lanes = lanes.max(1);
+        self
+    }
+
+    /// With a third clock: a stalled answer fails after this long. By default it never does.
+    #[must_use]
+    pub fn with_patience(mut self, patience: Duration) -> Self {
+        self.patience = patience;
         self
     }
 
@@ -237,6 +256,13 @@ impl MemorySource {
     }
 
     fn unchanged(&self, request: &Request) -> Result<()> {
+        let size = self.bytes.len() as u64;
+        if let Some(expected) = request.size.filter(|&expected| expected != size) {
+            return Err(Error::new(
+                ErrorKind::Changed,
+                format!("the file has {size} bytes, expected {expected}"),
+            ));
+        }
         let state = self.state();
         match &request.validator {
             Some(wanted) if *wanted != state.validator => Err(Error::new(
@@ -293,7 +319,10 @@ impl MemorySource {
 
     async fn strike(&self, lane: &mut Taken<'_>, now: Duration) -> Result<()> {
         if let Some(Fault::Stall { .. }) = lane.fault {
-            return std::future::pending().await;
+            tokio::time::sleep(self.patience).await;
+            lane.fail(now.saturating_add(self.patience));
+            let again = Retry::SameServer { after: Duration::ZERO };
+            return Err(Error::new(ErrorKind::Timeout, "no byte arrived").with_retry(again));
         }
         lane.fail(now);
         Err(Error::new(ErrorKind::Unavailable, "the connection was cut during an answer")
@@ -311,11 +340,15 @@ impl Clock for MemorySource {
     fn now(&self) -> Duration {
         self.state().now()
     }
+
+    fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {
+        Box::pin(tokio::time::sleep(duration))
+    }
 }
 
 impl Source for MemorySource {
     fn name(&self) -> String {
-        format!("{} bytes in memory", self.bytes.len())
+        self.name.clone()
     }
 
     fn limits(&self) -> Limits {

@@ -124,6 +124,14 @@ impl Exchange<'_> {
             return Settled::failed(error);
         }
         let validator = validator.map(str::to_owned);
+        let told = match &answer {
+            codec::Answer::Single { total, .. } => *total,
+            codec::Answer::Whole { size } => *size,
+            _ => None,
+        };
+        if let Err(error) = self.check_size(facts.size.or(told)) {
+            return Settled::failed(error);
+        }
         let mut delivery = Delivery {
             wanted: &self.request.ranges,
             received: Vec::new(),
@@ -188,6 +196,17 @@ impl Exchange<'_> {
         }
     }
 
+    /// Another size means another file.
+    fn check_size(&self, seen: Option<u64>) -> Result<()> {
+        match (self.request.size, seen) {
+            (Some(expected), Some(seen)) if expected != seen => Err(Error::new(
+                ErrorKind::Changed,
+                format!("{}: the file has {seen} bytes there, expected {expected}", self.location),
+            )),
+            _ => Ok(()),
+        }
+    }
+
     async fn multipart(
         &self,
         boundary: &[u8],
@@ -207,7 +226,10 @@ impl Exchange<'_> {
             loop {
                 match parser.next(&mut chunk) {
                     Ok(Some(Event::PartStart { total, .. })) => {
-                        delivery.size = delivery.size.or(total)
+                        if let Err(error) = self.check_size(total) {
+                            return Settled::failed(error);
+                        }
+                        delivery.size = delivery.size.or(total);
                     }
                     Ok(Some(Event::Data { offset, bytes })) => delivery.deliver(offset, bytes),
                     Ok(Some(Event::PartEnd | Event::End)) => {}

@@ -109,8 +109,7 @@ impl HttpSource {
         let at_once = self.limits().max_ranges;
         let mut total = Answer { size: Some(size), ..told };
         for ranges in wanted.chunks(at_once.max(1)) {
-            let validator = request.validator.clone();
-            let part = Request { ranges: ranges.to_vec(), tail: 0, validator };
+            let part = Request { ranges: ranges.to_vec(), tail: 0, ..request.clone() };
             let Outcome::Complete(answer) = self.exchange(location, pool, &part, &mut sink).await?
             else {
                 return Err(Error::new(

@@ -26,5 +26,6 @@ pub use file_source::FileSource;
 pub use http_source::HttpSource;
 pub use local_storage::LocalStorage;
 pub use location::Location;
+pub use monotonic::Monotonic;
 pub use network::Network;
 pub use pool::Pool;

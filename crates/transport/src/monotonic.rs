@@ -1,17 +1,20 @@
 //! The real clock.
 
+use futures_core::future::BoxFuture;
 use hither_core::Clock;
 use std::time::Duration;
 use tokio::time::Instant;
 
 /// Time since the value was made. Tokio's clock: it stands still where a test has paused it.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Monotonic {
+pub struct Monotonic {
     origin: Instant,
 }
 
 impl Monotonic {
-    pub(crate) fn start() -> Self {
+    /// A clock that starts now.
+    #[must_use]
+    pub fn start() -> Self {
         Self { origin: Instant::now() }
     }
 }
@@ -19,5 +22,9 @@ impl Monotonic {
 impl Clock for Monotonic {
     fn now(&self) -> Duration {
         self.origin.elapsed()
+    }
+
+    fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {
+        Box::pin(tokio::time::sleep(duration))
     }
 }

@@ -4,5 +4,6 @@
 mod budget;
 mod failures;
 mod random;
+mod replicas;
 mod rig;
 mod trips;

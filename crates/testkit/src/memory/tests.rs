@@ -11,7 +11,7 @@ fn content(size: usize) -> Vec<u8> {
 }
 
 fn request(ranges: &[Range<u64>]) -> Request {
-    Request { ranges: ranges.to_vec(), tail: 0, validator: None }
+    Request { ranges: ranges.to_vec(), tail: 0, validator: None, size: None }
 }
 
 type Received = Arc<Mutex<Vec<(u64, Vec<u8>)>>>;
@@ -189,7 +189,7 @@ proptest! {
             .build()
             .unwrap();
         let source = MemorySource::new(bytes.clone(), Link::new(Duration::from_millis(10), rate));
-        let request = Request { ranges, tail, validator: None };
+        let request = Request { ranges, tail, validator: None, size: None };
         runtime.block_on(source.fetch(request, parts)).unwrap();
         let mut seen = vec![false; bytes.len()];
         for (offset, part) in received.lock().unwrap().iter() {

@@ -1,0 +1,334 @@
+//! One file in several places: whoever answers, answers for it.
+//!
+//! [`Replicas`] is a [`Source`] over other sources, so that nobody above knows how many servers there are. It decides for
+//! each request which member gets it, and what becomes of the request when that member fails.
+//!
+//! **Order.** Members are used in the order given, the first living one for everything, because its connections are warm
+//! and its limits known. Others join in when its lanes are all taken, or when a job has become so large
+//! ([`BULK_BYTES`]) that several servers are likely to be faster than one; then each request goes where it should end
+//! first, by the speed of the requests before it.
+//!
+//! **Failure.** Every error is blamed on the request, on the member, or on chance (`verdict.rs` is the table). What a
+//! member is blamed for sends the rest of the request to the next member there and then; parts that arrived are kept. A
+//! member that cannot be reached is left alone for a while, by every file on that server ([`Health`]); one whose file
+//! is another one, or not there, is left alone for good, with a [notice](Replicas::notices). Only when every member has
+//! failed at one request does the reader see an error: the last member's, with those of the others in its message.
+//!
+//! **Identity.** The first member to answer settles the size of the file; requests to the others carry it, so that an
+//! answer of another size fails before its first byte is handed on. Entity tags differ between servers and
+//! are compared only with those of the same member. Where the file's checksum is known, a member other than the first
+//! is asked for its own before it is used, if it can tell.
+//!
+//! **Hedging.** A request that has brought nothing for [`ReplicasConfig::hedge_after`], or crawls, is sent to another
+//! member as well. Whoever is done first wins and the other is dropped. What that may cost is capped by
+//! [`ReplicasConfig::waste`].
+
+mod attempt;
+mod health;
+mod member;
+mod verdict;
+
+pub use health::Health;
+pub use member::{DigestCheck, Replica};
+
+use crate::checksum::Checksum;
+use crate::error::{Error, ErrorKind, Result, Retry};
+use crate::source::{Answer, PartSink, Request, Source};
+use crate::{Clock, Endpoint, Limits, LinkEstimate};
+use futures_core::future::BoxFuture;
+use member::Member;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use verdict::Blame;
+
+/// When a job has had this many bytes, further members share the work.
+const BULK_BYTES: u64 = 64 << 20;
+/// Notices kept; a thousand replicas that are all wrong need not fill the memory.
+const MOST_NOTICES: usize = 64;
+/// What may be asked for twice before anything has arrived, in bytes.
+const HEDGE_FLOOR_BYTES: u64 = 1 << 20;
+
+/// When to ask a second member for the same bytes.
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[non_exhaustive]
+pub struct ReplicasConfig {
+    /// Silence after which a request is sent to another member as well; on long paths eight round trips if that is
+    /// longer. 1 s by default.
+    pub hedge_after: Duration,
+    /// Share of the bytes delivered that may be asked for twice. 5 % by default, plus 1 MiB.
+    pub waste: f64,
+}
+
+impl Default for ReplicasConfig {
+    fn default() -> Self {
+        Self { hedge_after: Duration::from_secs(1), waste: 0.05 }
+    }
+}
+
+/// Whom to choose from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Among {
+    /// Those thought to be down as well, if nobody else is left: thinking so may be wrong.
+    All,
+    /// Those thought to be well.
+    Living,
+}
+
+/// Finds further replicas when those known have failed, by asking a catalogue or the servers themselves.
+pub trait Discover: Send + Sync + std::fmt::Debug {
+    /// Replicas that are not among those known. Asked at most once.
+    fn more(&self) -> BoxFuture<'_, Vec<Replica>>;
+}
+
+/// What one member has done, for reports.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MemberReport {
+    /// Its name, secrets removed.
+    pub name: String,
+    /// Bytes that it delivered.
+    pub bytes: u64,
+    /// Requests that it failed.
+    pub failures: u64,
+}
+
+/// A file in several places.
+#[derive(Debug)]
+pub struct Replicas {
+    config: ReplicasConfig,
+    health: Arc<Health>,
+    expected: Option<Checksum>,
+    discover: Option<Box<dyn Discover>>,
+    first: Arc<Member>,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    members: Vec<Arc<Member>>,
+    size: Option<u64>,
+    delivered_bytes: u64,
+    hedged_bytes: u64,
+    discovered: bool,
+    notices: Vec<String>,
+}
+
+impl Replicas {
+    /// A file with its first replica; the state of servers is shared through `health`.
+    #[must_use]
+    pub fn new(first: Replica, health: Arc<Health>, config: ReplicasConfig) -> Self {
+        let first = Arc::new(Member::new(first));
+        let state = State {
+            members: vec![Arc::clone(&first)],
+            size: None,
+            delivered_bytes: 0,
+            hedged_bytes: 0,
+            discovered: false,
+            notices: Vec::new(),
+        };
+        Self { config, health, expected: None, discover: None, first, state: Mutex::new(state) }
+    }
+
+    /// With the file's size in bytes, as a catalogue states it: a member that says otherwise is excluded.
+    #[must_use]
+    pub fn with_size(self, size: u64) -> Self {
+        self.state().size = Some(size);
+        self
+    }
+
+    /// With the file's checksum: members that tell another one are excluded.
+    #[must_use]
+    pub fn with_checksum(mut self, checksum: Checksum) -> Self {
+        self.expected = Some(checksum);
+        self
+    }
+
+    /// With a way to find further replicas.
+    #[must_use]
+    pub fn with_discovery(mut self, discover: Box<dyn Discover>) -> Self {
+        self.discover = Some(discover);
+        self
+    }
+
+    /// Adds a replica at the end of the order, unless it is there already.
+    pub fn add(&self, replica: Replica) {
+        let mut state = self.state();
+        let known = |member: &Arc<Member>| member.name() == replica.source.name();
+        if !state.members.iter().any(known) {
+            state.members.push(Arc::new(Member::new(replica)));
+        }
+    }
+
+    /// Why members are not used any more, in words for the user.
+    #[must_use]
+    pub fn notices(&self) -> Vec<String> {
+        self.state().notices.clone()
+    }
+
+    /// What each member has done.
+    #[must_use]
+    pub fn members(&self) -> Vec<MemberReport> {
+        self.state().members.iter().map(|member| member.report()).collect()
+    }
+
+    async fn fetch_anywhere(&self, request: Request, sink: PartSink) -> Result<Answer> {
+        let tee = attempt::Tee::new(sink);
+        let mut tried: Vec<Arc<Member>> = Vec::new();
+        let mut errors: Vec<Error> = Vec::new();
+        loop {
+            let Some(member) = self.choose(&tried, Among::All) else {
+                if self.discover_more().await {
+                    continue;
+                }
+                return Err(self.gathered(errors));
+            };
+            tried.push(Arc::clone(&member));
+            match self.attempt(&member, &request, &tee, &mut tried).await {
+                Ok(answer) => return Ok(answer),
+                Err(failed) => errors.extend(failed),
+            }
+            if let Some(fault) = errors.iter().find(|e| verdict::blame(e) == Blame::Request) {
+                return Err(fault.clone());
+            }
+            // With nobody else to ask, the reader's own patience decides whether to ask the same one again.
+            if let [only] = errors.as_slice()
+                && self.choose(&tried, Among::All).is_none()
+                && !self.can_discover()
+            {
+                return Err(only.clone());
+            }
+        }
+    }
+
+    /// The member for the next request, leaving out those tried.
+    fn choose(&self, tried: &[Arc<Member>], among: Among) -> Option<Arc<Member>> {
+        let state = self.state();
+        let open: Vec<&Arc<Member>> = state
+            .members
+            .iter()
+            .filter(|member| {
+                member.excluded().is_none() && !tried.iter().any(|it| Arc::ptr_eq(it, member))
+            })
+            .collect();
+        let alive: Vec<&Arc<Member>> =
+            open.iter().copied().filter(|member| !self.health.is_down(member.site())).collect();
+        let Some(&first) = alive.first() else {
+            // Everybody is thought to be down. Thinking so may be wrong.
+            return open.first().filter(|_| among == Among::All).map(|member| Arc::clone(member));
+        };
+        if first.has_room() && state.delivered_bytes < BULK_BYTES {
+            return Some(Arc::clone(first));
+        }
+        let usual = first.speed().unwrap_or(1.0);
+        let wait = |member: &Member| member.wait(usual);
+        alive.into_iter().min_by(|a, b| wait(a).total_cmp(&wait(b))).map(Arc::clone)
+    }
+
+    /// The first living member: whose limits and path stand for all.
+    fn leader(&self) -> Arc<Member> {
+        let state = self.state();
+        let living = |member: &&Arc<Member>| {
+            member.excluded().is_none() && !self.health.is_down(member.site())
+        };
+        let leader = state.members.iter().find(living).unwrap_or(&self.first);
+        Arc::clone(leader)
+    }
+
+    fn can_discover(&self) -> bool {
+        self.discover.is_some() && !self.state().discovered
+    }
+
+    /// Asks for further replicas, once. Tells whether there are any.
+    async fn discover_more(&self) -> bool {
+        let Some(discover) = self.discover.as_ref().filter(|_| self.can_discover()) else {
+            return false;
+        };
+        let found = discover.more().await;
+        self.state().discovered = true;
+        let before = self.state().members.len();
+        found.into_iter().for_each(|replica| self.add(replica));
+        self.state().members.len() > before
+    }
+
+    /// What the answer of a member means for all: the size, and the validator of the first one only.
+    fn settle(&self, member: &Arc<Member>, mut answer: Answer) -> Answer {
+        let mut state = self.state();
+        if state.size.is_none() {
+            state.size = answer.size;
+        }
+        member.remember_validator(answer.validator.take());
+        answer.validator = if Arc::ptr_eq(member, &self.first) { member.validator() } else { None };
+        answer
+    }
+
+    /// The most hopeful error, else the last, with what the other members said in its message.
+    fn gathered(&self, mut errors: Vec<Error>) -> Error {
+        let hope =
+            errors.iter().position(|error| matches!(error.retry(), Retry::SameServer { .. }));
+        let Some(main) = hope.or_else(|| errors.len().checked_sub(1)).map(|at| errors.remove(at)) else {
+            // Nobody was asked: all were left alone for good before.
+            let why = self.state().members.iter().find_map(|member| member.excluded());
+            return why.unwrap_or_else(|| {
+                Error::new(ErrorKind::Unavailable, format!("{} has no replica", self.name()))
+            });
+        };
+        if errors.is_empty() {
+            return main;
+        }
+        let others: Vec<String> = errors.iter().map(ToString::to_string).collect();
+        main.context(format!("no replica is left ({})", others.join("; ")))
+    }
+
+    fn notice(&self, text: String) {
+        let mut state = self.state();
+        if state.notices.len() < MOST_NOTICES && !state.notices.contains(&text) {
+            state.notices.push(text);
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Source for Replicas {
+    fn name(&self) -> String {
+        self.first.name()
+    }
+
+    fn limits(&self) -> Limits {
+        self.leader().source().limits()
+    }
+
+    fn link(&self) -> LinkEstimate {
+        self.leader().source().link()
+    }
+
+    fn clock(&self) -> &dyn Clock {
+        self.first.source().clock()
+    }
+
+    fn endpoint(&self) -> Endpoint {
+        self.leader().source().endpoint()
+    }
+
+    fn max_lanes(&self) -> usize {
+        let state = self.state();
+        let living = state.members.iter().filter(|member| member.excluded().is_none());
+        living.map(|member| member.source().max_lanes()).sum::<usize>().max(1)
+    }
+
+    fn idle_lanes(&self) -> usize {
+        let state = self.state();
+        let living = state.members.iter().filter(|member| member.excluded().is_none());
+        living.map(|member| member.source().idle_lanes()).sum()
+    }
+
+    fn warm(&self, lanes: usize) {
+        let leader = self.leader();
+        leader.source().warm(lanes.min(leader.source().max_lanes()));
+    }
+
+    fn fetch(&self, request: Request, sink: PartSink) -> BoxFuture<'_, Result<Answer>> {
+        Box::pin(self.fetch_anywhere(request, sink))
+    }
+}

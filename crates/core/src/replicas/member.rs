@@ -1,0 +1,156 @@
+//! One place where the file is.
+
+use super::MemberReport;
+use crate::checksum::{Algorithm, Checksum};
+use crate::error::{Error, Result};
+use crate::source::Source;
+use futures_core::future::BoxFuture;
+use std::fmt;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+/// Asks a server for the checksum of its file; none if it cannot tell.
+pub trait DigestCheck: Send + Sync + fmt::Debug {
+    /// One round trip.
+    fn checksum(&self, algorithm: Algorithm) -> BoxFuture<'_, Result<Option<Checksum>>>;
+}
+
+/// A replica to be used.
+#[derive(Debug, Clone)]
+pub struct Replica {
+    /// How to read it.
+    pub source: Arc<dyn Source>,
+    /// The server that it is on: what fails together.
+    pub site: String,
+    /// How to ask for its checksum.
+    pub digest: Option<Arc<dyn DigestCheck>>,
+}
+
+/// A replica in use.
+#[derive(Debug)]
+pub(super) struct Member {
+    replica: Replica,
+    /// Requests under way.
+    running: AtomicUsize,
+    bytes: AtomicU64,
+    failures: AtomicU64,
+    /// Why it is left alone for good.
+    excluded: Mutex<Option<Error>>,
+    /// The checksum was compared, or cannot be.
+    pub(super) compared: AtomicBool,
+    validator: Mutex<Option<String>>,
+    /// Bytes per second of its requests, smoothed.
+    speed: Mutex<Option<f64>>,
+}
+
+impl Member {
+    pub(super) fn new(replica: Replica) -> Self {
+        Self {
+            replica,
+            running: AtomicUsize::new(0),
+            bytes: AtomicU64::new(0),
+            failures: AtomicU64::new(0),
+            excluded: Mutex::new(None),
+            compared: AtomicBool::new(false),
+            validator: Mutex::new(None),
+            speed: Mutex::new(None),
+        }
+    }
+
+    pub(super) fn source(&self) -> &dyn Source {
+        &*self.replica.source
+    }
+
+    pub(super) fn digest(&self) -> Option<&dyn DigestCheck> {
+        self.replica.digest.as_deref()
+    }
+
+    pub(super) fn name(&self) -> String {
+        self.replica.source.name()
+    }
+
+    pub(super) fn site(&self) -> &str {
+        &self.replica.site
+    }
+
+    /// Why it is left alone for good, if it is.
+    pub(super) fn excluded(&self) -> Option<Error> {
+        self.excluded.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(super) fn exclude(&self, error: Error) {
+        *self.excluded.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+    }
+
+    pub(super) fn has_room(&self) -> bool {
+        self.running.load(Ordering::Relaxed) < self.source().max_lanes()
+    }
+
+    /// What one more request would have to wait for, in arbitrary units; `usual` is the speed of one not yet known.
+    #[expect(clippy::cast_precision_loss, reason = "an estimate")]
+    pub(super) fn wait(&self, usual: f64) -> f64 {
+        let ahead = self.running.load(Ordering::Relaxed) + 1;
+        let lanes = self.source().max_lanes().max(1);
+        // Within its lanes a request waits for nobody; the number under way still tells who is less busy.
+        let queue = if ahead > lanes { 1e3 } else { 1.0 };
+        queue * ahead as f64 / self.speed().unwrap_or(usual).max(1.0)
+    }
+
+    pub(super) fn speed(&self) -> Option<f64> {
+        *self.speed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn delivered(&self, bytes: u64) {
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    pub(super) fn failed(&self) {
+        self.failures.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A request brought `bytes` in `took`.
+    #[expect(clippy::cast_precision_loss, reason = "an estimate")]
+    pub(super) fn took(&self, bytes: u64, took: Duration) {
+        const NEW_SHARE: f64 = 0.3;
+        let seen = bytes as f64 / took.as_secs_f64().max(1e-6);
+        let mut speed = self.speed.lock().unwrap_or_else(PoisonError::into_inner);
+        *speed = Some(speed.map_or(seen, |old| old + NEW_SHARE * (seen - old)));
+    }
+
+    /// The validator that its answers carry.
+    pub(super) fn validator(&self) -> Option<String> {
+        self.validator.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(super) fn remember_validator(&self, validator: Option<String>) {
+        let mut known = self.validator.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.is_none() {
+            *known = validator;
+        }
+    }
+
+    /// Counts a request as under way until dropped.
+    pub(super) fn enter(self: &Arc<Self>) -> Running {
+        self.running.fetch_add(1, Ordering::Relaxed);
+        Running(Arc::clone(self))
+    }
+
+    pub(super) fn report(&self) -> MemberReport {
+        MemberReport {
+            name: self.name(),
+            bytes: self.bytes.load(Ordering::Relaxed),
+            failures: self.failures.load(Ordering::Relaxed),
+        }
+    }
+}
+
+/// A request under way at a member.
+#[derive(Debug)]
+pub(super) struct Running(Arc<Member>);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.0.running.fetch_sub(1, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,281 @@
+//! A file in several places.
+
+use crate::rig::{SIZE, check, content, drain, scattered};
+use futures_core::future::BoxFuture;
+use hither_core::replicas::{DigestCheck, Discover};
+use hither_core::{
+    Algorithm, Checksum, Error, ErrorKind, Health, Reader, ReaderConfig, Replica, Replicas,
+    ReplicasConfig, Result, Retry, Source,
+};
+use hither_testkit::Link;
+use hither_testkit::memory::{Fault, Logged, MemorySource};
+use proptest::prelude::*;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+fn again() -> Error {
+    Error::new(ErrorKind::Unavailable, "try again")
+        .with_retry(Retry::SameServer { after: Duration::ZERO })
+}
+
+/// Every kind of error that a server can be blamed for.
+fn failures() -> Vec<Fault> {
+    let kinds = [
+        ErrorKind::NotFound,
+        ErrorKind::Unauthenticated,
+        ErrorKind::PermissionDenied,
+        ErrorKind::Changed,
+        ErrorKind::Corrupt,
+        ErrorKind::Unsupported,
+        ErrorKind::Protocol,
+        ErrorKind::Unavailable,
+        ErrorKind::Timeout,
+    ];
+    let mut all: Vec<_> = kinds.map(|kind| Fault::Fail(Error::new(kind, "no"))).into();
+    all.push(Fault::Fail(again()));
+    all.push(Fault::Cut { after: 1 });
+    all.push(Fault::Cut { after: 30_000 });
+    all.push(Fault::Stall { after: 0 });
+    all.push(Fault::Stall { after: 30_000 });
+    all
+}
+
+fn source() -> MemorySource {
+    let patience = Duration::from_secs(30);
+    named(MemorySource::new(content(), Link::G).with_max_lanes(4).with_patience(patience))
+}
+
+/// Replicas are told apart by name.
+fn named(source: MemorySource) -> MemorySource {
+    static COUNT: AtomicUsize = AtomicUsize::new(0);
+    source.with_name(format!("replica {}", COUNT.fetch_add(1, Ordering::Relaxed)))
+}
+
+fn replica(source: &Arc<MemorySource>, site: usize) -> Replica {
+    let source = Arc::clone(source) as Arc<dyn Source>;
+    Replica { source, site: format!("site {site}"), digest: None }
+}
+
+/// Replicas on servers of their own.
+fn replicas(sources: &[Arc<MemorySource>]) -> Replicas {
+    let health = Health::new(Arc::clone(&sources[0]) as Arc<_>);
+    let all = Replicas::new(replica(&sources[0], 0), health, ReplicasConfig::default());
+    sources.iter().enumerate().skip(1).for_each(|(n, source)| all.add(replica(source, n)));
+    all
+}
+
+async fn read(source: &dyn Source, ranges: &[Range<u64>]) -> Result<(), String> {
+    let mut reader = Reader::new(source, None, ReaderConfig::default());
+    reader.push(ranges, usize::MAX);
+    let (pieces, result) = drain(&mut reader).await;
+    result.map_err(|error| format!("{error:?}"))?;
+    let bytes: usize = pieces.iter().map(|(_, bytes)| bytes.len()).sum();
+    let wanted: u64 = ranges.iter().map(|range| range.end - range.start).sum();
+    if bytes as u64 != wanted {
+        return Err(format!("{bytes} bytes came, {wanted} were wanted"));
+    }
+    check(&pieces, ranges)
+}
+
+fn delivered(sources: &[Arc<MemorySource>]) -> u64 {
+    sources.iter().flat_map(|source| source.log()).map(|it| it.bytes).sum()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    /// Acceptance test T4: as long as one of three replicas is good, everything arrives, whatever befalls the others at
+    /// whatever stage, and nearly nothing arrives twice.
+    #[test]
+    fn one_good_replica_is_enough(
+        good in 0_usize..3,
+        faults in prop::collection::vec((0_usize..3, 0_usize..6, 0_usize..14), 1..12),
+        pieces in 1_u64..400,
+    ) {
+        let mut sources = [source(), source(), source()];
+        for (member, nth, which) in faults {
+            if member != good {
+                let fault = failures().swap_remove(which);
+                let old = std::mem::replace(&mut sources[member], source());
+                sources[member] = old.with_fault(nth, fault);
+            }
+        }
+        let sources = sources.map(Arc::new);
+        let ranges = scattered(pieces, 1_000);
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .start_paused(true)
+            .build()
+            .unwrap();
+        let result = runtime.block_on(async {
+            // With the round-trip time known there are four lanes, and requests of a hundred ranges.
+            let all = replicas(&sources);
+            all.warm(4);
+            tokio::time::sleep(Link::G.rtt).await;
+            read(&all, &ranges).await
+        });
+        prop_assert_eq!(result, Ok(()));
+        prop_assert!(delivered(&sources) <= pieces * 1_000 + (1 << 20));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_arrived_before_a_death_is_not_fetched_again() {
+    let dying = Arc::new(source().with_max_lanes(1).with_fault(0, Fault::Cut { after: 1_234_567 }));
+    let sources = [dying, Arc::new(source())];
+    read(&replicas(&sources), &[0..SIZE as u64]).await.unwrap();
+    // Two servers of a lane each have a half each, and the second one takes over the rest of the first half.
+    let taken_over = |it: &Logged| it.request.ranges == [1_234_567..SIZE as u64 / 2];
+    assert!(sources[1].log().iter().any(taken_over));
+    assert_eq!(delivered(&sources), SIZE as u64);
+}
+
+#[tokio::test(start_paused = true)]
+async fn all_goes_to_the_first_while_it_lives() {
+    let sources = [Arc::new(source()), Arc::new(source())];
+    read(&replicas(&sources), &scattered(400, 1_000)).await.unwrap();
+    assert!(!sources[0].log().is_empty() && sources[1].log().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_is_down_is_left_alone_by_all_files() {
+    let down = || {
+        let no = || Fault::Fail(Error::new(ErrorKind::Timeout, "no connection"));
+        Arc::new((0..9).fold(source(), |source, nth| source.with_fault(nth, no())))
+    };
+    let (dead, alive) = ([down(), down()], [Arc::new(source()), Arc::new(source())]);
+    let health = Health::new(Arc::clone(&alive[0]) as Arc<_>);
+    for file in 0..2 {
+        let config = ReplicasConfig::default();
+        let all = Replicas::new(replica(&dead[file], 0), Arc::clone(&health), config);
+        all.add(replica(&alive[file], 1));
+        read(&all, &[0..1_000]).await.unwrap();
+        assert_eq!(dead[file].log().len(), usize::from(file == 0), "file {file}");
+        assert_eq!(all.notices().len(), usize::from(file == 0));
+    }
+    // It may have come back.
+    tokio::time::sleep(Duration::from_secs(61)).await;
+    assert!(!health.is_down("site 0"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_replica_of_another_size_is_excluded_and_named() {
+    let other = Arc::new(named(MemorySource::new(content().slice(..SIZE - 1), Link::G)));
+    let dying = Arc::new(source().with_max_lanes(1).with_fault(0, Fault::Cut { after: 100_000 }));
+    let all = replicas(&[dying, Arc::clone(&other), Arc::new(source())]).with_size(SIZE as u64);
+    read(&all, &[0..1_000_000]).await.unwrap();
+    assert_eq!(other.log().iter().map(|it| it.bytes).sum::<u64>(), 0);
+    let notices = all.notices().join("\n");
+    assert!(notices.contains("expected 4000000"), "{notices}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_size_is_learned_from_the_first_answer() {
+    let dying = Arc::new(source().with_max_lanes(1).with_fault(1, Fault::Cut { after: 100 }));
+    let other = Arc::new(named(MemorySource::new(content().slice(..SIZE - 1), Link::G)));
+    let all = replicas(&[dying, Arc::clone(&other)]);
+    read(&all, &[0..1_000]).await.unwrap();
+    read(&all, &[0..1_000]).await.unwrap();
+    assert_eq!(other.log().iter().map(|it| it.bytes).sum::<u64>(), 0);
+}
+
+#[derive(Debug)]
+struct Says(&'static str);
+
+impl DigestCheck for Says {
+    fn checksum(&self, _: Algorithm) -> BoxFuture<'_, Result<Option<Checksum>>> {
+        Box::pin(async { self.0.parse().map(Some) })
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_replica_with_another_checksum_is_excluded_and_named() {
+    let dead = Arc::new(source().with_fault(0, Fault::Fail(Error::new(ErrorKind::NotFound, "no"))));
+    let sources = [dead, Arc::new(source()), Arc::new(source())];
+    let all = replicas(&sources[..1]).with_checksum("adler32:00000001".parse().unwrap());
+    for (n, says) in [(1, "adler32:00000002"), (2, "adler32:00000001")] {
+        all.add(Replica { digest: Some(Arc::new(Says(says))), ..replica(&sources[n], n) });
+    }
+    read(&all, &[0..1_000]).await.unwrap();
+    assert!(sources[1].log().is_empty() && !sources[2].log().is_empty());
+    assert!(all.notices().join("\n").contains("adler32:00000002, expected adler32:00000001"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn silence_is_hedged() {
+    let silent = Arc::new(source().with_fault(0, Fault::Stall { after: 5_000 }));
+    let sources = [silent, Arc::new(source())];
+    let started = tokio::time::Instant::now();
+    read(&replicas(&sources), &[0..20_000]).await.unwrap();
+    // Connecting and an answer, 1.92 s of silence (eight round trips), connecting and an answer.
+    assert!(started.elapsed() < Duration::from_secs(5), "{:?}", started.elapsed());
+    assert_eq!(delivered(&sources), 20_000);
+}
+
+#[tokio::test(start_paused = true)]
+async fn hedging_stays_within_its_cap() {
+    // Silent from the first byte on, and too large to be asked for twice: the third clock has to end it.
+    let silent = Arc::new(source().with_max_lanes(1).with_fault(0, Fault::Stall { after: 0 }));
+    let sources = [silent, Arc::new(source())];
+    let started = tokio::time::Instant::now();
+    read(&replicas(&sources), &[0..3_000_000]).await.unwrap();
+    assert!(started.elapsed() > Duration::from_secs(30), "{:?}", started.elapsed());
+    assert_eq!(delivered(&sources), 3_000_000);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_large_job_is_shared_and_the_faster_one_does_more() {
+    let big = bytes::Bytes::from(vec![7_u8; 150 << 20]);
+    let server = |rate| {
+        let link = Link { bandwidth: Some(rate), ..Link::G };
+        Arc::new(named(MemorySource::new(big.clone(), link)).with_max_lanes(4))
+    };
+    let sources = [server(200_000_000), server(50_000_000)];
+    let all = replicas(&sources);
+    let mut reader = Reader::new(&all, None, ReaderConfig::default());
+    reader.push(&[0..150 << 20], usize::MAX);
+    drain(&mut reader).await.1.unwrap();
+    let bytes = all.members().iter().map(|member| member.bytes).collect::<Vec<_>>();
+    let total: u64 = bytes.iter().sum();
+    assert!((150 << 20..160 << 20).contains(&total), "{bytes:?}");
+    assert!(bytes[1] > 5 << 20 && bytes[1] < bytes[0] / 2, "{bytes:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn when_all_have_failed_the_error_names_them_all() {
+    let no = |kind| Fault::Fail(Error::new(kind, format!("no: {kind:?}")));
+    let sources = [
+        Arc::new(source().with_fault(0, no(ErrorKind::NotFound))),
+        Arc::new(source().with_fault(0, no(ErrorKind::PermissionDenied))),
+    ];
+    let all = replicas(&sources);
+    let mut reader = Reader::new(&all, None, ReaderConfig::default());
+    reader.push(&[0..1_000], 1);
+    let error = drain(&mut reader).await.1.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::PermissionDenied);
+    assert!(error.to_string().contains("no: NotFound"), "{error}");
+}
+
+#[derive(Debug)]
+struct Knows(Arc<MemorySource>);
+
+impl Discover for Knows {
+    fn more(&self) -> BoxFuture<'_, Vec<Replica>> {
+        Box::pin(async { vec![replica(&self.0, 1)] })
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn further_replicas_are_looked_for_once_when_needed() {
+    let no = || Fault::Fail(Error::new(ErrorKind::Unavailable, "no"));
+    let dead = Arc::new(source().with_fault(1, no()).with_fault(2, no()));
+    let other = Arc::new(source());
+    let all =
+        replicas(std::slice::from_ref(&dead)).with_discovery(Box::new(Knows(Arc::clone(&other))));
+    read(&all, &[0..1_000]).await.unwrap();
+    assert!(other.log().is_empty(), "nothing was needed yet");
+    read(&all, &[1_000..2_000]).await.unwrap();
+    assert_eq!(other.log().len(), 1);
+}
