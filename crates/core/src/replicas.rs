@@ -264,7 +264,8 @@ impl Replicas {
     fn gathered(&self, mut errors: Vec<Error>) -> Error {
         let hope =
             errors.iter().position(|error| matches!(error.retry(), Retry::SameServer { .. }));
-        let Some(main) = hope.or_else(|| errors.len().checked_sub(1)).map(|at| errors.remove(at)) else {
+        let Some(main) = hope.or_else(|| errors.len().checked_sub(1)).map(|at| errors.remove(at))
+        else {
             // Nobody was asked: all were left alone for good before.
             let why = self.state().members.iter().find_map(|member| member.excluded());
             return why.unwrap_or_else(|| {

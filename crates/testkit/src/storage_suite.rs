@@ -339,7 +339,7 @@ pub async fn read(storage: &dyn Storage, path: &str, size: u64) -> Vec<u8> {
     }
     let parts: Arc<Mutex<Vec<Part>>> = Arc::default();
     let sink = Arc::clone(&parts);
-    let request = Request { ranges: vec![0..size], tail: 0, validator: None };
+    let request = Request { ranges: vec![0..size], tail: 0, validator: None, size: None };
     let fetched = source
         .fetch(
             request,
