@@ -4,6 +4,7 @@
 //! [`HttpSource`] is one file behind one of them. Codecs and what a server's answers mean live in `hither-http`; what to ask for is `core`'s.
 
 mod account;
+mod call;
 mod config;
 mod connect;
 mod delivery;
@@ -21,9 +22,11 @@ mod respond;
 mod server;
 
 pub use account::{Account, Totals};
+pub use call::{Call, Content, Reply};
 pub use config::TransportConfig;
 pub use file_source::FileSource;
 pub use http_source::HttpSource;
+pub use lane::Body;
 pub use local_storage::LocalStorage;
 pub use location::Location;
 pub use monotonic::Monotonic;
