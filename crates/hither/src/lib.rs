@@ -31,7 +31,7 @@ pub use client::{Client, ClientConfig};
 pub use draw::{DrawRequest, Drawing};
 pub use file::{FileStat, RemoteFile};
 pub use hither_core::{Error, ErrorKind, Report};
-pub use hither_transport::TransportConfig;
+pub use hither_transport::{Identity, Proxies, Resolve, TlsConfig, TransportConfig};
 pub use listing::{BranchListing, TreeListing};
 pub use progress::{Progress, Stage};
 pub use query::{Expression, Histogram, Selection};

@@ -2,7 +2,8 @@
 //!
 //! A *flight* is a round trip that had to wait for an earlier one. A request belongs to the flight after the latest one
 //! that any answer received before it belonged to; requests sent together share a flight, however many lanes they take.
-//! The count can be checked from outside, on packets.
+//! Handshakes above TCP, those of TLS and with proxies, are round trips as well. The count can be checked from outside,
+//! on packets.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -26,7 +27,7 @@ pub struct Totals {
     pub connections: u64,
     /// Requests sent.
     pub requests: u64,
-    /// Dependent flights of requests.
+    /// Dependent flights of requests, and of handshakes after that of TCP.
     pub flights: u64,
     /// Bytes that came in, headers and framing included.
     pub bytes_received: u64,
@@ -67,6 +68,18 @@ impl Account {
         self.requests.fetch_add(1, Ordering::Relaxed);
         self.bytes_requested.fetch_add(bytes_requested, Ordering::Relaxed);
         flight
+    }
+
+    /// A handshake is about to begin: the flight that its first message belongs to.
+    pub(crate) fn handshake(&self) -> u64 {
+        self.flight_received.load(Ordering::Acquire) + 1
+    }
+
+    /// A handshake that began in `flight` took this many of them.
+    pub(crate) fn handshaken(&self, flight: u64, flights: u64) {
+        let last = flight + flights.saturating_sub(1);
+        self.flight_sent.fetch_max(last, Ordering::Relaxed);
+        self.answered(last);
     }
 
     /// The answer to a request of `flight` has begun to arrive.

@@ -1,5 +1,9 @@
 //! The knobs of a transport.
 
+use crate::addresses::{Resolve, SystemResolver};
+use crate::proxy::Proxies;
+use crate::tls::TlsConfig;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// How connections are made and how long each stage may take.
@@ -10,7 +14,7 @@ use std::time::Duration;
 pub struct TransportConfig {
     /// Most connections to one endpoint. 64 by default, the courtesy of a single interactive job.
     pub max_lanes: usize,
-    /// First clock: from the first packet to an established connection. 15 s by default: TCP itself sends its first
+    /// First clock: from the first packet to an established connection, handshakes of TLS and proxies included. 15 s by default: TCP itself sends its first
     /// packet five times in that time.
     pub connect_timeout: Duration,
     /// Second clock: from the request to the head of the answer. 60 s by default: a server that fetches from tape or
@@ -23,6 +27,12 @@ pub struct TransportConfig {
     pub receive_buffer_bytes: usize,
     /// What this client calls itself.
     pub user_agent: String,
+    /// Whom to trust and who to be, for `https`.
+    pub tls: TlsConfig,
+    /// Proxies on the way; by default none.
+    pub proxies: Proxies,
+    /// Who finds addresses; by default the system.
+    pub resolver: Arc<dyn Resolve>,
 }
 
 impl Default for TransportConfig {
@@ -34,6 +44,9 @@ impl Default for TransportConfig {
             no_progress_timeout: Duration::from_secs(30),
             receive_buffer_bytes: 4 << 20,
             user_agent: concat!("hither/", env!("CARGO_PKG_VERSION")).to_owned(),
+            tls: TlsConfig::default(),
+            proxies: Proxies::default(),
+            resolver: Arc::new(SystemResolver),
         }
     }
 }

@@ -8,8 +8,6 @@
 //! scale in the handshake and takes the kernel's hand off the window. The request is capped by `rmem_max`; where that
 //! cap is small, a fixed small buffer would be worse than auto-tuning, so the socket is made again without one.
 
-use crate::config::TransportConfig;
-use crate::location::Location;
 use hither_core::error::{Error, ErrorKind, Result};
 use socket2::{Domain, Protocol, Socket, Type};
 use std::net::SocketAddr;
@@ -20,62 +18,26 @@ use tokio::time::Instant;
 /// A fixed receive buffer below this, in bytes, is worse than the kernel's auto-tuning, which goes to 6 MiB and more.
 const WORTH_FIXING_BYTES: usize = 2 << 20;
 
-/// Connects to the first address of `location` that answers. Returns the stream and how long the handshake took: one
-/// round trip.
+/// Connects to `address`, which is that of `name`. Returns the stream and how long the handshake took: one round trip.
+///
+/// # Errors
+///
+/// [`ErrorKind::Local`] if there can be no socket, [`ErrorKind::Unavailable`] if nobody is there.
 pub(crate) async fn connect(
-    location: &Location,
-    config: &TransportConfig,
-) -> Result<(TcpStream, Duration)> {
-    let addresses = resolve(location).await?;
-    let mut last = None;
-    for address in addresses {
-        match connect_to(address, location, config).await {
-            Ok(connected) => return Ok(connected),
-            Err(error) => last = Some(error),
-        }
-    }
-    Err(last.unwrap_or_else(|| {
-        Error::new(ErrorKind::Unavailable, format!("{} has no address", location.host()))
-    }))
-}
-
-async fn resolve(location: &Location) -> Result<Vec<SocketAddr>> {
-    let host = location.host();
-    let found = tokio::net::lookup_host((host, location.port())).await.map_err(|error| {
-        Error::new(
-            ErrorKind::Unavailable,
-            format!("host {host:?} does not resolve: check the name and the network"),
-        )
-        .with_source(error)
-    })?;
-    Ok(found.collect())
-}
-
-async fn connect_to(
     address: SocketAddr,
-    location: &Location,
-    config: &TransportConfig,
+    name: &str,
+    receive_buffer_bytes: usize,
 ) -> Result<(TcpStream, Duration)> {
-    let local = |error: std::io::Error| {
+    let socket = open_socket(address, receive_buffer_bytes).map_err(|error| {
         Error::new(ErrorKind::Local, format!("cannot make a socket: {error}")).with_source(error)
-    };
-    let socket = open_socket(address, config.receive_buffer_bytes).map_err(local)?;
+    })?;
     let started = Instant::now();
-    let origin = location.origin();
-    match tokio::time::timeout(config.connect_timeout, socket.connect(address)).await {
-        Ok(Ok(stream)) => Ok((stream, started.elapsed())),
-        Ok(Err(error)) => Err(Error::new(
-            ErrorKind::Unavailable,
-            format!("cannot connect to {origin} ({address}): {error}"),
-        )
-        .with_source(error)),
-        Err(_) => Err(Error::new(
-            ErrorKind::Timeout,
-            format!(
-                "no connection to {origin} ({address}) within {} s: it is down, or a firewall drops packets",
-                config.connect_timeout.as_secs_f64()
-            ),
-        )),
+    match socket.connect(address).await {
+        Ok(stream) => Ok((stream, started.elapsed())),
+        Err(error) => {
+            let what = format!("cannot connect to {name} ({address}): {error}");
+            Err(Error::new(ErrorKind::Unavailable, what).with_source(error))
+        }
     }
 }
 

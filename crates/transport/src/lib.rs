@@ -4,10 +4,11 @@
 //! [`HttpSource`] is one file behind one of them. Codecs and what a server's answers mean live in `hither-http`; what to ask for is `core`'s.
 
 mod account;
-mod call;
+mod addresses;
 mod config;
 mod connect;
 mod delivery;
+mod dialer;
 mod exchange;
 mod file_source;
 mod http_source;
@@ -17,18 +18,24 @@ mod location;
 mod monotonic;
 mod network;
 mod pool;
+mod proxy;
+mod racing;
 mod request;
 mod respond;
 mod server;
+mod stream;
+mod tls;
+mod tunnel;
 
 pub use account::{Account, Totals};
-pub use call::{Call, Content, Reply};
+pub use addresses::{Resolve, SystemResolver};
 pub use config::TransportConfig;
 pub use file_source::FileSource;
 pub use http_source::HttpSource;
-pub use lane::Body;
 pub use local_storage::LocalStorage;
 pub use location::Location;
 pub use monotonic::Monotonic;
 pub use network::Network;
 pub use pool::Pool;
+pub use proxy::Proxies;
+pub use tls::{Identity, TlsConfig};

@@ -5,7 +5,7 @@ use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use url::Url;
 
-/// An `http` URL split into what a connection needs and what a request needs.
+/// An `http` or `https` URL split into what a connection needs and what a request needs.
 ///
 /// `Display` leaves out user name, password and query, which may be secrets.
 #[derive(Clone, PartialEq, Eq)]
@@ -20,8 +20,8 @@ impl Location {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Invalid`] for what is no URL or has no host, [`ErrorKind::Unsupported`] for a scheme that is not
-    /// `http`.
+    /// [`ErrorKind::Invalid`] for what is no URL or has no host, [`ErrorKind::Unsupported`] for a scheme that is neither
+    /// `http` nor `https`.
     pub fn parse(text: &str) -> Result<Self> {
         let url = Url::parse(text).map_err(|error| {
             Error::new(ErrorKind::Invalid, format!("{text:?} is not a URL: {error}"))
@@ -42,11 +42,11 @@ impl Location {
     }
 
     fn from_url(mut url: Url) -> Result<Self> {
-        if url.scheme() != "http" {
+        if !matches!(url.scheme(), "http" | "https") {
             return Err(Error::new(
                 ErrorKind::Unsupported,
                 format!(
-                    "scheme {:?} is not supported by this version: expected http:// or a local path",
+                    "scheme {:?} is not supported by this version: expected http://, https:// or a local path",
                     url.scheme()
                 ),
             ));
@@ -66,7 +66,13 @@ impl Location {
         self.host.trim_start_matches('[').trim_end_matches(']')
     }
 
-    /// Port, 80 if the URL has none.
+    /// Whether TLS is spoken there.
+    #[must_use]
+    pub fn is_tls(&self) -> bool {
+        self.url.scheme() == "https"
+    }
+
+    /// Port; if the URL has none, 80 or, for `https`, 443.
     #[must_use]
     pub fn port(&self) -> u16 {
         self.port
@@ -75,7 +81,13 @@ impl Location {
     /// The endpoint: what connections and the ledger are keyed by.
     #[must_use]
     pub fn origin(&self) -> String {
-        format!("http://{}:{}", self.host, self.port)
+        format!("{}://{}", self.url.scheme(), self.host_and_port())
+    }
+
+    /// Host and port, always both.
+    #[must_use]
+    pub(crate) fn host_and_port(&self) -> String {
+        format!("{}:{}", self.host, self.port)
     }
 
     /// The value of the `Host` header (RFC 9110 section 7.2).
@@ -96,6 +108,12 @@ impl Location {
         }
     }
 
+    /// The URL as it goes into a request to a proxy (RFC 9112 section 3.2.2): without user, password and fragment.
+    #[must_use]
+    pub(crate) fn absolute(&self) -> String {
+        format!("{}://{}{}", self.url.scheme(), self.authority(), self.target())
+    }
+
     /// What identifies the file on this machine: the URL without user and password, and with a digest in place of the
     /// query, which may hold a token. (The digest may change with the standard library; then a file is opened afresh.)
     #[must_use]
@@ -112,7 +130,7 @@ impl Location {
 
 impl fmt::Display for Location {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "http://{}{}", self.authority(), self.url.path())
+        write!(f, "{}://{}{}", self.url.scheme(), self.authority(), self.url.path())
     }
 }
 
@@ -142,6 +160,13 @@ mod tests {
         let v6 = Location::parse("http://[::1]:8080/x").unwrap();
         assert_eq!((v6.host(), v6.port(), v6.authority().as_str()), ("::1", 8080, "[::1]:8080"));
         assert_eq!(Location::parse("http://host/x").unwrap().port(), 80);
+        let tls = Location::parse("https://host/x").unwrap();
+        assert_eq!((tls.port(), tls.is_tls(), tls.authority().as_str()), (443, true, "host"));
+        assert_eq!(
+            (tls.origin(), tls.to_string()),
+            ("https://host:443".into(), "https://host/x".into())
+        );
+        assert_eq!(Location::parse("https://host:80/x").unwrap().authority(), "host:80");
     }
 
     #[test]
@@ -151,7 +176,7 @@ mod tests {
             ("http://", ErrorKind::Invalid),
             ("http://host:99999/x", ErrorKind::Invalid),
             ("gopher://host/x", ErrorKind::Unsupported),
-            ("https://host/x", ErrorKind::Unsupported),
+            ("https://", ErrorKind::Invalid),
         ] {
             assert_eq!(Location::parse(text).unwrap_err().kind(), kind, "{text:?}");
         }
@@ -162,5 +187,6 @@ mod tests {
         let here = Location::parse("http://a/x/y").unwrap();
         assert_eq!(here.join("/z").unwrap().key(), "http://a:80/z");
         assert_eq!(here.join("http://b:81/q").unwrap().key(), "http://b:81/q");
+        assert_eq!(here.join("https://a/x/y").unwrap().key(), "https://a:443/x/y");
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::account::Account;
 use crate::config::TransportConfig;
+use crate::dialer::Dialer;
 use crate::location::Location;
 use crate::pool::Pool;
 use hither_core::{Endpoint, Ledger};
@@ -23,6 +24,7 @@ pub(crate) struct Shared {
     pub(crate) config: TransportConfig,
     pub(crate) account: Arc<Account>,
     pub(crate) runtime: Handle,
+    pub(crate) dialer: Dialer,
 }
 
 impl Network {
@@ -33,7 +35,8 @@ impl Network {
         runtime: Handle,
         ledger: Option<Arc<dyn Ledger>>,
     ) -> Arc<Self> {
-        let shared = Arc::new(Shared { config, account: Arc::default(), runtime });
+        let dialer = Dialer::new(&config);
+        let shared = Arc::new(Shared { config, account: Arc::default(), runtime, dialer });
         Arc::new(Self { shared, ledger, pools: Mutex::default() })
     }
 

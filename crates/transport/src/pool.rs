@@ -9,8 +9,7 @@
 
 use crate::account::Account;
 use crate::config::TransportConfig;
-use crate::connect::connect;
-use crate::lane::{Lane, Tap, Tapped};
+use crate::lane::{Lane, Tap};
 use crate::location::Location;
 use crate::network::Shared;
 use crate::server::Server;
@@ -41,6 +40,8 @@ struct State {
     /// Connections that the server refused beyond this many; 0 for no such sign.
     refused_above: usize,
     large_job: bool,
+    /// Further connections have been started along with the first one.
+    speculated: bool,
     link: LinkEstimate,
 }
 
@@ -190,6 +191,7 @@ impl Pool {
         let max = self.max_lanes();
         let mut state = self.state();
         state.open = state.open.saturating_sub(1);
+        state.speculated &= state.open > 0;
         let wanted = state.waiting.len().saturating_sub(state.connecting);
         let room = max.saturating_sub(state.open + state.connecting);
         let start = wanted.min(room);
@@ -214,10 +216,14 @@ impl Pool {
         });
     }
 
-    async fn establish(&self) -> Result<(Lane, Duration)> {
-        let (stream, rtt) = connect(&self.location, self.config()).await?;
-        let tap = Arc::new(Tap::new(Arc::clone(self.account())));
-        let io = TokioIo::new(Tapped::new(stream, Arc::clone(&tap)));
+    async fn establish(self: &Arc<Self>) -> Result<(Lane, Duration)> {
+        let (dialer, account) = (&self.shared.dialer, self.account());
+        let tap = Arc::new(Tap::new(Arc::clone(account)));
+        let line = dialer.reach(&self.location, self.config(), account, &tap).await?;
+        let rtt = line.rtt;
+        self.measured(rtt);
+        let stream = dialer.secure(line, &self.location, self.config(), account).await?;
+        let io = TokioIo::new(stream);
         let (sender, connection) = hyper::client::conn::http1::Builder::new()
             .max_buf_size(READ_BUFFER_BYTES)
             // XrdHttp 5.5 looks for `Range` in exactly these letters, and sends the whole file if it finds `range`.
@@ -233,19 +239,26 @@ impl Pool {
         Ok((Lane { sender, tap, answers: 0 }, rtt))
     }
 
-    fn established(self: &Arc<Self>, lane: Lane, rtt: Duration) {
-        self.account().connected(rtt);
+    /// A connection has reached the server: the path is known. The first one of a large job is not alone for long, and
+    /// the handshakes of the others go on beside its own.
+    fn measured(self: &Arc<Self>, rtt: Duration) {
         let speculate = {
             let mut state = self.state();
-            state.connecting -= 1;
-            state.open += 1;
             state.link.rtt = Some(state.link.rtt.map_or(rtt, |best| best.min(rtt)));
-            state.large_job && state.open == 1
+            state.large_job && state.open == 0 && !std::mem::replace(&mut state.speculated, true)
         };
-        self.release(lane);
         if speculate {
             self.warm(lanes::speculative(rtt, self.config().max_lanes));
         }
+    }
+
+    fn established(&self, lane: Lane, rtt: Duration) {
+        self.account().connected(rtt);
+        let mut state = self.state();
+        state.connecting -= 1;
+        state.open += 1;
+        drop(state);
+        self.release(lane);
     }
 
     /// A connection could not be established. As long as others live, those in line are served by them.

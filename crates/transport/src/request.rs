@@ -3,6 +3,7 @@
 use crate::lane::{Body, Lane};
 use crate::location::Location;
 use crate::pool::{Leased, Pool};
+use crate::proxy::Proxy;
 use crate::respond;
 use bytes::Bytes;
 use hither_core::Answer;
@@ -20,9 +21,15 @@ const DRAIN_BYTES: usize = 64 * 1024;
 
 /// A request for the file, with what every request carries.
 pub(crate) fn builder(method: Method, location: &Location, pool: &Pool) -> Builder {
-    http::Request::builder()
-        .method(method)
-        .uri(location.target())
+    let mut request = http::Request::builder().method(method);
+    let proxy = pool.config().proxies.to(location).filter(|_| !location.is_tls());
+    if let Some(authorization) = proxy.and_then(Proxy::authorization) {
+        request = request.header(header::PROXY_AUTHORIZATION, authorization);
+    }
+    // A proxy is told the server as well (RFC 9112 section 3.2.2).
+    let target = if proxy.is_some() { location.absolute() } else { location.target() };
+    request
+        .uri(target)
         .header(header::HOST, location.authority())
         .header(header::USER_AGENT, pool.config().user_agent.as_str())
         .header(header::ACCEPT, "*/*")
@@ -110,6 +117,9 @@ pub(crate) async fn drain(mut body: Incoming, pool: &Pool) -> bool {
 
 /// The connection went away before the head of an answer came.
 fn cut(location: &Location, lane: &Lane, error: hyper::Error) -> Error {
+    if let Some(told) = crate::stream::told(&error) {
+        return told;
+    }
     let (kind, what) = if error.is_parse() {
         (ErrorKind::Protocol, "what the server sent is not HTTP/1.1")
     } else if lane.answers > 0 {

@@ -20,7 +20,13 @@ pub(crate) fn refused(status: StatusCode, name: &str, retry_after: Option<&Retry
             ErrorKind::NotFound,
             format!("{seen}: there is no such file, check the path"),
         ),
-        StatusCode::UNAUTHORIZED | StatusCode::PROXY_AUTHENTICATION_REQUIRED => Error::new(
+        StatusCode::PROXY_AUTHENTICATION_REQUIRED => Error::new(
+            ErrorKind::Unauthenticated,
+            format!(
+                "{seen}: the proxy wants a user and password, as in http://user:password@host:port"
+            ),
+        ),
+        StatusCode::UNAUTHORIZED => Error::new(
             ErrorKind::Unauthenticated,
             format!("{seen}: it wants credentials, which this version cannot give"),
         ),

@@ -109,7 +109,7 @@ fn odd_urls() {
         "http://",
         "http://host:99999/x",
         "http://[::1/x",
-        "https://host/x.root",
+        "https://[::1/x",
         "root://host//x.root",
         "file:///no/such/file.root",
         "file://elsewhere/x",

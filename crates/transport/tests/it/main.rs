@@ -4,7 +4,6 @@
 
 mod answers;
 mod breaks;
-mod calls;
 mod changes;
 mod connecting;
 mod lies;
@@ -15,5 +14,6 @@ mod random;
 mod redirects;
 mod refusals;
 mod rig;
+mod secure;
 mod stalls;
 mod tails;

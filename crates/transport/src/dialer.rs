@@ -1,0 +1,199 @@
+//! From a URL to a stream that HTTP can begin on.
+//!
+//! First a line to the machine at the other end: names are resolved, addresses raced, and where a proxy is in the way of
+//! TLS, it is asked for a tunnel. Then TLS over that line. The first of these two steps tells the round-trip time, one
+//! round trip before the second is done: enough for the pool to start its other connections, whose handshakes then run
+//! beside this one and are ready together with the first answer.
+//!
+//! One clock runs over both steps.
+
+use crate::account::Account;
+use crate::addresses::AddressBook;
+use crate::config::TransportConfig;
+use crate::connect;
+use crate::lane::{Tap, Tapped};
+use crate::location::Location;
+use crate::proxy::Proxy;
+use crate::racing::{Won, race};
+use crate::stream::Stream;
+use crate::tls::TlsClient;
+use crate::tunnel;
+use hither_core::error::{Error, ErrorKind, Result};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// What connections of a client share before they exist.
+#[derive(Debug)]
+pub(crate) struct Dialer {
+    addresses: AddressBook,
+    tls: TlsClient,
+}
+
+/// A line to a server, or to its proxy, on which nothing has been said yet.
+#[derive(Debug)]
+pub(crate) struct Line {
+    stream: Tapped,
+    address: SocketAddr,
+    /// One round trip to the other end.
+    pub(crate) rtt: Duration,
+    /// The flight of requests that the handshakes from here on belong to.
+    flight: u64,
+    /// When the first clock started.
+    started: Instant,
+}
+
+impl Dialer {
+    pub(crate) fn new(config: &TransportConfig) -> Self {
+        Self {
+            addresses: AddressBook::new(Arc::clone(&config.resolver)),
+            tls: TlsClient::new(config.tls.clone()),
+        }
+    }
+
+    /// A line to the server of `location`. What arrives on it is watched by `tap`.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Unavailable`] if no address can be reached, [`ErrorKind::Timeout`] if none answers, and what a proxy
+    /// or the trusted certificates have to say.
+    pub(crate) async fn reach(
+        &self,
+        location: &Location,
+        config: &TransportConfig,
+        account: &Account,
+        tap: &Arc<Tap>,
+    ) -> Result<Line> {
+        let started = Instant::now();
+        let flight = account.handshake();
+        let proxy = config.proxies.to(location);
+        let line = async {
+            let (host, port) = match proxy {
+                Some(proxy) => (proxy.host(), proxy.port()),
+                None => (location.host(), location.port()),
+            };
+            let name =
+                proxy.map_or_else(|| location.origin(), |proxy| format!("the proxy {proxy}"));
+            let (tcp, address, rtt) = self.race(host, port, &name, config).await?;
+            let stream = Tapped::new(tcp, Arc::clone(tap));
+            Ok::<_, Error>(Line { stream, address, rtt, flight, started })
+        };
+        let line = async {
+            if !location.is_tls() {
+                return line.await;
+            }
+            let (prepared, line) = tokio::join!(self.tls.prepare(), line);
+            prepared?;
+            let mut line = line?;
+            if let Some(proxy) = proxy {
+                line.tunnel(proxy, location, config).await?;
+                account.handshaken(line.flight, 1);
+                line.flight = account.handshake();
+            }
+            Ok(line)
+        };
+        match tokio::time::timeout(config.connect_timeout, line).await {
+            Ok(line) => line,
+            Err(_) => {
+                Err(out_of_time(location, config, proxy, "it is down, or a firewall drops packets"))
+            }
+        }
+    }
+
+    /// A stream for HTTP over a line to `location`.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with TLS there.
+    pub(crate) async fn secure(
+        &self,
+        line: Line,
+        location: &Location,
+        config: &TransportConfig,
+        account: &Account,
+    ) -> Result<Stream> {
+        let explains = self.tls.explains(location);
+        if !location.is_tls() {
+            return Ok(Stream::plain(line.stream, explains));
+        }
+        let left = config.connect_timeout.saturating_sub(line.started.elapsed());
+        let handshake = self.tls.handshake(line.stream, location);
+        let Ok(shaken) = tokio::time::timeout(left, handshake).await else {
+            self.addresses.failed(line.address);
+            let what = "the server accepts connections and does not answer in TLS";
+            return Err(out_of_time(location, config, None, what));
+        };
+        let (stream, flights) = shaken.inspect_err(|error| {
+            // Whatever is wrong with this machine, another one of the same name may be well.
+            if error.kind() == ErrorKind::Unavailable {
+                self.addresses.failed(line.address);
+            }
+        })?;
+        account.handshaken(line.flight, flights);
+        Ok(Stream::tls(stream, explains))
+    }
+
+    /// Connects to the address of a host that answers first. `name` is who that is, for messages.
+    async fn race(
+        &self,
+        host: &str,
+        port: u16,
+        name: &str,
+        config: &TransportConfig,
+    ) -> Result<(tokio::net::TcpStream, SocketAddr, Duration)> {
+        let addresses = self.addresses.of(host, port).await?;
+        let attempt = |address| connect::connect(address, name, config.receive_buffer_bytes);
+        match race(&addresses, attempt).await {
+            Ok(Won { address, value: (tcp, rtt), passed_over }) => {
+                self.addresses.won(host, port, address, &passed_over);
+                Ok((tcp, address, rtt))
+            }
+            Err(failures) => Err(none_answered(name, failures)),
+        }
+    }
+}
+
+impl Line {
+    async fn tunnel(
+        &mut self,
+        proxy: &Proxy,
+        location: &Location,
+        config: &TransportConfig,
+    ) -> Result<()> {
+        let asked = Instant::now();
+        tunnel::open(&mut self.stream, proxy, location, &config.user_agent).await?;
+        // The proxy has been to the server and back.
+        self.rtt = asked.elapsed();
+        Ok(())
+    }
+}
+
+fn none_answered(name: &str, failures: Vec<(SocketAddr, Error)>) -> Error {
+    let others = failures.len().saturating_sub(1);
+    let first = failures.into_iter().next();
+    let what = || Error::new(ErrorKind::Unavailable, format!("{name} has no address"));
+    let error = first.map_or_else(what, |(_, error)| error);
+    match others {
+        0 => error,
+        1 => error.context("neither of 2 addresses answers"),
+        others => error.context(format!("none of {} addresses answers", others + 1)),
+    }
+}
+
+fn out_of_time(
+    location: &Location,
+    config: &TransportConfig,
+    proxy: Option<&Proxy>,
+    why: &str,
+) -> Error {
+    let by = proxy.map(|proxy| format!(" by the proxy {proxy}")).unwrap_or_default();
+    Error::new(
+        ErrorKind::Timeout,
+        format!(
+            "no connection to {}{by} within {} s: {why}",
+            location.origin(),
+            config.connect_timeout.as_secs_f64()
+        ),
+    )
+}

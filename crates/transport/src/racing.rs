@@ -1,0 +1,202 @@
+//! Which address of a server to use: the one that answers first (RFC 8305 section 5).
+//!
+//! A name may stand for several machines, or for one machine by two protocols, and any of the addresses may be dead.
+//! Trying them one after another makes a user wait for the kernel to give up on the first, which takes minutes. Trying
+//! all at once costs the servers connections that nobody uses. So an address gets a head start: if it has not answered
+//! within [`HEAD_START`], the next one is tried beside it, and the one after at once when an attempt fails. The first
+//! connection is taken, and all other attempts are dropped.
+//!
+//! What an attempt is does not matter here: tests hand in theirs and let virtual time run.
+
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+/// How long an address is tried before the next one joins: the value that RFC 8305 section 8 recommends.
+pub(crate) const HEAD_START: Duration = Duration::from_millis(250);
+
+/// The address that answered first.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Won<T> {
+    pub(crate) address: SocketAddr,
+    pub(crate) value: T,
+    /// Addresses that had a head start and failed or did not answer: not to be tried first next time.
+    pub(crate) passed_over: Vec<SocketAddr>,
+}
+
+/// Tries `addresses` in their order until one answers.
+///
+/// # Errors
+///
+/// How each address failed, in the order in which they did.
+pub(crate) async fn race<T, E, F>(
+    addresses: &[SocketAddr],
+    attempt: impl Fn(SocketAddr) -> F,
+) -> Result<Won<T>, Vec<(SocketAddr, E)>>
+where
+    F: Future<Output = Result<T, E>>,
+{
+    let mut waiting = addresses.iter().copied();
+    let mut started = Vec::new();
+    let mut failures: Vec<(SocketAddr, E)> = Vec::new();
+    let mut attempts = FuturesUnordered::new();
+    loop {
+        let next = waiting.next();
+        if let Some(address) = next {
+            started.push(address);
+            let attempt = attempt(address);
+            attempts.push(async move { (address, attempt.await) });
+        }
+        let head_start = async {
+            match next {
+                Some(_) if waiting.len() > 0 => tokio::time::sleep(HEAD_START).await,
+                _ => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            biased;
+            finished = attempts.next() => match finished {
+                Some((address, Ok(value))) => {
+                    let failed = |other: &SocketAddr| failures.iter().any(|(failed, _)| failed == other);
+                    // Of those that were started later and have not failed, nothing is known yet.
+                    let winner = started.iter().position(|&other| other == address).unwrap_or(0);
+                    let passed_over = started.iter().enumerate();
+                    let passed_over = passed_over
+                        .filter(|(at, other)| *at < winner || failed(other))
+                        .map(|(_, other)| *other)
+                        .collect();
+                    return Ok(Won { address, value, passed_over });
+                }
+                Some((address, Err(error))) => failures.push((address, error)),
+                None => return Err(failures),
+            },
+            () = head_start => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::sync::Mutex;
+    use tokio::time::Instant;
+
+    /// What an address does: answers or refuses after a while, or never says anything.
+    #[derive(Debug, Clone, Copy)]
+    enum Does {
+        Answer(u64),
+        Refuse(u64),
+        Nothing,
+    }
+    use Does::{Answer, Nothing, Refuse};
+
+    fn address(n: usize) -> SocketAddr {
+        SocketAddr::from(([10, 0, 0, u8::try_from(n).unwrap()], 80))
+    }
+
+    /// Who won, who was passed over, when it was over, and when each address was tried, in milliseconds.
+    struct Told {
+        result: Result<(usize, Vec<usize>), Vec<usize>>,
+        after: u128,
+        tried: Vec<(usize, u128)>,
+    }
+
+    fn told(script: &[Does]) -> Told {
+        let runtime =
+            tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
+        runtime.unwrap().block_on(async {
+            let start = Instant::now();
+            let tried = Mutex::new(Vec::new());
+            let addresses: Vec<SocketAddr> = (0..script.len()).map(address).collect();
+            let index = |of: SocketAddr| addresses.iter().position(|a| *a == of).unwrap();
+            let raced = race(&addresses, |at| {
+                tried.lock().unwrap().push((index(at), start.elapsed().as_millis()));
+                let does = script[index(at)];
+                async move {
+                    let pause = async |ms, result| {
+                        tokio::time::sleep(Duration::from_millis(ms)).await;
+                        result
+                    };
+                    match does {
+                        Answer(ms) => pause(ms, Ok(())).await,
+                        Refuse(ms) => pause(ms, Err(())).await,
+                        Nothing => std::future::pending().await,
+                    }
+                }
+            });
+            // The caller's clock, without which addresses that say nothing would be waited for for ever.
+            let raced = tokio::time::timeout(Duration::from_secs(3600), raced).await;
+            let result = match raced.unwrap_or(Err(Vec::new())) {
+                Ok(won) => {
+                    Ok((index(won.address), won.passed_over.into_iter().map(index).collect()))
+                }
+                Err(failures) => Err(failures.into_iter().map(|(at, ())| index(at)).collect()),
+            };
+            let after = start.elapsed().as_millis();
+            Told { result, after, tried: tried.into_inner().unwrap() }
+        })
+    }
+
+    #[test]
+    fn an_address_that_answers_soon_is_alone() {
+        let told = told(&[Answer(240), Answer(1)]);
+        assert_eq!(told.result, Ok((0, vec![])));
+        assert_eq!((told.after, told.tried), (240, vec![(0, 0)]));
+    }
+
+    #[test]
+    fn a_dead_address_costs_its_head_start() {
+        let told = told(&[Nothing, Answer(40)]);
+        assert_eq!(told.result, Ok((1, vec![0])));
+        assert_eq!((told.after, told.tried), (290, vec![(0, 0), (1, 250)]));
+    }
+
+    #[test]
+    fn a_refusal_starts_the_next_at_once() {
+        let told = told(&[Refuse(3), Refuse(3), Answer(5)]);
+        assert_eq!(told.result, Ok((2, vec![0, 1])));
+        assert_eq!(told.tried, [(0, 0), (1, 3), (2, 6)]);
+    }
+
+    #[test]
+    fn a_slow_first_address_may_still_win_and_nobody_else_is_blamed() {
+        let told = told(&[Answer(300), Answer(100), Answer(1)]);
+        assert_eq!(told.result, Ok((0, vec![])));
+        assert_eq!(told.after, 300);
+    }
+
+    #[test]
+    fn all_refusals_are_told_in_their_order() {
+        assert_eq!(told(&[Refuse(300), Refuse(1)]).result, Err(vec![1, 0]));
+        assert_eq!(told(&[]).result, Err(vec![]));
+    }
+
+    fn does() -> impl Strategy<Value = Does> {
+        prop_oneof![(0_u64..2000).prop_map(Answer), (0_u64..2000).prop_map(Refuse), Just(Nothing)]
+    }
+
+    proptest! {
+        /// Wherever one address answers, it is found, no later than its own time after all head starts before it.
+        #[test]
+        fn an_address_that_answers_is_found(script in prop::collection::vec(does(), 0..6)) {
+            let told = told(&script);
+            let bound = script.iter().enumerate().filter_map(|(at, does)| match does {
+                Answer(ms) => Some(at as u128 * HEAD_START.as_millis() + u128::from(*ms)),
+                _ => None,
+            });
+            match bound.min() {
+                Some(bound) => {
+                    let (winner, passed_over) = told.result.unwrap();
+                    prop_assert!(told.after <= bound, "{} ms, expected {bound} at most", told.after);
+                    prop_assert!(!passed_over.contains(&winner));
+                }
+                None => prop_assert!(told.result.is_err()),
+            }
+            let mut once: Vec<usize> = told.tried.iter().map(|(at, _)| *at).collect();
+            once.dedup();
+            prop_assert_eq!(once.len(), told.tried.len());
+        }
+    }
+}

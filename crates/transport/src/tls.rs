@@ -1,0 +1,257 @@
+//! TLS, by rustls: version 1.3 (RFC 8446), and 1.2 for servers that have nothing better.
+//!
+//! A handshake of TLS 1.3 takes one round trip, so a connection is ready after two: `SYN`, `ClientHello`. What the client
+//! offers must not cost a third one, so the key share is for the groups that servers prefer, and a server that wanted
+//! another (`HelloRetryRequest`) is remembered with its group. A first message is some 300 bytes and what a server
+//! answers 2 to 5 KB, which fits its initial window of ten segments; with a ticket from an earlier connection the answer
+//! has no certificates and is 250 bytes.
+//!
+//! Trust comes from the system's roots and from those that a user names: grids have certificate authorities that no
+//! system knows, in a folder of their own. Which roots there are is read once per client, beside the first connection's
+//! TCP handshake. A client certificate is sent to servers that ask for one, as it is: proxies of RFC 3820 are signed by
+//! what is no authority, which the checks of a TLS library would not pass, and judging them is the server's business.
+//!
+//! Failures are explained for people in [`explain`]; what a certificate says about itself is collected in [`verify`].
+
+mod explain;
+mod roots;
+mod tickets;
+mod verify;
+
+pub(crate) use explain::Explains;
+
+use crate::lane::Tapped;
+use crate::location::Location;
+use hither_core::error::{Error, ErrorKind, Result};
+use rustls::client::{ResolvesClientCert, Resumption};
+use rustls::crypto::CryptoProvider;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::sign::CertifiedKey;
+use rustls::{ClientConfig, HandshakeKind, ProtocolVersion, SignatureScheme};
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use tokio::io::BufReader;
+use tokio::sync::OnceCell;
+use tokio_rustls::TlsConnector;
+
+/// Whom to trust and who to be.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct TlsConfig {
+    /// Whether to trust the certificate authorities that the system trusts; by default so. Where they are is told by
+    /// `SSL_CERT_FILE` and `SSL_CERT_DIR`, if set, as for other programs.
+    pub system_roots: bool,
+    /// Further certificate authorities to trust, DER. See [`TlsConfig::trust_file`].
+    pub roots: Vec<CertificateDer<'static>>,
+    /// A folder of certificate authorities to trust as well: files named `*.pem`, `*.crt`, or `*.0` to `*.9`, as grids
+    /// have them. What is no certificate in them is passed over.
+    pub ca_dir: Option<PathBuf>,
+    /// The client certificate, for servers that ask for one.
+    pub identity: Option<Arc<Identity>>,
+    /// Takes any certificate for good. Whoever is on the way can then read and change everything, credentials included;
+    /// for tests.
+    pub insecure: bool,
+}
+
+impl Default for TlsConfig {
+    fn default() -> Self {
+        Self {
+            system_roots: true,
+            roots: Vec::new(),
+            ca_dir: None,
+            identity: None,
+            insecure: false,
+        }
+    }
+}
+
+impl TlsConfig {
+    /// Trusts the certificates in a PEM file.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Local`] if it cannot be read, [`ErrorKind::Invalid`] if there is no certificate in it.
+    pub fn trust_file(&mut self, path: &Path) -> Result<()> {
+        let text = std::fs::read(path).map_err(|error| {
+            Error::new(ErrorKind::Local, format!("cannot read {}", path.display()))
+                .with_source(error)
+        })?;
+        let before = self.roots.len();
+        self.roots.extend(CertificateDer::pem_slice_iter(&text).filter_map(|found| found.ok()));
+        if self.roots.len() == before {
+            let what = format!("{} holds no certificate in PEM form", path.display());
+            return Err(Error::new(ErrorKind::Invalid, what));
+        }
+        Ok(())
+    }
+}
+
+/// A client certificate with its key.
+pub struct Identity {
+    key: Arc<CertifiedKey>,
+}
+
+impl Identity {
+    /// `chain` begins with the client's own certificate, or proxy certificate (RFC 3820), each followed by the one that
+    /// signed it; it is sent as it is.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Invalid`] if the chain is empty, the key is of no known kind, or not that of the first certificate.
+    pub fn new(chain: Vec<CertificateDer<'static>>, key: PrivateKeyDer<'static>) -> Result<Self> {
+        let invalid = |what: &str| Error::new(ErrorKind::Invalid, what);
+        let Some(first) = chain.first() else {
+            return Err(invalid("the client certificate is missing"));
+        };
+        let key = rustls::crypto::ring::sign::any_supported_type(&key).map_err(|error| {
+            invalid("the key of the client certificate is neither RSA, ECDSA nor Ed25519")
+                .with_source(error)
+        })?;
+        // A certificate holds its public key in the very form in which the key tells it.
+        let matches = key.public_key().is_none_or(|public| {
+            !public.is_empty() && first.windows(public.len()).any(|part| part == public.as_ref())
+        });
+        if !matches {
+            return Err(invalid("the key is not that of the client certificate"));
+        }
+        Ok(Self { key: Arc::new(CertifiedKey::new(chain, key)) })
+    }
+}
+
+impl fmt::Debug for Identity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Identity({} certificates)", self.key.cert.len())
+    }
+}
+
+/// What all TLS connections of a client share.
+#[derive(Debug)]
+pub(crate) struct TlsClient {
+    config: TlsConfig,
+    asker: Arc<Asker>,
+    ready: OnceCell<Arc<ClientConfig>>,
+}
+
+/// A stream of TLS over a watched connection. Records are read from the kernel in large pieces: rustls by itself would
+/// ask for 4 KiB at a time.
+pub(crate) type TlsStream = tokio_rustls::client::TlsStream<BufReader<Tapped>>;
+
+/// Four full records.
+const READ_BYTES: usize = 64 * 1024;
+
+impl TlsClient {
+    pub(crate) fn new(config: TlsConfig) -> Self {
+        let asker = Arc::new(Asker {
+            identity: config.identity.clone(),
+            was_asked: AtomicBool::new(false),
+        });
+        Self { config, asker, ready: OnceCell::new() }
+    }
+
+    /// Reads the trusted roots, the first time.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Local`] if there is nobody to trust.
+    pub(crate) async fn prepare(&self) -> Result<&Arc<ClientConfig>> {
+        let load = || async {
+            let (config, asker) = (self.config.clone(), Arc::clone(&self.asker));
+            let loading = tokio::task::spawn_blocking(move || client_config(&config, asker));
+            loading.await.unwrap_or_else(|error| {
+                Err(Error::new(ErrorKind::Local, "cannot load certificates").with_source(error))
+            })
+        };
+        self.ready.get_or_try_init(load).await
+    }
+
+    /// The handshake. Returns the stream and how many round trips it took.
+    ///
+    /// # Errors
+    ///
+    /// Whatever is wrong with the server's certificate, ours, or the protocol.
+    pub(crate) async fn handshake(
+        &self,
+        stream: Tapped,
+        location: &Location,
+    ) -> Result<(TlsStream, u64)> {
+        let connector = TlsConnector::from(Arc::clone(self.prepare().await?));
+        let name = ServerName::try_from(location.host().to_owned()).map_err(|error| {
+            let what = format!("{}: no certificate can be for such a name", location.origin());
+            Error::new(ErrorKind::Invalid, what).with_source(error)
+        })?;
+        let explains = self.explains(location);
+        let stream = BufReader::with_capacity(READ_BYTES, stream);
+        let stream =
+            connector.connect(name, stream).await.map_err(|error| explains.handshake(error))?;
+        let (_, session) = stream.get_ref();
+        let old = session.protocol_version() == Some(ProtocolVersion::TLSv1_2);
+        let flights = match session.handshake_kind() {
+            Some(HandshakeKind::Resumed) => 1,
+            Some(HandshakeKind::FullWithHelloRetryRequest) => 2,
+            _ => 1 + u64::from(old),
+        };
+        Ok((stream, flights))
+    }
+
+    /// What puts failures on connections to `location` into words.
+    pub(crate) fn explains(&self, location: &Location) -> Explains {
+        Explains::new(location.origin(), Arc::clone(&self.asker))
+    }
+}
+
+fn client_config(config: &TlsConfig, asker: Arc<Asker>) -> Result<Arc<ClientConfig>> {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let internal = |error: &dyn fmt::Display| {
+        Error::new(ErrorKind::Local, format!("cannot set up TLS: {error}"))
+    };
+    let verifier = verify::verifier(config, &provider)?;
+    let mut client = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(|error| internal(&error))?
+        .dangerous()
+        .with_custom_certificate_verifier(verifier)
+        .with_client_cert_resolver(asker);
+    client.alpn_protocols = vec![b"http/1.1".to_vec()];
+    client.resumption = Resumption::store(Arc::new(tickets::Tickets::default()));
+    Ok(Arc::new(client))
+}
+
+/// Hands out the client certificate, and notes that a server asked.
+pub(crate) struct Asker {
+    identity: Option<Arc<Identity>>,
+    was_asked: AtomicBool,
+}
+
+impl Asker {
+    pub(crate) fn has_identity(&self) -> bool {
+        self.identity.is_some()
+    }
+
+    pub(crate) fn was_asked(&self) -> bool {
+        self.was_asked.load(Ordering::Relaxed)
+    }
+}
+
+impl fmt::Debug for Asker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Asker").field("identity", &self.identity).finish_non_exhaustive()
+    }
+}
+
+impl ResolvesClientCert for Asker {
+    fn resolve(&self, _: &[&[u8]], _: &[SignatureScheme]) -> Option<Arc<CertifiedKey>> {
+        self.was_asked.store(true, Ordering::Relaxed);
+        self.identity.as_ref().map(|identity| Arc::clone(&identity.key))
+    }
+
+    // Also without one the question is of interest.
+    fn has_certs(&self) -> bool {
+        true
+    }
+}
+
+/// The cryptography of this client.
+pub(crate) type Provider = Arc<CryptoProvider>;

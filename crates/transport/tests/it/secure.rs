@@ -1,0 +1,386 @@
+//! TLS: who is trusted, who is not and why, and what a second handshake costs.
+
+use crate::rig::{LARGE, THREE, content, network, peer, read, source, source_on};
+use hither_core::{Error, ErrorKind};
+use hither_testkit::peer::{Fault, Peer, When};
+use hither_transport::{Identity, TransportConfig};
+use rcgen::{CertificateParams, CertifiedIssuer, CustomExtension, DnType, IsCa, KeyPair};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
+use rustls::server::WebPkiClientVerifier;
+use rustls::{HandshakeKind, RootCertStore, ServerConfig, SupportedProtocolVersion};
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio_rustls::TlsAcceptor;
+
+type Authority = CertifiedIssuer<'static, KeyPair>;
+type Pair = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
+
+fn authority(name: &str) -> Authority {
+    let mut params = CertificateParams::new(vec![]).unwrap();
+    params.is_ca = IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+    params.distinguished_name.push(DnType::CommonName, name);
+    CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap()
+}
+
+fn key_of(pair: &KeyPair) -> PrivateKeyDer<'static> {
+    PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(pair.serialize_der()))
+}
+
+fn params(names: &[&str]) -> CertificateParams {
+    CertificateParams::new(names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>()).unwrap()
+}
+
+fn signed(params: CertificateParams, by: &Authority) -> Pair {
+    let key = KeyPair::generate().unwrap();
+    (vec![params.signed_by(&key, by).unwrap().der().clone()], key_of(&key))
+}
+
+fn trusting(authority: &Authority) -> TransportConfig {
+    let mut config = TransportConfig::default();
+    config.max_lanes = 1;
+    config.tls.system_roots = false;
+    config.tls.roots = vec![authority.der().clone()];
+    config
+}
+
+const VERSIONS: &[&SupportedProtocolVersion] = rustls::ALL_VERSIONS;
+
+fn server(pair: Pair) -> ServerConfig {
+    builder(VERSIONS).with_no_client_auth().with_single_cert(pair.0, pair.1).unwrap()
+}
+
+fn builder(
+    versions: &[&'static SupportedProtocolVersion],
+) -> rustls::ConfigBuilder<ServerConfig, rustls::WantsVerifier> {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    ServerConfig::builder_with_provider(provider).with_protocol_versions(versions).unwrap()
+}
+
+/// What happened at a server's end of TLS.
+#[derive(Debug, Default)]
+struct Seen {
+    kinds: Vec<HandshakeKind>,
+    /// Certificates that the last client sent.
+    chain: Vec<CertificateDer<'static>>,
+}
+
+/// TLS in front of a peer.
+struct Front {
+    address: SocketAddr,
+    seen: Arc<Mutex<Seen>>,
+}
+
+impl Front {
+    async fn of(peer: &Peer, config: ServerConfig) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let behind: SocketAddr =
+            peer.url()["http://".len()..].split('/').next().unwrap().parse().unwrap();
+        let seen = Arc::new(Mutex::new(Seen::default()));
+        let (acceptor, told) = (TlsAcceptor::from(Arc::new(config)), Arc::clone(&seen));
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                let (acceptor, told) = (acceptor.clone(), Arc::clone(&told));
+                tokio::spawn(async move {
+                    let Ok(mut stream) = acceptor.accept(stream).await else { return };
+                    {
+                        let (_, session) = stream.get_ref();
+                        let mut seen = told.lock().unwrap();
+                        seen.kinds.extend(session.handshake_kind());
+                        seen.chain = session.peer_certificates().unwrap_or_default().to_vec();
+                    }
+                    let mut to = TcpStream::connect(behind).await.unwrap();
+                    // However it ends.
+                    drop(tokio::io::copy_bidirectional(&mut stream, &mut to).await);
+                });
+            }
+        });
+        Self { address, seen }
+    }
+
+    fn url(&self, host: &str) -> String {
+        format!("https://{host}:{}/x", self.address.port())
+    }
+}
+
+async fn refusal(front: &Front, host: &str, config: TransportConfig) -> Error {
+    read(&source(&front.url(host), config), &THREE).await.unwrap_err()
+}
+
+#[tokio::test]
+async fn bytes_are_exact_whatever_the_version_and_name() {
+    let authority = authority("the authority");
+    for version in VERSIONS {
+        let (chain, key) = signed(params(&["localhost", "127.0.0.1"]), &authority);
+        let config = builder(&[*version]).with_no_client_auth().with_single_cert(chain, key);
+        let peer = peer(LARGE, []);
+        let front = Front::of(&peer, config.unwrap()).await;
+        for host in ["localhost", "127.0.0.1"] {
+            let source = source(&front.url(host), trusting(&authority));
+            let got = read(&source, &THREE).await.unwrap();
+            got.is_exact(&content(LARGE), &THREE).unwrap();
+        }
+    }
+}
+
+#[tokio::test]
+async fn handshakes_count_as_flights() {
+    let authority = authority("the authority");
+    for (version, flights) in [(&rustls::version::TLS13, 2), (&rustls::version::TLS12, 3)] {
+        let (chain, key) = signed(params(&["localhost"]), &authority);
+        let config = builder(&[version]).with_no_client_auth().with_single_cert(chain, key);
+        let peer = peer(LARGE, []);
+        let front = Front::of(&peer, config.unwrap()).await;
+        let network = network(trusting(&authority));
+        read(&source_on(&network, &front.url("localhost")), &[0..1]).await.unwrap();
+        assert_eq!(network.account().totals().flights, flights);
+    }
+}
+
+#[tokio::test]
+async fn a_stranger_is_not_trusted_and_named() {
+    let (known, unknown) = (authority("known"), authority("stranger"));
+    let front = Front::of(&peer(LARGE, []), server(signed(params(&["localhost"]), &unknown))).await;
+    let error = refusal(&front, "localhost", trusting(&known)).await;
+    assert_eq!(error.kind(), ErrorKind::Protocol);
+    assert!(
+        error.to_string().contains("CN=stranger") && error.to_string().contains("ca_dir"),
+        "{error}"
+    );
+    let mut careless = trusting(&known);
+    careless.tls.insecure = true;
+    let peer = peer(LARGE, []);
+    let front = Front::of(&peer, server(signed(params(&["other"]), &unknown))).await;
+    read(&source(&front.url("localhost"), careless), &THREE).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_certificate_that_signs_itself_is_said_to() {
+    let key = KeyPair::generate().unwrap();
+    let certificate = params(&["localhost"]).self_signed(&key).unwrap();
+    let pair = (vec![certificate.der().clone()], key_of(&key));
+    let front = Front::of(&peer(LARGE, []), server(pair)).await;
+    let error = refusal(&front, "localhost", trusting(&authority("known"))).await;
+    assert!(error.to_string().contains("by itself"), "{error}");
+}
+
+#[tokio::test]
+async fn an_expired_certificate_is_said_to_be_one() {
+    let authority = authority("the authority");
+    let mut params = params(&["localhost"]);
+    params.not_before = rcgen::date_time_ymd(2019, 1, 1);
+    params.not_after = rcgen::date_time_ymd(2020, 2, 29);
+    let front = Front::of(&peer(LARGE, []), server(signed(params, &authority))).await;
+    let error = refusal(&front, "localhost", trusting(&authority)).await;
+    assert_eq!(error.kind(), ErrorKind::Protocol);
+    assert!(error.to_string().contains("expired on Sat, 29 Feb 2020"), "{error}");
+}
+
+#[tokio::test]
+async fn a_certificate_for_others_tells_for_whom() {
+    let authority = authority("the authority");
+    let pair = signed(params(&["one.example", "*.two.example", "192.0.2.1"]), &authority);
+    let front = Front::of(&peer(LARGE, []), server(pair)).await;
+    for host in ["localhost", "127.0.0.1"] {
+        let error = refusal(&front, host, trusting(&authority)).await;
+        let said = error.to_string();
+        assert!(
+            said.contains("one.example, *.two.example, 192.0.2.1") && said.contains(host),
+            "{said}"
+        );
+    }
+}
+
+/// A server that insists on a certificate from `clients`.
+fn insisting(
+    pair: Pair,
+    clients: &Authority,
+    version: &'static SupportedProtocolVersion,
+) -> ServerConfig {
+    let mut roots = RootCertStore::empty();
+    roots.add(clients.der().clone()).unwrap();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
+    let builder = builder(&[version]).with_client_cert_verifier(verifier.build().unwrap());
+    builder.with_single_cert(pair.0, pair.1).unwrap()
+}
+
+fn client(name: &str, by: &Authority) -> Pair {
+    let mut params = params(&[]);
+    params.distinguished_name.push(DnType::CommonName, name);
+    signed(params, by)
+}
+
+#[tokio::test]
+async fn a_client_certificate_opens_doors_and_its_lack_is_told() {
+    let (servers, clients) = (authority("servers"), authority("clients"));
+    for version in VERSIONS {
+        let pair = signed(params(&["localhost"]), &servers);
+        let peer = peer(LARGE, []);
+        let front = Front::of(&peer, insisting(pair, &clients, version)).await;
+        let error = refusal(&front, "localhost", trusting(&servers)).await;
+        assert_eq!(error.kind(), ErrorKind::Unauthenticated, "{version:?}: {error:?}");
+        assert!(error.to_string().contains("wants a client certificate"), "{error}");
+
+        let mut config = trusting(&servers);
+        let (chain, key) = client("somebody", &authority("others"));
+        config.tls.identity = Some(Arc::new(Identity::new(chain, key).unwrap()));
+        let error = refusal(&front, "localhost", config).await;
+        assert_eq!(error.kind(), ErrorKind::Unauthenticated, "{version:?}: {error:?}");
+        assert!(error.to_string().contains("refuses the client certificate"), "{error}");
+
+        let mut config = trusting(&servers);
+        let (chain, key) = client("me", &clients);
+        config.tls.identity = Some(Arc::new(Identity::new(chain, key).unwrap()));
+        read(&source(&front.url("localhost"), config), &THREE).await.unwrap();
+    }
+}
+
+/// Takes any client certificate, as a server does that checks proxies on its own.
+#[derive(Debug)]
+struct TakesProxies(rustls::crypto::WebPkiSupportedAlgorithms);
+
+impl rustls::server::danger::ClientCertVerifier for TakesProxies {
+    fn root_hint_subjects(&self) -> &[rustls::DistinguishedName] {
+        &[]
+    }
+
+    fn verify_client_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: rustls::pki_types::UnixTime,
+    ) -> Result<rustls::server::danger::ClientCertVerified, rustls::Error> {
+        Ok(rustls::server::danger::ClientCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        _: &[u8],
+        _: &CertificateDer<'_>,
+        _: &rustls::DigitallySignedStruct,
+    ) -> Result<rustls::client::danger::HandshakeSignatureValid, rustls::Error> {
+        Ok(rustls::client::danger::HandshakeSignatureValid::assertion())
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        _: &[u8],
+        _: &CertificateDer<'_>,
+        _: &rustls::DigitallySignedStruct,
+    ) -> Result<rustls::client::danger::HandshakeSignatureValid, rustls::Error> {
+        Ok(rustls::client::danger::HandshakeSignatureValid::assertion())
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<rustls::SignatureScheme> {
+        self.0.supported_schemes()
+    }
+}
+
+#[tokio::test]
+async fn a_proxy_certificate_is_sent_with_its_whole_chain() {
+    let (servers, clients) = (authority("servers"), authority("clients"));
+    // A person's certificate, which is no authority, signs the proxy, and an extension that must be understood says that
+    // it is one (RFC 3820 section 3.8).
+    let mut person = params(&[]);
+    person.distinguished_name.push(DnType::CommonName, "me");
+    let person =
+        CertifiedIssuer::signed_by(person, KeyPair::generate().unwrap(), &clients).unwrap();
+    let mut proxy = params(&[]);
+    proxy.distinguished_name.push(DnType::CommonName, "12345");
+    let mut info = CustomExtension::from_oid_content(
+        &[1, 3, 6, 1, 5, 5, 7, 1, 14],
+        vec![0x30, 0x0c, 0x30, 0x0a, 6, 8, 0x2b, 6, 1, 5, 5, 7, 21, 1],
+    );
+    info.set_criticality(true);
+    proxy.custom_extensions = vec![info];
+    let key = KeyPair::generate().unwrap();
+    let proxy = proxy.signed_by(&key, &person).unwrap();
+    let chain = vec![proxy.der().clone(), person.der().clone()];
+
+    let provider = rustls::crypto::ring::default_provider();
+    let takes = TakesProxies(provider.signature_verification_algorithms);
+    let (server_chain, server_key) = signed(params(&["localhost"]), &servers);
+    let config = builder(VERSIONS)
+        .with_client_cert_verifier(Arc::new(takes))
+        .with_single_cert(server_chain, server_key);
+    let peer = peer(LARGE, []);
+    let front = Front::of(&peer, config.unwrap()).await;
+    let mut config = trusting(&servers);
+    config.tls.identity = Some(Arc::new(Identity::new(chain.clone(), key_of(&key)).unwrap()));
+    read(&source(&front.url("localhost"), config), &THREE).await.unwrap();
+    assert_eq!(front.seen.lock().unwrap().chain, chain);
+}
+
+#[test]
+fn a_key_that_is_not_the_certificates_is_refused() {
+    let authority = authority("a");
+    let (chain, key) = client("me", &authority);
+    let (_, other) = client("you", &authority);
+    assert!(format!("{:?}", Identity::new(chain.clone(), key).unwrap()).contains("1 certificates"));
+    for (chain, key) in [(chain, other.clone_key()), (vec![], other)] {
+        assert_eq!(Identity::new(chain, key).unwrap_err().kind(), ErrorKind::Invalid);
+    }
+}
+
+#[tokio::test]
+async fn http_on_a_port_of_tls_is_told_apart() {
+    let authority = authority("the authority");
+    let front =
+        Front::of(&peer(LARGE, []), server(signed(params(&["localhost"]), &authority))).await;
+    let url = format!("http://{}/x", front.address);
+    let error = read(&source(&url, trusting(&authority)), &THREE).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Protocol, "{error:?}");
+    assert!(error.to_string().contains("https://"), "{error}");
+}
+
+#[tokio::test]
+async fn tls_on_a_port_of_http_is_told_apart() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("https://{}/x", listener.local_addr().unwrap());
+    tokio::spawn(async move {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        let mut hello = [0; 16];
+        stream.read_exact(&mut hello).await.unwrap();
+        stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n").await.unwrap();
+        // Until the client has gone, so that nothing is reset.
+        drop(stream.read_to_end(&mut Vec::new()).await);
+    });
+    let error = read(&source(&url, trusting(&authority("a"))), &THREE).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Protocol, "{error:?}");
+    assert!(error.to_string().contains("http:// rather than https://"), "{error}");
+}
+
+#[tokio::test]
+async fn a_handshake_that_stalls_runs_out_the_first_clock() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("https://{}/x", listener.local_addr().unwrap());
+    let mut config = trusting(&authority("a"));
+    config.connect_timeout = Duration::from_millis(100);
+    let error = read(&source(&url, config), &THREE).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Timeout, "{error:?}");
+    assert!(error.to_string().contains("does not answer in TLS"), "{error}");
+}
+
+#[tokio::test]
+async fn a_second_connection_is_resumed() {
+    let authority = authority("the authority");
+    for version in VERSIONS {
+        // Every answer is the last of its connection.
+        let peer = peer(LARGE, [(When::Always, Fault::CloseAfter)]);
+        let (chain, key) = signed(params(&["localhost"]), &authority);
+        let config = builder(&[*version]).with_no_client_auth().with_single_cert(chain, key);
+        let front = Front::of(&peer, config.unwrap()).await;
+        let network = network(trusting(&authority));
+        for _ in 0..3 {
+            let source = source_on(&network, &front.url("localhost"));
+            read(&source, &[0..1]).await.unwrap();
+        }
+        let kinds = front.seen.lock().unwrap().kinds.clone();
+        let expected = [HandshakeKind::Full, HandshakeKind::Resumed, HandshakeKind::Resumed];
+        assert_eq!(kinds, expected, "{version:?}");
+    }
+}
