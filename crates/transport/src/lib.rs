@@ -5,6 +5,7 @@
 
 mod account;
 mod addresses;
+mod call;
 mod config;
 mod connect;
 mod delivery;
@@ -29,9 +30,11 @@ mod tunnel;
 
 pub use account::{Account, Totals};
 pub use addresses::{Resolve, SystemResolver};
+pub use call::{Call, Content, Reply};
 pub use config::TransportConfig;
 pub use file_source::FileSource;
 pub use http_source::HttpSource;
+pub use lane::Body;
 pub use local_storage::LocalStorage;
 pub use location::Location;
 pub use monotonic::Monotonic;

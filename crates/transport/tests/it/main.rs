@@ -4,6 +4,7 @@
 
 mod answers;
 mod breaks;
+mod calls;
 mod changes;
 mod connecting;
 mod lies;

@@ -1,0 +1,61 @@
+//! The environment as a value, so that only the command reads the real one.
+
+use crate::secret::Secret;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+/// The variables that say where credentials lie, and the user they must belong to.
+///
+/// Values are kept as [`Secret`]s: `BEARER_TOKEN` is one.
+#[derive(Debug, Clone)]
+pub struct Environment {
+    variables: BTreeMap<String, Secret>,
+    uid: u32,
+}
+
+impl Environment {
+    /// The variables that [`crate::CredentialConfig::discover`] looks at.
+    pub const VARIABLES: [&str; 9] = [
+        "BEARER_TOKEN",
+        "BEARER_TOKEN_FILE",
+        "XDG_RUNTIME_DIR",
+        "X509_USER_PROXY",
+        "X509_USER_CERT",
+        "X509_USER_KEY",
+        "X509_CERT_DIR",
+        "NETRC",
+        "HOME",
+    ];
+
+    /// An environment without variables, of the user `uid`.
+    #[must_use]
+    pub fn new(uid: u32) -> Self {
+        Self { variables: BTreeMap::new(), uid }
+    }
+
+    /// The same with `name` set. The empty value is as good as none.
+    #[must_use]
+    pub fn with(mut self, name: &str, value: impl Into<String>) -> Self {
+        let value: String = value.into();
+        if value.trim().is_empty() {
+            self.variables.remove(name);
+        } else {
+            self.variables.insert(name.to_owned(), Secret::new(value));
+        }
+        self
+    }
+
+    /// Numeric id of the user.
+    #[must_use]
+    pub fn uid(&self) -> u32 {
+        self.uid
+    }
+
+    pub(crate) fn variable(&self, name: &str) -> Option<&Secret> {
+        self.variables.get(name)
+    }
+
+    pub(crate) fn path(&self, name: &str) -> Option<PathBuf> {
+        self.variable(name).map(|value| PathBuf::from(value.expose()))
+    }
+}

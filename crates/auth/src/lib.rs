@@ -1,0 +1,62 @@
+//! Who we are: tokens, passwords and certificates, to whom they may be shown, and why a server refused them.
+//!
+//! No sockets, no clock, no runtime. The environment and the time come in as values; files are read and the user's
+//! command is run, as that is where credentials come from. Nothing here verifies a token: that is the server's part.
+//! What is looked at is looked at to renew a token in time, and to tell the user which of its claims is to blame.
+//!
+//! - [`CredentialConfig`] says where to look, [`CredentialConfig::discover`] fills it from an [`Environment`];
+//! - [`Credentials`] answers what to send where, renews it, and explains refusals;
+//! - [`Claims`] and [`Permission`] are what a token says of itself;
+//! - [`ClientCertificate`] and [`TrustAnchors`] are what TLS needs.
+//!
+//! ```
+//! use hither_auth::{Authorization, CredentialConfig, Credentials, Origin, Secret, TokenSource};
+//! use std::time::SystemTime;
+//!
+//! let now = SystemTime::now();
+//! let mut config = CredentialConfig::default();
+//! config.token = Some(TokenSource::Value(Secret::new("opaque")));
+//! let credentials = Credentials::new(config);
+//! let host = Origin::parse("https://host/file")?;
+//! let elsewhere = Origin::parse("https://elsewhere/file")?;
+//!
+//! let Authorization::NeedsRefresh(serial) = credentials.authorization(&host, &host, now) else { panic!() };
+//! credentials.refresh(serial, now)?;
+//! let Authorization::Ready(header, _) = credentials.authorization(&host, &host, now) else { panic!() };
+//! assert_eq!(header.expose(), "Bearer opaque");
+//! assert_eq!(header.to_string(), "(secret)");
+//! // A redirect does not carry it to others.
+//! assert!(matches!(credentials.authorization(&host, &elsewhere, now), Authorization::Nothing(_)));
+//! # Ok::<(), hither_auth::AuthError>(())
+//! ```
+
+mod basic;
+mod certificate;
+mod config;
+mod credentials;
+mod environment;
+mod error;
+mod follow;
+mod identity;
+mod netrc;
+mod origin;
+mod private_file;
+mod refusal;
+mod secret;
+mod token;
+mod trust;
+
+pub use basic::Basic;
+pub use certificate::{CertificateSource, ClientCertificate};
+pub use config::CredentialConfig;
+pub use credentials::{Authorization, Credentials, Serial};
+pub use environment::Environment;
+pub use error::{AuthError, Result};
+pub use follow::HostPattern;
+pub use origin::Origin;
+pub use refusal::Refusal;
+pub use secret::Secret;
+pub use token::claims::{Claims, NotAJwt};
+pub use token::scope::{Action, Permission};
+pub use token::source::TokenSource;
+pub use trust::{TrustAnchors, TrustConfig};

@@ -1,0 +1,123 @@
+//! Files that only their owner may read.
+//!
+//! Three things are checked on the opened file, not on its name, so that nothing can be exchanged in between: it is a
+//! plain file, it belongs to the user, and nobody else can read or write it. In places where everybody may create files
+//! (`/tmp`) a symbolic link is refused as well: another user could point `bt_u1000` at any file of ours, and its content
+//! would be sent to a server as a token.
+
+use crate::error::{AuthError, Result};
+use rustix::fs::{Mode, OFlags};
+use std::fs::File;
+use std::io::Read;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use zeroize::Zeroizing;
+
+/// Who may read a file, and how it may be reached.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Guard {
+    /// The file must belong to this user; `None` for files that hold no secret (certificates).
+    pub(crate) owner: Option<u32>,
+    /// Whether a symbolic link may lead to it.
+    pub(crate) link: bool,
+}
+
+/// The content of `path`, at most `limit` bytes.
+pub(crate) fn read(
+    what: &'static str,
+    path: &Path,
+    guard: Guard,
+    limit: usize,
+) -> Result<Zeroizing<Vec<u8>>> {
+    let unreadable = |source| AuthError::Unreadable { what, path: path.to_owned(), source };
+    // Without NONBLOCK a named pipe would hold us up.
+    let mut flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
+    if !guard.link {
+        flags |= OFlags::NOFOLLOW;
+    }
+    let file = rustix::fs::open(path, flags, Mode::empty()).map_err(|e| unreadable(e.into()))?;
+    let mut file = File::from(file);
+    let metadata = file.metadata().map_err(unreadable)?;
+    if !metadata.is_file() {
+        return Err(AuthError::malformed(path.display(), "not a plain file"));
+    }
+    if let Some(uid) = guard.owner {
+        if metadata.uid() != uid {
+            return Err(AuthError::Foreign {
+                what,
+                path: path.to_owned(),
+                owner: metadata.uid(),
+                uid,
+            });
+        }
+        let mode = metadata.mode() & 0o777;
+        if mode & 0o077 != 0 {
+            return Err(AuthError::Exposed { what, path: path.to_owned(), mode });
+        }
+    }
+    // Room for all of it at once: a vector that grows leaves copies behind.
+    let expected = usize::try_from(metadata.len()).unwrap_or(usize::MAX).min(limit);
+    let mut content = Zeroizing::new(Vec::with_capacity(expected + 1));
+    let most = u64::try_from(limit).unwrap_or(u64::MAX).saturating_add(1);
+    (&mut file).take(most).read_to_end(&mut content).map_err(unreadable)?;
+    if content.len() > limit {
+        let why = format!("longer than {limit} bytes, that is no {what}");
+        return Err(AuthError::malformed(path.display(), why));
+    }
+    Ok(content)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    fn uid() -> u32 {
+        rustix::process::geteuid().as_raw()
+    }
+
+    #[test]
+    fn a_file_must_be_ours_and_ours_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("bt");
+        let guard = Guard { owner: Some(uid()), link: false };
+        let read = |guard| read("token file", &path, guard, 10);
+        assert!(matches!(read(guard), Err(AuthError::Unreadable { .. })));
+
+        std::fs::write(&path, "secret").unwrap();
+        for (mode, ok) in
+            [(0o600, true), (0o400, true), (0o640, false), (0o604, false), (0o620, false)]
+        {
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
+            let result = read(guard);
+            assert_eq!(result.is_ok(), ok, "{mode:o}");
+            if let Err(error) = result {
+                assert!(error.to_string().contains("chmod 600"), "{error}");
+            }
+        }
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
+        let foreign = Guard { owner: Some(uid() + 1), link: false };
+        assert!(matches!(read(foreign), Err(AuthError::Foreign { .. })));
+        assert_eq!(**read(Guard { owner: None, link: false }).as_ref().unwrap(), b"secret");
+    }
+
+    #[test]
+    fn links_pipes_folders_and_large_files_are_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, link) = (folder.path().join("bt"), folder.path().join("link"));
+        std::fs::write(&path, "longer than ten").unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
+        symlink(&path, &link).unwrap();
+        let guard = |link| Guard { owner: Some(uid()), link };
+        assert!(read("key", &link, guard(false), 100).is_err());
+        assert!(read("key", &link, guard(true), 100).is_ok());
+        let error = read("key", &path, guard(false), 10).unwrap_err().to_string();
+        assert!(error.contains("longer than 10 bytes") && !error.contains("ten"), "{error}");
+        assert!(read("key", folder.path(), guard(false), 10).is_err());
+
+        let pipe = folder.path().join("pipe");
+        rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, Mode::RUSR, 0)
+            .unwrap();
+        assert!(read("key", &pipe, guard(false), 10).is_err());
+    }
+}

@@ -1,0 +1,61 @@
+//! A text that must not be seen.
+
+use std::fmt;
+use std::sync::Arc;
+use zeroize::Zeroizing;
+
+/// A token, password or header value: not printed, not logged, overwritten in memory when its last clone goes.
+///
+/// Reading it takes a word that can be searched for: [`Secret::expose`].
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(Arc<Zeroizing<String>>);
+
+impl Secret {
+    /// Wraps `text`.
+    #[must_use]
+    pub fn new(text: impl Into<String>) -> Self {
+        Self(Arc::new(Zeroizing::new(text.into())))
+    }
+
+    /// The text itself, for the wire.
+    #[must_use]
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+
+    /// `text` with every occurrence of the secret replaced: servers sometimes repeat what they were sent.
+    pub(crate) fn redacted(&self, text: &str) -> String {
+        match self.expose() {
+            "" => text.to_owned(),
+            secret => text.replace(secret, "(secret)"),
+        }
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("(secret)")
+    }
+}
+
+impl fmt::Display for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("(secret)")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_of_it_is_printed() {
+        let secret = Secret::new("hush");
+        assert_eq!(
+            format!("{secret} {secret:?} {:?}", Some(&secret)),
+            "(secret) (secret) Some((secret))"
+        );
+        assert_eq!(secret.redacted("hush was wrong, hush"), "(secret) was wrong, (secret)");
+        assert_eq!(Secret::new("").redacted("as it is"), "as it is");
+    }
+}

@@ -1,0 +1,208 @@
+//! What a token says of itself (RFC 7519), unverified.
+//!
+//! The signature is the server's business: a client that believed a forged token would only be refused by the server.
+//! So nothing here decides what is allowed. The claims are read to renew a token in time, to tell identities apart in
+//! caches, and to tell the user which claim a server probably did not like.
+//!
+//! A token may also be a macaroon or an opaque string: then nothing can be said, which is no error.
+
+use crate::secret::Secret;
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use serde::Deserialize;
+use serde_json::Value;
+use zeroize::Zeroizing;
+
+/// Longest token that is taken. Servers rarely take more than 16 KiB of header.
+pub(crate) const LONGEST_TOKEN: usize = 64 << 10;
+
+/// The claims of a JWT that matter for storage (WLCG profile 1.2, SciTokens 2.0).
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Claims {
+    /// `iss`: who made the token.
+    pub issuer: Option<String>,
+    /// `sub`: for whom.
+    pub subject: Option<String>,
+    /// `aud`: the servers that it is meant for; empty if the token has no such claim.
+    pub audience: Vec<String>,
+    /// `scope`: what it allows, one word each. `None` if the token has no such claim.
+    pub scope: Option<Vec<String>>,
+    /// `exp`: the second since 1970 from which it is worth nothing.
+    pub expires: Option<i64>,
+    /// `nbf`: the second since 1970 before which it is worth nothing.
+    pub not_before: Option<i64>,
+}
+
+/// Why a token's claims cannot be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum NotAJwt {
+    /// It has not the form of a JWT: opaque, or a macaroon.
+    #[error("it is not a JWT (perhaps a macaroon), so its claims cannot be looked at")]
+    Opaque,
+    /// It is encrypted for the server (JWE).
+    #[error("it is encrypted for the server (JWE), so its claims cannot be looked at")]
+    Encrypted,
+    /// Three parts with dots, but what is between the dots is no base64url of a JSON object.
+    #[error(
+        "it looks like a JWT but cannot be decoded, perhaps it was cut or altered when it was copied"
+    )]
+    Damaged,
+    /// More than 64 KiB.
+    #[error("it is longer than any token, expected at most 65536 bytes")]
+    TooLong,
+}
+
+/// The claims as they stand in the JSON.
+#[derive(Deserialize)]
+struct Wire {
+    iss: Option<Value>,
+    sub: Option<Value>,
+    aud: Option<Value>,
+    scope: Option<Value>,
+    exp: Option<Value>,
+    nbf: Option<Value>,
+}
+
+impl Claims {
+    /// Reads the claims of a token. A claim of an unexpected type counts as absent.
+    ///
+    /// # Errors
+    ///
+    /// [`NotAJwt`] for other kinds of tokens, and for damaged ones.
+    pub fn decode(token: &Secret) -> Result<Self, NotAJwt> {
+        let text = token.expose();
+        if text.len() > LONGEST_TOKEN {
+            return Err(NotAJwt::TooLong);
+        }
+        let mut parts = text.split('.');
+        let (Some(_header), Some(payload), Some(_signature)) =
+            (parts.next(), parts.next(), parts.next())
+        else {
+            return Err(NotAJwt::Opaque);
+        };
+        match parts.count() {
+            0 => {}
+            2 => return Err(NotAJwt::Encrypted),
+            _ => return Err(NotAJwt::Opaque),
+        }
+        let payload = payload.trim_end_matches('=');
+        let json = URL_SAFE_NO_PAD.decode(payload).map_err(|_| NotAJwt::Damaged)?;
+        let json = Zeroizing::new(json);
+        let wire: Wire = serde_json::from_slice(&json).map_err(|_| NotAJwt::Damaged)?;
+        Ok(Self {
+            issuer: text_of(wire.iss),
+            subject: text_of(wire.sub),
+            audience: words(wire.aud, |text| vec![text]).unwrap_or_default(),
+            scope: words(wire.scope, |text| text.split_whitespace().map(str::to_owned).collect()),
+            expires: wire.exp.as_ref().and_then(seconds),
+            not_before: wire.nbf.as_ref().and_then(seconds),
+        })
+    }
+}
+
+fn text_of(value: Option<Value>) -> Option<String> {
+    match value {
+        Some(Value::String(text)) => Some(text),
+        _ => None,
+    }
+}
+
+/// A claim that is one text, divided by `divide`, or a list of texts.
+fn words(value: Option<Value>, divide: impl Fn(String) -> Vec<String>) -> Option<Vec<String>> {
+    match value? {
+        Value::String(text) => Some(divide(text)),
+        Value::Array(list) => {
+            Some(list.into_iter().filter_map(|item| text_of(Some(item))).collect())
+        }
+        _ => None,
+    }
+}
+
+/// A NumericDate (RFC 7519 section 2), which may have a fraction. Times that no clock shows count as absent.
+fn seconds(value: &Value) -> Option<i64> {
+    let whole = value.as_i64().or_else(|| {
+        let number = value.as_f64()?;
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "just checked to be far within the range"
+        )]
+        (number.abs() < 1e15).then_some(number as i64)
+    })?;
+    (whole.unsigned_abs() < 1_000_000_000_000_000).then_some(whole)
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// A token with these claims and no worthwhile signature.
+    pub(crate) fn jwt(claims: &str) -> Secret {
+        let part = |text: &str| URL_SAFE_NO_PAD.encode(text);
+        Secret::new(format!("{}.{}.c2ln", part(r#"{"alg":"ES256"}"#), part(claims)))
+    }
+
+    #[test]
+    fn claims_are_read_in_all_their_forms() {
+        let claims = Claims::decode(&jwt(
+            r#"{"iss":"https://i","sub":"me","aud":["https://a","b"],"scope":"storage.read:/ x","exp":1700000000.9,"nbf":-5}"#,
+        ))
+        .unwrap();
+        assert_eq!(claims.issuer.as_deref(), Some("https://i"));
+        assert_eq!(claims.subject.as_deref(), Some("me"));
+        assert_eq!(claims.audience, ["https://a", "b"]);
+        assert_eq!(claims.scope.unwrap(), ["storage.read:/", "x"]);
+        assert_eq!((claims.expires, claims.not_before), (Some(1_700_000_000), Some(-5)));
+
+        let odd = jwt(
+            r#"{"aud":"ANY","scope":["read:/a","write:/b",3],"exp":"soon","nbf":1e300,"sub":7}"#,
+        );
+        let odd = Claims::decode(&odd).unwrap();
+        assert_eq!(
+            (odd.audience, odd.expires, odd.not_before),
+            (vec!["ANY".to_owned()], None, None)
+        );
+        assert_eq!(
+            (odd.scope.unwrap(), odd.subject),
+            (vec!["read:/a".to_owned(), "write:/b".to_owned()], None)
+        );
+        assert_eq!(Claims::decode(&jwt("{}")).unwrap(), Claims::default());
+        assert_eq!(Claims::decode(&jwt(r#"{"exp":9223372036854775807}"#)).unwrap().expires, None);
+    }
+
+    #[test]
+    fn what_is_no_jwt_is_named() {
+        for (text, reason) in [
+            ("", NotAJwt::Opaque),
+            ("MDAxY2xvY2F0aW9uIHNpdGU", NotAJwt::Opaque),
+            ("a.b", NotAJwt::Opaque),
+            ("a.b.c.d", NotAJwt::Opaque),
+            ("a.b.c.d.e", NotAJwt::Encrypted),
+            ("a.b.c", NotAJwt::Damaged),
+            ("a.!.c", NotAJwt::Damaged),
+            ("..", NotAJwt::Damaged),
+        ] {
+            assert_eq!(Claims::decode(&Secret::new(text)), Err(reason), "{text:?}");
+        }
+        assert_eq!(
+            Claims::decode(&Secret::new("x".repeat(LONGEST_TOKEN + 1))),
+            Err(NotAJwt::TooLong)
+        );
+        let deep = format!(r#"{{"aud":{}{}}}"#, "[".repeat(10_000), "]".repeat(10_000));
+        assert_eq!(Claims::decode(&jwt(&deep)), Err(NotAJwt::Damaged));
+        let whole = jwt(r#"{"sub":"me"}"#);
+        let cut = whole.expose().replace(".ey", ".e");
+        assert_eq!(Claims::decode(&Secret::new(cut)), Err(NotAJwt::Damaged));
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_decoded_or_refused(text in ".{0,200}", json in "[\\[\\]{}\":,a-z0-9.e-]{0,80}") {
+            let _refused = Claims::decode(&Secret::new(text.clone()));
+            let _refused = Claims::decode(&Secret::new(format!("{text}.{text}.{text}")));
+            let _refused = Claims::decode(&jwt(&json));
+        }
+    }
+}

@@ -1,0 +1,273 @@
+//! What a scope allows: the rules of WLCG and SciTokens.
+//!
+//! A scope is a list of words, each an ability and, after a colon, the path below which it holds:
+//!
+//! | word | allows |
+//! |---|---|
+//! | `storage.read:/p` | read, list |
+//! | `storage.create:/p` | new files and folders; not to overwrite or remove |
+//! | `storage.modify:/p` | all that create allows, overwrite, rename, remove |
+//! | `storage.stage:/p` | all that read allows, bring from tape |
+//! | `read:/p`, `write:/p` | SciTokens: read and list; create and modify. Without a path: everything |
+//!
+//! A path covers itself and what is below it, in whole components: `/a` covers `/a` and `/a/b`, not `/ab`. A `storage.*`
+//! word without a path is invalid (WLCG profile; servers that took it for `/` had to be corrected).
+//!
+//! Paths count from a folder that the *server* has configured for the issuer. A client cannot know it: with the base
+//! `/atlas`, `storage.read:/data` covers the URL path `/atlas/data/x`. So the verdict has three values.
+
+/// What a request wants to do with a path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Action {
+    /// Read a file or its properties.
+    Read,
+    /// List a folder.
+    List,
+    /// Make a file or folder that is not there yet.
+    Create,
+    /// Overwrite, rename or remove.
+    Modify,
+}
+
+impl Action {
+    /// The word for people.
+    pub(crate) fn verb(self) -> &'static str {
+        match self {
+            Self::Read => "reading",
+            Self::List => "listing",
+            Self::Create => "creating",
+            Self::Modify => "changing",
+        }
+    }
+
+    /// The word that a token should have held.
+    pub(crate) fn wanted(self) -> &'static str {
+        match self {
+            Self::Read | Self::List => "storage.read",
+            Self::Create => "storage.create",
+            Self::Modify => "storage.modify",
+        }
+    }
+}
+
+/// Whether a scope lets an action pass, as far as a client can know.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Permission {
+    /// A word covers the path.
+    Granted,
+    /// A word covers the path if the server counts the paths of this issuer from `base`.
+    GrantedBelow {
+        /// The front of the URL's path that is not in the scope.
+        base: String,
+    },
+    /// Words for this action are there, for other paths.
+    OtherPaths {
+        /// Those paths.
+        paths: Vec<String>,
+    },
+    /// No word is for this action.
+    OtherActions,
+}
+
+impl Permission {
+    /// Judges `action` on the path of a URL (percent-encoded or not) by the words of a scope.
+    #[must_use]
+    pub fn of<S: AsRef<str>>(scope: &[S], action: Action, path: &str) -> Self {
+        let wanted = components(path);
+        let mut bases = Vec::new();
+        let mut paths = Vec::new();
+        for word in scope {
+            let Some(granted) = granted_path(word.as_ref(), action) else { continue };
+            let covered = components(granted);
+            if wanted.starts_with(&covered) {
+                return Self::Granted;
+            }
+            let at = (1..wanted.len())
+                .find(|&at| wanted.get(at..).is_some_and(|w| w.starts_with(&covered)));
+            if let Some(base) = at.and_then(|at| wanted.get(..at)) {
+                bases.push(format!("/{}", base.join("/")));
+            }
+            paths.push(granted.to_owned());
+        }
+        match (bases.into_iter().next(), paths.is_empty()) {
+            (Some(base), _) => Self::GrantedBelow { base },
+            (None, false) => Self::OtherPaths { paths },
+            (None, true) => Self::OtherActions,
+        }
+    }
+}
+
+/// The words of a scope that are invalid: `storage.*` without a path.
+pub(crate) fn without_path<S: AsRef<str>>(scope: &[S]) -> impl Iterator<Item = &str> {
+    scope.iter().map(AsRef::as_ref).filter(|word| {
+        word.starts_with("storage.")
+            && word.split_once(':').is_none_or(|(_, path)| !path.starts_with('/'))
+    })
+}
+
+/// The path for which `word` allows `action`, if it does.
+fn granted_path(word: &str, action: Action) -> Option<&str> {
+    let (ability, path) = match word.split_once(':') {
+        Some((ability, path)) => (ability, Some(path)),
+        None => (word, None),
+    };
+    let able = match ability {
+        "storage.read" | "storage.stage" | "read" => matches!(action, Action::Read | Action::List),
+        "storage.create" => action == Action::Create,
+        "storage.modify" | "write" => matches!(action, Action::Create | Action::Modify),
+        _ => false,
+    };
+    let path = match path {
+        None if !ability.starts_with("storage.") => "/",
+        Some(path) if path.starts_with('/') => path,
+        _ => return None,
+    };
+    able.then_some(path)
+}
+
+/// The components of a path: decoded, without empty ones and `.`, and with `..` resolved, never above the root.
+fn components(path: &str) -> Vec<String> {
+    let mut components: Vec<String> = Vec::new();
+    for component in path.split('/') {
+        match decoded(component).as_str() {
+            "" | "." => {}
+            ".." => drop(components.pop()),
+            name => components.push(name.to_owned()),
+        }
+    }
+    components
+}
+
+/// `%41` to `A`. What is no pair of hexadecimal digits stays as it is; what is no UTF-8 is replaced.
+fn decoded(text: &str) -> String {
+    let digit = |byte: Option<&u8>| {
+        byte.and_then(|&byte| char::from(byte).to_digit(16))
+            .and_then(|digit| u8::try_from(digit).ok())
+    };
+    let mut bytes = text.as_bytes();
+    let mut plain = Vec::with_capacity(bytes.len());
+    while let Some((&byte, rest)) = bytes.split_first() {
+        bytes = match (byte, digit(rest.first()), digit(rest.get(1))) {
+            (b'%', Some(high), Some(low)) => {
+                plain.push(high << 4 | low);
+                rest.get(2..).unwrap_or_default()
+            }
+            _ => {
+                plain.push(byte);
+                rest
+            }
+        };
+    }
+    String::from_utf8_lossy(&plain).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn judge(scope: &str, action: Action, path: &str) -> Permission {
+        let words: Vec<&str> = scope.split_whitespace().collect();
+        Permission::of(&words, action, path)
+    }
+
+    #[test]
+    fn words_allow_what_the_profiles_say() {
+        use Action::{Create, List, Modify, Read};
+        let all = [Read, List, Create, Modify];
+        for (scope, allowed) in [
+            ("storage.read:/", vec![Read, List]),
+            ("storage.stage:/", vec![Read, List]),
+            ("storage.create:/", vec![Create]),
+            ("storage.modify:/", vec![Create, Modify]),
+            ("read:/", vec![Read, List]),
+            ("read", vec![Read, List]),
+            ("write:/", vec![Create, Modify]),
+            ("storage.read:/ storage.modify:/", all.to_vec()),
+            ("openid profile compute.read storage.poll:/ wlcg.groups", vec![]),
+            // Without a path they are invalid.
+            ("storage.read storage.modify storage.stage: storage.create:x", vec![]),
+            ("read:x", vec![]),
+            ("STORAGE.READ:/", vec![]),
+            ("", vec![]),
+        ] {
+            for action in all {
+                let expected = match allowed.contains(&action) {
+                    true => Permission::Granted,
+                    false => Permission::OtherActions,
+                };
+                assert_eq!(judge(scope, action, "/a/b"), expected, "{scope:?} {action:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn paths_cover_whole_components() {
+        for (granted, path, covers) in [
+            ("/", "/anything", true),
+            ("/", "/", true),
+            ("/a", "/a", true),
+            ("/a/", "/a", true),
+            ("/a", "/a/b/c", true),
+            ("/a", "/ab", false),
+            ("/a/b", "/a", false),
+            ("//a/./b", "/a//b/c", true),
+            ("/a%20b", "/a b/c", true),
+            ("/a b", "/a%20b/c", true),
+            ("/a", "/a/../c", false),
+            ("/c", "/a/../c", true),
+            ("/a/../c", "/c/d", true),
+            ("/a", "/%61/x", true),
+            ("/a", "/%2e%2e/a", true),
+            ("/a", "/A", false),
+        ] {
+            let scope = [format!("storage.read:{granted}")];
+            let verdict = Permission::of(&scope, Action::Read, path);
+            assert_eq!(verdict == Permission::Granted, covers, "{granted} {path}: {verdict:?}");
+        }
+    }
+
+    #[test]
+    fn the_servers_base_is_thought_of() {
+        let base = |base: &str| Permission::GrantedBelow { base: base.into() };
+        assert_eq!(
+            judge("storage.read:/data", Action::Read, "/atlas/disk/data/x"),
+            base("/atlas/disk")
+        );
+        let paths = vec!["/data".to_owned(), "/user".to_owned()];
+        let others = Permission::OtherPaths { paths };
+        assert_eq!(
+            judge("storage.read:/data read:/user write:/", Action::Read, "/atlas/x"),
+            others
+        );
+    }
+
+    #[test]
+    fn words_without_a_path_are_found() {
+        let scope = ["storage.read", "storage.read:/a", "read", "storage.stage:", "openid"];
+        assert_eq!(without_path(&scope).collect::<Vec<_>>(), ["storage.read", "storage.stage:"]);
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_below_is_covered_and_siblings_are_not(
+            granted in prop::collection::vec("[a-z]{1,3}", 1..4),
+            below in prop::collection::vec("[a-z]{1,3}", 0..3),
+            tail in "[a-z]{1,3}",
+        ) {
+            let path = format!("/{}", granted.join("/"));
+            let scope = [format!("storage.read:{path}")];
+            let inside = format!("{path}/{}", below.join("/"));
+            prop_assert_eq!(Permission::of(&scope, Action::Read, &inside), Permission::Granted);
+            let sibling = format!("{path}{tail}/{}", below.join("/"));
+            prop_assert_ne!(Permission::of(&scope, Action::Read, &sibling), Permission::Granted);
+        }
+
+        #[test]
+        fn any_scope_and_path_are_judged(word in "(storage.read|read|:|/|%|%2|%2f|\\.\\.|é|x){0,12}", path in "(/|%|%c3|\\.\\.|é|x){0,12}") {
+            let _verdict = Permission::of(&[word], Action::Read, &path);
+        }
+    }
+}

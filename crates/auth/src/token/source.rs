@@ -1,0 +1,338 @@
+//! Where a token comes from, and how it is fetched from there.
+//!
+//! The order of discovery is that of the WLCG document (zenodo.3937438): `BEARER_TOKEN`, the file named by
+//! `BEARER_TOKEN_FILE`, `$XDG_RUNTIME_DIR/bt_u<uid>`, `/tmp/bt_u<uid>`. What a person or a variable named must work, or
+//! the error says why. The two default places are guesses, and `/tmp` is everybody's: what is wrong there is remembered
+//! for the explanation of a refusal, and the search goes on.
+//!
+//! The command runs in a shell and in a process group of its own, so that after the time limit all of it is ended. Its
+//! standard error is the user's: what it says there is for them, and is not read by us.
+
+use crate::environment::Environment;
+use crate::error::{AuthError, Result};
+use crate::private_file::{self, Guard};
+use crate::secret::Secret;
+use crate::token::claims::LONGEST_TOKEN;
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
+use std::io::Read;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc;
+use std::time::Duration;
+use zeroize::Zeroizing;
+
+/// Where a token comes from.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub enum TokenSource {
+    /// The token itself. It cannot be renewed.
+    Value(Secret),
+    /// A file that only its owner can read; read again before the token expires.
+    File(PathBuf),
+    /// A command line for `/bin/sh` that prints a token; run again before the token expires.
+    Command {
+        /// What the shell runs.
+        line: String,
+        /// After this time it is ended, with all that it started.
+        limit: Duration,
+    },
+    /// The places of the WLCG document.
+    Discovery {
+        /// `BEARER_TOKEN`.
+        value: Option<Secret>,
+        /// `BEARER_TOKEN_FILE`.
+        named: Option<PathBuf>,
+        /// `$XDG_RUNTIME_DIR/bt_u<uid>`, `/tmp/bt_u<uid>`.
+        places: Vec<PathBuf>,
+    },
+}
+
+/// A token, and where it was found.
+#[derive(Debug)]
+pub(crate) struct Found {
+    pub(crate) token: Secret,
+    pub(crate) place: String,
+}
+
+impl TokenSource {
+    /// A command with a time limit of 30 seconds.
+    #[must_use]
+    pub fn command(line: impl Into<String>) -> Self {
+        Self::Command { line: line.into(), limit: Duration::from_secs(30) }
+    }
+
+    /// The places of the WLCG document, in this environment.
+    #[must_use]
+    pub fn discovery(environment: &Environment) -> Self {
+        let name = format!("bt_u{}", environment.uid());
+        let runtime = environment.path("XDG_RUNTIME_DIR").map(|folder| folder.join(&name));
+        Self::Discovery {
+            value: environment.variable("BEARER_TOKEN").cloned(),
+            named: environment.path("BEARER_TOKEN_FILE"),
+            places: runtime.into_iter().chain([Path::new("/tmp").join(&name)]).collect(),
+        }
+    }
+
+    /// Whether somebody asked for a token, rather than hoped to find one.
+    pub(crate) fn is_explicit(&self) -> bool {
+        !matches!(self, Self::Discovery { value: None, named: None, .. })
+    }
+
+    /// Whether fetching costs a process.
+    pub(crate) fn is_command(&self) -> bool {
+        matches!(self, Self::Command { .. })
+    }
+
+    /// Whether the token was handed in, so that another look cannot find another one.
+    pub(crate) fn is_fixed(&self) -> bool {
+        matches!(self, Self::Value(_) | Self::Discovery { value: Some(_), .. })
+    }
+
+    /// For the user: all places, in order.
+    pub(crate) fn places(&self) -> Vec<String> {
+        match self {
+            Self::Value(_) => vec!["the configuration".to_owned()],
+            Self::File(path) => vec![path.display().to_string()],
+            Self::Command { .. } => vec!["the token command".to_owned()],
+            Self::Discovery { places, .. } => {
+                ["BEARER_TOKEN".to_owned(), "BEARER_TOKEN_FILE".to_owned()]
+                    .into_iter()
+                    .chain(places.iter().map(|path| path.display().to_string()))
+                    .collect()
+            }
+        }
+    }
+
+    /// Fetches the token. `problems` gets what was wrong in places that were only guessed.
+    pub(crate) fn fetch(&self, uid: u32, problems: &mut Vec<String>) -> Result<Option<Found>> {
+        match self {
+            Self::Value(token) => checked(token.expose(), "the token".to_owned()).map(Some),
+            Self::File(path) => from_file(path, uid, true).map(Some),
+            Self::Command { line, limit } => {
+                let output = run(line, *limit)?;
+                checked(&output, "the output of the token command".to_owned()).map(Some)
+            }
+            Self::Discovery { value: Some(token), .. } => {
+                checked(token.expose(), "BEARER_TOKEN".to_owned()).map(Some)
+            }
+            Self::Discovery { named: Some(path), .. } => from_file(path, uid, true).map(Some),
+            Self::Discovery { places, .. } => {
+                for path in places {
+                    match from_file(path, uid, false) {
+                        Ok(found) => return Ok(Some(found)),
+                        Err(AuthError::Unreadable { source, .. })
+                            if source.kind() == std::io::ErrorKind::NotFound => {}
+                        Err(error) => problems.push(error.line()),
+                    }
+                }
+                Ok(None)
+            }
+        }
+    }
+}
+
+fn from_file(path: &Path, uid: u32, link: bool) -> Result<Found> {
+    let guard = Guard { owner: Some(uid), link };
+    let content = private_file::read("token file", path, guard, LONGEST_TOKEN)?;
+    let place = path.display().to_string();
+    let text = std::str::from_utf8(&content)
+        .map_err(|_| AuthError::malformed(&place, "not text, expected a token"))?;
+    checked(text, place)
+}
+
+/// The token in `text`: surrounding blanks removed, and nothing in it that could not stand in a header field
+/// (`b64token`, RFC 6750 section 2.1).
+fn checked(text: &str, place: String) -> Result<Found> {
+    let text = text.trim();
+    if text.is_empty() {
+        return Err(AuthError::malformed(place, "empty, expected a token"));
+    }
+    if text.len() > LONGEST_TOKEN {
+        return Err(AuthError::malformed(place, "longer than 65536 bytes, that is no token"));
+    }
+    let allowed = |c: char| c.is_ascii_alphanumeric() || "-._~+/=".contains(c);
+    if let Some(at) = text.find(|c| !allowed(c)) {
+        let why = format!("not a token: byte {at} is none of those that a token may hold");
+        return Err(AuthError::malformed(place, why));
+    }
+    Ok(Found { token: Secret::new(text), place })
+}
+
+/// The output of a command that ended well within the limit.
+fn run(line: &str, limit: Duration) -> Result<Zeroizing<String>> {
+    let failed = |why: &str| AuthError::Command { why: why.to_owned(), source: None };
+    let system =
+        |source| AuthError::Command { why: "cannot be run".to_owned(), source: Some(source) };
+    let mut child = Command::new("/bin/sh")
+        .arg("-c")
+        .arg(line)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .process_group(0)
+        .spawn()
+        .map_err(system)?;
+    let (sender, receiver) = mpsc::channel();
+    let (output, group) = (child.stdout.take(), Pid::from_child(&child));
+    let reader = std::thread::Builder::new().name("hither-token".to_owned()).spawn(move || {
+        let mut text = Zeroizing::new(Vec::with_capacity(LONGEST_TOKEN + 1));
+        let most = u64::try_from(LONGEST_TOKEN).unwrap_or(u64::MAX) + 1;
+        let read = output.map(|pipe| pipe.take(most).read_to_end(&mut text)).transpose();
+        // Waits without collecting the process: its id, and so that of its group, stays taken until `wait` below.
+        let ended = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+        if text.len() <= LONGEST_TOKEN
+            && rustix::process::waitid(WaitId::Pid(group), ended).is_err()
+        {
+            text.clear();
+        }
+        // If nobody waits any more, the limit has passed.
+        drop(sender.send(read.map(|_| text)));
+    });
+    if let Err(error) = reader {
+        end(&mut child, group);
+        return Err(system(error));
+    }
+    let text = match receiver.recv_timeout(limit) {
+        Ok(Ok(text)) if text.len() <= LONGEST_TOKEN => text,
+        Ok(Ok(_)) => {
+            end(&mut child, group);
+            return Err(failed("prints more than 65536 bytes, that is no token"));
+        }
+        Ok(Err(error)) => {
+            end(&mut child, group);
+            return Err(system(error));
+        }
+        Err(_) => {
+            end(&mut child, group);
+            return Err(failed(&format!(
+                "took longer than {} s and was ended",
+                limit.as_secs_f64()
+            )));
+        }
+    };
+    let status = child.wait().map_err(system)?;
+    if !status.success() {
+        return Err(failed(&format!("failed ({status})")));
+    }
+    let text = std::str::from_utf8(&text).map_err(|_| failed("prints bytes that are no text"))?;
+    Ok(Zeroizing::new(text.to_owned()))
+}
+
+/// Ends a command and all that it started, and collects it.
+fn end(child: &mut Child, group: Pid) {
+    // It may have ended by itself in the meantime.
+    let _gone = rustix::process::kill_process_group(group, Signal::KILL);
+    let _status = child.wait();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    fn uid() -> u32 {
+        rustix::process::geteuid().as_raw()
+    }
+
+    fn fetch(source: &TokenSource) -> Result<Option<String>> {
+        let found = source.fetch(uid(), &mut Vec::new())?;
+        Ok(found.map(|found| found.token.expose().to_owned()))
+    }
+
+    fn private(path: &Path, text: &str) {
+        std::fs::write(path, text).unwrap();
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).unwrap();
+    }
+
+    #[test]
+    fn places_are_tried_in_the_order_of_the_document() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        let runtime = folder.path().display().to_string();
+        let empty = Environment::new(uid()).with("XDG_RUNTIME_DIR", runtime);
+        let TokenSource::Discovery { places, .. } = TokenSource::discovery(&empty) else {
+            panic!()
+        };
+        assert_eq!(places, [at(&format!("bt_u{}", uid())), format!("/tmp/bt_u{}", uid()).into()]);
+
+        let (first, second) = (at("first"), at("second"));
+        let places = vec![first.clone(), second.clone()];
+        let guessed = TokenSource::Discovery { value: None, named: None, places: places.clone() };
+        assert_eq!(fetch(&guessed).unwrap(), None);
+        private(&second, " second\n");
+        assert_eq!(fetch(&guessed).unwrap().as_deref(), Some("second"));
+        private(&first, "first");
+        assert_eq!(fetch(&guessed).unwrap().as_deref(), Some("first"));
+        private(&at("named"), "named\n\n");
+        let named = Some(at("named"));
+        let source =
+            TokenSource::Discovery { value: None, named: named.clone(), places: places.clone() };
+        assert_eq!(fetch(&source).unwrap().as_deref(), Some("named"));
+        let value = Some(Secret::new("\tvalue "));
+        let source = TokenSource::Discovery { value, named, places };
+        assert_eq!(fetch(&source).unwrap().as_deref(), Some("value"));
+    }
+
+    #[test]
+    fn a_guessed_place_may_be_wrong_but_a_named_one_must_work() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("bt");
+        std::fs::write(&path, "token").unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).unwrap();
+        let mut problems = Vec::new();
+        let guessed =
+            TokenSource::Discovery { value: None, named: None, places: vec![path.clone()] };
+        assert!(guessed.fetch(uid(), &mut problems).unwrap().is_none());
+        assert!(problems[0].contains("chmod 600"), "{problems:?}");
+        assert!(fetch(&TokenSource::File(path)).is_err());
+        assert!(fetch(&TokenSource::File(folder.path().join("none"))).is_err());
+    }
+
+    #[test]
+    fn what_is_no_token_is_refused_without_showing_it() {
+        for text in ["", " \n", "two words", "a\u{e9}", "key: value", "a\0b", "-----BEGIN"] {
+            let result = fetch(&TokenSource::Value(Secret::new(text)));
+            match (text, result) {
+                ("-----BEGIN", result) => assert!(result.is_ok()),
+                (_, Ok(_)) => panic!("{text:?} was taken"),
+                (_, Err(error)) => assert!(!error.to_string().contains("two"), "{error}"),
+            }
+        }
+    }
+
+    #[test]
+    fn a_command_gives_a_token_or_a_reason() {
+        let run = |line: &str| fetch(&TokenSource::command(line));
+        assert_eq!(run("echo abc.def").unwrap().as_deref(), Some("abc.def"));
+        for (line, reason) in [
+            ("exit 3", "exit status: 3"),
+            ("echo hush; kill -TERM $$", "signal: 15"),
+            ("true", "empty"),
+            ("head -c 70000 /dev/zero", "more than 65536"),
+            ("cat /dev/zero", "more than 65536"),
+            ("printf '\\377'", "no text"),
+        ] {
+            let error = run(line).unwrap_err().to_string();
+            assert!(error.contains(reason) && !error.contains("hush"), "{line}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_command_that_hangs_is_ended_with_all_that_it_started() {
+        let folder = tempfile::tempdir().unwrap();
+        let pipe = folder.path().join("pipe");
+        let (fifo, mode) = (rustix::fs::FileType::Fifo, rustix::fs::Mode::RWXU);
+        rustix::fs::mknodat(rustix::fs::CWD, &pipe, fifo, mode, 0).unwrap();
+        // The process that the shell leaves behind holds both pipes open, until it is ended.
+        let line = format!("exec 3>{}; tail -f /dev/null & echo abc", pipe.display());
+        let (sender, ended) = mpsc::channel();
+        std::thread::spawn(move || {
+            let mut pipe = std::fs::File::open(pipe).unwrap();
+            sender.send(pipe.read_to_end(&mut Vec::new()).unwrap()).unwrap();
+        });
+        let limit = Duration::from_millis(300);
+        let error = fetch(&TokenSource::Command { line, limit }).unwrap_err().to_string();
+        assert!(error.contains("took longer than 0.3 s"), "{error}");
+        assert_eq!(ended.recv_timeout(Duration::from_secs(60)), Ok(0), "it still runs");
+    }
+}

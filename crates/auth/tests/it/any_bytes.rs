@@ -1,0 +1,56 @@
+//! What holds for any bytes at all: for the fuzz target, and for the replay of its seeds.
+
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use hither_auth::{
+    Action, Claims, CredentialConfig, Credentials, Origin, Permission, Refusal, Secret, TokenSource,
+};
+use std::time::{Duration, UNIX_EPOCH};
+
+/// Four lines: claims, scope, path, challenge; and all of it as a token. An explanation of whatever they say ends, is
+/// short, is fit for a terminal, and does not hold the token.
+pub(crate) fn token(data: &[u8]) {
+    let text = String::from_utf8_lossy(data);
+    let mut lines = text.splitn(4, '\n');
+    let mut line = || lines.next().unwrap_or_default();
+    let (claims, scope, path, challenge) = (line(), line(), line(), line());
+
+    let words: Vec<&str> = scope.split_whitespace().collect();
+    for action in [Action::Read, Action::List, Action::Create, Action::Modify] {
+        let verdict = Permission::of(&words, action, path);
+        // A word more never takes a permission away.
+        if verdict == Permission::Granted {
+            let more = [&["openid"], words.as_slice(), &["storage.read:/x"]].concat();
+            assert_eq!(Permission::of(&more, action, path), Permission::Granted);
+        }
+    }
+
+    let jwt = format!("eyJ9.{}.c2ln", URL_SAFE_NO_PAD.encode(claims));
+    for token in [Secret::new(jwt), Secret::new(text.trim())] {
+        let _refused = Claims::decode(&token);
+        explained(&token, path, challenge);
+    }
+}
+
+fn explained(token: &Secret, path: &str, challenge: &str) {
+    let mut config = CredentialConfig::default();
+    config.token = Some(TokenSource::Value(token.clone()));
+    let credentials = Credentials::new(config);
+    let now = UNIX_EPOCH + Duration::from_secs(1_700_000_000);
+    let asked = Origin::parse("https://host/").unwrap();
+    let serial = credentials.authorization(&asked, &asked, now).serial();
+    if credentials.refresh(serial, now).is_err() {
+        return;
+    }
+    for status in [401, 403] {
+        let challenge = Some(challenge);
+        let refusal =
+            Refusal { asked: &asked, at: &asked, action: Action::Read, path, status, challenge };
+        let text = credentials.explain_refusal(&refusal, now);
+        assert!(text.chars().count() < 4_000, "{} bytes", text.len());
+        assert!(!text.chars().any(char::is_control), "{text:?}");
+        // A short one may be a word of the explanation.
+        assert!(token.expose().len() < 40 || !text.contains(token.expose()));
+    }
+    assert_eq!(credentials.identity(&asked, now).len(), 64);
+}

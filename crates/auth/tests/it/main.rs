@@ -1,0 +1,6 @@
+//! Hostile tokens, as the fuzz target sees them.
+
+#![expect(clippy::unwrap_used, reason = "tests say where they fail by panicking")]
+
+mod any_bytes;
+mod seeds;
