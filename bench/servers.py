@@ -63,6 +63,13 @@ http {{
 # For `limits` of nginx: a server that knows single ranges only, and sends the whole file to whoever asks for more.
 ONE_RANGE = "max_ranges 1;"
 
+# It writes, and shows a page for people; PROPFIND would need a module that Debian packs apart.
+NGINX_WEBDAV = """
+        dav_methods PUT DELETE MKCOL COPY MOVE;
+        client_max_body_size 0;
+        autoindex on;
+"""
+
 APACHE = """\
 ServerRoot {work}
 ServerName {host}
@@ -212,13 +219,16 @@ def nginx(
     locations: str = "",
     limits: str = "",
     tls: Tls | None = None,
+    webdav: bool = False,
 ) -> Iterator[int]:
-    """`limits` stands at the level of http, where it is empty for stock ones."""
+    """`limits` stands at the level of http, where it is empty for stock ones. `webdav` is what stock nginx has of that."""
     binary = needed("nginx", "nginx")
     port = free_port()
     if tls:
         limits += f"\n    ssl_certificate {tls.certificate}; ssl_certificate_key {tls.key};"
         limits += "\n    ssl_session_cache shared:tls:1m;"
+    if webdav:
+        locations += NGINX_WEBDAV
     with tempfile.TemporaryDirectory(prefix="hither-nginx-") as folder:
         work = Path(folder)
         config = work / "nginx.conf"
@@ -322,6 +332,18 @@ def xrootd(where: Loopback, root: Path, access_log: Path | None = None) -> Itera
         # Without a name of an instance: the log goes where it is told, not into a folder of that name.
         command = as_nobody([binary, "-c", str(config), "-l", str(access_log or work / "xrootd.log")])
         with running(where, command, port, work / "output.log"):
+            yield port
+
+
+@contextlib.contextmanager
+def rclone(where: Loopback, root: Path) -> Iterator[int]:
+    """`rclone serve webdav`."""
+    binary = needed("rclone", "rclone")
+    port = free_port()
+    with tempfile.TemporaryDirectory(prefix="hither-rclone-") as folder:
+        config = ["--config", f"{folder}/rclone.conf", "--cache-dir", folder]
+        command = [binary, "serve", "webdav", str(root), "--addr", f"{where.server_host}:{port}", *config]
+        with running(where, command, port, Path(folder) / "output.log"):
             yield port
 
 

@@ -42,6 +42,37 @@ pub struct Endpoint {
     pub bandwidth: u64,
     /// Most connections the server was seen to accept before it pushed back; 0 if it never did.
     pub max_lanes: usize,
+    /// What it can do for those who list and write.
+    #[serde(default)]
+    pub names: NameSupport,
+}
+
+/// What a server can do besides sending files; none for what was never asked.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+#[non_exhaustive]
+pub struct NameSupport {
+    /// It knows PROPFIND.
+    pub lists: Option<bool>,
+    /// It knows MOVE.
+    pub moves: Option<bool>,
+    /// It takes a file in pieces, by PUT with `Content-Range`.
+    pub pieces: Option<bool>,
+    /// It replaces what exists also where it is told not to.
+    pub replaces: bool,
+}
+
+impl NameSupport {
+    /// What is known here, else what `older` knows.
+    #[must_use]
+    pub fn or(self, older: Self) -> Self {
+        Self {
+            lists: self.lists.or(older.lists),
+            moves: self.moves.or(older.moves),
+            pieces: self.pieces.or(older.pieces),
+            replaces: self.replaces || older.replaces,
+        }
+    }
 }
 
 /// Ranges and header text that every server seen so far accepts: Apache stops at 200 ranges, and 3,900 bytes leave room
@@ -66,6 +97,7 @@ impl Default for Endpoint {
             rtt_micros: 0,
             bandwidth: 0,
             max_lanes: 0,
+            names: NameSupport::default(),
         }
     }
 }

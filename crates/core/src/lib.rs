@@ -23,7 +23,7 @@ mod straggler;
 
 pub use checksum::{Algorithm, Checksum, Hasher};
 pub use clock::Clock;
-pub use endpoint::{Endpoint, RangeSupport};
+pub use endpoint::{Endpoint, NameSupport, RangeSupport};
 pub use error::{Error, ErrorKind, Result, Retry};
 pub use ledger::Ledger;
 pub use limits::Limits;

@@ -33,6 +33,7 @@ pub(crate) fn merged(old: &Endpoint, new: &Endpoint) -> Endpoint {
     if new.max_lanes == 0 {
         endpoint.max_lanes = old.max_lanes;
     }
+    endpoint.names = new.names.or(old.names);
     endpoint
 }
 

@@ -18,10 +18,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 pub struct Abilities {
     /// It has directories that can be empty.
     pub directories: bool,
+    /// It refuses to put a file, or to make a directory, where there is no directory.
+    pub needs_parents: bool,
     /// [`Storage::rename`] knows directories.
     pub renames_directories: bool,
     /// An interrupted upload can be gone on with.
     pub resumes: bool,
+    /// Names that it can hold.
+    pub names: &'static [&'static str],
     /// It tells these checksums without sending the file.
     pub checksums: &'static [Algorithm],
 }
@@ -30,14 +34,16 @@ impl Abilities {
     /// All of them.
     pub const ALL: Self = Self {
         directories: true,
+        needs_parents: true,
         renames_directories: true,
         resumes: true,
+        names: &NAMES,
         checksums: &Algorithm::ALL,
     };
 }
 
 /// Names that are allowed everywhere and tempt careless encoders.
-const NAMES: [&str; 9] = [
+pub const NAMES: [&str; 9] = [
     "plain",
     "with space",
     "100%",
@@ -59,7 +65,7 @@ pub async fn check(storage: &dyn Storage, abilities: Abilities) {
     nothing_is_where_nothing_was_put(storage).await;
     paths_are_checked(storage).await;
     files_come_back_as_written(storage).await;
-    names_are_names(storage).await;
+    names_are_names(storage, abilities.names).await;
     files_are_replaced_only_on_request(storage).await;
     what_is_aborted_is_gone(storage).await;
     wrong_checksums_are_seen(storage, abilities).await;
@@ -68,7 +74,7 @@ pub async fn check(storage: &dyn Storage, abilities: Abilities) {
     }
     files_are_renamed(storage).await;
     if abilities.directories {
-        directories_are_made_and_removed(storage).await;
+        directories_are_made_and_removed(storage, abilities).await;
     }
     if abilities.renames_directories {
         directories_are_renamed(storage).await;
@@ -123,14 +129,14 @@ async fn files_come_back_as_written(storage: &dyn Storage) {
     }
 }
 
-async fn names_are_names(storage: &dyn Storage) {
-    for name in NAMES {
+async fn names_are_names(storage: &dyn Storage, all: &[&str]) {
+    for name in all {
         put(storage, name, name.as_bytes()).await;
     }
-    let mut sorted = NAMES;
+    let mut sorted = all.to_vec();
     sorted.sort_unstable();
     assert_eq!(names(storage, "").await, sorted);
-    for name in NAMES {
+    for name in all {
         let size = name.len() as u64;
         assert_eq!(good(storage.stat(name).await, name).size, size);
         assert_eq!(read(storage, name, size).await, name.as_bytes(), "{name}");
@@ -142,15 +148,8 @@ async fn names_are_names(storage: &dyn Storage) {
 
 async fn files_are_replaced_only_on_request(storage: &dyn Storage) {
     put(storage, "file", b"first").await;
-    match storage.put("file", options(6, false)).await {
-        // A storage may see it at the start,
-        Err(error) => assert_eq!(error.kind(), ErrorKind::AlreadyExists, "{error}"),
-        // or in the end.
-        Ok(upload) => {
-            write(&*upload, b"second", 0..6).await;
-            fails(upload.commit(None).await, ErrorKind::AlreadyExists, "commit over a file");
-        }
-    }
+    put_fails(storage, "file", 6, ErrorKind::AlreadyExists).await;
+    put_fails(storage, "file", 3_000_000, ErrorKind::AlreadyExists).await;
     assert_eq!(read(storage, "file", 5).await, b"first");
     // One that comes to be while another is being written.
     let late = good(storage.put("late", options(5, false)).await, "put");
@@ -246,11 +245,14 @@ async fn files_are_renamed(storage: &dyn Storage) {
     good(storage.remove("c").await, "remove");
 }
 
-async fn directories_are_made_and_removed(storage: &dyn Storage) {
+async fn directories_are_made_and_removed(storage: &dyn Storage, abilities: Abilities) {
     good(storage.make_directory("d").await, "make_directory");
     fails(storage.make_directory("d").await, ErrorKind::AlreadyExists, "make_directory again");
     fails(storage.make_directory("x/y").await, ErrorKind::NotFound, "make_directory in nothing");
-    fails(storage.put("x/y", options(1, false)).await, ErrorKind::NotFound, "put into nothing");
+    if abilities.needs_parents {
+        put_fails(storage, "x/y", 1, ErrorKind::NotFound).await;
+        put_fails(storage, "x/y", 3_000_000, ErrorKind::NotFound).await;
+    }
     assert_eq!(good(storage.stat("d").await, "stat").kind, EntryKind::Directory);
     assert_eq!(names(storage, "d").await, [""; 0]);
     put(storage, "d/ä b", b"x").await;
@@ -258,6 +260,7 @@ async fn directories_are_made_and_removed(storage: &dyn Storage) {
     let entries = good(storage.list("d").await, "list");
     let told: Vec<_> = entries.iter().map(|e| (e.path.as_str(), e.kind, e.size)).collect();
     assert_eq!(told, [("d/e", EntryKind::Directory, 0), ("d/ä b", EntryKind::File, 1)]);
+    file_does_not_replace_directory(storage, "d").await;
     fails(storage.remove("d").await, ErrorKind::Invalid, "remove of a directory that is not empty");
     assert_eq!(names(storage, "d").await, ["d/e", "d/ä b"]);
     fails(storage.list("d/ä b").await, ErrorKind::Invalid, "list of a file");
@@ -271,6 +274,20 @@ async fn directories_are_made_and_removed(storage: &dyn Storage) {
     good(storage.remove("d/ä b").await, "remove");
     good(storage.remove("d/e").await, "remove of an empty directory");
     good(storage.remove("d").await, "remove of an empty directory");
+}
+
+async fn file_does_not_replace_directory(storage: &dyn Storage, directory: &str) {
+    put(storage, "file", b"f").await;
+    let renamed = storage.rename("file", directory, true).await;
+    fails(renamed, ErrorKind::Invalid, "rename of a file over a directory");
+    let bytes = Bytes::from_static(b"x");
+    let put = async {
+        let upload = storage.put(directory, options(1, true)).await?;
+        upload.write(0, bytes).await?;
+        upload.commit(None).await
+    };
+    fails(put.await, ErrorKind::Invalid, "put over a directory");
+    good(storage.remove("file").await, "remove");
 }
 
 async fn directories_are_renamed(storage: &dyn Storage) {
@@ -306,6 +323,17 @@ async fn checksums_are_those_of_the_bytes(storage: &dyn Storage, abilities: Abil
         }
     }
     good(storage.remove("file").await, "remove");
+}
+
+/// Fails to write a file of that size: at the start, on the way or in the end, as the storage likes.
+async fn put_fails(storage: &dyn Storage, path: &str, size: u64, kind: ErrorKind) {
+    let bytes = content(size, 6);
+    let failure = async {
+        let upload = storage.put(path, options(bytes.len(), false)).await?;
+        upload.write(0, bytes.into()).await?;
+        upload.commit(None).await
+    };
+    fails(failure.await, kind, path);
 }
 
 /// Writes a file whole.

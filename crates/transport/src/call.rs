@@ -1,50 +1,33 @@
 //! Requests other than reads of ranges: the name space, uploads, small documents.
 //!
-//! A [`Call`] goes through the same connections, clocks and books as reads do. Its answer is read whole, up to a bound.
-//! Redirects are followed for every method as long as the body can be sent again; 303 turns into a GET, as RFC 9110
-//! section 15.4.4 has it. A connection that turns out to be closed when an idempotent request has been sent on it is
-//! replaced once.
+//! A [`Call`] goes through the same connections and books as reads do. Its answer is read whole, up to a bound. Redirects
+//! are followed with the same method as long as the body can be sent again; 303 turns into a GET, as RFC 9110 section
+//! 15.4.4 has it. What meets a connection that the server has closed in the meantime is sent again on another one, unless
+//! its method is POST: everything else that is asked here may be repeated.
+//!
+//! Uploads may take hours, so there is no clock over a request as a whole: while the body leaves, the third clock runs,
+//! and the second one from its end to the head of the answer.
 
-use crate::lane::Body;
+use crate::lane::{Body, Lane};
 use crate::location::Location;
 use crate::network::Network;
-use crate::pool::{Leased, Pool};
+use crate::outgoing::{Content, Outgoing, Progress};
+use crate::pool::Pool;
 use crate::request;
 use bytes::{Bytes, BytesMut};
 use hither_core::error::{Error, ErrorKind, Result, Retry};
-use http::{HeaderMap, Method, StatusCode, header};
-use http_body_util::{BodyExt, Full};
+use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use http_body_util::BodyExt;
 use hyper::body::Incoming;
-use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tokio::sync::oneshot;
 
-/// Redirects followed for one call.
+/// Redirects followed for one request.
 const MOST_REDIRECTS: usize = 8;
 
-/// What goes with a call.
-pub enum Content {
-    /// Nothing.
-    Empty,
-    /// A few bytes, that can be sent again.
-    Bytes(Bytes),
-    /// A stream that can be sent only once; its length in bytes if known, else it goes in chunks.
-    Stream {
-        /// `Content-Length`.
-        len: Option<u64>,
-        /// The bytes.
-        body: Body,
-    },
-}
-
-impl fmt::Debug for Content {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Empty => f.write_str("Empty"),
-            Self::Bytes(bytes) => write!(f, "Bytes({})", bytes.len()),
-            Self::Stream { len, .. } => write!(f, "Stream({len:?})"),
-        }
-    }
-}
+/// A body of more bytes than this is not sent before the server has said that it wants it.
+const EXPECT_BYTES: u64 = 1 << 20;
 
 /// A request.
 #[derive(Debug)]
@@ -68,6 +51,19 @@ impl Call {
         let headers = HeaderMap::new();
         Self { method, location, headers, content: Content::Empty, max_reply_bytes: 64 * 1024 }
     }
+
+    /// The same with one field more; one whose value may not stand in a field is left out.
+    pub(crate) fn with(mut self, name: &'static str, value: &str) -> Self {
+        if let Ok(value) = HeaderValue::from_bytes(value.as_bytes()) {
+            self.headers.insert(name, value);
+        }
+        self
+    }
+
+    /// The same with a body.
+    pub(crate) fn with_content(self, content: Content) -> Self {
+        Self { content, ..self }
+    }
 }
 
 /// An answer.
@@ -83,6 +79,13 @@ pub struct Reply {
     pub location: Location,
 }
 
+/// What became of one attempt.
+enum Attempt {
+    Answered(StatusCode, HeaderMap, Bytes),
+    /// A connection kept from earlier was closed by the server: nothing is wrong.
+    Stale(Error),
+}
+
 impl Network {
     /// Sends a call and reads its answer.
     ///
@@ -90,132 +93,205 @@ impl Network {
     ///
     /// [`ErrorKind::Unavailable`], [`ErrorKind::Timeout`], [`ErrorKind::Protocol`] if there is no answer; every answer is
     /// a success here, whatever its status.
-    pub async fn call(&self, call: Call) -> Result<Reply> {
-        let Call { mut method, mut location, headers, mut content, max_reply_bytes } = call;
+    pub async fn call(&self, mut call: Call) -> Result<Reply> {
+        let first = call.location.clone();
+        let mut expect = true;
         for _ in 0..=MOST_REDIRECTS {
-            let (body, again) = take(&mut content);
-            let pool = self.pool(&location);
-            pool.server().wait_until_welcome().await;
-            let reply =
-                send(&pool, &location, &method, &headers, body, again, max_reply_bytes).await?;
-            let target = reply.headers.get(header::LOCATION).and_then(|value| value.to_str().ok());
-            let Some(target) = target.filter(|_| is_redirect(reply.status)) else {
-                return Ok(reply);
-            };
-            if !again {
-                // The stream is spent. The caller decides whether there is another.
-                return Ok(reply);
+            let pool = self.pool(&call.location);
+            let (status, headers, body) = attempts(&pool, &call, expect).await?;
+            if status == StatusCode::EXPECTATION_FAILED && expect && call.content.is_whole() {
+                expect = false;
+                continue;
             }
-            location = location.join(target)?;
-            if reply.status == StatusCode::SEE_OTHER && method != Method::HEAD {
-                (method, content) = (Method::GET, Content::Empty);
+            match next_place(&call, status, &headers)? {
+                Some(next) => {
+                    call.location = next;
+                    if status == StatusCode::SEE_OTHER && call.method != Method::HEAD {
+                        (call.method, call.content) = (Method::GET, Content::Empty);
+                    }
+                }
+                None => return Ok(Reply { location: call.location, status, headers, body }),
             }
         }
         Err(Error::new(
             ErrorKind::Protocol,
-            format!("{location}: more than {MOST_REDIRECTS} redirects, probably in a circle"),
+            format!("{first}: more than {MOST_REDIRECTS} redirects, probably in a circle"),
         ))
     }
 }
 
-/// A body to be sent.
-type Sendable = (Body, Option<u64>);
-
-/// The body, and whether it could be sent once more.
-fn take(content: &mut Content) -> (Option<Sendable>, bool) {
-    match content {
-        Content::Empty => (None, true),
-        Content::Bytes(bytes) => (Some(full(bytes)), true),
-        Content::Stream { .. } => match std::mem::replace(content, Content::Empty) {
-            Content::Stream { len, body } => (Some((body, len)), false),
-            Content::Empty | Content::Bytes(_) => (None, true),
-        },
+/// Where a redirect leads, if the answer is one.
+fn next_place(call: &Call, status: StatusCode, headers: &HeaderMap) -> Result<Option<Location>> {
+    let follows = matches!(status.as_u16(), 301 | 302 | 303 | 307 | 308);
+    let Some(reference) = headers.get(header::LOCATION).filter(|_| follows) else {
+        return Ok(None);
+    };
+    let here = &call.location;
+    let reference = reference.to_str().map_err(|_| {
+        Error::new(ErrorKind::Protocol, format!("{here}: redirected to what is no URL"))
+    })?;
+    if !call.content.is_whole() {
+        return Err(Error::new(
+            ErrorKind::Protocol,
+            format!("{here}: redirected after a part of the file had been sent"),
+        ));
     }
+    here.join(reference).map(Some)
 }
 
-fn full(bytes: &Bytes) -> Sendable {
-    let body = Full::new(bytes.clone()).map_err(|never| match never {});
-    (Body::new(body), Some(bytes.len() as u64))
-}
-
-async fn send(
+/// Sends `call` until it meets a connection that lives.
+async fn attempts(
     pool: &Arc<Pool>,
-    location: &Location,
-    method: &Method,
-    headers: &HeaderMap,
-    body: Option<Sendable>,
-    again: bool,
-    max_reply_bytes: usize,
-) -> Result<Reply> {
-    let mut leased = pool.acquire().await?;
-    let reused = leased.lane().is_some_and(|lane| lane.answers > 0);
-    let repeat = reused && again && body.is_none() && method.is_idempotent();
-    match exchange(leased, pool, location, (method, headers), body, max_reply_bytes).await {
-        Err(error) if repeat && matches!(error.retry(), Retry::SameServer { .. }) => {
-            leased = pool.acquire().await?;
-            exchange(leased, pool, location, (method, headers), None, max_reply_bytes).await
+    call: &Call,
+    expect: bool,
+) -> Result<(StatusCode, HeaderMap, Bytes)> {
+    // All idle connections may have been closed while nobody looked.
+    for _ in 0..=pool.max_lanes() {
+        match attempt(pool, call, expect).await? {
+            Attempt::Answered(status, headers, body) => return Ok((status, headers, body)),
+            Attempt::Stale(error) if !call.content.is_whole() => return Err(error),
+            Attempt::Stale(_) => {}
         }
-        result => result,
     }
+    Err(Error::new(
+        ErrorKind::Unavailable,
+        format!("{}: the server closes every connection before it answers", call.location),
+    ))
 }
 
-async fn exchange(
-    mut leased: Leased,
-    pool: &Arc<Pool>,
-    location: &Location,
-    (method, headers): (&Method, &HeaderMap),
-    body: Option<Sendable>,
-    max_reply_bytes: usize,
-) -> Result<Reply> {
+async fn attempt(pool: &Arc<Pool>, call: &Call, expect: bool) -> Result<Attempt> {
+    pool.server().wait_until_welcome().await;
+    let mut leased = pool.acquire().await?;
     let Some(lane) = leased.lane() else {
         return Err(Error::new(ErrorKind::Cancelled, "the connection is gone"));
     };
-    let mut builder = request::builder(method.clone(), location, pool);
+    let mut builder = request::builder(call.method.clone(), &call.location, pool);
     if let Some(fields) = builder.headers_mut() {
+        if !matches!(call.content, Content::Empty) {
+            fields.insert(header::CONTENT_LENGTH, call.content.len().into());
+        }
         // A field given replaces the usual one.
-        fields.extend(headers.clone());
-        if let Some((_, Some(len))) = &body {
-            fields.insert(header::CONTENT_LENGTH, (*len).into());
-        }
+        fields.extend(call.headers.clone());
     }
-    let body = body.map_or_else(request::empty, |(body, _)| body);
-    let response = request::send(lane, builder, body, location, pool, 0).await?;
+    let gated = expect && call.content.len() > EXPECT_BYTES;
+    let gate = gated.then(|| {
+        let (opened, gate) = oneshot::channel();
+        builder = std::mem::take(&mut builder).header(header::EXPECT, "100-continue");
+        open_on_continue(&mut builder, opened);
+        gate
+    });
+    let (body, progress) = Outgoing::new(call.content.clone(), gate);
+    let request = builder.body(Body::new(body)).map_err(|error| {
+        let location = &call.location;
+        Error::new(ErrorKind::Invalid, format!("{location} cannot be put into a request"))
+            .with_source(error)
+    })?;
+    let reused = lane.answers > 0;
+    let response = match exchanged(lane, request, &call.location, pool, &progress).await {
+        Ok(response) => response,
+        Err(error) if reused && call.method != Method::POST && is_broken(&error) => {
+            return Ok(Attempt::Stale(error));
+        }
+        Err(error) => return Err(error),
+    };
     let (head, body) = response.into_parts();
-    let body = read(body, location, pool, max_reply_bytes).await?;
-    leased.give_back();
-    Ok(Reply { status: head.status, headers: head.headers, body, location: location.clone() })
+    let body = collected(body, call, pool).await?;
+    // After an answer that came before the body had left, the rest of the body would be taken for a request.
+    if progress.is_done() {
+        leased.give_back();
+    }
+    Ok(Attempt::Answered(head.status, head.headers, body))
 }
 
-/// Reads a body to its end. The third clock runs here.
-async fn read(mut body: Incoming, location: &Location, pool: &Pool, most: usize) -> Result<Bytes> {
-    let clock = pool.config().no_progress_timeout;
-    let mut read = BytesMut::new();
-    loop {
-        let frame = match tokio::time::timeout(clock, body.frame()).await {
-            Ok(None) => return Ok(read.freeze()),
-            Ok(Some(Ok(frame))) => frame,
-            Ok(Some(Err(error))) => {
-                let what =
-                    format!("{location}: the connection broke off in the middle of an answer");
-                return Err(Error::new(ErrorKind::Unavailable, what).with_source(error));
-            }
-            Err(_) => {
-                let seconds = clock.as_secs_f64();
-                let what = format!("{location}: no byte arrived for {seconds} s within an answer");
-                return Err(Error::new(ErrorKind::Timeout, what));
-            }
+/// Sends a request and waits for the head of its answer.
+async fn exchanged(
+    lane: &mut Lane,
+    request: http::Request<Body>,
+    location: &Location,
+    pool: &Pool,
+    progress: &Progress,
+) -> Result<http::Response<Incoming>> {
+    lane.sender.ready().await.map_err(|error| request::cut(location, lane, error))?;
+    lane.tap.restart(pool.link().rtt);
+    let flight = pool.account().sent(0);
+    let mut answer = std::pin::pin!(lane.sender.send_request(request));
+    let mut taken = progress.taken();
+    let response = loop {
+        let leaving = !progress.is_done();
+        let clock = match leaving {
+            true => pool.config().no_progress_timeout,
+            false => pool.config().first_byte_timeout,
         };
-        let Ok(data) = frame.into_data() else { continue };
-        if data.len() > most.saturating_sub(read.len()) {
-            return Err(Error::new(
-                ErrorKind::Protocol,
-                format!("{location}: the answer has more than the {most} bytes that are of use"),
-            ));
+        if let Ok(answer) = tokio::time::timeout(clock, &mut answer).await {
+            break answer;
         }
-        read.extend_from_slice(&data);
+        let before = std::mem::replace(&mut taken, progress.taken());
+        if leaving && (progress.is_waiting() || taken != before || progress.is_done()) {
+            continue;
+        }
+        let what = if leaving { "the server takes no bytes" } else { "no answer" };
+        return Err(Error::new(
+            ErrorKind::Timeout,
+            format!("{location}: {what} for {} s", clock.as_secs_f64()),
+        )
+        .with_retry(Retry::SameServer { after: Duration::ZERO }));
+    };
+    let response = response.map_err(|error| request::cut(location, lane, error))?;
+    pool.account().answered(flight);
+    lane.answers += 1;
+    Ok(response)
+}
+
+/// Whether the connection went away, without a word from the server.
+fn is_broken(error: &Error) -> bool {
+    error.kind() == ErrorKind::Unavailable
+}
+
+/// Opens the gate of a body when the server says "100 Continue".
+fn open_on_continue(builder: &mut http::request::Builder, opened: oneshot::Sender<()>) {
+    let opened = Mutex::new(Some(opened));
+    let mut bearer = http::Request::new(());
+    hyper::ext::on_informational(&mut bearer, move |response| {
+        if response.status() == StatusCode::CONTINUE
+            && let Some(opened) = opened.lock().unwrap_or_else(PoisonError::into_inner).take()
+        {
+            // The body may have gone without it.
+            let _ = opened.send(());
+        }
+    });
+    if let Some(extensions) = builder.extensions_mut() {
+        extensions.extend(std::mem::take(bearer.extensions_mut()));
     }
 }
 
-fn is_redirect(status: StatusCode) -> bool {
-    matches!(status.as_u16(), 301 | 302 | 303 | 307 | 308)
+/// The whole body, within its bound. The third clock runs.
+async fn collected(mut body: Incoming, call: &Call, pool: &Pool) -> Result<Bytes> {
+    let location = &call.location;
+    let clock = pool.config().no_progress_timeout;
+    let mut bytes = BytesMut::new();
+    loop {
+        let frame = tokio::time::timeout(clock, body.frame()).await.map_err(|_| {
+            Error::new(
+                ErrorKind::Timeout,
+                format!("{location}: the answer stopped for {} s", clock.as_secs_f64()),
+            )
+            .with_retry(Retry::SameServer { after: Duration::ZERO })
+        })?;
+        let Some(frame) = frame else { return Ok(bytes.freeze()) };
+        let frame = frame.map_err(|error| {
+            let what = "the connection broke in the middle of the answer";
+            Error::new(ErrorKind::Unavailable, format!("{location}: {what}"))
+                .with_source(error)
+                .with_retry(Retry::SameServer { after: Duration::ZERO })
+        })?;
+        if let Some(data) = frame.data_ref() {
+            if bytes.len() + data.len() > call.max_reply_bytes {
+                return Err(Error::new(
+                    ErrorKind::Protocol,
+                    format!("{location}: the answer has more than {} bytes", call.max_reply_bytes),
+                ));
+            }
+            bytes.extend_from_slice(data);
+        }
+    }
 }

@@ -14,7 +14,7 @@ use tokio::net::TcpStream;
 use tokio::time::Instant;
 
 /// What goes with a request: nothing, a few bytes, or a stream.
-pub type Body = UnsyncBoxBody<Bytes, std::io::Error>;
+pub(crate) type Body = UnsyncBoxBody<Bytes, std::io::Error>;
 
 /// A connection and what is watched on it.
 #[derive(Debug)]

@@ -60,6 +60,21 @@ impl Location {
         Ok(Self { url, host, port })
     }
 
+    /// The place of a name below here: `path` as a storage has it, its components encoded; with a slash at the end if
+    /// `directory`.
+    #[must_use]
+    pub(crate) fn below(&self, path: &str, directory: bool) -> Self {
+        let mut url = self.url.clone();
+        // A URL with a host has a path that can be lengthened.
+        if let Ok(mut segments) = url.path_segments_mut() {
+            segments.pop_if_empty().extend(path.split('/').filter(|name| !name.is_empty()));
+            if directory {
+                segments.push("");
+            }
+        }
+        Self { url, ..self.clone() }
+    }
+
     /// Host as in the URL; an IPv6 address without its brackets.
     #[must_use]
     pub fn host(&self) -> &str {
@@ -180,6 +195,16 @@ mod tests {
         ] {
             assert_eq!(Location::parse(text).unwrap_err().kind(), kind, "{text:?}");
         }
+    }
+
+    #[test]
+    fn names_are_encoded_one_by_one() {
+        let root = Location::parse("http://h/base/?q=1").unwrap();
+        let below = |path, directory| root.below(path, directory).target();
+        assert_eq!(below("", true), "/base/?q=1");
+        assert_eq!(below("a b/100%", false), "/base/a%20b/100%25?q=1");
+        assert_eq!(below("%2e%2e/q?r#s", true), "/base/%252e%252e/q%3Fr%23s/?q=1");
+        assert_eq!(Location::parse("http://h").unwrap().below("x", false).target(), "/x");
     }
 
     #[test]

@@ -116,7 +116,7 @@ pub(crate) async fn drain(mut body: Incoming, pool: &Pool) -> bool {
 }
 
 /// The connection went away before the head of an answer came.
-fn cut(location: &Location, lane: &Lane, error: hyper::Error) -> Error {
+pub(crate) fn cut(location: &Location, lane: &Lane, error: hyper::Error) -> Error {
     if let Some(told) = crate::stream::told(&error) {
         return told;
     }

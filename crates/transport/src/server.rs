@@ -2,7 +2,7 @@
 
 use crate::exchange::{Outcome, Settled};
 use crate::respond;
-use hither_core::endpoint::{Endpoint, RangeSupport};
+use hither_core::endpoint::{Endpoint, NameSupport, RangeSupport};
 use hither_core::error::{ErrorKind, Result, Retry};
 use hither_core::{Limits, Request};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -52,6 +52,16 @@ impl Server {
             // No range is sent at all, and the length of the answer tells where the tail begins.
             _ => true,
         }
+    }
+
+    /// What it can do for those who list and write.
+    pub(crate) fn names(&self) -> NameSupport {
+        self.state().endpoint.names
+    }
+
+    /// Learns something about that.
+    pub(crate) fn learn_names(&self, learn: impl FnOnce(&mut NameSupport)) {
+        learn(&mut self.state().endpoint.names);
     }
 
     /// Waits as long as the server has asked for.

@@ -16,5 +16,7 @@ mod redirects;
 mod refusals;
 mod rig;
 mod secure;
+mod served;
 mod stalls;
 mod tails;
+mod webdav;

@@ -1,0 +1,35 @@
+#!/usr/bin/env python3
+"""serve.py SERVER FOLDER: runs a server that files can be written to, until its standard input ends.
+
+Prints the port, or why there is none. For tests that are not written in Python.
+"""
+
+import sys
+from pathlib import Path
+
+import servers
+from links import Loopback
+
+WRITABLE = {
+    "apache": lambda root: servers.apache(Loopback(), root, webdav=True),
+    "nginx": lambda root: servers.nginx(Loopback(), root, webdav=True),
+    "rclone": lambda root: servers.rclone(Loopback(), root),
+    "s3s": lambda root: servers.s3s(Loopback(), root),
+    "xrootd": lambda root: servers.xrootd(Loopback(), root),
+}
+
+
+def main() -> int:
+    server, folder = sys.argv[1:]
+    try:
+        with WRITABLE[server](Path(folder)) as port:
+            print(port, flush=True)
+            sys.stdin.read()
+    except RuntimeError as error:
+        print(error, flush=True)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

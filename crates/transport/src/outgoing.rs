@@ -1,0 +1,199 @@
+//! The body of a request, watched while it leaves.
+//!
+//! A body is bytes at hand, or a stream that somebody feeds. Both leave in pieces, so that progress can be told from the
+//! pieces taken: a connection that takes nothing for a while is stalled, one that waits for its feeder is not.
+//!
+//! A streamed body may wait for the server's permission first (`Expect: 100-continue`, RFC 9110 section 10.1.1). A server
+//! that redirects or refuses says so before anything was sent, and the stream, still whole, goes to the next place. A
+//! server that says nothing is sent the body after [`PATIENCE`].
+
+use bytes::Bytes;
+use hyper::body::{Body, Frame, SizeHint};
+use std::io;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::Sleep;
+
+/// How long to wait for "100 Continue": servers that know it answer within a round trip.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Bytes that leave at a time.
+const PIECE_BYTES: usize = 128 * 1024;
+
+/// What goes with a call.
+#[derive(Debug, Clone)]
+pub enum Content {
+    /// Nothing.
+    Empty,
+    /// Bytes at hand: they can be sent again.
+    Bytes(Bytes),
+    /// A stream: it can be sent again as long as nothing of it was taken.
+    Stream(Stream),
+}
+
+impl Content {
+    /// Length in bytes.
+    pub(crate) fn len(&self) -> u64 {
+        match self {
+            Self::Empty => 0,
+            Self::Bytes(bytes) => bytes.len() as u64,
+            Self::Stream(stream) => stream.bytes,
+        }
+    }
+
+    /// Whether it could be sent from its beginning now.
+    pub(crate) fn is_whole(&self) -> bool {
+        match self {
+            Self::Empty | Self::Bytes(_) => true,
+            Self::Stream(stream) => !stream.taken.load(Ordering::Acquire),
+        }
+    }
+}
+
+/// A body that somebody feeds.
+#[derive(Debug, Clone)]
+pub struct Stream {
+    bytes: u64,
+    receiver: Arc<Mutex<mpsc::Receiver<Bytes>>>,
+    taken: Arc<AtomicBool>,
+}
+
+impl Stream {
+    /// A body of `bytes` bytes, and where to feed them. A block more than the one that is being sent waits in between.
+    #[must_use]
+    pub fn new(bytes: u64) -> (Self, mpsc::Sender<Bytes>) {
+        let (sender, receiver) = mpsc::channel(1);
+        let receiver = Arc::new(Mutex::new(receiver));
+        (Self { bytes, receiver, taken: Arc::default() }, sender)
+    }
+}
+
+/// How far a body has got.
+#[derive(Debug, Default)]
+pub(crate) struct Progress {
+    taken: AtomicU64,
+    waiting: AtomicBool,
+    done: AtomicBool,
+}
+
+impl Progress {
+    /// Bytes that the connection has taken.
+    pub(crate) fn taken(&self) -> u64 {
+        self.taken.load(Ordering::Relaxed)
+    }
+
+    /// Whether it is not the connection that is waited for.
+    pub(crate) fn is_waiting(&self) -> bool {
+        self.waiting.load(Ordering::Relaxed)
+    }
+
+    /// Whether all of it was taken.
+    pub(crate) fn is_done(&self) -> bool {
+        self.done.load(Ordering::Relaxed)
+    }
+}
+
+/// A body on its way.
+#[derive(Debug)]
+pub(crate) struct Outgoing {
+    content: Content,
+    left: u64,
+    /// What of the stream was taken and has not left.
+    current: Bytes,
+    gate: Option<Gate>,
+    progress: Arc<Progress>,
+}
+
+#[derive(Debug)]
+struct Gate {
+    opened: oneshot::Receiver<()>,
+    patience: Pin<Box<Sleep>>,
+}
+
+impl Outgoing {
+    /// Sends `content`; if `gate` is given, when that was told to, or has gone without a word.
+    pub(crate) fn new(
+        content: Content,
+        gate: Option<oneshot::Receiver<()>>,
+    ) -> (Self, Arc<Progress>) {
+        let progress = Arc::new(Progress::default());
+        let left = content.len();
+        progress.done.store(left == 0, Ordering::Relaxed);
+        let current = match &content {
+            Content::Bytes(bytes) => bytes.clone(),
+            Content::Empty | Content::Stream(_) => Bytes::new(),
+        };
+        let gate =
+            gate.map(|opened| Gate { opened, patience: Box::pin(tokio::time::sleep(PATIENCE)) });
+        (Self { content, left, current, gate, progress: Arc::clone(&progress) }, progress)
+    }
+
+    /// More of the stream.
+    fn poll_current(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let Content::Stream(stream) = &self.content else { return Poll::Ready(Ok(())) };
+        let mut receiver = stream.receiver.lock().unwrap_or_else(PoisonError::into_inner);
+        while self.current.is_empty() {
+            match receiver.poll_recv(cx) {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(None) => {
+                    return Poll::Ready(Err(io::Error::other("the upload was given up")));
+                }
+                Poll::Ready(Some(bytes)) if bytes.len() as u64 > self.left => {
+                    return Poll::Ready(Err(io::Error::other("more bytes than announced")));
+                }
+                Poll::Ready(Some(bytes)) => {
+                    stream.taken.store(true, Ordering::Release);
+                    self.current = bytes;
+                }
+            }
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl Body for Outgoing {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<io::Result<Frame<Bytes>>>> {
+        if self.left == 0 {
+            self.progress.done.store(true, Ordering::Relaxed);
+            return Poll::Ready(None);
+        }
+        self.progress.waiting.store(true, Ordering::Relaxed);
+        if let Some(gate) = &mut self.gate {
+            let closed = Pin::new(&mut gate.opened).poll(cx).is_pending();
+            if closed && gate.patience.as_mut().poll(cx).is_pending() {
+                return Poll::Pending;
+            }
+            self.gate = None;
+        }
+        match self.poll_current(cx) {
+            Poll::Pending => return Poll::Pending,
+            Poll::Ready(Err(error)) => return Poll::Ready(Some(Err(error))),
+            Poll::Ready(Ok(())) => {}
+        }
+        self.progress.waiting.store(false, Ordering::Relaxed);
+        let len = self.current.len().min(PIECE_BYTES);
+        let piece = self.current.split_to(len);
+        self.left = self.left.saturating_sub(len as u64);
+        self.progress.taken.fetch_add(len as u64, Ordering::Relaxed);
+        self.progress.done.store(self.left == 0, Ordering::Relaxed);
+        Poll::Ready(Some(Ok(Frame::data(piece))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.left == 0
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.left)
+    }
+}

@@ -1,0 +1,347 @@
+//! A WebDAV server (RFC 4918) as a storage, and what can be had of servers that are less than that.
+//!
+//! **Names.** PROPFIND tells everything. A server that does not know it is asked by HEAD, where a redirect to the same name
+//! with a slash tells a directory, and is listed by reading the page that it shows to people, if it is of a make whose
+//! pages are known.
+//!
+//! **Writing.** A file goes to another name in the same directory and is moved to its own when it is whole. Moving says
+//! `Overwrite: F` first, also where replacing is allowed, since `T` would replace a directory with all that is in it. See
+//! `upload.rs` for how the bytes get there.
+//!
+//! **What servers do** (measured: Apache 2.4.71, nginx 1.22.1, XrdHttp 5.5.3, rclone 1.60): a directory is
+//! named with a slash at its end, without which nginx refuses; making one that exists is 405, but 201 with XrdHttp and
+//! rclone; XrdHttp also makes the parents, overwrites in spite of `F`, and answers 500 where something does not exist. So where an answer
+//! can have two reasons, the name is looked at before the error is told, and where a server replaces against its orders,
+//! it is looked at before it gets them; in between somebody else may come first.
+//!
+//! What a server was found to be able to do is kept in its record.
+
+mod index_page;
+mod names;
+mod refusal;
+mod upload;
+
+use crate::call::{Call, Reply};
+use crate::http_source::HttpSource;
+use crate::location::Location;
+use crate::network::Network;
+use futures_core::future::BoxFuture;
+use hither_core::Source;
+use hither_core::checksum::{Algorithm, Checksum};
+use hither_core::endpoint::NameSupport;
+use hither_core::error::{Error, ErrorKind, Result, Retry};
+use hither_core::storage::{Entry, EntryKind, PutOptions, Storage, Upload, check_path};
+use hither_http::digest::{self, DigestAlgorithm};
+use http::{Method, StatusCode, header};
+use refusal::refused;
+use std::sync::Arc;
+use upload::DavUpload;
+
+/// A tree of files behind an HTTP server.
+#[derive(Debug, Clone)]
+pub struct WebDav {
+    network: Arc<Network>,
+    root: Location,
+}
+
+/// Attempts to remove what was broken off.
+const MOST_DISCARDS: usize = 5;
+
+impl WebDav {
+    /// The directory at `root`. Nothing is asked yet.
+    #[must_use]
+    pub fn new(root: Location, network: Arc<Network>) -> Self {
+        Self { network, root }
+    }
+
+    fn names(&self) -> NameSupport {
+        self.network.pool(&self.root).server().names()
+    }
+
+    fn learn(&self, learn: impl FnOnce(&mut NameSupport)) {
+        self.network.pool(&self.root).server().learn_names(learn);
+        self.network.remember(&self.root);
+    }
+
+    async fn call(&self, call: Call) -> Result<Reply> {
+        let reply = self.network.call(call).await?;
+        let make = reply.headers.get(header::SERVER).map_or(&b""[..], |make| make.as_bytes());
+        if make.to_ascii_lowercase().starts_with(b"xrootd") && !self.names().replaces {
+            self.learn(|names| names.replaces = true);
+        }
+        Ok(reply)
+    }
+
+    /// Asks with a method of WebDAV; such a request has no body.
+    fn request(&self, method: &[u8], path: &str, directory: bool) -> Call {
+        let method = Method::from_bytes(method).unwrap_or(Method::OPTIONS);
+        Call::new(method, self.root.below(path, directory))
+    }
+
+    /// What a name stands for; none if there is nothing.
+    async fn look(&self, path: &str) -> Result<Option<Entry>> {
+        match names::stat(self, path).await {
+            Ok(entry) => Ok(Some(entry)),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn delete(&self, path: &str, directory: bool) -> Result<()> {
+        let reply = self.call(self.request(b"DELETE", path, directory)).await?;
+        match reply.status {
+            // Something in it could not be removed; which, nobody asks.
+            StatusCode::MULTI_STATUS => Err(refused(&reply, "DELETE")),
+            status if status.is_success() => Ok(()),
+            _ => Err(refused(&reply, "DELETE")),
+        }
+    }
+
+    /// Removes a file whose upload was broken off: the server may need a while to see that it was.
+    async fn discard(&self, path: &str) -> Result<()> {
+        for _ in 0..MOST_DISCARDS {
+            let Err(error) = self.delete(path, false).await else { return Ok(()) };
+            if self.look(path).await?.is_none() {
+                return Ok(());
+            }
+            match error.retry() {
+                Retry::SameServer { after } => tokio::time::sleep(after).await,
+                Retry::Never | Retry::OtherServer => return Err(error),
+            }
+        }
+        self.delete(path, false).await
+    }
+
+    /// Removes what is in a directory name by name, for servers that remove empty ones only.
+    fn clear<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<()>> {
+        Box::pin(async move {
+            for entry in names::list(self, path).await? {
+                let directory = entry.kind == EntryKind::Directory;
+                if directory {
+                    self.clear(&entry.path).await?;
+                }
+                self.delete(&entry.path, directory).await?;
+            }
+            Ok(())
+        })
+    }
+
+    /// Asks for a MOVE. An existing `to` is [`ErrorKind::AlreadyExists`] unless `replace`.
+    async fn move_to(&self, from: &str, to: &str, directory: bool, replace: bool) -> Result<()> {
+        if !replace && self.names().replaces && self.look(to).await?.is_some() {
+            return Err(self.exists(to));
+        }
+        let destination = match self.names().replaces {
+            // XrdHttp 5.5 takes the name literally.
+            true => format!("{}{to}", self.root.below("", true)),
+            false => self.root.below(to, directory).to_string(),
+        };
+        let call = self
+            .request(b"MOVE", from, directory)
+            .with("destination", &destination)
+            .with("overwrite", if replace { "T" } else { "F" });
+        let reply = self.call(call).await?;
+        match reply.status {
+            StatusCode::PRECONDITION_FAILED => Err(self.exists(to)),
+            StatusCode::MULTI_STATUS => Err(refused(&reply, "MOVE")),
+            status if status.is_success() => Ok(()),
+            _ => Err(refused(&reply, "MOVE")),
+        }
+    }
+
+    /// Moves a file, to replace another one at most.
+    async fn move_file(&self, from: &str, to: &str, overwrite: bool) -> Result<()> {
+        use ErrorKind::{AlreadyExists, NotFound};
+        match self.move_to(from, to, false, false).await {
+            // nginx says "conflict" if it is a directory, and other things may have reasons too that show now.
+            Err(error) if overwrite && matches!(error.kind(), AlreadyExists | NotFound) => {
+                match self.look(to).await? {
+                    Some(there) if there.kind == EntryKind::Directory => Err(self.is_directory(to)),
+                    Some(_) => self.move_to(from, to, false, true).await,
+                    None => Err(error),
+                }
+            }
+            done => done,
+        }
+    }
+
+    fn exists(&self, path: &str) -> Error {
+        let place = self.root.below(path, false);
+        Error::new(ErrorKind::AlreadyExists, format!("{place} exists already"))
+    }
+
+    fn is_directory(&self, path: &str) -> Error {
+        let place = self.root.below(path, true);
+        Error::new(ErrorKind::Invalid, format!("{place} is a directory"))
+    }
+
+    fn missing(&self, path: &str) -> Error {
+        let place = self.root.below(path, false);
+        Error::new(ErrorKind::NotFound, format!("{place} does not exist"))
+    }
+}
+
+/// Fails for what cannot be the root.
+fn check_name(path: &str) -> Result<()> {
+    check_path(path)?;
+    if path.is_empty() {
+        let what =
+            "the root of a server cannot be removed, renamed or written: name something in it";
+        return Err(Error::new(ErrorKind::Invalid, what));
+    }
+    Ok(())
+}
+
+/// The directory that a name is in.
+fn parent(path: &str) -> &str {
+    path.rsplit_once('/').map_or("", |(parent, _)| parent)
+}
+
+impl Storage for WebDav {
+    fn name(&self) -> String {
+        self.root.to_string()
+    }
+
+    fn stat<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<Entry>> {
+        Box::pin(async move {
+            check_path(path)?;
+            names::stat(self, path).await
+        })
+    }
+
+    fn list<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<Vec<Entry>>> {
+        Box::pin(async move {
+            check_path(path)?;
+            names::list(self, path).await
+        })
+    }
+
+    fn source(&self, path: &str) -> Result<Arc<dyn Source>> {
+        check_path(path)?;
+        let place = self.root.below(path, false);
+        Ok(Arc::new(HttpSource::new(place, Arc::clone(&self.network))))
+    }
+
+    fn put<'a>(
+        &'a self,
+        path: &'a str,
+        options: PutOptions,
+    ) -> BoxFuture<'a, Result<Box<dyn Upload>>> {
+        Box::pin(async move {
+            check_name(path)?;
+            let upload = DavUpload::start(self.clone(), path.to_owned(), &options).await?;
+            Ok(Box::new(upload) as Box<dyn Upload>)
+        })
+    }
+
+    fn remove<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<()>> {
+        Box::pin(async move {
+            check_name(path)?;
+            let directory = names::stat(self, path).await?.kind == EntryKind::Directory;
+            // DELETE of a directory takes along what is in it.
+            if directory && !names::list(self, path).await?.is_empty() {
+                let place = self.root.below(path, true);
+                let what = format!("cannot remove {place}: it is not empty");
+                return Err(Error::new(ErrorKind::Invalid, what));
+            }
+            self.delete(path, directory).await
+        })
+    }
+
+    fn remove_tree<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<()>> {
+        Box::pin(async move {
+            check_name(path)?;
+            let directory = names::stat(self, path).await?.kind == EntryKind::Directory;
+            match self.delete(path, directory).await {
+                Err(error)
+                    if directory
+                        && !matches!(
+                            error.kind(),
+                            ErrorKind::PermissionDenied | ErrorKind::Unauthenticated
+                        ) =>
+                {
+                    // Either it removes empty directories only, or there is a reason that shows now.
+                    self.clear(path).await?;
+                    self.delete(path, true).await
+                }
+                done => done,
+            }
+        })
+    }
+
+    fn rename<'a>(
+        &'a self,
+        from: &'a str,
+        to: &'a str,
+        overwrite: bool,
+    ) -> BoxFuture<'a, Result<()>> {
+        Box::pin(async move {
+            check_name(from)?;
+            check_name(to)?;
+            let directory = names::stat(self, from).await?.kind == EntryKind::Directory;
+            if directory {
+                self.move_to(from, to, true, false).await
+            } else {
+                self.move_file(from, to, overwrite).await
+            }
+        })
+    }
+
+    fn make_directory<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<()>> {
+        Box::pin(async move {
+            check_path(path)?;
+            // Not every server tells that it was there.
+            if self.look(path).await?.is_some() {
+                return Err(self.exists(path));
+            }
+            if self.names().replaces {
+                // It would make the parents too.
+                names::stat(self, parent(path)).await?;
+            }
+            let reply = self.call(self.request(b"MKCOL", path, true)).await?;
+            if reply.status.is_success() {
+                return Ok(());
+            }
+            let error = refused(&reply, "MKCOL");
+            let told =
+                matches!(error.kind(), ErrorKind::PermissionDenied | ErrorKind::Unauthenticated);
+            if !told && self.look(path).await?.is_some() {
+                return Err(self.exists(path));
+            }
+            if !told && self.look(parent(path)).await?.is_none() {
+                return Err(self.missing(parent(path)));
+            }
+            Err(error)
+        })
+    }
+
+    fn checksum<'a>(
+        &'a self,
+        path: &'a str,
+        algorithm: Algorithm,
+    ) -> BoxFuture<'a, Result<Option<Checksum>>> {
+        Box::pin(async move {
+            check_path(path)?;
+            let wanted = match algorithm {
+                Algorithm::Adler32 => DigestAlgorithm::Adler32,
+                Algorithm::Crc32c => DigestAlgorithm::Crc32c,
+                Algorithm::Md5 => DigestAlgorithm::Md5,
+                Algorithm::Sha256 => DigestAlgorithm::Sha256,
+                _ => return Ok(None),
+            };
+            let call = Call::new(Method::HEAD, self.root.below(path, false))
+                .with("want-digest", &digest::want_digest(&[wanted]))
+                .with("want-repr-digest", &digest::want_repr_digest(&[wanted]));
+            let reply = self.call(call).await?;
+            match reply.status {
+                StatusCode::OK => {}
+                // XrdHttp without checksums does not know the method then.
+                StatusCode::METHOD_NOT_ALLOWED | StatusCode::NOT_IMPLEMENTED => return Ok(None),
+                _ => return Err(refused(&reply, "HEAD")),
+            }
+            let told = digest::digests(reply.status, &reply.headers);
+            let told = told.into_iter().find(|digest| digest.algorithm == wanted);
+            told.map(|digest| Checksum::new(algorithm, &digest.value)).transpose()
+        })
+    }
+}

@@ -1,0 +1,159 @@
+//! The page that a server shows to people who open a directory: that of nginx, Apache, lighttpd or Python.
+//!
+//! All of them have a link per name, relative to the page, with a slash at the end for a directory. Links that lead
+//! elsewhere (upwards, to other orders of the same list, to other sites) are passed over: only what can be a name in this
+//! directory is one. Sizes are taken where they are exact, as nginx writes them; elsewhere they are rounded.
+
+use http::{HeaderMap, header};
+use std::collections::BTreeMap;
+
+/// A name on the page.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Listed {
+    pub(super) name: String,
+    pub(super) directory: bool,
+    /// In bytes, if it is told exactly.
+    pub(super) size: Option<u64>,
+}
+
+/// The words that begin the titles of such pages.
+const TITLES: [&str; 3] = ["index of", "directory listing for", "directory:"];
+/// What is looked at to tell whether it is such a page.
+const HEAD_BYTES: usize = 2_000;
+
+/// The names on a page; none if it is no list of names.
+pub(super) fn parse(headers: &HeaderMap, body: &[u8]) -> Option<Vec<Listed>> {
+    let kind = headers.get(header::CONTENT_TYPE)?.to_str().ok()?;
+    if !kind.starts_with("text/html") {
+        return None;
+    }
+    let text = String::from_utf8_lossy(body);
+    let title = title(&text)?.trim().to_ascii_lowercase();
+    if !TITLES.iter().any(|known| title.starts_with(known)) {
+        return None;
+    }
+    let mut found = BTreeMap::new();
+    let mut rest = &*text;
+    while let Some((_, after)) = rest.split_once("href=\"") {
+        let Some((reference, after)) = after.split_once('"') else { break };
+        rest = after;
+        let Some((name, directory)) = name_of(reference) else { continue };
+        let size = if directory { None } else { exact_size(after) };
+        found.entry(name.clone()).or_insert(Listed { name, directory, size });
+    }
+    Some(found.into_values().collect())
+}
+
+fn title(text: &str) -> Option<&str> {
+    let (start, _) = text.char_indices().nth(HEAD_BYTES).unwrap_or((text.len(), ' '));
+    let head = text.get(..start)?;
+    let at = head.to_ascii_lowercase().find("<title>")?;
+    head.get(at + "<title>".len()..)?.split('<').next()
+}
+
+/// The name that a link means, if it means one in this directory.
+fn name_of(reference: &str) -> Option<(String, bool)> {
+    let reference = reference.strip_prefix("./").unwrap_or(reference);
+    let reference = unescaped(reference);
+    let (name, directory) = match reference.strip_suffix('/') {
+        Some(name) => (name, true),
+        None => (&*reference, false),
+    };
+    if name.is_empty() || name.contains(['/', '?', '#', ':']) {
+        return None;
+    }
+    let name = percent_decoded(name)?;
+    let fine = !matches!(&*name, "" | "." | "..") && !name.contains(['/', '\0']);
+    fine.then_some((name, directory))
+}
+
+/// The entities that stand in links (HTML, section 13.1.4).
+fn unescaped(text: &str) -> String {
+    text.replace("&lt;", "<")
+        .replace("&gt;", ">")
+        .replace("&quot;", "\"")
+        .replace("&#39;", "'")
+        .replace("&#x27;", "'")
+        .replace("&amp;", "&")
+}
+
+fn percent_decoded(text: &str) -> Option<String> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((&byte, after)) = rest.split_first() {
+        rest = after;
+        if byte != b'%' {
+            bytes.push(byte);
+            continue;
+        }
+        let digits = std::str::from_utf8(rest.get(..2)?).ok()?;
+        bytes.push(u8::from_str_radix(digits, 16).ok()?);
+        rest = rest.get(2..)?;
+    }
+    String::from_utf8(bytes).ok()
+}
+
+/// What nginx writes behind a link: name, date, time, bytes.
+fn exact_size(after: &str) -> Option<u64> {
+    let line = after.split(['\n', '\r']).next()?;
+    let (_, told) = line.split_once("</a>")?;
+    let mut words = told.split_ascii_whitespace();
+    let date = words.next()?;
+    let time = words.next()?;
+    let size = words.next()?;
+    let dated = date.len() == 11 && time.len() == 5 && words.next().is_none();
+    dated.then(|| size.parse().ok()).flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn page(text: &str) -> Option<Vec<Listed>> {
+        let mut headers = HeaderMap::new();
+        headers.insert(header::CONTENT_TYPE, "text/html; charset=utf-8".parse().unwrap());
+        parse(&headers, text.as_bytes())
+    }
+
+    fn listed(name: &str, directory: bool, size: Option<u64>) -> Listed {
+        Listed { name: name.to_owned(), directory, size }
+    }
+
+    #[test]
+    fn the_page_of_nginx() {
+        let text = "<html>\r\n<head><title>Index of /</title></head>\r\n<body>\r\n<h1>Index of /</h1><hr><pre>\
+            <a href=\"../\">../</a>\r\n\
+            <a href=\"d/\">d/</a>                 21-Nov-2026 15:20                   -\r\n\
+            <a href=\"a%20%26%20b.root\">a &amp; b.root</a>    21-Nov-2026 15:20              100000\r\n\
+            </pre><hr></body>\r\n</html>\r\n";
+        let found = [listed("a & b.root", false, Some(100_000)), listed("d", true, None)];
+        assert_eq!(page(text), Some(found.to_vec()));
+    }
+
+    #[test]
+    fn the_pages_of_apache_and_of_python() {
+        let text = "<!DOCTYPE HTML><html><head><title>Index of /data</title></head><body><ul>\
+            <li><a href=\"/\"> Parent Directory</a></li><li><a href=\"?C=N;O=D\">Name</a></li>\
+            <li><a href=\"x%2541.root\"> x</a></li></ul></body></html>";
+        assert_eq!(page(text), Some(vec![listed("x%41.root", false, None)]));
+        let text = "<html><head><title>Directory listing for /</title></head><body><ul>\n\
+            <li><a href=\"a%26amp%3Bb/\">a&amp;amp;b/</a></li>\n<li><a href=\"c\">c</a></li></ul>";
+        let found = [listed("a&amp;b", true, None), listed("c", false, None)];
+        assert_eq!(page(text), Some(found.to_vec()));
+    }
+
+    #[test]
+    fn links_to_elsewhere_are_no_names() {
+        let text = "<title>Index of x</title><a href=\"http://other/x\"><a href=\"//other/x\"><a href=\"..\">\
+            <a href=\"%2e%2e/\"><a href=\"a%2Fb\"><a href=\"../x\"><a href=\"%zz\"><a href=\"%f\"><a href=\"%ff\">\
+            <a href=\"\"><a href=\"/\"><a href=\"./\"><a href=\"a%00\"><a href=\"mailto:x\"><a href=\"unended";
+        assert_eq!(page(text), Some(Vec::new()));
+    }
+
+    #[test]
+    fn other_pages_are_none() {
+        assert_eq!(page("<html><title>Welcome</title><a href=\"x\">"), None);
+        assert_eq!(page(""), None);
+        assert_eq!(parse(&HeaderMap::new(), b"<title>Index of /</title>"), None);
+    }
+}

@@ -1,0 +1,420 @@
+//! A file on its way to a WebDAV server.
+//!
+//! There are three ways for the bytes:
+//!
+//! - *Together*: a small file waits until it is whole and is one PUT, which can be sent again.
+//! - *In pieces*: a PUT with `Content-Range` for every block (RFC 9110 section 14.4 allows it, mod_dav of Apache does it).
+//!   Blocks take several connections, in any order, and an interrupted upload is gone on with.
+//! - *As a stream*: one PUT that is fed block by block, in order. It waits for "100 Continue" before the first of them.
+//!
+//! A server that does not know pieces may refuse them (nginx: 501) or, worse, take a piece for the whole (XrdHttp). So a
+//! server not met before is tried: the last byte of the file alone is put into the new file, which must then be as long as
+//! the whole one will be. Before that, an empty file is put and moved, to see whether it can be moved. On a server that
+//! cannot move, a file is put under its own name; there is no promise then that an interrupted one leaves nothing.
+
+use super::{WebDav, names, parent, refused};
+use crate::call::{Call, Reply};
+use crate::outgoing::{Content, Stream};
+use bytes::{Bytes, BytesMut};
+use futures_core::future::BoxFuture;
+use hither_core::checksum::Checksum;
+use hither_core::error::{Error, ErrorKind, Result};
+use hither_core::storage::{Entry, EntryKind, PutOptions, Upload, is_unfinished, unfinished_name};
+use http::{Method, StatusCode};
+use std::hash::{BuildHasher, RandomState};
+use std::ops::Range;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+
+/// A file up to this many bytes goes together: pieces of it would not be faster.
+const TOGETHER_BYTES: u64 = 1 << 20;
+/// More connections than this do not fill a path better.
+const PARALLEL: usize = 32;
+
+/// See the module above.
+#[derive(Debug)]
+pub(super) struct DavUpload {
+    dav: WebDav,
+    path: String,
+    size: u64,
+    overwrite: bool,
+    /// The name to write to; the file's own where it cannot be moved.
+    at: String,
+    way: Way,
+}
+
+#[derive(Debug)]
+enum Way {
+    Together(Mutex<BytesMut>),
+    Pieces,
+    Stream(tokio::sync::Mutex<Feeding>),
+}
+
+/// A PUT that is being fed.
+#[derive(Debug)]
+struct Feeding {
+    fed: u64,
+    feed: Option<mpsc::Sender<Bytes>>,
+    answer: Option<JoinHandle<Result<Reply>>>,
+}
+
+impl Drop for Feeding {
+    fn drop(&mut self) {
+        if let Some(answer) = &self.answer {
+            answer.abort();
+        }
+    }
+}
+
+impl Way {
+    fn stream() -> Self {
+        Self::Stream(tokio::sync::Mutex::new(Feeding { fed: 0, feed: None, answer: None }))
+    }
+}
+
+impl DavUpload {
+    pub(super) async fn start(dav: WebDav, path: String, options: &PutOptions) -> Result<Self> {
+        let (size, overwrite) = (options.size, options.overwrite);
+        let upload =
+            |at, way| Self { dav: dav.clone(), path: path.clone(), size, overwrite, at, way };
+        if size <= TOGETHER_BYTES {
+            // What is wrong with the name shows when the file goes, before it has its name.
+            return Ok(upload(fresh_name(&path), Way::Together(Mutex::default())));
+        }
+        match dav.look(&path).await? {
+            Some(there) if there.kind == EntryKind::Directory => {
+                return Err(dav.is_directory(&path));
+            }
+            Some(_) if !overwrite => return Err(dav.exists(&path)),
+            _ => {}
+        }
+        if let Some(at) = resumed(&dav, &path, options).await? {
+            return Ok(upload(at, Way::Pieces));
+        }
+        let names = dav.names();
+        let (at, pieces) = match (names.moves, names.pieces) {
+            (Some(true), Some(pieces)) => (fresh_name(&path), pieces),
+            (Some(false), _) => (path.clone(), false),
+            _ => try_out(&dav, &path, size).await?,
+        };
+        let way = if pieces { Way::Pieces } else { Way::stream() };
+        Ok(upload(at, way))
+    }
+
+    fn is_aside(&self) -> bool {
+        self.at != self.path
+    }
+
+    fn put(&self, at: &str, content: Content) -> Call {
+        let call = Call::new(Method::PUT, self.dav.root.below(at, false))
+            .with("content-type", "application/octet-stream");
+        // Whoever writes under the name itself can at least say that it is not to be replaced.
+        let call = match at == self.path && !self.overwrite {
+            true => call.with("if-none-match", "*"),
+            false => call,
+        };
+        call.with_content(content)
+    }
+
+    /// Sends all bytes at once.
+    async fn put_together(&self, at: &str, bytes: Bytes) -> Result<()> {
+        let reply = self.dav.call(self.put(at, Content::Bytes(bytes))).await?;
+        stored(&self.dav, at, &reply).await
+    }
+
+    async fn write_piece(&self, offset: u64, bytes: Bytes) -> Result<()> {
+        let last = offset + bytes.len() as u64 - 1;
+        let call = self
+            .put(&self.at, Content::Bytes(bytes))
+            .with("content-range", &format!("bytes {offset}-{last}/{}", self.size));
+        let reply = self.dav.call(call).await?;
+        stored(&self.dav, &self.at, &reply).await
+    }
+
+    async fn feed(&self, feeding: &mut Feeding, offset: u64, bytes: Bytes) -> Result<()> {
+        if offset != feeding.fed {
+            let what =
+                format!("bytes at {offset} instead of {}: they go in order here", feeding.fed);
+            return Err(Error::new(ErrorKind::Invalid, what));
+        }
+        if feeding.fed == 0 && feeding.answer.is_none() {
+            let (stream, feed) = Stream::new(self.size);
+            let call = self.put(&self.at, Content::Stream(stream));
+            let dav = self.dav.clone();
+            let runtime = dav.network.runtime().clone();
+            feeding.answer = Some(runtime.spawn(async move { dav.call(call).await }));
+            feeding.feed = Some(feed);
+        }
+        let len = bytes.len() as u64;
+        let taken = match &feeding.feed {
+            Some(feed) => feed.send(bytes).await.is_ok(),
+            None => false,
+        };
+        if !taken {
+            // It has ended before its time, and says why.
+            feeding.feed = None;
+            self.answered(feeding).await?;
+            let what = format!("{}: the server took only a part of the file", self.dav.root);
+            return Err(Error::new(ErrorKind::Protocol, what));
+        }
+        feeding.fed += len;
+        Ok(())
+    }
+
+    /// Waits for the answer to the stream.
+    async fn answered(&self, feeding: &mut Feeding) -> Result<()> {
+        let Some(answer) = feeding.answer.take() else {
+            return Err(Error::new(ErrorKind::Cancelled, "the upload has failed before"));
+        };
+        let reply = answer.await.map_err(|error| {
+            Error::new(ErrorKind::Cancelled, "the upload was given up").with_source(error)
+        })??;
+        stored(&self.dav, &self.at, &reply).await
+    }
+
+    /// Everything up to the name.
+    async fn deliver(&self) -> Result<()> {
+        let missing = |seen: u64| {
+            let what = format!("{}: {seen} of {} bytes were written", self.path, self.size);
+            Error::new(ErrorKind::Invalid, what)
+        };
+        match &self.way {
+            Way::Together(buffer) => {
+                let bytes = lock(buffer).clone().freeze();
+                if bytes.len() as u64 != self.size {
+                    return Err(missing(bytes.len() as u64));
+                }
+                return self.put_together(&self.at, bytes).await;
+            }
+            Way::Stream(feeding) => {
+                let mut feeding = feeding.lock().await;
+                if feeding.fed != self.size {
+                    return Err(missing(feeding.fed));
+                }
+                feeding.feed = None;
+                self.answered(&mut feeding).await?;
+            }
+            Way::Pieces => {}
+        }
+        let there = names::stat(&self.dav, &self.at).await?.size;
+        if there != self.size {
+            let place = self.dav.root.below(&self.at, false);
+            let what = format!("{place} has {there} bytes at the server, expected {}", self.size);
+            return Err(Error::new(ErrorKind::Corrupt, what));
+        }
+        Ok(())
+    }
+
+    /// Compares what the server has with what it should.
+    async fn compare(&self, expected: &Checksum) -> Result<()> {
+        use hither_core::storage::Storage;
+        // A server that cannot tell is not asked to.
+        let told = self.dav.checksum(&self.at, expected.algorithm()).await.unwrap_or_default();
+        match told {
+            Some(seen) if seen != *expected => Err(Error::new(
+                ErrorKind::Corrupt,
+                format!(
+                    "{}: the server has {seen}, expected {expected}",
+                    self.dav.root.below(&self.path, false)
+                ),
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    async fn give_name(&self) -> Result<()> {
+        if !self.is_aside() {
+            return Ok(());
+        }
+        let moved = self.dav.move_file(&self.at, &self.path, self.overwrite).await;
+        match (&moved, &self.way) {
+            (Ok(()), _) if self.dav.names().moves.is_none() => {
+                self.dav.learn(|names| names.moves = Some(true));
+            }
+            (Err(error), Way::Together(buffer)) if error.kind() == ErrorKind::Unsupported => {
+                self.dav.learn(|names| names.moves = Some(false));
+                if !self.overwrite && self.dav.look(&self.path).await?.is_some() {
+                    return Err(self.dav.exists(&self.path));
+                }
+                let bytes = lock(buffer).clone().freeze();
+                self.put_together(&self.path, bytes).await?;
+                drop(self.dav.delete(&self.at, false).await);
+                return Ok(());
+            }
+            _ => {}
+        }
+        moved
+    }
+
+    async fn finish(self, checksum: Option<Checksum>) -> Result<Entry> {
+        let mut done = self.deliver().await;
+        if let (Ok(()), Some(expected)) = (&done, &checksum) {
+            done = self.compare(expected).await;
+        }
+        if done.is_ok() {
+            done = self.give_name().await;
+        }
+        if let Err(error) = done {
+            if self.is_aside() || error.kind() == ErrorKind::Corrupt {
+                // The first error is the one to tell.
+                drop(self.dav.discard(&self.at).await);
+            }
+            return Err(error);
+        }
+        let file = EntryKind::File;
+        let (path, size) = (self.path.clone(), self.size);
+        Ok(Entry { path, kind: file, size, modified: None, validator: None })
+    }
+}
+
+impl Upload for DavUpload {
+    fn parallel(&self) -> usize {
+        match self.way {
+            Way::Pieces => self.dav.network.pool(&self.dav.root).max_lanes().clamp(1, PARALLEL),
+            Way::Together(_) | Way::Stream(_) => 1,
+        }
+    }
+
+    fn block_bytes(&self) -> u64 {
+        1
+    }
+
+    fn present(&self) -> Vec<Range<u64>> {
+        // The file has its length from the beginning: the server cannot tell which bytes it was sent.
+        Vec::new()
+    }
+
+    fn token(&self) -> Option<String> {
+        let name = self.at.rsplit_once('/').map_or(&*self.at, |(_, name)| name);
+        matches!(self.way, Way::Pieces).then(|| name.to_owned())
+    }
+
+    fn write(&self, offset: u64, bytes: Bytes) -> BoxFuture<'_, Result<()>> {
+        Box::pin(async move {
+            if bytes.is_empty() {
+                return Ok(());
+            }
+            if offset.checked_add(bytes.len() as u64).is_none_or(|end| end > self.size) {
+                let place = self.dav.root.below(&self.path, false);
+                let what = format!("{place}: bytes beyond the {} that were announced", self.size);
+                return Err(Error::new(ErrorKind::Invalid, what));
+            }
+            match &self.way {
+                Way::Pieces => self.write_piece(offset, bytes).await,
+                Way::Stream(feeding) => {
+                    let mut feeding = feeding.lock().await;
+                    self.feed(&mut feeding, offset, bytes).await
+                }
+                Way::Together(buffer) => {
+                    let mut buffer = lock(buffer);
+                    if buffer.len() as u64 != offset {
+                        let what = format!(
+                            "bytes at {offset} instead of {}: they go in order here",
+                            buffer.len()
+                        );
+                        return Err(Error::new(ErrorKind::Invalid, what));
+                    }
+                    buffer.extend_from_slice(&bytes);
+                    Ok(())
+                }
+            }
+        })
+    }
+
+    fn commit(self: Box<Self>, checksum: Option<Checksum>) -> BoxFuture<'static, Result<Entry>> {
+        Box::pin(self.finish(checksum))
+    }
+
+    fn abort(self: Box<Self>) -> BoxFuture<'static, Result<()>> {
+        Box::pin(async move {
+            match &self.way {
+                Way::Together(_) => return Ok(()),
+                Way::Pieces => {}
+                Way::Stream(feeding) => {
+                    let mut feeding = feeding.lock().await;
+                    feeding.feed = None;
+                    if feeding.fed == self.size {
+                        // It has all of it, and would make a file of it after we had removed what there was.
+                        drop(self.answered(&mut feeding).await);
+                    } else if let Some(answer) = feeding.answer.take() {
+                        answer.abort();
+                    }
+                }
+            }
+            if !self.is_aside() {
+                return Ok(());
+            }
+            self.dav.discard(&self.at).await
+        })
+    }
+}
+
+fn lock(buffer: &Mutex<BytesMut>) -> MutexGuard<'_, BytesMut> {
+    buffer.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A name beside `path` that nobody else uses.
+fn fresh_name(path: &str) -> String {
+    // A hasher with random keys: this process's source of such names.
+    beside(path, &unfinished_name(RandomState::new().hash_one(path)))
+}
+
+fn beside(path: &str, name: &str) -> String {
+    match parent(path) {
+        "" => name.to_owned(),
+        parent => format!("{parent}/{name}"),
+    }
+}
+
+/// What an earlier attempt left, if it is of use. It need not have its length yet: the last piece gives it that.
+async fn resumed(dav: &WebDav, path: &str, options: &PutOptions) -> Result<Option<String>> {
+    let token = options.resume.as_deref().filter(|name| !name.contains('/') && is_unfinished(name));
+    let Some(token) = token else { return Ok(None) };
+    let at = beside(path, token);
+    let there = dav.look(&at).await?;
+    let same = |entry: &Entry| entry.kind == EntryKind::File && entry.size <= options.size;
+    Ok(there.as_ref().is_some_and(same).then_some(at))
+}
+
+/// Finds out what the server can do. Returns the name to write to, and whether in pieces.
+async fn try_out(dav: &WebDav, path: &str, size: u64) -> Result<(String, bool)> {
+    let first = fresh_name(path);
+    let put = |at: &str, bytes: &'static [u8]| {
+        Call::new(Method::PUT, dav.root.below(at, false))
+            .with_content(Content::Bytes(Bytes::from_static(bytes)))
+    };
+    let reply = dav.call(put(&first, b"")).await?;
+    stored(dav, &first, &reply).await?;
+    let at = fresh_name(path);
+    match dav.move_to(&first, &at, false, false).await {
+        Ok(()) => dav.learn(|names| names.moves = Some(true)),
+        Err(error) => {
+            drop(dav.delete(&first, false).await);
+            if error.kind() != ErrorKind::Unsupported {
+                return Err(error);
+            }
+            dav.learn(|names| names.moves = Some(false));
+            return Ok((path.to_owned(), false));
+        }
+    }
+    let last = size - 1;
+    let piece = put(&at, b"\0").with("content-range", &format!("bytes {last}-{last}/{size}"));
+    let taken = dav.call(piece).await?.status.is_success();
+    let pieces = taken && dav.look(&at).await?.is_some_and(|entry| entry.size == size);
+    dav.learn(|names| names.pieces = Some(pieces));
+    Ok((at, pieces))
+}
+
+/// Fails unless the answer to a PUT says that the bytes are stored.
+async fn stored(dav: &WebDav, at: &str, reply: &Reply) -> Result<()> {
+    if reply.status.is_success() {
+        return Ok(());
+    }
+    let error = refused(reply, "PUT");
+    // nginx cannot open a file where there is no directory, and calls that its own fault.
+    if reply.status == StatusCode::INTERNAL_SERVER_ERROR && dav.look(parent(at)).await?.is_none() {
+        return Err(dav.missing(parent(at)));
+    }
+    Err(error)
+}

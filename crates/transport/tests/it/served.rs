@@ -1,0 +1,46 @@
+//! Real servers over a folder, started by the same scripts that the benchmarks use.
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+/// A server that ends with this value.
+pub(crate) struct Served {
+    child: Child,
+    pub(crate) port: u16,
+}
+
+impl Served {
+    /// Starts `server` over `root`. Where it is not installed, that is told, and fails in CI only.
+    pub(crate) fn start(server: &str, root: &Path) -> Option<Self> {
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bench/serve.py");
+        let mut child = Command::new("python3")
+            .arg(script)
+            .arg(server)
+            .arg(root)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut told = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut told).unwrap();
+        match told.trim().parse() {
+            Ok(port) => Some(Self { child, port }),
+            Err(_) => {
+                child.wait().unwrap();
+                assert!(std::env::var_os("CI").is_none(), "CI must have {server}: {told}");
+                // Past the capture of the test's own output.
+                writeln!(std::io::stderr(), "skipped: {}", told.trim()).unwrap();
+                None
+            }
+        }
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        // The end of its input is the end of the server.
+        drop(self.child.stdin.take());
+        drop(self.child.wait());
+    }
+}
