@@ -116,6 +116,11 @@ impl Client {
         self.shared.store_error.as_ref()
     }
 
+    /// Runs a future on the client's runtime, on the current thread, and waits for it.
+    pub fn run<F: Future>(&self, future: F) -> F::Output {
+        self.runtime.block_on(future)
+    }
+
     /// Waits for a future on the client's runtime.
     pub(crate) fn wait<F: Future>(&self, future: F) -> F::Output {
         self.runtime.block_on(future)
@@ -145,7 +150,7 @@ impl Ledger for Remembered {
 }
 
 /// The path of a local file, if `url` is one: `file:` URLs, and everything without a scheme.
-fn local_path(url: &str) -> Option<PathBuf> {
+pub(crate) fn local_path(url: &str) -> Option<PathBuf> {
     if let Some(rest) = url.strip_prefix("file:") {
         let path = rest
             .strip_prefix("//")

@@ -30,7 +30,8 @@ impl Served {
                 child.wait().unwrap();
                 assert!(std::env::var_os("CI").is_none(), "CI must have {server}: {told}");
                 // Past the capture of the test's own output.
-                writeln!(std::io::stderr(), "skipped: {}", told.trim()).unwrap();
+                let mut terminal = std::io::stderr();
+                writeln!(terminal, "skipped: {}", told.trim()).unwrap();
                 None
             }
         }

@@ -1,0 +1,176 @@
+//! From what a user writes to a storage and a path in it.
+//!
+//! The root of a storage is the root of its server (or of the local file system), so that two URLs on one server are two
+//! paths in one storage. Doubled slashes in a URL are single ones: servers see it so, and the two slashes that xrootd's
+//! URLs have by habit mean nothing over HTTP.
+
+use crate::client::{Client, local_path};
+use hither_core::error::{Error, ErrorKind, Result};
+use hither_core::storage::{Storage, check_path};
+use hither_transport::{LocalStorage, Location, WebDav};
+use percent_encoding::percent_decode_str;
+use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
+use url::Url;
+
+/// A name in a storage.
+#[derive(Debug, Clone)]
+pub struct Named {
+    /// The storage, rooted at the root of the server.
+    pub storage: Arc<dyn Storage>,
+    /// What tells one storage from another; no secrets.
+    pub server: String,
+    /// The path in it.
+    pub path: String,
+    /// It was written with a slash at its end: a directory is meant.
+    pub directory: bool,
+}
+
+impl Client {
+    /// The storage that `url` is in (`http://…`, a local path or `file://…`), and the path in it. Nothing is asked yet.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Invalid`] or [`ErrorKind::Unsupported`] for what is no URL of a known scheme, or not UTF-8 when
+    /// decoded; [`ErrorKind::Local`] if the working directory is gone.
+    pub fn storage(&self, url: &str) -> Result<(Arc<dyn Storage>, String)> {
+        self.named(url).map(|named| (named.storage, named.path))
+    }
+
+    /// The same, with what else can be told from the URL.
+    ///
+    /// # Errors
+    ///
+    /// As [`Client::storage`].
+    pub fn named(&self, url: &str) -> Result<Named> {
+        if url.is_empty() {
+            return Err(Error::new(ErrorKind::Invalid, "the URL is empty: name a file"));
+        }
+        let network = &self.shared.network;
+        if let Some(path) = local_path(url) {
+            let directory = url.ends_with('/');
+            let path = path_from_root(&path)?;
+            let storage = Arc::new(LocalStorage::new("/", Arc::clone(network.account())));
+            return Ok(Named { storage, server: "file:".to_owned(), path, directory });
+        }
+        let mut root = Url::parse(url).map_err(|error| {
+            Error::new(ErrorKind::Invalid, format!("{url:?} is not a URL: {error}"))
+        })?;
+        let path = decoded(root.path())?;
+        let directory = root.path().ends_with('/');
+        root.set_path("/");
+        let location = Location::parse(root.as_str())?;
+        let server = location.key();
+        let storage = Arc::new(WebDav::new(location, Arc::clone(network)));
+        Ok(Named { storage, server, path, directory })
+    }
+}
+
+/// The path of a URL as a storage has it.
+fn decoded(path: &str) -> Result<String> {
+    let mut names = Vec::new();
+    for name in path.split('/').filter(|name| !name.is_empty()) {
+        let name = percent_decode_str(name).decode_utf8().map_err(|_| {
+            Error::new(ErrorKind::Invalid, format!("{name:?} is not UTF-8 when it is decoded"))
+        })?;
+        if name.contains('/') {
+            let what = format!("{name:?} holds an encoded slash, which is no part of a name");
+            return Err(Error::new(ErrorKind::Invalid, what));
+        }
+        names.push(name);
+    }
+    let path = names.join("/");
+    check_path(&path)?;
+    Ok(path)
+}
+
+/// The path of a local file from the root. `..` goes up from where links lead to.
+fn path_from_root(path: &Path) -> Result<String> {
+    let failed = |error: std::io::Error| {
+        let kind = match error.kind() {
+            std::io::ErrorKind::NotFound => ErrorKind::NotFound,
+            std::io::ErrorKind::PermissionDenied => ErrorKind::PermissionDenied,
+            _ => ErrorKind::Local,
+        };
+        Error::new(kind, format!("cannot find {}: {error}", path.display()))
+    };
+    let mut whole = PathBuf::from("/");
+    for component in std::path::absolute(path).map_err(failed)?.components() {
+        match component {
+            Component::ParentDir => {
+                whole = std::fs::canonicalize(&whole).map_err(failed)?;
+                whole.pop();
+            }
+            Component::Normal(name) => whole.push(name),
+            Component::RootDir | Component::CurDir | Component::Prefix(_) => {}
+        }
+    }
+    let text = whole.to_str().and_then(|text| text.strip_prefix('/')).ok_or_else(|| {
+        Error::new(ErrorKind::Unsupported, format!("{path:?} is not UTF-8: rename it"))
+    })?;
+    Ok(text.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ClientConfig;
+
+    fn client() -> Client {
+        Client::new(ClientConfig::default()).unwrap()
+    }
+
+    #[test]
+    fn urls_are_paths_in_the_storage_of_their_server() {
+        let client = client();
+        for (url, server, path, directory) in [
+            ("http://h/a%20b/c", "http://h:80/", "a b/c", false),
+            ("http://h:81//eos/x/", "http://h:81/", "eos/x", true),
+            ("http://h", "http://h:80/", "", true),
+            ("http://h/a/../b", "http://h:80/", "b", false),
+            ("/x//y/./z", "file:", "x/y/z", false),
+            ("file:///x/", "file:", "x", true),
+            ("/", "file:", "", true),
+        ] {
+            let named = client.named(url).unwrap();
+            let seen = (&*named.server, &*named.path, named.directory);
+            assert_eq!(seen, (server, path, directory), "{url}");
+        }
+    }
+
+    #[test]
+    fn two_tokens_make_two_storages_that_do_not_tell_them() {
+        let client = client();
+        let named = client.named("http://h/a?authz=hush").unwrap();
+        assert_ne!(named.server, client.named("http://h/a").unwrap().server);
+        assert!(!named.server.contains("hush") && !format!("{named:?}").contains("hush"));
+    }
+
+    #[test]
+    fn what_goes_up_goes_up_from_where_links_lead() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().canonicalize().unwrap();
+        std::fs::create_dir_all(root.join("a/b")).unwrap();
+        std::os::unix::fs::symlink("a/b", root.join("link")).unwrap();
+        let up = root.join("link/../x");
+        let path = client().named(up.to_str().unwrap()).unwrap().path;
+        assert_eq!(PathBuf::from("/").join(path), root.join("a/x"));
+        let relative = client().named("not-there/yet").unwrap().path;
+        let here = std::env::current_dir().unwrap();
+        assert_eq!(PathBuf::from("/").join(relative), here.join("not-there/yet"));
+    }
+
+    #[test]
+    fn odd_urls_are_refused() {
+        let client = client();
+        for (url, kind) in [
+            ("", ErrorKind::Invalid),
+            ("http://h/a%2Fb", ErrorKind::Invalid),
+            ("http://h/%ff", ErrorKind::Invalid),
+            ("http://h/a%00", ErrorKind::Invalid),
+            ("gopher://h/x", ErrorKind::Unsupported),
+        ] {
+            assert_eq!(client.named(url).unwrap_err().kind(), kind, "{url:?}");
+        }
+    }
+}
