@@ -62,6 +62,7 @@ class Run:
     congestion: str
     contender: str
     number: int
+    server: str = ""
     seconds: float | None = None
     wall: float | None = None
     cpu: float | None = None
@@ -69,6 +70,7 @@ class Run:
     turns: int | None = None
     flights: int | None = None
     connections: int | None = None
+    requests: int | None = None
     received_mb: float | None = None
     sent_mb: float | None = None
     selected: int | None = None
@@ -154,6 +156,7 @@ def contest(where: Loopback, command: list[str], run: Run, timeout: float) -> Ru
     inside = json.loads(outside["stdout"].strip().splitlines()[-1] if "\n{" in outside["stdout"] else outside["stdout"])
     run.report = inside.get("report", inside)
     run.seconds = run.report["seconds"]
+    run.requests = run.report.get("requests")
     run.selected, run.mean = inside.get("selected"), inside.get("mean")
     return run
 
