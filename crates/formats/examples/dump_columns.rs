@@ -1,7 +1,7 @@
 //! Prints what the reader makes of ROOT files, as one JSON object per line: for each tree and column its type and
 //! either digests of its values and offsets, or why it cannot be decoded. `tests/oracle.py` compares it with uproot.
 //!
-//! `dump_columns FILE...`
+//! `dump_columns [--values] FILE...`; with `--values` the values themselves are there, too, in hexadecimal digits.
 #![expect(clippy::print_stdout, reason = "printing is what this program is for")]
 
 use bytes::Bytes;
@@ -11,11 +11,12 @@ use serde_json::{Value, json};
 use xxhash_rust::xxh64::xxh64;
 
 fn main() {
-    for path in std::env::args().skip(1) {
+    let mut paths: Vec<String> = std::env::args().skip(1).collect();
+    let with_values = paths.first().is_some_and(|first| first == "--values");
+    for path in paths.drain(usize::from(with_values)..) {
         let report = match std::fs::read(&path) {
-            Ok(data) => {
-                file(data.into()).unwrap_or_else(|error| json!({"error": describe(&error)}))
-            }
+            Ok(data) => file(data.into(), with_values)
+                .unwrap_or_else(|error| json!({"error": describe(&error)})),
             Err(error) => json!({"error": {"kind": "Local", "text": error.to_string()}}),
         };
         println!("{}", json!({"file": path, "report": report}));
@@ -34,7 +35,7 @@ fn done<T>(step: Result<Step<T>, FormatError>) -> Result<T, FormatError> {
     }
 }
 
-fn file(data: Bytes) -> Result<Value, FormatError> {
+fn file(data: Bytes, with_values: bool) -> Result<Value, FormatError> {
     let bytes = SparseBytes::whole(data);
     let file = done(RootFile::open(&bytes))?;
     let mut trees = serde_json::Map::new();
@@ -43,7 +44,7 @@ fn file(data: Bytes) -> Result<Value, FormatError> {
             Ok(tree) => {
                 let columns = tree
                     .branches()
-                    .map(|branch| (branch.name().to_owned(), column(branch, &bytes)));
+                    .map(|branch| (branch.name().to_owned(), column(branch, &bytes, with_values)));
                 json!({"entries": tree.entries(), "columns": columns.collect::<Vec<_>>()})
             }
             Err(error) => json!({"error": describe(&error)}),
@@ -53,7 +54,7 @@ fn file(data: Bytes) -> Result<Value, FormatError> {
     Ok(json!({"trees": trees}))
 }
 
-fn column(branch: &Branch, bytes: &SparseBytes) -> Value {
+fn column(branch: &Branch, bytes: &SparseBytes, with_values: bool) -> Value {
     let kind = match branch.column_type() {
         Ok(kind) => kind,
         Err(error) => return json!({"type": branch.type_name(), "error": describe(&error)}),
@@ -74,27 +75,48 @@ fn column(branch: &Branch, bytes: &SparseBytes) -> Value {
         "baskets": baskets.len(),
         "entries": 0,
         "values": 0,
+        "lists": [],
     });
     if let (false, Some(fields)) = (pieces.is_empty(), report.as_object_mut()) {
         match Column::concat(&pieces) {
             Ok(column) => {
-                let offsets = column.offsets.as_deref().map(|offsets| {
-                    let raw: Vec<u8> =
-                        offsets.iter().flat_map(|offset| offset.to_le_bytes()).collect();
-                    format!("{:016x}", xxh64(&raw, 0))
-                });
+                let mut lists = Vec::new();
+                let values = innermost(&column, &mut lists);
                 fields.insert("entries".into(), column.entries.into());
-                fields.insert("values".into(), column.values.len().into());
-                fields.insert(
-                    "digest".into(),
-                    format!("{:016x}", xxh64(&le(&column.values), 0)).into(),
-                );
-                fields.insert("offsets".into(), offsets.into());
+                fields.insert("values".into(), values.len().into());
+                fields.insert("lists".into(), lists.into());
+                let digest = match values {
+                    Values::Text(strings) => {
+                        fields.insert("texts".into(), offsets_digest(&strings.offsets).into());
+                        xxh64(&strings.bytes, 0)
+                    }
+                    numbers => xxh64(&le(numbers), 0),
+                };
+                fields.insert("digest".into(), format!("{digest:016x}").into());
+                if with_values {
+                    let hex =
+                        le(values).iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+                    fields.insert("hex".into(), hex.into());
+                }
             }
             Err(error) => return json!({"type": branch.type_name(), "error": describe(&error)}),
         }
     }
     report
+}
+
+/// The innermost values, and the digests of the offsets of all lists on the way.
+fn innermost<'a>(column: &'a Column, lists: &mut Vec<String>) -> &'a Values {
+    lists.extend(column.offsets.as_deref().map(offsets_digest));
+    match &column.values {
+        Values::Lists(inner) => innermost(inner, lists),
+        values => values,
+    }
+}
+
+fn offsets_digest(offsets: &[i64]) -> String {
+    let raw: Vec<u8> = offsets.iter().flat_map(|offset| offset.to_le_bytes()).collect();
+    format!("{:016x}", xxh64(&raw, 0))
 }
 
 /// The values as little-endian bytes.

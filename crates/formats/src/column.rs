@@ -33,6 +33,19 @@ pub enum ElementType {
     F32,
     /// `Double_t` (`/D`).
     F64,
+    /// Strings: `/C`, `std::string`, `TString`, `char*`.
+    Text,
+}
+
+/// Strings back to back, as Arrow has them: string `i` is `bytes[offsets[i]..offsets[i + 1]]`. No encoding is promised.
+///
+/// Invariant: offsets are never empty, start at 0, never decrease, and end at the number of bytes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Strings {
+    /// One more than there are strings.
+    pub offsets: Vec<i64>,
+    /// All strings.
+    pub bytes: Vec<u8>,
 }
 
 /// The values of a column, typed; one contiguous buffer in native byte order, as Arrow's primitive arrays have it
@@ -62,12 +75,17 @@ pub enum Values {
     F32(Vec<f32>),
     /// Double precision.
     F64(Vec<f64>),
+    /// Strings.
+    Text(Strings),
+    /// Lists: each value is an entry of the column inside, which is where its elements are. That is how
+    /// `vector<vector<float>>` nests.
+    Lists(Box<Column>),
 }
 
 /// A column, or a piece of one, for consecutive entries.
 ///
 /// Invariant: `values.len() == items * item_len`, where `items` is `entries` without offsets and
-/// `offsets[entries]` with them; offsets start at 0 and never decrease.
+/// `offsets[entries]` with them; offsets start at 0 and never decrease. A column inside [`Values::Lists`] keeps it too.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Column {
     /// Number of entries.
@@ -134,25 +152,40 @@ impl Column {
         let invalid = |what: &str| FormatError::Invalid { what: what.to_owned() };
         let first =
             pieces.first().ok_or_else(|| invalid("no pieces of a column to put together"))?;
-        let entries = pieces.iter().map(|piece| piece.entries).sum();
+        let entries: usize = pieces.iter().map(|piece| piece.entries).sum();
         let capacity = pieces.iter().map(|piece| piece.values.len()).sum();
-        let mut values = Values::with_capacity(first.values.element_type(), capacity);
-        let mut offsets = first.offsets.as_ref().map(|_| {
-            let mut offsets = Vec::with_capacity(entries + 1);
-            offsets.push(0_i64);
-            offsets
-        });
+        let mut whole = Self {
+            entries: 0,
+            offsets: first.offsets.as_ref().map(|_| {
+                let mut offsets = Vec::with_capacity(entries + 1);
+                offsets.push(0_i64);
+                offsets
+            }),
+            item_shape: first.item_shape.clone(),
+            values: first.values.none_of(capacity),
+        };
         for piece in pieces {
-            let fits = piece.item_shape == first.item_shape && values.append(&piece.values);
-            if !fits || piece.offsets.is_some() != offsets.is_some() {
+            if !whole.append(piece) {
                 return Err(invalid("pieces of a column differ in type or shape"));
             }
-            if let (Some(all), Some(more)) = (&mut offsets, &piece.offsets) {
-                let base = all.last().copied().unwrap_or(0);
-                all.extend(more.iter().skip(1).map(|offset| base + offset));
-            }
         }
-        Ok(Self { entries, offsets, item_shape: first.item_shape.clone(), values })
+        Ok(whole)
+    }
+
+    /// Appends the entries of `more`; false if it differs in type, shape or jaggedness.
+    pub(crate) fn append(&mut self, more: &Self) -> bool {
+        if more.item_shape != self.item_shape
+            || more.offsets.is_some() != self.offsets.is_some()
+            || !self.values.append(&more.values)
+        {
+            return false;
+        }
+        if let (Some(all), Some(more)) = (&mut self.offsets, &more.offsets) {
+            let base = all.last().copied().unwrap_or(0);
+            all.extend(more.iter().skip(1).map(|offset| base + offset));
+        }
+        self.entries += more.entries;
+        true
     }
 }
 

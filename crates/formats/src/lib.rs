@@ -12,6 +12,6 @@ pub mod root;
 mod sparse;
 mod values;
 
-pub use column::{Column, ElementType, Values};
+pub use column::{Column, ElementType, Strings, Values};
 pub use error::{FormatError, Result};
 pub use sparse::{Need, SparseBytes, Step};

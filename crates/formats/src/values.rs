@@ -1,11 +1,11 @@
-//! Operations on typed values.
+//! Operations on typed values, strings and lists of values.
 
-use crate::{ElementType, Values};
+use crate::{ElementType, Strings, Values};
 use std::ops::Range;
 
-/// Evaluates `$body` with `$v` bound to the vector inside, whatever its type.
+/// Evaluates `$body` with `$v` bound to the vector of numbers inside, whatever its type; `$other` for what is no number.
 macro_rules! with_vec {
-    ($values:expr, $v:ident => $body:expr) => {
+    ($values:expr, $v:ident => $body:expr, $other:expr) => {
         match $values {
             Values::Bool($v) => $body,
             Values::I8($v) => $body,
@@ -18,15 +18,13 @@ macro_rules! with_vec {
             Values::U64($v) => $body,
             Values::F32($v) => $body,
             Values::F64($v) => $body,
+            _ => $other,
         }
     };
 }
 
-/// Pairs of the same type, both vectors bound; `$other` for pairs of different types.
+/// Pairs of numbers of the same type, both vectors bound; `$other` for all other pairs.
 macro_rules! with_pair {
-    (($a:expr, $b:expr), ($x:ident, $y:ident) => $body:expr) => {
-        with_pair!(($a, $b), ($x, $y) => $body, ())
-    };
     (($a:expr, $b:expr), ($x:ident, $y:ident) => $body:expr, $other:expr) => {
         match ($a, $b) {
             (Values::Bool($x), Values::Bool($y)) => $body,
@@ -66,18 +64,18 @@ macro_rules! rounding {
 rounding!(i64, u64);
 
 impl ElementType {
-    /// Bytes of one value, in a file and in memory.
+    /// Bytes of one number, in a file and in memory; 1 for strings, whose size differs.
     #[must_use]
     pub const fn size(self) -> usize {
         match self {
-            Self::Bool | Self::I8 | Self::U8 => 1,
+            Self::Bool | Self::I8 | Self::U8 | Self::Text => 1,
             Self::I16 | Self::U16 => 2,
             Self::I32 | Self::U32 | Self::F32 => 4,
             Self::I64 | Self::U64 | Self::F64 => 8,
         }
     }
 
-    /// The C++ name: `bool`, `int8_t` … `uint64_t`, `float`, `double`.
+    /// The C++ name: `bool`, `int8_t` … `uint64_t`, `float`, `double`, `std::string`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -92,6 +90,7 @@ impl ElementType {
             Self::U64 => "uint64_t",
             Self::F32 => "float",
             Self::F64 => "double",
+            Self::Text => "std::string",
         }
     }
 }
@@ -112,12 +111,21 @@ impl Values {
             ElementType::U64 => Self::U64(Vec::with_capacity(capacity)),
             ElementType::F32 => Self::F32(Vec::with_capacity(capacity)),
             ElementType::F64 => Self::F64(Vec::with_capacity(capacity)),
+            ElementType::Text => Self::Text(Strings::with_capacity(capacity)),
         }
     }
 
-    /// The type of each value.
+    /// No values of the same type, with room for `capacity` of them.
+    pub(crate) fn none_of(&self, capacity: usize) -> Self {
+        match self {
+            Self::Lists(column) => Self::Lists(Box::new(column.slice(0..0))),
+            other => Self::with_capacity(other.element_type(), capacity),
+        }
+    }
+
+    /// The type of each value; of lists, that of their innermost values.
     #[must_use]
-    pub const fn element_type(&self) -> ElementType {
+    pub fn element_type(&self) -> ElementType {
         match self {
             Self::Bool(_) => ElementType::Bool,
             Self::I8(_) => ElementType::I8,
@@ -130,13 +138,19 @@ impl Values {
             Self::U64(_) => ElementType::U64,
             Self::F32(_) => ElementType::F32,
             Self::F64(_) => ElementType::F64,
+            Self::Text(_) => ElementType::Text,
+            Self::Lists(column) => column.values.element_type(),
         }
     }
 
-    /// Number of values.
+    /// Number of values; a list is one.
     #[must_use]
     pub fn len(&self) -> usize {
-        with_vec!(self, v => v.len())
+        with_vec!(self, v => v.len(), match self {
+            Self::Text(strings) => strings.len(),
+            Self::Lists(column) => column.entries,
+            _ => 0,
+        })
     }
 
     /// Whether there are none.
@@ -145,46 +159,127 @@ impl Values {
         self.len() == 0
     }
 
-    /// The value at `index` as a double (64-bit integers round to the nearest; booleans are 0 and 1).
+    /// The number at `index` as a double (64-bit integers round to the nearest; booleans are 0 and 1).
     #[must_use]
     pub fn get_f64(&self, index: usize) -> Option<f64> {
-        with_vec!(self, v => v.get(index).map(|&x| x.to_f64()))
+        with_vec!(self, v => v.get(index).map(|&x| x.to_f64()), None)
     }
 
-    /// Appends the values of `range` to `out` as doubles; what lies beyond the end is left out.
+    /// Appends the numbers of `range` to `out` as doubles; what lies beyond the end is left out, and so are strings and
+    /// lists.
     pub fn append_f64(&self, range: Range<usize>, out: &mut Vec<f64>) {
         with_vec!(self, v => {
             let end = range.end.min(v.len());
             if let Some(part) = v.get(range.start..end) {
                 out.extend(part.iter().map(|&x| x.to_f64()));
             }
-        });
+        }, ());
     }
 
     /// A copy of the values of `range`; what lies beyond the end is left out.
     #[must_use]
     pub fn slice(&self, range: Range<usize>) -> Self {
+        match self {
+            Self::Text(strings) => return Self::Text(strings.slice(range)),
+            Self::Lists(column) => return Self::Lists(Box::new(column.slice(range))),
+            _ => {}
+        }
         let mut out = Self::with_capacity(self.element_type(), 0);
         with_pair!((self, &mut out), (v, o) => {
             let end = range.end.min(v.len());
             if let Some(part) = v.get(range.start..end) {
                 o.extend_from_slice(part);
             }
-        });
+        }, ());
         out
     }
 
-    /// Appends `more`; false, and nothing appended, if it is of another type.
+    /// Appends `more`; false if it is of another type, and then what is nested may have grown.
     #[must_use]
     pub fn append(&mut self, more: &Self) -> bool {
+        match (&mut *self, more) {
+            (Self::Text(strings), Self::Text(more)) => {
+                strings.append(more);
+                return true;
+            }
+            (Self::Lists(column), Self::Lists(more)) => return column.append(more),
+            _ => {}
+        }
         with_pair!((more, self), (m, v) => v.extend_from_slice(m), return false);
         true
+    }
+}
+
+impl Default for Strings {
+    fn default() -> Self {
+        Self::with_capacity(0)
+    }
+}
+
+impl Strings {
+    /// No strings yet, with room for `capacity` of them.
+    #[must_use]
+    pub fn with_capacity(capacity: usize) -> Self {
+        let mut offsets = Vec::with_capacity(capacity.saturating_add(1));
+        offsets.push(0);
+        Self { offsets, bytes: Vec::new() }
+    }
+
+    /// Number of strings.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.offsets.len().saturating_sub(1)
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The bytes of string `index`.
+    #[must_use]
+    pub fn get(&self, index: usize) -> Option<&[u8]> {
+        let at = |index: usize| usize::try_from(*self.offsets.get(index)?).ok();
+        self.bytes.get(at(index)?..at(index.checked_add(1)?)?)
+    }
+
+    /// Adds a string.
+    pub fn push(&mut self, text: &[u8]) {
+        self.bytes.extend_from_slice(text);
+        self.close();
+    }
+
+    /// All strings, in order.
+    pub fn iter(&self) -> impl Iterator<Item = &[u8]> {
+        (0..self.len()).map(|index| self.get(index).unwrap_or_default())
+    }
+
+    fn close(&mut self) {
+        // A vector has at most `isize::MAX` bytes.
+        self.offsets.push(i64::try_from(self.bytes.len()).unwrap_or(i64::MAX));
+    }
+
+    fn slice(&self, range: Range<usize>) -> Self {
+        let end = range.end.min(self.len());
+        let mut out = Self::default();
+        for index in range.start.min(end)..end {
+            out.push(self.get(index).unwrap_or_default());
+        }
+        out
+    }
+
+    fn append(&mut self, more: &Self) {
+        let base = self.offsets.last().copied().unwrap_or(0);
+        self.bytes.extend_from_slice(&more.bytes);
+        self.offsets.extend(more.offsets.iter().skip(1).map(|offset| base + offset));
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Column;
 
     #[test]
     fn slices_and_appends_keep_type_and_values() {
@@ -196,6 +291,31 @@ mod tests {
         assert_eq!(values.len(), 4);
         assert_eq!(values.get_f64(3), Some(4.0));
         assert_eq!(values.get_f64(4), None);
+    }
+
+    #[test]
+    fn strings_and_lists_are_cut_and_put_together() {
+        let mut strings = Strings::default();
+        for text in ["a", "", "bcd"] {
+            strings.push(text.as_bytes());
+        }
+        let text = Values::Text(strings);
+        let mut lists = Values::Lists(Box::new(Column {
+            entries: 2,
+            offsets: Some(vec![0, 1, 3]),
+            item_shape: vec![],
+            values: text,
+        }));
+        let last = lists.slice(1..2);
+        assert!(lists.append(&last));
+        assert_eq!(lists.len(), 3);
+        let Values::Lists(column) = &lists else { panic!("lists stay lists") };
+        assert_eq!(column.offsets, Some(vec![0, 1, 3, 5]));
+        let Values::Text(strings) = &column.values else { panic!("strings stay strings") };
+        assert_eq!(strings.iter().collect::<Vec<_>>(), [&b"a"[..], b"", b"bcd", b"", b"bcd"]);
+        assert_eq!(strings.offsets, [0, 1, 1, 4, 4, 7]);
+        assert!(!lists.append(&Values::I8(vec![1])));
+        assert_eq!(lists.element_type(), ElementType::Text);
     }
 
     #[test]

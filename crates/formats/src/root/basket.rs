@@ -7,17 +7,31 @@
 use super::codec::Decoder;
 use super::cursor::Cursor;
 use super::key::KeyHead;
+use super::packed::Packed;
+use super::shape::{Leaf, Shape};
+use super::walk;
 use crate::error::{FormatError, Result};
-use crate::{Column, ElementType, Values};
+use crate::{Column, Values};
 use bytes::Bytes;
+use std::ops::Range;
+use std::sync::Arc;
 
 /// I/O bit of a basket whose table of positions was left out, or stored as sizes.
 const GENERATED_OFFSETS: u8 = 1;
 
-/// How the values of a column lie in the baskets of its branch.
+/// How the values of a column are found in the baskets of its branch.
+#[derive(Debug, Clone)]
+pub(super) enum Plan {
+    /// Numbers that lie as their leaves say.
+    Numbers(Placement),
+    /// One column of what has a shape.
+    Shaped { shape: Arc<Shape>, leaf: Arc<Leaf> },
+}
+
+/// How the numbers of a column lie in the baskets of its branch.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Placement {
-    pub(super) element: ElementType,
+    pub(super) packed: Packed,
     /// Values per item.
     pub(super) item_len: usize,
     pub(super) jagged: bool,
@@ -101,9 +115,9 @@ impl Embedded {
         Ok(Self { head, data, table })
     }
 
-    pub(super) fn decode(&self, placement: &Placement, entries: usize) -> Result<Column> {
+    pub(super) fn decode(&self, plan: &Plan, entries: usize) -> Result<Column> {
         let table = self.table.as_deref();
-        decode(&self.head, &self.data, table, placement, entries)
+        decode(&self.head, &self.data, table, plan, entries)
     }
 }
 
@@ -111,7 +125,7 @@ impl Embedded {
 pub(super) fn decode_stored(
     stored: &[u8],
     decoder: &mut Decoder,
-    placement: &Placement,
+    plan: &Plan,
     entries: usize,
 ) -> Result<Column> {
     let head = BasketHead::read(&mut Cursor::new(stored, "basket"))?;
@@ -137,7 +151,7 @@ pub(super) fn decode_stored(
             let count = cursor.count()?;
             Some(cursor.take(count.saturating_mul(4))?)
         };
-        decode(&head, data, table, placement, entries)
+        decode(&head, data, table, plan, entries)
     })
 }
 
@@ -149,15 +163,55 @@ fn decode(
     head: &BasketHead,
     data: &[u8],
     table: Option<&[u8]>,
-    placement: &Placement,
+    plan: &Plan,
     entries: usize,
 ) -> Result<Column> {
     if head.entries != entries {
         return Err(corrupt(format!("has {} entries, {entries} expected", head.entries)));
     }
-    if placement.jagged {
-        return decode_jagged(head, data, table, placement);
+    match plan {
+        Plan::Numbers(placement) if placement.jagged => decode_jagged(head, data, table, placement),
+        Plan::Numbers(placement) => decode_flat(data, placement, entries),
+        Plan::Shaped { shape, leaf } => {
+            let ranges = ranges(head, data, table, shape)?;
+            walk::read(data, ranges.as_deref(), entries, shape, leaf)
+        }
     }
+}
+
+/// Where each entry of a shape is; none where that has to be found by reading them in order.
+fn ranges(
+    head: &BasketHead,
+    data: &[u8],
+    table: Option<&[u8]>,
+    shape: &Shape,
+) -> Result<Option<Vec<Range<usize>>>> {
+    if table.is_none() && !shape.runs_to_the_end() {
+        if head.generated_offsets || head.entries == 0 {
+            return Ok(None);
+        }
+        // Without a table, all are of the same size.
+        let size = data.len() / head.entries;
+        if size * head.entries != data.len() {
+            return Ok(None);
+        }
+        return Ok(Some((0..head.entries).map(|at| at * size..(at + 1) * size).collect()));
+    }
+    let mut starts = positions(head, table)?;
+    let mut ranges = Vec::new();
+    let mut start = starts.next().unwrap_or(Ok(data.len()))?;
+    for _ in 0..head.entries {
+        let end = starts.next().unwrap_or(Ok(data.len()))?;
+        if end < start || end > data.len() {
+            return Err(corrupt(format!("entry from byte {start} to {end}")));
+        }
+        ranges.push(start..end);
+        start = end;
+    }
+    Ok(Some(ranges))
+}
+
+fn decode_flat(data: &[u8], placement: &Placement, entries: usize) -> Result<Column> {
     if data.len() != entries.saturating_mul(placement.record) {
         return Err(corrupt(format!(
             "{} bytes for {entries} entries of {} bytes each",
@@ -165,16 +219,15 @@ fn decode(
             placement.record
         )));
     }
-    let mut values = Values::with_capacity(placement.element, entries * placement.item_len);
-    let size = placement.item_len * placement.element.size();
+    let packed = placement.packed;
+    let mut values = Values::with_capacity(packed.element(), entries * placement.item_len);
+    let size = placement.item_len * packed.size();
     if size == placement.record {
-        append(&mut values, data);
+        packed.append(&mut values, data);
     } else {
         for record in data.chunks_exact(placement.record) {
-            append(
-                &mut values,
-                record.get(placement.offset..placement.offset + size).unwrap_or(&[]),
-            );
+            let part = record.get(placement.offset..placement.offset + size);
+            packed.append(&mut values, part.unwrap_or(&[]));
         }
     }
     Ok(Column { entries, offsets: None, item_shape: Vec::new(), values })
@@ -186,9 +239,8 @@ fn decode_jagged(
     table: Option<&[u8]>,
     placement: &Placement,
 ) -> Result<Column> {
-    let item = placement.record;
-    let mut values =
-        Values::with_capacity(placement.element, data.len() / placement.element.size());
+    let (item, packed) = (placement.record, placement.packed);
+    let mut values = Values::with_capacity(packed.element(), data.len() / packed.size());
     let mut starts = positions(head, table)?;
     let mut offsets = Vec::with_capacity(head.entries + 1);
     offsets.push(0);
@@ -205,14 +257,14 @@ fn decode_jagged(
             return Err(corrupt(format!("entry of {body} bytes, items have {item}")));
         }
         if placement.marker > 0 {
-            append(&mut values, data.get(end - body..end).unwrap_or(&[]));
+            packed.append(&mut values, data.get(end - body..end).unwrap_or(&[]));
         }
         items += body / item;
         offsets.push(i64::try_from(items).map_err(|_| corrupt("too many items"))?);
         start = end;
     }
     if placement.marker == 0 {
-        append(&mut values, data.get(first..start).unwrap_or(&[]));
+        packed.append(&mut values, data.get(first..start).unwrap_or(&[]));
     }
     Ok(Column { entries: head.entries, offsets: Some(offsets), item_shape: Vec::new(), values })
 }
@@ -250,27 +302,4 @@ fn positions<'a>(
             .checked_sub(key)
             .ok_or_else(|| corrupt(format!("entry at byte {value}, inside its key")))
     }))
-}
-
-/// Appends big-endian numbers in native order. Bytes beyond the last whole number are left out.
-fn append(values: &mut Values, data: &[u8]) {
-    macro_rules! swap {
-        ($v:expr, $t:ty) => {{
-            let (chunks, _) = data.as_chunks::<{ size_of::<$t>() }>();
-            $v.extend(chunks.iter().map(|chunk| <$t>::from_be_bytes(*chunk)));
-        }};
-    }
-    match values {
-        Values::Bool(v) => v.extend(data.iter().map(|&byte| byte != 0)),
-        Values::U8(v) => v.extend_from_slice(data),
-        Values::I8(v) => v.extend(data.iter().map(|&byte| byte.cast_signed())),
-        Values::I16(v) => swap!(v, i16),
-        Values::U16(v) => swap!(v, u16),
-        Values::I32(v) => swap!(v, i32),
-        Values::U32(v) => swap!(v, u32),
-        Values::I64(v) => swap!(v, i64),
-        Values::U64(v) => swap!(v, u64),
-        Values::F32(v) => swap!(v, f32),
-        Values::F64(v) => swap!(v, f64),
-    }
 }

@@ -1,10 +1,10 @@
 //! A column of a tree: a branch, or one leaf of a branch that has several.
 
-use super::basket::{Placement, decode_stored};
+use super::basket::decode_stored;
 use super::baskets::Baskets;
 use super::codec::Decoder;
-use super::element::{ColumnType, LeafKind};
-use super::leaf::Leaf;
+use super::contents::Content;
+use super::element::ColumnType;
 use crate::Column;
 use crate::error::{FormatError, Result};
 use std::ops::Range;
@@ -25,13 +25,6 @@ pub struct Branch {
     pub(super) type_name: String,
     pub(super) content: Result<Content, FormatError>,
     pub(super) baskets: Arc<Baskets>,
-}
-
-/// What can be decoded, and how.
-#[derive(Debug, Clone)]
-pub(super) struct Content {
-    pub(super) column: ColumnType,
-    pub(super) placement: Placement,
 }
 
 impl Branch {
@@ -64,7 +57,7 @@ impl Branch {
     #[must_use]
     pub fn type_name(&self) -> String {
         match &self.content {
-            Ok(content) => content.column.name(),
+            Ok(content) => content.type_name.clone().unwrap_or_else(|| content.column.name()),
             Err(_) if self.type_name.is_empty() => "unknown".to_owned(),
             Err(_) => self.type_name.clone(),
         }
@@ -109,7 +102,7 @@ impl Branch {
         index: usize,
         bytes: &[u8],
     ) -> Result<Column> {
-        let Content { column, placement } = self.content.as_ref().map_err(Clone::clone)?;
+        let Content { column, plan, .. } = self.content.as_ref().map_err(Clone::clone)?;
         if index >= self.baskets.len() {
             let what = format!(
                 "branch `{}` has {} baskets, number {index} was asked for",
@@ -121,8 +114,8 @@ impl Branch {
         let range = self.baskets.entries(index);
         let entries = usize::try_from(range.end - range.start).unwrap_or(usize::MAX);
         let decoded = match (self.baskets.embedded(index), self.baskets.range(index)) {
-            (Some(basket), _) => basket.decode(placement, entries),
-            (None, Some(_)) => decode_stored(bytes, decoder, placement, entries),
+            (Some(basket), _) => basket.decode(plan, entries),
+            (None, Some(_)) => decode_stored(bytes, decoder, plan, entries),
             (None, None) => {
                 Err(FormatError::corrupt("basket", "is neither in the file nor in the tree"))
             }
@@ -152,41 +145,4 @@ impl Branch {
             other => other,
         }
     }
-}
-
-/// The columns of a branch that has these leaves, as far as they can be decoded; the error is why not.
-pub(super) fn contents(leaves: &[Leaf]) -> Vec<Result<Content, String>> {
-    let lone = leaves.len() == 1;
-    let mut record = 0_usize;
-    let mut placed = Vec::with_capacity(leaves.len());
-    for leaf in leaves {
-        let (element, marker) = match leaf.kind {
-            LeafKind::Number(element) => (element, 0),
-            LeafKind::MarkedNumber(element) => (element, 1),
-            LeafKind::Other(_) if lone => {
-                return vec![Err("only numbers can be decoded".to_owned())];
-            }
-            LeafKind::Other(_) => {
-                let why = format!("its leaf `{}` is not a number", leaf.name);
-                return leaves.iter().map(|_| Err(why.clone())).collect();
-            }
-        };
-        if !lone && (leaf.counter.is_some() || marker > 0) {
-            let why = format!("its leaf `{}` has no fixed length, among several leaves", leaf.name);
-            return leaves.iter().map(|_| Err(why.clone())).collect();
-        }
-        placed.push((element, marker, record));
-        record = record.saturating_add(leaf.len().saturating_mul(element.size()));
-    }
-    let columns = leaves.iter().zip(placed).map(|(leaf, (element, marker, offset))| {
-        let jagged = leaf.counter.is_some() || marker > 0;
-        let item_shape = leaf.shape.clone();
-        let column = ColumnType { element, item_shape, jagged, counter: None };
-        let item_len = leaf.len();
-        Ok(Content {
-            column,
-            placement: Placement { element, item_len, jagged, marker, record, offset },
-        })
-    });
-    columns.collect()
 }

@@ -1,5 +1,6 @@
 //! Types of columns.
 
+use super::describe::number;
 use crate::ElementType;
 
 /// What a column holds, per entry.
@@ -12,8 +13,11 @@ pub struct ColumnType {
     pub item_shape: Vec<usize>,
     /// Whether an entry holds any number of items, or exactly one.
     pub jagged: bool,
-    /// For jagged columns: path of the column that counts the items.
+    /// For jagged columns: path of the column that counts the items, if there is one.
     pub counter: Option<String>,
+    /// For lists in lists, from the outermost to the innermost: the fixed dimensions of one item of each. The values
+    /// of the column are then [`crate::Values::Lists`], nested as deeply as this is long.
+    pub inner: Vec<Vec<usize>>,
 }
 
 impl ColumnType {
@@ -23,12 +27,15 @@ impl ColumnType {
         self.item_shape.iter().product()
     }
 
-    /// As C++ and uproot write it: `float[17]`, `int32_t`, `float[]`, `double[][3]`.
+    /// As C++ and uproot write it: `float[17]`, `int32_t`, `float[]`, `double[][3]`; `float[][]` for lists in lists.
     #[must_use]
     pub fn name(&self) -> String {
         let jagged = if self.jagged { "[]" } else { "" };
-        let shape = self.item_shape.iter().map(|n| format!("[{n}]")).collect::<String>();
-        format!("{}{jagged}{shape}", self.element.name())
+        let sizes = |shape: &[usize]| shape.iter().map(|n| format!("[{n}]")).collect::<String>();
+        let shape = sizes(&self.item_shape);
+        let inner =
+            self.inner.iter().map(|shape| format!("[]{}", sizes(shape))).collect::<String>();
+        format!("{}{jagged}{shape}{inner}", self.element.name())
     }
 }
 
@@ -39,6 +46,10 @@ pub(super) enum LeafKind {
     Number(ElementType),
     /// Numbers behind a marker byte per entry: a class member of the form `float* x; //[n]`.
     MarkedNumber(ElementType),
+    /// `Double32_t` or `Float16_t`.
+    Truncated { double: bool, marked: bool },
+    /// A string.
+    Text,
     /// Something else, by its C++ name where that is known.
     Other(Option<&'static str>),
 }
@@ -54,9 +65,9 @@ pub(super) fn from_class(class: &[u8], unsigned: bool) -> LeafKind {
         b"TLeafL" | b"TLeafG" => pick(ElementType::I64, ElementType::U64),
         b"TLeafF" => LeafKind::Number(ElementType::F32),
         b"TLeafD" => LeafKind::Number(ElementType::F64),
-        b"TLeafF16" => LeafKind::Other(Some("Float16_t")),
-        b"TLeafD32" => LeafKind::Other(Some("Double32_t")),
-        b"TLeafC" => LeafKind::Other(Some("char*")),
+        b"TLeafF16" => LeafKind::Truncated { double: false, marked: false },
+        b"TLeafD32" => LeafKind::Truncated { double: true, marked: false },
+        b"TLeafC" => LeafKind::Text,
         _ => LeafKind::Other(None),
     }
 }
@@ -64,34 +75,22 @@ pub(super) fn from_class(class: &[u8], unsigned: bool) -> LeafKind {
 /// The kind of a `TLeafElement` from the type code of its streamer.
 pub(super) fn from_code(code: i32) -> LeafKind {
     match code {
-        1..=19 => plain(code),
-        21..=39 => plain(code - 20),
-        41..=59 => match plain(code - 40) {
-            LeafKind::Number(element) => LeafKind::MarkedNumber(element),
-            other => other,
-        },
+        1..=19 => plain(code, false),
+        21..=39 => plain(code - 20, false),
+        41..=59 => plain(code - 40, true),
         _ => LeafKind::Other(None),
     }
 }
 
-fn plain(code: i32) -> LeafKind {
-    LeafKind::Number(match code {
-        1 => ElementType::I8,
-        2 => ElementType::I16,
-        3 | 6 => ElementType::I32,
-        4 | 16 => ElementType::I64,
-        5 => ElementType::F32,
-        8 => ElementType::F64,
-        11 => ElementType::U8,
-        12 => ElementType::U16,
-        13 | 15 => ElementType::U32,
-        14 | 17 => ElementType::U64,
-        18 => ElementType::Bool,
-        7 => return LeafKind::Other(Some("char*")),
-        9 => return LeafKind::Other(Some("Double32_t")),
-        19 => return LeafKind::Other(Some("Float16_t")),
-        _ => return LeafKind::Other(None),
-    })
+fn plain(code: i32, marked: bool) -> LeafKind {
+    match (code, number(code)) {
+        (9, _) => LeafKind::Truncated { double: true, marked },
+        (19, _) => LeafKind::Truncated { double: false, marked },
+        (7, _) => LeafKind::Other(Some("char*")),
+        (_, Some(element)) if marked => LeafKind::MarkedNumber(element),
+        (_, Some(element)) => LeafKind::Number(element),
+        (_, None) => LeafKind::Other(None),
+    }
 }
 
 /// The numeric dimensions in a leaf's title: `x[n][3][4]` has 3 and 4.
@@ -125,10 +124,13 @@ mod tests {
             item_shape: vec![3],
             jagged: true,
             counter: Some("n".into()),
+            inner: vec![],
         };
         assert_eq!(column.name(), "float[][3]");
         column.jagged = false;
         column.item_shape.clear();
         assert_eq!(column.name(), "float");
+        column.inner = vec![vec![], vec![4]];
+        assert_eq!(column.name(), "float[][][4]");
     }
 }

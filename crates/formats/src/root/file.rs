@@ -238,10 +238,11 @@ impl RootFile {
             }
         };
         let streamers = StreamerSource::new(self.streamers(), bytes);
-        match Tree::read(&stored, &key, self.end, &streamers) {
-            Err(_) if streamers.missed() => Ok(need(self.streamers(), &(0..0))),
-            result => Ok(Step::Done(result?)),
+        let tree = Tree::read(&stored, &key, self.end, &streamers);
+        if streamers.missed() {
+            return Ok(need(self.streamers(), &(0..0)));
         }
+        Ok(Step::Done(tree?))
     }
 
     fn only_tree(&self, bytes: &SparseBytes) -> Result<Step<Key>> {

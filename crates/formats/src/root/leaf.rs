@@ -14,6 +14,7 @@ const MOST_VALUES: usize = 1 << 31;
 #[derive(Debug, Clone)]
 pub(super) struct Leaf {
     pub(super) name: String,
+    pub(super) title: String,
     pub(super) kind: LeafKind,
     /// Fixed dimensions of one item.
     pub(super) shape: Vec<usize>,
@@ -76,12 +77,13 @@ pub(super) fn read_leaf(
         // Seen in members of collections, whose length is elsewhere.
         kind = LeafKind::Other(None);
     }
-    let mut shape = dimensions(&String::from_utf8_lossy(title));
+    let title = String::from_utf8_lossy(title).into_owned();
+    let mut shape = dimensions(&title);
     let product = shape.iter().try_fold(1_usize, |product, &n| product.checked_mul(n));
     if product != Some(length) {
         shape = if length == 1 { Vec::new() } else { vec![length] };
     }
-    Ok(Leaf { name, kind, shape, counter })
+    Ok(Leaf { name, title, kind, shape, counter })
 }
 
 /// The name of the leaf that was written at `position`.

@@ -3,15 +3,15 @@
 use super::cursor::Cursor;
 use crate::error::{FormatError, Result};
 
-const BYTE_COUNT: u32 = 0x4000_0000;
+pub(super) const BYTE_COUNT: u32 = 0x4000_0000;
 const NEW_CLASS: u32 = 0xffff_ffff;
 const CLASS: u32 = 0x8000_0000;
 /// Positions in references are this much larger than they are.
 const BIAS: usize = 2;
 /// Set in a version when the members of a collection are stored member by member.
-const MEMBERWISE: u16 = 1 << 14;
+pub(super) const MEMBERWISE: u16 = 1 << 14;
 /// In a `TObject`'s bits: a process number follows.
-const IS_REFERENCED: u32 = 1 << 4;
+pub(super) const IS_REFERENCED: u32 = 1 << 4;
 
 /// The version of a class and where its members end.
 #[derive(Debug, Clone, Copy)]

@@ -2,12 +2,18 @@
 //! C++ types of class members.
 
 use super::codec::Decoder;
+use super::cpp_type::normal;
 use super::key::read_object;
 use super::object::{Buffer, Pointer};
 use crate::SparseBytes;
 use crate::error::Result;
 use std::cell::{Cell, OnceCell};
+use std::collections::HashMap;
 use std::ops::Range;
+
+/// `TStreamerInfo`'s codes.
+const U_CHAR: i32 = 11;
+const BOOL: i32 = 18;
 
 /// One member or base class of a class.
 #[derive(Debug, Clone)]
@@ -15,8 +21,12 @@ pub(super) struct Element {
     pub(super) name: String,
     /// `TStreamerInfo`'s type code.
     pub(super) code: i32,
+    /// The comment behind the member.
+    pub(super) title: String,
     /// Number of values in a fixed array.
     pub(super) array_length: i32,
+    /// Its dimensions.
+    pub(super) dims: Vec<usize>,
     pub(super) type_name: String,
     /// The member with the length of a variable array.
     pub(super) count_name: String,
@@ -37,12 +47,19 @@ pub(super) struct StreamerSource<'a> {
     range: Range<u64>,
     bytes: &'a SparseBytes,
     classes: OnceCell<Vec<ClassInfo>>,
+    by_name: OnceCell<HashMap<String, Vec<usize>>>,
     missed: Cell<bool>,
 }
 
 impl<'a> StreamerSource<'a> {
     pub(super) fn new(range: Range<u64>, bytes: &'a SparseBytes) -> Self {
-        Self { range, bytes, classes: OnceCell::new(), missed: Cell::new(false) }
+        Self {
+            range,
+            bytes,
+            classes: OnceCell::new(),
+            by_name: OnceCell::new(),
+            missed: Cell::new(false),
+        }
     }
 
     /// Whether a description was needed while its bytes were not there.
@@ -58,6 +75,31 @@ impl<'a> StreamerSource<'a> {
         }
         let version = i32::from(version);
         self.classes().iter().find(|info| info.name == class && info.version == version)
+    }
+
+    /// All versions of a class by its name as `cpp_type::normal` writes it; none where the reader has to come back with
+    /// the descriptions.
+    pub(super) fn versions(&self, class: &str) -> Vec<&ClassInfo> {
+        if !self.range.is_empty() && self.bytes.get(self.range.clone()).is_none() {
+            self.missed.set(true);
+            return Vec::new();
+        }
+        self.by_name()
+            .get(class)
+            .into_iter()
+            .flatten()
+            .filter_map(|&i| self.classes().get(i))
+            .collect()
+    }
+
+    fn by_name(&self) -> &HashMap<String, Vec<usize>> {
+        self.by_name.get_or_init(|| {
+            let mut all: HashMap<String, Vec<usize>> = HashMap::new();
+            for (index, info) in self.classes().iter().enumerate() {
+                all.entry(normal(&info.name)).or_default().push(index);
+            }
+            all
+        })
     }
 
     /// The description of a class by its checksum or version, if it happens to be there.
@@ -115,20 +157,32 @@ fn read_element(buffer: &Buffer<'_>, class: &[u8], at: usize) -> Result<Element>
         buffer.header(&mut cursor)?;
     }
     let header = buffer.header(&mut cursor)?;
-    let (name, _) = buffer.named(&mut cursor)?;
-    let code = cursor.i32()?;
+    let (name, title) = buffer.named(&mut cursor)?;
+    let mut code = cursor.i32()?;
     let _size = cursor.i32()?;
     let array_length = cursor.i32()?;
-    let _dimensions = cursor.i32()?;
+    // Writers leave it undefined where there is no array.
+    let dimensions = usize::try_from(cursor.i32()?).unwrap_or(0);
     let bounds = if header.version == 1 { cursor.count()? } else { 5 };
-    cursor.skip(bounds.saturating_mul(4))?;
+    let (bounds, _) = cursor.take(bounds.saturating_mul(4))?.as_chunks::<4>();
+    let mut dims: Vec<usize> =
+        bounds.iter().take(dimensions).map(|raw| u32::from_be_bytes(*raw) as usize).collect();
+    let length = usize::try_from(array_length).unwrap_or(0);
+    if dims.iter().try_fold(1_usize, |product, &n| product.checked_mul(n)) != Some(length.max(1)) {
+        dims = if length > 0 { vec![length] } else { Vec::new() };
+    }
     let type_name = cursor.string()?;
+    // Before ROOT 3 there was no code of its own for bool.
+    if code == U_CHAR && matches!(type_name.as_str(), "Bool_t" | "bool") {
+        code = BOOL;
+    }
     cursor.seek(header.end)?;
     let mut count_name = String::new();
     if class == b"TStreamerBasicPointer" || class == b"TStreamerLoop" {
         let _version = cursor.i32()?;
         count_name = cursor.string()?;
     }
-    let name = String::from_utf8_lossy(name).into_owned();
-    Ok(Element { name, code, array_length, type_name, count_name })
+    let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
+    let (name, title) = (text(name), text(title));
+    Ok(Element { name, code, title, array_length, dims, type_name, count_name })
 }

@@ -7,11 +7,14 @@
 
 use super::basket::Embedded;
 use super::baskets::{Baskets, Tables};
-use super::branch::{Branch, contents};
+use super::branch::Branch;
+use super::contents::{ElementBranch, Part, count, of_element, of_leaves, refused};
+use super::describe::Describer;
 use super::element::LeafKind;
 use super::layout::{Field, Member, members, walk};
 use super::leaf::{Leaf, leaf_name_at, read_leaf};
 use super::object::{Buffer, Pointer};
+use super::raw_branch::{Raw, refuse};
 use super::streamer::StreamerSource;
 use super::tree::Parts;
 use crate::error::{FormatError, Result};
@@ -34,6 +37,7 @@ struct Reader<'a> {
     buffer: Buffer<'a>,
     shared: &'a Bytes,
     streamers: &'a StreamerSource<'a>,
+    describer: Describer<'a>,
     file_end: u64,
     budget: usize,
     layouts: HashMap<(&'a [u8], u16), Cow<'static, [Member]>>,
@@ -43,29 +47,6 @@ struct Reader<'a> {
     leaf_paths: HashMap<usize, String>,
     /// Columns, and where the leaf is that counts their items.
     counters: Vec<(usize, usize)>,
-}
-
-/// Members of a branch, as far as they are of use.
-#[derive(Default)]
-struct Raw<'a> {
-    name: &'a [u8],
-    title: &'a [u8],
-    write_basket: u64,
-    entries: u64,
-    compressed: u64,
-    uncompressed: u64,
-    branches: Option<usize>,
-    leaves: Option<usize>,
-    baskets: Option<usize>,
-    sizes: &'a [u8],
-    starts: (usize, &'a [u8]),
-    seeks: (usize, &'a [u8]),
-    other_file: bool,
-    class_name: String,
-    checksum: u32,
-    class_version: i32,
-    id: i32,
-    kind: i32,
 }
 
 /// Reads the tree at the beginning of a buffer.
@@ -80,6 +61,7 @@ pub(super) fn read_tree<'a>(
         buffer,
         shared,
         streamers,
+        describer: Describer::new(streamers),
         file_end,
         budget: buffer.bytes.len().saturating_mul(REREADS).saturating_add(FREE_BYTES),
         layouts: HashMap::new(),
@@ -216,24 +198,28 @@ impl<'a> Reader<'a> {
             None => false,
         };
         let leaves = self.read_leaves(raw)?;
-        let refused = refuse(class, raw, group, leaves.len());
-        let columns = match refused {
-            Some(why) => vec![Err(why)],
-            None => contents(&leaves.iter().map(|(_, leaf)| leaf.clone()).collect::<Vec<_>>()),
+        let bare: Vec<Leaf> = leaves.iter().map(|(_, leaf)| leaf.clone()).collect();
+        let (parts, type_name) = match refuse(class, raw, group, leaves.len()) {
+            Some(why) => (vec![refused(why)], self.type_name(parent, raw, &leaves)),
+            None => self.parts(parent, class, raw, &bare),
         };
-        let readable = columns.iter().all(Result::is_ok);
-        let type_name = if readable { String::new() } else { self.type_name(parent, raw, &leaves) };
         let (baskets, damage) = match baskets {
             Ok(baskets) => (Arc::new(baskets), None),
             Err(error) => (Arc::new(Baskets::default()), Some(error)),
         };
-        let several = columns.len() > 1;
         let title = String::from_utf8_lossy(raw.title);
-        for (index, content) in columns.into_iter().enumerate() {
-            let leaf = leaves.get(index);
-            let leaf_name = leaf.map_or("", |(_, leaf)| leaf.name.as_str());
-            let column = if several { format!("{path}.{leaf_name}") } else { path.to_owned() };
-            self.pay(2 * column.len() + title.len() + leaf_name.len())?;
+        for part in parts {
+            let leaf = leaves.get(part.leaf);
+            let leaf_name = match (leaf, part.suffix.as_str()) {
+                (Some((_, leaf)), "") => leaf.name.as_str(),
+                (_, suffix) => suffix,
+            };
+            let column = match part.suffix.as_str() {
+                "" => path.to_owned(),
+                suffix => format!("{}.{suffix}", path.strip_suffix('.').unwrap_or(path)),
+            };
+            self.pay(2 * column.len() + title.len() + leaf_name.len() + size_of::<Branch>())?;
+            let content = part.content;
             let unsupported = |why| FormatError::Unsupported {
                 branch: column.clone(),
                 type_name: type_name.clone(),
@@ -268,6 +254,40 @@ impl<'a> Reader<'a> {
             });
         }
         Ok(())
+    }
+
+    /// The columns of a branch that is not refused as a whole, and the name of its type where that is known.
+    fn parts(
+        &mut self,
+        parent: &str,
+        class: &[u8],
+        raw: &Raw<'a>,
+        leaves: &[Leaf],
+    ) -> (Vec<Part>, String) {
+        let (b"TBranchElement", [leaf]) = (class, leaves) else {
+            return (of_leaves(leaves, None), "unknown".to_owned());
+        };
+        if matches!(raw.kind, 3 | 4) {
+            return (vec![count()], raw.class_name.clone());
+        }
+        let name = String::from_utf8_lossy(raw.name);
+        let branch = ElementBranch {
+            name: &name,
+            top: parent.is_empty(),
+            class_name: &raw.class_name,
+            class_version: raw.class_version,
+            checksum: raw.checksum,
+            id: raw.id,
+            kind: raw.kind,
+        };
+        let (parts, type_name) = of_element(&branch, leaf, &mut self.describer, self.streamers);
+        match type_name.is_empty() {
+            true => {
+                let name = self.type_name(parent, raw, &[(0, leaf.clone())]);
+                (parts, name)
+            }
+            false => (parts, type_name),
+        }
     }
 
     fn read_leaves(&mut self, raw: &Raw<'a>) -> Result<Vec<(usize, Leaf)>> {
@@ -336,53 +356,4 @@ impl<'a> Reader<'a> {
             }
         }
     }
-}
-
-impl<'a> Raw<'a> {
-    fn set(&mut self, member: &str, field: Field<'a>) {
-        match (member, field) {
-            ("fWriteBasket", field) => self.write_basket = field.unsigned(),
-            ("fEntries", field) => self.entries = field.unsigned(),
-            ("fTotBytes", field) => self.uncompressed = field.unsigned(),
-            ("fZipBytes", field) => self.compressed = field.unsigned(),
-            ("fBranches", Field::Object(at)) => self.branches = Some(at),
-            ("fLeaves", Field::Object(at)) => self.leaves = Some(at),
-            ("fBaskets", Field::Object(at)) => self.baskets = Some(at),
-            ("fBasketBytes", Field::Array { bytes, .. }) => self.sizes = bytes,
-            ("fBasketEntry", Field::Array { size, bytes }) => self.starts = (size, bytes),
-            ("fBasketSeek", Field::Array { size, bytes }) => self.seeks = (size, bytes),
-            ("fClassName", field) => self.class_name = field.text(),
-            ("fCheckSum", field) => self.checksum = u32::try_from(field.unsigned()).unwrap_or(0),
-            ("fClassVersion", field) => self.class_version = field.int(),
-            ("fID", field) => self.id = field.int(),
-            ("fType", field) => self.kind = field.int(),
-            _ => {}
-        }
-    }
-}
-
-/// Why a branch as a whole cannot be decoded, if so.
-fn refuse(class: &[u8], raw: &Raw<'_>, group: bool, leaves: usize) -> Option<String> {
-    if group {
-        return Some("it is a group of branches; name one of them".to_owned());
-    }
-    if raw.other_file {
-        return Some("its data are in another file".to_owned());
-    }
-    match (class, raw.kind) {
-        (b"TBranch", _) | (b"TBranchElement", 0) => {}
-        (b"TBranchElement", 3 | 31) => {
-            return Some("arrays of objects (TClonesArray) cannot be decoded".to_owned());
-        }
-        (b"TBranchElement", 4 | 41) => {
-            return Some("collections of objects cannot be decoded".to_owned());
-        }
-        (b"TBranchElement", _) => {
-            return Some("objects that were not split cannot be decoded".to_owned());
-        }
-        (other, _) => {
-            return Some(format!("a branch of class {} cannot be decoded", other.escape_ascii()));
-        }
-    }
-    (leaves == 0).then(|| "it has no leaves".to_owned())
 }

@@ -335,6 +335,15 @@ fn check(name: &str, column: &Column, entries: usize) -> Result<(), Error> {
     if column.entries != entries {
         return Err(wrong(format!("has {} entries, expected {entries}", column.entries)));
     }
+    let unsupported = |what: &str| {
+        let message = format!("branch `{name}` holds {what}, an expression can use numbers only");
+        Err(Error::new(ErrorKind::Unsupported, message))
+    };
+    match &column.values {
+        Values::Text(_) => return unsupported("strings"),
+        Values::Lists(_) => return unsupported("lists of lists"),
+        _ => {}
+    }
     let item = column.item_shape.iter().try_fold(1_usize, |n, size| n.checked_mul(*size));
     let items = match &column.offsets {
         None => entries,
@@ -346,26 +355,9 @@ fn check(name: &str, column: &Column, entries: usize) -> Result<(), Error> {
             offsets.last().and_then(|last| usize::try_from(*last).ok()).unwrap_or(usize::MAX)
         }
     };
-    let values = value_count(&column.values);
+    let values = column.values.len();
     if item.and_then(|item| item.checked_mul(items)) != Some(values) {
         return Err(wrong(format!("has {values} values, expected {items} times its shape")));
     }
     Ok(())
-}
-
-fn value_count(values: &Values) -> usize {
-    match values {
-        Values::Bool(v) => v.len(),
-        Values::I8(v) => v.len(),
-        Values::U8(v) => v.len(),
-        Values::I16(v) => v.len(),
-        Values::U16(v) => v.len(),
-        Values::I32(v) => v.len(),
-        Values::U32(v) => v.len(),
-        Values::I64(v) => v.len(),
-        Values::U64(v) => v.len(),
-        Values::F32(v) => v.len(),
-        Values::F64(v) => v.len(),
-        _ => 0,
-    }
 }

@@ -1,0 +1,248 @@
+//! How the bytes of an entry follow each other, for everything that is not just numbers.
+//!
+//! # Where shapes come from
+//!
+//! A collection of numbers or strings is known by its C++ name. A class is known by the descriptions in the file
+//! (`streamer`): it is its bases and its members, in order. Both nest; a [`Shape`] is that tree, made once when a tree is
+//! opened. Nothing refers back up, so that reading by a shape ends: a class that contains itself, and what is nested too
+//! deeply, is [`Shape::Unknown`], which is an error only where somebody asks for it.
+//!
+//! # How ROOT frames values
+//!
+//! Objects begin with a byte count and the version of their class ([`Shape::Object`]). A collection or a `std::string`
+//! that is a member has such a head as well ([`Shape::Headed`]), but one inside another collection has none. Where one
+//! branch holds a member of all objects of a collection, and where a collection was written member by member, that head
+//! stands once before the values of all objects ([`Shape::Rest`]).
+//!
+//! # Columns
+//!
+//! Each number or string at the end of a path through the members is a column of its own: `jets.fP.fX` is one of a
+//! `vector<TLorentzVector>`. [`columns`] lists them. Reading a column walks over the bytes of the others.
+//!
+//! Sources: `TStreamerInfoReadBuffer.cxx`, `TGenCollectionStreamer.cxx`, `TCollectionProxyFactory` of ROOT.
+
+use super::packed::Packed;
+use crate::ElementType;
+use std::collections::HashSet;
+use std::sync::Arc;
+
+/// How the bytes of a value follow each other.
+#[derive(Debug, Clone)]
+pub(super) enum Shape {
+    /// Numbers back to back, in a fixed array with these dimensions.
+    Numbers { packed: Packed, dims: Vec<usize> },
+    /// A string behind its length: one byte, or 255 and four; `wide`: always four.
+    Text { wide: bool },
+    /// A fixed array of values.
+    Fixed { dims: Vec<usize>, item: Arc<Self> },
+    /// A count and as many values. May have a head.
+    List(Arc<Self>),
+    /// Two values: what maps are made of.
+    Pair(Arc<[Member; 2]>),
+    /// A marker byte and as many numbers as another member of the object says.
+    Counted { packed: Packed, counter: usize },
+    /// A head and then the value.
+    Headed(Arc<Self>),
+    /// As many values as there are up to the end of the entry.
+    Rest(Arc<Self>),
+    /// An object: head and members.
+    Object(Arc<Class>),
+    /// A `TObject`.
+    TObject,
+    /// Not known, and why.
+    Unknown(Arc<str>),
+}
+
+/// A class, in the versions that the file describes.
+#[derive(Debug)]
+pub(super) struct Class {
+    pub(super) name: String,
+    /// At least one. The first is that of the branch, where that says which.
+    pub(super) layouts: Vec<ClassLayout>,
+}
+
+/// One version of a class.
+#[derive(Debug)]
+pub(super) struct ClassLayout {
+    pub(super) version: i32,
+    pub(super) checksum: u32,
+    pub(super) members: Vec<Member>,
+}
+
+/// A member or base of a class.
+#[derive(Debug, Clone)]
+pub(super) struct Member {
+    pub(super) name: Arc<str>,
+    pub(super) base: bool,
+    pub(super) shape: Shape,
+}
+
+/// One level of a column.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Level {
+    /// Any number of values.
+    List,
+    /// So many values.
+    Fixed(usize),
+}
+
+/// A column of a shape.
+#[derive(Debug, Clone)]
+pub(super) struct Leaf {
+    /// Names of members and bases that lead to it.
+    pub(super) path: Arc<[Arc<str>]>,
+    /// The names of the members among them, with dots between.
+    pub(super) name: String,
+    pub(super) levels: Vec<Level>,
+    pub(super) element: ElementType,
+}
+
+/// A column or, by its name, why what is there cannot be one.
+pub(super) type Found = Result<Leaf, (String, Arc<str>)>;
+
+/// Members of a `TObject` that are columns.
+pub(super) const T_OBJECT_MEMBERS: [&str; 2] = ["fUniqueID", "fBits"];
+/// Columns of one branch that are listed.
+const MOST_COLUMNS: usize = 400;
+/// Shapes that are looked at for them.
+const MOST_VISITS: usize = 20_000;
+
+impl Shape {
+    pub(super) fn numbers(packed: Packed) -> Self {
+        Self::Numbers { packed, dims: Vec::new() }
+    }
+
+    pub(super) fn unknown(why: impl Into<Arc<str>>) -> Self {
+        Self::Unknown(why.into())
+    }
+
+    /// The fewest bytes that a value takes.
+    pub(super) fn least(&self) -> usize {
+        let times = |dims: &[usize], bytes: usize| {
+            dims.iter().fold(bytes, |bytes, &n| bytes.saturating_mul(n))
+        };
+        match self {
+            Self::Numbers { packed, dims } => times(dims, packed.size()),
+            Self::Text { wide: false } | Self::Counted { .. } => 1,
+            Self::Text { wide: true } | Self::List(_) => 4,
+            Self::Fixed { dims, item } => times(dims, item.least()),
+            Self::Pair(members) => {
+                members.iter().fold(0, |sum, member| sum.saturating_add(member.shape.least()))
+            }
+            Self::Headed(_) | Self::Object(_) => 6,
+            Self::TObject => 10,
+            Self::Rest(_) | Self::Unknown(_) => 0,
+        }
+    }
+
+    /// Whether only the end of an entry tells where a value ends.
+    pub(super) fn runs_to_the_end(&self) -> bool {
+        match self {
+            Self::Rest(_) => true,
+            Self::Headed(item) => item.runs_to_the_end(),
+            _ => false,
+        }
+    }
+}
+
+/// The columns of a shape, in order; none for one that there are too many of.
+pub(super) fn columns(shape: &Shape) -> Option<Vec<Found>> {
+    let mut found = Vec::new();
+    let mut finder = Finder { path: Vec::new(), names: Vec::new(), levels: Vec::new(), visits: 0 };
+    let all = finder.visit(shape, &mut found);
+    // Bases come first: a member hides those of the same name in them, as in C++.
+    let mut names = HashSet::new();
+    found.reverse();
+    found.retain(|column| match column {
+        Ok(leaf) => names.insert(leaf.name.clone()),
+        Err((name, _)) => names.insert(name.clone()),
+    });
+    found.reverse();
+    all.then_some(found)
+}
+
+struct Finder {
+    path: Vec<Arc<str>>,
+    names: Vec<Arc<str>>,
+    levels: Vec<Level>,
+    visits: usize,
+}
+
+impl Finder {
+    /// False once there are too many columns.
+    fn visit(&mut self, shape: &Shape, found: &mut Vec<Found>) -> bool {
+        self.visits += 1;
+        if found.len() > MOST_COLUMNS || self.visits > MOST_VISITS {
+            return false;
+        }
+        let before = self.levels.len();
+        let fixed = |dims: &[usize]| dims.iter().map(|&n| Level::Fixed(n)).collect::<Vec<_>>();
+        let fine = match shape {
+            Shape::Numbers { packed, dims } => {
+                self.levels.extend(fixed(dims));
+                found.push(Ok(self.leaf(packed.element())));
+                true
+            }
+            Shape::Counted { packed, .. } => {
+                self.levels.push(Level::List);
+                found.push(Ok(self.leaf(packed.element())));
+                true
+            }
+            Shape::Text { .. } => {
+                found.push(Ok(self.leaf(ElementType::Text)));
+                true
+            }
+            Shape::Fixed { dims, item } => {
+                self.levels.extend(fixed(dims));
+                self.visit(item, found)
+            }
+            Shape::List(item) | Shape::Rest(item) => {
+                self.levels.push(Level::List);
+                self.visit(item, found)
+            }
+            Shape::Headed(item) => self.visit(item, found),
+            Shape::Pair(members) => members.iter().all(|member| self.member(member, found)),
+            Shape::Object(class) => {
+                let layout = class.layouts.first();
+                let members = layout.map_or(&[][..], |layout| layout.members.as_slice());
+                members.iter().all(|member| self.member(member, found))
+            }
+            Shape::TObject => {
+                for name in T_OBJECT_MEMBERS {
+                    let shape = Shape::numbers(Packed::Plain(ElementType::U32));
+                    let member = Member { name: name.into(), base: false, shape };
+                    self.member(&member, found);
+                }
+                true
+            }
+            Shape::Unknown(why) => {
+                found.push(Err((self.names.join("."), Arc::clone(why))));
+                true
+            }
+        };
+        self.levels.truncate(before);
+        fine
+    }
+
+    fn member(&mut self, member: &Member, found: &mut Vec<Found>) -> bool {
+        self.path.push(Arc::clone(&member.name));
+        if !member.base {
+            self.names.push(Arc::clone(&member.name));
+        }
+        let fine = self.visit(&member.shape, found);
+        if !member.base {
+            self.names.pop();
+        }
+        self.path.pop();
+        fine
+    }
+
+    fn leaf(&self, element: ElementType) -> Leaf {
+        Leaf {
+            path: self.path.clone().into(),
+            name: self.names.join("."),
+            levels: self.levels.clone(),
+            element,
+        }
+    }
+}

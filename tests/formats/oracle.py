@@ -1,0 +1,270 @@
+"""Compares what the reader makes of ROOT files with what uproot makes of them, value by value.
+
+    python tests/formats/oracle.py [--dump PATH] [--verbose] [--table] [FILE ...]
+
+Needs uproot, awkward and numpy, and the example `dump_columns` of crates/formats (built in release if --dump is not
+given). Without files it takes all of ../shared/testdata/root, next to the repository.
+
+A branch is compared if uproot makes values of it; it is native if the reader has each of its numbers and strings, in
+columns of the same lists and values (by digest; truncated numbers to the precision of their range). Everything else
+the reader must call unsupported, naming branch and type.
+"""
+
+import argparse
+import collections
+import concurrent.futures
+import functools
+import json
+import os
+import pathlib
+import resource
+import subprocess
+import sys
+import warnings
+
+import awkward as ak
+import numpy as np
+import uproot
+import xxhash
+
+REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
+DATA = REPOSITORY.parent / "shared" / "testdata" / "root"
+TREES = ("TTree", "TNtuple", "TNtupleD")
+# Relative to the largest value: 32 bits of a range are less than single precision resolves.
+TRUNCATED = 3e-7
+MOST_MEMORY = 3 << 30
+
+
+def digest(array):
+    array = np.ascontiguousarray(array)
+    if array.dtype == bool:
+        # uproot passes on what the file has for true
+        array = (array.view(np.uint8) != 0).view(np.uint8)
+    return xxhash.xxh64(array.astype(array.dtype.newbyteorder("<"), copy=False).tobytes()).hexdigest()
+
+
+def columns(layout, suffix="", lists=()):
+    """(suffix of the column's name, what the reader should say, the values) for each number and string in an array."""
+    if layout.is_indexed or layout.is_option:
+        layout = layout.project()
+    kind = layout.parameter("__array__")
+    if layout.is_list and kind in ("string", "bytestring"):
+        layout = layout.to_ListOffsetArray64(start_at_zero=True)
+        offsets = np.asarray(layout.offsets)
+        content = np.asarray(layout.content.data)[: offsets[-1]]
+        yield suffix, {"values": len(layout), "lists": list(lists), "texts": digest(offsets), "digest": digest(content)}, None
+    elif layout.is_regular:
+        yield from columns(layout.content[: len(layout) * layout.size], suffix, lists)
+    elif layout.is_list:
+        layout = layout.to_ListOffsetArray64(start_at_zero=True)
+        offsets = np.asarray(layout.offsets)
+        yield from columns(layout.content[: offsets[-1]], suffix, (*lists, digest(offsets)))
+    elif layout.is_record:
+        names = ("first", "second") if kind == "sorted_map" or layout.is_tuple else layout.fields
+        for name, field in zip(names, layout.fields):
+            if name not in ("@num_bytes", "@instance_version", "@pidf"):
+                dot = "." if suffix else ""
+                yield from columns(layout.content(field)[: len(layout)], f"{suffix}{dot}{name.lstrip('@')}", lists)
+    elif layout.is_numpy:
+        data = np.asarray(layout.data)
+        yield suffix, {"values": data.size, "lists": list(lists), "digest": digest(data)}, data.reshape(-1)
+    elif layout.is_unknown:
+        yield suffix, {"values": 0, "lists": list(lists)}, np.zeros(0)
+    else:
+        raise TypeError(f"an array of {type(layout).__name__}")
+
+
+def newest_trees(file):
+    """Path -> uproot key of the highest cycle, for every tree."""
+    found = {}
+    for key, classname in file.classnames(recursive=True).items():
+        if classname in TREES:
+            path, _, cycle = key.rpartition(";")
+            if path not in found or int(cycle) > found[path]:
+                found[path] = int(cycle)
+    return {path: f"{path};{cycle}" for path, cycle in found.items()}
+
+
+def parents(column):
+    """What a column is a member of, from the inside out."""
+    while "." in column:
+        column = column.rpartition(".")[0]
+        yield column
+        yield column + "."
+
+
+class File:
+    """The comparison of one file."""
+
+    def __init__(self, path, program):
+        self.path, self.program = path, program
+        self.name = pathlib.Path(path).name
+        # branches that uproot reads, native ones, and per (type, reason) those that are not
+        self.read, self.native = 0, 0
+        self.unsupported = collections.Counter()
+        self.wrong = []
+        self.lines = []
+
+    def run(self):
+        warnings.filterwarnings("ignore")
+        report = self.dump()
+        if report is None:
+            return self
+        with uproot.open(self.path) as file:
+            trees = newest_trees(file)
+            if "error" in report:
+                self.wrong.append(report["error"]["text"])
+                return self
+            for name in set(trees) ^ set(report["trees"]):
+                self.wrong.append(f"trees {sorted(report['trees'])}, uproot finds {sorted(trees)}: {name}")
+            for name in sorted(set(trees) & set(report["trees"])):
+                try:
+                    tree = file[trees[name]]
+                except Exception as error:  # whatever uproot cannot do
+                    self.lines.append(f"{name}: uproot fails: {type(error).__name__}")
+                    continue
+                self.tree(name, tree, report["trees"][name])
+        return self
+
+    def dump(self, *options):
+        run = subprocess.run([self.program, *options, self.path], capture_output=True, text=True)
+        if run.returncode != 0:
+            self.wrong.append(f"the reader ended with {run.returncode}: {run.stderr.strip()[:300]}")
+            return None
+        return json.loads(run.stdout)["report"]
+
+    @functools.cached_property
+    def with_values(self):
+        return self.dump("--values")
+
+    def tree(self, path, tree, report):
+        if "error" in report:
+            if report["error"]["kind"] != "Unsupported":
+                self.wrong.append(f"{path}: {report['error']['text']}")
+            return
+        if tree.num_entries != report["entries"]:
+            self.wrong.append(f"{path}: {report['entries']} entries, uproot has {tree.num_entries}")
+        ours = collections.defaultdict(list)
+        for index, (name, column) in enumerate(report["columns"]):
+            ours[name].append((index, column))
+            error = column.get("error")
+            if error and (error["kind"] != "Unsupported" or f"`{name}`" not in error["text"]):
+                self.wrong.append(f"{path} {name}: {error}")
+        for name, branch in tree.iteritems(recursive=True, full_paths=True):
+            try:
+                if isinstance(branch.interpretation, uproot.AsGrouped):
+                    continue
+                array = branch.array(library="ak")
+                wanted = list(columns(array.layout))
+            except Exception as error:  # whatever uproot cannot do
+                self.lines.append(f"{path} {name}: uproot fails: {type(error).__name__}: {str(error)[:80]!r}")
+                continue
+            if wanted:
+                self.branch(path, name, branch, wanted, len(array), ours)
+
+    def branch(self, path, name, branch, wanted, entries, ours):
+        self.read += 1
+        reasons, wrong = [], []
+        for suffix, theirs, values in wanted:
+            column = f"{name.removesuffix('.')}.{suffix}" if suffix else name
+            found = ours.get(column)
+            if not found:
+                whole = next((self.error(ours, parent) for parent in parents(column) if parent in ours), None)
+                reasons.append(whole["text"] if whole else None)
+                if not whole:
+                    wrong.append(f"{path} {column} is not listed; uproot has {branch.typename}")
+                continue
+            index, column = found.pop(0) if len(found) > 1 else found[0]
+            if "error" in column:
+                reasons.append(column["error"]["text"])
+            elif not self.same(path, index, column, theirs, values, entries):
+                wrong.append(f"{path} {name} {suffix}: {column}; uproot has {theirs} of {branch.typename}")
+        if not reasons and not wrong:
+            self.native += 1
+            return
+        self.wrong += wrong
+        for reason in reasons[:1]:
+            self.unsupported[(branch.typename, (reason or "").partition(" is unsupported: ")[2])] += 1
+            self.lines.append(f"{path} {name} ({branch.typename}): {reason}")
+
+    @staticmethod
+    def error(ours, column):
+        return ours[column][0][1].get("error")
+
+    def same(self, path, index, column, theirs, values, entries):
+        if column["entries"] != entries:
+            return False
+        if entries == 0 or all(column.get(field) == theirs[field] for field in theirs):
+            return True
+        if theirs["lists"][:1] == [digest(np.arange(entries + 1))] and column["lists"] == theirs["lists"][1:]:
+            # a fixed array of objects: uproot puts a list around it
+            theirs = {**theirs, "lists": column["lists"]}
+        if values is not None and column["digest"] == digest(values.byteswap()) and theirs["lists"] == column["lists"]:
+            # an object that is a branch of its own: uproot leaves its members in the order of bytes of the file
+            return True
+        apart = [field for field in theirs if column.get(field) != theirs[field]]
+        if not apart:
+            return True
+        if apart == ["lists"] and not any(theirs["lists"]) and theirs["values"] == 0:
+            return True
+        if apart != ["digest"] or values is None or values.dtype.kind != "f":
+            return False
+        # truncated numbers: uproot computes them with other roundings than ROOT
+        ours = bytes.fromhex(self.with_values["trees"][path]["columns"][index][1]["hex"])
+        ours = np.frombuffer(ours, values.dtype.newbyteorder("<"))
+        return len(ours) == len(values) and np.allclose(
+            ours, values, rtol=TRUNCATED, atol=TRUNCATED * np.nanmax(np.abs(values), initial=0), equal_nan=True
+        )
+
+
+def dump_program():
+    command = ["cargo", "build", "--release", "--locked", "-p", "hither-formats", "--example", "dump_columns", "--message-format=json"]
+    out = subprocess.run(command, cwd=REPOSITORY, check=True, stdout=subprocess.PIPE, text=True).stdout
+    return [m["executable"] for m in map(json.loads, out.splitlines()) if m.get("executable")][-1]
+
+
+def compare(path, program):
+    # uproot takes as much memory as damaged offsets say
+    resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, MOST_MEMORY))
+    return File(path, program).run()
+
+
+def compare_all(files, program):
+    """The comparisons of all files, the largest first."""
+    files = sorted(files, key=lambda path: -os.path.getsize(path))
+    with concurrent.futures.ProcessPoolExecutor(max_workers=min(2, os.cpu_count() or 1)) as pool:
+        yield from pool.map(functools.partial(compare, program=program), files)
+
+
+def share(results):
+    """Which part of the branches that uproot reads is native, averaged over files."""
+    shares = [result.native / result.read for result in results if result.read]
+    return sum(shares) / max(len(shares), 1)
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--dump")
+    parser.add_argument("--verbose", action="store_true", help="print every branch that is not native")
+    parser.add_argument("files", nargs="*")
+    options = parser.parse_args()
+    files = options.files or sorted(map(str, DATA.glob("*.root")))
+    if not files:
+        print(f"skipped: no test data in {DATA}", file=sys.stderr)
+        return 0
+    results = []
+    for result in compare_all(files, options.dump or dump_program()):
+        results.append(result)
+        print(f"{result.name:50} {result.native:5} of {result.read:5} branches native, {len(result.wrong):3} WRONG", flush=True)
+        for line in result.wrong:
+            print(f"  WRONG {line}")
+        for line in result.lines if options.verbose else []:
+            print(f"  {line}")
+    wrong = sum(len(result.wrong) for result in results)
+    native, read = (sum(getattr(result, field) for result in results) for field in ("native", "read"))
+    print(f"{len(files)} files; {native} of {read} branches native, on average {100 * share(results):.1f} % of a file; {wrong} WRONG")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
