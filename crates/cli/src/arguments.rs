@@ -1,6 +1,7 @@
 //! What may stand on the command line.
 
 use clap::{Args, Parser, Subcommand};
+use hither::Target;
 use std::path::PathBuf;
 
 const EXIT_CODES: &str = "\
@@ -39,6 +40,9 @@ pub(crate) struct Common {
     /// Seconds to wait without a byte arriving [default: 30, and 60 for the start of an answer].
     #[arg(long, global = true, value_name = "SECONDS", value_parser = seconds)]
     pub(crate) stall_timeout: Option<f64>,
+    /// Another URL of the same file, to be used when the first one fails; may be given several times.
+    #[arg(long, global = true, value_name = "URL")]
+    pub(crate) replica: Vec<String>,
     /// Configuration file [default: hither/config.toml in the user's configuration folder].
     #[arg(long, global = true, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
@@ -78,6 +82,18 @@ pub(crate) enum Command {
         /// File.
         url: String,
     },
+}
+
+impl Command {
+    /// The URL of the file that the command is about.
+    pub(crate) fn url(&self) -> String {
+        match self {
+            Self::Draw(Draw { target, .. })
+            | Self::Explain(Draw { target, .. })
+            | Self::Tree { target } => Target::parse(target).url,
+            Self::Stat { url } | Self::Cat { url, .. } => url.clone(),
+        }
+    }
 }
 
 /// What to draw, and how.

@@ -7,14 +7,14 @@ mod stat;
 mod tree;
 
 use crate::arguments::{Arguments, Command};
-use crate::configuration::client;
+use crate::configuration::{client, eprint_line};
 use crate::exit::Failure;
 use std::io::Write;
 
 /// Runs what was asked for.
 pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
     let Arguments { command, common } = arguments;
-    let client = client(&common)?;
+    let client = client(&common, &command.url())?;
     match command {
         Command::Draw(request) => draw::run(&client, &request, common.json),
         Command::Explain(request) => explain::run(&client, &request, common.json),
@@ -30,6 +30,13 @@ pub(crate) fn print(text: &str) -> std::io::Result<()> {
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
         result => result,
+    }
+}
+
+/// What the user should know although the job went well.
+pub(crate) fn tell(notices: &[String]) {
+    for notice in notices {
+        eprint_line(&format!("hither: {notice}"));
     }
 }
 

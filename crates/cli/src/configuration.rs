@@ -2,7 +2,7 @@
 
 use crate::arguments::Common;
 use crate::exit::Failure;
-use hither::{Client, ClientConfig};
+use hither::{Client, ClientConfig, Mirror};
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -19,10 +19,23 @@ struct File {
     connect_timeout: Option<f64>,
     /// Seconds to wait without a byte arriving.
     stall_timeout: Option<f64>,
+    /// Places that hold the same files.
+    #[serde(default)]
+    mirror: Vec<MirrorRule>,
 }
 
-/// A client as the user wants it.
-pub(crate) fn client(common: &Common) -> Result<Client, Failure> {
+/// `[[mirror]]`
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct MirrorRule {
+    /// The beginning of URLs.
+    prefix: String,
+    /// What may stand in its place, the best first.
+    elsewhere: Vec<String>,
+}
+
+/// A client as the user wants it, for a command about the file at `url`.
+pub(crate) fn client(common: &Common, url: &str) -> Result<Client, Failure> {
     let file = read_file(common.config.as_deref())?;
     let mut config = ClientConfig::default();
     let from_environment = match environment("HITHER_CONNECTIONS") {
@@ -43,6 +56,13 @@ pub(crate) fn client(common: &Common) -> Result<Client, Failure> {
         let clock = duration("stall_timeout", seconds)?;
         config.transport.no_progress_timeout = clock;
         config.transport.first_byte_timeout = clock * 2;
+    }
+    if !common.replica.is_empty() {
+        let elsewhere = common.replica.clone();
+        config.mirrors.add(Mirror { prefix: url.to_owned(), elsewhere });
+    }
+    for MirrorRule { prefix, elsewhere } in file.mirror {
+        config.mirrors.add(Mirror { prefix, elsewhere });
     }
     let store = common.store.clone();
     let store = store.or_else(|| environment("HITHER_STORE").map(PathBuf::from)).or(file.store);

@@ -30,7 +30,7 @@ pub use limits::Limits;
 pub use link::LinkEstimate;
 pub use plan::{Plan, PlanConfig};
 pub use replicas::{Health, Replica, Replicas, ReplicasConfig};
-pub use report::Report;
+pub use report::{Report, SourceReport};
 pub use schedule::{Reader, ReaderConfig};
 pub use source::{Answer, Part, PartSink, Request, Source};
 pub use storage::{Entry, EntryKind, PutOptions, Storage, Upload};

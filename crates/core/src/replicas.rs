@@ -33,6 +33,7 @@ pub use member::{DigestCheck, Replica};
 
 use crate::checksum::Checksum;
 use crate::error::{Error, ErrorKind, Result, Retry};
+use crate::report::SourceReport;
 use crate::source::{Answer, PartSink, Request, Source};
 use crate::{Clock, Endpoint, Limits, LinkEstimate};
 use futures_core::future::BoxFuture;
@@ -76,19 +77,8 @@ enum Among {
 
 /// Finds further replicas when those known have failed, by asking a catalogue or the servers themselves.
 pub trait Discover: Send + Sync + std::fmt::Debug {
-    /// Replicas that are not among those known. Asked at most once.
-    fn more(&self) -> BoxFuture<'_, Vec<Replica>>;
-}
-
-/// What one member has done, for reports.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct MemberReport {
-    /// Its name, secrets removed.
-    pub name: String,
-    /// Bytes that it delivered.
-    pub bytes: u64,
-    /// Requests that it failed.
-    pub failures: u64,
+    /// Replicas that are not among those known, whose `errors` these are. Asked at most once.
+    fn more(&self, errors: &[Error]) -> BoxFuture<'_, Vec<Replica>>;
 }
 
 /// A file in several places.
@@ -96,7 +86,6 @@ pub struct MemberReport {
 pub struct Replicas {
     config: ReplicasConfig,
     health: Arc<Health>,
-    expected: Option<Checksum>,
     discover: Option<Box<dyn Discover>>,
     first: Arc<Member>,
     state: Mutex<State>,
@@ -106,6 +95,7 @@ pub struct Replicas {
 struct State {
     members: Vec<Arc<Member>>,
     size: Option<u64>,
+    checksum: Option<Checksum>,
     delivered_bytes: u64,
     hedged_bytes: u64,
     discovered: bool,
@@ -120,26 +110,31 @@ impl Replicas {
         let state = State {
             members: vec![Arc::clone(&first)],
             size: None,
+            checksum: None,
             delivered_bytes: 0,
             hedged_bytes: 0,
             discovered: false,
             notices: Vec::new(),
         };
-        Self { config, health, expected: None, discover: None, first, state: Mutex::new(state) }
+        Self { config, health, discover: None, first, state: Mutex::new(state) }
     }
 
-    /// With the file's size in bytes, as a catalogue states it: a member that says otherwise is excluded.
-    #[must_use]
-    pub fn with_size(self, size: u64) -> Self {
-        self.state().size = Some(size);
-        self
-    }
-
-    /// With the file's checksum: members that tell another one are excluded.
-    #[must_use]
-    pub fn with_checksum(mut self, checksum: Checksum) -> Self {
-        self.expected = Some(checksum);
-        self
+    /// States the file's size in bytes and its checksum, as a catalogue has them: members that say otherwise are excluded.
+    /// What is known already is not changed; a catalogue that contradicts it is named in a notice.
+    pub fn expect(&self, size: Option<u64>, checksum: Option<Checksum>) {
+        let mut state = self.state();
+        match (state.size, size) {
+            (Some(known), Some(stated)) if known != stated => {
+                drop(state);
+                let name = self.name();
+                self.notice(format!("{name} has {known} bytes, a catalogue says {stated}"));
+                return;
+            }
+            _ => state.size = state.size.or(size),
+        }
+        if state.checksum.is_none() {
+            state.checksum = checksum;
+        }
     }
 
     /// With a way to find further replicas.
@@ -166,7 +161,7 @@ impl Replicas {
 
     /// What each member has done.
     #[must_use]
-    pub fn members(&self) -> Vec<MemberReport> {
+    pub fn members(&self) -> Vec<SourceReport> {
         self.state().members.iter().map(|member| member.report()).collect()
     }
 
@@ -176,7 +171,7 @@ impl Replicas {
         let mut errors: Vec<Error> = Vec::new();
         loop {
             let Some(member) = self.choose(&tried, Among::All) else {
-                if self.discover_more().await {
+                if self.discover_more(&errors).await {
                     continue;
                 }
                 return Err(self.gathered(errors));
@@ -238,11 +233,11 @@ impl Replicas {
     }
 
     /// Asks for further replicas, once. Tells whether there are any.
-    async fn discover_more(&self) -> bool {
+    async fn discover_more(&self, errors: &[Error]) -> bool {
         let Some(discover) = self.discover.as_ref().filter(|_| self.can_discover()) else {
             return false;
         };
-        let found = discover.more().await;
+        let found = discover.more(errors).await;
         self.state().discovered = true;
         let before = self.state().members.len();
         found.into_iter().for_each(|replica| self.add(replica));

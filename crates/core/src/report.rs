@@ -40,6 +40,21 @@ pub struct Report {
     pub compute_seconds: f64,
     /// Whether the tree came from the store rather than from the server.
     pub metadata_from_store: bool,
+    /// The places that the file was read from, in the order of preference.
+    pub sources: Vec<SourceReport>,
+    /// Why places are not used any more.
+    pub notices: Vec<String>,
+}
+
+/// What one place of a file has done.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SourceReport {
+    /// Its URL, secrets removed.
+    pub name: String,
+    /// Bytes that it delivered.
+    pub bytes: u64,
+    /// Requests that it failed.
+    pub failures: u64,
 }
 
 impl Report {

@@ -5,10 +5,13 @@
 //! do not meet.
 
 use crate::file::RemoteFile;
+use crate::mirrors::Mirrors;
 use hither_core::error::{Error, ErrorKind, Result};
-use hither_core::{Endpoint, Ledger, ReaderConfig};
+use hither_core::{Endpoint, Health, Ledger, ReaderConfig};
 use hither_store::{Store, StoreConfig};
-use hither_transport::{Account, FileSource, HttpSource, Location, Network, TransportConfig};
+use hither_transport::{
+    Account, FileSource, Location, Monotonic, Network, TransportConfig, is_metalink,
+};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -24,6 +27,8 @@ pub struct ClientConfig {
     /// Where to remember servers and files between runs; nothing is remembered if none. By default none: the command
     /// gives one.
     pub store: Option<PathBuf>,
+    /// Where else files are.
+    pub mirrors: Mirrors,
     /// Threads that decode; 0 for one per processor.
     pub decode_threads: usize,
 }
@@ -40,6 +45,7 @@ pub struct Client {
 pub(crate) struct Shared {
     pub(crate) config: ClientConfig,
     pub(crate) network: Arc<Network>,
+    pub(crate) health: Arc<Health>,
     pub(crate) store: Option<Arc<Store>>,
     pub(crate) decoders: rayon::ThreadPool,
     /// Why there is no store although one was wanted.
@@ -79,11 +85,13 @@ impl Client {
         };
         let ledger = store.clone().map(|store| Arc::new(Remembered(store)) as Arc<dyn Ledger>);
         let network = Network::new(config.transport.clone(), runtime.handle().clone(), ledger);
-        let shared = Shared { network, store, decoders, store_error, config };
+        let health = Health::new(Arc::new(Monotonic::start()));
+        let shared = Shared { network, health, store, decoders, store_error, config };
         Ok(Self { shared: Arc::new(shared), runtime })
     }
 
-    /// Opens a file by URL (`http://…`) or local path (also `file://…`). Returns at once: nothing is sent yet.
+    /// Opens a file by URL (`http://…`) or local path (also `file://…`). Returns at once: nothing is sent yet, except for
+    /// a Metalink document (`….meta4`, `….metalink`, `…?metalink`), which is fetched to learn where the file is.
     ///
     /// # Errors
     ///
@@ -99,9 +107,16 @@ impl Client {
             return Ok(RemoteFile::local(shared, source));
         }
         let location = Location::parse(url)?;
-        let key = location.key();
-        let source = HttpSource::new(location, Arc::clone(&shared.network));
-        Ok(RemoteFile::remote(shared, source, key))
+        let mut places = shared.config.mirrors.of(url).into_iter();
+        let others = places.try_fold(Vec::new(), |mut all, url| {
+            all.push(Location::parse(&url)?);
+            Ok::<_, Error>(all)
+        })?;
+        if is_metalink(&location) {
+            let found = self.wait(shared.network.whereabouts(&location))?;
+            return RemoteFile::described(shared, found, others);
+        }
+        Ok(RemoteFile::remote(shared, location, others))
     }
 
     /// The books of all files of this client.

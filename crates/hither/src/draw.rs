@@ -51,6 +51,8 @@ impl DrawRequest {
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Drawing {
+    /// URL or path of the file, without secrets.
+    pub url: String,
     /// Name of the tree.
     pub tree: String,
     /// Entries that were looked at.
@@ -163,6 +165,7 @@ async fn draw(
         scan: totals,
     };
     let drawing = Drawing {
+        url: file.name(),
         tree: open.tree.name().to_owned(),
         entries: looked_at,
         histogram: histogram.finish(),
@@ -195,6 +198,7 @@ fn report(
     file: &RemoteFile,
 ) -> Report {
     let micros = |micros: u64| Duration::from_micros(micros).as_secs_f64();
+    let (sources, notices) = file.places();
     let connect = after.connect_micros.saturating_sub(before.connect_micros);
     Report {
         seconds: elapsed.as_secs_f64(),
@@ -213,5 +217,7 @@ fn report(
         decode_seconds: stages.scan.decode.as_secs_f64(),
         compute_seconds: stages.scan.compute.as_secs_f64(),
         metadata_from_store: stages.from_store,
+        sources,
+        notices,
     }
 }

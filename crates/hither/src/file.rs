@@ -4,8 +4,8 @@ use crate::assemble::Assembly;
 use crate::client::{Client, Shared};
 use bytes::Bytes;
 use hither_core::error::{Error, ErrorKind, Result};
-use hither_core::{Answer, Endpoint, Part, Reader, Source, range};
-use hither_transport::{FileSource, HttpSource};
+use hither_core::{Answer, Endpoint, Part, Reader, Replicas, Source, SourceReport, range};
+use hither_transport::{FileSource, HttpSource, Location, Whereabouts};
 use serde::Serialize;
 use std::ops::Range;
 use std::sync::Arc;
@@ -17,8 +17,8 @@ pub struct RemoteFile {
     pub(crate) source: Arc<dyn Source>,
     /// What the file is remembered under; none for local files, which need no remembering.
     pub(crate) key: Option<String>,
-    /// The source of a remote file, once more.
-    pub(crate) http: Option<Arc<HttpSource>>,
+    /// The source of a remote file, once more, and the first of the places behind it.
+    pub(crate) remote: Option<(Arc<Replicas>, Arc<HttpSource>)>,
 }
 
 /// What is known of a file without reading it.
@@ -36,13 +36,40 @@ const UNCHECKED_BYTES: u64 = 64 << 20;
 
 impl RemoteFile {
     pub(crate) fn local(shared: Arc<Shared>, source: FileSource) -> Self {
-        Self { shared, source: Arc::new(source), key: None, http: None }
+        Self { shared, source: Arc::new(source), key: None, remote: None }
     }
 
-    pub(crate) fn remote(shared: Arc<Shared>, source: HttpSource, key: String) -> Self {
-        let source = Arc::new(source);
-        let http = Some(Arc::clone(&source));
-        Self { shared, source, key: Some(key), http }
+    /// The file at `location`, which is also at `others`.
+    pub(crate) fn remote(shared: Arc<Shared>, location: Location, others: Vec<Location>) -> Self {
+        let key = location.key();
+        let first = Arc::new(HttpSource::new(location, Arc::clone(&shared.network)));
+        let all = shared.network.replicated(&first, Arc::clone(&shared.health));
+        others.into_iter().for_each(|place| all.add(shared.network.replica(place)));
+        let source = Arc::clone(&all) as Arc<dyn Source>;
+        Self { shared, source, key: Some(key), remote: Some((all, first)) }
+    }
+
+    /// The file that a document describes, which is also at `others`.
+    pub(crate) fn described(
+        shared: Arc<Shared>,
+        mut found: Whereabouts,
+        others: Vec<Location>,
+    ) -> Result<Self> {
+        if found.locations.is_empty() {
+            return Err(Error::new(ErrorKind::NotFound, "the document names no place of the file"));
+        }
+        let file = Self::remote(shared, found.locations.remove(0), Vec::new());
+        if let Some((all, _)) = &file.remote {
+            file.shared.network.enlist(all, found);
+            others.into_iter().for_each(|place| all.add(file.shared.network.replica(place)));
+        }
+        Ok(file)
+    }
+
+    /// What each place of the file has done, and why some are not used any more.
+    #[must_use]
+    pub fn places(&self) -> (Vec<SourceReport>, Vec<String>) {
+        self.remote.as_ref().map(|(all, _)| (all.members(), all.notices())).unwrap_or_default()
     }
 
     /// The URL or path, without secrets.
@@ -179,10 +206,10 @@ impl RemoteFile {
         }
     }
 
-    /// Keeps what was learned about the server for the next run.
+    /// Keeps what was learned about servers for the next run.
     pub(crate) fn remember_endpoint(&self) {
-        if let Some(http) = &self.http {
-            http.remember();
+        if self.remote.is_some() {
+            self.shared.network.remember_all();
         }
     }
 }

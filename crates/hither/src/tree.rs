@@ -81,8 +81,8 @@ async fn open(file: RemoteFile, path: Option<String>, use_store: bool) -> Result
         true => Opening::new(&file).with_store(),
         false => (Opening::new(&file), false),
     };
-    if let (Some(http), false) = (&file.http, known) {
-        http.announce_large();
+    if let (Some((_, first)), false) = (&file.remote, known) {
+        first.announce_large();
     }
     let root = opening.root().await?;
     let tree = opening.tree(&root, path.as_deref()).await?;

@@ -3,6 +3,7 @@
 use crate::addresses::{Resolve, SystemResolver};
 use crate::proxy::Proxies;
 use crate::tls::TlsConfig;
+use hither_core::ReplicasConfig;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -25,6 +26,8 @@ pub struct TransportConfig {
     /// Receive buffer of a connection in bytes, asked for before connecting. 4 MiB by default; see
     /// `connect.rs` for why the kernel's own choice is not good enough.
     pub receive_buffer_bytes: usize,
+    /// When to ask a second replica for the same bytes.
+    pub replicas: ReplicasConfig,
     /// What this client calls itself.
     pub user_agent: String,
     /// Whom to trust and who to be, for `https`.
@@ -43,6 +46,7 @@ impl Default for TransportConfig {
             first_byte_timeout: Duration::from_secs(60),
             no_progress_timeout: Duration::from_secs(30),
             receive_buffer_bytes: 4 << 20,
+            replicas: ReplicasConfig::default(),
             user_agent: concat!("hither/", env!("CARGO_PKG_VERSION")).to_owned(),
             tls: TlsConfig::default(),
             proxies: Proxies::default(),

@@ -9,6 +9,7 @@ use bytes::Bytes;
 use hither_core::endpoint::RangeSupport;
 use hither_core::error::{Error, ErrorKind, Result, Retry};
 use hither_core::{Answer, PartSink, Request, range};
+use hither_http::metalink::{Links, links};
 use hither_http::{self as codec, Event, Facts, Hint, Multipart, classify, range_header};
 use http::{Method, StatusCode, header};
 use http_body_util::BodyExt;
@@ -52,12 +53,22 @@ pub(crate) struct Settled {
     pub(crate) learned: Option<RangeSupport>,
     pub(crate) tail_refused: bool,
     pub(crate) multipart: bool,
+    /// Where else the file is, if the answer says so.
+    pub(crate) links: Option<Links>,
 }
 
 impl Settled {
     /// Whether the connection is at the start of the next answer is for the caller to say.
     fn new(outcome: Result<Outcome>, reusable: bool) -> Self {
-        Self { outcome, reusable, hint: None, learned: None, tail_refused: false, multipart: false }
+        Self {
+            outcome,
+            reusable,
+            hint: None,
+            learned: None,
+            tail_refused: false,
+            multipart: false,
+            links: None,
+        }
     }
 
     /// Ended badly, with the connection in an unknown state.
@@ -82,6 +93,7 @@ impl Exchange<'_> {
         let hint = codec::server_hint(server, facts.via.as_deref());
         let mut settled = self.read(&head, &facts, body, sink).await;
         settled.hint = hint;
+        settled.links = head.headers.contains_key(header::LINK).then(|| links(&head.headers));
         if settled.outcome.is_ok() {
             self.pool.saw_bandwidth(lane.tap.bandwidth());
         }

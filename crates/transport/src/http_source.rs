@@ -15,10 +15,14 @@ use crate::pool::Pool;
 use crate::request;
 use futures_core::future::BoxFuture;
 use hither_core::endpoint::{Endpoint, RangeSupport};
-use hither_core::error::{Error, ErrorKind, Result};
+use hither_core::error::{Error, ErrorKind, Result, Retry};
 use hither_core::{Answer, Clock, Limits, LinkEstimate, PartSink, Request, Source, range};
+use hither_http::metalink::Links;
+use std::fmt;
 use std::ops::Range;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
 
 /// Redirects followed for one request, as many as browsers' specifications ask for at the least.
 const MOST_REDIRECTS: usize = 8;
@@ -31,21 +35,47 @@ pub struct HttpSource {
     clock: Monotonic,
     /// Where the file is by the last redirect.
     current: Mutex<Place>,
+    /// Told of the first answer that says where else the file is.
+    when_linked: OnceLock<WhenLinked>,
+    linked: AtomicBool,
+    redirected: AtomicBool,
+}
+
+/// Hears what `Link` fields say.
+struct WhenLinked(Box<dyn Fn(&Links) + Send + Sync>);
+
+impl fmt::Debug for WhenLinked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("WhenLinked")
+    }
 }
 
 #[derive(Debug, Clone)]
 struct Place {
     location: Location,
     pool: Arc<Pool>,
+    /// Times that a redirect led to a place that failed, since something was read.
+    astray: u32,
 }
+
+/// How often the first server is asked for another place when the last one has failed.
+const MOST_ASTRAY: u32 = 3;
 
 impl HttpSource {
     /// The file at `location`.
     #[must_use]
     pub fn new(location: Location, network: Arc<Network>) -> Self {
         let pool = network.pool(&location);
-        let current = Mutex::new(Place { location: location.clone(), pool });
-        Self { first: location, network, clock: Monotonic::start(), current }
+        let current = Mutex::new(Place { location: location.clone(), pool, astray: 0 });
+        Self {
+            first: location,
+            network,
+            clock: Monotonic::start(),
+            current,
+            when_linked: OnceLock::new(),
+            linked: AtomicBool::new(false),
+            redirected: AtomicBool::new(false),
+        }
     }
 
     /// A job is coming that will want more than one connection if the path is long.
@@ -53,9 +83,21 @@ impl HttpSource {
         self.place().pool.announce_large();
     }
 
-    /// Keeps what was learned about the server that answers for the next process.
-    pub fn remember(&self) {
-        self.network.remember(&self.place().location);
+    /// Where the file was looked for first.
+    #[must_use]
+    pub fn location(&self) -> &Location {
+        &self.first
+    }
+
+    /// Whether a redirect ever led away from there.
+    pub(crate) fn redirected(&self) -> bool {
+        self.redirected.load(Ordering::Relaxed)
+    }
+
+    /// Calls `hear` once, when an answer says where else the file is.
+    pub(crate) fn when_linked(&self, hear: Box<dyn Fn(&Links) + Send + Sync>) {
+        // A second listener is one too many: there is one file, and it has one set of places.
+        drop(self.when_linked.set(WhenLinked(hear)));
     }
 
     fn place(&self) -> Place {
@@ -68,15 +110,19 @@ impl HttpSource {
 
     async fn fetch_following(&self, request: Request, mut sink: PartSink) -> Result<Answer> {
         for _ in 0..=MOST_REDIRECTS {
-            let Place { location, pool } = self.place();
+            let Place { location, pool, .. } = self.place();
             pool.server().wait_until_welcome().await;
             let suffix = pool.server().takes_suffix(request.ranges.len());
             if request.tail > 0 && !suffix {
                 return self.fetch_tail_by_size(&location, &pool, request, sink).await;
             }
-            match self.exchange(&location, &pool, &request, &mut sink).await? {
-                Outcome::Complete(answer) => return Ok(answer),
-                Outcome::Redirect(reference) => self.follow(&location, &reference)?,
+            match self.exchange(&location, &pool, &request, &mut sink).await {
+                Ok(Outcome::Complete(answer)) => {
+                    self.current().astray = 0;
+                    return Ok(answer);
+                }
+                Ok(Outcome::Redirect(reference)) => self.follow(&location, &reference)?,
+                Err(error) => return Err(self.turn_back(&location, error)),
             }
         }
         Err(Error::new(
@@ -134,6 +180,11 @@ impl HttpSource {
         let exchange = Exchange { location, pool, request, whole };
         let result = exchange.run(&mut lane, sink).await;
         pool.server().learn(request, &result);
+        if let (Some(links), Some(hear)) = (&result.links, self.when_linked.get())
+            && !self.linked.swap(true, Ordering::Relaxed)
+        {
+            (hear.0)(links);
+        }
         if result.reusable {
             lane.give_back();
         }
@@ -146,9 +197,30 @@ impl HttpSource {
         let mut current = self.current();
         // Another request may have followed already.
         if current.location == *from {
-            *current = Place { location: to, pool };
+            *current = Place { location: to, pool, ..*current };
         }
+        self.redirected.store(true, Ordering::Relaxed);
         Ok(())
+    }
+
+    /// A place that a redirect led to and that fails may have been the wrong one, or no longer be the right one: the first
+    /// server is asked again.
+    fn turn_back(&self, from: &Location, error: Error) -> Error {
+        let curable = match error.kind() {
+            ErrorKind::NotFound | ErrorKind::PermissionDenied | ErrorKind::Unauthenticated => true,
+            ErrorKind::Unavailable | ErrorKind::Timeout => error.retry() == Retry::OtherServer,
+            _ => false,
+        };
+        let mut current = self.current();
+        if !curable || *from == self.first || current.astray >= MOST_ASTRAY {
+            return error;
+        }
+        if current.location == *from {
+            let location = self.first.clone();
+            let pool = self.network.pool(&location);
+            *current = Place { location, pool, astray: current.astray + 1 };
+        }
+        error.with_retry(Retry::SameServer { after: Duration::ZERO })
     }
 }
 

@@ -114,6 +114,23 @@ impl Location {
         }
     }
 
+    /// The path, percent-encoded.
+    #[must_use]
+    pub fn path(&self) -> &str {
+        self.url.path()
+    }
+
+    /// The same place with `query` instead of none; `None` if it has a query already.
+    #[must_use]
+    pub fn with_query(&self, query: &str) -> Option<Self> {
+        if self.url.query().is_some() {
+            return None;
+        }
+        let mut other = self.clone();
+        other.url.set_query(Some(query));
+        Some(other)
+    }
+
     /// Path and query as they go into a request line.
     #[must_use]
     pub fn target(&self) -> String {

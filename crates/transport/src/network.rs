@@ -75,21 +75,16 @@ impl Network {
         Arc::clone(pool)
     }
 
-    /// Keeps what was learned about the server of `location` for the next process.
-    pub fn remember(&self, location: &Location) {
-        if let Some(ledger) = &self.ledger {
-            ledger.remember(&location.origin(), &self.pool(location).endpoint());
-        }
-    }
-
-    /// The same for every server that was spoken to.
+    /// Keeps what was learned about servers for the next process.
     pub fn remember_all(&self) {
         let Some(ledger) = &self.ledger else { return };
-        let known = |(origin, pool): (&String, &Arc<Pool>)| (origin.clone(), pool.endpoint());
-        // The lock is not held while the disk is written.
-        let endpoints: Vec<_> = self.pools().iter().map(known).collect();
-        for (origin, endpoint) in endpoints.iter().filter(|(_, known)| known.rtt_micros > 0) {
-            ledger.remember(origin, endpoint);
+        let known: Vec<_> = {
+            let pools = self.pools();
+            let met = pools.iter().filter(|(_, pool)| pool.link().rtt.is_some());
+            met.map(|(origin, pool)| (origin.clone(), pool.endpoint())).collect()
+        };
+        for (origin, endpoint) in known {
+            ledger.remember(&origin, &endpoint);
         }
     }
 

@@ -60,7 +60,7 @@ impl WebDav {
 
     fn learn(&self, learn: impl FnOnce(&mut NameSupport)) {
         self.network.pool(&self.root).server().learn_names(learn);
-        self.network.remember(&self.root);
+        self.network.remember_all();
     }
 
     async fn call(&self, call: Call) -> Result<Reply> {

@@ -35,6 +35,7 @@ pub(super) fn run(
             Error::new(kind, format!("cannot write the output: {error}"))
         })
     });
+    super::tell(&file.places().1);
     match written {
         Ok(()) => {
             out.flush()?;

@@ -40,6 +40,7 @@ pub(super) fn draw(client: &Client, arguments: &Draw) -> Result<Drawing, Failure
         request.entries = first..end;
     }
     let drawing = progress::watched(|progress| client.draw(&target, &request, progress))?;
+    super::tell(&drawing.report.notices);
     if let Some(path) = &arguments.png {
         write(path, &picture::png(&drawing.histogram, &title(arguments), &arguments.expression)?)?;
     }
@@ -55,7 +56,7 @@ pub(super) fn draw(client: &Client, arguments: &Draw) -> Result<Drawing, Failure
 /// The result as an object.
 pub(super) fn as_json(arguments: &Draw, drawing: &Drawing) -> serde_json::Value {
     json!({
-        "url": Target::parse(&arguments.target).url,
+        "url": drawing.url,
         "tree": drawing.tree,
         "expression": arguments.expression,
         "where": arguments.cut,

@@ -82,6 +82,9 @@ fn explain(drawing: &Drawing) -> String {
         "bytes wasted",
         format!("{:8}     {}", report.bytes_wasted(), human(report.bytes_wasted())),
     );
+    for place in report.sources.iter().filter(|_| report.sources.len() > 1) {
+        line("from", format!("{:8}     {} failed, {}", place.bytes, place.failures, place.name));
+    }
     line(
         "selected",
         format!("{:8}     values of {} entries", drawing.histogram.selected, drawing.entries),

@@ -8,6 +8,7 @@ use serde_json::json;
 pub(super) fn run(client: &Client, url: &str, json: bool) -> Result<(), Failure> {
     let file = client.open(url)?;
     let stat = file.stat(client)?;
+    super::tell(&file.places().1);
     let name = file.name();
     if json {
         let object = json!({ "url": name, "size": stat.size, "validator": stat.validator });

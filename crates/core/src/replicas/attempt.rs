@@ -224,7 +224,8 @@ impl Replicas {
 
     /// Compares checksums before a member other than the first is used, where both are known.
     async fn same_file(&self, member: &Arc<Member>) -> Result<()> {
-        let (Some(expected), Some(digest)) = (&self.expected, member.digest()) else {
+        let expected = self.state().checksum.clone();
+        let (Some(expected), Some(digest)) = (expected, member.digest()) else {
             return Ok(());
         };
         if Arc::ptr_eq(member, &self.first) || member.compared.load(Ordering::Relaxed) {
@@ -232,7 +233,7 @@ impl Replicas {
         }
         // A server that fails at this may still serve the file: the sizes are compared in any case.
         let told = digest.checksum(expected.algorithm()).await.ok().flatten();
-        match told.filter(|told| told != expected) {
+        match told.filter(|told| *told != expected) {
             Some(told) => Err(Error::new(
                 ErrorKind::Changed,
                 format!("{}: its checksum is {told}, expected {expected}", member.name()),

@@ -1,8 +1,8 @@
 //! One place where the file is.
 
-use super::MemberReport;
 use crate::checksum::{Algorithm, Checksum};
 use crate::error::{Error, Result};
+use crate::report::SourceReport;
 use crate::source::Source;
 use futures_core::future::BoxFuture;
 use std::fmt;
@@ -136,8 +136,8 @@ impl Member {
         Running(Arc::clone(self))
     }
 
-    pub(super) fn report(&self) -> MemberReport {
-        MemberReport {
+    pub(super) fn report(&self) -> SourceReport {
+        SourceReport {
             name: self.name(),
             bytes: self.bytes.load(Ordering::Relaxed),
             failures: self.failures.load(Ordering::Relaxed),

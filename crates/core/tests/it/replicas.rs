@@ -164,7 +164,8 @@ async fn a_server_that_is_down_is_left_alone_by_all_files() {
 async fn a_replica_of_another_size_is_excluded_and_named() {
     let other = Arc::new(named(MemorySource::new(content().slice(..SIZE - 1), Link::G)));
     let dying = Arc::new(source().with_max_lanes(1).with_fault(0, Fault::Cut { after: 100_000 }));
-    let all = replicas(&[dying, Arc::clone(&other), Arc::new(source())]).with_size(SIZE as u64);
+    let all = replicas(&[dying, Arc::clone(&other), Arc::new(source())]);
+    all.expect(Some(SIZE as u64), None);
     read(&all, &[0..1_000_000]).await.unwrap();
     assert_eq!(other.log().iter().map(|it| it.bytes).sum::<u64>(), 0);
     let notices = all.notices().join("\n");
@@ -194,7 +195,8 @@ impl DigestCheck for Says {
 async fn a_replica_with_another_checksum_is_excluded_and_named() {
     let dead = Arc::new(source().with_fault(0, Fault::Fail(Error::new(ErrorKind::NotFound, "no"))));
     let sources = [dead, Arc::new(source()), Arc::new(source())];
-    let all = replicas(&sources[..1]).with_checksum("adler32:00000001".parse().unwrap());
+    let all = replicas(&sources[..1]);
+    all.expect(None, Some("adler32:00000001".parse().unwrap()));
     for (n, says) in [(1, "adler32:00000002"), (2, "adler32:00000001")] {
         all.add(Replica { digest: Some(Arc::new(Says(says))), ..replica(&sources[n], n) });
     }
@@ -262,7 +264,7 @@ async fn when_all_have_failed_the_error_names_them_all() {
 struct Knows(Arc<MemorySource>);
 
 impl Discover for Knows {
-    fn more(&self) -> BoxFuture<'_, Vec<Replica>> {
+    fn more(&self, _: &[Error]) -> BoxFuture<'_, Vec<Replica>> {
         Box::pin(async { vec![replica(&self.0, 1)] })
     }
 }

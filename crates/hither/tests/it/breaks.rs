@@ -36,7 +36,8 @@ fn a_server_that_is_gone_at_any_stage_is_said_to_be() {
             let peer = Peer::start(file(0)).unwrap().with_fault(When::From(from), fault);
             let error = draw(&client(1, None), &peer.url()).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Unavailable, "{what}: {error}");
-            assert!(peer.log().len() <= from + 4, "{what}");
+            // Four attempts, and the question where else the file may be.
+            assert!(peer.log().len() <= from + 5, "{what}");
         }
     }
 }

@@ -34,6 +34,27 @@ async fn another_server_may_have_the_file() {
 }
 
 #[tokio::test]
+async fn the_first_server_is_asked_again_when_the_second_fails() {
+    let dead = peer(LARGE, [(When::Always, Fault::Status { status: 404, retry_after: None })]);
+    let alive = peer(LARGE, []);
+    let first = peer(
+        LARGE,
+        [(When::Nth(0), redirect(&dead.url())), (When::From(1), redirect(&alive.url()))],
+    );
+    let source = source(&first.url(), with_lanes(1));
+    let got = read(&source, &THREE).await.unwrap();
+    got.is_exact(&content(LARGE), &THREE).unwrap();
+    assert_eq!((first.log().len(), dead.log().len(), alive.log().len()), (2, 1, 1));
+}
+
+#[tokio::test]
+async fn a_server_that_knows_only_dead_places_is_given_up() {
+    let dead = peer(LARGE, [(When::Always, Fault::Status { status: 404, retry_after: None })]);
+    let first = peer(LARGE, [(When::Always, redirect(&dead.url()))]);
+    expect_error("dead", &first, with_lanes(1), ErrorKind::NotFound, 4).await;
+}
+
+#[tokio::test]
 async fn a_circle_ends() {
     let peer = peer(LARGE, [(When::Always, redirect("/data/file.root"))]);
     expect_error("circle", &peer, with_lanes(1), ErrorKind::Protocol, 9).await;

@@ -1,0 +1,79 @@
+//! Asking a server for the checksum of a file (RFC 9530, RFC 3230).
+
+use crate::call::Call;
+use crate::location::Location;
+use crate::network::Network;
+use futures_core::future::BoxFuture;
+use hither_core::error::Result;
+use hither_core::replicas::DigestCheck;
+use hither_core::{Algorithm, Checksum};
+use hither_http::digest::{self, Digest, DigestAlgorithm};
+use http::{HeaderMap, HeaderValue, Method, StatusCode};
+use std::sync::Arc;
+
+impl Network {
+    /// The checksum of the file at `location`, if its server can tell it without sending the file. One round trip, and
+    /// the time that the server needs to compute it.
+    ///
+    /// # Errors
+    ///
+    /// As [`Network::call`]. A server that refuses the question cannot tell.
+    pub async fn digest(
+        &self,
+        location: &Location,
+        algorithm: Algorithm,
+    ) -> Result<Option<Checksum>> {
+        let Some(wanted) = to_http(algorithm) else { return Ok(None) };
+        let mut call = Call::new(Method::HEAD, location.clone());
+        for (name, value) in [
+            (digest::WANT_DIGEST, digest::want_digest(&[wanted])),
+            (digest::WANT_REPR_DIGEST, digest::want_repr_digest(&[wanted])),
+        ] {
+            if let Ok(value) = HeaderValue::from_str(&value) {
+                call.headers.insert(name, value);
+            }
+        }
+        let reply = self.call(call).await?;
+        let told = checksums(reply.status, &reply.headers);
+        Ok(told.into_iter().find(|sum| sum.algorithm() == algorithm))
+    }
+}
+
+/// The checksums of the file that an answer states, as far as core knows them.
+pub(crate) fn checksums(status: StatusCode, headers: &HeaderMap) -> Vec<Checksum> {
+    digest::digests(status, headers).iter().filter_map(from_http).collect()
+}
+
+pub(crate) fn from_http(digest: &Digest) -> Option<Checksum> {
+    let algorithm = match digest.algorithm {
+        DigestAlgorithm::Adler32 => Algorithm::Adler32,
+        DigestAlgorithm::Crc32c => Algorithm::Crc32c,
+        DigestAlgorithm::Md5 => Algorithm::Md5,
+        DigestAlgorithm::Sha256 => Algorithm::Sha256,
+        _ => return None,
+    };
+    Checksum::new(algorithm, &digest.value).ok()
+}
+
+fn to_http(algorithm: Algorithm) -> Option<DigestAlgorithm> {
+    match algorithm {
+        Algorithm::Adler32 => Some(DigestAlgorithm::Adler32),
+        Algorithm::Crc32c => Some(DigestAlgorithm::Crc32c),
+        Algorithm::Md5 => Some(DigestAlgorithm::Md5),
+        Algorithm::Sha256 => Some(DigestAlgorithm::Sha256),
+        _ => None,
+    }
+}
+
+/// A file whose checksum can be asked for.
+#[derive(Debug)]
+pub(crate) struct RemoteDigest {
+    pub(crate) network: Arc<Network>,
+    pub(crate) location: Location,
+}
+
+impl DigestCheck for RemoteDigest {
+    fn checksum(&self, algorithm: Algorithm) -> BoxFuture<'_, Result<Option<Checksum>>> {
+        Box::pin(self.network.digest(&self.location, algorithm))
+    }
+}
