@@ -162,6 +162,17 @@ def certificate(folder: Path, *hosts: str) -> Tls:
     return tls
 
 
+TINYPROXY = """\
+Listen {host}
+Port {port}
+PidFile "{work}/tinyproxy.pid"
+LogFile "{log}"
+LogLevel Connect
+MaxClients 100
+{options}
+"""
+
+
 def program(name: str) -> str | None:
     return shutil.which(name, path=PATH)
 
@@ -226,7 +237,8 @@ def nginx(
     port = free_port()
     if tls:
         limits += f"\n    ssl_certificate {tls.certificate}; ssl_certificate_key {tls.key};"
-        limits += "\n    ssl_session_cache shared:tls:1m;"
+        # Version 1.3 is not among the defaults of Debian's nginx, but it is in Debian's configuration of it.
+        limits += "\n    ssl_protocols TLSv1.2 TLSv1.3; ssl_session_cache shared:tls:1m;"
     if webdav:
         locations += NGINX_WEBDAV
     with tempfile.TemporaryDirectory(prefix="hither-nginx-") as folder:
@@ -354,4 +366,17 @@ def raw(where: Loopback) -> Iterator[int]:
     with tempfile.TemporaryDirectory(prefix="hither-raw-") as folder:
         command = [sys.executable, str(HERE / "peers" / "raw_server.py"), where.server_host, str(port)]
         with running(where, command, port, Path(folder) / "output.log"):
+            yield port
+
+
+@contextlib.contextmanager
+def tinyproxy(where: Loopback, log: Path, options: str = "") -> Iterator[int]:
+    """A proxy; yields the port. Its log names every host that it was asked for."""
+    binary = needed("tinyproxy", "tinyproxy")
+    port = free_port()
+    with tempfile.TemporaryDirectory(prefix="hither-tinyproxy-") as folder:
+        work = Path(folder)
+        config = work / "tinyproxy.conf"
+        config.write_text(TINYPROXY.format(host=where.server_host, port=port, work=work, log=log, options=options))
+        with running(where, [binary, "-d", "-c", str(config)], port, work / "output.log"):
             yield port

@@ -134,12 +134,17 @@ def site(tmp_path):
 
 
 @pytest.fixture(scope="module")
-def far(tmp_path_factory, talk):
-    """The talk's file at the far end of link G: 240 ms, unlimited."""
+def netns():
+    """Skips where there can be no link."""
     if not (is_root() and HITHER_WAN.exists()):
         if os.environ.get("HITHER_REQUIRE_NETNS") == "1":
             pytest.fail("network namespaces are required here, which needs root and hither-wan")
         pytest.skip("network namespaces need root")
+
+
+@pytest.fixture(scope="module")
+def far(tmp_path_factory, talk, netns):
+    """The talk's file at the far end of link G: 240 ms, unlimited."""
     folder = tmp_path_factory.mktemp("far")
     (folder / talk.path.name).symlink_to(talk.path)
     where = Wan(LINKS["G"])

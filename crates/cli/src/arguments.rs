@@ -43,6 +43,13 @@ pub(crate) struct Common {
     /// Another URL of the same file, to be used when the first one fails; may be given several times.
     #[arg(long, global = true, value_name = "URL")]
     pub(crate) replica: Vec<String>,
+    /// Proxy for all servers, http://[USER:PASSWORD@]HOST:PORT; empty for none [default: http_proxy, https_proxy,
+    /// all_proxy and no_proxy of the environment].
+    #[arg(long, global = true, value_name = "URL")]
+    pub(crate) proxy: Option<String>,
+    /// Take any certificate of a server for good: whoever is on the way can read and change everything.
+    #[arg(long, global = true)]
+    pub(crate) insecure: bool,
     /// Configuration file [default: hither/config.toml in the user's configuration folder].
     #[arg(long, global = true, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,

@@ -2,6 +2,7 @@
 
 use crate::arguments::Common;
 use crate::exit::Failure;
+use crate::proxies::proxies;
 use hither::{Client, ClientConfig, Mirror};
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
@@ -22,6 +23,10 @@ struct File {
     /// Places that hold the same files.
     #[serde(default)]
     mirror: Vec<MirrorRule>,
+    /// Proxy for all servers.
+    proxy: Option<String>,
+    /// Hosts that need none, separated by commas.
+    no_proxy: Option<String>,
 }
 
 /// `[[mirror]]`
@@ -64,6 +69,9 @@ pub(crate) fn client(common: &Common, url: &str) -> Result<Client, Failure> {
     for MirrorRule { prefix, elsewhere } in file.mirror {
         config.mirrors.add(Mirror { prefix, elsewhere });
     }
+    let (proxy, direct) = (file.proxy.as_deref(), file.no_proxy.as_deref());
+    config.transport.proxies = proxies(common.proxy.as_deref(), proxy, direct)?;
+    config.transport.tls.insecure = common.insecure;
     let store = common.store.clone();
     let store = store.or_else(|| environment("HITHER_STORE").map(PathBuf::from)).or(file.store);
     config.store = store.or_else(default_store).filter(|path| !path.as_os_str().is_empty());
@@ -110,7 +118,8 @@ fn folder(variable: &str, below_home: &str) -> Option<PathBuf> {
     })
 }
 
-fn environment(variable: &str) -> Option<String> {
+/// A variable that is set to something.
+pub(crate) fn environment(variable: &str) -> Option<String> {
     std::env::var(variable).ok().filter(|value| !value.is_empty())
 }
 

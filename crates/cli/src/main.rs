@@ -6,6 +6,7 @@ mod configuration;
 mod exit;
 mod picture;
 mod progress;
+mod proxies;
 
 use arguments::Arguments;
 use clap::Parser;

@@ -16,7 +16,7 @@ use crate::location::Location;
 use crate::proxy::Proxy;
 use crate::racing::{Won, race};
 use crate::stream::Stream;
-use crate::tls::TlsClient;
+use crate::tls::{Explains, TlsClient};
 use crate::tunnel;
 use hither_core::error::{Error, ErrorKind, Result};
 use std::net::SocketAddr;
@@ -101,6 +101,11 @@ impl Dialer {
         }
     }
 
+    /// What puts failures of TLS to a server into words.
+    pub(crate) fn explains(&self, location: &Location) -> Explains {
+        self.tls.explains(location)
+    }
+
     /// A stream for HTTP over a line to `location`.
     ///
     /// # Errors
@@ -113,7 +118,7 @@ impl Dialer {
         config: &TransportConfig,
         account: &Account,
     ) -> Result<Stream> {
-        let explains = self.tls.explains(location);
+        let explains = self.explains(location);
         if !location.is_tls() {
             return Ok(Stream::plain(line.stream, explains));
         }

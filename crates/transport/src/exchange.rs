@@ -4,7 +4,7 @@ use crate::delivery::Delivery;
 use crate::lane::Lane;
 use crate::location::Location;
 use crate::pool::{Leased, Pool};
-use crate::{request, respond};
+use crate::{misdirected, request, respond};
 use bytes::Bytes;
 use hither_core::endpoint::RangeSupport;
 use hither_core::error::{Error, ErrorKind, Result, Retry};
@@ -161,11 +161,11 @@ impl Exchange<'_> {
                 self.single(range, body, &mut delivery).await
             }
             codec::Answer::Whole { size } => self.whole(size, body, &mut delivery).await,
-            codec::Answer::TooLarge { status } => Settled::failed(respond::too_large(
-                &self.location.to_string(),
-                status,
-                self.ranges_asked(),
-            )),
+            codec::Answer::TooLarge { status } => {
+                let name = self.location.to_string();
+                let error = respond::too_large(&name, status, self.ranges_asked());
+                self.refused(status, body, error).await
+            }
             codec::Answer::Unsatisfied { size } => self.unsatisfied(size),
             codec::Answer::Redirect { location, .. } => {
                 let reusable = request::drain(body, self.pool).await;
@@ -173,7 +173,8 @@ impl Exchange<'_> {
             }
             codec::Answer::Refused { status } => {
                 let name = self.location.to_string();
-                Settled::failed(respond::refused(status, &name, facts.retry_after.as_ref()))
+                let error = respond::refused(status, &name, facts.retry_after.as_ref());
+                self.refused(status, body, error).await
             }
             _ => Settled::failed(self.odd(&"an answer of an unknown form")),
         };
@@ -181,6 +182,15 @@ impl Exchange<'_> {
             answer.validator = validator;
         }
         settled
+    }
+
+    /// No bytes: `error` says why, if the body has nothing better.
+    async fn refused(&self, status: StatusCode, body: Incoming, error: Error) -> Settled {
+        let told = match status {
+            StatusCode::BAD_REQUEST => misdirected::explained(body, self.pool).await,
+            _ => None,
+        };
+        Settled::failed(told.unwrap_or(error))
     }
 
     /// A strong validator that differs from the one that the file was opened with means another file.

@@ -17,6 +17,7 @@ mod http_source;
 mod lane;
 mod local_storage;
 mod location;
+mod misdirected;
 mod monotonic;
 mod network;
 mod outgoing;

@@ -13,6 +13,7 @@ use crate::lane::{Lane, Tap};
 use crate::location::Location;
 use crate::network::Shared;
 use crate::server::Server;
+use crate::tls::Explains;
 use hither_core::error::{Error, ErrorKind, Result};
 use hither_core::{Endpoint, LinkEstimate, lanes};
 use hyper_util::rt::TokioIo;
@@ -67,6 +68,11 @@ impl Pool {
     #[must_use]
     pub(crate) fn config(&self) -> &TransportConfig {
         &self.shared.config
+    }
+
+    /// What puts failures of TLS to this server into words.
+    pub(crate) fn explains(&self) -> Explains {
+        self.shared.dialer.explains(&self.location)
     }
 
     /// What is known of the server and its wishes.

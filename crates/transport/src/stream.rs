@@ -5,7 +5,7 @@
 
 use crate::lane::Tapped;
 use crate::tls::{Explains, TlsStream};
-use hither_core::error::{Error, ErrorKind};
+use hither_core::error::Error;
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -70,9 +70,7 @@ impl AsyncRead for Stream {
                 let first = std::mem::take(&mut self.fresh);
                 if first && buf.filled().get(before..).is_some_and(|read| read.starts_with(&ALERT))
                 {
-                    let what =
-                        "the server speaks TLS on this port: the URL should begin with https://";
-                    let error = Error::new(ErrorKind::Protocol, what);
+                    let error = self.explains.plain();
                     return Poll::Ready(Err(io::Error::new(io::ErrorKind::InvalidData, error)));
                 }
                 Poll::Ready(Ok(()))

@@ -7,8 +7,7 @@
 //! has no certificates and is 250 bytes.
 //!
 //! Trust comes from the system's roots and from those that a user names: grids have certificate authorities that no
-//! system knows, in a folder of their own. Which roots there are is read once per client, beside the first connection's
-//! TCP handshake. A client certificate is sent to servers that ask for one, as it is: proxies of RFC 3820 are signed by
+//! system knows. The system's are read once per client, beside the first connection's TCP handshake. A client certificate is sent to servers that ask for one, as it is: proxies of RFC 3820 are signed by
 //! what is no authority, which the checks of a TLS library would not pass, and judging them is the server's business.
 //!
 //! Failures are explained for people in [`explain`]; what a certificate says about itself is collected in [`verify`].
@@ -25,12 +24,10 @@ use crate::location::Location;
 use hither_core::error::{Error, ErrorKind, Result};
 use rustls::client::{ResolvesClientCert, Resumption};
 use rustls::crypto::CryptoProvider;
-use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::sign::CertifiedKey;
 use rustls::{ClientConfig, HandshakeKind, ProtocolVersion, SignatureScheme};
 use std::fmt;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::io::BufReader;
@@ -44,11 +41,8 @@ pub struct TlsConfig {
     /// Whether to trust the certificate authorities that the system trusts; by default so. Where they are is told by
     /// `SSL_CERT_FILE` and `SSL_CERT_DIR`, if set, as for other programs.
     pub system_roots: bool,
-    /// Further certificate authorities to trust, DER. See [`TlsConfig::trust_file`].
+    /// Further certificate authorities to trust, DER.
     pub roots: Vec<CertificateDer<'static>>,
-    /// A folder of certificate authorities to trust as well: files named `*.pem`, `*.crt`, or `*.0` to `*.9`, as grids
-    /// have them. What is no certificate in them is passed over.
-    pub ca_dir: Option<PathBuf>,
     /// The client certificate, for servers that ask for one.
     pub identity: Option<Arc<Identity>>,
     /// Takes any certificate for good. Whoever is on the way can then read and change everything, credentials included;
@@ -58,34 +52,7 @@ pub struct TlsConfig {
 
 impl Default for TlsConfig {
     fn default() -> Self {
-        Self {
-            system_roots: true,
-            roots: Vec::new(),
-            ca_dir: None,
-            identity: None,
-            insecure: false,
-        }
-    }
-}
-
-impl TlsConfig {
-    /// Trusts the certificates in a PEM file.
-    ///
-    /// # Errors
-    ///
-    /// [`ErrorKind::Local`] if it cannot be read, [`ErrorKind::Invalid`] if there is no certificate in it.
-    pub fn trust_file(&mut self, path: &Path) -> Result<()> {
-        let text = std::fs::read(path).map_err(|error| {
-            Error::new(ErrorKind::Local, format!("cannot read {}", path.display()))
-                .with_source(error)
-        })?;
-        let before = self.roots.len();
-        self.roots.extend(CertificateDer::pem_slice_iter(&text).filter_map(|found| found.ok()));
-        if self.roots.len() == before {
-            let what = format!("{} holds no certificate in PEM form", path.display());
-            return Err(Error::new(ErrorKind::Invalid, what));
-        }
-        Ok(())
+        Self { system_roots: true, roots: Vec::new(), identity: None, insecure: false }
     }
 }
 

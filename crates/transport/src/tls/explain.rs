@@ -9,6 +9,9 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+const WANTS: &str = "the server wants a client certificate, and there is none";
+const REFUSES: &str = "the server refuses the client certificate";
+
 /// Explains failures on the connections to one server.
 #[derive(Debug, Clone)]
 pub(crate) struct Explains {
@@ -55,22 +58,35 @@ impl Explains {
             ),
             _ => (ErrorKind::Protocol, format!("TLS failed: {cause}")),
         };
-        let error = Error::new(kind, format!("{}: {what}", self.origin)).with_source(cause.clone());
-        Some(error.with_retry(Retry::OtherServer))
+        Some(self.says(kind, &what).with_source(cause.clone()))
+    }
+
+    /// The server wants TLS where there was none.
+    pub(crate) fn plain(&self) -> Error {
+        let what = "the server speaks TLS on this port: the URL should begin with https://";
+        self.says(ErrorKind::Protocol, what)
+    }
+
+    /// The server wants to know who we are.
+    pub(crate) fn no_certificate(&self) -> Error {
+        self.says(ErrorKind::Unauthenticated, WANTS)
+    }
+
+    /// The server does not take our certificate.
+    pub(crate) fn bad_certificate(&self, why: &str) -> Error {
+        self.says(ErrorKind::Unauthenticated, &format!("{REFUSES}: {why}"))
+    }
+
+    fn says(&self, kind: ErrorKind, what: &str) -> Error {
+        Error::new(kind, format!("{}: {what}", self.origin)).with_retry(Retry::OtherServer)
     }
 
     /// The server broke off and said why.
     fn alert(&self, alert: AlertDescription) -> (ErrorKind, String) {
         use AlertDescription as A;
         let ours = self.asker.has_identity() && self.asker.was_asked();
-        let refuses = |why: &str| {
-            let what = format!("the server refuses the client certificate: {why}");
-            (ErrorKind::Unauthenticated, what)
-        };
-        let wants = || {
-            let what = "the server wants a client certificate, and there is none".to_owned();
-            (ErrorKind::Unauthenticated, what)
-        };
+        let refuses = |why: &str| (ErrorKind::Unauthenticated, format!("{REFUSES}: {why}"));
+        let wants = || (ErrorKind::Unauthenticated, WANTS.to_owned());
         match alert {
             A::CertificateRequired if !ours => wants(),
             A::CertificateExpired if ours => refuses("it has expired, or its proxy has"),
@@ -128,7 +144,7 @@ fn certificate(reason: &CertificateError) -> String {
 }
 
 fn refused(refusal: &Refusal) -> String {
-    const TRUST: &str = "name that authority (ca_file or ca_dir) if it is to be trusted";
+    const TRUST: &str = "add that authority to those that are trusted (SSL_CERT_FILE, X509_CERT_DIR) if it should be";
     match refusal {
         Refusal::UnknownIssuer { issuer } => {
             format!("the server's certificate is signed by {issuer}, who is not trusted: {TRUST}")

@@ -1,10 +1,13 @@
 //! Servers that cannot be reached, or take few connections.
 
 use crate::rig::{LARGE, THREE, content, peer, read, source, with_lanes};
+use futures_core::future::BoxFuture;
 use hither_core::{ErrorKind, Source};
 use hither_testkit::peer::{Fault, Place, When, refusing_url};
-use hither_transport::TransportConfig;
+use hither_transport::{Resolve, TransportConfig};
 use socket2::{Domain, Socket, Type};
+use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 #[tokio::test]
@@ -24,20 +27,70 @@ async fn a_name_that_does_not_resolve_is_said_to_be_one() {
     assert!(error.to_string().contains("does not resolve"), "{error}");
 }
 
-/// A socket whose queue of connections is full, so that the kernel drops further attempts.
+/// A socket whose queue of connections is full, so that the kernel drops further attempts, and what fills it.
+#[cfg(target_os = "linux")]
+fn black_hole() -> (SocketAddr, (Socket, std::net::TcpStream)) {
+    let listener = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+    listener.bind(&"127.0.0.1:0".parse::<SocketAddr>().unwrap().into()).unwrap();
+    listener.listen(0).unwrap();
+    let address = listener.local_addr().unwrap().as_socket().unwrap();
+    let first = std::net::TcpStream::connect(address).unwrap();
+    (address, (listener, first))
+}
+
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn packets_that_vanish_run_out_the_connect_clock() {
-    let listener = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
-    listener.bind(&"127.0.0.1:0".parse::<std::net::SocketAddr>().unwrap().into()).unwrap();
-    listener.listen(0).unwrap();
-    let address = listener.local_addr().unwrap().as_socket().unwrap();
-    let _first = std::net::TcpStream::connect(address).unwrap();
+    let (address, _held) = black_hole();
     let mut config = TransportConfig::default();
     config.connect_timeout = Duration::from_millis(100);
     let source = source(&format!("http://{address}/x"), config);
     let error = read(&source, &THREE).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Timeout, "{error:?}");
+}
+
+/// A name server with one answer.
+#[derive(Debug)]
+struct Says(Vec<SocketAddr>);
+
+impl Resolve for Says {
+    fn resolve<'a>(
+        &'a self,
+        _: &'a str,
+        _: u16,
+    ) -> BoxFuture<'a, std::io::Result<Vec<SocketAddr>>> {
+        Box::pin(std::future::ready(Ok(self.0.clone())))
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_dead_address_among_several_is_passed_over() {
+    let peer = peer(LARGE, [(When::Always, Fault::CloseAfter)]);
+    let alive = peer.url()["http://".len()..].split('/').next().unwrap().parse().unwrap();
+    let (dead, _held) = black_hole();
+    let mut config = with_lanes(1);
+    config.resolver = Arc::new(Says(vec![dead, alive]));
+    let source = source("http://several.example/x", config);
+    for _ in 0..3 {
+        let got = read(&source, &THREE).await.unwrap();
+        got.is_exact(&content(LARGE), &THREE).unwrap();
+    }
+    assert!(peer.connections() >= 3);
+}
+
+#[tokio::test]
+async fn addresses_that_are_all_dead_are_counted() {
+    let refusing = refusing_url().unwrap();
+    let dead = refusing["http://".len()..].split('/').next().unwrap().parse().unwrap();
+    let mut config = with_lanes(1);
+    config.resolver = Arc::new(Says(vec![dead, dead]));
+    let error = read(&source("http://several.example/x", config), &THREE).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable);
+    assert!(
+        error.to_string().starts_with("neither of 2 addresses answers: cannot connect"),
+        "{error}"
+    );
 }
 
 #[tokio::test]

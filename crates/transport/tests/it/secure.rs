@@ -147,7 +147,7 @@ async fn a_stranger_is_not_trusted_and_named() {
     let error = refusal(&front, "localhost", trusting(&known)).await;
     assert_eq!(error.kind(), ErrorKind::Protocol);
     assert!(
-        error.to_string().contains("CN=stranger") && error.to_string().contains("ca_dir"),
+        error.to_string().contains("CN=stranger") && error.to_string().contains("X509_CERT_DIR"),
         "{error}"
     );
     let mut careless = trusting(&known);
