@@ -112,10 +112,7 @@ def test_cat_gives_the_bytes(server, talk, tmp_path, wanted):
     assert subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout == expected
 
 
-EIGHTEEN = "is asked for many ranges 18 times, and sends the beginning of the whole file each time"
-
-
-@every_kind({"lighttpd": TEN, "nginx one range": EIGHTEEN})
+@every_kind({"lighttpd": TEN})
 def test_thousands_of_ranges_take_few_requests_once_the_server_is_known(server, kind, talk, read, tmp_path):
     url, options = server.link_in(talk), ("--store", tmp_path / "store", "--connections", CONNECTIONS)
     size = talk.facts["bytes"]

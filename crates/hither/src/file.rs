@@ -34,6 +34,12 @@ pub struct FileStat {
 /// them.
 const UNCHECKED_BYTES: u64 = 64 << 20;
 
+/// Up to this one connection is as good as several: a few initial windows.
+const SMALL_BYTES: u64 = 64 << 10;
+
+/// What is asked of a stranger first, where there is more: about one initial window.
+const INTRODUCTION_BYTES: u64 = 12 << 10;
+
 impl RemoteFile {
     pub(crate) fn local(shared: Arc<Shared>, source: FileSource) -> Self {
         Self { shared, source: Arc::new(source), key: None, remote: None }
@@ -159,7 +165,11 @@ impl RemoteFile {
         ranges: &[Range<u64>],
         validator: Option<String>,
     ) -> Result<(Vec<Bytes>, Answer)> {
-        if range::total_bytes(ranges) > UNCHECKED_BYTES {
+        let wanted = range::total_bytes(ranges);
+        if let (Some((_, first)), true) = (&self.remote, wanted > SMALL_BYTES) {
+            first.announce_large();
+        }
+        if wanted > UNCHECKED_BYTES {
             self.check_within(ranges, validator.clone()).await?;
         }
         let mut found = vec![Bytes::new(); ranges.len()];
@@ -167,10 +177,21 @@ impl RemoteFile {
         let mut assembly = Assembly::new(
             ranges.iter().cloned().enumerate().filter(|(_, range)| range::len(range) > 0),
         );
+        // Nothing is known of a path that was never used. The start of an answer tells how far away the server is and what
+        // it takes in one request; planning all of it without that costs more than the round trip.
+        let stranger = self.remote.is_some() && self.source.link().rtt.is_none();
+        let (first, rest) = match stranger && wanted > SMALL_BYTES {
+            true => divided(ranges, INTRODUCTION_BYTES),
+            false => (ranges.to_vec(), Vec::new()),
+        };
         let mut reader = self.reader(validator);
-        reader.push(ranges, usize::MAX);
+        reader.push(&first, usize::MAX);
+        let mut rest = Some(rest).filter(|rest| !rest.is_empty());
         while let Some(part) = reader.next().await {
             let part: Part = part?;
+            if let Some(rest) = rest.take() {
+                reader.push(&rest, usize::MAX);
+            }
             assembly.accept(&part, |id, bytes| {
                 missing -= 1;
                 if let Some(slot) = found.get_mut(id) {
@@ -211,5 +232,31 @@ impl RemoteFile {
         if self.remote.is_some() {
             self.shared.network.remember_all();
         }
+    }
+}
+
+/// The first `bytes` of `ranges`, in their order, and the others.
+fn divided(ranges: &[Range<u64>], bytes: u64) -> (Vec<Range<u64>>, Vec<Range<u64>>) {
+    let mut left = bytes;
+    let (mut first, mut rest) = (Vec::new(), Vec::new());
+    for range in ranges {
+        let cut = range.start + range::len(range).min(left);
+        left -= cut - range.start;
+        first.extend(Some(range.start..cut).filter(|range| !range.is_empty()));
+        rest.extend(Some(cut..range.end).filter(|range| !range.is_empty()));
+    }
+    (first, rest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn divides_after_so_many_bytes() {
+        let ranges = [10..14, 100..100, 50..60, 0..3];
+        assert_eq!(divided(&ranges, 6), (vec![10..14, 50..52], vec![52..60, 0..3]));
+        assert_eq!(divided(&ranges, 0).0, Vec::<Range<u64>>::new());
+        assert_eq!(divided(&ranges, 99), (vec![10..14, 50..60, 0..3], Vec::new()));
     }
 }
