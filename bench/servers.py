@@ -173,6 +173,16 @@ MaxClients 100
 """
 
 
+PROCESSES: dict[int, subprocess.Popen] = {}
+"""What runs at each port."""
+
+
+def kill(port: int) -> None:
+    """Ends a server as a machine that fails: no connection in order. (The kernel does answer for it, with resets.)"""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(PROCESSES[port].pid, signal.SIGKILL)
+
+
 def program(name: str) -> str | None:
     return shutil.which(name, path=PATH)
 
@@ -210,8 +220,10 @@ def running(where: Loopback, command: list[str], port: int, log: Path, host: str
         probe = [sys.executable, str(HERE / "wait_port.py"), host or where.server_host, str(port)]
         if subprocess.run(where.server(probe), check=False).returncode != 0 or process.poll() is not None:
             raise RuntimeError(f"{command[0]} did not come up:\n{log.read_text(errors='replace')[-2000:]}")
+        PROCESSES[port] = process
         yield
     finally:
+        PROCESSES.pop(port, None)
         # The session is this process's own, so this ends the server and its workers and nobody else.
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGTERM)

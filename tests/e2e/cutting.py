@@ -11,11 +11,22 @@ class Relay:
     """Listens on loopback and passes bytes to and from `upstream`.
 
     `after` says how many bytes of the answer the n-th connection (from 0) may carry before it is cut; None is all. With
-    `stall` nothing is answered at all, and `asked` is set when the first request has come.
+    `stall` nothing is answered at all, and `asked` is set when the first request has come. After `dies_after` bytes of
+    all answers together every connection is cut, and no other is accepted: the server is gone.
     """
 
-    def __init__(self, upstream: int | None, after=lambda _connection: None, reset: bool = False, stall: bool = False):
+    def __init__(
+        self,
+        upstream: int | None,
+        after=lambda _connection: None,
+        reset: bool = False,
+        stall: bool = False,
+        dies_after: int | None = None,
+    ):
         self.upstream = upstream
+        self.dies_after = dies_after
+        self.passed = 0
+        self.passing = threading.Lock()
         self.after = after
         self.reset = reset
         self.stall = stall
@@ -30,10 +41,16 @@ class Relay:
         return self
 
     def __exit__(self, *_):
+        self.die()
+        for one in self.sockets:
+            one.close()
+
+    def die(self) -> None:
+        """Nothing is accepted or passed any more. Sockets are closed later: other threads wait on them."""
         for one in [self.listener, *self.sockets]:
             with contextlib.suppress(OSError):
                 one.shutdown(socket.SHUT_RDWR)
-            one.close()
+        self.listener.close()
 
     def accept(self) -> None:
         with contextlib.suppress(OSError):
@@ -70,6 +87,11 @@ class Relay:
                     self.asked.set()
                     server.sendall(chunk)
                     continue
+                with self.passing:
+                    self.passed += len(chunk)
+                    if self.dies_after is not None and self.passed > self.dies_after:
+                        self.die()
+                        return
                 client.sendall(chunk)
                 if allowed is not None:
                     allowed -= len(chunk)

@@ -1,0 +1,93 @@
+#!/usr/bin/env python3
+"""The talk's query over the talk's links, by HTTP and by HTTPS: what encryption costs in round trips and in CPU.
+
+nginx twice, once with a certificate made for the occasion. A handshake of TLS 1.3 is one round trip, so over HTTPS the
+query may take one more than over HTTP, on the first connection; the others shake hands meanwhile. The last row is a
+second process, which finds the session ticket of the first. Needs root, for all links but A.
+"""
+
+import argparse
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import rounds
+import servers
+import talkfile
+from contest import Run, disagreement
+from links import HITHER, LINKS, Link, Loopback, Wan, is_root
+from rounds import Entrant, Rounds
+
+HERE = Path(__file__).resolve().parent
+
+
+def entrants(http: str, https: str, authority: Path, store: Path, facts: dict) -> list[Entrant]:
+    query = ["draw", "--where", facts["cut"], "--json"]
+    trusting = ["env", f"SSL_CERT_FILE={authority}", HITHER]
+
+    def target(url: str) -> list[str]:
+        return [f"{url}:{facts['tree']}", facts["expression"]]
+
+    def check(run: Run) -> str | None:
+        return disagreement(run, facts)
+
+    def forget() -> None:
+        shutil.rmtree(store, ignore_errors=True)
+
+    return [
+        Entrant("http", [HITHER, *query, *target(http), "--no-store"], check),
+        Entrant("https", [*trusting, *query, *target(https), "--store", store], check, forget),
+        Entrant("https, second process", [*trusting, *query, *target(https), "--store", store], check),
+    ]
+
+
+def verdicts(played: Rounds, chosen: list[Link]) -> Iterator[str]:
+    for link in chosen:
+        plain, secure = (played.median(link.label, "", name) for name in ("http", "https"))
+        if plain is None or secure is None:
+            continue
+        more = secure - plain
+        if link.rtt_ms < 10:
+            yield f"{link.label}: {more * 1e3:+.0f} ms over https ({secure / plain:.2f} x; mostly CPU on a link this short)"
+            continue
+        trips = more * 1e3 / link.rtt_ms
+        kept = "kept" if trips <= 1.2 else "MISSED"
+        yield f"{link.label}: {more * 1e3:+.0f} ms over https, {trips:.2f} round trips, at most 1.2 (one, and 20 % for CPU): {kept}"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--links", default="ABCDEFG" if is_root() else "A", help="letters, default %(default)s")
+    parser.add_argument("--quick", action="store_true", help="one run each, links D and G only")
+    parser.add_argument("--output", type=Path, default=HERE / "results" / "secure")
+    options = parser.parse_args()
+    letters = "DG" if options.quick else options.links
+    facts = talkfile.ensure()
+    file = talkfile.DEFAULT_OUTPUT
+    chosen = [LINKS[letter] for letter in letters]
+    played = Rounds(1 if options.quick else options.runs)
+    with tempfile.TemporaryDirectory(prefix="hither-secure-") as folder:
+        store = Path(folder) / "store"
+        for link in chosen:
+            where: Loopback = Loopback() if link.is_loopback else Wan(link)
+            with where:
+                host = where.server_host
+                tls = servers.certificate(Path(folder), host)
+                start = partial(servers.nginx, where, file.parent)
+                with start() as plain, start(tls=tls) as secure:
+                    urls = f"http://{host}:{plain}/{file.name}", f"https://{host}:{secure}/{file.name}"
+                    played.play(where, link.label, "", entrants(*urls, tls.authority, store, facts))
+    notes = [
+        f"`{facts['expression']}` where `{facts['cut']}`, {facts['query_bytes'] / 1e6:.2f} MB of {facts['bytes'] / 1e6:.0f} MB, from opening the URL to the result;",
+        "nginx 1.22 with TLS 1.3, stock limits. Client, server and link share two cores, cubic, medians.",
+    ]
+    rounds.write(played, options.output, "The talk's query over HTTPS", notes, verdicts(played, chosen), "http")
+    return 1 if played.wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
