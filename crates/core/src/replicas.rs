@@ -77,8 +77,9 @@ enum Among {
 
 /// Finds further replicas when those known have failed, by asking a catalogue or the servers themselves.
 pub trait Discover: Send + Sync + std::fmt::Debug {
-    /// Replicas that are not among those known, whose `errors` these are. Asked at most once.
-    fn more(&self, errors: &[Error]) -> BoxFuture<'_, Vec<Replica>>;
+    /// Replicas that are not among those known, whose `errors` these are; `None` if it is not worth asking yet. Once it has
+    /// answered it is not asked again.
+    fn more(&self, errors: &[Error]) -> BoxFuture<'_, Option<Vec<Replica>>>;
 }
 
 /// A file in several places.
@@ -184,13 +185,6 @@ impl Replicas {
             if let Some(fault) = errors.iter().find(|e| verdict::blame(e) == Blame::Request) {
                 return Err(fault.clone());
             }
-            // With nobody else to ask, the reader's own patience decides whether to ask the same one again.
-            if let [only] = errors.as_slice()
-                && self.choose(&tried, Among::All).is_none()
-                && !self.can_discover()
-            {
-                return Err(only.clone());
-            }
         }
     }
 
@@ -237,7 +231,7 @@ impl Replicas {
         let Some(discover) = self.discover.as_ref().filter(|_| self.can_discover()) else {
             return false;
         };
-        let found = discover.more(errors).await;
+        let Some(found) = discover.more(errors).await else { return false };
         self.state().discovered = true;
         let before = self.state().members.len();
         found.into_iter().for_each(|replica| self.add(replica));
@@ -257,21 +251,22 @@ impl Replicas {
 
     /// The most hopeful error, else the last, with what the other members said in its message.
     fn gathered(&self, mut errors: Vec<Error>) -> Error {
+        let left_out = self.state().members.iter().filter_map(|member| member.excluded()).collect();
         let hope =
             errors.iter().position(|error| matches!(error.retry(), Retry::SameServer { .. }));
-        let Some(main) = hope.or_else(|| errors.len().checked_sub(1)).map(|at| errors.remove(at))
-        else {
-            // Nobody was asked: all were left alone for good before.
-            let why = self.state().members.iter().find_map(|member| member.excluded());
-            return why.unwrap_or_else(|| {
-                Error::new(ErrorKind::Unavailable, format!("{} has no replica", self.name()))
-            });
+        let main = hope.or_else(|| errors.len().checked_sub(1)).map(|at| errors.remove(at));
+        let mut others: Vec<Error> = left_out;
+        let Some(main) = main.or_else(|| others.pop()) else {
+            return Error::new(ErrorKind::Unavailable, format!("{} has no replica", self.name()));
         };
-        if errors.is_empty() {
-            return main;
+        others.splice(0..0, errors);
+        let mut others: Vec<String> = others.iter().map(ToString::to_string).collect();
+        others.dedup();
+        others.retain(|other| *other != main.to_string());
+        match others.as_slice() {
+            [] => main,
+            others => main.context(format!("no replica is left ({})", others.join("; "))),
         }
-        let others: Vec<String> = errors.iter().map(ToString::to_string).collect();
-        main.context(format!("no replica is left ({})", others.join("; ")))
     }
 
     fn notice(&self, text: String) {

@@ -184,7 +184,7 @@ struct Discovery {
 }
 
 impl Discover for Discovery {
-    fn more(&self, errors: &[Error]) -> BoxFuture<'_, Vec<Replica>> {
+    fn more(&self, errors: &[Error]) -> BoxFuture<'_, Option<Vec<Replica>>> {
         // Who redirected to a place that fails may name others, and so may who breaks off or fails again and again. Who
         // cannot be reached cannot be asked; who refuses a file by its name names no others.
         let location = self.source.location().clone();
@@ -196,10 +196,10 @@ impl Discover for Discovery {
         });
         Box::pin(async move {
             if !may_know {
-                return Vec::new();
+                return None;
             }
             let found = self.network.look_for_document(&location).await.unwrap_or_default();
-            found.locations.into_iter().map(|place| self.network.replica(place)).collect()
+            Some(found.locations.into_iter().map(|place| self.network.replica(place)).collect())
         })
     }
 }

@@ -264,8 +264,8 @@ async fn when_all_have_failed_the_error_names_them_all() {
 struct Knows(Arc<MemorySource>);
 
 impl Discover for Knows {
-    fn more(&self, _: &[Error]) -> BoxFuture<'_, Vec<Replica>> {
-        Box::pin(async { vec![replica(&self.0, 1)] })
+    fn more(&self, _: &[Error]) -> BoxFuture<'_, Option<Vec<Replica>>> {
+        Box::pin(async { Some(vec![replica(&self.0, 1)]) })
     }
 }
 

@@ -6,6 +6,7 @@ mod breaks;
 mod changes;
 mod draw_matches_root;
 mod query_properties;
+mod replicas;
 mod requests;
 mod rig;
 mod truncation;

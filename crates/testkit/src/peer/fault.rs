@@ -115,4 +115,8 @@ pub enum Fault {
     SuffixIgnored,
     /// Calls itself this.
     Server(String),
+    /// A field of this name and value in every answer.
+    Field(&'static str, String),
+    /// This document, instead of the file, to whoever accepts `application/metalink4+xml`.
+    Metalink(String),
 }

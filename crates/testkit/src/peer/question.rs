@@ -9,6 +9,7 @@ pub(super) struct Question {
     pub(super) target: String,
     pub(super) ranges: Option<String>,
     pub(super) if_range: Option<String>,
+    pub(super) accept: Option<String>,
 }
 
 impl Question {
@@ -26,6 +27,7 @@ impl Question {
             let value = value.trim().to_owned();
             match name.to_ascii_lowercase().as_str() {
                 "range" => question.ranges = value.strip_prefix("bytes=").map(str::to_owned),
+                "accept" => question.accept = Some(value),
                 "if-range" => question.if_range = Some(value),
                 _ => {}
             }
@@ -52,6 +54,10 @@ impl Question {
     pub(super) fn has_suffix(&self) -> bool {
         let mut specs = self.ranges.iter().flat_map(|ranges| ranges.split(','));
         specs.any(|spec| spec.trim().starts_with('-'))
+    }
+
+    pub(super) fn accepts(&self, media: &str) -> bool {
+        self.accept.as_ref().is_some_and(|accept| accept.contains(media))
     }
 
     pub(super) fn ranges_asked(&self) -> usize {

@@ -5,6 +5,7 @@ use super::fault::{Fault, OverLimit, Place};
 use super::question::Question;
 use std::ops::Range;
 
+const METALINK: &str = "application/metalink4+xml";
 const BOUNDARY: &str = "3d6b6a416f9b5";
 
 /// The bytes of an answer, and where in them things are.
@@ -61,6 +62,12 @@ impl Writer<'_> {
             match fault {
                 Fault::Status { status, retry_after } => return self.words(*status, *retry_after),
                 Fault::Redirect(to) => return self.redirect(to),
+                Fault::Metalink(document) if self.question.accepts(METALINK) => {
+                    let body = document.clone().into_bytes();
+                    let length = body.len();
+                    let fields = format!("Content-Type: {METALINK}\r\n");
+                    return self.finish_with_length(200, &fields, body, length);
+                }
                 _ => {}
             }
         }
@@ -229,6 +236,7 @@ impl Writer<'_> {
                 Fault::OversizeHead(bytes) => {
                     head.push_str(&format!("X-Filler: {}\r\n", "x".repeat(*bytes)));
                 }
+                Fault::Field(name, value) => head.push_str(&format!("{name}: {value}\r\n")),
                 Fault::Server(name) => head.push_str(&format!("Server: {name}\r\n")),
                 Fault::CloseAfter => {
                     self.reply.close = true;
