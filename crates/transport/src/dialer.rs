@@ -18,11 +18,14 @@ use crate::racing::{Won, race};
 use crate::stream::Stream;
 use crate::tls::{Explains, TlsClient};
 use crate::tunnel;
-use hither_core::error::{Error, ErrorKind, Result};
+use hither_core::error::{Error, ErrorKind, Result, Retry};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
+
+/// Asking again needs no pause: it goes to another machine.
+const AT_ONCE: Retry = Retry::SameServer { after: Duration::ZERO };
 
 /// What connections of a client share before they exist.
 #[derive(Debug)]
@@ -36,6 +39,8 @@ pub(crate) struct Dialer {
 pub(crate) struct Line {
     stream: Tapped,
     address: SocketAddr,
+    /// There are other addresses of the server to try.
+    has_others: bool,
     /// One round trip to the other end.
     pub(crate) rtt: Duration,
     /// The flight of requests that the handshakes from here on belong to.
@@ -75,9 +80,15 @@ impl Dialer {
             };
             let name =
                 proxy.map_or_else(|| location.origin(), |proxy| format!("the proxy {proxy}"));
-            let (tcp, address, rtt) = self.race(host, port, &name, config).await?;
+            let addresses = self.addresses.of(host, port).await?;
+            let has_others = proxy.is_none() && addresses.len() > 1;
+            let attempt = |address| connect::connect(address, &name, config.receive_buffer_bytes);
+            let raced = race(&addresses, attempt).await;
+            let won = raced.map_err(|failures| none_answered(&name, failures))?;
+            let Won { address, value: (tcp, rtt), passed_over } = won;
+            self.addresses.won(host, port, address, &passed_over);
             let stream = Tapped::new(tcp, Arc::clone(tap));
-            Ok::<_, Error>(Line { stream, address, rtt, flight, started })
+            Ok::<_, Error>(Line { stream, address, has_others, rtt, flight, started })
         };
         let line = async {
             if !location.is_tls() {
@@ -124,38 +135,21 @@ impl Dialer {
         }
         let left = config.connect_timeout.saturating_sub(line.started.elapsed());
         let handshake = self.tls.handshake(line.stream, location);
-        let Ok(shaken) = tokio::time::timeout(left, handshake).await else {
-            self.addresses.failed(line.address);
+        let shaken = tokio::time::timeout(left, handshake).await.unwrap_or_else(|_| {
             let what = "the server accepts connections and does not answer in TLS";
-            return Err(out_of_time(location, config, None, what));
-        };
-        let (stream, flights) = shaken.inspect_err(|error| {
+            Err(out_of_time(location, config, None, what))
+        });
+        let (stream, flights) = shaken.map_err(|error| {
             // Whatever is wrong with this machine, another one of the same name may be well.
-            if error.kind() == ErrorKind::Unavailable {
-                self.addresses.failed(line.address);
+            let sick = matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Timeout);
+            if !(sick && line.has_others) {
+                return error;
             }
+            self.addresses.failed(line.address);
+            error.with_retry(AT_ONCE)
         })?;
         account.handshaken(line.flight, flights);
         Ok(Stream::tls(stream, explains))
-    }
-
-    /// Connects to the address of a host that answers first. `name` is who that is, for messages.
-    async fn race(
-        &self,
-        host: &str,
-        port: u16,
-        name: &str,
-        config: &TransportConfig,
-    ) -> Result<(tokio::net::TcpStream, SocketAddr, Duration)> {
-        let addresses = self.addresses.of(host, port).await?;
-        let attempt = |address| connect::connect(address, name, config.receive_buffer_bytes);
-        match race(&addresses, attempt).await {
-            Ok(Won { address, value: (tcp, rtt), passed_over }) => {
-                self.addresses.won(host, port, address, &passed_over);
-                Ok((tcp, address, rtt))
-            }
-            Err(failures) => Err(none_answered(name, failures)),
-        }
     }
 }
 

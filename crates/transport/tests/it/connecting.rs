@@ -51,7 +51,7 @@ async fn packets_that_vanish_run_out_the_connect_clock() {
 
 /// A name server with one answer.
 #[derive(Debug)]
-struct Says(Vec<SocketAddr>);
+pub(crate) struct Says(pub(crate) Vec<SocketAddr>);
 
 impl Resolve for Says {
     fn resolve<'a>(

@@ -1,5 +1,6 @@
 //! TLS: who is trusted, who is not and why, and what a second handshake costs.
 
+use crate::connecting::Says;
 use crate::rig::{LARGE, THREE, content, network, peer, read, source, source_on};
 use hither_core::{Error, ErrorKind};
 use hither_testkit::peer::{Fault, Peer, When};
@@ -363,6 +364,21 @@ async fn a_handshake_that_stalls_runs_out_the_first_clock() {
     let error = read(&source(&url, config), &THREE).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Timeout, "{error:?}");
     assert!(error.to_string().contains("does not answer in TLS"), "{error}");
+}
+
+#[tokio::test]
+async fn a_machine_that_fails_in_the_handshake_is_passed_over_for_another() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let sick = listener.local_addr().unwrap();
+    tokio::spawn(async move { while listener.accept().await.is_ok() {} });
+    let authority = authority("the authority");
+    let peer = peer(LARGE, []);
+    let front = Front::of(&peer, server(signed(params(&["several.example"]), &authority))).await;
+    let mut config = trusting(&authority);
+    config.resolver = Arc::new(Says(vec![sick, front.address]));
+    let source = source(&front.url("several.example"), config);
+    let got = read(&source, &THREE).await.unwrap();
+    got.is_exact(&content(LARGE), &THREE).unwrap();
 }
 
 #[tokio::test]
