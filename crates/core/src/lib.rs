@@ -5,6 +5,7 @@
 
 pub mod checksum;
 pub mod clock;
+pub mod courtesy;
 pub mod endpoint;
 pub mod error;
 pub mod lanes;
@@ -23,6 +24,7 @@ mod straggler;
 
 pub use checksum::{Algorithm, Checksum, Hasher};
 pub use clock::Clock;
+pub use courtesy::{Courtesy, Fate};
 pub use endpoint::{Endpoint, NameSupport, RangeSupport};
 pub use error::{Error, ErrorKind, Result, Retry};
 pub use ledger::Ledger;

@@ -1,0 +1,176 @@
+//! How many requests a server is asked to serve at the same time, once it has said that there are too many.
+//!
+//! A server that answers 429 or 503 (RFC 6585 section 4, RFC 9110 section 15.6.4) while it serves others is busy, not
+//! broken. As with congestion in a network, the answer is to ask for less at a time, and for a little more
+//! again as long as that goes well: the limit is cut to nine tenths of what was under way when a request was refused
+//! while others were served, and to half of it when nothing has been served since the last cut. It grows by one for each
+//! round of answers up to just below where the server refused last, and twenty times as slowly beyond: most of the time is
+//! spent close to what the server can do. Requests that were refused together count as one sign.
+//!
+//! As long as nothing was refused there is no limit.
+
+/// Share of what was under way that is kept after a refusal while others were served.
+const MILD_CUT: f64 = 0.9;
+/// Share that is kept if nothing was served since the last cut.
+const HARD_CUT: f64 = 0.5;
+/// Growth per round of answers above the ceiling, where below it is one.
+const PROBING: f64 = 0.05;
+
+/// The limit on requests under way at one server.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Courtesy {
+    limit: f64,
+    /// Where the server refused last.
+    ceiling: f64,
+    running: usize,
+    /// Requests that had been sent when the limit was cut: their refusals are the same sign.
+    sent_before_cut: usize,
+    served_since_cut: bool,
+}
+
+impl Default for Courtesy {
+    fn default() -> Self {
+        Self {
+            limit: f64::INFINITY,
+            ceiling: f64::INFINITY,
+            running: 0,
+            sent_before_cut: 0,
+            served_since_cut: true,
+        }
+    }
+}
+
+/// What became of a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fate {
+    /// It was answered.
+    Served,
+    /// The server was too busy for it.
+    Refused,
+    /// It failed in a way that says nothing about how busy the server is.
+    Failed,
+}
+
+impl Courtesy {
+    /// Counts one more request as under way, if that is within the limit.
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "small numbers")]
+    pub fn enter(&mut self) -> bool {
+        let fits = self.running == 0 || ((self.running + 1) as f64) <= self.limit;
+        self.running += usize::from(fits);
+        fits
+    }
+
+    /// A request is no longer under way. Tells whether it is worth sending again at once: it was refused, and fewer are
+    /// asked for now than there were.
+    #[expect(clippy::cast_precision_loss, reason = "small numbers")]
+    pub fn leave(&mut self, fate: Fate) -> bool {
+        let running = self.running;
+        self.running = running.saturating_sub(1);
+        let same_sign = self.sent_before_cut > 0;
+        self.sent_before_cut = self.sent_before_cut.saturating_sub(1);
+        match fate {
+            Fate::Failed => false,
+            Fate::Served => {
+                self.served_since_cut = true;
+                if self.limit.is_finite() && (running as f64) + 1.0 >= self.limit {
+                    let pace = if self.limit + 1.0 < self.ceiling { 1.0 } else { PROBING };
+                    self.limit += pace / self.limit.max(1.0);
+                }
+                false
+            }
+            Fate::Refused if same_sign => true,
+            Fate::Refused => {
+                let cut = if self.served_since_cut { MILD_CUT } else { HARD_CUT };
+                self.ceiling = running as f64;
+                self.limit = (running as f64 * cut).floor().max(1.0);
+                self.sent_before_cut = self.running;
+                self.served_since_cut = false;
+                running > 1
+            }
+        }
+    }
+
+    /// Requests that may be under way; none if the server never refused any.
+    #[must_use]
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "finite, at least one, and no more than were ever under way"
+    )]
+    pub fn limit(&self) -> Option<usize> {
+        self.limit.is_finite().then_some(self.limit as usize)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A server that serves `capacity` requests a tick and refuses all of a tick in which there are more.
+    fn collapsing(capacity: usize, lanes: usize, ticks: usize) -> (usize, usize) {
+        let (mut courtesy, mut served, mut refused) = (Courtesy::default(), 0, 0);
+        for _ in 0..ticks {
+            let sent = (0..lanes).take_while(|_| courtesy.enter()).count();
+            let fate = if sent > capacity { Fate::Refused } else { Fate::Served };
+            match fate {
+                Fate::Refused => refused += sent,
+                _ => served += sent,
+            }
+            for _ in 0..sent {
+                courtesy.leave(fate);
+            }
+        }
+        (served, refused)
+    }
+
+    /// Acceptance test T14: a server that collapses above 64 requests is held at 90 % of its best.
+    #[test]
+    fn a_server_that_collapses_is_held_close_to_its_best() {
+        for (capacity, lanes) in [(64, 65), (64, 128), (64, 1024), (10, 64), (2, 64)] {
+            let (served, refused) = collapsing(capacity, lanes, 2_000);
+            let best = capacity * 2_000;
+            assert!(served * 10 >= best * 9, "{capacity} of {lanes}: {served} of {best}");
+            assert!(refused < best / 10 + lanes, "{capacity} of {lanes}: {refused} refused");
+        }
+    }
+
+    #[test]
+    fn without_refusals_there_is_no_limit() {
+        assert_eq!(collapsing(usize::MAX, 1024, 10), (10_240, 0));
+        assert_eq!(Courtesy::default().limit(), None);
+    }
+
+    #[test]
+    fn a_server_that_recovers_is_asked_for_more_again() {
+        let mut courtesy = Courtesy::default();
+        assert!((0..100).all(|_| courtesy.enter()));
+        (0..100).for_each(|_| _ = courtesy.leave(Fate::Refused));
+        let after_cut = courtesy.limit().unwrap();
+        for _ in 0..10_000 {
+            let sent = (0..100).take_while(|_| courtesy.enter()).count();
+            (0..sent).for_each(|_| _ = courtesy.leave(Fate::Served));
+        }
+        assert_eq!((after_cut, courtesy.limit().unwrap() >= 100), (90, true));
+    }
+
+    #[test]
+    fn the_last_request_is_never_held_back_and_its_refusal_is_final() {
+        let mut courtesy = Courtesy::default();
+        for _ in 0..10 {
+            assert!(courtesy.enter());
+            assert!(!courtesy.leave(Fate::Refused));
+        }
+        assert_eq!(courtesy.limit(), Some(1));
+    }
+
+    #[test]
+    fn a_server_that_serves_nothing_is_soon_asked_by_one() {
+        let mut courtesy = Courtesy::default();
+        for _ in 0..7 {
+            let sent = (0..64).take_while(|_| courtesy.enter()).count();
+            (0..sent).for_each(|_| _ = courtesy.leave(Fate::Refused));
+        }
+        assert_eq!(courtesy.limit(), Some(1));
+    }
+}
