@@ -365,7 +365,8 @@ def rclone(where: Loopback, root: Path) -> Iterator[int]:
     binary = needed("rclone", "rclone")
     port = free_port()
     with tempfile.TemporaryDirectory(prefix="hither-rclone-") as folder:
-        config = ["--config", f"{folder}/rclone.conf", "--cache-dir", folder]
+        # What changes behind its back is seen at once.
+        config = ["--config", f"{folder}/rclone.conf", "--cache-dir", folder, "--dir-cache-time", "0"]
         command = [binary, "serve", "webdav", str(root), "--addr", f"{where.server_host}:{port}", *config]
         with running(where, command, port, Path(folder) / "output.log"):
             yield port

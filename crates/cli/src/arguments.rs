@@ -1,7 +1,7 @@
 //! What may stand on the command line.
 
 use clap::{Args, Parser, Subcommand};
-use hither::Target;
+use hither::{Algorithm, Target};
 use std::path::PathBuf;
 
 const EXIT_CODES: &str = "\
@@ -74,12 +74,24 @@ pub(crate) enum Command {
         #[arg(value_name = "URL[:TREE]")]
         target: String,
     },
-    /// Show size and version of a file.
+    /// List the names in directories.
+    #[command(after_help = "Example: hither ls -l https://host/data/run7/")]
+    Ls(Ls),
+    /// Show kind, size, date and version of files and directories.
     #[command(after_help = "Example: hither stat http://host/path/file.root")]
-    Stat {
-        /// File.
-        url: String,
-    },
+    Stat(Stat),
+    /// Make directories.
+    #[command(after_help = "Example: hither mkdir -p https://host/data/2026/run7")]
+    Mkdir(Mkdir),
+    /// Remove files and directories. Links are removed, not followed.
+    #[command(after_help = "Example: hither rm -r https://host/data/2026/run7")]
+    Rm(Rm),
+    /// Rename files and directories, or move them into another directory of the same server.
+    #[command(after_help = "Example: hither mv https://host/data/new.root https://host/data/run7/")]
+    Mv(Mv),
+    /// Show checksums of files: the server's if it tells one, else computed from the file's bytes.
+    #[command(after_help = "Example: hither checksum --algorithm md5 https://host/data/file.root")]
+    Checksum(Checksum),
     /// Write the bytes of a file to the standard output.
     #[command(after_help = "Example: hither cat --range 0-3 http://host/path/file.root")]
     Cat {
@@ -92,15 +104,96 @@ pub(crate) enum Command {
 }
 
 impl Command {
-    /// The URL of the file that the command is about.
+    /// The URL of the file that the command is about, the first one if there are several.
     pub(crate) fn url(&self) -> String {
         match self {
             Self::Draw(Draw { target, .. })
             | Self::Explain(Draw { target, .. })
             | Self::Tree { target } => Target::parse(target).url,
-            Self::Stat { url } | Self::Cat { url, .. } => url.clone(),
+            Self::Cat { url, .. } => url.clone(),
+            Self::Ls(Ls { urls, .. })
+            | Self::Stat(Stat { urls })
+            | Self::Mkdir(Mkdir { urls, .. })
+            | Self::Rm(Rm { urls, .. })
+            | Self::Mv(Mv { urls, .. })
+            | Self::Checksum(Checksum { urls, .. }) => urls.first().cloned().unwrap_or_default(),
         }
     }
+}
+
+/// What to list, and how.
+#[derive(Debug, Args)]
+pub(crate) struct Ls {
+    /// Show kind, size and date as well.
+    #[arg(short, long)]
+    pub(crate) long: bool,
+    /// Go into directories. Links are shown, not followed.
+    #[arg(short = 'R', long)]
+    pub(crate) recursive: bool,
+    /// Show names that begin with a dot as well.
+    #[arg(short, long)]
+    pub(crate) all: bool,
+    /// Directories; a file is shown as itself.
+    #[arg(value_name = "URL", required = true)]
+    pub(crate) urls: Vec<String>,
+}
+
+/// What to look at.
+#[derive(Debug, Args)]
+pub(crate) struct Stat {
+    /// Files and directories.
+    #[arg(value_name = "URL", required = true)]
+    pub(crate) urls: Vec<String>,
+}
+
+/// What to make.
+#[derive(Debug, Args)]
+pub(crate) struct Mkdir {
+    /// Make the directories above as well; those that exist are no error.
+    #[arg(short, long)]
+    pub(crate) parents: bool,
+    /// Directories.
+    #[arg(value_name = "URL", required = true)]
+    pub(crate) urls: Vec<String>,
+}
+
+/// What to remove.
+#[derive(Debug, Args)]
+pub(crate) struct Rm {
+    /// Remove directories with all that is in them.
+    #[arg(short, long)]
+    pub(crate) recursive: bool,
+    /// What does not exist is no error.
+    #[arg(short, long)]
+    pub(crate) force: bool,
+    /// Remove everything on a server if its root is named; never on this machine.
+    #[arg(long, requires = "recursive")]
+    pub(crate) no_preserve_root: bool,
+    /// Files, and with -r directories.
+    #[arg(value_name = "URL", required = true)]
+    pub(crate) urls: Vec<String>,
+}
+
+/// What to move.
+#[derive(Debug, Args)]
+pub(crate) struct Mv {
+    /// Leave targets that exist as they are.
+    #[arg(short, long)]
+    pub(crate) no_clobber: bool,
+    /// Files and directories, and last their new name or the directory that they go into.
+    #[arg(value_name = "SRC… DST", required = true, num_args = 2..)]
+    pub(crate) urls: Vec<String>,
+}
+
+/// What to sum up.
+#[derive(Debug, Args)]
+pub(crate) struct Checksum {
+    /// adler32, crc32c, md5 or sha256.
+    #[arg(short, long, value_name = "NAME", default_value = "adler32")]
+    pub(crate) algorithm: Algorithm,
+    /// Files.
+    #[arg(value_name = "URL", required = true)]
+    pub(crate) urls: Vec<String>,
 }
 
 /// What to draw, and how.

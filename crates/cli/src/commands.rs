@@ -1,8 +1,14 @@
 //! One file per verb.
 
 mod cat;
+mod checksum;
 mod draw;
+mod each;
 mod explain;
+mod ls;
+mod mkdir;
+mod mv;
+mod rm;
 mod stat;
 mod tree;
 
@@ -19,7 +25,12 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
         Command::Draw(request) => draw::run(&client, &request, common.json),
         Command::Explain(request) => explain::run(&client, &request, common.json),
         Command::Tree { target } => tree::run(&client, &target, common.json),
-        Command::Stat { url } => stat::run(&client, &url, common.json),
+        Command::Ls(request) => ls::run(&client, &request, common.json),
+        Command::Stat(request) => stat::run(&client, &request, common.json),
+        Command::Mkdir(request) => mkdir::run(&client, &request, common.json),
+        Command::Rm(request) => rm::run(&client, &request, common.json),
+        Command::Mv(request) => mv::run(&client, &request, common.json),
+        Command::Checksum(request) => checksum::run(&client, &request, common.json),
         Command::Cat { range, url } => cat::run(&client, &url, range.as_deref(), common.json),
     }
 }

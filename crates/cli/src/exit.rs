@@ -14,17 +14,48 @@ pub(crate) struct Failure {
     kind: &'static str,
     message: String,
     causes: Vec<String>,
+    /// Printed as an object already.
+    is_told: bool,
 }
 
 impl Failure {
     /// Wrong usage.
     pub(crate) fn usage(message: impl Display) -> Self {
-        Self { code: 2, kind: "usage", message: message.to_string(), causes: Vec::new() }
+        Self {
+            code: 2,
+            kind: "usage",
+            message: message.to_string(),
+            causes: Vec::new(),
+            is_told: false,
+        }
+    }
+
+    /// As an object.
+    pub(crate) fn object(&self) -> serde_json::Value {
+        serde_json::json!({
+            "kind": self.kind, "message": self.message, "causes": self.causes, "exit_code": self.code,
+        })
+    }
+
+    /// The same, which need not be printed as an object any more.
+    pub(crate) fn told(self) -> Self {
+        Self { is_told: true, ..self }
+    }
+
+    /// The same, with the exit code of what failed before.
+    pub(crate) fn after(self, first: &Self) -> Self {
+        Self { code: first.code, ..self }
     }
 
     /// This machine is at fault.
     pub(crate) fn local(what: impl Display, error: impl Display) -> Self {
-        Self { code: 1, kind: "local", message: what.to_string(), causes: vec![error.to_string()] }
+        Self {
+            code: 1,
+            kind: "local",
+            message: what.to_string(),
+            causes: vec![error.to_string()],
+            is_told: false,
+        }
     }
 }
 
@@ -54,7 +85,7 @@ impl From<Error> for Failure {
             causes.push(error.to_string());
             cause = error.source();
         }
-        Self { code, kind, message: error.to_string(), causes }
+        Self { code, kind, message: error.to_string(), causes, is_told: false }
     }
 }
 
@@ -64,16 +95,19 @@ impl From<std::io::Error> for Failure {
     }
 }
 
-/// Tells what failed, as text, or with `json` as an object on the standard output as well.
-pub(crate) fn failed(failure: &Failure, json: bool) -> ExitCode {
+/// Tells what failed, as text.
+pub(crate) fn tell(failure: &Failure) {
     eprint_line(&format!("hither: {}", failure.message));
     for cause in failure.causes.iter().filter(|cause| !failure.message.contains(cause.as_str())) {
         eprint_line(&format!("  because: {cause}"));
     }
-    if json {
-        let error = serde_json::json!({
-            "error": { "kind": failure.kind, "message": failure.message, "causes": failure.causes, "exit_code": failure.code },
-        });
+}
+
+/// Tells what failed, as text, or with `json` as an object on the standard output as well.
+pub(crate) fn failed(failure: &Failure, json: bool) -> ExitCode {
+    tell(failure);
+    if json && !failure.is_told {
+        let error = serde_json::json!({ "error": failure.object() });
         // The exit code says it too.
         drop(crate::commands::print(&format!("{error}\n")));
     }

@@ -20,10 +20,28 @@ pub struct Named {
     pub storage: Arc<dyn Storage>,
     /// What tells one storage from another; no secrets.
     pub server: String,
+    root: Option<Location>,
     /// The path in it.
     pub path: String,
     /// It was written with a slash at its end: a directory is meant.
     pub directory: bool,
+}
+
+impl Named {
+    /// How people write `path` of this storage: a URL without secrets, or a local path.
+    #[must_use]
+    pub fn shown(&self, path: &str) -> String {
+        match &self.root {
+            Some(root) => root.below(path, path.is_empty()).to_string(),
+            None => format!("/{path}"),
+        }
+    }
+
+    /// Whether it is on this machine.
+    #[must_use]
+    pub fn is_local(&self) -> bool {
+        self.root.is_none()
+    }
 }
 
 impl Client {
@@ -51,7 +69,7 @@ impl Client {
             let directory = url.ends_with('/');
             let path = path_from_root(&path)?;
             let storage = Arc::new(LocalStorage::new("/", Arc::clone(network.account())));
-            return Ok(Named { storage, server: "file:".to_owned(), path, directory });
+            return Ok(Named { storage, server: "file:".to_owned(), root: None, path, directory });
         }
         let mut root = Url::parse(url).map_err(|error| {
             Error::new(ErrorKind::Invalid, format!("{url:?} is not a URL: {error}"))
@@ -61,8 +79,8 @@ impl Client {
         root.set_path("/");
         let location = Location::parse(root.as_str())?;
         let server = location.key();
-        let storage = Arc::new(WebDav::new(location, Arc::clone(network)));
-        Ok(Named { storage, server, path, directory })
+        let storage = Arc::new(WebDav::new(location.clone(), Arc::clone(network)));
+        Ok(Named { storage, server, root: Some(location), path, directory })
     }
 }
 
@@ -133,6 +151,7 @@ mod tests {
             ("/", "file:", "", true),
         ] {
             let named = client.named(url).unwrap();
+            assert_eq!(named.is_local(), server == "file:");
             let seen = (&*named.server, &*named.path, named.directory);
             assert_eq!(seen, (server, path, directory), "{url}");
         }
@@ -143,6 +162,7 @@ mod tests {
         let client = client();
         let named = client.named("http://h/a?authz=hush").unwrap();
         assert_ne!(named.server, client.named("http://h/a").unwrap().server);
+        assert_eq!(named.shown("a b"), "http://h/a%20b");
         assert!(!named.server.contains("hush") && !format!("{named:?}").contains("hush"));
     }
 

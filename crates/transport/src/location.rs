@@ -63,7 +63,7 @@ impl Location {
     /// The place of a name below here: `path` as a storage has it, its components encoded; with a slash at the end if
     /// `directory`.
     #[must_use]
-    pub(crate) fn below(&self, path: &str, directory: bool) -> Self {
+    pub fn below(&self, path: &str, directory: bool) -> Self {
         let mut url = self.url.clone();
         // A URL with a host has a path that can be lengthened.
         if let Ok(mut segments) = url.path_segments_mut() {

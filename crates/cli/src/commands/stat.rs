@@ -1,25 +1,62 @@
-//! `hither stat`: size and version.
+//! `hither stat`: kind, size, date and version.
 
-use super::print;
+use super::each::{Outcome, date, kind, object, shown};
+use crate::arguments::Stat;
 use crate::exit::Failure;
-use hither::Client;
-use serde_json::json;
+use hither::{Client, Entry, EntryKind, Error, ErrorKind, Named};
 
-pub(super) fn run(client: &Client, url: &str, json: bool) -> Result<(), Failure> {
-    let file = client.open(url)?;
-    let stat = file.stat(client)?;
-    super::tell(&file.places().1);
-    let name = file.name();
-    if json {
-        let object = json!({ "url": name, "size": stat.size, "validator": stat.validator });
-        print(&format!("{object}\n"))?;
-    } else {
-        let validator = stat.validator.as_deref().unwrap_or("none given");
-        print(&format!(
-            "{name}\n  size     {} bytes ({})\n  version  {validator}\n",
-            stat.size,
-            super::human(stat.size)
-        ))?;
+pub(super) fn run(client: &Client, request: &Stat, json: bool) -> Result<(), Failure> {
+    if let ([url], true) = (&*request.urls, json) {
+        let (named, entry) = look(client, url)?;
+        super::print(&format!("{}\n", object(&named, &entry)))?;
+        return Ok(());
     }
-    Ok(())
+    let mut outcome = Outcome::new(json);
+    for url in &request.urls {
+        match look(client, url) {
+            Ok((named, entry)) => outcome.done(&text(&named, &entry), object(&named, &entry))?,
+            Err(error) => outcome.failed(shown(url), error.into()),
+        }
+    }
+    outcome.end("entries")
+}
+
+/// Asks about the name, and where that is not understood or not allowed, about the file.
+fn look(client: &Client, url: &str) -> Result<(Named, Entry), Error> {
+    let named = client.named(url)?;
+    match client.run(named.storage.stat(&named.path)) {
+        Ok(entry) => Ok((named, entry)),
+        Err(error) if asks_again(&error) && !named.is_local() => {
+            // By a read, which needs nothing but a file, and goes to replicas.
+            let Ok((stat, notices)) = client
+                .open(url)
+                .and_then(|file| file.stat(client).map(|stat| (stat, file.places().1)))
+            else {
+                return Err(error);
+            };
+            super::tell(&notices);
+            let path = named.path.clone();
+            let (kind, size, validator) = (EntryKind::File, stat.size, stat.validator);
+            Ok((named, Entry { path, kind, size, modified: None, validator }))
+        }
+        Err(error) => Err(error),
+    }
+}
+
+fn asks_again(error: &Error) -> bool {
+    !matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Invalid | ErrorKind::Timeout)
+}
+
+fn text(named: &Named, entry: &Entry) -> String {
+    let mut text = format!("{}\n  kind     {}\n", named.shown(&entry.path), kind(entry));
+    if entry.kind == EntryKind::File {
+        text += &format!("  size     {} bytes ({})\n", entry.size, super::human(entry.size));
+    }
+    if let Some(modified) = entry.modified {
+        text += &format!("  modified {} UTC\n", date(modified));
+    }
+    if entry.kind == EntryKind::File {
+        text += &format!("  version  {}\n", entry.validator.as_deref().unwrap_or("none given"));
+    }
+    text
 }

@@ -1,0 +1,51 @@
+//! `hither checksum`: the server's, or else computed from the bytes.
+
+use super::each::{Outcome, shown};
+use crate::arguments::Checksum;
+use crate::exit::Failure;
+use hither::{Client, Error, Hasher};
+use serde_json::json;
+
+pub(super) fn run(client: &Client, request: &Checksum, json: bool) -> Result<(), Failure> {
+    let mut outcome = Outcome::new(json);
+    for url in &request.urls {
+        match sum(client, url, request) {
+            Ok(sum) => {
+                let how =
+                    if sum.is_told { "told by the server" } else { "computed from its bytes" };
+                let text = format!("{}  {}  ({how})\n", sum.value, sum.name);
+                let object = json!({
+                    "url": sum.name,
+                    "algorithm": request.algorithm.name(),
+                    "value": sum.value.hex(),
+                    "by": if sum.is_told { "server" } else { "reading" },
+                });
+                outcome.done(&text, object)?;
+            }
+            Err(error) => outcome.failed(shown(url), error.into()),
+        }
+    }
+    outcome.end("checksums")
+}
+
+struct Sum {
+    value: hither::Checksum,
+    name: String,
+    is_told: bool,
+}
+
+fn sum(client: &Client, url: &str, request: &Checksum) -> Result<Sum, Error> {
+    let named = client.named(url)?;
+    let name = named.shown(&named.path);
+    if let Some(value) = client.run(named.storage.checksum(&named.path, request.algorithm))? {
+        return Ok(Sum { value, name, is_told: !named.is_local() });
+    }
+    let file = client.open(url)?;
+    let size = file.stat(client)?.size;
+    let mut hasher = Hasher::new(request.algorithm);
+    file.stream(client, 0..size, |bytes| {
+        hasher.update(bytes);
+        Ok(())
+    })?;
+    Ok(Sum { value: hasher.finish(), name, is_told: false })
+}

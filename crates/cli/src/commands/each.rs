@@ -1,0 +1,127 @@
+//! One thing after another, whatever became of the ones before: how verbs with several arguments work.
+
+use super::print;
+use crate::exit::{Failure, tell};
+use hither::{Entry, EntryKind, Named};
+use serde_json::{Value, json};
+use std::time::{Duration, SystemTime};
+
+/// What came out so far. Failures are told as they come; the exit code is that of the first.
+#[derive(Debug)]
+pub(super) struct Outcome {
+    json: bool,
+    done: Vec<Value>,
+    errors: Vec<Value>,
+    last: Option<Failure>,
+}
+
+impl Outcome {
+    pub(super) fn new(json: bool) -> Self {
+        Self { json, done: Vec::new(), errors: Vec::new(), last: None }
+    }
+
+    /// Something went well: what is printed, or with `--json` listed.
+    pub(super) fn done(&mut self, text: &str, object: Value) -> std::io::Result<()> {
+        if !self.json {
+            return print(text);
+        }
+        self.done.push(object);
+        Ok(())
+    }
+
+    /// A heading for people.
+    pub(super) fn title(&self, text: &str) -> std::io::Result<()> {
+        if self.json { Ok(()) } else { print(text) }
+    }
+
+    /// Something failed.
+    pub(super) fn failed(&mut self, argument: &str, failure: Failure) {
+        self.errors.push(json!({ "argument": argument, "error": failure.object() }));
+        self.last = Some(match self.last.take() {
+            None => failure,
+            Some(before) => {
+                tell(&before);
+                failure.after(&before)
+            }
+        });
+    }
+
+    /// The end: `{NAME: […], "errors": […]}` if that is wanted, and the failure if there was one.
+    pub(super) fn end(self, name: &str) -> Result<(), Failure> {
+        if self.json {
+            let object = json!({ name: self.done, "errors": self.errors });
+            print(&format!("{object}\n"))?;
+        }
+        self.last.map_or(Ok(()), |failure| Err(failure.told()))
+    }
+}
+
+/// A URL as it may be repeated: what may be a secret in it is left out.
+pub(super) fn shown(url: &str) -> &str {
+    url.split(['?', '#']).next().unwrap_or_default()
+}
+
+/// What a name stands for, in a word.
+pub(super) fn kind(entry: &Entry) -> &'static str {
+    match entry.kind {
+        EntryKind::File => "file",
+        EntryKind::Directory => "directory",
+        EntryKind::Link => "link",
+        EntryKind::Other => "other",
+    }
+}
+
+/// An entry for programs.
+pub(super) fn object(named: &Named, entry: &Entry) -> Value {
+    json!({
+        "url": named.shown(&entry.path),
+        "kind": kind(entry),
+        "size": entry.size,
+        "modified": entry.modified.map(|time| format!("{}Z", date(time).replace(' ', "T"))),
+        "validator": entry.validator,
+    })
+}
+
+/// `2026-11-21 15:20:04`, in universal time.
+pub(super) fn date(time: SystemTime) -> String {
+    let since = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or(Duration::ZERO).as_secs();
+    let (days, seconds) = (since / 86_400, since % 86_400);
+    // Years from March on, in cycles of 400 years, so that the day that is sometimes there is the last of its year.
+    let shifted = days + 719_468;
+    let (cycle, day) = (shifted / 146_097, shifted % 146_097);
+    let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
+    let day_of_year = day - (365 * year + year / 4 - year / 100);
+    let month = (5 * day_of_year + 2) / 153;
+    let day_of_month = day_of_year - (153 * month + 2) / 5 + 1;
+    let (month, carry) = if month < 10 { (month + 3, 0) } else { (month - 9, 1) };
+    let year = cycle * 400 + year + carry;
+    let (hours, minutes) = (seconds / 3600, seconds / 60 % 60);
+    let seconds = seconds % 60;
+    format!("{year:04}-{month:02}-{day_of_month:02} {hours:02}:{minutes:02}:{seconds:02}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dates_are_those_of_the_calendar() {
+        for (seconds, text) in [
+            (0, "1970-01-01 00:00:00"),
+            (951_782_399, "2000-02-28 23:59:59"),
+            (951_782_400, "2000-02-29 00:00:00"),
+            (951_868_800, "2000-03-01 00:00:00"),
+            (1_709_164_800, "2024-02-29 00:00:00"),
+            (1_735_689_599, "2024-12-31 23:59:59"),
+            (4_107_542_400, "2100-03-01 00:00:00"),
+        ] {
+            let time = SystemTime::UNIX_EPOCH + Duration::from_secs(seconds);
+            assert_eq!(date(time), text);
+        }
+    }
+
+    #[test]
+    fn secrets_are_not_repeated() {
+        assert_eq!(shown("http://h/a?authz=hush#x"), "http://h/a");
+    }
+}

@@ -1,0 +1,51 @@
+//! `hither mkdir`: directories.
+
+use super::each::{Outcome, shown};
+use crate::arguments::Mkdir;
+use crate::exit::Failure;
+use hither::{Client, EntryKind, Error, ErrorKind, Named};
+use serde_json::json;
+
+pub(super) fn run(client: &Client, request: &Mkdir, json: bool) -> Result<(), Failure> {
+    let mut outcome = Outcome::new(json);
+    for url in &request.urls {
+        match make(client, url, request.parents) {
+            Ok(named) => outcome.done("", json!({ "url": named.shown(&named.path) }))?,
+            Err(error) => outcome.failed(shown(url), error.into()),
+        }
+    }
+    outcome.end("made")
+}
+
+fn make(client: &Client, url: &str, parents: bool) -> Result<Named, Error> {
+    let named = client.named(url)?;
+    if !parents {
+        client.run(named.storage.make_directory(&named.path))?;
+        return Ok(named);
+    }
+    // Upwards until something is there, then downwards.
+    let mut missing = Vec::new();
+    let mut path = &*named.path;
+    loop {
+        match client.run(named.storage.stat(path)) {
+            Ok(entry) if entry.kind == EntryKind::Directory => break,
+            Ok(_) => {
+                let what = format!("{} exists and is no directory", named.shown(path));
+                return Err(Error::new(ErrorKind::AlreadyExists, what));
+            }
+            Err(error) if error.kind() == ErrorKind::NotFound && !path.is_empty() => {
+                missing.push(path);
+                path = path.rsplit_once('/').map_or("", |(parent, _)| parent);
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    for path in missing.into_iter().rev() {
+        match client.run(named.storage.make_directory(path)) {
+            // Somebody else was faster.
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+            made => made?,
+        }
+    }
+    Ok(named)
+}

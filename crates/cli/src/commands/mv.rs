@@ -1,0 +1,66 @@
+//! `hither mv`: other names, on the same server.
+
+use super::each::{Outcome, shown};
+use crate::arguments::Mv;
+use crate::exit::Failure;
+use hither::{Client, EntryKind, Error, ErrorKind, Named};
+use serde_json::json;
+
+pub(super) fn run(client: &Client, request: &Mv, json: bool) -> Result<(), Failure> {
+    let (target, sources) =
+        request.urls.split_last().ok_or_else(|| Failure::usage("nothing to move"))?;
+    let target = client.named(target)?;
+    let into = is_directory(client, &target)?;
+    if !into && (sources.len() > 1 || target.directory) {
+        let what = format!("{} is not a directory", target.shown(&target.path));
+        return Err(Failure::usage(what));
+    }
+    let mut outcome = Outcome::new(json);
+    for url in sources {
+        match rename(client, url, &target, into, request.no_clobber) {
+            Ok((from, to)) => outcome.done("", json!({ "from": from, "to": to }))?,
+            Err(error) if request.no_clobber && error.kind() == ErrorKind::AlreadyExists => {}
+            Err(error) => outcome.failed(shown(url), error.into()),
+        }
+    }
+    outcome.end("moved")
+}
+
+fn is_directory(client: &Client, named: &Named) -> Result<bool, Error> {
+    match client.run(named.storage.stat(&named.path)) {
+        Ok(entry) => Ok(entry.kind == EntryKind::Directory),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+fn rename(
+    client: &Client,
+    url: &str,
+    target: &Named,
+    into: bool,
+    no_clobber: bool,
+) -> Result<(String, String), Error> {
+    let source = client.named(url)?;
+    if source.server != target.server {
+        let what = format!(
+            "{} is not on the server of {}: use hither cp, then hither rm",
+            source.shown(&source.path),
+            target.shown(&target.path)
+        );
+        return Err(Error::new(ErrorKind::Invalid, what));
+    }
+    let name = source.path.rsplit('/').next().unwrap_or_default();
+    let to = match (into, &*target.path) {
+        (false, path) => path.to_owned(),
+        (true, "") => name.to_owned(),
+        (true, path) => format!("{path}/{name}"),
+    };
+    let shown = (source.shown(&source.path), target.shown(&to));
+    if source.path == to || to.starts_with(&format!("{}/", source.path)) {
+        let what = format!("{} cannot become {}", shown.0, shown.1);
+        return Err(Error::new(ErrorKind::Invalid, what));
+    }
+    client.run(source.storage.rename(&source.path, &to, !no_clobber))?;
+    Ok(shown)
+}

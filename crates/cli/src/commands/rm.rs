@@ -1,0 +1,61 @@
+//! `hither rm`: files, and directories with what is in them.
+
+use super::each::{Outcome, shown};
+use crate::arguments::Rm;
+use crate::exit::Failure;
+use hither::{Client, EntryKind, Error, ErrorKind, Named};
+use serde_json::json;
+
+pub(super) fn run(client: &Client, request: &Rm, json: bool) -> Result<(), Failure> {
+    let mut outcome = Outcome::new(json);
+    for url in &request.urls {
+        match remove(client, url, request) {
+            Ok(named) => outcome.done("", json!({ "url": named.shown(&named.path) }))?,
+            Err(error) if request.force && error.kind() == ErrorKind::NotFound => {}
+            Err(error) => outcome.failed(shown(url), error.into()),
+        }
+    }
+    outcome.end("removed")
+}
+
+fn remove(client: &Client, url: &str, request: &Rm) -> Result<Named, Error> {
+    let refused =
+        |what: &str| Err(Error::new(ErrorKind::Invalid, format!("{}: {what}", shown(url))));
+    if matches!(shown(url).trim_end_matches('/').rsplit('/').next(), Some("." | "..")) {
+        return refused("\".\" and \"..\" are not removed");
+    }
+    let named = client.named(url)?;
+    let (storage, path) = (&named.storage, &*named.path);
+    if path.is_empty() {
+        if !request.no_preserve_root || named.is_local() {
+            return refused(
+                "this is the root; to remove all that is on a server, say --no-preserve-root",
+            );
+        }
+        for entry in client.run(storage.list(path))? {
+            client.run(storage.remove_tree(&entry.path))?;
+        }
+    } else if request.recursive {
+        client.run(storage.remove_tree(path))?;
+    } else if is_directory(client, &named)? {
+        return refused("is a directory; -r removes directories with all that is in them");
+    } else {
+        client.run(storage.remove(path))?;
+    }
+    Ok(named)
+}
+
+/// Whether the name itself is a directory, not a link to one.
+fn is_directory(client: &Client, named: &Named) -> Result<bool, Error> {
+    match client.run(named.storage.stat(&named.path)) {
+        // A link that leads nowhere is removed as well as another.
+        Err(error) if named.is_local() && error.kind() == ErrorKind::NotFound => Ok(false),
+        Ok(entry) if entry.kind == EntryKind::Directory && named.is_local() => {
+            let parent = named.path.rsplit_once('/').map_or("", |(parent, _)| parent);
+            let siblings = client.run(named.storage.list(parent))?;
+            let own = siblings.iter().find(|sibling| sibling.path == named.path);
+            Ok(own.is_none_or(|own| own.kind == EntryKind::Directory))
+        }
+        entry => Ok(entry?.kind == EntryKind::Directory),
+    }
+}
