@@ -4,6 +4,7 @@
 #   make check   formatting, lints, licences, the project's own rules
 #   make bench   side by side with ROOT, uproot and a raw socket (half an hour; BENCH="--quick" for less)
 #   make data    the talk's file alone (target/data/talk.root)
+#   make fuzz    every fuzz target for ten minutes, one after the other (SECONDS_EACH=60 for less)
 
 PYTHON := target/venv/bin/python
 # The tests that need network namespaces must not be skipped in CI.
@@ -11,7 +12,7 @@ ifeq ($(shell [ -n "$$CI" ] && [ "$$(id -u)" = 0 ] && echo yes),yes)
 export HITHER_REQUIRE_NETNS := 1
 endif
 
-.PHONY: demo test check bench data peers build
+.PHONY: demo test check bench data peers build fuzz
 
 demo: build data
 	$(PYTHON) bench/demo.py
@@ -30,6 +31,16 @@ check:
 
 bench: build data
 	$(PYTHON) bench/run.py $(BENCH)
+
+# The compiler that was tested with cargo-fuzz; the sanitizers need a nightly one.
+NIGHTLY := nightly-2026-05-20
+SECONDS_EACH := 600
+fuzz:
+	rustup toolchain install --profile minimal $(NIGHTLY)
+	command -v cargo-fuzz >/dev/null || cargo install --locked --quiet cargo-fuzz@0.13.2
+	cd fuzz && for target in $$(cargo +$(NIGHTLY) fuzz list); do \
+		mkdir -p corpus/$$target && cargo +$(NIGHTLY) fuzz run $$target corpus/$$target seeds/$$target -- \
+		-max_total_time=$(SECONDS_EACH) -rss_limit_mb=1024 -timeout=10 || exit 1; done
 
 data: peers
 	$(PYTHON) bench/talkfile.py >/dev/null

@@ -9,6 +9,8 @@ use crate::target::Target;
 use crate::tree::RemoteTree;
 use hither_core::Report;
 use hither_core::error::{Error, ErrorKind, Result};
+use hither_formats::root::Tree;
+use hither_formats::{ElementType, FormatError};
 use hither_transport::Totals;
 use std::ops::Range;
 use std::time::Duration;
@@ -140,6 +142,7 @@ async fn draw(
     let file = &tree.file;
     let selection = Selection { value: request.value.clone(), cut: request.cut.clone() };
     let columns = selection.columns();
+    refuse_strings(&open.tree, &columns).map_err(|e| Error::from(e).context(file.name()))?;
     let tree_entries = open.tree.entries();
     let end = request.entries.end.min(tree_entries);
     let entries = request.entries.start.min(end)..end;
@@ -172,6 +175,21 @@ async fn draw(
         report: Report::default(),
     };
     Ok((drawing, stages))
+}
+
+/// Says so before anything is read where an expression names a branch of strings.
+fn refuse_strings(tree: &Tree, columns: &[String]) -> Result<(), FormatError> {
+    for name in columns {
+        let branch = tree.branch(name)?;
+        if branch.column_type()?.element == ElementType::Text {
+            return Err(FormatError::Unsupported {
+                branch: branch.name().to_owned(),
+                type_name: branch.type_name(),
+                why: "it holds strings, and an expression uses numbers".to_owned(),
+            });
+        }
+    }
+    Ok(())
 }
 
 fn evaluate(

@@ -6,7 +6,8 @@
 //!   (`hither-proxy`);
 //! - [`memory`]: a source of bytes in virtual time, for tests of what reads them.
 //!
-//! And [`peer`], a server that misbehaves on demand, and [`storage_suite`], what every storage must do.
+//! And [`peer`], a server that misbehaves on demand, [`storage_suite`], what every storage must do, and [`root_writer`],
+//! which writes the ROOT files that no ROOT would.
 
 mod alarm;
 mod flights;
@@ -15,6 +16,7 @@ pub mod memory;
 pub mod peer;
 pub mod proxy;
 pub mod random;
+pub mod root_writer;
 pub mod storage_suite;
 mod turns;
 #[cfg(target_os = "linux")]

@@ -159,7 +159,17 @@ pub(super) fn of_element(
     describer: &mut Describer<'_>,
     streamers: &StreamerSource<'_>,
 ) -> (Vec<Part>, String) {
-    let lone = std::slice::from_ref(leaf);
+    let parts = |comment| {
+        let mut parts = of_leaves(std::slice::from_ref(leaf), comment);
+        // There are as many as the collection has items, whether the leaf names what counts them or not.
+        for content in parts.iter_mut().filter_map(|part| part.content.as_mut().ok()) {
+            if let (true, Plan::Numbers(placement)) = (branch.in_collection(), &mut content.plan) {
+                placement.jagged = true;
+                content.column.jagged = true;
+            }
+        }
+        parts
+    };
     let marked =
         matches!(leaf.kind, LeafKind::MarkedNumber(_) | LeafKind::Truncated { marked: true, .. });
     match leaf.kind {
@@ -167,13 +177,13 @@ pub(super) fn of_element(
             return (vec![refused("its lengths are in another branch")], String::new());
         }
         LeafKind::Number(_) | LeafKind::MarkedNumber(_) => {
-            return (of_leaves(lone, None), String::new());
+            return (parts(None), String::new());
         }
         LeafKind::Truncated { double, .. } => {
             let element = element_of(branch, streamers);
             let comment = element.map_or("", |element| element.title.as_str());
             let name = if double { "Double32_t" } else { "Float16_t" };
-            return (of_leaves(lone, Some(comment)), name.to_owned());
+            return (parts(Some(comment)), name.to_owned());
         }
         LeafKind::Text | LeafKind::Other(_) => {}
     }
@@ -184,10 +194,13 @@ pub(super) fn of_element(
     } else {
         match element_of(branch, streamers) {
             Some(element) => (describer.member(element), name_of(element)),
-            None => {
-                let why = "the file does not describe the class that it is a member of";
-                return (vec![refused(why)], String::new());
-            }
+            None => match describer.undescribed(branch.class_name, branch.member()) {
+                Some((shape, cpp)) => (shape, cpp.to_string()),
+                None => {
+                    let why = "the file does not describe the class that it is a member of";
+                    return (vec![refused(why)], String::new());
+                }
+            },
         }
     };
     let (shape, name) = match branch.in_collection() {

@@ -55,6 +55,18 @@ impl<'a> Describer<'a> {
         }
     }
 
+    /// A member of a `std::pair`, or a `std::string`, which files need not describe, and its type.
+    pub(super) fn undescribed(&mut self, class: &str, member: &str) -> Option<(Shape, CppType)> {
+        let cpp = match (CppType::parse(class), member) {
+            (CppType::Pair(_, types), "first") => types[0].clone(),
+            (CppType::Pair(_, types), "second") => types[1].clone(),
+            // A member of this type may name it where others name the class that they belong to.
+            (CppType::String, _) => CppType::String,
+            _ => return None,
+        };
+        Some((self.as_member(&cpp, 0), cpp))
+    }
+
     /// A value of a type, without the head that it has as a member.
     fn content(&mut self, cpp: &CppType, depth: usize) -> Shape {
         if depth > DEEPEST {

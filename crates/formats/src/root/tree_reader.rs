@@ -339,9 +339,9 @@ impl<'a> Reader<'a> {
             self.streamers.look_up(class, version, raw.checksum)?.elements.get(id)
         });
         match element {
-            Some(element) => element.type_name.clone(),
-            None if raw.class_name.is_empty() => "unknown".to_owned(),
-            None => raw.class_name.clone(),
+            Some(element) if !element.type_name.is_empty() => element.type_name.clone(),
+            _ if raw.class_name.is_empty() => "unknown".to_owned(),
+            _ => raw.class_name.clone(),
         }
     }
 

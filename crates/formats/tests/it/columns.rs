@@ -1,10 +1,10 @@
 //! Values: what was written is what is read.
 
 use crate::done;
-use crate::samples::{big_endian_f32, floats, jagged, mixed};
-use crate::writer::{Basket, Branch, Leaf, Style, Tree, write};
 use hither_formats::root::{Branch as Column_, Decoder, RootFile, Tree as ReadTree};
 use hither_formats::{Column, ElementType, FormatError, SparseBytes, Values};
+use hither_testkit::root_writer::samples::{big_endian_f32, floats, jagged, mixed};
+use hither_testkit::root_writer::{Basket, Branch, Leaf, Style, Tree, write};
 use proptest::prelude::*;
 
 fn open(style: Style, tree: Tree) -> (ReadTree, SparseBytes) {

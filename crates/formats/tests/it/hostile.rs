@@ -1,10 +1,10 @@
 //! Broken files: every way of reading them ends with an error, or with other values where nothing protects the bytes.
 
-use crate::samples::mixed;
-use crate::writer::{Style, write};
 use bytes::Bytes;
 use hither_formats::root::{Decoder, RootFile};
 use hither_formats::{SparseBytes, Step};
+use hither_testkit::root_writer::samples::mixed;
+use hither_testkit::root_writer::{Style, write};
 use proptest::prelude::*;
 
 /// Reads everything that can be read; true if nothing went wrong.

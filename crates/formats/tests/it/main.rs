@@ -6,12 +6,13 @@
     reason = "tests say where they fail by panicking, and what they skip"
 )]
 
+mod any_bytes;
 mod columns;
 mod hostile;
 mod opening;
 mod real_files;
-mod samples;
-mod writer;
+mod seeds;
+mod shapes;
 
 use hither_formats::{FormatError, Step};
 

@@ -1,11 +1,11 @@
 //! Opening: which bytes are asked for, and what is found.
 
 use crate::done;
-use crate::samples::{floats, mixed};
-use crate::writer::{Style, Tree, write};
 use bytes::Bytes;
 use hither_formats::root::RootFile;
 use hither_formats::{FormatError, Need, SparseBytes, Step};
+use hither_testkit::root_writer::samples::{floats, mixed};
+use hither_testkit::root_writer::{Style, Tree, write};
 
 /// Answers a reader's wishes until it is done; also the number of flights that it took.
 fn fly<T>(

@@ -60,8 +60,8 @@ impl Evaluation<'_> {
 
     fn column(&self, column: &BoundColumn<'_>) -> Numbers {
         match column.access {
-            Access::PerEntry => Numbers::each(values_at(column.column, &self.lanes.per_entry())),
-            Access::Identity => Numbers::each(values_at(column.column, &self.lanes.flat())),
+            Access::PerEntry => Numbers::each(values_at(&column.column, &self.lanes.per_entry())),
+            Access::Identity => Numbers::each(values_at(&column.column, &self.lanes.flat())),
             Access::Computed => {
                 let placed = self.lanes.placed();
                 let mut missing = Vec::new();
@@ -78,7 +78,7 @@ impl Evaluation<'_> {
                         }
                     }
                 }
-                let values = values_at(column.column, &Layout::Picks(&positions));
+                let values = values_at(&column.column, &Layout::Picks(&positions));
                 Numbers { values: Many::Each(values), missing }
             }
         }

@@ -133,7 +133,7 @@ struct Simple<'a> {
 }
 
 /// The cut as a [`Simple`] one, if it is one: by far the most frequent kind, and it needs no intermediate results.
-fn simple<'a>(scope: &Scope<'a>, cut: &Bound) -> Option<Simple<'a>> {
+fn simple<'s>(scope: &'s Scope<'_>, cut: &Bound) -> Option<Simple<'s>> {
     let Bound::Binary(operator, left, right) = cut else { return None };
     let (column, operator, limit) = match (left.as_ref(), right.as_ref()) {
         (Bound::Column(place), Bound::Number(limit)) => (place, *operator, *limit),

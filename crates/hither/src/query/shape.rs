@@ -25,11 +25,15 @@
 //! One is not followed: in `c ? x : y` over arrays, ROOT (6.40) takes the elements of `y` from an earlier entry where
 //! the first turn took `x`, because it then has not read `y`. Here they are those of the entry.
 //!
+//! Lists in lists (`vector<vector<float>>`) are run through from the first element to the last, as ROOT does. ROOT knows
+//! them as two dimensions; here they take no indices and pair with no other array, which is an error.
+//!
 //! Where the loop asks a branch for an element that it does not have, the whole expression is NaN for that turn,
 //! comparisons included; a cut that is NaN lets the value pass.
 
 use hither_core::{Error, ErrorKind};
 use hither_formats::{Column, Values};
+use std::borrow::Cow;
 
 /// Most turns of one chunk's loop. A chunk is some megabytes of columns; broadcasting can multiply that.
 const MAX_TURNS: usize = 1 << 40;
@@ -37,7 +41,9 @@ const MAX_TURNS: usize = 1 << 40;
 /// A branch as one place of an expression uses it.
 #[derive(Debug)]
 pub(super) struct BoundColumn<'a> {
-    pub(super) column: &'a Column,
+    pub(super) column: Cow<'a, Column>,
+    /// Whether it has lists in lists, run together.
+    nested: bool,
     /// One for each dimension, the jagged one first.
     indices: Vec<BoundIndex>,
     /// Fixed sizes of the dimensions; that of the jagged one is not looked at.
@@ -78,7 +84,14 @@ impl<'a> BoundColumn<'a> {
         entries: usize,
         mut indices: Vec<BoundIndex>,
     ) -> Result<Self, Error> {
-        check(name, column, entries)?;
+        let nested = matches!(column.values, Values::Lists(_));
+        let column = if nested { Cow::Owned(run_together(column)?) } else { Cow::Borrowed(column) };
+        check(name, &column, entries)?;
+        if nested && !indices.is_empty() {
+            let message =
+                format!("`{name}` holds lists of lists, indices into them are not supported");
+            return Err(Error::new(ErrorKind::Unsupported, message));
+        }
         let jagged = usize::from(column.offsets.is_some());
         let dimensions = jagged + column.item_shape.len();
         if indices.len() > dimensions {
@@ -108,7 +121,7 @@ impl<'a> BoundColumn<'a> {
             }
         }
         let access = if dimensions == 0 { Access::PerEntry } else { Access::Computed };
-        Ok(Self { column, indices, sizes, strides, access })
+        Ok(Self { column, nested, indices, sizes, strides, access })
     }
 
     /// Whether it differs between the turns of an entry. A fixed array of one element does not: as a cut on `x[5]`,
@@ -216,6 +229,7 @@ enum Counts {
 impl Turns {
     /// The loop over `columns`, in the order in which ROOT looks at them: those of the cut first.
     pub(super) fn new(columns: &[BoundColumn<'_>], entries: usize) -> Result<Self, Error> {
+        check_nested(columns)?;
         let mut sizes: Vec<usize> = Vec::new();
         for column in columns {
             let jagged = column.column.offsets.is_some();
@@ -320,6 +334,51 @@ fn first_dimension(jagged: &[&BoundColumn<'_>], entry: usize, fixed: usize) -> u
     least
 }
 
+/// Lists in lists are one long loop, which does not pair with the dimensions of other branches as ROOT would.
+fn check_nested(columns: &[BoundColumn<'_>]) -> Result<(), Error> {
+    let Some(nested) = columns.iter().find(|column| column.nested) else { return Ok(()) };
+    let same = |other: &BoundColumn<'_>| {
+        other.indices.is_empty() || (other.nested && other.column.offsets == nested.column.offsets)
+    };
+    if columns.iter().all(same) {
+        return Ok(());
+    }
+    Err(Error::new(
+        ErrorKind::Unsupported,
+        "lists of lists can be combined with single numbers and with themselves, not with other arrays",
+    ))
+}
+
+/// All values of an entry one after the other, whatever lists they are in.
+fn run_together(column: &Column) -> Result<Column, Error> {
+    let broken =
+        || Error::new(ErrorKind::Corrupt, "a column of lists does not hold what it promises");
+    let mut ends: Vec<usize> =
+        (0..column.entries).map(|entry| column.value_range(entry).end).collect();
+    let mut level = column;
+    while let Values::Lists(inner) = &level.values {
+        for end in &mut ends {
+            *end = match end.checked_sub(1) {
+                Some(last) if last < inner.entries => inner.value_range(last).end,
+                Some(_) => return Err(broken()),
+                None => 0,
+            };
+        }
+        level = inner;
+    }
+    let mut offsets = vec![0];
+    for end in ends {
+        offsets.push(i64::try_from(end).map_err(|_| broken())?);
+    }
+    let entries = column.entries;
+    Ok(Column {
+        entries,
+        offsets: Some(offsets),
+        item_shape: Vec::new(),
+        values: level.values.clone(),
+    })
+}
+
 fn too_many() -> Error {
     Error::new(
         ErrorKind::Invalid,
@@ -339,10 +398,8 @@ fn check(name: &str, column: &Column, entries: usize) -> Result<(), Error> {
         let message = format!("branch `{name}` holds {what}, an expression can use numbers only");
         Err(Error::new(ErrorKind::Unsupported, message))
     };
-    match &column.values {
-        Values::Text(_) => return unsupported("strings"),
-        Values::Lists(_) => return unsupported("lists of lists"),
-        _ => {}
+    if matches!(column.values, Values::Text(_)) {
+        return unsupported("strings");
     }
     let item = column.item_shape.iter().try_fold(1_usize, |n, size| n.checked_mul(*size));
     let items = match &column.offsets {

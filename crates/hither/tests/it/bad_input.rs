@@ -1,10 +1,10 @@
 //! What people are told when something is wrong, word for word.
 
 use crate::rig::{client, draw, file};
-use crate::samples::mixed;
-use crate::writer::{Style, Tree, write};
 use hither::{Client, ClientConfig, DrawRequest, Error, ErrorKind, Progress, Target};
 use hither_testkit::peer::{Fault, Peer, Place, When, refusing_url};
+use hither_testkit::root_writer::samples::mixed;
+use hither_testkit::root_writer::{Style, Tree, write};
 use insta::assert_snapshot;
 use std::time::Duration;
 
@@ -85,7 +85,7 @@ fn trees_with_nothing_in_them() {
 #[test]
 fn baskets_without_entries_are_passed_over() {
     let mut tree = mixed("T", 1);
-    let empty = crate::writer::Basket::default();
+    let empty = hither_testkit::root_writer::Basket::default();
     tree.branches[0].baskets.insert(1, empty.clone());
     tree.branches[0].baskets.push(empty);
     let peer = Peer::start(write(Style::default(), &[tree])).unwrap();

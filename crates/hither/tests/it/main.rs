@@ -5,13 +5,9 @@ mod bad_input;
 mod breaks;
 mod changes;
 mod draw_matches_root;
+mod draw_of_lists;
 mod query_properties;
 mod replicas;
 mod requests;
 mod rig;
 mod truncation;
-
-#[path = "../../../formats/tests/it/samples.rs"]
-mod samples;
-#[path = "../../../formats/tests/it/writer.rs"]
-mod writer;

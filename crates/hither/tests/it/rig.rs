@@ -1,9 +1,9 @@
 //! What the tests share: a file, a client, and the peer's log as text.
 
-use crate::samples::floats;
-use crate::writer::{Branch, Style, Tree, write};
 use hither::{Client, ClientConfig, DrawRequest, Drawing, Error, Progress, Target};
 use hither_testkit::peer::{Logged, Peer};
+use hither_testkit::root_writer::samples::floats;
+use hither_testkit::root_writer::{Branch, Style, Tree, write};
 use std::fmt::Write as _;
 use std::path::Path;
 

@@ -1,10 +1,10 @@
 //! Files that end too early.
 
 use crate::rig::{client, draw, file};
-use crate::samples::mixed;
-use crate::writer::{Style, write};
 use hither::{DrawRequest, ErrorKind, Progress, Target};
 use hither_testkit::peer::Peer;
+use hither_testkit::root_writer::samples::mixed;
+use hither_testkit::root_writer::{Style, write};
 
 #[test]
 fn a_file_cut_anywhere_is_said_to_be_corrupt() {

@@ -1,0 +1,137 @@
+//! Vectors, strings, objects and collections: what was written is what is read.
+
+use crate::done;
+use hither_formats::root::{Decoder, RootFile, Tree};
+use hither_formats::{Column, FormatError, SparseBytes, Strings, Values};
+use hither_testkit::root_writer::samples::{classes, counted, headed, hit, objects, variable};
+use hither_testkit::root_writer::{self as writer, Style, write_with_classes};
+
+fn open(tree: writer::Tree) -> (Tree, SparseBytes) {
+    let bytes = write_with_classes(Style::default(), &[tree], &classes());
+    let bytes = SparseBytes::whole(bytes.into());
+    let file = done(RootFile::open(&bytes));
+    (done(file.tree(None, &bytes)), bytes)
+}
+
+fn whole(tree: &Tree, bytes: &SparseBytes, name: &str) -> Result<Column, FormatError> {
+    let branch = tree.branch(name)?;
+    let mut decoder = Decoder::new();
+    let pieces = (0..branch.baskets().len()).map(|index| {
+        let stored = branch.baskets().range(index).map(|range| bytes.get(range).unwrap());
+        branch.decode_basket_with(&mut decoder, index, &stored.unwrap_or_default())
+    });
+    Column::concat(&pieces.collect::<Result<Vec<_>, _>>()?)
+}
+
+/// The only branch of a tree, read.
+fn read(branch: writer::Branch, name: &str) -> Result<Column, FormatError> {
+    let (tree, bytes) = open(writer::Tree { path: "T", cycle: 1, branches: vec![branch] });
+    whole(&tree, &bytes, name)
+}
+
+fn strings(texts: &[&str]) -> Values {
+    let mut all = Strings::default();
+    texts.iter().for_each(|text| all.push(text.as_bytes()));
+    Values::Text(all)
+}
+
+#[test]
+fn columns_of_objects_are_listed_with_their_types() {
+    let (tree, _) = open(objects("T"));
+    let listed: Vec<String> =
+        tree.branches().map(|b| format!("{} {}", b.name(), b.type_name())).collect();
+    assert_eq!(
+        listed,
+        [
+            "v std::vector<float>",
+            "vv std::vector<std::vector<int32_t>>",
+            "s std::string",
+            "vs std::vector<std::string>",
+            "hits.fUniqueID uint32_t[]",
+            "hits.fBits uint32_t[]",
+            "hits.fE float[]",
+            "hits.fCell int32_t[][2]",
+            "hits.fTimes double[][]",
+            "pad.fN int32_t",
+            "pad.fQ float[]",
+            "pad.fSum double",
+            "map.first std::string[]",
+            "map.second double[]",
+            "name char*",
+            "split int32_t",
+            "split/split.fE float[]",
+            "split/split.fTimes std::vector<double>[]",
+        ]
+    );
+}
+
+#[test]
+fn values_of_objects_are_those_written() {
+    let (tree, bytes) = open(objects("T"));
+    let column = |name: &str| whole(&tree, &bytes, name).unwrap();
+    let values = |name: &str| column(name).values;
+    assert_eq!(values("v"), Values::F32(vec![1.0, 2.0]));
+    assert_eq!(column("v").offsets, Some(vec![0, 2, 2]));
+    assert_eq!(values("s"), strings(&["one", ""]));
+    assert_eq!(values("vs"), strings(&["x", "yz"]));
+    assert_eq!(values("name"), strings(&["ab", ""]));
+    assert_eq!(values("hits.fE"), Values::F32(vec![0.5, 1.5]));
+    assert_eq!(values("hits.fUniqueID"), Values::U32(vec![5, 5]));
+    assert_eq!(column("hits.fCell").item_shape, [2]);
+    assert_eq!(values("hits.fCell"), Values::I32(vec![1, 2, 3, 4]));
+    assert_eq!(values("pad.fQ"), Values::F32(vec![0.5, 1.5]));
+    assert_eq!(column("pad.fQ").offsets, Some(vec![0, 2, 2]));
+    assert_eq!(values("pad.fSum"), Values::F64(vec![5.0, 0.0]));
+    assert_eq!(values("map.first"), strings(&["a", "bc"]));
+    assert_eq!(values("map.second"), Values::F64(vec![1.5, 2.5]));
+    assert_eq!(values("split"), Values::I32(vec![2, 0]));
+    assert_eq!(values("split.fE"), Values::F32(vec![0.25, 0.75]));
+    let Values::Lists(times) = values("split.fTimes") else { panic!("lists of lists") };
+    assert_eq!((times.offsets, times.values), (Some(vec![0, 1, 1]), Values::F64(vec![2.5])));
+    let vv = column("vv");
+    assert_eq!(vv.offsets, Some(vec![0, 3, 3]));
+    let Values::Lists(inner) = vv.values else { panic!("lists of lists") };
+    assert_eq!(inner.offsets, Some(vec![0, 1, 1, 3]));
+    assert_eq!(inner.values, Values::I32(vec![7, 8, 9]));
+}
+
+#[test]
+fn a_count_is_believed_only_if_the_bytes_are_there() {
+    for (class, count) in [
+        ("vector<float>", i32::MAX),
+        ("vector<string>", i32::MAX),
+        ("vector<Hit>", 1 << 24),
+        ("vector<bool>", -1),
+    ] {
+        let branch = variable("x", class, &[headed(9, &counted(count, &[0; 16]))]);
+        let name = if class == "vector<Hit>" { "x.fE" } else { "x" };
+        assert!(read(branch, name).is_err(), "{class}");
+    }
+}
+
+#[test]
+fn bytes_that_do_not_follow_the_description_are_unsupported_and_named() {
+    let mut long = hit(1.0, [1, 2], &[]);
+    long.extend([0; 4]);
+    let entry = headed(9, &counted(1, &long));
+    let error = read(variable("x", "vector<Hit>", &[entry]), "x.fE").unwrap_err();
+    assert!(
+        matches!(&error, FormatError::Unsupported { branch, .. } if branch == "x.fE"),
+        "{error}"
+    );
+    let other = headed(9, &counted(1, &headed(3, &[0; 8])));
+    let error = read(variable("x", "vector<Hit>", &[other]), "x.fE").unwrap_err();
+    assert!(error.to_string().contains("version 3 of `Hit`"), "{error}");
+}
+
+#[test]
+fn what_is_not_described_names_branch_type_and_reason() {
+    for (class, part) in [
+        ("vector<Track>", "does not describe its class `Track`"),
+        ("vector<TH1D*>", "pointers cannot be followed"),
+        ("TRefArray", "written by hand"),
+    ] {
+        let error = read(variable("x", class, &[vec![0; 8]]), "x").unwrap_err().to_string();
+        assert!(error.contains(part) && error.contains("branch `x` of type `"), "{error}");
+    }
+}
