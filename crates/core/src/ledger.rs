@@ -11,4 +11,20 @@ pub trait Ledger: Send + Sync + Debug {
     fn recall(&self, origin: &str) -> Option<Endpoint>;
     /// Remembers what was learned. Failures are swallowed: nothing depends on remembering.
     fn remember(&self, origin: &str, endpoint: &Endpoint);
+    /// Asks for one connection more to the server at `origin`, of at most `most` on this machine.
+    fn claim_lane(&self, origin: &str, most: usize) -> Claim;
 }
+
+/// Whether there may be one connection more.
+#[derive(Debug)]
+pub enum Claim {
+    /// There may, until this is dropped.
+    Granted(Box<dyn Held>),
+    /// There are as many as there may be.
+    Full,
+}
+
+/// Something that is held until it is dropped.
+pub trait Held: Send + Sync + Debug {}
+
+impl<T: Send + Sync + Debug> Held for T {}

@@ -27,7 +27,7 @@ pub use clock::Clock;
 pub use courtesy::{Courtesy, Fate};
 pub use endpoint::{Endpoint, NameSupport, RangeSupport};
 pub use error::{Error, ErrorKind, Result, Retry};
-pub use ledger::Ledger;
+pub use ledger::{Claim, Held, Ledger};
 pub use limits::Limits;
 pub use link::LinkEstimate;
 pub use plan::{Plan, PlanConfig};

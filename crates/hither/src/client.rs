@@ -7,8 +7,8 @@
 use crate::file::RemoteFile;
 use crate::mirrors::Mirrors;
 use hither_core::error::{Error, ErrorKind, Result};
-use hither_core::{Endpoint, Health, Ledger, ReaderConfig};
-use hither_store::{Store, StoreConfig};
+use hither_core::{Claim, Endpoint, Health, Ledger, ReaderConfig};
+use hither_store::{LaneClaim, Store, StoreConfig};
 use hither_transport::{
     Account, FileSource, Location, Monotonic, Network, TransportConfig, is_metalink,
 };
@@ -161,6 +161,14 @@ impl Ledger for Remembered {
 
     fn remember(&self, origin: &str, endpoint: &Endpoint) {
         self.0.remember_endpoint(origin, endpoint, SystemTime::now());
+    }
+
+    fn claim_lane(&self, origin: &str, most: usize) -> Claim {
+        match self.0.claim_lane(origin, most) {
+            LaneClaim::Granted(held) => Claim::Granted(Box::new(held)),
+            LaneClaim::Full => Claim::Full,
+            LaneClaim::Unknown => Claim::Granted(Box::new(())),
+        }
     }
 }
 

@@ -174,6 +174,12 @@ impl Folder {
         let _ = unlinkat(&self.directory, name, AtFlags::empty());
     }
 
+    /// An empty file called `name`, made if it isn't there, to be locked.
+    pub(crate) fn lockable(&self, name: &str) -> Option<OwnedFd> {
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        openat(&self.directory, name, flags, Mode::RUSR | Mode::WUSR).ok()
+    }
+
     /// Removes every file of ours.
     pub(crate) fn clear(&self) {
         for file in self.list() {

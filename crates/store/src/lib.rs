@@ -27,9 +27,11 @@
 
 mod entry;
 mod folder;
+mod lanes;
 mod ledger;
 mod metadata;
 mod store;
 
+pub use lanes::{HeldLane, LaneClaim};
 pub use metadata::{FileMetadata, MetadataKey};
 pub use store::{Store, StoreConfig};

@@ -2,6 +2,7 @@
 
 use crate::entry::{self, Entry, Kind};
 use crate::folder::Folder;
+use crate::lanes::{self, HeldLane, LaneClaim};
 use crate::ledger::{EndpointRecord, merged};
 use crate::metadata::{FileMetadata, MetadataKey};
 use hither_core::{Endpoint, Result};
@@ -49,7 +50,8 @@ impl Store {
     /// [`Local`](hither_core::ErrorKind::Local): the directory can't be made or opened, belongs to another user, can be
     /// written by others, or is a symbolic link. A job goes on without a store then.
     pub fn open(directory: &Path, config: StoreConfig) -> Result<Self> {
-        const PREFIXES: &[&str] = &[Kind::Endpoint.prefix(), Kind::Metadata.prefix()];
+        const PREFIXES: &[&str] =
+            &[Kind::Endpoint.prefix(), Kind::Metadata.prefix(), lanes::PREFIX];
         Ok(Self { folder: Folder::open(directory, PREFIXES, config.max_bytes)?, config })
     }
 
@@ -95,6 +97,20 @@ impl Store {
     /// Forgets a file: it has changed.
     pub fn forget_metadata(&self, key: &MetadataKey) {
         self.folder.remove(&Kind::Metadata.file_name(key.text().as_bytes()));
+    }
+
+    /// Asks for one connection more to the server `key`, of at most so many of all processes that share this store.
+    #[must_use]
+    pub fn claim_lane(&self, key: &str, most: usize) -> LaneClaim {
+        for nth in 0..most {
+            let Some(file) = self.folder.lockable(&lanes::file_name(key, nth)) else {
+                return LaneClaim::Unknown;
+            };
+            if let Some(held) = HeldLane::take(file) {
+                return LaneClaim::Granted(held);
+            }
+        }
+        LaneClaim::Full
     }
 
     /// Forgets everything.

@@ -2,6 +2,7 @@
 
 use crate::account::Account;
 use bytes::Bytes;
+use hither_core::Held;
 use hither_core::link::TrainEstimator;
 use http_body_util::combinators::UnsyncBoxBody;
 use hyper::client::conn::http1::SendRequest;
@@ -23,6 +24,8 @@ pub(crate) struct Lane {
     pub(crate) tap: Arc<Tap>,
     /// Answers received so far.
     pub(crate) answers: u64,
+    /// The right to this connection among those of all processes.
+    pub(crate) _claim: Option<Box<dyn Held>>,
 }
 
 /// What the bytes of one connection tell: how many, and how they were spaced.

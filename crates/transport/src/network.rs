@@ -14,7 +14,6 @@ use tokio::runtime::Handle;
 #[derive(Debug)]
 pub struct Network {
     shared: Arc<Shared>,
-    ledger: Option<Arc<dyn Ledger>>,
     pools: Mutex<HashMap<String, Arc<Pool>>>,
 }
 
@@ -25,6 +24,7 @@ pub(crate) struct Shared {
     pub(crate) account: Arc<Account>,
     pub(crate) runtime: Handle,
     pub(crate) dialer: Dialer,
+    pub(crate) ledger: Option<Arc<dyn Ledger>>,
 }
 
 impl Network {
@@ -36,8 +36,8 @@ impl Network {
         ledger: Option<Arc<dyn Ledger>>,
     ) -> Arc<Self> {
         let dialer = Dialer::new(&config);
-        let shared = Arc::new(Shared { config, account: Arc::default(), runtime, dialer });
-        Arc::new(Self { shared, ledger, pools: Mutex::default() })
+        let shared = Shared { config, account: Arc::default(), runtime, dialer, ledger };
+        Arc::new(Self { shared: Arc::new(shared), pools: Mutex::default() })
     }
 
     /// The configuration.
@@ -66,7 +66,7 @@ impl Network {
             return Arc::clone(pool);
         }
         // Asked outside the lock: it reads the disk.
-        let remembered = self.ledger.as_ref().and_then(|ledger| ledger.recall(&origin));
+        let remembered = self.shared.ledger.as_ref().and_then(|ledger| ledger.recall(&origin));
         let remembered = remembered.map(Endpoint::sane).unwrap_or_default();
         let mut pools = self.pools();
         let pool = pools
@@ -77,7 +77,7 @@ impl Network {
 
     /// Keeps what was learned about servers for the next process.
     pub fn remember_all(&self) {
-        let Some(ledger) = &self.ledger else { return };
+        let Some(ledger) = &self.shared.ledger else { return };
         let known: Vec<_> = {
             let pools = self.pools();
             let met = pools.iter().filter(|(_, pool)| pool.link().rtt.is_some());

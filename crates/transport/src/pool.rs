@@ -15,7 +15,7 @@ use crate::network::Shared;
 use crate::server::Server;
 use crate::tls::Explains;
 use hither_core::error::{Error, ErrorKind, Result};
-use hither_core::{Endpoint, LinkEstimate, lanes};
+use hither_core::{Claim, Endpoint, Held, LinkEstimate, lanes};
 use hyper_util::rt::TokioIo;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -215,14 +215,37 @@ impl Pool {
     fn spawn_connect(self: &Arc<Self>) {
         let pool = Arc::clone(self);
         self.shared.runtime.spawn(async move {
-            match pool.establish().await {
+            let claim = match pool.claim() {
+                Claim::Granted(held) => Some(held),
+                Claim::Full if pool.can_do_without() => return,
+                // Every process may have one.
+                Claim::Full => None,
+            };
+            match pool.establish(claim).await {
                 Ok((lane, rtt)) => pool.established(lane, rtt),
                 Err(error) => pool.failed(error),
             }
         });
     }
 
-    async fn establish(self: &Arc<Self>) -> Result<(Lane, Duration)> {
+    /// Asks for a connection among those of all processes.
+    fn claim(&self) -> Claim {
+        let most = self.config().max_lanes.max(lanes::INTERACTIVE);
+        match &self.shared.ledger {
+            Some(ledger) => ledger.claim_lane(&self.location.origin(), most),
+            None => Claim::Granted(Box::new(())),
+        }
+    }
+
+    /// Whether there is another connection, or will be. If so, this one is not made.
+    fn can_do_without(&self) -> bool {
+        let mut state = self.state();
+        let others = state.open + state.connecting > 1;
+        state.connecting -= usize::from(others);
+        others
+    }
+
+    async fn establish(self: &Arc<Self>, claim: Option<Box<dyn Held>>) -> Result<(Lane, Duration)> {
         let (dialer, account) = (&self.shared.dialer, self.account());
         let tap = Arc::new(Tap::new(Arc::clone(account)));
         let line = dialer.reach(&self.location, self.config(), account, &tap).await?;
@@ -242,7 +265,7 @@ impl Pool {
             })?;
         // How the connection ends is told to the request that is on it; nobody else needs to know.
         self.shared.runtime.spawn(async move { drop(connection.await) });
-        Ok((Lane { sender, tap, answers: 0 }, rtt))
+        Ok((Lane { sender, tap, answers: 0, _claim: claim }, rtt))
     }
 
     /// A connection has reached the server: the path is known. The first one of a large job is not alone for long, and

@@ -6,5 +6,6 @@ mod damage;
 mod directory;
 mod eviction;
 mod expiry;
+mod lanes;
 mod sharing;
 mod values;

@@ -1,14 +1,16 @@
 //! Servers that cannot be reached, or take few connections.
 
-use crate::rig::{LARGE, THREE, content, peer, read, source, with_lanes};
+use crate::rig::{LARGE, THREE, content, peer, read, source, source_on, with_lanes};
 use futures_core::future::BoxFuture;
-use hither_core::{ErrorKind, Source};
+use hither_core::{Claim, Endpoint, ErrorKind, Ledger, Source};
 use hither_testkit::peer::{Fault, Place, When, refusing_url};
-use hither_transport::{Resolve, TransportConfig};
+use hither_transport::{Network, Resolve, TransportConfig};
 use socket2::{Domain, Socket, Type};
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
+use tokio::runtime::Handle;
 
 #[tokio::test]
 async fn a_closed_port_is_said_to_be_one() {
@@ -135,4 +137,36 @@ async fn a_reader_that_is_dropped_leaves_its_place_to_the_next() {
     let got = read(&source, &THREE).await.unwrap();
     got.is_exact(&content(LARGE), &THREE).unwrap();
     assert_eq!(peer.connections(), 3);
+}
+
+/// Other processes hold all connections but so many.
+#[derive(Debug)]
+struct Crowded(AtomicUsize);
+
+impl Ledger for Crowded {
+    fn recall(&self, _: &str) -> Option<Endpoint> {
+        None
+    }
+
+    fn remember(&self, _: &str, _: &Endpoint) {}
+
+    fn claim_lane(&self, _: &str, _: usize) -> Claim {
+        let left = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| n.checked_sub(1));
+        left.map_or(Claim::Full, |_| Claim::Granted(Box::new(())))
+    }
+}
+
+#[tokio::test]
+async fn connections_of_other_processes_count_but_one_is_always_made() {
+    for (left, connections) in [(0, 1), (1, 1), (3, 3)] {
+        let peer = peer(LARGE, []);
+        let ledger = Arc::new(Crowded(AtomicUsize::new(left)));
+        let network = Network::new(with_lanes(8), Handle::current(), Some(ledger));
+        let source = source_on(&network, &peer.url());
+        source.warm(8);
+        let ranges: Vec<_> = (0..40).map(|i| i * 20_000..i * 20_000 + 9_000).collect();
+        let got = read(&source, &ranges).await.unwrap();
+        got.is_exact(&content(LARGE), &ranges).unwrap();
+        assert_eq!(peer.connections(), connections, "{left} left");
+    }
 }
