@@ -61,16 +61,17 @@ def main() -> int:
     file = eventfile.DEFAULT_OUTPUT
     chosen = [LINKS[-1]] if options.quick else list(LINKS)
     played = Rounds(1 if options.quick else options.runs)
-    for link in chosen:
-        with (
-            Wan(link) as where,
-            servers.nginx(where, file.parent) as http,
-            servers.xrootd(where, file.parent) as xrootd,
-            servers.raw(where) as raw,
-        ):
-            host = where.server_host
-            urls = f"http://{host}:{http}/{file.name}", f"root://{host}:{xrootd}//{file.name}"
-            played.play(where, link.label, "", entrants(*urls, host, raw, facts))
+    with rounds.until_interrupted():
+        for link in chosen:
+            with (
+                Wan(link) as where,
+                servers.nginx(where, file.parent) as http,
+                servers.xrootd(where, file.parent) as xrootd,
+                servers.raw(where) as raw,
+            ):
+                host = where.server_host
+                urls = f"http://{host}:{http}/{file.name}", f"root://{host}:{xrootd}//{file.name}"
+                played.play(where, link.label, "", entrants(*urls, host, raw, facts))
     notes = [
         f"The sum of {len(eventfile.names())} of {facts['branches']} branches over {facts['entries']:,} events: "
         f"{facts['job_bytes'] / 1e6:.0f} MB of a file of {facts['bytes'] / 1e6:.0f} MB, zlib level 1, baskets and",

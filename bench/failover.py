@@ -2,8 +2,8 @@
 """The talk's query while its server is killed, with a second one that has the same file.
 
 nginx is killed (SIGKILL) after a third and after two thirds of the time that an undisturbed run takes. The disturbed run
-may end at most three round trips and the transfer of the missing bytes later. What that transfer takes is measured in the
-same session: as many bytes as the second server sent, from a raw socket over as many connections. Needs root, for the links.
+may end at most three round trips later, and as long as the bytes take that had to be fetched twice: those that the link
+carried more than in an undisturbed run. Needs root, for the links.
 """
 
 import argparse
@@ -20,7 +20,7 @@ import rounds
 import servers
 import talkfile
 import tables
-from contest import PEERS, Run, contest, disagreement
+from contest import Run, contest, disagreement
 from links import HITHER, LINKS, Link, Wan, is_root
 from rounds import Rounds, say
 
@@ -67,13 +67,6 @@ class Bench:
         played.runs.append(run)
         return run, sent
 
-    def transfer(self, sent: int, connections: int) -> float:
-        """Seconds that a raw socket takes for as many bytes, without the handshake."""
-        with servers.raw(self.where) as raw:
-            client = [sys.executable, str(PEERS / "raw_client.py"), self.where.server_host, str(raw), str(sent)]
-            run = contest(self.where, [*client, str(connections)], Run(self.link.label, "cubic", "wire", 0), 60)
-        return run.seconds - 2 * self.link.rtt_ms / 1e3
-
 
 def on(link: Link, played: Rounds, facts: dict, folder: Path) -> list[str]:
     """All runs on one link; the verdicts."""
@@ -82,24 +75,21 @@ def on(link: Link, played: Rounds, facts: dict, folder: Path) -> list[str]:
         bench = Bench(where, link, facts, talkfile.DEFAULT_OUTPUT, folder / "second.log")
         calm = [bench.run(played, UNDISTURBED, number, None)[0] for number in range(played.count)]
         seconds = statistics.median(run.seconds for run in calm)
+        carried = statistics.median(run.received_mb for run in calm)
         # Entering the namespace and starting the process come before the query.
         lead = statistics.median(run.wall - run.seconds for run in calm)
         for name, share in MOMENTS.items():
-            later, missing = [], []
-            for number in range(played.count):
-                run, sent = bench.run(played, f"killed at {name}", number, lead + share * seconds)
-                if run.seconds is None or sent == 0:
-                    continue
-                later.append(run.seconds - seconds)
-                missing.append(bench.transfer(sent, max(1, run.connections // 2)))
-            if not later:
+            killed = [bench.run(played, f"killed at {name}", number, lead + share * seconds) for number in range(played.count)]
+            hit = [run for run, sent in killed if run.seconds is not None and sent > 0]
+            if not hit:
                 verdicts.append(f"{link.label}, killed at {name}: no run was hit")
                 continue
-            late, needed = statistics.median(later), statistics.median(missing)
-            trips = (late - needed) * 1e3 / link.rtt_ms
+            late = statistics.median(run.seconds for run in hit) - seconds
+            twice = max(0.0, statistics.median(run.received_mb for run in hit) - carried)
+            trips = (late - (twice * 8 / link.mbit if link.mbit else 0)) * 1e3 / link.rtt_ms
             verdicts.append(
-                f"{link.label}, killed at {name}: {late * 1e3:+.0f} ms; the second server's bytes alone take {needed * 1e3:.0f} ms, "
-                f"so {trips:.1f} round trips, at most 3: {'kept' if trips <= 3 else 'MISSED'}"
+                f"{link.label}, killed at {name}: {late * 1e3:+.0f} ms, {twice:.2f} MB fetched twice; without those "
+                f"{trips:.1f} round trips, at most 3: {'kept' if trips <= 3 else 'MISSED'}"
             )
     return verdicts
 

@@ -143,7 +143,7 @@ def main() -> int:
         sys.exit("pieces: the links need root (network namespaces)")
     chosen = [LINKS[-1]] if options.quick else list(LINKS)
     played = Rounds(1 if options.quick else options.runs, timeout=60)
-    with tempfile.TemporaryDirectory(prefix="hither-pieces-") as folder:
+    with rounds.until_interrupted(), tempfile.TemporaryDirectory(prefix="hither-pieces-") as folder:
         bench = Bench(Path(folder))
         for link in chosen:
             for name in options.servers.split(","):

@@ -5,8 +5,11 @@ printed, and ratios between them, since the machine is not the same tomorrow.
 """
 
 import csv
+import os
+import signal
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -63,6 +66,16 @@ class Rounds:
         return ours / theirs if ours and theirs else None
 
 
+@contextmanager
+def until_interrupted() -> Iterator[None]:
+    """Asked to end, by Ctrl-C or otherwise, a bench stops what it started and writes what it has."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    except KeyboardInterrupt:
+        say("interrupted: writing what there is")
+
+
 def say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
@@ -95,7 +108,8 @@ def table(rounds: Rounds, link: str, floor: str | None) -> list[str]:
 
 def write(rounds: Rounds, output: Path, title: str, notes: Iterable[str], bounds: Iterable[str], floor: str | None) -> None:
     """NAME.md for people, NAME.csv with every run."""
-    parts = [f"# {title}", "", *notes, ""]
+    load = " ".join(f"{load:.1f}" for load in os.getloadavg())
+    parts = [f"# {title}", "", *notes, f"Load of the machine at the end (1, 5, 15 minutes): {load}.", ""]
     if bounds := list(bounds):
         parts += ["## Bounds", "", *(f"- {bound}" for bound in bounds), ""]
     for link in dict.fromkeys(r.link for r in rounds.runs):
