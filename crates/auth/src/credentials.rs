@@ -276,6 +276,12 @@ impl Credentials {
         identity.name()
     }
 
+    /// Whether there may be a certificate.
+    #[must_use]
+    pub fn has_certificate(&self) -> bool {
+        self.config().certificate.is_some()
+    }
+
     /// The certificate to show to `at`, if it asks, for a URL of `asked`. Reads files.
     ///
     /// # Errors

@@ -1,5 +1,6 @@
 //! What may stand on the command line.
 
+use crate::credentials;
 use clap::{Args, Parser, Subcommand};
 use hither::{Algorithm, Target};
 use std::path::PathBuf;
@@ -53,6 +54,8 @@ pub(crate) struct Common {
     /// Configuration file [default: hither/config.toml in the user's configuration folder].
     #[arg(long, global = true, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) credentials: credentials::Flags,
 }
 
 #[derive(Debug, Subcommand)]

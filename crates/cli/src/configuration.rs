@@ -1,6 +1,7 @@
 //! Arguments, environment, configuration file, defaults: in this order.
 
 use crate::arguments::Common;
+use crate::credentials::{Section, credentials};
 use crate::exit::Failure;
 use crate::proxies::proxies;
 use hither::{Client, ClientConfig, Mirror};
@@ -27,6 +28,9 @@ struct File {
     proxy: Option<String>,
     /// Hosts that need none, separated by commas.
     no_proxy: Option<String>,
+    /// Who to be.
+    #[serde(default)]
+    credentials: Section,
 }
 
 /// `[[mirror]]`
@@ -71,6 +75,7 @@ pub(crate) fn client(common: &Common, url: &str) -> Result<Client, Failure> {
     }
     let (proxy, direct) = (file.proxy.as_deref(), file.no_proxy.as_deref());
     config.transport.proxies = proxies(common.proxy.as_deref(), proxy, direct)?;
+    config.transport.credentials = credentials(&common.credentials, file.credentials)?;
     config.transport.tls.insecure = common.insecure;
     let store = common.store.clone();
     let store = store.or_else(|| environment("HITHER_STORE").map(PathBuf::from)).or(file.store);

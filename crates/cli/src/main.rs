@@ -3,10 +3,12 @@
 mod arguments;
 mod commands;
 mod configuration;
+mod credentials;
 mod exit;
 mod picture;
 mod progress;
 mod proxies;
+mod terminal;
 
 use arguments::Arguments;
 use clap::Parser;

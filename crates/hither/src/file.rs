@@ -5,18 +5,19 @@ use crate::client::{Client, Shared};
 use bytes::Bytes;
 use hither_core::error::{Error, ErrorKind, Result};
 use hither_core::{Answer, Endpoint, Part, Reader, Replicas, Source, SourceReport, range};
+use hither_store::MetadataKey;
 use hither_transport::{FileSource, HttpSource, Location, Whereabouts};
 use serde::Serialize;
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// An open file. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct RemoteFile {
     pub(crate) shared: Arc<Shared>,
     pub(crate) source: Arc<dyn Source>,
-    /// What the file is remembered under; none for local files, which need no remembering.
-    pub(crate) key: Option<String>,
+    /// What the file is remembered under, once it is known; none for local files, which need no remembering.
+    key: Option<Arc<OnceLock<MetadataKey>>>,
     /// The source of a remote file, once more, and the first of the places behind it.
     pub(crate) remote: Option<(Arc<Replicas>, Arc<HttpSource>)>,
 }
@@ -47,12 +48,11 @@ impl RemoteFile {
 
     /// The file at `location`, which is also at `others`.
     pub(crate) fn remote(shared: Arc<Shared>, location: Location, others: Vec<Location>) -> Self {
-        let key = location.key();
         let first = Arc::new(HttpSource::new(location, Arc::clone(&shared.network)));
         let all = shared.network.replicated(&first, Arc::clone(&shared.health));
         others.into_iter().for_each(|place| all.add(shared.network.replica(place)));
         let source = Arc::clone(&all) as Arc<dyn Source>;
-        Self { shared, source, key: Some(key), remote: Some((all, first)) }
+        Self { shared, source, key: Some(Arc::default()), remote: Some((all, first)) }
     }
 
     /// The file that a document describes, which is also at `others`.
@@ -70,6 +70,18 @@ impl RemoteFile {
             others.into_iter().for_each(|place| all.add(file.shared.network.replica(place)));
         }
         Ok(file)
+    }
+
+    /// What the file is remembered under: what one identity was shown is not shown to another.
+    pub(crate) fn metadata_key(&self) -> Option<MetadataKey> {
+        let (known, (_, first)) = (self.key.as_ref()?, self.remote.as_ref()?);
+        let find = || {
+            let (network, location) = (&self.shared.network, first.location());
+            // A command may have to give a token first.
+            let identity = tokio::task::block_in_place(|| network.identity(location));
+            MetadataKey { url: location.key(), identity }
+        };
+        Some(known.get_or_init(find).clone())
     }
 
     /// What each place of the file has done, and why some are not used any more.

@@ -32,6 +32,10 @@ mod tree;
 pub use client::{Client, ClientConfig};
 pub use draw::{DrawRequest, Drawing};
 pub use file::{FileStat, RemoteFile};
+pub use hither_auth::{
+    AuthError, Basic, CertificateSource, CredentialConfig, Credentials, Environment, HostPattern,
+    Secret, TokenSource,
+};
 pub use hither_core::storage::{Entry, EntryKind, PutOptions, Storage, Upload};
 pub use hither_core::{Algorithm, Checksum, Error, ErrorKind, Hasher, Report, SourceReport};
 pub use hither_transport::{Identity, Proxies, Resolve, TlsConfig, TransportConfig};

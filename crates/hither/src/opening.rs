@@ -11,7 +11,7 @@ use hither_core::error::{Error, ErrorKind, Result};
 use hither_core::{Answer, lanes, range};
 use hither_formats::root::{RootFile, Tree};
 use hither_formats::{Need, SparseBytes, Step};
-use hither_store::{FileMetadata, MetadataKey};
+use hither_store::FileMetadata;
 use std::sync::Arc;
 use std::time::SystemTime;
 
@@ -62,8 +62,8 @@ impl<'a> Opening<'a> {
     }
 
     fn metadata(&self) -> Option<FileMetadata> {
-        let (store, key) = (self.file.shared.store.as_ref()?, self.file.key.as_ref()?);
-        let known = store.metadata(&metadata_key(key), SystemTime::now())?;
+        let (store, key) = (self.file.shared.store.as_ref()?, self.file.metadata_key()?);
+        let known = store.metadata(&key, SystemTime::now())?;
         known.validator.is_some().then_some(known)
     }
 
@@ -197,9 +197,4 @@ impl<'a> Opening<'a> {
     pub(crate) fn at_fault(&self, error: hither_formats::FormatError) -> Error {
         Error::from(error).context(self.file.name())
     }
-}
-
-/// What a file's metadata is kept under. Nothing is read with credentials yet, so everything is of one identity.
-pub(crate) fn metadata_key(url: &str) -> MetadataKey {
-    MetadataKey { url: url.to_owned(), identity: String::new() }
 }

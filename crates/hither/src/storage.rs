@@ -71,6 +71,8 @@ impl Client {
             let storage = Arc::new(LocalStorage::new("/", Arc::clone(network.account())));
             return Ok(Named { storage, server: "file:".to_owned(), root: None, path, directory });
         }
+        // It words its refusals without what may be secret.
+        Location::parse(url)?;
         let mut root = Url::parse(url).map_err(|error| {
             Error::new(ErrorKind::Invalid, format!("{url:?} is not a URL: {error}"))
         })?;

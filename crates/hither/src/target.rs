@@ -1,5 +1,7 @@
 //! `URL:TREE`, the way people name a tree in a file.
 
+use hither_transport::Location;
+
 /// A file and, perhaps, a tree in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Target {
@@ -10,6 +12,15 @@ pub struct Target {
 }
 
 impl Target {
+    /// The URL as it may be shown: without what may be secret in it (user, password, query).
+    #[must_use]
+    pub fn shown(&self) -> String {
+        match Location::parse(&self.url) {
+            Ok(location) => location.to_string(),
+            Err(_) => self.url.clone(),
+        }
+    }
+
     /// Splits `text` after `.root:` if that occurs, else at a colon in its last component. A colon before a port, in a
     /// query, or after a scheme is none that splits.
     ///

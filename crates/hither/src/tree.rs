@@ -3,7 +3,7 @@
 use crate::client::Client;
 use crate::file::RemoteFile;
 use crate::listing::{TreeListing, describe_tree};
-use crate::opening::{OpenTree, Opening, metadata_key};
+use crate::opening::{OpenTree, Opening};
 use futures_util::future::{BoxFuture, FutureExt, Shared};
 use hither_core::error::Result;
 use std::fmt;
@@ -94,8 +94,7 @@ async fn open(file: RemoteFile, path: Option<String>, use_store: bool) -> Result
 impl RemoteFile {
     /// Starts writing the metadata of a tree into the store; the client's end waits for it.
     fn keep(&self, open: &mut OpenTree) {
-        let (Some(metadata), Some(key)) = (open.keep.take(), &self.key) else { return };
-        let key = metadata_key(key);
+        let (Some(metadata), Some(key)) = (open.keep.take(), self.metadata_key()) else { return };
         let shared = Arc::clone(&self.shared);
         // It is a convenience: nobody needs to know whether it worked.
         drop(self.shared.network.runtime().spawn_blocking(move || {
@@ -107,9 +106,9 @@ impl RemoteFile {
 
     /// Drops what the store has of the file; tells whether there is anything to drop it from.
     pub(crate) fn forget(&self) -> bool {
-        match (&self.shared.store, &self.key) {
+        match (&self.shared.store, self.metadata_key()) {
             (Some(store), Some(key)) => {
-                store.forget_metadata(&metadata_key(key));
+                store.forget_metadata(&key);
                 true
             }
             _ => false,

@@ -45,6 +45,8 @@ pub struct Logged {
     pub ranges: Option<String>,
     /// The value of `If-Range`.
     pub if_range: Option<String>,
+    /// The value of `Authorization`.
+    pub authorization: Option<String>,
     /// Status of the answer as planned, whatever became of it; 0 for what is no HTTP.
     pub status: u16,
     /// Bytes of the file in the answer as planned.

@@ -8,6 +8,7 @@
 //! Uploads may take hours, so there is no clock over a request as a whole: while the body leaves, the third clock runs,
 //! and the second one from its end to the head of the answer.
 
+use crate::access;
 use crate::lane::{Body, Lane};
 use crate::location::Location;
 use crate::network::Network;
@@ -77,6 +78,8 @@ pub struct Reply {
     pub body: Bytes,
     /// Who answered, after redirects.
     pub location: Location,
+    /// For 401 and 403, the error that says which credential did not suffice, and why.
+    pub refusal: Option<Error>,
 }
 
 /// What became of one attempt.
@@ -95,12 +98,19 @@ impl Network {
     /// a success here, whatever its status.
     pub async fn call(&self, mut call: Call) -> Result<Reply> {
         let first = call.location.clone();
-        let mut expect = true;
+        let (mut expect, mut renewed) = (true, false);
         for _ in 0..=MOST_REDIRECTS {
             let pool = self.pool(&call.location);
+            let used = access::prepared(&call.location, &pool).await?;
             let (status, headers, body) = attempts(&pool, &call, expect).await?;
             if status == StatusCode::EXPECTATION_FAILED && expect && call.content.is_whole() {
                 expect = false;
+                continue;
+            }
+            // Once only: what is new now may be refused as well.
+            let again = status == StatusCode::UNAUTHORIZED && !renewed && call.content.is_whole();
+            if again && access::renewed(&call.location, &pool, &used).await {
+                renewed = true;
                 continue;
             }
             match next_place(&call, status, &headers)? {
@@ -110,7 +120,11 @@ impl Network {
                         (call.method, call.content) = (Method::GET, Content::Empty);
                     }
                 }
-                None => return Ok(Reply { location: call.location, status, headers, body }),
+                None => {
+                    let location = call.location;
+                    let refusal = access::refusal(&location, &pool, &call.method, status, &headers);
+                    return Ok(Reply { status, headers, body, location, refusal });
+                }
             }
         }
         Err(Error::new(

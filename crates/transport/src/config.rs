@@ -3,6 +3,7 @@
 use crate::addresses::{Resolve, SystemResolver};
 use crate::proxy::Proxies;
 use crate::tls::TlsConfig;
+use hither_auth::Credentials;
 use hither_core::ReplicasConfig;
 use std::sync::Arc;
 use std::time::Duration;
@@ -36,6 +37,8 @@ pub struct TransportConfig {
     pub proxies: Proxies,
     /// Who finds addresses; by default the system.
     pub resolver: Arc<dyn Resolve>,
+    /// Who we are to servers. By default nobody.
+    pub credentials: Credentials,
 }
 
 impl Default for TransportConfig {
@@ -51,6 +54,7 @@ impl Default for TransportConfig {
             tls: TlsConfig::default(),
             proxies: Proxies::default(),
             resolver: Arc::new(SystemResolver),
+            credentials: Credentials::default(),
         }
     }
 }

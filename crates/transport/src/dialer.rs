@@ -53,7 +53,7 @@ impl Dialer {
     pub(crate) fn new(config: &TransportConfig) -> Self {
         Self {
             addresses: AddressBook::new(Arc::clone(&config.resolver)),
-            tls: TlsClient::new(config.tls.clone()),
+            tls: TlsClient::new(config.tls.clone(), config.credentials.clone()),
         }
     }
 
@@ -94,7 +94,7 @@ impl Dialer {
             if !location.is_tls() {
                 return line.await;
             }
-            let (prepared, line) = tokio::join!(self.tls.prepare(), line);
+            let (prepared, line) = tokio::join!(self.tls.prepare(location), line);
             prepared?;
             let mut line = line?;
             if let Some(proxy) = proxy {

@@ -1,5 +1,6 @@
 //! One request and its answer on one lane.
 
+use crate::access;
 use crate::delivery::Delivery;
 use crate::lane::Lane;
 use crate::location::Location;
@@ -173,7 +174,10 @@ impl Exchange<'_> {
             }
             codec::Answer::Refused { status } => {
                 let name = self.location.to_string();
-                let error = respond::refused(status, &name, facts.retry_after.as_ref());
+                let explained =
+                    access::refusal(self.location, self.pool, &Method::GET, status, &head.headers);
+                let error = explained
+                    .unwrap_or_else(|| respond::refused(status, &name, facts.retry_after.as_ref()));
                 self.refused(status, body, error).await
             }
             _ => Settled::failed(self.odd(&"an answer of an unknown form")),

@@ -7,6 +7,7 @@
 //! `If-Range` guards every request after the first: a server whose file has changed would send the whole new one. Such an
 //! answer is dropped with its connection.
 
+use crate::access;
 use crate::exchange::{Exchange, Outcome};
 use crate::location::Location;
 use crate::monotonic::Monotonic;
@@ -139,9 +140,7 @@ impl HttpSource {
         request: Request,
         mut sink: PartSink,
     ) -> Result<Answer> {
-        let mut lane = pool.acquire().await?;
-        let told = request::head(&mut lane, location, pool).await?;
-        lane.give_back();
+        let told = self.head(location, pool).await?;
         let size = told.size.ok_or_else(|| {
             Error::new(
                 ErrorKind::Protocol,
@@ -168,7 +167,46 @@ impl HttpSource {
         Ok(total)
     }
 
+    async fn head(&self, location: &Location, pool: &Arc<Pool>) -> Result<Answer> {
+        let used = access::prepared(location, pool).await?;
+        let ask = async || {
+            let mut lane = pool.acquire().await?;
+            let told = request::head(&mut lane, location, pool).await?;
+            lane.give_back();
+            Ok(told)
+        };
+        match ask().await {
+            Err(error) if access::is_refused(&error) => {
+                match access::renewed(location, pool, &used).await {
+                    true => ask().await,
+                    false => Err(error),
+                }
+            }
+            result => result,
+        }
+    }
+
+    /// One exchange; a second one if the first was refused and there is another credential by then.
     async fn exchange(
+        &self,
+        location: &Location,
+        pool: &Arc<Pool>,
+        request: &Request,
+        sink: &mut PartSink,
+    ) -> Result<Outcome> {
+        let used = access::prepared(location, pool).await?;
+        match self.exchange_once(location, pool, request, sink).await {
+            Err(error) if access::is_refused(&error) => {
+                match access::renewed(location, pool, &used).await {
+                    true => self.exchange_once(location, pool, request, sink).await,
+                    false => Err(error),
+                }
+            }
+            result => result,
+        }
+    }
+
+    async fn exchange_once(
         &self,
         location: &Location,
         pool: &Arc<Pool>,

@@ -3,6 +3,7 @@
 //! A [`Network`] holds a client's connections, one [`Pool`] per endpoint, recycled across files and calls; an
 //! [`HttpSource`] is one file behind one of them. Codecs and what a server's answers mean live in `hither-http`; what to ask for is `core`'s.
 
+mod access;
 mod account;
 mod addresses;
 mod call;

@@ -1,8 +1,11 @@
 //! Where a file is: a parsed URL that is safe to print.
 
+use hither_auth::{Basic, Credentials, Origin, Secret};
 use hither_core::error::{Error, ErrorKind, Result};
+use percent_encoding::percent_decode_str;
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
 use url::Url;
 
 /// An `http` or `https` URL split into what a connection needs and what a request needs.
@@ -13,6 +16,15 @@ pub struct Location {
     url: Url,
     host: String,
     port: u16,
+    asked: Arc<Asked>,
+}
+
+/// The URL that somebody gave, and from which redirects and documents led here: credentials are meant for its server.
+#[derive(Clone, PartialEq, Eq)]
+struct Asked {
+    origin: Origin,
+    /// User and password that stood in it.
+    basic: Option<Basic>,
 }
 
 impl Location {
@@ -24,24 +36,28 @@ impl Location {
     /// `http` nor `https`.
     pub fn parse(text: &str) -> Result<Self> {
         let url = Url::parse(text).map_err(|error| {
+            let text = without_secrets(text);
             Error::new(ErrorKind::Invalid, format!("{text:?} is not a URL: {error}"))
         })?;
-        Self::from_url(url)
+        Self::from_url(url, None)
     }
 
-    /// The place that a redirect from here to `reference` leads to (RFC 3986 section 5).
+    /// The place that a server meant with `reference`, in a redirect or a document (RFC 3986 section 5). What was meant
+    /// for the server that the user named is not meant for another one to which this leads; a user and a password in
+    /// the reference are the server's idea, and not used.
     ///
     /// # Errors
     ///
     /// As [`Location::parse`].
     pub fn join(&self, reference: &str) -> Result<Self> {
         let url = self.url.join(reference).map_err(|error| {
+            let reference = without_secrets(reference);
             Error::new(ErrorKind::Protocol, format!("redirect to {reference:?}: {error}"))
         })?;
-        Self::from_url(url)
+        Self::from_url(url, Some(Arc::clone(&self.asked)))
     }
 
-    fn from_url(mut url: Url) -> Result<Self> {
+    fn from_url(mut url: Url, asked: Option<Arc<Asked>>) -> Result<Self> {
         if !matches!(url.scheme(), "http" | "https") {
             return Err(Error::new(
                 ErrorKind::Unsupported,
@@ -54,10 +70,53 @@ impl Location {
         url.set_fragment(None);
         let host = url.host_str().filter(|host| !host.is_empty());
         let Some(host) = host.map(str::to_owned) else {
-            return Err(Error::new(ErrorKind::Invalid, format!("{url} names no host")));
+            let text = without_secrets(url.as_str());
+            return Err(Error::new(ErrorKind::Invalid, format!("{text} names no host")));
         };
         let port = url.port_or_known_default().unwrap_or(80);
-        Ok(Self { url, host, port })
+        let asked = match asked {
+            Some(asked) => asked,
+            None => Arc::new(Asked {
+                origin: Origin::new(url.scheme(), &host, port),
+                basic: basic(&url)?,
+            }),
+        };
+        // Only http and https get here, whose URLs may have them.
+        let _always = (url.set_username(""), url.set_password(None));
+        Ok(Self { url, host, port, asked })
+    }
+
+    /// The origin of the URL that the user gave.
+    #[must_use]
+    pub(crate) fn asked(&self) -> &Origin {
+        &self.asked.origin
+    }
+
+    /// Whether credentials meant for where the user began may be shown here.
+    #[must_use]
+    pub(crate) fn may_know_us(&self, credentials: &Credentials) -> bool {
+        credentials.may_follow(self.asked(), &self.at())
+    }
+
+    /// The origin of this place: another one behind a redirect.
+    #[must_use]
+    pub(crate) fn at(&self) -> Origin {
+        Origin::new(self.url.scheme(), &self.host, self.port)
+    }
+
+    /// `credentials` with the user and password that stood in the URL, if any did.
+    #[must_use]
+    pub(crate) fn credentials(&self, credentials: &Credentials) -> Credentials {
+        match &self.asked.basic {
+            Some(basic) => credentials.for_url(self.asked.origin.clone(), basic.clone()),
+            None => credentials.clone(),
+        }
+    }
+
+    /// The path, percent-encoded.
+    #[must_use]
+    pub fn path(&self) -> &str {
+        self.url.path()
     }
 
     /// The place of a name below here: `path` as a storage has it, its components encoded; with a slash at the end if
@@ -114,12 +173,6 @@ impl Location {
         }
     }
 
-    /// The path, percent-encoded.
-    #[must_use]
-    pub fn path(&self) -> &str {
-        self.url.path()
-    }
-
     /// The same place with `query` instead of none; `None` if it has a query already.
     #[must_use]
     pub fn with_query(&self, query: &str) -> Option<Self> {
@@ -160,6 +213,30 @@ impl Location {
     }
 }
 
+/// User and password of a URL.
+fn basic(url: &Url) -> Result<Option<Basic>> {
+    if url.username().is_empty() && url.password().is_none() {
+        return Ok(None);
+    }
+    let decoded = |text: &str| percent_decode_str(text).decode_utf8_lossy().into_owned();
+    let password = Secret::new(decoded(url.password().unwrap_or_default()));
+    let basic = Basic::new(decoded(url.username()), password);
+    basic.map(Some).map_err(|error| {
+        Error::new(ErrorKind::Invalid, "the user in the URL cannot be used").with_source(error)
+    })
+}
+
+/// A text that may be a URL, for messages: without what may be a password or a query.
+fn without_secrets(text: &str) -> String {
+    let text = text.split(['?', '#']).next().unwrap_or_default();
+    let (scheme, rest) = match text.split_once("://") {
+        Some((scheme, rest)) => (format!("{scheme}://"), rest),
+        None => (String::new(), text),
+    };
+    let rest = rest.rsplit_once('@').map_or(rest, |(_, rest)| rest);
+    format!("{scheme}{rest}")
+}
+
 impl fmt::Display for Location {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}://{}{}", self.url.scheme(), self.authority(), self.url.path())
@@ -185,6 +262,46 @@ mod tests {
         assert!(!location.key().contains("secret") && !location.key().contains("hush"));
         let other = Location::parse("http://host/a%20b?token=other").unwrap();
         assert_ne!(location.key(), other.key());
+    }
+
+    #[test]
+    fn errors_show_no_secrets() {
+        for text in [
+            "http://me:hush@host:99999/x",
+            "http://me:hu/sh@[::1/x",
+            "hush@host?hush",
+            "http://host:x?hush",
+        ] {
+            let error = Location::parse(text).unwrap_err().to_string();
+            assert!(!error.contains("hush") && !error.contains("hu/sh"), "{error}");
+            let here = Location::parse("http://a/x").unwrap();
+            if let Err(error) = here.join(text) {
+                assert!(!error.to_string().contains("hush"), "{error}");
+            }
+        }
+    }
+
+    #[test]
+    fn who_was_asked_is_known_behind_redirects() {
+        let first = Location::parse("https://me:p%40ss@a/x").unwrap();
+        let sent = |location: &Location| {
+            let credentials = location.credentials(&Credentials::default());
+            let now = std::time::SystemTime::UNIX_EPOCH;
+            match credentials.authorization(location.asked(), &location.at(), now) {
+                hither_auth::Authorization::Ready(value, _) => Some(value.expose().to_owned()),
+                _ => None,
+            }
+        };
+        assert_eq!(sent(&first).as_deref(), Some("Basic bWU6cEBzcw=="));
+        assert_eq!(sent(&first.join("/y").unwrap()), sent(&first));
+        assert_eq!(sent(&first.join("https://b/y").unwrap()), None);
+        assert_eq!(sent(&first.join("http://a/y").unwrap()), None);
+        let back = first.join("https://b/y").unwrap().join("https://a/z").unwrap();
+        assert_eq!(sent(&back), sent(&first));
+        // A server cannot make us somebody else.
+        assert_eq!(sent(&first.join("https://you:q@b/y").unwrap()), None);
+        assert_eq!(sent(&first.join("https://you:q@a/y").unwrap()), sent(&first));
+        assert!(Location::parse("http://a%3Ab:c@host/").is_err());
     }
 
     #[test]

@@ -8,14 +8,19 @@ use crate::pool::Pool;
 use hither_core::{Endpoint, Ledger};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::SystemTime;
 use tokio::runtime::Handle;
 
 /// Connections by endpoint, the books, and the memory of servers. Two networks in one process do not meet.
 #[derive(Debug)]
 pub struct Network {
     shared: Arc<Shared>,
-    pools: Mutex<HashMap<String, Arc<Pool>>>,
+    pools: Mutex<HashMap<PoolKey, Arc<Pool>>>,
 }
+
+/// An endpoint, and whether its connections may show who we are: those that a redirect asked for are kept apart from
+/// those that the user asked for, because a connection of TLS has its client's certificate for good.
+type PoolKey = (String, bool);
 
 /// What every pool needs of its network, without keeping it alive.
 #[derive(Debug)]
@@ -46,6 +51,14 @@ impl Network {
         &self.shared.config
     }
 
+    /// Who we are to the server that the user named with `location`, as a name for caches; empty for nobody. Reads
+    /// credentials, so it may wait.
+    #[must_use]
+    pub fn identity(&self, location: &Location) -> String {
+        let credentials = location.credentials(&self.config().credentials);
+        credentials.identity(location.asked(), SystemTime::now())
+    }
+
     /// The books of all connections.
     #[must_use]
     pub fn account(&self) -> &Arc<Account> {
@@ -62,7 +75,8 @@ impl Network {
     #[must_use]
     pub fn pool(&self, location: &Location) -> Arc<Pool> {
         let origin = location.origin();
-        if let Some(pool) = self.pools().get(&origin) {
+        let known = location.may_know_us(&self.shared.config.credentials);
+        if let Some(pool) = self.pools().get(&(origin.clone(), known)) {
             return Arc::clone(pool);
         }
         // Asked outside the lock: it reads the disk.
@@ -70,7 +84,7 @@ impl Network {
         let remembered = remembered.map(Endpoint::sane).unwrap_or_default();
         let mut pools = self.pools();
         let pool = pools
-            .entry(origin)
+            .entry((origin, known))
             .or_insert_with(|| Pool::new(location.clone(), Arc::clone(&self.shared), remembered));
         Arc::clone(pool)
     }
@@ -81,14 +95,14 @@ impl Network {
         let known: Vec<_> = {
             let pools = self.pools();
             let met = pools.iter().filter(|(_, pool)| pool.link().rtt.is_some());
-            met.map(|(origin, pool)| (origin.clone(), pool.endpoint())).collect()
+            met.map(|((origin, _), pool)| (origin.clone(), pool.endpoint())).collect()
         };
         for (origin, endpoint) in known {
             ledger.remember(&origin, &endpoint);
         }
     }
 
-    fn pools(&self) -> MutexGuard<'_, HashMap<String, Arc<Pool>>> {
+    fn pools(&self) -> MutexGuard<'_, HashMap<PoolKey, Arc<Pool>>> {
         self.pools.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

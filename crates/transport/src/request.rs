@@ -1,5 +1,6 @@
 //! Sending a request and waiting for the head of its answer: where the second clock runs.
 
+use crate::access;
 use crate::lane::{Body, Lane};
 use crate::location::Location;
 use crate::pool::{Leased, Pool};
@@ -25,6 +26,9 @@ pub(crate) fn builder(method: Method, location: &Location, pool: &Pool) -> Build
     let proxy = pool.config().proxies.to(location).filter(|_| !location.is_tls());
     if let Some(authorization) = proxy.and_then(Proxy::authorization) {
         request = request.header(header::PROXY_AUTHORIZATION, authorization);
+    }
+    if let Some(authorization) = access::header(location, pool) {
+        request = request.header(header::AUTHORIZATION, authorization);
     }
     // A proxy is told the server as well (RFC 9112 section 3.2.2).
     let target = if proxy.is_some() { location.absolute() } else { location.target() };
@@ -87,6 +91,10 @@ pub(crate) async fn head(
     let (head, body) = response.into_parts();
     let facts = Facts::of(head.status, &head.headers);
     if head.status != StatusCode::OK {
+        let refusal = access::refusal(location, pool, &Method::HEAD, head.status, &head.headers);
+        if let Some(error) = refusal {
+            return Err(error);
+        }
         return Err(respond::refused(
             head.status,
             &location.to_string(),

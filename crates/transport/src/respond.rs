@@ -26,14 +26,8 @@ pub(crate) fn refused(status: StatusCode, name: &str, retry_after: Option<&Retry
                 "{seen}: the proxy wants a user and password, as in http://user:password@host:port"
             ),
         ),
-        StatusCode::UNAUTHORIZED => Error::new(
-            ErrorKind::Unauthenticated,
-            format!("{seen}: it wants credentials, which this version cannot give"),
-        ),
-        StatusCode::FORBIDDEN => Error::new(
-            ErrorKind::PermissionDenied,
-            format!("{seen}: this file may not be read without other credentials"),
-        ),
+        StatusCode::UNAUTHORIZED => Error::new(ErrorKind::Unauthenticated, seen),
+        StatusCode::FORBIDDEN => Error::new(ErrorKind::PermissionDenied, seen),
         status if status == StatusCode::TOO_MANY_REQUESTS || status.is_server_error() => {
             let after = match retry_after {
                 Some(RetryAfter::Delay(after)) => *after,

@@ -7,7 +7,9 @@
 //! has no certificates and is 250 bytes.
 //!
 //! Trust comes from the system's roots and from those that a user names: grids have certificate authorities that no
-//! system knows. The system's are read once per client, beside the first connection's TCP handshake. A client certificate is sent to servers that ask for one, as it is: proxies of RFC 3820 are signed by
+//! system knows. Which roots there are is read once per client, beside the first connection's TCP handshake. A client
+//! certificate is sent to servers that ask for one and may see it (the one that the user named, and those to which
+//! credentials may follow a redirect), as it is: proxies of RFC 3820 are signed by
 //! what is no authority, which the checks of a TLS library would not pass, and judging them is the server's business.
 //!
 //! Failures are explained for people in [`explain`]; what a certificate says about itself is collected in [`verify`].
@@ -19,8 +21,10 @@ mod verify;
 
 pub(crate) use explain::Explains;
 
+use crate::access;
 use crate::lane::Tapped;
 use crate::location::Location;
+use hither_auth::Credentials;
 use hither_core::error::{Error, ErrorKind, Result};
 use rustls::client::{ResolvesClientCert, Resumption};
 use rustls::crypto::CryptoProvider;
@@ -28,8 +32,9 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::sign::CertifiedKey;
 use rustls::{ClientConfig, HandshakeKind, ProtocolVersion, SignatureScheme};
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::SystemTime;
 use tokio::io::BufReader;
 use tokio::sync::OnceCell;
 use tokio_rustls::TlsConnector;
@@ -43,7 +48,7 @@ pub struct TlsConfig {
     pub system_roots: bool,
     /// Further certificate authorities to trust, DER.
     pub roots: Vec<CertificateDer<'static>>,
-    /// The client certificate, for servers that ask for one.
+    /// The client certificate, for servers that ask for one; if none, that of the credentials.
     pub identity: Option<Arc<Identity>>,
     /// Takes any certificate for good. Whoever is on the way can then read and change everything, credentials included;
     /// for tests.
@@ -98,9 +103,23 @@ impl fmt::Debug for Identity {
 #[derive(Debug)]
 pub(crate) struct TlsClient {
     config: TlsConfig,
+    credentials: Credentials,
+    /// For servers that may know who we are.
     asker: Arc<Asker>,
-    ready: OnceCell<Arc<ClientConfig>>,
+    /// For the others.
+    stranger: Arc<Asker>,
+    ready: OnceCell<Ready>,
 }
+
+/// How to speak to those who may know who we are, and to the others. Sessions of one are not resumed by the other.
+#[derive(Debug)]
+struct Ready {
+    known: Arc<ClientConfig>,
+    stranger: Arc<ClientConfig>,
+}
+
+/// A client certificate is read again after this, in seconds: a proxy may have been renewed.
+const CERTIFICATE_SECONDS: u64 = 60;
 
 /// A stream of TLS over a watched connection. Records are read from the kernel in large pieces: rustls by itself would
 /// ask for 4 KiB at a time.
@@ -110,28 +129,54 @@ pub(crate) type TlsStream = tokio_rustls::client::TlsStream<BufReader<Tapped>>;
 const READ_BYTES: usize = 64 * 1024;
 
 impl TlsClient {
-    pub(crate) fn new(config: TlsConfig) -> Self {
-        let asker = Arc::new(Asker {
-            identity: config.identity.clone(),
-            was_asked: AtomicBool::new(false),
-        });
-        Self { config, asker, ready: OnceCell::new() }
+    pub(crate) fn new(config: TlsConfig, credentials: Credentials) -> Self {
+        let (asker, stranger) = (Arc::<Asker>::default(), Arc::default());
+        Self { config, credentials, asker, stranger, ready: OnceCell::new() }
     }
 
-    /// Reads the trusted roots, the first time.
+    /// Reads the trusted roots, the first time, and the client certificate, from time to time.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Local`] if there is nobody to trust.
-    pub(crate) async fn prepare(&self) -> Result<&Arc<ClientConfig>> {
+    /// [`ErrorKind::Local`] if there is nobody to trust, [`ErrorKind::Unauthenticated`] if a client certificate was named
+    /// and cannot be used.
+    pub(crate) async fn prepare(&self, location: &Location) -> Result<Arc<ClientConfig>> {
         let load = || async {
-            let (config, asker) = (self.config.clone(), Arc::clone(&self.asker));
-            let loading = tokio::task::spawn_blocking(move || client_config(&config, asker));
-            loading.await.unwrap_or_else(|error| {
-                Err(Error::new(ErrorKind::Local, "cannot load certificates").with_source(error))
+            let (config, credentials) = (self.config.clone(), self.credentials.clone());
+            let (asker, stranger) = (Arc::clone(&self.asker), Arc::clone(&self.stranger));
+            blocking(move || {
+                let known = client_config(with_anchors(config, &credentials)?, asker)?;
+                let mut others = ClientConfig::clone(&known);
+                others.client_auth_cert_resolver = stranger;
+                others.resumption = Resumption::store(Arc::new(tickets::Tickets::default()));
+                Ok(Ready { known, stranger: Arc::new(others) })
             })
+            .await
         };
-        self.ready.get_or_try_init(load).await
+        let ready = self.ready.get_or_try_init(load).await?;
+        if !location.may_know_us(&self.credentials) {
+            return Ok(Arc::clone(&ready.stranger));
+        }
+        self.read_certificate(location).await?;
+        Ok(Arc::clone(&ready.known))
+    }
+
+    async fn read_certificate(&self, location: &Location) -> Result<()> {
+        if let Some(identity) = &self.config.identity {
+            self.asker.hold(Some(Arc::clone(identity)));
+            return Ok(());
+        }
+        let now = SystemTime::now();
+        if self.credentials.has_certificate() && self.asker.is_stale(now) {
+            let (credentials, location) = (self.credentials.clone(), location.clone());
+            let (asked, at) = (location.asked().clone(), location.at());
+            let found = blocking(move || match credentials.client_certificate(&asked, &at, now) {
+                Ok(found) => found.map(|it| Identity::new(it.chain, it.key)).transpose(),
+                Err(error) => Err(access::unusable(&location, error)),
+            });
+            self.asker.hold(found.await?.map(Arc::new));
+        }
+        Ok(())
     }
 
     /// The handshake. Returns the stream and how many round trips it took.
@@ -144,7 +189,7 @@ impl TlsClient {
         stream: Tapped,
         location: &Location,
     ) -> Result<(TlsStream, u64)> {
-        let connector = TlsConnector::from(Arc::clone(self.prepare().await?));
+        let connector = TlsConnector::from(self.prepare(location).await?);
         let name = ServerName::try_from(location.host().to_owned()).map_err(|error| {
             let what = format!("{}: no certificate can be for such a name", location.origin());
             Error::new(ErrorKind::Invalid, what).with_source(error)
@@ -165,16 +210,40 @@ impl TlsClient {
 
     /// What puts failures on connections to `location` into words.
     pub(crate) fn explains(&self, location: &Location) -> Explains {
-        Explains::new(location.origin(), Arc::clone(&self.asker))
+        let asker = match location.may_know_us(&self.credentials) {
+            true => &self.asker,
+            false => &self.stranger,
+        };
+        Explains::new(location.origin(), Arc::clone(asker))
     }
 }
 
-fn client_config(config: &TlsConfig, asker: Arc<Asker>) -> Result<Arc<ClientConfig>> {
+/// Runs what reads files on a thread that may wait.
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T> + Send + 'static,
+) -> Result<T> {
+    tokio::task::spawn_blocking(work).await.unwrap_or_else(|error| {
+        Err(Error::new(ErrorKind::Local, "cannot load certificates").with_source(error))
+    })
+}
+
+/// The configuration with the authorities that the credentials name.
+fn with_anchors(mut config: TlsConfig, credentials: &Credentials) -> Result<TlsConfig> {
+    let anchors = credentials.trust_anchors().map_err(|error| {
+        Error::new(ErrorKind::Local, "the certificate authorities cannot be used")
+            .with_source(error)
+    })?;
+    config.system_roots &= anchors.system;
+    config.roots.extend(anchors.certificates);
+    Ok(config)
+}
+
+fn client_config(config: TlsConfig, asker: Arc<Asker>) -> Result<Arc<ClientConfig>> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let internal = |error: &dyn fmt::Display| {
         Error::new(ErrorKind::Local, format!("cannot set up TLS: {error}"))
     };
-    let verifier = verify::verifier(config, &provider)?;
+    let verifier = verify::verifier(&config, &provider)?;
     let mut client = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .map_err(|error| internal(&error))?
@@ -187,14 +256,36 @@ fn client_config(config: &TlsConfig, asker: Arc<Asker>) -> Result<Arc<ClientConf
 }
 
 /// Hands out the client certificate, and notes that a server asked.
+#[derive(Default)]
 pub(crate) struct Asker {
-    identity: Option<Arc<Identity>>,
+    identity: Mutex<Held>,
     was_asked: AtomicBool,
+}
+
+/// A client certificate, if there is one, and when it was read.
+#[derive(Default)]
+struct Held {
+    identity: Option<Arc<Identity>>,
+    read: Option<SystemTime>,
 }
 
 impl Asker {
     pub(crate) fn has_identity(&self) -> bool {
-        self.identity.is_some()
+        self.held().identity.is_some()
+    }
+
+    fn held(&self) -> MutexGuard<'_, Held> {
+        self.identity.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn hold(&self, identity: Option<Arc<Identity>>) {
+        *self.held() = Held { identity, read: Some(SystemTime::now()) };
+    }
+
+    /// Whether the files should be read, again or for the first time. A clock that was put back makes it so as well.
+    fn is_stale(&self, now: SystemTime) -> bool {
+        let since = self.held().read.and_then(|read| now.duration_since(read).ok());
+        since.is_none_or(|since| since.as_secs() >= CERTIFICATE_SECONDS)
     }
 
     pub(crate) fn was_asked(&self) -> bool {
@@ -204,14 +295,14 @@ impl Asker {
 
 impl fmt::Debug for Asker {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Asker").field("identity", &self.identity).finish_non_exhaustive()
+        f.debug_struct("Asker").field("identity", &self.held().identity).finish_non_exhaustive()
     }
 }
 
 impl ResolvesClientCert for Asker {
     fn resolve(&self, _: &[&[u8]], _: &[SignatureScheme]) -> Option<Arc<CertifiedKey>> {
         self.was_asked.store(true, Ordering::Relaxed);
-        self.identity.as_ref().map(|identity| Arc::clone(&identity.key))
+        self.held().identity.as_ref().map(|identity| Arc::clone(&identity.key))
     }
 
     // Also without one the question is of interest.

@@ -34,17 +34,19 @@ pub struct Whereabouts {
 }
 
 impl Whereabouts {
-    /// Reads a document for the file `name`.
+    /// Reads the document at `place`. What it names are that server's words: credentials meant for `place` go to other
+    /// servers only where they may follow.
     ///
     /// # Errors
     ///
     /// [`ErrorKind::Corrupt`] for what is no Metalink document, [`ErrorKind::NotFound`] if it describes other files or
     /// names no place that can be read from here.
-    pub fn parse(document: &[u8], name: &str) -> Result<Self> {
+    pub fn parse(document: &[u8], place: &Location) -> Result<Self> {
+        let name = name_of(place);
         let parsed = Metalink::parse(document, &Bounds::default()).map_err(|error| {
             Error::new(ErrorKind::Corrupt, format!("{name}: {error}")).with_source(error)
         })?;
-        let whereabouts = parsed.file(name).map(Self::of).unwrap_or_default();
+        let whereabouts = parsed.file(name).map(|file| Self::of(file, place)).unwrap_or_default();
         if whereabouts.locations.is_empty() {
             return Err(Error::new(
                 ErrorKind::NotFound,
@@ -54,12 +56,12 @@ impl Whereabouts {
         Ok(whereabouts)
     }
 
-    fn of(file: &MetalinkFile) -> Self {
+    fn of(file: &MetalinkFile, place: &Location) -> Self {
         let urls = file.replicas.iter();
         Self {
             size: file.size,
             checksum: file.digests.iter().find_map(from_http),
-            locations: urls.filter_map(|replica| Location::parse(&replica.url).ok()).collect(),
+            locations: urls.filter_map(|replica| place.join(&replica.url).ok()).collect(),
         }
     }
 }
@@ -84,9 +86,12 @@ impl Network {
         accept(&mut call);
         let reply = self.call(call).await?;
         if reply.status != StatusCode::OK {
-            return Err(crate::respond::refused(reply.status, &document.to_string(), None));
+            let refusal = reply.refusal.clone();
+            return Err(refusal.unwrap_or_else(|| {
+                crate::respond::refused(reply.status, &document.to_string(), None)
+            }));
         }
-        Whereabouts::parse(&reply.body, name_of(document))
+        Whereabouts::parse(&reply.body, document)
     }
 
     /// Looks for a document about the file at `location`: with the negotiated type, then by the query that federations

@@ -10,7 +10,7 @@ pub(super) fn run(client: &Client, target: &str, json: bool) -> Result<(), Failu
     let target = Target::parse(target);
     let trees = client.list_trees(&target.url, target.tree.as_deref())?;
     if json {
-        let object = json!({ "url": target.url, "trees": trees });
+        let object = json!({ "url": target.shown(), "trees": trees });
         print(&format!("{object}\n"))?;
         return Ok(());
     }

@@ -92,6 +92,8 @@ pub enum Fault {
         /// `Retry-After`, in seconds.
         retry_after: Option<u64>,
     },
+    /// 401 to requests without this value of `Authorization`.
+    Unless(String),
     /// 302 to this reference.
     Redirect(String),
     /// A head with a field of so many bytes.

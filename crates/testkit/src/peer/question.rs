@@ -10,6 +10,7 @@ pub(super) struct Question {
     pub(super) ranges: Option<String>,
     pub(super) if_range: Option<String>,
     pub(super) accept: Option<String>,
+    pub(super) authorization: Option<String>,
 }
 
 impl Question {
@@ -28,6 +29,7 @@ impl Question {
             match name.to_ascii_lowercase().as_str() {
                 "range" => question.ranges = value.strip_prefix("bytes=").map(str::to_owned),
                 "accept" => question.accept = Some(value),
+                "authorization" => question.authorization = Some(value),
                 "if-range" => question.if_range = Some(value),
                 _ => {}
             }

@@ -61,6 +61,11 @@ impl Writer<'_> {
         for fault in self.faults {
             match fault {
                 Fault::Status { status, retry_after } => return self.words(*status, *retry_after),
+                Fault::Unless(expected)
+                    if self.question.authorization.as_ref() != Some(expected) =>
+                {
+                    return self.words(401, None);
+                }
                 Fault::Redirect(to) => return self.redirect(to),
                 Fault::Metalink(document) if self.question.accepts(METALINK) => {
                     let body = document.clone().into_bytes();

@@ -110,6 +110,7 @@ fn note(shared: &Shared, connection: usize, question: &Question) -> (usize, Repl
         target: question.target.clone(),
         ranges: question.ranges.clone(),
         if_range: question.if_range.clone(),
+        authorization: question.authorization.clone(),
         status: reply.status,
         payload_bytes: reply.payload_bytes,
         ticks: (tick, None),

@@ -9,6 +9,9 @@ use std::time::Duration;
 
 /// The error for an answer to `method` that is no success, or half a one (207).
 pub(super) fn refused(reply: &Reply, method: &str) -> Error {
+    if let Some(refusal) = &reply.refusal {
+        return refusal.clone();
+    }
     let status = reply.status;
     let reason = status.canonical_reason().unwrap_or("no standard meaning");
     let seen = format!(

@@ -7,6 +7,7 @@ mod breaks;
 mod calls;
 mod changes;
 mod connecting;
+mod credentials;
 mod lies;
 mod limits;
 mod local;

@@ -1,0 +1,117 @@
+//! What goes with a request so that the server lets it pass, and why one did not.
+//!
+//! Every [`Location`] knows the origin of the URL that the user gave, also behind redirects: it is that one for which
+//! credentials were meant. What to send is decided in `hither-auth`; here it is put into requests, renewed on a thread
+//! that may wait, and asked what to say when a server refuses.
+//!
+//! A request that is refused with 401 is sent once more if another credential can be had: a token may have been renewed
+//! or revoked since it was read. Nothing of a refused request was delivered, so nothing is lost or delivered twice.
+
+use crate::location::Location;
+use crate::pool::Pool;
+use hither_auth::{Action, AuthError, Authorization, Refusal, Serial};
+use hither_core::error::{Error, ErrorKind, Result};
+use http::header::WWW_AUTHENTICATE;
+use http::{HeaderMap, HeaderValue, Method, StatusCode};
+use std::time::SystemTime;
+
+/// What may go with requests to `location`.
+pub(crate) fn authorization(location: &Location, pool: &Pool) -> Authorization {
+    let credentials = location.credentials(&pool.config().credentials);
+    credentials.authorization(location.asked(), &location.at(), SystemTime::now())
+}
+
+/// The value of the field `Authorization`, if there is something to send.
+pub(crate) fn header(location: &Location, pool: &Pool) -> Option<HeaderValue> {
+    let Authorization::Ready(value, _) = authorization(location, pool) else { return None };
+    let mut value = HeaderValue::from_str(value.expose()).ok()?;
+    value.set_sensitive(true);
+    Some(value)
+}
+
+/// Reads what has to be read before a request can be made, and returns what will be sent with it.
+///
+/// # Errors
+///
+/// [`ErrorKind::Unauthenticated`] if a credential was given or named and cannot be had.
+pub(crate) async fn prepared(location: &Location, pool: &Pool) -> Result<Authorization> {
+    match authorization(location, pool) {
+        Authorization::NeedsRefresh(serial) => {
+            refresh(location, pool, serial).await?;
+            Ok(authorization(location, pool))
+        }
+        known => Ok(known),
+    }
+}
+
+/// After a request with `used` was refused: whether another credential is at hand now.
+pub(crate) async fn renewed(location: &Location, pool: &Pool, used: &Authorization) -> bool {
+    // What cannot be had now is explained with the refusal.
+    let _failed = refresh(location, pool, used.serial()).await;
+    match (authorization(location, pool), used) {
+        (Authorization::Ready(now, _), Authorization::Ready(before, _)) => now != *before,
+        (Authorization::Ready(..), _) => true,
+        _ => false,
+    }
+}
+
+/// Whether a server refused a request for want of a credential.
+pub(crate) fn is_refused(error: &Error) -> bool {
+    error.kind() == ErrorKind::Unauthenticated
+}
+
+async fn refresh(location: &Location, pool: &Pool, serial: Serial) -> Result<()> {
+    let credentials = location.credentials(&pool.config().credentials);
+    let refresh = move || credentials.refresh(serial, SystemTime::now());
+    match tokio::task::spawn_blocking(refresh).await {
+        Ok(Ok(_)) => Ok(()),
+        Ok(Err(error)) => Err(unusable(location, error)),
+        Err(error) => Err(Error::new(ErrorKind::Cancelled, "reading a credential was given up")
+            .with_source(error)),
+    }
+}
+
+/// The error for a credential that cannot be used.
+pub(crate) fn unusable(location: &Location, error: AuthError) -> Error {
+    let what = format!("{location}: the credential for it cannot be used");
+    Error::new(ErrorKind::Unauthenticated, what).with_source(error)
+}
+
+/// The error for 401 and 403, with the likely reason; none for other statuses.
+pub(crate) fn refusal(
+    location: &Location,
+    pool: &Pool,
+    method: &Method,
+    status: StatusCode,
+    headers: &HeaderMap,
+) -> Option<Error> {
+    let kind = match status {
+        StatusCode::UNAUTHORIZED => ErrorKind::Unauthenticated,
+        StatusCode::FORBIDDEN => ErrorKind::PermissionDenied,
+        _ => return None,
+    };
+    let challenge = headers.get(WWW_AUTHENTICATE).and_then(|value| value.to_str().ok());
+    let refusal = Refusal {
+        asked: location.asked(),
+        at: &location.at(),
+        action: action(method),
+        path: location.path(),
+        status: status.as_u16(),
+        challenge,
+    };
+    let credentials = location.credentials(&pool.config().credentials);
+    let why = credentials.explain_refusal(&refusal, SystemTime::now());
+    let reason = status.canonical_reason().unwrap_or_default();
+    let code = status.as_u16();
+    Some(Error::new(kind, format!("{location}: the server answered {code} ({reason}): {why}")))
+}
+
+/// What a method wants to do, in the words of tokens.
+fn action(method: &Method) -> Action {
+    match method.as_str() {
+        "GET" | "HEAD" | "OPTIONS" => Action::Read,
+        "PROPFIND" => Action::List,
+        "MKCOL" | "PUT" | "POST" => Action::Create,
+        _ => Action::Modify,
+    }
+}
