@@ -4,7 +4,7 @@
 //! refusal. It is kept in memory by the transport and on disk by the store, with an expiry, and is untrusted when it
 //! comes back from there: [`Endpoint::sane`] clamps every figure.
 
-use crate::{Limits, LinkEstimate};
+use crate::{Allowance, Limits, LinkEstimate};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
@@ -26,16 +26,19 @@ pub enum RangeSupport {
 
 /// The record of one server.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 #[non_exhaustive]
 pub struct Endpoint {
     /// How it answers several ranges.
     pub ranges: RangeSupport,
     /// Whether `bytes=-N` works.
     pub suffix: bool,
-    /// Most ranges to put into one request.
-    pub max_ranges: usize,
-    /// Most bytes of range text to put into one request.
-    pub max_header_bytes: usize,
+    /// Ranges in one request.
+    pub range_count: Allowance,
+    /// Bytes of range text in one request, without `bytes=`.
+    pub header_bytes: Allowance,
+    /// Bytes of the file in one answer.
+    pub answer_bytes: Allowance,
     /// Smallest round-trip time seen, in microseconds; 0 if never measured.
     pub rtt_micros: u64,
     /// Highest bandwidth seen, in bytes per second; 0 if never measured.
@@ -77,23 +80,34 @@ impl NameSupport {
 
 /// Ranges and header text that every server seen so far accepts: Apache stops at 200 ranges, and 3,900 bytes leave room
 /// for other headers in the 4 KiB buffers of the smallest ones (davix uses the same figure).
-pub const CONSERVATIVE_RANGES: usize = 200;
+pub const CONSERVATIVE_RANGES: u64 = 200;
 /// See [`CONSERVATIVE_RANGES`].
-pub const CONSERVATIVE_HEADER_BYTES: usize = 3_900;
+pub const CONSERVATIVE_HEADER_BYTES: u64 = 3_900;
 /// No request grows beyond this, whatever a server accepts: its text has to leave in a few windows.
-pub const LARGEST_HEADER_BYTES: usize = 64 * 1024;
+pub const LARGEST_HEADER_BYTES: u64 = 64 * 1024;
+/// What the text grows to on success: the most common limit, 8 KiB, without the field's name and some reserve. More is
+/// asked only of servers that are known to take it.
+pub const COMMON_HEADER_BYTES: u64 = 7_900;
+/// No request holds more ranges than this, whatever a server accepts.
+pub const MOST_RANGES: u64 = 10_000;
 
 /// Most bytes of the file in one request: what bounds memory is counted in requests, so one of them must not be the
 /// whole budget.
 pub const LARGEST_REQUEST_BYTES: u64 = 16 << 20;
+
+/// One range of any file fits.
+const LEAST_HEADER_BYTES: u64 = 64;
+/// No allowance for the bytes of an answer falls below this: a server that gives less is of no use.
+const LEAST_ANSWER_BYTES: u64 = 4 * 1024;
 
 impl Default for Endpoint {
     fn default() -> Self {
         Self {
             ranges: RangeSupport::Unknown,
             suffix: true,
-            max_ranges: CONSERVATIVE_RANGES,
-            max_header_bytes: CONSERVATIVE_HEADER_BYTES,
+            range_count: Allowance::starting(CONSERVATIVE_RANGES),
+            header_bytes: Allowance::starting(CONSERVATIVE_HEADER_BYTES),
+            answer_bytes: Allowance::starting(LARGEST_REQUEST_BYTES),
             rtt_micros: 0,
             bandwidth: 0,
             max_lanes: 0,
@@ -106,11 +120,21 @@ impl Endpoint {
     /// The record with every figure clamped to what can be meant.
     #[must_use]
     pub fn sane(mut self) -> Self {
-        self.max_ranges = self.max_ranges.clamp(1, 10_000);
-        self.max_header_bytes = self.max_header_bytes.clamp(64, LARGEST_HEADER_BYTES);
+        self.range_count = self.range_count.sane(1, MOST_RANGES);
+        self.header_bytes = self.header_bytes.sane(LEAST_HEADER_BYTES, LARGEST_HEADER_BYTES);
+        self.answer_bytes = self.answer_bytes.sane(LEAST_ANSWER_BYTES, LARGEST_REQUEST_BYTES);
         self.rtt_micros = self.rtt_micros.min(60_000_000);
         self.max_lanes = self.max_lanes.min(1024);
         self
+    }
+
+    /// After a refusal: keeps the allowances usable, and says [`RangeSupport::Single`] where two ranges were too many.
+    pub fn settle(&mut self) {
+        self.header_bytes.most = self.header_bytes.most.max(LEAST_HEADER_BYTES);
+        self.answer_bytes.most = self.answer_bytes.most.max(LEAST_ANSWER_BYTES);
+        if self.range_count.refused == 2 {
+            self.ranges = RangeSupport::Single;
+        }
     }
 
     /// Notes the path's bandwidth, in bytes per second.
@@ -135,24 +159,27 @@ impl Endpoint {
     /// The limits that follow from the record for a many-range GET.
     ///
     /// One more part costs 70 to 155 bytes of framing in the answer and about 20 in the question, measured on nginx,
-    /// Apache, Go and XrdHttp.
+    /// Apache, Go and XrdHttp. Where one more range is one more request, it costs the heads of both: some 500 bytes.
     #[must_use]
     pub fn limits(&self) -> Limits {
+        let count = |allowance: &Allowance| usize::try_from(allowance.most).unwrap_or(usize::MAX);
         let limits = Limits {
-            max_ranges: self.max_ranges.max(1),
-            max_header_bytes: self.max_header_bytes,
+            max_ranges: count(&self.range_count).max(1),
+            max_header_bytes: count(&self.header_bytes),
             max_range_bytes: u64::MAX,
-            max_total_bytes: LARGEST_REQUEST_BYTES,
-            request_cost: Duration::from_micros(150),
-            range_cost_bytes: 120,
+            max_total_bytes: self.answer_bytes.most,
+            range_cost_bytes: PART_COST_BYTES,
         };
         match self.ranges {
-            RangeSupport::Unknown | RangeSupport::Multi => limits,
-            RangeSupport::Single => Limits { max_ranges: 1, ..limits },
+            RangeSupport::Unknown | RangeSupport::Multi if limits.max_ranges > 1 => limits,
             // Every request is a download of the whole file, so there must be only one; what is not wanted is dropped.
-            RangeSupport::Whole => {
-                Limits { request_cost: Duration::from_secs(1), ..Limits::unlimited() }
-            }
+            RangeSupport::Whole => Limits::unlimited(),
+            _ => Limits { max_ranges: 1, range_cost_bytes: REQUEST_COST_BYTES, ..limits },
         }
     }
 }
+
+/// Bytes on the wire for one more range in a request.
+const PART_COST_BYTES: u64 = 120;
+/// Bytes on the wire for one more request.
+const REQUEST_COST_BYTES: u64 = 500;

@@ -3,6 +3,7 @@
 //! This crate decides; it never does. It knows no sockets, no disk, no runtime, no file format and no wall clock:
 //! every byte comes in through a [`Source`], every instant through a [`Clock`].
 
+pub mod allowance;
 pub mod checksum;
 pub mod clock;
 pub mod courtesy;
@@ -22,6 +23,7 @@ pub mod source;
 pub mod storage;
 mod straggler;
 
+pub use allowance::Allowance;
 pub use checksum::{Algorithm, Checksum, Hasher};
 pub use clock::Clock;
 pub use courtesy::{Courtesy, Fate};

@@ -1,7 +1,5 @@
 //! What one request may hold, and what it costs.
 
-use std::time::Duration;
-
 /// The limits of a [`Source`](crate::Source), and its prices.
 ///
 /// The price of one more round trip and of one more range belong to the transport: a vector read of 1,000 pieces
@@ -16,9 +14,8 @@ pub struct Limits {
     pub max_range_bytes: u64,
     /// Most bytes in one request.
     pub max_total_bytes: u64,
-    /// What one more request costs both ends, the round trip apart.
-    pub request_cost: Duration,
-    /// What one more range in a request costs, in bytes on the wire (framing), both directions added.
+    /// What one more range costs, in bytes on the wire, both directions added: its framing in a request that holds many,
+    /// all of the request where that holds only one.
     pub range_cost_bytes: u64,
 }
 
@@ -31,7 +28,6 @@ impl Limits {
             max_header_bytes: usize::MAX,
             max_range_bytes: u64::MAX,
             max_total_bytes: u64::MAX,
-            request_cost: Duration::ZERO,
             range_cost_bytes: 0,
         }
     }

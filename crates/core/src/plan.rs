@@ -258,7 +258,6 @@ impl<'a> Dealer<'a> {
 mod tests {
     use super::*;
     use proptest::prelude::*;
-    use std::time::Duration;
 
     fn limits(
         max_ranges: usize,
@@ -271,7 +270,6 @@ mod tests {
             max_header_bytes,
             max_range_bytes: max_range,
             max_total_bytes: max_total,
-            request_cost: Duration::ZERO,
             range_cost_bytes: 120,
         }
     }

@@ -26,6 +26,10 @@ pub struct Report {
     pub bytes_used: u64,
     /// Requests that were sent again.
     pub retries: u64,
+    /// Files that were downloaded whole though only ranges of them were wanted: because their server sends no ranges, or
+    /// because they are so small that it costs less.
+    #[serde(default)]
+    pub whole_file_downloads: u64,
     /// Waiting for the first connection, in seconds.
     pub connect_seconds: f64,
     /// Round-trip time as measured by the first connection, in seconds.

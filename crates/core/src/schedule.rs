@@ -76,6 +76,9 @@ pub struct Reader<'a> {
     answer: Answer,
 }
 
+/// Wanted bytes in a failed answer that count as progress, however many were asked for.
+const LEAST_PROGRESS_BYTES: u64 = 4096;
+
 /// How a request ended; none if it was cut off because it had delivered what was left to it.
 type Ended = Option<Result<Answer>>;
 
@@ -310,6 +313,17 @@ impl<'a> Reader<'a> {
         }));
     }
 
+    /// A plan for what a request left over and for the next one in the queue together: where every answer is cut short,
+    /// left-overs sent alone would make twice as many requests.
+    fn topped_up(&mut self, missing: &[Range<u64>], alone: Plan) -> Plan {
+        let one = matches!(alone.requests.as_slice(), [_]);
+        let Some(next) = self.queue.pop_front_if(|next| one && next.tail == 0) else {
+            return alone;
+        };
+        let both = [missing, &next.ranges].concat();
+        Plan::new(&both, &self.source.limits(), &PlanConfig::default())
+    }
+
     fn again(&mut self, request: Request, missing: &[Range<u64>], error: Error) -> Result<()> {
         let asked = range::total_bytes(&request.ranges).saturating_add(request.tail);
         let splittable = request.ranges.len() > 1 || request.tail > 0 && !request.ranges.is_empty();
@@ -320,9 +334,10 @@ impl<'a> Reader<'a> {
         let plan = Plan::new(missing, &self.source.limits(), &PlanConfig::default());
         let most = plan.requests.iter().map(Vec::len).max().unwrap_or(0);
         let smaller = error.kind() == ErrorKind::TooLarge && most < request.ranges.len();
-        // Bytes that were not wanted are no progress, and a request with a tail is sent again as a whole.
-        let useful =
-            request.tail == 0 && range::total_bytes(missing) < range::total_bytes(&request.ranges);
+        // Bytes that were not wanted are no progress, nor are a few of many: a server that gives no more with every
+        // connection would be asked for ever. A request with a tail is sent again as a whole.
+        let got = range::total_bytes(&request.ranges).saturating_sub(range::total_bytes(missing));
+        let useful = request.tail == 0 && got > 0 && got >= LEAST_PROGRESS_BYTES.min(asked / 16);
         if useful {
             self.barren_failures = 0;
         } else if !smaller || request.tail > 0 {
@@ -341,6 +356,7 @@ impl<'a> Reader<'a> {
         // The parts that arrived stay charged until the consumer releases them.
         self.unreleased_bytes += asked.saturating_sub(range::total_bytes(missing));
         self.plan_again();
+        let plan = self.topped_up(missing, plan);
         for ranges in plan.requests.into_iter().rev() {
             let validator = request.validator.clone();
             self.queue.push_front(Request { ranges, tail: 0, validator, size: None });

@@ -221,6 +221,7 @@ fn report(
     Report {
         seconds: elapsed.as_secs_f64(),
         requests: after.requests - before.requests,
+        whole_file_downloads: after.whole_files - before.whole_files,
         round_trips: after.flights - before.flights,
         connections: after.connections - before.connections,
         bytes_requested: after.bytes_requested - before.bytes_requested,

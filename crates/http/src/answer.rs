@@ -13,8 +13,8 @@ use crate::field;
 use crate::multipart::MAX_BOUNDARY_BYTES;
 use crate::text::{excerpt, number, trim};
 use http::header::{
-    CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG, HeaderMap, HeaderName,
-    LAST_MODIFIED, LOCATION, RETRY_AFTER, SERVER, VIA,
+    ACCEPT_RANGES, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG, HeaderMap,
+    HeaderName, LAST_MODIFIED, LOCATION, RETRY_AFTER, SERVER, VIA,
 };
 use http::{HeaderValue, StatusCode};
 use std::ops::Range;
@@ -234,6 +234,8 @@ pub struct Facts {
     pub via: Option<String>,
     /// `Retry-After`.
     pub retry_after: Option<RetryAfter>,
+    /// `Accept-Ranges`: whether it says that ranges of bytes are understood, or that none are.
+    pub accepts_ranges: Option<bool>,
     /// `Content-Encoding`, if it isn't `identity`. Positions then count encoded bytes: those of the stored file where
     /// the file itself is stored compressed, of nothing in particular where the server compresses as it sends.
     pub content_encoding: Option<String>,
@@ -260,6 +262,7 @@ impl Facts {
             server: text(headers, &SERVER),
             via: text(headers, &VIA),
             retry_after: retry_after(headers),
+            accepts_ranges: accepts_ranges(headers),
             content_encoding: content_encoding(headers),
         }
     }
@@ -272,6 +275,15 @@ fn content_length(headers: &HeaderMap) -> Option<u64> {
     }
     let value = trim(headers.get(CONTENT_LENGTH)?.as_bytes());
     number(value).and_then(|(length, rest)| rest.is_empty().then_some(length))
+}
+
+fn accepts_ranges(headers: &HeaderMap) -> Option<bool> {
+    let units = text(headers, &ACCEPT_RANGES)?;
+    match units.trim() {
+        unit if unit.eq_ignore_ascii_case("bytes") => Some(true),
+        unit if unit.eq_ignore_ascii_case("none") => Some(false),
+        _ => None,
+    }
 }
 
 fn content_encoding(headers: &HeaderMap) -> Option<String> {

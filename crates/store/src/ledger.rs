@@ -21,8 +21,9 @@ pub(crate) fn merged(old: &Endpoint, new: &Endpoint) -> Endpoint {
     let mut endpoint = new.clone();
     if new.ranges == RangeSupport::Unknown {
         endpoint.ranges = old.ranges;
-        endpoint.max_ranges = old.max_ranges;
-        endpoint.max_header_bytes = old.max_header_bytes;
+        endpoint.range_count = old.range_count;
+        endpoint.header_bytes = old.header_bytes;
+        endpoint.answer_bytes = old.answer_bytes;
         endpoint.suffix = old.suffix;
     }
     endpoint.rtt_micros = match (old.rtt_micros, new.rtt_micros) {
@@ -69,10 +70,10 @@ mod tests {
     #[test]
     fn the_last_word_on_limits_counts_unless_it_was_never_asked() {
         let mut raised = endpoint(RangeSupport::Multi, 0, 0, 0);
-        raised.max_ranges = 500;
+        raised.range_count.most = 500;
         raised.suffix = false;
         let mut lowered = endpoint(RangeSupport::Single, 0, 0, 8);
-        lowered.max_ranges = 1;
+        lowered.range_count.most = 1;
         assert_eq!(merged(&raised, &lowered), lowered);
         let never_asked = endpoint(RangeSupport::Unknown, 0, 0, 0);
         assert_eq!(merged(&raised, &never_asked), raised);

@@ -21,7 +21,7 @@ mod question;
 mod reply;
 mod serve;
 
-pub use fault::{Fault, OverLimit, Place, When};
+pub use fault::{Fault, Limit, OverLimit, Place, When};
 
 use crate::flights::flights;
 use bytes::Bytes;

@@ -18,6 +18,7 @@ pub struct Account {
     bytes_requested: AtomicU64,
     bytes_payload: AtomicU64,
     connect_micros: AtomicU64,
+    whole_files: AtomicU64,
 }
 
 /// The figures of an [`Account`] at one instant.
@@ -37,6 +38,8 @@ pub struct Totals {
     pub bytes_payload: u64,
     /// How long the first connection took to establish, in microseconds.
     pub connect_micros: u64,
+    /// Downloads of a whole file of which only ranges were wanted: from servers that send no ranges, and of small files.
+    pub whole_files: u64,
 }
 
 impl Account {
@@ -51,6 +54,7 @@ impl Account {
             bytes_requested: self.bytes_requested.load(Ordering::Relaxed),
             bytes_payload: self.bytes_payload.load(Ordering::Relaxed),
             connect_micros: self.connect_micros.load(Ordering::Relaxed),
+            whole_files: self.whole_files.load(Ordering::Relaxed),
         }
     }
 
@@ -89,6 +93,10 @@ impl Account {
 
     pub(crate) fn received(&self, bytes: u64) {
         self.bytes_received.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    pub(crate) fn whole_file(&self) {
+        self.whole_files.fetch_add(1, Ordering::Relaxed);
     }
 
     pub(crate) fn payload(&self, bytes: u64) {

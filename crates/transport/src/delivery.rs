@@ -17,11 +17,21 @@ pub(crate) struct Delivery<'a> {
     pub(crate) sink: &'a mut PartSink,
 }
 
-impl Delivery<'_> {
-    /// Hands bytes on.
+impl<'a> Delivery<'a> {
+    /// Nothing has come yet.
+    pub(crate) fn new(wanted: &'a [Range<u64>], pool: &'a Pool, sink: &'a mut PartSink) -> Self {
+        Self { wanted, received: Vec::new(), dropped_bytes: 0, size: None, pool, sink }
+    }
+
+    /// Hands on bytes that came from the server.
     pub(crate) fn deliver(&mut self, offset: u64, bytes: Bytes) {
-        let end = offset.saturating_add(bytes.len() as u64);
         self.pool.account().payload(bytes.len() as u64);
+        self.deliver_kept(offset, bytes);
+    }
+
+    /// Hands on bytes that came earlier.
+    pub(crate) fn deliver_kept(&mut self, offset: u64, bytes: Bytes) {
+        let end = offset.saturating_add(bytes.len() as u64);
         match self.received.last_mut() {
             Some(last) if last.end == offset => last.end = end,
             _ => self.received.push(offset..end),
@@ -66,6 +76,27 @@ impl Delivery<'_> {
             }
         }
         range::difference(&range::merged(&wanted, 0), &have).is_empty()
+    }
+
+    /// Everything wanted that lies in the file has come, whatever became of a tail.
+    pub(crate) fn has_all_but_tail(&self) -> bool {
+        let have = range::merged(&self.received, 0);
+        let size = self.size.unwrap_or(u64::MAX);
+        let within: Vec<_> =
+            self.wanted.iter().map(|r| r.start.min(size)..r.end.min(size)).collect();
+        range::difference(&range::merged(&within, 0), &have).is_empty()
+    }
+
+    /// Bytes beyond the end of the file are wanted.
+    pub(crate) fn is_beyond(&self) -> bool {
+        let end = self.wanted.last().map_or(0, |range| range.end);
+        self.size.is_some_and(|size| end > size)
+    }
+
+    /// Some of what came was wanted.
+    pub(crate) fn is_wanted(&self) -> bool {
+        let have = range::merged(&self.received, 0);
+        range::difference(self.wanted, &have) != self.wanted
     }
 
     /// Bytes that are in no wanted range; those of a tail count among them.

@@ -8,19 +8,23 @@
 //! answer is dropped with its connection.
 
 use crate::access;
-use crate::exchange::{Exchange, Outcome};
+use crate::delivery::Delivery;
+use crate::exchange::{Ask, Exchange, Outcome, Settled};
 use crate::location::Location;
 use crate::monotonic::Monotonic;
 use crate::network::Network;
 use crate::pool::Pool;
-use crate::request;
+use crate::server::{Admission, Server};
+use crate::tail;
+use crate::whole_file::WholeFile;
 use futures_core::future::BoxFuture;
 use hither_core::endpoint::{Endpoint, RangeSupport};
 use hither_core::error::{Error, ErrorKind, Result, Retry};
-use hither_core::{Answer, Clock, Limits, LinkEstimate, PartSink, Request, Source, range};
+use hither_core::{
+    Answer, Clock, Limits, LinkEstimate, PartSink, Plan, PlanConfig, Request, Source,
+};
 use hither_http::metalink::Links;
 use std::fmt;
-use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
@@ -36,6 +40,7 @@ pub struct HttpSource {
     clock: Monotonic,
     /// Where the file is by the last redirect.
     current: Mutex<Place>,
+    whole_file: WholeFile,
     /// Told of the first answer that says where else the file is.
     when_linked: OnceLock<WhenLinked>,
     linked: AtomicBool,
@@ -51,10 +56,11 @@ impl fmt::Debug for WhenLinked {
     }
 }
 
+/// Where a file is.
 #[derive(Debug, Clone)]
-struct Place {
-    location: Location,
-    pool: Arc<Pool>,
+pub(crate) struct Place {
+    pub(crate) location: Location,
+    pub(crate) pool: Arc<Pool>,
     /// Times that a redirect led to a place that failed, since something was read.
     astray: u32,
 }
@@ -73,6 +79,7 @@ impl HttpSource {
             network,
             clock: Monotonic::start(),
             current,
+            whole_file: WholeFile::default(),
             when_linked: OnceLock::new(),
             linked: AtomicBool::new(false),
             redirected: AtomicBool::new(false),
@@ -101,8 +108,22 @@ impl HttpSource {
         drop(self.when_linked.set(WhenLinked(hear)));
     }
 
-    fn place(&self) -> Place {
+    /// Where the file is by now.
+    pub(crate) fn place(&self) -> Place {
         self.current().clone()
+    }
+
+    /// The file, or a part of it, is kept here, because it came whole.
+    pub(crate) fn has_whole_file(&self) -> bool {
+        self.whole_file.is_started()
+    }
+
+    /// What one request may hold.
+    pub(crate) fn limits_at(&self, place: &Place) -> Limits {
+        match self.has_whole_file() {
+            true => Limits::unlimited(),
+            false => place.pool.server().limits(),
+        }
     }
 
     fn current(&self) -> MutexGuard<'_, Place> {
@@ -110,20 +131,19 @@ impl HttpSource {
     }
 
     async fn fetch_following(&self, request: Request, mut sink: PartSink) -> Result<Answer> {
+        if request.tail > 0 {
+            return tail::fetch(self, request, sink).await;
+        }
         for _ in 0..=MOST_REDIRECTS {
-            let Place { location, pool, .. } = self.place();
-            pool.server().wait_until_welcome().await;
-            let suffix = pool.server().takes_suffix(request.ranges.len());
-            if request.tail > 0 && !suffix {
-                return self.fetch_tail_by_size(&location, &pool, request, sink).await;
-            }
-            match self.exchange(&location, &pool, &request, &mut sink).await {
+            let place = self.place();
+            place.pool.server().wait_until_welcome().await;
+            match self.send(&place, &request, &mut sink).await {
                 Ok(Outcome::Complete(answer)) => {
-                    self.current().astray = 0;
+                    self.arrived();
                     return Ok(answer);
                 }
-                Ok(Outcome::Redirect(reference)) => self.follow(&location, &reference)?,
-                Err(error) => return Err(self.turn_back(&location, error)),
+                Ok(Outcome::Redirect(reference)) => self.follow(&place.location, &reference)?,
+                Err(error) => return Err(self.turn_back(&place.location, error)),
             }
         }
         Err(Error::new(
@@ -132,104 +152,115 @@ impl HttpSource {
         ))
     }
 
-    /// For servers that know no suffix: asks for the size first.
-    async fn fetch_tail_by_size(
-        &self,
-        location: &Location,
-        pool: &Arc<Pool>,
-        request: Request,
-        mut sink: PartSink,
-    ) -> Result<Answer> {
-        let told = self.head(location, pool).await?;
-        let size = told.size.ok_or_else(|| {
-            Error::new(
-                ErrorKind::Protocol,
-                format!("{location}: the server does not tell the size of the file"),
-            )
-        })?;
-        let mut wanted: Vec<Range<u64>> =
-            request.ranges.iter().map(|r| r.start.min(size)..r.end.min(size)).collect();
-        wanted.push(size.saturating_sub(request.tail)..size);
-        let wanted = range::merged(&wanted, 0);
-        let at_once = self.limits().max_ranges;
-        let mut total = Answer { size: Some(size), ..told };
-        for ranges in wanted.chunks(at_once.max(1)) {
-            let part = Request { ranges: ranges.to_vec(), tail: 0, ..request.clone() };
-            let Outcome::Complete(answer) = self.exchange(location, pool, &part, &mut sink).await?
-            else {
-                return Err(Error::new(
-                    ErrorKind::Protocol,
-                    format!("{location}: redirected after it had told the size"),
-                ));
-            };
-            total.unasked_bytes += answer.unasked_bytes;
-        }
-        Ok(total)
+    /// Something was read: the place is a right one.
+    pub(crate) fn arrived(&self) {
+        self.current().astray = 0;
     }
 
-    async fn head(&self, location: &Location, pool: &Arc<Pool>) -> Result<Answer> {
-        let used = access::prepared(location, pool).await?;
-        let ask = async || {
-            let mut lane = pool.acquire().await?;
-            let told = request::head(&mut lane, location, pool).await?;
-            lane.give_back();
-            Ok(told)
+    /// Sends a request as its server may be asked: as it is, or in pieces.
+    async fn send(&self, place: &Place, request: &Request, sink: &mut PartSink) -> Result<Outcome> {
+        let Admission { pieces, trial } = match self.has_whole_file() {
+            true => Admission::default(),
+            false => Server::admit(&place.pool, request),
         };
-        match ask().await {
-            Err(error) if access::is_refused(&error) => {
-                match access::renewed(location, pool, &used).await {
-                    true => ask().await,
-                    false => Err(error),
+        let Some(limits) = pieces else {
+            let settled = self.exchange(place, request, sink).await;
+            drop(trial);
+            return settled.outcome;
+        };
+        let mut total = Answer::default();
+        for ranges in Plan::new(&request.ranges, &limits, &PlanConfig::default()).requests {
+            let piece = Request { ranges, ..request.clone() };
+            match self.exchange(place, &piece, sink).await.outcome? {
+                Outcome::Complete(answer) => {
+                    let unasked_bytes = total.unasked_bytes + answer.unasked_bytes;
+                    total = Answer { unasked_bytes, ..answer };
                 }
+                redirect @ Outcome::Redirect(_) => return Ok(redirect),
             }
-            result => result,
         }
+        Ok(Outcome::Complete(total))
     }
 
-    /// One exchange; a second one if the first was refused and there is another credential by then.
-    async fn exchange(
+    /// One request and its answer, from which the server's record learns; a second one if the first was refused and there
+    /// is another credential by then.
+    pub(crate) async fn exchange(
         &self,
-        location: &Location,
-        pool: &Arc<Pool>,
+        place: &Place,
         request: &Request,
         sink: &mut PartSink,
-    ) -> Result<Outcome> {
-        let used = access::prepared(location, pool).await?;
-        match self.exchange_once(location, pool, request, sink).await {
-            Err(error) if access::is_refused(&error) => {
-                match access::renewed(location, pool, &used).await {
-                    true => self.exchange_once(location, pool, request, sink).await,
-                    false => Err(error),
-                }
-            }
-            result => result,
+    ) -> Settled {
+        let Place { location, pool, .. } = place;
+        let used = match access::prepared(location, pool).await {
+            Ok(used) => used,
+            Err(error) => return Settled::failed(error),
+        };
+        let settled = self.exchange_once(place, request, sink).await;
+        let refused = settled.outcome.as_ref().is_err_and(access::is_refused);
+        if refused && access::renewed(location, pool, &used).await {
+            return self.exchange_once(place, request, sink).await;
         }
+        settled
     }
 
     async fn exchange_once(
         &self,
-        location: &Location,
-        pool: &Arc<Pool>,
+        place: &Place,
         request: &Request,
         sink: &mut PartSink,
-    ) -> Result<Outcome> {
-        let mut lane = pool.acquire().await?;
-        let whole = pool.server().ranges() == RangeSupport::Whole;
-        let exchange = Exchange { location, pool, request, whole };
-        let result = exchange.run(&mut lane, sink).await;
-        pool.server().learn(request, &result);
-        if let (Some(links), Some(hear)) = (&result.links, self.when_linked.get())
+    ) -> Settled {
+        let Place { location, pool, .. } = place;
+        let mut ask = match pool.server().ranges() {
+            RangeSupport::Whole => Ask::First,
+            _ => Ask::All,
+        };
+        if self.has_whole_file() {
+            if let Some(settled) = self.serve_kept(place, request, sink).await {
+                return settled;
+            }
+            ask = Ask::Nothing;
+        }
+        let mut lane = match pool.acquire().await {
+            Ok(lane) => lane,
+            Err(error) => return Settled::failed(error),
+        };
+        let whole_file = &self.whole_file;
+        let exchange = Exchange { location, pool, request, ask, whole_file };
+        let settled = exchange.run(&mut lane, sink).await;
+        pool.server().learn(request, &settled);
+        if let (Some(links), Some(hear)) = (&settled.links, self.when_linked.get())
             && !self.linked.swap(true, Ordering::Relaxed)
         {
             (hear.0)(links);
         }
-        if result.reusable {
+        if settled.reusable {
             lane.give_back();
         }
-        result.outcome
+        settled
     }
 
-    fn follow(&self, from: &Location, reference: &str) -> Result<()> {
+    /// Serves a request from the download of the whole file; `None` if that has to be started anew.
+    async fn serve_kept(
+        &self,
+        place: &Place,
+        request: &Request,
+        sink: &mut PartSink,
+    ) -> Option<Settled> {
+        let mut delivery = Delivery::new(&request.ranges, &place.pool, sink);
+        let served = self.whole_file.serve(None, request, &mut delivery, &place.location).await;
+        let mut settled = match served {
+            Ok(true) => Settled::complete(&delivery, request.tail, false),
+            Ok(false) => return None,
+            Err(error) => Settled::failed(error),
+        };
+        settled.size = delivery.size;
+        if let Ok(Outcome::Complete(answer)) = &mut settled.outcome {
+            answer.validator = self.whole_file.validator().await;
+        }
+        Some(settled)
+    }
+
+    pub(crate) fn follow(&self, from: &Location, reference: &str) -> Result<()> {
         let to = from.join(reference)?;
         let pool = self.network.pool(&to);
         let mut current = self.current();
@@ -243,7 +274,7 @@ impl HttpSource {
 
     /// A place that a redirect led to and that fails may have been the wrong one, or no longer be the right one: the first
     /// server is asked again.
-    fn turn_back(&self, from: &Location, error: Error) -> Error {
+    pub(crate) fn turn_back(&self, from: &Location, error: Error) -> Error {
         let curable = match error.kind() {
             ErrorKind::NotFound | ErrorKind::PermissionDenied | ErrorKind::Unauthenticated => true,
             ErrorKind::Unavailable | ErrorKind::Timeout => error.retry() == Retry::OtherServer,
@@ -268,7 +299,7 @@ impl Source for HttpSource {
     }
 
     fn limits(&self) -> Limits {
-        self.place().pool.server().limits()
+        self.limits_at(&self.place())
     }
 
     fn link(&self) -> LinkEstimate {
@@ -286,8 +317,9 @@ impl Source for HttpSource {
     fn max_lanes(&self) -> usize {
         let pool = self.place().pool;
         match pool.server().ranges() {
-            // Every further lane would download the whole file once more.
+            // There is one stream of bytes, or it shall be seen whether there is.
             RangeSupport::Whole => 1,
+            _ if self.has_whole_file() => 1,
             _ => pool.max_lanes(),
         }
     }

@@ -6,6 +6,7 @@
 mod access;
 mod account;
 mod addresses;
+mod body;
 mod call;
 mod config;
 mod connect;
@@ -29,10 +30,12 @@ mod request;
 mod respond;
 mod server;
 mod stream;
+mod tail;
 mod tls;
 mod tunnel;
 mod webdav;
 mod whereabouts;
+mod whole_file;
 
 pub use account::{Account, Totals};
 pub use addresses::{Resolve, SystemResolver};

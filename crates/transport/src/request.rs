@@ -128,7 +128,10 @@ pub(crate) fn cut(location: &Location, lane: &Lane, error: hyper::Error) -> Erro
     if let Some(told) = crate::stream::told(&error) {
         return told;
     }
-    let (kind, what) = if error.is_parse() {
+    // hyper's clients can tell the two apart by the wording alone.
+    let (kind, what) = if error.is_parse() && error.to_string().contains("too large") {
+        (ErrorKind::Protocol, "the head of the answer is larger than 256 KiB")
+    } else if error.is_parse() {
         (ErrorKind::Protocol, "what the server sent is not HTTP/1.1")
     } else if lane.answers > 0 {
         // A server may close an idle connection at any time, also while a request is under way to it (RFC 9112

@@ -1,6 +1,7 @@
 //! What an answer means for the caller: the error to give, and what the endpoint's record learns from it.
 
-use hither_core::endpoint::{Endpoint, LARGEST_HEADER_BYTES, RangeSupport};
+use hither_core::Allowance;
+use hither_core::endpoint::{Endpoint, LARGEST_HEADER_BYTES, MOST_RANGES, RangeSupport};
 use hither_core::error::{Error, ErrorKind, Retry};
 use hither_http::{Hint, RetryAfter};
 use http::StatusCode;
@@ -56,45 +57,26 @@ pub(crate) fn too_large(name: &str, status: StatusCode, ranges: usize) -> Error 
     .with_retry(Retry::SameServer { after: Duration::ZERO })
 }
 
-/// A prior from the name that the server gives itself, for a server not met before.
-pub(crate) fn apply_hint(endpoint: &mut Endpoint, hint: &Hint) {
-    if endpoint.ranges != RangeSupport::Unknown {
-        return;
+/// A prior from the name that the server gives itself, for a server not met before. Tells whether it was one.
+pub(crate) fn apply_hint(endpoint: &mut Endpoint, hint: &Hint) -> bool {
+    let is_new = endpoint.range_count.taken == 0 && endpoint.range_count.refused == 0;
+    if endpoint.ranges != RangeSupport::Unknown || !is_new {
+        return false;
     }
-    endpoint.max_ranges = hint.max_ranges.unwrap_or(MOST_RANGES);
-    endpoint.max_header_bytes = hint.max_header_bytes.min(LARGEST_HEADER_BYTES);
+    endpoint.range_count = match hint.max_ranges {
+        Some(most) => Allowance::limited(most as u64),
+        None => Allowance::starting(MOST_RANGES),
+    };
+    let text = (hint.max_header_bytes as u64).min(LARGEST_HEADER_BYTES);
+    endpoint.header_bytes = Allowance::limited(text);
     endpoint.suffix = hint.tail.unwrap_or(endpoint.suffix);
     match hint.multi {
         Some(true) => endpoint.ranges = RangeSupport::Multi,
         Some(false) => endpoint.ranges = RangeSupport::Single,
         None => {}
     }
+    true
 }
-
-/// A request for `ranges` ranges of `text_bytes` was answered in full: the server may take more than was assumed, unless
-/// more has been `refused` before.
-pub(crate) fn raise(endpoint: &mut Endpoint, ranges: usize, text_bytes: usize, refused: usize) {
-    endpoint.ranges = RangeSupport::Multi;
-    let ceiling = if refused == 0 { MOST_RANGES } else { refused - 1 };
-    if ranges * 2 > endpoint.max_ranges {
-        endpoint.max_ranges = (endpoint.max_ranges * 2).clamp(1, ceiling.max(1));
-    }
-    // Header limits come in powers of two of which other fields take a share; half as much again approaches them
-    // without jumping over the common 8 KiB from below.
-    let common = 7_900;
-    if text_bytes * 4 > endpoint.max_header_bytes * 3 && endpoint.max_header_bytes < common {
-        endpoint.max_header_bytes = (endpoint.max_header_bytes * 3 / 2).min(common);
-    }
-}
-
-/// A request for `ranges` ranges of `text_bytes` was refused as too large.
-pub(crate) fn lower(endpoint: &mut Endpoint, ranges: usize, text_bytes: usize) {
-    endpoint.max_ranges = (ranges / 2).max(1).min(endpoint.max_ranges);
-    endpoint.max_header_bytes = (text_bytes / 2).max(64).min(endpoint.max_header_bytes);
-}
-
-/// No request holds more ranges than this, whatever a server takes.
-const MOST_RANGES: usize = 10_000;
 
 #[cfg(test)]
 mod tests {
@@ -116,17 +98,5 @@ mod tests {
         let later = RetryAfter::Delay(Duration::from_secs(3600));
         let error = refused(StatusCode::SERVICE_UNAVAILABLE, "http://h/f", Some(&later));
         assert_eq!(error.retry(), Retry::OtherServer);
-    }
-
-    #[test]
-    fn what_was_refused_is_not_tried_again() {
-        let mut endpoint = Endpoint::default();
-        lower(&mut endpoint, 200, 3_800);
-        assert_eq!((endpoint.max_ranges, endpoint.max_header_bytes), (100, 1_900));
-        for _ in 0..10 {
-            let ranges = endpoint.max_ranges;
-            raise(&mut endpoint, ranges, 10, 200);
-        }
-        assert_eq!(endpoint.max_ranges, 199);
     }
 }

@@ -1,11 +1,27 @@
 //! What is known of one server, shared by all files on it, and how it wants to be treated.
+//!
+//! **Learning.** Every answer shows something ([`Finding`]): several ranges came, or one only, or the request was too much.
+//! What was too much is not told, so the blame goes to what has not been taken before: on the number of ranges first, or,
+//! where the status speaks of the header, on its length; if both have been taken before, on the bytes of the answer. A
+//! blame that is wrong rights itself, because a request that is large in that one respect will be taken some day.
+//!
+//! **Growing.** Lanes work side by side, and what is too much for one is too much for all. So only one request at a time
+//! is larger than those that were taken before; others of its size are sent in pieces meanwhile.
+//!
+//! **Trouble.** A 500, or a connection that is dropped without an answer, may be chance, and is asked again unchanged. The
+//! second time in a row, or where the server is known to refuse in some way, it counts as a refusal, if the request was
+//! larger than any that was taken.
 
-use crate::exchange::{Outcome, Settled};
+use crate::exchange::{Finding, Outcome, Settled};
+use crate::pool::Pool;
 use crate::respond;
-use hither_core::endpoint::{Endpoint, NameSupport, RangeSupport};
-use hither_core::error::{ErrorKind, Result, Retry};
-use hither_core::{Limits, Request};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use hither_core::endpoint::{
+    COMMON_HEADER_BYTES, CONSERVATIVE_HEADER_BYTES, CONSERVATIVE_RANGES, Endpoint,
+    LARGEST_REQUEST_BYTES, MOST_RANGES, NameSupport, RangeSupport,
+};
+use hither_core::error::Retry;
+use hither_core::{Allowance, Limits, Request, range};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::time::Instant;
 
 /// The record of a server and its wishes.
@@ -17,15 +33,59 @@ pub(crate) struct Server {
 #[derive(Debug)]
 struct State {
     endpoint: Endpoint,
-    /// Fewest ranges in a request that was refused as too large, or is known to be by servers of this make; 0 for none.
-    refused_ranges: usize,
+    /// The last request that was not proven to be small enough ended in trouble.
+    troubled: bool,
+    /// The limits are those of the server's make, and have not been contradicted.
+    trusted: bool,
+    /// A request that is larger than those before it is under way.
+    trying: bool,
     /// The server asked not to be bothered before this instant.
     not_before: Option<Instant>,
 }
 
+/// How a request may be sent.
+#[derive(Debug, Default)]
+pub(crate) struct Admission {
+    /// Not as it is, but in pieces that keep these limits.
+    pub(crate) pieces: Option<Limits>,
+    /// No other one of its size is sent until this is dropped.
+    pub(crate) trial: Option<Trial>,
+}
+
+/// The right to try what was not tried before.
+#[derive(Debug)]
+pub(crate) struct Trial(Arc<Pool>);
+
+impl Drop for Trial {
+    fn drop(&mut self) {
+        self.0.server().state().trying = false;
+    }
+}
+
+/// How much a request asks for.
+#[derive(Debug, Clone, Copy)]
+struct Amount {
+    ranges: u64,
+    text_bytes: u64,
+    answer_bytes: u64,
+}
+
+impl Amount {
+    fn of(request: &Request) -> Self {
+        let text: usize = request.ranges.iter().map(Limits::range_text_bytes).sum();
+        Self {
+            ranges: request.ranges.len() as u64 + u64::from(request.tail > 0),
+            text_bytes: text as u64,
+            answer_bytes: range::total_bytes(&request.ranges).saturating_add(request.tail),
+        }
+    }
+}
+
 impl Server {
     pub(crate) fn new(endpoint: Endpoint) -> Self {
-        Self { state: Mutex::new(State { endpoint, refused_ranges: 0, not_before: None }) }
+        let state =
+            State { endpoint, troubled: false, trusted: false, trying: false, not_before: None };
+        Self { state: Mutex::new(state) }
     }
 
     /// The record, without what the pool knows of the path.
@@ -41,17 +101,9 @@ impl Server {
         self.state().endpoint.ranges
     }
 
-    /// Whether a request for the end of the file may ask for it by suffix, with `ranges` others beside it.
-    pub(crate) fn takes_suffix(&self, ranges: usize) -> bool {
-        let endpoint = &self.state().endpoint;
-        match endpoint.ranges {
-            RangeSupport::Unknown | RangeSupport::Multi => {
-                endpoint.suffix && ranges < endpoint.max_ranges
-            }
-            RangeSupport::Single => false,
-            // No range is sent at all, and the length of the answer tells where the tail begins.
-            _ => true,
-        }
+    /// Whether the end of a file may be asked for by suffix.
+    pub(crate) fn takes_suffix(&self) -> bool {
+        self.state().endpoint.suffix
     }
 
     /// What it can do for those who list and write.
@@ -72,30 +124,88 @@ impl Server {
         }
     }
 
+    /// How to send a request to the server of `pool`, whose record this is.
+    pub(crate) fn admit(pool: &Arc<Pool>, request: &Request) -> Admission {
+        let amount = Amount::of(request);
+        let mut state = pool.server().state();
+        let endpoint = &state.endpoint;
+        let ranges = safe(&endpoint.range_count, CONSERVATIVE_RANGES);
+        let text = safe(&endpoint.header_bytes, CONSERVATIVE_HEADER_BYTES);
+        if state.trusted || amount.ranges <= ranges && amount.text_bytes <= text {
+            return Admission::default();
+        }
+        if !state.trying {
+            state.trying = true;
+            return Admission { trial: Some(Trial(Arc::clone(pool))), pieces: None };
+        }
+        let count = |most| usize::try_from(most).unwrap_or(usize::MAX);
+        let limits = endpoint.limits();
+        let pieces = Limits {
+            max_ranges: limits.max_ranges.min(count(ranges)),
+            max_header_bytes: limits.max_header_bytes.min(count(text)),
+            ..limits
+        };
+        Admission { pieces: Some(pieces), trial: None }
+    }
+
+    /// Whether trouble with this request is likely to come from its size.
+    pub(crate) fn is_too_much(&self, request: &Request) -> bool {
+        let amount = Amount::of(request);
+        let mut state = self.state();
+        let endpoint = &state.endpoint;
+        let unproven = amount.ranges > 1
+            && (endpoint.range_count.is_unproven(amount.ranges)
+                || endpoint.header_bytes.is_unproven(amount.text_bytes)
+                || endpoint.answer_bytes.is_unproven(amount.answer_bytes));
+        let refuses = endpoint.range_count.refused > 0
+            || endpoint.header_bytes.refused > 0
+            || endpoint.answer_bytes.refused > 0;
+        let again = std::mem::replace(&mut state.troubled, unproven);
+        unproven && (again || refuses)
+    }
+
     /// Learns from how a request went.
     pub(crate) fn learn(&self, request: &Request, result: &Settled) {
-        let ranges = request.ranges.len() + usize::from(request.tail > 0);
-        let text_bytes: usize = request.ranges.iter().map(Limits::range_text_bytes).sum();
+        let amount = Amount::of(request);
         let mut state = self.state();
         if let Some(hint) = &result.hint {
-            respond::apply_hint(&mut state.endpoint, hint);
-            if let (0, Some(most)) = (state.refused_ranges, hint.max_ranges) {
-                state.refused_ranges = most + 1;
-            }
+            state.trusted |= respond::apply_hint(&mut state.endpoint, hint);
         }
-        // A server that has answered several ranges before has not forgotten how: there were too many.
-        let learned = result.learned.filter(|&support| {
-            support != RangeSupport::Single
-                || state.endpoint.ranges != RangeSupport::Multi
-                || ranges <= 2
-        });
-        if let Some(support) = learned {
-            state.endpoint.ranges = support;
-        }
-        if request.tail > 0 && result.tail_refused {
+        // Whatever the make, this one is another.
+        state.trusted &= !matches!(
+            result.finding,
+            Some(Finding::OnlyOne | Finding::PerhapsOne | Finding::TooMany | Finding::TooLong)
+        );
+        if result.tail_refused {
             state.endpoint.suffix = false;
         }
-        state.conclude(&result.outcome, result, ranges, text_bytes, learned.is_some());
+        match result.finding {
+            Some(Finding::Several) => state.took(amount),
+            Some(Finding::OnlyOne) => {
+                // Whatever the number was, two would have been as many.
+                let several = state.endpoint.range_count.taken.saturating_add(1).max(2);
+                state.endpoint.range_count.refuse_several(several.min(amount.ranges));
+                state.endpoint.settle();
+            }
+            Some(Finding::PerhapsOne) => {
+                state.endpoint.range_count.refuse_several(amount.ranges);
+                state.endpoint.settle();
+            }
+            Some(Finding::TooMany) => state.refused(amount, false),
+            Some(Finding::TooLong) => state.refused(amount, true),
+            Some(Finding::NoRanges) => state.endpoint.ranges = RangeSupport::Whole,
+            Some(Finding::Ranges) => state.took_one(),
+            None => {}
+        }
+        match &result.outcome {
+            Ok(Outcome::Complete(_)) => state.troubled = false,
+            Ok(Outcome::Redirect(_)) => {}
+            Err(error) => {
+                if let Retry::SameServer { after } = error.retry() {
+                    state.not_before = Some(Instant::now() + after);
+                }
+            }
+        }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -103,34 +213,52 @@ impl Server {
     }
 }
 
+/// What should go well: before any refusal a little more than was taken, and what every server is expected to take; while
+/// the limit is being looked for, what was taken.
+fn safe(allowance: &Allowance, conservative: u64) -> u64 {
+    match (allowance.refused, allowance.taken) {
+        (0, taken) => (taken.saturating_mul(8) / 7).max(conservative),
+        // There is nothing to fall back on.
+        (_, 0) => u64::MAX,
+        (..) if allowance.is_settled() => u64::MAX,
+        (_, taken) => taken,
+    }
+}
+
 impl State {
-    fn conclude(
-        &mut self,
-        outcome: &Result<Outcome>,
-        result: &Settled,
-        ranges: usize,
-        text_bytes: usize,
-        learned: bool,
-    ) {
-        match outcome {
-            Ok(Outcome::Complete(_)) if ranges > 1 && result.multipart => {
-                respond::raise(&mut self.endpoint, ranges, text_bytes, self.refused_ranges);
-            }
-            // That it knows no suffix says nothing about the number of ranges.
-            Err(_) if result.tail_refused => {}
-            Err(error) if error.kind() == ErrorKind::TooLarge && !learned => {
-                respond::lower(&mut self.endpoint, ranges, text_bytes);
-                self.refused_ranges = match self.refused_ranges {
-                    0 => ranges,
-                    fewest => fewest.min(ranges),
-                };
-            }
-            Err(error) => {
-                if let Retry::SameServer { after } = error.retry() {
-                    self.not_before = Some(Instant::now() + after);
-                }
-            }
-            Ok(_) => {}
+    /// Several ranges came as asked.
+    fn took(&mut self, amount: Amount) {
+        let endpoint = &mut self.endpoint;
+        endpoint.ranges = RangeSupport::Multi;
+        endpoint.range_count.took(amount.ranges, MOST_RANGES);
+        endpoint.header_bytes.took(amount.text_bytes, COMMON_HEADER_BYTES);
+        endpoint.answer_bytes.took(amount.answer_bytes, LARGEST_REQUEST_BYTES);
+    }
+
+    /// One range came as asked.
+    fn took_one(&mut self) {
+        let endpoint = &mut self.endpoint;
+        if endpoint.ranges == RangeSupport::Whole {
+            endpoint.ranges = RangeSupport::Single;
         }
+        // Where the limit on ranges is still being looked for, one is the lowest rung.
+        if endpoint.range_count.refused > 2 {
+            endpoint.range_count.took(1, MOST_RANGES);
+        }
+    }
+
+    /// A request for several ranges was too much.
+    fn refused(&mut self, amount: Amount, header: bool) {
+        let endpoint = &mut self.endpoint;
+        let ranges = endpoint.range_count.is_unproven(amount.ranges);
+        let text = endpoint.header_bytes.is_unproven(amount.text_bytes);
+        let answer = endpoint.answer_bytes.is_unproven(amount.answer_bytes);
+        match (ranges, text, answer) {
+            (_, true, _) if header => endpoint.header_bytes.refuse(amount.text_bytes),
+            (false, true, _) => endpoint.header_bytes.refuse(amount.text_bytes),
+            (false, false, true) => endpoint.answer_bytes.refuse(amount.answer_bytes),
+            _ => endpoint.range_count.refuse(amount.ranges),
+        }
+        endpoint.settle();
     }
 }

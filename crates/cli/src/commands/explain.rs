@@ -64,6 +64,10 @@ fn explain(drawing: &Drawing) -> String {
             report.requests, report.connections, report.retries
         ),
     );
+    if report.whole_file_downloads > 0 {
+        let count = report.whole_file_downloads;
+        line("whole files", format!("{count:8}     downloaded: the server sent no ranges of them"));
+    }
     line(
         "bytes asked for",
         format!("{:8}     {}", report.bytes_requested, human(report.bytes_requested)),

@@ -52,13 +52,26 @@ async fn failures_in_a_row_without_a_byte_are_given_up() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_byte_in_between_starts_the_count_anew() {
+async fn progress_in_between_starts_the_count_anew() {
     let mut source = far().with_max_lanes(1);
     for nth in [0, 1, 2, 4, 5, 6] {
         source = source.with_fault(nth, passing());
     }
-    source = source.with_fault(3, Fault::Cut { after: 10 });
+    source = source.with_fault(3, Fault::Cut { after: 100 });
     assert_eq!(read(&source, &[0..1_000], ReaderConfig::default()).await, 7);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_few_bytes_of_many_are_no_progress() {
+    let mut source = far().with_max_lanes(1);
+    for nth in 0..100 {
+        source = source.with_fault(nth, Fault::Cut { after: 10 });
+    }
+    let mut reader = Reader::new(&source, None, ReaderConfig::default());
+    reader.push(&[0..1_000], 1);
+    let (_, result) = drain(&mut reader).await;
+    assert_eq!(result.unwrap_err().kind(), ErrorKind::Unavailable);
+    assert_eq!(reader.retries(), 3);
 }
 
 #[tokio::test(start_paused = true)]

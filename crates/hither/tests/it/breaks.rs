@@ -2,7 +2,7 @@
 
 use crate::rig::{check, client, draw, file};
 use hither::{Client, ClientConfig, ErrorKind};
-use hither_testkit::peer::{Fault, OverLimit, Peer, Place, When};
+use hither_testkit::peer::{Fault, Limit, OverLimit, Peer, Place, When};
 use std::time::Duration;
 
 const PLACES: [Place; 4] =
@@ -67,8 +67,8 @@ fn servers_of_every_dialect_give_the_same_answer() {
         vec![Fault::Reversed, Fault::ExtraPartFields, Fault::NoClosingDelimiter],
         vec![Fault::SuffixRefused],
         vec![Fault::SuffixIgnored, Fault::Server("XrootD/v5.5.3".to_owned())],
-        vec![Fault::MostRanges { ranges: 1, over: OverLimit::Refuse }],
-        vec![Fault::MostRanges { ranges: 1, over: OverLimit::Whole }],
+        vec![Fault::Most { limit: Limit::Ranges(1), over: OverLimit::Status(400) }],
+        vec![Fault::Most { limit: Limit::Ranges(1), over: OverLimit::Whole }],
         vec![Fault::NoETag, Fault::CloseAfter],
     ] {
         let what = format!("{faults:?}");

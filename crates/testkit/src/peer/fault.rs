@@ -11,6 +11,8 @@ pub enum When {
     From(usize),
     /// All before this one.
     Before(usize),
+    /// Every so many: the last of each such run.
+    Every(usize),
 }
 
 impl When {
@@ -20,6 +22,7 @@ impl When {
             Self::Nth(nth) => request == nth,
             Self::From(first) => request >= first,
             Self::Before(end) => request < end,
+            Self::Every(run) => run > 0 && request % run == run - 1,
         }
     }
 }
@@ -37,15 +40,30 @@ pub enum Place {
     PartData(usize),
 }
 
-/// What a server does that is asked for more ranges than it takes.
+/// What a server limits in one request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Limit {
+    /// Ranges.
+    Ranges(usize),
+    /// Bytes of the value of `Range`.
+    HeaderBytes(usize),
+    /// Bytes of the file in one answer.
+    AnswerBytes(u64),
+}
+
+/// What a server does that is asked for more than it takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OverLimit {
-    /// 400.
-    Refuse,
+    /// This status, 400 for example.
+    Status(u16),
     /// 200 with the whole file, as Apache.
     Whole,
     /// 206, and in its body a second answer that says 500, as XRootD 5.5.
     Corrupt,
+    /// The connection is closed without an answer.
+    Close,
+    /// The first ranges alone, as many as are taken.
+    LeaveOut,
 }
 
 /// What a peer does wrong.
@@ -75,12 +93,25 @@ pub enum Fault {
     FirstOnly,
     /// A single 206 from the first byte asked for to the last.
     Merged,
+    /// Ranges that leave no more than so many bytes between them are sent as one.
+    Coalesced(u64),
+    /// Ranges are sorted, and those that overlap or touch are joined with wrong arithmetic: one within another ends the
+    /// joint one early, as in EOS.
+    JoinedWrongly,
     /// Parts in the reverse of the order asked for.
     Reversed,
     /// Parts with fields that nobody needs, and odd letter cases.
     ExtraPartFields,
     /// No delimiter after the last part.
     NoClosingDelimiter,
+    /// This boundary, in quotes in the head.
+    Boundary(&'static str),
+    /// Parts whose lines end in LF alone.
+    LineFeeds,
+    /// Bodies in chunks of this size, without a length.
+    Chunked(usize),
+    /// A `Range` with a blank in it is never answered.
+    BlanksUnanswered,
     /// This entity tag, quotes included, and no regard for `If-Range`.
     ETag(String),
     /// Neither entity tag nor date.
@@ -104,10 +135,10 @@ pub enum Fault {
     CloseAfter,
     /// Nobody can connect any more.
     NoMoreConnections,
-    /// Takes no more than so many ranges in a request.
-    MostRanges {
-        /// So many.
-        ranges: usize,
+    /// Takes no more than this in a request.
+    Most {
+        /// So much.
+        limit: Limit,
         /// What happens beyond.
         over: OverLimit,
     },

@@ -62,6 +62,11 @@ impl Question {
         self.accept.as_ref().is_some_and(|accept| accept.contains(media))
     }
 
+    /// Bytes of the value of `Range`, without `bytes=`.
+    pub(super) fn header_bytes(&self) -> usize {
+        self.ranges.as_ref().map_or(0, String::len)
+    }
+
     pub(super) fn ranges_asked(&self) -> usize {
         self.ranges.iter().flat_map(|ranges| ranges.split(',')).count()
     }

@@ -1,7 +1,7 @@
 //! An answer, made to the faults' measure.
 
 use super::File;
-use super::fault::{Fault, OverLimit, Place};
+use super::fault::{Fault, Limit, OverLimit, Place};
 use super::question::Question;
 use std::ops::Range;
 
@@ -16,6 +16,8 @@ pub(super) struct Reply {
     pub(super) payload_bytes: u64,
     /// The connection is closed after it.
     pub(super) close: bool,
+    /// The question had a blank among its ranges.
+    pub(super) has_blanks: bool,
     head_len: usize,
     /// Heads of parts, in the body.
     heads: Vec<Range<usize>>,
@@ -26,7 +28,9 @@ pub(super) struct Reply {
 impl Reply {
     /// The answer to `question` that a server with these faults gives.
     pub(super) fn new(question: &Question, file: &File, faults: &[Fault]) -> Self {
-        Writer { question, file, faults, reply: Self::default() }.write()
+        let has_blanks =
+            question.ranges.as_ref().is_some_and(|ranges| ranges.contains([' ', '\t']));
+        Self { has_blanks, ..Writer { question, file, faults, reply: Self::default() }.write() }
     }
 
     /// A place as a position in the bytes.
@@ -77,16 +81,17 @@ impl Writer<'_> {
             }
         }
         let size = self.file.bytes.len() as u64;
-        let over = self.faults.iter().find_map(|fault| match fault {
-            Fault::MostRanges { ranges, over } if self.question.ranges_asked() > *ranges => {
-                Some(*over)
+        let mut most = usize::MAX;
+        match self.over_limit(size) {
+            Some((_, OverLimit::Status(status))) => return self.words(status, None),
+            Some((_, OverLimit::Corrupt)) => return self.corrupt(),
+            Some((_, OverLimit::Whole)) => return self.whole(),
+            Some((_, OverLimit::Close)) => {
+                self.reply.close = true;
+                return self.reply;
             }
-            _ => None,
-        });
-        match over {
-            Some(OverLimit::Refuse) => return self.words(400, None),
-            Some(OverLimit::Corrupt) => return self.corrupt(),
-            Some(OverLimit::Whole) => return self.whole(),
+            Some((Limit::Ranges(ranges), OverLimit::LeaveOut)) => most = ranges,
+            Some((_, OverLimit::LeaveOut)) => most = 1,
             None => {}
         }
         if self.question.ranges.is_none() || self.has(&Fault::Whole) || self.is_stale() {
@@ -95,7 +100,9 @@ impl Writer<'_> {
         if self.has(&Fault::SuffixRefused) && self.question.has_suffix() {
             return self.words(416, None);
         }
-        let ranges = self.question.within(size, !self.has(&Fault::SuffixIgnored));
+        let mut ranges = self.question.within(size, !self.has(&Fault::SuffixIgnored));
+        ranges.truncate(most);
+        self.join(&mut ranges);
         match ranges.as_slice() {
             [] if self.has(&Fault::SuffixIgnored) && self.question.has_suffix() => self.whole(),
             [] => self.unsatisfied(size),
@@ -108,6 +115,45 @@ impl Writer<'_> {
             }
             several => self.multipart(several),
         }
+    }
+
+    /// The limit that the question exceeds, and what happens then.
+    fn over_limit(&self, size: u64) -> Option<(Limit, OverLimit)> {
+        let question = self.question;
+        let bytes = || question.within(size, true).iter().map(|r| r.end - r.start).sum::<u64>();
+        self.faults.iter().find_map(|fault| match fault {
+            Fault::Most { limit, over } => {
+                let exceeded = match limit {
+                    Limit::Ranges(most) => question.ranges_asked() > *most,
+                    Limit::HeaderBytes(most) => question.header_bytes() > *most,
+                    Limit::AnswerBytes(most) => bytes() > *most,
+                };
+                exceeded.then_some((*limit, *over))
+            }
+            _ => None,
+        })
+    }
+
+    /// Joins ranges as the faults have it.
+    fn join(&self, ranges: &mut Vec<Range<u64>>) {
+        let gap = self.faults.iter().find_map(|fault| match fault {
+            Fault::Coalesced(gap) => Some(*gap),
+            Fault::JoinedWrongly => Some(0),
+            _ => None,
+        });
+        let Some(gap) = gap else { return };
+        let wrongly = self.has(&Fault::JoinedWrongly);
+        ranges.sort_by_key(|range| range.start);
+        let mut joined: Vec<Range<u64>> = Vec::new();
+        for range in ranges.drain(..) {
+            match joined.last_mut() {
+                Some(last) if range.start <= last.end.saturating_add(gap) => {
+                    last.end = if wrongly { range.end } else { last.end.max(range.end) };
+                }
+                _ => joined.push(range),
+            }
+        }
+        *ranges = joined;
     }
 
     fn has(&self, fault: &Fault) -> bool {
@@ -161,6 +207,11 @@ impl Writer<'_> {
 
     fn multipart(mut self, ranges: &[Range<u64>]) -> Reply {
         let mut body = Vec::new();
+        let boundary = self.faults.iter().find_map(|fault| match fault {
+            Fault::Boundary(boundary) => Some(*boundary),
+            _ => None,
+        });
+        let boundary = boundary.unwrap_or(BOUNDARY);
         let mut ranges = ranges.to_vec();
         if self.has(&Fault::Reversed) {
             ranges.reverse();
@@ -177,7 +228,8 @@ impl Writer<'_> {
             } else {
                 format!("Content-Type: application/octet-stream\r\nContent-Range: {place}\r\n")
             };
-            body.extend(format!("\r\n--{BOUNDARY}\r\n{fields}\r\n").into_bytes());
+            let head = format!("\r\n--{boundary}\r\n{fields}\r\n");
+            body.extend(self.lines(head).into_bytes());
             let from = body.len();
             self.reply.heads.push(at..from);
             body.extend(self.slice(range));
@@ -185,10 +237,17 @@ impl Writer<'_> {
             self.reply.payload_bytes += range.end - range.start;
         }
         if !self.has(&Fault::NoClosingDelimiter) {
-            body.extend(format!("\r\n--{BOUNDARY}--\r\n").into_bytes());
+            body.extend(self.lines(format!("\r\n--{boundary}--\r\n")).into_bytes());
         }
-        let field = format!("Content-Type: multipart/byteranges; boundary={BOUNDARY}\r\n");
+        let quote = if boundary == BOUNDARY { "" } else { "\"" };
+        let field =
+            format!("Content-Type: multipart/byteranges; boundary={quote}{boundary}{quote}\r\n");
         self.finish(206, &field, body)
+    }
+
+    /// The text between parts, with the line ends that the faults ask for.
+    fn lines(&self, text: String) -> String {
+        if self.has(&Fault::LineFeeds) { text.replace("\r\n", "\n") } else { text }
     }
 
     /// What XRootD 5.5 sends that is asked for too many ranges: the head of a good answer, then one that says 500.
@@ -229,10 +288,20 @@ impl Writer<'_> {
         mut self,
         status: u16,
         fields: &str,
-        body: Vec<u8>,
+        mut body: Vec<u8>,
         length: usize,
     ) -> Reply {
-        let mut head = format!("HTTP/1.1 {status} Word\r\nContent-Length: {length}\r\n{fields}");
+        let mut head = format!("HTTP/1.1 {status} Word\r\n{fields}");
+        match self.faults.iter().find_map(|fault| match fault {
+            Fault::Chunked(size) => Some((*size).max(1)),
+            _ => None,
+        }) {
+            Some(size) => {
+                head.push_str("Transfer-Encoding: chunked\r\n");
+                body = chunked(&body, size);
+            }
+            None => head.push_str(&format!("Content-Length: {length}\r\n")),
+        }
         let mut etag = Some(self.file.etag.as_str());
         for fault in self.faults {
             match fault {
@@ -264,4 +333,16 @@ impl Writer<'_> {
         }
         self.reply
     }
+}
+
+/// A body in chunks of `size` bytes (RFC 9112 section 7.1).
+fn chunked(body: &[u8], size: usize) -> Vec<u8> {
+    let mut out = Vec::with_capacity(body.len() + body.len() / size * 12 + 8);
+    for chunk in body.chunks(size) {
+        out.extend(format!("{:x}\r\n", chunk.len()).into_bytes());
+        out.extend(chunk);
+        out.extend(b"\r\n");
+    }
+    out.extend(b"0\r\n\r\n");
+    out
 }

@@ -133,6 +133,11 @@ async fn send(stream: &mut TcpStream, reply: &Reply, faults: &[Fault]) -> io::Re
     let part = |place: &Place| reply.bytes.get(..reply.position(*place)).unwrap_or_default();
     for fault in faults {
         match fault {
+            Fault::BlanksUnanswered if reply.has_blanks => {
+                let mut sink = [0; 64];
+                while stream.read(&mut sink).await? > 0 {}
+                return Ok(false);
+            }
             Fault::Close(place) => {
                 stream.write_all(part(place)).await?;
                 stream.shutdown().await?;

@@ -48,7 +48,8 @@ async fn a_small_file_that_comes_whole_is_taken() {
 #[tokio::test]
 async fn a_large_file_that_comes_whole_is_read_as_far_as_needed() {
     let peer = peer(LARGE, [(When::Always, Fault::Whole)]);
-    let source = source(&peer.url(), with_lanes(4));
+    let network = network(with_lanes(4));
+    let source = source_on(&network, &peer.url());
     let got = read(&source, &THREE).await.unwrap();
     got.is_exact(&content(LARGE), &THREE).unwrap();
     assert_eq!(source.endpoint().ranges, RangeSupport::Whole);
@@ -56,10 +57,13 @@ async fn a_large_file_that_comes_whole_is_read_as_far_as_needed() {
     // Before it is known: one for each lane with several ranges, then with single ones.
     let first = peer.log().len();
     assert!(first <= 6, "{first}");
-    // What is known is not tried again.
+    // What has come is kept: nobody is asked again, until more of the file is wanted.
     let again = read(&source, &THREE).await.unwrap();
     again.is_exact(&content(LARGE), &THREE).unwrap();
-    assert_eq!(peer.log().len() - first, 1, "{:#?}", peer.log());
+    let ranges = [10..20, LARGE as u64 - 5..LARGE as u64];
+    read(&source, &ranges).await.unwrap().is_exact(&content(LARGE), &ranges).unwrap();
+    assert_eq!(peer.log().len(), first, "{:#?}", peer.log());
+    assert_eq!(network.account().totals().whole_files, 1);
 }
 
 #[tokio::test]

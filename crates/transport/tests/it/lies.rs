@@ -1,6 +1,8 @@
 //! Answers that contradict themselves: no byte of them may be taken for one of the file.
 
-use crate::rig::{LARGE, expect_bytes, expect_error, impatient, peer, with_lanes};
+use crate::rig::{
+    LARGE, THREE, expect_bytes, expect_error, impatient, peer, read, source, with_lanes,
+};
 use hither_core::ErrorKind;
 use hither_testkit::peer::{Fault, Place, When};
 
@@ -31,6 +33,8 @@ async fn what_is_no_http_is_refused_at_once() {
 async fn a_head_without_end_is_refused() {
     let large = peer(LARGE, [(When::Always, Fault::OversizeHead(2_000_000))]);
     expect_error("2 MB", &large, with_lanes(1), ErrorKind::Protocol, 1).await;
+    let error = read(&source(&large.url(), with_lanes(1)), &THREE).await.unwrap_err();
+    assert!(error.to_string().contains("larger than 256 KiB"), "{error}");
     let bearable = peer(LARGE, [(When::Always, Fault::OversizeHead(10_000))]);
     expect_bytes("10 kB", &bearable, with_lanes(1), 1).await;
 }

@@ -2,7 +2,7 @@
 
 use crate::rig::{LARGE, content, peer, read, source, with_lanes};
 use hither_core::Source;
-use hither_testkit::peer::{Fault, OverLimit, When};
+use hither_testkit::peer::{Fault, Limit, OverLimit, When};
 use std::ops::Range;
 
 /// So many ranges of ten bytes that no plan merges.
@@ -21,9 +21,10 @@ async fn a_low_limit_on_ranges_is_found_and_kept() {
 }
 
 async fn expect_limit_found(limits: &[usize]) {
-    for over in [OverLimit::Refuse, OverLimit::Corrupt, OverLimit::Whole] {
+    for over in [OverLimit::Status(400), OverLimit::Corrupt, OverLimit::Whole] {
         for &most in limits {
-            let peer = peer(LARGE, [(When::Always, Fault::MostRanges { ranges: most, over })]);
+            let peer =
+                peer(LARGE, [(When::Always, Fault::Most { limit: Limit::Ranges(most), over })]);
             let source = source(&peer.url(), with_lanes(1));
             let ranges = scattered(100);
             let got = read(&source, &ranges).await.unwrap_or_else(|error| {

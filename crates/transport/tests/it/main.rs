@@ -12,6 +12,7 @@ mod lies;
 mod limits;
 mod local;
 mod local_storage;
+mod matrix;
 mod random;
 mod redirects;
 mod refusals;

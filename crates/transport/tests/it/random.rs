@@ -2,7 +2,7 @@
 
 use crate::rig::{content, impatient, peer, read, source, with_lanes};
 use hither_core::{Error, ErrorKind};
-use hither_testkit::peer::{Fault, OverLimit, Place, When};
+use hither_testkit::peer::{Fault, Limit, OverLimit, Place, When};
 use hither_testkit::random::Random;
 use proptest::prelude::*;
 use std::ops::Range;
@@ -42,14 +42,14 @@ async fn an_unknown_server_gives_five_thousand_ranges() {
 
 #[tokio::test]
 async fn apache_gives_five_thousand_ranges() {
-    let most = Fault::MostRanges { ranges: 200, over: OverLimit::Whole };
+    let most = Fault::Most { limit: Limit::Ranges(200), over: OverLimit::Whole };
     let faults = vec![most, Fault::Server("Apache/2.4.71 (Debian)".to_owned())];
     expect_exact("apache", 5_000, faults, 40).await;
 }
 
 #[tokio::test]
 async fn xrootd_gives_five_thousand_ranges() {
-    let most = Fault::MostRanges { ranges: 1024, over: OverLimit::Corrupt };
+    let most = Fault::Most { limit: Limit::Ranges(1024), over: OverLimit::Corrupt };
     let faults = vec![most, Fault::SuffixIgnored, Fault::Server("XrootD/v5.5.3".to_owned())];
     expect_exact("xrootd", 5_000, faults, 40).await;
 }
@@ -89,7 +89,7 @@ fn place() -> impl Strategy<Value = Place> {
 }
 
 fn over() -> impl Strategy<Value = OverLimit> {
-    prop_oneof![Just(OverLimit::Refuse), Just(OverLimit::Whole), Just(OverLimit::Corrupt)]
+    prop_oneof![Just(OverLimit::Status(400)), Just(OverLimit::Whole), Just(OverLimit::Corrupt)]
 }
 
 fn fault() -> impl Strategy<Value = Fault> {
@@ -111,7 +111,7 @@ fn fault() -> impl Strategy<Value = Fault> {
         1 => Just(Fault::Redirect("/other".to_owned())),
         1 => Just(Fault::Garbage),
         1 => Just(Fault::CloseAfter),
-        2 => (1_usize..30, over()).prop_map(|(ranges, over)| Fault::MostRanges { ranges, over }),
+        2 => (1_usize..30, over()).prop_map(|(ranges, over)| Fault::Most { limit: Limit::Ranges(ranges), over }),
     ]
 }
 

@@ -2,7 +2,7 @@
 
 use crate::rig::{LARGE, content, peer, read_with, source, with_lanes};
 use hither_core::{ErrorKind, Source};
-use hither_testkit::peer::{Fault, OverLimit, Place, When};
+use hither_testkit::peer::{Fault, Limit, OverLimit, Place, When};
 
 const HEAD: std::ops::Range<u64> = 0..300;
 const TAIL: u64 = 13_000;
@@ -48,7 +48,7 @@ async fn a_server_without_suffixes_costs_a_head_and_a_request_for_each() {
 #[tokio::test]
 async fn a_server_of_single_ranges_has_a_tail_too() {
     expect_head_and_tail(LARGE, [(When::Always, Fault::FirstOnly)], 6).await;
-    let one = Fault::MostRanges { ranges: 1, over: OverLimit::Refuse };
+    let one = Fault::Most { limit: Limit::Ranges(1), over: OverLimit::Status(400) };
     expect_head_and_tail(LARGE, [(When::Always, one)], 6).await;
 }
 

@@ -1,0 +1,52 @@
+//! The pieces of a body as they arrive: where the third clock runs.
+
+use crate::location::Location;
+use crate::pool::Pool;
+use bytes::Bytes;
+use hither_core::error::{Error, ErrorKind, Result, Retry};
+use http_body_util::BodyExt;
+use hyper::body::Incoming;
+use std::time::Duration;
+
+/// Asking again needs no pause: the connection is a new one.
+pub(crate) const AT_ONCE: Retry = Retry::SameServer { after: Duration::ZERO };
+
+/// The next piece of a body, of which `got` bytes of the file have been of use; `None` at its end.
+pub(crate) async fn next_chunk(
+    body: &mut Incoming,
+    location: &Location,
+    pool: &Pool,
+    got: u64,
+) -> Result<Option<Bytes>> {
+    let clock = pool.config().no_progress_timeout;
+    loop {
+        let frame = match tokio::time::timeout(clock, body.frame()).await {
+            Ok(Some(Ok(frame))) => frame,
+            Ok(None) => return Ok(None),
+            Ok(Some(Err(error))) => {
+                return Err(Error::new(
+                    ErrorKind::Unavailable,
+                    format!(
+                        "{location}: the connection broke off in the middle of an answer, after {got} bytes of the file"
+                    ),
+                )
+                .with_source(error)
+                .with_retry(AT_ONCE));
+            }
+            Err(_) => {
+                return Err(Error::new(
+                    ErrorKind::Timeout,
+                    format!(
+                        "{location}: no byte arrived for {} s in the middle of an answer",
+                        clock.as_secs_f64()
+                    ),
+                )
+                .with_retry(AT_ONCE));
+            }
+        };
+        // Trailers are of no interest.
+        if let Ok(data) = frame.into_data() {
+            return Ok(Some(data));
+        }
+    }
+}
