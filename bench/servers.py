@@ -372,6 +372,24 @@ def rclone(where: Loopback, root: Path) -> Iterator[int]:
             yield port
 
 
+S3_KEY = ("hither", "not-much-of-a-secret")
+
+
+@contextlib.contextmanager
+def s3s(where: Loopback, root: Path) -> Iterator[int]:
+    """A store that speaks S3 and has one bucket, `bucket`; `S3_KEY` opens it."""
+    binary = HERE.parent / "target" / "peers" / "bin" / "s3s-fs"
+    if not binary.exists():
+        raise RuntimeError("s3s-fs is not installed (tools/setup-peers installs it)")
+    port = free_port()
+    (root / "bucket").mkdir(exist_ok=True)
+    key, secret = S3_KEY
+    options = ["--host", where.server_host, "--port", str(port), "--access-key", key, "--secret-key", secret]
+    with tempfile.TemporaryDirectory(prefix="hither-s3s-") as folder:
+        with running(where, [str(binary), *options, str(root)], port, Path(folder) / "output.log"):
+            yield port
+
+
 @contextlib.contextmanager
 def raw(where: Loopback) -> Iterator[int]:
     """A socket that sends as many bytes as it is asked for: what the wire can do; yields the port."""

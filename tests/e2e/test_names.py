@@ -208,3 +208,33 @@ def test_nothing_secret_is_repeated(run, place):
     for verb in ("ls", "stat", "rm", "mkdir", "checksum"):
         told = run(verb, place.url("file?authz=hush"), place.url("none/none?authz=hush"), "--json")
         assert "hush" not in told.out + told.err, verb
+
+
+def test_a_bucket_of_an_object_store(run, hither, tmp_path, monkeypatch):
+    if not (Path(servers.HERE).parent / "target/peers/bin/s3s-fs").exists():
+        if os.environ.get("CI"):
+            pytest.fail("CI must have s3s-fs (tools/setup-peers)")
+        pytest.skip("s3s-fs is not installed (tools/setup-peers installs it)")
+    with servers.s3s(Loopback(), tmp_path) as port:
+        key, secret = servers.S3_KEY
+        monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{port}")
+        monkeypatch.setenv("AWS_ACCESS_KEY_ID", key)
+        monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", secret)
+        content = bytes(range(256)) * 5000
+        (tmp_path / "bucket/dir").mkdir()
+        (tmp_path / "bucket/dir/a b").write_bytes(content)
+        told = run("ls", "-l", "s3://bucket/dir")
+        assert told.code == 0, told.err
+        assert told.out.split()[:2] == ["-", str(len(content))] and told.out.endswith("a b\n")
+        assert run("stat", "--json", "s3://bucket/dir").json["kind"] == "directory"
+        (answer,) = run("checksum", "--json", "s3://bucket/dir/a b").json["checksums"]
+        assert answer["value"] == f"{zlib.adler32(content):08x}"
+        assert run("mv", "s3://bucket/dir/a b", "s3://bucket/other/c").code == 0
+        assert run("ls", "-R", "s3://bucket").out.split()[-1] == "c"
+        assert run("rm", "s3://bucket/none").code == NOT_FOUND
+        assert run("rm", "-r", "s3://bucket/other").code == 0
+        assert run("ls", "s3://bucket").out == ""
+        monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "wrong")
+        told = run("ls", "s3://bucket")
+        assert told.code == 4, told.err
+        assert "wrong" not in told.err

@@ -4,7 +4,7 @@ use crate::arguments::Common;
 use crate::credentials::{Section, credentials};
 use crate::exit::Failure;
 use crate::proxies::proxies;
-use hither::{Client, ClientConfig, Mirror};
+use hither::{Client, ClientConfig, Mirror, S3Config};
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -77,6 +77,7 @@ pub(crate) fn client(common: &Common, url: &str) -> Result<Client, Failure> {
     config.transport.proxies = proxies(common.proxy.as_deref(), proxy, direct)?;
     config.transport.credentials = credentials(&common.credentials, file.credentials)?;
     config.transport.tls.insecure = common.insecure;
+    config.s3 = s3();
     let store = common.store.clone();
     let store = store.or_else(|| environment("HITHER_STORE").map(PathBuf::from)).or(file.store);
     config.store = store.or_else(default_store).filter(|path| !path.as_os_str().is_empty());
@@ -121,6 +122,19 @@ fn folder(variable: &str, below_home: &str) -> Option<PathBuf> {
     set.or_else(|| {
         environment("HOME").map(|home| PathBuf::from(home).join(below_home)).and_then(absolute)
     })
+}
+
+/// What the programs of Amazon's object store are told, by the same names.
+fn s3() -> S3Config {
+    let endpoint = environment("AWS_ENDPOINT_URL_S3").or_else(|| environment("AWS_ENDPOINT_URL"));
+    let region = environment("AWS_REGION").or_else(|| environment("AWS_DEFAULT_REGION"));
+    S3Config {
+        endpoint,
+        region,
+        access_key_id: environment("AWS_ACCESS_KEY_ID"),
+        secret_access_key: environment("AWS_SECRET_ACCESS_KEY"),
+        session_token: environment("AWS_SESSION_TOKEN"),
+    }
 }
 
 /// A variable that is set to something.

@@ -29,6 +29,9 @@ pub struct ClientConfig {
     pub store: Option<PathBuf>,
     /// Where else files are.
     pub mirrors: Mirrors,
+    /// The object store that `s3://` means, and the key to it.
+    #[cfg(feature = "s3")]
+    pub s3: hither_transport::S3Config,
     /// Threads that decode; 0 for one per processor.
     pub decode_threads: usize,
 }
@@ -105,6 +108,11 @@ impl Client {
         if let Some(path) = local_path(url) {
             let source = FileSource::open(&path, Arc::clone(shared.network.account()))?;
             return Ok(RemoteFile::local(shared, source));
+        }
+        #[cfg(feature = "s3")]
+        if url.starts_with("s3://") {
+            let (storage, path) = self.storage(url)?;
+            return Ok(RemoteFile::stored(shared, storage.source(&path)?));
         }
         let location = Location::parse(url)?;
         let mut places = shared.config.mirrors.of(url).into_iter();

@@ -46,6 +46,12 @@ impl RemoteFile {
         Self { shared, source: Arc::new(source), key: None, remote: None }
     }
 
+    /// A file that nothing is remembered of.
+    #[cfg(feature = "s3")]
+    pub(crate) fn stored(shared: Arc<Shared>, source: Arc<dyn Source>) -> Self {
+        Self { shared, source, key: None, remote: None }
+    }
+
     /// The file at `location`, which is also at `others`.
     pub(crate) fn remote(shared: Arc<Shared>, location: Location, others: Vec<Location>) -> Self {
         let first = Arc::new(HttpSource::new(location, Arc::clone(&shared.network)));

@@ -38,6 +38,8 @@ pub use hither_auth::{
 };
 pub use hither_core::storage::{Entry, EntryKind, PutOptions, Storage, Upload};
 pub use hither_core::{Algorithm, Checksum, Error, ErrorKind, Hasher, Report, SourceReport};
+#[cfg(feature = "s3")]
+pub use hither_transport::S3Config;
 pub use hither_transport::{Identity, Proxies, Resolve, TlsConfig, TransportConfig};
 pub use listing::{BranchListing, TreeListing};
 pub use mirrors::{Mirror, Mirrors};

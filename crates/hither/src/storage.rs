@@ -20,11 +20,20 @@ pub struct Named {
     pub storage: Arc<dyn Storage>,
     /// What tells one storage from another; no secrets.
     pub server: String,
-    root: Option<Location>,
+    root: Root,
     /// The path in it.
     pub path: String,
     /// It was written with a slash at its end: a directory is meant.
     pub directory: bool,
+}
+
+/// What stands before a path.
+#[derive(Debug, Clone)]
+enum Root {
+    Local,
+    Server(Location),
+    #[cfg(feature = "s3")]
+    Bucket,
 }
 
 impl Named {
@@ -32,20 +41,22 @@ impl Named {
     #[must_use]
     pub fn shown(&self, path: &str) -> String {
         match &self.root {
-            Some(root) => root.below(path, path.is_empty()).to_string(),
-            None => format!("/{path}"),
+            Root::Local => format!("/{path}"),
+            Root::Server(root) => root.below(path, path.is_empty()).to_string(),
+            #[cfg(feature = "s3")]
+            Root::Bucket => format!("{}{path}", self.server),
         }
     }
 
     /// Whether it is on this machine.
     #[must_use]
     pub fn is_local(&self) -> bool {
-        self.root.is_none()
+        matches!(self.root, Root::Local)
     }
 }
 
 impl Client {
-    /// The storage that `url` is in (`http://…`, a local path or `file://…`), and the path in it. Nothing is asked yet.
+    /// The storage that `url` is in (`http://…`, `https://…`, `s3://BUCKET/KEY`, a local path or `file://…`), and the path in it. Nothing is asked yet.
     ///
     /// # Errors
     ///
@@ -69,7 +80,17 @@ impl Client {
             let directory = url.ends_with('/');
             let path = path_from_root(&path)?;
             let storage = Arc::new(LocalStorage::new("/", Arc::clone(network.account())));
-            return Ok(Named { storage, server: "file:".to_owned(), root: None, path, directory });
+            return Ok(Named {
+                storage,
+                server: "file:".to_owned(),
+                root: Root::Local,
+                path,
+                directory,
+            });
+        }
+        #[cfg(feature = "s3")]
+        if let Some(rest) = url.strip_prefix("s3://") {
+            return self.in_bucket(rest);
         }
         // It words its refusals without what may be secret.
         Location::parse(url)?;
@@ -82,7 +103,22 @@ impl Client {
         let location = Location::parse(root.as_str())?;
         let server = location.key();
         let storage = Arc::new(WebDav::new(location.clone(), Arc::clone(network)));
-        Ok(Named { storage, server, root: Some(location), path, directory })
+        Ok(Named { storage, server, root: Root::Server(location), path, directory })
+    }
+}
+
+#[cfg(feature = "s3")]
+impl Client {
+    /// `BUCKET/KEY`. The key is taken literally: nothing in it is encoded.
+    fn in_bucket(&self, text: &str) -> Result<Named> {
+        let (bucket, key) = text.split_once('/').unwrap_or((text, ""));
+        let directory = key.is_empty() || key.ends_with('/');
+        let path = key.trim_end_matches('/').to_owned();
+        check_path(&path)?;
+        let shared = &self.shared;
+        let s3 = hither_transport::S3::new(bucket, &shared.config.s3, Arc::clone(&shared.network))?;
+        let server = s3.name();
+        Ok(Named { storage: Arc::new(s3), server, root: Root::Bucket, path, directory })
     }
 }
 

@@ -28,6 +28,8 @@ mod proxy;
 mod racing;
 mod request;
 mod respond;
+#[cfg(feature = "s3")]
+mod s3;
 mod server;
 mod stream;
 mod tail;
@@ -50,6 +52,8 @@ pub use network::Network;
 pub use outgoing::{Content, Stream};
 pub use pool::Pool;
 pub use proxy::Proxies;
+#[cfg(feature = "s3")]
+pub use s3::{S3, S3Config};
 pub use tls::{Identity, TlsConfig};
 pub use webdav::WebDav;
 pub use whereabouts::{Whereabouts, is_metalink};

@@ -106,6 +106,15 @@ impl Server {
         self.state().endpoint.suffix
     }
 
+    /// Supposes how it answers several ranges, if it was never asked.
+    #[cfg(feature = "s3")]
+    pub(crate) fn assume(&self, support: RangeSupport) {
+        let mut state = self.state();
+        if state.endpoint.ranges == RangeSupport::Unknown {
+            state.endpoint.ranges = support;
+        }
+    }
+
     /// What it can do for those who list and write.
     pub(crate) fn names(&self) -> NameSupport {
         self.state().endpoint.names

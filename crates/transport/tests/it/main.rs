@@ -17,6 +17,8 @@ mod random;
 mod redirects;
 mod refusals;
 mod rig;
+#[cfg(feature = "s3")]
+mod s3;
 mod secure;
 mod served;
 mod stalls;

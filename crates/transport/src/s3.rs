@@ -1,0 +1,349 @@
+//! A bucket of an object store that speaks S3, as a storage.
+//!
+//! The protocol (signatures, lists, uploads in parts) is that of the crate `object_store`; its requests go over our own
+//! connections, with their clocks and books. Reading does not go through it at all: a URL is signed, and our own source
+//! reads it, with our plans and lanes. See `source.rs`.
+//!
+//! A bucket has no directories. One exists as long as there is a file in it: making one does nothing, a file may be put
+//! where there is none, and removing the last file removes it. A file cannot be renamed either; it is copied by the server
+//! and removed. Files appear when they are whole, small ones as one PUT and others as parts that are put together; that
+//! is also why parts are of one length, all but the last.
+
+mod carrier;
+mod source;
+mod upload;
+
+use crate::network::Network;
+use carrier::Carrier;
+use futures_core::future::BoxFuture;
+use futures_util::{StreamExt, TryStreamExt, stream};
+use hither_core::Source;
+use hither_core::checksum::{Algorithm, Checksum};
+use hither_core::error::{Error, ErrorKind, Result};
+use hither_core::storage::{Entry, EntryKind, PutOptions, Storage, Upload, check_path};
+use object_store::aws::{AmazonS3, AmazonS3Builder};
+use object_store::path::Path;
+use object_store::{CopyMode, CopyOptions, ObjectMeta, ObjectStore, ObjectStoreExt, RetryConfig};
+use std::error::Error as _;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Requests that remove files at the same time.
+const AT_ONCE: usize = 16;
+
+/// Where an object store is, and who asks.
+#[derive(Clone, Default)]
+pub struct S3Config {
+    /// URL of the server; Amazon's own if none.
+    pub endpoint: Option<String>,
+    /// Region; `us-east-1` if none.
+    pub region: Option<String>,
+    /// Name of the key; nothing is signed if none.
+    pub access_key_id: Option<String>,
+    /// The key.
+    pub secret_access_key: Option<String>,
+    /// What goes with keys that are lent for a while.
+    pub session_token: Option<String>,
+}
+
+impl fmt::Debug for S3Config {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("S3Config")
+            .field("endpoint", &self.endpoint)
+            .field("region", &self.region)
+            .field("access_key_id", &self.access_key_id)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A bucket.
+#[derive(Debug, Clone)]
+pub struct S3 {
+    bucket: String,
+    store: Arc<AmazonS3>,
+    network: Arc<Network>,
+    is_signed: bool,
+}
+
+impl S3 {
+    /// The bucket of this name. Nothing is asked yet.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Invalid`] for an endpoint or a name that cannot be one.
+    pub fn new(bucket: &str, config: &S3Config, network: Arc<Network>) -> Result<Self> {
+        let is_signed = config.access_key_id.is_some();
+        let retry = RetryConfig {
+            max_retries: 3,
+            retry_timeout: Duration::from_secs(60),
+            ..RetryConfig::default()
+        };
+        let mut builder = AmazonS3Builder::new()
+            .with_bucket_name(bucket)
+            .with_region(config.region.as_deref().unwrap_or("us-east-1"))
+            .with_skip_signature(!is_signed)
+            // Our own connections decide about that.
+            .with_allow_http(true)
+            .with_retry(retry)
+            .with_http_connector(Carrier::new(Arc::clone(&network)));
+        if let Some(endpoint) = &config.endpoint {
+            builder = builder.with_endpoint(endpoint.trim_end_matches('/'));
+        }
+        if let (Some(id), Some(key)) = (&config.access_key_id, &config.secret_access_key) {
+            builder = builder.with_access_key_id(id).with_secret_access_key(key);
+        }
+        if let Some(token) = &config.session_token {
+            builder = builder.with_token(token);
+        }
+        let store = builder.build().map_err(|error| {
+            Error::new(ErrorKind::Invalid, format!("s3://{bucket}: {error}")).with_source(error)
+        })?;
+        Ok(Self { bucket: bucket.to_owned(), store: Arc::new(store), network, is_signed })
+    }
+
+    fn shown(&self, path: &str) -> String {
+        format!("s3://{}/{path}", self.bucket)
+    }
+
+    /// A path of ours as one of a bucket.
+    fn key(&self, path: &str) -> Result<Path> {
+        check_path(path)?;
+        Path::parse(path).map_err(|error| {
+            let what = format!("{}: not a name in a bucket: {error}", self.shown(path));
+            Error::new(ErrorKind::Unsupported, what)
+        })
+    }
+
+    fn named(&self, path: &str) -> Result<Path> {
+        if path.is_empty() {
+            let what = format!("{} is a bucket: name something in it", self.shown(""));
+            return Err(Error::new(ErrorKind::Invalid, what));
+        }
+        self.key(path)
+    }
+
+    fn failed(&self, path: &str, error: object_store::Error) -> Error {
+        failed(&self.shown(path), error)
+    }
+
+    /// What is known about a file; none if there is none of that name.
+    async fn file(&self, path: &str) -> Result<Option<ObjectMeta>> {
+        match self.store.head(&self.named(path)?).await {
+            Ok(meta) => Ok(Some(meta)),
+            Err(object_store::Error::NotFound { .. }) => Ok(None),
+            Err(error) => {
+                let error = self.failed(path, error);
+                // Some stores keep files in directories, and stumble over one (s3s-fs 0.14: 500).
+                let stumbled = error.kind() == ErrorKind::Unavailable;
+                if stumbled && self.is_directory(path).await? { Ok(None) } else { Err(error) }
+            }
+        }
+    }
+
+    async fn is_directory(&self, path: &str) -> Result<bool> {
+        let prefix = self.key(path)?;
+        let first = self.store.list(Some(&prefix)).next().await;
+        Ok(first.transpose().map_err(|error| self.failed(path, error))?.is_some())
+    }
+
+    fn exists(&self, path: &str) -> Error {
+        Error::new(ErrorKind::AlreadyExists, format!("{} exists already", self.shown(path)))
+    }
+
+    fn missing(&self, path: &str) -> Error {
+        Error::new(ErrorKind::NotFound, format!("{} does not exist", self.shown(path)))
+    }
+
+    async fn list_directory(&self, path: &str) -> Result<Vec<Entry>> {
+        let prefix = self.key(path)?;
+        let prefix = (!path.is_empty()).then_some(&prefix);
+        let found = self.store.list_with_delimiter(prefix).await;
+        let found = found.map_err(|error| self.failed(path, error))?;
+        let mut entries: Vec<_> = found.common_prefixes.iter().map(directory).collect();
+        entries.extend(found.objects.into_iter().map(entry));
+        // A name that stands for the directory itself, as some programs make them.
+        entries.retain(|entry| entry.path != path);
+        if entries.is_empty() && !path.is_empty() {
+            return match self.file(path).await? {
+                Some(_) => {
+                    let what = format!("{} is not a directory", self.shown(path));
+                    Err(Error::new(ErrorKind::Invalid, what))
+                }
+                None => Err(self.missing(path)),
+            };
+        }
+        entries.sort_unstable_by(|a, b| a.path.cmp(&b.path));
+        Ok(entries)
+    }
+}
+
+/// The error for what the store's crate could not do.
+fn failed(name: &str, error: object_store::Error) -> Error {
+    use object_store::Error as Store;
+    let kind = match &error {
+        Store::NotFound { .. } => ErrorKind::NotFound,
+        Store::AlreadyExists { .. } | Store::Precondition { .. } => ErrorKind::AlreadyExists,
+        Store::PermissionDenied { .. } => ErrorKind::PermissionDenied,
+        Store::Unauthenticated { .. } => ErrorKind::Unauthenticated,
+        Store::NotSupported { .. } | Store::NotImplemented { .. } => ErrorKind::Unsupported,
+        _ => ErrorKind::Unavailable,
+    };
+    // What our own connections said is what happened.
+    let mut cause = error.source();
+    while let Some(inner) = cause {
+        if let Some(ours) = inner.downcast_ref::<Error>() {
+            return ours.clone().context(name);
+        }
+        cause = inner.source();
+    }
+    Error::new(kind, format!("{name}: the object store refused or failed")).with_source(error)
+}
+
+fn directory(prefix: &Path) -> Entry {
+    let path = prefix.as_ref().to_owned();
+    Entry { path, kind: EntryKind::Directory, size: 0, modified: None, validator: None }
+}
+
+fn entry(meta: ObjectMeta) -> Entry {
+    Entry {
+        path: meta.location.as_ref().to_owned(),
+        kind: EntryKind::File,
+        size: meta.size,
+        modified: Some(meta.last_modified.into()),
+        validator: meta.e_tag,
+    }
+}
+
+impl Storage for S3 {
+    fn name(&self) -> String {
+        self.shown("")
+    }
+
+    fn stat<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<Entry>> {
+        Box::pin(async move {
+            let key = self.key(path)?;
+            if path.is_empty() {
+                return Ok(directory(&key));
+            }
+            match self.file(path).await? {
+                Some(meta) => Ok(entry(meta)),
+                None if self.is_directory(path).await? => Ok(directory(&key)),
+                None => Err(self.missing(path)),
+            }
+        })
+    }
+
+    fn list<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<Vec<Entry>>> {
+        Box::pin(self.list_directory(path))
+    }
+
+    fn source(&self, path: &str) -> Result<Arc<dyn Source>> {
+        let key = self.named(path)?;
+        Ok(Arc::new(source::SignedSource::new(self.clone(), path.to_owned(), key)?))
+    }
+
+    fn put<'a>(
+        &'a self,
+        path: &'a str,
+        options: PutOptions,
+    ) -> BoxFuture<'a, Result<Box<dyn Upload>>> {
+        Box::pin(async move {
+            let key = self.named(path)?;
+            let upload = upload::S3Upload::start(self.clone(), path, key, options).await?;
+            Ok(Box::new(upload) as Box<dyn Upload>)
+        })
+    }
+
+    fn remove<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<()>> {
+        Box::pin(async move {
+            let key = self.named(path)?;
+            // Removing nothing is no error to a bucket.
+            if self.file(path).await?.is_none() {
+                if self.is_directory(path).await? {
+                    let what = format!("cannot remove {}: it is not empty", self.shown(path));
+                    return Err(Error::new(ErrorKind::Invalid, what));
+                }
+                return Err(self.missing(path));
+            }
+            self.store.delete(&key).await.map_err(|error| self.failed(path, error))
+        })
+    }
+
+    fn remove_tree<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<()>> {
+        Box::pin(async move {
+            let key = self.named(path)?;
+            let found: Vec<_> = self
+                .store
+                .list(Some(&key))
+                .try_collect()
+                .await
+                .map_err(|e| self.failed(path, e))?;
+            let below: Vec<_> = found.into_iter().map(|meta| meta.location).collect();
+            let own = self.file(path).await?;
+            if below.is_empty() && own.is_none() {
+                return Err(self.missing(path));
+            }
+            let all = below.into_iter().chain(own.map(|meta| meta.location));
+            stream::iter(all.map(Ok))
+                .try_for_each_concurrent(AT_ONCE, |location| async move {
+                    let removed = self.store.delete(&location).await;
+                    removed.map_err(|error| self.failed(location.as_ref(), error))
+                })
+                .await
+        })
+    }
+
+    fn rename<'a>(
+        &'a self,
+        from: &'a str,
+        to: &'a str,
+        overwrite: bool,
+    ) -> BoxFuture<'a, Result<()>> {
+        Box::pin(async move {
+            let (source, target) = (self.named(from)?, self.named(to)?);
+            if self.file(from).await?.is_none() {
+                if self.is_directory(from).await? {
+                    let what = format!(
+                        "{} is a directory: an object store renames files only",
+                        self.shown(from)
+                    );
+                    return Err(Error::new(ErrorKind::Unsupported, what));
+                }
+                return Err(self.missing(from));
+            }
+            // Not every store knows copies under a condition: somebody else may come in between.
+            if !overwrite && self.file(to).await?.is_some() {
+                return Err(self.exists(to));
+            }
+            let options = CopyOptions::new().with_mode(CopyMode::Overwrite);
+            let copied = self.store.copy_opts(&source, &target, options).await;
+            copied.map_err(|error| self.failed(to, error))?;
+            self.store.delete(&source).await.map_err(|error| self.failed(from, error))
+        })
+    }
+
+    fn make_directory<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<()>> {
+        Box::pin(async move {
+            self.named(path)?;
+            if self.file(path).await?.is_some() || self.is_directory(path).await? {
+                return Err(self.exists(path));
+            }
+            Ok(())
+        })
+    }
+
+    fn checksum<'a>(
+        &'a self,
+        path: &'a str,
+        _: Algorithm,
+    ) -> BoxFuture<'a, Result<Option<Checksum>>> {
+        Box::pin(async move {
+            // An entity tag is sometimes an MD5, but nothing says when.
+            match self.file(path).await? {
+                Some(_) => Ok(None),
+                None => Err(self.missing(path)),
+            }
+        })
+    }
+}

@@ -1,0 +1,138 @@
+//! A file in a bucket, read by our own source through a signed URL.
+//!
+//! The signature is part of the URL and holds for an hour; after half of that a new one is made, which costs no request.
+//! It is good for GET only, so that what would need a HEAD (the end of a file of unknown size) asks the store first.
+//! Object stores answer one range per request, which is assumed from the start.
+
+use super::S3;
+use crate::http_source::HttpSource;
+use crate::location::Location;
+use crate::monotonic::Monotonic;
+use futures_core::future::BoxFuture;
+use hither_core::endpoint::{Endpoint, RangeSupport};
+use hither_core::error::Result;
+use hither_core::{Answer, Clock, Limits, LinkEstimate, PartSink, Request, Source, range};
+use http::Method;
+use object_store::path::Path;
+use object_store::signer::Signer;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+const VALID: Duration = Duration::from_secs(3600);
+const RENEWED: Duration = Duration::from_secs(1800);
+
+/// See the module above.
+#[derive(Debug)]
+pub(super) struct SignedSource {
+    s3: S3,
+    path: String,
+    key: Path,
+    clock: Monotonic,
+    current: Mutex<(Arc<HttpSource>, Duration)>,
+}
+
+impl SignedSource {
+    pub(super) fn new(s3: S3, path: String, key: Path) -> Result<Self> {
+        let clock = Monotonic::start();
+        // Signing waits for nothing where the key is at hand.
+        let source = futures_util::FutureExt::now_or_never(signed(&s3, &path, &key));
+        let source = source.unwrap_or_else(|| Err(s3.missing(&path)))?;
+        let current = Mutex::new((source, clock.now()));
+        Ok(Self { s3, path, key, clock, current })
+    }
+
+    fn current(&self) -> MutexGuard<'_, (Arc<HttpSource>, Duration)> {
+        self.current.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn source(&self) -> Arc<HttpSource> {
+        Arc::clone(&self.current().0)
+    }
+
+    async fn fresh(&self) -> Result<Arc<HttpSource>> {
+        let (source, since) = self.current().clone();
+        if self.clock.now().saturating_sub(since) < RENEWED {
+            return Ok(source);
+        }
+        let source = signed(&self.s3, &self.path, &self.key).await?;
+        *self.current() = (Arc::clone(&source), self.clock.now());
+        Ok(source)
+    }
+
+    /// As `fetch`, for the end of the file besides ranges of it.
+    async fn fetch_tail(&self, request: Request, sink: PartSink) -> Result<Answer> {
+        let meta = self.s3.file(&self.path).await?.ok_or_else(|| self.s3.missing(&self.path))?;
+        let size = meta.size;
+        let mut wanted: Vec<_> =
+            request.ranges.iter().map(|r| r.start.min(size)..r.end.min(size)).collect();
+        wanted.push(size.saturating_sub(request.tail)..size);
+        let sink = Arc::new(Mutex::new(sink));
+        let mut total = Answer { size: Some(size), validator: meta.e_tag, unasked_bytes: 0 };
+        for range in range::merged(&wanted, 0) {
+            let part = Request { ranges: vec![range], tail: 0, ..request.clone() };
+            let shared = Arc::clone(&sink);
+            let hand_on: PartSink = Box::new(move |part| {
+                shared.lock().unwrap_or_else(PoisonError::into_inner)(part);
+            });
+            let answer = self.fresh().await?.fetch(part, hand_on).await?;
+            total.unasked_bytes += answer.unasked_bytes;
+            total.validator = answer.validator.or(total.validator);
+        }
+        Ok(total)
+    }
+}
+
+async fn signed(s3: &S3, path: &str, key: &Path) -> Result<Arc<HttpSource>> {
+    let mut url = s3.store.signed_url(Method::GET, key, VALID).await;
+    if let (Ok(url), false) = (&mut url, s3.is_signed) {
+        url.set_query(None);
+    }
+    let url = url.map_err(|error| s3.failed(path, error))?;
+    let location = Location::parse(url.as_str())?;
+    let pool = s3.network.pool(&location);
+    pool.server().assume(RangeSupport::Single);
+    Ok(Arc::new(HttpSource::new(location, Arc::clone(&s3.network))))
+}
+
+impl Source for SignedSource {
+    fn name(&self) -> String {
+        self.s3.shown(&self.path)
+    }
+
+    fn limits(&self) -> Limits {
+        self.source().limits()
+    }
+
+    fn link(&self) -> LinkEstimate {
+        self.source().link()
+    }
+
+    fn clock(&self) -> &dyn Clock {
+        &self.clock
+    }
+
+    fn endpoint(&self) -> Endpoint {
+        self.source().endpoint()
+    }
+
+    fn max_lanes(&self) -> usize {
+        self.source().max_lanes()
+    }
+
+    fn idle_lanes(&self) -> usize {
+        self.source().idle_lanes()
+    }
+
+    fn warm(&self, lanes: usize) {
+        self.source().warm(lanes);
+    }
+
+    fn fetch(&self, request: Request, sink: PartSink) -> BoxFuture<'_, Result<Answer>> {
+        Box::pin(async move {
+            if request.tail > 0 {
+                return self.fetch_tail(request, sink).await;
+            }
+            self.fresh().await?.fetch(request, sink).await
+        })
+    }
+}
