@@ -87,6 +87,10 @@ pub(crate) struct Settled {
     pub(crate) size: Option<u64>,
     /// Where else the file is, if the answer says so.
     pub(crate) links: Option<Links>,
+    /// The server has too much to do (429, 503).
+    pub(crate) busy: bool,
+    /// It said for how long.
+    pub(crate) said_when: bool,
 }
 
 impl Settled {
@@ -101,6 +105,8 @@ impl Settled {
             delivered: Vec::new(),
             size: None,
             links: None,
+            busy: false,
+            said_when: false,
         }
     }
 
@@ -255,6 +261,11 @@ impl Exchange<'_> {
                 match status {
                     StatusCode::INTERNAL_SERVER_ERROR | StatusCode::BAD_GATEWAY => {
                         self.trouble(error)
+                    }
+                    StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => {
+                        let reusable = request::drain(body, self.pool).await;
+                        let said_when = facts.retry_after.is_some();
+                        Settled { busy: true, said_when, ..Settled::new(Err(error), reusable) }
                     }
                     _ => self.explained(status, body, Settled::failed(error)).await,
                 }

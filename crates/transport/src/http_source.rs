@@ -14,6 +14,7 @@ use crate::location::Location;
 use crate::monotonic::Monotonic;
 use crate::network::Network;
 use crate::pool::Pool;
+use crate::respond;
 use crate::server::{Admission, Server};
 use crate::tail;
 use crate::whole_file::WholeFile;
@@ -21,7 +22,7 @@ use futures_core::future::BoxFuture;
 use hither_core::endpoint::{Endpoint, RangeSupport};
 use hither_core::error::{Error, ErrorKind, Result, Retry};
 use hither_core::{
-    Answer, Clock, Limits, LinkEstimate, PartSink, Plan, PlanConfig, Request, Source,
+    Answer, Clock, Fate, Limits, LinkEstimate, PartSink, Plan, PlanConfig, Request, Source,
 };
 use hither_http::metalink::Links;
 use std::fmt;
@@ -182,9 +183,35 @@ impl HttpSource {
         Ok(Outcome::Complete(total))
     }
 
-    /// One request and its answer, from which the server's record learns; a second one if the first was refused and there
-    /// is another credential by then.
+    /// One request and its answer, from which the server's record learns. While the server is busy with others it waits, and
+    /// is sent again.
     pub(crate) async fn exchange(
+        &self,
+        place: &Place,
+        request: &Request,
+        sink: &mut PartSink,
+    ) -> Settled {
+        loop {
+            let admitted = place.pool.welcome().admit().await;
+            let settled = self.exchange_as_user(place, request, sink).await;
+            let fate = match &settled.outcome {
+                Ok(_) => Fate::Served,
+                Err(error) if settled.busy && error.retry() != Retry::OtherServer => Fate::Refused,
+                Err(_) => Fate::Failed,
+            };
+            if !admitted.leave(fate) {
+                return settled;
+            }
+            // Refused because there were too many at a time. Now there are fewer.
+            match settled.said_when {
+                true => place.pool.server().wait_until_welcome().await,
+                false => tokio::time::sleep(respond::BACK_OFF).await,
+            }
+        }
+    }
+
+    /// With the user's credentials, renewed once if they are refused.
+    async fn exchange_as_user(
         &self,
         place: &Place,
         request: &Request,

@@ -36,6 +36,7 @@ mod tail;
 mod tls;
 mod tunnel;
 mod webdav;
+mod welcome;
 mod whereabouts;
 mod whole_file;
 

@@ -14,6 +14,7 @@ use crate::location::Location;
 use crate::network::Shared;
 use crate::server::Server;
 use crate::tls::Explains;
+use crate::welcome::Welcome;
 use hither_core::error::{Error, ErrorKind, Result};
 use hither_core::{Claim, Endpoint, Held, LinkEstimate, lanes};
 use hyper_util::rt::TokioIo;
@@ -28,6 +29,7 @@ pub struct Pool {
     location: Location,
     shared: Arc<Shared>,
     server: Server,
+    welcome: Welcome,
     state: Mutex<State>,
 }
 
@@ -55,7 +57,13 @@ impl Pool {
             refused_above: remembered.max_lanes,
             ..State::default()
         });
-        Arc::new(Self { location, shared, server: Server::new(remembered), state })
+        Arc::new(Self {
+            location,
+            shared,
+            server: Server::new(remembered),
+            welcome: Welcome::default(),
+            state,
+        })
     }
 
     /// The books.
@@ -79,6 +87,12 @@ impl Pool {
     #[must_use]
     pub(crate) fn server(&self) -> &Server {
         &self.server
+    }
+
+    /// Whether the server has time for one more request.
+    #[must_use]
+    pub(crate) fn welcome(&self) -> &Welcome {
+        &self.welcome
     }
 
     /// What has been learned about the server and the path to it.

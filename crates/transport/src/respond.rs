@@ -8,7 +8,7 @@ use http::StatusCode;
 use std::time::Duration;
 
 /// Pause before a server that failed is asked again.
-const BACK_OFF: Duration = Duration::from_millis(200);
+pub(crate) const BACK_OFF: Duration = Duration::from_millis(200);
 /// Longest `Retry-After` that is honoured by waiting rather than by giving up.
 const PATIENCE: Duration = Duration::from_secs(60);
 

@@ -209,6 +209,8 @@ impl Server {
         match &result.outcome {
             Ok(Outcome::Complete(_)) => state.troubled = false,
             Ok(Outcome::Redirect(_)) => {}
+            // What one request was too much for, others need not wait for.
+            Err(_) if result.busy && !result.said_when => {}
             Err(error) => {
                 if let Retry::SameServer { after } = error.retry() {
                     state.not_before = Some(Instant::now() + after);

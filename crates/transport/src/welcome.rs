@@ -1,0 +1,62 @@
+//! Whether a server has time for one more request.
+
+use hither_core::{Courtesy, Fate};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use tokio::sync::Notify;
+
+/// Lets as many requests through as the server can serve at a time.
+#[derive(Debug, Default)]
+pub(crate) struct Welcome {
+    courtesy: Mutex<Courtesy>,
+    /// Somebody has left, or more are welcome.
+    left: Notify,
+}
+
+/// A request under way.
+#[derive(Debug)]
+pub(crate) struct Admitted<'a> {
+    welcome: &'a Welcome,
+    left: bool,
+}
+
+impl Welcome {
+    /// Waits until the server can be expected to have time for one more request.
+    pub(crate) async fn admit(&self) -> Admitted<'_> {
+        loop {
+            let left = self.left.notified();
+            if self.courtesy().enter() {
+                return Admitted { welcome: self, left: false };
+            }
+            left.await;
+        }
+    }
+
+    fn leave(&self, fate: Fate) -> bool {
+        let again = self.courtesy().leave(fate);
+        // Growth may make room for one more than who left.
+        self.left.notify_one();
+        self.left.notify_one();
+        again
+    }
+
+    fn courtesy(&self) -> MutexGuard<'_, Courtesy> {
+        self.courtesy.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Admitted<'_> {
+    /// The request has ended. Tells whether it is worth sending again: it was refused, and fewer are sent now.
+    pub(crate) fn leave(mut self, fate: Fate) -> bool {
+        self.left = true;
+        self.welcome.leave(fate)
+    }
+}
+
+impl Drop for Admitted<'_> {
+    fn drop(&mut self) {
+        // The caller has given up.
+        if !self.left {
+            self.welcome.leave(Fate::Failed);
+        }
+    }
+}
