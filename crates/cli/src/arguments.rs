@@ -95,6 +95,11 @@ pub(crate) enum Command {
     /// Show checksums of files: the server's if it tells one, else computed from the file's bytes.
     #[command(after_help = "Example: hither checksum --algorithm md5 https://host/data/file.root")]
     Checksum(Checksum),
+    /// Copy files and directories, near and far, in any direction.
+    #[command(
+        after_help = "Example: hither cp -r http://host/path/run7 /data/\n\nA copy that was interrupted goes on where it ended when the same command is given again."
+    )]
+    Cp(Copy),
     /// Write the bytes of a file to the standard output.
     #[command(after_help = "Example: hither cat --range 0-3 http://host/path/file.root")]
     Cat {
@@ -120,6 +125,7 @@ impl Command {
             | Self::Rm(Rm { urls, .. })
             | Self::Mv(Mv { urls, .. })
             | Self::Checksum(Checksum { urls, .. }) => urls.first().cloned().unwrap_or_default(),
+            Self::Cp(Copy { names, .. }) => names.first().cloned().unwrap_or_default(),
         }
     }
 }
@@ -197,6 +203,30 @@ pub(crate) struct Checksum {
     /// Files.
     #[arg(value_name = "URL", required = true)]
     pub(crate) urls: Vec<String>,
+}
+
+/// What to copy, and how.
+#[derive(Debug, Args)]
+pub(crate) struct Copy {
+    /// Files and directories, and last where they go: a file, a directory, `-` for the standard output, or /dev/null.
+    #[arg(value_name = "SRC… DST", required = true, num_args = 2..)]
+    pub(crate) names: Vec<String>,
+    /// Copy directories, with all that is in them.
+    #[arg(short, long)]
+    pub(crate) recursive: bool,
+    /// Leave targets that exist as they are.
+    #[arg(short, long, conflicts_with = "update")]
+    pub(crate) no_clobber: bool,
+    /// Leave targets that have the source's size and are not older.
+    #[arg(short, long)]
+    pub(crate) update: bool,
+    /// Compute and compare this checksum of each file: adler32, crc32c, md5, sha256, or none; ALGORITHM:VALUE must come
+    /// out [default: adler32 of files that the server knows it of].
+    #[arg(long, value_name = "ALGORITHM[:VALUE]")]
+    pub(crate) checksum: Option<String>,
+    /// Say nothing but what failed.
+    #[arg(short, long)]
+    pub(crate) quiet: bool,
 }
 
 /// What to draw, and how.

@@ -2,6 +2,7 @@
 
 mod cat;
 mod checksum;
+mod cp;
 mod draw;
 mod each;
 mod explain;
@@ -31,6 +32,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
         Command::Rm(request) => rm::run(&client, &request, common.json),
         Command::Mv(request) => mv::run(&client, &request, common.json),
         Command::Checksum(request) => checksum::run(&client, &request, common.json),
+        Command::Cp(request) => cp::run(&client, &request, common.json),
         Command::Cat { range, url } => cat::run(&client, &url, range.as_deref(), common.json),
     }
 }

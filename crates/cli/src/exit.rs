@@ -4,6 +4,7 @@ use hither::{Error, ErrorKind};
 use std::error::Error as _;
 use std::fmt::Display;
 use std::process::ExitCode;
+use std::sync::OnceLock;
 
 use crate::configuration::eprint_line;
 
@@ -121,8 +122,18 @@ pub(crate) fn usage(error: &clap::Error) -> ExitCode {
     if error.use_stderr() { ExitCode::from(2) } else { ExitCode::SUCCESS }
 }
 
+/// What to say besides when the command is interrupted: how to go on.
+static AFTER_INTERRUPTION: OnceLock<&str> = OnceLock::new();
+
+/// From now on, this is said as well when the command is interrupted.
+pub(crate) fn when_interrupted(advice: &'static str) {
+    // Only one command runs in a process.
+    let _ = AFTER_INTERRUPTION.set(advice);
+}
+
 /// Ctrl-C. What is written anywhere is written under another name first, so nothing is left half done.
 pub(crate) fn interrupted() {
-    eprint_line("\nhither: interrupted");
+    let advice = AFTER_INTERRUPTION.get().map(|advice| format!(": {advice}")).unwrap_or_default();
+    eprint_line(&format!("\nhither: interrupted{advice}"));
     std::process::exit(130);
 }

@@ -42,6 +42,27 @@ pub fn useful(bytes: u64, link: &LinkEstimate, cap: usize) -> usize {
     by_path.max(LEAST).min(by_size).min(cap).max(1)
 }
 
+/// Lanes for a bulk job, one that lasts for many round trips.
+///
+/// There it is not slow start that counts but what a lane carries in the long run, and that is little on a long path.
+/// With stock settings a Linux sender keeps at most 4 MiB under way (`tcp_wmem`), and CUBIC at a loss of one packet in
+/// 10,000 a window of `1.05 (rtt / loss)^0.75` packets on average (RFC 9438 section 5.1): 310 KB at 120 ms, which is 20 Mbit/s.
+/// So lanes go with the round-trip time: one for each 2 ms, which at that loss fill 1 Gbit/s, and without loss ramp up
+/// sooner. Measured, 1 GiB at 120 ms and 1 Gbit/s: see `bench/copying.py`.
+///
+/// A narrow path gets fewer: not more than leave each lane an initial window when path and queue are full.
+#[must_use]
+pub fn bulk(link: &LinkEstimate, cap: usize) -> usize {
+    let by_rtt =
+        link.rtt.map_or(0, |rtt| usize::try_from(rtt.as_millis() / 2).unwrap_or(usize::MAX));
+    let by_path = link.bandwidth_delay_bytes().map_or(usize::MAX, |product| windows(2.0 * product));
+    by_rtt.min(by_path).max(BULK_LEAST).min(cap).max(1)
+}
+
+/// Lanes of a bulk job on the shortest path, and before anything is known: enough for small files to hide each other's
+/// opening and closing.
+pub const BULK_LEAST: usize = 4;
+
 /// Initial windows of the bandwidth-delay product to each lane.
 const WINDOWS_PER_LANE: f64 = 2.0;
 
@@ -79,6 +100,17 @@ mod tests {
         assert_eq!(useful(job, &link(22.0, 100.0), 64), 11);
         assert_eq!(useful(job, &link(72.0, 8.0), 64), 4);
         assert_eq!(useful(job, &link(240.0, 250.0), 64), 64);
+    }
+
+    #[test]
+    fn bulk_jobs_get_lanes_by_the_round_trip_time() {
+        assert_eq!(bulk(&link(120.0, 1000.0), 64), 60);
+        assert_eq!(bulk(&link(240.0, 1000.0), 64), 64);
+        assert_eq!(bulk(&link(20.0, 1000.0), 64), 10);
+        assert_eq!(bulk(&link(0.1, 10_000.0), 64), BULK_LEAST);
+        assert_eq!(bulk(&link(72.0, 8.0), 64), 10);
+        assert_eq!(bulk(&LinkEstimate::default(), 64), BULK_LEAST);
+        assert_eq!(bulk(&link(120.0, 1000.0), 2), 2);
     }
 
     #[test]

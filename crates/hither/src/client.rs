@@ -127,6 +127,12 @@ impl Client {
         Ok(RemoteFile::remote(shared, location, others))
     }
 
+    /// How it works.
+    #[must_use]
+    pub fn config(&self) -> &ClientConfig {
+        &self.shared.config
+    }
+
     /// The books of all files of this client.
     #[must_use]
     pub fn account(&self) -> &Account {

@@ -79,6 +79,8 @@ pub enum Fault {
     Hold(usize),
     /// A body of so many bytes at the most, in a message that is otherwise sound.
     Truncate(usize),
+    /// A bit of the byte at this position of the file is another than it should be, in a single range.
+    FlippedBit(u64),
     /// Every `Content-Range` is so many bytes too high.
     RangeShifted(u64),
     /// Every `Content-Range` lies beyond the size that it states.

@@ -194,7 +194,16 @@ impl Writer<'_> {
     }
 
     fn single(mut self, range: Range<u64>) -> Reply {
-        let body = self.slice(&range).to_vec();
+        let mut body = self.slice(&range).to_vec();
+        for fault in self.faults {
+            if let Fault::FlippedBit(at) = fault
+                && range.contains(at)
+                && let Some(byte) =
+                    usize::try_from(at - range.start).ok().and_then(|at| body.get_mut(at))
+            {
+                *byte ^= 0x10;
+            }
+        }
         self.reply.payload_bytes = body.len() as u64;
         self.reply.data.push(0..body.len());
         let field = if self.has(&Fault::NoContentRange) {

@@ -1,0 +1,166 @@
+//! `hither cp`: files and directories, in any direction.
+
+mod display;
+
+use super::{human, print};
+use crate::arguments::Copy;
+use crate::configuration::eprint_line;
+use crate::exit::{Failure, when_interrupted};
+use hither::{Client, Named};
+use hither_transfer::{CopyOptions, Destination, Existing, Place, Progress, Summary, Verify};
+use serde_json::json;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Instant;
+
+/// Folder of the journals, within the store.
+const JOURNALS: &str = "copies";
+
+pub(super) fn run(client: &Client, arguments: &Copy, json: bool) -> Result<(), Failure> {
+    let (destination, sources) =
+        arguments.names.split_last().ok_or_else(|| Failure::usage("nothing to copy"))?;
+    let sources: Vec<_> =
+        sources.iter().map(|source| place(client, source)).collect::<Result<_, _>>()?;
+    let to_output = destination == "-";
+    let destination = match destination.as_str() {
+        "-" => Destination::Output,
+        "/dev/null" => Destination::Discard,
+        name => Destination::Place(place(client, name)?),
+    };
+    let options = options(client, arguments)?;
+    let resumable = options.journal.is_some();
+    when_interrupted(match resumable {
+        true => "what has arrived is kept, the same command goes on from there",
+        false => "without a store, the same command begins again",
+    });
+    let progress = Arc::new(Progress::default());
+    #[expect(clippy::disallowed_methods, reason = "the command tells how long it took")]
+    let started = Instant::now();
+    let summary = display::watched(&progress, arguments.quiet, || {
+        client.run(hither_transfer::copy(sources, destination, options, Arc::clone(&progress)))
+    })?;
+    let seconds = started.elapsed().as_secs_f64();
+    tell(&summary, seconds, resumable, arguments.quiet || json);
+    let failure = summary.error().map(Failure::from);
+    if json {
+        let object = format!("{}\n", as_json(&summary, seconds, failure.as_ref()));
+        // The standard output may be the file's.
+        if to_output { eprint_line(object.trim_end()) } else { print(&object)? }
+    }
+    match failure {
+        Some(failure) => Err(failure.told()),
+        None => Ok(()),
+    }
+}
+
+fn options(client: &Client, arguments: &Copy) -> Result<CopyOptions, Failure> {
+    let mut options = CopyOptions::default();
+    options.recursive = arguments.recursive;
+    options.existing = match (arguments.no_clobber, arguments.update) {
+        (true, _) => Existing::Keep,
+        (_, true) => Existing::Update,
+        _ => Existing::Replace,
+    };
+    options.verify = match arguments.checksum.as_deref() {
+        None => Verify::Automatic,
+        Some("none") => Verify::Nothing,
+        Some(text) if text.contains(':') => Verify::Value(text.parse()?),
+        Some(text) => Verify::Algorithm(text.parse()?),
+    };
+    options.max_lanes = client.config().transport.max_lanes;
+    let store = client.config().store.as_ref().filter(|_| client.store_error().is_none());
+    options.journal = store.map(|store| store.join(JOURNALS));
+    Ok(options)
+}
+
+/// What a name on the command line stands for.
+fn place(client: &Client, text: &str) -> Result<Place, Failure> {
+    let contents = text == "." || text.ends_with("/.");
+    let plain = if text == "." { text } else { text.strip_suffix("/.").unwrap_or(text) };
+    let named = client.named(plain)?;
+    let local = named.is_local().then(|| Path::new("/").join(&named.path));
+    let Named { storage, path, directory, .. } = named;
+    Ok(Place { storage, path, local, is_directory: contents || directory, contents })
+}
+
+/// For people: what could not be copied, what else is worth knowing, and what was copied.
+fn tell(summary: &Summary, seconds: f64, resumable: bool, quiet: bool) {
+    if summary.failures.len() > 1 {
+        for failure in &summary.failures {
+            eprint_line(&format!("hither: {}", failure.error));
+        }
+    }
+    for notice in &summary.notices {
+        eprint_line(&format!("hither: {notice}"));
+    }
+    if resumable && summary.can_go_on() {
+        eprint_line("hither: what has arrived is kept, the same command goes on from there");
+    }
+    if quiet {
+        return;
+    }
+    for checked in &summary.checksums {
+        let compared = if checked.compared { "" } else { ", compared with nothing" };
+        eprint_line(&format!("{} {}{compared}", checked.checksum, checked.target));
+    }
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        clippy::cast_precision_loss,
+        reason = "for people"
+    )]
+    let rate =
+        (summary.bytes.saturating_sub(summary.bytes_resumed) as f64 / seconds.max(1e-3)) as u64;
+    let skipped = match summary.files_skipped {
+        0 => String::new(),
+        n => format!(", {n} left as they were"),
+    };
+    let resumed = match summary.bytes_resumed {
+        0 => String::new(),
+        bytes => format!(", {} of them from before", human(bytes)),
+    };
+    let files = if summary.files == 1 { "file" } else { "files" };
+    eprint_line(&format!(
+        "{} {files}, {}{resumed}{skipped}, in {seconds:.2} s, {}/s",
+        summary.files,
+        human(summary.bytes),
+        human(rate)
+    ));
+}
+
+fn as_json(summary: &Summary, seconds: f64, failure: Option<&Failure>) -> serde_json::Value {
+    let checksums: Vec<_> = summary
+        .checksums
+        .iter()
+        .map(|checked| {
+            json!({
+                "file": checked.target,
+                "algorithm": checked.checksum.algorithm(),
+                "value": checked.checksum.hex(),
+                "compared": checked.compared,
+            })
+        })
+        .collect();
+    let failures: Vec<_> = summary
+        .failures
+        .iter()
+        .map(|it| json!({ "source": it.source, "error": Failure::from(it.error.clone()).object() }))
+        .collect();
+    let mut object = json!({
+        "files": summary.files,
+        "bytes": summary.bytes,
+        "files_skipped": summary.files_skipped,
+        "directories": summary.directories,
+        "seconds": seconds,
+        "bytes_arrived": summary.bytes_arrived,
+        "bytes_resumed": summary.bytes_resumed,
+        "bytes_resent": summary.bytes_resent,
+        "checksums": checksums,
+        "notices": summary.notices,
+        "failures": failures,
+    });
+    if let Some(failure) = failure {
+        object["error"] = failure.object();
+    }
+    object
+}

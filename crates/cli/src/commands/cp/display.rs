@@ -1,0 +1,50 @@
+//! How far a copy is, on a terminal.
+
+use hither_transfer::Progress;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use std::io::IsTerminal;
+use std::sync::mpsc;
+use std::time::Duration;
+
+const BEFORE_SHOWING: Duration = Duration::from_secs(1);
+const BETWEEN_UPDATES: Duration = Duration::from_millis(200);
+
+/// Runs `job` and shows its progress on the standard error, if that is a terminal.
+pub(super) fn watched<T>(progress: &Progress, quiet: bool, job: impl FnOnce() -> T) -> T {
+    if quiet || !std::io::stderr().is_terminal() {
+        return job();
+    }
+    let (done, waiting) = mpsc::channel::<()>();
+    std::thread::scope(|scope| {
+        scope.spawn(move || show(progress, &waiting));
+        let result = job();
+        // The watcher may have ended by itself.
+        let _ = done.send(());
+        result
+    })
+}
+
+fn show(progress: &Progress, done: &mpsc::Receiver<()>) {
+    if done.recv_timeout(BEFORE_SHOWING) != Err(mpsc::RecvTimeoutError::Timeout) {
+        return;
+    }
+    let bar = ProgressBar::with_draw_target(Some(0), ProgressDrawTarget::stderr());
+    let style =
+        "{bar:30} {binary_bytes}/{binary_total_bytes} {binary_bytes_per_sec}, {eta} left, {msg}";
+    bar.set_style(
+        ProgressStyle::with_template(style).unwrap_or_else(|_| ProgressStyle::default_bar()),
+    );
+    // What an earlier attempt moved is no rate.
+    bar.set_position(progress.figures().bytes_done);
+    bar.reset_eta();
+    loop {
+        let figures = progress.figures();
+        bar.set_length(figures.bytes_found);
+        bar.set_position(figures.bytes_done);
+        bar.set_message(format!("{} of {} files", figures.files_done, figures.files_found));
+        if done.recv_timeout(BETWEEN_UPDATES) != Err(mpsc::RecvTimeoutError::Timeout) {
+            break;
+        }
+    }
+    bar.finish_and_clear();
+}

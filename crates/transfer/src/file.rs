@@ -1,0 +1,368 @@
+//! One file on its way.
+//!
+//! Lanes take [`Piece`]s of it and bring bytes; what has come in a row is written (see `write.rs`). Three kinds of targets differ in what a write may be: a local file takes any bytes at any
+//! place; what is uploaded goes in whole blocks, on some servers in order; the standard output takes bytes in order.
+
+use crate::blocks::{Blocks, Sums};
+use crate::inlet::Inlet;
+use crate::job::Shared;
+use crate::names::Target;
+use crate::order::Order;
+use crate::part_file::PartFile;
+use crate::version::Version;
+use hither_core::checksum::{Checksum, Hasher};
+use hither_core::endpoint::RangeSupport;
+use hither_core::{Algorithm, Entry, Error, ErrorKind, Result, Source, Storage, Upload};
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::sync::RwLock;
+use tokio::task::JoinHandle;
+
+/// A file to be copied.
+#[derive(Debug, Clone)]
+pub(crate) struct Item {
+    pub(crate) storage: Arc<dyn Storage>,
+    /// From the storage's root.
+    pub(crate) path: String,
+    /// For messages.
+    pub(crate) name: String,
+    /// The same on this machine, if it is here.
+    pub(crate) local: Option<PathBuf>,
+    /// What its directory says; none if that is not known.
+    pub(crate) entry: Option<Entry>,
+    pub(crate) target: Target,
+    /// It changed once already while it was copied.
+    pub(crate) restarted: bool,
+}
+
+/// A server's checksum of a file, being asked for.
+pub(crate) type Asking = JoinHandle<Result<Option<Checksum>>>;
+
+/// Where the bytes go.
+#[derive(Debug)]
+pub(crate) enum Sink {
+    Part(PartFile),
+    /// None once it is committed.
+    Upload(RwLock<Option<Box<dyn Upload>>>),
+    Output,
+    Discard,
+}
+
+/// A piece that a lane fetches.
+#[derive(Debug)]
+pub(crate) struct Piece {
+    pub(crate) inlet: Inlet,
+    /// When it was taken, by the clock of the source.
+    pub(crate) sent: Duration,
+}
+
+/// A file on its way.
+#[derive(Debug)]
+pub(crate) struct OpenFile {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) item: Item,
+    /// The name of the target: the journal's key.
+    pub(crate) key: String,
+    pub(crate) source: Arc<dyn Source>,
+    pub(crate) version: Version,
+    pub(crate) sink: Sink,
+    /// What is computed of the whole.
+    pub(crate) algorithm: Option<Algorithm>,
+    /// An interruption costs more than a block.
+    pub(crate) is_journaled: bool,
+    /// For targets that take blocks in order.
+    pub(crate) order: Option<Order>,
+    /// Most pieces that may be on their way at the same time.
+    pub(crate) most_pieces: usize,
+    /// The checksum of the file, where it has to be computed in order while the bytes pass.
+    pub(crate) chain: Option<Mutex<Hasher>>,
+    pub(crate) with_adler32: bool,
+    /// Nobody wants to see the bytes: they are counted and dropped.
+    pub(crate) is_blind: bool,
+    /// The server's checksum, being asked for.
+    asking: Mutex<Option<Asking>>,
+    /// The server's checksum.
+    told: Mutex<Option<Checksum>>,
+    validator: Mutex<Option<String>>,
+    /// What an upload is called.
+    pub(crate) token: Mutex<Option<String>>,
+    books: Mutex<Books>,
+}
+
+/// What is known of the bytes of a file.
+#[derive(Debug)]
+pub(crate) struct Books {
+    pub(crate) blocks: Blocks,
+    running: Vec<Arc<Piece>>,
+    over: bool,
+    /// Checksums of the blocks as they came the first time, when the file is fetched again because its checksum was wrong.
+    pub(crate) before: Option<BTreeMap<u64, Checksum>>,
+    /// Blocks that came differently the second time.
+    pub(crate) damaged: Vec<u64>,
+}
+
+/// What [`OpenFile`] is made from.
+pub(crate) struct Opened {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) item: Item,
+    pub(crate) key: String,
+    pub(crate) source: Arc<dyn Source>,
+    pub(crate) version: Version,
+    pub(crate) sink: Sink,
+    pub(crate) order: Option<Order>,
+    pub(crate) most_pieces: usize,
+    pub(crate) algorithm: Option<Algorithm>,
+    pub(crate) is_journaled: bool,
+    pub(crate) token: Option<String>,
+    pub(crate) blocks: Blocks,
+}
+
+/// The smallest request worth making for a lane that has nothing to do, in bytes.
+const LEAST_RELIEF_BYTES: u64 = 256 << 10;
+/// Round trips that a piece must still need for its half to be worth a request of its own: one for the request, and as
+/// much again to gain from it.
+const RELIEF_ROUND_TRIPS: u32 = 3;
+/// Below this round-trip time, lanes are not held up by losses for long enough to matter.
+const RELIEF_RTT: Duration = Duration::from_millis(2);
+
+impl OpenFile {
+    pub(crate) fn new(opened: Opened) -> Arc<Self> {
+        let Opened { shared, item, key, source, version, sink, order, most_pieces, .. } = opened;
+        let Opened { algorithm, is_journaled, blocks, token, .. } = opened;
+        let in_order = order.is_some();
+        let chain = algorithm.filter(|algorithm| in_order && !algorithm.is_combinable());
+        let validator = Mutex::new(version.validator.clone());
+        let books =
+            Books { blocks, running: Vec::new(), over: false, before: None, damaged: Vec::new() };
+        Arc::new(Self {
+            is_blind: matches!(sink, Sink::Discard) && algorithm.is_none(),
+            with_adler32: algorithm == Some(Algorithm::Adler32),
+            chain: chain.map(|algorithm| Mutex::new(Hasher::new(algorithm))),
+            asking: Mutex::default(),
+            told: Mutex::default(),
+            token: Mutex::new(token),
+            algorithm,
+            is_journaled,
+            validator,
+            books: Mutex::new(books),
+            shared,
+            item,
+            key,
+            source,
+            version,
+            sink,
+            order,
+            most_pieces,
+        })
+    }
+
+    /// The next piece to fetch, if there is one that nobody has taken.
+    pub(crate) fn take(&self) -> Option<Arc<Piece>> {
+        let mut books = self.books();
+        if books.over || books.running.len() >= self.most_pieces {
+            return None;
+        }
+        // A server that knows no ranges sends everything for every question: there must be only one.
+        let range = match self.source.endpoint().ranges {
+            RangeSupport::Whole => books.blocks.take_rest(),
+            _ => books.blocks.take(),
+        };
+        range.map(|range| self.start(&mut books, range))
+    }
+
+    /// Half of what the slowest piece still owes, for a lane that has nothing to do; see core's `straggler.rs` for when
+    /// that pays.
+    pub(crate) fn relieve(&self) -> Option<Arc<Piece>> {
+        let rtt = self.source.link().rtt.filter(|rtt| *rtt >= RELIEF_RTT)?;
+        if self.is_exact() || self.source.endpoint().ranges == RangeSupport::Whole {
+            return None;
+        }
+        let now = self.source.clock().now();
+        let mut books = self.books();
+        if books.over || !books.blocks.all_taken() {
+            return None;
+        }
+        let remaining = |piece: &Piece| {
+            let active = now.checked_sub(piece.sent + rtt)?;
+            let (arrived_bytes, missing_bytes) = piece.inlet.progress();
+            #[expect(clippy::cast_precision_loss, reason = "an estimate")]
+            let ratio = missing_bytes as f64 / arrived_bytes.max(1) as f64;
+            let time = active.mul_f64(ratio.min(1e6));
+            let worth_it =
+                missing_bytes >= 2 * LEAST_RELIEF_BYTES && time > rtt * RELIEF_ROUND_TRIPS;
+            worth_it.then_some(time)
+        };
+        let (_, slowest) = books
+            .running
+            .iter()
+            .filter_map(|piece| Some((remaining(piece)?, piece)))
+            .max_by_key(|(time, _)| *time)?;
+        let given = slowest.inlet.give_half();
+        (given.start < given.end).then(|| self.start(&mut books, given))
+    }
+
+    fn start(&self, books: &mut Books, range: Range<u64>) -> Arc<Piece> {
+        let sent = self.source.clock().now();
+        let piece = Arc::new(Piece { inlet: Inlet::new(range), sent });
+        books.running.push(Arc::clone(&piece));
+        piece
+    }
+
+    /// A lane is through with a piece. Whether that made the file complete: whoever is told so has to finish it.
+    pub(crate) fn ended(&self, piece: &Arc<Piece>) -> bool {
+        let mut books = self.books();
+        books.running.retain(|running| !Arc::ptr_eq(running, piece));
+        self.claim(&mut books)
+    }
+
+    /// Whether the file is complete and nobody finishes it yet.
+    pub(crate) fn is_to_be_finished(&self) -> bool {
+        self.claim(&mut self.books())
+    }
+
+    fn claim(&self, books: &mut Books) -> bool {
+        let complete = !books.over && books.running.is_empty() && books.blocks.is_complete();
+        books.over |= complete;
+        complete
+    }
+
+    /// The file has failed, and nothing more of it is fetched. Whether it had not before.
+    pub(crate) fn give_up(&self) -> bool {
+        if let Some(order) = &self.order {
+            order.fail();
+        }
+        !std::mem::replace(&mut self.books().over, true)
+    }
+
+    pub(crate) fn is_over(&self) -> bool {
+        self.books().over
+    }
+
+    /// Writes must be whole blocks.
+    pub(crate) fn is_exact(&self) -> bool {
+        matches!(self.sink, Sink::Upload(_) | Sink::Output) || self.order.is_some()
+    }
+
+    pub(crate) fn block_bytes(&self) -> u64 {
+        self.books().blocks.block_bytes()
+    }
+
+    /// What requests carry, so that a file that changes is noticed.
+    pub(crate) fn validator(&self) -> Option<String> {
+        self.validator.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Compares what an answer says about the file with what is known of it.
+    pub(crate) fn check_answer(&self, answer: &hither_core::Answer) -> Result<()> {
+        let changed = |was: String, is: String| {
+            let message = format!(
+                "{} changed while it was copied (it was {was}, now it is {is})",
+                self.item.name
+            );
+            Err(Error::new(ErrorKind::Changed, message))
+        };
+        if let Some(size) = answer.size.filter(|size| *size != self.version.size) {
+            return changed(format!("{} bytes", self.version.size), format!("{size} bytes"));
+        }
+        let Some(seen) = &answer.validator else { return Ok(()) };
+        let mut validator = self.validator.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*validator {
+            Some(known) if known != seen => changed(known.clone(), seen.clone()),
+            Some(_) => Ok(()),
+            None => {
+                *validator = Some(seen.clone());
+                Ok(())
+            }
+        }
+    }
+
+    /// Bytes that were counted and dropped where they came in are as good as written.
+    pub(crate) fn dropped(&self, range: Range<u64>) {
+        let mut books = self.books();
+        let pieces: Vec<_> = books.blocks.within_blocks(range).collect();
+        for piece in pieces {
+            books.blocks.written(piece, Sums::of([], false));
+        }
+    }
+
+    /// The journal, for targets that an interruption leaves something of.
+    pub(crate) fn journal(&self) -> Option<&crate::journal::Journal> {
+        let lasting = matches!(self.sink, Sink::Part(_) | Sink::Upload(_));
+        self.shared.journal.as_ref().filter(|_| lasting && self.is_journaled)
+    }
+
+    pub(crate) fn written_bytes(&self) -> u64 {
+        self.books().blocks.written_bytes()
+    }
+
+    /// The server is being asked for its checksum.
+    pub(crate) fn set_asking(&self, asking: Asking) {
+        *self.asking.lock().unwrap_or_else(PoisonError::into_inner) = Some(asking);
+    }
+
+    /// The question, if its answer has not been taken yet.
+    pub(crate) fn take_asking(&self) -> Option<Asking> {
+        self.asking.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// The server has told this checksum, or that it cannot.
+    pub(crate) fn set_told(&self, told: Option<Checksum>) {
+        *self.told.lock().unwrap_or_else(PoisonError::into_inner) = told;
+    }
+
+    /// What the server has told.
+    pub(crate) fn told(&self) -> Option<Checksum> {
+        self.told.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The checksum of what has passed in order.
+    pub(crate) fn chained(&self) -> Option<Checksum> {
+        let chain = self.chain.as_ref()?.lock().unwrap_or_else(PoisonError::into_inner);
+        Some(chain.clone().finish())
+    }
+
+    /// What is there of it helps the next attempt.
+    pub(crate) async fn can_go_on(&self) -> bool {
+        match &self.sink {
+            Sink::Part(_) => true,
+            Sink::Upload(upload) => {
+                upload.read().await.as_ref().is_some_and(|upload| upload.token().is_some())
+            }
+            Sink::Output | Sink::Discard => false,
+        }
+    }
+
+    /// The checksums of the whole file, as far as they were computed on the way.
+    pub(crate) fn sums(&self) -> Option<Sums> {
+        self.books().blocks.sums()
+    }
+
+    /// Begins again, because the bytes were not what they should be. False if that was done before.
+    pub(crate) fn fetch_again(&self) -> bool {
+        let mut books = self.books();
+        if books.before.is_some() {
+            return false;
+        }
+        let before = books.blocks.begin_again();
+        books.before = Some(before);
+        books.over = false;
+        if let Some(chain) = &self.chain {
+            let mut chain = chain.lock().unwrap_or_else(PoisonError::into_inner);
+            *chain = Hasher::new(chain.algorithm());
+        }
+        true
+    }
+
+    /// Blocks that came differently the second time, if there was one.
+    pub(crate) fn damaged(&self) -> Option<Vec<u64>> {
+        let books = self.books();
+        books.before.as_ref().map(|_| books.damaged.clone())
+    }
+
+    pub(crate) fn books(&self) -> MutexGuard<'_, Books> {
+        self.books.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

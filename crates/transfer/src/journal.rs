@@ -1,0 +1,304 @@
+//! What an interrupted job leaves behind for the next attempt: a file of records, appended to, one line each.
+//!
+//! A job is known by its sources and its destination as they were given; the same command finds the same journal. A
+//! record is `CRC JSON`: a line whose checksum is wrong, as the last one is when the process was killed while it was
+//! written, ends the reading, and writing goes on from there. Records say:
+//!
+//! - `begin`: which job this is, and whether the destination was a directory that existed, because that decides what the
+//!   names mean and the first attempt may have made it;
+//! - `file`: a file is being copied: its version, and where the bytes go until it is whole (a name beside the target, or
+//!   what the server calls the upload). It makes earlier blocks of that file void;
+//! - `part`: that name is another one by now;
+//! - `block`: a block was written, with its crc32c;
+//! - `done`: the file has its final name; what the target looked like then.
+//!
+//! Nothing is synced. Killing the process loses nothing that was written to a file, as the system has it; a crash of the
+//! system may lose any part of journal or data, and so every block is read and compared before it is believed.
+//!
+//! Two processes must not do the same job at once: the journal is locked for as long as it is open.
+
+use crate::version::Version;
+use hither_core::checksum::{Algorithm, Checksum, Hasher};
+use hither_core::{Error, ErrorKind, Result};
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, HashMap};
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+/// A longer journal is not one of ours: a hundred bytes a block make ten thousand terabytes of this.
+const MOST_BYTES: u64 = 4 << 30;
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Record {
+    Begin { job: String, into: bool },
+    File { target: String, version: Version, part: Option<String> },
+    Part { target: String, part: Option<String> },
+    Block { target: String, at: u64, bytes: u64, crc32c: String },
+    Done { target: String, version: Version, seen: Version },
+}
+
+/// What the journal says about one file.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Known {
+    /// The version of the source that the rest is about.
+    pub(crate) version: Version,
+    /// Where its bytes are until it is whole.
+    pub(crate) part: Option<String>,
+    /// Blocks that were written, by their start: length and crc32c.
+    pub(crate) blocks: BTreeMap<u64, (u64, Checksum)>,
+    /// What the target looked like when the file was whole.
+    pub(crate) done: Option<Version>,
+}
+
+/// The journal of one job.
+#[derive(Debug)]
+pub(crate) struct Journal {
+    path: PathBuf,
+    file: Mutex<File>,
+    known: Mutex<HashMap<String, Known>>,
+    into: Option<bool>,
+}
+
+impl Journal {
+    /// Opens the journal of `job` in `folder`, which is made if it is not there.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Local`] if that is not possible, or another process is at the same job.
+    pub(crate) fn open(folder: &Path, job: &str) -> Result<Self> {
+        std::fs::create_dir_all(folder).map_err(|error| failed(folder, &error))?;
+        let path = folder.join(format!("{}.journal", short_name(job)));
+        let mut file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o600)
+            .open(&path)
+            .map_err(|error| failed(&path, &error))?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                return Err(Error::new(
+                    ErrorKind::Local,
+                    format!(
+                        "another process does the same copy just now ({} is locked)",
+                        path.display()
+                    ),
+                ));
+            }
+            Err(TryLockError::Error(error)) => return Err(failed(&path, &error)),
+        }
+        let mut text = Vec::new();
+        let read = (&mut file).take(MOST_BYTES).read_to_end(&mut text);
+        read.map_err(|error| failed(&path, &error))?;
+        let (known, into, valid_bytes) = replay(&text, job);
+        let cut = file.set_len(valid_bytes).and_then(|()| file.seek(SeekFrom::Start(valid_bytes)));
+        cut.map_err(|error| failed(&path, &error))?;
+        Ok(Self { path, file: Mutex::new(file), known: Mutex::new(known), into })
+    }
+
+    /// Whether the destination was a directory that existed when the job began; none if it begins now.
+    pub(crate) fn goes_into(&self) -> Option<bool> {
+        self.into
+    }
+
+    /// Takes what is known about a file, for its target's name.
+    pub(crate) fn take(&self, target: &str) -> Option<Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner).remove(target)
+    }
+
+    pub(crate) fn begin(&self, job: &str, into: bool) -> Result<()> {
+        self.append(&Record::Begin { job: job.to_owned(), into })
+    }
+
+    pub(crate) fn file(&self, target: &str, version: &Version, part: Option<&str>) -> Result<()> {
+        let (target, part) = (target.to_owned(), part.map(str::to_owned));
+        self.append(&Record::File { target, version: version.clone(), part })
+    }
+
+    /// Where the bytes of the file go is called something else by now.
+    pub(crate) fn part(&self, target: &str, part: Option<&str>) -> Result<()> {
+        self.append(&Record::Part { target: target.to_owned(), part: part.map(str::to_owned) })
+    }
+
+    pub(crate) fn block(&self, target: &str, at: u64, bytes: u64, crc32c: &Checksum) -> Result<()> {
+        let (target, crc32c) = (target.to_owned(), crc32c.hex());
+        self.append(&Record::Block { target, at, bytes, crc32c })
+    }
+
+    pub(crate) fn done(&self, target: &str, version: &Version, seen: &Version) -> Result<()> {
+        let (version, seen) = (version.clone(), seen.clone());
+        self.append(&Record::Done { target: target.to_owned(), version, seen })
+    }
+
+    /// The job is done: nothing needs to be known about it any more.
+    pub(crate) fn remove(self) {
+        // Left behind, it says that everything is done, which is true.
+        drop(std::fs::remove_file(&self.path));
+    }
+
+    fn append(&self, record: &Record) -> Result<()> {
+        let line = line(record)?;
+        let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+        file.write_all(&line).map_err(|error| failed(&self.path, &error))
+    }
+}
+
+fn line(record: &Record) -> Result<Vec<u8>> {
+    let json = serde_json::to_string(record).map_err(|error| {
+        Error::new(ErrorKind::Local, "cannot write a record of the journal").with_source(error)
+    })?;
+    let sum = Hasher::of(Algorithm::Crc32c, json.as_bytes()).hex();
+    Ok(format!("{sum} {json}\n").into_bytes())
+}
+
+fn parse(line: &[u8]) -> Option<Record> {
+    let (sum, json) = std::str::from_utf8(line).ok()?.split_once(' ')?;
+    if Hasher::of(Algorithm::Crc32c, json.as_bytes()).hex() != sum {
+        return None;
+    }
+    serde_json::from_str(json).ok()
+}
+
+/// What the records say, whether the job began with an existing directory, and how many bytes of the text are sound. A
+/// journal of another job is as good as empty.
+fn replay(text: &[u8], job: &str) -> (HashMap<String, Known>, Option<bool>, u64) {
+    let mut known: HashMap<String, Known> = HashMap::new();
+    let mut began = None;
+    let mut valid_bytes = 0;
+    for line in text.split_inclusive(|&byte| byte == b'\n') {
+        let Some(record) = line.strip_suffix(b"\n").and_then(parse) else { break };
+        match record {
+            Record::Begin { job: of, into } if of == job => began = Some(into),
+            Record::Begin { .. } => break,
+            Record::File { target, version, part } => {
+                let fresh = Known { version, part, ..Known::default() };
+                known.insert(target, fresh);
+            }
+            Record::Part { target, part } => {
+                if let Some(file) = known.get_mut(&target) {
+                    file.part = part;
+                }
+            }
+            Record::Block { target, at, bytes, crc32c } => {
+                let sum = Checksum::from_hex(Algorithm::Crc32c, &crc32c);
+                if let (Some(file), Ok(sum)) = (known.get_mut(&target), sum) {
+                    file.blocks.insert(at, (bytes, sum));
+                }
+            }
+            Record::Done { target, version, seen } => {
+                let done = Known { version, done: Some(seen), ..Known::default() };
+                known.insert(target, done);
+            }
+        }
+        if began.is_none() {
+            break;
+        }
+        valid_bytes += line.len() as u64;
+    }
+    match began {
+        Some(_) => (known, began, valid_bytes),
+        None => (HashMap::new(), None, 0),
+    }
+}
+
+/// Sixteen digits that stand for a job. A collision is noticed: the journal says which job it is of.
+pub(crate) fn short_name(job: &str) -> String {
+    let mut name = Hasher::of(Algorithm::Sha256, job.as_bytes()).hex();
+    name.truncate(16);
+    name
+}
+
+fn failed(path: &Path, error: &std::io::Error) -> Error {
+    let kind = crate::part_file::kind_of(error);
+    Error::new(kind, format!("journal {}: {error}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn version(size: u64) -> Version {
+        Version { size, ..Version::default() }
+    }
+
+    fn sum() -> Checksum {
+        Hasher::of(Algorithm::Crc32c, b"block")
+    }
+
+    fn written(folder: &Path) -> PathBuf {
+        let journal = Journal::open(folder, "job").unwrap();
+        assert_eq!(journal.goes_into(), None);
+        journal.begin("job", true).unwrap();
+        journal.file("a", &version(9), Some(".a.first")).unwrap();
+        journal.block("a", 0, 5, &sum()).unwrap();
+        journal.part("a", Some(".a.part")).unwrap();
+        journal.file("b", &version(3), None).unwrap();
+        journal.done("b", &version(3), &version(3)).unwrap();
+        journal.path
+    }
+
+    #[test]
+    fn what_was_written_is_read_by_the_next_attempt() {
+        let folder = tempfile::tempdir().unwrap();
+        written(folder.path());
+        let journal = Journal::open(folder.path(), "job").unwrap();
+        assert_eq!(journal.goes_into(), Some(true));
+        let a = journal.take("a").unwrap();
+        assert_eq!((a.version, a.part.as_deref()), (version(9), Some(".a.part")));
+        assert_eq!(a.blocks, BTreeMap::from([(0, (5, sum()))]));
+        assert_eq!(journal.take("b").unwrap().done, Some(version(3)));
+        assert_eq!(journal.take("a"), None);
+    }
+
+    #[test]
+    fn any_torn_end_is_cut_off_and_written_over() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = written(folder.path());
+        let whole = std::fs::read(&path).unwrap();
+        for cut in 0..whole.len() {
+            std::fs::write(&path, &whole[..cut]).unwrap();
+            let journal = Journal::open(folder.path(), "job").unwrap();
+            if journal.goes_into().is_none() {
+                journal.begin("job", true).unwrap();
+            }
+            journal.done("c", &version(1), &version(1)).unwrap();
+            drop(journal);
+            let journal = Journal::open(folder.path(), "job").unwrap();
+            assert_eq!(journal.goes_into(), Some(true), "cut at {cut}");
+            assert!(journal.take("c").is_some(), "cut at {cut}");
+        }
+    }
+
+    #[test]
+    fn a_new_version_makes_old_blocks_void() {
+        let folder = tempfile::tempdir().unwrap();
+        written(folder.path());
+        Journal::open(folder.path(), "job").unwrap().file("a", &version(8), None).unwrap();
+        let a = Journal::open(folder.path(), "job").unwrap().take("a").unwrap();
+        assert_eq!((a.version, a.blocks.len()), (version(8), 0));
+    }
+
+    #[test]
+    fn the_journal_of_another_job_counts_as_empty() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = written(folder.path());
+        let other = folder.path().join(format!("{}.journal", short_name("other")));
+        std::fs::rename(path, other).unwrap();
+        let journal = Journal::open(folder.path(), "other").unwrap();
+        assert!(journal.goes_into().is_none() && journal.take("a").is_none());
+    }
+
+    #[test]
+    fn one_process_at_a_time() {
+        let folder = tempfile::tempdir().unwrap();
+        let _first = Journal::open(folder.path(), "job").unwrap();
+        let second = Journal::open(folder.path(), "job").unwrap_err();
+        assert!(second.to_string().contains("another process"), "{second}");
+    }
+}

@@ -1,0 +1,32 @@
+//! Bulk movement: files and trees, copied in parallel blocks, resumable and checksummed.
+//!
+//! [`copy`] moves what is at some [`Place`]s to a [`Destination`], through this machine. Where bytes come from and go to
+//! is behind `hither-core`'s `Source` and `Storage`; what is decided here is which bytes move when, on how many lanes,
+//! what is kept in memory meanwhile, what an interruption costs, and when a file may have its name.
+
+mod blocks;
+mod budget;
+mod file;
+mod finish;
+mod inlet;
+mod job;
+mod journal;
+mod lane;
+mod names;
+mod open;
+mod options;
+mod order;
+mod part_file;
+mod progress;
+mod queue;
+mod start;
+mod summary;
+mod version;
+mod walk;
+mod write;
+
+pub use job::copy;
+pub use names::{Destination, Place};
+pub use options::{CopyOptions, Existing, Verify};
+pub use progress::{Figures, Progress};
+pub use summary::{Checked, Failure, Summary};

@@ -1,0 +1,149 @@
+//! What the names on the two sides of a copy mean.
+//!
+//! As in `cp`: a source goes *into* a destination that is a directory, under its own last name, and becomes the destination
+//! where there is nothing of that name. A destination that ends with a slash is meant as a directory, and made if it is
+//! not there; so is one that takes several sources. `.` at the end of a source directory means what is in it.
+//!
+//! Names come from servers, so they are looked at before they become part of a path here: `..`, the empty name and
+//! anything with a slash or NUL in it would lead out of the destination.
+
+use hither_core::{Error, ErrorKind, Result, Storage};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// A name in a storage.
+#[derive(Debug, Clone)]
+pub struct Place {
+    /// Where it is.
+    pub storage: Arc<dyn Storage>,
+    /// The name, from the storage's root.
+    pub path: String,
+    /// The same on this machine, if it is here.
+    pub local: Option<PathBuf>,
+    /// Written with a slash at the end: a directory is meant.
+    pub is_directory: bool,
+    /// Written with `/.` at the end: what is in the directory is meant, not itself.
+    pub contents: bool,
+}
+
+/// Where things go.
+#[derive(Debug, Clone)]
+pub enum Destination {
+    /// A file or directory.
+    Place(Place),
+    /// The standard output: the bytes of files, one after the other.
+    Output,
+    /// Nowhere: everything is fetched, and dropped.
+    Discard,
+}
+
+/// The target of one file or directory.
+#[derive(Debug, Clone)]
+pub(crate) enum Target {
+    Local(PathBuf),
+    Remote(Arc<dyn Storage>, String),
+    Output,
+    Discard,
+}
+
+impl Place {
+    /// For messages and the journal.
+    pub(crate) fn name(&self) -> String {
+        match &self.local {
+            Some(path) => path.display().to_string(),
+            None => remote_name(&*self.storage, &self.path),
+        }
+    }
+
+    /// The last component; none for a root.
+    pub(crate) fn last_name(&self) -> Option<&str> {
+        self.path.rsplit('/').next().filter(|name| !name.is_empty())
+    }
+
+    fn target(&self) -> Target {
+        match &self.local {
+            Some(path) => Target::Local(path.clone()),
+            None => Target::Remote(Arc::clone(&self.storage), self.path.clone()),
+        }
+    }
+}
+
+impl Destination {
+    /// The target of `source` if the destination is (`into`) or is not a directory that takes it in.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Invalid`] if the source has no name of its own to go by.
+    pub(crate) fn target(&self, source: &Place, into: bool) -> Result<Target> {
+        match self {
+            Self::Output => Ok(Target::Output),
+            Self::Discard => Ok(Target::Discard),
+            Self::Place(place) if !into || source.contents => Ok(place.target()),
+            Self::Place(place) => {
+                let name = source.last_name().ok_or_else(|| {
+                    Error::new(
+                        ErrorKind::Invalid,
+                        format!("{} has no name: write {0}/. to copy what is in it", source.name()),
+                    )
+                })?;
+                place.target().join(name)
+            }
+        }
+    }
+
+    pub(crate) fn name(&self) -> String {
+        match self {
+            Self::Place(place) => place.name(),
+            Self::Output => "-".to_owned(),
+            Self::Discard => "/dev/null".to_owned(),
+        }
+    }
+}
+
+impl Target {
+    /// The target of what is called `name` in this one.
+    pub(crate) fn join(&self, name: &str) -> Result<Self> {
+        if matches!(name, "" | "." | "..") || name.contains(['/', '\0']) {
+            return Err(Error::new(
+                ErrorKind::Protocol,
+                format!("{name:?} is listed as a name, which it cannot be: it is left out"),
+            ));
+        }
+        Ok(match self {
+            Self::Local(path) => Self::Local(path.join(name)),
+            Self::Remote(storage, path) if path.is_empty() => {
+                Self::Remote(Arc::clone(storage), name.to_owned())
+            }
+            Self::Remote(storage, path) => {
+                Self::Remote(Arc::clone(storage), format!("{path}/{name}"))
+            }
+            Self::Output => Self::Output,
+            Self::Discard => Self::Discard,
+        })
+    }
+
+    pub(crate) fn name(&self) -> String {
+        match self {
+            Self::Local(path) => path.display().to_string(),
+            Self::Remote(storage, path) => remote_name(&**storage, path),
+            Self::Output => "-".to_owned(),
+            Self::Discard => "/dev/null".to_owned(),
+        }
+    }
+
+    /// The directory of a local target.
+    pub(crate) fn folder(&self) -> Option<&Path> {
+        match self {
+            Self::Local(path) => {
+                let folder = path.parent()?;
+                Some(if folder.as_os_str().is_empty() { Path::new(".") } else { folder })
+            }
+            _ => None,
+        }
+    }
+}
+
+fn remote_name(storage: &dyn Storage, path: &str) -> String {
+    let root = storage.name();
+    format!("{}/{path}", root.trim_end_matches('/'))
+}

@@ -1,0 +1,85 @@
+//! How a copy is to be made.
+
+use hither_core::checksum::{Algorithm, Checksum};
+use std::path::PathBuf;
+
+/// What happens to a target that exists.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Existing {
+    /// It is replaced, in one step, when the new file is whole.
+    #[default]
+    Replace,
+    /// It is kept, and the source is skipped.
+    Keep,
+    /// It is kept if it has the size of the source and was not changed before it; else it is replaced. A source whose
+    /// last change is not known is always copied.
+    Update,
+}
+
+/// Which checksum of each whole file is computed and compared.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Verify {
+    /// Adler-32, compared with the server's if it knows one; files smaller than a block are not asked about, because the
+    /// question would cost as much as the file.
+    #[default]
+    Automatic,
+    /// None.
+    Nothing,
+    /// This one, compared with the server's if it knows one.
+    Algorithm(Algorithm),
+    /// This one must come out. For a single file.
+    Value(Checksum),
+}
+
+impl Verify {
+    /// The algorithm to compute.
+    pub(crate) fn algorithm(&self) -> Option<Algorithm> {
+        match self {
+            Self::Automatic => Some(Algorithm::Adler32),
+            Self::Nothing => None,
+            Self::Algorithm(algorithm) => Some(*algorithm),
+            Self::Value(checksum) => Some(checksum.algorithm()),
+        }
+    }
+
+    /// The user asked for a checksum.
+    pub(crate) fn is_explicit(&self) -> bool {
+        matches!(self, Self::Algorithm(_) | Self::Value(_))
+    }
+}
+
+/// How a copy is to be made.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct CopyOptions {
+    /// Whether directories are copied, with all that is in them. Not by default.
+    pub recursive: bool,
+    /// What happens to targets that exist; replaced by default.
+    pub existing: Existing,
+    /// What is compared.
+    pub verify: Verify,
+    /// The unit of resumption, in bytes: what each lane may have to fetch again after an interruption. 4 MiB by default:
+    /// sixty-four lanes of a path of 1 Gbit/s need two seconds for one, so that the round trip between two is small beside
+    /// them. A server that takes parts of a size of its own gets those.
+    pub block_bytes: u64,
+    /// Most bytes that have arrived and are not written yet. 256 MiB by default: a block for each of 64 lanes.
+    pub budget_bytes: u64,
+    /// Most lanes, that is connections and files, in use at the same time. 64 by default.
+    pub max_lanes: usize,
+    /// Folder for the journal, without which an interrupted copy begins again. None by default: the command gives one.
+    pub journal: Option<PathBuf>,
+}
+
+impl Default for CopyOptions {
+    fn default() -> Self {
+        Self {
+            recursive: false,
+            existing: Existing::default(),
+            verify: Verify::default(),
+            block_bytes: 4 << 20,
+            budget_bytes: 256 << 20,
+            max_lanes: hither_core::lanes::INTERACTIVE,
+            journal: None,
+        }
+    }
+}

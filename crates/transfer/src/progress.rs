@@ -1,0 +1,74 @@
+//! Counters that a display reads while the job runs.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// How far a copy is. Cheap to read at any time, from any thread.
+#[derive(Debug, Default)]
+pub struct Progress {
+    files_found: AtomicU64,
+    files_done: AtomicU64,
+    bytes_found: AtomicU64,
+    bytes_done: AtomicU64,
+    bytes_arrived: AtomicU64,
+    bytes_useless: AtomicU64,
+}
+
+/// The figures of [`Progress`] at one instant.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Figures {
+    /// Files found so far; all of them once every directory has been listed.
+    pub files_found: u64,
+    /// Files that have their final name, or were skipped, or failed.
+    pub files_done: u64,
+    /// Sum of their sizes in bytes, as far as known.
+    pub bytes_found: u64,
+    /// Bytes of these that need not be moved any more, those that an earlier attempt has moved included.
+    pub bytes_done: u64,
+    /// Bytes that came in, those that came twice included.
+    pub bytes_arrived: u64,
+}
+
+impl Progress {
+    /// The figures now.
+    #[must_use]
+    pub fn figures(&self) -> Figures {
+        Figures {
+            files_found: self.files_found.load(Ordering::Relaxed),
+            files_done: self.files_done.load(Ordering::Relaxed),
+            bytes_found: self.bytes_found.load(Ordering::Relaxed),
+            bytes_done: self.bytes_done.load(Ordering::Relaxed),
+            bytes_arrived: self.bytes_arrived.load(Ordering::Relaxed),
+        }
+    }
+
+    pub(crate) fn found_file(&self) {
+        self.files_found.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn found_bytes(&self, bytes: u64) {
+        self.bytes_found.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    pub(crate) fn done_file(&self) {
+        self.files_done.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn done_bytes(&self, bytes: u64) {
+        self.bytes_done.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// What was counted as done has to be moved again.
+    pub(crate) fn undone_bytes(&self, bytes: u64) {
+        self.bytes_done.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    /// Bytes came in, so many of which were there already.
+    pub(crate) fn arrived(&self, bytes: u64, useless_bytes: u64) {
+        self.bytes_arrived.fetch_add(bytes, Ordering::Relaxed);
+        self.bytes_useless.fetch_add(useless_bytes, Ordering::Relaxed);
+    }
+
+    pub(crate) fn useless_bytes(&self) -> u64 {
+        self.bytes_useless.load(Ordering::Relaxed)
+    }
+}

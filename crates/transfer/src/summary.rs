@@ -1,0 +1,78 @@
+//! What a copy came to.
+
+use hither_core::checksum::Checksum;
+use hither_core::{Error, ErrorKind};
+
+/// What a copy came to.
+#[derive(Debug, Default)]
+#[non_exhaustive]
+pub struct Summary {
+    /// Files copied.
+    pub files: u64,
+    /// Their bytes, those that an earlier attempt has moved included.
+    pub bytes: u64,
+    /// Files left as they were, by the rule for existing targets or because an earlier attempt has copied them.
+    pub files_skipped: u64,
+    /// Directories made.
+    pub directories: u64,
+    /// Bytes that came in.
+    pub bytes_arrived: u64,
+    /// Bytes that an earlier attempt has moved and that were not moved again.
+    pub bytes_resumed: u64,
+    /// Bytes that came in more than once in this attempt.
+    pub bytes_resent: u64,
+    /// Checksums of files: all of them if a checksum was asked for, else those that were compared.
+    pub checksums: Vec<Checked>,
+    /// Files that were copied anew because they had changed, and blocks that came damaged.
+    pub notices: Vec<String>,
+    /// What could not be copied.
+    pub failures: Vec<Failure>,
+}
+
+/// The checksum of a file that was copied.
+#[derive(Debug, Clone)]
+pub struct Checked {
+    /// The target.
+    pub target: String,
+    /// Its checksum.
+    pub checksum: Checksum,
+    /// It was compared, with what the user gave or what the server knows.
+    pub compared: bool,
+}
+
+/// What could not be copied.
+#[derive(Debug, Clone)]
+pub struct Failure {
+    /// The source, a file or directory.
+    pub source: String,
+    /// Why.
+    pub error: Error,
+}
+
+impl Summary {
+    /// The error of the whole: none if everything was copied; that of the failure if there is one; else of the kind of
+    /// the first.
+    #[must_use]
+    pub fn error(&self) -> Option<Error> {
+        let first = self.failures.first()?;
+        match self.failures.len() {
+            1 => Some(first.error.clone()),
+            n => Some(Error::new(
+                first.error.kind(),
+                format!(
+                    "{n} of {} could not be copied",
+                    self.files + self.files_skipped + n as u64
+                ),
+            )),
+        }
+    }
+
+    /// Whether the same job, started again, would go on where this one ended.
+    #[must_use]
+    pub fn can_go_on(&self) -> bool {
+        self.failures.iter().any(|failure| {
+            let kind = failure.error.kind();
+            matches!(kind, ErrorKind::Unavailable | ErrorKind::Timeout | ErrorKind::NoSpace)
+        })
+    }
+}

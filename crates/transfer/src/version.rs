@@ -1,0 +1,64 @@
+//! Which version of a file bytes belong to.
+
+use hither_core::Entry;
+use serde::{Deserialize, Serialize};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// What tells a version of a file from another, as far as it is known.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Version {
+    /// Size in bytes.
+    pub(crate) size: u64,
+    /// Entity tag, or another such text.
+    pub(crate) validator: Option<String>,
+    /// Last change: seconds and nanoseconds since 1970.
+    pub(crate) modified: Option<(u64, u32)>,
+}
+
+impl Version {
+    pub(crate) fn of(entry: &Entry) -> Self {
+        let modified = entry.modified.and_then(|time| time.duration_since(UNIX_EPOCH).ok());
+        Self {
+            size: entry.size,
+            validator: entry.validator.clone(),
+            modified: modified.map(|since| (since.as_secs(), since.subsec_nanos())),
+        }
+    }
+
+    /// Last change.
+    pub(crate) fn modified(&self) -> Option<SystemTime> {
+        let (seconds, nanoseconds) = self.modified?;
+        UNIX_EPOCH.checked_add(Duration::new(seconds, nanoseconds))
+    }
+
+    /// Whether the two are surely the same version: of the same size, nothing that both tell differs, and there is
+    /// something that both tell.
+    pub(crate) fn is_surely(&self, other: &Self) -> bool {
+        fn agree<T: PartialEq>(a: Option<&T>, b: Option<&T>) -> Option<bool> {
+            Some(a? == b?)
+        }
+        let validators = agree(self.validator.as_ref(), other.validator.as_ref());
+        let times = agree(self.modified.as_ref(), other.modified.as_ref());
+        let told = [validators, times];
+        self.size == other.size && told.contains(&Some(true)) && !told.contains(&Some(false))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_the_same_only_if_something_says_so() {
+        let tagged =
+            |tag: &str, modified| Version { size: 1, validator: Some(tag.to_owned()), modified };
+        let a = tagged("a", Some((1, 0)));
+        assert!(a.is_surely(&a));
+        assert!(a.is_surely(&tagged("a", None)));
+        assert!(!a.is_surely(&tagged("b", Some((1, 0)))));
+        assert!(!a.is_surely(&tagged("a", Some((1, 1)))));
+        assert!(!a.is_surely(&Version { size: 2, ..a.clone() }));
+        let silent = Version { size: 1, ..Version::default() };
+        assert!(!silent.is_surely(&silent));
+    }
+}

@@ -1,0 +1,139 @@
+//! Between directories of this machine: what names mean, and what happens to what exists.
+
+use hither_core::{ErrorKind, Result};
+use hither_transfer::{CopyOptions, Destination, Existing, Place, Summary, copy};
+use hither_transport::LocalStorage;
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+/// A local path, as the command understands it.
+pub(crate) fn place(path: &Path) -> Place {
+    let folder = path.parent().unwrap();
+    let name = path.file_name().unwrap().to_str().unwrap().to_owned();
+    let storage = Arc::new(LocalStorage::new(folder, Arc::default()));
+    let local = Some(path.to_owned());
+    Place { storage, path: name, local, is_directory: false, contents: false }
+}
+
+/// The names in a directory, in order.
+pub(crate) fn names_in(folder: &Path) -> Vec<String> {
+    let mut names: Vec<_> = fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().to_str().unwrap().to_owned())
+        .collect();
+    names.sort();
+    names
+}
+
+async fn cp(sources: Vec<Place>, target: Place, options: CopyOptions) -> Result<Summary> {
+    copy(sources, Destination::Place(target), options, Arc::default()).await
+}
+
+fn recursive() -> CopyOptions {
+    let mut options = CopyOptions::default();
+    options.recursive = true;
+    options
+}
+
+fn existing(existing: Existing) -> CopyOptions {
+    let mut options = CopyOptions::default();
+    options.existing = existing;
+    options
+}
+
+/// `tree/{a, sub/{b, deeper/c}}`, with a link to a file, one to a directory, and what an upload left.
+fn tree(folder: &Path) -> Place {
+    let tree = folder.join("tree");
+    fs::create_dir_all(tree.join("sub/deeper")).unwrap();
+    fs::write(tree.join("a"), b"aaa").unwrap();
+    fs::write(tree.join("sub/b"), b"").unwrap();
+    fs::write(tree.join("sub/deeper/c"), vec![7; 300_000]).unwrap();
+    fs::write(tree.join(hither_core::storage::unfinished_name(5)), b"half").unwrap();
+    std::os::unix::fs::symlink("a", tree.join("link")).unwrap();
+    std::os::unix::fs::symlink("..", tree.join("sub/circle")).unwrap();
+    place(&tree)
+}
+
+#[tokio::test]
+async fn a_tree_becomes_the_target_or_goes_into_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = tree(folder.path());
+    let target = folder.path().join("copy");
+    let summary = cp(vec![source.clone()], place(&target), recursive()).await.unwrap();
+    assert!(summary.failures.is_empty(), "{:?}", summary.failures);
+    assert_eq!((summary.files, summary.directories), (4, 3));
+    assert_eq!(names_in(&target), ["a", "link", "sub"]);
+    assert_eq!(names_in(&target.join("sub")), ["b", "deeper"]);
+    assert_eq!(fs::read(target.join("sub/deeper/c")).unwrap(), vec![7; 300_000]);
+    assert_eq!(summary.notices.len(), 1, "the circle: {:?}", summary.notices);
+    cp(vec![source.clone()], place(&target), recursive()).await.unwrap();
+    assert_eq!(names_in(&target), ["a", "link", "sub", "tree"]);
+    let contents = Place { contents: true, ..source };
+    let other = folder.path().join("other");
+    fs::create_dir(&other).unwrap();
+    cp(vec![contents], place(&other), recursive()).await.unwrap();
+    assert_eq!(names_in(&other), ["a", "link", "sub"]);
+}
+
+#[tokio::test]
+async fn several_sources_make_a_directory() {
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["x", "y"] {
+        fs::write(folder.path().join(name), name).unwrap();
+    }
+    let sources = ["x", "y"].map(|name| place(&folder.path().join(name))).to_vec();
+    let target = folder.path().join("both");
+    cp(sources.clone(), place(&target), CopyOptions::default()).await.unwrap();
+    assert_eq!(names_in(&target), ["x", "y"]);
+    let error = cp(sources, place(&folder.path().join("x")), CopyOptions::default()).await;
+    assert_eq!(error.unwrap_err().kind(), ErrorKind::Invalid);
+}
+
+#[tokio::test]
+async fn what_cannot_be_meant_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = tree(folder.path());
+    let kind = |summary: Summary| summary.error().unwrap().kind();
+    let target = place(&folder.path().join("copy"));
+    let flat = cp(vec![source.clone()], target, CopyOptions::default()).await.unwrap();
+    assert_eq!(kind(flat), ErrorKind::Invalid, "a directory without -r");
+    let inside = place(&folder.path().join("tree/sub"));
+    let nested = cp(vec![source], inside, recursive()).await.unwrap();
+    assert_eq!(kind(nested), ErrorKind::Invalid, "a directory into itself");
+    let a = place(&folder.path().join("tree/a"));
+    let same = cp(vec![a.clone()], a.clone(), CopyOptions::default()).await.unwrap();
+    assert_eq!(kind(same), ErrorKind::Invalid, "a file onto itself");
+    assert_eq!(fs::read(folder.path().join("tree/a")).unwrap(), b"aaa");
+    let none = place(&folder.path().join("none"));
+    let missing = cp(vec![none], place(&folder.path().join("x")), CopyOptions::default()).await;
+    assert_eq!(kind(missing.unwrap()), ErrorKind::NotFound);
+    let nowhere = place(&folder.path().join("no/such/folder"));
+    let lost = cp(vec![a], nowhere, CopyOptions::default()).await.unwrap();
+    assert_eq!(kind(lost), ErrorKind::NotFound);
+}
+
+#[tokio::test]
+async fn what_exists_is_replaced_kept_or_updated() {
+    let folder = tempfile::tempdir().unwrap();
+    let (from, to) = (folder.path().join("from"), folder.path().join("to"));
+    let time = |seconds| SystemTime::UNIX_EPOCH + Duration::from_secs(seconds);
+    let write = |path: &Path, text: &str, modified| {
+        fs::write(path, text).unwrap();
+        let file = fs::File::options().write(true).open(path).unwrap();
+        file.set_modified(modified).unwrap();
+    };
+    for (rule, target_time, expected) in [
+        (Existing::Replace, 2_000, "new"),
+        (Existing::Keep, 500, "old"),
+        (Existing::Update, 2_000, "old"),
+        (Existing::Update, 500, "new"),
+    ] {
+        write(&from, "new", time(1_000));
+        write(&to, "old", time(target_time));
+        cp(vec![place(&from)], place(&to), existing(rule)).await.unwrap();
+        assert_eq!(fs::read_to_string(&to).unwrap(), expected, "{rule:?} {target_time}");
+    }
+    assert_eq!(fs::metadata(&to).unwrap().modified().unwrap(), time(1_000));
+}

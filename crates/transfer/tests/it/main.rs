@@ -1,0 +1,7 @@
+//! Copies from beginning to end: between local directories, and from a server that misbehaves on demand.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod from_server;
+mod local;
+mod server_files;
