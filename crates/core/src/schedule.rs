@@ -332,8 +332,8 @@ impl<'a> Reader<'a> {
             _ => matches!(error.retry(), Retry::SameServer { .. }),
         };
         let plan = Plan::new(missing, &self.source.limits(), &PlanConfig::default());
-        let most = plan.requests.iter().map(Vec::len).max().unwrap_or(0);
-        let smaller = error.kind() == ErrorKind::TooLarge && most < request.ranges.len();
+        // The source has learned from it to ask for less at once.
+        let smaller = plan.requests.len() > 1;
         // Bytes that were not wanted are no progress, nor are a few of many: a server that gives no more with every
         // connection would be asked for ever. A request with a tail is sent again as a whole.
         let got = range::total_bytes(&request.ranges).saturating_sub(range::total_bytes(missing));

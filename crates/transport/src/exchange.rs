@@ -77,6 +77,8 @@ pub(crate) struct Settled {
     pub(crate) outcome: Result<Outcome>,
     /// The connection is at the start of the next answer.
     pub(crate) reusable: bool,
+    /// It had been closed before the request came to it.
+    pub(crate) stale: bool,
     pub(crate) hint: Option<Hint>,
     pub(crate) finding: Option<Finding>,
     /// The end of the file was asked for by suffix and did not come for that.
@@ -99,6 +101,7 @@ impl Settled {
         Self {
             outcome,
             reusable,
+            stale: false,
             hint: None,
             finding: None,
             tail_refused: false,
@@ -141,7 +144,10 @@ impl Exchange<'_> {
             Err(error) if is_fresh && error.kind() == ErrorKind::Unavailable => {
                 return self.trouble(error);
             }
-            Err(error) => return Settled::failed(error),
+            Err(error) => {
+                let stale = !is_fresh && error.kind() == ErrorKind::Unavailable;
+                return Settled { stale, ..Settled::failed(error) };
+            }
         };
         let (head, body) = response.into_parts();
         let facts = Facts::of(head.status, &head.headers);
@@ -279,9 +285,7 @@ impl Exchange<'_> {
         if self.ask != Ask::All || !self.pool.server().is_too_much(self.request) {
             return Settled::failed(error);
         }
-        let message = format!("{error}, probably because of {} ranges", self.ranges_asked());
-        let error = Error::new(ErrorKind::TooLarge, message).with_retry(AT_ONCE);
-        Settled::failed(error).with(Finding::TooMany)
+        Settled::failed(error.with_retry(AT_ONCE)).with(Finding::TooMany)
     }
 
     /// No bytes came: `settled` says why, if the body has nothing better.

@@ -31,7 +31,10 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 /// Redirects followed for one request, as many as browsers' specifications ask for at the least.
-const MOST_REDIRECTS: usize = 8;
+pub(crate) const MOST_REDIRECTS: usize = 8;
+
+/// Idle connections found closed, one after the other, before that counts as a failure.
+const MOST_STALE: usize = 3;
 
 /// A file behind an HTTP server.
 #[derive(Debug)]
@@ -147,10 +150,14 @@ impl HttpSource {
                 Err(error) => return Err(self.turn_back(&place.location, error)),
             }
         }
-        Err(Error::new(
+        Err(self.too_many_redirects())
+    }
+
+    pub(crate) fn too_many_redirects(&self) -> Error {
+        Error::new(
             ErrorKind::Protocol,
             format!("{}: more than {MOST_REDIRECTS} redirects, probably in a circle", self.first),
-        ))
+        )
     }
 
     /// Something was read: the place is a right one.
@@ -247,13 +254,21 @@ impl HttpSource {
             }
             ask = Ask::Nothing;
         }
-        let mut lane = match pool.acquire().await {
-            Ok(lane) => lane,
-            Err(error) => return Settled::failed(error),
-        };
         let whole_file = &self.whole_file;
         let exchange = Exchange { location, pool, request, ask, whole_file };
-        let settled = exchange.run(&mut lane, sink).await;
+        let mut stale = 0;
+        let (lane, settled) = loop {
+            let mut lane = match pool.acquire().await {
+                Ok(lane) => lane,
+                Err(error) => return Settled::failed(error),
+            };
+            let settled = exchange.run(&mut lane, sink).await;
+            // Nothing is wrong with the server: other connections may be as old.
+            if !settled.stale || stale >= MOST_STALE {
+                break (lane, settled);
+            }
+            stale += 1;
+        };
         pool.server().learn(request, &settled);
         if let (Some(links), Some(hear)) = (&settled.links, self.when_linked.get())
             && !self.linked.swap(true, Ordering::Relaxed)

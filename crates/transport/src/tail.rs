@@ -7,7 +7,7 @@
 
 use crate::access;
 use crate::exchange::{Outcome, Settled};
-use crate::http_source::{HttpSource, Place};
+use crate::http_source::{HttpSource, MOST_REDIRECTS, Place};
 use crate::request;
 use futures_util::future::join_all;
 use hither_core::endpoint::RangeSupport;
@@ -15,7 +15,7 @@ use hither_core::error::{Error, ErrorKind, Result};
 use hither_core::{Answer, Part, PartSink, Plan, PlanConfig, Request, range};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Answers after which nothing new can have been learned: no suffix, one range only, no range, redirects.
+/// Answers after which nothing new can have been learned: no suffix, one range only, no range; redirects not counted.
 const MOST_ROUNDS: usize = 10;
 
 /// A request with a tail, as far as it has come.
@@ -24,6 +24,7 @@ struct Tail {
     left: Request,
     size: Option<u64>,
     answer: Answer,
+    redirects: usize,
 }
 
 /// Takes parts from several requests.
@@ -33,8 +34,8 @@ type SharedSink = Arc<Mutex<PartSink>>;
 pub(crate) async fn fetch(source: &HttpSource, request: Request, sink: PartSink) -> Result<Answer> {
     let sink: SharedSink = Arc::new(Mutex::new(sink));
     let size = request.size;
-    let mut tail = Tail { left: request, size, answer: Answer::default() };
-    for _ in 0..MOST_ROUNDS {
+    let mut tail = Tail { left: request, size, answer: Answer::default(), redirects: 0 };
+    for _ in 0..MOST_ROUNDS + MOST_REDIRECTS {
         let place = source.place();
         place.pool.server().wait_until_welcome().await;
         tail.place();
@@ -147,6 +148,10 @@ impl Tail {
                 true
             }
             Ok(Outcome::Redirect(reference)) => {
+                self.redirects += 1;
+                if self.redirects > MOST_REDIRECTS {
+                    return Err(source.too_many_redirects());
+                }
                 source.follow(&place.location, &reference)?;
                 false
             }
