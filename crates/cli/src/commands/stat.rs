@@ -28,11 +28,14 @@ fn look(client: &Client, url: &str) -> Result<(Named, Entry), Error> {
         Ok(entry) => Ok((named, entry)),
         Err(error) if asks_again(&error) && !named.is_local() => {
             // By a read, which needs nothing but a file, and goes to replicas.
-            let Ok((stat, notices)) = client
+            let read = client
                 .open(url)
-                .and_then(|file| file.stat(client).map(|stat| (stat, file.places().1)))
-            else {
-                return Err(error);
+                .and_then(|file| file.stat(client).map(|stat| (stat, file.places().1)));
+            let (stat, notices) = match read {
+                Ok(read) => read,
+                // A refusal of the read says more: its answer has a body.
+                Err(refusal) if is_refusal(&refusal) => return Err(refusal),
+                Err(_) => return Err(error),
             };
             super::tell(&notices);
             let path = named.path.clone();
@@ -41,6 +44,10 @@ fn look(client: &Client, url: &str) -> Result<(Named, Entry), Error> {
         }
         Err(error) => Err(error),
     }
+}
+
+fn is_refusal(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::Unauthenticated | ErrorKind::PermissionDenied)
 }
 
 fn asks_again(error: &Error) -> bool {
