@@ -33,8 +33,8 @@ fn look(client: &Client, url: &str) -> Result<(Named, Entry), Error> {
                 .and_then(|file| file.stat(client).map(|stat| (stat, file.places().1)));
             let (stat, notices) = match read {
                 Ok(read) => read,
-                // A refusal of the read says more: its answer has a body.
-                Err(refusal) if is_refusal(&refusal) => return Err(refusal),
+                // The answer to a read has a body, which may say more than the status of a HEAD.
+                Err(explained) if says_more(&error, &explained) => return Err(explained),
                 Err(_) => return Err(error),
             };
             super::tell(&notices);
@@ -46,8 +46,9 @@ fn look(client: &Client, url: &str) -> Result<(Named, Entry), Error> {
     }
 }
 
-fn is_refusal(error: &Error) -> bool {
-    matches!(error.kind(), ErrorKind::Unauthenticated | ErrorKind::PermissionDenied)
+fn says_more(status: &Error, explained: &Error) -> bool {
+    status.kind() == ErrorKind::Protocol
+        || matches!(explained.kind(), ErrorKind::Unauthenticated | ErrorKind::PermissionDenied)
 }
 
 fn asks_again(error: &Error) -> bool {
