@@ -44,7 +44,7 @@ pub(crate) struct Common {
     /// Another URL of the same file, to be used when the first one fails; may be given several times.
     #[arg(long, global = true, value_name = "URL")]
     pub(crate) replica: Vec<String>,
-    /// Proxy for all servers, http://[USER:PASSWORD@]HOST:PORT; empty for none [default: http_proxy, https_proxy,
+    /// Proxy for all servers, as in `http://USER:PASSWORD@HOST:PORT`; empty for none [default: http_proxy, https_proxy,
     /// all_proxy and no_proxy of the environment].
     #[arg(long, global = true, value_name = "URL")]
     pub(crate) proxy: Option<String>,

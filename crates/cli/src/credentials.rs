@@ -14,7 +14,7 @@ use std::path::PathBuf;
 #[command(next_help_heading = "Credentials")]
 pub(crate) struct Flags {
     /// File with a bearer token that only you can read; read again before it expires [default: BEARER_TOKEN,
-    /// BEARER_TOKEN_FILE, $XDG_RUNTIME_DIR/bt_u<uid>, /tmp/bt_u<uid>].
+    /// BEARER_TOKEN_FILE, $XDG_RUNTIME_DIR/bt_uUID, /tmp/bt_uUID].
     #[arg(long, global = true, value_name = "FILE", conflicts_with = "token_command")]
     token_file: Option<PathBuf>,
     /// Command that prints a bearer token; run again before it expires.
@@ -23,7 +23,7 @@ pub(crate) struct Flags {
     /// User name; the password is that of HITHER_PASSWORD, or asked for [default: from the URL, or ~/.netrc].
     #[arg(long, global = true, value_name = "NAME")]
     user: Option<String>,
-    /// Client certificate, PEM [default: X509_USER_PROXY, X509_USER_CERT, /tmp/x509up_u<uid>].
+    /// Client certificate, PEM [default: X509_USER_PROXY, X509_USER_CERT, /tmp/x509up_uUID].
     #[arg(long, global = true, value_name = "FILE", conflicts_with = "proxy_cert")]
     cert: Option<PathBuf>,
     /// Its key, PEM, not encrypted [default: X509_USER_KEY, or in the same file].
