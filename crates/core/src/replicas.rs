@@ -5,7 +5,7 @@
 //!
 //! **Order.** Members are used in the order given, the first living one for everything, because its connections are warm
 //! and its limits known. Others join in when its lanes are all taken, or when a job has become so large
-//! ([`BULK_BYTES`]) that several servers are likely to be faster than one; then each request goes where it should end
+//! (`BULK_BYTES`) that several servers are likely to be faster than one; then each request goes where it should end
 //! first, by the speed of the requests before it.
 //!
 //! **Failure.** Every error is blamed on the request, on the member, or on chance (`verdict.rs` is the table). What a
