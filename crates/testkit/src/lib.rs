@@ -6,8 +6,8 @@
 //!   (`hither-proxy`);
 //! - [`memory`]: a source of bytes in virtual time, for tests of what reads them.
 //!
-//! And [`peer`], a server that misbehaves on demand, [`storage_suite`], what every storage must do, and [`root_writer`],
-//! which writes the ROOT files that no ROOT would.
+//! And [`peer`], a server that misbehaves on demand, [`storage_suite`], what every storage must do, [`root_writer`],
+//! which writes the ROOT files that no ROOT would, and [`seeds`], which replays those of the fuzz targets.
 
 mod alarm;
 mod flights;
@@ -17,6 +17,7 @@ pub mod peer;
 pub mod proxy;
 pub mod random;
 pub mod root_writer;
+pub mod seeds;
 pub mod storage_suite;
 mod turns;
 #[cfg(target_os = "linux")]

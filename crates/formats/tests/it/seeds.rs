@@ -3,56 +3,20 @@
 use crate::any_bytes;
 use hither_testkit::root_writer::samples::{classes, mixed, objects};
 use hither_testkit::root_writer::{Style, Tree, pack, write, write_with_classes};
+use hither_testkit::seeds;
 use std::path::{Path, PathBuf};
-
-/// Mutants of each seed.
-const MUTANTS: u64 = 300;
 
 fn folder(target: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds").join(target)
 }
 
 fn replay(target: &str, check: fn(&[u8])) {
-    let folder = folder(target);
-    let mut seeds = 0;
-    for entry in std::fs::read_dir(&folder).unwrap() {
-        let seed = std::fs::read(entry.unwrap().path()).unwrap();
-        check(&seed);
-        for number in 0..MUTANTS {
-            check(&mutant(&seed, number));
-        }
-        seeds += 1;
-    }
-    assert!(seeds >= 3, "{seeds} seeds in {}", folder.display());
-}
-
-/// The seed with a few changes, the same for the same number.
-fn mutant(seed: &[u8], number: u64) -> Vec<u8> {
-    let mut state = number;
-    let mut random = move |below: usize| {
-        // SplitMix64.
-        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        usize::try_from((z ^ (z >> 31)) % below.max(1) as u64).unwrap()
-    };
-    let mut data = seed.to_vec();
-    for _ in 0..=random(4) {
-        let at = random(data.len());
-        let end = (at + random(40)).min(data.len());
-        match random(5) {
-            0 => data.truncate(at),
-            1 => drop(data.drain(at..end)),
-            2 => data.extend_from_within(at..end),
-            3 => data.splice(at..at, [0x40, 0, 0, 0xff]).for_each(drop),
-            _ => data.iter_mut().skip(at).take(1).for_each(|byte| *byte ^= 1 << (end % 8)),
-        }
-    }
-    data
+    let seeds = seeds::replay(target, &[0x40, 0, 0, 0xff], check).unwrap();
+    assert!(seeds >= 3, "{seeds} seeds of {target}");
 }
 
 /// The seeds of all targets, by target and name.
-fn seeds() -> Vec<(&'static str, String, Vec<u8>)> {
+fn written() -> Vec<(&'static str, String, Vec<u8>)> {
     let plain = Style::default();
     let every = write_with_classes(plain, &[objects("T")], &classes());
     let mut seeds = vec![("root_file", "objects.root".to_owned(), every.clone())];
@@ -127,7 +91,7 @@ fn baskets(file: &[u8], seeds: &mut Vec<(&'static str, String, Vec<u8>)>) {
 #[test]
 fn the_seeds_are_those_that_the_writer_makes() {
     let again = std::env::var_os("HITHER_WRITE_SEEDS").is_some();
-    for (target, name, seed) in seeds() {
+    for (target, name, seed) in written() {
         let path = folder(target).join(&name);
         if again {
             std::fs::create_dir_all(folder(target)).unwrap();
