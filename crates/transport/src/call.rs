@@ -17,6 +17,7 @@ use crate::pool::Pool;
 use crate::request;
 use bytes::{Bytes, BytesMut};
 use hither_core::error::{Error, ErrorKind, Result, Retry};
+use http::header::IntoHeaderName;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
@@ -54,7 +55,7 @@ impl Call {
     }
 
     /// The same with one field more; one whose value may not stand in a field is left out.
-    pub(crate) fn with(mut self, name: &'static str, value: &str) -> Self {
+    pub(crate) fn with(mut self, name: impl IntoHeaderName, value: &str) -> Self {
         if let Ok(value) = HeaderValue::from_bytes(value.as_bytes()) {
             self.headers.insert(name, value);
         }

@@ -3,12 +3,13 @@
 use crate::call::Call;
 use crate::location::Location;
 use crate::network::Network;
+use crate::webdav::refused;
 use futures_core::future::BoxFuture;
 use hither_core::error::Result;
 use hither_core::replicas::DigestCheck;
 use hither_core::{Algorithm, Checksum};
 use hither_http::digest::{self, Digest, DigestAlgorithm};
-use http::{HeaderMap, HeaderValue, Method, StatusCode};
+use http::{Method, StatusCode};
 use std::sync::Arc;
 
 impl Network {
@@ -17,31 +18,28 @@ impl Network {
     ///
     /// # Errors
     ///
-    /// As [`Network::call`]. A server that refuses the question cannot tell.
+    /// As [`Network::call`], and what a refusal of the file itself means. A server that does not take the question cannot
+    /// tell.
     pub async fn digest(
         &self,
         location: &Location,
         algorithm: Algorithm,
     ) -> Result<Option<Checksum>> {
         let Some(wanted) = to_http(algorithm) else { return Ok(None) };
-        let mut call = Call::new(Method::HEAD, location.clone());
-        for (name, value) in [
-            (digest::WANT_DIGEST, digest::want_digest(&[wanted])),
-            (digest::WANT_REPR_DIGEST, digest::want_repr_digest(&[wanted])),
-        ] {
-            if let Ok(value) = HeaderValue::from_str(&value) {
-                call.headers.insert(name, value);
-            }
-        }
+        let call = Call::new(Method::HEAD, location.clone())
+            .with(digest::WANT_DIGEST, &digest::want_digest(&[wanted]))
+            .with(digest::WANT_REPR_DIGEST, &digest::want_repr_digest(&[wanted]));
         let reply = self.call(call).await?;
-        let told = checksums(reply.status, &reply.headers);
-        Ok(told.into_iter().find(|sum| sum.algorithm() == algorithm))
+        match reply.status {
+            StatusCode::OK => {}
+            // XrdHttp without checksums does not know the method then.
+            StatusCode::METHOD_NOT_ALLOWED | StatusCode::NOT_IMPLEMENTED => return Ok(None),
+            _ => return Err(refused(&reply, "HEAD")),
+        }
+        let told = digest::digests(reply.status, &reply.headers);
+        let told = told.iter().find(|digest| digest.algorithm == wanted);
+        Ok(told.and_then(from_http))
     }
-}
-
-/// The checksums of the file that an answer states, as far as core knows them.
-pub(crate) fn checksums(status: StatusCode, headers: &HeaderMap) -> Vec<Checksum> {
-    digest::digests(status, headers).iter().filter_map(from_http).collect()
 }
 
 pub(crate) fn from_http(digest: &Digest) -> Option<Checksum> {

@@ -31,9 +31,8 @@ use hither_core::checksum::{Algorithm, Checksum};
 use hither_core::endpoint::NameSupport;
 use hither_core::error::{Error, ErrorKind, Result, Retry};
 use hither_core::storage::{Entry, EntryKind, PutOptions, Storage, Upload, check_path};
-use hither_http::digest::{self, DigestAlgorithm};
 use http::{Method, StatusCode, header};
-use refusal::refused;
+pub(crate) use refusal::refused;
 use std::sync::Arc;
 use upload::DavUpload;
 
@@ -322,26 +321,7 @@ impl Storage for WebDav {
     ) -> BoxFuture<'a, Result<Option<Checksum>>> {
         Box::pin(async move {
             check_path(path)?;
-            let wanted = match algorithm {
-                Algorithm::Adler32 => DigestAlgorithm::Adler32,
-                Algorithm::Crc32c => DigestAlgorithm::Crc32c,
-                Algorithm::Md5 => DigestAlgorithm::Md5,
-                Algorithm::Sha256 => DigestAlgorithm::Sha256,
-                _ => return Ok(None),
-            };
-            let call = Call::new(Method::HEAD, self.root.below(path, false))
-                .with("want-digest", &digest::want_digest(&[wanted]))
-                .with("want-repr-digest", &digest::want_repr_digest(&[wanted]));
-            let reply = self.call(call).await?;
-            match reply.status {
-                StatusCode::OK => {}
-                // XrdHttp without checksums does not know the method then.
-                StatusCode::METHOD_NOT_ALLOWED | StatusCode::NOT_IMPLEMENTED => return Ok(None),
-                _ => return Err(refused(&reply, "HEAD")),
-            }
-            let told = digest::digests(reply.status, &reply.headers);
-            let told = told.into_iter().find(|digest| digest.algorithm == wanted);
-            told.map(|digest| Checksum::new(algorithm, &digest.value)).transpose()
+            self.network.digest(&self.root.below(path, false), algorithm).await
         })
     }
 }

@@ -8,7 +8,7 @@ use http::StatusCode;
 use std::time::Duration;
 
 /// The error for an answer to `method` that is no success, or half a one (207).
-pub(super) fn refused(reply: &Reply, method: &str) -> Error {
+pub(crate) fn refused(reply: &Reply, method: &str) -> Error {
     if let Some(refusal) = &reply.refusal {
         return refusal.clone();
     }
