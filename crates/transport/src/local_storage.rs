@@ -60,6 +60,25 @@ impl LocalStorage {
         }
         self.place(path)
     }
+
+    /// Removes a file, or a directory in this way.
+    async fn remove_with(
+        &self,
+        path: &str,
+        remove_directory: fn(&Path) -> io::Result<()>,
+    ) -> Result<()> {
+        let place = self.named(path)?;
+        blocking(move || {
+            let metadata = std::fs::symlink_metadata(&place);
+            metadata
+                .and_then(|metadata| match metadata.is_dir() {
+                    true => remove_directory(&place),
+                    false => std::fs::remove_file(&place),
+                })
+                .map_err(|error| failed("remove", &place, error))
+        })
+        .await
+    }
 }
 
 impl Storage for LocalStorage {
@@ -109,36 +128,12 @@ impl Storage for LocalStorage {
     }
 
     fn remove<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<()>> {
-        Box::pin(async move {
-            let place = self.named(path)?;
-            blocking(move || {
-                let metadata = std::fs::symlink_metadata(&place);
-                metadata
-                    .and_then(|metadata| match metadata.is_dir() {
-                        true => std::fs::remove_dir(&place),
-                        false => std::fs::remove_file(&place),
-                    })
-                    .map_err(|error| failed("remove", &place, error))
-            })
-            .await
-        })
+        Box::pin(self.remove_with(path, |place| std::fs::remove_dir(place)))
     }
 
     fn remove_tree<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<()>> {
-        Box::pin(async move {
-            let place = self.named(path)?;
-            blocking(move || {
-                let metadata = std::fs::symlink_metadata(&place);
-                metadata
-                    .and_then(|metadata| match metadata.is_dir() {
-                        // Goes down by handles of directories: a link put in its way is not followed.
-                        true => std::fs::remove_dir_all(&place),
-                        false => std::fs::remove_file(&place),
-                    })
-                    .map_err(|error| failed("remove", &place, error))
-            })
-            .await
-        })
+        // Goes down by handles of directories: a link put in its way is not followed.
+        Box::pin(self.remove_with(path, |place| std::fs::remove_dir_all(place)))
     }
 
     fn rename<'a>(
