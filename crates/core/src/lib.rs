@@ -23,6 +23,7 @@ pub mod schedule;
 pub mod source;
 pub mod storage;
 mod straggler;
+pub mod trace;
 
 pub use allowance::Allowance;
 pub use checksum::{Algorithm, Checksum, Hasher};
@@ -40,3 +41,4 @@ pub use report::{Report, SourceReport};
 pub use schedule::{Reader, ReaderConfig};
 pub use source::{Answer, Part, PartSink, Request, Source};
 pub use storage::{Entry, EntryKind, PutOptions, Storage, Upload};
+pub use trace::{FileRecorder, ReadEvent, Times, TraceSink};

@@ -1,0 +1,187 @@
+//! What a program read, one record for each read.
+//!
+//! A trace answers questions that no total can: in what order a program reads, how far it jumps, what it reads again, for
+//! which reads it waited. It can be looked at long after the job, and the same reads can be done again over another link.
+//!
+//! Whoever serves reads keeps a [`FileRecorder`] for each open file and tells it every read when it is done. The recorder
+//! turns the times of the file's own clock into those of the trace and hands a [`ReadEvent`] to the [`TraceSink`], which
+//! numbers files and keeps the records. Recording must cost next to nothing: a read that finds its bytes takes less than
+//! a microsecond.
+
+use crate::{Clock, Found};
+use std::fmt::Debug;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+/// When a read was asked for, and when it ended. All by one clock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Times {
+    /// The program asked.
+    pub submitted: Duration,
+    /// The last of the bytes was there; not before [`Times::submitted`], also if they had been there for long.
+    pub completed: Duration,
+    /// The program had them in hand.
+    pub consumed: Duration,
+}
+
+impl Times {
+    /// A read that took no time worth telling: it found its bytes.
+    #[must_use]
+    pub const fn at_once(at: Duration) -> Self {
+        Self { submitted: at, completed: at, consumed: at }
+    }
+}
+
+/// One read of a program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ReadEvent<'a> {
+    /// Which file, as numbered by [`TraceSink::number`].
+    pub file: u32,
+    /// Which thread of the program: a small number, see [`thread_number`].
+    pub thread: u32,
+    /// What was read, in the order of the program; several ranges if it asked for a vector.
+    pub ranges: &'a [Range<u64>],
+    /// When, since the trace began.
+    pub times: Times,
+    /// How the read found its bytes.
+    pub found: Found,
+    /// How many of its bytes had to be asked for; more than 0 if and only if [`Found::Absent`]. Less than all of them is
+    /// a read that was served in part.
+    pub absent_bytes: u64,
+}
+
+/// Takes the records of reads. Shared by all files of a client and called on the threads of the program: it must be quick
+/// and must not fail; a sink that cannot go on drops what comes.
+pub trait TraceSink: Send + Sync + Debug {
+    /// Time since the trace began.
+    fn now(&self) -> Duration;
+    /// The number of the file of this name (secrets removed), the same for the same name.
+    fn number(&self, name: &str) -> u32;
+    /// Takes one record. Reads are told when they end, so those of different threads are not in the order of their
+    /// beginnings.
+    fn record(&self, event: &ReadEvent<'_>);
+}
+
+/// Records the reads of one open file.
+#[derive(Debug, Clone)]
+pub struct FileRecorder {
+    sink: Arc<dyn TraceSink>,
+    file: u32,
+    /// What the trace's clock shows when that of the file shows zero. Negative if the file's is the older one.
+    origin: Offset,
+}
+
+/// A difference between clocks.
+#[derive(Debug, Clone, Copy)]
+enum Offset {
+    Ahead(Duration),
+    Behind(Duration),
+}
+
+impl FileRecorder {
+    /// For the file called `name` (secrets removed), whose reads will be told in times of `clock`.
+    #[must_use]
+    pub fn new(sink: Arc<dyn TraceSink>, name: &str, clock: &dyn Clock) -> Self {
+        let (here, there) = (sink.now(), clock.now());
+        let origin = match here.checked_sub(there) {
+            Some(ahead) => Offset::Ahead(ahead),
+            None => Offset::Behind(there.saturating_sub(here)),
+        };
+        let file = sink.number(name);
+        Self { sink, file, origin }
+    }
+
+    /// Tells that a read is done, on the thread that did it. Times are those of the file's clock; `absent_bytes` as in
+    /// [`ReadEvent::absent_bytes`].
+    pub fn record(&self, ranges: &[Range<u64>], times: Times, found: Found, absent_bytes: u64) {
+        let shifted = |at: Duration| match self.origin {
+            Offset::Ahead(ahead) => at.saturating_add(ahead),
+            Offset::Behind(behind) => at.saturating_sub(behind),
+        };
+        let times = Times {
+            submitted: shifted(times.submitted),
+            completed: shifted(times.completed),
+            consumed: shifted(times.consumed),
+        };
+        let thread = thread_number();
+        self.sink.record(&ReadEvent {
+            file: self.file,
+            thread,
+            ranges,
+            times,
+            found,
+            absent_bytes,
+        });
+    }
+}
+
+/// A number of the current thread: 0 for the first that asked, and so on. Never reused.
+#[must_use]
+pub fn thread_number() -> u32 {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    thread_local! {
+        static MINE: u32 = NEXT.fetch_add(1, Ordering::Relaxed);
+    }
+    // A thread that is coming to its end has no number any more.
+    MINE.try_with(|number| *number).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use futures_core::future::BoxFuture;
+    use std::sync::Mutex;
+
+    #[derive(Debug)]
+    struct Fixed(Duration);
+
+    impl Clock for Fixed {
+        fn now(&self) -> Duration {
+            self.0
+        }
+
+        fn sleep(&self, _: Duration) -> BoxFuture<'static, ()> {
+            Box::pin(std::future::ready(()))
+        }
+    }
+
+    #[derive(Debug, Default)]
+    struct Kept(Mutex<Vec<(u32, Duration)>>);
+
+    impl TraceSink for Kept {
+        fn now(&self) -> Duration {
+            Duration::from_secs(10)
+        }
+
+        fn number(&self, name: &str) -> u32 {
+            u32::try_from(name.len()).unwrap()
+        }
+
+        fn record(&self, event: &ReadEvent<'_>) {
+            self.0.lock().unwrap().push((event.file, event.times.submitted));
+        }
+    }
+
+    #[test]
+    fn times_are_those_of_the_trace_whatever_the_clock_of_the_file() {
+        let sink = Arc::new(Kept::default());
+        for (clock, at) in [(3, 4), (10, 11), (500, 501)] {
+            let sink = Arc::clone(&sink) as Arc<dyn TraceSink>;
+            let recorder = FileRecorder::new(sink, "name", &Fixed(Duration::from_secs(clock)));
+            let times = Times::at_once(Duration::from_secs(at));
+            recorder.record(&[0..1], times, Found::Present, 0);
+        }
+        let all = sink.0.lock().unwrap().clone();
+        assert_eq!(all, [(4, Duration::from_secs(11)); 3]);
+    }
+
+    #[test]
+    fn every_thread_has_its_number() {
+        let here = thread_number();
+        let there = std::thread::spawn(|| (thread_number(), thread_number())).join().unwrap();
+        assert_eq!((here, there.0), (thread_number(), there.1));
+        assert_ne!(here, there.0);
+    }
+}
