@@ -26,8 +26,10 @@
 //! `TBranchElement`, `TLeaf`, `TBasket`) and the format notes in `io/doc/TFile` of its repository.
 
 mod basket;
+mod basket_map;
 mod baskets;
 mod branch;
+mod clusters;
 mod codec;
 mod contents;
 mod cpp_type;
@@ -48,8 +50,10 @@ mod tree;
 mod tree_reader;
 mod walk;
 
+pub use basket_map::{BasketMap, BasketRef, ColumnLayout, TreeLayout};
 pub use baskets::Baskets;
 pub use branch::Branch;
+pub use clusters::Clusters;
 pub use codec::Decoder;
 pub use element::ColumnType;
 pub use file::{RootFile, TreeKey};

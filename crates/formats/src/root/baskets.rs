@@ -97,6 +97,22 @@ impl Baskets {
         })
     }
 
+    /// Baskets at these places (offset, bytes) in the file, which begin at the entries `starts`; the last number is the end
+    /// of the last basket.
+    ///
+    /// # Errors
+    /// [`FormatError::Corrupt`] unless there is one start more than places and they ascend.
+    pub fn in_file(places: &[(u64, u32)], starts: Vec<u64>) -> Result<Self> {
+        if starts.len() != places.len() + 1 || !starts.is_sorted() {
+            let why = format!("{} baskets, but {} borders of entries", places.len(), starts.len());
+            return Err(FormatError::corrupt("basket table", why));
+        }
+        let (seeks, bytes): (Vec<u64>, Vec<u32>) = places.iter().copied().unzip();
+        let compressed = bytes.iter().copied().map(u64::from).sum();
+        let (embedded, uncompressed) = (Vec::new(), compressed);
+        Ok(Self { seeks, bytes, entries: starts, embedded, compressed, uncompressed })
+    }
+
     /// Number of baskets, embedded ones included.
     #[must_use]
     pub fn len(&self) -> usize {
@@ -113,7 +129,7 @@ impl Baskets {
     #[must_use]
     pub fn range(&self, index: usize) -> Option<Range<u64>> {
         let (&seek, &size) = (self.seeks.get(index)?, self.bytes.get(index)?);
-        (seek != 0).then(|| seek..seek + u64::from(size))
+        (seek != 0).then(|| seek..seek.saturating_add(u64::from(size)))
     }
 
     /// The entries in basket `index`; empty if it does not exist.

@@ -77,6 +77,10 @@ impl Branch {
         &self.baskets
     }
 
+    pub(super) fn shared_baskets(&self) -> Arc<Baskets> {
+        Arc::clone(&self.baskets)
+    }
+
     /// The baskets that hold `entries`.
     #[must_use]
     pub fn baskets_for(&self, entries: Range<u64>) -> Range<usize> {

@@ -1,6 +1,7 @@
 //! Trees: their branches, and finding one by name.
 
 use super::branch::Branch;
+use super::clusters::Clusters;
 use super::codec::Decoder;
 use super::key::{Key, read_object};
 use super::object::Buffer;
@@ -17,6 +18,7 @@ pub struct Tree {
     name: String,
     title: String,
     entries: u64,
+    clusters: Clusters,
     branches: Vec<Branch>,
     by_path: HashMap<String, usize>,
 }
@@ -26,6 +28,7 @@ pub(super) struct Parts {
     pub(super) name: String,
     pub(super) title: String,
     pub(super) entries: u64,
+    pub(super) clusters: Clusters,
     pub(super) branches: Vec<Branch>,
 }
 
@@ -40,13 +43,13 @@ impl Tree {
         let object = read_object(stored, &mut Decoder::new(), "tree")?;
         let shared = Bytes::from(object.bytes);
         let buffer = Buffer { bytes: &shared, origin: object.origin, what: "tree" };
-        let Parts { name, title, entries, branches } =
+        let Parts { name, title, entries, clusters, branches } =
             read_tree(buffer, &shared, &key.class, file_end, streamers)?;
         let mut by_path = HashMap::with_capacity(branches.len());
         for (index, branch) in branches.iter().enumerate() {
             by_path.entry(branch.name().to_owned()).or_insert(index);
         }
-        Ok(Self { name, title, entries, branches, by_path })
+        Ok(Self { name, title, entries, clusters, branches, by_path })
     }
 
     /// The tree's name.
@@ -65,6 +68,12 @@ impl Tree {
     #[must_use]
     pub fn entries(&self) -> u64 {
         self.entries
+    }
+
+    /// After which entries the writer flushed all branches, as far as the tree says so.
+    #[must_use]
+    pub fn clusters(&self) -> &Clusters {
+        &self.clusters
     }
 
     /// All columns in the order of the file, and the groups among them.

@@ -8,6 +8,7 @@
 use super::basket::Embedded;
 use super::baskets::{Baskets, Tables};
 use super::branch::Branch;
+use super::clusters::{Clusters, RawClusters};
 use super::contents::{ElementBranch, Part, count, of_element, of_leaves, refused};
 use super::describe::Describer;
 use super::element::LeafKind;
@@ -76,7 +77,7 @@ pub(super) fn read_tree<'a>(
     }
     let version = buffer.header(&mut cursor)?.version;
     let (mut name, mut title): (&[u8], &[u8]) = (&[], &[]);
-    let (mut entries, mut branches) = (0, None);
+    let (mut entries, mut branches, mut clusters) = (0, None, RawClusters::default());
     let layout = members("TTree", version, streamers)?;
     walk(&buffer, &mut cursor, version, &layout, |member, field| {
         match (member, field) {
@@ -88,7 +89,7 @@ pub(super) fn read_tree<'a>(
                 branches = Some(at);
                 return Ok(ControlFlow::Break(()));
             }
-            _ => {}
+            (member, field) => clusters.set(member, field),
         }
         Ok(GO_ON)
     })?;
@@ -97,7 +98,13 @@ pub(super) fn read_tree<'a>(
     }
     reader.resolve_counters();
     let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
-    Ok(Parts { name: text(name), title: text(title), entries, branches: reader.branches })
+    Ok(Parts {
+        name: text(name),
+        title: text(title),
+        entries,
+        clusters: Clusters::new(&clusters, entries),
+        branches: reader.branches,
+    })
 }
 
 impl<'a> Reader<'a> {
