@@ -6,7 +6,18 @@
 //! Whoever serves reads keeps a [`FileRecorder`] for each open file and tells it every read when it is done. The recorder
 //! turns the times of the file's own clock into those of the trace and hands a [`ReadEvent`] to the [`TraceSink`], which
 //! numbers files and keeps the records. Recording must cost next to nothing: a read that finds its bytes takes less than
-//! a microsecond.
+//! a microsecond. [`TraceWriter`] writes the records down (`block.rs` says how they lie in a file), [`TraceReader`] reads
+//! them, and [`InOrder`] puts them in the order in which the program asked.
+
+mod block;
+mod order;
+mod read;
+mod varint;
+mod write;
+
+pub use order::InOrder;
+pub use read::{TraceReader, TracedRead};
+pub use write::TraceWriter;
 
 use crate::{Clock, Found};
 use std::fmt::Debug;

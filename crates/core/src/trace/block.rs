@@ -1,0 +1,102 @@
+//! How a trace lies in a file.
+//!
+//! A header, then blocks, one after the other, without an index and without an end mark: a file that a dying program left
+//! behind is as good as any, up to the last whole block.
+//!
+//! ```text
+//! header   8 bytes  89 "HTRACE" 0A
+//!          u32      version, 1
+//!          u32      CRC-32C of the twelve bytes before
+//! block    u8       kind: 1 names, 2 reads
+//!          u32      length of the payload, at most 4 MiB
+//!          u32      CRC-32C of kind, length and payload
+//!          ...      payload
+//! ```
+//!
+//! Integers of fixed size are little-endian; all others are variable, seven bits a byte, differences with the sign in the
+//! lowest bit. Times are nanoseconds since the trace began.
+//!
+//! A block of names holds, until it ends: number of the file, length of its name, name (UTF-8). Numbers count from 0
+//! without gaps, and a file is named before it is read. A block of reads holds a time, then, until it ends:
+//!
+//! ```text
+//! u8       bits 0-1  how the read found its bytes: 0 present, 1 in flight, 2 absent
+//!          bit 2     file as in the read before      else: number of the file
+//!          bit 3     thread as in the read before    else: number of the thread
+//! signed   submitted, since the submission of the read before, at first since the block's time
+//!          bit 5     completed and consumed at once  else: time to completion, and from there to consumption
+//!          bit 4     one range                       else: how many
+//!          bit 6     begins where the last range before ended, at first at 0   else: signed, how far from there
+//!          length of the first range; of each further range, signed, how far from the end of the one before; its length
+//!          bit 7     all of it was absent            else, if found is 2: bytes that were absent
+//! ```
+//!
+//! What a block says does not depend on the blocks before it (but for the names): the first read counts as following one
+//! of file 0, thread 0, that ended at offset 0.
+
+/// The first bytes of a trace.
+pub(super) const MAGIC: [u8; 8] = *b"\x89HTRACE\n";
+
+/// The version written, and the only one read.
+pub(super) const VERSION: u32 = 1;
+
+/// Length of the header in bytes.
+pub(super) const HEADER_BYTES: usize = 16;
+
+/// Length of what stands before a payload, in bytes.
+pub(super) const HEAD_BYTES: usize = 9;
+
+/// The longest payload, in bytes.
+pub(super) const MAX_PAYLOAD_BYTES: usize = 4 << 20;
+
+/// The most ranges of one record. A read of more is recorded as several.
+pub(super) const MAX_RANGES: usize = 1 << 16;
+
+/// The longest name of a file, in bytes. Longer ones are cut.
+pub(super) const MAX_NAME_BYTES: usize = 1 << 16;
+
+/// Kinds of blocks.
+pub(super) const NAMES: u8 = 1;
+/// See [`NAMES`].
+pub(super) const READS: u8 = 2;
+
+/// Bits of a record's first byte.
+pub(super) const FOUND: u8 = 0b11;
+/// See [`FOUND`].
+pub(super) const SAME_FILE: u8 = 1 << 2;
+/// See [`FOUND`].
+pub(super) const SAME_THREAD: u8 = 1 << 3;
+/// See [`FOUND`].
+pub(super) const ONE_RANGE: u8 = 1 << 4;
+/// See [`FOUND`].
+pub(super) const AT_ONCE: u8 = 1 << 5;
+/// See [`FOUND`].
+pub(super) const ADJACENT: u8 = 1 << 6;
+/// See [`FOUND`].
+pub(super) const ALL_ABSENT: u8 = 1 << 7;
+
+/// What the next record is told in differences from.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Before {
+    pub(super) file: u32,
+    pub(super) thread: u32,
+    /// Nanoseconds.
+    pub(super) submitted: u64,
+    /// The end of the last range.
+    pub(super) end: u64,
+}
+
+/// The header of a trace.
+pub(super) fn header() -> [u8; HEADER_BYTES] {
+    let mut header = [0; HEADER_BYTES];
+    header[..8].copy_from_slice(&MAGIC);
+    header[8..12].copy_from_slice(&VERSION.to_le_bytes());
+    let sum = crc32c::crc32c(&header[..12]);
+    header[12..].copy_from_slice(&sum.to_le_bytes());
+    header
+}
+
+/// The checksum of a block.
+pub(super) fn checksum(kind_and_length: &[u8], payload: &[u8]) -> u32 {
+    crc32c::crc32c_append(crc32c::crc32c(kind_and_length), payload)
+}

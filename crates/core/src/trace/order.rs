@@ -1,0 +1,139 @@
+//! Reads in the order in which the program asked for them.
+//!
+//! A trace has them in the order in which they ended. The two differ where threads or requests overlap, by as much as was
+//! done during the longest read. [`InOrder`] holds back some ten thousands of reads and gives out the earliest of them, so
+//! the order is right unless more than that ended during one read; memory stays bounded.
+
+use super::TracedRead;
+use crate::error::{Error, Result};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::time::Duration;
+
+/// The most reads held back.
+const MOST_READS: usize = 1 << 16;
+
+/// The most ranges of reads held back.
+const MOST_RANGES: usize = 1 << 20;
+
+/// Reads, the earliest submission first. After an error come the reads before it, then the error, and nothing more.
+#[derive(Debug)]
+pub struct InOrder<I> {
+    input: I,
+    waiting: BinaryHeap<Reverse<Waiting>>,
+    ranges: usize,
+    arrived: u64,
+    error: Option<Error>,
+    ended: bool,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    submitted: Duration,
+    arrived: u64,
+    read: TracedRead,
+}
+
+impl<I: Iterator<Item = Result<TracedRead>>> InOrder<I> {
+    /// Puts `input` into order.
+    pub fn new(input: I) -> Self {
+        Self { input, waiting: BinaryHeap::new(), ranges: 0, arrived: 0, error: None, ended: false }
+    }
+
+    /// What the reads come from.
+    pub fn get_ref(&self) -> &I {
+        &self.input
+    }
+
+    fn refill(&mut self) {
+        while !self.ended && self.waiting.len() < MOST_READS && self.ranges < MOST_RANGES {
+            match self.input.next() {
+                Some(Ok(read)) => {
+                    self.ranges += read.ranges.len();
+                    self.arrived += 1;
+                    let (submitted, arrived) = (read.times.submitted, self.arrived);
+                    self.waiting.push(Reverse(Waiting { submitted, arrived, read }));
+                }
+                Some(Err(error)) => {
+                    self.error = Some(error);
+                    self.ended = true;
+                }
+                None => self.ended = true,
+            }
+        }
+    }
+}
+
+impl<I: Iterator<Item = Result<TracedRead>>> Iterator for InOrder<I> {
+    type Item = Result<TracedRead>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.refill();
+        match self.waiting.pop() {
+            Some(Reverse(Waiting { read, .. })) => {
+                self.ranges -= read.ranges.len();
+                Some(Ok(read))
+            }
+            None => self.error.take().map(Err),
+        }
+    }
+}
+
+impl Waiting {
+    fn key(&self) -> (Duration, u64) {
+        (self.submitted, self.arrived)
+    }
+}
+
+impl PartialEq for Waiting {
+    fn eq(&self, other: &Self) -> bool {
+        self.key() == other.key()
+    }
+}
+
+impl Eq for Waiting {}
+
+impl PartialOrd for Waiting {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Waiting {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.key().cmp(&other.key())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::trace::Times;
+    use crate::{ErrorKind, Found};
+
+    fn read(submitted: u64, offset: u64) -> TracedRead {
+        TracedRead {
+            file: 0,
+            thread: 0,
+            ranges: vec![offset..offset + 1],
+            times: Times::at_once(Duration::from_nanos(submitted)),
+            found: Found::Present,
+            absent_bytes: 0,
+        }
+    }
+
+    #[test]
+    fn the_earliest_comes_first_and_equals_stay_in_their_order() {
+        let reads =
+            [(5, 0), (3, 1), (5, 2), (1, 3), (5, 4)].map(|(at, offset)| Ok(read(at, offset)));
+        let starts = InOrder::new(reads.into_iter()).map(|read| read.unwrap().ranges[0].start);
+        assert_eq!(starts.collect::<Vec<_>>(), [3, 1, 0, 2, 4]);
+    }
+
+    #[test]
+    fn what_was_read_before_an_error_is_given_out() {
+        let reads = [Ok(read(2, 0)), Ok(read(1, 1)), Err(Error::new(ErrorKind::Corrupt, "bad"))];
+        let all: Vec<_> = InOrder::new(reads.into_iter()).collect();
+        assert_eq!(all.iter().map(Result::is_ok).collect::<Vec<_>>(), [true, true, false]);
+    }
+}

@@ -1,0 +1,285 @@
+//! Reads traces, whoever wrote them.
+
+use super::block::{
+    ADJACENT, ALL_ABSENT, AT_ONCE, Before, FOUND, HEAD_BYTES, HEADER_BYTES, MAGIC, MAX_NAME_BYTES,
+    MAX_PAYLOAD_BYTES, MAX_RANGES, NAMES, ONE_RANGE, READS, SAME_FILE, SAME_THREAD, VERSION,
+    checksum, header,
+};
+use super::{ReadEvent, Times, varint};
+use crate::error::{Error, ErrorKind, Result};
+use crate::{Found, range};
+use std::io::{self, Read};
+use std::ops::Range;
+use std::time::Duration;
+
+/// A read as it was recorded.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TracedRead {
+    /// Index into [`TraceReader::names`].
+    pub file: u32,
+    /// As in [`ReadEvent`].
+    pub thread: u32,
+    /// As in [`ReadEvent`].
+    pub ranges: Vec<Range<u64>>,
+    /// As in [`ReadEvent`].
+    pub times: Times,
+    /// As in [`ReadEvent`].
+    pub found: Found,
+    /// As in [`ReadEvent`].
+    pub absent_bytes: u64,
+}
+
+impl TracedRead {
+    /// The same, borrowed.
+    #[must_use]
+    pub fn event(&self) -> ReadEvent<'_> {
+        ReadEvent {
+            file: self.file,
+            thread: self.thread,
+            ranges: &self.ranges,
+            times: self.times,
+            found: self.found,
+            absent_bytes: self.absent_bytes,
+        }
+    }
+
+    /// Sum of the lengths of its ranges, in bytes.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        range::total_bytes(&self.ranges)
+    }
+}
+
+/// Reads a trace, block by block: an iterator over the reads in the order in which they were recorded. It holds one block
+/// of at most 4 MiB, and the names.
+///
+/// A trace that was cut off ends with its last whole block, and [`TraceReader::cut_bytes`] tells it. Only what cannot have
+/// come about by a cut is an error.
+#[derive(Debug)]
+pub struct TraceReader<R> {
+    input: R,
+    names: Vec<String>,
+    payload: Vec<u8>,
+    /// How much of the payload has been taken.
+    taken: usize,
+    before: Before,
+    cut_bytes: u64,
+    ended: bool,
+}
+
+/// What lay where a block should begin.
+enum Block {
+    /// A whole block of this kind.
+    Whole(u8),
+    /// Nothing: this is the end.
+    None,
+    /// This many bytes that are no whole block.
+    Cut(u64),
+}
+
+impl<R: Read> TraceReader<R> {
+    /// Reads the header.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Corrupt`] for what is no trace, [`ErrorKind::Unsupported`] for one of a later version,
+    /// [`ErrorKind::Local`] if the input fails.
+    pub fn new(mut input: R) -> Result<Self> {
+        let mut head = Vec::with_capacity(HEADER_BYTES);
+        fill(&mut input, HEADER_BYTES, &mut head)?;
+        if !head.starts_with(&MAGIC) {
+            return Err(corrupt("this is no trace: it does not begin as one"));
+        }
+        if head != header() {
+            let version = head.get(8..12).and_then(|bytes| bytes.try_into().ok());
+            let version = version.map_or(VERSION, u32::from_le_bytes);
+            if version == VERSION {
+                return Err(corrupt("the header of the trace is damaged"));
+            }
+            return Err(Error::new(
+                ErrorKind::Unsupported,
+                format!("the trace has version {version}, expected {VERSION}"),
+            ));
+        }
+        Ok(Self {
+            input,
+            names: Vec::new(),
+            payload: Vec::new(),
+            taken: 0,
+            before: Before::default(),
+            cut_bytes: 0,
+            ended: false,
+        })
+    }
+
+    /// The names of the files, as far as the trace has been read; [`TracedRead::file`] is an index into it.
+    #[must_use]
+    pub fn names(&self) -> &[String] {
+        &self.names
+    }
+
+    /// Bytes at the end of the trace that are no whole block, once all of it has been read. More than 0 if the program
+    /// that wrote it was cut off, or the file was damaged there.
+    #[must_use]
+    pub fn cut_bytes(&self) -> u64 {
+        self.cut_bytes
+    }
+
+    /// The next read, if there is one.
+    fn read(&mut self) -> Result<Option<TracedRead>> {
+        while self.taken >= self.payload.len() {
+            match self.next_block()? {
+                Block::Whole(NAMES) => self.take_names()?,
+                Block::Whole(_) => self.begin_reads()?,
+                Block::None => return Ok(None),
+                Block::Cut(bytes) => {
+                    self.cut_bytes = bytes;
+                    return Ok(None);
+                }
+            }
+        }
+        let mut bytes = self.payload.get(self.taken..).unwrap_or_default();
+        let read = take_read(&mut bytes, &mut self.before)
+            .filter(|read| (read.file as usize) < self.names.len())
+            .ok_or_else(|| corrupt("the trace holds a record that makes no sense"))?;
+        self.taken = self.payload.len() - bytes.len();
+        Ok(Some(read))
+    }
+
+    /// Reads a block into `payload`, of which nothing counts as taken yet.
+    fn next_block(&mut self) -> Result<Block> {
+        let mut head = Vec::with_capacity(HEAD_BYTES);
+        fill(&mut self.input, HEAD_BYTES, &mut head)?;
+        self.payload.clear();
+        self.taken = 0;
+        let cut = |seen: usize| Ok(Block::Cut(seen as u64));
+        let &[kind, a, b, c, d, ref sum @ ..] = head.as_slice() else {
+            return if head.is_empty() { Ok(Block::None) } else { cut(head.len()) };
+        };
+        let length = usize::try_from(u32::from_le_bytes([a, b, c, d])).unwrap_or(usize::MAX);
+        if sum.len() != 4 || length > MAX_PAYLOAD_BYTES {
+            return cut(head.len());
+        }
+        fill(&mut self.input, length, &mut self.payload)?;
+        let seen = HEAD_BYTES + self.payload.len();
+        if self.payload.len() < length || checksum(&head[..5], &self.payload).to_le_bytes() != *sum
+        {
+            self.payload.clear();
+            return cut(seen);
+        }
+        match kind {
+            NAMES | READS => Ok(Block::Whole(kind)),
+            _ => Err(Error::new(
+                ErrorKind::Unsupported,
+                format!("the trace holds a block of kind {kind}, expected {NAMES} or {READS}"),
+            )),
+        }
+    }
+
+    fn take_names(&mut self) -> Result<()> {
+        let mut bytes = self.payload.as_slice();
+        while !bytes.is_empty() {
+            let name = take_name(&mut bytes, self.names.len() as u64)
+                .ok_or_else(|| corrupt("the trace holds a name that makes no sense"))?;
+            self.names.push(name);
+        }
+        self.taken = self.payload.len();
+        Ok(())
+    }
+
+    fn begin_reads(&mut self) -> Result<()> {
+        let mut bytes = self.payload.as_slice();
+        let submitted = varint::take(&mut bytes)
+            .ok_or_else(|| corrupt("the trace holds a block without a time"))?;
+        self.before = Before { submitted, ..Before::default() };
+        self.taken = self.payload.len() - bytes.len();
+        Ok(())
+    }
+}
+
+impl<R: Read> Iterator for TraceReader<R> {
+    type Item = Result<TracedRead>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.ended {
+            return None;
+        }
+        let read = self.read().transpose();
+        self.ended = !matches!(read, Some(Ok(_)));
+        read
+    }
+}
+
+fn take_name(bytes: &mut &[u8], expected: u64) -> Option<String> {
+    varint::take(bytes).filter(|number| *number == expected)?;
+    let length = usize::try_from(varint::take(bytes)?).ok()?;
+    if length > MAX_NAME_BYTES {
+        return None;
+    }
+    let (name, rest) = bytes.split_at_checked(length)?;
+    *bytes = rest;
+    String::from_utf8(name.to_vec()).ok()
+}
+
+fn take_read(bytes: &mut &[u8], before: &mut Before) -> Option<TracedRead> {
+    let (&flags, rest) = bytes.split_first()?;
+    *bytes = rest;
+    let found = match flags & FOUND {
+        0 => Found::Present,
+        1 => Found::InFlight,
+        2 => Found::Absent,
+        _ => return None,
+    };
+    let mut small = |same: bool, as_before: u32| match same {
+        true => Some(as_before),
+        false => u32::try_from(varint::take(bytes)?).ok(),
+    };
+    let file = small(flags & SAME_FILE != 0, before.file)?;
+    let thread = small(flags & SAME_THREAD != 0, before.thread)?;
+    let submitted = before.submitted.checked_add_signed(varint::take_signed(bytes)?)?;
+    let (mut completed, mut consumed) = (submitted, submitted);
+    if flags & AT_ONCE == 0 {
+        completed = submitted.checked_add(varint::take(bytes)?)?;
+        consumed = completed.checked_add(varint::take(bytes)?)?;
+    }
+    let count = match flags & ONE_RANGE {
+        0 => usize::try_from(varint::take(bytes)?).ok().filter(|count| *count <= MAX_RANGES)?,
+        _ => 1,
+    };
+    let mut ranges = Vec::with_capacity(count.min(bytes.len()));
+    let mut end = before.end;
+    for index in 0..count {
+        if index > 0 || flags & ADJACENT == 0 {
+            end = end.wrapping_add_signed(varint::take_signed(bytes)?);
+        }
+        let start = end;
+        end = start.checked_add(varint::take(bytes)?)?;
+        ranges.push(start..end);
+    }
+    let absent_bytes = match (found, flags & ALL_ABSENT) {
+        (Found::Absent, 0) => varint::take(bytes)?,
+        (Found::Absent, _) => range::total_bytes(&ranges),
+        _ => 0,
+    };
+    *before = Before { file, thread, submitted, end };
+    let times = Times {
+        submitted: Duration::from_nanos(submitted),
+        completed: Duration::from_nanos(completed),
+        consumed: Duration::from_nanos(consumed),
+    };
+    Some(TracedRead { file, thread, ranges, times, found, absent_bytes })
+}
+
+/// Appends the next `bytes` of `input`, or as many as there are. What is allocated is what came.
+fn fill(input: &mut impl Read, bytes: usize, into: &mut Vec<u8>) -> Result<()> {
+    input.take(bytes as u64).read_to_end(into).map(drop).map_err(|error: io::Error| {
+        Error::new(ErrorKind::Local, format!("cannot read the trace: {error}"))
+    })
+}
+
+fn corrupt(message: &str) -> Error {
+    Error::new(ErrorKind::Corrupt, message)
+}
+
+#[cfg(test)]
+mod tests;
