@@ -202,6 +202,13 @@ def as_nobody(command: list[str]) -> list[str]:
     return ["setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups", *may, *command]
 
 
+def as_localhost(command: list[str]) -> list[str]:
+    """For servers that do not start on a machine whose name has no address: that is their name for it, then."""
+    if os.geteuid() != 0:
+        return command
+    return ["unshare", "--uts", "sh", "-c", 'hostname localhost && exec "$@"', "sh", *command]
+
+
 def free_port() -> int:
     """A port that nobody uses just now. In a namespace of its own any port is as good."""
     with socket.socket() as probe:
@@ -219,7 +226,7 @@ def running(where: Loopback, command: list[str], port: int, log: Path, host: str
     try:
         probe = [sys.executable, str(HERE / "wait_port.py"), host or where.server_host, str(port)]
         if subprocess.run(where.server(probe), check=False).returncode != 0 or process.poll() is not None:
-            raise RuntimeError(f"{command[0]} did not come up:\n{log.read_text(errors='replace')[-2000:]}")
+            raise RuntimeError(f"{' '.join(command)} did not come up:\n{log.read_text(errors='replace')[-2000:]}")
         PROCESSES[port] = process
         yield
     finally:
@@ -354,7 +361,9 @@ def xrootd(where: Loopback, root: Path, access_log: Path | None = None) -> Itera
         trace = "http.trace all" if access_log else ""
         config.write_text(XROOTD.format(port=port, root=root.resolve(), work=work, trace=trace))
         # Without a name of an instance: the log goes where it is told, not into a folder of that name.
-        command = as_nobody([binary, "-c", str(config), "-l", str(access_log or work / "xrootd.log")])
+        # Else the log goes to the output, which is shown if the server does not start.
+        log = ["-l", str(access_log)] if access_log else []
+        command = as_localhost(as_nobody([binary, "-c", str(config), *log]))
         with running(where, command, port, work / "output.log"):
             yield port
 
