@@ -8,6 +8,15 @@
 //! spent close to what the server can do. Requests that were refused together count as one sign.
 //!
 //! As long as nothing was refused there is no limit.
+//!
+//! **One file or the server.** Storage with tape behind it says 503 with `Retry-After` for a file that it has to fetch
+//! first, and goes on serving the others. Whoever takes that for overload slows down or stops for no reason: with one file
+//! in twenty being fetched, the rule above would settle at a dozen requests at a time, each pause holding up all. From a
+//! single answer the two cannot be told apart, from many they can. So a 503 that names a time is about its file
+//! ([`Fate::PutOff`]: asked again when it said, by itself, and nothing else changes) as long as less than half of the
+//! latest answers were refusals, and also when it was the only request under way: then there cannot have been too many. An
+//! overloaded server that refuses by the dozen is past the half within `MEMORY` answers; one that refuses a few of many
+//! is served well enough by those few waiting as long as it said. A 202 is always about its file, a 429 never.
 
 /// Share of what was under way that is kept after a refusal while others were served.
 const MILD_CUT: f64 = 0.9;
@@ -15,6 +24,10 @@ const MILD_CUT: f64 = 0.9;
 const HARD_CUT: f64 = 0.5;
 /// Growth per round of answers above the ceiling, where below it is one.
 const PROBING: f64 = 0.05;
+/// Answers that the share of refusals is taken over, the older ones counting less.
+const MEMORY: f64 = 16.0;
+/// Share of refusals from which on it is the server that is busy.
+const BUSY_SHARE: f64 = 0.5;
 
 /// The limit on requests under way at one server.
 #[derive(Debug, Clone, PartialEq)]
@@ -26,6 +39,8 @@ pub struct Courtesy {
     /// Requests that had been sent when the limit was cut: their refusals are the same sign.
     sent_before_cut: usize,
     served_since_cut: bool,
+    /// Share of the latest answers that were refusals.
+    refused_share: f64,
 }
 
 impl Default for Courtesy {
@@ -36,6 +51,7 @@ impl Default for Courtesy {
             running: 0,
             sent_before_cut: 0,
             served_since_cut: true,
+            refused_share: 0.0,
         }
     }
 }
@@ -47,6 +63,8 @@ pub enum Fate {
     Served,
     /// The server was too busy for it.
     Refused,
+    /// The server has to make the file ready first.
+    PutOff,
     /// It failed in a way that says nothing about how busy the server is.
     Failed,
 }
@@ -61,6 +79,12 @@ impl Courtesy {
         fits
     }
 
+    /// Whether a request under way that is refused with a time to come back is so for its file's sake, not the server's.
+    #[must_use]
+    pub fn is_about_the_file(&self) -> bool {
+        self.running <= 1 || self.refused_share < BUSY_SHARE
+    }
+
     /// A request is no longer under way. Tells whether it is worth sending again at once: it was refused, and fewer are
     /// asked for now than there were.
     #[expect(clippy::cast_precision_loss, reason = "small numbers")]
@@ -70,7 +94,14 @@ impl Courtesy {
         let same_sign = self.sent_before_cut > 0;
         self.sent_before_cut = self.sent_before_cut.saturating_sub(1);
         match fate {
-            Fate::Failed => false,
+            Fate::Served => self.refused_share -= self.refused_share / MEMORY,
+            Fate::Refused | Fate::PutOff => {
+                self.refused_share += (1.0 - self.refused_share) / MEMORY;
+            }
+            Fate::Failed => {}
+        }
+        match fate {
+            Fate::Failed | Fate::PutOff => false,
             Fate::Served => {
                 self.served_since_cut = true;
                 if self.limit.is_finite() && (running as f64) + 1.0 >= self.limit {
@@ -162,6 +193,39 @@ mod tests {
             assert!(!courtesy.leave(Fate::Refused));
         }
         assert_eq!(courtesy.limit(), Some(1));
+    }
+
+    /// One in twenty is being fetched from tape: nobody else is held up.
+    #[test]
+    fn files_that_are_put_off_do_not_slow_the_others_down() {
+        let mut courtesy = Courtesy::default();
+        for nth in 0..100_000 {
+            while courtesy.running < 64 {
+                assert!(courtesy.enter());
+            }
+            let put_off = nth % 20 == 7;
+            assert!(!put_off || courtesy.is_about_the_file());
+            courtesy.leave(if put_off { Fate::PutOff } else { Fate::Served });
+        }
+        assert_eq!(courtesy.limit(), None);
+    }
+
+    #[test]
+    fn a_server_that_refuses_by_the_dozen_is_busy_and_one_that_refuses_a_lone_request_is_not() {
+        let mut courtesy = Courtesy::default();
+        assert!((0..64).all(|_| courtesy.enter()));
+        let put_off = (0..64).take_while(|_| {
+            let about_the_file = courtesy.is_about_the_file();
+            courtesy.leave(if about_the_file { Fate::PutOff } else { Fate::Refused });
+            about_the_file
+        });
+        let put_off = put_off.count();
+        assert!((8..16).contains(&put_off), "{put_off}");
+        assert!(courtesy.limit().is_some());
+        while courtesy.running > 1 {
+            courtesy.leave(Fate::Refused);
+        }
+        assert!(courtesy.is_about_the_file());
     }
 
     #[test]

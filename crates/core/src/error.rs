@@ -56,6 +56,12 @@ pub enum Retry {
         /// How long to wait first.
         after: Duration,
     },
+    /// The server is well, but has to make this file ready first, as from tape: it said when to ask for it again. Nothing
+    /// is wrong, so it is no failure to be counted.
+    Later {
+        /// How long to wait first.
+        after: Duration,
+    },
     /// Only another replica may answer.
     OtherServer,
 }

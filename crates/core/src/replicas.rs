@@ -252,8 +252,9 @@ impl Replicas {
     /// The most hopeful error, else the last, with what the other members said in its message.
     fn gathered(&self, mut errors: Vec<Error>) -> Error {
         let left_out = self.state().members.iter().filter_map(|member| member.excluded()).collect();
-        let hope =
-            errors.iter().position(|error| matches!(error.retry(), Retry::SameServer { .. }));
+        let hopeful =
+            |error: &Error| matches!(error.retry(), Retry::SameServer { .. } | Retry::Later { .. });
+        let hope = errors.iter().position(hopeful);
         let main = hope.or_else(|| errors.len().checked_sub(1)).map(|at| errors.remove(at));
         let mut others: Vec<Error> = left_out;
         let Some(main) = main.or_else(|| others.pop()) else {

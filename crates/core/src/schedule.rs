@@ -31,6 +31,7 @@ use futures_util::future::{AbortHandle, Abortable, Either, select};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
+use std::time::Duration;
 
 /// How much a [`Reader`] may have on its way, and how stubborn it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,11 +41,14 @@ pub struct ReaderConfig {
     pub budget_bytes: u64,
     /// Failures in a row, without a wanted byte in between, after which the reader gives up; for each lane in use.
     pub attempts: u32,
+    /// How long a file is waited for that its server has to make ready first ([`Retry::Later`]), in all. 10 min by default;
+    /// with 0 it is not waited for.
+    pub patience: Duration,
 }
 
 impl Default for ReaderConfig {
     fn default() -> Self {
-        Self { budget_bytes: 64 << 20, attempts: 4 }
+        Self { budget_bytes: 64 << 20, attempts: 4, patience: Duration::from_secs(600) }
     }
 }
 
@@ -70,6 +74,8 @@ pub struct Reader<'a> {
     /// Bytes that came though no request had asked for them, as from a server without ranges.
     surplus: Vec<Range<u64>>,
     barren_failures: u32,
+    /// Since when the file is put off.
+    put_off_since: Option<Duration>,
     /// Requests relieved by others.
     reliefs: usize,
     retries: u64,
@@ -103,6 +109,7 @@ impl<'a> Reader<'a> {
             unreleased_bytes: 0,
             surplus: Vec::new(),
             barren_failures: 0,
+            put_off_since: None,
             reliefs: 0,
             retries: 0,
             answer: Answer::default(),
@@ -256,6 +263,7 @@ impl<'a> Reader<'a> {
                     self.answer.validator = answer.validator;
                 }
                 // With a tail, the size of the file was not known when its head was asked for.
+                self.put_off_since = None;
                 if missing.is_empty() || request.tail > 0 {
                     self.barren_failures = 0;
                     self.plan_again();
@@ -324,13 +332,22 @@ impl<'a> Reader<'a> {
         Plan::new(&both, &self.source.limits(), &PlanConfig::default())
     }
 
+    /// Whether a file that is put off is waited for still.
+    fn is_patient(&mut self, after: Duration) -> bool {
+        let now = self.source.clock().now();
+        let since = *self.put_off_since.get_or_insert(now);
+        now.saturating_sub(since).saturating_add(after) < self.config.patience
+    }
+
     fn again(&mut self, request: Request, missing: &[Range<u64>], error: Error) -> Result<()> {
         let asked = range::total_bytes(&request.ranges).saturating_add(request.tail);
         let splittable = request.ranges.len() > 1 || request.tail > 0 && !request.ranges.is_empty();
-        let hopeful = match error.kind() {
-            ErrorKind::TooLarge => splittable,
-            _ => matches!(error.retry(), Retry::SameServer { .. }),
+        let hopeful = match (error.kind(), error.retry()) {
+            (ErrorKind::TooLarge, _) => splittable,
+            (_, Retry::Later { after }) => self.is_patient(after),
+            (_, retry) => matches!(retry, Retry::SameServer { .. }),
         };
+        let put_off = matches!(error.retry(), Retry::Later { .. });
         let plan = Plan::new(missing, &self.source.limits(), &PlanConfig::default());
         // The source has learned from it to ask for less at once.
         let smaller = plan.requests.len() > 1;
@@ -340,7 +357,7 @@ impl<'a> Reader<'a> {
         let useful = request.tail == 0 && got > 0 && got >= LEAST_PROGRESS_BYTES.min(asked / 16);
         if useful {
             self.barren_failures = 0;
-        } else if !smaller || request.tail > 0 {
+        } else if (!smaller || request.tail > 0) && !put_off {
             self.barren_failures += 1;
         }
         // What befalls a server befalls all lanes at once.

@@ -9,11 +9,13 @@
 //! [`ATTEMPTS`] in a row have failed without bringing a byte.
 
 use crate::file::{OpenFile, Piece};
+use crate::open::PATIENCE;
 use futures_core::future::BoxFuture;
 use hither_core::{Answer, Error, ErrorKind, Part, Request, Result, Retry};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 /// Bytes that are worth a write: below, calling the system costs more than copying.
 const WRITE_BYTES: u64 = 1 << 20;
@@ -25,7 +27,7 @@ const ATTEMPTS: u32 = 4;
 
 /// Fetches and writes a piece.
 pub(crate) async fn run(file: &Arc<OpenFile>, piece: &Arc<Piece>) -> Result<()> {
-    let mut barren = 0;
+    let (mut barren, mut waited) = (0, Duration::ZERO);
     loop {
         let missing = piece.inlet.missing();
         let lane = Lane {
@@ -46,10 +48,18 @@ pub(crate) async fn run(file: &Arc<OpenFile>, piece: &Arc<Piece>) -> Result<()> 
             let message =
                 format!("{}: the answer lacks {bytes} of the bytes asked for", file.item.name);
             Error::new(ErrorKind::Protocol, message)
-                .with_retry(Retry::SameServer { after: std::time::Duration::ZERO })
+                .with_retry(Retry::SameServer { after: Duration::ZERO })
         });
-        barren = if still_missing.start > missing.start { 0 } else { barren + 1 };
+        let put_off = matches!(error.retry(), Retry::Later { .. });
+        barren = match still_missing.start > missing.start {
+            true => 0,
+            false => barren + u32::from(!put_off),
+        };
         match error.retry() {
+            Retry::Later { after } if waited < PATIENCE && !file.is_over() => {
+                waited += after;
+                tokio::time::sleep(after).await;
+            }
             Retry::SameServer { after } if barren < ATTEMPTS && !file.is_over() => {
                 tokio::time::sleep(after).await;
             }

@@ -17,11 +17,11 @@ use crate::version::Version;
 use hither_core::checksum::Algorithm;
 use hither_core::link::INITIAL_WINDOW_BYTES;
 use hither_core::{
-    Entry, EntryKind, Error, ErrorKind, PutOptions, Request, Result, Source, Storage,
+    Entry, EntryKind, Error, ErrorKind, PutOptions, Request, Result, Retry, Source, Storage,
 };
 use std::path::Path;
 use std::sync::Arc;
-use std::time::UNIX_EPOCH;
+use std::time::{Duration, UNIX_EPOCH};
 use tokio::sync::RwLock;
 use tokio::task::spawn_blocking;
 
@@ -35,6 +35,8 @@ pub(crate) enum Opening {
 
 /// Lanes that read ahead for a target that takes blocks in order: enough to hide a round trip.
 const READ_AHEAD: usize = 16;
+/// How long a file is waited for that its server has to make ready first.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(600);
 
 pub(crate) async fn open(shared: &Arc<Shared>, item: Item) -> Result<Opening> {
     let key = item.target.name();
@@ -136,7 +138,7 @@ async fn probe(source: &dyn Source) -> Result<(Version, Option<Batch>)> {
     let window = 0..INITIAL_WINDOW_BYTES;
     let request = Request { ranges: vec![window], tail: 0, validator: None, size: None };
     // Two failures may befall the best server; a third is one to be told.
-    let mut tries = 0;
+    let (mut tries, mut waited) = (0, Duration::ZERO);
     let answer = loop {
         let into = Arc::clone(&into);
         let sink = Box::new(move |part| {
@@ -145,7 +147,11 @@ async fn probe(source: &dyn Source) -> Result<(Version, Option<Batch>)> {
         match source.fetch(request.clone(), sink).await {
             Ok(answer) => break answer,
             Err(error) => match error.retry() {
-                hither_core::Retry::SameServer { after } if tries < 3 => {
+                Retry::Later { after } if waited < PATIENCE => {
+                    waited += after;
+                    tokio::time::sleep(after).await;
+                }
+                Retry::SameServer { after } if tries < 3 => {
                     tries += 1;
                     tokio::time::sleep(after).await;
                 }

@@ -13,7 +13,7 @@ use crate::location::Location;
 use crate::pool::{Leased, Pool};
 use crate::whole_file::WholeFile;
 use crate::{misdirected, request, respond};
-use hither_core::error::{Error, ErrorKind, Result};
+use hither_core::error::{Error, ErrorKind, Result, Retry};
 use hither_core::{Answer, PartSink, Request, range};
 use hither_http::metalink::{Links, links};
 use hither_http::{self as codec, Facts, Hint, classify, range_header};
@@ -268,15 +268,38 @@ impl Exchange<'_> {
                     StatusCode::INTERNAL_SERVER_ERROR | StatusCode::BAD_GATEWAY => {
                         self.trouble(error)
                     }
+                    StatusCode::ACCEPTED => {
+                        let reusable = request::drain(body, self.pool).await;
+                        Settled::new(Err(error), reusable)
+                    }
                     StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => {
                         let reusable = request::drain(body, self.pool).await;
                         let said_when = facts.retry_after.is_some();
-                        Settled { busy: true, said_when, ..Settled::new(Err(error), reusable) }
+                        let settled = Settled::new(Err(error), reusable);
+                        let settled = Settled { busy: true, said_when, ..settled };
+                        match status {
+                            StatusCode::SERVICE_UNAVAILABLE if said_when => self.judged(settled),
+                            _ => settled,
+                        }
                     }
                     _ => self.explained(status, body, Settled::failed(error)).await,
                 }
             }
             _ => Settled::failed(self.odd(&"an answer of an unknown form")),
+        }
+    }
+
+    /// A refusal with a time to come back is about the file or about the server (`core::courtesy` has the rule).
+    fn judged(&self, settled: Settled) -> Settled {
+        match settled.outcome {
+            Err(error) if self.pool.welcome().is_about_the_file() => match error.retry() {
+                Retry::SameServer { after } if !after.is_zero() => {
+                    let later = error.with_retry(Retry::Later { after });
+                    Settled { busy: false, outcome: Err(later), ..settled }
+                }
+                _ => Settled { outcome: Err(error), ..settled },
+            },
+            _ => settled,
         }
     }
 

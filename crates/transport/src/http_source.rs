@@ -14,6 +14,7 @@ use crate::location::Location;
 use crate::monotonic::Monotonic;
 use crate::network::Network;
 use crate::pool::Pool;
+use crate::put_off::PutOff;
 use crate::respond;
 use crate::server::{Admission, Server};
 use crate::tail;
@@ -49,6 +50,7 @@ pub struct HttpSource {
     when_linked: OnceLock<WhenLinked>,
     linked: AtomicBool,
     redirected: AtomicBool,
+    put_off: PutOff,
 }
 
 /// Hears what `Link` fields say.
@@ -87,6 +89,7 @@ impl HttpSource {
             when_linked: OnceLock::new(),
             linked: AtomicBool::new(false),
             redirected: AtomicBool::new(false),
+            put_off: PutOff::default(),
         }
     }
 
@@ -130,6 +133,12 @@ impl HttpSource {
         }
     }
 
+    /// Waits as long as the server, or the server for this file, has asked for.
+    pub(crate) async fn wait_until_welcome(&self, place: &Place) {
+        place.pool.server().wait_until_welcome().await;
+        self.put_off.wait().await;
+    }
+
     fn current(&self) -> MutexGuard<'_, Place> {
         self.current.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -140,7 +149,7 @@ impl HttpSource {
         }
         for _ in 0..=MOST_REDIRECTS {
             let place = self.place();
-            place.pool.server().wait_until_welcome().await;
+            self.wait_until_welcome(&place).await;
             match self.send(&place, &request, &mut sink).await {
                 Ok(Outcome::Complete(answer)) => {
                     self.arrived();
@@ -203,6 +212,7 @@ impl HttpSource {
             let settled = self.exchange_as_user(place, request, sink).await;
             let fate = match &settled.outcome {
                 Ok(_) => Fate::Served,
+                Err(error) if matches!(error.retry(), Retry::Later { .. }) => Fate::PutOff,
                 Err(error) if settled.busy && error.retry() != Retry::OtherServer => Fate::Refused,
                 Err(_) => Fate::Failed,
             };
@@ -270,6 +280,7 @@ impl HttpSource {
             stale += 1;
         };
         pool.server().learn(request, &settled);
+        self.put_off.learn(&settled);
         if let (Some(links), Some(hear)) = (&settled.links, self.when_linked.get())
             && !self.linked.swap(true, Ordering::Relaxed)
         {

@@ -25,6 +25,7 @@ mod network;
 mod outgoing;
 mod pool;
 mod proxy;
+mod put_off;
 mod racing;
 mod request;
 mod respond;

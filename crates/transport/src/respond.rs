@@ -12,6 +12,9 @@ pub(crate) const BACK_OFF: Duration = Duration::from_millis(200);
 /// Longest `Retry-After` that is honoured by waiting rather than by giving up.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// Pause before a file is asked for again that is being made ready, where the server does not say how long that takes.
+const READY_SOON: Duration = Duration::from_secs(5);
+
 /// The error for a status that brings no bytes.
 pub(crate) fn refused(status: StatusCode, name: &str, retry_after: Option<&RetryAfter>) -> Error {
     let reason = status.canonical_reason().unwrap_or("no standard meaning");
@@ -27,6 +30,17 @@ pub(crate) fn refused(status: StatusCode, name: &str, retry_after: Option<&Retry
                 "{seen}: the proxy wants a user and password, as in http://user:password@host:port"
             ),
         ),
+        StatusCode::ACCEPTED => {
+            let after = match retry_after {
+                Some(RetryAfter::Delay(after)) => (*after).max(BACK_OFF),
+                Some(RetryAfter::Date(_)) | None => READY_SOON,
+            };
+            Error::new(
+                ErrorKind::Unavailable,
+                format!("{seen}: the file is being made ready, try later"),
+            )
+            .with_retry(Retry::Later { after })
+        }
         StatusCode::UNAUTHORIZED => Error::new(ErrorKind::Unauthenticated, seen),
         StatusCode::FORBIDDEN => Error::new(ErrorKind::PermissionDenied, seen),
         status if status == StatusCode::TOO_MANY_REQUESTS || status.is_server_error() => {
@@ -90,6 +104,7 @@ mod tests {
             (403, ErrorKind::PermissionDenied, Retry::Never),
             (500, ErrorKind::Unavailable, Retry::SameServer { after: BACK_OFF }),
             (501, ErrorKind::Unavailable, Retry::OtherServer),
+            (202, ErrorKind::Unavailable, Retry::Later { after: READY_SOON }),
             (418, ErrorKind::Protocol, Retry::OtherServer),
         ] {
             let error = refused(StatusCode::from_u16(status).unwrap(), "http://h/f", None);

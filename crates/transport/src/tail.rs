@@ -37,7 +37,7 @@ pub(crate) async fn fetch(source: &HttpSource, request: Request, sink: PartSink)
     let mut tail = Tail { left: request, size, answer: Answer::default(), redirects: 0 };
     for _ in 0..MOST_ROUNDS + MOST_REDIRECTS {
         let place = source.place();
-        place.pool.server().wait_until_welcome().await;
+        source.wait_until_welcome(&place).await;
         tail.place();
         let requests = match tail.next(source, &place) {
             requests if !requests.is_empty() => requests,

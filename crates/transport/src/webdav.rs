@@ -104,7 +104,9 @@ impl WebDav {
                 return Ok(());
             }
             match error.retry() {
-                Retry::SameServer { after } => tokio::time::sleep(after).await,
+                Retry::SameServer { after } | Retry::Later { after } => {
+                    tokio::time::sleep(after).await;
+                }
                 Retry::Never | Retry::OtherServer => return Err(error),
             }
         }

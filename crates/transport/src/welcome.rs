@@ -31,6 +31,11 @@ impl Welcome {
         }
     }
 
+    /// Whether a request under way that is refused with a time to come back is so for its file's sake.
+    pub(crate) fn is_about_the_file(&self) -> bool {
+        self.courtesy().is_about_the_file()
+    }
+
     fn leave(&self, fate: Fate) -> bool {
         let again = self.courtesy().leave(fate);
         // Growth may make room for one more than who left.

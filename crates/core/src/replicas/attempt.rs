@@ -248,7 +248,7 @@ impl Replicas {
     fn note_failure(&self, member: &Arc<Member>, error: &Error) {
         member.failed();
         match blame(error) {
-            Blame::Request => {}
+            Blame::Request | Blame::Nobody => {}
             Blame::File => {
                 // Alone, it is not left out: the error says all there is to say, and trying again must be possible.
                 if self.state().members.len() > 1 {

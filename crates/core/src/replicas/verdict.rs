@@ -11,6 +11,8 @@ pub(super) enum Blame {
     File,
     /// The member's server: it cannot be reached or is out of order. It may come back.
     Server,
+    /// Nobody: the member has to make the file ready first. Another may have it.
+    Nobody,
     /// Chance: a connection that broke. It may happen to anybody once.
     Chance,
 }
@@ -28,6 +30,7 @@ pub(super) fn blame(error: &Error) -> Blame {
             | ErrorKind::Protocol,
             _,
         ) => Blame::File,
+        (_, Retry::Later { .. }) => Blame::Nobody,
         (ErrorKind::Unavailable | ErrorKind::Timeout, Retry::SameServer { .. }) => Blame::Chance,
         (ErrorKind::Unavailable | ErrorKind::Timeout, _) => Blame::Server,
         _ => Blame::Request,

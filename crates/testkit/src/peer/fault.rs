@@ -13,15 +13,19 @@ pub enum When {
     Before(usize),
     /// Every so many: the last of each such run.
     Every(usize),
+    /// The first request for each path that has this text in it.
+    FirstFor(&'static str),
 }
 
 impl When {
-    pub(super) fn includes(self, request: usize) -> bool {
+    /// Whether it includes a request for `target`; `is_first` tells whether that was never asked for before.
+    pub(super) fn includes(self, request: usize, target: &str, is_first: bool) -> bool {
         match self {
             Self::Always => true,
             Self::Nth(nth) => request == nth,
             Self::From(first) => request >= first,
             Self::Before(end) => request < end,
+            Self::FirstFor(text) => is_first && target.contains(text),
             Self::Every(run) => run > 0 && request % run == run - 1,
         }
     }

@@ -96,10 +96,11 @@ async fn read_head(stream: &mut TcpStream, buffer: &mut Vec<u8>) -> io::Result<O
 fn note(shared: &Shared, connection: usize, question: &Question) -> (usize, Reply, Vec<Fault>) {
     let mut state = shared.state();
     let nth = state.log.len();
+    let is_first = state.log.iter().all(|it| it.target != question.target);
     let faults: Vec<_> = state
         .faults
         .iter()
-        .filter(|(when, _)| when.includes(nth))
+        .filter(|(when, _)| when.includes(nth, &question.target, is_first))
         .map(|(_, fault)| fault.clone())
         .collect();
     let reply = Reply::new(question, &state.file, &faults);

@@ -1,6 +1,9 @@
 //! Statuses that bring no bytes.
 
-use crate::rig::{LARGE, THREE, expect_bytes, expect_error, peer, read, source, with_lanes};
+use crate::rig::{
+    LARGE, THREE, content, expect_bytes, expect_error, network, peer, read, source, source_on,
+    with_lanes,
+};
 use hither_core::{ErrorKind, Retry};
 use hither_testkit::peer::{Fault, When};
 
@@ -83,4 +86,37 @@ async fn ranges_beyond_the_end_mean_a_truncated_file() {
 async fn a_server_that_says_416_to_several_ranges_is_asked_for_one() {
     let peer = peer(LARGE, [(When::Nth(0), status(416))]);
     expect_bytes("416", &peer, with_lanes(1), 4).await;
+}
+
+/// Storage with tape behind it: the others are served while one file is being fetched.
+#[tokio::test]
+async fn a_file_that_is_put_off_holds_up_no_other() {
+    for code in [503, 202] {
+        let fault = Fault::Status { status: code, retry_after: Some(1) };
+        let peer = peer(LARGE, [(When::FirstFor("tape"), fault)]);
+        let network = network(with_lanes(2));
+        let tape = source_on(&network, &peer.url_of("/tape"));
+        let others: Vec<_> =
+            (0..50).map(|nth| source_on(&network, &peer.url_of(&format!("/disk{nth}")))).collect();
+        let read_others = async {
+            for other in &others {
+                read(other, &THREE[..1]).await.unwrap();
+            }
+        };
+        let (late, ()) = tokio::join!(read(&tape, &THREE[..1]), read_others);
+        late.unwrap().is_exact(&content(LARGE), &THREE[..1]).unwrap();
+        let log = peer.log();
+        let last = log.last().unwrap();
+        assert_eq!((&*last.target, last.status, log.len()), ("/tape", 206, 52), "{code}");
+    }
+}
+
+#[tokio::test]
+async fn a_file_that_is_never_ready_is_waited_for_no_longer_than_asked() {
+    let fault = Fault::Status { status: 202, retry_after: Some(3600) };
+    let peer = peer(LARGE, [(When::Always, fault)]);
+    let error = read(&source(&peer.url(), with_lanes(1)), &THREE).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable);
+    assert!(matches!(error.retry(), Retry::Later { .. }), "{error:?}");
+    assert_eq!(peer.log().len(), 1);
 }
