@@ -7,16 +7,18 @@
 //! turns the times of the file's own clock into those of the trace and hands a [`ReadEvent`] to the [`TraceSink`], which
 //! numbers files and keeps the records. Recording must cost next to nothing: a read that finds its bytes takes less than
 //! a microsecond. [`TraceWriter`] writes the records down (`block.rs` says how they lie in a file), [`TraceReader`] reads
-//! them, and [`InOrder`] puts them in the order in which the program asked.
+//! them, [`InOrder`] puts them in the order in which the program asked, and [`Statistics`] are what they say.
 
 mod block;
 mod order;
 mod read;
+mod statistics;
 mod varint;
 mod write;
 
 pub use order::InOrder;
 pub use read::{TraceReader, TracedRead};
+pub use statistics::{Bin, Displacements, FileStatistics, Plain, Runs, Statistics};
 pub use write::TraceWriter;
 
 use crate::{Clock, Found};

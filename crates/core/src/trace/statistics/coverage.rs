@@ -1,0 +1,56 @@
+//! Which bytes were read at all.
+
+use crate::range;
+use std::ops::Range;
+
+/// The union of ranges. What was added last is kept as it came and joined with the rest when there is as much of it, so
+/// that an addition costs a logarithm, and memory follows the number of separate ranges.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Coverage {
+    joined: Vec<Range<u64>>,
+    recent: Vec<Range<u64>>,
+}
+
+/// At least so many ranges wait to be joined.
+const FEWEST: usize = 1 << 10;
+
+impl Coverage {
+    pub(super) fn add(&mut self, range: Range<u64>) {
+        match self.recent.last_mut() {
+            // sequential reads take no room
+            Some(last) if last.end == range.start => last.end = range.end,
+            _ => self.recent.push(range),
+        }
+        if self.recent.len() >= FEWEST.max(self.joined.len()) {
+            self.tidy();
+        }
+    }
+
+    /// How many bytes there are.
+    pub(super) fn bytes(&mut self) -> u64 {
+        self.tidy();
+        range::total_bytes(&self.joined)
+    }
+
+    fn tidy(&mut self) {
+        self.joined.append(&mut self.recent);
+        self.joined = range::merged(&self.joined, 0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_byte_counts_once() {
+        let mut coverage = Coverage::default();
+        for i in 0..10_000_u64 {
+            coverage.add(i * 7919 % 10_007 * 3..i * 7919 % 10_007 * 3 + 2);
+        }
+        assert_eq!(coverage.bytes(), 20_000);
+        (0..30_021).for_each(|at| coverage.add(at..at + 1));
+        assert_eq!(coverage.bytes(), 30_021);
+        assert_eq!(coverage.joined.len(), 1);
+    }
+}

@@ -1,0 +1,271 @@
+//! What a trace says about one file.
+
+use super::bins::{Bin, Doubling, Logarithmic, Plain};
+use super::coverage::Coverage;
+use crate::trace::TracedRead;
+use crate::{Found, range};
+use serde::Serialize;
+use std::time::Duration;
+
+/// Reads of a file, or of all files.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct FileStatistics {
+    /// The name of the file; empty if it is about all.
+    pub name: String,
+    /// Reads, a vector read being one.
+    pub reads: u64,
+    /// Reads of more than one range.
+    pub vector_reads: u64,
+    /// Ranges of all reads.
+    pub ranges: u64,
+    /// Bytes of all reads.
+    pub bytes: u64,
+    /// Bytes that were read at least once.
+    pub distinct_bytes: u64,
+    /// Reads that found all their bytes.
+    pub present: u64,
+    /// Reads of which some bytes were still on their way, and none had to be asked for.
+    pub in_flight: u64,
+    /// Reads of which some bytes had to be asked for, and some had not.
+    pub partial: u64,
+    /// Reads of which all bytes had to be asked for.
+    pub absent: u64,
+    /// Bytes that had to be asked for.
+    pub absent_bytes: u64,
+    /// From submission to completion, in seconds, summed over reads.
+    pub waited_seconds: f64,
+    /// The longest of these.
+    pub longest_wait_seconds: f64,
+    /// How many ranges have which size in bytes; the limits are powers of two.
+    pub sizes: Vec<Bin>,
+    /// Where a range begins, seen from the end of the one before.
+    pub displacements: Displacements,
+    /// Ranges that follow each other without a gap.
+    pub runs: Runs,
+}
+
+impl FileStatistics {
+    /// Share of the bytes that had been read before, 0 to 1.
+    #[must_use]
+    pub fn reread_share(&self) -> f64 {
+        share(self.bytes.saturating_sub(self.distinct_bytes), self.bytes)
+    }
+
+    /// Share of the reads for which bytes had to be asked for, 0 to 1.
+    #[must_use]
+    pub fn miss_share(&self) -> f64 {
+        share(self.partial.saturating_add(self.absent), self.reads)
+    }
+}
+
+/// How far a range begins from where the one before it ended, in bytes.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Displacements {
+    /// How many there are: one less than ranges.
+    pub count: u64,
+    /// How many are 0.
+    pub sequential: u64,
+    /// How many are below 0.
+    pub backward: u64,
+    /// How many are at most 500,000 bytes either way.
+    pub near: u64,
+    /// By bins whose limits are 1, 2, 5, 10, ... either way, and 0.
+    pub logarithmic: Vec<Bin>,
+    /// By bins of 10,000 bytes, the middle one around 0.
+    pub plain: Plain,
+}
+
+impl Displacements {
+    /// Share that is at most 500,000 bytes, 0 to 1.
+    #[must_use]
+    pub fn near_share(&self) -> f64 {
+        share(self.near, self.count)
+    }
+}
+
+/// Ranges that follow each other without a gap are a run; one that follows none is a run of one.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Runs {
+    /// How many runs there are.
+    pub count: u64,
+    /// Ranges in the longest.
+    pub longest_ranges: u64,
+    /// Bytes of the largest.
+    pub longest_bytes: u64,
+    /// How many runs have how many ranges; the limits are powers of two.
+    pub lengths: Vec<Bin>,
+}
+
+/// Bytes that are near: the interval of figure 2 (see the module above).
+const NEAR_BYTES: u64 = 500_000;
+
+/// What has been seen of a file.
+#[derive(Debug, Default)]
+pub(super) struct FileState {
+    counts: Counts,
+    waited: Duration,
+    longest_wait: Duration,
+    coverage: Coverage,
+    distinct_bytes: u64,
+    sizes: Doubling,
+    displacements: Displacements,
+    logarithmic: Logarithmic,
+    runs: Runs,
+    lengths: Doubling,
+    /// The end of the last range.
+    end: Option<u64>,
+    run_ranges: u64,
+    run_bytes: u64,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Counts {
+    reads: u64,
+    vector_reads: u64,
+    ranges: u64,
+    bytes: u64,
+    present: u64,
+    in_flight: u64,
+    partial: u64,
+    absent: u64,
+    absent_bytes: u64,
+}
+
+impl FileState {
+    /// Looks at a read that was submitted after all that were looked at before.
+    pub(super) fn add(&mut self, read: &TracedRead) {
+        let bytes = read.bytes();
+        let counts = &mut self.counts;
+        counts.reads += 1;
+        counts.vector_reads += u64::from(read.ranges.len() > 1);
+        counts.ranges += read.ranges.len() as u64;
+        counts.bytes = counts.bytes.saturating_add(bytes);
+        counts.absent_bytes = counts.absent_bytes.saturating_add(read.absent_bytes);
+        *match read.found {
+            Found::Present => &mut counts.present,
+            Found::InFlight => &mut counts.in_flight,
+            Found::Absent if read.absent_bytes < bytes => &mut counts.partial,
+            Found::Absent => &mut counts.absent,
+        } += 1;
+        let wait = read.times.completed.saturating_sub(read.times.submitted);
+        self.waited = self.waited.saturating_add(wait);
+        self.longest_wait = self.longest_wait.max(wait);
+        for range in &read.ranges {
+            let bytes = range::len(range);
+            self.sizes.add(bytes);
+            self.coverage.add(range.clone());
+            self.displace(range.start);
+            self.end = Some(range.end);
+            self.run_ranges += 1;
+            self.run_bytes = self.run_bytes.saturating_add(bytes);
+        }
+    }
+
+    /// A range begins at `start`.
+    fn displace(&mut self, start: u64) {
+        let Some(end) = self.end else { return };
+        let all = &mut self.displacements;
+        let displacement = i128::from(start) - i128::from(end);
+        let limit = i64::MAX;
+        let displacement =
+            i64::try_from(displacement).unwrap_or(if start < end { -limit } else { limit });
+        all.count += 1;
+        all.sequential += u64::from(displacement == 0);
+        all.backward += u64::from(displacement < 0);
+        all.near += u64::from(displacement.unsigned_abs() <= NEAR_BYTES);
+        all.plain.add(displacement);
+        self.logarithmic.add(displacement);
+        if displacement != 0 {
+            self.end_run();
+        }
+    }
+
+    fn end_run(&mut self) {
+        let ranges = std::mem::take(&mut self.run_ranges);
+        let bytes = std::mem::take(&mut self.run_bytes);
+        if ranges > 0 {
+            self.runs.count += 1;
+            self.runs.longest_ranges = self.runs.longest_ranges.max(ranges);
+            self.runs.longest_bytes = self.runs.longest_bytes.max(bytes);
+            self.lengths.add(ranges);
+        }
+    }
+
+    /// There are no more reads.
+    pub(super) fn end(&mut self) {
+        self.end_run();
+        self.distinct_bytes = self.coverage.bytes();
+    }
+
+    /// Adds what another file has been seen to be, which has ended.
+    pub(super) fn join(&mut self, other: &Self) {
+        let (counts, more) = (&mut self.counts, &other.counts);
+        counts.reads += more.reads;
+        counts.vector_reads += more.vector_reads;
+        counts.ranges += more.ranges;
+        counts.bytes = counts.bytes.saturating_add(more.bytes);
+        counts.present += more.present;
+        counts.in_flight += more.in_flight;
+        counts.partial += more.partial;
+        counts.absent += more.absent;
+        counts.absent_bytes = counts.absent_bytes.saturating_add(more.absent_bytes);
+        self.waited = self.waited.saturating_add(other.waited);
+        self.longest_wait = self.longest_wait.max(other.longest_wait);
+        self.distinct_bytes = self.distinct_bytes.saturating_add(other.distinct_bytes);
+        self.sizes.join(&other.sizes);
+        let (all, more) = (&mut self.displacements, &other.displacements);
+        all.count += more.count;
+        all.sequential += more.sequential;
+        all.backward += more.backward;
+        all.near += more.near;
+        all.plain.join(&more.plain);
+        self.logarithmic.join(&other.logarithmic);
+        let (runs, more) = (&mut self.runs, &other.runs);
+        runs.count += more.count;
+        runs.longest_ranges = runs.longest_ranges.max(more.longest_ranges);
+        runs.longest_bytes = runs.longest_bytes.max(more.longest_bytes);
+        self.lengths.join(&other.lengths);
+    }
+
+    /// The same for people, under a name.
+    pub(super) fn statistics(self, name: String) -> FileStatistics {
+        let Counts {
+            reads,
+            vector_reads,
+            ranges,
+            bytes,
+            present,
+            in_flight,
+            partial,
+            absent,
+            absent_bytes,
+        } = self.counts;
+        FileStatistics {
+            name,
+            reads,
+            vector_reads,
+            ranges,
+            bytes,
+            distinct_bytes: self.distinct_bytes,
+            present,
+            in_flight,
+            partial,
+            absent,
+            absent_bytes,
+            waited_seconds: self.waited.as_secs_f64(),
+            longest_wait_seconds: self.longest_wait.as_secs_f64(),
+            sizes: self.sizes.bins(),
+            displacements: Displacements {
+                logarithmic: self.logarithmic.bins(),
+                ..self.displacements
+            },
+            runs: Runs { lengths: self.lengths.bins(), ..self.runs },
+        }
+    }
+}
+
+/// `part` of `whole`; 0 of nothing.
+#[expect(clippy::cast_precision_loss, reason = "a share for people")]
+fn share(part: u64, whole: u64) -> f64 {
+    if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
+}
