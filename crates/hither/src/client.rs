@@ -6,6 +6,7 @@
 
 use crate::file::RemoteFile;
 use crate::mirrors::Mirrors;
+use crate::recording::Recording;
 use hither_core::error::{Error, ErrorKind, Result};
 use hither_core::{Claim, Endpoint, Health, Ledger, ReaderConfig};
 use hither_store::{LaneClaim, Store, StoreConfig};
@@ -34,6 +35,8 @@ pub struct ClientConfig {
     pub s3: hither_transport::S3Config,
     /// Threads that decode; 0 for one per processor.
     pub decode_threads: usize,
+    /// Where to write a trace of all reads, in place of what may be there; none by default. [`crate::trace`] reads it.
+    pub trace: Option<PathBuf>,
 }
 
 /// Opens files and runs queries.
@@ -51,6 +54,8 @@ pub(crate) struct Shared {
     pub(crate) health: Arc<Health>,
     pub(crate) store: Option<Arc<Store>>,
     pub(crate) decoders: rayon::ThreadPool,
+    /// The trace that is written.
+    pub(crate) recording: Option<Arc<Recording>>,
     /// Why there is no store although one was wanted.
     store_error: Option<Error>,
 }
@@ -63,7 +68,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Local`] if threads cannot be started.
+    /// [`ErrorKind::Local`] if threads cannot be started, or a trace cannot be begun.
     pub fn new(config: ClientConfig) -> Result<Self> {
         let local = |what: &str, error: &dyn std::fmt::Display| {
             Error::new(ErrorKind::Local, format!("cannot start {what} threads: {error}"))
@@ -89,7 +94,8 @@ impl Client {
         let ledger = store.clone().map(|store| Arc::new(Remembered(store)) as Arc<dyn Ledger>);
         let network = Network::new(config.transport.clone(), runtime.handle().clone(), ledger);
         let health = Health::new(Arc::new(Monotonic::start()));
-        let shared = Shared { network, health, store, decoders, store_error, config };
+        let recording = config.trace.as_deref().map(Recording::start).transpose()?.map(Arc::new);
+        let shared = Shared { network, health, store, decoders, recording, store_error, config };
         Ok(Self { shared: Arc::new(shared), runtime })
     }
 
@@ -137,6 +143,16 @@ impl Client {
     #[must_use]
     pub fn account(&self) -> &Account {
         self.shared.network.account()
+    }
+
+    /// Writes what the trace of this client still holds. It does that by itself when the client and its files are gone,
+    /// and every second or so.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Local`] if the trace could not be written, now or before; it ends there.
+    pub fn flush_trace(&self) -> Result<()> {
+        self.shared.recording.as_ref().map_or(Ok(()), |recording| recording.flush())
     }
 
     /// Why nothing is remembered although a store was configured.

@@ -4,12 +4,16 @@ use crate::assemble::Assembly;
 use crate::client::{Client, Shared};
 use bytes::Bytes;
 use hither_core::error::{Error, ErrorKind, Result};
-use hither_core::{Answer, Endpoint, Part, Reader, Replicas, Source, SourceReport, range};
+use hither_core::{
+    Answer, Endpoint, FileRecorder, Found, Part, Reader, Replicas, Source, SourceReport, Times,
+    range,
+};
 use hither_store::MetadataKey;
 use hither_transport::{FileSource, HttpSource, Location, Whereabouts};
 use serde::Serialize;
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 /// An open file. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -20,6 +24,8 @@ pub struct RemoteFile {
     key: Option<Arc<OnceLock<MetadataKey>>>,
     /// The source of a remote file, once more, and the first of the places behind it.
     pub(crate) remote: Option<(Arc<Replicas>, Arc<HttpSource>)>,
+    /// Where reads are recorded, if they are.
+    recorder: Option<FileRecorder>,
 }
 
 /// What is known of a file without reading it.
@@ -43,13 +49,19 @@ const INTRODUCTION_BYTES: u64 = 12 << 10;
 
 impl RemoteFile {
     pub(crate) fn local(shared: Arc<Shared>, source: FileSource) -> Self {
-        Self { shared, source: Arc::new(source), key: None, remote: None }
+        Self::new(shared, Arc::new(source))
     }
 
     /// A file that nothing is remembered of.
     #[cfg(feature = "s3")]
     pub(crate) fn stored(shared: Arc<Shared>, source: Arc<dyn Source>) -> Self {
-        Self { shared, source, key: None, remote: None }
+        Self::new(shared, source)
+    }
+
+    fn new(shared: Arc<Shared>, source: Arc<dyn Source>) -> Self {
+        let recording = shared.recording.as_ref();
+        let recorder = recording.map(|it| it.of_file(&source.name(), source.clock()));
+        Self { shared, source, key: None, remote: None, recorder }
     }
 
     /// The file at `location`, which is also at `others`.
@@ -57,8 +69,8 @@ impl RemoteFile {
         let first = Arc::new(HttpSource::new(location, Arc::clone(&shared.network)));
         let all = shared.network.replicated(&first, Arc::clone(&shared.health));
         others.into_iter().for_each(|place| all.add(shared.network.replica(place)));
-        let source = Arc::clone(&all) as Arc<dyn Source>;
-        Self { shared, source, key: Some(Arc::default()), remote: Some((all, first)) }
+        let file = Self::new(shared, Arc::clone(&all) as Arc<dyn Source>);
+        Self { key: Some(Arc::default()), remote: Some((all, first)), ..file }
     }
 
     /// The file that a document describes, which is also at `others`.
@@ -184,6 +196,7 @@ impl RemoteFile {
         validator: Option<String>,
     ) -> Result<(Vec<Bytes>, Answer)> {
         let wanted = range::total_bytes(ranges);
+        let submitted = self.source.clock().now();
         if let (Some((_, first)), true) = (&self.remote, wanted > SMALL_BYTES) {
             first.announce_large();
         }
@@ -224,7 +237,16 @@ impl RemoteFile {
                 format!("{}: {missing} of the ranges asked for lie beyond its end", self.name()),
             ));
         }
+        self.record(ranges, submitted);
         Ok((found, reader.answer().clone()))
+    }
+
+    /// Tells the trace of a read that has its bytes now, all from the server.
+    fn record(&self, ranges: &[Range<u64>], submitted: Duration) {
+        let Some(recorder) = &self.recorder else { return };
+        let now = self.source.clock().now();
+        let times = Times { submitted, completed: now, consumed: now };
+        recorder.record(ranges, times, Found::Absent, range::total_bytes(ranges));
     }
 
     /// Fails if any of `ranges` lies beyond the end of the file. One round trip.

@@ -24,9 +24,11 @@ mod mirrors;
 mod opening;
 mod progress;
 pub mod query;
+mod recording;
 mod scan;
 mod storage;
 mod target;
+pub mod trace;
 mod tree;
 
 pub use client::{Client, ClientConfig};

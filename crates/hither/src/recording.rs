@@ -1,0 +1,139 @@
+//! The trace that a client writes of its reads.
+//!
+//! All threads share one [`TraceWriter`] behind one lock, which is held for some twenty nanoseconds a read, and for the
+//! writing of a block every few thousand reads. A trace that cannot be written any further, because the disk is full, ends
+//! there: reads go on, and [`Client::flush_trace`](crate::Client::flush_trace) tells.
+
+use hither_core::error::{Error, ErrorKind, Result};
+use hither_core::trace::{ReadEvent, TraceSink, TraceWriter};
+use hither_core::{Clock, FileRecorder};
+use hither_transport::Monotonic;
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// A trace being written.
+#[derive(Debug)]
+pub(crate) struct Recording {
+    path: PathBuf,
+    clock: Monotonic,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    writer: TraceWriter<File>,
+    /// Why nothing is written any more.
+    failed: Option<io::Error>,
+}
+
+impl Recording {
+    /// Begins a trace at `path`, in place of what may be there.
+    pub(crate) fn start(path: &Path) -> Result<Self> {
+        let writer = File::create(path)
+            .and_then(TraceWriter::new)
+            .map_err(|error| not_written(path, &error))?;
+        let state = Mutex::new(State { writer, failed: None });
+        Ok(Self { path: path.to_owned(), clock: Monotonic::start(), state })
+    }
+
+    /// What records the reads of the file called `name`, told in times of `clock`.
+    pub(crate) fn of_file(self: &Arc<Self>, name: &str, clock: &dyn Clock) -> FileRecorder {
+        FileRecorder::new(Arc::clone(self) as Arc<dyn TraceSink>, name, clock)
+    }
+
+    /// Writes what is held; tells what went wrong since the trace was begun.
+    pub(crate) fn flush(&self) -> Result<()> {
+        let mut state = self.state();
+        state.with(TraceWriter::flush);
+        state.failed.as_ref().map_or(Ok(()), |error| Err(not_written(&self.path, error)))
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// Does something with the writer, unless that has failed before.
+    fn with<T>(&mut self, act: impl FnOnce(&mut TraceWriter<File>) -> io::Result<T>) -> Option<T> {
+        if self.failed.is_some() {
+            return None;
+        }
+        act(&mut self.writer).map_err(|error| self.failed = Some(error)).ok()
+    }
+}
+
+impl TraceSink for Recording {
+    fn now(&self) -> Duration {
+        self.clock.now()
+    }
+
+    fn number(&self, name: &str) -> u32 {
+        self.state().with(|writer| writer.number(name)).unwrap_or(u32::MAX)
+    }
+
+    fn record(&self, event: &ReadEvent<'_>) {
+        self.state().with(|writer| writer.record(event));
+    }
+}
+
+impl Drop for Recording {
+    fn drop(&mut self) {
+        // Who wants to know has asked before.
+        drop(self.flush());
+    }
+}
+
+fn not_written(path: &Path, error: &io::Error) -> Error {
+    Error::new(ErrorKind::Local, format!("cannot write the trace {}: {error}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hither_core::trace::TraceReader;
+    use hither_core::{Found, Times};
+
+    #[test]
+    fn reads_of_all_threads_are_in_the_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("trace");
+        let recording = Arc::new(Recording::start(&path).unwrap());
+        let clock = Monotonic::start();
+        std::thread::scope(|scope| {
+            for thread in 0..4_u64 {
+                let recorder = recording.of_file("file", &clock);
+                scope.spawn(move || {
+                    for i in 0..1000 {
+                        let at = thread * 1_000_000 + i;
+                        let times = Times::at_once(clock.now());
+                        recorder.record(&[at..at + 1], times, Found::Present, 0);
+                    }
+                });
+            }
+        });
+        recording.flush().unwrap();
+        let reads = TraceReader::new(File::open(&path).unwrap()).unwrap();
+        let mut all: Vec<_> = reads.map(Result::unwrap).collect();
+        assert_eq!(all.len(), 4000);
+        all.sort_by_key(|read| read.ranges[0].start);
+        for reads in all.chunks(1000) {
+            assert!(reads.iter().all(|read| read.thread == reads[0].thread));
+            assert!(reads.is_sorted_by_key(|read| read.times.submitted));
+        }
+    }
+
+    #[test]
+    fn a_full_disk_ends_the_trace_and_not_the_job() {
+        let Ok(recording) = Recording::start(Path::new("/dev/full")) else { return };
+        let recording = Arc::new(recording);
+        let recorder = recording.of_file("file", &Monotonic::start());
+        recorder.record(&[0..1], Times::at_once(Duration::ZERO), Found::Present, 0);
+        let error = recording.flush().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Local);
+        assert!(error.to_string().contains("/dev/full"), "{error}");
+    }
+}
