@@ -6,6 +6,7 @@
 
 use crate::file::RemoteFile;
 use crate::mirrors::Mirrors;
+use crate::opener::Opener;
 use crate::recording::Recording;
 use hither_core::error::{Error, ErrorKind, Result};
 use hither_core::{Claim, Endpoint, Health, Ledger, ReaderConfig};
@@ -15,7 +16,7 @@ use hither_transport::{
 };
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 /// How a client works.
 #[derive(Debug, Clone, Default)]
@@ -28,6 +29,9 @@ pub struct ClientConfig {
     /// Where to remember servers and files between runs; nothing is remembered if none. By default none: the command
     /// gives one.
     pub store: Option<PathBuf>,
+    /// For how long after a file was last confirmed to be unchanged it is opened ahead of use without asking whether it
+    /// still is; needs a store. By default 0: it is always asked about, which takes one round trip.
+    pub staleness: Duration,
     /// Where else files are.
     pub mirrors: Mirrors,
     /// The object store that `s3://` means, and the key to it.
@@ -54,6 +58,7 @@ pub(crate) struct Shared {
     pub(crate) health: Arc<Health>,
     pub(crate) store: Option<Arc<Store>>,
     pub(crate) decoders: rayon::ThreadPool,
+    pub(crate) opener: Arc<Opener>,
     /// The trace that is written.
     pub(crate) recording: Option<Arc<Recording>>,
     /// Why there is no store although one was wanted.
@@ -94,19 +99,38 @@ impl Client {
         let ledger = store.clone().map(|store| Arc::new(Remembered(store)) as Arc<dyn Ledger>);
         let network = Network::new(config.transport.clone(), runtime.handle().clone(), ledger);
         let health = Health::new(Arc::new(Monotonic::start()));
+        let opener = Opener::new(runtime.handle().clone());
         let recording = config.trace.as_deref().map(Recording::start).transpose()?.map(Arc::new);
-        let shared = Shared { network, health, store, decoders, recording, store_error, config };
+        let shared =
+            Shared { network, health, store, decoders, opener, recording, store_error, config };
         Ok(Self { shared: Arc::new(shared), runtime })
     }
 
-    /// Opens a file by URL (`http://…`) or local path (also `file://…`). Returns at once: nothing is sent yet, except for
-    /// a Metalink document (`….meta4`, `….metalink`, `…?metalink`), which is fetched to learn where the file is.
+    /// Opens a file by URL (`http://…`) or local path (also `file://…`). Returns at once, except for a Metalink document
+    /// (`….meta4`, `….metalink`, `…?metalink`), which is fetched to learn where the file is.
+    ///
+    /// Programs that open many files before they use them have them opened in the background, side by side: as soon as a
+    /// file is opened before the one opened last on the same server was used, size, version, head and tail of both and of
+    /// all that follow are fetched, in this order and bounded per server. The first use of a file waits for that. A
+    /// single file, or one that is used before the next is opened, is asked for nothing but what is read.
+    ///
+    /// # Errors
+    ///
+    /// As [`Client::file`]. That a remote file does not exist shows when it is first used, that a local one does not shows
+    /// here.
+    pub fn open(&self, url: &str) -> Result<RemoteFile> {
+        let file = self.file(url)?;
+        file.open_ahead();
+        Ok(file)
+    }
+
+    /// A file by URL or local path, as [`Client::open`], but never opened ahead: nothing is asked for but what is read.
     ///
     /// # Errors
     ///
     /// [`ErrorKind::Invalid`] or [`ErrorKind::Unsupported`] for what is no URL of a known scheme. That a remote file does
     /// not exist shows when it is first used, that a local one does not shows here.
-    pub fn open(&self, url: &str) -> Result<RemoteFile> {
+    pub fn file(&self, url: &str) -> Result<RemoteFile> {
         if url.is_empty() {
             return Err(Error::new(ErrorKind::Invalid, "the URL is empty: name a file"));
         }

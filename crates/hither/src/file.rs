@@ -1,7 +1,9 @@
 //! One file, near or far.
 
+use crate::ahead::Ahead;
 use crate::assemble::Assembly;
 use crate::client::{Client, Shared};
+use crate::opened::Opened;
 use bytes::Bytes;
 use hither_core::error::{Error, ErrorKind, Result};
 use hither_core::{
@@ -26,6 +28,8 @@ pub struct RemoteFile {
     pub(crate) remote: Option<(Arc<Replicas>, Arc<HttpSource>)>,
     /// Where reads are recorded, if they are.
     recorder: Option<FileRecorder>,
+    /// Its way to be opened ahead of use, if it is a remote one.
+    ahead: Option<Arc<Ahead>>,
 }
 
 /// What is known of a file without reading it.
@@ -55,13 +59,16 @@ impl RemoteFile {
     /// A file that nothing is remembered of.
     #[cfg(feature = "s3")]
     pub(crate) fn stored(shared: Arc<Shared>, source: Arc<dyn Source>) -> Self {
-        Self::new(shared, source)
+        let name = source.name();
+        let site = name.rsplit_once('/').map_or(&*name, |(folder, _)| folder).to_owned();
+        let ahead = Ahead::new(Arc::clone(&shared), Arc::clone(&source), None, site);
+        Self { ahead: Some(ahead), ..Self::new(shared, source) }
     }
 
     fn new(shared: Arc<Shared>, source: Arc<dyn Source>) -> Self {
         let recording = shared.recording.as_ref();
         let recorder = recording.map(|it| it.of_file(&source.name(), source.clock()));
-        Self { shared, source, key: None, remote: None, recorder }
+        Self { shared, source, key: None, remote: None, recorder, ahead: None }
     }
 
     /// The file at `location`, which is also at `others`.
@@ -69,8 +76,12 @@ impl RemoteFile {
         let first = Arc::new(HttpSource::new(location, Arc::clone(&shared.network)));
         let all = shared.network.replicated(&first, Arc::clone(&shared.health));
         others.into_iter().for_each(|place| all.add(shared.network.replica(place)));
-        let file = Self::new(shared, Arc::clone(&all) as Arc<dyn Source>);
-        Self { key: Some(Arc::default()), remote: Some((all, first)), ..file }
+        let source = Arc::clone(&all) as Arc<dyn Source>;
+        let place = Some(first.location().clone());
+        let site = first.location().origin();
+        let ahead = Ahead::new(Arc::clone(&shared), Arc::clone(&source), place, site);
+        let (key, remote) = (Some(Arc::default()), Some((all, first)));
+        Self { key, remote, ahead: Some(ahead), ..Self::new(shared, source) }
     }
 
     /// The file that a document describes, which is also at `others`.
@@ -120,14 +131,20 @@ impl RemoteFile {
         self.source.endpoint()
     }
 
-    /// Size and validator; one round trip.
+    /// Size and validator; one round trip, unless the file was opened ahead.
     ///
     /// # Errors
     ///
     /// [`ErrorKind::NotFound`] and the other refusals of a server; [`ErrorKind::Unavailable`], [`ErrorKind::Timeout`].
     pub fn stat(&self, client: &Client) -> Result<FileStat> {
         client.wait(async {
-            let Answer { size, validator, .. } = self.first_byte(None).await?;
+            let (size, validator) = match self.opened().await? {
+                Some(opened) => (opened.size, opened.validator.clone()),
+                None => {
+                    let answer = self.first_byte(None).await?;
+                    (answer.size, answer.validator)
+                }
+            };
             let size = size.ok_or_else(|| {
                 Error::new(
                     ErrorKind::Protocol,
@@ -156,7 +173,67 @@ impl RemoteFile {
     ///
     /// As [`RemoteFile::stat`]; [`ErrorKind::Corrupt`] for ranges beyond the end of the file.
     pub fn read_ranges(&self, client: &Client, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
-        client.wait(self.read_ranges_async(ranges, None)).map(|(found, _)| found)
+        client.wait(async {
+            match self.opened().await? {
+                Some(opened) => self.read_opened(&opened, ranges).await,
+                None => self.read_ranges_async(ranges, None).await.map(|(found, _)| found),
+            }
+        })
+    }
+
+    /// Reads what was not fetched ahead, all of it in one go.
+    async fn read_opened(&self, opened: &Opened, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
+        let submitted = self.source.clock().now();
+        opened.check_within(ranges, &self.name())?;
+        let mut found = opened.get(ranges);
+        let missing: Vec<Range<u64>> = ranges
+            .iter()
+            .zip(&found)
+            .filter(|(_, bytes)| bytes.is_none())
+            .map(|(range, _)| range.clone())
+            .collect();
+        if missing.is_empty() {
+            self.record(ranges, submitted, Found::Present, 0);
+        } else {
+            let read = self.read_ranges_async(&missing, opened.validator.clone()).await;
+            if read.as_ref().is_err_and(|error| error.kind() == ErrorKind::Changed) {
+                // What the store has is of an older version as well.
+                self.forget();
+            }
+            let mut read = read?.0.into_iter();
+            found.iter_mut().filter(|bytes| bytes.is_none()).for_each(|gap| *gap = read.next());
+        }
+        Ok(found.into_iter().map(Option::unwrap_or_default).collect())
+    }
+
+    /// The program has opened it.
+    pub(crate) fn open_ahead(&self) {
+        if let Some(ahead) = &self.ahead {
+            self.shared.opener.was_opened(ahead);
+        }
+    }
+
+    /// Lets it be opened when it is its turn.
+    pub(crate) fn stand_in_line(&self) {
+        if let Some(ahead) = &self.ahead {
+            self.shared.opener.enqueue(ahead);
+        }
+    }
+
+    /// Waits in its turn until it is open.
+    pub(crate) async fn ready(&self) -> Result<()> {
+        match &self.ahead {
+            Some(ahead) => ahead.ready().await,
+            None => Ok(()),
+        }
+    }
+
+    /// What was fetched ahead of this first use, which may have to wait for it.
+    pub(crate) async fn opened(&self) -> Result<Option<Arc<Opened>>> {
+        match &self.ahead {
+            Some(ahead) => ahead.first_use().await,
+            None => Ok(None),
+        }
     }
 
     /// Streams `range` in file order to `write`, with bounded memory: all of it of one version of the file.
@@ -174,6 +251,9 @@ impl RemoteFile {
         const WINDOW_BYTES: u64 = 32 << 20;
         let mut at = range.start;
         let mut validator = None;
+        if let Some(ahead) = &self.ahead {
+            ahead.decline();
+        }
         while at < range.end {
             let to = range.end.min(at.saturating_add(WINDOW_BYTES));
             let window = at..to;
@@ -237,16 +317,16 @@ impl RemoteFile {
                 format!("{}: {missing} of the ranges asked for lie beyond its end", self.name()),
             ));
         }
-        self.record(ranges, submitted);
+        self.record(ranges, submitted, Found::Absent, range::total_bytes(ranges));
         Ok((found, reader.answer().clone()))
     }
 
-    /// Tells the trace of a read that has its bytes now, all from the server.
-    fn record(&self, ranges: &[Range<u64>], submitted: Duration) {
+    /// Tells the trace of a read that has its bytes now, so many of them from the server for it.
+    fn record(&self, ranges: &[Range<u64>], submitted: Duration, found: Found, fetched: u64) {
         let Some(recorder) = &self.recorder else { return };
         let now = self.source.clock().now();
         let times = Times { submitted, completed: now, consumed: now };
-        recorder.record(ranges, times, Found::Absent, range::total_bytes(ranges));
+        recorder.record(ranges, times, found, fetched);
     }
 
     /// Fails if any of `ranges` lies beyond the end of the file. One round trip.

@@ -15,12 +15,16 @@
 //! # Ok::<(), hither::Error>(())
 //! ```
 
+mod ahead;
 mod assemble;
 mod client;
 mod draw;
 mod file;
 mod listing;
 mod mirrors;
+mod open_many;
+mod opened;
+mod opener;
 mod opening;
 mod progress;
 pub mod query;
@@ -45,6 +49,7 @@ pub use hither_transport::S3Config;
 pub use hither_transport::{Identity, Proxies, Resolve, TlsConfig, TransportConfig};
 pub use listing::{BranchListing, TreeListing};
 pub use mirrors::{Mirror, Mirrors};
+pub use open_many::OpenMany;
 pub use progress::{Progress, Stage};
 pub use query::{Expression, Histogram, Selection};
 pub use storage::Named;

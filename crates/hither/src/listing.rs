@@ -45,7 +45,7 @@ impl Client {
     ///
     /// Whatever opening the file may fail with; [`hither_core::ErrorKind::NotFound`] for a tree that is not there.
     pub fn list_trees(&self, url: &str, path: Option<&str>) -> Result<Vec<TreeListing>> {
-        let file = self.open(url)?;
+        let file = self.file(url)?;
         self.wait(async {
             let (mut opening, known) = Opening::new(&file).with_store();
             if known {

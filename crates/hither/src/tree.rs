@@ -35,7 +35,7 @@ impl Client {
     ///
     /// As [`Client::open`]. What is wrong with the file or the tree shows when the tree is used.
     pub fn open_tree(&self, url: &str, path: Option<&str>) -> Result<RemoteTree> {
-        Ok(RemoteTree::new(self.open(url)?, path.map(str::to_owned), true))
+        Ok(RemoteTree::new(self.file(url)?, path.map(str::to_owned), true))
     }
 }
 

@@ -14,7 +14,7 @@ pub(super) fn run(
     json: bool,
 ) -> Result<(), Failure> {
     let wanted = range.map_or(Ok(Wanted::From(0)), parse)?;
-    let file = client.open(url)?;
+    let file = client.file(url)?;
     let range = match wanted {
         Wanted::Between(range) => range,
         Wanted::From(first) => first..file.stat(client)?.size,

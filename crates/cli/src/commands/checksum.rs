@@ -40,7 +40,7 @@ fn sum(client: &Client, url: &str, request: &Checksum) -> Result<Sum, Error> {
     if let Some(value) = client.run(named.storage.checksum(&named.path, request.algorithm))? {
         return Ok(Sum { value, name, is_told: !named.is_local() });
     }
-    let file = client.open(url)?;
+    let file = client.file(url)?;
     let size = file.stat(client)?.size;
     let mut hasher = Hasher::new(request.algorithm);
     file.stream(client, 0..size, |bytes| {

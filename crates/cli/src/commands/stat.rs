@@ -29,7 +29,7 @@ fn look(client: &Client, url: &str) -> Result<(Named, Entry), Error> {
         Err(error) if asks_again(&error) && !named.is_local() => {
             // By a read, which needs nothing but a file, and goes to replicas.
             let read = client
-                .open(url)
+                .file(url)
                 .and_then(|file| file.stat(client).map(|stat| (stat, file.places().1)));
             let (stat, notices) = match read {
                 Ok(read) => read,

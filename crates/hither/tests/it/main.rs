@@ -6,6 +6,7 @@ mod breaks;
 mod changes;
 mod draw_matches_root;
 mod draw_of_lists;
+mod many;
 mod query_properties;
 mod replicas;
 mod requests;

@@ -1,0 +1,215 @@
+//! Files are opened ahead of use, side by side, without a change of the program.
+//!
+//! Opening a file from afar costs a round trip at the least: its size, what tells its version, its first bytes. A program
+//! that opens a thousand files one after the other pays a thousand of them one after the other, unless the opening runs
+//! in the background, as in `XrdClient`'s parallel open of 2006. So [`crate::Client::open`] returns at once, and
+//!
+//! - a file that is the only one stays as it is: its first use asks for what it wants, and nothing is asked besides;
+//! - as soon as a further file of the same server is opened while the one before has not been used, both are opened in the
+//!   background, and so is every one that follows. Whoever opens, reads and closes file after file is not helped by
+//!   that, and pays nothing for it.
+//!
+//! **Bounds.** Per server no more files are being opened than there may be connections: requests never stand in line for
+//! a connection, so that one that is waited for is next. Files are opened in the order in which the program opened
+//! them. What was fetched ahead is bounded over all files ([`MOST_HELD_BYTES`]); beyond it nothing is opened ahead until
+//! files are dropped, and of a file that is waited for only size and version are kept.
+//!
+//! **First use.** It waits for the file's opening; if that has not begun it begins there and then, whatever the line. A file
+//! that is dropped before its opening began is not opened; one that failed is silent about it until it is used.
+//!
+//! **Files that take long.** One that its server has to make ready first (202, or 503 with `Retry-After`) gives its place
+//! to the next, and comes back at the end of the line when the time is over that the server named. Trouble that may pass
+//! (a broken connection) is treated in the same way, [`MOST_FAILURES`] times.
+
+use crate::ahead::{Ahead, Turn};
+use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+use tokio::runtime::Handle;
+
+/// Bytes that were fetched by opening files ahead and are held for files that are open.
+const MOST_HELD_BYTES: u64 = 64 << 20;
+
+/// Opens files ahead of use; shared by all files of a client.
+#[derive(Debug)]
+pub(crate) struct Opener {
+    runtime: Handle,
+    servers: Mutex<HashMap<String, Server>>,
+    held_bytes: AtomicU64,
+}
+
+/// The files of one server.
+#[derive(Debug, Default)]
+struct Server {
+    /// In the order of their turn. Those that were dropped, or whose turn came early, are passed over.
+    line: VecDeque<Weak<Ahead>>,
+    running: usize,
+    /// The one that the program opened last.
+    last: Weak<Ahead>,
+}
+
+/// Bytes that are held for an open file.
+#[derive(Debug)]
+pub(crate) struct Held {
+    opener: Arc<Opener>,
+    bytes: u64,
+}
+
+impl Opener {
+    pub(crate) fn new(runtime: Handle) -> Arc<Self> {
+        Arc::new(Self { runtime, servers: Mutex::default(), held_bytes: AtomicU64::new(0) })
+    }
+
+    /// The program has opened a file. If it had opened another one before and not used that yet, both are opened ahead.
+    pub(crate) fn was_opened(self: &Arc<Self>, file: &Arc<Ahead>) {
+        let before = {
+            let mut servers = self.servers();
+            // Without an allocation for all but the first file of a server.
+            if !servers.contains_key(file.site()) {
+                servers.insert(file.site().to_owned(), Server::default());
+            }
+            let Some(server) = servers.get_mut(file.site()) else { return };
+            std::mem::replace(&mut server.last, Arc::downgrade(file)).upgrade()
+        };
+        if let Some(before) = before.filter(|before| !before.is_used()) {
+            self.enqueue(&before);
+            self.enqueue(file);
+        }
+    }
+
+    /// Puts a file at the end of its server's line, unless it was there before.
+    pub(crate) fn enqueue(self: &Arc<Self>, file: &Arc<Ahead>) {
+        if file.stand_in_line() {
+            self.servers()
+                .entry(file.site().to_owned())
+                .or_default()
+                .line
+                .push_back(Arc::downgrade(file));
+            self.advance(file.site());
+        }
+    }
+
+    /// Begins with a file now, whatever the line.
+    pub(crate) fn begin(self: &Arc<Self>, file: Arc<Ahead>) {
+        if let Some(server) = self.servers().get_mut(file.site()) {
+            server.running += 1;
+        }
+        let opener = Arc::clone(self);
+        self.runtime.spawn(async move { opener.run(file).await });
+    }
+
+    /// Whether more may be fetched ahead.
+    pub(crate) fn has_room(&self) -> bool {
+        self.held_bytes.load(Ordering::Relaxed) < MOST_HELD_BYTES
+    }
+
+    /// Counts bytes as held until what is returned is dropped.
+    pub(crate) fn hold(self: &Arc<Self>, bytes: u64) -> Held {
+        self.held_bytes.fetch_add(bytes, Ordering::Relaxed);
+        Held { opener: Arc::clone(self), bytes }
+    }
+
+    /// Begins with as many files as there is room for.
+    fn advance(self: &Arc<Self>, site: &str) {
+        loop {
+            let next = {
+                let mut servers = self.servers();
+                let Some(server) = servers.get_mut(site) else { return };
+                let Some(nth) = server.next(self.has_room()) else { return };
+                server.line.remove(nth).and_then(|file| file.upgrade())
+            };
+            if let Some(file) = next.filter(|file| file.take_turn()) {
+                self.begin(file);
+            }
+        }
+    }
+
+    /// Opens a file, and sees to what becomes of it.
+    async fn run(self: Arc<Self>, file: Arc<Ahead>) {
+        let turn = file.run(&self).await;
+        let site = file.site().to_owned();
+        if let Some(server) = self.servers().get_mut(&site) {
+            server.running = server.running.saturating_sub(1);
+        }
+        if let Turn::Later(after) = turn {
+            self.come_back(Arc::downgrade(&file), after);
+        }
+        drop(file);
+        self.advance(&site);
+    }
+
+    /// Puts a file back in line after a while, if it still lives then.
+    fn come_back(self: &Arc<Self>, file: Weak<Ahead>, after: Duration) {
+        let opener = Arc::clone(self);
+        self.runtime.spawn(async move {
+            tokio::time::sleep(after).await;
+            let Some(file) = file.upgrade() else { return };
+            match file.is_used() {
+                true if file.stand_in_line() && file.take_turn() => opener.begin(file),
+                _ => opener.enqueue(&file),
+            }
+        });
+    }
+
+    fn servers(&self) -> MutexGuard<'_, HashMap<String, Server>> {
+        self.servers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Server {
+    /// The place in line of the next file to begin with, if there is one.
+    fn next(&mut self, has_room: bool) -> Option<usize> {
+        while self.line.front().is_some_and(|file| file.strong_count() == 0) {
+            self.line.pop_front();
+        }
+        let first = self.line.front()?.upgrade()?;
+        if self.running >= first.most_at_once() {
+            return None;
+        }
+        if has_room {
+            return Some(0);
+        }
+        self.line.iter().position(|file| file.upgrade().is_some_and(|file| file.is_awaited()))
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        let before = self.opener.held_bytes.fetch_sub(self.bytes, Ordering::Relaxed);
+        if before >= MOST_HELD_BYTES && self.opener.has_room() {
+            let sites: Vec<String> = self.opener.servers().keys().cloned().collect();
+            sites.iter().for_each(|site| self.opener.advance(site));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Client, ClientConfig};
+    use hither_testkit::peer::{Fault, Peer, When};
+
+    fn client() -> Client {
+        let mut config = ClientConfig::default();
+        config.transport.max_lanes = 1;
+        Client::new(config).unwrap()
+    }
+
+    #[test]
+    fn first_use_jumps_the_line() {
+        let peer = Peer::start(vec![7; 100_000]).unwrap().with_fault(When::Nth(0), Fault::Hold(2));
+        let (client, other) = (client(), client());
+        let open = |nth| client.open(&peer.url_of(&format!("/{nth}"))).unwrap();
+        let files: Vec<_> = (0..50).map(open).collect();
+        let release = other.file(&peer.url_of("/release")).unwrap();
+        // The only connection is held until the other client asks, which it does when the file has been used.
+        let (opened, released) = client.run(async {
+            futures_util::future::join(files[40].opened(), release.first_byte(None)).await
+        });
+        assert_eq!(opened.unwrap().unwrap().size, Some(100_000));
+        released.unwrap();
+        let order: Vec<_> = peer.log().into_iter().map(|it| it.target).take(3).collect();
+        assert_eq!(order, ["/0", "/release", "/40"]);
+        drop(files);
+    }
+}

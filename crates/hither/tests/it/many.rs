@@ -1,0 +1,185 @@
+//! Many files: opened ahead of use, side by side, in any state of readiness.
+
+use crate::rig::{client, file};
+use hither::{Client, ErrorKind, RemoteFile};
+use hither_testkit::peer::{Fault, Peer, When};
+use std::ops::Range;
+use std::sync::LazyLock;
+
+const LANES: usize = 4;
+
+fn content() -> &'static [u8] {
+    static CONTENT: LazyLock<Vec<u8>> = LazyLock::new(|| file(0));
+    &CONTENT
+}
+
+fn open_all(client: &Client, peer: &Peer, count: usize) -> Vec<RemoteFile> {
+    (0..count).map(|nth| client.open(&peer.url_of(&format!("/{nth}.root"))).unwrap()).collect()
+}
+
+/// Three small pieces that opening brings: the header, its neighbourhood, and something near the end.
+fn pieces(size: u64) -> [Range<u64>; 3] {
+    [0..64, 100..300, size - 2_000..size - 1_900]
+}
+
+fn read_pieces(client: &Client, opened: &RemoteFile) {
+    let content = content();
+    for piece in pieces(content.len() as u64) {
+        let found = opened.read_ranges(client, std::slice::from_ref(&piece)).unwrap();
+        let range = usize::try_from(piece.start).unwrap()..usize::try_from(piece.end).unwrap();
+        assert_eq!(found, [&content[range]]);
+    }
+}
+
+fn paths(peer: &Peer) -> Vec<String> {
+    peer.log().into_iter().map(|it| it.target).collect()
+}
+
+#[test]
+fn files_opened_one_after_the_other_are_opened_side_by_side() {
+    // No answer comes before there are as many requests as connections.
+    let peer = Peer::start(content()).unwrap().with_fault(When::Always, Fault::Hold(LANES));
+    let client = client(LANES, None);
+    let files = open_all(&client, &peer, 20);
+    files.iter().for_each(|opened| read_pieces(&client, opened));
+    assert_eq!((peer.log().len(), peer.connections()), (20, LANES));
+    let order = paths(&peer);
+    let mut first: Vec<_> = order[..LANES].to_vec();
+    first.sort();
+    assert_eq!(first, ["/0.root", "/1.root", "/2.root", "/3.root"]);
+}
+
+#[test]
+fn a_single_file_and_files_used_one_after_the_other_are_asked_for_nothing_but_what_is_read() {
+    let peer = Peer::start(content()).unwrap();
+    let client = client(LANES, None);
+    for opened in (0..5).map(|nth| client.open(&peer.url_of(&format!("/{nth}.root"))).unwrap()) {
+        opened.read_ranges(&client, &[10..20]).unwrap();
+    }
+    let asked: Vec<_> = peer.log().into_iter().map(|it| it.ranges.unwrap()).collect();
+    assert_eq!(asked, ["10-19"; 5]);
+}
+
+#[test]
+fn a_file_is_asked_for_what_opening_did_not_bring_and_as_the_version_that_was_opened() {
+    let content = content();
+    let peer = Peer::start(content).unwrap();
+    let client = client(LANES, None);
+    let files = open_all(&client, &peer, 2);
+    for opened in &files {
+        let found = opened.read_ranges(&client, &[500_000..500_010, 0..4, 7..7]).unwrap();
+        assert_eq!(found, [&content[500_000..500_010], &content[..4], &[]]);
+        assert_eq!(opened.stat(&client).unwrap().size, content.len() as u64);
+    }
+    let log = peer.log();
+    let asked: Vec<_> = log.iter().filter(|it| it.if_range.is_some()).collect();
+    assert_eq!((log.len(), asked.len()), (4, 2));
+    assert!(asked.iter().all(|it| it.ranges.as_deref() == Some("500000-500009")), "{asked:?}");
+    peer.replace(content, "\"second\"");
+    let error = files[0].read_ranges(&client, &[600_000..600_001]).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Changed);
+    let beyond = files[0].read_ranges(&client, &[2 << 30..3 << 30]).unwrap_err();
+    assert_eq!(beyond.kind(), ErrorKind::Corrupt);
+}
+
+#[test]
+fn a_failure_is_silent_until_the_file_is_used_and_then_told_once() {
+    let fault = Fault::Status { status: 404, retry_after: None };
+    let peer = Peer::start(content()).unwrap().with_fault(When::FirstFor("/3.root"), fault);
+    let client = client(LANES, None);
+    let files = open_all(&client, &peer, 6);
+    let error = files[3].stat(&client).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotFound);
+    assert_eq!(files[3].stat(&client).unwrap().size, content().len() as u64);
+    read_pieces(&client, &files[5]);
+}
+
+#[test]
+fn files_dropped_before_their_turn_are_not_opened() {
+    let peer = Peer::start(content()).unwrap().with_fault(When::Nth(0), Fault::Hold(2));
+    let client = client(1, None);
+    let mut files = open_all(&client, &peer, 30);
+    // The only connection is taken until somebody asks for something: by another client, with a connection of its own.
+    files.drain(1..29);
+    let other = crate::rig::client(1, None);
+    other.file(&peer.url_of("/other")).unwrap().read_ranges(&other, &[0..1]).unwrap();
+    files.iter().for_each(|opened| read_pieces(&client, opened));
+    let order = paths(&peer);
+    assert!(order.len() <= 4, "{order:?}");
+}
+
+#[test]
+fn trouble_that_passes_is_not_seen() {
+    let peer = Peer::start(content()).unwrap();
+    peer.add_fault(When::Every(5), Fault::Close(hither_testkit::peer::Place::Body(100)));
+    let client = client(LANES, None);
+    for opened in open_all(&client, &peer, 40) {
+        read_pieces(&client, &opened);
+    }
+}
+
+#[test]
+fn files_that_are_being_made_ready_come_last_and_hold_up_no_other() {
+    for (status, count) in [(503, 60), (202, 8)] {
+        let fault = Fault::Status { status, retry_after: Some(1) };
+        let peer = Peer::start(content()).unwrap().with_fault(When::FirstFor("7.root"), fault);
+        let client = client(LANES, None);
+        let urls = (0..count).map(|nth| peer.url_of(&format!("/{nth}.root")));
+        let (order, files): (Vec<_>, Vec<_>) = client.open_many(urls).unzip();
+        files.into_iter().for_each(|opened| read_pieces(&client, &opened.unwrap()));
+        let late = (0..count).filter(|nth| nth % 10 == 7).count();
+        let (soon, last) = order.split_at(count - late);
+        assert!(soon.iter().all(|nth| nth % 10 != 7), "{order:?}");
+        assert!(last.iter().all(|nth| nth % 10 == 7), "{order:?}");
+        assert_eq!(peer.log().len(), count + late);
+    }
+}
+
+#[test]
+fn many_urls_are_handed_out_with_their_numbers_and_their_errors() {
+    let fault = Fault::Status { status: 404, retry_after: None };
+    let peer = Peer::start(content()).unwrap().with_fault(When::FirstFor("/2.root"), fault);
+    let client = client(LANES, None);
+    let folder = tempfile::tempdir().unwrap();
+    let local = folder.path().join("x.root");
+    std::fs::write(&local, content()).unwrap();
+    let urls = [
+        peer.url_of("/0.root"),
+        local.to_str().unwrap().to_owned(),
+        peer.url_of("/2.root"),
+        "gopher://h/x".to_owned(),
+        "/not/there".to_owned(),
+    ];
+    let mut kinds = [None; 5];
+    for (nth, opened) in client.open_many(urls) {
+        kinds[nth] = opened.err().map(|error| error.kind());
+    }
+    let (missing, odd) = (Some(ErrorKind::NotFound), Some(ErrorKind::Unsupported));
+    assert_eq!(kinds, [None, None, missing, odd, missing]);
+}
+
+#[test]
+fn a_second_run_asks_only_whether_files_are_the_same_and_with_staleness_nothing() {
+    let store = tempfile::tempdir().unwrap();
+    let peer = Peer::start(content()).unwrap();
+    let run = |staleness: u64| {
+        let mut config = hither::ClientConfig::default();
+        config.transport.max_lanes = LANES;
+        config.store = Some(store.path().to_owned());
+        config.staleness = std::time::Duration::from_secs(staleness);
+        let client = Client::new(config).unwrap();
+        let before = peer.log().len();
+        for opened in open_all(&client, &peer, 10) {
+            read_pieces(&client, &opened);
+        }
+        drop(client);
+        peer.log().split_off(before)
+    };
+    assert_eq!(run(0).iter().filter(|it| it.payload_bytes > 8_000).count(), 10);
+    let second = run(0);
+    assert_eq!(second.iter().map(|it| it.payload_bytes).collect::<Vec<_>>(), [1; 10]);
+    assert!(run(3600).is_empty());
+    peer.replace(content(), "\"second\"");
+    let changed = run(0);
+    assert_eq!(changed.iter().filter(|it| it.payload_bytes > 8_000).count(), 20, "{changed:?}");
+}
