@@ -30,6 +30,7 @@ const HEADER_BYTES: usize = 48;
 pub(crate) enum Kind {
     Endpoint = 1,
     Metadata = 2,
+    Learned = 4,
 }
 
 impl Kind {
@@ -38,6 +39,7 @@ impl Kind {
         match self {
             Self::Endpoint => "endpoint-",
             Self::Metadata => "metadata-",
+            Self::Learned => "learned-",
         }
     }
 

@@ -1,5 +1,5 @@
-//! What is remembered on disk, so that the next process need not learn it again: what servers can do, and the parts of
-//! files that say where everything else lies.
+//! What is remembered on disk, so that the next process need not learn it again: what servers can do, the parts of
+//! files that say where everything else lies, and what programs read of them.
 //!
 //! A [`Store`] is a directory that several processes share without locks. It is a cache in the strict sense: every
 //! value may be gone at any time, nothing in it is trusted, and no failure of it stops a job.
@@ -28,10 +28,12 @@
 mod entry;
 mod folder;
 mod lanes;
+mod learned;
 mod ledger;
 mod metadata;
 mod store;
 
 pub use lanes::{HeldLane, LaneClaim};
+pub use learned::{LearnedSet, LearnedTree};
 pub use metadata::{FileMetadata, MetadataKey};
 pub use store::{Store, StoreConfig};

@@ -3,6 +3,7 @@
 use crate::entry::{self, Entry, Kind};
 use crate::folder::Folder;
 use crate::lanes::{self, HeldLane, LaneClaim};
+use crate::learned::{LearnedSet, LearnedTree};
 use crate::ledger::{EndpointRecord, merged};
 use crate::metadata::{FileMetadata, MetadataKey};
 use hither_core::{Endpoint, Result};
@@ -21,12 +22,19 @@ pub struct StoreConfig {
     /// How long the metadata of a file is used after it was read; default 30 days. This is a bound on clutter, not the
     /// guard against changed files: that is the validator, sent with every request for data.
     pub metadata_ttl: Duration,
+    /// How long it is remembered what programs read of the trees of a dataset, after the last time; default 90 days.
+    pub learned_ttl: Duration,
 }
 
 impl Default for StoreConfig {
     fn default() -> Self {
         let day = Duration::from_secs(24 * 3600);
-        Self { max_bytes: 512 * 1024 * 1024, endpoint_ttl: 7 * day, metadata_ttl: 30 * day }
+        Self {
+            max_bytes: 512 * 1024 * 1024,
+            endpoint_ttl: 7 * day,
+            metadata_ttl: 30 * day,
+            learned_ttl: 90 * day,
+        }
     }
 }
 
@@ -50,8 +58,12 @@ impl Store {
     /// [`Local`](hither_core::ErrorKind::Local): the directory can't be made or opened, belongs to another user, can be
     /// written by others, or is a symbolic link. A job goes on without a store then.
     pub fn open(directory: &Path, config: StoreConfig) -> Result<Self> {
-        const PREFIXES: &[&str] =
-            &[Kind::Endpoint.prefix(), Kind::Metadata.prefix(), lanes::PREFIX];
+        const PREFIXES: &[&str] = &[
+            Kind::Endpoint.prefix(),
+            Kind::Metadata.prefix(),
+            Kind::Learned.prefix(),
+            lanes::PREFIX,
+        ];
         Ok(Self { folder: Folder::open(directory, PREFIXES, config.max_bytes)?, config })
     }
 
@@ -97,6 +109,49 @@ impl Store {
     /// Forgets a file: it has changed.
     pub fn forget_metadata(&self, key: &MetadataKey) {
         self.folder.remove(&Kind::Metadata.file_name(key.text().as_bytes()));
+    }
+
+    /// What programs read of trees of this schema.
+    #[must_use]
+    pub fn learned(&self, schema: &str, now: SystemTime) -> Option<LearnedTree> {
+        let entry = self.read(Kind::Learned, schema.as_bytes(), self.config.learned_ttl, now)?;
+        LearnedTree::of(&entry, schema)
+    }
+
+    /// Remembers what a program read of the tree `tree` of this schema, beside what others read.
+    pub fn remember_learned(&self, schema: &str, tree: &str, set: LearnedSet, now: SystemTime) {
+        let known = self.learned(schema, now);
+        let mut known = known.unwrap_or_else(|| LearnedTree {
+            schema: schema.to_owned(),
+            tree: tree.to_owned(),
+            sets: Vec::new(),
+        });
+        known.put(set);
+        self.write_learned(&known, now);
+    }
+
+    /// Adds the sets of `tree` to what is known of its schema, as if they had been learned here. False, and nothing is
+    /// added, if they could not have been.
+    pub fn import_learned(&self, tree: &LearnedTree, now: SystemTime) -> bool {
+        if !tree.is_plausible() {
+            return false;
+        }
+        // The newest is put last, and so comes first again.
+        for set in tree.sets.iter().rev() {
+            self.remember_learned(&tree.schema, &tree.tree, set.clone(), now);
+        }
+        true
+    }
+
+    /// Forgets what programs read of trees of this schema.
+    pub fn forget_learned(&self, schema: &str) {
+        self.folder.remove(&Kind::Learned.file_name(schema.as_bytes()));
+    }
+
+    fn write_learned(&self, tree: &LearnedTree, now: SystemTime) {
+        if let (true, Ok(record)) = (tree.is_plausible(), serde_json::to_vec(tree)) {
+            self.write(Kind::Learned, tree.schema.as_bytes(), &record, &[], now);
+        }
     }
 
     /// Asks for one connection more to the server `key`, of at most so many of all processes that share this store.

@@ -7,5 +7,6 @@ mod directory;
 mod eviction;
 mod expiry;
 mod lanes;
+mod learned;
 mod sharing;
 mod values;

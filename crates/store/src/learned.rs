@@ -1,0 +1,151 @@
+//! What programs read of the trees of a dataset, kept under the schema of the tree: files of one dataset have it in
+//! common, so that what was learned on one serves for all.
+//!
+//! Different programs read different branches of the same trees. So there are several sets for a schema, the one that was
+//! used last first. A set that is much like one that is known takes its place.
+
+use crate::entry::Entry;
+use serde::{Deserialize, Serialize};
+use std::collections::HashSet;
+
+/// Sets kept for a schema.
+const MOST_SETS: usize = 8;
+/// Names in a set.
+const MOST_NAMES: usize = 20_000;
+/// Bytes of a name.
+const LONGEST_NAME: usize = 1024;
+/// Digits of the name of a schema.
+const SCHEMA_DIGITS: usize = 32;
+
+/// Branches of a tree that a program reads together.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LearnedSet {
+    /// Read throughout.
+    pub steady: Vec<String>,
+    /// Read for some entries only, but then together.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub now_and_then: Vec<String>,
+}
+
+/// The sets of a schema.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LearnedTree {
+    /// What the schema is called: 32 hexadecimal digits.
+    pub schema: String,
+    /// The name of the tree, for people.
+    pub tree: String,
+    /// The newest first.
+    pub sets: Vec<LearnedSet>,
+}
+
+impl LearnedSet {
+    /// Whether it is one that could have been learned.
+    #[must_use]
+    pub fn is_plausible(&self) -> bool {
+        let names = || self.steady.iter().chain(&self.now_and_then);
+        let number = names().count();
+        (1..=MOST_NAMES).contains(&number)
+            && names().all(|name| is_name(name))
+            && names().collect::<HashSet<_>>().len() == number
+    }
+
+    /// Whether most of the branches of either are branches of both.
+    fn is_like(&self, other: &Self) -> bool {
+        let all = |set: &Self| -> HashSet<String> {
+            set.steady.iter().chain(&set.now_and_then).cloned().collect()
+        };
+        let (these, those) = (all(self), all(other));
+        let common = these.intersection(&those).count();
+        2 * common > these.len() + those.len() - common
+    }
+}
+
+impl LearnedTree {
+    /// Whether it is one that could have been written.
+    #[must_use]
+    pub fn is_plausible(&self) -> bool {
+        self.schema.len() == SCHEMA_DIGITS
+            && self.schema.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+            && is_name(&self.tree)
+            && self.sets.len() <= MOST_SETS
+            && self.sets.iter().all(LearnedSet::is_plausible)
+    }
+
+    /// Puts a set first, in place of one that is much like it. Sets that were not used for long give way.
+    pub fn put(&mut self, set: LearnedSet) {
+        self.sets.retain(|known| !known.is_like(&set));
+        self.sets.insert(0, set);
+        self.sets.truncate(MOST_SETS);
+    }
+
+    /// What an entry says, if it is possible.
+    pub(crate) fn of(entry: &Entry, schema: &str) -> Option<Self> {
+        let tree: Self = serde_json::from_slice(&entry.record).ok()?;
+        (tree.schema == schema && entry.payload.is_empty() && tree.is_plausible()).then_some(tree)
+    }
+}
+
+/// Whether it could be that of a branch or a tree: not empty, of bounded length, and without control characters, for it
+/// is shown on terminals.
+fn is_name(name: &str) -> bool {
+    (1..=LONGEST_NAME).contains(&name.len()) && !name.chars().any(char::is_control)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bytes::Bytes;
+
+    fn set(names: &[&str]) -> LearnedSet {
+        LearnedSet {
+            steady: names.iter().map(|name| (*name).to_owned()).collect(),
+            now_and_then: Vec::new(),
+        }
+    }
+
+    fn tree() -> LearnedTree {
+        LearnedTree { schema: "0".repeat(32), tree: "T".into(), sets: vec![set(&["a", "b"])] }
+    }
+
+    #[test]
+    fn a_set_takes_the_place_of_one_like_it() {
+        let mut tree = tree();
+        tree.put(set(&["a", "b", "c"]));
+        assert_eq!(tree.sets, [set(&["a", "b", "c"])]);
+        tree.put(set(&["a", "x", "y", "z"]));
+        assert_eq!(tree.sets.len(), 2);
+        assert_eq!(tree.sets[0], set(&["a", "x", "y", "z"]), "the newest is the first");
+        for n in 0..20 {
+            tree.put(set(&[&format!("n{n}")]));
+        }
+        assert_eq!(tree.sets.len(), MOST_SETS);
+        assert_eq!(tree.sets[0], set(&["n19"]));
+    }
+
+    #[test]
+    fn what_nobody_wrote_is_refused() {
+        let of = |record: &str| {
+            let record = Bytes::copy_from_slice(record.as_bytes());
+            let entry = Entry { learned: 0, record, payload: Bytes::new() };
+            LearnedTree::of(&entry, &"0".repeat(32))
+        };
+        let zeros = "0".repeat(32);
+        let long = "x".repeat(1025);
+        assert_eq!(of(&serde_json::to_string(&tree()).unwrap()), Some(tree()));
+        for record in [
+            String::new(),
+            "[]".to_owned(),
+            format!(r#"{{"schema":"{}","tree":"T","sets":[]}}"#, "1".repeat(32)),
+            format!(r#"{{"schema":"{zeros}","tree":"","sets":[]}}"#),
+            format!(r#"{{"schema":"{zeros}","tree":"T","sets":[{{"steady":[]}}]}}"#),
+            format!(r#"{{"schema":"{zeros}","tree":"T","sets":[{{"steady":["a","a"]}}]}}"#),
+            format!(r#"{{"schema":"{zeros}","tree":"T","sets":[{{"steady":["\u001b[2J"]}}]}}"#),
+            format!(r#"{{"schema":"{zeros}","tree":"T","sets":[{{"steady":["{long}"]}}]}}"#),
+            format!(r#"{{"schema":"{zeros}","tree":"T","sets":[{{"steady":["a"],"more":1}}]}}"#),
+        ] {
+            assert_eq!(of(&record), None, "{record}");
+        }
+    }
+}
