@@ -72,11 +72,7 @@ pub(crate) enum Command {
     Explain(Draw),
     /// List trees, branches, types, baskets and sizes.
     #[command(after_help = "Example: hither tree http://host/path/file.root:T")]
-    Tree {
-        /// File, and the tree if only one is wanted.
-        #[arg(value_name = "URL[:TREE]")]
-        target: String,
-    },
+    Tree(Tree),
     /// List the names in directories.
     #[command(after_help = "Example: hither ls -l https://host/data/run7/")]
     Ls(Ls),
@@ -117,7 +113,8 @@ impl Command {
         match self {
             Self::Draw(Draw { target, .. })
             | Self::Explain(Draw { target, .. })
-            | Self::Tree { target } => Target::parse(target).url,
+            | Self::Tree(Tree { target: Some(target), .. }) => Target::parse(target).url,
+            Self::Tree(Tree { target: None, .. }) => String::new(),
             Self::Cat { url, .. } => url.clone(),
             Self::Ls(Ls { urls, .. })
             | Self::Stat(Stat { urls })
@@ -128,6 +125,23 @@ impl Command {
             Self::Cp(Copy { names, .. }) => names.first().cloned().unwrap_or_default(),
         }
     }
+}
+
+/// What to look into, and what for.
+#[derive(Debug, Args)]
+pub(crate) struct Tree {
+    /// Show which branches programs read of the trees, as far as it was learned from reads of single baskets.
+    #[arg(long, requires = "target")]
+    pub(crate) learned: bool,
+    /// Write what was learned of the trees as JSON, for other machines; `-` for the standard output.
+    #[arg(long, value_name = "FILE", requires = "target", conflicts_with = "learned")]
+    pub(crate) export: Option<PathBuf>,
+    /// Take in what `--export` wrote; `-` for the standard input.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["learned", "export", "target"])]
+    pub(crate) import: Option<PathBuf>,
+    /// File, and the tree if only one is wanted.
+    #[arg(value_name = "URL[:TREE]", required_unless_present = "import")]
+    pub(crate) target: Option<String>,
 }
 
 /// What to list, and how.

@@ -25,7 +25,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
     match command {
         Command::Draw(request) => draw::run(&client, &request, common.json),
         Command::Explain(request) => explain::run(&client, &request, common.json),
-        Command::Tree { target } => tree::run(&client, &target, common.json),
+        Command::Tree(request) => tree::run(&client, &request, common.json),
         Command::Ls(request) => ls::run(&client, &request, common.json),
         Command::Stat(request) => stat::run(&client, &request, common.json),
         Command::Mkdir(request) => mkdir::run(&client, &request, common.json),

@@ -20,6 +20,7 @@ mod assemble;
 mod client;
 mod draw;
 mod file;
+mod learned;
 mod listing;
 mod mirrors;
 mod open_many;
@@ -34,6 +35,7 @@ mod storage;
 mod target;
 pub mod trace;
 mod tree;
+mod tree_cache;
 
 pub use client::{Client, ClientConfig};
 pub use draw::{DrawRequest, Drawing};
@@ -44,9 +46,11 @@ pub use hither_auth::{
 };
 pub use hither_core::storage::{Entry, EntryKind, PutOptions, Storage, Upload};
 pub use hither_core::{Algorithm, Checksum, Error, ErrorKind, Hasher, Report, SourceReport};
+pub use hither_store::{LearnedSet, LearnedTree};
 #[cfg(feature = "s3")]
 pub use hither_transport::S3Config;
 pub use hither_transport::{Identity, Proxies, Resolve, TlsConfig, TransportConfig};
+pub use learned::{LearnedListing, LearnedPackage};
 pub use listing::{BranchListing, TreeListing};
 pub use mirrors::{Mirror, Mirrors};
 pub use open_many::OpenMany;
@@ -55,3 +59,4 @@ pub use query::{Expression, Histogram, Selection};
 pub use storage::Named;
 pub use target::Target;
 pub use tree::RemoteTree;
+pub use tree_cache::{TreeCache, TreeCacheConfig, TreeCourses};

@@ -1,10 +1,11 @@
 //! What is in a file: trees, branches, types, baskets, sizes.
 
 use crate::client::Client;
+use crate::file::RemoteFile;
 use crate::opening::Opening;
 use hither_core::error::{ErrorKind, Result};
 use hither_formats::Step;
-use hither_formats::root::{Branch, RootFile, Tree};
+use hither_formats::root::{Branch, RootFile, Tree, TreeKey};
 use serde::Serialize;
 
 /// A tree, described.
@@ -45,33 +46,40 @@ impl Client {
     ///
     /// Whatever opening the file may fail with; [`hither_core::ErrorKind::NotFound`] for a tree that is not there.
     pub fn list_trees(&self, url: &str, path: Option<&str>) -> Result<Vec<TreeListing>> {
-        let file = self.file(url)?;
-        self.wait(async {
-            let (mut opening, known) = Opening::new(&file).with_store();
-            if known {
-                // One round trip instead of two, to know that what the store has is still true.
-                match file.first_byte(opening.validator()).await {
-                    Err(error) if error.kind() == ErrorKind::Changed => {
-                        file.forget();
-                        opening = Opening::new(&file);
-                    }
-                    checked => drop(checked?),
-                }
-            }
-            let root = opening.root().await?;
-            let paths = match path {
-                Some(path) => vec![path.to_owned()],
-                None => opening.tree_paths(&root).await?,
-            };
-            let mut listings = Vec::new();
-            for path in paths {
-                let tree = opening.tree(&root, Some(&path)).await?;
-                listings.push(describe_tree(&tree, &path));
-            }
-            file.remember_endpoint();
-            Ok(listings)
-        })
+        let described = |path: &str, tree: &Tree| describe_tree(tree, path);
+        self.wait(each_tree(&self.file(url)?, path, described))
     }
+}
+
+/// Shows the trees of a file to `look`, or only the one at `path`.
+pub(crate) async fn each_tree<T>(
+    file: &RemoteFile,
+    path: Option<&str>,
+    look: impl Fn(&str, &Tree) -> T,
+) -> Result<Vec<T>> {
+    let (mut opening, known) = Opening::new(file).with_store();
+    if known {
+        // One round trip instead of two, to know that what the store has is still true.
+        match file.first_byte(opening.validator()).await {
+            Err(error) if error.kind() == ErrorKind::Changed => {
+                file.forget();
+                opening = Opening::new(file);
+            }
+            checked => drop(checked?),
+        }
+    }
+    let root = opening.root().await?;
+    let paths = match path {
+        Some(path) => vec![path.to_owned()],
+        None => opening.tree_keys(&root).await?.into_iter().map(|tree| tree.path).collect(),
+    };
+    let mut seen = Vec::new();
+    for path in paths {
+        let tree = opening.tree(&root, Some(&path)).await?;
+        seen.push(look(&path, &tree));
+    }
+    file.remember_endpoint();
+    Ok(seen)
 }
 
 /// A tree that is known under `path`.
@@ -97,11 +105,11 @@ fn describe(branch: &Branch) -> BranchListing {
 }
 
 impl Opening<'_> {
-    /// The paths of all trees.
-    async fn tree_paths(&mut self, root: &RootFile) -> Result<Vec<String>> {
+    /// All trees of the file.
+    pub(crate) async fn tree_keys(&mut self, root: &RootFile) -> Result<Vec<TreeKey>> {
         loop {
             match root.trees(self.bytes()).map_err(|error| self.at_fault(error))? {
-                Step::Done(trees) => return Ok(trees.into_iter().map(|tree| tree.path).collect()),
+                Step::Done(trees) => return Ok(trees),
                 Step::Need(need) => self.fetch(need).await?,
             }
         }

@@ -1,13 +1,31 @@
-//! `hither tree`: what is in a file.
+//! `hither tree`: what is in a file, and what programs read of it.
 
 use super::{human, print};
+use crate::arguments::Tree;
 use crate::exit::Failure;
-use hither::{Client, Target, TreeListing};
+use hither::{
+    Client, Error, ErrorKind, LearnedListing, LearnedPackage, LearnedSet, Target, TreeListing,
+};
 use serde_json::json;
 use std::fmt::Write;
+use std::io::Read;
+use std::path::Path;
 
-pub(super) fn run(client: &Client, target: &str, json: bool) -> Result<(), Failure> {
-    let target = Target::parse(target);
+/// A package of learned sets is no longer than this.
+const MOST_IMPORTED_BYTES: u64 = 16 << 20;
+
+pub(super) fn run(client: &Client, request: &Tree, json: bool) -> Result<(), Failure> {
+    if let Some(path) = &request.import {
+        return import(client, path, json);
+    }
+    let target = Target::parse(request.target.as_deref().unwrap_or_default());
+    if request.learned || request.export.is_some() {
+        let listings = client.learned(&target.url, target.tree.as_deref())?;
+        return match &request.export {
+            Some(path) => export(&listings, path),
+            None => show(&target, &listings, json),
+        };
+    }
     let trees = client.list_trees(&target.url, target.tree.as_deref())?;
     if json {
         let object = json!({ "url": target.shown(), "trees": trees });
@@ -22,6 +40,70 @@ pub(super) fn run(client: &Client, target: &str, json: bool) -> Result<(), Failu
         describe(tree, &mut text);
     }
     Ok(print(&text)?)
+}
+
+fn show(target: &Target, listings: &[LearnedListing], json: bool) -> Result<(), Failure> {
+    if json {
+        let object = json!({ "url": target.shown(), "trees": listings });
+        return Ok(print(&format!("{object}\n"))?);
+    }
+    let mut text = String::new();
+    for LearnedListing { path, learned } in listings {
+        // Writing to a String cannot fail.
+        let _ =
+            writeln!(text, "{path}: {} learned, schema {}", count(&learned.sets), learned.schema);
+        for LearnedSet { steady, now_and_then } in &learned.sets {
+            let _ = writeln!(text, "  {}", steady.join(" "));
+            if !now_and_then.is_empty() {
+                let _ = writeln!(text, "    now and then {}", now_and_then.join(" "));
+            }
+        }
+    }
+    Ok(print(&text)?)
+}
+
+fn count(sets: &[LearnedSet]) -> String {
+    match sets.len() {
+        0 => "nothing".to_owned(),
+        1 => "1 set of branches".to_owned(),
+        n => format!("{n} sets of branches"),
+    }
+}
+
+fn export(listings: &[LearnedListing], path: &Path) -> Result<(), Failure> {
+    let package = LearnedPackage::new(listings);
+    let text = serde_json::to_string_pretty(&package)
+        .map_err(|error| Failure::local("cannot write what was learned", error))?;
+    if path == Path::new("-") {
+        return Ok(print(&format!("{text}\n"))?);
+    }
+    std::fs::write(path, format!("{text}\n"))
+        .map_err(|error| Failure::local(format!("cannot write {}", path.display()), error))
+}
+
+fn import(client: &Client, path: &Path, json: bool) -> Result<(), Failure> {
+    let unread = |error| Failure::local(format!("cannot read {}", path.display()), error);
+    let mut text = Vec::new();
+    let most = MOST_IMPORTED_BYTES + 1;
+    let read = match path == Path::new("-") {
+        true => std::io::stdin().take(most).read_to_end(&mut text),
+        false => std::fs::File::open(path).and_then(|file| file.take(most).read_to_end(&mut text)),
+    };
+    if read.map_err(unread)? as u64 > MOST_IMPORTED_BYTES {
+        let what = format!("{} is too long for learned sets", path.display());
+        return Err(Error::new(ErrorKind::Corrupt, what).into());
+    }
+    let package: LearnedPackage = serde_json::from_slice(&text).map_err(|error| {
+        let what = format!("{} holds no learned sets: {error}", path.display());
+        Error::new(ErrorKind::Corrupt, what)
+    })?;
+    client.import_learned(&package)?;
+    let sets: usize = package.trees().iter().map(|tree| tree.sets.len()).sum();
+    let trees = package.trees().len();
+    Ok(print(&match json {
+        true => format!("{}\n", json!({ "trees": trees, "sets": sets })),
+        false => format!("{sets} sets of branches for {trees} schemas\n"),
+    })?)
 }
 
 fn describe(tree: &TreeListing, text: &mut String) {

@@ -1,0 +1,373 @@
+//! A file, programs that read it, and a cache with a clock that counts in round trips.
+
+use super::super::{TreeCache, TreeCacheConfig};
+use hither_core::prefetch::{Access, Advice, Advisor, Conditions, Found};
+use hither_core::{Limits, LinkEstimate};
+use hither_formats::root::{BasketMap, Baskets, Clusters};
+use hither_store::LearnedSet;
+use std::collections::HashMap;
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The baskets of a file of one tree, or of two that are alike.
+#[derive(Debug, Clone)]
+pub(super) struct Shape {
+    pub(super) entries: u64,
+    cluster: u64,
+    /// Per column: entries in a basket, and bytes.
+    columns: Vec<(u64, u32)>,
+    trees: usize,
+    /// Which of the trees is meant.
+    tree: usize,
+    map: Arc<BasketMap>,
+}
+
+/// A read of one basket.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Read {
+    range: Range<u64>,
+    /// First entry of the basket.
+    pub(super) entry: u64,
+    pub(super) step: usize,
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct Program {
+    pub(super) reads: Vec<Read>,
+}
+
+impl Shape {
+    /// Baskets of 8,000 bytes, packed to some 1,500, of columns of 1 to 17 numbers.
+    pub(super) fn unclustered(columns: usize, entries: u64) -> Self {
+        let column = |id: usize| {
+            let numbers = if matches!(id, 70..78) { 17 } else { [1, 4, 8, 10, 2, 12, 8][id % 7] };
+            (8_000 / (4 * numbers), 1_000 + u32::try_from(id * 37 % 1_000).unwrap())
+        };
+        let columns = (0..columns).map(column).collect();
+        Self { entries, cluster: 0, columns, trees: 1, tree: 0, map: Arc::default() }.written()
+    }
+
+    /// A basket per column and cluster.
+    pub(super) fn clustered(columns: usize, entries: u64, cluster: u64) -> Self {
+        let column = |id: usize| (cluster, 2_000 + u32::try_from(id * 137 % 6_000).unwrap());
+        let columns = (0..columns).map(column).collect();
+        Self { entries, cluster, columns, trees: 1, tree: 0, map: Arc::default() }.written()
+    }
+
+    /// Two trees of this shape in one file.
+    pub(super) fn twice(&self) -> Self {
+        Self { trees: 2, ..self.clone() }.written()
+    }
+
+    pub(super) fn second(&self) -> Self {
+        Self { tree: 1, ..self.clone() }
+    }
+
+    pub(super) fn map(&self) -> Arc<BasketMap> {
+        Arc::clone(&self.map)
+    }
+
+    /// Lays out the baskets as a writer does: each where it is full.
+    fn written(mut self) -> Self {
+        let mut all = Vec::new();
+        for tree in 0..self.trees {
+            for (column, (each, _)) in self.columns.iter().enumerate() {
+                let number = self.entries.div_ceil(*each);
+                let end = |n: u64| ((n + 1) * each).min(self.entries);
+                all.extend((0..number).map(|n| (end(n), tree, column)));
+            }
+        }
+        all.sort_unstable();
+        let empty = || vec![Vec::<(u64, u32)>::new(); self.columns.len()];
+        let mut places: Vec<_> = (0..self.trees).map(|_| empty()).collect();
+        let mut at = 1_000;
+        for (_, tree, column) in all {
+            let bytes = self.columns[column].1;
+            places[tree][column].push((at, bytes));
+            at += u64::from(bytes);
+        }
+        let mut map = BasketMap::default();
+        for tree in places {
+            let columns = tree.iter().zip(&self.columns).enumerate();
+            let columns = columns.map(|(id, (places, (each, _)))| {
+                let starts = (0..=places.len() as u64).map(|n| (n * each).min(self.entries));
+                let baskets = Baskets::in_file(places, starts.collect()).unwrap();
+                (format!("c{id}"), Arc::new(baskets))
+            });
+            map.add("T", self.entries, Clusters::of_size(self.cluster, self.entries), columns);
+        }
+        self.map = Arc::new(map);
+        self
+    }
+}
+
+impl Program {
+    /// Reads baskets of `(column, entry)`, each once in a row.
+    fn new(shape: &Shape, wants: impl IntoIterator<Item = (usize, u64, usize)>) -> Self {
+        let map = &shape.map;
+        let first = map.trees()[shape.tree].columns().start;
+        let mut held = HashMap::new();
+        let mut reads = Vec::new();
+        for (column, entry, step) in wants {
+            let index = map.baskets_of(first + column, &(entry..entry + 1)).start;
+            if held.insert(column, index) != Some(index) {
+                let basket = map.basket(first + column, index).unwrap();
+                reads.push(Read { range: basket.range, entry: basket.entries.start, step });
+            }
+        }
+        Self { reads }
+    }
+
+    /// Event after event, of each some columns.
+    pub(super) fn of_events(shape: &Shape, columns: &[usize], events: &[u64]) -> Self {
+        let of = |event: &u64| columns.iter().map(move |id| (*id, *event, 0)).collect::<Vec<_>>();
+        Self::new(shape, events.iter().flat_map(of))
+    }
+
+    pub(super) fn in_basket_order(shape: &Shape, columns: &[usize]) -> Self {
+        let mut events: Vec<u64> = Vec::new();
+        for id in columns {
+            let each = shape.columns[*id].0;
+            events.extend((0..shape.entries.div_ceil(each)).map(|n| n * each));
+        }
+        events.sort_unstable();
+        events.dedup();
+        Self::of_events(shape, columns, &events)
+    }
+
+    /// Steps of entries, in each step column after column.
+    pub(super) fn in_steps(shape: &Shape, columns: &[usize], steps: usize) -> Self {
+        let step_entries = shape.entries.div_ceil(steps as u64);
+        let mut wants = Vec::new();
+        for step in 0..steps {
+            let from = step as u64 * step_entries;
+            for id in columns {
+                let each = shape.columns[*id].0;
+                let to = (from + step_entries).min(shape.entries);
+                let first = from / each * each;
+                let starts = (0..).map(|n| first + n * each).take_while(|entry| *entry < to);
+                wants.extend(starts.map(|entry| (*id, entry.max(from), step)));
+            }
+        }
+        Self::new(shape, wants)
+    }
+
+    /// `always` for every event, `extra` for so many in a thousand.
+    pub(super) fn triggered(
+        shape: &Shape,
+        always: &[usize],
+        extra: &[usize],
+        per_thousand: u64,
+    ) -> Self {
+        let mut random = 1_u64;
+        let mut wants = Vec::new();
+        for event in 0..shape.entries {
+            wants.extend(always.iter().map(|id| (*id, event, 0)));
+            random = random
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
+            if (random >> 33) % 1_000 < per_thousand {
+                wants.extend(extra.iter().map(|id| (*id, event, 0)));
+            }
+        }
+        Self::new(shape, wants)
+    }
+
+    pub(super) fn at_random(shape: &Shape, columns: &[usize], events: usize) -> Self {
+        let mut random = 7_u64;
+        let mut next = || {
+            random = random
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
+            (random >> 33) % shape.entries
+        };
+        let events: Vec<u64> = (0..events).map(|_| next()).collect();
+        Self::of_events(shape, columns, &events)
+    }
+
+    pub(super) fn interleaved(one: &Self, other: &Self) -> Self {
+        let (mut a, mut b) = (one.reads.iter(), other.reads.iter());
+        let mut reads = Vec::new();
+        loop {
+            let next: Vec<Read> = a.by_ref().take(3).chain(b.by_ref().take(2)).cloned().collect();
+            if next.is_empty() {
+                return Self { reads };
+            }
+            reads.extend(next);
+        }
+    }
+}
+
+/// How a program fared.
+#[derive(Default)]
+pub(super) struct Fared {
+    /// Round trips waited for, in whole.
+    pub(super) waited: f64,
+    /// Reads that waited, and how long.
+    pub(super) waits: Vec<(usize, f64)>,
+    pub(super) fetched: u64,
+    /// Bytes of the baskets that were read, once each.
+    pub(super) needed: u64,
+    pub(super) most_ahead: u64,
+    /// First entry of the last basket that was fetched.
+    pub(super) last_entry: u64,
+    pub(super) lessons: Vec<(usize, LearnedSet)>,
+}
+
+impl fmt::Debug for Fared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let first: Vec<_> = self.waits.iter().take(20).collect();
+        write!(f, "waited {} in {}, first {first:?}; ", self.waited, self.waits.len())?;
+        write!(f, "fetched {}, needed {}, ", self.fetched, self.needed)?;
+        write!(f, "ahead {}, up to entry {}", self.most_ahead, self.last_entry)
+    }
+}
+
+impl Fared {
+    pub(super) fn waste(&self) -> f64 {
+        (self.fetched - self.needed) as f64 / self.fetched as f64
+    }
+}
+
+/// A way to run programs.
+pub(super) struct Run<'a> {
+    shape: &'a Shape,
+    layout_after: f64,
+    learned: &'a [LearnedSet],
+    forgetting: bool,
+    budget: u64,
+    entries: Option<Range<u64>>,
+}
+
+/// What of the file is there, or when it will be.
+#[derive(Default)]
+struct Held {
+    /// By offset: bytes, when they are there, and whether they have been read.
+    pieces: HashMap<u64, (u64, f64, bool)>,
+    fetched: u64,
+    ahead: u64,
+}
+
+impl Held {
+    fn fetch(&mut self, range: &Range<u64>, there: f64) {
+        let bytes = range.end - range.start;
+        self.pieces.entry(range.start).or_insert_with(|| {
+            self.fetched += bytes;
+            self.ahead += bytes;
+            (bytes, there, false)
+        });
+    }
+
+    fn take(&mut self, advice: &Advice, now: f64, budget: u64) {
+        for range in &advice.along {
+            self.fetch(range, now + 1.0);
+        }
+        for range in &advice.soon {
+            if self.ahead + (range.end - range.start) <= budget {
+                self.fetch(range, now + 1.0);
+            }
+        }
+    }
+}
+
+pub(super) fn conditions(size: u64, ahead_budget_bytes: u64) -> Conditions {
+    Conditions {
+        size: Some(size),
+        link: LinkEstimate::default(),
+        limits: Limits::unlimited(),
+        ahead_bytes: 0,
+        ahead_budget_bytes,
+        wasted_bytes: 0,
+        fetched_bytes: 0,
+    }
+}
+
+impl<'a> Run<'a> {
+    pub(super) fn new(shape: &'a Shape) -> Self {
+        let (forgetting, budget, entries) = (false, 32 << 20, None);
+        Self { shape, layout_after: 0.0, learned: &[], forgetting, budget, entries }
+    }
+
+    pub(super) fn layout_after(self, layout_after: f64) -> Self {
+        Self { layout_after, ..self }
+    }
+
+    pub(super) fn learned(self, learned: &'a [LearnedSet]) -> Self {
+        Self { learned, ..self }
+    }
+
+    /// What was read is dropped at once.
+    pub(super) fn forgetting(self) -> Self {
+        Self { forgetting: true, ..self }
+    }
+
+    pub(super) fn budget(self, budget: u64) -> Self {
+        Self { budget, ..self }
+    }
+
+    pub(super) fn entries(self, entries: Range<u64>) -> Self {
+        Self { entries: Some(entries), ..self }
+    }
+
+    pub(super) fn of(self, program: &Program) -> Fared {
+        let mut cache = TreeCache::new(TreeCacheConfig::default(), None);
+        let courses = cache.courses();
+        let mut layout = Some(self.shape.map());
+        let learned = vec![self.learned.to_vec(); self.shape.trees];
+        let (mut held, mut now, mut fared) = (Held::default(), 0.0, Fared::default());
+        let mut needed = HashMap::new();
+        for (number, read) in program.reads.iter().enumerate() {
+            if now >= self.layout_after
+                && let Some(map) = layout.take()
+            {
+                held.take(
+                    &courses.set_layout(map, &learned),
+                    now.min(self.layout_after.max(now - 1.0)),
+                    self.budget,
+                );
+                if let Some(entries) = &self.entries {
+                    courses.limit(0, entries.clone());
+                }
+            }
+            let found = match held.pieces.get(&read.range.start) {
+                None => Found::Absent,
+                Some((_, there, _)) if *there > now => Found::InFlight,
+                Some(_) => Found::Present,
+            };
+            let mut conditions = conditions(u64::MAX, self.budget);
+            conditions.ahead_bytes = held.ahead;
+            let access = Access { range: read.range.clone(), at: Duration::ZERO, found };
+            let advice = cache.accessed(&access, &conditions);
+            held.fetch(&read.range, now + 1.0);
+            held.take(&advice, now, self.budget);
+            fared.most_ahead = fared.most_ahead.max(held.ahead);
+            let (bytes, there, seen) = held.pieces[&read.range.start];
+            needed.insert(read.range.start, bytes);
+            if there > now {
+                fared.waits.push((number, there - now));
+                fared.waited += there - now;
+                now = there;
+            }
+            if !seen {
+                held.ahead -= bytes;
+            }
+            match self.forgetting {
+                true => drop(held.pieces.remove(&read.range.start)),
+                false => drop(held.pieces.insert(read.range.start, (bytes, there, true))),
+            }
+        }
+        let map = &self.shape.map;
+        fared.last_entry = held
+            .pieces
+            .keys()
+            .filter_map(|start| Some(map.locate(*start)?.entries.start))
+            .max()
+            .unwrap_or(0);
+        fared.fetched = held.fetched;
+        fared.needed = needed.values().sum();
+        fared.lessons = courses.lessons();
+        fared
+    }
+}
