@@ -4,11 +4,13 @@
 //! every byte comes in through a [`Source`], every instant through a [`Clock`].
 
 pub mod allowance;
+pub mod cache;
 pub mod checksum;
 pub mod clock;
 pub mod courtesy;
 pub mod endpoint;
 pub mod error;
+pub mod file;
 pub mod lanes;
 pub mod ledger;
 pub mod limits;
@@ -23,14 +25,17 @@ pub mod schedule;
 pub mod source;
 pub mod storage;
 mod straggler;
+mod sync;
 pub mod trace;
 
 pub use allowance::Allowance;
+pub use cache::{Cache, CacheConfig, CacheKey};
 pub use checksum::{Algorithm, Checksum, Hasher};
 pub use clock::Clock;
 pub use courtesy::{Courtesy, Fate};
 pub use endpoint::{Endpoint, NameSupport, RangeSupport};
 pub use error::{Error, ErrorKind, Result, Retry};
+pub use file::CachedFile;
 pub use ledger::{Claim, Held, Ledger};
 pub use limits::Limits;
 pub use link::LinkEstimate;

@@ -96,6 +96,13 @@ impl Plan {
     }
 }
 
+/// The gaps between `ranges`, sorted and disjoint, that cost less to read over than one more range does.
+#[must_use]
+pub fn gaps_worth_reading(ranges: &[Range<u64>], limits: &Limits) -> Vec<Range<u64>> {
+    let waste = PlanConfig::default().waste;
+    range::difference(&merge(ranges, limits.range_cost_bytes, waste), ranges)
+}
+
 /// Reads over gaps of up to `gap_bytes` that are small beside both neighbours. A stack suffices for the fixed point:
 /// only the last range ever grows, and each time it does its left neighbour is looked at again.
 fn merge(sorted: &[Range<u64>], gap_bytes: u64, waste: f64) -> Vec<Range<u64>> {

@@ -57,9 +57,31 @@ pub fn difference(wanted: &[Range<u64>], have: &[Range<u64>]) -> Vec<Range<u64>>
     out
 }
 
+/// The first `bytes` of `ranges`, in their order, and the others.
+#[must_use]
+pub fn divided(ranges: &[Range<u64>], bytes: u64) -> (Vec<Range<u64>>, Vec<Range<u64>>) {
+    let mut left = bytes;
+    let (mut first, mut rest) = (Vec::new(), Vec::new());
+    for range in ranges {
+        let cut = range.start + len(range).min(left);
+        left -= cut - range.start;
+        first.extend(Some(range.start..cut).filter(|range| !range.is_empty()));
+        rest.extend(Some(cut..range.end).filter(|range| !range.is_empty()));
+    }
+    (first, rest)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn divides_after_so_many_bytes() {
+        let ranges = [10..14, 100..100, 50..60, 0..3];
+        assert_eq!(divided(&ranges, 6), (vec![10..14, 50..52], vec![52..60, 0..3]));
+        assert_eq!(divided(&ranges, 0).0, Vec::<Range<u64>>::new());
+        assert_eq!(divided(&ranges, 99), (vec![10..14, 50..60, 0..3], Vec::new()));
+    }
     use proptest::prelude::*;
 
     fn ranges() -> impl Strategy<Value = Vec<Range<u64>>> {

@@ -17,10 +17,18 @@
 //! the later half of what it still owes to that lane; once it has delivered the rest it is cut off. See
 //! `straggler.rs` for when that pays.
 //!
+//! What is urgent: a reader may live as long as its file is open and be given more at any time. What somebody waits for
+//! is pushed as urgent ([`Reader::push_urgent`]); it is sent before everything else, and at once, also if all lanes are
+//! taken by what is fetched ahead (the source then opens another, or the next that becomes free is its). See
+//! `schedule/urgent.rs`.
+//!
 //! Nothing here needs a runtime: the futures of the source run inside [`Reader::next`], so dropping the reader cancels
 //! every request.
 
-use crate::error::{Error, ErrorKind, Result, Retry};
+mod settle;
+mod urgent;
+
+use crate::error::{Error, Result};
 use crate::plan::{Plan, PlanConfig};
 use crate::source::{Answer, Part, Request, Source};
 use crate::straggler::{self, InFlight};
@@ -29,7 +37,7 @@ use futures_channel::mpsc;
 use futures_core::future::BoxFuture;
 use futures_util::future::{AbortHandle, Abortable, Either, select};
 use futures_util::stream::{FuturesUnordered, StreamExt};
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::ops::Range;
 use std::time::Duration;
 
@@ -44,11 +52,19 @@ pub struct ReaderConfig {
     /// How long a file is waited for that its server has to make ready first ([`Retry::Later`]), in all. 10 min by default;
     /// with 0 it is not waited for.
     pub patience: Duration,
+    /// Whether gaps that cost less than one more range are read over, as [`PlanConfig::waste`] says. Not if the caller
+    /// has done so itself. True by default.
+    pub over_gaps: bool,
 }
 
 impl Default for ReaderConfig {
     fn default() -> Self {
-        Self { budget_bytes: 64 << 20, attempts: 4, patience: Duration::from_secs(600) }
+        Self {
+            budget_bytes: 64 << 20,
+            attempts: 4,
+            patience: Duration::from_secs(600),
+            over_gaps: true,
+        }
     }
 }
 
@@ -58,8 +74,12 @@ pub struct Reader<'a> {
     source: &'a dyn Source,
     config: ReaderConfig,
     validator: Option<String>,
-    /// Invariant: disjoint among each other and from what is running.
+    /// Invariant: disjoint among each other, from what is urgent and from what is running.
     queue: VecDeque<Request>,
+    /// What somebody waits for; sent first.
+    urgent: VecDeque<Request>,
+    /// Which of the requests under way come from there.
+    urgent_ids: HashSet<u64>,
     /// The limits by which the queue was planned.
     planned_with: Option<Limits>,
     lanes: usize,
@@ -82,8 +102,21 @@ pub struct Reader<'a> {
     answer: Answer,
 }
 
-/// Wanted bytes in a failed answer that count as progress, however many were asked for.
-const LEAST_PROGRESS_BYTES: u64 = 4096;
+/// What happens to a [`Reader`].
+#[derive(Debug, Clone)]
+pub enum Step {
+    /// Bytes arrived.
+    Part(Part),
+    /// A request was answered in full; its parts came before.
+    Answered(Answer),
+    /// A request failed for good. The others go on.
+    Failed {
+        /// Why.
+        error: Error,
+        /// What it did not bring.
+        ranges: Vec<Range<u64>>,
+    },
+}
 
 /// How a request ended; none if it was cut off because it had delivered what was left to it.
 type Ended = Option<Result<Answer>>;
@@ -98,6 +131,8 @@ impl<'a> Reader<'a> {
             config,
             validator,
             queue: VecDeque::new(),
+            urgent: VecDeque::new(),
+            urgent_ids: HashSet::new(),
             planned_with: None,
             lanes: 1,
             running: FuturesUnordered::new(),
@@ -129,43 +164,69 @@ impl<'a> Reader<'a> {
 
     /// Asks for `ranges`, on at most `max_lanes` lanes. What was pushed before is sent before.
     pub fn push(&mut self, ranges: &[Range<u64>], max_lanes: usize) {
+        let requests = self.planned(ranges, max_lanes);
+        self.queue.extend(requests);
+    }
+
+    fn planned(&mut self, ranges: &[Range<u64>], max_lanes: usize) -> Vec<Request> {
+        if !self.surplus.is_empty() {
+            // Who asks for bytes that came unasked has not kept them.
+            self.surplus = range::difference(&self.surplus, &range::merged(ranges, 0));
+        }
         let bytes = range::total_bytes(ranges);
         let cap = self.source.max_lanes().min(max_lanes).max(1);
         let lanes = lanes::useful(bytes, &self.source.link(), cap);
         let limits = self.source.limits();
-        let config = PlanConfig::balanced(ranges, &limits, lanes, cap);
+        let config = self.plan_config(PlanConfig::balanced(ranges, &limits, lanes, cap));
         self.source.warm(config.lanes);
         self.lanes = self.lanes.max(config.lanes);
         self.planned_with = Some(limits);
-        self.enqueue(&Plan::new(ranges, &limits, &config));
+        self.requests_of(Plan::new(ranges, &limits, &config))
+    }
+
+    fn plan_config(&self, config: PlanConfig) -> PlanConfig {
+        let waste = if self.config.over_gaps { config.waste } else { 0.0 };
+        PlanConfig { waste, ..config }
     }
 
     /// The next bytes to arrive; `None` when everything that was pushed has arrived.
     ///
     /// # Errors
     ///
-    /// The first failure that retrying does not cure; the reader is of no use after it.
+    /// The first failure that retrying does not cure. What else was pushed goes on; [`Reader::step`] tells what failed.
     pub async fn next(&mut self) -> Option<Result<Part>> {
+        loop {
+            match self.step().await? {
+                Step::Part(part) => return Some(Ok(part)),
+                Step::Answered(_) => {}
+                Step::Failed { error, .. } => return Some(Err(error)),
+            }
+        }
+    }
+
+    /// What happens next; `None` when everything that was pushed has arrived or failed. Dropping the future loses nothing.
+    pub async fn step(&mut self) -> Option<Step> {
         loop {
             // Parts first: a request's end says what is missing only once its parts are counted.
             if let Ok((id, part)) = self.parts.try_recv() {
                 self.note_part(id, &part);
-                return Some(Ok(part));
+                return Some(Step::Part(part));
             }
             if let Some((id, ended)) = self.ended.pop_front() {
-                if let Err(error) = self.conclude(id, ended) {
-                    return Some(Err(error));
+                match self.conclude(id, ended) {
+                    Some(step) => return Some(step),
+                    None => continue,
                 }
-                continue;
             }
             self.launch();
             if self.running.is_empty() {
+                self.barren_failures = 0;
                 return None;
             }
             match select(self.parts.next(), self.running.next()).await {
                 Either::Left((Some((id, part)), _)) => {
                     self.note_part(id, &part);
-                    return Some(Ok(part));
+                    return Some(Step::Part(part));
                 }
                 Either::Right((Some(ended), _)) => self.ended.push_back(ended),
                 // The reader holds a sender itself and something is running, so neither stream can have ended.
@@ -192,6 +253,7 @@ impl<'a> Reader<'a> {
     }
 
     fn launch(&mut self) {
+        self.launch_urgent();
         while self.running.len() < self.lanes {
             let Some(request) = self.queue.front() else { return self.relieve() };
             let bytes = range::total_bytes(&request.ranges).saturating_add(request.tail);
@@ -199,15 +261,19 @@ impl<'a> Reader<'a> {
             if !fits && !self.running.is_empty() {
                 return;
             }
-            let Some(mut request) = self.queue.pop_front() else { return };
-            if !self.surplus.is_empty() {
-                request.ranges = range::difference(&request.ranges, &self.surplus);
-                if request.ranges.is_empty() && request.tail == 0 {
-                    continue;
-                }
+            let Some(request) = self.queue.pop_front() else { return };
+            if let Some(request) = self.without_surplus(request) {
+                self.send(request, bytes);
             }
-            self.send(request, bytes);
         }
+    }
+
+    /// What is left to ask for, if anything is.
+    fn without_surplus(&self, mut request: Request) -> Option<Request> {
+        if !self.surplus.is_empty() {
+            request.ranges = range::difference(&request.ranges, &self.surplus);
+        }
+        (!request.ranges.is_empty() || request.tail > 0).then_some(request)
     }
 
     /// Gives part of the slowest request to a lane that has nothing to do.
@@ -225,7 +291,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn send(&mut self, request: Request, bytes: u64) {
+    fn send(&mut self, request: Request, bytes: u64) -> u64 {
         let id = self.next_id;
         self.next_id += 1;
         self.unreleased_bytes = self.unreleased_bytes.saturating_add(bytes);
@@ -236,148 +302,12 @@ impl<'a> Reader<'a> {
         let fetch = Abortable::new(self.source.fetch(request.clone(), deliver), registration);
         self.requests.insert(id, InFlight::new(request, self.source.clock().now(), cut_off));
         self.running.push(Box::pin(async move { (id, fetch.await.ok()) }));
+        id
     }
 
     fn note_part(&mut self, id: u64, part: &Part) {
         if let Some(in_flight) = self.requests.get_mut(&id) {
             in_flight.received(part.offset..part.offset.saturating_add(part.bytes.len() as u64));
         }
-    }
-
-    /// Settles a request that has ended: done, or its rest planned again.
-    fn conclude(&mut self, id: u64, ended: Ended) -> Result<()> {
-        let Some(in_flight) = self.requests.remove(&id) else { return Ok(()) };
-        let Some(result) = ended else { return Ok(()) };
-        let (request, received) = in_flight.finish();
-        let missing = range::difference(&request.ranges, &received);
-        let error = match result {
-            Ok(answer) => {
-                let extra = range::difference(&received, &request.ranges);
-                if request.tail == 0 && !extra.is_empty() {
-                    self.surplus.extend(extra);
-                    self.surplus = range::merged(&self.surplus, 0);
-                }
-                self.answer.unasked_bytes += answer.unasked_bytes;
-                self.answer.size = answer.size.or(self.answer.size);
-                if answer.validator.is_some() {
-                    self.answer.validator = answer.validator;
-                }
-                // With a tail, the size of the file was not known when its head was asked for.
-                self.put_off_since = None;
-                if missing.is_empty() || request.tail > 0 {
-                    self.barren_failures = 0;
-                    self.plan_again();
-                    return Ok(());
-                }
-                self.incomplete(&missing)
-            }
-            Err(error) => error,
-        };
-        self.again(request, &missing, error)
-    }
-
-    /// A server that said "done" without having delivered everything.
-    fn incomplete(&self, missing: &[Range<u64>]) -> Error {
-        let bytes = range::total_bytes(missing);
-        let end = missing.last().map_or(0, |range| range.end);
-        match self.answer.size.filter(|&size| end > size) {
-            Some(size) => Error::new(
-                ErrorKind::Corrupt,
-                format!(
-                    "{}: bytes up to {end} are wanted, but the file has only {size}: it is truncated",
-                    self.source.name()
-                ),
-            ),
-            None => Error::new(
-                ErrorKind::Protocol,
-                format!("{}: the answer lacks {bytes} of the bytes asked for", self.source.name()),
-            ),
-        }
-    }
-
-    /// Plans what is still in the queue anew if the source's limits have moved since.
-    fn plan_again(&mut self) {
-        let limits = self.source.limits();
-        if self.planned_with.replace(limits).is_none_or(|before| before == limits) {
-            return;
-        }
-        let (tails, plain): (Vec<_>, Vec<_>) =
-            self.queue.drain(..).partition(|request| request.tail > 0);
-        self.queue.extend(tails);
-        let ranges: Vec<_> = plain.into_iter().flat_map(|request| request.ranges).collect();
-        self.enqueue(&Plan::new(&ranges, &limits, &PlanConfig::for_lanes(self.lanes)));
-    }
-
-    fn lanes(&self) -> u32 {
-        u32::try_from(self.lanes).unwrap_or(u32::MAX)
-    }
-
-    fn enqueue(&mut self, plan: &Plan) {
-        self.queue.extend(plan.requests.iter().map(|ranges| Request {
-            ranges: ranges.clone(),
-            tail: 0,
-            validator: self.validator.clone(),
-            size: None,
-        }));
-    }
-
-    /// A plan for what a request left over and for the next one in the queue together: where every answer is cut short,
-    /// left-overs sent alone would make twice as many requests.
-    fn topped_up(&mut self, missing: &[Range<u64>], alone: Plan) -> Plan {
-        let one = matches!(alone.requests.as_slice(), [_]);
-        let Some(next) = self.queue.pop_front_if(|next| one && next.tail == 0) else {
-            return alone;
-        };
-        let both = [missing, &next.ranges].concat();
-        Plan::new(&both, &self.source.limits(), &PlanConfig::default())
-    }
-
-    /// Whether a file that is put off is waited for still.
-    fn is_patient(&mut self, after: Duration) -> bool {
-        let now = self.source.clock().now();
-        let since = *self.put_off_since.get_or_insert(now);
-        now.saturating_sub(since).saturating_add(after) < self.config.patience
-    }
-
-    fn again(&mut self, request: Request, missing: &[Range<u64>], error: Error) -> Result<()> {
-        let asked = range::total_bytes(&request.ranges).saturating_add(request.tail);
-        let splittable = request.ranges.len() > 1 || request.tail > 0 && !request.ranges.is_empty();
-        let hopeful = match (error.kind(), error.retry()) {
-            (ErrorKind::TooLarge, _) => splittable,
-            (_, Retry::Later { after }) => self.is_patient(after),
-            (_, retry) => matches!(retry, Retry::SameServer { .. }),
-        };
-        let put_off = matches!(error.retry(), Retry::Later { .. });
-        let plan = Plan::new(missing, &self.source.limits(), &PlanConfig::default());
-        // The source has learned from it to ask for less at once.
-        let smaller = plan.requests.len() > 1;
-        // Bytes that were not wanted are no progress, nor are a few of many: a server that gives no more with every
-        // connection would be asked for ever. A request with a tail is sent again as a whole.
-        let got = range::total_bytes(&request.ranges).saturating_sub(range::total_bytes(missing));
-        let useful = request.tail == 0 && got > 0 && got >= LEAST_PROGRESS_BYTES.min(asked / 16);
-        if useful {
-            self.barren_failures = 0;
-        } else if (!smaller || request.tail > 0) && !put_off {
-            self.barren_failures += 1;
-        }
-        // What befalls a server befalls all lanes at once.
-        if !hopeful || self.barren_failures >= self.config.attempts.saturating_mul(self.lanes()) {
-            return Err(error);
-        }
-        self.retries += 1;
-        self.unreleased_bytes = self.unreleased_bytes.saturating_sub(asked);
-        if request.tail > 0 {
-            self.queue.push_front(request);
-            return Ok(());
-        }
-        // The parts that arrived stay charged until the consumer releases them.
-        self.unreleased_bytes += asked.saturating_sub(range::total_bytes(missing));
-        self.plan_again();
-        let plan = self.topped_up(missing, plan);
-        for ranges in plan.requests.into_iter().rev() {
-            let validator = request.validator.clone();
-            self.queue.push_front(Request { ranges, tail: 0, validator, size: None });
-        }
-        Ok(())
     }
 }

@@ -67,6 +67,11 @@ impl InFlight {
         (self.request, range::merged(&self.received, 0))
     }
 
+    /// Whether the answer is checked to be of the version that was meant.
+    pub(crate) fn has_validator(&self) -> bool {
+        self.request.validator.is_some()
+    }
+
     fn missing(&self) -> Vec<Range<u64>> {
         range::difference(&self.request.ranges, &range::merged(&self.received, 0))
     }

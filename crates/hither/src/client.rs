@@ -9,7 +9,8 @@ use crate::mirrors::Mirrors;
 use crate::opener::Opener;
 use crate::recording::Recording;
 use hither_core::error::{Error, ErrorKind, Result};
-use hither_core::{Claim, Endpoint, Health, Ledger, ReaderConfig};
+use hither_core::file::ReadTotals;
+use hither_core::{Cache, CacheConfig, Claim, Endpoint, Health, Ledger, ReaderConfig};
 use hither_store::{LaneClaim, Store, StoreConfig};
 use hither_transport::{
     Account, FileSource, Location, Monotonic, Network, TransportConfig, is_metalink,
@@ -26,6 +27,8 @@ pub struct ClientConfig {
     pub transport: TransportConfig,
     /// Memory for what is on its way.
     pub reader: ReaderConfig,
+    /// Memory for what was read, or will be, through [`RemoteFile::read_at`] and its like.
+    pub cache: CacheConfig,
     /// Where to remember servers and files between runs; nothing is remembered if none. By default none: the command
     /// gives one.
     pub store: Option<PathBuf>,
@@ -57,6 +60,7 @@ pub(crate) struct Shared {
     pub(crate) network: Arc<Network>,
     pub(crate) health: Arc<Health>,
     pub(crate) store: Option<Arc<Store>>,
+    pub(crate) cache: Arc<Cache>,
     pub(crate) decoders: rayon::ThreadPool,
     pub(crate) opener: Arc<Opener>,
     /// The trace that is written.
@@ -101,8 +105,18 @@ impl Client {
         let health = Health::new(Arc::new(Monotonic::start()));
         let opener = Opener::new(runtime.handle().clone());
         let recording = config.trace.as_deref().map(Recording::start).transpose()?.map(Arc::new);
-        let shared =
-            Shared { network, health, store, decoders, opener, recording, store_error, config };
+        let cache = Arc::new(Cache::new(config.cache));
+        let shared = Shared {
+            network,
+            health,
+            store,
+            cache,
+            decoders,
+            opener,
+            recording,
+            store_error,
+            config,
+        };
         Ok(Self { shared: Arc::new(shared), runtime })
     }
 
@@ -167,6 +181,12 @@ impl Client {
     #[must_use]
     pub fn account(&self) -> &Account {
         self.shared.network.account()
+    }
+
+    /// What reads through the cache found, and what has become of what was fetched for them.
+    #[must_use]
+    pub fn reads(&self) -> ReadTotals {
+        self.shared.cache.totals()
     }
 
     /// Writes what the trace of this client still holds. It does that by itself when the client and its files are gone,

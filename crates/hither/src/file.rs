@@ -2,6 +2,7 @@
 
 use crate::ahead::Ahead;
 use crate::assemble::Assembly;
+use crate::byte_reads::Way;
 use crate::client::{Client, Shared};
 use crate::opened::Opened;
 use bytes::Bytes;
@@ -27,9 +28,10 @@ pub struct RemoteFile {
     /// The source of a remote file, once more, and the first of the places behind it.
     pub(crate) remote: Option<(Arc<Replicas>, Arc<HttpSource>)>,
     /// Where reads are recorded, if they are.
-    recorder: Option<FileRecorder>,
+    pub(crate) recorder: Option<FileRecorder>,
     /// Its way to be opened ahead of use, if it is a remote one.
     ahead: Option<Arc<Ahead>>,
+    pub(crate) way: Way,
 }
 
 /// What is known of a file without reading it.
@@ -46,14 +48,15 @@ pub struct FileStat {
 const UNCHECKED_BYTES: u64 = 64 << 20;
 
 /// Up to this one connection is as good as several: a few initial windows.
-const SMALL_BYTES: u64 = 64 << 10;
+pub(crate) const SMALL_BYTES: u64 = 64 << 10;
 
 /// What is asked of a stranger first, where there is more: about one initial window.
 const INTRODUCTION_BYTES: u64 = 12 << 10;
 
 impl RemoteFile {
     pub(crate) fn local(shared: Arc<Shared>, source: FileSource) -> Self {
-        Self::new(shared, Arc::new(source))
+        let way = Way::Direct(Arc::default());
+        Self { way, ..Self::new(shared, Arc::new(source)) }
     }
 
     /// A file that nothing is remembered of.
@@ -68,7 +71,15 @@ impl RemoteFile {
     fn new(shared: Arc<Shared>, source: Arc<dyn Source>) -> Self {
         let recording = shared.recording.as_ref();
         let recorder = recording.map(|it| it.of_file(&source.name(), source.clock()));
-        Self { shared, source, key: None, remote: None, recorder, ahead: None }
+        Self {
+            shared,
+            source,
+            key: None,
+            remote: None,
+            recorder,
+            ahead: None,
+            way: Way::Cached(Arc::default()),
+        }
     }
 
     /// The file at `location`, which is also at `others`.
@@ -167,18 +178,16 @@ impl RemoteFile {
         Ok(reader.answer().clone())
     }
 
-    /// The bytes of `ranges`, in the order asked for, whatever that is; overlaps, duplicates and empty ranges included.
+    /// The bytes of `ranges`, as [`RemoteFile::read_ranges`] gives them, which are not kept.
     ///
     /// # Errors
     ///
-    /// As [`RemoteFile::stat`]; [`ErrorKind::Corrupt`] for ranges beyond the end of the file.
-    pub fn read_ranges(&self, client: &Client, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
-        client.wait(async {
-            match self.opened().await? {
-                Some(opened) => self.read_opened(&opened, ranges).await,
-                None => self.read_ranges_async(ranges, None).await.map(|(found, _)| found),
-            }
-        })
+    /// As [`RemoteFile::read_ranges`]; [`ErrorKind::Corrupt`] for ranges beyond the end of the file.
+    pub(crate) async fn read_past_cache(&self, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
+        match self.opened().await? {
+            Some(opened) => self.read_opened(&opened, ranges).await,
+            None => self.read_ranges_async(ranges, None).await.map(|(found, _)| found),
+        }
     }
 
     /// Reads what was not fetched ahead, all of it in one go.
@@ -292,7 +301,7 @@ impl RemoteFile {
         // it takes in one request; planning all of it without that costs more than the round trip.
         let stranger = self.remote.is_some() && self.source.link().rtt.is_none();
         let (first, rest) = match stranger && wanted > SMALL_BYTES {
-            true => divided(ranges, INTRODUCTION_BYTES),
+            true => range::divided(ranges, INTRODUCTION_BYTES),
             false => (ranges.to_vec(), Vec::new()),
         };
         let mut reader = self.reader(validator);
@@ -352,31 +361,5 @@ impl RemoteFile {
         if self.remote.is_some() {
             self.shared.network.remember_all();
         }
-    }
-}
-
-/// The first `bytes` of `ranges`, in their order, and the others.
-fn divided(ranges: &[Range<u64>], bytes: u64) -> (Vec<Range<u64>>, Vec<Range<u64>>) {
-    let mut left = bytes;
-    let (mut first, mut rest) = (Vec::new(), Vec::new());
-    for range in ranges {
-        let cut = range.start + range::len(range).min(left);
-        left -= cut - range.start;
-        first.extend(Some(range.start..cut).filter(|range| !range.is_empty()));
-        rest.extend(Some(cut..range.end).filter(|range| !range.is_empty()));
-    }
-    (first, rest)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn divides_after_so_many_bytes() {
-        let ranges = [10..14, 100..100, 50..60, 0..3];
-        assert_eq!(divided(&ranges, 6), (vec![10..14, 50..52], vec![52..60, 0..3]));
-        assert_eq!(divided(&ranges, 0).0, Vec::<Range<u64>>::new());
-        assert_eq!(divided(&ranges, 99), (vec![10..14, 50..60, 0..3], Vec::new()));
     }
 }

@@ -17,6 +17,7 @@
 
 mod ahead;
 mod assemble;
+mod byte_reads;
 mod client;
 mod draw;
 mod file;
@@ -44,6 +45,8 @@ pub use hither_auth::{
     AuthError, Basic, CertificateSource, CredentialConfig, Credentials, Environment, HostPattern,
     Secret, TokenSource,
 };
+pub use hither_core::cache::CacheConfig;
+pub use hither_core::file::{HintId, ReadTotals};
 pub use hither_core::storage::{Entry, EntryKind, PutOptions, Storage, Upload};
 pub use hither_core::{Algorithm, Checksum, Error, ErrorKind, Hasher, Report, SourceReport};
 pub use hither_store::{LearnedSet, LearnedTree};

@@ -50,6 +50,11 @@ impl Opened {
         ranges.iter().map(|range| bytes.get(range.clone())).collect()
     }
 
+    /// All bytes that are there.
+    pub(crate) fn pieces(&self) -> Vec<(u64, Bytes)> {
+        self.bytes().pieces().map(|(offset, bytes)| (offset, bytes.clone())).collect()
+    }
+
     /// Fails for ranges beyond the end.
     ///
     /// # Errors

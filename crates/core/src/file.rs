@@ -1,0 +1,519 @@
+//! An open file that is read through the cache.
+//!
+//! A read goes three ways. If all of its bytes are present it copies them and is done: a look-up, no waiting, nothing
+//! allocated ([`CachedFile::begin`]). If not, it claims what is absent and waits for that and for what is in flight
+//! ([`Pending`]); who has bytes in flight, this open file or another one of the same file, does not matter. And each read,
+//! found or not, is shown to the file's [`Advisor`], whose advice becomes wishes beside the hints of the program.
+//!
+//! What is to be asked for is handed to the *driver*, a future that the first need of it starts and that ends when there is
+//! nothing to do. It owns the [`Reader`](crate::Reader), and with that the requests: see `file/driver.rs`. No byte is
+//! fetched but by it.
+//!
+//! **One version.** An open file reads one version of it, that of its first read. If the file changes, reads that notice
+//! fail with [`ErrorKind::Changed`], and so do all later ones, until it is opened again; a change that shows before the
+//! first read was served is none. Bytes of a version that was read before the opening are served after one answer of the
+//! server has confirmed it.
+//!
+//! **Failures** strike the reads that wait for the bytes that failed; the next read of them asks again. What was fetched
+//! ahead fails without a word.
+//!
+//! Locks: that of the file before that of the cache, never the other way round.
+
+mod counts;
+mod driver;
+mod pending;
+mod wishes;
+
+pub(crate) use counts::Counts;
+pub use counts::ReadTotals;
+pub use pending::Pending;
+pub use wishes::HintId;
+
+use crate::cache::{Cache, CacheKey, Claimed, Look, Standing, Version};
+use crate::error::{Error, ErrorKind, Result};
+use crate::sync::{Mutex, lock};
+use crate::trace::{FileRecorder, Times};
+use crate::{Access, Advice, Advisor, Conditions, Found, Part, ReaderConfig, Source, range};
+use bytes::Bytes;
+use futures_core::future::BoxFuture;
+use futures_util::task::AtomicWaker;
+use std::fmt;
+use std::ops::Range;
+use std::sync::{Arc, OnceLock, Weak};
+use std::time::Duration;
+use wishes::Wishes;
+
+/// Runs a future to its end, somewhere else.
+pub type Spawn = Arc<dyn Fn(BoxFuture<'static, ()>) + Send + Sync>;
+
+/// An open file. Clones are the same open file; it is closed with the last of them, and what it has asked for is cancelled.
+#[derive(Debug, Clone)]
+pub struct CachedFile {
+    open: Arc<Open>,
+}
+
+/// An open file, for those who must not keep it open.
+#[derive(Debug, Clone)]
+pub struct WeakFile {
+    open: Weak<Open>,
+}
+
+impl WeakFile {
+    /// The file, if it is still open.
+    #[must_use]
+    pub fn upgrade(&self) -> Option<CachedFile> {
+        self.open.upgrade().map(|open| CachedFile { open })
+    }
+}
+
+/// Closes the file when the last clone is gone.
+#[derive(Debug)]
+struct Open {
+    file: Arc<Shared>,
+}
+
+/// What the open file and its driver share.
+struct Shared {
+    source: Arc<dyn Source>,
+    cache: Arc<Cache>,
+    key: CacheKey,
+    config: ReaderConfig,
+    spawn: Spawn,
+    state: Mutex<State>,
+    /// The driver, when it has nothing to do.
+    driver: AtomicWaker,
+    recorder: OnceLock<FileRecorder>,
+}
+
+#[derive(Debug)]
+struct State {
+    advisor: Box<dyn Advisor>,
+    /// In the cache.
+    entry: u64,
+    /// The number of the opening; the owner of what is in flight.
+    opened: u64,
+    /// A read has been served: the version is settled.
+    bound: bool,
+    conditions: Conditions,
+    work: Work,
+    driving: bool,
+    closed: bool,
+}
+
+/// What the driver has to do.
+#[derive(Debug, Default)]
+struct Work {
+    /// Claimed and waited for, or claimed along with such.
+    urgent: Vec<Range<u64>>,
+    /// Now waited for, in case that it has not been sent.
+    hastened: Vec<Range<u64>>,
+    /// Not wanted any more, in case that it has not been sent.
+    withdrawn: Vec<Range<u64>>,
+    /// The version has to be confirmed.
+    probe: bool,
+    wishes: Wishes,
+    /// There may be something to take from the wishes.
+    wished: bool,
+}
+
+impl Work {
+    fn is_pending(&self) -> bool {
+        self.probe
+            || self.wished
+            || !self.urgent.is_empty()
+            || !self.hastened.is_empty()
+            || !self.withdrawn.is_empty()
+    }
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shared").field("source", &self.source).finish_non_exhaustive()
+    }
+}
+
+/// Advises nothing.
+#[derive(Debug)]
+struct Silent;
+
+impl Advisor for Silent {
+    fn accessed(&mut self, _: &Access, _: &Conditions) -> Advice {
+        Advice::default()
+    }
+}
+
+/// How a read begins.
+#[derive(Debug)]
+pub enum Begun {
+    /// It is over: so many bytes were copied, fewer than asked for at the end of the file.
+    Done(usize),
+    /// It has to wait.
+    Waiting(Pending),
+}
+
+/// A vector of ranges may be at most so long in all; more is not a read but a copy. 1 GiB.
+pub const LARGEST_READ_BYTES: u64 = 1 << 30;
+
+impl CachedFile {
+    /// Opens `source`, which is what `key` names, for reading through `cache`. `spawn` is given the futures that do the
+    /// fetching. Nothing is fetched before somebody asks; nothing is fetched ahead before there is an advisor or a hint.
+    #[must_use]
+    pub fn new(
+        source: Arc<dyn Source>,
+        cache: Arc<Cache>,
+        key: CacheKey,
+        config: ReaderConfig,
+        spawn: Spawn,
+    ) -> Self {
+        let (entry, opened) = cache.open(&key);
+        let conditions = Conditions {
+            size: None,
+            link: source.link(),
+            limits: source.limits(),
+            ahead_bytes: 0,
+            ahead_budget_bytes: cache.config().ahead_bytes,
+            wasted_bytes: 0,
+            fetched_bytes: 0,
+        };
+        let state = State {
+            advisor: Box::new(Silent),
+            entry,
+            opened,
+            bound: false,
+            conditions,
+            work: Work::default(),
+            driving: false,
+            closed: false,
+        };
+        let file = Shared {
+            source,
+            cache,
+            key,
+            config,
+            spawn,
+            state: Mutex::new(state),
+            driver: AtomicWaker::new(),
+            recorder: OnceLock::new(),
+        };
+        Self { open: Arc::new(Open { file: Arc::new(file) }) }
+    }
+
+    /// Replaces who says what will be read next.
+    pub fn set_advisor(&self, advisor: Box<dyn Advisor>) {
+        lock(&self.shared().state).advisor = advisor;
+    }
+
+    /// Has every read recorded from now on. Can be done once.
+    pub fn set_recorder(&self, recorder: FileRecorder) {
+        drop(self.shared().recorder.set(recorder));
+    }
+
+    /// The file, without keeping it open.
+    #[must_use]
+    pub fn downgrade(&self) -> WeakFile {
+        WeakFile { open: Arc::downgrade(&self.open) }
+    }
+
+    /// Where its bytes come from.
+    #[must_use]
+    pub fn source(&self) -> &Arc<dyn Source> {
+        &self.shared().source
+    }
+
+    /// Size in bytes, if it is known: from the first answer on.
+    #[must_use]
+    pub fn size(&self) -> Option<u64> {
+        let state = lock(&self.shared().state);
+        self.shared().cache.standing(state.entry).size
+    }
+
+    /// Takes over what somebody else has just been told by the server: which version the file is, and bytes of it. For the
+    /// first thing after opening.
+    pub fn adopt(&self, version: &Version, pieces: &[(u64, Bytes)]) {
+        let file = self.shared();
+        let mut state = lock(&file.state);
+        if let Err(error) = file.cache.learn(state.entry, version) {
+            if state.bound {
+                return;
+            }
+            // What is in the cache is older than what the server just said.
+            file.cache.change(state.entry, &error);
+            file.open_anew(&mut state);
+            drop(file.cache.learn(state.entry, version));
+        }
+        for (offset, bytes) in pieces {
+            file.cache.insert(state.entry, &Part { offset: *offset, bytes: bytes.clone() });
+        }
+        file.cache.confirm(state.entry, state.opened);
+    }
+
+    /// Says that `ranges` will be read, in this order, about `when` from now. They are fetched ahead of that as far as
+    /// there is room, together with what else will be read.
+    pub fn hint(&self, ranges: &[Range<u64>], when: Duration) -> HintId {
+        let file = self.shared();
+        let due = file.source.clock().now().saturating_add(when);
+        let mut state = lock(&file.state);
+        let id = state.work.wishes.add_hint(ranges, due);
+        state.work.wished = true;
+        file.drive(&mut state);
+        id
+    }
+
+    /// Takes a hint back: what has not been sent of it, and no other hint names, is not sent.
+    pub fn cancel(&self, hint: HintId) {
+        let file = self.shared();
+        let mut state = lock(&file.state);
+        let unwanted = state.work.wishes.cancel(hint);
+        file.withdraw(&mut state, unwanted);
+    }
+
+    /// Begins to read as many bytes as `target` holds, from `offset` on, or to the end of the file if that comes first.
+    /// What is present is copied at once.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Changed`] if the file is not the one any more that was opened.
+    pub fn begin(&self, offset: u64, target: &mut [u8]) -> Result<Begun> {
+        let file = self.shared();
+        let at = file.source.clock().now();
+        let mut state = lock(&file.state);
+        let end = offset.saturating_add(target.len() as u64);
+        let mut range = offset..state.conditions.size.map_or(end, |size| end.min(size));
+        if range.is_empty() {
+            return Ok(Begun::Done(0));
+        }
+        let wanted = usize::try_from(range::len(&range)).unwrap_or(0);
+        let look = file.cache.read(state.entry, state.opened, &range, target.get_mut(..wanted));
+        let advice = state.accessed(&range, at, &look, file);
+        file.cache.counts().began(range::len(&range), &look);
+        if look.found == Found::Present {
+            state.bound = true;
+            file.heed(&mut state, &advice, at, &look.standing);
+            drop(state);
+            file.record(std::slice::from_ref(&range), Times::at_once(at), &look);
+            return Ok(Begun::Done(wanted));
+        }
+        range.end = look.standing.size.map_or(range.end, |size| range.end.min(size));
+        if range.is_empty() {
+            return Ok(Begun::Done(0));
+        }
+        let pending = self.wait_for(&mut state, vec![range], &[(advice, look)], at)?;
+        Ok(Begun::Waiting(pending))
+    }
+
+    /// Reads as many bytes as `target` holds, from `offset` on; fewer at the end of the file. Returns how many.
+    ///
+    /// # Errors
+    ///
+    /// Whatever fetching them failed with; [`ErrorKind::Changed`] if the file is not the one any more that was opened.
+    pub async fn read_at(&self, offset: u64, target: &mut [u8]) -> Result<usize> {
+        match self.begin(offset, target)? {
+            Begun::Done(bytes) => Ok(bytes),
+            Begun::Waiting(pending) => pending.into_slice(target).await,
+        }
+    }
+
+    /// The bytes of `ranges`, in the order asked for, whatever that is; overlaps, duplicates and empty ranges included.
+    ///
+    /// # Errors
+    ///
+    /// As [`CachedFile::read_at`]; [`ErrorKind::Corrupt`] for ranges beyond the end of the file, [`ErrorKind::Invalid`] for
+    /// more than [`LARGEST_READ_BYTES`] in all.
+    pub async fn read_ranges(&self, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
+        if range::total_bytes(ranges) > LARGEST_READ_BYTES {
+            return Err(Error::new(
+                ErrorKind::Invalid,
+                format!("{LARGEST_READ_BYTES} bytes can be read at once, more are wanted: copy"),
+            ));
+        }
+        let wanted = range::merged(ranges, 0);
+        if wanted.is_empty() {
+            return Ok(vec![Bytes::new(); ranges.len()]);
+        }
+        let pending = self.begin_ranges(ranges, wanted)?;
+        pending.into_bytes(ranges).await
+    }
+
+    fn begin_ranges(&self, ranges: &[Range<u64>], wanted: Vec<Range<u64>>) -> Result<Pending> {
+        let file = self.shared();
+        let at = file.source.clock().now();
+        let mut state = lock(&file.state);
+        if let Some(size) = file.cache.standing(state.entry).size {
+            pending::check_within(&wanted, size, file)?;
+        }
+        let shown = ranges.iter().filter(|range| range.start < range.end);
+        let looks: Vec<_> = shown
+            .map(|range| {
+                let look = file.cache.read(state.entry, state.opened, range, None);
+                let advice = state.accessed(range, at, &look, file);
+                file.cache.counts().began(range::len(range), &look);
+                (advice, look)
+            })
+            .collect();
+        self.wait_for(&mut state, wanted, &looks, at)
+    }
+
+    /// A read that cannot be served at once.
+    fn wait_for(
+        &self,
+        state: &mut State,
+        ranges: Vec<Range<u64>>,
+        looks: &[(Advice, Look)],
+        at: Duration,
+    ) -> Result<Pending> {
+        let file = self.shared();
+        let (entry, waiter) = file.claim(state, &ranges)?;
+        for (advice, look) in looks {
+            if look.found == Found::Absent && !advice.along.is_empty() {
+                let (along, _) =
+                    file.cache.claim_ahead(entry, state.opened, &advice.along, u64::MAX);
+                state.work.urgent.extend(along);
+            }
+            file.heed(state, advice, at, &look.standing);
+        }
+        file.drive(state);
+        let looks = looks.iter().map(|(_, look)| look);
+        let absent_bytes = looks.clone().map(|look| look.absent_bytes).sum();
+        let found = looks.map(|look| look.found).max_by_key(|found| match found {
+            Found::Present => 0,
+            Found::InFlight => 1,
+            Found::Absent => 2,
+        });
+        let found = found.unwrap_or(Found::Present);
+        Ok(Pending::new(self.clone(), ranges, entry, waiter, at, (found, absent_bytes)))
+    }
+
+    fn shared(&self) -> &Arc<Shared> {
+        &self.open.file
+    }
+}
+
+impl State {
+    /// Shows a read to the advisor.
+    fn accessed(&mut self, range: &Range<u64>, at: Duration, look: &Look, file: &Shared) -> Advice {
+        let Standing { size, ahead_bytes, ahead_budget_bytes, tally } = look.standing;
+        let conditions = &mut self.conditions;
+        conditions.size = size;
+        conditions.ahead_bytes = ahead_bytes;
+        conditions.ahead_budget_bytes = ahead_budget_bytes;
+        conditions.wasted_bytes = tally.wasted_bytes;
+        conditions.fetched_bytes = tally.fetched_bytes;
+        if look.found != Found::Present {
+            // These take locks of their own; between misses they hardly move.
+            conditions.link = file.source.link();
+            conditions.limits = file.source.limits();
+        }
+        let access = Access { range: range.clone(), at, found: look.found };
+        self.advisor.accessed(&access, &self.conditions)
+    }
+}
+
+impl Shared {
+    /// Claims what a read of `ranges` needs: the entry that it reads, and its number as a waiter there.
+    fn claim(&self, state: &mut State, ranges: &[Range<u64>]) -> Result<(u64, u64)> {
+        let claimed = match self.cache.claim(state.entry, state.opened, state.opened, ranges) {
+            Err(error) if error.kind() == ErrorKind::Changed && !state.bound => {
+                // Nothing of the old version was read: there is no harm in reading the new one.
+                self.open_anew(state);
+                self.cache.claim(state.entry, state.opened, state.opened, ranges)
+            }
+            claimed => claimed,
+        };
+        let Claimed { waiter, fresh, hastened, unconfirmed } = claimed?;
+        let absent_bytes = range::total_bytes(&fresh);
+        if absent_bytes > 0 {
+            self.cache.age(absent_bytes);
+        }
+        state.work.urgent.extend(fresh);
+        state.work.hastened.extend(hastened);
+        state.work.probe |= unconfirmed;
+        Ok((state.entry, waiter))
+    }
+
+    /// Goes on with the entry of the version that the file is now.
+    fn open_anew(&self, state: &mut State) {
+        self.cache.close(state.entry);
+        (state.entry, state.opened) = self.cache.open(&self.key);
+        state.work.forget_requests();
+    }
+
+    /// Does what an advisor says, except for what goes along with the read.
+    fn heed(
+        self: &Arc<Self>,
+        state: &mut State,
+        advice: &Advice,
+        at: Duration,
+        standing: &Standing,
+    ) {
+        let work = &mut state.work;
+        if !advice.never.is_empty() {
+            let unwanted = work.wishes.remove_advice(&advice.never);
+            self.withdraw(state, unwanted);
+        }
+        let work = &mut state.work;
+        let mut wished = !advice.soon.is_empty() && work.wishes.add_advice(&advice.soon, at);
+        if !work.wishes.is_empty() {
+            // What was read has made room; little by little would make many small requests.
+            let room = standing.ahead_budget_bytes.saturating_sub(standing.ahead_bytes);
+            let worth_it = work.wishes.first_bytes().min(standing.ahead_budget_bytes / 8).max(1);
+            wished |= room >= worth_it;
+        }
+        if wished && standing.size.is_some() {
+            work.wished = true;
+            self.drive(state);
+        }
+    }
+
+    fn withdraw(self: &Arc<Self>, state: &mut State, unwanted: Vec<Range<u64>>) {
+        if !unwanted.is_empty() {
+            self.cache.demote(state.entry, &unwanted);
+            if state.driving {
+                state.work.withdrawn.extend(unwanted);
+                self.drive(state);
+            }
+        }
+    }
+
+    /// Wakes the driver, or starts it.
+    fn drive(self: &Arc<Self>, state: &mut State) {
+        if state.closed || !state.work.is_pending() {
+            return;
+        }
+        if state.driving {
+            self.driver.wake();
+        } else {
+            state.driving = true;
+            (self.spawn)(Box::pin(driver::run(Arc::clone(self))));
+        }
+    }
+
+    fn record(&self, ranges: &[Range<u64>], times: Times, look: &Look) {
+        if let Some(recorder) = self.recorder.get() {
+            recorder.record(ranges, times, look.found, look.absent_bytes);
+        }
+    }
+}
+
+impl Work {
+    /// Another version is read from now on: what was asked of the last one is of no use.
+    fn forget_requests(&mut self) {
+        self.urgent.clear();
+        self.hastened.clear();
+        self.withdrawn.clear();
+        self.probe = false;
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        let file = &self.file;
+        let mut state = lock(&file.state);
+        state.closed = true;
+        state.work.forget_requests();
+        state.work.wishes.clear();
+        file.cache.abandon(state.entry, state.opened);
+        file.cache.close(state.entry);
+        drop(state);
+        file.driver.wake();
+    }
+}

@@ -1,0 +1,156 @@
+//! A read that waits.
+
+use super::{CachedFile, Shared};
+use crate::Found;
+use crate::cache::{Collected, Outcome};
+use crate::error::{Error, ErrorKind, Result};
+use crate::sync::lock;
+use crate::trace::Times;
+use bytes::Bytes;
+use std::future::poll_fn;
+use std::ops::Range;
+use std::time::Duration;
+
+/// A read that has to wait. Dropped before its end, it is given up.
+#[derive(Debug)]
+pub struct Pending {
+    file: CachedFile,
+    /// Sorted and disjoint.
+    ranges: Vec<Range<u64>>,
+    entry: u64,
+    waiter: u64,
+    /// It has been taken out of the cache.
+    over: bool,
+    submitted: Duration,
+    found: Found,
+    absent_bytes: u64,
+}
+
+/// How often a read is begun anew because who had asked for its bytes has gone, or the file has changed.
+const MOST_ANEW: usize = 8;
+
+impl Pending {
+    pub(super) fn new(
+        file: CachedFile,
+        ranges: Vec<Range<u64>>,
+        entry: u64,
+        waiter: u64,
+        submitted: Duration,
+        (found, absent_bytes): (Found, u64),
+    ) -> Self {
+        Self { file, ranges, entry, waiter, over: false, submitted, found, absent_bytes }
+    }
+
+    /// Waits, and copies the bytes to `target`, which is the one that the read began with. Returns how many there were
+    /// before the end of the file.
+    ///
+    /// # Errors
+    ///
+    /// As [`CachedFile::read_at`].
+    pub async fn into_slice(mut self, target: &mut [u8]) -> Result<usize> {
+        let (collected, completed) = self.wait().await?;
+        let size = self.size();
+        let Some(range) = self.ranges.first() else { return Ok(0) };
+        let end = size.map_or(range.end, |size| range.end.min(size));
+        let bytes = collected.get(&(range.start.min(end)..end)).unwrap_or_default();
+        if let Some(target) = target.get_mut(..bytes.len()) {
+            target.copy_from_slice(bytes);
+        }
+        self.record(completed);
+        Ok(bytes.len())
+    }
+
+    /// Waits, and gives the bytes of `ranges`, which are those that the read began with.
+    ///
+    /// # Errors
+    ///
+    /// As [`CachedFile::read_ranges`].
+    pub async fn into_bytes(mut self, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
+        let (collected, completed) = self.wait().await?;
+        if let Some(size) = self.size() {
+            check_within(&self.ranges, size, self.file.shared())?;
+        }
+        let bytes = |range: &Range<u64>| match range.start < range.end {
+            true => Bytes::copy_from_slice(collected.get(range).unwrap_or_default()),
+            false => Bytes::new(),
+        };
+        let found = ranges.iter().map(bytes).collect();
+        self.record(completed);
+        Ok(found)
+    }
+
+    fn size(&self) -> Option<u64> {
+        self.file.shared().cache.standing(self.entry).size
+    }
+
+    fn record(&self, completed: Duration) {
+        let file = self.file.shared();
+        if let Some(recorder) = file.recorder.get() {
+            let consumed = file.source.clock().now();
+            let times = Times { submitted: self.submitted, completed, consumed };
+            recorder.record(&self.ranges, times, self.found, self.absent_bytes);
+        }
+    }
+
+    /// The bytes, and when the last of them were there.
+    async fn wait(&mut self) -> Result<(Collected, Duration)> {
+        for _ in 0..MOST_ANEW {
+            let (entry, waiter) = (self.entry, self.waiter);
+            let cache = &self.file.shared().cache;
+            let (outcome, collected) = poll_fn(|cx| cache.poll(entry, waiter, cx)).await;
+            self.over = true;
+            match outcome {
+                Outcome::Ready => {
+                    let file = self.file.shared();
+                    let completed = file.source.clock().now();
+                    cache.counts().waited(completed.saturating_sub(self.submitted));
+                    lock(&file.state).bound = true;
+                    return Ok((collected, completed));
+                }
+                Outcome::Failed(error) => return Err(error),
+                Outcome::Changed(error) if lock(&self.file.shared().state).bound => {
+                    return Err(error);
+                }
+                Outcome::Changed(_) | Outcome::Again => self.anew()?,
+            }
+        }
+        Err(Error::new(
+            ErrorKind::Unavailable,
+            format!("{}: it changes faster than it can be read", self.file.shared().source.name()),
+        ))
+    }
+
+    /// Claims everything once more.
+    fn anew(&mut self) -> Result<()> {
+        let file = self.file.shared();
+        let mut state = lock(&file.state);
+        (self.entry, self.waiter) = file.claim(&mut state, &self.ranges)?;
+        self.over = false;
+        file.drive(&mut state);
+        Ok(())
+    }
+}
+
+impl Drop for Pending {
+    fn drop(&mut self) {
+        if !self.over {
+            self.file.shared().cache.forget(self.entry, self.waiter);
+        }
+    }
+}
+
+/// Fails if any of `ranges` lies beyond the end of the file.
+pub(super) fn check_within(ranges: &[Range<u64>], size: u64, file: &Shared) -> Result<()> {
+    match ranges.iter().find(|range| range.end > size) {
+        Some(beyond) => Err(Error::new(
+            ErrorKind::Corrupt,
+            format!(
+                "{} has {size} bytes, but bytes {}..{} of it are wanted",
+                file.source.name(),
+                beyond.start,
+                beyond.end
+            ),
+        )),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,73 @@
+//! What somebody waits for, in a reader that also fetches ahead.
+//!
+//! Urgent requests have a queue of their own, which is looked at first. They are sent whether or not a lane is counted
+//! free: a program that waits must not wait for what nobody has asked for yet. They keep to the budget like all others,
+//! except that one is always admitted when none is under way.
+
+use super::Reader;
+use crate::range;
+use std::ops::Range;
+
+impl Reader<'_> {
+    /// Asks for `ranges` before everything that was pushed so far and is not urgent.
+    pub fn push_urgent(&mut self, ranges: &[Range<u64>], max_lanes: usize) {
+        let requests = self.planned(ranges, max_lanes);
+        self.urgent.extend(requests);
+    }
+
+    /// Somebody waits for `ranges`: what of them has not been sent becomes urgent.
+    pub fn hasten(&mut self, ranges: &[Range<u64>]) {
+        let waiting = self.withdraw(ranges);
+        if !waiting.is_empty() {
+            self.push_urgent(&waiting, usize::MAX);
+        }
+    }
+
+    /// Takes back what of `ranges` has not been sent and is not urgent; returns it, sorted and disjoint.
+    pub fn withdraw(&mut self, ranges: &[Range<u64>]) -> Vec<Range<u64>> {
+        let unwanted = range::merged(ranges, 0);
+        let mut withdrawn = Vec::new();
+        for request in self.queue.iter_mut().filter(|request| request.tail == 0) {
+            let left = range::difference(&request.ranges, &unwanted);
+            withdrawn.extend(range::difference(&request.ranges, &left));
+            request.ranges = left;
+        }
+        self.queue.retain(|request| !request.ranges.is_empty() || request.tail > 0);
+        range::merged(&withdrawn, 0)
+    }
+
+    /// What has not been sent and is not urgent: requests.
+    #[must_use]
+    pub fn queued(&self) -> usize {
+        self.queue.len()
+    }
+
+    /// What is sent from now on carries `validator`.
+    pub fn set_validator(&mut self, validator: &str) {
+        self.validator = Some(validator.to_owned());
+        for request in self.queue.iter_mut().chain(&mut self.urgent) {
+            request.validator = Some(validator.to_owned());
+        }
+    }
+
+    /// Whether every request under way carries a validator, so that all that arrives is of one version.
+    #[must_use]
+    pub fn is_conditional(&self) -> bool {
+        self.requests.values().all(|request| request.has_validator())
+    }
+
+    pub(super) fn launch_urgent(&mut self) {
+        while let Some(request) = self.urgent.front() {
+            let bytes = range::total_bytes(&request.ranges).saturating_add(request.tail);
+            let fits = self.unreleased_bytes.saturating_add(bytes) <= self.config.budget_bytes;
+            if !fits && !self.urgent_ids.is_empty() {
+                return;
+            }
+            let Some(request) = self.urgent.pop_front() else { return };
+            if let Some(request) = self.without_surplus(request) {
+                let id = self.send(request, bytes);
+                self.urgent_ids.insert(id);
+            }
+        }
+    }
+}

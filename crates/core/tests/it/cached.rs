@@ -1,0 +1,302 @@
+//! Reads of an open file through the cache: what is asked for, how often, and who waits for how long.
+
+use crate::rig::{SIZE, content, far};
+use hither_core::cache::Gauges;
+use hither_core::file::{Begun, Spawn};
+use hither_core::{
+    Access, Advice, Advisor, Cache, CacheConfig, CacheKey, CachedFile, Conditions, Error,
+    ErrorKind, Limits, ReaderConfig, Source, range,
+};
+use hither_testkit::memory::{Fault, MemorySource};
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Duration;
+
+const RTT: Duration = Duration::from_millis(240);
+
+pub(crate) fn spawn() -> Spawn {
+    Arc::new(|future| drop(tokio::spawn(future)))
+}
+
+pub(crate) fn open(source: &Arc<MemorySource>, cache: &Arc<Cache>) -> CachedFile {
+    let key = CacheKey { name: source.name(), identity: String::new() };
+    let source = Arc::clone(source) as Arc<dyn Source>;
+    CachedFile::new(source, Arc::clone(cache), key, ReaderConfig::default(), spawn())
+}
+
+pub(crate) fn cache(budget_bytes: u64) -> Arc<Cache> {
+    Arc::new(Cache::new(CacheConfig::with_budget(budget_bytes)))
+}
+
+fn slice(range: &Range<u64>) -> Vec<u8> {
+    content()[usize::try_from(range.start).unwrap()..usize::try_from(range.end).unwrap()].to_vec()
+}
+
+pub(crate) async fn read(file: &CachedFile, range: Range<u64>) -> Result<Vec<u8>, Error> {
+    let mut target = vec![0; usize::try_from(range.end - range.start).unwrap()];
+    let bytes = file.read_at(range.start, &mut target).await?;
+    target.truncate(bytes);
+    Ok(target)
+}
+
+/// Lets everything that was spawned come to its end.
+pub(crate) async fn settle() {
+    tokio::time::sleep(Duration::from_secs(3600)).await;
+}
+
+fn asked(source: &MemorySource) -> Vec<Range<u64>> {
+    source.log().into_iter().flat_map(|it| it.request.ranges).collect()
+}
+
+fn asked_bytes(source: &MemorySource) -> u64 {
+    asked(source).iter().map(|it| it.end - it.start).sum()
+}
+
+#[derive(Debug)]
+struct Says(Advice);
+
+impl Advisor for Says {
+    fn accessed(&mut self, _: &Access, _: &Conditions) -> Advice {
+        std::mem::take(&mut self.0)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_read_is_not_asked_for_again() {
+    let (source, cache) = (Arc::new(far()), cache(1 << 20));
+    let file = open(&source, &cache);
+    assert_eq!(read(&file, 1000..3000).await.unwrap(), slice(&(1000..3000)));
+    assert_eq!(read(&file, 1500..2500).await.unwrap(), slice(&(1500..2500)));
+    assert_eq!(read(&file, 2000..4000).await.unwrap(), slice(&(2000..4000)));
+    assert_eq!(asked(&source), [1000..3000, 3000..4000]);
+    let totals = cache.totals();
+    assert_eq!((totals.reads, totals.hits, totals.partial, totals.misses), (3, 1, 1, 1));
+    assert_eq!((totals.bytes_fetched, totals.bytes_used), (3000, 3000));
+    let mut target = [0; 500];
+    assert!(matches!(file.begin(1000, &mut target), Ok(Begun::Done(500))));
+    assert_eq!(target[..], slice(&(1000..1500)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn readers_of_the_same_bytes_share_one_request() {
+    let (source, cache) = (Arc::new(far()), cache(1 << 20));
+    let (one, other) = (open(&source, &cache), open(&source, &cache));
+    let reads = (0..64).map(|i| {
+        let file = if i % 2 == 0 { one.clone() } else { other.clone() };
+        async move { read(&file, 0..100_000).await.unwrap() }
+    });
+    for found in futures_util::future::join_all(reads).await {
+        assert_eq!(found, slice(&(0..100_000)));
+    }
+    // The first byte once more, by the other opening, to be sure of the version.
+    assert!(asked_bytes(&source) <= 100_001, "{:?}", asked(&source));
+    drop((one, other));
+    settle().await;
+    let Gauges { in_flight_bytes, waiters, ahead_bytes, .. } = cache.gauges();
+    assert_eq!((in_flight_bytes, waiters, ahead_bytes), (0, 0, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reader_waits_for_its_bytes_and_not_for_the_request() {
+    let (source, cache) = (Arc::new(far()), cache(16 << 20));
+    let file = open(&source, &cache);
+    read(&file, 0..1).await.unwrap();
+    let started = tokio::time::Instant::now();
+    let all = read(&file, 1..SIZE as u64);
+    let first = async {
+        read(&file, 1..10).await.unwrap();
+        started.elapsed()
+    };
+    let (all, first) = futures_util::future::join(all, first).await;
+    assert_eq!(all.unwrap().len(), SIZE - 1);
+    // A lane may have to be opened.
+    assert!(first <= RTT * 2 && started.elapsed() > first, "{first:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_budget_of_one_byte_serves_everybody() {
+    let (source, cache) = (Arc::new(far()), cache(1));
+    let file = open(&source, &cache);
+    file.hint(&[0..50_000], Duration::ZERO);
+    let reads = (0..10).map(|i| read(&file, i * 1000..i * 1000 + 5000));
+    for (i, found) in futures_util::future::join_all(reads).await.into_iter().enumerate() {
+        let start = i as u64 * 1000;
+        assert_eq!(found.unwrap(), slice(&(start..start + 5000)));
+    }
+    assert_eq!(cache.gauges().present_bytes, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_hinted_is_there_when_it_is_read() {
+    let (source, cache) = (Arc::new(far()), cache(16 << 20));
+    let file = open(&source, &cache);
+    let baskets: Vec<_> = (0..200u64).map(|i| i * 20_000..i * 20_000 + 1_500).collect();
+    file.hint(&baskets, Duration::ZERO);
+    settle().await;
+    let requests = source.log().len();
+    assert!(requests <= 64, "{requests}");
+    for basket in &baskets {
+        assert_eq!(read(&file, basket.clone()).await.unwrap(), slice(basket));
+    }
+    assert_eq!((source.log().len(), cache.totals().hits), (requests, 200));
+    assert_eq!(asked_bytes(&source), 200 * 1_500);
+}
+
+#[tokio::test(start_paused = true)]
+async fn hints_keep_to_their_part_of_the_budget_and_go_on_as_they_are_read() {
+    let (source, cache) = (Arc::new(far()), cache(200_000));
+    let file = open(&source, &cache);
+    let pieces: Vec<_> = (0..40u64).map(|i| i * 20_000..i * 20_000 + 10_000).collect();
+    file.hint(&pieces, Duration::ZERO);
+    settle().await;
+    let ahead = cache.gauges().ahead_bytes;
+    assert!(ahead > 60_000 && ahead <= 100_000, "{ahead}");
+    for piece in &pieces {
+        assert_eq!(read(&file, piece.clone()).await.unwrap(), slice(piece));
+        settle().await;
+    }
+    let totals = cache.totals();
+    assert_eq!((totals.hits, totals.bytes_dropped), (40, 0), "{totals:?}");
+    assert_eq!(asked_bytes(&source), 400_000);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cancelled_hint_is_not_asked_for() {
+    let limits = Limits { max_ranges: 1, ..Limits::unlimited() };
+    let source = Arc::new(far().with_limits(limits).with_max_lanes(1));
+    let cache = cache(16 << 20);
+    let file = open(&source, &cache);
+    read(&file, 0..10).await.unwrap();
+    let pieces: Vec<_> = (1..20u64).map(|i| i * 20_000..i * 20_000 + 10_000).collect();
+    let hint = file.hint(&pieces, Duration::ZERO);
+    tokio::time::sleep(RTT * 3 / 2).await;
+    file.cancel(hint);
+    settle().await;
+    assert!(source.log().len() <= 4, "{:?}", asked(&source));
+    assert_eq!(cache.gauges().in_flight_bytes, 0);
+    assert_eq!(read(&file, pieces[18].clone()).await.unwrap(), slice(&pieces[18]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_read_goes_before_what_is_fetched_ahead() {
+    let limits = Limits { max_ranges: 1, ..Limits::unlimited() };
+    let source = Arc::new(far().with_limits(limits).with_max_lanes(2));
+    let cache = cache(64 << 20);
+    let file = open(&source, &cache);
+    read(&file, 0..10).await.unwrap();
+    let pieces: Vec<_> = (1..100u64).map(|i| i * 20_000..i * 20_000 + 10_000).collect();
+    file.hint(&pieces, Duration::ZERO);
+    tokio::time::sleep(RTT / 2).await;
+    let started = tokio::time::Instant::now();
+    // One that nobody has named, and one that is among the last of the hint.
+    let (one, other) =
+        futures_util::future::join(read(&file, 5_000..6_000), read(&file, pieces[90].clone()))
+            .await;
+    assert_eq!((one.unwrap(), other.unwrap()), (slice(&(5_000..6_000)), slice(&pieces[90])));
+    assert!(started.elapsed() <= RTT * 3, "{:?}", started.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn advice_goes_along_or_soon_and_never() {
+    let source = Arc::new(far());
+    let cache = cache(16 << 20);
+    let file = open(&source, &cache);
+    file.set_advisor(Box::new(Says(Advice { along: vec![0..10_000], ..Advice::default() })));
+    read(&file, 4_000..5_000).await.unwrap();
+    assert_eq!(range::merged(&asked(&source), 0), [0..10_000]);
+    let soon = vec![50_000..60_000];
+    file.set_advisor(Box::new(Says(Advice { soon, ..Advice::default() })));
+    read(&file, 0..10).await.unwrap();
+    settle().await;
+    assert_eq!(asked_bytes(&source), 20_000);
+    assert_eq!(cache.gauges().ahead_bytes, 10_000);
+    let never = vec![50_000..60_000];
+    file.set_advisor(Box::new(Says(Advice { never, ..Advice::default() })));
+    read(&file, 0..10).await.unwrap();
+    assert_eq!(cache.gauges().ahead_bytes, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_end_of_the_file_makes_a_read_short() {
+    let (source, cache) = (Arc::new(far()), cache(16 << 20));
+    let end = SIZE as u64;
+    let file = open(&source, &cache);
+    assert_eq!(read(&file, end - 10..end + 1_000).await.unwrap(), slice(&(end - 10..end)));
+    assert_eq!(read(&file, end..end + 10).await.unwrap(), Vec::<u8>::new());
+    assert_eq!(read(&file, end + 10..end + 20).await.unwrap(), Vec::<u8>::new());
+    let error = file.read_ranges(&[0..10, end - 1..end + 1]).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Corrupt);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failure_strikes_who_waits_and_the_next_read_asks_again() {
+    let fail = || Fault::Fail(Error::new(ErrorKind::NotFound, "no"));
+    let source = Arc::new(far().with_fault(1, fail()));
+    let cache = cache(16 << 20);
+    let file = open(&source, &cache);
+    read(&file, 0..10).await.unwrap();
+    assert_eq!(read(&file, 100..200).await.unwrap_err().kind(), ErrorKind::NotFound);
+    assert_eq!(read(&file, 100..200).await.unwrap(), slice(&(100..200)));
+    settle().await;
+    assert_eq!(cache.gauges().in_flight_bytes, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_file_that_changes_is_read_no_more_until_it_is_opened_again() {
+    let changed = Fault::Change { validator: "\"second\"".to_owned() };
+    let source = Arc::new(far().with_fault(1, changed));
+    let cache = cache(16 << 20);
+    let file = open(&source, &cache);
+    read(&file, 0..10).await.unwrap();
+    assert_eq!(read(&file, 100..200).await.unwrap_err().kind(), ErrorKind::Changed);
+    assert_eq!(read(&file, 0..10).await.unwrap_err().kind(), ErrorKind::Changed);
+    assert_eq!(cache.gauges().present_bytes, 0);
+    let again = open(&source, &cache);
+    assert_eq!(read(&again, 0..10).await.unwrap(), slice(&(0..10)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn bytes_of_an_earlier_opening_are_served_after_one_confirmation() {
+    let changed = Fault::Change { validator: "\"second\"".to_owned() };
+    let source = Arc::new(far().with_fault(2, changed));
+    let cache = cache(16 << 20);
+    let file = open(&source, &cache);
+    read(&file, 0..1000).await.unwrap();
+    drop(file);
+    let file = open(&source, &cache);
+    assert_eq!(read(&file, 100..200).await.unwrap(), slice(&(100..200)));
+    assert_eq!(read(&file, 500..700).await.unwrap(), slice(&(500..700)));
+    assert_eq!(asked(&source), [0..1000, 0..1]);
+    drop(file);
+    // It has changed by now, but nothing was read from this opening: the new version is as good.
+    let file = open(&source, &cache);
+    assert_eq!(read(&file, 100..200).await.unwrap(), slice(&(100..200)));
+    assert_eq!(asked(&source), [0..1000, 0..1, 0..1, 100..200]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn closing_a_file_cancels_what_it_asked_for() {
+    let (source, cache) = (Arc::new(far()), cache(16 << 20));
+    let (file, other) = (open(&source, &cache), open(&source, &cache));
+    file.hint(&[0..1_000_000], Duration::ZERO);
+    read(&file, 0..1_000).await.unwrap();
+    let waiting = tokio::spawn(async move { read(&other, 500_000..500_100).await });
+    tokio::time::sleep(RTT).await;
+    drop(file);
+    assert_eq!(waiting.await.unwrap().unwrap(), slice(&(500_000..500_100)));
+    settle().await;
+    let Gauges { in_flight_bytes, waiters, .. } = cache.gauges();
+    assert_eq!((in_flight_bytes, waiters), (0, 0));
+    assert!(asked_bytes(&source) < 2_000_000);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_read_that_is_given_up_leaves_nothing_behind() {
+    let (source, cache) = (Arc::new(far()), cache(16 << 20));
+    let file = open(&source, &cache);
+    let given_up = tokio::time::timeout(RTT / 2, read(&file, 0..1_000)).await;
+    assert!(given_up.is_err());
+    assert_eq!(cache.gauges().waiters, 0);
+    assert_eq!(read(&file, 0..1_000).await.unwrap(), slice(&(0..1_000)));
+    assert_eq!(asked_bytes(&source), 1_000);
+}

@@ -1,0 +1,171 @@
+//! Files as bytes: for programs that read here and there.
+//!
+//! A remote file is read through the client's cache ([`hither_core::cache`]), in which all files that the client has open
+//! under the same name and identity share their bytes. A local file is read directly: its cache is the system's.
+
+use crate::client::{Client, Shared};
+use crate::file::{RemoteFile, SMALL_BYTES};
+use bytes::Bytes;
+use hither_core::cache::Version;
+use hither_core::error::{Error, ErrorKind, Result};
+use hither_core::file::{Begun, HintId, Spawn};
+use hither_core::{CacheKey, CachedFile, range};
+use std::ops::Range;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+/// The way of reads to the bytes.
+#[derive(Debug, Clone)]
+pub(crate) enum Way {
+    /// Through the cache.
+    Cached(Arc<Cached>),
+    /// Not so; the size of the file, once it is known.
+    Direct(Arc<OnceLock<u64>>),
+}
+
+/// A file that is read through the cache, once it is read.
+#[derive(Debug, Default)]
+pub(crate) struct Cached {
+    file: OnceLock<CachedFile>,
+    /// What was fetched when it was opened ahead has been taken over.
+    settled: OnceLock<()>,
+}
+
+impl RemoteFile {
+    /// Reads as many bytes as `target` holds, from `offset` on; fewer at the end of the file, none beyond it. Returns how
+    /// many. What is in the client's memory takes less than a microsecond.
+    ///
+    /// All reads of an open file are of one version of it; see `docs/semantics.md`.
+    ///
+    /// # Errors
+    ///
+    /// As [`RemoteFile::stat`]; [`ErrorKind::Changed`] if the file has changed since it was first read.
+    pub fn read_at(&self, client: &Client, offset: u64, target: &mut [u8]) -> Result<usize> {
+        let Some(cached) = self.settled(client)? else {
+            return client.wait(self.read_direct(offset, target));
+        };
+        let read = match cached.begin(offset, target) {
+            Ok(Begun::Done(bytes)) => return Ok(bytes),
+            Ok(Begun::Waiting(pending)) => client.wait(pending.into_slice(target)),
+            Err(error) => Err(error),
+        };
+        self.noticing_change(read)
+    }
+
+    /// The bytes of `ranges`, in the order asked for, whatever that is; overlaps, duplicates and empty ranges included.
+    /// More than a quarter of the cache goes past it.
+    ///
+    /// # Errors
+    ///
+    /// As [`RemoteFile::read_at`]; [`ErrorKind::Corrupt`] for ranges beyond the end of the file.
+    pub fn read_ranges(&self, client: &Client, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
+        let wanted = range::total_bytes(ranges);
+        let small = wanted <= self.shared.config.cache.budget_bytes / 4;
+        let Some(cached) = self.settled(client)?.filter(|_| small) else {
+            return client.wait(self.read_past_cache(ranges));
+        };
+        if let (Some((_, first)), true) = (&self.remote, wanted > SMALL_BYTES) {
+            first.announce_large();
+        }
+        self.noticing_change(client.wait(cached.read_ranges(ranges)))
+    }
+
+    /// Says that `ranges` will be read, in this order, about `when` from now. They are fetched in few requests ahead of
+    /// that, together with what else will be read and as far as there is room, and dropped unread if the room is needed.
+    /// None for local files, of which nothing is fetched ahead.
+    pub fn hint(&self, ranges: &[Range<u64>], when: Duration) -> Option<HintId> {
+        self.cached().map(|cached| cached.hint(ranges, when))
+    }
+
+    /// Takes a hint back: what has not been asked for yet, and no other hint names, will not be.
+    pub fn cancel(&self, hint: HintId) {
+        if let Some(cached) = self.cached() {
+            cached.cancel(hint);
+        }
+    }
+
+    /// The file as it is read through the cache; none for local ones. May read credentials.
+    pub(crate) fn cached(&self) -> Option<&CachedFile> {
+        let Way::Cached(cached) = &self.way else { return None };
+        Some(cached.file.get_or_init(|| {
+            let key = self.metadata_key();
+            let key = key.map_or_else(
+                || CacheKey { name: self.source.name(), identity: String::new() },
+                |key| CacheKey { name: key.url, identity: key.identity },
+            );
+            let Shared { cache, config, .. } = &*self.shared;
+            let source = Arc::clone(&self.source);
+            let file =
+                CachedFile::new(source, Arc::clone(cache), key, config.reader, spawn(&self.shared));
+            if let Some(recorder) = &self.recorder {
+                file.set_recorder(recorder.clone());
+            }
+            file
+        }))
+    }
+
+    /// The same, with what was fetched of it when it was opened ahead; that is waited for.
+    fn settled(&self, client: &Client) -> Result<Option<&CachedFile>> {
+        let Way::Cached(cached) = &self.way else { return Ok(None) };
+        let file = self.cached();
+        if cached.settled.get().is_none()
+            && let Some(file) = file
+        {
+            let opened = client.wait(self.opened())?;
+            cached.settled.get_or_init(|| {
+                if let Some(opened) = opened {
+                    let version =
+                        Version { size: opened.size, validator: opened.validator.clone() };
+                    file.adopt(&version, &opened.pieces());
+                }
+            });
+        }
+        Ok(file)
+    }
+
+    /// If the file has changed, what the store has of it is of an older version as well.
+    fn noticing_change<T>(&self, read: Result<T>) -> Result<T> {
+        if read.as_ref().is_err_and(|error| error.kind() == ErrorKind::Changed) {
+            self.forget();
+        }
+        read
+    }
+
+    /// A read that goes past the cache.
+    async fn read_direct(&self, offset: u64, target: &mut [u8]) -> Result<usize> {
+        let size = match &self.way {
+            Way::Direct(known) => known.get().copied(),
+            Way::Cached(_) => None,
+        };
+        let size = match size {
+            Some(size) => size,
+            None => self.size_by_asking().await?,
+        };
+        let end = size.min(offset.saturating_add(target.len() as u64));
+        if offset >= end {
+            return Ok(0);
+        }
+        let (found, _) = self.read_ranges_async(std::slice::from_ref(&(offset..end)), None).await?;
+        let bytes = found.first().map(Bytes::as_ref).unwrap_or_default();
+        if let Some(target) = target.get_mut(..bytes.len()) {
+            target.copy_from_slice(bytes);
+        }
+        Ok(bytes.len())
+    }
+
+    async fn size_by_asking(&self) -> Result<u64> {
+        let size = self.first_byte(None).await?.size.ok_or_else(|| {
+            Error::new(ErrorKind::Protocol, format!("{}: its size is not told", self.name()))
+        })?;
+        if let Way::Direct(known) = &self.way {
+            known.get_or_init(|| size);
+        }
+        Ok(size)
+    }
+}
+
+/// Runs futures on the client's runtime.
+fn spawn(shared: &Shared) -> Spawn {
+    let runtime = shared.network.runtime().clone();
+    Arc::new(move |future| drop(runtime.spawn(future)))
+}
