@@ -6,11 +6,14 @@
 //!   (`hither-proxy`);
 //! - [`memory`]: a source of bytes in virtual time, for tests of what reads them.
 //!
+//! What reads: [`jobs`], and [`simulated`], which plays a job through an advisor by arithmetic alone.
+//!
 //! And [`peer`], a server that misbehaves on demand, [`storage_suite`], what every storage must do, [`root_writer`],
 //! which writes the ROOT files that no ROOT would, and [`seeds`], which replays those of the fuzz targets.
 
 mod alarm;
 mod flights;
+pub mod jobs;
 pub mod link;
 pub mod memory;
 pub mod peer;
@@ -18,6 +21,7 @@ pub mod proxy;
 pub mod random;
 pub mod root_writer;
 pub mod seeds;
+pub mod simulated;
 pub mod storage_suite;
 mod turns;
 #[cfg(target_os = "linux")]

@@ -20,11 +20,16 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// True with the given chance, 0 to 1.
-    pub fn chance(&mut self, share: f64) -> bool {
+    /// The next number, uniform from 0 to below 1.
+    pub fn unit(&mut self) -> f64 {
         #[expect(clippy::cast_precision_loss, reason = "53 bits are kept")]
         let unit = (self.next_u64() >> 11) as f64 / (1_u64 << 53) as f64;
-        unit < share
+        unit
+    }
+
+    /// True with the given chance, 0 to 1.
+    pub fn chance(&mut self, share: f64) -> bool {
+        self.unit() < share
     }
 }
 
