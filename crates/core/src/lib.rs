@@ -40,7 +40,7 @@ pub use ledger::{Claim, Held, Ledger};
 pub use limits::Limits;
 pub use link::LinkEstimate;
 pub use plan::{Plan, PlanConfig};
-pub use prefetch::{Access, Advice, Advisor, Conditions, Found};
+pub use prefetch::{Access, Advice, Advisor, Conditions, Found, ReadAhead, ReadAheadConfig};
 pub use replicas::{Health, Replica, Replicas, ReplicasConfig};
 pub use report::{Report, SourceReport};
 pub use schedule::{Reader, ReaderConfig};

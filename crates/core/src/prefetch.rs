@@ -6,6 +6,15 @@
 //! be read soon, what will not be read after all. It decides and never waits: whether and when any of it is fetched is up
 //! to who asked, who knows what is present, what is in flight and how much memory there is.
 
+mod blocks;
+mod cursor;
+mod read_ahead;
+mod region;
+mod strides;
+mod waste;
+
+pub use read_ahead::{ReadAhead, ReadAheadConfig};
+
 use crate::{Limits, LinkEstimate};
 use std::fmt::Debug;
 use std::ops::Range;

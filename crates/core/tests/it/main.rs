@@ -1,6 +1,7 @@
 //! The reader over a link in memory, in virtual time: round trips, budget, failures, cancellation.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
+mod ahead;
 mod budget;
 mod cached;
 mod failures;

@@ -1,0 +1,467 @@
+//! One reader among those that share a file.
+//!
+//! A cursor follows a reader from run to run and holds what can be foretold of it: that the run goes on, that the next
+//! runs come at the same steps as the last ones, or only the neighbourhood. It remembers how far it has named what comes, so
+//! that nothing is named twice without need.
+
+use super::blocks::Blocks;
+use super::region::Region;
+use super::strides::{Step, Strides};
+use std::ops::Range;
+
+/// Backward seeks of up to so many bytes change nothing.
+const BACK_BYTES: u64 = 1 << 20;
+/// Hops of up to so many bytes are one reader's.
+pub(super) const NEAR_BYTES: u64 = 1 << 20;
+/// Runs of a rule that a reader may leave out.
+const SKIPPED_RUNS: usize = 8;
+/// Runs without a rule after which only the neighbourhood is looked at.
+const IRREGULAR_RUNS: usize = 8;
+/// Repetitions of a rule in a neighbourhood that make it a rule: fewer happen by chance.
+const SURE: usize = 3;
+
+/// What is foretold.
+#[derive(Debug, Clone)]
+enum Course {
+    /// Nothing yet.
+    Young,
+    /// The run goes on.
+    Sequential,
+    /// Runs come by a rule.
+    Regular,
+    /// Reads near the last ones.
+    Region(Region),
+}
+
+/// How a read fits to a cursor; the smaller, the better.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Fit {
+    /// Where the run ended.
+    Continues,
+    /// Behind the end of the run or in front of it, but not far.
+    Inside,
+    /// In the run so many runs ahead.
+    Foretold(usize),
+    /// Beyond the end of the run, in what was named.
+    Skips,
+    /// In the neighbourhood.
+    Region,
+    /// It begins where a run ended that was given up. No cursor fits.
+    Resumes,
+    /// So many bytes away from a cursor that foretells nothing.
+    Near(u64),
+    /// In the neighbourhood of readers that take turns.
+    Crowd,
+    /// Anywhere, from a cursor that has been one run so far.
+    Young,
+    /// Not at all.
+    Stranger,
+}
+
+/// How far a cursor has named what comes.
+#[derive(Debug, Clone, Copy, Default)]
+struct Named {
+    /// Runs after the one that goes on.
+    run: usize,
+    /// Position in that run.
+    to: u64,
+}
+
+/// One reader.
+#[derive(Debug, Clone)]
+pub(super) struct Cursor {
+    /// The run that goes on.
+    run: Range<u64>,
+    /// Reads in it.
+    reads: u32,
+    strides: Strides,
+    course: Course,
+    named: Named,
+    /// What the reader left out before this run, where it was foretold to read on.
+    gap: Range<u64>,
+    /// Bytes to keep named ahead.
+    window: u64,
+    /// The window grows again once so much has been earned.
+    grow_from: u64,
+    /// Bytes read where they were foretold.
+    earned: u64,
+    /// Bytes named that the reader has passed by.
+    passed: u64,
+    /// By the count of reads of the file.
+    pub(super) used_at: u64,
+}
+
+impl Cursor {
+    /// A reader's first read. A `parent` that went on for long and now has jumped here hands on its steps: the jump may be one
+    /// of a rule.
+    pub(super) fn new(range: &Range<u64>, parent: Option<&Self>) -> Self {
+        let mut cursor = Self {
+            run: range.clone(),
+            reads: 1,
+            strides: Strides::default(),
+            course: Course::Young,
+            named: Named { run: 0, to: range.end },
+            gap: 0..0,
+            window: 0,
+            grow_from: 0,
+            earned: 0,
+            passed: 0,
+            used_at: 0,
+        };
+        if let Some(parent) = parent.filter(|parent| matches!(parent.course, Course::Sequential)) {
+            cursor.strides = parent.strides.clone();
+            cursor.strides.push(parent.step_to(range.start));
+            if cursor.strides.regular() {
+                cursor.course = Course::Regular;
+                (cursor.window, cursor.earned) = (parent.window, parent.earned);
+            }
+        }
+        cursor
+    }
+
+    /// A reader whose run was given up and goes on.
+    pub(super) fn resumed(range: &Range<u64>) -> Self {
+        let mut cursor = Self::new(range, None);
+        cursor.course = Course::Sequential;
+        cursor.earned = range.end - range.start;
+        cursor
+    }
+
+    /// How a read fits.
+    pub(super) fn fit(&self, range: &Range<u64>) -> Fit {
+        let (start, end) = (range.start, self.run.end);
+        match &self.course {
+            Course::Region(region) if region.holds(start, NEAR_BYTES) => {
+                if region.is_several() {
+                    Fit::Crowd
+                } else {
+                    Fit::Region
+                }
+            }
+            Course::Region(_) => Fit::Stranger,
+            _ if start == end => Fit::Continues,
+            _ if self.run.contains(&start) && end - start <= BACK_BYTES => self.inside(range),
+            Course::Young => match start.abs_diff(end) {
+                distance if distance <= self.reach() => Fit::Near(distance),
+                _ if self.strides.count() < 2 => Fit::Young,
+                _ => Fit::Stranger,
+            },
+            Course::Sequential if start < end && end - start <= BACK_BYTES => self.inside(range),
+            Course::Sequential if start > end && start <= self.named.to => Fit::Skips,
+            Course::Sequential => Fit::Stranger,
+            Course::Regular => self.fit_rule(range),
+        }
+    }
+
+    fn inside(&self, range: &Range<u64>) -> Fit {
+        if range.end > self.run.end { Fit::Continues } else { Fit::Inside }
+    }
+
+    fn fit_rule(&self, range: &Range<u64>) -> Fit {
+        let start = range.start;
+        let foretold = (1..=SKIPPED_RUNS)
+            .find(|&n| self.expected(n).is_some_and(|expected| expected.contains(&start)));
+        if let Some(n) = foretold {
+            return Fit::Foretold(n);
+        }
+        if start < self.run.start && self.run.start - start <= BACK_BYTES {
+            return Fit::Inside;
+        }
+        let distance = start.abs_diff(self.run.end);
+        if self.strides.repeats() < 2 && distance <= self.reach() {
+            return Fit::Near(distance);
+        }
+        Fit::Stranger
+    }
+
+    /// How far a reader without a rule may jump.
+    fn reach(&self) -> u64 {
+        NEAR_BYTES
+    }
+
+    fn step_to(&self, start: u64) -> Step {
+        Step {
+            by: start.wrapping_sub(self.run.start).cast_signed(),
+            length: self.run.end - self.run.start,
+        }
+    }
+
+    /// Follows the reader; `touches` if the read begins where some earlier run ended. True if the read was foretold.
+    pub(super) fn follow(
+        &mut self,
+        range: &Range<u64>,
+        fit: Fit,
+        touches: bool,
+        blocks: &Blocks,
+    ) -> bool {
+        let length = range.end - range.start;
+        let foretold = match fit {
+            Fit::Continues => return self.go_on(range),
+            Fit::Inside => {
+                self.fill_gap(range);
+                return false;
+            }
+            Fit::Foretold(n) => {
+                self.next_run(range, n);
+                true
+            }
+            Fit::Skips => {
+                self.passed = self.passed.saturating_add(range.start - self.run.end);
+                self.strides.push(self.step_to(range.start));
+                self.gap = self.run.end..range.start;
+                self.begin(range);
+                self.named.to = self.named.to.max(range.end);
+                if self.strides.regular() {
+                    self.passed += self.named.to - range.end;
+                    self.set(Course::Regular);
+                }
+                true
+            }
+            _ => return self.hop(range, touches, blocks),
+        };
+        self.earned = self.earned.saturating_add(length);
+        foretold
+    }
+
+    /// A read in the gap: it was none, only the order of two reads was changed.
+    fn fill_gap(&mut self, range: &Range<u64>) {
+        if self.gap.contains(&range.start) {
+            self.strides.undo();
+            self.run.start = range.start;
+            self.gap = 0..0;
+            if matches!(self.course, Course::Regular) {
+                self.set(Course::Sequential);
+            }
+        }
+    }
+
+    fn go_on(&mut self, range: &Range<u64>) -> bool {
+        let fresh = range.end - self.run.end;
+        let broken = matches!(self.course, Course::Regular)
+            && self.expected(0).is_none_or(|expected| range.end > expected.end);
+        self.run.end = range.end;
+        self.reads = self.reads.saturating_add(1);
+        let foretold = !matches!(self.course, Course::Young) && !broken;
+        if matches!(self.course, Course::Young) {
+            self.earned = self.earned.max(self.run.end - self.run.start);
+            self.set(Course::Sequential);
+        } else if broken {
+            self.passed = self.passed.saturating_add(self.ahead_bytes());
+            self.strides = Strides::default();
+            self.set(Course::Sequential);
+        } else {
+            self.earned = self.earned.saturating_add(fresh);
+        }
+        if self.named.run == 0 {
+            self.named.to = self.named.to.max(self.run.end);
+        }
+        foretold
+    }
+
+    /// The reader is in the run `n` after the last.
+    fn next_run(&mut self, range: &Range<u64>, n: usize) {
+        let start = self.expected(n).map_or(range.start, |expected| expected.start);
+        for left_out in 1..n {
+            if let Some(next) = self.expected(1) {
+                if self.named.run > left_out {
+                    self.passed = self.passed.saturating_add(next.end - next.start);
+                }
+                self.strides.push(self.step_to(next.start));
+                self.run = next;
+            }
+        }
+        self.strides.push(self.step_to(start));
+        self.run = start..range.end;
+        self.gap = 0..0;
+        self.reads = 1;
+        self.named = match self.named.run.checked_sub(n) {
+            Some(0) => Named { run: 0, to: self.named.to.max(range.end) },
+            Some(run) => Named { run, to: self.named.to },
+            None => Named { run: 0, to: range.end },
+        };
+    }
+
+    /// A read that was not foretold, of a reader in search of a course.
+    fn hop(&mut self, range: &Range<u64>, touches: bool, blocks: &Blocks) -> bool {
+        self.strides.push(self.step_to(range.start));
+        if let Course::Region(region) = &mut self.course {
+            let leads = region.read(range, touches, blocks);
+            self.begin(range);
+            if leads {
+                self.earned = self.earned.saturating_add(range.end - range.start);
+            }
+            if self.strides.repeats() >= SURE {
+                self.set(Course::Regular);
+            }
+            return leads;
+        }
+        if matches!(self.course, Course::Regular) {
+            self.passed = self.passed.saturating_add(self.ahead_bytes());
+        }
+        self.begin(range);
+        self.set(if self.strides.regular() {
+            Course::Regular
+        } else if self.strides.count() >= IRREGULAR_RUNS {
+            Course::Region(Region::new(range))
+        } else {
+            Course::Young
+        });
+        false
+    }
+
+    fn begin(&mut self, range: &Range<u64>) {
+        self.run = range.clone();
+        self.reads = 1;
+    }
+
+    fn set(&mut self, course: Course) {
+        self.course = course;
+        self.named = Named { run: 0, to: self.run.end };
+    }
+
+    /// The run `n` after the one that goes on, that one for 0; endless if the file is read on and on.
+    fn expected(&self, n: usize) -> Option<Range<u64>> {
+        match self.course {
+            Course::Sequential if n == 0 => Some(self.run.start..u64::MAX),
+            Course::Regular => {
+                let (offset, length) = self.strides.ahead(n)?;
+                let start = u64::try_from(i128::from(self.run.start).checked_add(offset)?).ok()?;
+                let end = start.checked_add(length)?;
+                Some(start..if n == 0 { end.max(self.run.end) } else { end })
+            }
+            _ => None,
+        }
+    }
+
+    /// Where the reader is.
+    pub(super) fn run(&self) -> &Range<u64> {
+        &self.run
+    }
+
+    /// Whether it knows what it will read to the byte.
+    pub(super) fn is_exact(&self) -> bool {
+        matches!(self.course, Course::Sequential | Course::Regular)
+    }
+
+    /// Whether it goes on and on.
+    pub(super) fn is_sequential(&self) -> bool {
+        matches!(self.course, Course::Sequential)
+    }
+
+    /// The neighbourhood, if that is all there is to say.
+    pub(super) fn region(&self) -> Option<&Region> {
+        match &self.course {
+            Course::Region(region) => Some(region),
+            _ => None,
+        }
+    }
+
+    /// Bytes read where they were foretold.
+    pub(super) fn earned(&self) -> u64 {
+        self.earned
+    }
+
+    /// Bytes to keep named ahead.
+    pub(super) fn window(&self) -> u64 {
+        self.window
+    }
+
+    /// Bytes that were named and passed by since this was asked last.
+    pub(super) fn take_passed(&mut self) -> u64 {
+        std::mem::take(&mut self.passed)
+    }
+
+    /// The window begins with `first` bytes and is never longer than `most`; it doubles where the reader `starved`, and
+    /// halves where memory is `short`, not more than once for each half of it that is read.
+    pub(super) fn steer(&mut self, first: u64, most: u64, starved: bool, short: bool) {
+        if self.window == 0 {
+            self.window = first;
+        } else if (starved || short) && self.earned >= self.grow_from {
+            self.grow_from = self.earned.saturating_add(self.window / 2);
+            self.window = if short { self.window / 2 } else { self.window.saturating_mul(2) };
+        }
+        self.window = self.window.min(most);
+    }
+
+    /// Bytes named and not reached.
+    pub(super) fn ahead_bytes(&self) -> u64 {
+        match &self.course {
+            Course::Young => 0,
+            Course::Sequential => self.named.to.saturating_sub(self.run.end),
+            Course::Region(region) => crate::range::len(&region.ahead()),
+            Course::Regular if self.named.run == 0 => self.named.to.saturating_sub(self.run.end),
+            Course::Regular => {
+                let rest = self.expected(0).map_or(0, |now| now.end - self.run.end);
+                let last = self.expected(self.named.run);
+                let part = last.map_or(0, |last| self.named.to.saturating_sub(last.start));
+                let between = self.strides.bytes_ahead(self.named.run - 1);
+                rest.saturating_add(between).saturating_add(part)
+            }
+        }
+    }
+
+    /// What was named has not been kept.
+    pub(super) fn forget(&mut self) {
+        self.named = Named { run: 0, to: self.run.end };
+        if let Course::Region(region) = &mut self.course {
+            region.forget();
+        }
+    }
+
+    /// What was named and has not been reached; `most` ranges of it.
+    pub(super) fn ahead(&self, most: usize, out: &mut Vec<Range<u64>>) {
+        if let Course::Region(region) = &self.course {
+            let ahead = region.ahead();
+            if !ahead.is_empty() {
+                out.push(ahead);
+            }
+            return;
+        }
+        for n in 0..=self.named.run.min(most) {
+            let Some(run) = self.expected(n) else { return };
+            let start = if n == 0 { self.run.end } else { run.start };
+            let end = if n == self.named.run { self.named.to } else { run.end };
+            if start < end {
+                out.push(start..end);
+            }
+        }
+    }
+
+    /// Names `bytes` more, at most `most` ranges of them, below `end`.
+    pub(super) fn name(
+        &mut self,
+        bytes: u64,
+        end: u64,
+        most: usize,
+        blocks: &mut Blocks,
+        out: &mut Vec<Range<u64>>,
+    ) {
+        if let Course::Region(region) = &mut self.course {
+            let range = region.name(bytes, end, blocks);
+            if !range.is_empty() {
+                out.push(range);
+            }
+            return;
+        }
+        let mut left = bytes;
+        while left > 0 && out.len() < most {
+            let Some(run) = self.expected(self.named.run) else { return };
+            let from =
+                if self.named.run == 0 { self.named.to.max(self.run.end) } else { self.named.to };
+            let to = run.end.min(end).min(from.saturating_add(left));
+            if from < to {
+                out.push(from..to);
+                left -= to - from;
+                self.named.to = to;
+            }
+            if self.named.to < run.end && (left == 0 || run.end > end) {
+                return;
+            }
+            let Some(next) = self.expected(self.named.run + 1) else { return };
+            if next.start >= end {
+                return;
+            }
+            self.named = Named { run: self.named.run + 1, to: next.start };
+        }
+    }
+}

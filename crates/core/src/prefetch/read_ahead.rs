@@ -1,0 +1,314 @@
+//! Reading ahead of programs that say nothing.
+//!
+//! A file has up to [`ReadAheadConfig::cursors`] cursors, one for each reader that seems to be at work in it: a
+//! thread with a position of its own, a column, a tree. Every read goes to the cursor that it fits best. A cursor whose
+//! reads foretell the next ones keeps a window of them named ahead; one whose reads foretell nothing has its misses
+//! rounded to blocks, if that has paid (see `blocks.rs`).
+//!
+//! **Which cursor.** Best fits a cursor that foretold the read; then one in whose neighbourhood it is. A read that begins
+//! where a run ended that its cursor left behind means that readers take turns: it gets a cursor of its own which
+//! goes on at once. Otherwise the read is a hop of a cursor that foretells nothing yet, or it takes the place of the
+//! cursor that was not used for longest. No cursor is disturbed by the reads of another. What a reader skips within what was
+//! named, and what it reads again a little way back, disturbs nothing either.
+//!
+//! **How far.** A window begins small and doubles when the reader found what was foretold still on its way, that is when it
+//! starved; never because time has passed. So a slow reader keeps a small window. It is never longer than what keeps the
+//! path busy ([`ReadAheadConfig::path_factor`]), than this cursor's share of the memory, than what it has earned (see
+//! `waste.rs`). When memory is short it halves. A window is filled up when a quarter of it has been read, so that requests
+//! are not tiny.
+//!
+//! A reader that takes turns with others stops where another began: what lies there has been read.
+
+use super::blocks::Blocks;
+use super::cursor::{Cursor, Fit};
+use super::waste::{Waste, whole};
+use crate::{Access, Advice, Advisor, Conditions, Found};
+use std::ops::Range;
+
+/// Most ranges named in one answer.
+const MOST_RANGES: usize = 256;
+/// Ends of runs that are remembered.
+const ENDS: usize = 32;
+/// Reads in a first window, where they are large.
+const READS_AHEAD: u64 = 4;
+/// Reads of a file after which a cursor that had none of them is no longer reckoned with.
+const IDLE_READS: u64 = 256;
+
+/// How eager a [`ReadAhead`] is.
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[non_exhaustive]
+pub struct ReadAheadConfig {
+    /// Most readers followed in one file. 16 by default.
+    pub cursors: usize,
+    /// What may be fetched ahead and dropped unread, as a part of all that is fetched: 0.1 by default.
+    pub waste_limit: f64,
+    /// Bytes that may be dropped unread before the limit counts: 1 MiB by default.
+    pub allowance_bytes: u64,
+    /// The window that a cursor begins with: 64 KiB by default.
+    pub first_window_bytes: u64,
+    /// The longest window, in bandwidth-delay products of the path: 4 by default. One keeps the path busy while the reader
+    /// has no pauses and requests are sent the moment that there is room.
+    pub path_factor: f64,
+    /// The longest window where the path is not known: 8 MiB by default.
+    pub unknown_path_bytes: u64,
+    /// The largest block, in bytes: 256 KiB by default; 0 for none.
+    pub block_bytes: u64,
+    /// Whether the block size is learned, up to [`ReadAheadConfig::block_bytes`], as by default, or is always that.
+    pub learn_blocks: bool,
+}
+
+impl Default for ReadAheadConfig {
+    fn default() -> Self {
+        Self {
+            cursors: 16,
+            waste_limit: 0.1,
+            allowance_bytes: 1 << 20,
+            first_window_bytes: 64 << 10,
+            path_factor: 4.0,
+            unknown_path_bytes: 8 << 20,
+            block_bytes: 256 << 10,
+            learn_blocks: true,
+        }
+    }
+}
+
+/// What a read tells about the speed of its reader.
+#[derive(Debug, Clone, Copy)]
+struct Pace {
+    read_bytes: u64,
+    /// It waited for what was foretold.
+    starved: bool,
+}
+
+/// Foretells reads from the ones before; knows nothing of what is in the file.
+#[derive(Debug)]
+pub struct ReadAhead {
+    config: ReadAheadConfig,
+    cursors: Vec<Cursor>,
+    blocks: Blocks,
+    waste: Waste,
+    /// Where runs ended that were not followed further, the latest of them.
+    ends: [u64; ENDS],
+    next_end: usize,
+    /// Reads so far.
+    reads: u64,
+    /// The cursor that had the last one.
+    latest: usize,
+}
+
+impl ReadAhead {
+    /// One for a file just opened.
+    #[must_use]
+    pub fn new(config: ReadAheadConfig) -> Self {
+        Self {
+            config,
+            cursors: Vec::new(),
+            blocks: Blocks::new(config.block_bytes, !config.learn_blocks),
+            waste: Waste::default(),
+            ends: [u64::MAX; ENDS],
+            next_end: 0,
+            reads: 0,
+            latest: 0,
+        }
+    }
+
+    /// The cursor that a read belongs to, followed to it; and whether the read was foretold.
+    fn place(&mut self, range: &Range<u64>, advice: &mut Advice) -> (usize, bool) {
+        let (index, fit) = self.best(range);
+        let touches = fit > Fit::Skips && self.ends.contains(&range.start);
+        if fit > Fit::Resumes && touches {
+            self.forget_end(range.start);
+            return (self.add(Cursor::resumed(range), advice), false);
+        }
+        if fit == Fit::Stranger {
+            let cursor = Cursor::new(range, self.cursors.get(self.latest));
+            return (self.add(cursor, advice), false);
+        }
+        let cursor = &mut self.cursors[index];
+        let end = cursor.run().end;
+        let foretold = cursor.follow(range, fit, touches, &self.blocks);
+        self.waste.orphan(cursor.take_passed());
+        if fit > Fit::Inside {
+            self.remember_end(end);
+        }
+        (index, foretold)
+    }
+
+    fn best(&self, range: &Range<u64>) -> (usize, Fit) {
+        let latest = self.cursors.get(self.latest).map_or(Fit::Stranger, |it| it.fit(range));
+        let mut best = (self.latest, latest);
+        if best.1 == Fit::Continues {
+            return best;
+        }
+        for (index, cursor) in self.cursors.iter().enumerate() {
+            if index != self.latest {
+                let fit = cursor.fit(range);
+                if fit < best.1 && fit != Fit::Young {
+                    best = (index, fit);
+                }
+            }
+        }
+        best
+    }
+
+    /// Gives a cursor a place, if need be that of the one unused for longest.
+    fn add(&mut self, cursor: Cursor, advice: &mut Advice) -> usize {
+        if self.cursors.len() < self.config.cursors.max(1) {
+            self.cursors.push(cursor);
+            return self.cursors.len() - 1;
+        }
+        let oldest = self.cursors.iter().enumerate().min_by_key(|(_, cursor)| cursor.used_at);
+        let index = oldest.map_or(0, |(index, _)| index);
+        self.give_up(index, advice);
+        self.remember_end(self.cursors[index].run().end);
+        self.cursors[index] = cursor;
+        index
+    }
+
+    /// What the cursor has named is not wanted any more.
+    fn give_up(&mut self, index: usize, advice: &mut Advice) {
+        let cursor = &mut self.cursors[index];
+        self.waste.orphan(cursor.ahead_bytes());
+        cursor.ahead(MOST_RANGES, &mut advice.never);
+        cursor.forget();
+    }
+
+    fn remember_end(&mut self, end: u64) {
+        self.ends[self.next_end % ENDS] = end;
+        self.next_end += 1;
+    }
+
+    fn forget_end(&mut self, end: u64) {
+        for known in self.ends.iter_mut().filter(|known| **known == end) {
+            *known = u64::MAX;
+        }
+    }
+
+    /// Names what the cursor foretells, as far as its window and the memory go.
+    fn go_ahead(&mut self, index: usize, pace: Pace, conditions: &Conditions, advice: &mut Advice) {
+        let Some(size) = conditions.size else { return };
+        let cursor = &self.cursors[index];
+        let hop = match cursor.region() {
+            Some(region) if f64::from(region.used()) < 0.95 - self.config.waste_limit => return,
+            Some(region) => region.hop().saturating_mul(2),
+            None if !cursor.is_exact() => return,
+            None => 0,
+        };
+        let (ahead, allowed) = self.window(index, hop, pace, conditions);
+        if ahead.saturating_mul(4) >= allowed.saturating_mul(3) {
+            return;
+        }
+        let named: u64 = self.cursors.iter().map(Cursor::ahead_bytes).fold(0, u64::saturating_add);
+        let budget = conditions.ahead_budget_bytes;
+        let room = budget.saturating_sub(named.max(conditions.ahead_bytes));
+        let bytes = (allowed - ahead).min(room);
+        if bytes < allowed / 8 {
+            self.reclaim(index, advice);
+        }
+        let end = self.end(index, size);
+        let cursor = &mut self.cursors[index];
+        cursor.name(bytes, end, MOST_RANGES, &mut self.blocks, &mut advice.soon);
+    }
+
+    /// Steers the window of a cursor; what it has named ahead and how much of that there may be.
+    fn window(
+        &mut self,
+        index: usize,
+        hop: u64,
+        pace: Pace,
+        conditions: &Conditions,
+    ) -> (u64, u64) {
+        let recent = self.reads.saturating_sub(IDLE_READS);
+        let active = self.cursors.iter().filter(|it| it.used_at >= recent && it.window() > 0);
+        let sharing = (active.count() as u64).max(1);
+        let memory = conditions.ahead_budget_bytes / sharing;
+        let path = conditions.link.bandwidth_delay_bytes();
+        let path = path.map_or(self.config.unknown_path_bytes, |product| {
+            whole(self.config.path_factor * product)
+        });
+        let first = self.config.first_window_bytes.max(pace.read_bytes.saturating_mul(READS_AHEAD));
+        let most = path.max(first).saturating_add(hop).min(memory);
+        let short = conditions.ahead_bytes > conditions.ahead_budget_bytes;
+        let cursor = &mut self.cursors[index];
+        cursor.steer(first, most, pace.starved, short);
+        let credit = self.waste.credit(cursor.earned(), &self.config, conditions);
+        (cursor.ahead_bytes(), cursor.window().min(credit))
+    }
+
+    /// Takes back what a cursor that is not used any more has named, for the sake of another.
+    fn reclaim(&mut self, index: usize, advice: &mut Advice) {
+        let recent = self.reads.saturating_sub(IDLE_READS);
+        let idle = self.cursors.iter().enumerate().position(|(other, cursor)| {
+            other != index && cursor.used_at < recent && cursor.ahead_bytes() > 0
+        });
+        if let Some(idle) = idle {
+            self.give_up(idle, advice);
+        }
+    }
+
+    /// Where a cursor stops: at the end of the file, or where another one began.
+    fn end(&self, index: usize, size: u64) -> u64 {
+        let cursor = &self.cursors[index];
+        if !cursor.is_sequential() {
+            return size;
+        }
+        let here = cursor.run().end;
+        let others = self.cursors.iter().filter(|other| other.is_sequential());
+        let begun = others.map(|other| other.run().start).filter(|&start| start > here).min();
+        begun.map_or(size, |start| start.min(size))
+    }
+
+    /// The block around a read that missed, where that is worth its time and there is memory.
+    fn along(&mut self, range: &Range<u64>, conditions: &Conditions, advice: &mut Advice) {
+        let Some(size) = conditions.size else { return };
+        let short = conditions.ahead_bytes >= conditions.ahead_budget_bytes;
+        if short || self.waste.tight(&self.config, conditions) {
+            return;
+        }
+        // A block that arrives later than two more requests would is no bargain.
+        let path = conditions.link.bandwidth_delay_bytes();
+        let most = path.map_or(u64::MAX, |product| whole(2.0 * product).max(32 << 10));
+        let block = self.blocks.around(range, size, most);
+        if block.start < range.start {
+            advice.along.push(block.start..range.start);
+        }
+        if block.end > range.end {
+            advice.along.push(range.end..block.end);
+        }
+    }
+}
+
+impl Default for ReadAhead {
+    fn default() -> Self {
+        Self::new(ReadAheadConfig::default())
+    }
+}
+
+impl Advisor for ReadAhead {
+    fn accessed(&mut self, access: &Access, conditions: &Conditions) -> Advice {
+        let mut advice = Advice::default();
+        let mut range = access.range.clone();
+        range.end = range.end.min(conditions.size.unwrap_or(u64::MAX));
+        if range.start >= range.end {
+            return advice;
+        }
+        self.reads += 1;
+        self.blocks.read(&range);
+        let (index, foretold) = self.place(&range, &mut advice);
+        self.latest = index;
+        let cursor = &mut self.cursors[index];
+        cursor.used_at = self.reads;
+        if access.found == Found::Absent {
+            if foretold {
+                cursor.forget();
+            }
+            if !cursor.is_exact() {
+                self.along(&range, conditions, &mut advice);
+            }
+        }
+        let starved = foretold && access.found != Found::Present;
+        let pace = Pace { read_bytes: range.end - range.start, starved };
+        self.go_ahead(index, pace, conditions, &mut advice);
+        advice
+    }
+}

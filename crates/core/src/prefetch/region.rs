@@ -1,0 +1,116 @@
+//! A reader that hops about in a neighbourhood, and what may be fetched ahead for it.
+//!
+//! Its next read cannot be foretold, but where it reads everything sooner or later and moves on slowly, what lies before
+//! the front of what it has read can. Two things are watched: how far it hops, and how much of the stretches
+//! that the front has left well behind has been read. Only if that is nearly all of them is anything fetched
+//! ahead of the front.
+
+use super::blocks::Blocks;
+use std::ops::Range;
+
+/// How far back from the front a read still belongs to the region, in bytes.
+const DEPTH: u64 = 4 << 20;
+/// Stretches judged at a time: a front that leaps over more has not read them.
+const JUDGED_AT_ONCE: u64 = 64;
+
+/// The neighbourhood of a reader without a rule.
+#[derive(Debug, Clone)]
+pub(super) struct Region {
+    /// End of the furthest read.
+    front: u64,
+    /// End of what was named ahead.
+    named: u64,
+    /// Longest hop of late, in bytes.
+    hop: u64,
+    last: u64,
+    /// The first stretch that has not been judged.
+    judged: u64,
+    /// How much of a stretch is read in the end, 0 to 1.
+    used: f32,
+    /// How many reads begin where an earlier one ended, 0 to 1.
+    touching: f32,
+}
+
+impl Region {
+    pub(super) fn new(range: &Range<u64>) -> Self {
+        Self {
+            front: range.end,
+            named: range.end,
+            hop: 0,
+            last: range.start,
+            judged: range.start / Blocks::STRETCH_BYTES,
+            used: 0.5,
+            touching: 0.0,
+        }
+    }
+
+    /// Whether a read at this position is one of this reader's, if it hops at most `near` bytes.
+    pub(super) fn holds(&self, start: u64, near: u64) -> bool {
+        start.abs_diff(self.last) <= near
+            || (start >= self.front.saturating_sub(DEPTH)
+                && start <= self.front.max(self.named).saturating_add(near))
+    }
+
+    /// Whether most reads go on where earlier ones ended: several readers that take turns.
+    pub(super) fn is_several(&self) -> bool {
+        self.touching > 0.6
+    }
+
+    /// Notes a read. True if it is where bytes would have been fetched ahead: near the front or beyond.
+    pub(super) fn read(&mut self, range: &Range<u64>, touches: bool, blocks: &Blocks) -> bool {
+        let hop = range.start.abs_diff(self.last);
+        self.hop = hop.max(self.hop - self.hop / 256);
+        self.last = range.start;
+        self.touching += (f32::from(u8::from(touches)) - self.touching) / 16.0;
+        let leads = range.end > self.front.saturating_sub(self.hop);
+        if range.end > self.front {
+            self.front = range.end;
+            self.judge(blocks);
+        }
+        leads
+    }
+
+    /// Longest hop of late, in bytes.
+    pub(super) fn hop(&self) -> u64 {
+        self.hop
+    }
+
+    /// How much of what lies behind the front has been read, 0 to 1.
+    pub(super) fn used(&self) -> f32 {
+        self.used
+    }
+
+    /// Bytes named and not reached by the front.
+    pub(super) fn ahead(&self) -> Range<u64> {
+        self.front..self.named.max(self.front)
+    }
+
+    /// Names the next `bytes`, in whole stretches.
+    pub(super) fn name(&mut self, bytes: u64, size: u64, blocks: &mut Blocks) -> Range<u64> {
+        let start = self.named.max(self.front).min(size);
+        let end = start.saturating_add(bytes);
+        let end = (end / Blocks::STRETCH_BYTES * Blocks::STRETCH_BYTES).clamp(start, size);
+        self.named = end;
+        if start < end {
+            blocks.brought(&(start..end));
+        }
+        start..end
+    }
+
+    /// What was named has not been kept.
+    pub(super) fn forget(&mut self) {
+        self.named = self.front;
+    }
+
+    fn judge(&mut self, blocks: &Blocks) {
+        let behind = self.hop.saturating_mul(2).saturating_add(2 * Blocks::STRETCH_BYTES);
+        let end = self.front.saturating_sub(behind) / Blocks::STRETCH_BYTES;
+        self.judged = self.judged.max(end.saturating_sub(JUDGED_AT_ONCE));
+        while self.judged < end {
+            if let Some(used) = blocks.used(self.judged) {
+                self.used += (used - self.used) / 4.0;
+            }
+            self.judged += 1;
+        }
+    }
+}

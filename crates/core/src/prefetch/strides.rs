@@ -1,0 +1,182 @@
+//! From where a reader jumped to where it will.
+//!
+//! A run is a stretch of the file read in one go, by one read or by several that touch. Between the starts of its runs a
+//! reader makes steps, and a reader with a rule makes the same steps over and over: one step for a column of equal
+//! pieces, three for one that reads three pieces and leaves out the fourth. The rule is the shortest list of steps that the
+//! latest ones repeat.
+
+/// Longest list of steps that is found.
+const LONGEST_PERIOD: usize = 8;
+/// Steps looked at: two of the longest periods.
+const SEEN: usize = 2 * LONGEST_PERIOD;
+/// Steps kept: one may be taken back.
+const KEPT: usize = SEEN + 1;
+/// Periods looked at for the length of a run.
+const PERIODS_FOR_LENGTH: usize = 4;
+
+/// From the start of a run to the start of the next one.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Step {
+    /// Bytes between the starts.
+    pub(super) by: i64,
+    /// Length of the first of the two runs in bytes.
+    pub(super) length: u64,
+}
+
+/// The latest steps of a reader, and the rule in them.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Strides {
+    steps: [Step; KEPT],
+    count: usize,
+    /// Steps of the rule; 0 for none. Invariant: at most half of `count`, and at most [`LONGEST_PERIOD`].
+    period: usize,
+}
+
+impl Strides {
+    /// Adds a step, and looks for a rule if the one there was does not hold any more.
+    pub(super) fn push(&mut self, step: Step) {
+        self.steps[self.count % KEPT] = step;
+        self.count += 1;
+        if self.period == 0 || self.back(1).by != self.back(1 + self.period).by {
+            self.period = self.find();
+        }
+    }
+
+    /// Takes back the latest step; not twice in a row.
+    pub(super) fn undo(&mut self) {
+        self.count = self.count.saturating_sub(1);
+        self.period = self.find();
+    }
+
+    /// Steps made since the beginning.
+    pub(super) fn count(&self) -> usize {
+        self.count
+    }
+
+    pub(super) fn regular(&self) -> bool {
+        self.period > 0
+    }
+
+    /// Times that the latest steps have repeated the rule, as far back as they are kept.
+    pub(super) fn repeats(&self) -> usize {
+        let period = self.period;
+        if period == 0 {
+            return 0;
+        }
+        let known = self.count.min(SEEN) - period;
+        (1..=known).take_while(|&n| self.back(n).by == self.back(n + period).by).count() / period
+    }
+
+    /// Where the run `n` after the one that goes on is to start, counted from the start of that one, and how long it will be;
+    /// `n` is 0 for the one that goes on. None without a rule.
+    pub(super) fn ahead(&self, n: usize) -> Option<(i128, u64)> {
+        let period = self.period;
+        if period == 0 {
+            return None;
+        }
+        let (rounds, rest) = (n / period, n % period);
+        let round: i128 = (1..=period).map(|n| i128::from(self.back(n).by)).sum();
+        let part: i128 = (0..rest).map(|n| i128::from(self.back(period - n).by)).sum();
+        let offset = round.checked_mul(i128::try_from(rounds).ok()?)?.checked_add(part)?;
+        Some((offset, self.length(rest)))
+    }
+
+    /// Bytes of the runs 1 to `n` after the one that goes on.
+    pub(super) fn bytes_ahead(&self, n: usize) -> u64 {
+        let period = self.period;
+        if period == 0 {
+            return 0;
+        }
+        let (rounds, rest) = (n / period, n % period);
+        let round: u64 = (0..period).map(|n| self.length(n)).fold(0, u64::saturating_add);
+        let part = (1..=rest).map(|n| self.length(n % period)).fold(0, u64::saturating_add);
+        round.saturating_mul(rounds as u64).saturating_add(part)
+    }
+
+    /// Length of the runs at a place in the rule: the greatest of the latest, since lengths vary.
+    fn length(&self, place: usize) -> u64 {
+        let first = self.period - place;
+        let last = (PERIODS_FOR_LENGTH * self.period).min(self.count.min(SEEN));
+        (first..=last).step_by(self.period).map(|n| self.back(n).length).max().unwrap_or(0)
+    }
+
+    /// The `n`th step from the end, 1 being the latest. `n` is at most `count`, and at most [`KEPT`].
+    fn back(&self, n: usize) -> Step {
+        self.steps[(self.count - n) % KEPT]
+    }
+
+    fn find(&self) -> usize {
+        let known = self.count.min(SEEN);
+        (1..=known / 2)
+            .find(|&period| {
+                (1..=period).all(|n| self.back(n).by == self.back(n + period).by)
+                    && (1..=period).map(|n| i128::from(self.back(n).by)).sum::<i128>() != 0
+            })
+            .unwrap_or(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn strides(steps: &[(i64, u64)]) -> Strides {
+        let mut strides = Strides::default();
+        for &(by, length) in steps {
+            strides.push(Step { by, length });
+        }
+        strides
+    }
+
+    #[test]
+    fn equal_steps_are_a_rule_from_the_second_on() {
+        assert!(!strides(&[(64, 4)]).regular());
+        let strides = strides(&[(64, 4), (64, 5)]);
+        assert_eq!(strides.ahead(0), Some((0, 5)));
+        assert_eq!(strides.ahead(3), Some((192, 5)));
+        assert_eq!(strides.bytes_ahead(3), 15);
+    }
+
+    #[test]
+    fn a_longer_list_is_found_and_kept_in_phase() {
+        // Two runs of 1, the third of 7 after a gap.
+        let rule = [(10, 1), (10, 1), (80, 7)];
+        let mut seen: Vec<_> = rule.iter().cycle().take(7).copied().collect();
+        let read = strides(&seen);
+        assert_eq!(read.ahead(0), Some((0, 1)));
+        assert_eq!(read.ahead(1), Some((10, 7)));
+        assert_eq!(read.ahead(2), Some((90, 1)));
+        assert_eq!(read.ahead(3), Some((100, 1)));
+        assert_eq!(read.bytes_ahead(4), 7 + 1 + 1 + 7);
+        assert_eq!(read.repeats(), 1);
+        seen.push((11, 1));
+        assert!(!strides(&seen).regular());
+    }
+
+    #[test]
+    fn a_step_taken_back_was_never_made() {
+        let mut read = strides(&[(64, 4); 20]);
+        read.push(Step { by: 65, length: 4 });
+        assert!(!read.regular());
+        read.undo();
+        assert_eq!(read.ahead(2), Some((128, 4)));
+    }
+
+    #[test]
+    fn going_nowhere_is_no_rule() {
+        assert!(!strides(&[(5, 1), (-5, 1), (5, 1), (-5, 1)]).regular());
+        assert!(!strides(&[(0, 1), (0, 1), (0, 1)]).regular());
+    }
+
+    #[test]
+    fn backwards_is_a_rule_too() {
+        assert_eq!(strides(&[(-64, 4), (-64, 4)]).ahead(2), Some((-128, 4)));
+    }
+
+    #[test]
+    fn extremes_do_not_overflow() {
+        let strides = strides(&[(i64::MIN, u64::MAX), (i64::MIN, u64::MAX)]);
+        assert!(strides.ahead(usize::MAX).is_some());
+        assert_eq!(strides.bytes_ahead(usize::MAX), u64::MAX);
+    }
+}

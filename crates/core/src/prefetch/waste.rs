@@ -1,0 +1,110 @@
+//! How much may be fetched for nothing.
+//!
+//! What is fetched ahead is a bet. Two things keep the losses small.
+//!
+//! A cursor has as much **credit** as it has earned: however far its reader waits, its window is no longer than what the
+//! cursor has foreseen rightly so far. A reader that leaves after `n` bytes leaves at most `n` behind, and one that reads
+//! on doubles its window with every round trip.
+//!
+//! The losses of a file are **counted**, and as soon as they are near what they may be (and more than an allowance
+//! that a young file has) blocks end and the credit of every cursor shrinks to a small share of what it earned. From there on
+//! losses cannot grow faster than the limit, whatever the program does. So in all at most the limit is lost, the allowance, and
+//! what was ahead when the credit shrank, which is never more than the memory there is for it.
+
+use super::ReadAheadConfig;
+use crate::Conditions;
+
+/// Part of the limit that is kept for what cursors lose when credit is short.
+const RESERVED: f64 = 0.5;
+
+/// What was lost so far, as far as it can be seen from here.
+#[derive(Debug, Default)]
+pub(super) struct Waste {
+    /// Bytes named for cursors that were given up.
+    orphaned: u64,
+}
+
+impl Waste {
+    /// Bytes were named that nobody will come for.
+    pub(super) fn orphan(&mut self, bytes: u64) {
+        self.orphaned = self.orphaned.saturating_add(bytes);
+    }
+
+    /// Whether nearly all that may be lost is lost.
+    pub(super) fn tight(&self, config: &ReadAheadConfig, conditions: &Conditions) -> bool {
+        // What was named may never have been fetched; what was fetched and not read is dropped sooner or later.
+        let orphaned = self.orphaned.min(conditions.fetched_bytes);
+        let lost = conditions.wasted_bytes.max(orphaned);
+        let allowed = share(config.waste_limit * (1.0 - RESERVED), conditions.fetched_bytes);
+        lost > allowed.saturating_add(config.allowance_bytes)
+    }
+
+    /// Longest window, in bytes, of a cursor that has earned so much.
+    pub(super) fn credit(
+        &self,
+        earned: u64,
+        config: &ReadAheadConfig,
+        conditions: &Conditions,
+    ) -> u64 {
+        if self.tight(config, conditions) {
+            share(config.waste_limit * RESERVED, earned)
+        } else {
+            earned.max(config.first_window_bytes)
+        }
+    }
+}
+
+/// A part of a number of bytes.
+#[expect(clippy::cast_precision_loss, reason = "an estimate")]
+fn share(part: f64, bytes: u64) -> u64 {
+    whole(part * bytes as f64)
+}
+
+/// Whole bytes of a number of them.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a float cast saturates, which is what is meant"
+)]
+pub(super) fn whole(bytes: f64) -> u64 {
+    bytes as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Limits, LinkEstimate};
+
+    fn conditions(wasted_bytes: u64, fetched_bytes: u64) -> Conditions {
+        Conditions {
+            size: None,
+            link: LinkEstimate::default(),
+            limits: Limits::unlimited(),
+            ahead_bytes: 0,
+            ahead_budget_bytes: 1 << 20,
+            wasted_bytes,
+            fetched_bytes,
+        }
+    }
+
+    #[test]
+    fn credit_is_what_was_earned_until_too_much_is_lost() {
+        let (config, waste) = (ReadAheadConfig::default(), Waste::default());
+        let fetched = 1 << 30;
+        let allowed = config.allowance_bytes + fetched / 20;
+        let credit = |wasted| waste.credit(10 << 20, &config, &conditions(wasted, fetched));
+        assert_eq!(credit(allowed - 1000), 10 << 20);
+        assert_eq!(credit(allowed + 1000), share(0.05, 10 << 20));
+        let young = waste.credit(0, &config, &conditions(config.allowance_bytes, 0));
+        assert_eq!(young, config.first_window_bytes);
+    }
+
+    #[test]
+    fn what_was_given_up_counts_as_far_as_it_can_have_been_fetched() {
+        let (config, mut waste) = (ReadAheadConfig::default(), Waste::default());
+        waste.orphan(u64::MAX);
+        waste.orphan(1);
+        assert!(!waste.tight(&config, &conditions(0, 1 << 20)));
+        assert!(waste.tight(&config, &conditions(0, 2 << 20)));
+    }
+}

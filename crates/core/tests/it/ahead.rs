@@ -1,0 +1,5 @@
+//! Reading ahead, by simulation: patterns against the best plan, the job of 2006, hostile programs.
+
+mod babar;
+mod hostile;
+mod patterns;

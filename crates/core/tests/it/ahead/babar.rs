@@ -1,0 +1,34 @@
+//! A job of 100,000 small reads over long links.
+
+use hither_core::ReadAhead;
+use hither_testkit::jobs::babar;
+use hither_testkit::simulated::{Outcome, Silent, Simulation};
+use std::time::Duration;
+
+/// Three times what the job needs, in bytes per second.
+const RATE: f64 = 1_050_000.0;
+
+fn play(rtt_ms: u64, seed: u64) -> Outcome {
+    let simulation = Simulation::new(Duration::from_millis(rtt_ms), RATE);
+    simulation.play(&babar(seed), &mut ReadAhead::default())
+}
+
+#[test]
+fn the_job_of_2006_hardly_notices_a_tenth_of_a_second() {
+    for seed in [2006, 1] {
+        let (near, far) = (play(0, seed), play(100, seed));
+        assert!(far.miss_rate() < 0.05, "{far:?}");
+        let ratio = far.duration.as_secs_f64() / near.duration.as_secs_f64();
+        assert!(ratio < 1.15, "{ratio}: {near:?} {far:?}");
+        assert!(near.waste() < 0.1 && far.waste() < 0.1, "{near:?} {far:?}");
+    }
+}
+
+#[test]
+fn without_a_cache_the_job_waits_for_every_read() {
+    let simulation =
+        Simulation { memory_bytes: 0, ..Simulation::new(Duration::from_millis(100), RATE) };
+    let outcome = simulation.play(&babar(2006), &mut Silent);
+    assert!(outcome.duration > Duration::from_secs(10_000));
+    assert_eq!(outcome.misses, outcome.reads);
+}
