@@ -1,5 +1,9 @@
 //! What may stand on the command line.
 
+mod trace;
+
+pub(crate) use trace::{Histogram, Import, Replay, Show, Trace};
+
 use crate::credentials;
 use clap::{Args, Parser, Subcommand};
 use hither::{Algorithm, Target};
@@ -51,6 +55,10 @@ pub(crate) struct Common {
     /// Take any certificate of a server for good: whoever is on the way can read and change everything.
     #[arg(long, global = true)]
     pub(crate) insecure: bool,
+    /// Write a trace of all reads of remote and local files; `hither trace show` looks at it. `%p` stands for the number of
+    /// the process.
+    #[arg(long, global = true, value_name = "FILE")]
+    pub(crate) trace: Option<PathBuf>,
     /// Configuration file [default: hither/config.toml in the user's configuration folder].
     #[arg(long, global = true, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
@@ -105,6 +113,9 @@ pub(crate) enum Command {
         /// File.
         url: String,
     },
+    /// Look at traces of reads, make them from other programs' records, read again what they say.
+    #[command(subcommand)]
+    Trace(Trace),
 }
 
 impl Command {
@@ -116,6 +127,7 @@ impl Command {
             | Self::Tree(Tree { target: Some(target), .. }) => Target::parse(target).url,
             Self::Tree(Tree { target: None, .. }) => String::new(),
             Self::Cat { url, .. } => url.clone(),
+            Self::Trace(trace) => trace.url(),
             Self::Ls(Ls { urls, .. })
             | Self::Stat(Stat { urls })
             | Self::Mkdir(Mkdir { urls, .. })
@@ -264,6 +276,13 @@ pub(crate) struct Draw {
     /// Entries of the tree, the second one excluded.
     #[arg(long, value_name = "A:B", value_parser = entries)]
     pub(crate) entries: Option<(u64, u64)>,
+    #[command(flatten)]
+    pub(crate) pictures: PictureFiles,
+}
+
+/// Where to draw, besides the terminal.
+#[derive(Debug, Args)]
+pub(crate) struct PictureFiles {
     /// Write the histogram as a PNG picture.
     #[arg(long, value_name = "FILE")]
     pub(crate) png: Option<PathBuf>,

@@ -11,29 +11,55 @@ mod mkdir;
 mod mv;
 mod rm;
 mod stat;
+mod trace;
 mod tree;
 
-use crate::arguments::{Arguments, Command};
-use crate::configuration::{client, eprint_line};
+use crate::arguments::{Arguments, Command, Trace};
+use crate::configuration::{client, eprint_line, trace as trace_file};
 use crate::exit::Failure;
+use hither::Client;
 use std::io::Write;
+use std::path::PathBuf;
 
 /// Runs what was asked for.
 pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
     let Arguments { command, common } = arguments;
+    // None may write over the trace that it is about.
+    match &command {
+        Command::Trace(Trace::Replay(request)) => {
+            let same = |path: PathBuf| path.canonicalize().ok() == request.file.canonicalize().ok();
+            if request.file.exists() && trace_file(&common).is_some_and(same) {
+                return Err(Failure::usage("a trace cannot be read and written at the same time"));
+            }
+        }
+        Command::Trace(Trace::Show(request)) => return trace::show(request, common.json),
+        Command::Trace(Trace::Import(request)) => return trace::import(request, common.json),
+        _ => {}
+    }
     let client = client(&common, &command.url())?;
+    let done = run_with(&client, command, common.json);
+    if let Err(error) = client.flush_trace() {
+        tell(&[error.to_string()]);
+    }
+    done
+}
+
+fn run_with(client: &Client, command: Command, json: bool) -> Result<(), Failure> {
     match command {
-        Command::Draw(request) => draw::run(&client, &request, common.json),
-        Command::Explain(request) => explain::run(&client, &request, common.json),
-        Command::Tree(request) => tree::run(&client, &request, common.json),
-        Command::Ls(request) => ls::run(&client, &request, common.json),
-        Command::Stat(request) => stat::run(&client, &request, common.json),
-        Command::Mkdir(request) => mkdir::run(&client, &request, common.json),
-        Command::Rm(request) => rm::run(&client, &request, common.json),
-        Command::Mv(request) => mv::run(&client, &request, common.json),
-        Command::Checksum(request) => checksum::run(&client, &request, common.json),
-        Command::Cp(request) => cp::run(&client, &request, common.json),
-        Command::Cat { range, url } => cat::run(&client, &url, range.as_deref(), common.json),
+        Command::Draw(request) => draw::run(client, &request, json),
+        Command::Explain(request) => explain::run(client, &request, json),
+        Command::Tree(request) => tree::run(client, &request, json),
+        Command::Ls(request) => ls::run(client, &request, json),
+        Command::Stat(request) => stat::run(client, &request, json),
+        Command::Mkdir(request) => mkdir::run(client, &request, json),
+        Command::Rm(request) => rm::run(client, &request, json),
+        Command::Mv(request) => mv::run(client, &request, json),
+        Command::Checksum(request) => checksum::run(client, &request, json),
+        Command::Cp(request) => cp::run(client, &request, json),
+        Command::Trace(Trace::Replay(request)) => trace::replay(client, &request, json),
+        Command::Trace(Trace::Show(request)) => trace::show(&request, json),
+        Command::Trace(Trace::Import(request)) => trace::import(&request, json),
+        Command::Cat { range, url } => cat::run(client, &url, range.as_deref(), json),
     }
 }
 

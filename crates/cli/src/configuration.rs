@@ -84,6 +84,7 @@ pub(crate) fn client(common: &Common, url: &str) -> Result<Client, Failure> {
     if common.no_store {
         config.store = None;
     }
+    config.trace = trace(common);
     let client = Client::new(config)?;
     if let Some(error) = client.store_error() {
         eprint_line(&format!("hither: nothing is remembered between runs: {error}"));
@@ -96,6 +97,20 @@ fn duration(name: &str, seconds: f64) -> Result<Duration, Failure> {
         .ok()
         .filter(|clock| !clock.is_zero())
         .ok_or_else(|| Failure::usage(format!("{name} is {seconds}, expected seconds")))
+}
+
+/// Where to write a trace, if anywhere.
+pub(crate) fn trace(common: &Common) -> Option<PathBuf> {
+    let named = common.trace.clone();
+    named.or_else(|| environment("HITHER_TRACE").map(PathBuf::from)).map(numbered)
+}
+
+/// With the number of this process in place of `%p`, so that one variable does for many processes.
+fn numbered(path: PathBuf) -> PathBuf {
+    match path.to_str() {
+        Some(text) => text.replace("%p", &std::process::id().to_string()).into(),
+        None => path,
+    }
 }
 
 fn read_file(named: Option<&Path>) -> Result<File, Failure> {

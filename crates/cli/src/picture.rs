@@ -9,25 +9,88 @@ mod axis;
 mod chart;
 mod text;
 
-use hither::Histogram;
+pub(crate) use axis::grouped;
 
+use crate::arguments::PictureFiles;
 use crate::exit::Failure;
+use hither::Histogram;
+use std::path::Path;
 
 /// The histogram as text, as wide as the terminal.
-pub(crate) fn terminal(histogram: &Histogram, title: &str, label: &str) -> String {
-    text::draw(histogram, title, label, text::Paper::from_environment())
+pub(crate) fn terminal(data: &Data, title: &str, label: &str) -> String {
+    text::draw(data, title, label, text::Paper::from_environment())
 }
 
 /// The histogram as an SVG document.
-pub(crate) fn svg(histogram: &Histogram, title: &str, label: &str) -> Result<String, Failure> {
-    chart::svg(&Bars::new(histogram, chart::MOST_BARS), title, label)
+pub(crate) fn svg(data: &Data, title: &str, label: &str) -> Result<String, Failure> {
+    chart::svg(&Bars::new(data, chart::MOST_BARS), title, label)
         .map_err(|error| Failure::local("cannot draw the SVG picture", error))
 }
 
 /// The histogram as a PNG file.
-pub(crate) fn png(histogram: &Histogram, title: &str, label: &str) -> Result<Vec<u8>, Failure> {
-    chart::png(&Bars::new(histogram, chart::MOST_BARS), title, label)
+pub(crate) fn png(data: &Data, title: &str, label: &str) -> Result<Vec<u8>, Failure> {
+    chart::png(&Bars::new(data, chart::MOST_BARS), title, label)
         .map_err(|error| Failure::local("cannot draw the PNG picture", error))
+}
+
+/// Draws what pictures were asked for, and writes each file whole or not at all.
+pub(crate) fn write(
+    data: &Data,
+    title: &str,
+    label: &str,
+    files: &PictureFiles,
+) -> Result<(), Failure> {
+    if let Some(path) = &files.png {
+        write_whole(path, &png(data, title, label)?)?;
+    }
+    if let Some(path) = &files.svg {
+        write_whole(path, svg(data, title, label)?.as_bytes())?;
+    }
+    Ok(())
+}
+
+fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
+    let failed = |error| Failure::local(format!("cannot write {}", path.display()), error);
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(".part");
+    let part = path.with_file_name(name);
+    std::fs::write(&part, bytes).map_err(failed)?;
+    std::fs::rename(&part, path).map_err(failed)
+}
+
+/// What is drawn: bins of equal width on the picture.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Data {
+    /// Lower edge of the first bin.
+    pub(crate) lo: f64,
+    /// Upper edge of the last bin.
+    pub(crate) hi: f64,
+    /// What is in the bins.
+    pub(crate) counts: Vec<f64>,
+    /// Names and values for the box in the corner.
+    pub(crate) facts: Vec<(&'static str, String)>,
+    /// Where the lower axis has its marks, and how they are called; worked out if none.
+    pub(crate) marks: Option<Vec<(f64, String)>>,
+    /// What is counted.
+    pub(crate) counted: &'static str,
+}
+
+impl From<&Histogram> for Data {
+    fn from(histogram: &Histogram) -> Self {
+        let mut facts = vec![
+            ("values", grouped(histogram.selected)),
+            ("mean", axis::number(histogram.mean, 5)),
+            ("std dev", axis::number(histogram.stddev, 5)),
+        ];
+        if histogram.underflow != 0.0 {
+            facts.push(("underflow", axis::number(histogram.underflow, 7)));
+        }
+        if histogram.overflow != 0.0 {
+            facts.push(("overflow", axis::number(histogram.overflow, 7)));
+        }
+        let (lo, hi, counts) = (histogram.lo, histogram.hi, histogram.counts.clone());
+        Self { lo, hi, counts, facts, marks: None, counted: "values" }
+    }
 }
 
 /// A histogram with few enough bins to be drawn, and what is written beside it.
@@ -43,28 +106,40 @@ struct Bars {
     hi: f64,
     /// Names and values for the box in the corner.
     facts: Vec<(&'static str, String)>,
+    /// See [`Data::marks`].
+    marks: Option<Vec<(f64, String)>>,
+    /// What is counted, and where the axis does not tell it, in what.
+    counted: String,
 }
 
 impl Bars {
-    fn new(histogram: &Histogram, most: usize) -> Self {
-        let merged = histogram.bins.div_ceil(most.max(1)).max(1);
+    fn new(data: &Data, most: usize) -> Self {
+        let merged = data.counts.len().div_ceil(most.max(1)).max(1);
         let finite = |count: &f64| if count.is_finite() { *count } else { 0.0 };
         let heights: Vec<f64> =
-            histogram.counts.chunks(merged).map(|bins| bins.iter().map(finite).sum()).collect();
-        let mut facts = vec![
-            ("values", axis::grouped(histogram.selected)),
-            ("mean", axis::number(histogram.mean, 5)),
-            ("std dev", axis::number(histogram.stddev, 5)),
-        ];
-        if histogram.underflow != 0.0 {
-            facts.push(("underflow", axis::number(histogram.underflow, 7)));
-        }
-        if histogram.overflow != 0.0 {
-            facts.push(("overflow", axis::number(histogram.overflow, 7)));
-        }
+            data.counts.chunks(merged).map(|bins| bins.iter().map(finite).sum()).collect();
         #[expect(clippy::cast_precision_loss, reason = "there are at most a million bins")]
-        let width = (histogram.hi - histogram.lo) / histogram.bins.max(1) as f64 * merged as f64;
-        Self { lo: histogram.lo, width, heights, hi: histogram.hi, facts }
+        let width = (data.hi - data.lo) / data.counts.len().max(1) as f64 * merged as f64;
+        let counted = match &data.marks {
+            None => format!("{} per {}", data.counted, axis::number(width, 4)),
+            Some(_) => data.counted.to_owned(),
+        };
+        let (facts, marks) = (data.facts.clone(), data.marks.clone());
+        Self { lo: data.lo, width, heights, hi: data.hi, facts, marks, counted }
+    }
+
+    /// Where the lower axis has its marks, and how they are called: at most `most`, or rather more if the names are given,
+    /// which are short.
+    fn marks(&self, most: usize) -> Vec<(f64, String)> {
+        let Some(marks) = &self.marks else {
+            let ticks = axis::ticks(self.lo, self.hi, most);
+            let labels = axis::labels(&ticks);
+            return ticks.into_iter().zip(labels).collect();
+        };
+        let every = marks.len().div_ceil((most * 2).max(1)).max(1);
+        // that of zero is among those that stay
+        let first = marks.iter().position(|(_, name)| name == "0").unwrap_or(0) % every;
+        marks.iter().skip(first).step_by(every).cloned().collect()
     }
 
     /// The lower edge of bar `i`.
@@ -93,7 +168,7 @@ mod tests {
     use super::*;
 
     /// Bins of 0..10 with the heights of a hill.
-    pub(super) fn hill(bins: usize) -> Histogram {
+    pub(super) fn hill(bins: usize) -> Data {
         let mut selected = Selected::default();
         for i in 0..20_000_u32 {
             let x = f64::from(i % 200) / 20.0;
@@ -105,7 +180,7 @@ mod tests {
         selected.values.push(11.0);
         let mut builder = HistogramBuilder::new(bins, Some((0.0, 10.0))).unwrap();
         builder.fill(&selected);
-        builder.finish()
+        Data::from(&builder.finish())
     }
 
     #[test]
@@ -134,10 +209,21 @@ mod tests {
     }
 
     #[test]
+    fn marks_with_names_stay_few_and_keep_zero() {
+        let names = (-30..=30).map(|i| (f64::from(i), i.to_string())).collect();
+        let data = Data { lo: -31.0, hi: 31.0, marks: Some(names), ..hill(62) };
+        for most in [2, 5, 9] {
+            let marks = Bars::new(&data, 100).marks(most);
+            assert!(marks.len() <= 2 * most && marks.contains(&(0.0, "0".to_owned())), "{marks:?}");
+        }
+        assert!(svg(&data, "", "").is_ok());
+    }
+
+    #[test]
     fn histograms_without_anything_in_them_are_drawn() {
         for range in [None, Some((-1e300, 1e300)), Some((1e-300, 2e-300)), Some((1e15, 1e15 + 1.0))]
         {
-            let histogram = HistogramBuilder::new(7, range).unwrap().finish();
+            let histogram = Data::from(&HistogramBuilder::new(7, range).unwrap().finish());
             assert!(svg(&histogram, "", "").unwrap().contains("values"));
             assert!(terminal(&histogram, "", "").contains("values 0"));
         }

@@ -1,6 +1,12 @@
-//! Traces of reads: looking at them.
+//! Traces of reads: looking at them, making them of what other programs recorded, doing the reads again.
 //!
-//! A client writes one if [`ClientConfig::trace`](crate::ClientConfig::trace) says where.
+//! A client writes a trace if [`ClientConfig::trace`](crate::ClientConfig::trace) says where.
+
+mod import;
+mod replay;
+
+pub use import::{Format, Imported, import};
+pub use replay::{ReplayRequest, Replayed};
 
 pub use hither_core::trace::{
     Bin, Displacements, FileStatistics, Plain, Runs, Statistics, Times, TracedRead,

@@ -3,18 +3,18 @@
 use super::print;
 use crate::arguments::Draw;
 use crate::exit::Failure;
-use crate::picture;
+use crate::picture::{self, Data};
 use crate::progress;
 use hither::{Client, DrawRequest, Drawing, Target};
 use serde_json::json;
-use std::path::Path;
 
 pub(super) fn run(client: &Client, arguments: &Draw, json: bool) -> Result<(), Failure> {
     let drawing = draw(client, arguments)?;
     if json {
         print(&format!("{}\n", as_json(arguments, &drawing)))?;
     } else {
-        print(&picture::terminal(&drawing.histogram, &title(arguments), &arguments.expression))?;
+        let data = Data::from(&drawing.histogram);
+        print(&picture::terminal(&data, &title(arguments), &arguments.expression))?;
         let report = &drawing.report;
         print(&format!(
             "{} values of {} entries in {:.2} s: {} round trips, {} requests on {} connections, {} received\n",
@@ -41,15 +41,8 @@ pub(super) fn draw(client: &Client, arguments: &Draw) -> Result<Drawing, Failure
     }
     let drawing = progress::watched(|progress| client.draw(&target, &request, progress))?;
     super::tell(&drawing.report.notices);
-    if let Some(path) = &arguments.png {
-        write(path, &picture::png(&drawing.histogram, &title(arguments), &arguments.expression)?)?;
-    }
-    if let Some(path) = &arguments.svg {
-        write(
-            path,
-            picture::svg(&drawing.histogram, &title(arguments), &arguments.expression)?.as_bytes(),
-        )?;
-    }
+    let data = Data::from(&drawing.histogram);
+    picture::write(&data, &title(arguments), &arguments.expression, &arguments.pictures)?;
     Ok(drawing)
 }
 
@@ -74,14 +67,4 @@ fn title(arguments: &Draw) -> String {
         Some(cut) => format!("{} {{{cut}}}", arguments.expression),
         None => arguments.expression.clone(),
     }
-}
-
-/// Writes a file whole or not at all.
-fn write(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
-    let failed = |error| Failure::local(format!("cannot write {}", path.display()), error);
-    let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(".part");
-    let part = path.with_file_name(name);
-    std::fs::write(&part, bytes).map_err(failed)?;
-    std::fs::rename(&part, path).map_err(failed)
 }

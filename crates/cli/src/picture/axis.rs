@@ -76,7 +76,7 @@ fn trimmed(text: &str) -> String {
 }
 
 /// A count with its thousands marked.
-pub(super) fn grouped(count: u64) -> String {
+pub(crate) fn grouped(count: u64) -> String {
     let digits = count.to_string();
     let mut text = String::with_capacity(digits.len() * 4 / 3);
     for (i, digit) in digits.chars().enumerate() {

@@ -6,7 +6,7 @@ use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 use plotters::style::{FontStyle, register_font};
 
-use super::axis::{labels, number, ticks};
+use super::axis::{labels, ticks};
 use super::{Bars, printable};
 
 /// Width and height in pixels.
@@ -14,6 +14,9 @@ pub(super) const SIZE: (u32, u32) = (1000, 640);
 
 /// More bars than this would be thinner than two pixels.
 pub(super) const MOST_BARS: usize = 450;
+
+/// Marks on the lower axis.
+const MOST_MARKS: usize = 9;
 
 const INK: RGBColor = RGBColor(40, 44, 52);
 const FAINT: RGBColor = RGBColor(222, 225, 230);
@@ -92,9 +95,9 @@ where
     let scale = Scale { x: (bars.lo, bars.hi), y: (bottom, top) };
     let draw_all = || {
         area.fill(&WHITE)?;
-        draw_grid(&area, &scale)?;
+        draw_grid(&area, bars, &scale)?;
         draw_bars(&area, bars, &scale)?;
-        draw_frame(&area, &scale)?;
+        draw_frame(&area, bars, &scale)?;
         draw_names(&area, bars, title, label)?;
         draw_facts(&area, bars, &facts)?;
         area.present()
@@ -103,11 +106,10 @@ where
 }
 
 /// Lines at the ticks, and their numbers.
-fn draw_grid<B: DrawingBackend>(area: &Area<B>, scale: &Scale) -> Painted<B> {
+fn draw_grid<B: DrawingBackend>(area: &Area<B>, bars: &Bars, scale: &Scale) -> Painted<B> {
     let (left, top, right, bottom) = FRAME;
-    let across = ticks(scale.x.0, scale.x.1, 9);
-    for (tick, name) in across.iter().zip(labels(&across)) {
-        let x = scale.x(*tick);
+    for (mark, name) in bars.marks(MOST_MARKS) {
+        let x = scale.x(mark);
         area.draw(&PathElement::new([(x, top), (x, bottom)], FAINT))?;
         area.draw_text(&name, &text(16).pos(Pos::new(HPos::Center, VPos::Top)), (x, bottom + 10))?;
     }
@@ -142,11 +144,11 @@ fn draw_bars<B: DrawingBackend>(area: &Area<B>, bars: &Bars, scale: &Scale) -> P
 }
 
 /// The rectangle around the bars, with its ticks.
-fn draw_frame<B: DrawingBackend>(area: &Area<B>, scale: &Scale) -> Painted<B> {
+fn draw_frame<B: DrawingBackend>(area: &Area<B>, bars: &Bars, scale: &Scale) -> Painted<B> {
     let (left, top, right, bottom) = FRAME;
     area.draw(&Rectangle::new([(left, top), (right, bottom)], INK.stroke_width(1)))?;
-    for tick in ticks(scale.x.0, scale.x.1, 9) {
-        let x = scale.x(tick);
+    for (mark, _) in bars.marks(MOST_MARKS) {
+        let x = scale.x(mark);
         area.draw(&PathElement::new([(x, bottom - 7), (x, bottom)], INK))?;
     }
     for tick in ticks(scale.y.0, scale.y.1, 7) {
@@ -168,11 +170,10 @@ fn draw_names<B: DrawingBackend>(
     area.draw_text(&shortened(&printable(title), 70), &title_style, (left, top - 16))?;
     let label_style = text(18).pos(Pos::new(HPos::Right, VPos::Top));
     area.draw_text(&shortened(&printable(label), 90), &label_style, (right, bottom + 40))?;
-    let up = format!("values per {}", number(bars.width, 4));
     let upwards =
         TextStyle::from(("sans-serif", 18).into_font().transform(FontTransform::Rotate270));
     let upwards = upwards.color(&INK).pos(Pos::new(HPos::Right, VPos::Top));
-    area.draw_text(&up, &upwards, (14, top))
+    area.draw_text(&bars.counted, &upwards, (14, top))
 }
 
 /// The box with numbers, in that upper corner where it covers less.

@@ -3,10 +3,8 @@
 //! One column of the picture is one bar, or half of one, or several; its height is told by blocks of eighths of a line.
 //! Where those cannot be shown, `#` and `:` tell halves.
 
-use hither::Histogram;
-
 use super::axis::{labels, number, ticks};
-use super::{Bars, printable};
+use super::{Bars, Data, printable};
 
 /// What the picture is drawn on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,13 +55,13 @@ const UNICODE: Ink =
 const ASCII: Ink =
     Ink { blocks: &HALVES, side: '|', side_tick: '+', floor: '-', floor_tick: '+', corner: '+' };
 
-/// The picture of `histogram`: title, bars with their axes, and facts. Lines end with a line feed.
-pub(super) fn draw(histogram: &Histogram, title: &str, label: &str, paper: Paper) -> String {
+/// The picture of `data`: title, bars with their axes, and facts. Lines end with a line feed.
+pub(super) fn draw(data: &Data, title: &str, label: &str, paper: Paper) -> String {
     let ink = if paper.unicode { &UNICODE } else { &ASCII };
-    let (low, high) = Bars::new(histogram, usize::MAX).extent();
+    let (low, high) = Bars::new(data, usize::MAX).extent();
     let margin = labels(&ticks(low, high, 4)).iter().map(String::len).max().unwrap_or(1).max(5) + 1;
     let room = paper.columns.saturating_sub(margin + 3).max(10);
-    let bars = Bars::new(histogram, room);
+    let bars = Bars::new(data, room);
     let repeat = (room / bars.heights.len().max(1)).max(1);
     let width = repeat * bars.heights.len();
 
@@ -170,11 +168,10 @@ fn draw_floor(
     label: &str,
     ink: &Ink,
 ) {
-    let marks = ticks(bars.lo, bars.hi, (width / 12).clamp(2, 9));
     let mut floor = vec![ink.floor; width + 1];
     let mut numbers = vec![' '; width + margin + 24];
     let mut free = 0;
-    for (mark, name) in marks.iter().zip(labels(&marks)) {
+    for (mark, name) in bars.marks((width / 12).clamp(2, 9)) {
         #[expect(clippy::cast_precision_loss, reason = "a few hundred columns")]
         let at = (mark - bars.lo) / (bars.hi - bars.lo) * width as f64;
         #[expect(

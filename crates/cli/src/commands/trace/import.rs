@@ -1,0 +1,32 @@
+//! `hither trace import`: a trace from what another program recorded.
+
+use crate::arguments::Import;
+use crate::commands::print;
+use crate::exit::Failure;
+use hither::trace;
+use serde_json::json;
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+
+pub(crate) fn run(request: &Import, json: bool) -> Result<(), Failure> {
+    let input: Box<dyn BufRead> = match request.file == Path::new("-") {
+        true => Box::new(std::io::stdin().lock()),
+        false => {
+            let failed =
+                |error| Failure::local(format!("cannot read {}", request.file.display()), error);
+            Box::new(BufReader::new(File::open(&request.file).map_err(failed)?))
+        }
+    };
+    let only = request.only.as_deref().unwrap_or_default();
+    let made = trace::import(request.format, input, only, &request.output)?;
+    if json {
+        print(&format!("{}\n", json!({ "trace": request.output, "imported": made })))?;
+        return Ok(());
+    }
+    print(&format!(
+        "{} reads of {} files; {} lines skipped\n",
+        made.reads, made.files, made.lines_skipped
+    ))?;
+    Ok(())
+}

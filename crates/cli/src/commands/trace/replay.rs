@@ -1,0 +1,54 @@
+//! `hither trace replay`: the reads of a trace, done again.
+
+use crate::arguments::Replay;
+use crate::commands::{human, print};
+use crate::exit::Failure;
+use hither::Client;
+use hither::trace::{ReplayRequest, Replayed};
+use serde_json::json;
+
+pub(crate) fn run(client: &Client, replay: &Replay, json: bool) -> Result<(), Failure> {
+    let mut request = ReplayRequest::default();
+    request.think = replay.think;
+    request.url.clone_from(&replay.url);
+    request.map.clone_from(&replay.map);
+    let done = client.replay(&replay.file, &request)?;
+    let text = match json {
+        true => format!("{}\n", json!({ "trace": replay.file, "replay": done })),
+        false => text(&done),
+    };
+    Ok(print(&text)?)
+}
+
+fn text(done: &Replayed) -> String {
+    let report = &done.report;
+    format!(
+        "{} reads of {} files by {} threads: {} in {:.3} s\n\
+         \x20 waited for reads       {:.3} s, at most {:.6} s\n\
+         \x20 reads that waited      {}, longer than half a round trip of {:.2} ms\n\
+         \x20 ranges found           {} at once, {} in part or on their way, {} not: {:.1} % missed\n\
+         \x20 paused                 {:.3} s\n\
+         \x20 round trips            {}, one after the other\n\
+         \x20 requests               {} on {} connections\n\
+         \x20 bytes asked for        {}, {} fetched\n",
+        done.reads,
+        done.files,
+        done.threads,
+        human(done.bytes),
+        done.seconds,
+        done.waited_seconds,
+        done.longest_wait_seconds,
+        done.slow_reads,
+        report.rtt_seconds * 1e3,
+        done.hits,
+        done.partial,
+        done.misses,
+        done.miss_share() * 100.0,
+        done.paused_seconds,
+        report.round_trips,
+        report.requests,
+        report.connections,
+        human(report.bytes_requested),
+        human(report.bytes_payload),
+    )
+}

@@ -1,0 +1,244 @@
+//! `hither trace show`: how a program reads.
+
+use crate::arguments::{Histogram, Show};
+use crate::commands::{human, print, tell};
+use crate::exit::Failure;
+use crate::picture::{self, Data};
+use hither::trace::{self, Bin, FileStatistics, Seen};
+use serde_json::json;
+use std::fmt::Write;
+
+/// So many files are told of one by one; `--json` tells of all.
+const MOST_FILES: usize = 20;
+
+pub(crate) fn run(request: &Show, json: bool) -> Result<(), Failure> {
+    let seen = trace::look_at(&request.file)?;
+    if seen.cut_bytes > 0 {
+        tell(&[format!(
+            "the last {} bytes of {} are no whole block, and are left out",
+            seen.cut_bytes,
+            request.file.display()
+        )]);
+    }
+    let title = request.file.file_name().unwrap_or_default().to_string_lossy();
+    let (data, label) = data(&seen.statistics.all, request.histogram);
+    picture::write(&data, &title, label, &request.pictures)?;
+    if json {
+        let object = json!({ "trace": request.file, "statistics": seen });
+        print(&format!("{object}\n"))?;
+        return Ok(());
+    }
+    print(&text(&seen))?;
+    if !data.counts.is_empty() {
+        print(&picture::terminal(&data, &title, label))?;
+    }
+    Ok(())
+}
+
+fn text(seen: &Seen) -> String {
+    let all = &seen.statistics;
+    let mut text = String::new();
+    // Writing to a String cannot fail, here and below.
+    let _ = writeln!(
+        text,
+        "{} read in {:.3} s by {}, waiting {:.3} s, {} of the time",
+        counted(all.files.len() as u64, "file"),
+        all.seconds,
+        counted(all.threads, "thread"),
+        all.waited_seconds,
+        percent(all.waited_share()),
+    );
+    if all.files.len() != 1 {
+        push(&mut text, "all files", &all.all);
+    }
+    let mut files: Vec<_> = all.files.iter().collect();
+    files.sort_by_key(|file| std::cmp::Reverse(file.bytes));
+    for file in files.iter().take(MOST_FILES) {
+        let name: String =
+            file.name.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect();
+        push(&mut text, &name, file);
+    }
+    if let Some(more) = files.len().checked_sub(MOST_FILES).filter(|more| *more > 0) {
+        let _ = writeln!(text, "... and {more} files of which less was read");
+    }
+    text
+}
+
+fn push(text: &mut String, title: &str, file: &FileStatistics) {
+    let _ = writeln!(text, "{title}");
+    let mut line = |label: &str, value: String| {
+        let _ = writeln!(text, "  {label:<22} {value}");
+    };
+    let vectors = match file.vector_reads {
+        0 => String::new(),
+        _ => format!(", {} of several ranges, {} ranges", file.vector_reads, file.ranges),
+    };
+    line("reads", format!("{}{vectors}", file.reads));
+    line("bytes", format!("{} ({})", file.bytes, human(file.bytes)));
+    line(
+        "read again",
+        format!("{}: {} bytes are distinct", percent(file.reread_share()), file.distinct_bytes),
+    );
+    line(
+        "found",
+        format!(
+            "{} present, {} in flight, {} in part, {} absent: {} missed",
+            file.present,
+            file.in_flight,
+            file.partial,
+            file.absent,
+            percent(file.miss_share())
+        ),
+    );
+    line(
+        "waited",
+        format!("{:.3} s, at most {:.6} s", file.waited_seconds, file.longest_wait_seconds),
+    );
+    let away = &file.displacements;
+    line(
+        "displacements",
+        format!(
+            "{} within 500,000 bytes; {} sequential, {} backward of {}",
+            percent(away.near_share()),
+            away.sequential,
+            away.backward,
+            away.count
+        ),
+    );
+    let runs = &file.runs;
+    line(
+        "runs",
+        format!(
+            "{}, the longest of {}, the largest of {}",
+            runs.count,
+            counted(runs.longest_ranges, "range"),
+            human(runs.longest_bytes)
+        ),
+    );
+}
+
+fn counted(count: u64, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.1} %", share * 100.0)
+}
+
+/// What is drawn, and what its lower axis is called.
+fn data(file: &FileStatistics, histogram: Histogram) -> (Data, &'static str) {
+    let away = &file.displacements;
+    let facts = vec![
+        ("ranges", picture::grouped(file.ranges)),
+        ("sequential", picture::grouped(away.sequential)),
+        ("within 500 kB", percent(away.near_share())),
+    ];
+    match histogram {
+        Histogram::Displacements => (
+            unequal(&away.logarithmic, facts, "reads", decimal),
+            "displacement from the end of the read before, in bytes",
+        ),
+        Histogram::Plain => (
+            Data {
+                lo: float(away.plain.lo),
+                hi: float(away.plain.hi),
+                counts: away.plain.counts.iter().map(|count| count_of(*count)).collect(),
+                facts: [
+                    facts,
+                    vec![
+                        ("below", picture::grouped(away.plain.below)),
+                        ("above", picture::grouped(away.plain.above)),
+                    ],
+                ]
+                .concat(),
+                marks: None,
+                counted: "reads",
+            },
+            "displacement from the end of the read before, in bytes",
+        ),
+        Histogram::Sizes => {
+            (unequal(&file.sizes, facts, "reads", binary), "size of a read in bytes")
+        }
+        Histogram::Runs => {
+            (unequal(&file.runs.lengths, facts, "runs", binary), "reads in a row without a gap")
+        }
+    }
+}
+
+/// Bins of whatever width, each drawn as wide as the others. `name` says how a limit is called, if it is.
+fn unequal(
+    bins: &[Bin],
+    facts: Vec<(&'static str, String)>,
+    counted: &'static str,
+    name: fn(i64) -> Option<String>,
+) -> Data {
+    let mut marks = Vec::new();
+    for (at, bin) in (0..).zip(bins) {
+        let mut mark = |at: f64, limit: i64| marks.extend(name(limit).map(|name| (at, name)));
+        match (bin.from, bin.to) {
+            (0, 1) => mark(f64::from(at) + 0.5, 0),
+            (from, _) if from < 0 => mark(f64::from(at), from),
+            // what begins at 1 would stand in the way of the zero beside it
+            (from, _) if from > 1 => mark(f64::from(at), from),
+            _ => {}
+        }
+    }
+    let hi = float(i64::try_from(bins.len().max(1)).unwrap_or(i64::MAX));
+    let counts = bins.iter().map(|bin| count_of(bin.count)).collect();
+    Data { lo: 0.0, hi, counts, facts, marks: Some(marks), counted }
+}
+
+/// Powers of ten: `-10k`, `1M`.
+fn decimal(limit: i64) -> Option<String> {
+    let size = limit.unsigned_abs();
+    let decade = size.checked_ilog10().unwrap_or(0);
+    let is_power = size == 0 || size == 10_u64.pow(decade);
+    let unit = ["", "k", "M", "G", "T", "P", "E"].get(decade as usize / 3)?;
+    let sign = if limit < 0 { "-" } else { "" };
+    let value = if size == 0 { 0 } else { 10_u64.pow(decade % 3) };
+    is_power.then(|| format!("{sign}{value}{unit}"))
+}
+
+/// Powers of two: `512`, `1Ki`.
+fn binary(limit: i64) -> Option<String> {
+    let size = limit.unsigned_abs();
+    let bits = size.checked_ilog2().unwrap_or(0);
+    let unit = ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"].get(bits as usize / 10)?;
+    let value = if size == 0 { 0 } else { 1_u64 << (bits % 10) };
+    (size == 0 || size.is_power_of_two()).then(|| format!("{value}{unit}"))
+}
+
+#[expect(clippy::cast_precision_loss, reason = "for a picture")]
+fn float(number: i64) -> f64 {
+    number as f64
+}
+
+#[expect(clippy::cast_precision_loss, reason = "for a picture")]
+fn count_of(count: u64) -> f64 {
+    count as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_have_short_names() {
+        let names = [0, 1, -10, 2000, 100_000, -1_000_000, 1_000_000_000_000_000_000].map(decimal);
+        let expected = ["0", "1", "-10", "", "100k", "-1M", "1E"];
+        assert_eq!(names.map(Option::unwrap_or_default), expected);
+        let names = [0, 1, 512, 1024, 1 << 25, i64::MAX].map(binary);
+        assert_eq!(names.map(Option::unwrap_or_default), ["0", "1", "512", "1Ki", "32Mi", ""]);
+    }
+
+    #[test]
+    fn zero_is_marked_in_the_middle_of_its_bin() {
+        let bin = |from, to| Bin { from, to, count: 1 };
+        let bins = [bin(-20, -10), bin(-10, -5), bin(0, 1), bin(1, 2), bin(10, 20)];
+        let data = unequal(&bins, Vec::new(), "reads", decimal);
+        let marks: Vec<_> = data.marks.unwrap();
+        let expected = [(1.0, "-10"), (2.5, "0"), (4.0, "10")];
+        assert_eq!(marks, expected.map(|(at, name)| (at, name.to_owned())));
+        assert_eq!((data.lo, data.hi, data.counts.len()), (0.0, 5.0, 5));
+    }
+}

@@ -1,0 +1,172 @@
+//! Traces made of what other programs recorded.
+//!
+//! An importer looks at one line at a time and may answer with a read. Lines that it does not understand are counted and
+//! skipped: such records are written by programs that may be killed, by several threads at once, in versions that nobody
+//! has seen. They are not trusted either: a line has a length that is bearable, and so have the tables of open files.
+//!
+//! Times are those of the record, most often since 1970. Whether a read found its bytes nobody says; all count as absent.
+
+mod lines;
+mod strace;
+mod xrdrecord;
+
+use hither_core::Found;
+use hither_core::error::{Error, ErrorKind, Result};
+use hither_core::trace::{ReadEvent, Times, TraceWriter};
+use lines::Lines;
+use serde::Serialize;
+use std::fs::File;
+use std::io::{self, BufRead, BufWriter};
+use std::ops::Range;
+use std::path::Path;
+use std::str::FromStr;
+
+/// Who recorded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Format {
+    /// CSV of `XrdClRecorder`, the plug-in of `XRootD`'s client, which `xrdreplay` reads.
+    Xrdrecord,
+    /// Output of `strace -ttt -T`, with or without `-f` and `-y`.
+    Strace,
+}
+
+impl FromStr for Format {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        match text {
+            "xrdrecord" => Ok(Self::Xrdrecord),
+            "strace" => Ok(Self::Strace),
+            _ => Err(Error::new(
+                ErrorKind::Invalid,
+                format!("the format {text:?} is not known, expected xrdrecord or strace"),
+            )),
+        }
+    }
+}
+
+/// What came of an import.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Imported {
+    /// Reads in the trace.
+    pub reads: u64,
+    /// Files that were read.
+    pub files: u64,
+    /// Lines of the record.
+    pub lines: u64,
+    /// Lines that were not understood, or too long, or about files of which it is not known which they are.
+    pub lines_skipped: u64,
+}
+
+/// A read as an importer found it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Read {
+    name: String,
+    thread: u32,
+    ranges: Vec<Range<u64>>,
+    times: Times,
+}
+
+/// What a line was.
+#[derive(Debug, PartialEq, Eq)]
+enum Line {
+    /// A read of a known file.
+    Read(Read),
+    /// Something else that was understood, or need not be.
+    Other,
+    /// Not understood.
+    Unknown,
+}
+
+/// Reads one format.
+trait Importer {
+    /// Looks at the next line, without its end.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Unsupported`] for a record that would need too much memory.
+    fn line(&mut self, line: &str) -> Result<Line>;
+}
+
+/// Makes a trace at `path` of the record `input`. `only` is a part of the names of the files to be in it; empty for all.
+/// The trace has its name when it is whole.
+///
+/// # Errors
+///
+/// [`ErrorKind::Local`] if the record cannot be read or the trace cannot be written, [`ErrorKind::Unsupported`] for a
+/// record that would need too much memory, [`ErrorKind::Corrupt`] for one of which no line is understood.
+pub fn import(format: Format, input: impl BufRead, only: &str, path: &Path) -> Result<Imported> {
+    let failed = |error: io::Error| {
+        Error::new(ErrorKind::Local, format!("cannot write {}: {error}", path.display()))
+    };
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(".part");
+    let part = path.with_file_name(name);
+    let output = BufWriter::new(File::create(&part).map_err(failed)?);
+    let made = TraceWriter::new(output).map_err(failed).and_then(|mut writer| {
+        let made = import_to(format, input, only, &mut writer)?;
+        writer.flush().map_err(failed)?;
+        Ok(made)
+    });
+    match made {
+        Ok(_) => std::fs::rename(&part, path).map_err(failed)?,
+        // It is of no use, and nothing can be done if it stays.
+        Err(_) => drop(std::fs::remove_file(&part)),
+    }
+    made
+}
+
+fn import_to<W: io::Write>(
+    format: Format,
+    input: impl BufRead,
+    only: &str,
+    writer: &mut TraceWriter<W>,
+) -> Result<Imported> {
+    let local = |what: &str, error: io::Error| {
+        Error::new(ErrorKind::Local, format!("cannot {what}: {error}"))
+    };
+    let mut importer: Box<dyn Importer> = match format {
+        Format::Xrdrecord => Box::new(xrdrecord::Xrdrecord::default()),
+        Format::Strace => Box::new(strace::Strace::default()),
+    };
+    let mut made = Imported::default();
+    let mut lines = Lines::new(input);
+    while let Some(line) = lines.next().map_err(|error| local("read the record", error))? {
+        made.lines += 1;
+        let read = match line.map(|line| importer.line(line)).transpose()? {
+            Some(Line::Read(read)) => read,
+            Some(Line::Other) => continue,
+            Some(Line::Unknown) | None => {
+                made.lines_skipped += 1;
+                continue;
+            }
+        };
+        if !read.name.contains(only) {
+            continue;
+        }
+        let written = writer.number(&read.name).and_then(|file| {
+            made.files = made.files.max(u64::from(file) + 1);
+            writer.record(&ReadEvent {
+                file,
+                thread: read.thread,
+                ranges: &read.ranges,
+                times: read.times,
+                found: Found::Absent,
+                absent_bytes: hither_core::range::total_bytes(&read.ranges),
+            })
+        });
+        written.map_err(|error| local("write the trace", error))?;
+        made.reads += 1;
+    }
+    if made.lines > 0 && made.lines == made.lines_skipped {
+        return Err(Error::new(
+            ErrorKind::Corrupt,
+            format!("none of the {} lines of the record is understood", made.lines),
+        ));
+    }
+    Ok(made)
+}
+
+#[cfg(test)]
+mod tests;

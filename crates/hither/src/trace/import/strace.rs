@@ -1,0 +1,141 @@
+//! Output of `strace`.
+//!
+//! ```text
+//! 812   1763749200.100000 openat(AT_FDCWD, "/data/a.root", O_RDONLY) = 3 <0.000020>
+//! 812   1763749200.200000 pread64(3, "root"..., 512, 0) = 512 <0.000010>
+//! 813   1763749200.200100 read(3,  <unfinished ...>
+//! 812   1763749200.200200 close(4)          = 0 <0.000003>
+//! 813   1763749200.200300 <... read resumed>"\0\1"..., 64) = 64 <0.000200>
+//! ```
+//!
+//! The number of the thread is there with `-f` (also as `[pid 813]`), the time with `-ttt` or `-tt`, its duration with
+//! `-T`; names of descriptors (`3</data/a.root>`) with `-y`. Threads of one process have their descriptors in common. A
+//! child process has a copy of its parent's, if the record shows its birth (`-e trace=process`); else it is taken for a
+//! thread. Descriptors that were duplicated share their position, as the kernel has it.
+
+mod call;
+mod descriptors;
+
+use super::{Importer, Line, Read};
+use call::{Call, Row, Text};
+use descriptors::Descriptors;
+use hither_core::error::{Error, ErrorKind, Result};
+use hither_core::trace::Times;
+use std::collections::HashMap;
+use std::time::Duration;
+
+/// Calls that may be interrupted in the record at a time, and the longest beginning of one, in bytes.
+const MOST_UNFINISHED: usize = 1 << 12;
+const MOST_BEGINNING_BYTES: usize = 16 << 10;
+
+/// Where the record is.
+#[derive(Debug, Default)]
+pub(super) struct Strace {
+    /// Calls that were interrupted by another line, by thread: when, and their text so far.
+    unfinished: HashMap<u32, (Duration, String)>,
+    descriptors: Descriptors,
+}
+
+impl Importer for Strace {
+    fn line(&mut self, line: &str) -> Result<Line> {
+        let Some(Row { thread, at, text }) = Row::parse(line) else { return Ok(Line::Unknown) };
+        match text {
+            Text::Nothing => Ok(Line::Other),
+            Text::Begun(text) => {
+                if self.unfinished.len() >= MOST_UNFINISHED {
+                    return Err(Error::new(
+                        ErrorKind::Unsupported,
+                        format!("the record has more than {MOST_UNFINISHED} calls under way"),
+                    ));
+                }
+                if text.len() > MOST_BEGINNING_BYTES {
+                    return Ok(Line::Unknown);
+                }
+                self.unfinished.insert(thread, (at, text.to_owned()));
+                Ok(Line::Other)
+            }
+            Text::Resumed(rest) => {
+                let Some((began, text)) = self.unfinished.remove(&thread) else {
+                    return Ok(Line::Unknown);
+                };
+                self.done(thread, began, Some(at), &(text + rest))
+            }
+            Text::Whole(text) => self.done(thread, at, None, text),
+        }
+    }
+}
+
+impl Strace {
+    /// A call is complete.
+    fn done(
+        &mut self,
+        thread: u32,
+        began: Duration,
+        resumed: Option<Duration>,
+        text: &str,
+    ) -> Result<Line> {
+        let Some(call) = Call::parse(text) else { return Ok(Line::Unknown) };
+        let Some(result) = call.result else { return Ok(Line::Other) };
+        let completed = match call.took {
+            Some(took) => began.saturating_add(took),
+            None => resumed.unwrap_or(began),
+        };
+        let times = Times { submitted: began, completed, consumed: completed.max(began) };
+        let read = match call.name {
+            "open" | "openat" | "openat2" | "creat" => {
+                if let Some(path) = call.path() {
+                    self.descriptors.open(thread, result, path)?;
+                }
+                None
+            }
+            "close" => {
+                self.descriptors.close(thread, call.descriptor());
+                None
+            }
+            "dup" | "dup2" | "dup3" => {
+                self.descriptors.duplicate(thread, call.descriptor(), result)?;
+                None
+            }
+            "fcntl" | "fcntl64" if call.arguments.contains("F_DUPFD") => {
+                self.descriptors.duplicate(thread, call.descriptor(), result)?;
+                None
+            }
+            "lseek" | "_llseek" => {
+                let position = if call.name == "lseek" { Some(result) } else { call.seeked() };
+                self.descriptors.seek(thread, call.descriptor(), position);
+                None
+            }
+            "write" | "writev" => {
+                self.descriptors.advance(thread, call.descriptor(), result);
+                None
+            }
+            "clone" | "clone3" | "fork" | "vfork" => {
+                let shared = call.arguments.contains("CLONE_FILES");
+                self.descriptors.child(thread, result, shared)?;
+                None
+            }
+            "read" | "readv" => {
+                self.descriptors.name(thread, &call)?;
+                let start = self.descriptors.advance(thread, call.descriptor(), result);
+                Some(start)
+            }
+            "pread64" | "pread" | "preadv" | "preadv2" => {
+                self.descriptors.name(thread, &call)?;
+                Some(call.offset())
+            }
+            _ => None,
+        };
+        let Some(start) = read else { return Ok(Line::Other) };
+        if result == 0 {
+            return Ok(Line::Other);
+        }
+        let name = self.descriptors.name_of(thread, call.descriptor());
+        let range = start.and_then(|start| Some(start..start.checked_add(result)?));
+        Ok(match (name, range) {
+            (Some(name), Some(range)) => {
+                Line::Read(Read { name, thread, ranges: vec![range], times })
+            }
+            _ => Line::Unknown,
+        })
+    }
+}

@@ -1,0 +1,131 @@
+//! Who has which file open where.
+
+use super::call::Call;
+use hither_core::error::{Error, ErrorKind, Result};
+use std::collections::HashMap;
+
+/// Entries of all tables together.
+const MOST_ENTRIES: usize = 1 << 20;
+
+/// The descriptors of all processes.
+#[derive(Debug, Default)]
+pub(super) struct Descriptors {
+    /// The table of each thread; those that are not here have table 0.
+    tables_of: HashMap<u32, usize>,
+    /// Number of the open file for each descriptor. There is always a table 0.
+    tables: Vec<HashMap<u64, usize>>,
+    /// All that was ever opened.
+    files: Vec<OpenFile>,
+    entries: usize,
+}
+
+#[derive(Debug)]
+struct OpenFile {
+    name: String,
+    position: u64,
+}
+
+impl Descriptors {
+    pub(super) fn open(&mut self, thread: u32, descriptor: u64, name: String) -> Result<()> {
+        self.room(1)?;
+        self.files.push(OpenFile { name, position: 0 });
+        let file = self.files.len() - 1;
+        self.table(thread).insert(descriptor, file);
+        Ok(())
+    }
+
+    pub(super) fn close(&mut self, thread: u32, descriptor: Option<u64>) {
+        if let Some(descriptor) = descriptor {
+            self.table(thread).remove(&descriptor);
+        }
+    }
+
+    /// `to` is what `from` is.
+    pub(super) fn duplicate(&mut self, thread: u32, from: Option<u64>, to: u64) -> Result<()> {
+        self.room(1)?;
+        let table = self.table(thread);
+        let file = from.and_then(|from| table.get(&from).copied());
+        match file {
+            Some(file) => table.insert(to, file),
+            None => table.remove(&to),
+        };
+        Ok(())
+    }
+
+    /// A thread was born of `parent`. With the descriptors in common, or with a copy of its own.
+    pub(super) fn child(&mut self, parent: u32, child: u64, shared: bool) -> Result<()> {
+        let Ok(child) = u32::try_from(child) else { return Ok(()) };
+        self.room(1)?;
+        let table = match shared {
+            true => self.tables_of.get(&parent).copied().unwrap_or(0),
+            false => {
+                let copy = self.table(parent).clone();
+                self.room(copy.len())?;
+                self.tables.push(copy);
+                self.tables.len() - 1
+            }
+        };
+        self.tables_of.insert(child, table);
+        Ok(())
+    }
+
+    /// Takes note of the name that the record gives to the call's descriptor, if it does.
+    pub(super) fn name(&mut self, thread: u32, call: &Call<'_>) -> Result<()> {
+        let Some((descriptor, name)) = call.descriptor().zip(call.descriptor_name()) else {
+            return Ok(());
+        };
+        if self.file(thread, Some(descriptor)).is_none_or(|file| file.name != name) {
+            self.open(thread, descriptor, name.to_owned())?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn name_of(&mut self, thread: u32, descriptor: Option<u64>) -> Option<String> {
+        self.file(thread, descriptor).map(|file| file.name.clone())
+    }
+
+    /// Moves on by `bytes`; returns where it was.
+    pub(super) fn advance(
+        &mut self,
+        thread: u32,
+        descriptor: Option<u64>,
+        bytes: u64,
+    ) -> Option<u64> {
+        let file = self.file(thread, descriptor)?;
+        let before = file.position;
+        file.position = before.saturating_add(bytes);
+        Some(before)
+    }
+
+    pub(super) fn seek(&mut self, thread: u32, descriptor: Option<u64>, position: Option<u64>) {
+        if let (Some(file), Some(position)) = (self.file(thread, descriptor), position) {
+            file.position = position;
+        }
+    }
+
+    fn file(&mut self, thread: u32, descriptor: Option<u64>) -> Option<&mut OpenFile> {
+        let file = *self.table(thread).get(&descriptor?)?;
+        self.files.get_mut(file)
+    }
+
+    fn table(&mut self, thread: u32) -> &mut HashMap<u64, usize> {
+        let table = self.tables_of.get(&thread).copied().unwrap_or(0);
+        if self.tables.len() <= table {
+            self.tables.resize_with(table + 1, HashMap::new);
+        }
+        #[expect(clippy::indexing_slicing, reason = "made just now if it was not there")]
+        &mut self.tables[table]
+    }
+
+    /// Counts what is added and never taken away, which bounds all of it.
+    fn room(&mut self, entries: usize) -> Result<()> {
+        self.entries = self.entries.saturating_add(entries);
+        if self.entries > MOST_ENTRIES {
+            return Err(Error::new(
+                ErrorKind::Unsupported,
+                format!("the record opens or copies more than {MOST_ENTRIES} descriptors"),
+            ));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,170 @@
+use super::*;
+use hither_core::trace::{TraceReader, TracedRead};
+use proptest::prelude::*;
+use std::time::Duration;
+
+/// What an import of `text` comes to: the reads, each with the name of its file.
+fn imported(format: Format, text: &str) -> Result<(Vec<(String, TracedRead)>, Imported)> {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("trace");
+    let made = import(format, text.as_bytes(), "", &path)?;
+    let mut reader = TraceReader::new(File::open(&path).unwrap()).unwrap();
+    let reads: Vec<_> = reader.by_ref().map(Result::unwrap).collect();
+    let named = |read: TracedRead| (reader.names()[read.file as usize].clone(), read);
+    Ok((reads.into_iter().map(named).collect(), made))
+}
+
+/// File, thread and place of each read.
+fn places(format: Format, text: &str) -> Vec<(String, u32, Vec<Range<u64>>)> {
+    let (reads, _) = imported(format, text).unwrap();
+    reads.into_iter().map(|(name, read)| (name, read.thread, read.ranges)).collect()
+}
+
+fn at(file: &str, thread: u32, ranges: &[Range<u64>]) -> (String, u32, Vec<Range<u64>>) {
+    (file.to_owned(), thread, ranges.to_vec())
+}
+
+/// As XRootD 5.5 writes it.
+const QUOTED: &str = r#""948","Open","1795287595.500000000","root://me:hush@host:1094//data/f.root?authz=hush;16;0;0","1795287595.600000000","[SUCCESS]",""
+"948","Stat","1795287595.600000000","false;0","1795287595.700000000","[SUCCESS]","1000;0;1;1;1;0644;a;b;"
+"948","Read","1795287595.700000000","10;20;0","1795287595.950000000","[SUCCESS]","20"
+"948","Read","1795287596.000000000","990;20;0","1795287596.100000000","[SUCCESS]","10"
+"948","Read","1795287596.000000000","2000;20;0","1795287596.100000000","[SUCCESS]","0"
+"948","PgRead","1795287596.200000000","0;4096;0","1795287596.300000000","[SUCCESS]","1000;0"
+"948","VectorRead","1795287596.400000000","0;10;100;20;15","1795287596.500000000","[SUCCESS]","30;0;10;100;20"
+"948","VectorRead","1795287596.400000000","0;10;100;20;15","1795287596.500000000","[ERROR] Server responded with an error: [3005] no, not now",""
+"948","Close","1795287596.600000000","0","1795287596.700000000","[SUCCESS]",""
+"948","Read","1795287596.700000000","10;20;0","1795287596.950000000","[SUCCESS]","20"
+"#;
+
+#[test]
+fn what_xrootds_client_records_is_read() {
+    let (reads, made) = imported(Format::Xrdrecord, QUOTED).unwrap();
+    let name = "root://host:1094//data/f.root";
+    let expected = [vec![10..30], vec![990..1000], vec![0..1000], vec![0..10, 100..120]];
+    let found: Vec<_> = reads.iter().map(|(_, read)| read.ranges.clone()).collect();
+    assert_eq!(found, expected);
+    assert!(reads.iter().all(|(file, _)| file == name));
+    let times = reads[0].1.times;
+    assert!((times.submitted.as_secs_f64() - 1_795_287_595.7).abs() < 1e-6);
+    assert!(((times.completed - times.submitted).as_secs_f64() - 0.25).abs() < 1e-6);
+    // the read after the close
+    assert_eq!(made, Imported { reads: 4, files: 1, lines: 10, lines_skipped: 1 });
+}
+
+#[test]
+fn quotes_make_no_difference() {
+    let bare = QUOTED.replace('"', "");
+    assert_eq!(places(Format::Xrdrecord, &bare), places(Format::Xrdrecord, QUOTED));
+    let comma = bare.replace("f.root", "a,b;c.root");
+    let name = "root://host:1094//data/a,b;c.root";
+    assert_eq!(places(Format::Xrdrecord, &comma)[0], at(name, 0, &[10..30]));
+}
+
+/// As strace 6.1 writes it.
+const STRACE: &str = r#"812 1795288196.100000 execve("/bin/job", ["job"], 0x7ffd /* 3 vars */) = 0 <0.000300>
+812 1795288196.200000 openat(AT_FDCWD, "/data/a.bin", O_RDONLY|O_CLOEXEC) = 3 <0.000011>
+812 1795288196.300000 openat(AT_FDCWD, "/none", O_RDONLY) = -1 ENOENT (No such file or directory) <0.000005>
+812 1795288196.400000 pread64(3, "\216\177) = 99 <0.1>"..., 100, 1000) = 100 <0.000010>
+812 1795288196.500000 read(3, "v\4F"..., 50)       = 50 <0.000008>
+812 1795288196.600000 lseek(3, 200, SEEK_SET) = 200 <0.000007>
+812 1795288196.700000 read(3, "\353", 10) = 10 <0.000008>
+812 1795288196.710000 fcntl(3, F_DUPFD_CLOEXEC, 0) = 4 <0.000004>
+812 1795288196.720000 close(3) = 0 <0.000004>
+812 1795288196.800000 read(4, "\257", 7) = 7 <0.000008>
+812 1795288196.900000 readv(4, [{iov_base=":g\305", iov_len=3}, {iov_base="s\3>6", iov_len=4}], 2) = 7 <0.000008>
+812 1795288197.000000 clone3({flags=CLONE_VM|CLONE_FILES|CLONE_THREAD, child_tid=0x7} => {parent_tid=[813]}, 88) = 813 <0.000061>
+813 1795288197.100000 read(4,  <unfinished ...>
+812 1795288197.200000 clone(child_stack=NULL, flags=CLONE_CHILD_SETTID|SIGCHLD <unfinished ...>
+813 1795288197.300000 <... read resumed>"\0\35", 11) = 11 <0.200000>
+812 1795288197.310000 <... clone resumed>, child_tidptr=0x7) = 814 <0.000900>
+814 1795288197.400000 openat(AT_FDCWD, "/d/\303\251\"x", O_RDWR|O_CREAT, 0777) = 5 <0.000275>
+814 1795288197.500000 pread64(5, "", 1, 1) = 0 <0.000007>
+814 1795288197.600000 pread64(5, "a", 1, 0) = 1 <0.000007>
+814 1795288197.610000 close(4) = 0 <0.000004>
+812 1795288197.700000 read(4, "x", 1) = 1 <0.000007>
+812 1795288197.800000 read(5, "?", 1) = 1 <0.000007>
+814 1795288197.900000 +++ exited with 0 +++
+812 1795288198.000000 --- SIGCHLD {si_signo=SIGCHLD} ---
+812 1795288198.100000 preadv2(4, [{iov_base="", iov_len=9}], 1, 4990, 0) = 9 <0.000007>
+812 1795288198.200000 read(9, <unfinished ...>) = ?
+"#;
+
+#[test]
+fn what_strace_prints_is_read() {
+    let (reads, made) = imported(Format::Strace, STRACE).unwrap();
+    let found: Vec<_> =
+        reads.iter().map(|(name, read)| (name.clone(), read.thread, read.ranges.clone())).collect();
+    let a = "/data/a.bin";
+    let expected = [
+        at(a, 812, &[1000..1100]),
+        at(a, 812, &[0..50]),
+        at(a, 812, &[200..210]),
+        at(a, 812, &[210..217]),
+        at(a, 812, &[217..224]),
+        at(a, 813, &[224..235]),
+        at("/d/é\"x", 814, &[0..1]),
+        at(a, 812, &[235..236]),
+        at(a, 812, &[4990..4999]),
+    ];
+    assert_eq!(found, expected);
+    let waited = reads[5].1.times;
+    assert_eq!(waited.completed - waited.submitted, Duration::from_millis(200));
+    // a descriptor of another process
+    assert_eq!((made.files, made.lines_skipped), (2, 1));
+}
+
+#[test]
+fn fewer_options_of_strace_will_do() {
+    let text = "openat(AT_FDCWD, \"a\", O_RDONLY) = 3\nread(3, \"\", 5) = 5\n\
+                [pid  7] 12:00:01.5 read(3, \"\", 5) = 5\n\
+                8 12:00:02 pread64(11</data/b>, \"\", 5, 6) = 5 <0.5>\n";
+    let expected = [at("a", 0, &[0..5]), at("a", 7, &[5..10]), at("/data/b", 8, &[6..11])];
+    assert_eq!(places(Format::Strace, text), expected);
+}
+
+#[test]
+fn only_what_was_asked_for_is_imported() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("trace");
+    let made = import(Format::Strace, STRACE.as_bytes(), "a.bin", &path).unwrap();
+    assert_eq!((made.reads, made.files), (8, 1));
+}
+
+#[test]
+fn what_is_no_record_is_refused_and_leaves_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("trace");
+    for format in [Format::Xrdrecord, Format::Strace] {
+        let error = import(format, &b"\xff\xfe hello\n\0\n"[..], "", &path).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Corrupt);
+    }
+    assert_eq!(folder.path().read_dir().unwrap().count(), 0);
+}
+
+#[test]
+fn a_record_of_very_many_processes_is_refused() {
+    let mut text: String = (0..2000).map(|fd| format!("1 openat(0, \"f\", 0) = {fd}\n")).collect();
+    text.extend((0..2000).map(|pid| format!("1 fork() = {}\n", pid + 2)));
+    assert_eq!(imported(Format::Strace, &text).unwrap_err().kind(), ErrorKind::Unsupported);
+}
+
+proptest! {
+    #[test]
+    fn no_damage_to_a_record_does_harm(
+        format in prop_oneof![Just(Format::Xrdrecord), Just(Format::Strace)],
+        places in prop::collection::vec((any::<prop::sample::Index>(), any::<char>()), 0..30),
+        cut in any::<prop::sample::Index>(),
+    ) {
+        let text = if format == Format::Strace { STRACE } else { QUOTED };
+        let mut letters: Vec<char> = text.chars().collect();
+        for (place, letter) in places {
+            let place = place.index(letters.len());
+            letters[place] = letter;
+        }
+        letters.truncate(cut.index(letters.len()) + 1);
+        let text: String = letters.into_iter().collect();
+        // bytes too large for a file are no harm
+        drop(imported(format, &text));
+    }
+}

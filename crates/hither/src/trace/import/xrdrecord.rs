@@ -1,0 +1,141 @@
+//! Records of `XrdClRecorder`, the plug-in of `XRootD`'s client.
+//!
+//! One line for each operation, written when it ends (`XrdClAction.hh` of `XRootD` 5):
+//!
+//! ```text
+//! "id","Open","start","URL;flags;mode;timeout","stop","status",""
+//! "id","Read","start","offset;size;timeout","stop","status","length"
+//! "id","PgRead","start","offset;size;timeout","stop","status","length;repaired"
+//! "id","VectorRead","start","offset;size;offset;size;...;timeout","stop","status","..."
+//! ```
+//!
+//! Some versions write the same without quotes. Then nothing tells a comma in a URL, or in the text of an error, from one
+//! that ends a field; what follows a URL is known well enough to find its end. Times are seconds since 1970. The id is the
+//! address of the file object, so it is used again after a close.
+
+use super::{Importer, Line, Read};
+use hither_core::error::{Error, ErrorKind, Result};
+use hither_core::trace::Times;
+use std::collections::HashMap;
+use std::ops::Range;
+use std::time::Duration;
+
+/// More files than this are not open at a time.
+const MOST_OPEN: usize = 1 << 16;
+
+/// The names of the open files.
+#[derive(Debug, Default)]
+pub(super) struct Xrdrecord {
+    open: HashMap<String, String>,
+}
+
+impl Importer for Xrdrecord {
+    fn line(&mut self, line: &str) -> Result<Line> {
+        if line.is_empty() {
+            return Ok(Line::Other);
+        }
+        let Some(row) = Row::parse(line) else { return Ok(Line::Unknown) };
+        match row.action {
+            "Open" => self.opened(&row),
+            "Close" => {
+                self.open.remove(row.id);
+                Ok(Line::Other)
+            }
+            "Read" | "PgRead" | "VectorRead" => Ok(self.read(&row).unwrap_or(Line::Unknown)),
+            "Stat" | "Write" | "PgWrite" | "VectorWrite" | "Sync" | "Truncate" | "Fcntl" => {
+                Ok(Line::Other)
+            }
+            _ => Ok(Line::Unknown),
+        }
+    }
+}
+
+/// A line, taken apart.
+struct Row<'a> {
+    id: &'a str,
+    action: &'a str,
+    start: Duration,
+    arguments: &'a str,
+    stop: Duration,
+    status: &'a str,
+    answer: &'a str,
+}
+
+impl<'a> Row<'a> {
+    fn parse(line: &'a str) -> Option<Self> {
+        if let Some(line) = line.strip_prefix('"').and_then(|line| line.strip_suffix('"')) {
+            let fields: Vec<_> = line.splitn(8, "\",\"").collect();
+            let [id, action, start, arguments, stop, status, answer] = fields[..] else {
+                return None;
+            };
+            let (start, stop) = (time(start)?, time(stop)?);
+            return Some(Self { id, action, start, arguments, stop, status, answer });
+        }
+        let fields: Vec<_> = line.splitn(4, ',').collect();
+        let [id, action, start, rest] = fields[..] else { return None };
+        // The field before the first one that is a time.
+        let (arguments, stop, rest) = rest.match_indices(',').find_map(|(comma, _)| {
+            let (arguments, after) = (rest.get(..comma)?, rest.get(comma + 1..)?);
+            let (stop, rest) = after.split_once(',')?;
+            Some((arguments, time(stop)?, rest))
+        })?;
+        let (status, answer) = rest.rsplit_once(',')?;
+        Some(Self { id, action, start: time(start)?, arguments, stop, status, answer })
+    }
+}
+
+impl Xrdrecord {
+    /// An open that failed opens nothing, but nothing is read from it either.
+    fn opened(&mut self, row: &Row<'_>) -> Result<Line> {
+        // flags, mode, timeout
+        let Some(url) = row.arguments.rsplitn(4, ';').nth(3) else { return Ok(Line::Unknown) };
+        if self.open.len() >= MOST_OPEN && !self.open.contains_key(row.id) {
+            return Err(Error::new(
+                ErrorKind::Unsupported,
+                format!("the record has more than {MOST_OPEN} files open"),
+            ));
+        }
+        self.open.insert(row.id.to_owned(), without_secrets(url));
+        Ok(Line::Other)
+    }
+
+    fn read(&self, row: &Row<'_>) -> Option<Line> {
+        let numbers = row.arguments.split(';').map(|number| number.parse::<u64>().ok());
+        let numbers: Vec<u64> = numbers.collect::<Option<_>>()?;
+        let (_timeout, places) = numbers.split_last()?;
+        let ranges = places.chunks(2).map(|place| {
+            let [offset, length] = *place else { return None };
+            Some(offset..offset.checked_add(length)?)
+        });
+        let mut ranges: Vec<Range<u64>> = ranges.collect::<Option<_>>()?;
+        let succeeded = row.status.contains("SUCCESS");
+        if let ("Read" | "PgRead", [range]) = (row.action, &mut ranges[..]) {
+            // At the end of a file comes less than was asked for.
+            let length = row.answer.split(';').next()?.parse::<u64>().unwrap_or(0);
+            range.end = range.end.min(range.start.checked_add(length)?);
+        }
+        ranges.retain(|range| succeeded && !range.is_empty());
+        if ranges.is_empty() {
+            return Some(Line::Other);
+        }
+        let name = self.open.get(row.id)?.clone();
+        let (submitted, completed) = (row.start, row.stop.max(row.start));
+        let times = Times { submitted, completed, consumed: completed };
+        Some(Line::Read(Read { name, thread: 0, ranges, times }))
+    }
+}
+
+/// `url` without user, password, query and fragment.
+fn without_secrets(url: &str) -> String {
+    let url = url.split(['?', '#']).next().unwrap_or_default();
+    let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
+    let (host, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+    let host = host.rsplit('@').next().unwrap_or_default();
+    format!("{scheme}://{host}{path}")
+}
+
+fn time(text: &str) -> Option<Duration> {
+    // A whole number is something else.
+    let seconds = text.parse().ok().filter(|_| text.contains('.'))?;
+    Duration::try_from_secs_f64(seconds).ok()
+}

@@ -1,0 +1,315 @@
+//! Does the reads of a trace again.
+//!
+//! Each thread of the trace is a thread here, and reads one thing after the other, as its model did. Between reads it may
+//! pause for as long as the model did something else, or a multiple of that. A pause that turned out longer, as pauses do,
+//! is taken off the next ones, so that the sum is right; very short ones are saved up. What the model waited for is not
+//! waited for again.
+
+use super::open;
+use crate::client::Client;
+use crate::file::RemoteFile;
+use hither_core::error::{Error, ErrorKind, Result};
+use hither_core::trace::{InOrder, TracedRead};
+use hither_core::{Clock, Report, range};
+use hither_transport::{Monotonic, Totals};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// How to replay a trace.
+#[derive(Debug, Clone, Default)]
+#[non_exhaustive]
+pub struct ReplayRequest {
+    /// How long to pause between reads, as a multiple of what the program did.
+    pub think: f64,
+    /// What to read in place of any file.
+    pub url: Option<String>,
+    /// What to read in place of files of these names: all of the name, or what follows its last `/`.
+    pub map: Vec<(String, String)>,
+}
+
+/// What a replay came to.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct Replayed {
+    /// Reads done.
+    pub reads: u64,
+    /// Bytes read.
+    pub bytes: u64,
+    /// Files read.
+    pub files: u64,
+    /// Threads that read.
+    pub threads: u64,
+    /// From the beginning to the end of the last thread, in seconds.
+    pub seconds: f64,
+    /// Time in reads, in seconds, summed over threads.
+    pub waited_seconds: f64,
+    /// The longest read, in seconds.
+    pub longest_wait_seconds: f64,
+    /// Reads that took longer than half a round trip.
+    pub slow_reads: u64,
+    /// Ranges that found all their bytes and did not wait.
+    pub hits: u64,
+    /// Ranges that found some of their bytes present or on their way.
+    pub partial: u64,
+    /// Ranges whose bytes all had to be asked for.
+    pub misses: u64,
+    /// Bytes that were asked for before anybody waited for them.
+    pub bytes_ahead: u64,
+    /// Bytes that were dropped unread.
+    pub bytes_dropped: u64,
+    /// Time in pauses, in seconds, summed over threads.
+    pub paused_seconds: f64,
+    /// Requests, round trips and bytes.
+    pub report: Report,
+}
+
+/// Shorter pauses are saved up until they are as long as this together: timers are no finer.
+const SHORTEST_PAUSE: Duration = Duration::from_micros(100);
+
+/// Longer reads are not read into a buffer that is used again.
+const LARGEST_BUFFER: usize = 64 << 20;
+
+/// What one thread has to do.
+#[derive(Debug, Default)]
+struct Script {
+    steps: Vec<Step>,
+    /// The ranges of all steps, one after the other.
+    ranges: Vec<Range<u64>>,
+    /// The end of the last read, in the model.
+    end: Duration,
+}
+
+#[derive(Debug)]
+struct Step {
+    pause: Duration,
+    file: u32,
+    ranges: u32,
+}
+
+/// What one thread did.
+#[derive(Debug, Default)]
+struct Done {
+    reads: u64,
+    bytes: u64,
+    waited: Duration,
+    longest: Duration,
+    slow: u64,
+    paused: Duration,
+}
+
+impl Client {
+    /// Does the reads of the trace at `path` again. The report counts what the client does meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// As [`look_at`](super::look_at) for the trace, and whatever reading the files may fail with; the first failure ends
+    /// all threads.
+    pub fn replay(&self, path: &Path, request: &ReplayRequest) -> Result<Replayed> {
+        let mut reads = InOrder::new(open(path)?);
+        let mut scripts = BTreeMap::new();
+        let mut first = None;
+        for read in reads.by_ref() {
+            let read = read.map_err(|error| error.context(path.display()))?;
+            let origin = *first.get_or_insert(read.times.submitted);
+            let new = || Script { end: origin, ..Script::default() };
+            scripts.entry(read.thread).or_insert_with(new).add(&read, request.think);
+        }
+        let names = reads.get_ref().names();
+        let files = self.open_for(scripts.values(), names, request)?;
+        let before = (self.account().totals(), self.reads());
+        let clock = Monotonic::start();
+        let stop = AtomicBool::new(false);
+        let ended: Vec<Result<Done>> = std::thread::scope(|scope| {
+            let threads: Vec<_> = scripts
+                .values()
+                .map(|script| {
+                    let player = Player { client: self, files: &files, clock: &clock, stop: &stop };
+                    scope.spawn(move || {
+                        let stop = || player.stop.store(true, Ordering::Relaxed);
+                        player.play(script).inspect_err(|_| stop())
+                    })
+                })
+                .collect();
+            let panicked = |_| Err(Error::new(ErrorKind::Local, "a thread of the replay panicked"));
+            threads.into_iter().map(|thread| thread.join().unwrap_or_else(panicked)).collect()
+        });
+        let seconds = clock.now().as_secs_f64();
+        let mut all = Replayed {
+            files: files.len() as u64,
+            threads: scripts.len() as u64,
+            seconds,
+            ..Replayed::default()
+        };
+        for done in ended {
+            all.add(&done?);
+        }
+        let reads = self.reads();
+        all.hits = reads.hits - before.1.hits;
+        all.partial = reads.partial - before.1.partial;
+        all.misses = reads.misses - before.1.misses;
+        all.bytes_ahead = reads.bytes_ahead - before.1.bytes_ahead;
+        all.bytes_dropped = reads.bytes_dropped - before.1.bytes_dropped;
+        all.report = report(&before.0, &self.account().totals(), &all, files.values());
+        Ok(all)
+    }
+
+    /// Opens what the scripts read.
+    fn open_for<'a>(
+        &self,
+        scripts: impl Iterator<Item = &'a Script>,
+        names: &[String],
+        request: &ReplayRequest,
+    ) -> Result<BTreeMap<u32, RemoteFile>> {
+        let mut files = BTreeMap::new();
+        for number in scripts.flat_map(|script| script.steps.iter().map(|step| step.file)) {
+            if files.contains_key(&number) {
+                continue;
+            }
+            let name = names.get(number as usize).map(String::as_str).unwrap_or_default();
+            let short = name.rsplit('/').next().unwrap_or_default();
+            let mapped = request.map.iter().find(|(from, _)| from == name || from == short);
+            let url = mapped.map(|(_, url)| url.as_str()).or(request.url.as_deref());
+            files.insert(number, self.open(url.unwrap_or(name))?);
+        }
+        Ok(files)
+    }
+}
+
+impl Script {
+    fn add(&mut self, read: &TracedRead, think: f64) {
+        let idle = read.times.submitted.saturating_sub(self.end).as_secs_f64() * think;
+        let pause = Duration::try_from_secs_f64(idle).unwrap_or_default();
+        self.end = self.end.max(read.times.consumed);
+        // A record has at most 65,536 ranges.
+        let ranges = u32::try_from(read.ranges.len()).unwrap_or(u32::MAX);
+        self.ranges.extend_from_slice(&read.ranges);
+        self.steps.push(Step { pause, file: read.file, ranges });
+    }
+}
+
+/// What a thread needs to play a script.
+struct Player<'a> {
+    client: &'a Client,
+    files: &'a BTreeMap<u32, RemoteFile>,
+    clock: &'a Monotonic,
+    stop: &'a AtomicBool,
+}
+
+impl Player<'_> {
+    fn play(&self, script: &Script) -> Result<Done> {
+        let mut done = Done::default();
+        let mut ranges = script.ranges.as_slice();
+        let mut buffer = Vec::new();
+        // Pauses that are still to be made, and what earlier ones took too long.
+        let (mut owed, mut overdone) = (Duration::ZERO, Duration::ZERO);
+        for step in &script.steps {
+            if self.stop.load(Ordering::Relaxed) {
+                break;
+            }
+            owed = owed.saturating_add(step.pause);
+            let taken_off = owed.min(overdone);
+            owed -= taken_off;
+            overdone -= taken_off;
+            if owed >= SHORTEST_PAUSE {
+                let paused = self.pause(owed);
+                done.paused += paused;
+                overdone += paused.saturating_sub(owed);
+                owed = Duration::ZERO;
+            }
+            let Some((now, later)) = ranges.split_at_checked(step.ranges as usize) else { break };
+            ranges = later;
+            let Some(file) = self.files.get(&step.file) else { break };
+            let began = self.clock.now();
+            done.bytes += self.read(file, now, &mut buffer)?;
+            let took = self.clock.now().saturating_sub(began);
+            done.reads += 1;
+            done.waited += took;
+            done.longest = done.longest.max(took);
+            done.slow += u64::from(file.source.link().rtt.is_some_and(|rtt| took > rtt / 2));
+        }
+        Ok(done)
+    }
+
+    /// Does one read; returns how many bytes came.
+    fn read(&self, file: &RemoteFile, ranges: &[Range<u64>], buffer: &mut Vec<u8>) -> Result<u64> {
+        let length = usize::try_from(range::total_bytes(ranges)).unwrap_or(usize::MAX);
+        let (&[Range { start, end }], ..=LARGEST_BUFFER) = (ranges, length) else {
+            // It looks whether a long range is beyond the end of the file before it takes memory for it.
+            let bytes = file.read_ranges(self.client, ranges)?;
+            return Ok(bytes.iter().map(|bytes| bytes.len() as u64).sum());
+        };
+        if buffer.len() < length {
+            buffer.resize(length, 0);
+        }
+        let target = buffer.get_mut(..length).unwrap_or_default();
+        let read = file.read_at(self.client, start, target)?;
+        if read < length {
+            let message = format!(
+                "the trace reads bytes {start}..{end} of {}, which ends before them",
+                file.name()
+            );
+            return Err(Error::new(ErrorKind::Corrupt, message));
+        }
+        Ok(read as u64)
+    }
+
+    /// Pauses for `pause` at least; returns for how long it was.
+    fn pause(&self, pause: Duration) -> Duration {
+        let began = self.clock.now();
+        loop {
+            let passed = self.clock.now().saturating_sub(began);
+            match pause.checked_sub(passed) {
+                None | Some(Duration::ZERO) => return passed,
+                Some(left) => std::thread::park_timeout(left),
+            }
+        }
+    }
+}
+
+/// What happened between two looks at the books.
+fn report<'a>(
+    before: &Totals,
+    after: &Totals,
+    all: &Replayed,
+    files: impl Iterator<Item = &'a RemoteFile>,
+) -> Report {
+    let rtt = files.filter_map(|file| file.source.link().rtt).max();
+    let connect = after.connect_micros.saturating_sub(before.connect_micros);
+    Report {
+        seconds: all.seconds,
+        requests: after.requests - before.requests,
+        round_trips: after.flights - before.flights,
+        connections: after.connections - before.connections,
+        bytes_requested: after.bytes_requested - before.bytes_requested,
+        bytes_received: after.bytes_received - before.bytes_received,
+        bytes_payload: after.bytes_payload - before.bytes_payload,
+        bytes_used: all.bytes,
+        whole_file_downloads: after.whole_files - before.whole_files,
+        connect_seconds: Duration::from_micros(connect).as_secs_f64(),
+        rtt_seconds: rtt.unwrap_or_default().as_secs_f64(),
+        ..Report::default()
+    }
+}
+
+impl Replayed {
+    /// Share of the ranges whose bytes all had to be asked for, 0 to 1.
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "a share for people")]
+    pub fn miss_share(&self) -> f64 {
+        let all = self.hits + self.partial + self.misses;
+        if all == 0 { 0.0 } else { self.misses as f64 / all as f64 }
+    }
+
+    fn add(&mut self, done: &Done) {
+        self.reads += done.reads;
+        self.bytes += done.bytes;
+        self.slow_reads += done.slow;
+        self.waited_seconds += done.waited.as_secs_f64();
+        self.paused_seconds += done.paused.as_secs_f64();
+        self.longest_wait_seconds = self.longest_wait_seconds.max(done.longest.as_secs_f64());
+    }
+}
