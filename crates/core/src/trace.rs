@@ -93,15 +93,29 @@ enum Offset {
     Behind(Duration),
 }
 
+impl Offset {
+    /// Of a clock that shows `here` from one that shows `there`.
+    fn between(here: Duration, there: Duration) -> Self {
+        match here.checked_sub(there) {
+            Some(ahead) => Self::Ahead(ahead),
+            None => Self::Behind(there.saturating_sub(here)),
+        }
+    }
+
+    /// What is `at` there, here.
+    fn applied(self, at: Duration) -> Duration {
+        match self {
+            Self::Ahead(ahead) => at.saturating_add(ahead),
+            Self::Behind(behind) => at.saturating_sub(behind),
+        }
+    }
+}
+
 impl FileRecorder {
     /// For the file called `name` (secrets removed), whose reads will be told in times of `clock`.
     #[must_use]
     pub fn new(sink: Arc<dyn TraceSink>, name: &str, clock: &dyn Clock) -> Self {
-        let (here, there) = (sink.now(), clock.now());
-        let origin = match here.checked_sub(there) {
-            Some(ahead) => Offset::Ahead(ahead),
-            None => Offset::Behind(there.saturating_sub(here)),
-        };
+        let origin = Offset::between(sink.now(), clock.now());
         let file = sink.number(name);
         Self { sink, file, origin }
     }
@@ -109,14 +123,10 @@ impl FileRecorder {
     /// Tells that a read is done, on the thread that did it. Times are those of the file's clock; `absent_bytes` as in
     /// [`ReadEvent::absent_bytes`].
     pub fn record(&self, ranges: &[Range<u64>], times: Times, found: Found, absent_bytes: u64) {
-        let shifted = |at: Duration| match self.origin {
-            Offset::Ahead(ahead) => at.saturating_add(ahead),
-            Offset::Behind(behind) => at.saturating_sub(behind),
-        };
         let times = Times {
-            submitted: shifted(times.submitted),
-            completed: shifted(times.completed),
-            consumed: shifted(times.consumed),
+            submitted: self.origin.applied(times.submitted),
+            completed: self.origin.applied(times.completed),
+            consumed: self.origin.applied(times.consumed),
         };
         let thread = thread_number();
         self.sink.record(&ReadEvent {
@@ -144,50 +154,13 @@ pub fn thread_number() -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use futures_core::future::BoxFuture;
-    use std::sync::Mutex;
-
-    #[derive(Debug)]
-    struct Fixed(Duration);
-
-    impl Clock for Fixed {
-        fn now(&self) -> Duration {
-            self.0
-        }
-
-        fn sleep(&self, _: Duration) -> BoxFuture<'static, ()> {
-            Box::pin(std::future::ready(()))
-        }
-    }
-
-    #[derive(Debug, Default)]
-    struct Kept(Mutex<Vec<(u32, Duration)>>);
-
-    impl TraceSink for Kept {
-        fn now(&self) -> Duration {
-            Duration::from_secs(10)
-        }
-
-        fn number(&self, name: &str) -> u32 {
-            u32::try_from(name.len()).unwrap()
-        }
-
-        fn record(&self, event: &ReadEvent<'_>) {
-            self.0.lock().unwrap().push((event.file, event.times.submitted));
-        }
-    }
 
     #[test]
     fn times_are_those_of_the_trace_whatever_the_clock_of_the_file() {
-        let sink = Arc::new(Kept::default());
         for (clock, at) in [(3, 4), (10, 11), (500, 501)] {
-            let sink = Arc::clone(&sink) as Arc<dyn TraceSink>;
-            let recorder = FileRecorder::new(sink, "name", &Fixed(Duration::from_secs(clock)));
-            let times = Times::at_once(Duration::from_secs(at));
-            recorder.record(&[0..1], times, Found::Present, 0);
+            let origin = Offset::between(Duration::from_secs(10), Duration::from_secs(clock));
+            assert_eq!(origin.applied(Duration::from_secs(at)), Duration::from_secs(11));
         }
-        let all = sink.0.lock().unwrap().clone();
-        assert_eq!(all, [(4, Duration::from_secs(11)); 3]);
     }
 
     #[test]
