@@ -4,6 +4,7 @@
 //! traces begin from.
 
 mod babar;
+mod trace;
 
 pub use babar::{BABAR_READS, BABAR_SIZE, babar};
 
