@@ -212,8 +212,7 @@ impl Cursor {
                 self.begin(range);
                 self.named.to = self.named.to.max(range.end);
                 if self.strides.regular() {
-                    self.passed += self.named.to - range.end;
-                    self.set(Course::Regular);
+                    self.find_rule();
                 }
                 true
             }
@@ -221,6 +220,15 @@ impl Cursor {
         };
         self.earned = self.earned.saturating_add(length);
         foretold
+    }
+
+    /// A reader that went on and on turns out to have a rule: of what was named, this run's part is still wanted.
+    fn find_rule(&mut self) {
+        let named = self.named.to;
+        self.set(Course::Regular);
+        let end = self.expected(0).map_or(self.run.end, |run| run.end);
+        self.named.to = named.min(end);
+        self.passed = self.passed.saturating_add(named.saturating_sub(end));
     }
 
     /// A read in the gap: it was none, only the order of two reads was changed.

@@ -7,22 +7,22 @@
 //!
 //! **Which cursor.** Best fits a cursor that foretold the read; then one in whose neighbourhood it is. A read that begins
 //! where a run ended that its cursor left behind means that readers take turns: it gets a cursor of its own which
-//! goes on at once. Otherwise the read is a hop of a cursor that foretells nothing yet, or it takes the place of the
-//! cursor that was not used for longest. No cursor is disturbed by the reads of another. What a reader skips within what was
+//! goes on at once, and after two of them the next ones are named, too. Otherwise the read is a hop of a cursor that
+//! foretells nothing yet, or it takes the place of the cursor that was not used for longest. No cursor is disturbed by the reads of another. What a reader skips within what was
 //! named, and what it reads again a little way back, disturbs nothing either.
 //!
 //! **How far.** A window begins small and doubles when the reader found what was foretold still on its way, that is when it
 //! starved; never because time has passed. So a slow reader keeps a small window. It is never longer than what keeps the
 //! path busy ([`ReadAheadConfig::path_factor`]), than this cursor's share of the memory, than what it has earned (see
-//! `waste.rs`). When memory is short it halves. A window is filled up when a quarter of it has been read, so that requests
-//! are not tiny.
+//! `waste.rs`). When memory is short it halves. A window is filled up when a quarter of it has been read, the longest when
+//! half of it has, so that requests are not tiny.
 //!
 //! A reader that takes turns with others stops where another began: what lies there has been read.
 
 use super::blocks::Blocks;
 use super::cursor::{Cursor, Fit};
 use super::waste::{Waste, whole};
-use crate::{Access, Advice, Advisor, Conditions, Found};
+use crate::{Access, Advice, Advisor, Conditions, Found, range};
 use std::ops::Range;
 
 /// Most ranges named in one answer.
@@ -31,6 +31,8 @@ const MOST_RANGES: usize = 256;
 const ENDS: usize = 32;
 /// Reads in a first window, where they are large.
 const READS_AHEAD: u64 = 4;
+/// Turns after which readers are taken to take them.
+const SURE_TURNS: u32 = 2;
 /// Reads of a file after which a cursor that had none of them is no longer reckoned with.
 const IDLE_READS: u64 = 256;
 
@@ -42,7 +44,7 @@ pub struct ReadAheadConfig {
     pub cursors: usize,
     /// What may be fetched ahead and dropped unread, as a part of all that is fetched: 0.1 by default.
     pub waste_limit: f64,
-    /// Bytes that may be dropped unread before the limit counts: 1 MiB by default.
+    /// Bytes that may be dropped unread before the limit counts: 2 MiB by default.
     pub allowance_bytes: u64,
     /// The window that a cursor begins with: 64 KiB by default.
     pub first_window_bytes: u64,
@@ -62,7 +64,7 @@ impl Default for ReadAheadConfig {
         Self {
             cursors: 16,
             waste_limit: 0.1,
-            allowance_bytes: 1 << 20,
+            allowance_bytes: 2 << 20,
             first_window_bytes: 64 << 10,
             path_factor: 4.0,
             unknown_path_bytes: 8 << 20,
@@ -90,6 +92,9 @@ pub struct ReadAhead {
     /// Where runs ended that were not followed further, the latest of them.
     ends: [u64; ENDS],
     next_end: usize,
+    /// How many runs have gone on in the order in which they were left, and the place of the end of the next one.
+    turns: u32,
+    next_turn: usize,
     /// Reads so far.
     reads: u64,
     /// The cursor that had the last one.
@@ -107,6 +112,8 @@ impl ReadAhead {
             waste: Waste::default(),
             ends: [u64::MAX; ENDS],
             next_end: 0,
+            turns: 0,
+            next_turn: ENDS,
             reads: 0,
             latest: 0,
         }
@@ -117,7 +124,7 @@ impl ReadAhead {
         let (index, fit) = self.best(range);
         let touches = fit > Fit::Skips && self.ends.contains(&range.start);
         if fit > Fit::Resumes && touches {
-            self.forget_end(range.start);
+            self.resumes(range.start);
             return (self.add(Cursor::resumed(range), advice), false);
         }
         if fit == Fit::Stranger {
@@ -178,9 +185,31 @@ impl ReadAhead {
         self.next_end += 1;
     }
 
-    fn forget_end(&mut self, end: u64) {
-        for known in self.ends.iter_mut().filter(|known| **known == end) {
-            *known = u64::MAX;
+    /// The run that ended here goes on. In how many turns now runs have gone on in the order in which they were left.
+    fn resumes(&mut self, end: u64) {
+        let Some(place) = self.ends.iter().position(|known| *known == end) else { return };
+        self.ends[place] = u64::MAX;
+        self.turns = if place == self.next_turn { self.turns + 1 } else { 1 };
+        self.next_turn = (place + 1) % ENDS;
+    }
+
+    /// Readers that have begun to take turns will go on to: names what the next of them will read.
+    fn name_turns(&mut self, read_bytes: u64, conditions: &Conditions, advice: &mut Advice) {
+        self.turns = 0;
+        if self.waste.tight(&self.config, conditions) {
+            return;
+        }
+        let size = conditions.size.unwrap_or(0);
+        let named = range::total_bytes(&advice.soon).saturating_add(conditions.ahead_bytes);
+        let mut room = conditions.ahead_budget_bytes.saturating_sub(named);
+        for turn in 0..self.config.cursors.min(ENDS) {
+            let start = self.ends[(self.next_turn + turn) % ENDS];
+            let end = start.saturating_add(read_bytes).min(size);
+            if start >= end || end - start > room {
+                return;
+            }
+            room -= end - start;
+            advice.soon.push(start..end);
         }
     }
 
@@ -194,8 +223,10 @@ impl ReadAhead {
             None if !cursor.is_exact() => return,
             None => 0,
         };
-        let (ahead, allowed) = self.window(index, hop, pace, conditions);
-        if ahead.saturating_mul(4) >= allowed.saturating_mul(3) {
+        let (allowed, longest) = self.window(index, hop, pace, conditions);
+        let ahead = self.cursors[index].ahead_bytes();
+        let low = if longest { allowed / 2 } else { allowed - allowed / 4 };
+        if ahead >= low {
             return;
         }
         let named: u64 = self.cursors.iter().map(Cursor::ahead_bytes).fold(0, u64::saturating_add);
@@ -210,14 +241,14 @@ impl ReadAhead {
         cursor.name(bytes, end, MOST_RANGES, &mut self.blocks, &mut advice.soon);
     }
 
-    /// Steers the window of a cursor; what it has named ahead and how much of that there may be.
+    /// Steers the window of a cursor; how many bytes it may have named ahead, and whether that is as many as ever.
     fn window(
         &mut self,
         index: usize,
         hop: u64,
         pace: Pace,
         conditions: &Conditions,
-    ) -> (u64, u64) {
+    ) -> (u64, bool) {
         let recent = self.reads.saturating_sub(IDLE_READS);
         let active = self.cursors.iter().filter(|it| it.used_at >= recent && it.window() > 0);
         let sharing = (active.count() as u64).max(1);
@@ -232,7 +263,7 @@ impl ReadAhead {
         let cursor = &mut self.cursors[index];
         cursor.steer(first, most, pace.starved, short);
         let credit = self.waste.credit(cursor.earned(), &self.config, conditions);
-        (cursor.ahead_bytes(), cursor.window().min(credit))
+        (cursor.window().min(credit), cursor.window() == most && credit >= most)
     }
 
     /// Takes back what a cursor that is not used any more has named, for the sake of another.
@@ -309,6 +340,9 @@ impl Advisor for ReadAhead {
         let starved = foretold && access.found != Found::Present;
         let pace = Pace { read_bytes: range.end - range.start, starved };
         self.go_ahead(index, pace, conditions, &mut advice);
+        if self.turns >= SURE_TURNS {
+            self.name_turns(pace.read_bytes, conditions, &mut advice);
+        }
         advice
     }
 }

@@ -30,6 +30,21 @@ pub(super) struct Strides {
     count: usize,
     /// Steps of the rule; 0 for none. Invariant: at most half of `count`, and at most [`LONGEST_PERIOD`].
     period: usize,
+    rule: Rule,
+}
+
+/// The steps to come, worked out for as many as the rule has.
+#[derive(Debug, Clone, Default)]
+struct Rule {
+    /// Where the runs start, counted from the start of the one that goes on.
+    starts: [i128; LONGEST_PERIOD],
+    lengths: [u64; LONGEST_PERIOD],
+    /// Bytes of the runs before, the one that goes on not counted.
+    bytes: [u64; LONGEST_PERIOD],
+    /// From the start of a run to that of the one a period later.
+    round: i128,
+    /// Bytes of as many runs as there are steps in the rule.
+    round_bytes: u64,
 }
 
 impl Strides {
@@ -40,12 +55,14 @@ impl Strides {
         if self.period == 0 || self.back(1).by != self.back(1 + self.period).by {
             self.period = self.find();
         }
+        self.work_out();
     }
 
     /// Takes back the latest step; not twice in a row.
     pub(super) fn undo(&mut self) {
         self.count = self.count.saturating_sub(1);
         self.period = self.find();
+        self.work_out();
     }
 
     /// Steps made since the beginning.
@@ -70,27 +87,31 @@ impl Strides {
     /// Where the run `n` after the one that goes on is to start, counted from the start of that one, and how long it will be;
     /// `n` is 0 for the one that goes on. None without a rule.
     pub(super) fn ahead(&self, n: usize) -> Option<(i128, u64)> {
-        let period = self.period;
-        if period == 0 {
-            return None;
-        }
-        let (rounds, rest) = (n / period, n % period);
-        let round: i128 = (1..=period).map(|n| i128::from(self.back(n).by)).sum();
-        let part: i128 = (0..rest).map(|n| i128::from(self.back(period - n).by)).sum();
-        let offset = round.checked_mul(i128::try_from(rounds).ok()?)?.checked_add(part)?;
-        Some((offset, self.length(rest)))
+        let rounds = n.checked_div(self.period)?;
+        let place = n % self.period;
+        let offset = self.rule.round.checked_mul(i128::try_from(rounds).ok()?)?;
+        Some((offset.checked_add(self.rule.starts[place])?, self.rule.lengths[place]))
     }
 
     /// Bytes of the runs 1 to `n` after the one that goes on.
     pub(super) fn bytes_ahead(&self, n: usize) -> u64 {
-        let period = self.period;
-        if period == 0 {
-            return 0;
+        let Some(rounds) = n.checked_div(self.period) else { return 0 };
+        let part = self.rule.bytes[n % self.period];
+        self.rule.round_bytes.saturating_mul(rounds as u64).saturating_add(part)
+    }
+
+    fn work_out(&mut self) {
+        let (mut start, mut bytes) = (0, 0_u64);
+        for place in 0..self.period {
+            let length = self.length(place);
+            bytes = if place == 0 { 0 } else { bytes.saturating_add(length) };
+            self.rule.starts[place] = start;
+            self.rule.lengths[place] = length;
+            self.rule.bytes[place] = bytes;
+            start += i128::from(self.back(self.period - place).by);
         }
-        let (rounds, rest) = (n / period, n % period);
-        let round: u64 = (0..period).map(|n| self.length(n)).fold(0, u64::saturating_add);
-        let part = (1..=rest).map(|n| self.length(n % period)).fold(0, u64::saturating_add);
-        round.saturating_mul(rounds as u64).saturating_add(part)
+        self.rule.round = start;
+        self.rule.round_bytes = bytes.saturating_add(self.rule.lengths[0]);
     }
 
     /// Length of the runs at a place in the rule: the greatest of the latest, since lengths vary.

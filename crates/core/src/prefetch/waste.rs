@@ -104,7 +104,7 @@ mod tests {
         let (config, mut waste) = (ReadAheadConfig::default(), Waste::default());
         waste.orphan(u64::MAX);
         waste.orphan(1);
-        assert!(!waste.tight(&config, &conditions(0, 1 << 20)));
-        assert!(waste.tight(&config, &conditions(0, 2 << 20)));
+        assert!(!waste.tight(&config, &conditions(0, 2 << 20)));
+        assert!(waste.tight(&config, &conditions(0, 4 << 20)));
     }
 }

@@ -52,7 +52,7 @@ fn a_reader_as_fast_as_the_wire_does_not_wait_after_the_first_windows() {
 fn eight_interleaved_cursors() {
     for think in THINKS {
         let ours = assert_near_informed(&interleaved(8, 64, 128 * KIB, think));
-        assert!(ours.misses <= 16, "{ours:?}");
+        assert!(ours.misses <= 24, "{ours:?}");
         assert_near_informed(&interleaved(8, 512, 16 * KIB, think / 8));
     }
 }

@@ -1,0 +1,50 @@
+//! What a piece of advice costs: nanoseconds for a read that finds its bytes.
+//!
+//!     cargo run --release -p hither-testkit --example time_advice
+
+use hither_core::{Access, Advisor, Conditions, Found, Limits, LinkEstimate, ReadAhead};
+use hither_testkit::jobs::{Job, babar, interleaved, random, skim};
+use std::time::{Duration, Instant};
+
+const MIB: u64 = 1 << 20;
+
+fn conditions(size: u64) -> Conditions {
+    Conditions {
+        size: Some(size),
+        link: LinkEstimate { rtt: Some(Duration::from_millis(50)), bandwidth: Some(12.5e6) },
+        limits: Limits::unlimited(),
+        ahead_bytes: 0,
+        ahead_budget_bytes: 128 * MIB,
+        wasted_bytes: 0,
+        fetched_bytes: size,
+    }
+}
+
+#[expect(clippy::print_stdout, reason = "its output")]
+#[expect(clippy::disallowed_methods, reason = "the time of the processor is what is measured")]
+fn time(name: &str, job: &Job) {
+    let conditions = conditions(job.size);
+    let mut advisor = ReadAhead::default();
+    let mut named = 0;
+    let begin = Instant::now();
+    let rounds = 10;
+    for _ in 0..rounds {
+        for step in &job.steps {
+            let access = Access { range: step.range(), at: Duration::ZERO, found: Found::Present };
+            named += advisor.accessed(&access, &conditions).soon.len();
+        }
+    }
+    let taken = begin.elapsed();
+    let reads = u32::try_from(rounds * job.steps.len()).unwrap_or(u32::MAX);
+    println!("{name:24} {:4} ns, {reads} reads, {named} ranges named", (taken / reads).as_nanos());
+}
+
+fn main() {
+    let none = Duration::ZERO;
+    time("one reader", &interleaved(1, 100_000, 4096, none));
+    time("8 interleaved", &interleaved(8, 20_000, 4096, none));
+    time("16 interleaved", &interleaved(16, 20_000, 4096, none));
+    time("skim", &skim(1024 * MIB, 1, 64 << 10, 3, 2000, none));
+    time("random", &random(1024 * MIB, 100_000, 100..8192, none, 1));
+    time("babar", &babar(1));
+}
