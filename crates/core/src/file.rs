@@ -278,7 +278,8 @@ impl CachedFile {
         let at = file.source.clock().now();
         let mut state = lock(&file.state);
         let end = offset.saturating_add(target.len() as u64);
-        let mut range = offset..state.conditions.size.map_or(end, |size| end.min(size));
+        let size = state.conditions.size.or_else(|| file.cache.standing(state.entry).size);
+        let range = offset..size.map_or(end, |size| end.min(size));
         if range.is_empty() {
             return Ok(Begun::Done(0));
         }
@@ -292,10 +293,6 @@ impl CachedFile {
             drop(state);
             file.record(std::slice::from_ref(&range), Times::at_once(at), &look);
             return Ok(Begun::Done(wanted));
-        }
-        range.end = look.standing.size.map_or(range.end, |size| range.end.min(size));
-        if range.is_empty() {
-            return Ok(Begun::Done(0));
         }
         let pending = self.wait_for(&mut state, vec![range], &[(advice, look)], at)?;
         Ok(Begun::Waiting(pending))
@@ -434,6 +431,7 @@ impl Shared {
     fn open_anew(&self, state: &mut State) {
         self.cache.close(state.entry);
         (state.entry, state.opened) = self.cache.open(&self.key);
+        state.conditions.size = None;
         state.work.forget_requests();
     }
 

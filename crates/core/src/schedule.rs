@@ -52,9 +52,9 @@ pub struct ReaderConfig {
     /// How long a file is waited for that its server has to make ready first ([`Retry::Later`]), in all. 10 min by default;
     /// with 0 it is not waited for.
     pub patience: Duration,
-    /// Whether gaps that cost less than one more range are read over, as [`PlanConfig::waste`] says. Not if the caller
-    /// has done so itself. True by default.
-    pub over_gaps: bool,
+    /// Nothing is asked for but what was pushed, and nothing of it twice unless it failed: gaps that cost less than one more
+    /// range are not read over (`PlanConfig::waste`), and no lane takes over what another one owes. False by default.
+    pub exact: bool,
 }
 
 impl Default for ReaderConfig {
@@ -63,7 +63,7 @@ impl Default for ReaderConfig {
             budget_bytes: 64 << 20,
             attempts: 4,
             patience: Duration::from_secs(600),
-            over_gaps: true,
+            exact: false,
         }
     }
 }
@@ -185,7 +185,7 @@ impl<'a> Reader<'a> {
     }
 
     fn plan_config(&self, config: PlanConfig) -> PlanConfig {
-        let waste = if self.config.over_gaps { config.waste } else { 0.0 };
+        let waste = if self.config.exact { 0.0 } else { config.waste };
         PlanConfig { waste, ..config }
     }
 
@@ -278,7 +278,8 @@ impl<'a> Reader<'a> {
 
     /// Gives part of the slowest request to a lane that has nothing to do.
     fn relieve(&mut self) {
-        if self.reliefs >= (self.lanes / 4).max(2) || self.source.idle_lanes() == 0 {
+        let most = if self.config.exact { 0 } else { (self.lanes / 4).max(2) };
+        if self.reliefs >= most || self.source.idle_lanes() == 0 {
             return;
         }
         let now = self.source.clock().now();

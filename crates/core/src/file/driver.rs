@@ -108,7 +108,7 @@ impl<'a> Session<'a> {
         let versioned = version.is_some();
         let validator = version.and_then(|version| version.validator);
         let conditional = validator.is_some();
-        let config = ReaderConfig { over_gaps: false, ..file.config };
+        let config = ReaderConfig { exact: true, ..file.config };
         Self {
             file,
             reader: Reader::new(&*file.source, validator, config),
@@ -308,8 +308,8 @@ impl<'a> Session<'a> {
             return self.changed(error);
         }
         let (cache, entry, owner) = (self.cache(), self.claims.entry, self.claims.owner);
-        let size_known = cache.standing(entry).size.is_some();
-        if !size_known && self.reader.answer().size.is_some() {
+        let size = || cache.standing(entry).size;
+        if size().is_none() && self.reader.answer().size.is_some() {
             // A server that sent less than was asked for has told why.
             let answer = self.reader.answer().clone();
             self.learn(&answer)?;
@@ -318,13 +318,23 @@ impl<'a> Session<'a> {
             }
         }
         let probe = ranges == [FIRST_BYTE];
-        if error.kind() == ErrorKind::Corrupt && !size_known && !self.versioned && !probe {
-            let doubtful = self.doubtful.get_or_insert_with(|| (Vec::new(), error));
-            doubtful.0.extend(ranges);
-            if !self.probing {
-                self.probe();
+        if error.kind() == ErrorKind::Corrupt && !probe {
+            match size() {
+                // It was asked for when that was not known.
+                Some(size) if ranges.iter().any(|range| range.end > size) => {
+                    self.ask_again(&ranges, &error);
+                    return ControlFlow::Continue(());
+                }
+                Some(_) => {}
+                None => {
+                    let doubtful = self.doubtful.get_or_insert_with(|| (Vec::new(), error));
+                    doubtful.0.extend(ranges);
+                    if !self.probing {
+                        self.probe();
+                    }
+                    return ControlFlow::Continue(());
+                }
             }
-            return ControlFlow::Continue(());
         }
         if probe && self.probing {
             self.probing = false;

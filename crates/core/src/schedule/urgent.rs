@@ -5,6 +5,7 @@
 //! except that one is always admitted when none is under way.
 
 use super::Reader;
+use crate::plan::{Plan, PlanConfig};
 use crate::range;
 use std::ops::Range;
 
@@ -27,12 +28,19 @@ impl Reader<'_> {
     pub fn withdraw(&mut self, ranges: &[Range<u64>]) -> Vec<Range<u64>> {
         let unwanted = range::merged(ranges, 0);
         let mut withdrawn = Vec::new();
-        for request in self.queue.iter_mut().filter(|request| request.tail == 0) {
+        for request in std::mem::take(&mut self.queue) {
             let left = range::difference(&request.ranges, &unwanted);
+            if request.tail > 0 || left == request.ranges {
+                self.queue.push_back(request);
+                continue;
+            }
             withdrawn.extend(range::difference(&request.ranges, &left));
-            request.ranges = left;
+            // A range without its middle is two, which may be too many for one request.
+            let config = self.plan_config(PlanConfig::default());
+            let plan = Plan::new(&left, &self.source.limits(), &config);
+            let requests = self.requests_of(plan);
+            self.queue.extend(requests);
         }
-        self.queue.retain(|request| !request.ranges.is_empty() || request.tail > 0);
         range::merged(&withdrawn, 0)
     }
 

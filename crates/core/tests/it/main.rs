@@ -4,6 +4,7 @@
 mod ahead;
 mod budget;
 mod cached;
+mod cached_model;
 mod failures;
 mod random;
 mod replicas;

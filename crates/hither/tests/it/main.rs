@@ -3,6 +3,7 @@
 
 mod bad_input;
 mod breaks;
+mod byte_reads;
 mod changes;
 mod draw_matches_root;
 mod draw_of_lists;

@@ -1,0 +1,48 @@
+//! Measures what a read costs whose bytes are in the client's memory.
+//!
+//! `cache_hits [READS]`, ten million by default: reads of 100 B to 8 KB all over a file of 64 MB, on one thread. Prints
+//! nanoseconds per read as JSON, and fails if there are more than a thousand of them or any read was no hit.
+#![expect(clippy::print_stdout, reason = "printing is what this program is for")]
+#![expect(clippy::disallowed_methods, reason = "measures real time")]
+
+use hither::{Client, ClientConfig};
+use hither_testkit::peer::Peer;
+use hither_testkit::random::Random;
+use serde_json::json;
+use std::error::Error;
+use std::time::Instant;
+
+const SIZE: u64 = 64_000_000;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let reads: u64 = std::env::args().nth(1).map_or(Ok(10_000_000), |word| word.parse())?;
+    let bytes: Vec<u8> = (0..SIZE).map(|i| (i * 7 + i / 251).to_le_bytes()[0]).collect();
+    let peer = Peer::start(bytes)?;
+    let client = Client::new(ClientConfig::default())?;
+    let file = client.open(&peer.url())?;
+    let mut target = vec![0; 1_000_000];
+    for offset in (0..SIZE).step_by(target.len()) {
+        file.read_at(&client, offset, &mut target)?;
+    }
+    let before = client.reads();
+    let mut random = Random::new(1);
+    let (mut copied, started) = (0, Instant::now());
+    for _ in 0..reads {
+        let random = random.next_u64();
+        let len = usize::try_from(100 + random % 8_093)?;
+        let offset = (random >> 16) % (SIZE - 8_192);
+        copied += file.read_at(&client, offset, &mut target[..len])?;
+    }
+    let seconds = started.elapsed().as_secs_f64();
+    let hits = client.reads().hits - before.hits;
+    #[expect(clippy::cast_precision_loss, reason = "printed with three digits")]
+    let nanoseconds = seconds * 1e9 / reads as f64;
+    println!(
+        "{}",
+        json!({ "reads": reads, "hits": hits, "bytes": copied, "seconds": seconds, "ns_per_read": nanoseconds })
+    );
+    match hits == reads && nanoseconds <= 1000.0 {
+        true => Ok(()),
+        false => Err("a hit must not take more than a microsecond".into()),
+    }
+}

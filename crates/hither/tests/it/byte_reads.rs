@@ -1,0 +1,141 @@
+//! Files read as bytes, through the cache.
+
+use crate::rig::client;
+use hither::{Client, ErrorKind, RemoteFile};
+use hither_testkit::Link;
+use hither_testkit::peer::Peer;
+use hither_testkit::proxy::{Config, Proxy};
+use std::time::Duration;
+
+fn content(size: usize) -> Vec<u8> {
+    (0..size).map(|i| (i * 7 + i / 251 * 3).to_le_bytes()[0]).collect()
+}
+
+fn read(client: &Client, file: &RemoteFile, offset: usize, len: usize) -> Vec<u8> {
+    let mut target = vec![0; len];
+    let bytes = file.read_at(client, offset as u64, &mut target).unwrap();
+    target.truncate(bytes);
+    target
+}
+
+/// The bytes that were asked for, each once, but for the first one, which also confirms versions.
+fn asked(peer: &Peer, size: usize) -> Vec<u8> {
+    let mut asked = vec![0u8; size];
+    for ranges in peer.log().iter().filter_map(|it| it.ranges.clone()).filter(|it| it != "0-0") {
+        for range in ranges.split(',') {
+            let (first, last) = range.trim().split_once('-').unwrap();
+            let (first, last): (usize, usize) = (first.parse().unwrap(), last.parse().unwrap());
+            asked[first..=last.min(size - 1)].iter_mut().for_each(|times| *times += 1);
+        }
+    }
+    asked
+}
+
+#[test]
+fn sixty_four_threads_fetch_every_byte_once() {
+    const SIZE: usize = 2_000_000;
+    const PIECE: usize = 10_000;
+    let bytes = content(SIZE);
+    let peer = Peer::start(bytes.clone()).unwrap();
+    let server = peer.url().trim_start_matches("http://").split('/').next().unwrap().to_owned();
+    let link = Config { link: Link::new(Duration::from_millis(90), None), ..Config::default() };
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let proxy = runtime
+        .block_on(Proxy::start((std::net::Ipv4Addr::LOCALHOST, 0).into(), server.as_str(), link))
+        .unwrap();
+    let url = peer.url().replace(&server, &proxy.address().to_string());
+    let client = client(16, None);
+    let file = client.open(&url).unwrap();
+    std::thread::scope(|scope| {
+        for thread in 0..64 {
+            let (client, file, bytes) = (&client, file.clone(), &bytes);
+            scope.spawn(move || {
+                let pieces = SIZE / PIECE;
+                for i in 0..pieces {
+                    // Each in an order of its own: 67 is prime to the number of pieces.
+                    let at = (i * 67 + thread * 3) % pieces * PIECE;
+                    assert_eq!(read(client, &file, at, PIECE), bytes[at..at + PIECE]);
+                }
+            });
+        }
+    });
+    assert!(asked(&peer, SIZE).iter().all(|&times| times == 1));
+    let reads = client.reads();
+    assert_eq!((reads.reads, reads.bytes_fetched), (64 * 200, SIZE as u64));
+}
+
+#[test]
+fn two_openings_share_their_bytes_and_two_clients_do_not() {
+    let peer = Peer::start(content(100_000)).unwrap();
+    let (one, other) = (client(2, None), client(2, None));
+    let first = one.open(&peer.url()).unwrap();
+    assert_eq!(read(&one, &first, 1_000, 50_000), content(100_000)[1_000..51_000]);
+    let payload = || peer.log().iter().map(|it| it.payload_bytes).sum::<u64>();
+    let before = payload();
+    let second = one.open(&peer.url()).unwrap();
+    assert_eq!(read(&one, &second, 2_000, 1_000), content(100_000)[2_000..3_000]);
+    assert!(payload() <= before + 1, "{} {before}", payload());
+    let elsewhere = other.open(&peer.url()).unwrap();
+    assert_eq!(read(&other, &elsewhere, 2_000, 1_000), content(100_000)[2_000..3_000]);
+    assert!(payload() >= before + 1_000);
+}
+
+#[test]
+fn a_read_ends_at_the_end_of_the_file() {
+    let peer = Peer::start(content(10_000)).unwrap();
+    let client = client(2, None);
+    let file = client.open(&peer.url()).unwrap();
+    assert_eq!(read(&client, &file, 9_000, 100_000), content(10_000)[9_000..]);
+    assert_eq!(read(&client, &file, 10_000, 10), []);
+    assert_eq!(read(&client, &file, 1 << 40, 10), []);
+    let beyond = client.open(&peer.url()).unwrap();
+    assert_eq!(read(&client, &beyond, 20_000, 10), []);
+    let error = file.read_ranges(&client, &[0..10, 9_999..10_001]).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Corrupt);
+}
+
+#[test]
+fn local_files_are_read_directly() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("file");
+    std::fs::write(&path, content(10_000)).unwrap();
+    let client = client(2, None);
+    let file = client.open(path.to_str().unwrap()).unwrap();
+    assert_eq!(read(&client, &file, 9_000, 100_000), content(10_000)[9_000..]);
+    assert_eq!(read(&client, &file, 10_000, 10), []);
+    assert!(file.hint(&[0..10], Duration::ZERO).is_none());
+    assert_eq!(client.reads().reads, 0);
+}
+
+#[test]
+fn nothing_is_served_after_the_file_changed() {
+    let peer = Peer::start(content(100_000)).unwrap();
+    let client = client(2, None);
+    let file = client.open(&peer.url()).unwrap();
+    assert_eq!(read(&client, &file, 0, 1_000), content(100_000)[..1_000]);
+    let mut other = content(100_000);
+    other.iter_mut().for_each(|byte| *byte ^= 0xff);
+    peer.replace(other.clone(), "\"other\"");
+    let error = file.read_at(&client, 50_000, &mut [0; 10]).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Changed);
+    let error = file.read_at(&client, 0, &mut [0; 10]).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Changed);
+    let again = client.open(&peer.url()).unwrap();
+    assert_eq!(read(&client, &again, 0, 1_000), other[..1_000]);
+}
+
+#[test]
+fn what_is_hinted_is_fetched_in_a_few_requests() {
+    let peer = Peer::start(content(1_000_000)).unwrap();
+    let client = client(2, None);
+    let file = client.open(&peer.url()).unwrap();
+    let pieces: Vec<_> = (0..100u64).map(|i| i * 10_000..i * 10_000 + 1_000).collect();
+    file.hint(&pieces, Duration::ZERO).unwrap();
+    for piece in &pieces {
+        let (at, len) = (usize::try_from(piece.start).unwrap(), 1_000);
+        assert_eq!(read(&client, &file, at, len), content(1_000_000)[at..at + len]);
+    }
+    assert!(peer.log().len() <= 6, "{}", crate::rig::log(&peer));
+    assert!(asked(&peer, 1_000_000).iter().all(|&times| times <= 1));
+    drop(file);
+}
