@@ -4,6 +4,7 @@
 #   make check   formatting, lints, licences, the project's own rules
 #   make bench   side by side with ROOT, uproot and a raw socket (half an hour; BENCH="--quick" for less)
 #   make data    the talk's file alone (target/data/talk.root)
+#   make interleavings   the cache under schedules chosen by shuttle; part of make test
 #   make fuzz    every fuzz target for ten minutes, one after the other (SECONDS_EACH=60 for less)
 
 PYTHON := target/venv/bin/python
@@ -12,14 +13,18 @@ ifeq ($(shell [ -n "$$CI" ] && [ "$$(id -u)" = 0 ] && echo yes),yes)
 export HITHER_REQUIRE_NETNS := 1
 endif
 
-.PHONY: demo test check bench data peers build fuzz
+.PHONY: demo test check bench data peers build fuzz interleavings
 
 demo: build data
 	$(PYTHON) bench/demo.py
 
-test: build data
+test: build data interleavings
 	cargo test --workspace --locked
 	$(PYTHON) -m pytest tests
+
+# In a folder of its own: with other flags everything is another build.
+interleavings:
+	RUSTFLAGS="--cfg shuttle" cargo test --locked --target-dir target/shuttle -p hither-core --lib interleavings
 
 check:
 	cargo fmt --all --check

@@ -21,6 +21,8 @@
 
 mod counts;
 mod driver;
+#[cfg(all(test, shuttle))]
+mod interleavings;
 mod pending;
 mod wishes;
 
