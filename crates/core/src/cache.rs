@@ -150,6 +150,20 @@ pub(crate) struct Look {
     pub(crate) standing: Standing,
 }
 
+impl Look {
+    /// A look at nothing, of a version that may not be the file's any more.
+    pub(crate) const UNCONFIRMED: Self = Self {
+        found: Found::InFlight,
+        absent_bytes: 0,
+        standing: Standing {
+            size: None,
+            ahead_bytes: 0,
+            ahead_budget_bytes: 0,
+            tally: Tally { ahead_bytes: 0, fetched_bytes: 0, used_bytes: 0, wasted_bytes: 0 },
+        },
+    };
+}
+
 /// A read that has begun to wait.
 #[derive(Debug)]
 pub(crate) struct Claimed {
@@ -318,7 +332,7 @@ impl Cache {
         entry.map_or((None, false), |it| (it.version.clone(), it.confirmed >= opened))
     }
 
-    /// A read of `ranges`, sorted and disjoint, begins to wait; it is served once all is there and the version confirmed.
+    /// A read of `ranges`, sorted and disjoint, begins to wait, as far as they lie in the file if its size is known; it is served once all is there and the version confirmed.
     /// What is absent is claimed for `owner`, who has to ask for it.
     ///
     /// # Errors
@@ -335,7 +349,10 @@ impl Cache {
             if let Some(error) = &entry.changed {
                 return Err(error.clone());
             }
-            let (waiter, fresh, hastened) = entry.claim(ranges, owner, opened, house);
+            let size = entry.size().unwrap_or(u64::MAX);
+            let ranges = ranges.iter().map(|range| range.start.min(size)..range.end.min(size));
+            let ranges: Vec<_> = ranges.filter(|range| range.start < range.end).collect();
+            let (waiter, fresh, hastened) = entry.claim(&ranges, owner, opened, house);
             // What is under way confirms it on the way.
             let unconfirmed = entry.confirmed < opened && entry.flights_of(owner).is_empty();
             Ok(Claimed { waiter, fresh, hastened, unconfirmed })

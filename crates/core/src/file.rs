@@ -282,21 +282,27 @@ impl CachedFile {
         let end = offset.saturating_add(target.len() as u64);
         let size = state.conditions.size.or_else(|| file.cache.standing(state.entry).size);
         let range = offset..size.map_or(end, |size| end.min(size));
-        if range.is_empty() {
+        // Where a file ends that has not been confirmed to be the same, is not known.
+        let is_end = range.end == end || state.bound || file.is_confirmed(&state);
+        if is_end && range.is_empty() {
             return Ok(Begun::Done(0));
         }
         let wanted = usize::try_from(range::len(&range)).unwrap_or(0);
-        let look = file.cache.read(state.entry, state.opened, &range, target.get_mut(..wanted));
-        let advice = state.accessed(&range, at, &look, file);
-        file.cache.counts().began(range::len(&range), &look);
-        if look.found == Found::Present {
+        let (mut look, mut advice) = (Look::UNCONFIRMED, Advice::default());
+        if !range.is_empty() {
+            let target = target.get_mut(..wanted).filter(|_| is_end);
+            look = file.cache.read(state.entry, state.opened, &range, target);
+            advice = state.accessed(&range, at, &look, file);
+            file.cache.counts().began(range::len(&range), &look);
+        }
+        if look.found == Found::Present && is_end {
             state.bound = true;
             file.heed(&mut state, &advice, at, &look.standing);
             drop(state);
             file.record(std::slice::from_ref(&range), Times::at_once(at), &look);
             return Ok(Begun::Done(wanted));
         }
-        let pending = self.wait_for(&mut state, vec![range], &[(advice, look)], at)?;
+        let pending = self.wait_for(&mut state, vec![offset..end], &[(advice, look)], at)?;
         Ok(Begun::Waiting(pending))
     }
 
@@ -337,7 +343,9 @@ impl CachedFile {
         let file = self.shared();
         let at = file.source.clock().now();
         let mut state = lock(&file.state);
-        if let Some(size) = file.cache.standing(state.entry).size {
+        if let Some(size) = file.cache.standing(state.entry).size
+            && file.is_confirmed(&state)
+        {
             pending::check_within(&wanted, size, file)?;
         }
         let shown = ranges.iter().filter(|range| range.start < range.end);
@@ -408,7 +416,13 @@ impl State {
 }
 
 impl Shared {
-    /// Claims what a read of `ranges` needs: the entry that it reads, and its number as a waiter there.
+    /// Whether the version that is read has been confirmed since the opening.
+    fn is_confirmed(&self, state: &State) -> bool {
+        self.cache.version(state.entry, state.opened).1
+    }
+
+    /// Claims what a read of `ranges` needs, as far as the file goes: the entry that it reads, and its number as a waiter
+    /// there.
     fn claim(&self, state: &mut State, ranges: &[Range<u64>]) -> Result<(u64, u64)> {
         let claimed = match self.cache.claim(state.entry, state.opened, state.opened, ranges) {
             Err(error) if error.kind() == ErrorKind::Changed && !state.bound => {

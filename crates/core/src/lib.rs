@@ -42,7 +42,7 @@ pub use link::LinkEstimate;
 pub use plan::{Plan, PlanConfig};
 pub use prefetch::{Access, Advice, Advisor, Conditions, Found, ReadAhead, ReadAheadConfig};
 pub use replicas::{Health, Replica, Replicas, ReplicasConfig};
-pub use report::{Report, SourceReport};
+pub use report::{ReadReport, Report, SourceReport};
 pub use schedule::{Reader, ReaderConfig};
 pub use source::{Answer, Part, PartSink, Request, Source};
 pub use storage::{Entry, EntryKind, PutOptions, Storage, Upload};

@@ -1,5 +1,6 @@
 //! Where the time and the bytes went.
 
+use crate::file::ReadTotals;
 use serde::{Deserialize, Serialize};
 
 /// The account of one job. Bytes and requests equal what the server logs.
@@ -42,12 +43,49 @@ pub struct Report {
     pub decode_seconds: f64,
     /// Evaluating expressions and filling, in seconds, summed over threads.
     pub compute_seconds: f64,
+    /// What reads through the cache found and waited for.
+    #[serde(default)]
+    pub reads: ReadReport,
     /// Whether the tree came from the store rather than from the server.
     pub metadata_from_store: bool,
     /// The places that the file was read from, in the order of preference.
     pub sources: Vec<SourceReport>,
     /// Why places are not used any more.
     pub notices: Vec<String>,
+}
+
+/// What reads through the cache found and waited for; all zeros where nothing was read so.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct ReadReport {
+    /// Ranges that were read.
+    pub reads: u64,
+    /// Of them, those that found all their bytes and did not wait.
+    pub hits: u64,
+    /// Those that found some of their bytes present or on their way.
+    pub partial: u64,
+    /// Those whose bytes all had to be asked for.
+    pub misses: u64,
+    /// What they waited for, in seconds, summed over calls.
+    pub waited_seconds: f64,
+    /// Bytes that were asked for before anybody waited for them.
+    pub bytes_ahead: u64,
+    /// Bytes that were dropped from the cache unread. Those that are still there unread are not among them, but they are in
+    /// [`Report::bytes_wasted`].
+    pub bytes_dropped: u64,
+}
+
+impl From<ReadTotals> for ReadReport {
+    fn from(totals: ReadTotals) -> Self {
+        Self {
+            reads: totals.reads,
+            hits: totals.hits,
+            partial: totals.partial,
+            misses: totals.misses,
+            waited_seconds: totals.waited.as_secs_f64(),
+            bytes_ahead: totals.bytes_ahead,
+            bytes_dropped: totals.bytes_dropped,
+        }
+    }
 }
 
 /// What one place of a file has done.

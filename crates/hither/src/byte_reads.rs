@@ -9,7 +9,7 @@ use bytes::Bytes;
 use hither_core::cache::Version;
 use hither_core::error::{Error, ErrorKind, Result};
 use hither_core::file::{Begun, HintId, Spawn};
-use hither_core::{CacheKey, CachedFile, range};
+use hither_core::{CacheKey, CachedFile, ReadAhead, range};
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -97,6 +97,7 @@ impl RemoteFile {
             let source = Arc::clone(&self.source);
             let file =
                 CachedFile::new(source, Arc::clone(cache), key, config.reader, spawn(&self.shared));
+            file.set_advisor(Box::new(ReadAhead::new(config.read_ahead)));
             if let Some(recorder) = &self.recorder {
                 file.set_recorder(recorder.clone());
             }

@@ -10,7 +10,9 @@ use crate::opener::Opener;
 use crate::recording::Recording;
 use hither_core::error::{Error, ErrorKind, Result};
 use hither_core::file::ReadTotals;
-use hither_core::{Cache, CacheConfig, Claim, Endpoint, Health, Ledger, ReaderConfig};
+use hither_core::{
+    Cache, CacheConfig, Claim, Endpoint, Health, Ledger, ReadAheadConfig, ReaderConfig, Report,
+};
 use hither_store::{LaneClaim, Store, StoreConfig};
 use hither_transport::{
     Account, FileSource, Location, Monotonic, Network, TransportConfig, is_metalink,
@@ -29,6 +31,8 @@ pub struct ClientConfig {
     pub reader: ReaderConfig,
     /// Memory for what was read, or will be, through [`RemoteFile::read_at`] and its like.
     pub cache: CacheConfig,
+    /// What is fetched ahead for programs that read so and say nothing.
+    pub read_ahead: ReadAheadConfig,
     /// Where to remember servers and files between runs; nothing is remembered if none. By default none: the command
     /// gives one.
     pub store: Option<PathBuf>,
@@ -181,6 +185,26 @@ impl Client {
     #[must_use]
     pub fn account(&self) -> &Account {
         self.shared.network.account()
+    }
+
+    /// The account of everything that was read as bytes so far, by [`RemoteFile::read_at`] and its like. Requests and bytes
+    /// are those of all that this client has done; times, retries and places are left empty.
+    #[must_use]
+    pub fn report(&self) -> Report {
+        let (totals, reads) = (self.account().totals(), self.reads());
+        Report {
+            requests: totals.requests,
+            round_trips: totals.flights,
+            connections: totals.connections,
+            bytes_requested: totals.bytes_requested,
+            bytes_received: totals.bytes_received,
+            bytes_payload: totals.bytes_payload,
+            bytes_used: reads.bytes_used,
+            whole_file_downloads: totals.whole_files,
+            connect_seconds: Duration::from_micros(totals.connect_micros).as_secs_f64(),
+            reads: reads.into(),
+            ..Report::default()
+        }
     }
 
     /// What reads through the cache found, and what has become of what was fetched for them.

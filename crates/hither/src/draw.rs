@@ -7,8 +7,8 @@ use crate::query::{Chunk, Expression, Histogram, HistogramBuilder, Selected, Sel
 use crate::scan::{ChunkColumns, Scan, ScanTotals};
 use crate::target::Target;
 use crate::tree::RemoteTree;
-use hither_core::Report;
 use hither_core::error::{Error, ErrorKind, Result};
+use hither_core::{ReadReport, Report};
 use hither_formats::root::Tree;
 use hither_formats::{ElementType, FormatError};
 use hither_transport::Totals;
@@ -235,6 +235,7 @@ fn report(
         data_seconds: stages.scan.transfer.as_secs_f64(),
         decode_seconds: stages.scan.decode.as_secs_f64(),
         compute_seconds: stages.scan.compute.as_secs_f64(),
+        reads: ReadReport::default(),
         metadata_from_store: stages.from_store,
         sources,
         notices,

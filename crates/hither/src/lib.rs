@@ -48,7 +48,10 @@ pub use hither_auth::{
 pub use hither_core::cache::CacheConfig;
 pub use hither_core::file::{HintId, ReadTotals};
 pub use hither_core::storage::{Entry, EntryKind, PutOptions, Storage, Upload};
-pub use hither_core::{Algorithm, Checksum, Error, ErrorKind, Hasher, Report, SourceReport};
+pub use hither_core::{
+    Algorithm, Checksum, Error, ErrorKind, Hasher, ReadAheadConfig, ReadReport, Report,
+    SourceReport,
+};
 pub use hither_store::{LearnedSet, LearnedTree};
 #[cfg(feature = "s3")]
 pub use hither_transport::S3Config;

@@ -327,8 +327,12 @@ impl Entry {
         }
         let mut extent = Extent::new(expected);
         extent.bytes.extend_from_slice(piece);
-        extent.stamp = house.policy.enter(Class::Ahead, self.id, at, len + EXTENT_COST_BYTES);
-        self.ahead_bytes += len;
+        // What comes late, when nobody has the file open any more, is not kept for anybody.
+        extent.class = if self.handles > 0 { Class::Ahead } else { Class::Small };
+        extent.stamp = house.policy.enter(extent.class, self.id, at, len + EXTENT_COST_BYTES);
+        if extent.class == Class::Ahead {
+            self.ahead_bytes += len;
+        }
         self.extents.insert(at, extent);
     }
 

@@ -7,6 +7,7 @@ use hither_core::{
     Access, Advice, Advisor, Cache, CacheConfig, CacheKey, CachedFile, Conditions, Error,
     ErrorKind, Limits, ReaderConfig, Source, range,
 };
+use hither_testkit::Link;
 use hither_testkit::memory::{Fault, MemorySource};
 use std::ops::Range;
 use std::sync::Arc;
@@ -299,4 +300,23 @@ async fn a_read_that_is_given_up_leaves_nothing_behind() {
     assert_eq!(cache.gauges().waiters, 0);
     assert_eq!(read(&file, 0..1_000).await.unwrap(), slice(&(0..1_000)));
     assert_eq!(asked_bytes(&source), 1_000);
+}
+
+#[tokio::test(start_paused = true)]
+async fn where_a_file_ends_that_was_opened_again_the_server_says() {
+    let (short, long) = (content().slice(..1_000), content().slice(..2_000));
+    let cache = cache(16 << 20);
+    let source = |bytes| Arc::new(MemorySource::new(bytes, Link::G).with_name("grows"));
+    let file = open(&source(short), &cache);
+    assert_eq!(read(&file, 0..5_000).await.unwrap(), slice(&(0..1_000)));
+    drop(file);
+    let changed = Fault::Change { validator: "\"second\"".to_owned() };
+    let grown =
+        Arc::new(MemorySource::new(long, Link::G).with_name("grows").with_fault(0, changed));
+    let file = open(&grown, &cache);
+    assert_eq!(read(&file, 1_500..5_000).await.unwrap(), slice(&(1_500..2_000)));
+    let file = open(&grown, &cache);
+    assert_eq!(read(&file, 5_000..6_000).await.unwrap(), b"");
+    // What lies beyond the end of the new version is found out in two steps.
+    assert_eq!(asked(&grown), [0..1, 1_500..3_250, 3_250..5_000, 0..1, 1_500..2_000, 0..1]);
 }

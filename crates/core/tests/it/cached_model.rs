@@ -4,7 +4,7 @@
 use crate::cached::{cache, open, settle};
 use crate::rig::{SIZE, content};
 use hither_core::{
-    Access, Advice, Advisor, CachedFile, Conditions, Error, ErrorKind, Limits, Retry,
+    Access, Advice, Advisor, CachedFile, Conditions, Error, ErrorKind, Limits, ReadAhead, Retry,
 };
 use hither_testkit::Link;
 use hither_testkit::memory::{Fault, MemorySource};
@@ -74,6 +74,17 @@ fn fault() -> impl Strategy<Value = Fault> {
     ]
 }
 
+#[derive(Debug, Clone, Copy)]
+enum Adviser {
+    None,
+    Chatter,
+    ReadAhead,
+}
+
+fn adviser() -> impl Strategy<Value = Adviser> {
+    prop_oneof![Just(Adviser::None), Just(Adviser::Chatter), Just(Adviser::ReadAhead)]
+}
+
 /// Says anything.
 #[derive(Debug)]
 struct Chatter(Random);
@@ -122,13 +133,15 @@ async fn play(
     source: &Arc<MemorySource>,
     actions: Vec<Do>,
     budget: u64,
-    chatty: bool,
+    adviser: Adviser,
 ) -> Vec<Error> {
     let cache = cache(budget);
     let anew = |n: usize| {
         let file = open(source, &cache);
-        if chatty {
-            file.set_advisor(Box::new(Chatter(Random::new(n as u64))));
+        match adviser {
+            Adviser::None => {}
+            Adviser::Chatter => file.set_advisor(Box::new(Chatter(Random::new(n as u64)))),
+            Adviser::ReadAhead => file.set_advisor(Box::new(ReadAhead::default())),
         }
         file
     };
@@ -174,7 +187,7 @@ async fn play(
     errors
 }
 
-fn run(source: &Arc<MemorySource>, actions: Vec<Do>, budget: u64, chatty: bool) -> Vec<Error> {
+fn run(source: &Arc<MemorySource>, actions: Vec<Do>, budget: u64, adviser: Adviser) -> Vec<Error> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
         .start_paused(true)
@@ -182,7 +195,7 @@ fn run(source: &Arc<MemorySource>, actions: Vec<Do>, budget: u64, chatty: bool) 
         .unwrap();
     runtime
         .block_on(async {
-            tokio::time::timeout(HANGS, play(source, actions, budget, chatty)).await
+            tokio::time::timeout(HANGS, play(source, actions, budget, adviser)).await
         })
         .expect("it hangs")
 }
@@ -205,13 +218,13 @@ proptest! {
     fn every_read_has_the_bytes_of_the_file(
         actions in prop::collection::vec(action(), 1..60),
         budget in budget(),
-        chatty in any::<bool>(),
+        adviser in adviser(),
         rate in prop::option::of(2_000_000u64..1_000_000_000),
         max_ranges in 1usize..40,
         lanes in 1usize..6,
     ) {
         let source = Arc::new(file(rate, max_ranges, lanes));
-        let errors = run(&source, actions, budget, chatty);
+        let errors = run(&source, actions, budget, adviser);
         prop_assert!(errors.is_empty(), "{errors:?}");
     }
 
@@ -220,7 +233,7 @@ proptest! {
         actions in prop::collection::vec(action(), 1..60),
         faults in prop::collection::btree_map(0usize..30, fault(), 1..6),
         budget in budget(),
-        chatty in any::<bool>(),
+        adviser in adviser(),
         max_ranges in 1usize..40,
         lanes in 1usize..6,
     ) {
@@ -234,7 +247,7 @@ proptest! {
             });
             source = source.with_fault(nth, fault);
         }
-        let errors = run(&Arc::new(source), actions, budget, chatty);
+        let errors = run(&Arc::new(source), actions, budget, adviser);
         for error in errors {
             prop_assert!(kinds.contains(&error.kind()), "{error:?} of {kinds:?}");
         }
@@ -243,7 +256,7 @@ proptest! {
     #[test]
     fn no_byte_is_asked_for_twice(
         actions in prop::collection::vec(action(), 1..60),
-        chatty in any::<bool>(),
+        adviser in adviser(),
         max_ranges in 1usize..40,
         lanes in 1usize..6,
     ) {
@@ -251,7 +264,7 @@ proptest! {
         let actions: Vec<_> =
             actions.into_iter().filter(|it| !matches!(it, Do::Reopen(_))).collect();
         let source = Arc::new(file(Some(50_000_000), max_ranges, lanes));
-        run(&source, actions, 64 << 20, chatty);
+        run(&source, actions, 64 << 20, adviser);
         let mut asked = vec![0u8; SIZE];
         for range in source.log().iter().filter(|it| !it.failed).flat_map(|it| &it.request.ranges) {
             if *range != (0..1) {
