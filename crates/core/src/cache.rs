@@ -377,7 +377,11 @@ impl Cache {
             }
             let used = house.policy.ahead_bytes() + house.policy.flying_ahead;
             let mut room = self.config.ahead_bytes.saturating_sub(used).min(most);
-            for range in ranges {
+            for (nth, range) in ranges.iter().enumerate() {
+                if room == 0 {
+                    later.extend(ranges.iter().skip(nth).cloned());
+                    break;
+                }
                 let end = entry.size().map_or(range.end, |size| range.end.min(size));
                 for absent in entry.absent(&(range.start.min(end)..end)) {
                     let to = absent.end.min(absent.start.saturating_add(room));

@@ -116,9 +116,17 @@ struct Work {
     wishes: Wishes,
     /// There may be something to take from the wishes.
     wished: bool,
+    /// The driver has enough to send, and will look for wishes by itself when that is sent.
+    busy: bool,
 }
 
 impl Work {
+    /// Whether there is room for enough of the wishes: little by little would make many small requests.
+    fn has_room(&self, standing: &Standing) -> bool {
+        let room = standing.ahead_budget_bytes.saturating_sub(standing.ahead_bytes);
+        room >= self.wishes.bytes().min(standing.ahead_budget_bytes / 8).max(1)
+    }
+
     fn is_pending(&self) -> bool {
         self.probe
             || self.wished
@@ -466,11 +474,9 @@ impl Shared {
         }
         let work = &mut state.work;
         let mut wished = !advice.soon.is_empty() && work.wishes.add_advice(&advice.soon, at);
-        if !work.wishes.is_empty() {
-            // What was read has made room; little by little would make many small requests.
-            let room = standing.ahead_budget_bytes.saturating_sub(standing.ahead_bytes);
-            let worth_it = work.wishes.first_bytes().min(standing.ahead_budget_bytes / 8).max(1);
-            wished |= room >= worth_it;
+        if !work.wishes.is_empty() && !work.busy {
+            // What was read has made room.
+            wished |= work.has_room(standing);
         }
         if wished && standing.size.is_some() {
             work.wished = true;
@@ -514,7 +520,7 @@ impl Work {
         self.urgent.clear();
         self.hastened.clear();
         self.withdrawn.clear();
-        self.probe = false;
+        (self.probe, self.busy) = (false, false);
     }
 }
 

@@ -21,6 +21,7 @@
 use super::{Shared, State};
 use crate::cache::{Cache, Version};
 use crate::error::{Error, ErrorKind};
+use crate::link::INITIAL_WINDOW_BYTES;
 use crate::schedule::Step;
 use crate::sync::{MutexGuard, lock};
 use crate::{Answer, Part, Reader, ReaderConfig, plan, range};
@@ -40,6 +41,13 @@ const SMALL_BYTES: u64 = 64 << 10;
 /// What is asked of a stranger first, where there is more: about one initial window. How the answer comes tells how to ask
 /// for the rest.
 const INTRODUCTION_BYTES: u64 = 12 << 10;
+
+/// Lanes for a read: no more than give each an initial window, which comes in one round trip on a lane of any age. A job
+/// shares what it has to do among more, because more will follow; here nobody knows.
+fn lanes_for(ranges: &[Range<u64>]) -> usize {
+    let windows = range::total_bytes(ranges).div_ceil(INITIAL_WINDOW_BYTES);
+    usize::try_from(windows).unwrap_or(usize::MAX)
+}
 
 /// Drives a file until there is nothing to do.
 pub(super) async fn run(file: Arc<Shared>) {
@@ -187,10 +195,14 @@ impl<'a> Session<'a> {
 
     fn feed_wishes(&mut self, state: &mut MutexGuard<'_, State>) {
         let wished = std::mem::take(&mut state.work.wished);
-        if state.work.wishes.is_empty() || self.reader.queued() > 0 {
+        state.work.busy = self.reader.queued() > 0;
+        if state.work.wishes.is_empty() || state.work.busy {
             return;
         }
         if !self.versioned && (self.under_way || !wished) {
+            return;
+        }
+        if !state.work.has_room(&self.cache().standing(self.claims.entry)) {
             return;
         }
         let most = if self.versioned { u64::MAX } else { INTRODUCTION_BYTES };
@@ -204,7 +216,8 @@ impl<'a> Session<'a> {
         if !taken.is_empty() {
             let ranges = self.over_gaps(&taken);
             self.sends();
-            self.reader.push(&ranges, usize::MAX);
+            self.reader.push(&ranges, lanes_for(&ranges));
+            state.work.busy = self.reader.queued() > 0;
         }
     }
 
@@ -215,7 +228,7 @@ impl<'a> Session<'a> {
             (ranges, self.rest) = range::divided(&ranges, INTRODUCTION_BYTES);
         }
         self.sends();
-        self.reader.push_urgent(&ranges, usize::MAX);
+        self.reader.push_urgent(&ranges, lanes_for(&ranges));
     }
 
     /// Reads over the gaps that cost less than another range, as far as nothing of them is there.
@@ -377,6 +390,7 @@ impl<'a> Session<'a> {
             return ControlFlow::Continue(());
         }
         state.work.wishes.all_sent();
+        state.work.busy = false;
         // Nothing should be left; if something is, nobody shall wait for it for ever.
         let left = self.cache().in_flight(self.claims.entry, self.claims.owner);
         if !left.is_empty() {

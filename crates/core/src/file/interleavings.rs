@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 const SIZE: u64 = 64;
-const SCHEDULES: usize = 3_000;
+const SCHEDULES: usize = 1_000;
 
 /// A file of few bytes, which come one by one while others run.
 #[derive(Debug, Default)]

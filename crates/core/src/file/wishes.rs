@@ -17,6 +17,7 @@ pub(super) struct Wishes {
     /// All ranges of hints that may not have been sent yet.
     hints: HashMap<u64, Vec<Range<u64>>>,
     next: u64,
+    bytes: u64,
 }
 
 #[derive(Debug)]
@@ -34,9 +35,14 @@ impl Wishes {
         self.waiting.is_empty()
     }
 
-    /// Bytes of the first piece: what there should be room for before anybody bothers.
-    pub(super) fn first_bytes(&self) -> u64 {
-        self.waiting.values().next().and_then(|wish| wish.ranges.first()).map_or(0, range::len)
+    /// Bytes of all that waits.
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    fn count(&mut self) {
+        let all = self.waiting.values().map(|wish| range::total_bytes(&wish.ranges));
+        self.bytes = all.fold(0, u64::saturating_add);
     }
 
     /// A program says what it will read, and when.
@@ -71,6 +77,7 @@ impl Wishes {
         self.next += 1;
         if !wish.ranges.is_empty() {
             self.waiting.insert((due, self.next), wish);
+            self.count();
         }
         self.next
     }
@@ -84,17 +91,22 @@ impl Wishes {
                 left.flat_map(|it| range::difference(std::slice::from_ref(it), &never)).collect();
         }
         self.waiting.retain(|_, wish| !wish.ranges.is_empty());
+        self.count();
         self.unhinted(&never)
     }
 
     /// A program takes a hint back; what of it no other hint wants.
     pub(super) fn cancel(&mut self, id: HintId) -> Vec<Range<u64>> {
         self.waiting.retain(|(_, it), _| *it != id.0);
+        self.count();
         let ranges = self.hints.remove(&id.0).unwrap_or_default();
         self.unhinted(&ranges)
     }
 
     fn unhinted(&self, ranges: &[Range<u64>]) -> Vec<Range<u64>> {
+        if self.hints.is_empty() {
+            return ranges.to_vec();
+        }
         let hinted: Vec<_> = self.hints.values().flatten().cloned().collect();
         range::difference(ranges, &range::merged(&hinted, 0))
     }
@@ -114,6 +126,7 @@ impl Wishes {
             }
             first.remove();
         }
+        self.count();
         taken
     }
 
@@ -126,6 +139,7 @@ impl Wishes {
     pub(super) fn clear(&mut self) {
         self.waiting.clear();
         self.hints.clear();
+        self.bytes = 0;
     }
 }
 
@@ -155,7 +169,7 @@ mod tests {
         wishes.add_hint(&[0..100, 200..300], S);
         let taken = wishes.take(|_| (vec![0..60], vec![60..100, 200..300]));
         assert_eq!(taken, [0..60]);
-        assert_eq!(wishes.first_bytes(), 40);
+        assert_eq!(wishes.bytes(), 140);
         assert_eq!(all(&mut wishes), [60..100, 200..300]);
     }
 

@@ -197,7 +197,7 @@ fn run(source: &Arc<MemorySource>, actions: Vec<Do>, budget: u64, adviser: Advis
         .block_on(async {
             tokio::time::timeout(HANGS, play(source, actions, budget, adviser)).await
         })
-        .expect("it hangs")
+        .unwrap_or_else(|_| panic!("it hangs"))
 }
 
 fn file(rate: Option<u64>, max_ranges: usize, lanes: usize) -> MemorySource {

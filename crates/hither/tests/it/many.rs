@@ -73,7 +73,7 @@ fn a_file_is_asked_for_what_opening_did_not_bring_and_as_the_version_that_was_op
     }
     let log = peer.log();
     let asked: Vec<_> = log.iter().filter(|it| it.if_range.is_some()).collect();
-    assert_eq!((log.len(), asked.len()), (4, 2));
+    assert_eq!((log.len(), asked.len()), (4, 2), "{}", crate::rig::log(&peer));
     assert!(asked.iter().all(|it| it.ranges.as_deref() == Some("500000-500009")), "{asked:?}");
     peer.replace(content, "\"second\"");
     let error = files[0].read_ranges(&client, &[600_000..600_001]).unwrap_err();
