@@ -237,6 +237,13 @@ impl CachedFile {
         self.shared().cache.standing(state.entry).size
     }
 
+    /// Which version of the file is read; none before the first answer.
+    #[must_use]
+    pub fn version(&self) -> Option<Version> {
+        let state = lock(&self.shared().state);
+        self.shared().cache.version(state.entry, state.opened).0
+    }
+
     /// Takes over what somebody else has just been told by the server: which version the file is, and bytes of it. For the
     /// first thing after opening.
     pub fn adopt(&self, version: &Version, pieces: &[(u64, Bytes)]) {
@@ -255,6 +262,19 @@ impl CachedFile {
             file.cache.insert(state.entry, &Part { offset: *offset, bytes: bytes.clone() });
         }
         file.cache.confirm(state.entry, state.opened);
+    }
+
+    /// Takes over what somebody knew of the file some time ago: its version, and bytes of it. Requests then carry the
+    /// validator from the start, and what will be read is asked for at once; but nothing is served before an answer of the
+    /// server has confirmed it. For the first thing after opening.
+    pub fn expect(&self, version: &Version, pieces: &[(u64, Bytes)]) {
+        let file = self.shared();
+        let state = lock(&file.state);
+        if file.cache.learn(state.entry, version).is_ok() {
+            for (offset, bytes) in pieces {
+                file.cache.insert(state.entry, &Part { offset: *offset, bytes: bytes.clone() });
+            }
+        }
     }
 
     /// Says that `ranges` will be read, in this order, about `when` from now. They are fetched ahead of that as far as

@@ -5,6 +5,7 @@
 
 use crate::client::{Client, Shared};
 use crate::file::{RemoteFile, SMALL_BYTES};
+use crate::tree_cache::TreesInTime;
 use bytes::Bytes;
 use hither_core::cache::Version;
 use hither_core::error::{Error, ErrorKind, Result};
@@ -12,7 +13,7 @@ use hither_core::file::{Begun, HintId, Spawn};
 use hither_core::{CacheKey, CachedFile, ReadAhead, range};
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 /// The way of reads to the bytes.
 #[derive(Debug, Clone)]
@@ -29,6 +30,9 @@ pub(crate) struct Cached {
     file: OnceLock<CachedFile>,
     /// What was fetched when it was opened ahead has been taken over.
     settled: OnceLock<()>,
+    opened_ahead: OnceLock<()>,
+    /// Opens the trees in the file, if it has any.
+    trees: OnceLock<TreesInTime>,
 }
 
 impl RemoteFile {
@@ -46,7 +50,10 @@ impl RemoteFile {
         };
         let read = match cached.begin(offset, target) {
             Ok(Begun::Done(bytes)) => return Ok(bytes),
-            Ok(Begun::Waiting(pending)) => client.wait(pending.into_slice(target)),
+            Ok(Begun::Waiting(pending)) => {
+                self.waits(offset, true);
+                client.wait(pending.into_slice(target))
+            }
             Err(error) => Err(error),
         };
         self.noticing_change(read)
@@ -67,6 +74,7 @@ impl RemoteFile {
         if let (Some((_, first)), true) = (&self.remote, wanted > SMALL_BYTES) {
             first.announce_large();
         }
+        self.waits(ranges.first().map_or(0, |range| range.start), false);
         self.noticing_change(client.wait(cached.read_ranges(ranges)))
     }
 
@@ -97,9 +105,16 @@ impl RemoteFile {
             let source = Arc::clone(&self.source);
             let file =
                 CachedFile::new(source, Arc::clone(cache), key, config.reader, spawn(&self.shared));
-            file.set_advisor(Box::new(ReadAhead::new(config.read_ahead)));
             if let Some(recorder) = &self.recorder {
                 file.set_recorder(recorder.clone());
+            }
+            let by_offset = Box::new(ReadAhead::new(config.read_ahead));
+            if config.tree_cache.enabled {
+                let (advisor, trees) = self.foresight(file.downgrade(), Some(by_offset));
+                file.set_advisor(advisor);
+                cached.trees.get_or_init(|| trees);
+            } else {
+                file.set_advisor(by_offset);
             }
             file
         }))
@@ -113,15 +128,39 @@ impl RemoteFile {
             && let Some(file) = file
         {
             let opened = client.wait(self.opened())?;
-            cached.settled.get_or_init(|| {
-                if let Some(opened) = opened {
+            cached.settled.get_or_init(|| match opened {
+                Some(opened) => {
+                    cached.opened_ahead.get_or_init(|| ());
                     let version =
                         Version { size: opened.size, validator: opened.validator.clone() };
                     file.adopt(&version, &opened.pieces());
                 }
+                None => self.expect_stored(file),
             });
         }
         Ok(file)
+    }
+
+    /// The program is about to wait for a read.
+    fn waits(&self, offset: u64, single: bool) {
+        if let Way::Cached(cached) = &self.way
+            && let Some(trees) = cached.trees.get()
+        {
+            trees.waited(offset, single, cached.opened_ahead.get().is_some());
+        }
+    }
+
+    /// What the store has of the file is taken for true until the first answer comes.
+    fn expect_stored(&self, file: &CachedFile) {
+        let (Some(store), Some(key)) = (self.shared.store.as_ref(), self.metadata_key()) else {
+            return;
+        };
+        if let Some(known) = store.metadata(&key, SystemTime::now())
+            && known.validator.is_some()
+        {
+            let version = Version { size: Some(known.size), validator: known.validator };
+            file.expect(&version, &known.pieces);
+        }
     }
 
     /// If the file has changed, what the store has of it is of an older version as well.

@@ -8,6 +8,7 @@ use crate::file::RemoteFile;
 use crate::mirrors::Mirrors;
 use crate::opener::Opener;
 use crate::recording::Recording;
+use crate::tree_cache::TreeCacheConfig;
 use hither_core::error::{Error, ErrorKind, Result};
 use hither_core::file::ReadTotals;
 use hither_core::{
@@ -33,6 +34,8 @@ pub struct ClientConfig {
     pub cache: CacheConfig,
     /// What is fetched ahead for programs that read so and say nothing.
     pub read_ahead: ReadAheadConfig,
+    /// How reads of trees are foreseen when a program reads so.
+    pub tree_cache: TreeCacheConfig,
     /// Where to remember servers and files between runs; nothing is remembered if none. By default none: the command
     /// gives one.
     pub store: Option<PathBuf>,

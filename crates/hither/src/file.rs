@@ -95,6 +95,11 @@ impl RemoteFile {
         Self { key, remote, ahead: Some(ahead), ..Self::new(shared, source) }
     }
 
+    /// The same file, for reads that go past the cache.
+    pub(crate) fn uncached(&self) -> Self {
+        Self { way: Way::Direct(Arc::default()), ahead: None, recorder: None, ..self.clone() }
+    }
+
     /// The file that a document describes, which is also at `others`.
     pub(crate) fn described(
         shared: Arc<Shared>,

@@ -7,7 +7,9 @@
 
 use crate::assemble::Assembly;
 use crate::file::RemoteFile;
+use hither_core::cache::Version;
 use hither_core::error::{Error, ErrorKind, Result};
+use hither_core::file::{CachedFile, WeakFile};
 use hither_core::{Answer, lanes, range};
 use hither_formats::root::{RootFile, Tree};
 use hither_formats::{Need, SparseBytes, Step};
@@ -43,11 +45,21 @@ pub(crate) struct Opening<'a> {
     validator: Option<String>,
     bytes_used: u64,
     flights: usize,
+    /// The file as a program reads it at the same time.
+    through: Option<WeakFile>,
 }
 
 impl<'a> Opening<'a> {
     pub(crate) fn new(file: &'a RemoteFile) -> Self {
-        Self { file, bytes: SparseBytes::new(), validator: None, bytes_used: 0, flights: 0 }
+        let bytes = SparseBytes::new();
+        Self { file, bytes, validator: None, bytes_used: 0, flights: 0, through: None }
+    }
+
+    /// Reads what it needs together with a program: nothing of it is fetched twice, as long as the program has the file
+    /// open.
+    pub(crate) fn through(mut self, file: WeakFile) -> Self {
+        self.through = Some(file);
+        self
     }
 
     /// What the store has of the file, if it has.
@@ -101,24 +113,31 @@ impl<'a> Opening<'a> {
     pub(crate) fn finish(self, tree: Tree, from_store: bool) -> OpenTree {
         // A store that had only part of it was topped up: that counts as cold.
         let from_store = from_store && self.flights == 0;
-        let size = self.bytes.size().unwrap_or(0);
-        let keep = (!from_store && self.validator.is_some()).then(|| FileMetadata {
-            size,
-            validator: self.validator.clone(),
-            pieces: self.bytes.pieces().map(|(offset, bytes)| (offset, bytes.clone())).collect(),
-            learned: SystemTime::now(),
-        });
-        let keep = keep.filter(|kept| {
-            kept.pieces.iter().map(|(_, bytes)| bytes.len() as u64).sum::<u64>() <= MOST_KEPT_BYTES
-        });
+        let keep = self.metadata_to_keep(from_store);
         OpenTree {
             tree: Arc::new(tree),
+            size: self.bytes.size().unwrap_or(0),
             validator: self.validator,
-            size,
             bytes_used: self.bytes_used,
             from_store,
             keep,
         }
+    }
+
+    /// What the store should have of the file; none if it came `from_store` as it is.
+    pub(crate) fn metadata_to_keep(&self, from_store: bool) -> Option<FileMetadata> {
+        if (from_store && self.flights == 0) || self.validator.is_none() {
+            return None;
+        }
+        let pieces = self.bytes.pieces().map(|(offset, bytes)| (offset, bytes.clone()));
+        let kept = FileMetadata {
+            size: self.bytes.size().unwrap_or(0),
+            validator: self.validator.clone(),
+            pieces: pieces.collect(),
+            learned: SystemTime::now(),
+        };
+        let bytes: u64 = kept.pieces.iter().map(|(_, bytes)| bytes.len() as u64).sum();
+        (bytes <= MOST_KEPT_BYTES).then_some(kept)
     }
 
     pub(crate) async fn fetch(&mut self, need: Need) -> Result<()> {
@@ -137,6 +156,14 @@ impl<'a> Opening<'a> {
             wanted = range::merged(&[wanted, soon].concat(), 0);
         }
         self.bytes_used += range::total_bytes(&need.now).saturating_add(need.tail);
+        if need.tail == 0
+            && let Some(file) = self.program()?
+        {
+            let found = file.read_ranges(&wanted).await?;
+            let found = wanted.iter().zip(found);
+            found.for_each(|(range, bytes)| self.bytes.insert(range.start, bytes));
+            return Ok(());
+        }
         let mut reader = self.file.reader(self.validator.clone());
         if need.tail > 0 {
             reader.push_tail(&wanted, need.tail);
@@ -163,7 +190,19 @@ impl<'a> Opening<'a> {
             self.bytes.set_size(size);
         }
         self.validator = self.validator.take().or(validator);
+        if let Some(file) = self.program()? {
+            let pieces: Vec<_> =
+                self.bytes.pieces().map(|(at, bytes)| (at, bytes.clone())).collect();
+            file.adopt(&Version { size, validator: self.validator.clone() }, &pieces);
+        }
         Ok(())
+    }
+
+    /// The file as the program reads it, if there is one.
+    fn program(&self) -> Result<Option<CachedFile>> {
+        let closed =
+            || Error::new(ErrorKind::Cancelled, format!("{}: was closed", self.file.name()));
+        self.through.as_ref().map(|file| file.upgrade().ok_or_else(closed)).transpose()
     }
 
     /// Lanes to stripe a tree's object of `bytes` over.

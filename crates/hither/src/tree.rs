@@ -6,6 +6,7 @@ use crate::listing::{TreeListing, describe_tree};
 use crate::opening::{OpenTree, Opening};
 use futures_util::future::{BoxFuture, FutureExt, Shared};
 use hither_core::error::Result;
+use hither_store::FileMetadata;
 use std::fmt;
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -87,14 +88,14 @@ async fn open(file: RemoteFile, path: Option<String>, use_store: bool) -> Result
     let root = opening.root().await?;
     let tree = opening.tree(&root, path.as_deref()).await?;
     let mut open = opening.finish(tree, known);
-    file.keep(&mut open);
+    file.keep(open.keep.take());
     Ok(Arc::new(open))
 }
 
 impl RemoteFile {
-    /// Starts writing the metadata of a tree into the store; the client's end waits for it.
-    fn keep(&self, open: &mut OpenTree) {
-        let (Some(metadata), Some(key)) = (open.keep.take(), self.metadata_key()) else { return };
+    /// Starts writing the metadata of a file into the store; the client's end waits for it.
+    pub(crate) fn keep(&self, metadata: Option<FileMetadata>) {
+        let (Some(metadata), Some(key)) = (metadata, self.metadata_key()) else { return };
         let shared = Arc::clone(&self.shared);
         // It is a convenience: nobody needs to know whether it worked.
         drop(self.shared.network.runtime().spawn_blocking(move || {

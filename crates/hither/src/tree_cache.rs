@@ -37,11 +37,13 @@
 mod ahead;
 mod column;
 mod course;
+mod foresight;
 mod learned;
 #[cfg(test)]
 mod tests;
 
 use course::{Course, Moment};
+pub(crate) use foresight::TreesInTime;
 use hither_core::prefetch::{Access, Advice, Advisor, Conditions, Found};
 use hither_core::range;
 use hither_formats::root::BasketMap;
@@ -163,6 +165,11 @@ impl TreeCourses {
     /// There are no trees, or they cannot be read.
     pub fn no_layout(&self) {
         self.lock().layout = Layout::None;
+    }
+
+    /// What was said of the trees was wrong; they are still to be told.
+    pub fn drop_layout(&self) {
+        self.lock().layout = Layout::Awaited(Vec::new());
     }
 
     /// Whether the trees are still to be told.

@@ -8,6 +8,7 @@ mod changes;
 mod draw_matches_root;
 mod draw_of_lists;
 mod many;
+mod positional;
 mod query_properties;
 mod replicas;
 mod requests;

@@ -41,6 +41,8 @@ pub(crate) fn client(lanes: usize, store: Option<&Path>) -> Client {
     config.transport.max_lanes = lanes;
     config.store = store.map(Path::to_owned);
     config.decode_threads = 1;
+    // Requests are counted: what is asked for besides has tests of its own, in `positional`.
+    config.tree_cache.enabled = false;
     // What is pinned is what was asked for, not what was foretold.
     config.read_ahead.block_bytes = 0;
     Client::new(config).unwrap()
