@@ -174,8 +174,11 @@ impl<'a> Reader<'a> {
             self.surplus = range::difference(&self.surplus, &range::merged(ranges, 0));
         }
         let bytes = range::total_bytes(ranges);
-        let cap = self.source.max_lanes().min(max_lanes).max(1);
-        let lanes = lanes::useful(bytes, &self.source.link(), cap);
+        let most = self.source.max_lanes().min(max_lanes).max(1);
+        let useful = lanes::useful(bytes, &self.source.link(), most);
+        let lanes = lanes::settled(useful, self.running.len() + self.source.idle_lanes());
+        // Where those that are open suffice, no others are opened to have all take the same number of turns.
+        let cap = if lanes < useful { lanes } else { most };
         let limits = self.source.limits();
         let config = self.plan_config(PlanConfig::balanced(ranges, &limits, lanes, cap));
         self.source.warm(config.lanes);
