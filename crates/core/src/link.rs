@@ -6,6 +6,10 @@ use std::time::Duration;
 /// Ethernet frame of 1,500 after the headers of IPv4 and of TCP with timestamps.
 pub const INITIAL_WINDOW_BYTES: u64 = 10 * 1448;
 
+/// What is asked of a stranger first, where there is more: with the head of the answer it fits into an initial window, so
+/// that it is there after one round trip.
+pub const INTRODUCTION_BYTES: u64 = 12 << 10;
+
 /// Estimates of a path; `None` where nothing was measured yet.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct LinkEstimate {

@@ -320,6 +320,10 @@ impl Source for Replicas {
         leader.source().warm(lanes.min(leader.source().max_lanes()));
     }
 
+    fn announce_large(&self) {
+        self.leader().source().announce_large();
+    }
+
     fn fetch(&self, request: Request, sink: PartSink) -> BoxFuture<'_, Result<Answer>> {
         Box::pin(self.fetch_anywhere(request, sink))
     }

@@ -66,6 +66,9 @@ pub trait Source: Send + Sync + Debug {
     fn idle_lanes(&self) -> usize;
     /// Starts connecting until there are `lanes` in all; returns at once.
     fn warm(&self, lanes: usize);
+    /// A job is coming that will want more than one lane if the path is long: as soon as the first one has shown how long
+    /// it is, others may be opened beside its first request. Returns at once.
+    fn announce_large(&self) {}
     /// Sends one request on one lane: one round trip.
     fn fetch(&self, request: Request, sink: PartSink) -> BoxFuture<'_, Result<Answer>>;
 }

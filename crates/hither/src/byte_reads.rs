@@ -10,7 +10,7 @@ use bytes::Bytes;
 use hither_core::cache::Version;
 use hither_core::error::{Error, ErrorKind, Result};
 use hither_core::file::{Begun, HintId, Spawn};
-use hither_core::{CacheKey, CachedFile, ReadAhead, range};
+use hither_core::{CacheKey, CachedFile, ReadAhead, Source, range};
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime};

@@ -7,6 +7,7 @@ use crate::client::{Client, Shared};
 use crate::opened::Opened;
 use bytes::Bytes;
 use hither_core::error::{Error, ErrorKind, Result};
+use hither_core::link::INTRODUCTION_BYTES;
 use hither_core::{
     Answer, Endpoint, FileRecorder, Found, Part, Reader, Replicas, Source, SourceReport, Times,
     range,
@@ -49,9 +50,6 @@ const UNCHECKED_BYTES: u64 = 64 << 20;
 
 /// Up to this one connection is as good as several: a few initial windows.
 pub(crate) const SMALL_BYTES: u64 = 64 << 10;
-
-/// What is asked of a stranger first, where there is more: about one initial window.
-const INTRODUCTION_BYTES: u64 = 12 << 10;
 
 impl RemoteFile {
     pub(crate) fn local(shared: Arc<Shared>, source: FileSource) -> Self {

@@ -5,6 +5,7 @@ use crate::file::RemoteFile;
 use crate::listing::{TreeListing, describe_tree};
 use crate::opening::{OpenTree, Opening};
 use futures_util::future::{BoxFuture, FutureExt, Shared};
+use hither_core::Source;
 use hither_core::error::Result;
 use hither_store::FileMetadata;
 use std::fmt;

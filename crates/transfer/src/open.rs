@@ -15,7 +15,7 @@ use crate::order::Order;
 use crate::part_file::{self, PartFile};
 use crate::version::Version;
 use hither_core::checksum::Algorithm;
-use hither_core::link::INITIAL_WINDOW_BYTES;
+use hither_core::link::INTRODUCTION_BYTES;
 use hither_core::{
     Entry, EntryKind, Error, ErrorKind, PutOptions, Request, Result, Retry, Source, Storage,
 };
@@ -135,8 +135,11 @@ fn of_file(entry: Entry, item: &Item) -> Result<Version> {
 async fn probe(source: &dyn Source) -> Result<(Version, Option<Batch>)> {
     let inlet = Arc::new(Inlet::new(0..u64::MAX));
     let into = Arc::clone(&inlet);
-    let window = 0..INITIAL_WINDOW_BYTES;
-    let request = Request { ranges: vec![window], tail: 0, validator: None, size: None };
+    let first = 0..INTRODUCTION_BYTES;
+    let request = Request { ranges: vec![first], tail: 0, validator: None, size: None };
+    // Files that are named one by one are large ones as a rule. On a long path a small one costs handshakes for nothing, a
+    // large one would cost two round trips more: one to learn that it is large, one to open the lanes.
+    source.announce_large();
     // Two failures may befall the best server; a third is one to be told.
     let (mut tries, mut waited) = (0, Duration::ZERO);
     let answer = loop {

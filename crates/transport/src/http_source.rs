@@ -93,11 +93,6 @@ impl HttpSource {
         }
     }
 
-    /// A job is coming that will want more than one connection if the path is long.
-    pub fn announce_large(&self) {
-        self.place().pool.announce_large();
-    }
-
     /// Where the file was looked for first.
     #[must_use]
     pub fn location(&self) -> &Location {
@@ -383,6 +378,10 @@ impl Source for HttpSource {
 
     fn warm(&self, lanes: usize) {
         self.place().pool.warm(lanes);
+    }
+
+    fn announce_large(&self) {
+        self.place().pool.announce_large();
     }
 
     fn fetch(&self, request: Request, sink: PartSink) -> BoxFuture<'_, Result<Answer>> {

@@ -21,7 +21,7 @@
 use super::{Shared, State};
 use crate::cache::{Cache, Version};
 use crate::error::{Error, ErrorKind};
-use crate::link::INITIAL_WINDOW_BYTES;
+use crate::link::{INITIAL_WINDOW_BYTES, INTRODUCTION_BYTES};
 use crate::schedule::Step;
 use crate::sync::{MutexGuard, lock};
 use crate::{Answer, Part, Reader, ReaderConfig, plan, range};
@@ -37,10 +37,6 @@ const FIRST_BYTE: Range<u64> = 0..1;
 
 /// Up to this, one connection is as good as several: a few initial windows.
 const SMALL_BYTES: u64 = 64 << 10;
-
-/// What is asked of a stranger first, where there is more: about one initial window. How the answer comes tells how to ask
-/// for the rest.
-const INTRODUCTION_BYTES: u64 = 12 << 10;
 
 /// Lanes for a read: no more than give each an initial window, which comes in one round trip on a lane of any age. A job
 /// shares what it has to do among more, because more will follow; here nobody knows.

@@ -127,6 +127,10 @@ impl Source for SignedSource {
         self.source().warm(lanes);
     }
 
+    fn announce_large(&self) {
+        self.source().announce_large();
+    }
+
     fn fetch(&self, request: Request, sink: PartSink) -> BoxFuture<'_, Result<Answer>> {
         Box::pin(async move {
             if request.tail > 0 {
