@@ -8,6 +8,7 @@
 use super::{TreeCache, TreeCourses, schema};
 use crate::file::RemoteFile;
 use crate::opening::Opening;
+use hither_core::Source;
 use hither_core::error::Result;
 use hither_core::file::WeakFile;
 use hither_core::prefetch::{Access, Advice, Advisor, Conditions};
