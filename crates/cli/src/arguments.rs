@@ -39,6 +39,10 @@ pub(crate) struct Common {
     /// Remember nothing and use nothing remembered.
     #[arg(long, global = true)]
     pub(crate) no_store: bool,
+    /// Keep parts of files that were read on disk, beside what is remembered, at most so many bytes (as 500M or 20G), 0
+    /// for none [default: none, or what the configuration says].
+    #[arg(long, global = true, value_name = "SIZE", value_parser = size)]
+    pub(crate) disk_cache: Option<u64>,
     /// Seconds to wait for a connection [default: 15].
     #[arg(long, global = true, value_name = "SECONDS", value_parser = seconds)]
     pub(crate) connect_timeout: Option<f64>,
@@ -298,6 +302,20 @@ fn seconds(text: &str) -> Result<f64, String> {
         .contains(&seconds)
         .then_some(seconds)
         .ok_or_else(|| "expected 0.001 to 86400".to_owned())
+}
+
+/// A number of bytes, with k, M, G or T for powers of a thousand.
+pub(crate) fn size(text: &str) -> Result<u64, String> {
+    let text = text.trim();
+    let (digits, factor) = match text.char_indices().last() {
+        Some((at, 'k' | 'K')) => (&text[..at], 1_000),
+        Some((at, 'M')) => (&text[..at], 1_000_000),
+        Some((at, 'G')) => (&text[..at], 1_000_000_000),
+        Some((at, 'T')) => (&text[..at], 1_000_000_000_000),
+        _ => (text, 1),
+    };
+    let number = digits.parse::<u64>().ok().and_then(|number| number.checked_mul(factor));
+    number.ok_or_else(|| format!("{text:?} is no size: expected bytes, as 500M or 20G"))
 }
 
 fn limits(text: &str) -> Result<(f64, f64), String> {

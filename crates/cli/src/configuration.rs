@@ -1,10 +1,10 @@
 //! Arguments, environment, configuration file, defaults: in this order.
 
-use crate::arguments::Common;
+use crate::arguments::{Common, size};
 use crate::credentials::{Section, credentials};
 use crate::exit::Failure;
 use crate::proxies::proxies;
-use hither::{Client, ClientConfig, Mirror, S3Config};
+use hither::{Client, ClientConfig, DiskCacheConfig, Mirror, S3Config};
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -17,6 +17,8 @@ struct File {
     connections: Option<u16>,
     /// Where to remember; the empty string for nowhere.
     store: Option<PathBuf>,
+    /// Bytes of parts of files to keep on disk, as a number or as text such as "20G".
+    disk_cache: Option<String>,
     /// Seconds to wait for a connection.
     connect_timeout: Option<f64>,
     /// Seconds to wait without a byte arriving.
@@ -84,6 +86,10 @@ pub(crate) fn client(common: &Common, url: &str) -> Result<Client, Failure> {
     if common.no_store {
         config.store = None;
     }
+    let configured = file.disk_cache.as_deref().map(size).transpose();
+    let configured = configured.map_err(|why| Failure::usage(format!("disk_cache: {why}")))?;
+    let bytes = common.disk_cache.or(configured).filter(|bytes| *bytes > 0);
+    config.disk_cache = bytes.map(|bytes| DiskCacheConfig { bytes });
     config.trace = trace(common);
     let client = Client::new(config)?;
     if let Some(error) = client.store_error() {

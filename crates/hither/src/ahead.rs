@@ -1,6 +1,7 @@
 //! One file that is opened ahead of use: how far it is, and who waits for it.
 
 use crate::client::Shared;
+use crate::dataset::Dataset;
 use crate::opened::{self, Opened};
 use crate::opener::Opener;
 use hither_core::Source;
@@ -8,8 +9,9 @@ use hither_core::error::{Error, Result, Retry};
 use hither_store::MetadataKey;
 use hither_transport::Location;
 use std::fmt;
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -28,6 +30,7 @@ pub(crate) struct Ahead {
     state: Mutex<State>,
     changed: Notify,
     used: AtomicBool,
+    dataset: OnceLock<Arc<Dataset>>,
     /// Somebody waits for it to be opened in its turn.
     awaited: AtomicBool,
 }
@@ -44,7 +47,7 @@ enum State {
     /// It comes back when its time is over.
     Away(Tries),
     /// Open.
-    Open(Arc<Opened>),
+    Open(Arc<Opened>, Range<Instant>),
     /// It could not be opened, and nobody has been told yet.
     Failed(Error),
     /// Its bytes are asked for as they are wanted.
@@ -52,16 +55,28 @@ enum State {
 }
 
 /// What was tried so far.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Default)]
 struct Tries {
+    /// The file is open already, and more of it is fetched.
+    opened: Option<Arc<Opened>>,
+    /// When the first one began.
+    began: Option<Instant>,
     failures: u32,
     /// When it was put off first.
     put_off: Option<Instant>,
 }
 
+impl Tries {
+    fn begun(self) -> Self {
+        Self { began: self.began.or_else(|| Some(Instant::now())), ..self }
+    }
+}
+
 /// What comes after a try.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Turn {
+    /// More of it, if more is wanted by now.
+    Opened,
     /// Nothing: it is open, or failed.
     Done,
     /// Another try after this time.
@@ -89,6 +104,7 @@ impl Ahead {
             state: Mutex::new(State::Idle),
             changed: Notify::new(),
             used: AtomicBool::new(false),
+            dataset: OnceLock::new(),
             awaited: AtomicBool::new(false),
         })
     }
@@ -136,8 +152,16 @@ impl Ahead {
     pub(crate) fn decline(&self) {
         self.used.store(true, Ordering::Relaxed);
         let mut state = self.state();
-        if matches!(*state, State::Idle | State::InLine(_)) {
+        if matches!(&*state, State::Idle | State::InLine(Tries { opened: None, .. })) {
             *state = State::Plain;
+        }
+    }
+
+    /// When it was opened: from its first turn until it was open; none as long as it is not.
+    pub(crate) fn opened_between(&self) -> Option<Range<Instant>> {
+        match &*self.state() {
+            State::Open(_, between) => Some(between.clone()),
+            _ => None,
         }
     }
 
@@ -157,7 +181,7 @@ impl Ahead {
             {
                 let mut state = self.state();
                 match &*state {
-                    State::Open(opened) => return Ok(Some(Arc::clone(opened))),
+                    State::Open(opened, _) => return Ok(Some(Arc::clone(opened))),
                     State::Plain => return Ok(None),
                     State::Idle => {
                         *state = State::Plain;
@@ -178,20 +202,48 @@ impl Ahead {
     /// Takes a place in line; tells whether there was a reason to.
     pub(crate) fn stand_in_line(&self) -> bool {
         let mut state = self.state();
-        let tries = match *state {
+        let tries = match &*state {
             State::Idle => Tries::default(),
-            State::Away(tries) => tries,
+            State::Away(tries) => tries.clone(),
             _ => return false,
         };
         *state = State::InLine(tries);
         true
     }
 
+    /// Takes a place in line once more, for what the habit has become; tells whether there was a reason to.
+    pub(crate) fn stand_in_line_for_more(&self) -> bool {
+        let mut state = self.state();
+        let State::Open(opened, between) = &*state else { return false };
+        if self.is_used() || !opened.lacks(&self.dataset().wanted(opened.size)) {
+            return false;
+        }
+        let (opened, began) = (Some(Arc::clone(opened)), Some(between.start));
+        *state = State::InLine(Tries { opened, began, ..Tries::default() });
+        true
+    }
+
+    /// The files beside it.
+    pub(crate) fn dataset(&self) -> &Arc<Dataset> {
+        self.dataset.get_or_init(|| {
+            let name = self.source.name();
+            let folder = name.rsplit_once('/').map_or("", |(folder, _)| folder);
+            self.shared.opener.dataset(folder)
+        })
+    }
+
+    /// The program reads something of it, of which more was fetched ahead than is usual.
+    pub(crate) fn reads(&self, opened: &Opened, ranges: &[Range<u64>]) {
+        if self.dataset().reads(opened, ranges) {
+            self.shared.opener.habit_changed(self.site(), self.dataset());
+        }
+    }
+
     /// Leaves the line to be opened; tells whether it still stood there.
     pub(crate) fn take_turn(&self) -> bool {
         let mut state = self.state();
-        let State::InLine(tries) = *state else { return false };
-        *state = State::Running(tries);
+        let State::InLine(tries) = &*state else { return false };
+        *state = State::Running(tries.clone().begun());
         true
     }
 
@@ -199,29 +251,50 @@ impl Ahead {
     fn jump_the_line(&self) -> bool {
         let has_room = self.shared.opener.has_room();
         let mut state = self.state();
-        let State::InLine(tries) = *state else { return false };
-        *state = if has_room { State::Running(tries) } else { State::Plain };
-        has_room
+        let State::InLine(tries) = &*state else { return false };
+        let begins = has_room || tries.opened.is_some();
+        *state = if begins { State::Running(tries.clone().begun()) } else { State::Plain };
+        begins
     }
 
     /// One try to open it.
     pub(crate) async fn run(self: &Arc<Self>, opener: &Arc<Opener>) -> Turn {
-        let result = opened::open(self, opener).await;
+        let before = match &*self.state() {
+            State::Running(tries) => tries.opened.clone(),
+            _ => return Turn::Done,
+        };
+        let (result, came) = match before {
+            None => (opened::open(self, opener).await.map(Arc::new), true),
+            Some(opened) => {
+                // If that fails, whoever needs it asks again.
+                let came = opened::more(self, &opened).await.is_ok();
+                (Ok(opened), came)
+            }
+        };
         let mut state = self.state();
-        let State::Running(tries) = *state else { return Turn::Done };
+        let State::Running(tries) = &*state else { return Turn::Done };
+        let tries = tries.clone();
         let again = match &result {
             Ok(_) => None,
-            Err(error) => self.again(error, tries),
+            Err(error) => self.again(error, tries.clone()),
         };
         let (next, turn) = match (result, again) {
             (_, Some((tries, after))) => (State::Away(tries), Turn::Later(after)),
-            (Ok(opened), None) => (State::Open(Arc::new(opened)), Turn::Done),
+            (Ok(opened), None) => {
+                let now = Instant::now();
+                let between = tries.began.unwrap_or(now)..now;
+                let turn = if came { Turn::Opened } else { Turn::Done };
+                (State::Open(opened, between), turn)
+            }
             (Err(error), None) => (State::Failed(error), Turn::Done),
         };
         *state = next;
         drop(state);
-        if turn == Turn::Done {
+        if !matches!(turn, Turn::Later(_)) {
             self.changed.notify_waiters();
+            if !self.is_used() {
+                self.dataset().unused(self);
+            }
         }
         turn
     }

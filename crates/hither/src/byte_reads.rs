@@ -5,6 +5,8 @@
 
 use crate::client::{Client, Shared};
 use crate::file::{RemoteFile, SMALL_BYTES};
+use crate::opened::Opened;
+use crate::tiered::Tiered;
 use crate::tree_cache::TreesInTime;
 use bytes::Bytes;
 use hither_core::cache::Version;
@@ -28,9 +30,10 @@ pub(crate) enum Way {
 #[derive(Debug, Default)]
 pub(crate) struct Cached {
     file: OnceLock<CachedFile>,
-    /// What was fetched when it was opened ahead has been taken over.
-    settled: OnceLock<()>,
-    opened_ahead: OnceLock<()>,
+    /// Before the server, if parts of files are kept on disk.
+    tiered: OnceLock<Arc<Tiered>>,
+    /// What was fetched when it was opened ahead has been taken over, if there was anything.
+    settled: OnceLock<Option<Arc<Opened>>>,
     /// Opens the trees in the file, if it has any.
     trees: OnceLock<TreesInTime>,
 }
@@ -48,6 +51,8 @@ impl RemoteFile {
         let Some(cached) = self.settled(client)? else {
             return client.wait(self.read_direct(offset, target));
         };
+        let end = offset.saturating_add(target.len() as u64);
+        self.note_reads(std::slice::from_ref(&(offset..end)));
         let read = match cached.begin(offset, target) {
             Ok(Begun::Done(bytes)) => return Ok(bytes),
             Ok(Begun::Waiting(pending)) => {
@@ -71,6 +76,7 @@ impl RemoteFile {
         let Some(cached) = self.settled(client)?.filter(|_| small) else {
             return client.wait(self.read_past_cache(ranges));
         };
+        self.note_reads(ranges);
         if let (Some((_, first)), true) = (&self.remote, wanted > SMALL_BYTES) {
             first.announce_large();
         }
@@ -96,13 +102,17 @@ impl RemoteFile {
     pub(crate) fn cached(&self) -> Option<&CachedFile> {
         let Way::Cached(cached) = &self.way else { return None };
         Some(cached.file.get_or_init(|| {
-            let key = self.metadata_key();
-            let key = key.map_or_else(
+            let file_key = self.metadata_key();
+            let key = file_key.clone().map_or_else(
                 || CacheKey { name: self.source.name(), identity: String::new() },
                 |key| CacheKey { name: key.url, identity: key.identity },
             );
             let Shared { cache, config, .. } = &*self.shared;
-            let source = Arc::clone(&self.source);
+            let mut source = Arc::clone(&self.source);
+            if let (Some(blocks), Some(key)) = (&self.shared.blocks, file_key) {
+                let tiered = Arc::new(Tiered::new(source, Arc::clone(blocks), key));
+                source = Arc::clone(cached.tiered.get_or_init(|| tiered)) as Arc<dyn Source>;
+            }
             let file =
                 CachedFile::new(source, Arc::clone(cache), key, config.reader, spawn(&self.shared));
             if let Some(recorder) = &self.recorder {
@@ -128,14 +138,16 @@ impl RemoteFile {
             && let Some(file) = file
         {
             let opened = client.wait(self.opened())?;
-            cached.settled.get_or_init(|| match opened {
-                Some(opened) => {
-                    cached.opened_ahead.get_or_init(|| ());
-                    let version =
-                        Version { size: opened.size, validator: opened.validator.clone() };
-                    file.adopt(&version, &opened.pieces());
+            let version = opened.as_ref().map(|it| it.version());
+            if let (Some(version), Some(tiered)) = (&version, cached.tiered.get()) {
+                client.wait(tiered.confirm(version));
+            }
+            cached.settled.get_or_init(|| {
+                match (&opened, &version) {
+                    (Some(opened), Some(version)) => file.adopt(version, &opened.take_pieces()),
+                    _ => self.expect_stored(file),
                 }
-                None => self.expect_stored(file),
+                opened
             });
         }
         Ok(file)
@@ -146,7 +158,8 @@ impl RemoteFile {
         if let Way::Cached(cached) = &self.way
             && let Some(trees) = cached.trees.get()
         {
-            trees.waited(offset, single, cached.opened_ahead.get().is_some());
+            let opened_ahead = matches!(cached.settled.get(), Some(Some(_)));
+            trees.waited(offset, single, opened_ahead);
         }
     }
 
@@ -160,6 +173,16 @@ impl RemoteFile {
         {
             let version = Version { size: Some(known.size), validator: known.validator };
             file.expect(&version, &known.pieces);
+        }
+    }
+
+    /// The first reads of a file that was opened ahead tell what to bring along with others.
+    fn note_reads(&self, ranges: &[Range<u64>]) {
+        if let Way::Cached(cached) = &self.way
+            && let Some(Some(opened)) = cached.settled.get()
+            && opened.is_telling()
+        {
+            self.tell_reads(opened, ranges);
         }
     }
 

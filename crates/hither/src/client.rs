@@ -8,17 +8,18 @@ use crate::file::RemoteFile;
 use crate::mirrors::Mirrors;
 use crate::opener::Opener;
 use crate::recording::Recording;
+use crate::tiered::Disk;
 use crate::tree_cache::TreeCacheConfig;
 use hither_core::error::{Error, ErrorKind, Result};
 use hither_core::file::ReadTotals;
 use hither_core::{
     Cache, CacheConfig, Claim, Endpoint, Health, Ledger, ReadAheadConfig, ReaderConfig, Report,
 };
-use hither_store::{LaneClaim, Store, StoreConfig};
+use hither_store::{BlockStore, LaneClaim, Store, StoreConfig};
 use hither_transport::{
     Account, FileSource, Location, Monotonic, Network, TransportConfig, is_metalink,
 };
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -39,6 +40,9 @@ pub struct ClientConfig {
     /// Where to remember servers and files between runs; nothing is remembered if none. By default none: the command
     /// gives one.
     pub store: Option<PathBuf>,
+    /// Where to keep parts of files that were read, for other processes and later runs; needs a store. By default
+    /// nowhere.
+    pub disk_cache: Option<DiskCacheConfig>,
     /// For how long after a file was last confirmed to be unchanged it is opened ahead of use without asking whether it
     /// still is; needs a store. By default 0: it is always asked about, which takes one round trip.
     pub staleness: Duration,
@@ -51,6 +55,13 @@ pub struct ClientConfig {
     pub decode_threads: usize,
     /// Where to write a trace of all reads, in place of what may be there; none by default. [`crate::trace`] reads it.
     pub trace: Option<PathBuf>,
+}
+
+/// Parts of files on disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DiskCacheConfig {
+    /// Most bytes; those that were not used for longest go first.
+    pub bytes: u64,
 }
 
 /// Opens files and runs queries.
@@ -70,6 +81,8 @@ pub(crate) struct Shared {
     pub(crate) cache: Arc<Cache>,
     pub(crate) decoders: rayon::ThreadPool,
     pub(crate) opener: Arc<Opener>,
+    /// Parts of files on disk.
+    pub(crate) blocks: Option<Arc<Disk>>,
     /// The trace that is written.
     pub(crate) recording: Option<Arc<Recording>>,
     /// Why there is no store although one was wanted.
@@ -100,11 +113,11 @@ impl Client {
             .thread_name(|n| format!("hither-decode-{n}"))
             .build()
             .map_err(|error| local("decoding", &error))?;
-        let (store, store_error) = match &config.store {
-            None => (None, None),
-            Some(path) => match Store::open(path, StoreConfig::default()) {
-                Ok(store) => (Some(Arc::new(store)), None),
-                Err(error) => (None, Some(error)),
+        let (store, blocks, store_error) = match &config.store {
+            None => (None, None, None),
+            Some(path) => match open_store(path, config.disk_cache) {
+                Ok((store, blocks)) => (Some(store), blocks, None),
+                Err(error) => (None, None, Some(error)),
             },
         };
         let ledger = store.clone().map(|store| Arc::new(Remembered(store)) as Arc<dyn Ledger>);
@@ -120,6 +133,7 @@ impl Client {
             cache,
             decoders,
             opener,
+            blocks,
             recording,
             store_error,
             config,
@@ -243,11 +257,24 @@ impl Client {
     }
 }
 
+/// The store, and beside it the parts of files, if they are to be kept.
+fn open_store(
+    path: &Path,
+    disk_cache: Option<DiskCacheConfig>,
+) -> Result<(Arc<Store>, Option<Arc<Disk>>)> {
+    let store = Store::open(path, StoreConfig::default())?;
+    let blocks = disk_cache.map(|it| BlockStore::open(&path.join("blocks"), it.bytes));
+    Ok((Arc::new(store), blocks.transpose()?.map(Disk::new)))
+}
+
 /// What was learned about servers by reads that did not come to an end, or did not last long enough to keep it, is kept
 /// now.
 impl Drop for Client {
     fn drop(&mut self) {
         self.shared.network.remember_all();
+        if let Some(disk) = &self.shared.blocks {
+            disk.settle();
+        }
     }
 }
 

@@ -197,6 +197,7 @@ impl RemoteFile {
     async fn read_opened(&self, opened: &Opened, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
         let submitted = self.source.clock().now();
         opened.check_within(ranges, &self.name())?;
+        self.tell_reads(opened, ranges);
         let mut found = opened.get(ranges);
         let missing: Vec<Range<u64>> = ranges
             .iter()
@@ -216,6 +217,21 @@ impl RemoteFile {
             found.iter_mut().filter(|bytes| bytes.is_none()).for_each(|gap| *gap = read.next());
         }
         Ok(found.into_iter().map(Option::unwrap_or_default).collect())
+    }
+
+    /// The program reads these.
+    pub(crate) fn tell_reads(&self, opened: &Opened, ranges: &[Range<u64>]) {
+        if let Some(ahead) = &self.ahead {
+            ahead.reads(opened, ranges);
+        }
+    }
+
+    /// When the file was opened ahead of use: from the first request for it on until it was open. None if it was not, or
+    /// is not open yet.
+    #[must_use]
+    pub fn opened_between(&self) -> Option<Range<std::time::Instant>> {
+        let between = self.ahead.as_ref()?.opened_between()?;
+        Some(between.start.into_std()..between.end.into_std())
     }
 
     /// The program has opened it.

@@ -19,8 +19,10 @@ mod ahead;
 mod assemble;
 mod byte_reads;
 mod client;
+mod dataset;
 mod draw;
 mod file;
+mod habit;
 mod learned;
 mod listing;
 mod mirrors;
@@ -34,11 +36,12 @@ mod recording;
 mod scan;
 mod storage;
 mod target;
+mod tiered;
 pub mod trace;
 mod tree;
 mod tree_cache;
 
-pub use client::{Client, ClientConfig};
+pub use client::{Client, ClientConfig, DiskCacheConfig};
 pub use draw::{DrawRequest, Drawing};
 pub use file::{FileStat, RemoteFile};
 pub use hither_auth::{

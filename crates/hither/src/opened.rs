@@ -5,14 +5,18 @@
 //! confirmed within that time is not asked about at all.
 
 use crate::ahead::Ahead;
+use crate::dataset::Dataset;
+use crate::habit::{MOST_READS, Wanted};
 use crate::opener::{Held, Opener};
 use bytes::Bytes;
+use hither_core::cache::Version;
 use hither_core::error::{Error, ErrorKind, Result};
 use hither_core::{Answer, Reader, range};
 use hither_formats::root::RootFile;
 use hither_formats::{Need, SparseBytes, Step};
 use hither_store::{FileMetadata, MetadataKey, Store};
 use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 use tokio::task::spawn_blocking;
@@ -25,7 +29,19 @@ pub(crate) struct Opened {
     /// What tells its version.
     pub(crate) validator: Option<String>,
     bytes: Mutex<SparseBytes>,
-    _held: Held,
+    held: Held,
+    /// What was brought along because of a habit, and whether any of it was read.
+    along: Mutex<Along>,
+    is_telling: AtomicBool,
+}
+
+#[derive(Debug, Default)]
+struct Along {
+    dataset: Option<Arc<Dataset>>,
+    ranges: Vec<Range<u64>>,
+    read: bool,
+    /// Reads of the file so far.
+    reads: usize,
 }
 
 impl Opened {
@@ -40,8 +56,51 @@ impl Opened {
             size,
             validator: known.validator,
             bytes: Mutex::new(bytes),
-            _held: opener.hold(total),
+            held: opener.hold(total),
+            along: Mutex::default(),
+            is_telling: AtomicBool::new(true),
         }
+    }
+
+    /// Notes what was brought along because of the habit with a dataset.
+    fn with_along(self, dataset: &Arc<Dataset>, ranges: &[Range<u64>]) -> Self {
+        self.bring_along(dataset, ranges);
+        self
+    }
+
+    fn bring_along(&self, dataset: &Arc<Dataset>, ranges: &[Range<u64>]) {
+        if !ranges.is_empty() {
+            let mut along = self.along();
+            along.dataset = Some(Arc::clone(dataset));
+            along.ranges.extend_from_slice(ranges);
+        }
+    }
+
+    /// Counts reads; returns the number of the first.
+    pub(crate) fn reads(&self, ranges: &[Range<u64>]) -> usize {
+        let mut along = self.along();
+        let first = along.reads;
+        along.reads = first.saturating_add(ranges.len());
+        if along.reads >= MOST_READS {
+            self.is_telling.store(false, Ordering::Relaxed);
+        }
+        along.read |= ranges
+            .iter()
+            .any(|read| along.ranges.iter().any(|it| it.start < read.end && read.start < it.end));
+        first
+    }
+
+    /// Whether something of it is missing.
+    pub(crate) fn lacks(&self, wanted: &Wanted) -> bool {
+        !self.missing(wanted).is_empty()
+    }
+
+    fn missing(&self, wanted: &Wanted) -> Vec<Range<u64>> {
+        missing(&self.bytes(), wanted)
+    }
+
+    fn along(&self) -> MutexGuard<'_, Along> {
+        self.along.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The bytes of each range that are there.
@@ -50,9 +109,21 @@ impl Opened {
         ranges.iter().map(|range| bytes.get(range.clone())).collect()
     }
 
-    /// All bytes that are there.
-    pub(crate) fn pieces(&self) -> Vec<(u64, Bytes)> {
-        self.bytes().pieces().map(|(offset, bytes)| (offset, bytes.clone())).collect()
+    /// All bytes that are there, for somebody who keeps them from now on.
+    pub(crate) fn take_pieces(&self) -> Vec<(u64, Bytes)> {
+        let bytes = std::mem::take(&mut *self.bytes());
+        self.held.release();
+        bytes.pieces().map(|(offset, bytes)| (offset, bytes.clone())).collect()
+    }
+
+    /// Which version of the file it is.
+    pub(crate) fn version(&self) -> Version {
+        Version { size: self.size, validator: self.validator.clone() }
+    }
+
+    /// Whether its next read still tells something about the habit.
+    pub(crate) fn is_telling(&self) -> bool {
+        self.is_telling.load(Ordering::Relaxed)
     }
 
     /// Fails for ranges beyond the end.
@@ -86,29 +157,65 @@ pub(crate) async fn open(file: &Arc<Ahead>, opener: &Arc<Opener>) -> Result<Open
             let size = Some(known.size);
             return Ok(Opened::new(opener, known, size));
         }
-        match confirm(file, &known).await {
-            Ok(()) => {
-                if !file.shared.config.staleness.is_zero() {
+        match confirm(file, known).await {
+            Ok((known, more)) => {
+                if !more.is_empty() || !file.shared.config.staleness.is_zero() {
                     keep(file, key, known.clone());
                 }
                 let size = Some(known.size);
-                return Ok(Opened::new(opener, known, size));
+                return Ok(Opened::new(opener, known, size).with_along(file.dataset(), &more));
             }
             // It is another one now: what it is replaces what it was.
             Err(error) if error.kind() == ErrorKind::Changed => {}
             Err(error) => return Err(error),
         }
     }
-    let need = first_need();
-    let (pieces, answer) =
-        fetch(file, None, |reader| reader.push_tail(&need.now, need.tail)).await?;
+    let (need, wanted) = (first_need(), file.dataset().wanted(None));
+    let (first, tail) = ([&*need.now, &*wanted.ranges].concat(), need.tail.max(wanted.tail));
+    let (pieces, answer) = fetch(file, None, |reader| reader.push_tail(&first, tail)).await?;
     let learned = SystemTime::now();
     let size = answer.size.unwrap_or_default();
     let found = FileMetadata { size, validator: answer.validator, pieces, learned };
     if answer.size.is_some() && found.validator.is_some() {
         keep(file, key, found.clone());
     }
-    Ok(Opened::new(opener, found, answer.size))
+    Ok(Opened::new(opener, found, answer.size).with_along(file.dataset(), &wanted.ranges))
+}
+
+/// Fetches what is wanted of a file that is open, by what the habit has become.
+pub(crate) async fn more(file: &Arc<Ahead>, opened: &Opened) -> Result<()> {
+    let dataset = file.dataset();
+    let missing = opened.missing(&dataset.wanted(opened.size));
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let ask = |reader: &mut Reader<'_>| reader.push(&missing, 1);
+    let (pieces, _) = fetch(file, opened.validator.clone(), ask).await?;
+    opened.held.add(pieces.iter().map(|(_, bytes)| bytes.len() as u64).sum());
+    opened.bring_along(dataset, &missing);
+    let found = {
+        let mut bytes = opened.bytes();
+        pieces.into_iter().for_each(|(offset, piece)| bytes.insert(offset, piece));
+        FileMetadata {
+            size: opened.size.unwrap_or_default(),
+            validator: opened.validator.clone(),
+            pieces: bytes.pieces().map(|(offset, bytes)| (offset, bytes.clone())).collect(),
+            learned: SystemTime::now(),
+        }
+    };
+    if opened.size.is_some() && found.validator.is_some() && file.shared.store.is_some() {
+        let file_of = Arc::clone(file);
+        let key = spawn_blocking(move || file_of.key()).await.unwrap_or_default();
+        keep(file, key, found);
+    }
+    Ok(())
+}
+
+/// What of it is not there, in a file whose size is known.
+fn missing(bytes: &SparseBytes, wanted: &Wanted) -> Vec<Range<u64>> {
+    let there: Vec<_> =
+        bytes.pieces().map(|(at, piece)| at..at.saturating_add(piece.len() as u64)).collect();
+    range::difference(&range::merged(&wanted.ranges, 0), &range::merged(&there, 0))
 }
 
 /// What the store has of the file, and under which name.
@@ -123,19 +230,24 @@ async fn remembered(file: &Arc<Ahead>) -> (Option<MetadataKey>, Option<FileMetad
     spawn_blocking(look).await.unwrap_or_default()
 }
 
-/// Asks whether the file is still the one that is known.
-async fn confirm(file: &Ahead, known: &FileMetadata) -> Result<()> {
-    // The tail may be asked for whatever the size: an empty file has no first byte.
-    let byte = 0..known.size.min(1);
-    if byte.is_empty() {
+/// Asks whether the file is still the one that is known, and for what is wanted of it besides; returns both.
+async fn confirm(file: &Ahead, mut known: FileMetadata) -> Result<(FileMetadata, Vec<Range<u64>>)> {
+    let mut bytes = SparseBytes::new();
+    known.pieces.drain(..).for_each(|(offset, piece)| bytes.insert(offset, piece));
+    let more = missing(&bytes, &file.dataset().wanted(Some(known.size)));
+    let byte = [0..known.size.min(1)];
+    let asked = range::merged(if more.is_empty() { &byte } else { &more }, 0);
+    if asked.is_empty() {
         return Err(Error::new(ErrorKind::Changed, "nothing is known of an empty file"));
     }
-    let ask = |reader: &mut Reader<'_>| reader.push(std::slice::from_ref(&byte), 1);
-    let (_, answer) = fetch(file, known.validator.clone(), ask).await?;
-    match answer.size.filter(|size| *size != known.size) {
-        Some(_) => Err(Error::new(ErrorKind::Changed, "the file has another size now")),
-        None => Ok(()),
+    let ask = |reader: &mut Reader<'_>| reader.push(&asked, 1);
+    let (pieces, answer) = fetch(file, known.validator.clone(), ask).await?;
+    if answer.size.is_some_and(|size| size != known.size) {
+        return Err(Error::new(ErrorKind::Changed, "the file has another size now"));
     }
+    pieces.into_iter().for_each(|(offset, piece)| bytes.insert(offset, piece));
+    known.pieces = bytes.pieces().map(|(offset, bytes)| (offset, bytes.clone())).collect();
+    Ok((known, more))
 }
 
 /// One request, sent once.
@@ -172,4 +284,13 @@ fn keep(file: &Ahead, key: Option<MetadataKey>, found: FileMetadata) {
     let (Some(store), Some(key)) = (file.shared.store.clone(), key) else { return };
     let write = move || Store::remember_metadata(&store, &key, &found, SystemTime::now());
     drop(file.shared.network.runtime().spawn_blocking(write));
+}
+
+impl Drop for Opened {
+    fn drop(&mut self) {
+        let along = std::mem::take(self.along.get_mut().unwrap_or_else(PoisonError::into_inner));
+        if let Some(dataset) = along.dataset {
+            dataset.ended(along.read);
+        }
+    }
 }

@@ -14,6 +14,9 @@
 //! them. What was fetched ahead is bounded over all files ([`MOST_HELD_BYTES`]); beyond it nothing is opened ahead until
 //! files are dropped, and of a file that is waited for only size and version are kept.
 //!
+//! **Habits.** What the program reads of the first files of a folder is brought along with the opening of those that
+//! follow (`habit.rs`), and fetched of those that were open by then and not used yet, before more files are opened.
+//!
 //! **First use.** It waits for the file's opening; if that has not begun it begins there and then, whatever the line. A file
 //! that is dropped before its opening began is not opened; one that failed is silent about it until it is used.
 //!
@@ -22,6 +25,7 @@
 //! (a broken connection) is treated in the same way, [`MOST_FAILURES`] times.
 
 use crate::ahead::{Ahead, Turn};
+use crate::dataset::Dataset;
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -36,6 +40,7 @@ const MOST_HELD_BYTES: u64 = 64 << 20;
 pub(crate) struct Opener {
     runtime: Handle,
     servers: Mutex<HashMap<String, Server>>,
+    datasets: Mutex<HashMap<String, Arc<Dataset>>>,
     held_bytes: AtomicU64,
 }
 
@@ -53,12 +58,14 @@ struct Server {
 #[derive(Debug)]
 pub(crate) struct Held {
     opener: Arc<Opener>,
-    bytes: u64,
+    bytes: AtomicU64,
 }
 
 impl Opener {
     pub(crate) fn new(runtime: Handle) -> Arc<Self> {
-        Arc::new(Self { runtime, servers: Mutex::default(), held_bytes: AtomicU64::new(0) })
+        let held_bytes = AtomicU64::new(0);
+        let (servers, datasets) = (Mutex::default(), Mutex::default());
+        Arc::new(Self { runtime, servers, datasets, held_bytes })
     }
 
     /// The program has opened a file. If it had opened another one before and not used that yet, both are opened ahead.
@@ -90,6 +97,30 @@ impl Opener {
         }
     }
 
+    /// The files of a folder.
+    pub(crate) fn dataset(&self, folder: &str) -> Arc<Dataset> {
+        let mut datasets = self.datasets.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(datasets.entry(folder.to_owned()).or_default())
+    }
+
+    /// More is wanted of files that are open and were not used yet. They go before those that are to be opened, because
+    /// the program opened them before, and so will likely use them before.
+    pub(crate) fn habit_changed(self: &Arc<Self>, site: &str, dataset: &Dataset) {
+        let mut again = Vec::new();
+        for file in dataset.take_unused().iter().filter_map(Weak::upgrade) {
+            match file.stand_in_line_for_more() {
+                true => again.push(Arc::downgrade(&file)),
+                // Of what has become a habit just now it has everything; perhaps not of the next.
+                false if !file.is_used() => dataset.unused(&file),
+                false => {}
+            }
+        }
+        if let Some(server) = self.servers().get_mut(site) {
+            again.into_iter().rev().for_each(|file| server.line.push_front(file));
+        }
+        self.advance(site);
+    }
+
     /// Begins with a file now, whatever the line.
     pub(crate) fn begin(self: &Arc<Self>, file: Arc<Ahead>) {
         if let Some(server) = self.servers().get_mut(file.site()) {
@@ -107,7 +138,7 @@ impl Opener {
     /// Counts bytes as held until what is returned is dropped.
     pub(crate) fn hold(self: &Arc<Self>, bytes: u64) -> Held {
         self.held_bytes.fetch_add(bytes, Ordering::Relaxed);
-        Held { opener: Arc::clone(self), bytes }
+        Held { opener: Arc::clone(self), bytes: AtomicU64::new(bytes) }
     }
 
     /// Begins with as many files as there is room for.
@@ -132,8 +163,15 @@ impl Opener {
         if let Some(server) = self.servers().get_mut(&site) {
             server.running = server.running.saturating_sub(1);
         }
-        if let Turn::Later(after) = turn {
-            self.come_back(Arc::downgrade(&file), after);
+        match turn {
+            Turn::Later(after) => self.come_back(Arc::downgrade(&file), after),
+            // The habit has changed while it was being opened.
+            Turn::Opened if file.stand_in_line_for_more() => {
+                if let Some(server) = self.servers().get_mut(&site) {
+                    server.line.push_front(Arc::downgrade(&file));
+                }
+            }
+            Turn::Opened | Turn::Done => {}
         }
         drop(file);
         self.advance(&site);
@@ -160,10 +198,12 @@ impl Opener {
 impl Server {
     /// The place in line of the next file to begin with, if there is one.
     fn next(&mut self, has_room: bool) -> Option<usize> {
-        while self.line.front().is_some_and(|file| file.strong_count() == 0) {
-            self.line.pop_front();
-        }
-        let first = self.line.front()?.upgrade()?;
+        let first = loop {
+            match self.line.front()?.upgrade() {
+                Some(first) => break first,
+                None => drop(self.line.pop_front()),
+            }
+        };
         if self.running >= first.most_at_once() {
             return None;
         }
@@ -174,13 +214,31 @@ impl Server {
     }
 }
 
+impl Held {
+    /// Counts more bytes along.
+    pub(crate) fn add(&self, bytes: u64) {
+        self.opener.held_bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// They are held elsewhere now.
+    pub(crate) fn release(&self) {
+        let bytes = self.bytes.swap(0, Ordering::Relaxed);
+        let before = self.opener.held_bytes.fetch_sub(bytes, Ordering::Relaxed);
+        if before >= MOST_HELD_BYTES && self.opener.has_room() {
+            // Elsewhere, because whoever drops a file may be at work on a line.
+            let opener = Arc::clone(&self.opener);
+            self.opener.runtime.spawn(async move {
+                let sites: Vec<String> = opener.servers().keys().cloned().collect();
+                sites.iter().for_each(|site| opener.advance(site));
+            });
+        }
+    }
+}
+
 impl Drop for Held {
     fn drop(&mut self) {
-        let before = self.opener.held_bytes.fetch_sub(self.bytes, Ordering::Relaxed);
-        if before >= MOST_HELD_BYTES && self.opener.has_room() {
-            let sites: Vec<String> = self.opener.servers().keys().cloned().collect();
-            sites.iter().for_each(|site| self.opener.advance(site));
-        }
+        self.release();
     }
 }
 

@@ -18,8 +18,8 @@ use bytes::Bytes;
 use hither_core::{Error, ErrorKind, Result};
 use rustix::fd::OwnedFd;
 use rustix::fs::{
-    AtFlags, Dir, FileType, Mode, OFlags, Timespec, Timestamps, fstat, futimens, mkdirat, openat,
-    renameat, statat, unlinkat,
+    AtFlags, Dir, FileType, FlockOperation, Mode, OFlags, Timespec, Timestamps, flock, fstat,
+    futimens, mkdirat, openat, renameat, statat, unlinkat,
 };
 use std::fs::File;
 use std::io::{Read, Write};
@@ -121,12 +121,17 @@ impl Folder {
         let file = File::from(file);
         // One call to the system, whatever the size.
         (&file).read_exact(&mut content).ok()?;
-        let noted = modified(&status);
-        if now.duration_since(noted).is_ok_and(|since| since > NOTED) {
+        self.note_use(&file, now);
+        Some(Bytes::from(content))
+    }
+
+    /// Notes that a file was used.
+    pub(crate) fn note_use(&self, file: impl rustix::fd::AsFd, now: SystemTime) {
+        let noted = fstat(&file).map(|status| modified(&status));
+        if noted.is_ok_and(|noted| now.duration_since(noted).is_ok_and(|since| since > NOTED)) {
             // Only the order of removal suffers if that fails.
             let _ = futimens(&file, &timestamps(now));
         }
-        Some(Bytes::from(content))
     }
 
     /// Puts `content` under `name`, replacing what was there. Failures leave what was there: nothing depends on it.
@@ -136,7 +141,11 @@ impl Folder {
             return;
         }
         // Small files are counted by number.
-        let cost = bytes.max(self.max_bytes / MAX_FILES as u64);
+        self.grew(bytes.max(self.max_bytes / MAX_FILES as u64), now);
+    }
+
+    /// Notes that so many bytes more were written, which may be too many.
+    pub(crate) fn grew(&self, cost: u64, now: SystemTime) {
         let before = self.until_listed.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| {
             Some(left.checked_sub(cost).unwrap_or(self.max_bytes / 16))
         });
@@ -217,6 +226,13 @@ impl Folder {
     }
 
     fn evict(&self, now: SystemTime) {
+        // One at a time: two would count the same files, and remove twice as many.
+        let _ = flock(&self.directory, FlockOperation::NonBlockingLockExclusive)
+            .map(|()| self.evict_alone(now));
+        let _ = flock(&self.directory, FlockOperation::Unlock);
+    }
+
+    fn evict_alone(&self, now: SystemTime) {
         let (temporary, mut files): (Vec<_>, Vec<_>) = self
             .list()
             .into_iter()

@@ -25,6 +25,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod blocks;
 mod entry;
 mod folder;
 mod lanes;
@@ -33,6 +34,7 @@ mod ledger;
 mod metadata;
 mod store;
 
+pub use blocks::{BlockKey, BlockStore, Blocks};
 pub use lanes::{HeldLane, LaneClaim};
 pub use learned::{LearnedSet, LearnedTree};
 pub use metadata::{FileMetadata, MetadataKey};

@@ -183,3 +183,61 @@ fn a_second_run_asks_only_whether_files_are_the_same_and_with_staleness_nothing(
     let changed = run(0);
     assert_eq!(changed.iter().filter(|it| it.payload_bytes > 8_000).count(), 20, "{changed:?}");
 }
+
+#[test]
+fn what_is_read_of_a_few_files_is_brought_along_with_the_others() {
+    let content = content();
+    let peer = Peer::start(content).unwrap();
+    let client = client(LANES, None);
+    let files = open_all(&client, &peer, 100);
+    for opened in &files {
+        for piece in [300_000..300_100, 500_000..500_010_usize] {
+            let mut target = vec![0; piece.len()];
+            let read = opened.read_at(&client, piece.start as u64, &mut target).unwrap();
+            assert_eq!((read, &*target), (piece.len(), &content[piece]));
+        }
+    }
+    let log = peer.log();
+    assert!(log.len() < 200, "{} requests, without a habit there would be 300", log.len());
+    let along: Vec<_> = log.iter().filter(|it| it.target == "/99.root").collect();
+    assert!(along.len() <= 2, "{along:?}");
+}
+
+#[test]
+fn what_one_process_read_the_next_has_on_disk_until_the_file_changes() {
+    let folder = tempfile::tempdir().unwrap();
+    let peer = Peer::start(content()).unwrap();
+    let pieces = [200_000..260_000, 500_000..500_100, 0..10_u64];
+    let run = || {
+        let mut config = hither::ClientConfig::default();
+        config.store = Some(folder.path().join("store"));
+        config.read_ahead.block_bytes = 0;
+        config.disk_cache = Some(hither::DiskCacheConfig { bytes: 10 << 20 });
+        let client = Client::new(config).unwrap();
+        let before = peer.log().len();
+        let opened = client.open(&peer.url()).unwrap();
+        for piece in [&pieces[..1], &pieces[1..]] {
+            let found = opened.read_ranges(&client, piece).unwrap();
+            for (range, bytes) in piece.iter().zip(found) {
+                let range =
+                    usize::try_from(range.start).unwrap()..usize::try_from(range.end).unwrap();
+                assert_eq!(bytes, &content()[range]);
+            }
+        }
+        drop(client);
+        peer.log()[before..].iter().map(|it| it.payload_bytes).sum::<u64>()
+    };
+    assert!(run() >= 60_110);
+    // The first read asks the server, which says which version it is; the others need nothing more.
+    let second = run();
+    assert!((60_000..60_100).contains(&second), "{second}");
+    peer.replace(content(), "\"second\"");
+    assert!(run() >= 60_110);
+    for damaged in std::fs::read_dir(folder.path().join("store/blocks")).unwrap() {
+        let path = damaged.unwrap().path();
+        let mut log = std::fs::read(&path).unwrap();
+        log.iter_mut().skip(200).step_by(50).for_each(|byte| *byte ^= 1);
+        std::fs::write(&path, log).unwrap();
+    }
+    assert!(run() >= 60_110);
+}

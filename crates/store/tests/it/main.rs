@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "tests say where they fail by panicking")]
 
+mod blocks;
 mod damage;
 mod directory;
 mod eviction;

@@ -1,0 +1,58 @@
+//! The files of one folder, as far as they were opened ahead: what the program reads of each tells what to bring along.
+
+use crate::ahead::Ahead;
+use crate::habit::{Habit, Wanted};
+use crate::opened::Opened;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::{Mutex, MutexGuard, PoisonError, Weak};
+
+/// The files of one folder.
+#[derive(Debug, Default)]
+pub(crate) struct Dataset {
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    habit: Habit,
+    /// Open, and not used when they came to be so.
+    unused: Vec<Weak<Ahead>>,
+}
+
+impl Dataset {
+    /// A file is open, and nobody uses it yet.
+    pub(crate) fn unused(&self, file: &Arc<Ahead>) {
+        self.state().unused.push(Arc::downgrade(file));
+    }
+
+    /// What to bring along with a file.
+    pub(crate) fn wanted(&self, size: Option<u64>) -> Wanted {
+        self.state().habit.wanted(size)
+    }
+
+    /// The program reads these of a file. Tells whether other things will be wanted of the next than before.
+    pub(crate) fn reads(&self, opened: &Opened, ranges: &[Range<u64>]) -> bool {
+        let first = opened.reads(ranges);
+        let mut state = self.state();
+        let noted = ranges
+            .iter()
+            .zip(first..)
+            .map(|(range, nth)| state.habit.note(nth, range, opened.size));
+        noted.fold(false, |any, changed| any | changed)
+    }
+
+    /// A file is dropped for which something was brought along.
+    pub(crate) fn ended(&self, useful: bool) {
+        self.state().habit.ended(useful);
+    }
+
+    /// The files that were open and not used, of which more may be wanted now.
+    pub(crate) fn take_unused(&self) -> Vec<Weak<Ahead>> {
+        std::mem::take(&mut self.state().unused)
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

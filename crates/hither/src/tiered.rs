@@ -1,0 +1,212 @@
+//! A source whose bytes are kept on disk for other processes and later runs.
+//!
+//! It stands between the cache in memory and the server. What is on disk of the version that is read is taken from there;
+//! the rest is asked of the server, and written to the disk when it has arrived. Nothing comes from the disk before the
+//! server has said, since this file was opened, which version it is: so the first request goes to the server
+//! whatever is on disk, unless opening the file ahead has asked already. Disks are read and written on threads that may
+//! wait, and a disk that fails costs nothing but what it would have spared.
+
+use bytes::Bytes;
+use futures_util::future::BoxFuture;
+use hither_core::cache::Version;
+use hither_core::error::Result;
+use hither_core::{
+    Answer, Clock, Endpoint, Limits, LinkEstimate, Part, PartSink, Request, Source, range,
+};
+use hither_store::{BlockKey, BlockStore, Blocks, MetadataKey};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime};
+use tokio::task::spawn_blocking;
+
+/// The disk of a client.
+#[derive(Debug)]
+pub(crate) struct Disk {
+    store: BlockStore,
+    /// Writes that are not done.
+    writes: Mutex<usize>,
+    done: Condvar,
+}
+
+/// The end of a client waits so long for what is being written.
+const LAST_WRITES: Duration = Duration::from_secs(5);
+
+impl Disk {
+    pub(crate) fn new(store: BlockStore) -> Arc<Self> {
+        Arc::new(Self { store, writes: Mutex::default(), done: Condvar::new() })
+    }
+
+    /// Waits until everything is written.
+    pub(crate) fn settle(&self) {
+        // What takes longer is lost, which is what a cache may do.
+        drop(self.done.wait_timeout_while(lock(&self.writes), LAST_WRITES, |writes| *writes > 0));
+    }
+}
+
+/// Something is being written, until this is dropped.
+#[derive(Debug)]
+struct Writing(Arc<Disk>);
+
+impl Writing {
+    fn begin(disk: &Arc<Disk>) -> Self {
+        *lock(&disk.writes) += 1;
+        Self(Arc::clone(disk))
+    }
+}
+
+impl Drop for Writing {
+    fn drop(&mut self) {
+        *lock(&self.0.writes) -= 1;
+        self.0.done.notify_all();
+    }
+}
+
+/// A source with a disk before it.
+#[derive(Debug)]
+pub(crate) struct Tiered {
+    inner: Arc<dyn Source>,
+    disk: Arc<Disk>,
+    file: MetadataKey,
+    confirmed: Mutex<Option<Confirmed>>,
+}
+
+/// The version that the server said the file is.
+#[derive(Debug, Clone)]
+struct Confirmed {
+    validator: String,
+    /// None if nothing can be kept of it.
+    blocks: Option<Arc<Blocks>>,
+}
+
+/// What arrived.
+type Arrived = Arc<Mutex<Vec<(u64, Bytes)>>>;
+
+impl Tiered {
+    pub(crate) fn new(inner: Arc<dyn Source>, disk: Arc<Disk>, file: MetadataKey) -> Self {
+        Self { inner, disk, file, confirmed: Mutex::default() }
+    }
+
+    /// The server has said which version it is.
+    pub(crate) async fn confirm(&self, version: &Version) {
+        let (Some(size), Some(validator)) = (version.size, version.validator.clone()) else {
+            return;
+        };
+        if self.confirmed().as_ref().is_some_and(|it| it.validator == validator) {
+            return;
+        }
+        let (disk, file) = (Arc::clone(&self.disk), self.file.clone());
+        let key = BlockKey { file, size, validator: validator.clone() };
+        let open = move || disk.store.file(&key, SystemTime::now());
+        let blocks = spawn_blocking(open).await.ok().flatten().map(Arc::new);
+        *self.confirmed() = Some(Confirmed { validator, blocks });
+    }
+
+    /// What is kept of the version that a request is about.
+    fn blocks(&self, request: &Request) -> Option<Arc<Blocks>> {
+        let validator = request.validator.as_ref().filter(|_| request.tail == 0)?;
+        let confirmed = self.confirmed();
+        confirmed.as_ref().filter(|it| it.validator == *validator)?.blocks.clone()
+    }
+
+    async fn fetch_tiered(&self, request: Request, mut sink: PartSink) -> Result<Answer> {
+        let mut rest = request.clone();
+        if let Some(blocks) = self.blocks(&request) {
+            let wanted = request.ranges.clone();
+            let found = spawn_blocking(move || blocks.read(&wanted)).await.unwrap_or_default();
+            let there: Vec<_> =
+                found.iter().map(|(at, bytes)| *at..at + bytes.len() as u64).collect();
+            let missing = range::difference(&request.ranges, &range::merged(&there, 0));
+            if missing.is_empty() || self.inner.limits().allow(&missing) {
+                found.into_iter().for_each(|(offset, bytes)| sink(Part { offset, bytes }));
+                rest.ranges = missing;
+            }
+            if rest.ranges.is_empty() {
+                let validator = request.validator;
+                return Ok(Answer { size: request.size, validator, unasked_bytes: 0 });
+            }
+        }
+        let arrived = Arrived::default();
+        let into = Arc::clone(&arrived);
+        let tee: PartSink = Box::new(move |part| {
+            lock(&into).push((part.offset, part.bytes.clone()));
+            sink(part);
+        });
+        let answer = self.inner.fetch(rest, tee).await?;
+        let validator = answer.validator.clone().or(request.validator);
+        let size = answer.size.or(request.size);
+        self.confirm(&Version { size, validator: validator.clone() }).await;
+        let kept = self
+            .confirmed()
+            .as_ref()
+            .filter(|it| Some(&it.validator) == validator.as_ref())
+            .cloned();
+        if let Some(blocks) = kept.and_then(|kept| kept.blocks) {
+            // Whoever reads does not wait for the disk.
+            let writing = Writing::begin(&self.disk);
+            drop(spawn_blocking(move || {
+                keep(&blocks, std::mem::take(&mut *lock(&arrived)));
+                drop(writing);
+            }));
+        }
+        Ok(answer)
+    }
+
+    fn confirmed(&self) -> MutexGuard<'_, Option<Confirmed>> {
+        lock(&self.confirmed)
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Writes what arrived, in runs as long as they are.
+fn keep(blocks: &Blocks, mut arrived: Vec<(u64, Bytes)>) {
+    arrived.sort_by_key(|(offset, _)| *offset);
+    let mut run: (u64, Vec<u8>) = (0, Vec::new());
+    for (offset, bytes) in arrived {
+        if run.0 + run.1.len() as u64 != offset {
+            blocks.write(run.0, &run.1, SystemTime::now());
+            run = (offset, Vec::new());
+        }
+        run.1.extend_from_slice(&bytes);
+    }
+    blocks.write(run.0, &run.1, SystemTime::now());
+}
+
+impl Source for Tiered {
+    fn name(&self) -> String {
+        self.inner.name()
+    }
+
+    fn limits(&self) -> Limits {
+        self.inner.limits()
+    }
+
+    fn link(&self) -> LinkEstimate {
+        self.inner.link()
+    }
+
+    fn clock(&self) -> &dyn Clock {
+        self.inner.clock()
+    }
+
+    fn endpoint(&self) -> Endpoint {
+        self.inner.endpoint()
+    }
+
+    fn max_lanes(&self) -> usize {
+        self.inner.max_lanes()
+    }
+
+    fn idle_lanes(&self) -> usize {
+        self.inner.idle_lanes()
+    }
+
+    fn warm(&self, lanes: usize) {
+        self.inner.warm(lanes);
+    }
+
+    fn fetch(&self, request: Request, sink: PartSink) -> BoxFuture<'_, Result<Answer>> {
+        Box::pin(self.fetch_tiered(request, sink))
+    }
+}
