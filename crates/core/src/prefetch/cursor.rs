@@ -4,15 +4,18 @@
 //! runs come at the same steps as the last ones, or only the neighbourhood. It remembers how far it has named what comes, so
 //! that nothing is named twice without need.
 
+mod naming;
+
 use super::blocks::Blocks;
 use super::region::Region;
 use super::strides::{Step, Strides};
+use naming::Named;
 use std::ops::Range;
 
 /// Backward seeks of up to so many bytes change nothing.
 const BACK_BYTES: u64 = 1 << 20;
 /// Hops of up to so many bytes are one reader's.
-pub(super) const NEAR_BYTES: u64 = 1 << 20;
+const NEAR_BYTES: u64 = 1 << 20;
 /// Runs of a rule that a reader may leave out.
 const SKIPPED_RUNS: usize = 8;
 /// Runs without a rule after which only the neighbourhood is looked at.
@@ -58,22 +61,11 @@ pub(super) enum Fit {
     Stranger,
 }
 
-/// How far a cursor has named what comes.
-#[derive(Debug, Clone, Copy, Default)]
-struct Named {
-    /// Runs after the one that goes on.
-    run: usize,
-    /// Position in that run.
-    to: u64,
-}
-
 /// One reader.
 #[derive(Debug, Clone)]
 pub(super) struct Cursor {
     /// The run that goes on.
     run: Range<u64>,
-    /// Reads in it.
-    reads: u32,
     strides: Strides,
     course: Course,
     named: Named,
@@ -97,7 +89,6 @@ impl Cursor {
     pub(super) fn new(range: &Range<u64>, parent: Option<&Self>) -> Self {
         let mut cursor = Self {
             run: range.clone(),
-            reads: 1,
             strides: Strides::default(),
             course: Course::Young,
             named: Named { run: 0, to: range.end },
@@ -142,7 +133,7 @@ impl Cursor {
             _ if start == end => Fit::Continues,
             _ if self.run.contains(&start) && end - start <= BACK_BYTES => self.inside(range),
             Course::Young => match start.abs_diff(end) {
-                distance if distance <= self.reach() => Fit::Near(distance),
+                distance if distance <= NEAR_BYTES => Fit::Near(distance),
                 _ if self.strides.count() < 2 => Fit::Young,
                 _ => Fit::Stranger,
             },
@@ -168,15 +159,10 @@ impl Cursor {
             return Fit::Inside;
         }
         let distance = start.abs_diff(self.run.end);
-        if self.strides.repeats() < 2 && distance <= self.reach() {
+        if self.strides.repeats() < 2 && distance <= NEAR_BYTES {
             return Fit::Near(distance);
         }
         Fit::Stranger
-    }
-
-    /// How far a reader without a rule may jump.
-    fn reach(&self) -> u64 {
-        NEAR_BYTES
     }
 
     fn step_to(&self, start: u64) -> Step {
@@ -248,7 +234,6 @@ impl Cursor {
         let broken = matches!(self.course, Course::Regular)
             && self.expected(0).is_none_or(|expected| range.end > expected.end);
         self.run.end = range.end;
-        self.reads = self.reads.saturating_add(1);
         let foretold = !matches!(self.course, Course::Young) && !broken;
         if matches!(self.course, Course::Young) {
             self.earned = self.earned.max(self.run.end - self.run.start);
@@ -281,7 +266,6 @@ impl Cursor {
         self.strides.push(self.step_to(start));
         self.run = start..range.end;
         self.gap = 0..0;
-        self.reads = 1;
         self.named = match self.named.run.checked_sub(n) {
             Some(0) => Named { run: 0, to: self.named.to.max(range.end) },
             Some(run) => Named { run, to: self.named.to },
@@ -319,7 +303,6 @@ impl Cursor {
 
     fn begin(&mut self, range: &Range<u64>) {
         self.run = range.clone();
-        self.reads = 1;
     }
 
     fn set(&mut self, course: Course) {
@@ -389,87 +372,5 @@ impl Cursor {
             self.window = if short { self.window / 2 } else { self.window.saturating_mul(2) };
         }
         self.window = self.window.min(most);
-    }
-
-    /// Bytes named and not reached.
-    pub(super) fn ahead_bytes(&self) -> u64 {
-        match &self.course {
-            Course::Young => 0,
-            Course::Sequential => self.named.to.saturating_sub(self.run.end),
-            Course::Region(region) => crate::range::len(&region.ahead()),
-            Course::Regular if self.named.run == 0 => self.named.to.saturating_sub(self.run.end),
-            Course::Regular => {
-                let rest = self.expected(0).map_or(0, |now| now.end - self.run.end);
-                let last = self.expected(self.named.run);
-                let part = last.map_or(0, |last| self.named.to.saturating_sub(last.start));
-                let between = self.strides.bytes_ahead(self.named.run - 1);
-                rest.saturating_add(between).saturating_add(part)
-            }
-        }
-    }
-
-    /// What was named has not been kept.
-    pub(super) fn forget(&mut self) {
-        self.named = Named { run: 0, to: self.run.end };
-        if let Course::Region(region) = &mut self.course {
-            region.forget();
-        }
-    }
-
-    /// What was named and has not been reached; `most` ranges of it.
-    pub(super) fn ahead(&self, most: usize, out: &mut Vec<Range<u64>>) {
-        if let Course::Region(region) = &self.course {
-            let ahead = region.ahead();
-            if !ahead.is_empty() {
-                out.push(ahead);
-            }
-            return;
-        }
-        for n in 0..=self.named.run.min(most) {
-            let Some(run) = self.expected(n) else { return };
-            let start = if n == 0 { self.run.end } else { run.start };
-            let end = if n == self.named.run { self.named.to } else { run.end };
-            if start < end {
-                out.push(start..end);
-            }
-        }
-    }
-
-    /// Names `bytes` more, at most `most` ranges of them, below `end`.
-    pub(super) fn name(
-        &mut self,
-        bytes: u64,
-        end: u64,
-        most: usize,
-        blocks: &mut Blocks,
-        out: &mut Vec<Range<u64>>,
-    ) {
-        if let Course::Region(region) = &mut self.course {
-            let range = region.name(bytes, end, blocks);
-            if !range.is_empty() {
-                out.push(range);
-            }
-            return;
-        }
-        let mut left = bytes;
-        while left > 0 && out.len() < most {
-            let Some(run) = self.expected(self.named.run) else { return };
-            let from =
-                if self.named.run == 0 { self.named.to.max(self.run.end) } else { self.named.to };
-            let to = run.end.min(end).min(from.saturating_add(left));
-            if from < to {
-                out.push(from..to);
-                left -= to - from;
-                self.named.to = to;
-            }
-            if self.named.to < run.end && (left == 0 || run.end > end) {
-                return;
-            }
-            let Some(next) = self.expected(self.named.run + 1) else { return };
-            if next.start >= end {
-                return;
-            }
-            self.named = Named { run: self.named.run + 1, to: next.start };
-        }
     }
 }

@@ -346,3 +346,92 @@ impl Advisor for ReadAhead {
         advice
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Limits, LinkEstimate};
+    use std::time::Duration;
+
+    const KIB: u64 = 1 << 10;
+
+    fn conditions(size: Option<u64>) -> Conditions {
+        Conditions {
+            size,
+            link: LinkEstimate::default(),
+            limits: Limits::unlimited(),
+            ahead_bytes: 0,
+            ahead_budget_bytes: 1 << 30,
+            wasted_bytes: 0,
+            fetched_bytes: 0,
+        }
+    }
+
+    fn read(advisor: &mut ReadAhead, range: Range<u64>, found: Found) -> Advice {
+        let access = Access { range, at: Duration::ZERO, found };
+        advisor.accessed(&access, &conditions(Some(1 << 40)))
+    }
+
+    #[test]
+    fn a_second_read_in_a_row_is_read_ahead_of_and_a_hit_says_nothing() {
+        let mut advisor = ReadAhead::default();
+        assert_eq!(read(&mut advisor, 0..4 * KIB, Found::Absent).soon, []);
+        let advice = read(&mut advisor, 4 * KIB..8 * KIB, Found::Present);
+        assert_eq!(advice.soon, [8 * KIB..72 * KIB]);
+        assert_eq!(read(&mut advisor, 8 * KIB..12 * KIB, Found::Present), Advice::default());
+    }
+
+    #[test]
+    fn a_window_doubles_when_the_reader_starves() {
+        let mut advisor = ReadAhead::default();
+        let mut named = Vec::new();
+        for n in 0..64 {
+            let found = if n < 32 { Found::Present } else { Found::InFlight };
+            named.push(read(&mut advisor, n * 4 * KIB..(n + 1) * 4 * KIB, found).soon);
+        }
+        let longest =
+            |advices: &[Vec<Range<u64>>]| advices.iter().map(|it| range::total_bytes(it)).max();
+        assert!(longest(&named[2..32]) <= Some(64 * KIB));
+        assert!(longest(&named[32..]) > Some(64 * KIB));
+    }
+
+    #[test]
+    fn nothing_is_foretold_of_a_file_of_unknown_size() {
+        let mut advisor = ReadAhead::default();
+        for n in 0..20 {
+            let access =
+                Access { range: n * 10..n * 10 + 10, at: Duration::ZERO, found: Found::Absent };
+            assert_eq!(advisor.accessed(&access, &conditions(None)), Advice::default());
+        }
+    }
+
+    #[test]
+    fn a_cursor_that_loses_its_place_takes_back_what_it_named() {
+        let config = ReadAheadConfig { cursors: 2, block_bytes: 0, ..ReadAheadConfig::default() };
+        let mut advisor = ReadAhead::new(config);
+        for reader in 0..2_u64 {
+            for n in 0..2 {
+                let at = (reader << 30) + n * KIB;
+                read(&mut advisor, at..at + KIB, Found::Absent);
+            }
+        }
+        let advice = read(&mut advisor, 1 << 39..(1 << 39) + 1, Found::Absent);
+        assert_eq!(advice.never, [2 * KIB..66 * KIB]);
+    }
+
+    #[test]
+    fn readers_that_take_turns_are_all_read_ahead_of_after_two_of_them() {
+        let mut advisor =
+            ReadAhead::new(ReadAheadConfig { block_bytes: 0, ..ReadAheadConfig::default() });
+        let at = |reader: u64, n: u64| {
+            ((reader * reader) << 30) + n * KIB..((reader * reader) << 30) + (n + 1) * KIB
+        };
+        for reader in 0..6 {
+            read(&mut advisor, at(reader, 0), Found::Absent);
+        }
+        read(&mut advisor, at(0, 1), Found::Absent);
+        let advice = read(&mut advisor, at(1, 1), Found::Absent);
+        // The cursors of the third and the last are where those stopped.
+        assert_eq!(advice.soon[1..], [at(3, 1), at(4, 1)]);
+    }
+}
