@@ -4,6 +4,9 @@ use super::print;
 use crate::exit::{Failure, tell};
 use hither::{Entry, EntryKind, Named};
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc;
 use std::time::{Duration, SystemTime};
 
 /// What came out so far. Failures are told as they come; the exit code is that of the first.
@@ -54,6 +57,46 @@ impl Outcome {
         }
         self.last.map_or(Ok(()), |failure| Err(failure.told()))
     }
+}
+
+/// Arguments that are asked about at a time; the library sees to it that no server gets more than it takes.
+const AT_ONCE: usize = 32;
+
+/// Asks about arguments side by side, and hands on what came of each, in their order.
+pub(super) fn at_once<T: Send>(
+    arguments: &[String],
+    ask: impl Fn(&str) -> T + Sync,
+    mut then: impl FnMut(&str, T) -> std::io::Result<()>,
+) -> std::io::Result<()> {
+    let next = AtomicUsize::new(0);
+    let (tell, told) = mpsc::channel();
+    std::thread::scope(|scope| {
+        for _ in 0..arguments.len().min(AT_ONCE) {
+            let (next, ask, tell) = (&next, &ask, tell.clone());
+            scope.spawn(move || {
+                loop {
+                    let nth = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(argument) = arguments.get(nth) else { return };
+                    // It fails when nobody wants to know any more.
+                    if tell.send((nth, ask(argument))).is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+        drop(tell);
+        let (mut early, mut turn) = (BTreeMap::new(), 0);
+        for (nth, answer) in told {
+            early.insert(nth, answer);
+            while let Some(answer) = early.remove(&turn) {
+                if let Some(argument) = arguments.get(turn) {
+                    then(argument, answer)?;
+                }
+                turn += 1;
+            }
+        }
+        Ok(())
+    })
 }
 
 /// A URL as it may be repeated: what may be a secret in it is left out.
@@ -118,6 +161,27 @@ mod tests {
             let time = SystemTime::UNIX_EPOCH + Duration::from_secs(seconds);
             assert_eq!(date(time), text);
         }
+    }
+
+    #[test]
+    fn answers_come_in_the_order_of_the_questions() {
+        let arguments: Vec<_> = (0..100).map(|nth| nth.to_string()).collect();
+        let first = std::sync::Barrier::new(AT_ONCE);
+        let mut seen = Vec::new();
+        let ask = |argument: &str| {
+            let nth: usize = argument.parse().unwrap();
+            // Nobody answers before that many have been asked: they are asked side by side.
+            if nth < AT_ONCE {
+                first.wait();
+            }
+            nth * 2
+        };
+        at_once(&arguments, ask, |argument, answer| {
+            seen.push((argument.parse::<usize>().unwrap(), answer));
+            Ok(())
+        })
+        .unwrap();
+        assert_eq!(seen, (0..100).map(|nth| (nth, nth * 2)).collect::<Vec<_>>());
     }
 
     #[test]

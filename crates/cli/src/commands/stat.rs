@@ -1,6 +1,6 @@
 //! `hither stat`: kind, size, date and version.
 
-use super::each::{Outcome, date, kind, object, shown};
+use super::each::{Outcome, at_once, date, kind, object, shown};
 use crate::arguments::Stat;
 use crate::exit::Failure;
 use hither::{Client, Entry, EntryKind, Error, ErrorKind, Named};
@@ -12,12 +12,19 @@ pub(super) fn run(client: &Client, request: &Stat, json: bool) -> Result<(), Fai
         return Ok(());
     }
     let mut outcome = Outcome::new(json);
-    for url in &request.urls {
-        match look(client, url) {
-            Ok((named, entry)) => outcome.done(&text(&named, &entry), object(&named, &entry))?,
-            Err(error) => outcome.failed(shown(url), error.into()),
-        }
-    }
+    at_once(
+        &request.urls,
+        |url| look(client, url),
+        |url, looked| {
+            match looked {
+                Ok((named, entry)) => {
+                    outcome.done(&text(&named, &entry), object(&named, &entry))?
+                }
+                Err(error) => outcome.failed(shown(url), error.into()),
+            }
+            Ok(())
+        },
+    )?;
     outcome.end("entries")
 }
 
