@@ -6,7 +6,7 @@
 //!
 //! The model: the link has a round-trip time and a rate; an answer begins to arrive a round trip after its request, or
 //! when the answers before it are through. What a program waits for is asked for at once, what is wanted soon only
-//! while the answers under way take no longer than a [slack](Simulation::slack), in chunks, in its order, as far as the budget for
+//! while the answers under way take no longer than a slack, in chunks, in its order, as far as the budget for
 //! reading ahead goes. The cache drops the extent that was not used for longest. There is no slow start and no lane: what those
 //! cost is for [`crate::memory`] to tell.
 
