@@ -227,8 +227,7 @@ async fn exchanged(
     progress: &Progress,
 ) -> Result<http::Response<Incoming>> {
     lane.sender.ready().await.map_err(|error| request::cut(location, lane, error))?;
-    lane.tap.restart(pool.link().rtt);
-    let flight = pool.account().sent(0);
+    lane.tap.restart(pool.link().rtt, 0);
     let mut answer = std::pin::pin!(lane.sender.send_request(request));
     let mut taken = progress.taken();
     let response = loop {
@@ -252,7 +251,7 @@ async fn exchanged(
         .with_retry(Retry::SameServer { after: Duration::ZERO }));
     };
     let response = response.map_err(|error| request::cut(location, lane, error))?;
-    pool.account().answered(flight);
+    lane.tap.answered();
     lane.answers += 1;
     Ok(response)
 }

@@ -7,6 +7,7 @@ use hither_core::link::TrainEstimator;
 use http_body_util::combinators::UnsyncBoxBody;
 use hyper::client::conn::http1::SendRequest;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -28,17 +29,30 @@ pub(crate) struct Lane {
     pub(crate) _claim: Option<Box<dyn Held>>,
 }
 
-/// What the bytes of one connection tell: how many, and how they were spaced.
+/// What the bytes of one connection tell: how many, and how they were spaced; and when a request is on its way.
+///
+/// A request counts as sent when its first bytes are with the kernel, not when they are handed to the HTTP codec, which
+/// drops those that nobody waits for any more: no server would know of them.
 #[derive(Debug)]
 pub(crate) struct Tap {
     account: Arc<Account>,
     opened: Instant,
     train: Mutex<TrainEstimator>,
+    /// Bytes of the file that the next request asks for, until it is sent.
+    asked: Mutex<Option<u64>>,
+    /// The flight of the last request.
+    flight: AtomicU64,
 }
 
 impl Tap {
     pub(crate) fn new(account: Arc<Account>) -> Self {
-        Self { account, opened: Instant::now(), train: Mutex::default() }
+        Self {
+            account,
+            opened: Instant::now(),
+            train: Mutex::default(),
+            asked: Mutex::default(),
+            flight: AtomicU64::new(0),
+        }
     }
 
     fn arrived(&self, bytes: usize) {
@@ -47,8 +61,26 @@ impl Tap {
         self.train.lock().unwrap_or_else(PoisonError::into_inner).arrived(now, bytes as u64);
     }
 
-    /// A new answer is awaited: its bytes are a train of their own.
-    pub(crate) fn restart(&self, rtt: Option<Duration>) {
+    /// If something was written, and a request was to be, that is under way.
+    fn wrote(&self, polled: &Poll<std::io::Result<usize>>) {
+        if !matches!(polled, Poll::Ready(Ok(1..))) {
+            return;
+        }
+        let asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(bytes) = asked {
+            self.flight.store(self.account.sent(bytes), Ordering::Release);
+        }
+    }
+
+    /// The answer to the last request has begun to arrive.
+    pub(crate) fn answered(&self) {
+        self.account.answered(self.flight.load(Ordering::Acquire));
+    }
+
+    /// A request for so many bytes of a file is about to be written, and a new answer awaited: its bytes are a train of
+    /// their own.
+    pub(crate) fn restart(&self, rtt: Option<Duration>, bytes_asked: u64) {
+        *self.asked.lock().unwrap_or_else(PoisonError::into_inner) = Some(bytes_asked);
         *self.train.lock().unwrap_or_else(PoisonError::into_inner) = TrainEstimator::new(rtt);
     }
 
@@ -92,7 +124,9 @@ impl AsyncWrite for Tapped {
         cx: &mut Context<'_>,
         buf: &[u8],
     ) -> Poll<std::io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(cx, buf)
+        let polled = Pin::new(&mut self.stream).poll_write(cx, buf);
+        self.tap.wrote(&polled);
+        polled
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<std::io::Result<()>> {
@@ -108,7 +142,9 @@ impl AsyncWrite for Tapped {
         cx: &mut Context<'_>,
         bufs: &[std::io::IoSlice<'_>],
     ) -> Poll<std::io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write_vectored(cx, bufs)
+        let polled = Pin::new(&mut self.stream).poll_write_vectored(cx, bufs);
+        self.tap.wrote(&polled);
+        polled
     }
 
     fn is_write_vectored(&self) -> bool {

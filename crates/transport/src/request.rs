@@ -58,8 +58,7 @@ pub(crate) async fn send(
             .with_source(error)
     })?;
     lane.sender.ready().await.map_err(|error| cut(location, lane, error))?;
-    lane.tap.restart(pool.link().rtt);
-    let flight = pool.account().sent(bytes_asked);
+    lane.tap.restart(pool.link().rtt, bytes_asked);
     let clock = pool.config().first_byte_timeout;
     let response = match tokio::time::timeout(clock, lane.sender.send_request(request)).await {
         Ok(Ok(response)) => response,
@@ -72,7 +71,7 @@ pub(crate) async fn send(
             .with_retry(Retry::SameServer { after: Duration::ZERO }));
         }
     };
-    pool.account().answered(flight);
+    lane.tap.answered();
     lane.answers += 1;
     Ok(response)
 }

@@ -11,6 +11,7 @@ mod many;
 mod positional;
 mod query_properties;
 mod replicas;
+mod report_equals_log;
 mod requests;
 mod rig;
 mod truncation;

@@ -1,0 +1,184 @@
+//! Acceptance test T19: the report equals the server's log, to the byte, over a thousand random workloads.
+
+use hither::{Client, ClientConfig, RemoteFile};
+use hither_testkit::peer::{Fault, Limit, Logged, OverLimit, Peer, When};
+use hither_testkit::random::Random;
+use std::ops::Range;
+use std::time::{Duration, Instant};
+
+const WORKLOADS: u64 = 1000;
+
+fn below(random: &mut Random, end: u64) -> u64 {
+    random.next_u64() % end.max(1)
+}
+
+fn pick<T>(random: &mut Random, of: Vec<T>) -> T {
+    let which = usize::try_from(below(random, of.len() as u64)).unwrap();
+    of.into_iter().nth(which).unwrap()
+}
+
+fn content(size: u64, random: &mut Random) -> Vec<u8> {
+    (0..size).map(|_| random.next_u64().to_le_bytes()[0]).collect()
+}
+
+/// A range within a file, rarely a long one.
+fn range(random: &mut Random, size: u64) -> Range<u64> {
+    let longest = pick(random, vec![10, 500, 5_000, size]).min(size);
+    let start = below(random, size);
+    start..(start + 1 + below(random, longest)).min(size)
+}
+
+fn ranges(random: &mut Random, size: u64) -> Vec<Range<u64>> {
+    (0..1 + below(random, 8)).map(|_| range(random, size)).collect()
+}
+
+/// What a program might do with a file; all that it reads is right.
+fn work(client: &Client, file: &RemoteFile, content: &[u8], random: &mut Random) {
+    let size = content.len() as u64;
+    let bytes = |range: &Range<u64>| {
+        &content[usize::try_from(range.start).unwrap()..usize::try_from(range.end).unwrap()]
+    };
+    let mut hints = Vec::new();
+    for _ in 0..1 + below(random, 8) {
+        match below(random, 5) {
+            0 => {
+                let ranges = ranges(random, size);
+                let found = file.read_ranges(client, &ranges).unwrap();
+                assert!(found.iter().zip(&ranges).all(|(found, range)| found == bytes(range)));
+            }
+            1 => {
+                let when = Duration::from_millis(below(random, 3));
+                hints.extend(file.hint(&ranges(random, size), when));
+            }
+            2 => hints.drain(..).for_each(|hint| file.cancel(hint)),
+            _ => {
+                let range = range(random, size);
+                // sometimes beyond the end
+                let more = below(random, 2) * 100;
+                let mut target = vec![0; usize::try_from(range.end - range.start + more).unwrap()];
+                let read = file.read_at(client, range.start, &mut target).unwrap();
+                let end = (range.end + more).min(size);
+                assert_eq!(&target[..read], bytes(&(range.start..end)));
+            }
+        }
+    }
+    hints.into_iter().for_each(|hint| file.cancel(hint));
+}
+
+/// Bytes that a request asked for, by its header; all of the file if it names no ranges.
+fn asked(logged: &Logged, size: u64) -> u64 {
+    let Some(ranges) = &logged.ranges else { return size };
+    let of = |range: &str| {
+        let (first, last) = range.split_once('-').unwrap();
+        let last: u64 = last.parse().unwrap();
+        if first.is_empty() { last } else { last + 1 - first.parse::<u64>().unwrap() }
+    };
+    ranges.split(',').map(of).sum()
+}
+
+/// None for a good server.
+fn manners() -> Vec<Option<Fault>> {
+    let most = |limit, over| Some(Fault::Most { limit, over });
+    vec![
+        None,
+        None,
+        None,
+        Some(Fault::Coalesced(100)),
+        Some(Fault::Reversed),
+        Some(Fault::FirstOnly),
+        Some(Fault::Merged),
+        Some(Fault::Whole),
+        Some(Fault::Chunked(1000)),
+        Some(Fault::CloseAfter),
+        Some(Fault::SuffixRefused),
+        most(Limit::Ranges(2), OverLimit::Status(416)),
+        most(Limit::Ranges(1), OverLimit::Whole),
+    ]
+}
+
+fn workload(seed: u64) {
+    let random = &mut Random::new(seed);
+    let size = 1 + below(random, 200_000);
+    let content = content(size, random);
+    let manner = pick(random, manners());
+    let peer = Peer::start(content.clone()).unwrap();
+    manner.iter().for_each(|fault| peer.add_fault(When::From(0), fault.clone()));
+    let mut config = ClientConfig::default();
+    config.transport.max_lanes = usize::try_from(1 + below(random, 4)).unwrap();
+    config.decode_threads = 1;
+    let budget = pick(random, vec![20_000, 100_000, 1_000_000]);
+    config.cache = hither::CacheConfig::with_budget(budget);
+    let client = Client::new(config).unwrap();
+    let files: Vec<_> =
+        (0..1 + below(random, 3)).map(|_| client.open(&peer.url()).unwrap()).collect();
+    std::thread::scope(|scope| {
+        for file in &files {
+            let mut random = Random::new(random.next_u64());
+            let (client, content) = (&client, &content);
+            scope.spawn(move || work(client, file, content, &mut random));
+        }
+    });
+    // A read waits for what is under way already: after this, nothing is. The files must not be closed before it, which
+    // would end a request that the server has logged.
+    let piece = budget / 4;
+    for start in (0..size).step_by(usize::try_from(piece).unwrap()) {
+        let range = start..size.min(start + piece);
+        let found = files[0].read_ranges(&client, std::slice::from_ref(&range)).unwrap();
+        assert!(content.starts_with(&found[0]) || start > 0);
+    }
+    // Answers may still be coming to an end.
+    let deadline = Instant::now() + Duration::from_secs(10);
+    let equal = || agree(&told(&client), &logged(&peer, size), manner.as_ref());
+    while !equal() && Instant::now() < deadline {
+        std::thread::yield_now();
+    }
+    let line = |it: &Logged| format!("{} {:?}: {}\n", it.connection, it.ranges, it.payload_bytes);
+    let log: String = peer.log().iter().map(line).collect();
+    let (told, logged) = (told(&client), logged(&peer, size));
+    assert!(equal(), "seed {seed}, {size} bytes, {manner:?}: {told:?} is not {logged:?}\n{log}");
+}
+
+/// The books of one side.
+#[derive(Debug, PartialEq, Eq)]
+struct Books {
+    connections: u64,
+    requests: u64,
+    /// Bytes of the file that were asked for.
+    asked: u64,
+    /// Bytes of the file that were sent.
+    payload: u64,
+}
+
+fn told(client: &Client) -> Books {
+    let it = client.account().totals();
+    Books {
+        connections: it.connections,
+        requests: it.requests,
+        asked: it.bytes_requested,
+        payload: it.bytes_payload,
+    }
+}
+
+fn logged(peer: &Peer, size: u64) -> Books {
+    let log = peer.log();
+    Books {
+        connections: peer.connections() as u64,
+        requests: log.len() as u64,
+        asked: log.iter().map(|it| asked(it, size)).sum(),
+        payload: log.iter().map(|it| it.payload_bytes).sum(),
+    }
+}
+
+/// Of several whole files that come in place of ranges the client reads one to its end. The peer logs what it meant to send.
+fn agree(told: &Books, logged: &Books, manner: Option<&Fault>) -> bool {
+    let whole = matches!(manner, Some(Fault::Whole | Fault::Most { over: OverLimit::Whole, .. }));
+    if whole && told.payload <= logged.payload {
+        return *logged == Books { payload: logged.payload, ..*told };
+    }
+    told == logged
+}
+
+#[test]
+fn the_report_equals_the_log_of_the_server() {
+    (0..WORKLOADS).for_each(workload);
+}
