@@ -350,7 +350,13 @@ impl RemoteFile {
     }
 
     /// Tells the trace of a read that has its bytes now, so many of them from the server for it.
-    fn record(&self, ranges: &[Range<u64>], submitted: Duration, found: Found, fetched: u64) {
+    pub(crate) fn record(
+        &self,
+        ranges: &[Range<u64>],
+        submitted: Duration,
+        found: Found,
+        fetched: u64,
+    ) {
         let Some(recorder) = &self.recorder else { return };
         let now = self.source.clock().now();
         let times = Times { submitted, completed: now, consumed: now };

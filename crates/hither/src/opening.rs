@@ -10,7 +10,7 @@ use crate::file::RemoteFile;
 use hither_core::cache::Version;
 use hither_core::error::{Error, ErrorKind, Result};
 use hither_core::file::{CachedFile, WeakFile};
-use hither_core::{Answer, lanes, range};
+use hither_core::{Answer, Found, lanes, range};
 use hither_formats::root::{RootFile, Tree};
 use hither_formats::{Need, SparseBytes, Step};
 use hither_store::FileMetadata;
@@ -148,6 +148,7 @@ impl<'a> Opening<'a> {
                 format!("{}: opening it takes more than {MOST_FLIGHTS} reads", self.file.name()),
             ));
         }
+        let submitted = self.file.source.clock().now();
         let mut wanted = range::merged(&need.now, 0);
         if let Some(size) = self.bytes.size() {
             self.check_within(&wanted, size)?;
@@ -188,12 +189,18 @@ impl<'a> Opening<'a> {
         let Answer { size, validator, .. } = reader.answer().clone();
         if let Some(size) = size {
             self.bytes.set_size(size);
+            if need.tail > 0 {
+                wanted.push(size.saturating_sub(need.tail)..size);
+            }
         }
         self.validator = self.validator.take().or(validator);
         if let Some(file) = self.program()? {
             let pieces: Vec<_> =
                 self.bytes.pieces().map(|(at, bytes)| (at, bytes.clone())).collect();
             file.adopt(&Version { size, validator: self.validator.clone() }, &pieces);
+        } else {
+            let fetched = range::total_bytes(&wanted);
+            self.file.record(&wanted, submitted, Found::Absent, fetched);
         }
         Ok(())
     }

@@ -21,6 +21,7 @@ use crate::assemble::Assembly;
 use crate::file::RemoteFile;
 use crate::opening::OpenTree;
 use crate::progress::Progress;
+use crate::recording::Outstanding;
 use bytes::Bytes;
 use futures_channel::mpsc;
 use futures_util::future::{Either, FutureExt, select};
@@ -118,6 +119,7 @@ impl Scan<'_> {
             next_group: 0,
             asked_bytes: 0,
             arrived_bytes: 0,
+            outstanding: Outstanding::default(),
             results: BTreeMap::new(),
             next_accepted: 0,
             totals: ScanTotals { bytes_used: layout.remote_bytes(), ..ScanTotals::default() },
@@ -167,6 +169,8 @@ struct Running<'a, T, E, A> {
     next_group: usize,
     asked_bytes: u64,
     arrived_bytes: u64,
+    /// For the trace.
+    outstanding: Outstanding,
     results: BTreeMap<usize, T>,
     next_accepted: usize,
     totals: ScanTotals,
@@ -223,6 +227,7 @@ where
             self.decode(embedded);
             let ranges: Vec<_> = remote.iter().map(|(_, range)| range.clone()).collect();
             self.asked_bytes += range::total_bytes(&ranges);
+            self.outstanding.asked(self.scan.file, &ranges);
             self.reader.push(&ranges, usize::MAX);
             self.assembly.add(remote);
         }
@@ -250,6 +255,7 @@ where
         }
         let bytes: u64 = baskets.iter().map(|(_, bytes)| bytes.len() as u64).sum();
         self.arrived_bytes += bytes;
+        self.outstanding.arrived(self.scan.file, bytes);
         self.scan.progress.arrived(bytes);
         if self.arrived_bytes >= self.layout.remote_bytes() {
             self.totals.transfer = self.started.elapsed();
