@@ -129,8 +129,8 @@ fn not_written(path: &Path, error: &io::Error) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hither_core::trace::TraceReader;
     use hither_core::Times;
+    use hither_core::trace::TraceReader;
 
     #[test]
     fn reads_of_all_threads_are_in_the_file() {

@@ -33,7 +33,7 @@ fn ranges(random: &mut Random, size: u64) -> Vec<Range<u64>> {
 }
 
 /// What a program might do with a file; all that it reads is right.
-fn work(client: &Client, file: &RemoteFile, content: &[u8], random: &mut Random) {
+fn work(client: &Client, file: &RemoteFile, content: &[u8], what: &str, random: &mut Random) {
     let size = content.len() as u64;
     let bytes = |range: &Range<u64>| {
         &content[usize::try_from(range.start).unwrap()..usize::try_from(range.end).unwrap()]
@@ -43,7 +43,8 @@ fn work(client: &Client, file: &RemoteFile, content: &[u8], random: &mut Random)
         match below(random, 5) {
             0 => {
                 let ranges = ranges(random, size);
-                let found = file.read_ranges(client, &ranges).unwrap();
+                let found = file.read_ranges(client, &ranges);
+                let found = found.unwrap_or_else(|error| panic!("{what}: {error:?}"));
                 assert!(found.iter().zip(&ranges).all(|(found, range)| found == bytes(range)));
             }
             1 => {
@@ -56,7 +57,8 @@ fn work(client: &Client, file: &RemoteFile, content: &[u8], random: &mut Random)
                 // sometimes beyond the end
                 let more = below(random, 2) * 100;
                 let mut target = vec![0; usize::try_from(range.end - range.start + more).unwrap()];
-                let read = file.read_at(client, range.start, &mut target).unwrap();
+                let read = file.read_at(client, range.start, &mut target);
+                let read = read.unwrap_or_else(|error| panic!("{what}: {error:?}"));
                 let end = (range.end + more).min(size);
                 assert_eq!(&target[..read], bytes(&(range.start..end)));
             }
@@ -86,7 +88,6 @@ fn manners() -> Vec<Option<Fault>> {
         Some(Fault::Coalesced(100)),
         Some(Fault::Reversed),
         Some(Fault::FirstOnly),
-        Some(Fault::Merged),
         Some(Fault::Whole),
         Some(Fault::Chunked(1000)),
         Some(Fault::CloseAfter),
@@ -111,11 +112,12 @@ fn workload(seed: u64) {
     let client = Client::new(config).unwrap();
     let files: Vec<_> =
         (0..1 + below(random, 3)).map(|_| client.open(&peer.url()).unwrap()).collect();
+    let what = format!("seed {seed}, {size} bytes, {manner:?}");
     std::thread::scope(|scope| {
         for file in &files {
             let mut random = Random::new(random.next_u64());
-            let (client, content) = (&client, &content);
-            scope.spawn(move || work(client, file, content, &mut random));
+            let (client, content, what) = (&client, &content, &*what);
+            scope.spawn(move || work(client, file, content, what, &mut random));
         }
     });
     // A read waits for what is under way already: after this, nothing is. The files must not be closed before it, which
@@ -135,7 +137,7 @@ fn workload(seed: u64) {
     let line = |it: &Logged| format!("{} {:?}: {}\n", it.connection, it.ranges, it.payload_bytes);
     let log: String = peer.log().iter().map(line).collect();
     let (told, logged) = (told(&client), logged(&peer, size));
-    assert!(equal(), "seed {seed}, {size} bytes, {manner:?}: {told:?} is not {logged:?}\n{log}");
+    assert!(equal(), "{what}: {told:?} is not {logged:?}\n{log}");
 }
 
 /// The books of one side.
