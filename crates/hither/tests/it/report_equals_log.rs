@@ -128,16 +128,21 @@ fn workload(seed: u64) {
         let found = files[0].read_ranges(&client, std::slice::from_ref(&range)).unwrap();
         assert!(content.starts_with(&found[0]) || start > 0);
     }
-    // Answers may still be coming to an end.
+    // Answers may still be coming to an end, and what is read ahead be on its way.
     let deadline = Instant::now() + Duration::from_secs(10);
-    let equal = || agree(&told(&client), &logged(&peer, size), manner.as_ref());
-    while !equal() && Instant::now() < deadline {
+    loop {
+        let (told, logged) = (told(&client), logged(&peer, size));
+        if agree(&told, &logged, manner.as_ref()) {
+            break;
+        }
+        if Instant::now() > deadline {
+            let line =
+                |it: &Logged| format!("{} {:?}: {}\n", it.connection, it.ranges, it.payload_bytes);
+            let log: String = peer.log().iter().map(line).collect();
+            panic!("{what}: {told:?} is not {logged:?}\n{log}");
+        }
         std::thread::yield_now();
     }
-    let line = |it: &Logged| format!("{} {:?}: {}\n", it.connection, it.ranges, it.payload_bytes);
-    let log: String = peer.log().iter().map(line).collect();
-    let (told, logged) = (told(&client), logged(&peer, size));
-    assert!(equal(), "{what}: {told:?} is not {logged:?}\n{log}");
 }
 
 /// The books of one side.
