@@ -4,7 +4,8 @@ use hither::{Client, ClientConfig, RemoteFile};
 use hither_testkit::peer::{Fault, Limit, Logged, OverLimit, Peer, When};
 use hither_testkit::random::Random;
 use std::ops::Range;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use tokio::time::Instant;
 
 const WORKLOADS: u64 = 1000;
 
