@@ -13,8 +13,11 @@ use hither_core::cache::Version;
 use hither_core::error::{Error, ErrorKind, Result};
 use hither_core::file::{Begun, HintId, Spawn};
 use hither_core::{CacheKey, CachedFile, ReadAhead, Source, range};
+use std::future::poll_fn;
 use std::ops::Range;
+use std::pin::pin;
 use std::sync::{Arc, OnceLock};
+use std::task::Poll;
 use std::time::{Duration, SystemTime};
 
 /// The way of reads to the bytes.
@@ -80,8 +83,17 @@ impl RemoteFile {
         if let (Some((_, first)), true) = (&self.remote, wanted > SMALL_BYTES) {
             first.announce_large();
         }
-        self.waits(ranges.first().map_or(0, |range| range.start), false);
-        self.noticing_change(client.wait(cached.read_ranges(ranges)))
+        let read = async {
+            let mut read = pin!(cached.read_ranges(ranges));
+            match poll_fn(|context| Poll::Ready(read.as_mut().poll(context))).await {
+                Poll::Ready(done) => done,
+                Poll::Pending => {
+                    self.waits(ranges.first().map_or(0, |range| range.start), false);
+                    read.await
+                }
+            }
+        };
+        self.noticing_change(client.wait(read))
     }
 
     /// Says that `ranges` will be read, in this order, about `when` from now. They are fetched in few requests ahead of
