@@ -51,7 +51,8 @@ def ensure(count: int) -> list[str]:
             entries = int(random.integers(600, 1800))
             part = DATA / (name + ".part")
             with uproot.recreate(part) as file:
-                file["events"] = {f"column{n}": random.normal(size=entries).astype("f4") for n in range(8)}
+                columns = {f"column{n}": random.normal(size=entries).astype("f4") for n in range(8)}
+                file.mktree("events", {name: values.dtype for name, values in columns.items()}).extend(columns)
             part.rename(DATA / name)
     return names
 
