@@ -246,6 +246,7 @@ impl Drop for Held {
 mod tests {
     use crate::{Client, ClientConfig};
     use hither_testkit::peer::{Fault, Peer, When};
+    use std::time::Duration;
 
     fn client() -> Client {
         let mut config = ClientConfig::default();
@@ -260,6 +261,12 @@ mod tests {
         let open = |nth| client.open(&peer.url_of(&format!("/{nth}"))).unwrap();
         let files: Vec<_> = (0..50).map(open).collect();
         let release = other.file(&peer.url_of("/release")).unwrap();
+        for _ in 0..10_000 {
+            if !peer.log().is_empty() {
+                break;
+            }
+            std::thread::park_timeout(Duration::from_millis(1));
+        }
         // The only connection is held until the other client asks, which it does when the file has been used.
         let (opened, released) = client.run(async {
             futures_util::future::join(files[40].opened(), release.first_byte(None)).await

@@ -268,7 +268,8 @@ proptest! {
         let mut asked = vec![0u8; SIZE];
         for range in source.log().iter().filter(|it| !it.failed).flat_map(|it| &it.request.ranges) {
             if *range != (0..1) {
-                for at in range.clone() {
+                // A read beyond the end of the file is asked for, too, and refused.
+                for at in range.start..range.end.min(SIZE as u64) {
                     asked[usize::try_from(at).unwrap()] += 1;
                 }
             }

@@ -211,7 +211,9 @@ fn what_one_process_read_the_next_has_on_disk_until_the_file_changes() {
     let run = || {
         let mut config = hither::ClientConfig::default();
         config.store = Some(folder.path().join("store"));
+        // What this test counts is what the program reads.
         config.read_ahead.block_bytes = 0;
+        config.tree_cache.enabled = false;
         config.disk_cache = Some(hither::DiskCacheConfig { bytes: 10 << 20 });
         let client = Client::new(config).unwrap();
         let before = peer.log().len();
