@@ -32,7 +32,8 @@ def test_bins_are_roots(hither, site, talk):
 
 
 def test_report_equals_the_servers_log(hither, site, talk):
-    report = hither("draw", site.link_in(talk) + ":T", *QUERY, "--json").json["report"]
+    # On one connection: of a lane that another one relieves, on a busy machine, the server has sent more than was read.
+    report = hither("draw", site.link_in(talk) + ":T", *QUERY, "--connections", 1, "--json").json["report"]
     log = site.requests("/talk.root")
     assert report["requests"] == len(log)
     assert report["connections"] == len({request.connection for request in log})
