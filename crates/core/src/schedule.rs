@@ -49,8 +49,8 @@ pub struct ReaderConfig {
     pub budget_bytes: u64,
     /// Failures in a row, without a wanted byte in between, after which the reader gives up; for each lane in use.
     pub attempts: u32,
-    /// How long a file is waited for that its server has to make ready first ([`Retry::Later`](crate::Retry::Later)), in all. 10 min by default;
-    /// with 0 it is not waited for.
+    /// How long a file is waited for that its server has to make ready first ([`Retry::Later`](crate::Retry::Later)), in
+    /// all. 10 min by default; with 0 it is not waited for.
     pub patience: Duration,
     /// Nothing is asked for but what was pushed, and nothing of it twice unless it failed: gaps that cost less than one more
     /// range are not read over (`PlanConfig::waste`), and no lane takes over what another one owes. False by default.

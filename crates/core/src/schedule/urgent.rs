@@ -1,8 +1,9 @@
 //! What somebody waits for, in a reader that also fetches ahead.
 //!
-//! Urgent requests have a queue of their own, which is looked at first. They are sent whether or not a lane is counted
-//! free: a program that waits must not wait for what nobody has asked for yet. They keep to the budget like all others,
-//! except that one is always admitted when none is under way.
+//! Urgent requests have a queue of their own, which is looked at first. They are sent whether or not what is fetched ahead
+//! has taken the lanes: a program that waits must not wait for what nobody has asked for yet. Among themselves they keep
+//! to the lanes that were planned for them, so that what the first answers teach is known to those that follow, and to the
+//! budget, except that one is always admitted when none is under way.
 
 use super::Reader;
 use crate::plan::{Plan, PlanConfig};
@@ -65,7 +66,8 @@ impl Reader<'_> {
     }
 
     pub(super) fn launch_urgent(&mut self) {
-        while let Some(request) = self.urgent.front() {
+        while self.urgent_ids.len() < self.lanes {
+            let Some(request) = self.urgent.front() else { return };
             let bytes = range::total_bytes(&request.ranges).saturating_add(request.tail);
             let fits = self.unreleased_bytes.saturating_add(bytes) <= self.config.budget_bytes;
             if !fits && !self.urgent_ids.is_empty() {
