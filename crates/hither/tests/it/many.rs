@@ -111,7 +111,10 @@ fn files_dropped_before_their_turn_are_not_opened() {
 #[test]
 fn trouble_that_passes_is_not_seen() {
     let peer = Peer::start(content()).unwrap();
-    peer.add_fault(When::Every(5), Fault::Close(hither_testkit::peer::Place::Body(100)));
+    // Every fifth file, when it is first asked for.
+    for path in ["0.root", "5.root"] {
+        peer.add_fault(When::FirstFor(path), Fault::Close(hither_testkit::peer::Place::Body(100)));
+    }
     let client = client(LANES, None);
     for opened in open_all(&client, &peer, 40) {
         read_pieces(&client, &opened);
