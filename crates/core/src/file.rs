@@ -320,7 +320,7 @@ impl CachedFile {
         if !range.is_empty() {
             let target = target.get_mut(..wanted).filter(|_| is_end);
             look = file.cache.read(state.entry, state.opened, &range, target);
-            advice = state.accessed(&range, at, &look, file);
+            advice = state.accessed(&range, at, &look, false, file);
             file.cache.counts().began(range::len(&range), &look);
         }
         if look.found == Found::Present && is_end {
@@ -377,10 +377,11 @@ impl CachedFile {
             pending::check_within(&wanted, size, file)?;
         }
         let shown = ranges.iter().filter(|range| range.start < range.end);
+        let planned = ranges.len() > 1;
         let looks: Vec<_> = shown
             .map(|range| {
                 let look = file.cache.read(state.entry, state.opened, range, None);
-                let advice = state.accessed(range, at, &look, file);
+                let advice = state.accessed(range, at, &look, planned, file);
                 file.cache.counts().began(range::len(range), &look);
                 (advice, look)
             })
@@ -425,7 +426,14 @@ impl CachedFile {
 
 impl State {
     /// Shows a read to the advisor.
-    fn accessed(&mut self, range: &Range<u64>, at: Duration, look: &Look, file: &Shared) -> Advice {
+    fn accessed(
+        &mut self,
+        range: &Range<u64>,
+        at: Duration,
+        look: &Look,
+        planned: bool,
+        file: &Shared,
+    ) -> Advice {
         let Standing { size, ahead_bytes, ahead_budget_bytes, tally } = look.standing;
         let conditions = &mut self.conditions;
         conditions.size = size;
@@ -438,7 +446,7 @@ impl State {
             conditions.link = file.source.link();
             conditions.limits = file.source.limits();
         }
-        let access = Access { range: range.clone(), at, found: look.found };
+        let access = Access { range: range.clone(), at, found: look.found, planned };
         self.advisor.accessed(&access, &self.conditions)
     }
 }

@@ -40,6 +40,8 @@ pub struct Access {
     pub at: Duration,
     /// How it found its bytes.
     pub found: Found,
+    /// One of several ranges that the program named together: it has planned what it wants itself.
+    pub planned: bool,
 }
 
 /// How things stand at the time of a read.

@@ -20,9 +20,6 @@ use std::sync::{Arc, OnceLock};
 use std::task::Poll;
 use std::time::{Duration, SystemTime};
 
-/// Ranges in one read that go through the cache.
-const MOST_RANGES: usize = 1000;
-
 /// The way of reads to the bytes.
 #[derive(Debug, Clone)]
 pub(crate) enum Way {
@@ -71,16 +68,14 @@ impl RemoteFile {
     }
 
     /// The bytes of `ranges`, in the order asked for, whatever that is; overlaps, duplicates and empty ranges included.
-    /// More than a quarter of the cache goes past it, and so do more than a thousand ranges: who names so many at once knows
-    /// all that he wants, and it is planned for the whole path.
+    /// More than a quarter of the cache goes past it.
     ///
     /// # Errors
     ///
     /// As [`RemoteFile::read_at`]; [`ErrorKind::Corrupt`] for ranges beyond the end of the file.
     pub fn read_ranges(&self, client: &Client, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
         let wanted = range::total_bytes(ranges);
-        let small =
-            wanted <= self.shared.config.cache.budget_bytes / 4 && ranges.len() <= MOST_RANGES;
+        let small = wanted <= self.shared.config.cache.budget_bytes / 4;
         let Some(cached) = self.settled(client)?.filter(|_| small) else {
             return client.wait(self.read_past_cache(ranges));
         };

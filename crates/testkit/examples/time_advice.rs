@@ -30,7 +30,12 @@ fn time(name: &str, job: &Job) {
     let rounds = 10;
     for _ in 0..rounds {
         for step in &job.steps {
-            let access = Access { range: step.range(), at: Duration::ZERO, found: Found::Present };
+            let access = Access {
+                range: step.range(),
+                at: Duration::ZERO,
+                found: Found::Present,
+                planned: false,
+            };
             named += advisor.accessed(&access, &conditions).soon.len();
         }
     }

@@ -167,7 +167,7 @@ impl Run {
         self.outcome.reads += 1;
         self.outcome.misses += u64::from(found == Found::Absent);
         self.outcome.waits += u64::from(found == Found::InFlight);
-        let access = Access { range: range.clone(), at: now, found };
+        let access = Access { range: range.clone(), at: now, found, planned: false };
         let advice = advisor.accessed(&access, &self.conditions());
         let bytes = range::total_bytes(&advice.soon) + range::total_bytes(&advice.along);
         let ranges = advice.soon.len() + advice.along.len();

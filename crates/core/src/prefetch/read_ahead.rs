@@ -320,7 +320,9 @@ impl Advisor for ReadAhead {
         let mut advice = Advice::default();
         let mut range = access.range.clone();
         range.end = range.end.min(conditions.size.unwrap_or(u64::MAX));
-        if range.start >= range.end {
+        // The ranges of a vector are neither neighbours by chance nor a step on the way: what else is read is not to be seen
+        // from them.
+        if range.start >= range.end || access.planned {
             return advice;
         }
         self.reads += 1;
@@ -368,7 +370,7 @@ mod tests {
     }
 
     fn read(advisor: &mut ReadAhead, range: Range<u64>, found: Found) -> Advice {
-        let access = Access { range, at: Duration::ZERO, found };
+        let access = Access { range, at: Duration::ZERO, found, planned: false };
         advisor.accessed(&access, &conditions(Some(1 << 40)))
     }
 
@@ -399,8 +401,12 @@ mod tests {
     fn nothing_is_foretold_of_a_file_of_unknown_size() {
         let mut advisor = ReadAhead::default();
         for n in 0..20 {
-            let access =
-                Access { range: n * 10..n * 10 + 10, at: Duration::ZERO, found: Found::Absent };
+            let access = Access {
+                range: n * 10..n * 10 + 10,
+                at: Duration::ZERO,
+                found: Found::Absent,
+                planned: false,
+            };
             assert_eq!(advisor.accessed(&access, &conditions(None)), Advice::default());
         }
     }

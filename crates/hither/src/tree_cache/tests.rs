@@ -212,7 +212,12 @@ fn reads_of_blocks_are_left_to_others() {
     let cache = TreeCache::new(TreeCacheConfig::default(), None);
     drop(cache.courses().set_layout(map, &[]));
     let mut state = cache.trees.lock();
-    let access = |range| Access { range, at: std::time::Duration::ZERO, found: Found::Absent };
+    let access = |range| Access {
+        range,
+        at: std::time::Duration::ZERO,
+        found: Found::Absent,
+        planned: false,
+    };
     let conditions = model::conditions(1 << 30, 0);
     assert_eq!(state.accessed(&access(1_000..8_000_000), &conditions), None);
     assert_eq!(state.accessed(&access(0..10), &conditions), None, "the header");
@@ -223,8 +228,12 @@ fn without_a_layout_nothing_is_advised_and_reads_are_remembered_up_to_a_bound() 
     let mut cache = TreeCache::new(TreeCacheConfig::default(), None);
     let conditions = model::conditions(1 << 30, 0);
     for n in 0..10_000_u64 {
-        let access =
-            Access { range: n..n + 1, at: std::time::Duration::ZERO, found: Found::Absent };
+        let access = Access {
+            range: n..n + 1,
+            at: std::time::Duration::ZERO,
+            found: Found::Absent,
+            planned: false,
+        };
         assert_eq!(cache.accessed(&access, &conditions), Advice::default());
     }
     let courses = cache.courses();
@@ -289,7 +298,7 @@ proptest! {
         let conditions = model::conditions(22_000, budget);
         for (start, length, found) in reads {
             let found = [Found::Present, Found::InFlight, Found::Absent][usize::from(found)];
-            let access = Access { range: start..start + length, at: std::time::Duration::ZERO, found };
+            let access = Access { range: start..start + length, at: std::time::Duration::ZERO, found, planned: false };
             let advice = cache.accessed(&access, &conditions);
             prop_assert!(range::total_bytes(&advice.soon) <= budget);
             if found != Found::Absent {

@@ -154,7 +154,7 @@ proptest! {
             let pick = |random: &mut Random, n: usize| usize::from(random.next_u64().to_le_bytes()[0]) % n;
             let conditions = &conditions[pick(&mut random, conditions.len())];
             let found = [Found::Present, Found::InFlight, Found::Absent][pick(&mut random, 3)];
-            let access = Access { range: read.clone(), at: Duration::ZERO, found };
+            let access = Access { range: read.clone(), at: Duration::ZERO, found, planned: false };
             let advice = advisor.accessed(&access, conditions);
             let soon = range::total_bytes(&advice.soon);
             prop_assert!(soon <= conditions.ahead_budget_bytes.saturating_sub(conditions.ahead_bytes));
@@ -186,7 +186,7 @@ fn the_ends_of_numbers_are_no_problem() {
         (0..40_u64).flat_map(|n| [top + n * 100_000..top + n * 100_000 + 99_999, n..u64::MAX - n]);
     for range in reads {
         for found in [Found::Absent, Found::InFlight, Found::Present] {
-            let access = Access { range: range.clone(), at: Duration::MAX, found };
+            let access = Access { range: range.clone(), at: Duration::MAX, found, planned: false };
             advisor.accessed(&access, &conditions);
         }
     }

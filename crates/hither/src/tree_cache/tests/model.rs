@@ -338,7 +338,8 @@ impl<'a> Run<'a> {
             };
             let mut conditions = conditions(u64::MAX, self.budget);
             conditions.ahead_bytes = held.ahead;
-            let access = Access { range: read.range.clone(), at: Duration::ZERO, found };
+            let access =
+                Access { range: read.range.clone(), at: Duration::ZERO, found, planned: false };
             let advice = cache.accessed(&access, &conditions);
             held.fetch(&read.range, now + 1.0);
             held.take(&advice, now, self.budget);
