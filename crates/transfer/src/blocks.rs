@@ -99,10 +99,16 @@ impl Blocks {
         self.written_bytes == self.size
     }
 
-    /// The next piece to fetch: the rest of a block.
-    pub(crate) fn take(&mut self) -> Option<Range<u64>> {
+    /// Bytes that nobody has taken.
+    pub(crate) fn untaken_bytes(&self) -> u64 {
+        self.todo.iter().map(range::len).sum()
+    }
+
+    /// The next piece to fetch: the rest of a block, or `most_bytes` of it.
+    pub(crate) fn take(&mut self, most_bytes: u64) -> Option<Range<u64>> {
         let first = self.todo.pop_front()?;
-        let end = first.end.min(self.block_end(first.start));
+        let most = first.start.saturating_add(most_bytes.max(1));
+        let end = first.end.min(self.block_end(first.start)).min(most);
         if end < first.end {
             self.todo.push_front(end..first.end);
         }
@@ -219,7 +225,7 @@ mod tests {
     fn pieces_end_where_blocks_end() {
         let mut blocks = Blocks::new(10, 4);
         blocks.present(1..3, sums(b"ab"));
-        let pieces: Vec<_> = std::iter::from_fn(|| blocks.take()).collect();
+        let pieces: Vec<_> = std::iter::from_fn(|| blocks.take(u64::MAX)).collect();
         assert_eq!(pieces, [0..1, 3..4, 4..8, 8..10]);
         assert!(blocks.all_taken() && !blocks.is_complete());
     }
@@ -227,7 +233,7 @@ mod tests {
     #[test]
     fn an_empty_file_is_complete() {
         let mut blocks = Blocks::new(0, 4);
-        assert!(blocks.is_complete() && blocks.take().is_none());
+        assert!(blocks.is_complete() && blocks.take(1).is_none());
         assert_eq!(blocks.sums().unwrap().adler32.unwrap().hex(), "00000001");
     }
 
@@ -238,7 +244,8 @@ mod tests {
         blocks.present(0..4, sums(b"abcd"));
         blocks.present(4..9, sums(b"efghi"));
         assert_eq!(blocks.written_bytes(), 4);
-        assert_eq!(blocks.take(), Some(4..6));
+        assert_eq!(blocks.take(1), Some(4..5));
+        assert_eq!((blocks.untaken_bytes(), blocks.take(9)), (1, Some(5..6)));
     }
 
     proptest! {
@@ -249,7 +256,7 @@ mod tests {
             cuts in prop::collection::vec((any::<prop::sample::Index>(), 1_u64..60), 0..40),
         ) {
             let mut blocks = Blocks::new(bytes.len() as u64, block_bytes);
-            let mut pieces: Vec<Range<u64>> = std::iter::from_fn(|| blocks.take()).collect();
+            let mut pieces: Vec<Range<u64>> = std::iter::from_fn(|| blocks.take(u64::MAX)).collect();
             for (index, at) in cuts {
                 if pieces.is_empty() { break; }
                 let n = index.index(pieces.len());

@@ -1,7 +1,8 @@
 //! One file on its way.
 //!
-//! Lanes take [`Piece`]s of it and bring bytes; what has come in a row is written (see `write.rs`). Three kinds of targets differ in what a write may be: a local file takes any bytes at any
-//! place; what is uploaded goes in whole blocks, on some servers in order; the standard output takes bytes in order.
+//! Lanes take [`Piece`]s of it and bring bytes; what has come in a row is written (see `write.rs`). Three kinds of targets
+//! differ in what a write may be: a local file takes any bytes at any place; what is uploaded goes in whole blocks, on some
+//! servers in order; the standard output takes bytes in order.
 
 use crate::blocks::{Blocks, Sums};
 use crate::inlet::Inlet;
@@ -125,7 +126,7 @@ const LEAST_RELIEF_BYTES: u64 = 256 << 10;
 /// Round trips that a piece must still need for its half to be worth a request of its own: one for the request, and as
 /// much again to gain from it.
 const RELIEF_ROUND_TRIPS: u32 = 3;
-/// Below this round-trip time, lanes are not held up by losses for long enough to matter.
+/// Below this round-trip time, a lane that ends later than the others does not matter.
 const RELIEF_RTT: Duration = Duration::from_millis(2);
 
 impl OpenFile {
@@ -159,18 +160,34 @@ impl OpenFile {
         })
     }
 
-    /// The next piece to fetch, if there is one that nobody has taken.
-    pub(crate) fn take(&self) -> Option<Arc<Piece>> {
+    /// The next piece for `lane` to fetch, if there is one that nobody has taken. If after this file there is nothing more
+    /// (`is_last`), it is as large as will be done when all others are.
+    pub(crate) fn take(&self, lane: usize, is_last: bool) -> Option<Arc<Piece>> {
         let mut books = self.books();
         if books.over || books.running.len() >= self.most_pieces {
             return None;
         }
-        // A server that knows no ranges sends everything for every question: there must be only one.
         let range = match self.source.endpoint().ranges {
+            // A server that knows no ranges sends everything for every question: there must be only one.
             RangeSupport::Whole => books.blocks.take_rest(),
-            _ => books.blocks.take(),
+            _ => {
+                let most_bytes = if is_last { self.share(lane, &books) } else { u64::MAX };
+                books.blocks.take(most_bytes)
+            }
         };
         range.map(|range| self.start(&mut books, range))
+    }
+
+    fn share(&self, lane: usize, books: &Books) -> u64 {
+        let Some(rtt) = self.source.link().rtt.filter(|rtt| *rtt >= RELIEF_RTT) else {
+            return u64::MAX;
+        };
+        if self.is_exact() {
+            return u64::MAX;
+        }
+        let under_way: u64 = books.running.iter().map(|piece| piece.inlet.progress().1).sum();
+        let left_bytes = books.blocks.untaken_bytes() + under_way;
+        self.shared.pace.share(lane, self.shared.lanes(), left_bytes, rtt)
     }
 
     /// Half of what the slowest piece still owes, for a lane that has nothing to do; see core's `straggler.rs` for when
@@ -211,8 +228,10 @@ impl OpenFile {
         piece
     }
 
-    /// A lane is through with a piece. Whether that made the file complete: whoever is told so has to finish it.
-    pub(crate) fn ended(&self, piece: &Arc<Piece>) -> bool {
+    /// `lane` is through with a piece. Whether that made the file complete: whoever is told so has to finish it.
+    pub(crate) fn ended(&self, lane: usize, piece: &Arc<Piece>) -> bool {
+        let took = self.source.clock().now().saturating_sub(piece.sent);
+        self.shared.pace.note(lane, piece.inlet.progress().0, took);
         let mut books = self.books();
         books.running.retain(|running| !Arc::ptr_eq(running, piece));
         self.claim(&mut books)

@@ -15,6 +15,7 @@ use crate::lane;
 use crate::names::{Destination, Place};
 use crate::open::{self, Opening};
 use crate::options::{CopyOptions, Verify};
+use crate::pace::Pace;
 use crate::progress::Progress;
 use crate::queue::{Queue, Work};
 use crate::start;
@@ -39,6 +40,7 @@ pub(crate) struct Shared {
     pub(crate) journal: Option<Journal>,
     pub(crate) progress: Arc<Progress>,
     pub(crate) queue: Queue,
+    pub(crate) pace: Pace,
     tally: Mutex<Summary>,
     /// Local directories with new names in them, to be put on the disk at the end.
     folders: Mutex<BTreeSet<PathBuf>>,
@@ -86,6 +88,7 @@ pub async fn copy(
     let shared = Arc::new(Shared {
         budget: Budget::new(options.budget_bytes),
         queue: Queue::new(most_open, sources.len()),
+        pace: Pace::default(),
         lanes: AtomicUsize::new(lanes::BULK_LEAST.min(options.max_lanes).max(1)),
         options,
         job,
@@ -134,9 +137,9 @@ async fn run_lanes(shared: &Arc<Shared>) {
     let mut running = JoinSet::new();
     let mut started = 0;
     loop {
-        while started < shared.lanes.load(Ordering::Acquire) {
+        while started < shared.lanes() {
             started += 1;
-            running.spawn(run_lane(Arc::clone(shared)));
+            running.spawn(run_lane(Arc::clone(shared), started));
         }
         tokio::select! {
             ended = running.join_next() => {
@@ -155,12 +158,12 @@ async fn run_lanes(shared: &Arc<Shared>) {
     }
 }
 
-async fn run_lane(shared: Arc<Shared>) {
+async fn run_lane(shared: Arc<Shared>, lane: usize) {
     loop {
         let mut changed = pin!(shared.queue.changed());
         // From here on, not from when it is waited for: nothing that happens in between is missed.
         changed.as_mut().enable();
-        match shared.queue.take() {
+        match shared.queue.take(lane) {
             Work::Over => {
                 shared.queue.more();
                 return;
@@ -170,7 +173,7 @@ async fn run_lane(shared: Arc<Shared>) {
                 drop(tokio::time::timeout(LOOK_AROUND, changed).await);
             }
             Work::Open(item) => shared.open(item).await,
-            Work::Piece(file, piece) => shared.fetch(&file, &piece).await,
+            Work::Piece(file, piece) => shared.fetch(lane, &file, &piece).await,
         }
     }
 }
@@ -198,14 +201,14 @@ impl Shared {
         }
     }
 
-    async fn fetch(self: &Arc<Self>, file: &Arc<OpenFile>, piece: &Arc<Piece>) {
+    async fn fetch(self: &Arc<Self>, lane: usize, file: &Arc<OpenFile>, piece: &Arc<Piece>) {
         let result = lane::run(file, piece).await;
         self.budget.release(piece.inlet.waiting_bytes());
         if file.is_blind {
             file.dropped(piece.inlet.arrived());
         }
         match result {
-            Ok(()) if file.ended(piece) => self.finish(file).await,
+            Ok(()) if file.ended(lane, piece) => self.finish(file).await,
             // For the lanes that wait because no more pieces of this file may be on their way.
             Ok(()) => self.queue.more(),
             Err(error) => {
@@ -254,6 +257,11 @@ impl Shared {
             self.failed(file.item.name.clone(), error);
         }
         self.queue.closed(Some(file), item);
+    }
+
+    /// Lanes that are wanted by now.
+    pub(crate) fn lanes(&self) -> usize {
+        self.lanes.load(Ordering::Acquire)
     }
 
     /// The path to where the file is, or goes, may be worth more lanes.

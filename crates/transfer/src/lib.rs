@@ -16,6 +16,7 @@ mod names;
 mod open;
 mod options;
 mod order;
+mod pace;
 mod part_file;
 mod progress;
 mod queue;

@@ -58,11 +58,12 @@ impl Queue {
         self.changed.notify_waiters();
     }
 
-    /// What to do next. A file that is to be opened is in the lane's hand until [`Queue::opened`] or [`Queue::closed`].
-    pub(crate) fn take(&self) -> Work {
+    /// What `lane` is to do next. A file that is to be opened is in the lane's hand until [`Queue::opened`] or [`Queue::closed`].
+    pub(crate) fn take(&self, lane: usize) -> Work {
         let mut state = self.state();
+        let is_last = state.found.is_empty() && state.finders == 0;
         for file in &state.open {
-            if let Some(piece) = file.take() {
+            if let Some(piece) = file.take(lane, is_last) {
                 return Work::Piece(Arc::clone(file), piece);
             }
         }
