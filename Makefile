@@ -5,6 +5,7 @@
 #   make bench   side by side with ROOT, uproot and a raw socket (half an hour; BENCH="--quick" for less)
 #   make data    the talk's file alone (target/data/talk.root)
 #   make interleavings   the cache under schedules chosen by shuttle; part of make test
+#   make python  the Python package in target/venv, its types and style checked; part of make test
 #   make fuzz    every fuzz target for ten minutes, one after the other (SECONDS_EACH=60 for less)
 
 PYTHON := target/venv/bin/python
@@ -13,14 +14,22 @@ ifeq ($(shell [ -n "$$CI" ] && [ "$$(id -u)" = 0 ] && echo yes),yes)
 export HITHER_REQUIRE_NETNS := 1
 endif
 
-.PHONY: demo test check bench data peers build fuzz interleavings
+.PHONY: demo test check bench data peers build fuzz interleavings python
 
 demo: build data
 	$(PYTHON) bench/demo.py
 
-test: build data interleavings
+test: build data interleavings python
 	cargo test --workspace --locked
 	$(PYTHON) -m pytest tests
+
+# The package as `pip install .` makes it, in target/venv; with the crates and the flags of `make build`.
+python: build peers
+	$(PYTHON) -m pip install --disable-pip-version-check --quiet --no-deps --no-build-isolation --force-reinstall .
+	$(PYTHON) -m ruff check
+	$(PYTHON) -m ruff format --check
+	$(PYTHON) -m mypy
+	$(PYTHON) -m mypy.stubtest hither._core
 
 # In a folder of its own: with other flags everything is another build.
 interleavings:

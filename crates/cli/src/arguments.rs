@@ -25,49 +25,50 @@ pub(crate) struct Arguments {
 }
 
 /// What every verb takes.
-#[derive(Debug, Clone, Args)]
-pub(crate) struct Common {
+#[derive(Debug, Clone, Default, Args)]
+pub struct Common {
     /// Print one JSON object instead of text.
     #[arg(long, global = true)]
-    pub(crate) json: bool,
+    pub json: bool,
     /// Most connections to a server [default: 64, or what the configuration says].
     #[arg(long, global = true, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
-    pub(crate) connections: Option<u16>,
+    pub connections: Option<u16>,
     /// Where to remember servers and files between runs [default: the user's cache folder].
     #[arg(long, global = true, value_name = "DIR", conflicts_with = "no_store")]
-    pub(crate) store: Option<PathBuf>,
+    pub store: Option<PathBuf>,
     /// Remember nothing and use nothing remembered.
     #[arg(long, global = true)]
-    pub(crate) no_store: bool,
+    pub no_store: bool,
     /// Keep parts of files that were read on disk, beside what is remembered, at most so many bytes (as 500M or 20G), 0
     /// for none [default: none, or what the configuration says].
     #[arg(long, global = true, value_name = "SIZE", value_parser = size)]
-    pub(crate) disk_cache: Option<u64>,
+    pub disk_cache: Option<u64>,
     /// Seconds to wait for a connection [default: 15].
     #[arg(long, global = true, value_name = "SECONDS", value_parser = seconds)]
-    pub(crate) connect_timeout: Option<f64>,
+    pub connect_timeout: Option<f64>,
     /// Seconds to wait without a byte arriving [default: 30, and 60 for the start of an answer].
     #[arg(long, global = true, value_name = "SECONDS", value_parser = seconds)]
-    pub(crate) stall_timeout: Option<f64>,
+    pub stall_timeout: Option<f64>,
     /// Another URL of the same file, to be used when the first one fails; may be given several times.
     #[arg(long, global = true, value_name = "URL")]
-    pub(crate) replica: Vec<String>,
+    pub replica: Vec<String>,
     /// Proxy for all servers, as in `http://USER:PASSWORD@HOST:PORT`; empty for none [default: http_proxy, https_proxy,
     /// all_proxy and no_proxy of the environment].
     #[arg(long, global = true, value_name = "URL")]
-    pub(crate) proxy: Option<String>,
+    pub proxy: Option<String>,
     /// Take any certificate of a server for good: whoever is on the way can read and change everything.
     #[arg(long, global = true)]
-    pub(crate) insecure: bool,
+    pub insecure: bool,
     /// Write a trace of all reads of remote and local files; `hither trace show` looks at it. `%p` stands for the number of
     /// the process.
     #[arg(long, global = true, value_name = "FILE")]
-    pub(crate) trace: Option<PathBuf>,
+    pub trace: Option<PathBuf>,
     /// Configuration file [default: hither/config.toml in the user's configuration folder].
     #[arg(long, global = true, value_name = "FILE")]
-    pub(crate) config: Option<PathBuf>,
+    pub config: Option<PathBuf>,
+    /// Who to be.
     #[command(flatten)]
-    pub(crate) credentials: credentials::Flags,
+    pub credentials: credentials::Flags,
 }
 
 #[derive(Debug, Subcommand)]

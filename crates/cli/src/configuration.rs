@@ -47,6 +47,24 @@ struct MirrorRule {
 
 /// A client as the user wants it, for a command about the file at `url`.
 pub(crate) fn client(common: &Common, url: &str) -> Result<Client, Failure> {
+    let client = Client::new(configured(common, url)?)?;
+    if let Some(error) = client.store_error() {
+        eprint_line(&format!("hither: nothing is remembered between runs: {error}"));
+    }
+    Ok(client)
+}
+
+/// What the command would give its client: `common` first, then the environment, the configuration file, the defaults.
+///
+/// # Errors
+///
+/// [`hither::ErrorKind::Invalid`] for values that make no sense, [`hither::ErrorKind::Local`] for a configuration file that
+/// cannot be read.
+pub fn client_config(common: &Common) -> Result<ClientConfig, hither::Error> {
+    Ok(configured(common, "")?)
+}
+
+fn configured(common: &Common, url: &str) -> Result<ClientConfig, Failure> {
     let file = read_file(common.config.as_deref())?;
     let mut config = ClientConfig::default();
     let from_environment = match environment("HITHER_CONNECTIONS") {
@@ -91,11 +109,7 @@ pub(crate) fn client(common: &Common, url: &str) -> Result<Client, Failure> {
     let bytes = common.disk_cache.or(configured).filter(|bytes| *bytes > 0);
     config.disk_cache = bytes.map(|bytes| DiskCacheConfig { bytes });
     config.trace = trace(common);
-    let client = Client::new(config)?;
-    if let Some(error) = client.store_error() {
-        eprint_line(&format!("hither: nothing is remembered between runs: {error}"));
-    }
-    Ok(client)
+    Ok(config)
 }
 
 fn duration(name: &str, seconds: f64) -> Result<Duration, Failure> {

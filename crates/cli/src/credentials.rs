@@ -10,43 +10,49 @@ use serde::Deserialize;
 use std::path::PathBuf;
 
 /// What every verb takes.
-#[derive(Debug, Clone, Args)]
+#[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Credentials")]
-pub(crate) struct Flags {
+pub struct Flags {
     /// File with a bearer token that only you can read; read again before it expires [default: BEARER_TOKEN,
     /// BEARER_TOKEN_FILE, $XDG_RUNTIME_DIR/bt_uUID, /tmp/bt_uUID].
     #[arg(long, global = true, value_name = "FILE", conflicts_with = "token_command")]
-    token_file: Option<PathBuf>,
+    pub token_file: Option<PathBuf>,
     /// Command that prints a bearer token; run again before it expires.
     #[arg(long, global = true, value_name = "COMMAND")]
-    token_command: Option<String>,
+    pub token_command: Option<String>,
     /// User name; the password is that of HITHER_PASSWORD, or asked for [default: from the URL, or ~/.netrc].
     #[arg(long, global = true, value_name = "NAME")]
-    user: Option<String>,
+    pub user: Option<String>,
     /// Client certificate, PEM [default: X509_USER_PROXY, X509_USER_CERT, /tmp/x509up_uUID].
     #[arg(long, global = true, value_name = "FILE", conflicts_with = "proxy_cert")]
-    cert: Option<PathBuf>,
+    pub cert: Option<PathBuf>,
     /// Its key, PEM, not encrypted [default: X509_USER_KEY, or in the same file].
     #[arg(long, global = true, value_name = "FILE", requires = "cert")]
-    key: Option<PathBuf>,
+    pub key: Option<PathBuf>,
     /// X.509 proxy: certificates and key in one PEM file.
     #[arg(long, global = true, value_name = "FILE")]
-    proxy_cert: Option<PathBuf>,
+    pub proxy_cert: Option<PathBuf>,
     /// Further certificate authorities to trust, PEM.
     #[arg(long, global = true, value_name = "FILE")]
-    ca: Option<PathBuf>,
+    pub ca: Option<PathBuf>,
     /// Folder of certificate authorities to trust [default: X509_CERT_DIR, /etc/grid-security/certificates].
     #[arg(long, global = true, value_name = "DIR")]
-    ca_dir: Option<PathBuf>,
+    pub ca_dir: Option<PathBuf>,
     /// Host to which credentials may follow a redirect, or *.DOMAIN; may be given several times.
     #[arg(long, global = true, value_name = "HOST")]
-    share_credentials: Vec<String>,
+    pub share_credentials: Vec<String>,
     /// Send credentials over http:// to other machines too, where everybody on the way can read them.
     #[arg(long, global = true)]
-    credentials_over_http: bool,
+    pub credentials_over_http: bool,
     /// Be nobody: use none of the credentials that the environment has.
     #[arg(long, global = true, conflicts_with_all = ["token_file", "token_command", "user", "cert", "proxy_cert"])]
-    anonymous: bool,
+    pub anonymous: bool,
+    /// The token itself; command lines are seen by others, so the command does not take it.
+    #[arg(skip)]
+    pub token: Option<Secret>,
+    /// The password that belongs to `user`; likewise.
+    #[arg(skip)]
+    pub password: Option<Secret>,
 }
 
 /// `[credentials]` of the configuration file.
@@ -84,7 +90,9 @@ pub(crate) fn credentials(flags: &Flags, file: Section) -> Result<Credentials, F
         (Some(path), None) => Some(TokenSource::File(path.clone())),
         (None, None) => None,
     };
-    if let Some(token) = source(&flags.token_file, &flags.token_command) {
+    if let Some(token) = &flags.token {
+        config.token = Some(TokenSource::Value(token.clone()));
+    } else if let Some(token) = source(&flags.token_file, &flags.token_command) {
         config.token = Some(token);
     } else if flags.user.is_some() {
         // Who says a name does not mean the token that lies around.
@@ -95,8 +103,9 @@ pub(crate) fn credentials(flags: &Flags, file: Section) -> Result<Credentials, F
         config.token = Some(token);
     }
     if let Some(user) = &flags.user {
-        let password = match environment("HITHER_PASSWORD") {
-            Some(password) => Secret::new(password),
+        let given = flags.password.clone();
+        let password = match given.or_else(|| environment("HITHER_PASSWORD").map(Secret::new)) {
+            Some(password) => password,
             None => terminal::password(&format!("Password of {user}: "))?,
         };
         config.basic = Some(Basic::new(user, password).map_err(wrong)?);

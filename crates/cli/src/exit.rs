@@ -3,7 +3,6 @@
 use hither::{Error, ErrorKind};
 use std::error::Error as _;
 use std::fmt::Display;
-use std::process::ExitCode;
 use std::sync::OnceLock;
 
 use crate::configuration::eprint_line;
@@ -60,6 +59,16 @@ impl Failure {
     }
 }
 
+/// For programs that are not the command.
+impl From<Failure> for Error {
+    fn from(failure: Failure) -> Self {
+        let kind = if failure.code == 2 { ErrorKind::Invalid } else { ErrorKind::Local };
+        let whole =
+            failure.causes.iter().fold(failure.message, |all, cause| format!("{all}: {cause}"));
+        Self::new(kind, whole)
+    }
+}
+
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         let (code, kind) = match error.kind() {
@@ -105,21 +114,21 @@ pub(crate) fn tell(failure: &Failure) {
 }
 
 /// Tells what failed, as text, or with `json` as an object on the standard output as well.
-pub(crate) fn failed(failure: &Failure, json: bool) -> ExitCode {
+pub(crate) fn failed(failure: &Failure, json: bool) -> u8 {
     tell(failure);
     if json && !failure.is_told {
         let error = serde_json::json!({ "error": failure.object() });
         // The exit code says it too.
         drop(crate::commands::print(&format!("{error}\n")));
     }
-    ExitCode::from(failure.code)
+    failure.code
 }
 
 /// What the command-line parser has to say: help on the standard output, complaints on the other.
-pub(crate) fn usage(error: &clap::Error) -> ExitCode {
+pub(crate) fn usage(error: &clap::Error) -> u8 {
     // Nothing can be done about an output that is closed.
     drop(error.print());
-    if error.use_stderr() { ExitCode::from(2) } else { ExitCode::SUCCESS }
+    if error.use_stderr() { 2 } else { 0 }
 }
 
 /// What to say besides when the command is interrupted: how to go on.

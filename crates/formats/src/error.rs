@@ -98,7 +98,12 @@ impl FormatError {
 
 impl From<FormatError> for hither_core::Error {
     fn from(error: FormatError) -> Self {
-        Self::new(error.kind(), error.to_string())
+        let whole = Self::new(error.kind(), error.to_string());
+        match error {
+            // Bindings tell a missing name in a file from a missing file.
+            FormatError::NotFound { .. } => whole.with_source(error),
+            _ => whole,
+        }
     }
 }
 

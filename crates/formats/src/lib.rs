@@ -8,6 +8,7 @@
 mod column;
 mod error;
 mod near;
+mod pick;
 pub mod root;
 mod sparse;
 mod values;

@@ -9,6 +9,7 @@ use crate::opened::Opened;
 use crate::tiered::Tiered;
 use crate::tree_cache::TreesInTime;
 use bytes::Bytes;
+use futures_util::future::FutureExt;
 use hither_core::cache::Version;
 use hither_core::error::{Error, ErrorKind, Result};
 use hither_core::file::{Begun, HintId, Spawn};
@@ -51,8 +52,24 @@ impl RemoteFile {
     ///
     /// As [`RemoteFile::stat`]; [`ErrorKind::Changed`] if the file has changed since it was first read.
     pub fn read_at(&self, client: &Client, offset: u64, target: &mut [u8]) -> Result<usize> {
-        let Some(cached) = self.settled(client)? else {
-            return client.wait(self.read_direct(offset, target));
+        let mut read = pin!(self.read_at_async(offset, target));
+        // What is there needs no runtime.
+        if self.is_settled()
+            && let Some(done) = read.as_mut().now_or_never()
+        {
+            return done;
+        }
+        client.wait(read)
+    }
+
+    /// The same, for who waits in another way. Runs on the client's runtime.
+    ///
+    /// # Errors
+    ///
+    /// As [`RemoteFile::read_at`].
+    pub async fn read_at_async(&self, offset: u64, target: &mut [u8]) -> Result<usize> {
+        let Some(cached) = self.settled().await? else {
+            return self.read_direct(offset, target).await;
         };
         let end = offset.saturating_add(target.len() as u64);
         self.note_reads(std::slice::from_ref(&(offset..end)));
@@ -60,7 +77,7 @@ impl RemoteFile {
             Ok(Begun::Done(bytes)) => return Ok(bytes),
             Ok(Begun::Waiting(pending)) => {
                 self.waits(offset, true);
-                client.wait(pending.into_slice(target))
+                pending.into_slice(target).await
             }
             Err(error) => Err(error),
         };
@@ -74,10 +91,19 @@ impl RemoteFile {
     ///
     /// As [`RemoteFile::read_at`]; [`ErrorKind::Corrupt`] for ranges beyond the end of the file.
     pub fn read_ranges(&self, client: &Client, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
+        client.wait(self.read_ranges_async(ranges))
+    }
+
+    /// The same, for who waits in another way. Runs on the client's runtime.
+    ///
+    /// # Errors
+    ///
+    /// As [`RemoteFile::read_ranges`].
+    pub async fn read_ranges_async(&self, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
         let wanted = range::total_bytes(ranges);
         let small = wanted <= self.shared.config.cache.budget_bytes / 4;
-        let Some(cached) = self.settled(client)?.filter(|_| small) else {
-            return client.wait(self.read_past_cache(ranges));
+        let Some(cached) = self.settled().await?.filter(|_| small) else {
+            return self.read_past_cache(ranges).await;
         };
         self.note_reads(ranges);
         if let (Some((_, first)), true) = (&self.remote, wanted > SMALL_BYTES) {
@@ -93,7 +119,7 @@ impl RemoteFile {
                 }
             }
         };
-        self.noticing_change(client.wait(read))
+        self.noticing_change(read.await)
     }
 
     /// Says that `ranges` will be read, in this order, about `when` from now. They are fetched in few requests ahead of
@@ -143,16 +169,16 @@ impl RemoteFile {
     }
 
     /// The same, with what was fetched of it when it was opened ahead; that is waited for.
-    fn settled(&self, client: &Client) -> Result<Option<&CachedFile>> {
+    async fn settled(&self) -> Result<Option<&CachedFile>> {
         let Way::Cached(cached) = &self.way else { return Ok(None) };
         let file = self.cached();
         if cached.settled.get().is_none()
             && let Some(file) = file
         {
-            let opened = client.wait(self.opened())?;
+            let opened = self.opened().await?;
             let version = opened.as_ref().map(|it| it.version());
             if let (Some(version), Some(tiered)) = (&version, cached.tiered.get()) {
-                client.wait(tiered.confirm(version));
+                tiered.confirm(version).await;
             }
             cached.settled.get_or_init(|| {
                 match (&opened, &version) {
@@ -163,6 +189,11 @@ impl RemoteFile {
             });
         }
         Ok(file)
+    }
+
+    /// Whether what was fetched ahead has been taken over, or there was nothing.
+    fn is_settled(&self) -> bool {
+        matches!(&self.way, Way::Cached(cached) if cached.settled.get().is_some())
     }
 
     /// The program is about to wait for a read.
@@ -220,7 +251,7 @@ impl RemoteFile {
         if offset >= end {
             return Ok(0);
         }
-        let (found, _) = self.read_ranges_async(std::slice::from_ref(&(offset..end)), None).await?;
+        let (found, _) = self.fetch_ranges(std::slice::from_ref(&(offset..end)), None).await?;
         let bytes = found.first().map(Bytes::as_ref).unwrap_or_default();
         if let Some(target) = target.get_mut(..bytes.len()) {
             target.copy_from_slice(bytes);

@@ -151,23 +151,30 @@ impl RemoteFile {
     ///
     /// [`ErrorKind::NotFound`] and the other refusals of a server; [`ErrorKind::Unavailable`], [`ErrorKind::Timeout`].
     pub fn stat(&self, client: &Client) -> Result<FileStat> {
-        client.wait(async {
-            let (size, validator) = match self.opened().await? {
-                Some(opened) => (opened.size, opened.validator.clone()),
-                None => {
-                    let answer = self.first_byte(None).await?;
-                    (answer.size, answer.validator)
-                }
-            };
-            let size = size.ok_or_else(|| {
-                Error::new(
-                    ErrorKind::Protocol,
-                    format!("{}: the server does not tell the size of the file", self.name()),
-                )
-            })?;
-            self.remember_endpoint();
-            Ok(FileStat { size, validator })
-        })
+        client.wait(self.stat_async())
+    }
+
+    /// The same, for who waits in another way. Runs on the client's runtime.
+    ///
+    /// # Errors
+    ///
+    /// As [`RemoteFile::stat`].
+    pub async fn stat_async(&self) -> Result<FileStat> {
+        let (size, validator) = match self.opened().await? {
+            Some(opened) => (opened.size, opened.validator.clone()),
+            None => {
+                let answer = self.first_byte(None).await?;
+                (answer.size, answer.validator)
+            }
+        };
+        let size = size.ok_or_else(|| {
+            Error::new(
+                ErrorKind::Protocol,
+                format!("{}: the server does not tell the size of the file", self.name()),
+            )
+        })?;
+        self.remember_endpoint();
+        Ok(FileStat { size, validator })
     }
 
     /// The smallest thing that can be asked of every server: its answer tells size and validator, and fails with
@@ -189,7 +196,7 @@ impl RemoteFile {
     pub(crate) async fn read_past_cache(&self, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
         match self.opened().await? {
             Some(opened) => self.read_opened(&opened, ranges).await,
-            None => self.read_ranges_async(ranges, None).await.map(|(found, _)| found),
+            None => self.fetch_ranges(ranges, None).await.map(|(found, _)| found),
         }
     }
 
@@ -208,7 +215,7 @@ impl RemoteFile {
         if missing.is_empty() {
             self.record(ranges, submitted, Found::Present, 0);
         } else {
-            let read = self.read_ranges_async(&missing, opened.validator.clone()).await;
+            let read = self.fetch_ranges(&missing, opened.validator.clone()).await;
             if read.as_ref().is_err_and(|error| error.kind() == ErrorKind::Changed) {
                 // What the store has is of an older version as well.
                 self.forget();
@@ -285,7 +292,7 @@ impl RemoteFile {
         while at < range.end {
             let to = range.end.min(at.saturating_add(WINDOW_BYTES));
             let window = at..to;
-            let read = self.read_ranges_async(std::slice::from_ref(&window), validator.clone());
+            let read = self.fetch_ranges(std::slice::from_ref(&window), validator.clone());
             let (found, answer) = client.wait(read)?;
             validator = validator.or(answer.validator);
             found.iter().try_for_each(|bytes| write(bytes))?;
@@ -298,7 +305,7 @@ impl RemoteFile {
         Reader::new(&*self.source, validator, self.shared.config.reader)
     }
 
-    pub(crate) async fn read_ranges_async(
+    pub(crate) async fn fetch_ranges(
         &self,
         ranges: &[Range<u64>],
         validator: Option<String>,

@@ -17,6 +17,7 @@
 
 mod ahead;
 mod assemble;
+mod background;
 mod byte_reads;
 mod client;
 mod dataset;
@@ -25,6 +26,7 @@ mod file;
 mod habit;
 mod learned;
 mod listing;
+mod look;
 mod mirrors;
 mod open_many;
 mod opened;
@@ -40,6 +42,7 @@ mod tiered;
 pub mod trace;
 mod tree;
 mod tree_cache;
+mod upload;
 
 pub use client::{Client, ClientConfig, DiskCacheConfig};
 pub use draw::{DrawRequest, Drawing};
@@ -55,12 +58,14 @@ pub use hither_core::{
     Algorithm, Checksum, Error, ErrorKind, Hasher, ReadAheadConfig, ReadReport, Report,
     SourceReport,
 };
+pub use hither_formats::{Column, FormatError, Strings, Values};
 pub use hither_store::{LearnedSet, LearnedTree};
 #[cfg(feature = "s3")]
 pub use hither_transport::S3Config;
 pub use hither_transport::{Identity, Proxies, Resolve, TlsConfig, TransportConfig};
 pub use learned::{LearnedListing, LearnedPackage};
 pub use listing::{BranchListing, TreeListing};
+pub use look::Looked;
 pub use mirrors::{Mirror, Mirrors};
 pub use open_many::OpenMany;
 pub use progress::{Progress, Stage};
@@ -69,3 +74,4 @@ pub use storage::Named;
 pub use target::Target;
 pub use tree::RemoteTree;
 pub use tree_cache::{TreeCache, TreeCacheConfig, TreeCourses};
+pub use upload::{Content, put};

@@ -29,6 +29,7 @@
 mod ast;
 mod bind;
 mod chunk;
+mod column;
 mod evaluate;
 mod function;
 mod histogram;

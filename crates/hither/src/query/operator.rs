@@ -78,6 +78,12 @@ pub(super) const NEGATED_PRECEDENCE: u8 = 14;
 pub(super) const TIGHTEST: u8 = 20;
 
 impl Binary {
+    /// Whether its results are true and false.
+    pub(super) fn is_truth(self) -> bool {
+        use Binary::{And, Equal, Greater, GreaterOrEqual, Less, LessOrEqual, NotEqual, Or};
+        matches!(self, Or | And | Less | Greater | LessOrEqual | GreaterOrEqual | Equal | NotEqual)
+    }
+
     /// The operator that is written as `symbol`.
     pub(super) fn from_symbol(symbol: &str) -> Option<Self> {
         Some(match symbol {

@@ -290,6 +290,23 @@ impl Turns {
         }
     }
 
+    /// The loop over `entries` entries as a column has it: offsets of its items, if entries differ in how many they have, and
+    /// the dimensions of one item.
+    pub(super) fn shape(&self, entries: usize) -> (Option<Vec<i64>>, Vec<usize>) {
+        let sizes = self.volumes.windows(2).map(|pair| pair[0].checked_div(pair[1]).unwrap_or(0));
+        match &self.counts {
+            Counts::Uniform(_) => (None, sizes.collect()),
+            Counts::Varying(starts) => {
+                let inner = self.volume(1);
+                let item = |start: &usize| {
+                    i64::try_from(start.checked_div(inner).unwrap_or(0)).unwrap_or(i64::MAX)
+                };
+                let offsets = starts.iter().take(entries + 1).map(item).collect();
+                (Some(offsets), sizes.skip(1).collect())
+            }
+        }
+    }
+
     /// Number of turns in all entries before `entry`.
     pub(super) fn start(&self, entry: usize) -> usize {
         match &self.counts {

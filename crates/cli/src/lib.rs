@@ -1,0 +1,20 @@
+//! The `hither` command: arguments, progress, output. It converts and decides nothing.
+//!
+//! As a library it is for other programs that are the command ([`run`]), or that are configured as it is
+//! ([`client_config`]): the Python package is both.
+
+mod arguments;
+mod command_line;
+mod commands;
+mod configuration;
+mod credentials;
+mod exit;
+mod picture;
+mod progress;
+mod proxies;
+mod terminal;
+
+pub use arguments::Common;
+pub use command_line::run;
+pub use configuration::client_config;
+pub use credentials::Flags;

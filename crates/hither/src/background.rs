@@ -1,0 +1,27 @@
+//! For who waits in another way than [`Client::run`]: event loops, and processes that end.
+
+use crate::client::Client;
+use hither_core::error::Result;
+use tokio::runtime::Handle;
+
+impl Client {
+    /// The runtime on which the client's futures run. It ends with the client.
+    #[must_use]
+    pub fn runtime(&self) -> &Handle {
+        self.shared.network.runtime()
+    }
+
+    /// Keeps what was learned about servers, and writes what the trace still holds: for processes that may end before the
+    /// client does. The end of the client does both by itself.
+    ///
+    /// # Errors
+    ///
+    /// As [`Client::flush_trace`].
+    pub fn settle(&self) -> Result<()> {
+        self.shared.network.remember_all();
+        if let Some(disk) = &self.shared.blocks {
+            disk.settle();
+        }
+        self.flush_trace()
+    }
+}

@@ -1,0 +1,47 @@
+//! Memory of the library, for NumPy to look at where it is.
+//!
+//! The stable ABI has the buffer protocol from CPython 3.11 on, this is for 3.10 too: NumPy's array interface, which takes an
+//! address and keeps the object. `docs/decisions` says more.
+
+use bytes::Bytes;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use std::any::Any;
+
+/// Values back to back. `numpy.asarray` of it is an array over the same memory, which lives as long as the array.
+#[pyclass(frozen, module = "hither._core")]
+pub(crate) struct Buffer {
+    address: usize,
+    length: usize,
+    /// As NumPy writes it.
+    kind: &'static str,
+    is_shared: bool,
+    /// Invariant: it holds `length` values of `kind` at `address`, and neither moves nor frees them while it lives.
+    _owner: Box<dyn Any + Send + Sync>,
+}
+
+impl Buffer {
+    /// Bytes that others may look at too.
+    pub(crate) fn shared(bytes: Bytes) -> Self {
+        let (address, length) = (bytes.as_ptr().addr(), bytes.len());
+        Self { address, length, kind: "|u1", is_shared: true, _owner: Box::new(bytes) }
+    }
+}
+
+#[pymethods]
+impl Buffer {
+    fn __len__(&self) -> usize {
+        self.length
+    }
+
+    /// What NumPy asks for.
+    #[getter]
+    fn __array_interface__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let interface = PyDict::new(py);
+        interface.set_item("version", 3)?;
+        interface.set_item("shape", (self.length,))?;
+        interface.set_item("typestr", self.kind)?;
+        interface.set_item("data", (self.address, self.is_shared))?;
+        Ok(interface)
+    }
+}

@@ -1,0 +1,10 @@
+//! The `hither` command.
+
+use pyo3::prelude::*;
+use std::ffi::OsString;
+
+/// Runs the command with these words, of which the first is its name; returns its exit code.
+#[pyfunction]
+pub(crate) fn run_command(py: Python<'_>, words: Vec<OsString>) -> u8 {
+    py.detach(|| hither_cli::run(words))
+}

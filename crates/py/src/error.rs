@@ -1,0 +1,74 @@
+//! Errors become exceptions of `hither.exceptions`.
+
+use hither::{Error, ErrorKind, FormatError};
+use pyo3::PyErr;
+use std::error::Error as _;
+
+/// The classes, by what they are for.
+mod classes {
+    pyo3::import_exception!(hither.exceptions, AlreadyExistsError);
+    pyo3::import_exception!(hither.exceptions, CancelledError);
+    pyo3::import_exception!(hither.exceptions, ChangedError);
+    pyo3::import_exception!(hither.exceptions, CorruptError);
+    pyo3::import_exception!(hither.exceptions, HitherError);
+    pyo3::import_exception!(hither.exceptions, InvalidError);
+    pyo3::import_exception!(hither.exceptions, LocalError);
+    pyo3::import_exception!(hither.exceptions, MissingKeyError);
+    pyo3::import_exception!(hither.exceptions, NoSpaceError);
+    pyo3::import_exception!(hither.exceptions, NotFoundError);
+    pyo3::import_exception!(hither.exceptions, PermissionDeniedError);
+    pyo3::import_exception!(hither.exceptions, ProtocolError);
+    pyo3::import_exception!(hither.exceptions, TimedOutError);
+    pyo3::import_exception!(hither.exceptions, TooLargeError);
+    pyo3::import_exception!(hither.exceptions, UnauthenticatedError);
+    pyo3::import_exception!(hither.exceptions, UnavailableError);
+    pyo3::import_exception!(hither.exceptions, UnsupportedError);
+}
+
+/// The exception for `error`. Its message has the causes, too.
+pub(crate) fn raised(error: &Error) -> PyErr {
+    let (message, of_key) = (whole(error), is_of_key(error));
+    match error.kind() {
+        ErrorKind::NotFound if of_key => classes::MissingKeyError::new_err(message),
+        ErrorKind::NotFound => classes::NotFoundError::new_err(message),
+        ErrorKind::Invalid => classes::InvalidError::new_err(message),
+        ErrorKind::Unauthenticated => classes::UnauthenticatedError::new_err(message),
+        ErrorKind::PermissionDenied => classes::PermissionDeniedError::new_err(message),
+        ErrorKind::AlreadyExists => classes::AlreadyExistsError::new_err(message),
+        ErrorKind::NoSpace => classes::NoSpaceError::new_err(message),
+        ErrorKind::Changed => classes::ChangedError::new_err(message),
+        ErrorKind::Corrupt => classes::CorruptError::new_err(message),
+        ErrorKind::Unsupported => classes::UnsupportedError::new_err(message),
+        ErrorKind::Timeout => classes::TimedOutError::new_err(message),
+        ErrorKind::Unavailable => classes::UnavailableError::new_err(message),
+        ErrorKind::Protocol => classes::ProtocolError::new_err(message),
+        ErrorKind::TooLarge => classes::TooLargeError::new_err(message),
+        ErrorKind::Cancelled => classes::CancelledError::new_err(message),
+        ErrorKind::Local => classes::LocalError::new_err(message),
+        _ => classes::HitherError::new_err(message),
+    }
+}
+
+/// Something that was used after its end, or in another process.
+pub(crate) fn closed(what: &str) -> PyErr {
+    classes::InvalidError::new_err(format!("{what} is closed"))
+}
+
+fn whole(error: &Error) -> String {
+    let mut message = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let text = error.to_string();
+        if !message.contains(&text) {
+            message = format!("{message}: {text}");
+        }
+        cause = error.source();
+    }
+    message
+}
+
+/// Whether it is about a tree or a branch rather than about a file.
+fn is_of_key(error: &Error) -> bool {
+    let cause = error.source().and_then(|cause| cause.downcast_ref::<FormatError>());
+    matches!(cause, Some(FormatError::NotFound { .. }))
+}

@@ -1,0 +1,31 @@
+//! The Python module `hither._core`: conversions between Python and the library, no logic.
+//!
+//! What waits is a [`job::Job`]: made by a call that returns at once, waited for by its `wait` (with the GIL released) or by
+//! `await`. What people see is the package in `python/hither`, which gives every job its two spellings.
+
+mod buffer;
+mod client;
+mod command;
+mod error;
+mod file;
+mod job;
+mod names;
+mod process;
+mod settings;
+
+/// The module.
+#[pyo3::pymodule]
+mod _core {
+    #[pymodule_export]
+    use crate::buffer::Buffer;
+    #[pymodule_export]
+    use crate::client::Client;
+    #[pymodule_export]
+    use crate::command::run_command;
+    #[pymodule_export]
+    use crate::file::{File, FileStat, Hint};
+    #[pymodule_export]
+    use crate::job::Job;
+    #[pymodule_export]
+    use crate::names::Entry;
+}

@@ -1,0 +1,16 @@
+"""``python -m hither`` and the command ``hither``."""
+
+from __future__ import annotations
+
+import sys
+
+from hither._core import run_command
+
+
+def main() -> int:
+    """Run the command with the words that the process was started with; return its exit code."""
+    return run_command(["hither", *sys.argv[1:]])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

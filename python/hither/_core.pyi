@@ -1,0 +1,110 @@
+"""The extension module: what the package is built on. Use the package."""
+
+import os
+from collections.abc import Generator, Mapping, Sequence
+from typing import Any, final
+
+__all__ = ["Buffer", "Client", "Entry", "File", "FileStat", "Hint", "Job", "run_command"]
+
+@final
+class Job:
+    """An operation that has not begun. Wait for it once: with :meth:`wait`, or with ``await``."""
+
+    def wait(self) -> Any:
+        """Do it and return its result. The GIL is released; Ctrl-C ends it within 200 ms."""
+
+    def __await__(self) -> Generator[Any, None, Any]:
+        """Do it on the client's threads."""
+
+@final
+class Buffer:
+    """Memory of the library; ``numpy.asarray`` of it looks at it where it is."""
+
+    def __len__(self) -> int: ...
+    @property
+    def __array_interface__(self) -> dict[str, Any]: ...
+
+@final
+class Entry:
+    """One name in a directory or on a server, and what is known about it."""
+
+    @property
+    def url(self) -> str:
+        """URL or local path, without secrets."""
+
+    @property
+    def name(self) -> str:
+        """The last part of the path."""
+
+    @property
+    def kind(self) -> str:
+        """``"file"``, ``"directory"``, ``"link"`` or ``"other"``."""
+
+    @property
+    def size(self) -> int:
+        """Bytes; 0 for anything but a file."""
+
+    @property
+    def modified(self) -> float | None:
+        """Last change, in seconds since 1970 UTC."""
+
+    @property
+    def validator(self) -> str | None:
+        """What tells this version of the file from others: an entity tag, or another such text."""
+
+    def __eq__(self, other: object, /) -> bool: ...
+    def __hash__(self) -> int: ...
+    def __ne__(self, other: object, /) -> bool: ...
+
+@final
+class FileStat:
+    """Size and version of a file."""
+
+    @property
+    def size(self) -> int:
+        """Bytes."""
+
+    @property
+    def validator(self) -> str | None:
+        """Entity tag or date of the last change, as the server gives it."""
+
+@final
+class Hint:
+    """A hint that was given, for taking it back."""
+
+@final
+class Client:
+    """What files share, in this process."""
+
+    def __new__(cls, settings: Mapping[str, Any]) -> Client: ...
+    def open(self, url: str) -> File: ...
+    def stat(self, url: str) -> Job: ...
+    def list(self, url: str) -> Job: ...
+    def make_directory(self, url: str) -> Job: ...
+    def remove(self, url: str, recursive: bool) -> Job: ...
+    def rename(self, source: str, target: str, overwrite: bool) -> Job: ...
+    def put_bytes(self, url: str, data: bytes, overwrite: bool) -> Job: ...
+    def put_file(self, url: str, path: str | os.PathLike[str], overwrite: bool) -> Job: ...
+    def report(self) -> str: ...
+    def store_error(self) -> str | None: ...
+    def settle(self) -> None: ...
+    def close(self) -> None: ...
+
+@final
+class File:
+    """A file of a client; opened in each process that uses it."""
+
+    @property
+    def url(self) -> str: ...
+    def begin(self) -> None: ...
+    def name(self) -> str: ...
+    def stat(self) -> Job: ...
+    def read_at(self, offset: int, length: int) -> Job: ...
+    def read_ranges(self, ranges: Sequence[tuple[int, int]]) -> Job: ...
+    def hint(self, ranges: Sequence[tuple[int, int]], within_seconds: float) -> Hint | None: ...
+    def cancel(self, hint: Hint) -> None: ...
+    def places(self) -> tuple[list[tuple[str, int, int]], list[str]]: ...
+    def close(self) -> None: ...
+
+def run_command(words: Sequence[str]) -> int:
+    """Run the command with these words, of which the first is its name; return its exit code."""

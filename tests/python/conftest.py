@@ -1,0 +1,124 @@
+"""What the tests of the package share: a server on loopback that counts, and the sample files."""
+
+import http.server
+import os
+import tempfile
+import threading
+from pathlib import Path
+
+import pytest
+
+import hither
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+# The default client remembers in the user's folder: not what tests have seen.
+os.environ["XDG_CACHE_HOME"] = tempfile.mkdtemp(prefix="hither-tests-")
+os.environ["XDG_CONFIG_HOME"] = os.environ["XDG_CACHE_HOME"]
+SAMPLES = REPOSITORY.parent / "shared" / "testdata" / "root"
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    """GET with single ranges, HEAD; remembers what it was asked."""
+
+    protocol_version = "HTTP/1.1"
+
+    def answer(self, *, body: bool) -> None:
+        site = self.server.site
+        site.requests.append((self.command, self.path, self.headers.get("Range")))
+        site.held.wait()
+        name = self.path.split("?")[0].lstrip("/")
+        content = site.files.get(name)
+        if content is None:
+            self.send_response(site.statuses.get(name, 404))
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+            return
+        start, stop, status = 0, len(content), 200
+        asked = self.headers.get("Range", "")
+        if asked.startswith("bytes=") and "," not in asked:
+            first, last = asked[len("bytes=") :].split("-")
+            status = 206
+            if first == "":
+                start = max(0, len(content) - int(last))
+            else:
+                start = int(first)
+                stop = min(len(content), int(last) + 1) if last else len(content)
+            if start >= len(content):
+                self.send_response(416)
+                self.send_header("Content-Range", f"bytes */{len(content)}")
+                self.send_header("Content-Length", "0")
+                self.end_headers()
+                return
+        self.send_response(status)
+        self.send_header("ETag", site.tag)
+        self.send_header("Accept-Ranges", "bytes")
+        self.send_header("Content-Length", str(stop - start))
+        if status == 206:
+            self.send_header("Content-Range", f"bytes {start}-{stop - 1}/{len(content)}")
+        self.end_headers()
+        if body:
+            self.wfile.write(content[start:stop])
+
+    def do_GET(self):
+        self.answer(body=True)
+
+    def do_HEAD(self):
+        self.answer(body=False)
+
+    def log_message(self, *_):
+        pass
+
+
+class Server(http.server.ThreadingHTTPServer):
+    """Clients that go away are no news."""
+
+    daemon_threads = True
+
+    def handle_error(self, request, client_address):
+        pass
+
+
+class Site:
+    """A server; `held` lets answers wait."""
+
+    def __init__(self):
+        self.files = {}
+        self.statuses = {}
+        self.requests = []
+        self.tag = '"1"'
+        self.held = threading.Event()
+        self.held.set()
+        self.server = Server(("127.0.0.1", 0), Handler)
+        self.server.site = self
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    def url(self, name: str) -> str:
+        return f"http://127.0.0.1:{self.server.server_port}/{name}"
+
+    def put(self, name: str, content: bytes) -> str:
+        self.files[name] = content
+        return self.url(name)
+
+    def close(self):
+        self.held.set()
+        self.server.shutdown()
+        self.server.server_close()
+
+
+@pytest.fixture
+def site():
+    site = Site()
+    yield site
+    site.close()
+
+
+@pytest.fixture
+def client():
+    with hither.Client(store=False, anonymous=True) as client:
+        yield client
+
+
+@pytest.fixture(scope="session")
+def content() -> bytes:
+    """A megabyte in which every place is known."""
+    return b"".join(at.to_bytes(4, "little") for at in range(1 << 18))
