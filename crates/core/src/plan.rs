@@ -15,9 +15,12 @@
 //! need more requests than there are lanes are there more; then lanes take the next one as they become free, and
 //! [`PlanConfig::balanced`] picks a number of lanes that all have the same number of turns.
 
+mod stripes;
+
 use crate::Limits;
 use crate::range;
 use std::ops::Range;
+pub(crate) use stripes::striped;
 
 /// How to plan.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -32,7 +32,7 @@ use crate::error::{Error, Result};
 use crate::plan::{Plan, PlanConfig};
 use crate::source::{Answer, Part, Request, Source};
 use crate::straggler::{self, InFlight};
-use crate::{Limits, lanes, range};
+use crate::{Limits, lanes, plan, range};
 use futures_channel::mpsc;
 use futures_core::future::BoxFuture;
 use futures_util::future::{AbortHandle, Abortable, Either, select};
@@ -165,6 +165,16 @@ impl<'a> Reader<'a> {
     /// Asks for `ranges`, on at most `max_lanes` lanes. What was pushed before is sent before.
     pub fn push(&mut self, ranges: &[Range<u64>], max_lanes: usize) {
         let requests = self.planned(ranges, max_lanes);
+        self.queue.extend(requests);
+    }
+
+    /// As [`Reader::push`], for a consumer that goes on with what comes first while the rest arrives; see
+    /// `plan/stripes.rs`.
+    pub fn push_striped(&mut self, ranges: &[Range<u64>], max_lanes: usize) {
+        let requests = self.planned(ranges, max_lanes);
+        let requests = requests.into_iter().map(|request| request.ranges).collect();
+        let requests = plan::striped(requests, self.lanes, &self.source.limits());
+        let requests = self.requests_of(Plan { requests });
         self.queue.extend(requests);
     }
 

@@ -212,7 +212,13 @@ impl<'a> Session<'a> {
         if !taken.is_empty() {
             let ranges = self.over_gaps(&taken);
             self.sends();
-            self.reader.push(&ranges, lanes_for(&ranges));
+            match lanes_for(&ranges) {
+                // More than a window for each: in the order of use.
+                lanes if lanes > self.file.source.max_lanes() => {
+                    self.reader.push_striped(&ranges, lanes);
+                }
+                lanes => self.reader.push(&ranges, lanes),
+            }
             state.work.busy = self.reader.queued() > 0;
         }
     }
