@@ -46,7 +46,7 @@ pub struct ReadAheadConfig {
     pub waste_limit: f64,
     /// Bytes that may be dropped unread before the limit counts: 2 MiB by default.
     pub allowance_bytes: u64,
-    /// The window that a cursor begins with: 64 KiB by default.
+    /// The window that a cursor begins with: 128 KiB by default.
     pub first_window_bytes: u64,
     /// The longest window, in bandwidth-delay products of the path: 4 by default. One keeps the path busy while the reader
     /// has no pauses and requests are sent the moment that there is room.
@@ -65,7 +65,7 @@ impl Default for ReadAheadConfig {
             cursors: 16,
             waste_limit: 0.1,
             allowance_bytes: 2 << 20,
-            first_window_bytes: 64 << 10,
+            first_window_bytes: 128 << 10,
             path_factor: 4.0,
             unknown_path_bytes: 8 << 20,
             block_bytes: 256 << 10,
@@ -379,7 +379,7 @@ mod tests {
         let mut advisor = ReadAhead::default();
         assert_eq!(read(&mut advisor, 0..4 * KIB, Found::Absent).soon, []);
         let advice = read(&mut advisor, 4 * KIB..8 * KIB, Found::Present);
-        assert_eq!(advice.soon, [8 * KIB..72 * KIB]);
+        assert_eq!(advice.soon, [8 * KIB..136 * KIB]);
         assert_eq!(read(&mut advisor, 8 * KIB..12 * KIB, Found::Present), Advice::default());
     }
 
@@ -387,14 +387,14 @@ mod tests {
     fn a_window_doubles_when_the_reader_starves() {
         let mut advisor = ReadAhead::default();
         let mut named = Vec::new();
-        for n in 0..64 {
-            let found = if n < 32 { Found::Present } else { Found::InFlight };
+        for n in 0..128 {
+            let found = if n < 64 { Found::Present } else { Found::InFlight };
             named.push(read(&mut advisor, n * 4 * KIB..(n + 1) * 4 * KIB, found).soon);
         }
         let longest =
             |advices: &[Vec<Range<u64>>]| advices.iter().map(|it| range::total_bytes(it)).max();
-        assert!(longest(&named[2..32]) <= Some(64 * KIB));
-        assert!(longest(&named[32..]) > Some(64 * KIB));
+        assert!(longest(&named[2..64]) <= Some(128 * KIB));
+        assert!(longest(&named[64..]) > Some(128 * KIB));
     }
 
     #[test]
@@ -422,7 +422,7 @@ mod tests {
             }
         }
         let advice = read(&mut advisor, 1 << 39..(1 << 39) + 1, Found::Absent);
-        assert_eq!(advice.never, [2 * KIB..66 * KIB]);
+        assert_eq!(advice.never, [2 * KIB..130 * KIB]);
     }
 
     #[test]

@@ -138,7 +138,7 @@ fn small_steps_back_do_not_reset() {
 fn a_reader_that_computes_keeps_a_small_window() {
     let slow = interleaved(1, 1000, 4 * KIB, Duration::from_millis(200));
     let ours = assert_near_informed(&slow);
-    assert!(ours.peak_ahead_bytes <= 128 * KIB, "{ours:?}");
+    assert!(ours.peak_ahead_bytes <= 256 * KIB, "{ours:?}");
 }
 
 #[test]
