@@ -76,7 +76,7 @@ impl RemoteFile {
         let read = match cached.begin(offset, target) {
             Ok(Begun::Done(bytes)) => return Ok(bytes),
             Ok(Begun::Waiting(pending)) => {
-                self.waits(offset, true);
+                self.waits(offset, 1);
                 pending.into_slice(target).await
             }
             Err(error) => Err(error),
@@ -114,7 +114,7 @@ impl RemoteFile {
             match poll_fn(|context| Poll::Ready(read.as_mut().poll(context))).await {
                 Poll::Ready(done) => done,
                 Poll::Pending => {
-                    self.waits(ranges.first().map_or(0, |range| range.start), false);
+                    self.waits(ranges.first().map_or(0, |range| range.start), ranges.len());
                     read.await
                 }
             }
@@ -196,13 +196,13 @@ impl RemoteFile {
         matches!(&self.way, Way::Cached(cached) if cached.settled.get().is_some())
     }
 
-    /// The program is about to wait for a read.
-    fn waits(&self, offset: u64, single: bool) {
+    /// The program is about to wait for a read of so many `ranges`.
+    fn waits(&self, offset: u64, ranges: usize) {
         if let Way::Cached(cached) = &self.way
             && let Some(trees) = cached.trees.get()
         {
             let opened_ahead = matches!(cached.settled.get(), Some(Some(_)));
-            trees.waited(offset, single, opened_ahead);
+            trees.waited(offset, ranges, opened_ahead);
         }
     }
 

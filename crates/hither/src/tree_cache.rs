@@ -28,8 +28,8 @@
 //! Decoding in parallel, TTreeCache's parallel unzip, has no place here: the byte interface delivers baskets as they are
 //! stored. Queries and arrays decode on all processors (`scan`).
 //!
-//! Reads that belong to no basket, such as those of keys, and reads of blocks that cover many baskets, are left to the
-//! advisor that knows only offsets.
+//! Reads that belong to no basket, such as those of keys, and reads of blocks, which cover many baskets or begin and end
+//! in the middle of some, are left to the advisor that knows only offsets.
 //!
 //! Source of the historical behaviour: R. Brun, L. Franco, F. Rademakers, "Efficient access to remote data in high energy
 //! physics", CHEP 2007; ROOT's `TTreeCache`.
@@ -263,7 +263,11 @@ fn touch(
         return true;
     }
     let found: Vec<_> = map.overlapping(range).take(MOST_AT_ONCE + 1).collect();
-    if found.len() > MOST_AT_ONCE {
+    // Who reads baskets begins or ends where one does; blocks do so by chance only.
+    let meets = found
+        .last()
+        .is_some_and(|last| range.start == first.range.start || range.end == last.range.end);
+    if found.len() > MOST_AT_ONCE || !meets {
         return false;
     }
     for basket in &found {

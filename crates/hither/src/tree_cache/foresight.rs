@@ -1,8 +1,8 @@
 //! Brings the trees of a file to its [`TreeCache`], and what that has learned to the store.
 //!
 //! The trees of a file that is a ROOT file, by name or by its first bytes, are opened when a program shows that it reads it
-//! piece by piece: it waits for a single read of the middle of the file, or for its second read. Their requests are then
-//! under way together with that read. A file that was opened ahead, as one of many, is given two more chances. Files
+//! piece by piece: it waits for a read of the middle of the file which is not of thousands of places at once, or for its
+//! second read. Their requests are then under way together with that read. A file that was opened ahead, as one of many, is given two more chances. Files
 //! that are read without waiting need no trees.
 
 use super::{TreeCache, TreeCourses, schema};
@@ -25,6 +25,8 @@ const MOST_TREES: usize = 64;
 const MOST_TREE_BYTES: u64 = 64 << 20;
 /// A program that reads anything of the first bytes opens the file itself, and will read the trees' objects as well.
 const HEAD_BYTES: u64 = 512;
+/// Ranges of a vector read that may be those of a step. Who names more at once has nothing left to ask for.
+const MOST_OF_A_STEP: usize = 1000;
 /// Reads of a file that was opened ahead which may wait before its trees are opened.
 const MOST_WAITS_AHEAD: u32 = 3;
 /// What a ROOT file begins with.
@@ -72,15 +74,15 @@ impl fmt::Debug for TreesInTime {
 }
 
 impl TreesInTime {
-    /// The program waits for a read at `offset`, of a single piece or of several.
-    pub(crate) fn waited(&self, offset: u64, single: bool, opened_ahead: bool) {
+    /// The program waits for a read of so many `ranges`, the first of them at `offset`.
+    pub(crate) fn waited(&self, offset: u64, ranges: usize, opened_ahead: bool) {
         let before = self.waits.fetch_add(1, Ordering::Relaxed);
         if offset < MAGIC.len() as u64 {
             self.head_read.store(true, Ordering::Relaxed);
         }
         let enough = match opened_ahead {
             true => MOST_WAITS_AHEAD,
-            false => u32::from(!single || offset < HEAD_BYTES),
+            false => u32::from(ranges > MOST_OF_A_STEP || offset < HEAD_BYTES),
         };
         if before < enough || (self.by_content && !self.head_read.load(Ordering::Relaxed)) {
             return;

@@ -210,7 +210,7 @@ fn reads_of_blocks_are_left_to_others() {
     let shape = talk();
     let map = shape.map();
     let cache = TreeCache::new(TreeCacheConfig::default(), None);
-    drop(cache.courses().set_layout(map, &[]));
+    drop(cache.courses().set_layout(Arc::clone(&map), &[]));
     let mut state = cache.trees.lock();
     let access = |range| Access {
         range,
@@ -221,6 +221,13 @@ fn reads_of_blocks_are_left_to_others() {
     let conditions = model::conditions(1 << 30, 0);
     assert_eq!(state.accessed(&access(1_000..8_000_000), &conditions), None);
     assert_eq!(state.accessed(&access(0..10), &conditions), None, "the header");
+    let some: Vec<_> = map.overlapping(&(1_000_000..1_065_536)).collect();
+    let (first, last) = (&some.first().unwrap().range, &some.last().unwrap().range);
+    let inside = first.start + 1..last.end - 1;
+    assert_eq!(state.accessed(&access(inside), &conditions), None, "middle to middle");
+    for whole in [first.start..last.end - 1, first.start + 1..last.end] {
+        assert!(state.accessed(&access(whole), &conditions).is_some());
+    }
 }
 
 #[test]
