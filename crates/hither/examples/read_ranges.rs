@@ -1,28 +1,37 @@
-//! Reads many ranges of one file in one call, and prints the account of it as JSON.
+//! Reads ranges of one file, and prints the account of it as JSON: how often it waited, and how long.
 //!
-//! `read_ranges URL RANGES [--store DIR] [--connections N] [--output FILE]`
+//! `read_ranges URL RANGES [--singly] [--think SECONDS] [--no-trees] [--store DIR] [--connections N] [--output FILE]`
 //!
-//! RANGES is a file, or `-` for the standard input: a line for each range, with its first byte and its length. The bytes
-//! go to FILE, one range after the other, in the order of the lines. Tests compare them; benchmarks measure the reading.
+//! RANGES is a file, or `-` for the standard input: a line for each range, with its first byte and its length. An empty line
+//! ends a step: ranges of a step are one vector read, or with `--singly` as many reads, each waiting for the one before; then
+//! the program computes for so many seconds. `--no-trees` reads without knowledge of the file's trees, for comparison. The
+//! bytes go to FILE, one range after the other, in the order of the lines. Tests compare them; benchmarks measure the
+//! reading.
 #![expect(clippy::print_stdout, reason = "printing is what this program is for")]
 #![expect(clippy::disallowed_methods, reason = "measures real time")]
 
-use hither::{Client, ClientConfig};
+use hither::{Client, ClientConfig, RemoteFile};
 use serde_json::json;
 use std::error::Error;
 use std::fs::File;
 use std::io::{BufWriter, Read, Write};
 use std::ops::Range;
 use std::path::PathBuf;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-const USAGE: &str = "usage: read_ranges URL RANGES [--store DIR] [--connections N] [--output FILE]";
+const USAGE: &str = "usage: read_ranges URL RANGES [--singly] [--think SECONDS] [--no-trees] \
+                     [--store DIR] [--connections N] [--output FILE]";
+
+/// A read that takes longer has waited for the network: a look-up takes a microsecond.
+const WAITED: Duration = Duration::from_millis(2);
 
 #[derive(Default)]
 struct Arguments {
     url: String,
     ranges: String,
     output: Option<PathBuf>,
+    singly: bool,
+    think: Duration,
     config: ClientConfig,
 }
 
@@ -36,19 +45,24 @@ impl Arguments {
                 "--store" => arguments.config.store = Some(value()?.into()),
                 "--connections" => arguments.config.transport.max_lanes = value()?.parse()?,
                 "--output" => arguments.output = Some(value()?.into()),
+                "--think" => arguments.think = Duration::try_from_secs_f64(value()?.parse()?)?,
+                "--singly" => arguments.singly = true,
+                "--no-trees" => arguments.config.tree_cache.enabled = false,
                 _ => *places.pop().ok_or(USAGE)? = word,
             }
         }
         if places.is_empty() { Ok(arguments) } else { Err(USAGE.into()) }
     }
 
-    fn ranges(&self) -> Result<Vec<Range<u64>>, Box<dyn Error>> {
+    /// Steps, each a list of ranges.
+    fn steps(&self) -> Result<Vec<Vec<Range<u64>>>, Box<dyn Error>> {
         let mut text = String::new();
         match self.ranges.as_str() {
             "-" => std::io::stdin().read_to_string(&mut text)?,
             path => File::open(path)?.read_to_string(&mut text)?,
         };
-        text.lines().map(range).collect()
+        let step = |lines: &str| lines.lines().map(range).collect();
+        text.split("\n\n").filter(|lines| !lines.trim().is_empty()).map(step).collect()
     }
 }
 
@@ -58,18 +72,71 @@ fn range(line: &str) -> Result<Range<u64>, Box<dyn Error>> {
     Ok(first..first.checked_add(length.parse()?).ok_or("a range beyond all files")?)
 }
 
+/// What the program did, and the bytes if they are wanted.
+struct Job<'a> {
+    client: &'a Client,
+    file: &'a RemoteFile,
+    output: Option<BufWriter<File>>,
+    reads: usize,
+    bytes: usize,
+    /// The number of each read that waited, and for how many seconds.
+    waits: Vec<(usize, f64)>,
+}
+
+impl Job<'_> {
+    /// One read of some ranges.
+    fn read(&mut self, ranges: &[Range<u64>]) -> Result<(), Box<dyn Error>> {
+        let asked = Instant::now();
+        let found = self.file.read_ranges(self.client, ranges)?;
+        let took = asked.elapsed();
+        if took > WAITED {
+            self.waits.push((self.reads, took.as_secs_f64()));
+        }
+        self.reads += 1;
+        self.bytes += found.iter().map(bytes::Bytes::len).sum::<usize>();
+        if let Some(output) = &mut self.output {
+            found.iter().try_for_each(|bytes| output.write_all(bytes))?;
+        }
+        Ok(())
+    }
+}
+
+/// Takes up a processor for so long, as decoding does.
+fn compute(think: Duration) {
+    let began = Instant::now();
+    while began.elapsed() < think {
+        std::hint::spin_loop();
+    }
+}
+
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments = Arguments::parse(std::env::args().skip(1))?;
-    let ranges = arguments.ranges()?;
+    let steps = arguments.steps()?;
+    let output = arguments.output.as_ref().map(File::create).transpose()?.map(BufWriter::new);
     let started = Instant::now();
     let client = Client::new(arguments.config)?;
-    let found = client.open(&arguments.url)?.read_ranges(&client, &ranges)?;
+    let file = client.open(&arguments.url)?;
+    let mut job =
+        Job { client: &client, file: &file, output, reads: 0, bytes: 0, waits: Vec::new() };
+    for step in &steps {
+        match arguments.singly {
+            true => step.chunks(1).try_for_each(|range| job.read(range))?,
+            false => job.read(step)?,
+        }
+        compute(arguments.think);
+    }
     let seconds = started.elapsed().as_secs_f64();
+    let Job { output, reads, bytes, waits, .. } = job;
+    if let Some(mut output) = output {
+        output.flush()?;
+    }
     let totals = client.account().totals();
     let report = json!({
         "seconds": seconds,
-        "ranges": ranges.len(),
-        "bytes_used": found.iter().map(bytes::Bytes::len).sum::<usize>(),
+        "reads": reads,
+        "ranges": steps.iter().map(Vec::len).sum::<usize>(),
+        "waits": waits,
+        "bytes_used": bytes,
         "requests": totals.requests,
         "round_trips": totals.flights,
         "connections": totals.connections,
@@ -77,11 +144,6 @@ fn main() -> Result<(), Box<dyn Error>> {
         "bytes_payload": totals.bytes_payload,
         "bytes_received": totals.bytes_received,
     });
-    if let Some(path) = arguments.output {
-        let mut output = BufWriter::new(File::create(path)?);
-        found.iter().try_for_each(|bytes| output.write_all(bytes))?;
-        output.flush()?;
-    }
     println!("{report}");
     Ok(())
 }

@@ -30,6 +30,9 @@ struct Arguments {
     /// Microseconds between reads, likewise.
     #[arg(long, default_value_t = 0)]
     think_micros: u64,
+    /// Only the first so many reads.
+    #[arg(long, value_name = "READS")]
+    first: Option<usize>,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -47,7 +50,7 @@ enum Which {
 impl Arguments {
     fn job(&self) -> Job {
         let think = Duration::from_micros(self.think_micros);
-        match self.job {
+        let mut job = match self.job {
             Which::Babar => jobs::babar(self.seed),
             Which::Sequential => jobs::interleaved(1, self.reads, 64 << 10, think),
             Which::Interleaved => jobs::interleaved(8, self.reads.div_ceil(8), 4 << 10, think),
@@ -55,7 +58,9 @@ impl Arguments {
                 let reads = usize::try_from(self.reads).unwrap_or(usize::MAX);
                 jobs::random(256 << 20, reads, 1 << 10..8 << 10, think, self.seed)
             }
-        }
+        };
+        job.steps.truncate(self.first.unwrap_or(usize::MAX));
+        job
     }
 }
 
