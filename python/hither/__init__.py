@@ -2,19 +2,29 @@
 
 from hither._client import Client, default_client
 from hither._core import Entry, FileStat, Hint
+from hither._dataset import Dataset, dataset
 from hither._file import RemoteFile, open
 from hither._report import Report, SourceReport
+from hither._tree import Branch, BranchInfo, RootFile, Tree, open_root, open_tree
 from hither.exceptions import HitherError
 
 __all__ = [
+    "Branch",
+    "BranchInfo",
     "Client",
+    "Dataset",
     "Entry",
     "FileStat",
     "Hint",
     "HitherError",
     "RemoteFile",
     "Report",
+    "RootFile",
     "SourceReport",
+    "Tree",
+    "dataset",
     "default_client",
     "open",
+    "open_root",
+    "open_tree",
 ]

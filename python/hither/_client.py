@@ -84,7 +84,7 @@ class Client:
 
     """
 
-    def __init__(  # noqa: PLR0913
+    def __init__(
         self,
         *,
         connections: int | None = None,

@@ -4,7 +4,20 @@ import os
 from collections.abc import Generator, Mapping, Sequence
 from typing import Any, final
 
-__all__ = ["Buffer", "Client", "Entry", "File", "FileStat", "Hint", "Job", "run_command"]
+__all__ = [
+    "Buffer",
+    "Client",
+    "Column",
+    "Entry",
+    "File",
+    "FileStat",
+    "Hint",
+    "Job",
+    "Steps",
+    "Strings",
+    "Tree",
+    "run_command",
+]
 
 @final
 class Job:
@@ -78,6 +91,8 @@ class Client:
 
     def __new__(cls, settings: Mapping[str, Any]) -> Client: ...
     def open(self, url: str) -> File: ...
+    def open_tree(self, url: str, path: str | None) -> Tree: ...
+    def tree_paths(self, url: str) -> Job: ...
     def stat(self, url: str) -> Job: ...
     def list(self, url: str) -> Job: ...
     def make_directory(self, url: str) -> Job: ...
@@ -104,6 +119,60 @@ class File:
     def hint(self, ranges: Sequence[tuple[int, int]], within_seconds: float) -> Hint | None: ...
     def cancel(self, hint: Hint) -> None: ...
     def places(self) -> tuple[list[tuple[str, int, int]], list[str]]: ...
+    def close(self) -> None: ...
+
+@final
+class Strings:
+    """Strings back to back."""
+
+    @property
+    def offsets(self) -> Buffer:
+        """Where each begins; int64, one more than there are strings."""
+
+    @property
+    def bytes(self) -> Buffer:
+        """All of them; uint8."""
+
+@final
+class Column:
+    """A column: Arrow's layout, in buffers."""
+
+    @property
+    def entries(self) -> int:
+        """Number of entries."""
+
+    @property
+    def offsets(self) -> Buffer | None:
+        """Where the items of each entry begin; int64, one more than there are entries. None: one item each."""
+
+    @property
+    def item_shape(self) -> list[int]:
+        """Dimensions of one item, outermost first."""
+
+    @property
+    def values(self) -> Buffer | Strings | Column:
+        """The values of all items, row-major; of lists in lists, a column of which each value is an entry."""
+
+@final
+class Tree:
+    """A tree of a file; opened in each process that uses it."""
+
+    @property
+    def url(self) -> str: ...
+    @property
+    def path(self) -> str | None: ...
+    def begin(self) -> None: ...
+    def listing(self) -> Job: ...
+    def arrays(self, columns: Sequence[str], cut: str | None, start: int, stop: int) -> Job: ...
+    def entries_in(self, columns: Sequence[str], size: int) -> Job: ...
+    def steps(self, columns: Sequence[str], cut: str | None, start: int, stop: int, entries: int) -> Steps: ...
+    def close(self) -> None: ...
+
+@final
+class Steps:
+    """Columns that come in steps."""
+
+    def next(self) -> Job: ...
     def close(self) -> None: ...
 
 def run_command(words: Sequence[str]) -> int:

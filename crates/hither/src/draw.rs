@@ -7,6 +7,7 @@ use crate::query::{Chunk, Expression, Histogram, HistogramBuilder, Selected, Sel
 use crate::scan::{ChunkColumns, Scan, ScanTotals};
 use crate::target::Target;
 use crate::tree::RemoteTree;
+use futures_util::future::{FutureExt, ready};
 use hither_core::error::{Error, ErrorKind, Result};
 use hither_core::{ReadReport, Report};
 use hither_formats::root::Tree;
@@ -124,11 +125,11 @@ impl Client {
 
 /// Figures of a job that only the job knows.
 #[derive(Debug, Default)]
-struct Stages {
-    open: Duration,
-    metadata_bytes: u64,
-    from_store: bool,
-    scan: ScanTotals,
+pub(crate) struct Stages {
+    pub(crate) open: Duration,
+    pub(crate) metadata_bytes: u64,
+    pub(crate) from_store: bool,
+    pub(crate) scan: ScanTotals,
 }
 
 async fn draw(
@@ -147,7 +148,8 @@ async fn draw(
     let end = request.entries.end.min(tree_entries);
     let entries = request.entries.start.min(end)..end;
     let looked_at = entries.end - entries.start;
-    let scan = Scan { file, open: &open, columns: columns.clone(), entries, progress };
+    let (columns_read, step_entries) = (columns.clone(), None);
+    let scan = Scan { file, open: &open, columns: columns_read, entries, step_entries, progress };
     let mut histogram = HistogramBuilder::new(request.bins, request.range)?;
     let evaluate = move |chunk: ChunkColumns| evaluate(&selection, &columns, &chunk, tree_entries);
     if open.from_store && !scan.needs_data()? {
@@ -157,7 +159,7 @@ async fn draw(
     let totals = scan
         .run(evaluate, |selected: Selected| {
             histogram.fill(&selected);
-            Ok(())
+            ready(Ok(())).boxed()
         })
         .await?;
     file.remember_endpoint();
@@ -208,7 +210,8 @@ fn evaluate(
     selection.evaluate(&input)
 }
 
-fn report(
+/// The account of a job, from its own figures and those of the client before and after it.
+pub(crate) fn report(
     stages: &Stages,
     elapsed: Duration,
     before: &Totals,

@@ -16,6 +16,7 @@
 //! ```
 
 mod ahead;
+mod arrays;
 mod assemble;
 mod background;
 mod byte_reads;
@@ -44,6 +45,7 @@ mod tree;
 mod tree_cache;
 mod upload;
 
+pub use arrays::{Arrays, ArraysRequest, Step, Steps};
 pub use client::{Client, ClientConfig, DiskCacheConfig};
 pub use draw::{DrawRequest, Drawing};
 pub use file::{FileStat, RemoteFile};

@@ -49,6 +49,20 @@ impl Client {
         let described = |path: &str, tree: &Tree| describe_tree(tree, path);
         self.wait(each_tree(&self.file(url)?, path, described))
     }
+
+    /// The paths of the trees of a file, which are not read. Runs on the client's runtime.
+    ///
+    /// # Errors
+    ///
+    /// Whatever opening the file may fail with.
+    pub async fn tree_paths(&self, url: &str) -> Result<Vec<String>> {
+        let file = self.file(url)?;
+        let (mut opening, root) = open_root(&file).await?;
+        let keys = opening.tree_keys(&root).await?;
+        file.keep(opening.metadata_to_keep(true));
+        file.remember_endpoint();
+        Ok(keys.into_iter().map(|tree| tree.path).collect())
+    }
 }
 
 /// Shows the trees of a file to `look`, or only the one at `path`.
@@ -57,6 +71,21 @@ pub(crate) async fn each_tree<T>(
     path: Option<&str>,
     look: impl Fn(&str, &Tree) -> T,
 ) -> Result<Vec<T>> {
+    let (mut opening, root) = open_root(file).await?;
+    let paths = match path {
+        Some(path) => vec![path.to_owned()],
+        None => opening.tree_keys(&root).await?.into_iter().map(|tree| tree.path).collect(),
+    };
+    let mut seen = Vec::new();
+    for path in paths {
+        let tree = opening.tree(&root, Some(&path)).await?;
+        seen.push(look(&path, &tree));
+    }
+    file.remember_endpoint();
+    Ok(seen)
+}
+
+async fn open_root(file: &RemoteFile) -> Result<(Opening<'_>, RootFile)> {
     let (mut opening, known) = Opening::new(file).with_store();
     if known {
         // One round trip instead of two, to know that what the store has is still true.
@@ -69,17 +98,7 @@ pub(crate) async fn each_tree<T>(
         }
     }
     let root = opening.root().await?;
-    let paths = match path {
-        Some(path) => vec![path.to_owned()],
-        None => opening.tree_keys(&root).await?.into_iter().map(|tree| tree.path).collect(),
-    };
-    let mut seen = Vec::new();
-    for path in paths {
-        let tree = opening.tree(&root, Some(&path)).await?;
-        seen.push(look(&path, &tree));
-    }
-    file.remember_endpoint();
-    Ok(seen)
+    Ok((opening, root))
 }
 
 /// A tree that is known under `path`.

@@ -24,7 +24,7 @@ use crate::progress::Progress;
 use crate::recording::Outstanding;
 use bytes::Bytes;
 use futures_channel::mpsc;
-use futures_util::future::{Either, FutureExt, select};
+use futures_util::future::{BoxFuture, Either, FutureExt, select};
 use futures_util::stream::StreamExt;
 use hither_core::error::{Error, ErrorKind, Result};
 use hither_core::{Part, Reader, range};
@@ -32,6 +32,7 @@ use hither_formats::root::{Decoder, Tree};
 use hither_formats::{Column, FormatError};
 use layout::Layout;
 use std::collections::BTreeMap;
+use std::num::NonZeroU64;
 use std::ops::Range;
 use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -56,6 +57,8 @@ pub(crate) struct Scan<'a> {
     /// Branches, each once.
     pub(crate) columns: Vec<String>,
     pub(crate) entries: Range<u64>,
+    /// A chunk ends after every so many entries, counted from the first, if results are wanted in such steps.
+    pub(crate) step_entries: Option<NonZeroU64>,
     pub(crate) progress: &'a Progress,
 }
 
@@ -98,15 +101,16 @@ impl Scan<'_> {
     }
 
     fn layout(&self) -> Result<Layout> {
-        Layout::new(&self.open.tree, &self.columns, self.entries.clone())
+        Layout::new(&self.open.tree, &self.columns, self.entries.clone(), self.step_entries)
             .map_err(|error| Error::from(error).context(self.file.name()))
     }
 
-    /// Calls `evaluate` for every chunk, in parallel and in any order, and `accept` with the results in order.
+    /// Calls `evaluate` for every chunk, in parallel and in any order, and `accept` with the results in order. While what
+    /// `accept` returns is not done, nothing further is asked for.
     pub(crate) async fn run<T: Send + 'static>(
         self,
         evaluate: impl Fn(ChunkColumns) -> Result<T> + Send + Sync + 'static,
-        accept: impl FnMut(T) -> Result<()>,
+        accept: impl FnMut(T) -> BoxFuture<'static, Result<()>>,
     ) -> Result<ScanTotals> {
         let layout = self.layout()?;
         layout.check_within(self.open.size, &self.file.name())?;
@@ -186,7 +190,7 @@ impl<T, E, A> Running<'_, T, E, A>
 where
     T: Send + 'static,
     E: Fn(ChunkColumns) -> Result<T> + Send + Sync + 'static,
-    A: FnMut(T) -> Result<()>,
+    A: FnMut(T) -> BoxFuture<'static, Result<()>>,
 {
     async fn run(mut self, mut events: mpsc::UnboundedReceiver<Event<T>>) -> Result<ScanTotals> {
         self.start_empty_chunks();
@@ -206,7 +210,10 @@ where
             match next {
                 Next::Part(Some(part)) => self.take_parts(part)?,
                 Next::Part(None) => reading = false,
-                Next::Event(Some(event)) => self.settle(event)?,
+                Next::Event(Some(event)) => {
+                    self.settle(event)?;
+                    self.hand_on().await?;
+                }
                 Next::Event(None) => break,
             }
         }
@@ -307,13 +314,19 @@ where
             Event::Evaluated { chunk, result, took } => {
                 self.totals.compute += took;
                 self.results.insert(chunk, result?);
-                while let Some(result) = self.results.remove(&self.next_accepted) {
-                    self.next_accepted += 1;
-                    let started = Instant::now();
-                    (self.accept)(result)?;
-                    self.totals.compute += started.elapsed();
-                }
             }
+        }
+        Ok(())
+    }
+
+    /// Hands on the results whose turn it is.
+    async fn hand_on(&mut self) -> Result<()> {
+        while let Some(result) = self.results.remove(&self.next_accepted) {
+            let started = Instant::now();
+            let accepted = (self.accept)(result);
+            self.totals.compute += started.elapsed();
+            accepted.await?;
+            self.next_accepted += 1;
         }
         Ok(())
     }
@@ -410,7 +423,11 @@ fn join(
         let to = within(entries.end).min(piece.entries);
         piece.slice(from.min(to)..to)
     });
-    let column = Column::concat(&cut.collect::<Vec<_>>())?;
+    let mut cut: Vec<_> = cut.collect();
+    let column = match cut.len() {
+        1 => cut.pop().map_or_else(|| Column::concat(&[]), Ok)?,
+        _ => Column::concat(&cut)?,
+    };
     let expected = usize::try_from(entries.end - entries.start).unwrap_or(usize::MAX);
     if column.entries != expected {
         return Err(FormatError::Corrupt {

@@ -64,7 +64,16 @@ impl RemoteTree {
     ///
     /// As [`RemoteTree::entries`].
     pub fn listing(&self, client: &Client) -> Result<TreeListing> {
-        let open = client.wait(self.opened())?;
+        client.wait(self.listing_async())
+    }
+
+    /// The same, for who waits in another way. Runs on the client's runtime.
+    ///
+    /// # Errors
+    ///
+    /// As [`RemoteTree::entries`].
+    pub async fn listing_async(&self) -> Result<TreeListing> {
+        let open = self.opened().await?;
         Ok(describe_tree(&open.tree, self.path.as_deref().unwrap_or_else(|| open.tree.name())))
     }
 

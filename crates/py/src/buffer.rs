@@ -20,11 +20,46 @@ pub(crate) struct Buffer {
     _owner: Box<dyn Any + Send + Sync>,
 }
 
+/// What a buffer may hold.
+pub(crate) trait Item: Send + Sync + 'static {
+    /// NumPy's name of the type.
+    const KIND: &'static str;
+}
+
+macro_rules! items {
+    ($($type:ty = $kind:literal),* $(,)?) => {
+        $(impl Item for $type { const KIND: &'static str = $kind; })*
+    };
+}
+items!(
+    bool = "|b1",
+    i8 = "|i1",
+    u8 = "|u1",
+    i16 = "<i2",
+    u16 = "<u2",
+    i32 = "<i4",
+    u32 = "<u4",
+    i64 = "<i8",
+    u64 = "<u8",
+    f32 = "<f4",
+    f64 = "<f8",
+);
+const _: () = assert!(
+    cfg!(target_endian = "little"),
+    "the names of types above are those of little-endian machines"
+);
+
 impl Buffer {
     /// Bytes that others may look at too.
     pub(crate) fn shared(bytes: Bytes) -> Self {
         let (address, length) = (bytes.as_ptr().addr(), bytes.len());
-        Self { address, length, kind: "|u1", is_shared: true, _owner: Box::new(bytes) }
+        Self { address, length, kind: u8::KIND, is_shared: true, _owner: Box::new(bytes) }
+    }
+
+    /// Values that nobody else has.
+    pub(crate) fn own<T: Item>(values: Vec<T>) -> Self {
+        let (address, length) = (values.as_ptr().addr(), values.len());
+        Self { address, length, kind: T::KIND, is_shared: false, _owner: Box::new(values) }
     }
 }
 

@@ -6,8 +6,8 @@ use crate::job::Job;
 use crate::names::{Entry, entry_of};
 use crate::process::{Held, OfProcess};
 use crate::settings::Settings;
+use crate::tree::{self, Tree};
 use hither::{Content, Error, ErrorKind};
-use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -56,6 +56,16 @@ impl Client {
     /// A file by URL or path.
     fn open(slf: Py<Self>, url: String) -> File {
         File::new(slf, url)
+    }
+
+    /// A tree of a file, the only one if none is named.
+    fn open_tree(slf: Py<Self>, url: String, path: Option<String>) -> Tree {
+        Tree::new(slf, url, path)
+    }
+
+    /// The paths of the trees in a file.
+    fn tree_paths(&self, url: String) -> PyResult<Job> {
+        Ok(tree::tree_paths(&self.held()?, url))
     }
 
     /// What is known of a name.
@@ -134,8 +144,7 @@ impl Client {
 
     /// The report of all that was read so far, as JSON.
     fn report(&self) -> PyResult<String> {
-        serde_json::to_string(&self.held()?.client().report())
-            .map_err(|error| PyRuntimeError::new_err(error.to_string()))
+        tree::as_json(&self.held()?.client().report())
     }
 
     /// Why nothing is remembered between runs although that was wanted.

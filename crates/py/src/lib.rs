@@ -5,6 +5,7 @@
 
 mod buffer;
 mod client;
+mod column;
 mod command;
 mod error;
 mod file;
@@ -12,6 +13,7 @@ mod job;
 mod names;
 mod process;
 mod settings;
+mod tree;
 
 /// The module.
 #[pyo3::pymodule]
@@ -21,6 +23,8 @@ mod _core {
     #[pymodule_export]
     use crate::client::Client;
     #[pymodule_export]
+    use crate::column::{Column, Strings};
+    #[pymodule_export]
     use crate::command::run_command;
     #[pymodule_export]
     use crate::file::{File, FileStat, Hint};
@@ -28,4 +32,6 @@ mod _core {
     use crate::job::Job;
     #[pymodule_export]
     use crate::names::Entry;
+    #[pymodule_export]
+    use crate::tree::{Steps, Tree};
 }

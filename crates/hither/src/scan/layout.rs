@@ -4,6 +4,7 @@ use super::{GROUP_BYTES, GROUP_DECODED_BYTES};
 use hither_core::error::{Error, ErrorKind, Result};
 use hither_formats::FormatError;
 use hither_formats::root::Tree;
+use std::num::NonZeroU64;
 use std::ops::Range;
 
 /// Entries after which a chunk is closed at the next end of a basket: enough to outweigh the cost of a task, few enough
@@ -46,11 +47,12 @@ pub(super) struct Basket {
 }
 
 impl Layout {
-    /// Lays out the `entries` of `columns`.
+    /// Lays out the `entries` of `columns`. A chunk ends after every `step_entries` entries, if that is given.
     pub(super) fn new(
         tree: &Tree,
         columns: &[String],
         entries: Range<u64>,
+        step_entries: Option<NonZeroU64>,
     ) -> Result<Self, FormatError> {
         let mut layout = Self {
             branches: Vec::new(),
@@ -82,6 +84,9 @@ impl Layout {
             layout.columns.push(first..layout.baskets.len());
         }
         layout.make_chunks(entries);
+        if let Some(step) = step_entries {
+            layout.cut_chunks(step);
+        }
         layout.make_groups(decoded_per_entry);
         Ok(layout)
     }
@@ -103,6 +108,20 @@ impl Layout {
         }
         if start < entries.end {
             self.chunks.push(start..entries.end);
+        }
+    }
+
+    /// Cuts chunks after every `step` entries, counted from the first one.
+    fn cut_chunks(&mut self, step: NonZeroU64) {
+        let first = self.chunks.first().map_or(0, |chunk| chunk.start);
+        for mut chunk in std::mem::take(&mut self.chunks) {
+            while !chunk.is_empty() {
+                let done = (chunk.start - first) / step;
+                let end = (done + 1).saturating_mul(step.get()).saturating_add(first);
+                let cut = chunk.start..end.min(chunk.end);
+                chunk.start = cut.end;
+                self.chunks.push(cut);
+            }
         }
     }
 

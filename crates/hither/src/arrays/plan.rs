@@ -1,0 +1,167 @@
+//! What a request means for a tree.
+
+use super::ArraysRequest;
+use super::cut::Mask;
+use crate::query::{Chunk, Expression};
+use crate::scan::ChunkColumns;
+use hither_core::error::{Error, ErrorKind, Result};
+use hither_formats::root::{ColumnType, Tree};
+use hither_formats::{Column, ElementType, FormatError, Values};
+use std::ops::Range;
+
+/// A request that fits its tree.
+#[derive(Debug)]
+pub(super) struct Plan {
+    /// What is read, each once.
+    branches: Vec<String>,
+    /// Of each of them, what it holds.
+    kinds: Vec<ColumnType>,
+    outputs: Vec<Output>,
+    cut: Option<(String, Expression)>,
+    entries: Range<u64>,
+    tree_entries: u64,
+}
+
+/// One column of the result.
+#[derive(Debug)]
+enum Output {
+    /// A branch, by its place among those that are read.
+    Branch(usize, String),
+    Expression(String, Expression),
+}
+
+impl Plan {
+    pub(super) fn new(tree: &Tree, request: &ArraysRequest) -> Result<Self> {
+        let end = request.entries.end.min(tree.entries());
+        let entries = request.entries.start.min(end)..end;
+        let mut plan = Self {
+            branches: Vec::new(),
+            kinds: Vec::new(),
+            outputs: Vec::new(),
+            cut: None,
+            entries,
+            tree_entries: tree.entries(),
+        };
+        for text in &request.columns {
+            let output = match tree.branch(text) {
+                Ok(_) => Output::Branch(plan.read(tree, text, true)?, text.clone()),
+                Err(_) => {
+                    let expression = Expression::parse(text)?;
+                    plan.read_all(tree, &expression)?;
+                    Output::Expression(text.clone(), expression)
+                }
+            };
+            plan.outputs.push(output);
+        }
+        if let Some(text) = &request.cut {
+            let expression = Expression::parse(text).map_err(|error| error.context("cut"))?;
+            plan.read_all(tree, &expression)?;
+            plan.cut = Some((text.clone(), expression));
+        }
+        // Names, shapes and indices are checked before anything is read.
+        plan.none()?;
+        Ok(plan)
+    }
+
+    /// The branches that are read, each once.
+    pub(super) fn branches(&self) -> &[String] {
+        &self.branches
+    }
+
+    /// The entries that are read.
+    pub(super) fn entries(&self) -> Range<u64> {
+        self.entries.clone()
+    }
+
+    /// The columns of no entries.
+    pub(super) fn none(&self) -> Result<Vec<Column>> {
+        let start = self.entries.start;
+        let columns = self.kinds.iter().map(empty).collect();
+        self.evaluate(ChunkColumns { entries: start..start, columns }).map(|(_, columns)| columns)
+    }
+
+    /// The columns of the result for a chunk, and which entries were looked at for them.
+    pub(super) fn evaluate(&self, chunk: ChunkColumns) -> Result<(Range<u64>, Vec<Column>)> {
+        let entries = usize::try_from(chunk.entries.end - chunk.entries.start).map_err(|_| {
+            Error::new(ErrorKind::Unsupported, "a chunk is too large for this machine")
+        })?;
+        let input = Chunk::new(chunk.entries.start, entries).of_tree(self.tree_entries);
+        let input = self
+            .branches
+            .iter()
+            .zip(&chunk.columns)
+            .fold(input, |input, (name, column)| input.with(name, column));
+        let mask = match &self.cut {
+            Some((text, cut)) => Some(Mask::new(text, cut.column(&input)?)),
+            None => None,
+        };
+        let computed: Vec<_> = self
+            .outputs
+            .iter()
+            .map(|output| match output {
+                Output::Expression(_, expression) => expression.column(&input).map(Some),
+                Output::Branch(..) => Ok(None),
+            })
+            .collect::<Result<_>>()?;
+        drop(input);
+        let mut read: Vec<_> = chunk.columns.into_iter().map(Some).collect();
+        let mut columns = Vec::with_capacity(self.outputs.len());
+        for (nth, (output, computed)) in self.outputs.iter().zip(computed).enumerate() {
+            let (name, column) = match (output, computed) {
+                (Output::Expression(text, _), Some(column)) => (text, column),
+                (Output::Branch(place, name), _) => (name, self.taken(&mut read, *place, nth)?),
+                (Output::Expression(..), None) => continue,
+            };
+            columns.push(match &mask {
+                Some(mask) => mask.apply(name, column)?,
+                None => column,
+            });
+        }
+        Ok((chunk.entries, columns))
+    }
+
+    /// The branch in `place`, copied if a later output is the same.
+    fn taken(&self, read: &mut [Option<Column>], place: usize, nth: usize) -> Result<Column> {
+        let later = self.outputs.iter().skip(nth + 1);
+        let again =
+            later.into_iter().any(|it| matches!(it, Output::Branch(other, _) if *other == place));
+        let slot = read.get_mut(place);
+        let column = slot.and_then(|slot| if again { slot.clone() } else { slot.take() });
+        column.ok_or_else(|| Error::new(ErrorKind::Corrupt, "a chunk without one of its columns"))
+    }
+
+    fn read_all(&mut self, tree: &Tree, expression: &Expression) -> Result<()> {
+        expression.columns().iter().try_for_each(|name| self.read(tree, name, false).map(drop))
+    }
+
+    /// Adds a branch to those that are read, unless it is one; returns its place.
+    fn read(&mut self, tree: &Tree, name: &str, as_it_is: bool) -> Result<usize> {
+        let branch = tree.branch(name)?;
+        let kind = branch.column_type()?;
+        if kind.element == ElementType::Text && !as_it_is {
+            return Err(FormatError::Unsupported {
+                branch: branch.name().to_owned(),
+                type_name: branch.type_name(),
+                why: "it holds strings, and an expression uses numbers".to_owned(),
+            }
+            .into());
+        }
+        if let Some(place) = self.branches.iter().position(|other| other == name) {
+            return Ok(place);
+        }
+        self.branches.push(name.to_owned());
+        self.kinds.push(kind);
+        Ok(self.branches.len() - 1)
+    }
+}
+
+/// A column without entries.
+fn empty(kind: &ColumnType) -> Column {
+    let numbers = Values::with_capacity(kind.element, 0);
+    let values = kind.inner.iter().rev().fold(numbers, |values, item_shape| {
+        let (offsets, item_shape) = (Some(vec![0]), item_shape.clone());
+        Values::Lists(Box::new(Column { entries: 0, offsets, item_shape, values }))
+    });
+    let offsets = kind.jagged.then(|| vec![0]);
+    Column { entries: 0, offsets, item_shape: kind.item_shape.clone(), values }
+}

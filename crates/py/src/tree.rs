@@ -1,0 +1,176 @@
+//! Trees, and what is read of them.
+
+use crate::client::Client;
+use crate::column::Column;
+use crate::error::{closed, raised};
+use crate::job::Job;
+use crate::process::{Held, OfProcess};
+use futures_util::lock::Mutex as AsyncMutex;
+use hither::{ArraysRequest, Progress, RemoteTree, Report};
+use pyo3::exceptions::PyRuntimeError;
+use pyo3::prelude::*;
+use std::num::NonZeroU64;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// A tree of a file. It is opened in each process that uses it.
+#[pyclass(frozen, module = "hither._core")]
+pub(crate) struct Tree {
+    client: Py<Client>,
+    #[pyo3(get)]
+    url: String,
+    #[pyo3(get)]
+    path: Option<String>,
+    opened: Mutex<Option<OfProcess<Opened>>>,
+}
+
+#[derive(Clone)]
+struct Opened {
+    held: Arc<Held>,
+    tree: RemoteTree,
+}
+
+/// Name, type, why it cannot be read, number of baskets, bytes as stored, bytes unpacked.
+type Branch = (String, String, Option<String>, usize, u64, u64);
+
+impl Tree {
+    pub(crate) fn new(client: Py<Client>, url: String, path: Option<String>) -> Self {
+        Self { client, url, path, opened: Mutex::default() }
+    }
+
+    /// The tree as it is open in this process; its lock is taken with the GIL held, as that of the client.
+    fn opened(&self) -> PyResult<Opened> {
+        let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(opened) = opened.as_ref().and_then(OfProcess::get) {
+            return Ok(opened.clone());
+        }
+        let held = self.client.get().held()?;
+        let tree = held.client().open_tree(&self.url, self.path.as_deref());
+        let now = Opened { held, tree: tree.map_err(|error| raised(&error))? };
+        *opened = Some(OfProcess::new(now.clone()));
+        Ok(now)
+    }
+}
+
+#[pymethods]
+impl Tree {
+    /// Begins to open it.
+    fn begin(&self) -> PyResult<()> {
+        self.opened().map(drop)
+    }
+
+    /// Path, title, number of entries, branches.
+    fn listing(&self) -> PyResult<Job> {
+        let Opened { held, tree } = self.opened()?;
+        let list = async move { tree.listing_async().await };
+        Ok(Job::new(&held, list, |tree, py| {
+            let branches: Vec<Branch> = tree
+                .branches
+                .into_iter()
+                .map(|it| {
+                    let sizes = (it.compressed_bytes, it.uncompressed_bytes);
+                    (it.name, it.type_name, it.unsupported, it.baskets, sizes.0, sizes.1)
+                })
+                .collect();
+            let told = (tree.path, tree.title, tree.entries, branches);
+            Ok(told.into_pyobject(py)?.into_any().unbind())
+        }))
+    }
+
+    /// Columns, and the report as JSON.
+    fn arrays(
+        &self,
+        columns: Vec<String>,
+        cut: Option<String>,
+        start: u64,
+        stop: u64,
+    ) -> PyResult<Job> {
+        let Opened { held, tree } = self.opened()?;
+        let request = request(columns, cut, start, stop);
+        let read = async move { tree.arrays(&request, &Progress::default()).await };
+        Ok(Job::new(&held, read, |arrays, py| {
+            let told = (Column::list(arrays.columns, py)?, as_json(&arrays.report)?);
+            Ok(told.into_pyobject(py)?.into_any().unbind())
+        }))
+    }
+
+    /// How many entries of `columns` take so many bytes.
+    fn entries_in(&self, columns: Vec<String>, size: u64) -> PyResult<Job> {
+        let Opened { held, tree } = self.opened()?;
+        let request = ArraysRequest::new(columns);
+        let count = async move { tree.entries_in(&request, size).await };
+        Ok(Job::new(&held, count, |count, py| Ok(count.into_pyobject(py)?.into_any().unbind())))
+    }
+
+    /// Columns in steps of so many entries.
+    fn steps(
+        &self,
+        columns: Vec<String>,
+        cut: Option<String>,
+        start: u64,
+        stop: u64,
+        entries: NonZeroU64,
+    ) -> PyResult<Steps> {
+        let Opened { held, tree } = self.opened()?;
+        let _entered = held.client().runtime().enter();
+        let steps = tree.steps(request(columns, cut, start, stop), entries);
+        let steps =
+            Mutex::new(OfProcess::new((Arc::clone(&held), Arc::new(AsyncMutex::new(steps)))));
+        Ok(Steps { steps })
+    }
+
+    /// Lets go of it.
+    fn close(&self) {
+        *self.opened.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+}
+
+/// Steps that are being read.
+type Reading = (Arc<Held>, Arc<AsyncMutex<hither::Steps>>);
+
+/// Columns that come in steps.
+#[pyclass(frozen, module = "hither._core")]
+pub(crate) struct Steps {
+    steps: Mutex<OfProcess<Reading>>,
+}
+
+#[pymethods]
+impl Steps {
+    /// The next step as first entry, entry after the last, columns; None after the last step.
+    fn next(&self) -> PyResult<Job> {
+        let reading = self.steps.lock().unwrap_or_else(PoisonError::into_inner);
+        let (held, steps) =
+            reading.get().cloned().ok_or_else(|| closed("an iteration of another process"))?;
+        let next = async move { steps.lock().await.next().await.transpose() };
+        Ok(Job::new(&held, next, |step, py| match step {
+            None => Ok(py.None()),
+            Some(step) => {
+                let columns = Column::list(step.columns, py)?;
+                let told = (step.entries.start, step.entries.end, columns);
+                Ok(told.into_pyobject(py)?.into_any().unbind())
+            }
+        }))
+    }
+
+    /// Gives up what is being read.
+    fn close(&self) {
+        drop(self.steps.lock().unwrap_or_else(PoisonError::into_inner).take());
+    }
+}
+
+/// The paths of the trees of a file.
+pub(crate) fn tree_paths(held: &Arc<Held>, url: String) -> Job {
+    let client = Arc::clone(held);
+    let list = async move { client.client().tree_paths(&url).await };
+    Job::new(held, list, |paths: Vec<String>, py| Ok(paths.into_pyobject(py)?.unbind()))
+}
+
+fn request(columns: Vec<String>, cut: Option<String>, start: u64, stop: u64) -> ArraysRequest {
+    let mut request = ArraysRequest::new(columns);
+    (request.cut, request.entries) = (cut, start..stop.max(start));
+    request
+}
+
+/// A report for the package to read.
+pub(crate) fn as_json(report: &Report) -> PyResult<String> {
+    serde_json::to_string(report).map_err(|error| PyRuntimeError::new_err(error.to_string()))
+}

@@ -1,0 +1,181 @@
+"""Columns of the core as arrays of the libraries that people use. The memory stays where it is."""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from hither import _core
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy.typing as npt
+
+Library = Literal["ak", "np", "pd", "arrow"]
+LIBRARIES = ("ak", "np", "pd", "arrow")
+
+
+def together(names: Sequence[str], columns: Sequence[_core.Column], library: Library) -> Any:  # noqa: ANN401
+    """Return what ``arrays`` returns for these columns.
+
+    ``"ak"``: an ``ak.Array`` of records; ``"np"``: a dict of NumPy arrays, of objects where entries differ in length;
+    ``"pd"``: a ``DataFrame``; ``"arrow"``: a ``pyarrow.Table``. Names that are asked for twice come once.
+    """
+    named = dict(zip(names, columns, strict=True))
+    if library == "ak":
+        return _records({name: awkward_layout(column) for name, column in named.items()})
+    if library == "np":
+        return {name: numpy_array(column) for name, column in named.items()}
+    if library == "pd":
+        import pandas as pd
+
+        return pd.DataFrame({name: _series(column) for name, column in named.items()})
+    import pyarrow as pa
+
+    return pa.table({name: arrow_array(column) for name, column in named.items()})
+
+
+def joined(parts: Sequence[Any], library: Library) -> Any:  # noqa: ANN401
+    """Return the results of :func:`together` for several files, one after the other."""
+    if library == "ak":
+        import awkward as ak
+
+        return ak.concatenate(list(parts))
+    if library == "np":
+        return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    if library == "pd":
+        import pandas as pd
+
+        return pd.concat(list(parts), ignore_index=True)
+    import pyarrow as pa
+
+    return pa.concat_tables(list(parts))
+
+
+def merged(parts: Sequence[Any], names: Sequence[str], library: Library) -> Any:  # noqa: ANN401
+    """Return the fields of several results of the same entries as one, in the order of ``names``."""
+    if library == "ak":
+        fields = {name: part[name].layout for part in parts for name in part.fields}
+        return _records({name: fields[name] for name in names})
+    if library == "np":
+        every = {name: array for part in parts for name, array in part.items()}
+        return {name: every[name] for name in names}
+    if library == "pd":
+        import pandas as pd
+
+        return pd.concat(list(parts), axis=1)[list(names)]
+    import pyarrow as pa
+
+    arrays = {name: part.column(name) for part in parts for name in part.column_names}
+    return pa.table({name: arrays[name] for name in names})
+
+
+def numbers(buffer: _core.Buffer, item_shape: Sequence[int] = ()) -> npt.NDArray[Any]:
+    """Return the numbers of a buffer, with the dimensions of one item behind the first."""
+    flat = np.asarray(buffer)
+    if not item_shape:
+        return flat
+    size = int(np.prod(item_shape))
+    return flat.reshape((len(flat) // size if size else 0, *item_shape))
+
+
+# --- awkward -------------------------------------------------------------------------------------------------------------
+
+
+def _records(fields: dict[str, Any]) -> Any:  # noqa: ANN401
+    import awkward as ak
+
+    length = None if fields else 0
+    return ak.Array(ak.contents.RecordArray(list(fields.values()), list(fields), length=length))
+
+
+def awkward_layout(column: _core.Column) -> Any:  # noqa: ANN401
+    """Return the layout that uproot gives such a branch: lists of 64-bit offsets, fixed arrays as regular ones."""
+    import awkward as ak
+
+    layout = _awkward_values(column.values)
+    for size in reversed(column.item_shape):
+        layout = ak.contents.RegularArray(layout, size, zeros_length=column.entries)
+    if column.offsets is not None:
+        layout = ak.contents.ListOffsetArray(ak.index.Index64(numbers(column.offsets)), layout)
+    return layout
+
+
+def _awkward_values(values: object) -> Any:  # noqa: ANN401
+    import awkward as ak
+
+    if isinstance(values, _core.Column):
+        return awkward_layout(values)
+    if isinstance(values, _core.Strings):
+        characters = ak.contents.NumpyArray(numbers(values.bytes), parameters={"__array__": "char"})
+        offsets = ak.index.Index64(numbers(values.offsets))
+        return ak.contents.ListOffsetArray(offsets, characters, parameters={"__array__": "string"})
+    assert isinstance(values, _core.Buffer)  # noqa: S101
+    return ak.contents.NumpyArray(numbers(values))
+
+
+# --- NumPy and pandas ----------------------------------------------------------------------------------------------------
+
+
+def numpy_array(column: _core.Column) -> npt.NDArray[Any]:
+    """Return an array with an element, or a row of the fixed dimensions, for each entry; of objects where lengths differ."""
+    items = _numpy_values(column)
+    if column.offsets is None:
+        return items
+    offsets = numbers(column.offsets)
+    rows = np.empty(column.entries, dtype=object)
+    for entry in range(column.entries):
+        rows[entry] = items[offsets[entry] : offsets[entry + 1]]
+    return rows
+
+
+def _numpy_values(column: _core.Column) -> npt.NDArray[Any]:
+    values = column.values
+    if isinstance(values, _core.Buffer):
+        return numbers(values, column.item_shape)
+    if isinstance(values, _core.Column):
+        inner = numpy_array(values)
+    else:
+        texts = _texts(values)
+        inner = np.empty(len(texts), dtype=object)
+        inner[:] = texts
+    size = int(np.prod(column.item_shape))
+    return inner.reshape((len(inner) // size if size else 0, *column.item_shape)) if column.item_shape else inner
+
+
+def _texts(strings: _core.Strings) -> list[str]:
+    offsets = numbers(strings.offsets).tolist()
+    characters = numbers(strings.bytes).tobytes()
+    ends = itertools.pairwise(offsets)
+    return [characters[start:stop].decode("utf-8", "surrogateescape") for start, stop in ends]
+
+
+def _series(column: _core.Column) -> Any:  # noqa: ANN401
+    array = numpy_array(column)
+    return array if array.ndim == 1 else list(array)
+
+
+# --- Arrow ---------------------------------------------------------------------------------------------------------------
+
+
+def arrow_array(column: _core.Column) -> Any:  # noqa: ANN401
+    """Return an Arrow array over the same memory; truth values, which Arrow packs, and strings are copied."""
+    import pyarrow as pa
+
+    values = column.values
+    if isinstance(values, _core.Column):
+        array = arrow_array(values)
+    elif isinstance(values, _core.Strings):
+        offsets, characters = (pa.py_buffer(numbers(it)) for it in (values.offsets, values.bytes))
+        array = pa.LargeStringArray.from_buffers(len(values.offsets) - 1, offsets, characters)
+    else:
+        assert isinstance(values, _core.Buffer)  # noqa: S101
+        array = pa.array(numbers(values))
+    for size in reversed(column.item_shape):
+        array = pa.FixedSizeListArray.from_arrays(array, size)
+    if column.offsets is not None:
+        array = pa.LargeListArray.from_arrays(pa.array(numbers(column.offsets)), array)
+    return array

@@ -1,0 +1,212 @@
+"""Many files with the same tree, as one."""
+
+from __future__ import annotations
+
+import fnmatch
+import glob
+import os
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+from hither._client import Client, default_client
+from hither._tree import Tree
+from hither.exceptions import InvalidError, NotFoundError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from typing import TypeAlias
+
+    from typing_extensions import Self
+
+    from hither._arrays import Library
+    from hither._tree import NameFilter
+
+    Name: TypeAlias = str | os.PathLike[str]
+
+_OPENED_AHEAD = 64
+"""Trees that are being opened before their turn: two round trips each, and a few hundred kilobytes."""
+_READ_AHEAD = 8
+"""Files that are being read before their turn by `arrays`, which holds all of the result anyway."""
+_STEPS_AHEAD = 2
+"""The same for `iterate`, of which each may hold two steps."""
+
+
+class Dataset:
+    """A tree in many files, one after the other.
+
+    Files are opened and read side by side, ahead of use; results are in the order of the files. Datasets can be pickled.
+
+    Parameters
+    ----------
+    urls
+        URLs or local paths; ``*`` and ``[]`` in the last part of one stand for all files that fit, in the order of their
+        names (in local paths ``?``, and any part, too).
+    path
+        Path of the tree in each file; may be left out if each has only one.
+    client
+        The client; :func:`hither.default_client` by default.
+
+    Raises
+    ------
+    FileNotFoundError
+        A pattern that no file fits.
+
+    """
+
+    def __init__(self, urls: Name | Iterable[Name], path: str | None = None, *, client: Client | None = None) -> None:
+        """Find the files of patterns; nothing is opened yet."""
+        self._client = client or default_client()
+        self._path = path
+        several = [urls] if isinstance(urls, (str, os.PathLike)) else list(urls)
+        self._urls = [url for one in several for url in _expanded(os.fspath(one), self._client)]
+        if not self._urls:
+            raise InvalidError("a dataset of no files")
+        self._first: Tree | None = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Be the same, with the files that were found."""
+        return _again, (self._urls, self._path, self._client)
+
+    def __repr__(self) -> str:
+        """Return how many files it has."""
+        return f"<hither.Dataset {self._path or ''!r} of {len(self._urls)} files>"
+
+    @property
+    def urls(self) -> list[str]:
+        """The files."""
+        return list(self._urls)
+
+    @property
+    def path(self) -> str | None:
+        """Path of the tree in each file, as it was given."""
+        return self._path
+
+    @property
+    def client(self) -> Client:
+        """The client that it is read with."""
+        return self._client
+
+    def __len__(self) -> int:
+        """Return the number of files."""
+        return len(self._urls)
+
+    def __iter__(self) -> Iterator[Tree]:
+        """Iterate over the trees, which are opened side by side."""
+        ahead: deque[Tree] = deque()
+        for url in self._urls:
+            ahead.append(Tree(url, self._path, client=self._client))
+            if len(ahead) > _OPENED_AHEAD:
+                yield ahead.popleft()
+        yield from ahead
+
+    @property
+    def first(self) -> Tree:
+        """The tree of the first file."""
+        if self._first is None:
+            self._first = Tree(self._urls[0], self._path, client=self._client)
+        return self._first
+
+    @property
+    def num_entries(self) -> int:
+        """Number of entries of all files; opens all of them."""
+        return sum(tree.num_entries for tree in self)
+
+    def keys(self, *, filter_name: NameFilter = None) -> list[str]:
+        """Return the names of branches of the first file; as :meth:`hither.Tree.keys`."""
+        return self.first.keys(filter_name=filter_name)
+
+    def typenames(self, *, filter_name: NameFilter = None) -> dict[str, str]:
+        """Return the types of branches of the first file; as :meth:`hither.Tree.typenames`."""
+        return self.first.typenames(filter_name=filter_name)
+
+    def arrays(
+        self,
+        columns: str | Sequence[str] | None = None,
+        cut: str | None = None,
+        *,
+        filter_name: NameFilter = None,
+        library: Library = "ak",
+        native: bool = False,
+    ) -> Any:  # noqa: ANN401
+        """Read branches and expressions of all files, one after the other; as :meth:`hither.Tree.arrays`."""
+        from hither._arrays import joined
+
+        wanted = self._columns(columns, filter_name)
+        whole = 1 << 62
+        parts = list(
+            self._each(
+                lambda tree: tree.iterate(wanted, cut, step_size=whole, library=library, native=native), _READ_AHEAD
+            )
+        )
+        if not parts:
+            return self.first.arrays(wanted, cut, entry_stop=0, library=library, native=native)
+        return parts[0] if len(parts) == 1 else joined(parts, library)
+
+    def iterate(
+        self,
+        columns: str | Sequence[str] | None = None,
+        cut: str | None = None,
+        *,
+        step_size: int | str = "100 MB",
+        filter_name: NameFilter = None,
+        library: Library = "ak",
+        native: bool = False,
+    ) -> Iterator[Any]:
+        """Read in steps, of which none holds entries of two files; as :meth:`hither.Tree.iterate`."""
+        wanted = self._columns(columns, filter_name)
+        yield from self._each(
+            lambda tree: tree.iterate(wanted, cut, step_size=step_size, library=library, native=native), _STEPS_AHEAD
+        )
+
+    def _columns(self, columns: str | Sequence[str] | None, filter_name: NameFilter) -> list[str]:
+        if columns is None:
+            return self.first.keys(filter_name=filter_name)
+        if filter_name is not None:
+            raise InvalidError("give columns or filter_name, not both")
+        return [columns] if isinstance(columns, str) else list(columns)
+
+    def _each(self, iterate: Callable[[Tree], Iterator[Any]], most_ahead: int) -> Iterator[Any]:
+        """Yield the steps of each file; further files are begun before their turn."""
+        begun: deque[Iterator[Any]] = deque()
+        for tree in self:
+            begun.append(iterate(tree))
+            if len(begun) > most_ahead:
+                yield from begun.popleft()
+        while begun:
+            yield from begun.popleft()
+
+    def __enter__(self) -> Self:
+        """Return the dataset."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Do nothing: it holds nothing open."""
+
+
+def dataset(urls: Name | Iterable[Name], path: str | None = None, *, client: Client | None = None) -> Dataset:
+    """Return a tree in many files as one; see :class:`Dataset`."""
+    return Dataset(urls, path, client=client)
+
+
+def _again(urls: list[str], path: str | None, client: Client) -> Dataset:
+    made = Dataset.__new__(Dataset)
+    made._urls, made._path, made._client, made._first = urls, path, client, None  # noqa: SLF001
+    return made
+
+
+def _expanded(url: str, client: Client) -> list[str]:
+    if "://" not in url:
+        if not glob.has_magic(url):
+            return [url]
+        found = sorted(glob.glob(url, recursive=True))  # noqa: PTH207
+    else:
+        folder, _, pattern = url.rpartition("/")
+        if not set(pattern) & set("*["):
+            return [url]
+        found = [
+            it.url for it in client.list(f"{folder}/") if it.kind == "file" and fnmatch.fnmatchcase(it.name, pattern)
+        ]
+    if not found:
+        message = f"no file fits {url}"
+        raise NotFoundError(message)
+    return found

@@ -1,0 +1,586 @@
+"""Trees: branches by name, as arrays, in uproot's words."""
+
+from __future__ import annotations
+
+import fnmatch
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+from hither._client import Client, default_client
+from hither._report import Report, read_report
+from hither._sizes import parse_bytes
+from hither.exceptions import InvalidError, MissingKeyError, UnsupportedError
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Sequence
+    from types import TracebackType
+    from typing import TypeAlias
+
+    from typing_extensions import Self
+
+    from hither import _core
+    from hither._arrays import Library
+
+    Name: TypeAlias = str | os.PathLike[str]
+    NameFilter: TypeAlias = str | Iterable[str] | Callable[[str], bool] | None
+
+_ALL = (1 << 64) - 1
+
+
+class BranchInfo(NamedTuple):
+    """What is known of a branch."""
+
+    name: str
+    """Path in the tree; expressions call it so."""
+    typename: str
+    """C++ type, with dimensions, as ``"float[17]"`` or ``"int32_t[]"``."""
+    unsupported: str | None
+    """Why hither does not read it by itself; None if it does."""
+    baskets: int
+    """Pieces that it is stored in."""
+    compressed_bytes: int
+    """Bytes in the file."""
+    uncompressed_bytes: int
+    """Bytes unpacked."""
+
+
+class _Listing(NamedTuple):
+    path: str
+    title: str
+    num_entries: int
+    branches: dict[str, BranchInfo]
+
+
+class Tree(Mapping[str, "Branch"]):
+    """A tree of a file: a mapping of its branches.
+
+    It is opened in the background; the first use waits for that, and says what is wrong with file or tree. Trees can be
+    pickled, and used in a forked child: there they are opened again.
+
+    Parameters
+    ----------
+    url
+        URL or local path of the file, or ``FILE:TREE``.
+    path
+        Path of the tree in the file; may be left out if there is only one.
+    client
+        The client; :func:`hither.default_client` by default.
+
+    """
+
+    def __init__(self, url: Name, path: str | None = None, *, client: Client | None = None) -> None:
+        """Begin to open it."""
+        self._client = client or default_client()
+        self._core = self._client._core.open_tree(os.fspath(url), path)  # noqa: SLF001
+        self._core.begin()
+        self._known: _Listing | None = None
+        self._report = Report()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Open it again."""
+        return _reopened, (self._core.url, self._core.path, self._client)
+
+    def __repr__(self) -> str:
+        """Return how it would be opened."""
+        return f"<hither.Tree {self._core.path or ''!r} of {self._core.url.split('?')[0]!r}>"
+
+    def __enter__(self) -> Self:
+        """Return the tree, which is closed at the end of the block."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Close it."""
+        self.close()
+
+    def close(self) -> None:
+        """Let go of it. It is opened again if it is used."""
+        self._core.close()
+
+    # --- what is in it -------------------------------------------------------------------------------------------------
+
+    def _listing(self) -> _Listing:
+        if self._known is None:
+            self._known = _listed(self._core.listing().wait())
+        return self._known
+
+    @property
+    def client(self) -> Client:
+        """The client that it was opened with."""
+        return self._client
+
+    @property
+    def url(self) -> str:
+        """URL or path of the file, as it was given."""
+        return self._core.url
+
+    @property
+    def name(self) -> str:
+        """Path of the tree in its file."""
+        return self._listing().path
+
+    @property
+    def title(self) -> str:
+        """Title of the tree."""
+        return self._listing().title
+
+    @property
+    def num_entries(self) -> int:
+        """Number of entries."""
+        return self._listing().num_entries
+
+    @property
+    def report(self) -> Report:
+        """The account of the last ``arrays`` of this tree; notices say which branches uproot read."""
+        return self._report
+
+    @property
+    def branches(self) -> list[BranchInfo]:
+        """What is known of each branch, in the order of the tree."""
+        return list(self._listing().branches.values())
+
+    def keys(self, *, filter_name: NameFilter = None) -> list[str]:  # type: ignore[override]
+        """Return the names of branches.
+
+        ``filter_name`` is a pattern with ``*``, ``?`` and ``[]``, a regular expression between slashes (``"/^jet_/i"``), several
+        of these, or a function of the name.
+        """
+        passes = _name_filter(filter_name)
+        return [name for name in self._listing().branches if passes(name)]
+
+    def typenames(self, *, filter_name: NameFilter = None) -> dict[str, str]:
+        """Return the C++ types of branches, with ``" (through uproot)"`` behind those that hither does not read itself."""
+        passes = _name_filter(filter_name)
+        through = " (through uproot)"
+        return {
+            name: branch.typename + (through if branch.unsupported else "")
+            for name, branch in self._listing().branches.items()
+            if passes(name)
+        }
+
+    def __iter__(self) -> Iterator[str]:
+        """Iterate over the names of branches."""
+        return iter(self._listing().branches)
+
+    def __len__(self) -> int:
+        """Return the number of branches."""
+        return len(self._listing().branches)
+
+    def __contains__(self, name: object) -> bool:
+        """Tell whether there is a branch of that name."""
+        return name in self._listing().branches
+
+    def __getitem__(self, name: str) -> Branch:
+        """Return a branch.
+
+        Raises
+        ------
+        KeyError
+            There is none of that name; the message names those that look alike.
+
+        """
+        if name not in self._listing().branches:
+            raise _missing("branch", name, self._listing().branches)
+        return Branch(self, name)
+
+    # --- arrays --------------------------------------------------------------------------------------------------------
+
+    def arrays(
+        self,
+        columns: str | Sequence[str] | None = None,
+        cut: str | None = None,
+        *,
+        filter_name: NameFilter = None,
+        entry_start: int | None = None,
+        entry_stop: int | None = None,
+        library: Library = "ak",
+        native: bool = False,
+    ) -> Any:  # noqa: ANN401
+        """Read branches and expressions.
+
+        Parameters
+        ----------
+        columns
+            Names of branches, or expressions over them as in ``TTree::Draw``; all branches by default. What is computed is
+            double precision; comparisons are true or false.
+        cut
+            An expression. With one value for each entry it keeps entries; with one for each element of an array it keeps
+            elements, as :doc:`uproot <uproot>` does: of jagged arrays of the same lengths, or of arrays of the same fixed
+            shape, which come out flat.
+        filter_name
+            Of the branches, those whose names pass; as :meth:`keys`. Only without ``columns``.
+        entry_start, entry_stop
+            First entry, and the one after the last; from the end if negative.
+        library
+            ``"ak"``: an ``ak.Array`` of records, of the types that uproot gives; ``"np"``: a dict of NumPy arrays;
+            ``"pd"``: a ``DataFrame``; ``"arrow"``: a ``pyarrow.Table``.
+        native
+            Refuse branches that hither does not read itself. Otherwise they are read by uproot over this file, if it is
+            installed; :attr:`report` says which.
+
+        Raises
+        ------
+        KeyError
+            There is no such branch; the message names those that look alike.
+        NotImplementedError
+            A branch of a type that cannot be read.
+        ValueError
+            An expression that makes no sense, or a cut that does not fit the columns.
+        FileNotFoundError, PermissionError, TimeoutError, ConnectionError, OSError
+
+        """
+        request = self._request(columns, cut, filter_name, entry_start, entry_stop, library, native)
+        if request.foreign:
+            return self._with_uproot(request)
+        try:
+            return self._made(request, self._job(request).wait())
+        except (MissingKeyError, UnsupportedError) as error:
+            if native or not self._is_for_uproot(request, error):
+                raise
+            return self._with_uproot(request)
+
+    async def arrays_async(
+        self,
+        columns: str | Sequence[str] | None = None,
+        cut: str | None = None,
+        *,
+        filter_name: NameFilter = None,
+        entry_start: int | None = None,
+        entry_stop: int | None = None,
+        library: Library = "ak",
+    ) -> Any:  # noqa: ANN401
+        """Do as :meth:`arrays` with ``native``, in an event loop."""
+        if self._known is None:
+            self._known = _listed(await self._core.listing())
+        request = self._request(columns, cut, filter_name, entry_start, entry_stop, library, native=True)
+        return self._made(request, await self._job(request))
+
+    def iterate(
+        self,
+        columns: str | Sequence[str] | None = None,
+        cut: str | None = None,
+        *,
+        step_size: int | str = "100 MB",
+        filter_name: NameFilter = None,
+        entry_start: int | None = None,
+        entry_stop: int | None = None,
+        library: Library = "ak",
+        native: bool = False,
+    ) -> Iterator[Any]:
+        """Read in steps; while the program works on one, the next is being read.
+
+        The first step is asked for at once. ``step_size`` is a number of entries, or the memory that those take, as ``"100 MB"``: three such steps are there at
+        a time. The other parameters and the errors are those of :meth:`arrays`, and so is what each step gives.
+        """
+        request = self._request(columns, cut, filter_name, entry_start, entry_stop, library, native)
+        if request.foreign:
+            return self._iterate_with_uproot(request, step_size)
+        try:
+            entries = self._entries(request, step_size)
+        except (MissingKeyError, UnsupportedError) as error:
+            if native or not self._is_for_uproot(request, error):
+                raise
+            return self._iterate_with_uproot(request, step_size)
+        return self._each_step(request, self._steps(request, entries))
+
+    def _each_step(self, request: _Request, steps: _core.Steps) -> Iterator[Any]:
+        try:
+            while (step := steps.next().wait()) is not None:
+                yield self._step(request, step)
+        finally:
+            steps.close()
+
+    async def iterate_async(
+        self,
+        columns: str | Sequence[str] | None = None,
+        cut: str | None = None,
+        *,
+        step_size: int | str = "100 MB",
+        filter_name: NameFilter = None,
+        entry_start: int | None = None,
+        entry_stop: int | None = None,
+        library: Library = "ak",
+    ) -> AsyncIterator[Any]:
+        """Do as :meth:`iterate` with ``native``, in an event loop."""
+        if self._known is None:
+            self._known = _listed(await self._core.listing())
+        request = self._request(columns, cut, filter_name, entry_start, entry_stop, library, native=True)
+        if isinstance(step_size, int):
+            entries = max(1, step_size)
+        else:
+            entries = await self._core.entries_in(request.columns, parse_bytes(step_size))
+        steps = self._steps(request, entries)
+        try:
+            while (step := await steps.next()) is not None:
+                yield self._step(request, step)
+        finally:
+            steps.close()
+
+    def _request(
+        self,
+        columns: str | Sequence[str] | None,
+        cut: str | None,
+        filter_name: NameFilter,
+        entry_start: int | None,
+        entry_stop: int | None,
+        library: Library,
+        native: bool,  # noqa: FBT001
+    ) -> _Request:
+        from hither._arrays import LIBRARIES
+
+        if library not in LIBRARIES:
+            message = f"library is {library!r}, expected one of {', '.join(map(repr, LIBRARIES))}"
+            raise InvalidError(message)
+        foreign: list[str] = []
+        if columns is None:
+            branches = self._listing().branches
+            wanted = self.keys(filter_name=filter_name)
+            if not native:
+                foreign = [name for name in wanted if branches[name].unsupported]
+        elif filter_name is not None:
+            raise InvalidError("give columns or filter_name, not both")
+        else:
+            wanted = [columns] if isinstance(columns, str) else list(columns)
+        wanted = list(dict.fromkeys(wanted))
+        start, stop = self._entry(entry_start, 0), self._entry(entry_stop, _ALL)
+        return _Request(wanted, cut, start, stop, library, foreign)
+
+    def _entry(self, entry: int | None, default: int) -> int:
+        if entry is None:
+            return default
+        return entry if entry >= 0 else max(0, self.num_entries + entry)
+
+    def _job(self, request: _Request) -> _core.Job:
+        return self._core.arrays(request.columns, request.cut, request.start, request.stop)
+
+    def _made(self, request: _Request, told: tuple[list[_core.Column], str]) -> Any:  # noqa: ANN401
+        from hither._arrays import together
+
+        columns, report = told
+        self._report = read_report(report)
+        return together(request.columns, columns, request.library)
+
+    def _steps(self, request: _Request, entries: int) -> _core.Steps:
+        return self._core.steps(request.columns, request.cut, request.start, request.stop, entries)
+
+    def _entries(self, request: _Request, step_size: int | str) -> int:
+        if isinstance(step_size, int):
+            return max(1, step_size)
+        return cast("int", self._core.entries_in(request.columns, parse_bytes(step_size)).wait())
+
+    def _step(self, request: _Request, step: tuple[int, int, list[_core.Column]]) -> Any:  # noqa: ANN401
+        from hither._arrays import together
+
+        return together(request.columns, step[2], request.library)
+
+    # --- what uproot has to read ---------------------------------------------------------------------------------------
+
+    def _is_for_uproot(self, request: _Request, error: Exception) -> bool:
+        """Tell whether uproot knows what hither does not, and note what that is."""
+        from hither import _fallback
+
+        branches = self._listing().branches
+        suspects = [name for name in request.columns if name not in branches or branches[name].unsupported]
+        if not suspects and isinstance(error, UnsupportedError):
+            # What a branch really holds showed when its data came.
+            suspects = request.columns
+        found = _fallback.known(self, suspects) if suspects else []
+        request.foreign.extend(found)
+        return bool(found)
+
+    def _with_uproot(self, request: _Request) -> Any:  # noqa: ANN401
+        from hither import _fallback
+        from hither._arrays import merged
+
+        own = [name for name in request.columns if name not in request.foreign]
+        parts = []
+        if own:
+            part = request._replace(columns=own, foreign=[])
+            parts.append(self._made(part, self._job(part).wait()))
+        told = self._report if own else Report()
+        parts.append(_fallback.arrays(self, request.foreign, request))
+        notices = (*told.notices, f"read by uproot: {', '.join(request.foreign)}")
+        self._report = Report(**{**told.__dict__, "notices": notices})
+        return merged(parts, request.columns, request.library)
+
+    def _iterate_with_uproot(self, request: _Request, step_size: int | str) -> Iterator[Any]:
+        own = [name for name in request.columns if name not in request.foreign] or list(self._listing().branches)[:1]
+        step = self._entries(request._replace(columns=own), step_size)
+        for start in range(request.start, min(request.stop, self.num_entries), step):
+            stop = min(start + step, request.stop)
+            yield self._with_uproot(request._replace(start=start, stop=stop))
+
+
+class _Request(NamedTuple):
+    columns: list[str]
+    cut: str | None
+    start: int
+    stop: int
+    library: Library
+    foreign: list[str]
+
+
+class Branch:
+    """One branch of a tree."""
+
+    def __init__(self, tree: Tree, name: str) -> None:
+        """Name it."""
+        self._tree = tree
+        self._info = tree._listing().branches[name]  # noqa: SLF001
+
+    def __repr__(self) -> str:
+        """Return name and type."""
+        return f"<hither.Branch {self.name!r} of {self.typename}>"
+
+    @property
+    def name(self) -> str:
+        """Path in the tree."""
+        return self._info.name
+
+    @property
+    def typename(self) -> str:
+        """C++ type, with dimensions."""
+        return self._info.typename
+
+    @property
+    def num_entries(self) -> int:
+        """Number of entries."""
+        return self._tree.num_entries
+
+    @property
+    def info(self) -> BranchInfo:
+        """Everything that is known of it."""
+        return self._info
+
+    def array(
+        self,
+        *,
+        entry_start: int | None = None,
+        entry_stop: int | None = None,
+        library: Library = "ak",
+        native: bool = False,
+    ) -> Any:  # noqa: ANN401
+        """Read it; as the field of :meth:`Tree.arrays`."""
+        arrays = self._tree.arrays(
+            [self.name], entry_start=entry_start, entry_stop=entry_stop, library=library, native=native
+        )
+        return arrays[self.name]
+
+
+class RootFile(Mapping[str, Tree]):
+    """The trees of a ROOT file, by path; each is opened when it is asked for."""
+
+    def __init__(self, url: Name, *, client: Client | None = None) -> None:
+        """Name the file; nothing is asked for yet."""
+        self._url = os.fspath(url)
+        self._client = client or default_client()
+        self._paths: list[str] | None = None
+        # A local file that is not there is said here.
+        from hither._file import RemoteFile
+
+        RemoteFile(self._url, client=self._client).close()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Open it again."""
+        return _reopened_root, (self._url, self._client)
+
+    def __repr__(self) -> str:
+        """Return how it would be opened."""
+        return f"<hither.RootFile {self._url.split('?')[0]!r}>"
+
+    def keys(self) -> list[str]:  # type: ignore[override]
+        """Return the paths of the trees, those in directories too."""
+        if self._paths is None:
+            self._paths = cast("list[str]", self._client._core.tree_paths(self._url).wait())  # noqa: SLF001
+        return list(self._paths)
+
+    def __iter__(self) -> Iterator[str]:
+        """Iterate over the paths."""
+        return iter(self.keys())
+
+    def __len__(self) -> int:
+        """Return the number of trees."""
+        return len(self.keys())
+
+    def __getitem__(self, path: str) -> Tree:
+        """Return a tree.
+
+        Raises
+        ------
+        KeyError
+            There is none at that path; the message names those that look alike.
+
+        """
+        plain = path.split(";", maxsplit=1)[0]
+        if plain not in self.keys():
+            raise _missing("tree", path, self.keys())
+        return Tree(self._url, path, client=self._client)
+
+    def __enter__(self) -> Self:
+        """Return the file."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Do nothing: it holds nothing open."""
+
+
+def open_tree(url: Name, path: str | None = None, *, client: Client | None = None) -> Tree:
+    """Open a tree of a file; see :class:`Tree`. Returns at once."""
+    return Tree(url, path, client=client)
+
+
+def open_root(url: Name, *, client: Client | None = None) -> RootFile:
+    """Return the trees of a ROOT file as a mapping; see :class:`RootFile`."""
+    return RootFile(url, client=client)
+
+
+def _reopened(url: str, path: str | None, client: Client) -> Tree:
+    return Tree(url, path, client=client)
+
+
+def _reopened_root(url: str, client: Client) -> RootFile:
+    return RootFile(url, client=client)
+
+
+def _listed(told: tuple[str, str, int, list[tuple[Any, ...]]]) -> _Listing:
+    path, title, entries, branches = told
+    infos = (BranchInfo(*branch) for branch in branches)
+    return _Listing(path, title, entries, {info.name: info for info in infos})
+
+
+def _missing(what: str, name: str, names: Iterable[str]) -> MissingKeyError:
+    import difflib
+
+    near = difflib.get_close_matches(name, list(names), n=5, cutoff=0.5)
+    there = f"; there are {', '.join(f'`{other}`' for other in near)}" if near else ""
+    return MissingKeyError(f"no {what} `{name}`{there}")
+
+
+_FLAGS = {"i": re.IGNORECASE, "m": re.MULTILINE, "s": re.DOTALL, "x": re.VERBOSE, "a": re.ASCII, "u": re.UNICODE}
+
+
+def _name_filter(wanted: NameFilter) -> Callable[[str], bool]:
+    if wanted is None:
+        return lambda _: True
+    if callable(wanted):
+        return wanted
+    if isinstance(wanted, str):
+        expression = re.fullmatch(r"/(.*)/([imsxau]*)", wanted, re.DOTALL)
+        if expression:
+            flags = sum(_FLAGS[flag] for flag in expression[2])
+            pattern = re.compile(expression[1], flags)
+            return lambda name: pattern.search(name) is not None
+        return lambda name: fnmatch.fnmatchcase(name, wanted)
+    several = [_name_filter(one) for one in wanted]
+    return lambda name: any(passes(name) for passes in several)

@@ -1,0 +1,103 @@
+"""Every branch of every sample file that is native: uproot's values in uproot's awkward types.
+
+What may differ, and why, is said here:
+- uproot gives a split collection as the record of its members; to hither its branch is their number.
+- Names of standard types (`set`, `bitset`) that uproot keeps as parameters of lists.
+- Truncated numbers (`Double32_t`), which uproot computes with other roundings: to single precision.
+- Branches without any data in trees with entries are empty arrays to uproot, and an error to hither.
+"""
+
+import collections
+import sys
+import warnings
+
+import awkward as ak
+import numpy as np
+import pytest
+import uproot
+from conftest import REPOSITORY, SAMPLES
+
+import hither
+
+sys.path.insert(0, str(REPOSITORY / "tests" / "formats"))
+
+# Signedness is that of the class's description to uproot, and that of the leaf to hither.
+OTHER_SIGN = {
+    "uproot-issue-76.root",
+    "uproot-issue283.root",
+}
+FILES = sorted(SAMPLES.glob("*.root"))
+
+
+def plain(array):
+    return ak.without_parameters(array) if "char" not in str(array.layout.form) else array
+
+
+def difference(name, ours, theirs):
+    """What differs, if anything may not."""
+    if plain(ours).type != plain(theirs).type:
+        signs = [str(it.type).replace("uint", "int") for it in (ours, theirs)]
+        if signs[0] == signs[1] and name in OTHER_SIGN:
+            return None
+        return f"{ours.type} for {theirs.type}"
+    if ak.array_equal(plain(ours), plain(theirs), equal_nan=True):
+        return None
+    flat = [np.asarray(ak.flatten(it, axis=None)) for it in (ours, theirs)]
+    if flat[0].dtype.kind == "f" and len(flat[0]) == len(flat[1]):
+        largest = np.nanmax(np.abs(flat[1]), initial=0)
+        if np.allclose(*flat, rtol=3e-7, atol=3e-7 * largest, equal_nan=True):
+            return None
+    return "other values"
+
+
+def compare(path, client, counts):  # noqa: C901
+    """Yield what is wrong with a file."""
+    import oracle
+
+    try:
+        file = uproot.open(path)
+        trees = oracle.newest_trees(file)
+    except Exception:  # noqa: BLE001  whatever uproot cannot do
+        return
+    for name, key in trees.items():
+        try:
+            theirs = file[key]
+            branches = hither.open_tree(path, name, client=client).branches
+        except Exception:  # noqa: BLE001  whatever uproot cannot do, and tests/formats tells about trees
+            continue
+        tree = hither.open_tree(path, name, client=client)
+        listed = collections.Counter(info.name for info in branches)
+        keys = set(theirs.keys(full_paths=True))
+        for info in branches:
+            if info.unsupported or listed[info.name] > 1 or info.name not in keys:
+                continue
+            try:
+                branch = theirs[info.name]
+                if isinstance(branch.interpretation, uproot.AsGrouped) or (branch.num_entries == 0 < tree.num_entries):
+                    continue
+                wanted = branch.array()
+            except Exception:  # noqa: BLE001  whatever uproot cannot do
+                continue
+            try:
+                found = tree.arrays([info.name], native=True)[info.name]
+            except NotImplementedError:
+                continue
+            except Exception as error:  # noqa: BLE001  any other failure is one
+                yield f"{name} {info.name}: {type(error).__name__}: {error}"
+                continue
+            counts["compared"] += 1
+            wrong = difference(path.name, found, wanted)
+            if wrong:
+                yield f"{name} {info.name} ({info.typename}, {branch.typename}): {wrong}"
+
+
+@pytest.mark.slow
+def test_every_native_branch_has_the_values_and_the_type_of_uproot():
+    if not FILES:
+        pytest.skip(f"no sample files in {SAMPLES}")
+    warnings.simplefilter("ignore")
+    counts = collections.Counter()
+    with hither.Client(store=False) as client:
+        wrong = [f"{path.name}: {line}" for path in FILES for line in compare(path, client, counts)]
+    assert not wrong, "\n".join(wrong)
+    assert counts["compared"] > 15_000
