@@ -5,21 +5,34 @@ Furano and others ("Latencies and data access", CHEP 2006, figure 5) simulated i
 cache and the real read-ahead run over a link in memory, in virtual time (`crates/testkit/examples/latency_grid.rs`); nothing is
 measured, so the machine does not matter. Beside blocks of a fixed size there is what hither does by itself: it learns the
 block size from what it is good for.
+
+With --packets, three points of it are measured as well: the beginning of the same job, as a trace that `hither trace replay`
+plays at its own pace, over kernel TCP from nginx. That needs root, and ten minutes.
 """
 
 import argparse
 import csv
+import json
 import subprocess
+import tempfile
 from pathlib import Path
 
-from links import BINARIES
+import servers
+from links import BINARIES, HITHER, Link, Wan
 
 GRID = BINARIES / "examples" / "latency_grid"
+JOB = BINARIES / "hither-job"
 RESULTS = Path(__file__).resolve().parent / "results"
 LEARNED = "learned"
 # What the job is to keep to at a tenth of a second: waits as a part of its reads, duration as a multiple of that at 0 ms.
 MOST_WAITS = 0.05
 MOST_SLOWER = 1.15
+# What is measured over packets: round-trip times in ms, reads, and how far virtual time may be off.
+MEASURED_MS = (20, 50, 100)
+MEASURED_READS = 20_000
+SEED = 2006
+MBIT = 8.4
+MOST_OFF = 0.1
 
 Rows = list[dict[str, str]]
 
@@ -99,12 +112,45 @@ def bounds(rows: Rows) -> list[str]:
     ]
 
 
+def measured(reads: int) -> dict[int, float]:
+    """Seconds of the first so many reads of the job over packets, by round-trip time in ms."""
+    seconds = {}
+    with tempfile.TemporaryDirectory(prefix="hither-latency-") as name:
+        folder = Path(name)
+        trace, file = folder / "job.trace", folder / "www" / "job"
+        command = [JOB, "babar", "--seed", str(SEED), "--first", str(reads), "--output", trace]
+        size = int(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+        file.parent.mkdir()
+        with file.open("wb") as content:
+            content.truncate(size)
+        folder.chmod(0o755)
+        for rtt in MEASURED_MS:
+            link = Link(f"L{rtt}", rtt, MBIT, "three times what the job needs")
+            with Wan(link) as where, servers.nginx(where, file.parent) as port:
+                url = f"http://{where.server_host}:{port}/job"
+                replay = [HITHER, "trace", "replay", trace, url, "--think", "1", "--no-store", "--json"]
+                told = subprocess.run(where.client(list(map(str, replay))), check=True, capture_output=True, text=True).stdout
+                seconds[rtt] = json.loads(told)["replay"]["seconds"]
+    return seconds
+
+
+def packets(reads: int) -> list[str]:
+    computed = curve(compute(reads), LEARNED)
+    lines = ["", f"The first {reads:,} reads over packets:", "", "| | virtual time | packets | |", "|---:|---:|---:|---|"]
+    for rtt, seconds in measured(reads).items():
+        off = seconds / computed[rtt] - 1
+        kept = "kept" if abs(off) <= MOST_OFF else "MISSED"
+        lines.append(f"| {rtt} ms | {computed[rtt]:.1f} s | {seconds:.1f} s | {off:+.1%}, within {MOST_OFF:.0%}: {kept} |")
+    return lines
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--reads", type=int, help="the first so many reads of the job; all by default")
     parser.add_argument("--quick", action="store_true", help="as --reads 5000")
     parser.add_argument("--from", dest="rows", type=Path, metavar="CSV", help="draw what was computed before")
     parser.add_argument("--output", type=Path, default=RESULTS / "latency", help="without suffix; bench/results/latency by default")
+    parser.add_argument("--packets", action="store_true", help="measure three points of it as well; needs root")
     options = parser.parse_args()
     if options.rows:
         rows = list(csv.DictReader(options.rows.read_text().splitlines()))
@@ -117,7 +163,8 @@ def main() -> None:
         writer.writerows(rows)
     draw(rows, options.output.with_suffix(".png"))
     title = "# The job of 2006 by latency and block size, in virtual time"
-    text = "\n".join([title, "", *bounds(rows), "", *summary(rows), ""])
+    over_packets = packets(MEASURED_READS) if options.packets else []
+    text = "\n".join([title, "", *bounds(rows), "", *summary(rows), *over_packets, ""])
     options.output.with_suffix(".md").write_text(text)
     print(text)
 

@@ -40,7 +40,7 @@ BRANCHES = ("rawtr", "E33")
 MORE_BRANCHES = 5
 CURSORS, CURSOR_BYTES, CURSOR_TOTAL = 8, 64 << 10, 100 << 20
 CACHE_MIB = 64
-"""The default budget of the cache of a client, in MiB."""
+"""The budget of the cache while readers take turns: less than what they read."""
 
 
 @dataclass(frozen=True)
@@ -217,7 +217,7 @@ def main() -> int:
                         scene.entrant("steps, second time", by_step, url, *think, store="four", fresh=False),
                     ],
                     NEAR: lambda: [
-                        scene.entrant("cursors", cursors, url, "--singly", "--think", "0.02", store="five"),
+                        scene.entrant("cursors", cursors, url, "--singly", "--think", "0.02", "--cache", str(CACHE_MIB), store="five"),
                     ],
                 }[link]
                 played.play(where, link.label, "", entrants())

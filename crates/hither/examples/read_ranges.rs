@@ -1,6 +1,7 @@
 //! Reads ranges of one file, and prints the account of it as JSON: how often it waited, and how long.
 //!
-//! `read_ranges URL RANGES [--singly] [--think SECONDS] [--no-trees] [--store DIR] [--connections N] [--output FILE]`
+//! `read_ranges URL RANGES [--singly] [--think SECONDS] [--no-trees] [--cache MIB] [--store DIR]
+//! [--connections N] [--output FILE]`
 //!
 //! RANGES is a file, or `-` for the standard input: a line for each range, with its first byte and its length. An empty line
 //! ends a step: ranges of a step are one vector read, or with `--singly` as many reads, each waiting for the one before; then
@@ -10,7 +11,7 @@
 #![expect(clippy::print_stdout, reason = "printing is what this program is for")]
 #![expect(clippy::disallowed_methods, reason = "measures real time")]
 
-use hither::{Client, ClientConfig, RemoteFile};
+use hither::{CacheConfig, Client, ClientConfig, RemoteFile};
 use serde_json::json;
 use std::error::Error;
 use std::fs::File;
@@ -20,7 +21,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 const USAGE: &str = "usage: read_ranges URL RANGES [--singly] [--think SECONDS] [--no-trees] \
-                     [--store DIR] [--connections N] [--output FILE]";
+                     [--cache MIB] [--store DIR] [--connections N] [--output FILE]";
 
 /// A read that takes longer has waited for the network: a look-up takes a microsecond.
 const WAITED: Duration = Duration::from_millis(2);
@@ -46,6 +47,10 @@ impl Arguments {
                 "--connections" => arguments.config.transport.max_lanes = value()?.parse()?,
                 "--output" => arguments.output = Some(value()?.into()),
                 "--think" => arguments.think = Duration::try_from_secs_f64(value()?.parse()?)?,
+                "--cache" => {
+                    let mib: u64 = value()?.parse()?;
+                    arguments.config.cache = CacheConfig::with_budget(mib << 20);
+                }
                 "--singly" => arguments.singly = true,
                 "--no-trees" => arguments.config.tree_cache.enabled = false,
                 _ => *places.pop().ok_or(USAGE)? = word,
