@@ -250,8 +250,10 @@ def nginx(
     limits: str = "",
     tls: Tls | None = None,
     webdav: bool = False,
+    http2: bool = False,
 ) -> Iterator[int]:
-    """`limits` stands at the level of http, where it is empty for stock ones. `webdav` is what stock nginx has of that."""
+    """`limits` stands at the level of http, where it is empty for stock ones. `webdav` is what stock nginx has of that. With
+    `http2` it offers that over TLS."""
     binary = needed("nginx", "nginx")
     port = free_port()
     if tls:
@@ -271,7 +273,7 @@ def nginx(
                 access_log=f"{access_log} ranges" if access_log else "off",
                 host=where.server_host,
                 port=port,
-                tls=" ssl" if tls else "",
+                tls=(" ssl" if tls else "") + (" http2" if http2 else ""),
                 root=root,
                 locations=locations,
                 limits=limits,

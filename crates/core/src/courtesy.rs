@@ -3,9 +3,10 @@
 //! A server that answers 429 or 503 (RFC 6585 section 4, RFC 9110 section 15.6.4) while it serves others is busy, not
 //! broken. As with congestion in a network, the answer is to ask for less at a time, and for a little more
 //! again as long as that goes well: the limit is cut to nine tenths of what was under way when a request was refused
-//! while others were served, and to half of it when nothing has been served since the last cut. It grows by one for each
-//! round of answers up to just below where the server refused last, and twenty times as slowly beyond: most of the time is
-//! spent close to what the server can do. Requests that were refused together count as one sign.
+//! while others were served, and to half of it when more have been refused than served since the last cut: then there are
+//! far too many. It grows by one for each round of answers up to just below where the server refused last, and twenty
+//! times as slowly beyond: most of the time is spent close to what the server can do. Requests that were refused together
+//! count as one sign.
 //!
 //! As long as nothing was refused there is no limit.
 //!
@@ -20,7 +21,7 @@
 
 /// Share of what was under way that is kept after a refusal while others were served.
 const MILD_CUT: f64 = 0.9;
-/// Share that is kept if nothing was served since the last cut.
+/// Share that is kept if more were refused than served since the last cut.
 const HARD_CUT: f64 = 0.5;
 /// Growth per round of answers above the ceiling, where below it is one.
 const PROBING: f64 = 0.05;
@@ -38,7 +39,8 @@ pub struct Courtesy {
     running: usize,
     /// Requests that had been sent when the limit was cut: their refusals are the same sign.
     sent_before_cut: usize,
-    served_since_cut: bool,
+    served_since_cut: usize,
+    refused_since_cut: usize,
     /// Share of the latest answers that were refusals.
     refused_share: f64,
 }
@@ -50,7 +52,8 @@ impl Default for Courtesy {
             ceiling: f64::INFINITY,
             running: 0,
             sent_before_cut: 0,
-            served_since_cut: true,
+            served_since_cut: 1,
+            refused_since_cut: 0,
             refused_share: 0.0,
         }
     }
@@ -103,20 +106,24 @@ impl Courtesy {
         match fate {
             Fate::Failed | Fate::PutOff => false,
             Fate::Served => {
-                self.served_since_cut = true;
+                self.served_since_cut = self.served_since_cut.saturating_add(1);
                 if self.limit.is_finite() && (running as f64) + 1.0 >= self.limit {
                     let pace = if self.limit + 1.0 < self.ceiling { 1.0 } else { PROBING };
                     self.limit += pace / self.limit.max(1.0);
                 }
                 false
             }
-            Fate::Refused if same_sign => true,
+            Fate::Refused if same_sign => {
+                self.refused_since_cut = self.refused_since_cut.saturating_add(1);
+                true
+            }
             Fate::Refused => {
-                let cut = if self.served_since_cut { MILD_CUT } else { HARD_CUT };
+                let close = self.served_since_cut >= self.refused_since_cut.max(1);
+                let cut = if close { MILD_CUT } else { HARD_CUT };
                 self.ceiling = running as f64;
                 self.limit = (running as f64 * cut).floor().max(1.0);
                 self.sent_before_cut = self.running;
-                self.served_since_cut = false;
+                (self.served_since_cut, self.refused_since_cut) = (0, 0);
                 running > 1
             }
         }
@@ -164,6 +171,22 @@ mod tests {
             assert!(served * 10 >= best * 9, "{capacity} of {lanes}: {served} of {best}");
             assert!(refused < best / 10 + lanes, "{capacity} of {lanes}: {refused} refused");
         }
+    }
+
+    /// A server that serves `capacity` of each round and refuses the others: far above it, the limit halves.
+    #[test]
+    fn far_too_many_requests_are_soon_few_enough() {
+        let (mut courtesy, capacity) = (Courtesy::default(), 64);
+        let mut refused = 0;
+        for _ in 0..8 {
+            let sent = (0..1024).take_while(|_| courtesy.enter()).count();
+            for nth in 0..sent {
+                courtesy.leave(if nth < capacity { Fate::Served } else { Fate::Refused });
+            }
+            refused += sent.saturating_sub(capacity);
+        }
+        let limit = courtesy.limit().unwrap();
+        assert!((capacity / 2..=2 * capacity).contains(&limit), "{limit}, {refused} refused");
     }
 
     #[test]

@@ -45,6 +45,9 @@ pub struct Endpoint {
     pub bandwidth: u64,
     /// Most connections the server was seen to accept before it pushed back; 0 if it never did.
     pub max_lanes: usize,
+    /// Requests that one connection carries at a time by HTTP/2; 1 if the server does not speak that, 0 if it was never
+    /// offered.
+    pub streams: usize,
     /// What it can do for those who list and write.
     #[serde(default)]
     pub names: NameSupport,
@@ -95,6 +98,10 @@ pub const MOST_RANGES: u64 = 10_000;
 /// whole budget.
 pub const LARGEST_REQUEST_BYTES: u64 = 16 << 20;
 
+/// Most requests on one connection of HTTP/2 at a time, whatever its server allows: what nginx allows, and more than RFC
+/// 9113 (section 6.5.2) recommends as the least.
+pub const MOST_STREAMS: usize = 128;
+
 /// One range of any file fits.
 const LEAST_HEADER_BYTES: u64 = 64;
 /// No allowance for the bytes of an answer falls below this: a server that gives less is of no use.
@@ -111,6 +118,7 @@ impl Default for Endpoint {
             rtt_micros: 0,
             bandwidth: 0,
             max_lanes: 0,
+            streams: 0,
             names: NameSupport::default(),
         }
     }
@@ -125,6 +133,7 @@ impl Endpoint {
         self.answer_bytes = self.answer_bytes.sane(LEAST_ANSWER_BYTES, LARGEST_REQUEST_BYTES);
         self.rtt_micros = self.rtt_micros.min(60_000_000);
         self.max_lanes = self.max_lanes.min(1024);
+        self.streams = self.streams.min(MOST_STREAMS);
         self
     }
 

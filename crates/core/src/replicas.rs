@@ -309,6 +309,12 @@ impl Source for Replicas {
         living.map(|member| member.source().max_lanes()).sum::<usize>().max(1)
     }
 
+    fn max_requests(&self) -> usize {
+        let state = self.state();
+        let living = state.members.iter().filter(|member| member.excluded().is_none());
+        living.map(|member| member.source().max_requests()).sum::<usize>().max(1)
+    }
+
     fn idle_lanes(&self) -> usize {
         let state = self.state();
         let living = state.members.iter().filter(|member| member.excluded().is_none());

@@ -17,6 +17,9 @@
 //! the later half of what it still owes to that lane; once it has delivered the rest it is cut off. See
 //! `straggler.rs` for when that pays.
 //!
+//! How many requests are on their way: as many as there are lanes, and where connections carry several at a time, as many
+//! as the source says. See `schedule/abreast.rs`.
+//!
 //! What is urgent: a reader may live as long as its file is open and be given more at any time. What somebody waits for
 //! is pushed as urgent ([`Reader::push_urgent`]); it is sent before everything else, and at once, also if all lanes are
 //! taken by what is fetched ahead (the source then opens another, or the next that becomes free is its). See
@@ -25,6 +28,7 @@
 //! Nothing here needs a runtime: the futures of the source run inside [`Reader::next`], so dropping the reader cancels
 //! every request.
 
+mod abreast;
 mod settle;
 mod urgent;
 
@@ -83,6 +87,8 @@ pub struct Reader<'a> {
     /// The limits by which the queue was planned.
     planned_with: Option<Limits>,
     lanes: usize,
+    /// Most requests that were under way at a time.
+    widest: usize,
     running: FuturesUnordered<BoxFuture<'a, (u64, Ended)>>,
     requests: HashMap<u64, InFlight>,
     next_id: u64,
@@ -135,6 +141,7 @@ impl<'a> Reader<'a> {
             urgent_ids: HashSet::new(),
             planned_with: None,
             lanes: 1,
+            widest: 0,
             running: FuturesUnordered::new(),
             requests: HashMap::new(),
             next_id: 0,
@@ -267,7 +274,7 @@ impl<'a> Reader<'a> {
 
     fn launch(&mut self) {
         self.launch_urgent();
-        while self.running.len() < self.lanes {
+        while self.has_room(self.running.len()) {
             let Some(request) = self.queue.front() else { return self.relieve() };
             let bytes = range::total_bytes(&request.ranges).saturating_add(request.tail);
             let fits = self.unreleased_bytes.saturating_add(bytes) <= self.config.budget_bytes;
@@ -316,6 +323,7 @@ impl<'a> Reader<'a> {
         let fetch = Abortable::new(self.source.fetch(request.clone(), deliver), registration);
         self.requests.insert(id, InFlight::new(request, self.source.clock().now(), cut_off));
         self.running.push(Box::pin(async move { (id, fetch.await.ok()) }));
+        self.widest = self.widest.max(self.running.len());
         id
     }
 

@@ -21,6 +21,14 @@ pub struct Request {
     pub size: Option<u64>,
 }
 
+impl Request {
+    /// Bytes of the file that are asked for, the tail included.
+    #[must_use]
+    pub fn asked_bytes(&self) -> u64 {
+        crate::range::total_bytes(&self.ranges).saturating_add(self.tail)
+    }
+}
+
 /// A run of bytes that arrived. It may be smaller than any range asked for, and may arrive in any order.
 #[derive(Debug, Clone)]
 pub struct Part {
@@ -62,6 +70,11 @@ pub trait Source: Send + Sync + Debug {
     fn endpoint(&self) -> Endpoint;
     /// Most lanes (connections) that the caller and the server allow.
     fn max_lanes(&self) -> usize;
+    /// Most requests that may be on their way at a time: more than the lanes where one connection carries several, as
+    /// many otherwise. It moves as the source learns.
+    fn max_requests(&self) -> usize {
+        self.max_lanes()
+    }
     /// Lanes that could send a request now without connecting first.
     fn idle_lanes(&self) -> usize;
     /// Starts connecting until there are `lanes` in all; returns at once.

@@ -198,6 +198,10 @@ impl Source for Tiered {
         self.inner.max_lanes()
     }
 
+    fn max_requests(&self) -> usize {
+        self.inner.max_requests()
+    }
+
     fn idle_lanes(&self) -> usize {
         self.inner.idle_lanes()
     }

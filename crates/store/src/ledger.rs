@@ -34,6 +34,9 @@ pub(crate) fn merged(old: &Endpoint, new: &Endpoint) -> Endpoint {
     if new.max_lanes == 0 {
         endpoint.max_lanes = old.max_lanes;
     }
+    if new.streams == 0 {
+        endpoint.streams = old.streams;
+    }
     endpoint.names = new.names.or(old.names);
     endpoint
 }
@@ -78,5 +81,8 @@ mod tests {
         let never_asked = endpoint(RangeSupport::Unknown, 0, 0, 0);
         assert_eq!(merged(&raised, &never_asked), raised);
         assert_eq!(merged(&lowered, &raised).max_lanes, 8);
+        let mut shared = raised.clone();
+        shared.streams = 128;
+        assert_eq!((merged(&shared, &raised).streams, merged(&raised, &shared).streams), (128, 128));
     }
 }

@@ -9,7 +9,7 @@
 //! and the second one from its end to the head of the answer.
 
 use crate::access;
-use crate::lane::{Body, Lane};
+use crate::lane::{Body, Way};
 use crate::location::Location;
 use crate::network::Network;
 use crate::outgoing::{Content, Outgoing, Progress};
@@ -177,7 +177,7 @@ async fn attempts(
 async fn attempt(pool: &Arc<Pool>, call: &Call, expect: bool) -> Result<Attempt> {
     pool.server().wait_until_welcome().await;
     let mut leased = pool.acquire().await?;
-    let Some(lane) = leased.lane() else {
+    let Some(way) = leased.way() else {
         return Err(Error::new(ErrorKind::Cancelled, "the connection is gone"));
     };
     let mut builder = request::builder(call.method.clone(), &call.location, pool);
@@ -201,8 +201,8 @@ async fn attempt(pool: &Arc<Pool>, call: &Call, expect: bool) -> Result<Attempt>
         Error::new(ErrorKind::Invalid, format!("{location} cannot be put into a request"))
             .with_source(error)
     })?;
-    let reused = lane.answers > 0;
-    let response = match exchanged(lane, request, &call.location, pool, &progress).await {
+    let reused = way.has_answered();
+    let response = match exchanged(way, request, &call.location, pool, &progress).await {
         Ok(response) => response,
         Err(error) if reused && call.method != Method::POST && is_broken(&error) => {
             return Ok(Attempt::Stale(error));
@@ -220,15 +220,15 @@ async fn attempt(pool: &Arc<Pool>, call: &Call, expect: bool) -> Result<Attempt>
 
 /// Sends a request and waits for the head of its answer.
 async fn exchanged(
-    lane: &mut Lane,
+    way: &mut Way,
     request: http::Request<Body>,
     location: &Location,
     pool: &Pool,
     progress: &Progress,
 ) -> Result<http::Response<Incoming>> {
-    lane.sender.ready().await.map_err(|error| request::cut(location, lane, error))?;
-    lane.tap.restart(pool.link().rtt, 0);
-    let mut answer = std::pin::pin!(lane.sender.send_request(request));
+    way.ready().await.map_err(|error| request::cut(location, way, error))?;
+    way.begin(pool.link().rtt, 0);
+    let mut answer = std::pin::pin!(way.send(request));
     let mut taken = progress.taken();
     let response = loop {
         let leaving = !progress.is_done();
@@ -250,9 +250,8 @@ async fn exchanged(
         )
         .with_retry(Retry::SameServer { after: Duration::ZERO }));
     };
-    let response = response.map_err(|error| request::cut(location, lane, error))?;
-    lane.tap.answered();
-    lane.answers += 1;
+    let response = response.map_err(|error| request::cut(location, way, error))?;
+    way.answered();
     Ok(response)
 }
 

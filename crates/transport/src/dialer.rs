@@ -16,7 +16,7 @@ use crate::location::Location;
 use crate::proxy::Proxy;
 use crate::racing::{Won, race};
 use crate::stream::Stream;
-use crate::tls::{Explains, TlsClient};
+use crate::tls::{Explains, Shaken, TlsClient};
 use crate::tunnel;
 use hither_core::error::{Error, ErrorKind, Result, Retry};
 use std::net::SocketAddr;
@@ -117,7 +117,7 @@ impl Dialer {
         self.tls.explains(location)
     }
 
-    /// A stream for HTTP over a line to `location`.
+    /// A stream for HTTP over a line to `location`. With `offer` the server may choose HTTP/2; returns whether it has.
     ///
     /// # Errors
     ///
@@ -128,18 +128,19 @@ impl Dialer {
         location: &Location,
         config: &TransportConfig,
         account: &Account,
-    ) -> Result<Stream> {
+        offer: bool,
+    ) -> Result<(Stream, bool)> {
         let explains = self.explains(location);
         if !location.is_tls() {
-            return Ok(Stream::plain(line.stream, explains));
+            return Ok((Stream::plain(line.stream, explains), false));
         }
         let left = config.connect_timeout.saturating_sub(line.started.elapsed());
-        let handshake = self.tls.handshake(line.stream, location);
+        let handshake = self.tls.handshake(line.stream, location, offer);
         let shaken = tokio::time::timeout(left, handshake).await.unwrap_or_else(|_| {
             let what = "the server accepts connections and does not answer in TLS";
             Err(out_of_time(location, config, None, what))
         });
-        let (stream, flights) = shaken.map_err(|error| {
+        let Shaken { stream, flights, multiplexes } = shaken.map_err(|error| {
             // Whatever is wrong with this machine, another one of the same name may be well.
             let sick = matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Timeout);
             if !(sick && line.has_others) {
@@ -149,7 +150,7 @@ impl Dialer {
             error.with_retry(AT_ONCE)
         })?;
         account.handshaken(line.flight, flights);
-        Ok(Stream::tls(stream, explains))
+        Ok((Stream::tls(stream, explains), multiplexes))
     }
 }
 

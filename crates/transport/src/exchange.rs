@@ -8,7 +8,7 @@ mod form;
 use crate::access;
 use crate::body::AT_ONCE;
 use crate::delivery::Delivery;
-use crate::lane::Lane;
+use crate::lane::Way;
 use crate::location::Location;
 use crate::pool::{Leased, Pool};
 use crate::whole_file::WholeFile;
@@ -134,13 +134,16 @@ impl Settled {
 impl Exchange<'_> {
     /// Sends the request and hands its answer on, part by part.
     pub(crate) async fn run(&self, leased: &mut Leased, sink: &mut PartSink) -> Settled {
-        let Some(lane) = leased.lane() else {
+        let Some(way) = leased.way() else {
             return Settled::failed(Error::new(ErrorKind::Cancelled, "the connection is gone"));
         };
         // On a connection that has answered before, silence means most often that it was idle for too long.
-        let is_fresh = lane.answers == 0;
-        let response = match self.send(lane).await {
+        let is_fresh = !way.has_answered();
+        let response = match self.send(way).await {
             Ok(response) => response,
+            Err(error) if way.was_refused() => {
+                return Settled { busy: true, ..Settled::failed(error) };
+            }
             Err(error) if is_fresh && error.kind() == ErrorKind::Unavailable => {
                 return self.trouble(error);
             }
@@ -157,7 +160,7 @@ impl Exchange<'_> {
         settled.hint = hint;
         settled.links = head.headers.contains_key(header::LINK).then(|| links(&head.headers));
         if settled.outcome.is_ok() {
-            self.pool.saw_bandwidth(lane.tap.bandwidth());
+            self.pool.saw_bandwidth(way.bandwidth());
         }
         settled
     }
@@ -178,7 +181,7 @@ impl Exchange<'_> {
         ranges.len() + usize::from(tail > 0)
     }
 
-    async fn send(&self, lane: &mut Lane) -> Result<http::Response<Incoming>> {
+    async fn send(&self, way: &mut Way) -> Result<http::Response<Incoming>> {
         let mut builder = request::builder(Method::GET, self.location, self.pool);
         if self.ask != Ask::Nothing {
             let (ranges, tail) = self.sent();
@@ -192,7 +195,7 @@ impl Exchange<'_> {
             builder = builder.header(header::IF_RANGE, validator);
         }
         let asked = range::total_bytes(&self.request.ranges).saturating_add(self.request.tail);
-        request::send(lane, builder, request::empty(), self.location, self.pool, asked).await
+        request::send(way, builder, request::empty(), self.location, self.pool, asked).await
     }
 
     async fn read(

@@ -263,7 +263,7 @@ impl HttpSource {
         let exchange = Exchange { location, pool, request, ask, whole_file };
         let mut stale = 0;
         let (lane, settled) = loop {
-            let mut lane = match pool.acquire().await {
+            let mut lane = match pool.acquire_for(request.asked_bytes()).await {
                 Ok(lane) => lane,
                 Err(error) => return Settled::failed(error),
             };
@@ -274,6 +274,9 @@ impl HttpSource {
             }
             stale += 1;
         };
+        if settled.outcome.as_ref().is_err_and(|error| error.kind() == ErrorKind::Timeout) {
+            lane.retire();
+        }
         pool.server().learn(request, &settled);
         self.put_off.learn(&settled);
         if let (Some(links), Some(hear)) = (&settled.links, self.when_linked.get())
@@ -372,12 +375,21 @@ impl Source for HttpSource {
         }
     }
 
+    fn max_requests(&self) -> usize {
+        let pool = Arc::clone(&self.current().pool);
+        pool.max_requests()
+    }
+
     fn idle_lanes(&self) -> usize {
         self.place().pool.idle_lanes()
     }
 
     fn warm(&self, lanes: usize) {
-        self.place().pool.warm(lanes);
+        let pool = self.place().pool;
+        match pool.is_shared() {
+            true => pool.warm_shared(lanes),
+            false => pool.warm(lanes),
+        }
     }
 
     fn announce_large(&self) {

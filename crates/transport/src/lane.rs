@@ -1,10 +1,13 @@
-//! One connection that carries one request at a time.
+//! The way of one request: a connection of its own, or a place on one that carries several.
 
 use crate::account::Account;
+use crate::multiplexed::Place;
 use bytes::Bytes;
+use futures_util::future::Either;
 use hither_core::Held;
 use hither_core::link::TrainEstimator;
 use http_body_util::combinators::UnsyncBoxBody;
+use hyper::body::Incoming;
 use hyper::client::conn::http1::SendRequest;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,7 +21,7 @@ use tokio::time::Instant;
 /// What goes with a request: nothing, a few bytes, or a stream.
 pub(crate) type Body = UnsyncBoxBody<Bytes, std::io::Error>;
 
-/// A connection and what is watched on it.
+/// A connection that carries one request at a time, and what is watched on it.
 #[derive(Debug)]
 pub(crate) struct Lane {
     pub(crate) sender: SendRequest<Body>,
@@ -27,6 +30,90 @@ pub(crate) struct Lane {
     pub(crate) answers: u64,
     /// The right to this connection among those of all processes.
     pub(crate) _claim: Option<Box<dyn Held>>,
+}
+
+/// The way of one request.
+#[derive(Debug)]
+pub(crate) enum Way {
+    /// A connection of its own.
+    Lane(Lane),
+    /// A place on one that carries several.
+    Place(Place),
+}
+
+impl Way {
+    /// Whether the connection has answered before.
+    pub(crate) fn has_answered(&self) -> bool {
+        match self {
+            Self::Lane(lane) => lane.answers > 0,
+            Self::Place(place) => place.has_answered(),
+        }
+    }
+
+    /// Waits until a request can be sent.
+    pub(crate) async fn ready(&mut self) -> hyper::Result<()> {
+        match self {
+            Self::Lane(lane) => lane.sender.ready().await,
+            Self::Place(place) => place.ready().await,
+        }
+    }
+
+    /// A request for so many bytes of a file is about to be sent.
+    pub(crate) fn begin(&mut self, rtt: Option<Duration>, bytes_asked: u64) {
+        match self {
+            Self::Lane(lane) => lane.tap.restart(rtt, bytes_asked),
+            Self::Place(place) => place.begin(bytes_asked),
+        }
+    }
+
+    /// Sends a request.
+    pub(crate) fn send(
+        &mut self,
+        request: http::Request<Body>,
+    ) -> impl Future<Output = hyper::Result<http::Response<Incoming>>> + use<> {
+        match self {
+            Self::Lane(lane) => Either::Left(lane.sender.send_request(request)),
+            Self::Place(place) => Either::Right(place.send(request)),
+        }
+    }
+
+    /// The answer has begun to arrive.
+    pub(crate) fn answered(&mut self) {
+        match self {
+            Self::Lane(lane) => {
+                lane.tap.answered();
+                lane.answers += 1;
+            }
+            Self::Place(place) => place.answered(),
+        }
+    }
+
+    /// The request has failed before its answer began.
+    pub(crate) fn failed(&mut self, error: &hyper::Error) {
+        if let Self::Place(place) = self {
+            place.failed(error);
+        }
+    }
+
+    /// Whether the server refused the request because there were too many at a time.
+    pub(crate) fn was_refused(&self) -> bool {
+        matches!(self, Self::Place(place) if place.was_refused())
+    }
+
+    /// Nothing has come for too long: no other request is sent this way.
+    pub(crate) fn retire(&self) {
+        if let Self::Place(place) = self {
+            place.retire();
+        }
+    }
+
+    /// How fast the path is by the last answer. Answers that come among others tell nothing about it.
+    pub(crate) fn bandwidth(&self) -> Option<f64> {
+        match self {
+            Self::Lane(lane) => lane.tap.bandwidth(),
+            Self::Place(_) => None,
+        }
+    }
 }
 
 /// What the bytes of one connection tell: how many, and how they were spaced; and when a request is on its way.
@@ -53,6 +140,11 @@ impl Tap {
             asked: Mutex::default(),
             flight: AtomicU64::new(0),
         }
+    }
+
+    /// The books.
+    pub(crate) fn account(&self) -> &Account {
+        &self.account
     }
 
     fn arrived(&self, bytes: usize) {

@@ -21,6 +21,7 @@ mod local_storage;
 mod location;
 mod misdirected;
 mod monotonic;
+mod multiplexed;
 mod network;
 mod outgoing;
 mod pool;

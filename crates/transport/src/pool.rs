@@ -7,20 +7,24 @@
 //! The first handshake measures the round-trip time. If a large job is [announced](Pool::announce_large), it also decides
 //! how many further connections are started there and then, while the first request is on its way.
 
+mod establish;
+mod join;
+mod streams;
+
 use crate::account::Account;
 use crate::config::TransportConfig;
-use crate::lane::{Lane, Tap};
+use crate::lane::{Lane, Way};
 use crate::location::Location;
 use crate::network::Shared;
 use crate::server::Server;
 use crate::tls::Explains;
 use crate::welcome::Welcome;
 use hither_core::error::{Error, ErrorKind, Result};
-use hither_core::{Claim, Endpoint, Held, LinkEstimate, lanes};
-use hyper_util::rt::TokioIo;
+use hither_core::{Claim, Endpoint, LinkEstimate, lanes};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+use streams::Streams;
 use tokio::sync::oneshot;
 
 /// Connections to one endpoint.
@@ -31,6 +35,7 @@ pub struct Pool {
     server: Server,
     welcome: Welcome,
     state: Mutex<State>,
+    streams: Streams,
 }
 
 #[derive(Debug, Default)]
@@ -60,6 +65,7 @@ impl Pool {
         Arc::new(Self {
             location,
             shared,
+            streams: Streams::new(remembered.streams),
             server: Server::new(remembered),
             welcome: Welcome::default(),
             state,
@@ -99,6 +105,7 @@ impl Pool {
     #[must_use]
     pub fn endpoint(&self) -> Endpoint {
         let mut endpoint = self.server.endpoint();
+        endpoint.streams = self.streams.each();
         let state = self.state();
         endpoint.max_lanes = state.refused_above;
         if let Some(rtt) = state.link.rtt {
@@ -126,10 +133,21 @@ impl Pool {
         }
     }
 
-    /// Connections that carry no request at the moment.
+    /// Requests that could be sent at the moment without connecting first.
     #[must_use]
     pub fn idle_lanes(&self) -> usize {
-        self.state().idle.len()
+        self.streams.free() + self.state().idle.len()
+    }
+
+    /// Connections that carry one request at a time, also those on their way.
+    fn lanes(&self) -> usize {
+        let state = self.state();
+        state.open + state.connecting
+    }
+
+    /// Most of those: what connections of HTTP/2 leave, and one.
+    fn most_alone(&self) -> usize {
+        self.max_lanes().saturating_sub(self.streams.connections()).max(1)
     }
 
     /// A job is coming that will want more than one connection if the path is long.
@@ -139,7 +157,7 @@ impl Pool {
 
     /// Starts connecting until there are `lanes`; returns at once.
     pub fn warm(self: &Arc<Self>, lanes: usize) {
-        let lanes = lanes.min(self.max_lanes());
+        let lanes = lanes.min(self.most_alone());
         let mut state = self.state();
         let missing = lanes.saturating_sub(state.open + state.connecting);
         state.connecting += missing;
@@ -161,11 +179,11 @@ impl Pool {
     /// A connection for one request.
     pub(crate) async fn acquire(self: &Arc<Self>) -> Result<Leased> {
         let lane = self.wait_for_lane().await?;
-        Ok(Leased { pool: Arc::clone(self), lane: Some(lane) })
+        Ok(Leased { pool: Arc::clone(self), way: Some(Way::Lane(lane)) })
     }
 
     async fn wait_for_lane(self: &Arc<Self>) -> Result<Lane> {
-        let max = self.max_lanes();
+        let max = self.most_alone();
         let receiver = {
             let mut state = self.state();
             while let Some(lane) = state.idle.pop() {
@@ -208,7 +226,7 @@ impl Pool {
 
     /// A connection is gone: replaces it if somebody is still in line.
     fn lost(self: &Arc<Self>) {
-        let max = self.max_lanes();
+        let max = self.most_alone();
         let mut state = self.state();
         state.open = state.open.saturating_sub(1);
         state.speculated &= state.open > 0;
@@ -259,39 +277,32 @@ impl Pool {
         others
     }
 
-    async fn establish(self: &Arc<Self>, claim: Option<Box<dyn Held>>) -> Result<(Lane, Duration)> {
-        let (dialer, account) = (&self.shared.dialer, self.account());
-        let tap = Arc::new(Tap::new(Arc::clone(account)));
-        let line = dialer.reach(&self.location, self.config(), account, &tap).await?;
-        let rtt = line.rtt;
-        self.measured(rtt);
-        let stream = dialer.secure(line, &self.location, self.config(), account).await?;
-        let io = TokioIo::new(stream);
-        let (sender, connection) = hyper::client::conn::http1::Builder::new()
-            .max_buf_size(READ_BUFFER_BYTES)
-            // XrdHttp 5.5 looks for `Range` in exactly these letters, and sends the whole file if it finds `range`.
-            .title_case_headers(true)
-            .handshake(io)
-            .await
-            .map_err(|error| {
-                Error::new(ErrorKind::Unavailable, "cannot start HTTP on a connection")
-                    .with_source(error)
-            })?;
-        // How the connection ends is told to the request that is on it; nobody else needs to know.
-        self.shared.runtime.spawn(async move { drop(connection.await) });
-        Ok((Lane { sender, tap, answers: 0, _claim: claim }, rtt))
-    }
-
     /// A connection has reached the server: the path is known. The first one of a large job is not alone for long, and
     /// the handshakes of the others go on beside its own.
     fn measured(self: &Arc<Self>, rtt: Duration) {
+        self.saw_rtt(rtt);
         let speculate = {
             let mut state = self.state();
-            state.link.rtt = Some(state.link.rtt.map_or(rtt, |best| best.min(rtt)));
             state.large_job && state.open == 0 && !std::mem::replace(&mut state.speculated, true)
         };
         if speculate {
             self.warm(lanes::speculative(rtt, self.config().max_lanes));
+        }
+    }
+
+    fn saw_rtt(&self, rtt: Duration) {
+        let mut state = self.state();
+        state.link.rtt = Some(state.link.rtt.map_or(rtt, |best| best.min(rtt)));
+    }
+
+    /// Takes a connection in that was made for something else, if there is room for it.
+    fn adopt(&self, lane: Lane, rtt: Duration) {
+        let max = self.most_alone();
+        let mut state = self.state();
+        if state.open + state.connecting < max {
+            state.connecting += 1;
+            drop(state);
+            self.established(lane, rtt);
         }
     }
 
@@ -321,27 +332,29 @@ impl Pool {
     }
 }
 
-/// Most that the HTTP codec buffers per connection. Bodies are handed on as they are read; this bounds a head, and the
-/// size of a single read.
-const READ_BUFFER_BYTES: usize = 256 * 1024;
-
-/// A connection lent to one request. Dropped, it is closed: an answer that was not read to its end leaves a connection of
-/// no further use.
+/// A connection, or a place on one, lent to one request. Dropped, a connection is closed: an answer that was not read to
+/// its end leaves it of no further use.
 #[derive(Debug)]
 pub(crate) struct Leased {
     pool: Arc<Pool>,
-    lane: Option<Lane>,
+    way: Option<Way>,
 }
 
 impl Leased {
-    /// The connection.
-    pub(crate) fn lane(&mut self) -> Option<&mut Lane> {
-        self.lane.as_mut()
+    /// The way for the request.
+    pub(crate) fn way(&mut self) -> Option<&mut Way> {
+        self.way.as_mut()
+    }
+
+    /// Nothing has come this way for too long.
+    pub(crate) fn retire(&self) {
+        self.way.iter().for_each(Way::retire);
     }
 
     /// The answer has been read to its end: the connection may carry another request, if the server keeps it.
     pub(crate) fn give_back(mut self) {
-        if let Some(lane) = self.lane.take_if(|lane| !lane.sender.is_closed()) {
+        let open = |way: &mut Way| matches!(way, Way::Lane(lane) if !lane.sender.is_closed());
+        if let Some(Way::Lane(lane)) = self.way.take_if(open) {
             self.pool.release(lane);
         }
         // Else the drop below counts it as lost.
@@ -350,7 +363,8 @@ impl Leased {
 
 impl Drop for Leased {
     fn drop(&mut self) {
-        if self.lane.take().is_some() {
+        // A place looks for its next user by itself.
+        if let Some(Way::Lane(_)) = self.way.take() {
             self.pool.lost();
         }
     }

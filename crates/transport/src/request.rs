@@ -1,7 +1,7 @@
 //! Sending a request and waiting for the head of its answer: where the second clock runs.
 
 use crate::access;
-use crate::lane::{Body, Lane};
+use crate::lane::{Body, Way};
 use crate::location::Location;
 use crate::pool::{Leased, Pool};
 use crate::proxy::Proxy;
@@ -46,7 +46,7 @@ pub(crate) fn empty() -> Body {
 
 /// Sends a request and waits for the head of the answer.
 pub(crate) async fn send(
-    lane: &mut Lane,
+    way: &mut Way,
     builder: Builder,
     body: Body,
     location: &Location,
@@ -57,12 +57,12 @@ pub(crate) async fn send(
         Error::new(ErrorKind::Invalid, format!("{location} cannot be put into a request"))
             .with_source(error)
     })?;
-    lane.sender.ready().await.map_err(|error| cut(location, lane, error))?;
-    lane.tap.restart(pool.link().rtt, bytes_asked);
+    way.ready().await.map_err(|error| cut(location, way, error))?;
+    way.begin(pool.link().rtt, bytes_asked);
     let clock = pool.config().first_byte_timeout;
-    let response = match tokio::time::timeout(clock, lane.sender.send_request(request)).await {
+    let response = match tokio::time::timeout(clock, way.send(request)).await {
         Ok(Ok(response)) => response,
-        Ok(Err(error)) => return Err(cut(location, lane, error)),
+        Ok(Err(error)) => return Err(cut(location, way, error)),
         Err(_) => {
             return Err(Error::new(
                 ErrorKind::Timeout,
@@ -71,8 +71,7 @@ pub(crate) async fn send(
             .with_retry(Retry::SameServer { after: Duration::ZERO }));
         }
     };
-    lane.tap.answered();
-    lane.answers += 1;
+    way.answered();
     Ok(response)
 }
 
@@ -82,11 +81,11 @@ pub(crate) async fn head(
     location: &Location,
     pool: &Arc<Pool>,
 ) -> Result<Answer> {
-    let Some(lane) = leased.lane() else {
+    let Some(way) = leased.way() else {
         return Err(Error::new(ErrorKind::Cancelled, "the connection is gone"));
     };
     let response =
-        send(lane, builder(Method::HEAD, location, pool), empty(), location, pool, 0).await?;
+        send(way, builder(Method::HEAD, location, pool), empty(), location, pool, 0).await?;
     let (head, body) = response.into_parts();
     let facts = Facts::of(head.status, &head.headers);
     if head.status != StatusCode::OK {
@@ -123,7 +122,8 @@ pub(crate) async fn drain(mut body: Incoming, pool: &Pool) -> bool {
 }
 
 /// The connection went away before the head of an answer came.
-pub(crate) fn cut(location: &Location, lane: &Lane, error: hyper::Error) -> Error {
+pub(crate) fn cut(location: &Location, way: &mut Way, error: hyper::Error) -> Error {
+    way.failed(&error);
     if let Some(told) = crate::stream::told(&error) {
         return told;
     }
@@ -132,7 +132,9 @@ pub(crate) fn cut(location: &Location, lane: &Lane, error: hyper::Error) -> Erro
         (ErrorKind::Protocol, "the head of the answer is larger than 256 KiB")
     } else if error.is_parse() {
         (ErrorKind::Protocol, "what the server sent is not HTTP/1.1")
-    } else if lane.answers > 0 {
+    } else if way.was_refused() {
+        (ErrorKind::Unavailable, "the server refuses so many requests at a time")
+    } else if way.has_answered() {
         // A server may close an idle connection at any time, also while a request is under way to it (RFC 9112
         // section 9.3.1): nothing is wrong.
         (ErrorKind::Unavailable, "the server closed the connection between two requests")

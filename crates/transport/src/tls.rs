@@ -114,8 +114,35 @@ pub(crate) struct TlsClient {
 /// How to speak to those who may know who we are, and to the others. Sessions of one are not resumed by the other.
 #[derive(Debug)]
 struct Ready {
-    known: Arc<ClientConfig>,
-    stranger: Arc<ClientConfig>,
+    known: Offers,
+    stranger: Offers,
+}
+
+/// The same way to speak TLS, with two offers of what to speak above it (ALPN, RFC 7301).
+#[derive(Debug, Clone)]
+struct Offers {
+    http1: Arc<ClientConfig>,
+    http2: Arc<ClientConfig>,
+}
+
+impl Offers {
+    fn of(http1: ClientConfig) -> Self {
+        let mut http2 = http1.clone();
+        http2.alpn_protocols.insert(0, HTTP2.to_vec());
+        Self { http1: Arc::new(http1), http2: Arc::new(http2) }
+    }
+}
+
+/// What HTTP/2 over TLS is called there (RFC 9113 section 3.2).
+const HTTP2: &[u8] = b"h2";
+
+/// A handshake that is done.
+pub(crate) struct Shaken {
+    pub(crate) stream: TlsStream,
+    /// How many round trips it took.
+    pub(crate) flights: u64,
+    /// The server has chosen HTTP/2.
+    pub(crate) multiplexes: bool,
 }
 
 /// A client certificate is read again after this, in seconds: a proxy may have been renewed.
@@ -140,25 +167,29 @@ impl TlsClient {
     ///
     /// [`ErrorKind::Local`] if there is nobody to trust, [`ErrorKind::Unauthenticated`] if a client certificate was named
     /// and cannot be used.
-    pub(crate) async fn prepare(&self, location: &Location) -> Result<Arc<ClientConfig>> {
+    pub(crate) async fn prepare(&self, location: &Location) -> Result<()> {
+        self.offers(location).await.map(drop)
+    }
+
+    async fn offers(&self, location: &Location) -> Result<&Offers> {
         let load = || async {
             let (config, credentials) = (self.config.clone(), self.credentials.clone());
             let (asker, stranger) = (Arc::clone(&self.asker), Arc::clone(&self.stranger));
             blocking(move || {
                 let known = client_config(with_anchors(config, &credentials)?, asker)?;
-                let mut others = ClientConfig::clone(&known);
+                let mut others = known.clone();
                 others.client_auth_cert_resolver = stranger;
                 others.resumption = Resumption::store(Arc::new(tickets::Tickets::default()));
-                Ok(Ready { known, stranger: Arc::new(others) })
+                Ok(Ready { known: Offers::of(known), stranger: Offers::of(others) })
             })
             .await
         };
         let ready = self.ready.get_or_try_init(load).await?;
         if !location.may_know_us(&self.credentials) {
-            return Ok(Arc::clone(&ready.stranger));
+            return Ok(&ready.stranger);
         }
         self.read_certificate(location).await?;
-        Ok(Arc::clone(&ready.known))
+        Ok(&ready.known)
     }
 
     async fn read_certificate(&self, location: &Location) -> Result<()> {
@@ -179,7 +210,7 @@ impl TlsClient {
         Ok(())
     }
 
-    /// The handshake. Returns the stream and how many round trips it took.
+    /// The handshake, with an offer of HTTP/2 if `offer` says so.
     ///
     /// # Errors
     ///
@@ -188,8 +219,11 @@ impl TlsClient {
         &self,
         stream: Tapped,
         location: &Location,
-    ) -> Result<(TlsStream, u64)> {
-        let connector = TlsConnector::from(self.prepare(location).await?);
+        offer: bool,
+    ) -> Result<Shaken> {
+        let offers = self.offers(location).await?;
+        let offered = if offer { &offers.http2 } else { &offers.http1 };
+        let connector = TlsConnector::from(Arc::clone(offered));
         let name = ServerName::try_from(location.host().to_owned()).map_err(|error| {
             let what = format!("{}: no certificate can be for such a name", location.origin());
             Error::new(ErrorKind::Invalid, what).with_source(error)
@@ -205,7 +239,8 @@ impl TlsClient {
             Some(HandshakeKind::FullWithHelloRetryRequest) => 2,
             _ => 1 + u64::from(old),
         };
-        Ok((stream, flights))
+        let multiplexes = session.alpn_protocol() == Some(HTTP2);
+        Ok(Shaken { stream, flights, multiplexes })
     }
 
     /// What puts failures on connections to `location` into words.
@@ -238,7 +273,7 @@ fn with_anchors(mut config: TlsConfig, credentials: &Credentials) -> Result<TlsC
     Ok(config)
 }
 
-fn client_config(config: TlsConfig, asker: Arc<Asker>) -> Result<Arc<ClientConfig>> {
+fn client_config(config: TlsConfig, asker: Arc<Asker>) -> Result<ClientConfig> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let internal = |error: &dyn fmt::Display| {
         Error::new(ErrorKind::Local, format!("cannot set up TLS: {error}"))
@@ -252,7 +287,7 @@ fn client_config(config: TlsConfig, asker: Arc<Asker>) -> Result<Arc<ClientConfi
         .with_client_cert_resolver(asker);
     client.alpn_protocols = vec![b"http/1.1".to_vec()];
     client.resumption = Resumption::store(Arc::new(tickets::Tickets::default()));
-    Ok(Arc::new(client))
+    Ok(client)
 }
 
 /// Hands out the client certificate, and notes that a server asked.

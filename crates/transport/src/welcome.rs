@@ -36,6 +36,11 @@ impl Welcome {
         self.courtesy().is_about_the_file()
     }
 
+    /// Requests that are welcome at a time; none if the server never refused any.
+    pub(crate) fn limit(&self) -> Option<usize> {
+        self.courtesy().limit()
+    }
+
     fn leave(&self, fate: Fate) -> bool {
         let again = self.courtesy().leave(fate);
         // Growth may make room for one more than who left.

@@ -84,16 +84,16 @@ impl Member {
     }
 
     pub(super) fn has_room(&self) -> bool {
-        self.running.load(Ordering::Relaxed) < self.source().max_lanes()
+        self.running.load(Ordering::Relaxed) < self.source().max_requests()
     }
 
     /// What one more request would have to wait for, in arbitrary units; `usual` is the speed of one not yet known.
     #[expect(clippy::cast_precision_loss, reason = "an estimate")]
     pub(super) fn wait(&self, usual: f64) -> f64 {
         let ahead = self.running.load(Ordering::Relaxed) + 1;
-        let lanes = self.source().max_lanes().max(1);
-        // Within its lanes a request waits for nobody; the number under way still tells who is less busy.
-        let queue = if ahead > lanes { 1e3 } else { 1.0 };
+        let most = self.source().max_requests().max(1);
+        // Up to there a request waits for nobody; the number under way still tells who is less busy.
+        let queue = if ahead > most { 1e3 } else { 1.0 };
         queue * ahead as f64 / self.speed().unwrap_or(usual).max(1.0)
     }
 

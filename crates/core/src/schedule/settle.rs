@@ -98,10 +98,6 @@ impl Reader<'_> {
         tails
     }
 
-    fn lanes(&self) -> u32 {
-        u32::try_from(self.lanes).unwrap_or(u32::MAX)
-    }
-
     pub(super) fn requests_of(&self, plan: Plan) -> Vec<Request> {
         let request =
             |ranges| Request { ranges, tail: 0, validator: self.validator.clone(), size: None };
@@ -160,7 +156,9 @@ impl Reader<'_> {
             self.barren_failures += 1;
         }
         // What befalls a server befalls all lanes at once.
-        if !hopeful || self.barren_failures >= self.config.attempts.saturating_mul(self.lanes()) {
+        if !hopeful
+            || self.barren_failures >= self.config.attempts.saturating_mul(self.lanes_in_use())
+        {
             return Err(error);
         }
         self.retries += 1;

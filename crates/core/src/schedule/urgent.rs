@@ -66,7 +66,7 @@ impl Reader<'_> {
     }
 
     pub(super) fn launch_urgent(&mut self) {
-        while self.urgent_ids.len() < self.lanes {
+        while self.has_room(self.urgent_ids.len()) {
             let Some(request) = self.urgent.front() else { return };
             let bytes = range::total_bytes(&request.ranges).saturating_add(request.tail);
             let fits = self.unreleased_bytes.saturating_add(bytes) <= self.config.budget_bytes;

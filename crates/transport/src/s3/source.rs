@@ -119,6 +119,10 @@ impl Source for SignedSource {
         self.source().max_lanes()
     }
 
+    fn max_requests(&self) -> usize {
+        self.source().max_requests()
+    }
+
     fn idle_lanes(&self) -> usize {
         self.source().idle_lanes()
     }

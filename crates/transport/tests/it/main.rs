@@ -13,6 +13,8 @@ mod limits;
 mod local;
 mod local_storage;
 mod matrix;
+mod multiplexed;
+mod multiplexer;
 mod random;
 mod redirects;
 mod refusals;

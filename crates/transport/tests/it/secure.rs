@@ -16,10 +16,10 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
 
-type Authority = CertifiedIssuer<'static, KeyPair>;
-type Pair = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
+pub(crate) type Authority = CertifiedIssuer<'static, KeyPair>;
+pub(crate) type Pair = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
 
-fn authority(name: &str) -> Authority {
+pub(crate) fn authority(name: &str) -> Authority {
     let mut params = CertificateParams::new(vec![]).unwrap();
     params.is_ca = IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
     params.distinguished_name.push(DnType::CommonName, name);
@@ -30,16 +30,16 @@ fn key_of(pair: &KeyPair) -> PrivateKeyDer<'static> {
     PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(pair.serialize_der()))
 }
 
-fn params(names: &[&str]) -> CertificateParams {
+pub(crate) fn params(names: &[&str]) -> CertificateParams {
     CertificateParams::new(names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>()).unwrap()
 }
 
-fn signed(params: CertificateParams, by: &Authority) -> Pair {
+pub(crate) fn signed(params: CertificateParams, by: &Authority) -> Pair {
     let key = KeyPair::generate().unwrap();
     (vec![params.signed_by(&key, by).unwrap().der().clone()], key_of(&key))
 }
 
-fn trusting(authority: &Authority) -> TransportConfig {
+pub(crate) fn trusting(authority: &Authority) -> TransportConfig {
     let mut config = TransportConfig::default();
     config.max_lanes = 1;
     config.tls.system_roots = false;

@@ -1,0 +1,128 @@
+//! How a connection of HTTP/2 comes about: or one of HTTP/1.1, where the server would rather have that.
+
+use super::Pool;
+use super::streams::MOST_CONNECTIONS;
+use crate::lane::{Lane, Tap};
+use crate::multiplexed::Multiplexed;
+use hither_core::error::{Error, Result};
+use hither_core::{Claim, Held, lanes};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A connection as the handshake has left it.
+enum Joined {
+    Multiplexed(Arc<Multiplexed>),
+    Lane(Lane),
+}
+
+impl Pool {
+    pub(super) fn spawn_shared(self: &Arc<Self>, connections: usize) {
+        for _ in 0..connections {
+            let pool = Arc::clone(self);
+            self.shared.runtime.spawn(async move {
+                let claim = match pool.claim() {
+                    Claim::Granted(held) => Some(held),
+                    Claim::Full if pool.can_do_without_shared() => return,
+                    // Every process may have one.
+                    Claim::Full => None,
+                };
+                match pool.join(claim).await {
+                    Ok((Joined::Multiplexed(connection), rtt)) => pool.joined(connection, rtt),
+                    Ok((Joined::Lane(lane), rtt)) => pool.joined_alone(lane, rtt),
+                    Err(error) => pool.not_joined(&error),
+                }
+            });
+        }
+    }
+
+    /// Whether there is another connection, or will be. If so, this one is not made.
+    fn can_do_without_shared(&self) -> bool {
+        let mut state = self.streams.state();
+        let others = state.connections() > 1;
+        state.connecting -= usize::from(others);
+        others
+    }
+
+    async fn join(self: &Arc<Self>, claim: Option<Box<dyn Held>>) -> Result<(Joined, Duration)> {
+        let tap = Arc::new(Tap::new(Arc::clone(self.account())));
+        let line = self.reach(&tap).await?;
+        let rtt = line.rtt;
+        self.saw_rtt(rtt);
+        self.speculate_shared(rtt);
+        let (stream, multiplexes) = self.secure(line, true).await?;
+        if !multiplexes {
+            return Ok((Joined::Lane(self.lane(stream, tap, claim).await?), rtt));
+        }
+        let each = self.streams.each();
+        let (connection, driver) = Multiplexed::start(stream, tap, each, claim).await?;
+        let (pool, driven) = (Arc::downgrade(self), Arc::downgrade(&connection));
+        self.shared.runtime.spawn(async move {
+            let told = |streams| pool.upgrade().into_iter().for_each(|pool| pool.told(streams));
+            driver.run(told).await;
+            if let (Some(pool), Some(connection)) = (pool.upgrade(), driven.upgrade()) {
+                connection.retire();
+                pool.parted(&connection);
+            }
+        });
+        Ok((Joined::Multiplexed(connection), rtt))
+    }
+
+    /// The first connection of a large job is not alone for long, if the server is known to speak HTTP/2.
+    fn speculate_shared(self: &Arc<Self>, rtt: Duration) {
+        if !self.state().large_job {
+            return;
+        }
+        let start = {
+            let mut state = self.streams.state();
+            let first = !std::mem::replace(&mut state.speculated, true);
+            let wanted = lanes::speculative(rtt, MOST_CONNECTIONS);
+            if first && state.each > 1 { self.start(&mut state, wanted) } else { 0 }
+        };
+        self.spawn_shared(start);
+    }
+
+    /// A connection of HTTP/2 is there.
+    fn joined(self: &Arc<Self>, connection: Arc<Multiplexed>, rtt: Duration) {
+        self.account().connected(rtt);
+        let mut state = self.streams.state();
+        state.connecting -= 1;
+        if state.each <= 1 {
+            state.each = connection.free();
+        }
+        // More may have been on their way as ordinary ones, to a server that did not speak it then.
+        if state.open.len() < MOST_CONNECTIONS {
+            state.open.push(connection);
+        }
+        let wanted = state.wanted();
+        let start = if state.waiting.is_empty() { 0 } else { self.start(&mut state, wanted) };
+        drop(state);
+        self.spawn_shared(start);
+        self.serve();
+    }
+
+    /// The server has chosen HTTP/1.1: the connection is an ordinary one.
+    fn joined_alone(self: &Arc<Self>, lane: Lane, rtt: Duration) {
+        self.streams.state().connecting -= 1;
+        self.measured(rtt);
+        self.adopt(lane, rtt);
+        self.no_streams();
+    }
+
+    /// A connection could not be made. As long as there are others, they serve those in line.
+    fn not_joined(self: &Arc<Self>, error: &Error) {
+        let lanes = self.lanes();
+        let mut state = self.streams.state();
+        state.connecting -= 1;
+        if state.connections() > 0 {
+            return;
+        }
+        state.given_up |= lanes > 0;
+        let dismissed = state.dismiss();
+        drop(state);
+        for waiter in dismissed {
+            let told = if lanes > 0 { Ok(None) } else { Err(error.clone()) };
+            // Whoever was dropped in the meantime does not mind.
+            drop(waiter.send(told));
+        }
+    }
+}

@@ -1,0 +1,225 @@
+//! HTTP/2 with servers that send one range for each request: how many connections, and what happens when streams and
+//! connections fail.
+
+use crate::multiplexer::{Flaw, Multiplexer, Remembers};
+use crate::rig::{LARGE, content, read};
+use crate::secure::trusting;
+use hither_core::endpoint::RangeSupport;
+use hither_core::{Endpoint, Source};
+use hither_transport::{HttpSource, Location, Network, TransportConfig};
+use std::ops::Range;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tokio::runtime::Handle;
+
+const STREAMS: u32 = 50;
+
+/// As many pieces as no plan merges.
+fn pieces(count: u64) -> Vec<Range<u64>> {
+    (0..count).map(|n| n * 400..n * 400 + 200).collect()
+}
+
+fn config(server: &Multiplexer) -> TransportConfig {
+    let mut config = trusting(&server.authority);
+    config.max_lanes = TransportConfig::default().max_lanes;
+    config
+}
+
+/// What an earlier process has learned.
+fn known(ranges: RangeSupport, streams: usize) -> Endpoint {
+    let mut endpoint = Endpoint::default();
+    endpoint.ranges = ranges;
+    endpoint.streams = streams;
+    endpoint
+}
+
+fn network(config: TransportConfig, known: Endpoint) -> (Arc<Network>, Arc<Remembers>) {
+    let ledger = Arc::new(Remembers(Mutex::new(known)));
+    let network = Network::new(config, Handle::current(), Some(Arc::clone(&ledger) as _));
+    (network, ledger)
+}
+
+fn source_on(network: &Arc<Network>, server: &Multiplexer) -> HttpSource {
+    HttpSource::new(Location::parse(&server.url()).unwrap(), Arc::clone(network))
+}
+
+/// Reads so many pieces from a server that is known to speak HTTP/2, exactly.
+async fn exact(server: &Multiplexer, count: u64) -> Arc<Network> {
+    let known = known(RangeSupport::Single, STREAMS as usize);
+    let (network, _) = network(config(server), known);
+    let source = source_on(&network, server);
+    let got = read(&source, &pieces(count)).await.unwrap();
+    got.is_exact(&content(LARGE), &pieces(count)).unwrap();
+    network
+}
+
+#[tokio::test]
+async fn a_known_server_gets_many_requests_on_few_connections() {
+    let server = Multiplexer::start(LARGE, STREAMS, Flaw::None).await;
+    let network = exact(&server, 2000).await;
+    let totals = network.account().totals();
+    assert_eq!((totals.requests, server.requests()), (2000, 2000));
+    assert_eq!(totals.connections, server.connections() as u64);
+    assert_eq!(server.multiplexed(), server.connections());
+    assert!((2..=8).contains(&server.connections()), "{}", server.connections());
+    assert_eq!((totals.bytes_requested, totals.bytes_payload), (400_000, 400_000));
+    assert!(totals.bytes_received > 400_000);
+    let most = server.seen.most.load(Ordering::SeqCst);
+    assert!((65..=8 * STREAMS as usize).contains(&most), "{most} under way");
+}
+
+#[tokio::test]
+async fn what_a_server_can_do_is_found_out_in_the_first_session_and_remembered() {
+    let server = Multiplexer::start(LARGE, STREAMS, Flaw::None).await;
+    let (network, ledger) = network(config(&server), Endpoint::default());
+    let source = source_on(&network, &server);
+    let got = read(&source, &pieces(2000)).await.unwrap();
+    got.is_exact(&content(LARGE), &pieces(2000)).unwrap();
+    network.remember_all();
+    let learned = ledger.0.lock().unwrap().clone();
+    assert_eq!((learned.ranges, learned.streams), (RangeSupport::Single, STREAMS as usize));
+    assert!((1..=8).contains(&server.multiplexed()), "{}", server.multiplexed());
+    assert_eq!(network.account().totals().requests, server.requests() as u64);
+}
+
+#[tokio::test]
+async fn a_server_that_chooses_http1_works_as_before_and_is_asked_once() {
+    for streams in [0, STREAMS as usize] {
+        let server = Multiplexer::start(LARGE, STREAMS, Flaw::Old).await;
+        let (network, ledger) = network(config(&server), known(RangeSupport::Single, streams));
+        let source = source_on(&network, &server);
+        let got = read(&source, &pieces(500)).await.unwrap();
+        got.is_exact(&content(LARGE), &pieces(500)).unwrap();
+        network.remember_all();
+        assert_eq!(ledger.0.lock().unwrap().streams, 1);
+        assert_eq!((server.multiplexed(), server.requests()), (0, 500));
+        assert!(server.seen.most.load(Ordering::SeqCst) <= 64);
+    }
+}
+
+#[tokio::test]
+async fn servers_that_send_several_ranges_are_not_offered_http2() {
+    let server = Multiplexer::start(LARGE, STREAMS, Flaw::None).await;
+    let (network, _) = network(config(&server), known(RangeSupport::Multi, 0));
+    read(&source_on(&network, &server), &[0..100]).await.unwrap();
+    assert_eq!((server.connections(), server.multiplexed()), (1, 0));
+}
+
+#[tokio::test]
+async fn a_caller_who_allows_one_connection_gets_one() {
+    let server = Multiplexer::start(LARGE, STREAMS, Flaw::None).await;
+    let known = known(RangeSupport::Single, STREAMS as usize);
+    let mut config = config(&server);
+    config.max_lanes = 1;
+    let (network, _) = network(config, known);
+    let source = source_on(&network, &server);
+    let mut wanted = pieces(1000);
+    wanted.push(500_000..900_000);
+    let got = read(&source, &wanted).await.unwrap();
+    got.is_exact(&content(LARGE), &wanted).unwrap();
+    assert_eq!((server.connections(), server.multiplexed()), (1, 1));
+}
+
+#[tokio::test]
+async fn large_answers_get_connections_of_their_own() {
+    let server = Multiplexer::start(LARGE, STREAMS, Flaw::None).await;
+    let (network, _) = network(config(&server), known(RangeSupport::Single, STREAMS as usize));
+    let source = source_on(&network, &server);
+    let wanted = std::slice::from_ref(&(0..LARGE as u64));
+    read(&source, wanted).await.unwrap().is_exact(&content(LARGE), wanted).unwrap();
+    assert!(server.connections() > server.multiplexed());
+}
+
+#[tokio::test]
+async fn goodbyes_lose_nothing() {
+    let server = Multiplexer::start(LARGE, STREAMS, Flaw::GoAway(60)).await;
+    exact(&server, 1500).await;
+    assert!(server.connections() > 8, "{}", server.connections());
+    assert_eq!(server.multiplexed(), server.connections());
+}
+
+#[tokio::test]
+async fn what_a_broken_connection_carried_is_asked_for_again() {
+    let server = Multiplexer::start(LARGE, STREAMS, Flaw::Break(100)).await;
+    exact(&server, 1500).await;
+    assert!(server.connections() > 8, "{}", server.connections());
+    assert!(server.requests() > 1500);
+}
+
+#[tokio::test]
+async fn a_reset_concerns_its_stream_alone() {
+    for flaw in [Flaw::Reset(7), Flaw::ResetBody(7)] {
+        let server = Multiplexer::start(LARGE, STREAMS, flaw).await;
+        exact(&server, 700).await;
+        assert!(server.requests() > 750, "{flaw:?}: {}", server.requests());
+        assert!(server.connections() <= 8, "{flaw:?}: {}", server.connections());
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_refuses_so_many_is_asked_for_fewer() {
+    for flaw in [Flaw::Refuse(30), Flaw::Busy(30)] {
+        let server = Multiplexer::start(LARGE, STREAMS, flaw).await;
+        exact(&server, 2000).await;
+        let refused = server.seen.refused.load(Ordering::SeqCst);
+        assert!((1..1500).contains(&refused), "{flaw:?}: {refused} refused");
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_breaks_every_connection_of_http2_is_asked_over_http1() {
+    let server = Multiplexer::start(LARGE, STREAMS, Flaw::Break(0)).await;
+    let (network, ledger) = network(config(&server), known(RangeSupport::Single, 50));
+    let source = source_on(&network, &server);
+    // Over HTTP/1.1 nothing is ever answered here; it is the connection that tells.
+    let reading = read(&source, &[0..100]);
+    let asked = async {
+        while server.connections() == server.multiplexed() {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::select! {
+        got = reading => panic!("{got:?}"),
+        () = asked => {}
+    }
+    network.remember_all();
+    assert_eq!(ledger.0.lock().unwrap().streams, 1);
+}
+
+#[tokio::test]
+async fn a_request_that_is_given_up_leaves_its_connection_alone() {
+    let server = Multiplexer::start(LARGE, STREAMS, Flaw::Stall(1)).await;
+    let (network, _) = network(config(&server), known(RangeSupport::Single, STREAMS as usize));
+    let source = source_on(&network, &server);
+    read(&source, &[0..100]).await.unwrap();
+    {
+        let stalled = read(&source, &[1000..1100]);
+        let asked = async {
+            while server.requests() < 2 {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::select! {
+            got = stalled => panic!("{got:?}"),
+            () = asked => {}
+        }
+    }
+    // The server is told.
+    server.seen.given_up.notified().await;
+    read(&source, &[2000..2100]).await.unwrap();
+    assert_eq!((server.connections(), server.requests()), (1, 3));
+}
+
+#[tokio::test]
+async fn a_stream_that_is_not_answered_runs_out_its_own_clock() {
+    let server = Multiplexer::start(LARGE, STREAMS, Flaw::Stall(3)).await;
+    let mut config = config(&server);
+    config.first_byte_timeout = Duration::from_millis(150);
+    let (network, _) = network(config, known(RangeSupport::Single, STREAMS as usize));
+    let source = source_on(&network, &server);
+    let got = read(&source, &pieces(10)).await.unwrap();
+    got.is_exact(&content(LARGE), &pieces(10)).unwrap();
+    assert_eq!((got.retries, server.requests()), (1, 11));
+    assert_eq!(source.endpoint().streams, STREAMS as usize);
+}

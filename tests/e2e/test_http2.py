@@ -1,0 +1,150 @@
+"""HTTP/2 with servers that send one range for each request over TLS, found out, remembered, and not used elsewhere."""
+
+import math
+import random
+
+import access_log
+import pytest
+import servers
+from conftest import require, run
+from cutting import Relay
+from links import READ_RANGES, Loopback
+
+RANGES = 3000
+SIZE = 3_000_000
+
+
+@pytest.fixture
+def secure(tmp_path):
+    """A folder with a file of chance, and a certificate for servers of it."""
+    require("nginx")
+    folder = tmp_path / "www"
+    folder.mkdir()
+    (folder / "x.bin").write_bytes(random.Random(1).randbytes(SIZE))
+    return folder, servers.certificate(tmp_path)
+
+
+@pytest.fixture
+def read(secure, tmp_path):
+    """Reads many ranges in a process of its own, which remembers servers, checks every byte; gives back the report."""
+    folder, tls = secure
+    content = (folder / "x.bin").read_bytes()
+
+    def read(port: int, seed: int, *options, count: int = RANGES, length: int = 400) -> dict:
+        chance = random.Random(seed)
+        # Neighbours are too far from each other to be read in one.
+        firsts = [n * 2 * length for n in chance.sample(range(SIZE // (2 * length)), count)]
+        wanted, output = tmp_path / "ranges", tmp_path / "bytes"
+        wanted.write_text("".join(f"{first} {length}\n" for first in firsts))
+        command = ["env", f"SSL_CERT_FILE={tls.authority}", READ_RANGES, f"https://127.0.0.1:{port}/x.bin", wanted]
+        done = run([*command, "--output", output, "--store", tmp_path / "store", *options])
+        assert done.code == 0, done.err
+        assert output.read_bytes() == b"".join(content[first : first + length] for first in firsts)
+        return done.json
+
+    return read
+
+
+def nginx(secure, log, limits=servers.ONE_RANGE, http2=True):
+    folder, tls = secure
+    return servers.nginx(Loopback(), folder, log, limits=limits, tls=tls, http2=http2)
+
+
+def asked(log, before=0):
+    return access_log.read(log, "/x.bin")[before:]
+
+
+def connections(requests) -> int:
+    return len({request.connection for request in requests})
+
+
+def test_thousands_of_ranges_share_few_connections_once_the_server_is_known(secure, read, tmp_path):
+    log = tmp_path / "access.log"
+    with nginx(secure, log) as port:
+        first = read(port, seed=1)
+        learning = asked(log)
+        assert len(learning) == first["requests"]
+        assert connections(learning) == first["connections"]
+
+        report = read(port, seed=2)
+        known = asked(log, len(learning))
+        assert len(known) == report["requests"] <= RANGES + 2
+        assert connections(known) == report["connections"] <= 8
+        assert all(request.status == 206 for request in known)
+        assert report["bytes_requested"] == report["bytes_used"] == report["bytes_payload"]
+        assert report["bytes_received"] > report["bytes_payload"]
+
+
+def test_one_connection_is_enough_if_no_more_are_allowed(secure, read, tmp_path):
+    log = tmp_path / "access.log"
+    with nginx(secure, log) as port:
+        read(port, 1, "--connections", 1)
+        before = len(asked(log))
+        report = read(port, 2, "--connections", 1)
+        assert connections(asked(log, before)) == report["connections"] == 1
+
+
+def test_a_server_that_says_goodbye_now_and_then_loses_nothing(secure, read, tmp_path):
+    folder, tls = secure
+    log = tmp_path / "access.log"
+    # Debian's own setting is 1,000.
+    few = "keepalive_requests 100;"
+    with servers.nginx(Loopback(), folder, log, few, servers.ONE_RANGE, tls, http2=True) as port:
+        read(port, seed=1)
+        before = len(asked(log))
+        report = read(port, seed=2)
+        known = asked(log, before)
+        assert report["connections"] >= math.ceil(RANGES / 100)
+        assert sum(request.status == 206 for request in known) >= RANGES
+
+
+def test_a_server_of_few_streams_gets_few(secure, read, tmp_path):
+    log = tmp_path / "access.log"
+    with nginx(secure, log, f"{servers.ONE_RANGE} http2_max_concurrent_streams 5;") as port:
+        read(port, seed=1)
+        before = len(asked(log))
+        report = read(port, seed=2)
+        assert connections(asked(log, before)) == report["connections"] <= 8
+        assert report["requests"] <= RANGES + 2
+
+
+def test_a_server_that_limits_requests_is_not_overrun(secure, read, tmp_path):
+    """nginx counts each stream as a connection here, and answers 503 to what is beyond."""
+    log = tmp_path / "access.log"
+    limits = f"{servers.ONE_RANGE} limit_conn_zone $server_name zone=all:1m; limit_conn all 40; limit_conn_status 429;"
+    with nginx(secure, log, limits) as port:
+        read(port, seed=1)
+        before = len(asked(log))
+        read(port, seed=2)
+        known = asked(log, before)
+        assert sum(request.status == 206 for request in known) >= RANGES
+
+
+def test_servers_without_http2_and_servers_of_many_ranges_are_asked_as_before(secure, read, tmp_path):
+    for limits, http2 in ((servers.ONE_RANGE, False), ("", True)):
+        log = tmp_path / f"{http2}.log"
+        with nginx(secure, log, limits, http2) as port:
+            read(port, 1, "--connections", 4)
+            before = len(asked(log))
+            report = read(port, 2, "--connections", 4)
+            known = asked(log, before)
+            assert len(known) == report["requests"]
+            assert connections(known) == report["connections"] <= 4
+            most = {request.range_count for request in known}
+            assert most == {1} if limits else max(most) > 100
+
+
+def test_caddy_in_the_place_of_a_server_of_single_ranges_is_asked_over_http2(secure, read, tmp_path):
+    """Caddy sends many ranges, and speaks HTTP/2 without being told to. What is known is what was at its address."""
+    require("caddy")
+    folder, tls = secure
+    logs = tmp_path / "nginx.log", tmp_path / "caddy.log"
+    with nginx(secure, logs[0]) as before, servers.caddy(Loopback(), folder, logs[1], tls) as after, Relay(before) as relay:
+        read(relay.port, seed=1)
+        relay.upstream = after
+        report = read(relay.port, seed=2)
+        known = asked(logs[1])
+        protocols = [line.split('"proto":"')[1].split('"')[0] for line in logs[1].read_text().splitlines()]
+        assert set(protocols) == {"HTTP/2.0"}
+        assert len(known) == report["requests"] <= RANGES + 2
+        assert report["connections"] <= 8
