@@ -83,6 +83,9 @@ mod tests {
         assert_eq!(merged(&lowered, &raised).max_lanes, 8);
         let mut shared = raised.clone();
         shared.streams = 128;
-        assert_eq!((merged(&shared, &raised).streams, merged(&raised, &shared).streams), (128, 128));
+        assert_eq!(
+            (merged(&shared, &raised).streams, merged(&raised, &shared).streams),
+            (128, 128)
+        );
     }
 }
