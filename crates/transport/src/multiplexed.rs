@@ -44,8 +44,8 @@ pub(crate) struct Multiplexed {
     allowed: Arc<Allowed>,
     /// Streams given away; changed by the pool alone.
     taken: AtomicUsize,
-    /// Requests sent, and answers received.
-    begun: AtomicU64,
+    /// Requests that failed before their answers began, and answers that began.
+    failures: AtomicU64,
     answers: AtomicU64,
     /// It gets no further requests.
     retired: AtomicBool,
@@ -98,7 +98,7 @@ impl Multiplexed {
             tap,
             allowed: Arc::clone(&allowed),
             taken: AtomicUsize::new(0),
-            begun: AtomicU64::new(0),
+            failures: AtomicU64::new(0),
             answers: AtomicU64::new(0),
             retired: AtomicBool::new(false),
             _claim: claim,
@@ -138,9 +138,10 @@ impl Multiplexed {
         self.retired.store(true, Ordering::Relaxed);
     }
 
-    /// Whether it was asked and never answered.
+    /// Whether it broke at its first requests.
     pub(crate) fn is_barren(&self) -> bool {
-        self.answers.load(Ordering::Relaxed) == 0 && self.begun.load(Ordering::Relaxed) > 0
+        let failed = self.failures.load(Ordering::Relaxed) > 0;
+        failed && self.answers.load(Ordering::Relaxed) == 0 && self.is_gone()
     }
 }
 
@@ -202,7 +203,6 @@ impl Place {
 
     /// A request is about to be sent that asks for so many bytes of a file.
     pub(crate) fn begin(&mut self, bytes_asked: u64) {
-        self.connection.begun.fetch_add(1, Ordering::Relaxed);
         self.flight = self.connection.tap.account().sent(bytes_asked);
     }
 
@@ -226,7 +226,12 @@ impl Place {
         match reason(error) {
             Some(Reason::REFUSED_STREAM | Reason::ENHANCE_YOUR_CALM) => self.refused = true,
             Some(Reason::HTTP_1_1_REQUIRED) => self.pool.no_streams(),
-            _ => {}
+            _ => {
+                self.connection.failures.fetch_add(1, Ordering::Relaxed);
+                if self.connection.is_barren() {
+                    self.pool.no_streams();
+                }
+            }
         }
     }
 
