@@ -95,6 +95,17 @@ def test_failures_are_told_one_by_one(run, place):
     assert told.json["errors"][0]["error"]["kind"] == "not_found"
 
 
+@pytest.mark.parametrize("verb", ["ls", "stat", "checksum"])
+def test_answers_come_in_the_order_of_the_arguments(run, place, verb):
+    names = [f"file{n:02}" for n in range(20)]
+    for name in names[::2]:
+        place.put(name)
+    told = run(verb, *map(place.url, names))
+    assert (told.code, told.err.count("hither: ")) == (NOT_FOUND, 10), told.err
+    seen = [word[-6:] for word in told.out.split() if word[-6:] in names]
+    assert seen == names[::2]
+
+
 def test_stat_tells_what_it_is(run, place):
     place.put("d/file", b"123")
     assert run("stat", "--json", place.url("d")).json["kind"] == "directory"

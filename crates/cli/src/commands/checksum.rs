@@ -1,30 +1,28 @@
 //! `hither checksum`: the server's, or else computed from the bytes.
 
-use super::each::{Outcome, shown};
+use super::each::{Gate, Outcome, at_once, shown};
 use crate::arguments::Checksum;
 use crate::exit::Failure;
 use hither::{Client, Error, Hasher};
 use serde_json::json;
 
+/// Files that are read at a time: each may hold 32 MiB on its way.
+const MOST_READ: usize = 4;
+
 pub(super) fn run(client: &Client, request: &Checksum, json: bool) -> Result<(), Failure> {
     let mut outcome = Outcome::new(json);
-    for url in &request.urls {
-        match sum(client, url, request) {
-            Ok(sum) => {
-                let how =
-                    if sum.is_told { "told by the server" } else { "computed from its bytes" };
-                let text = format!("{}  {}  ({how})\n", sum.value, sum.name);
-                let object = json!({
-                    "url": sum.name,
-                    "algorithm": request.algorithm.name(),
-                    "value": sum.value.hex(),
-                    "by": if sum.is_told { "server" } else { "reading" },
-                });
-                outcome.done(&text, object)?;
+    let gate = Gate::new(MOST_READ);
+    at_once(
+        &request.urls,
+        |url| sum(client, url, request, &gate),
+        |url, sum| {
+            match sum {
+                Ok(sum) => show(&sum, request, &mut outcome)?,
+                Err(error) => outcome.failed(shown(url), error.into()),
             }
-            Err(error) => outcome.failed(shown(url), error.into()),
-        }
-    }
+            Ok(())
+        },
+    )?;
     outcome.end("checksums")
 }
 
@@ -34,18 +32,32 @@ struct Sum {
     is_told: bool,
 }
 
-fn sum(client: &Client, url: &str, request: &Checksum) -> Result<Sum, Error> {
+fn show(sum: &Sum, request: &Checksum, outcome: &mut Outcome) -> std::io::Result<()> {
+    let how = if sum.is_told { "told by the server" } else { "computed from its bytes" };
+    let text = format!("{}  {}  ({how})\n", sum.value, sum.name);
+    let object = json!({
+        "url": sum.name,
+        "algorithm": request.algorithm.name(),
+        "value": sum.value.hex(),
+        "by": if sum.is_told { "server" } else { "reading" },
+    });
+    outcome.done(&text, object)
+}
+
+fn sum(client: &Client, url: &str, request: &Checksum, gate: &Gate) -> Result<Sum, Error> {
     let named = client.named(url)?;
     let name = named.shown(&named.path);
     if let Some(value) = client.run(named.storage.checksum(&named.path, request.algorithm))? {
         return Ok(Sum { value, name, is_told: !named.is_local() });
     }
-    let file = client.file(url)?;
-    let size = file.stat(client)?.size;
-    let mut hasher = Hasher::new(request.algorithm);
-    file.stream(client, 0..size, |bytes| {
-        hasher.update(bytes);
-        Ok(())
-    })?;
-    Ok(Sum { value: hasher.finish(), name, is_told: false })
+    gate.pass(|| {
+        let file = client.file(url)?;
+        let size = file.stat(client)?.size;
+        let mut hasher = Hasher::new(request.algorithm);
+        file.stream(client, 0..size, |bytes| {
+            hasher.update(bytes);
+            Ok(())
+        })?;
+        Ok(Sum { value: hasher.finish(), name, is_told: false })
+    })
 }

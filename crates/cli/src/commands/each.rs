@@ -6,7 +6,7 @@ use hither::{Entry, EntryKind, Named};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc;
+use std::sync::{Condvar, Mutex, PoisonError, mpsc};
 use std::time::{Duration, SystemTime};
 
 /// What came out so far. Failures are told as they come; the exit code is that of the first.
@@ -56,6 +56,32 @@ impl Outcome {
             print(&format!("{object}\n"))?;
         }
         self.last.map_or(Ok(()), |failure| Err(failure.told()))
+    }
+}
+
+/// Lets so many pass at a time.
+#[derive(Debug)]
+pub(super) struct Gate {
+    free: Mutex<usize>,
+    left: Condvar,
+}
+
+impl Gate {
+    pub(super) fn new(most: usize) -> Self {
+        Self { free: Mutex::new(most.max(1)), left: Condvar::new() }
+    }
+
+    /// Waits for its turn, and does `work`.
+    pub(super) fn pass<T>(&self, work: impl FnOnce() -> T) -> T {
+        let free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut free =
+            self.left.wait_while(free, |free| *free == 0).unwrap_or_else(PoisonError::into_inner);
+        *free -= 1;
+        drop(free);
+        let done = work();
+        *self.free.lock().unwrap_or_else(PoisonError::into_inner) += 1;
+        self.left.notify_one();
+        done
     }
 }
 
@@ -182,6 +208,27 @@ mod tests {
         })
         .unwrap();
         assert_eq!(seen, (0..100).map(|nth| (nth, nth * 2)).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn a_gate_lets_so_many_pass_at_a_time() {
+        let (gate, within) = (Gate::new(3), AtomicUsize::new(0));
+        let most = AtomicUsize::new(0);
+        std::thread::scope(|scope| {
+            for _ in 0..20 {
+                scope.spawn(|| {
+                    gate.pass(|| {
+                        most.fetch_max(
+                            within.fetch_add(1, Ordering::Relaxed) + 1,
+                            Ordering::Relaxed,
+                        );
+                        std::thread::yield_now();
+                        within.fetch_sub(1, Ordering::Relaxed);
+                    });
+                });
+            }
+        });
+        assert!((1..=3).contains(&most.into_inner()));
     }
 
     #[test]

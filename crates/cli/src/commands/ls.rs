@@ -1,6 +1,6 @@
 //! `hither ls`: the names in directories.
 
-use super::each::{Outcome, date, object, shown};
+use super::each::{Outcome, at_once, date, object, shown};
 use crate::arguments::Ls;
 use crate::exit::Failure;
 use hither::{Client, Entry, EntryKind, Error, ErrorKind, Named};
@@ -12,34 +12,41 @@ const MOST_LEVELS: usize = 256;
 pub(super) fn run(client: &Client, request: &Ls, json: bool) -> Result<(), Failure> {
     let mut outcome = Outcome::new(json);
     let titled = request.urls.len() > 1 || request.recursive;
-    for (index, url) in request.urls.iter().enumerate() {
-        let named = match client.named(url) {
-            Ok(named) => named,
-            Err(error) => {
-                outcome.failed(shown(url), error.into());
-                continue;
-            }
-        };
-        let listing = Listing { client, request, named: &named, titled };
-        // Directories to list, and how they are called by whoever asked.
-        let mut waiting = vec![(named.path.clone(), shown(url).to_owned(), 0)];
-        let mut first = index == 0;
-        while let Some((path, title, level)) = waiting.pop() {
-            match listing.show(&path, &title, &mut first, &mut outcome)? {
-                Ok(directories) if level < MOST_LEVELS && request.recursive => {
-                    let deeper = directories.into_iter().rev().map(|path| {
-                        let name = path.rsplit('/').next().unwrap_or_default();
-                        let title = format!("{}/{name}", title.trim_end_matches('/'));
-                        (path.clone(), title, level + 1)
-                    });
-                    waiting.extend(deeper);
-                }
-                Ok(_) => {}
-                Err(error) => outcome.failed(&title, error.into()),
-            }
+    let mut first = true;
+    let look = |url: &str| -> Result<(Named, Listed), Error> {
+        let named = client.named(url)?;
+        let listed = list(client, &named, &named.path)?;
+        Ok((named, listed))
+    };
+    at_once(&request.urls, look, |url, looked| match looked {
+        Ok((named, listed)) => {
+            let listing = Listing { client, request, named: &named, titled };
+            listing.show_all(shown(url), listed, &mut first, &mut outcome)
         }
-    }
+        Err(error) => {
+            outcome.failed(shown(url), error.into());
+            Ok(())
+        }
+    })?;
     outcome.end("entries")
+}
+
+/// What is in a directory, or a file as itself.
+struct Listed {
+    entries: Vec<Entry>,
+    is_file: bool,
+}
+
+fn list(client: &Client, named: &Named, path: &str) -> Result<Listed, Error> {
+    let storage = &named.storage;
+    match client.run(storage.list(path)) {
+        Ok(entries) => Ok(Listed { entries, is_file: false }),
+        Err(error) if error.kind() == ErrorKind::Invalid && !named.directory => {
+            let entry = client.run(storage.stat(path))?;
+            Ok(Listed { entries: vec![entry], is_file: true })
+        }
+        Err(error) => Err(error),
+    }
 }
 
 struct Listing<'a> {
@@ -50,27 +57,47 @@ struct Listing<'a> {
 }
 
 impl Listing<'_> {
+    /// Shows what was listed and, if that is wanted, the directories in it, and so on.
+    fn show_all(
+        &self,
+        title: &str,
+        listed: Listed,
+        first: &mut bool,
+        outcome: &mut Outcome,
+    ) -> std::io::Result<()> {
+        // Directories to list, how they are called by whoever asked, and how deep they are.
+        let mut waiting = Vec::new();
+        let mut next = Some((listed, title.to_owned(), 0));
+        while let Some((listed, title, level)) = next {
+            let directories = self.show(listed, &title, first, outcome)?;
+            if self.request.recursive && level < MOST_LEVELS {
+                waiting.extend(directories.into_iter().rev().map(|path| {
+                    let name = path.rsplit('/').next().unwrap_or_default();
+                    let title = format!("{}/{name}", title.trim_end_matches('/'));
+                    (path, title, level + 1)
+                }));
+            }
+            next = None;
+            while let (None, Some((path, title, level))) = (&next, waiting.pop()) {
+                match list(self.client, self.named, &path) {
+                    Ok(listed) => next = Some((listed, title, level)),
+                    Err(error) => outcome.failed(&title, error.into()),
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// Shows one directory, or a file as itself. Returns the directories in it.
     fn show(
         &self,
-        path: &str,
+        Listed { entries, is_file }: Listed,
         title: &str,
         first: &mut bool,
         outcome: &mut Outcome,
-    ) -> std::io::Result<Result<Vec<String>, Error>> {
-        let storage = &self.named.storage;
-        let (entries, is_file) = match self.client.run(storage.list(path)) {
-            Ok(entries) => (entries, false),
-            Err(error) if error.kind() == ErrorKind::Invalid && !self.named.directory => {
-                match self.client.run(storage.stat(path)) {
-                    Ok(entry) => (vec![entry], true),
-                    Err(error) => return Ok(Err(error)),
-                }
-            }
-            Err(error) => return Ok(Err(error)),
-        };
+    ) -> std::io::Result<Vec<String>> {
         if self.titled && !is_file {
-            let gap = if std::mem::take(first) { "" } else { "\n" };
+            let gap = if *first { "" } else { "\n" };
             outcome.title(&format!("{gap}{title}:\n"))?;
         }
         *first = false;
@@ -86,7 +113,7 @@ impl Listing<'_> {
                 directories.push(entry.path);
             }
         }
-        Ok(Ok(directories))
+        Ok(directories)
     }
 
     fn line(&self, entry: &Entry, name: &str) -> String {
