@@ -8,6 +8,7 @@ use crate::credentials;
 use clap::{Args, Parser, Subcommand};
 use hither::{Algorithm, Target};
 use std::path::PathBuf;
+use std::time::Duration;
 
 const EXIT_CODES: &str = "\
 Exit codes: 0 done, 1 internal or local failure, 2 wrong usage or expression, 3 no such file, tree or branch, \
@@ -43,6 +44,10 @@ pub struct Common {
     /// for none [default: none, or what the configuration says].
     #[arg(long, global = true, value_name = "SIZE", value_parser = size)]
     pub disk_cache: Option<u64>,
+    /// Use what is remembered of a file without asking whether it has changed since, for so long after that was last
+    /// asked (as 90s, 30m, 12h or 7d) [default: 0, or what the configuration says: always ask].
+    #[arg(long, global = true, value_name = "DURATION", value_parser = staleness)]
+    pub staleness: Option<Duration>,
     /// Seconds to wait for a connection [default: 15].
     #[arg(long, global = true, value_name = "SECONDS", value_parser = seconds)]
     pub connect_timeout: Option<f64>,
@@ -305,6 +310,21 @@ fn seconds(text: &str) -> Result<f64, String> {
         .ok_or_else(|| "expected 0.001 to 86400".to_owned())
 }
 
+/// A whole number of seconds, minutes, hours or days.
+pub(crate) fn staleness(text: &str) -> Result<Duration, String> {
+    let text = text.trim();
+    let (digits, factor) = match text.char_indices().last() {
+        Some((at, 's')) => (&text[..at], 1),
+        Some((at, 'm')) => (&text[..at], 60),
+        Some((at, 'h')) => (&text[..at], 3_600),
+        Some((at, 'd')) => (&text[..at], 86_400),
+        _ => (text, 1),
+    };
+    let seconds = digits.parse::<u64>().ok().and_then(|number| number.checked_mul(factor));
+    let wrong = || format!("{text:?} is no duration: expected seconds, or as 90s, 30m, 12h or 7d");
+    seconds.map(Duration::from_secs).ok_or_else(wrong)
+}
+
 /// A number of bytes, with k, M, G or T for powers of a thousand.
 pub(crate) fn size(text: &str) -> Result<u64, String> {
     let text = text.trim();
@@ -347,6 +367,18 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn durations_are_whole_numbers_of_a_unit() {
+        for (text, seconds) in
+            [("0", 0), ("90", 90), ("90s", 90), ("30m", 1800), ("2h", 7200), ("1d", 86_400)]
+        {
+            assert_eq!(staleness(text), Ok(Duration::from_secs(seconds)), "{text}");
+        }
+        for wrong in ["", "h", "1.5h", "-1", "1w", "213503982334602d"] {
+            assert!(staleness(wrong).is_err(), "{wrong:?}");
+        }
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Arguments, environment, configuration file, defaults: in this order.
 
-use crate::arguments::{Common, size};
+use crate::arguments::{Common, size, staleness};
 use crate::credentials::{Section, credentials};
 use crate::exit::Failure;
 use crate::proxies::proxies;
@@ -17,6 +17,8 @@ struct File {
     connections: Option<u16>,
     /// Where to remember; the empty string for nowhere.
     store: Option<PathBuf>,
+    /// How long what is remembered of a file is used without asking, as text such as "30m".
+    staleness: Option<String>,
     /// Bytes of parts of files to keep on disk, as a number or as text such as "20G".
     disk_cache: Option<String>,
     /// Seconds to wait for a connection.
@@ -108,6 +110,13 @@ fn configured(common: &Common, url: &str) -> Result<ClientConfig, Failure> {
     let configured = configured.map_err(|why| Failure::usage(format!("disk_cache: {why}")))?;
     let bytes = common.disk_cache.or(configured).filter(|bytes| *bytes > 0);
     config.disk_cache = bytes.map(|bytes| DiskCacheConfig { bytes });
+    let configured =
+        [("HITHER_STALENESS", environment("HITHER_STALENESS")), ("staleness", file.staleness)];
+    let configured = configured.into_iter().find_map(|(name, text)| Some((name, text?)));
+    let configured = configured.map(|(name, text)| {
+        staleness(&text).map_err(|why| Failure::usage(format!("{name}: {why}")))
+    });
+    config.staleness = common.staleness.or(configured.transpose()?).unwrap_or_default();
     config.trace = trace(common);
     Ok(config)
 }

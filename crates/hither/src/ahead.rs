@@ -2,6 +2,7 @@
 
 use crate::client::Shared;
 use crate::dataset::Dataset;
+use crate::file::RemoteFile;
 use crate::opened::{self, Opened};
 use crate::opener::Opener;
 use hither_core::Source;
@@ -317,5 +318,57 @@ impl Ahead {
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl RemoteFile {
+    /// The program reads these.
+    pub(crate) fn tell_reads(&self, opened: &Opened, ranges: &[Range<u64>]) {
+        if let Some(ahead) = &self.ahead {
+            ahead.reads(opened, ranges);
+        }
+    }
+
+    /// The program begins to use the file, which was opened ahead: how often it has read the one before it.
+    pub(crate) fn reads_before(&self, opened: &Opened) -> Option<usize> {
+        self.ahead.as_ref()?.dataset().begins(opened)
+    }
+
+    /// When the file was opened ahead of use: from the first request for it on until it was open. None if it was not, or
+    /// is not open yet.
+    #[must_use]
+    pub fn opened_between(&self) -> Option<Range<std::time::Instant>> {
+        let between = self.ahead.as_ref()?.opened_between()?;
+        Some(between.start.into_std()..between.end.into_std())
+    }
+
+    /// The program has opened it.
+    pub(crate) fn open_ahead(&self) {
+        if let Some(ahead) = &self.ahead {
+            self.shared.opener.was_opened(ahead);
+        }
+    }
+
+    /// Lets it be opened when it is its turn.
+    pub(crate) fn stand_in_line(&self) {
+        if let Some(ahead) = &self.ahead {
+            self.shared.opener.enqueue(ahead);
+        }
+    }
+
+    /// Waits in its turn until it is open.
+    pub(crate) async fn ready(&self) -> Result<()> {
+        match &self.ahead {
+            Some(ahead) => ahead.ready().await,
+            None => Ok(()),
+        }
+    }
+
+    /// What was fetched ahead of this first use, which may have to wait for it.
+    pub(crate) async fn opened(&self) -> Result<Option<Arc<Opened>>> {
+        match &self.ahead {
+            Some(ahead) => ahead.first_use().await,
+            None => Ok(None),
+        }
     }
 }

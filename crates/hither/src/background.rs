@@ -19,9 +19,7 @@ impl Client {
     /// As [`Client::flush_trace`].
     pub fn settle(&self) -> Result<()> {
         self.shared.network.remember_all();
-        if let Some(disk) = &self.shared.blocks {
-            disk.settle();
-        }
+        self.shared.writes.settle();
         self.flush_trace()
     }
 }

@@ -5,6 +5,7 @@
 
 use crate::client::{Client, Shared};
 use crate::file::{RemoteFile, SMALL_BYTES};
+use crate::glance::{Glances, Restrained};
 use crate::opened::Opened;
 use crate::tiered::Tiered;
 use crate::tree_cache::TreesInTime;
@@ -14,9 +15,11 @@ use hither_core::cache::Version;
 use hither_core::error::{Error, ErrorKind, Result};
 use hither_core::file::{Begun, HintId, Spawn};
 use hither_core::{CacheKey, CachedFile, ReadAhead, Source, range};
+use hither_store::FileMetadata;
 use std::future::poll_fn;
 use std::ops::Range;
 use std::pin::pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::task::Poll;
 use std::time::{Duration, SystemTime};
@@ -40,6 +43,10 @@ pub(crate) struct Cached {
     settled: OnceLock<Option<Arc<Opened>>>,
     /// Opens the trees in the file, if it has any.
     trees: OnceLock<TreesInTime>,
+    /// First reads that tell nothing.
+    glances: Glances,
+    /// The next answer confirms what the store has of it.
+    expects: AtomicBool,
 }
 
 impl RemoteFile {
@@ -157,6 +164,7 @@ impl RemoteFile {
                 file.set_recorder(recorder.clone());
             }
             let by_offset = Box::new(ReadAhead::new(config.read_ahead));
+            let by_offset = Box::new(Restrained::new(by_offset, cached.glances.clone()));
             if config.tree_cache.enabled {
                 let (advisor, trees) = self.foresight(file.downgrade(), Some(by_offset));
                 file.set_advisor(advisor);
@@ -176,14 +184,25 @@ impl RemoteFile {
             && let Some(file) = file
         {
             let opened = self.opened().await?;
-            let version = opened.as_ref().map(|it| it.version());
+            let stored = if opened.is_none() { self.remembered() } else { None };
+            let fresh = stored.as_ref().filter(|it| self.shared.is_fresh(it)).map(version_of);
+            let version = opened.as_ref().map(|it| it.version()).or(fresh);
             if let (Some(version), Some(tiered)) = (&version, cached.tiered.get()) {
                 tiered.confirm(version).await;
             }
             cached.settled.get_or_init(|| {
-                match (&opened, &version) {
-                    (Some(opened), Some(version)) => file.adopt(version, &opened.take_pieces()),
-                    _ => self.expect_stored(file),
+                match (&opened, &version, stored) {
+                    (Some(opened), Some(version), _) => {
+                        cached.glances.opened_ahead(self.reads_before(opened));
+                        file.adopt(version, &opened.take_pieces());
+                    }
+                    (None, Some(version), Some(known)) => file.adopt(version, &known.pieces),
+                    // It is taken for true until the first answer comes.
+                    (_, _, Some(known)) => {
+                        file.expect(&version_of(&known), &known.pieces);
+                        cached.expects.store(true, Ordering::Relaxed);
+                    }
+                    (_, _, None) => {}
                 }
                 opened
             });
@@ -206,17 +225,10 @@ impl RemoteFile {
         }
     }
 
-    /// What the store has of the file is taken for true until the first answer comes.
-    fn expect_stored(&self, file: &CachedFile) {
-        let (Some(store), Some(key)) = (self.shared.store.as_ref(), self.metadata_key()) else {
-            return;
-        };
-        if let Some(known) = store.metadata(&key, SystemTime::now())
-            && known.validator.is_some()
-        {
-            let version = Version { size: Some(known.size), validator: known.validator };
-            file.expect(&version, &known.pieces);
-        }
+    /// What the store has of the file, if that tells its version.
+    pub(crate) fn remembered(&self) -> Option<FileMetadata> {
+        let (store, key) = (self.shared.store.as_ref()?, self.metadata_key()?);
+        store.metadata(&key, SystemTime::now()).filter(|known| known.validator.is_some())
     }
 
     /// The first reads of a file that was opened ahead tell what to bring along with others.
@@ -231,8 +243,17 @@ impl RemoteFile {
 
     /// If the file has changed, what the store has of it is of an older version as well.
     fn noticing_change<T>(&self, read: Result<T>) -> Result<T> {
-        if read.as_ref().is_err_and(|error| error.kind() == ErrorKind::Changed) {
-            self.forget();
+        match &read {
+            Err(error) if error.kind() == ErrorKind::Changed => _ = self.forget(),
+            Err(_) => {}
+            Ok(_) => {
+                if let Way::Cached(cached) = &self.way
+                    && cached.expects.swap(false, Ordering::Relaxed)
+                {
+                    let version = cached.file.get().and_then(CachedFile::version);
+                    self.confirmed(version.and_then(|version| version.validator));
+                }
+            }
         }
         read
     }
@@ -268,6 +289,10 @@ impl RemoteFile {
         }
         Ok(size)
     }
+}
+
+fn version_of(known: &FileMetadata) -> Version {
+    Version { size: Some(known.size), validator: known.validator.clone() }
 }
 
 /// Runs futures on the client's runtime.

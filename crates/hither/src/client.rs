@@ -5,6 +5,7 @@
 //! do not meet.
 
 use crate::file::RemoteFile;
+use crate::last_writes::LastWrites;
 use crate::mirrors::Mirrors;
 use crate::opener::Opener;
 use crate::recording::Recording;
@@ -15,7 +16,7 @@ use hither_core::file::ReadTotals;
 use hither_core::{
     Cache, CacheConfig, Claim, Endpoint, Health, Ledger, ReadAheadConfig, ReaderConfig, Report,
 };
-use hither_store::{BlockStore, LaneClaim, Store, StoreConfig};
+use hither_store::{BlockStore, FileMetadata, LaneClaim, Store, StoreConfig};
 use hither_transport::{
     Account, FileSource, Location, Monotonic, Network, TransportConfig, is_metalink,
 };
@@ -43,8 +44,8 @@ pub struct ClientConfig {
     /// Where to keep parts of files that were read, for other processes and later runs; needs a store. By default
     /// nowhere.
     pub disk_cache: Option<DiskCacheConfig>,
-    /// For how long after a file was last confirmed to be unchanged it is opened ahead of use without asking whether it
-    /// still is; needs a store. By default 0: it is always asked about, which takes one round trip.
+    /// For how long after a file was last confirmed to be unchanged what the store has of it is used without asking whether
+    /// it still is. By default 0: it is always asked about, which takes one round trip.
     pub staleness: Duration,
     /// Where else files are.
     pub mirrors: Mirrors,
@@ -83,6 +84,8 @@ pub(crate) struct Shared {
     pub(crate) opener: Arc<Opener>,
     /// Parts of files on disk.
     pub(crate) blocks: Option<Arc<Disk>>,
+    /// What is being written to disk.
+    pub(crate) writes: Arc<LastWrites>,
     /// The trace that is written.
     pub(crate) recording: Option<Arc<Recording>>,
     /// Why there is no store although one was wanted.
@@ -113,9 +116,10 @@ impl Client {
             .thread_name(|n| format!("hither-decode-{n}"))
             .build()
             .map_err(|error| local("decoding", &error))?;
+        let writes = Arc::new(LastWrites::default());
         let (store, blocks, store_error) = match &config.store {
             None => (None, None, None),
-            Some(path) => match open_store(path, config.disk_cache) {
+            Some(path) => match open_store(path, config.disk_cache, &writes) {
                 Ok((store, blocks)) => (Some(store), blocks, None),
                 Err(error) => (None, None, Some(error)),
             },
@@ -134,6 +138,7 @@ impl Client {
             decoders,
             opener,
             blocks,
+            writes,
             recording,
             store_error,
             config,
@@ -257,24 +262,31 @@ impl Client {
     }
 }
 
+impl Shared {
+    /// Whether the caller takes what the store has of a file for true, unasked.
+    pub(crate) fn is_fresh(&self, known: &FileMetadata) -> bool {
+        let age = SystemTime::now().duration_since(known.learned).unwrap_or(Duration::MAX);
+        known.validator.is_some() && age < self.config.staleness
+    }
+}
+
 /// The store, and beside it the parts of files, if they are to be kept.
 fn open_store(
     path: &Path,
     disk_cache: Option<DiskCacheConfig>,
+    writes: &Arc<LastWrites>,
 ) -> Result<(Arc<Store>, Option<Arc<Disk>>)> {
     let store = Store::open(path, StoreConfig::default())?;
     let blocks = disk_cache.map(|it| BlockStore::open(&path.join("blocks"), it.bytes));
-    Ok((Arc::new(store), blocks.transpose()?.map(Disk::new)))
+    Ok((Arc::new(store), blocks.transpose()?.map(|it| Disk::new(it, Arc::clone(writes)))))
 }
 
 /// What was learned about servers by reads that did not come to an end, or did not last long enough to keep it, is kept
-/// now.
+/// now. What is being written of files is waited for, a few seconds at most.
 impl Drop for Client {
     fn drop(&mut self) {
         self.shared.network.remember_all();
-        if let Some(disk) = &self.shared.blocks {
-            disk.settle();
-        }
+        self.shared.writes.settle();
     }
 }
 

@@ -5,6 +5,7 @@ use crate::habit::{Habit, Wanted};
 use crate::opened::Opened;
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, Weak};
 
 /// The files of one folder.
@@ -18,6 +19,8 @@ struct State {
     habit: Habit,
     /// Open, and not used when they came to be so.
     unused: Vec<Weak<Ahead>>,
+    /// Reads of the file that the program began to use last.
+    reads_of_last: Option<Arc<AtomicUsize>>,
 }
 
 impl Dataset {
@@ -29,6 +32,12 @@ impl Dataset {
     /// What to bring along with a file.
     pub(crate) fn wanted(&self, size: Option<u64>) -> Wanted {
         self.state().habit.wanted(size)
+    }
+
+    /// The program begins to use a file. How often it has read the one that it used before, if there was one.
+    pub(crate) fn begins(&self, opened: &Opened) -> Option<usize> {
+        let before = self.state().reads_of_last.replace(opened.count_of_reads());
+        before.map(|reads| reads.load(Ordering::Relaxed))
     }
 
     /// The program reads these of a file. Tells whether other things will be wanted of the next than before.

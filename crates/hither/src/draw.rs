@@ -152,7 +152,8 @@ async fn draw(
     let scan = Scan { file, open: &open, columns: columns_read, entries, step_entries, progress };
     let mut histogram = HistogramBuilder::new(request.bins, request.range)?;
     let evaluate = move |chunk: ChunkColumns| evaluate(&selection, &columns, &chunk, tree_entries);
-    if open.from_store && !scan.needs_data()? {
+    let needs_data = scan.needs_data()?;
+    if open.from_store && !needs_data && !open.is_fresh {
         // Nothing that is about to be asked of the server would tell that what the store has is out of date.
         file.first_byte(open.validator.clone()).await?;
     }
@@ -163,6 +164,9 @@ async fn draw(
         })
         .await?;
     file.remember_endpoint();
+    if open.from_store && (needs_data || !open.is_fresh) {
+        file.confirmed(open.validator.clone());
+    }
     let stages = Stages {
         open: opened,
         metadata_bytes: open.bytes_used,

@@ -31,7 +31,7 @@ pub struct RemoteFile {
     /// Where reads are recorded, if they are.
     pub(crate) recorder: Option<FileRecorder>,
     /// Its way to be opened ahead of use, if it is a remote one.
-    ahead: Option<Arc<Ahead>>,
+    pub(crate) ahead: Option<Arc<Ahead>>,
     pub(crate) way: Way,
 }
 
@@ -145,7 +145,8 @@ impl RemoteFile {
         self.source.endpoint()
     }
 
-    /// Size and validator; one round trip, unless the file was opened ahead.
+    /// Size and validator; one round trip, unless the file was opened ahead, or what the store has of it may be taken for
+    /// true unasked.
     ///
     /// # Errors
     ///
@@ -162,10 +163,13 @@ impl RemoteFile {
     pub async fn stat_async(&self) -> Result<FileStat> {
         let (size, validator) = match self.opened().await? {
             Some(opened) => (opened.size, opened.validator.clone()),
-            None => {
-                let answer = self.first_byte(None).await?;
-                (answer.size, answer.validator)
-            }
+            None => match self.fresh_metadata() {
+                Some(known) => (Some(known.size), known.validator),
+                None => {
+                    let answer = self.first_byte(None).await?;
+                    (answer.size, answer.validator)
+                }
+            },
         };
         let size = size.ok_or_else(|| {
             Error::new(
@@ -224,51 +228,6 @@ impl RemoteFile {
             found.iter_mut().filter(|bytes| bytes.is_none()).for_each(|gap| *gap = read.next());
         }
         Ok(found.into_iter().map(Option::unwrap_or_default).collect())
-    }
-
-    /// The program reads these.
-    pub(crate) fn tell_reads(&self, opened: &Opened, ranges: &[Range<u64>]) {
-        if let Some(ahead) = &self.ahead {
-            ahead.reads(opened, ranges);
-        }
-    }
-
-    /// When the file was opened ahead of use: from the first request for it on until it was open. None if it was not, or
-    /// is not open yet.
-    #[must_use]
-    pub fn opened_between(&self) -> Option<Range<std::time::Instant>> {
-        let between = self.ahead.as_ref()?.opened_between()?;
-        Some(between.start.into_std()..between.end.into_std())
-    }
-
-    /// The program has opened it.
-    pub(crate) fn open_ahead(&self) {
-        if let Some(ahead) = &self.ahead {
-            self.shared.opener.was_opened(ahead);
-        }
-    }
-
-    /// Lets it be opened when it is its turn.
-    pub(crate) fn stand_in_line(&self) {
-        if let Some(ahead) = &self.ahead {
-            self.shared.opener.enqueue(ahead);
-        }
-    }
-
-    /// Waits in its turn until it is open.
-    pub(crate) async fn ready(&self) -> Result<()> {
-        match &self.ahead {
-            Some(ahead) => ahead.ready().await,
-            None => Ok(()),
-        }
-    }
-
-    /// What was fetched ahead of this first use, which may have to wait for it.
-    pub(crate) async fn opened(&self) -> Result<Option<Arc<Opened>>> {
-        match &self.ahead {
-            Some(ahead) => ahead.first_use().await,
-            None => Ok(None),
-        }
     }
 
     /// Streams `range` in file order to `write`, with bounded memory: all of it of one version of the file.

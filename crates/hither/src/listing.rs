@@ -87,14 +87,17 @@ pub(crate) async fn each_tree<T>(
 
 async fn open_root(file: &RemoteFile) -> Result<(Opening<'_>, RootFile)> {
     let (mut opening, known) = Opening::new(file).with_store();
-    if known {
+    if known && !opening.is_fresh() {
         // One round trip instead of two, to know that what the store has is still true.
         match file.first_byte(opening.validator()).await {
             Err(error) if error.kind() == ErrorKind::Changed => {
                 file.forget();
                 opening = Opening::new(file);
             }
-            checked => drop(checked?),
+            checked => {
+                drop(checked?);
+                file.confirmed(opening.validator());
+            }
         }
     }
     let root = opening.root().await?;

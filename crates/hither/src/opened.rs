@@ -16,7 +16,7 @@ use hither_formats::root::RootFile;
 use hither_formats::{Need, SparseBytes, Step};
 use hither_store::{FileMetadata, MetadataKey, Store};
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 use tokio::task::spawn_blocking;
@@ -32,6 +32,8 @@ pub(crate) struct Opened {
     held: Held,
     /// What was brought along because of a habit, and whether any of it was read.
     along: Mutex<Along>,
+    /// Reads of the file so far; up to [`MOST_READS`] or a few more.
+    reads: Arc<AtomicUsize>,
     is_telling: AtomicBool,
 }
 
@@ -40,8 +42,6 @@ struct Along {
     dataset: Option<Arc<Dataset>>,
     ranges: Vec<Range<u64>>,
     read: bool,
-    /// Reads of the file so far.
-    reads: usize,
 }
 
 impl Opened {
@@ -58,6 +58,7 @@ impl Opened {
             bytes: Mutex::new(bytes),
             held: opener.hold(total),
             along: Mutex::default(),
+            reads: Arc::default(),
             is_telling: AtomicBool::new(true),
         }
     }
@@ -78,16 +79,20 @@ impl Opened {
 
     /// Counts reads; returns the number of the first.
     pub(crate) fn reads(&self, ranges: &[Range<u64>]) -> usize {
-        let mut along = self.along();
-        let first = along.reads;
-        along.reads = first.saturating_add(ranges.len());
-        if along.reads >= MOST_READS {
+        let first = self.reads.fetch_add(ranges.len(), Ordering::Relaxed);
+        if first.saturating_add(ranges.len()) >= MOST_READS {
             self.is_telling.store(false, Ordering::Relaxed);
         }
+        let mut along = self.along();
         along.read |= ranges
             .iter()
             .any(|read| along.ranges.iter().any(|it| it.start < read.end && read.start < it.end));
         first
+    }
+
+    /// Counts them, also when the file is closed.
+    pub(crate) fn count_of_reads(&self) -> Arc<AtomicUsize> {
+        Arc::clone(&self.reads)
     }
 
     /// Whether something of it is missing.
@@ -152,8 +157,7 @@ impl Opened {
 pub(crate) async fn open(file: &Arc<Ahead>, opener: &Arc<Opener>) -> Result<Opened> {
     let (key, known) = remembered(file).await;
     if let Some(known) = known {
-        let age = SystemTime::now().duration_since(known.learned).unwrap_or(Duration::MAX);
-        if age < file.shared.config.staleness {
+        if file.shared.is_fresh(&known) {
             let size = Some(known.size);
             return Ok(Opened::new(opener, known, size));
         }
@@ -282,8 +286,9 @@ fn first_need() -> Need {
 /// Starts writing what is known of a file into the store; nobody needs to know whether it worked.
 fn keep(file: &Ahead, key: Option<MetadataKey>, found: FileMetadata) {
     let (Some(store), Some(key)) = (file.shared.store.clone(), key) else { return };
+    let bytes = found.held_bytes();
     let write = move || Store::remember_metadata(&store, &key, &found, SystemTime::now());
-    drop(file.shared.network.runtime().spawn_blocking(write));
+    file.shared.writes.begin(file.shared.network.runtime(), bytes, write);
 }
 
 impl Drop for Opened {

@@ -29,6 +29,8 @@ pub(crate) struct OpenTree {
     pub(crate) bytes_used: u64,
     /// Whether the store spared the round trips.
     pub(crate) from_store: bool,
+    /// And whether it is taken for true unasked.
+    pub(crate) is_fresh: bool,
     /// To be kept once there is time for it; none if it came from the store.
     pub(crate) keep: Option<FileMetadata>,
 }
@@ -43,6 +45,8 @@ pub(crate) struct Opening<'a> {
     file: &'a RemoteFile,
     bytes: SparseBytes,
     validator: Option<String>,
+    /// It comes from the store, and is taken for true unasked.
+    is_fresh: bool,
     bytes_used: u64,
     flights: usize,
     /// The file as a program reads it at the same time.
@@ -52,7 +56,15 @@ pub(crate) struct Opening<'a> {
 impl<'a> Opening<'a> {
     pub(crate) fn new(file: &'a RemoteFile) -> Self {
         let bytes = SparseBytes::new();
-        Self { file, bytes, validator: None, bytes_used: 0, flights: 0, through: None }
+        Self {
+            file,
+            bytes,
+            validator: None,
+            is_fresh: false,
+            bytes_used: 0,
+            flights: 0,
+            through: None,
+        }
     }
 
     /// Reads what it needs together with a program: nothing of it is fetched twice, as long as the program has the file
@@ -65,6 +77,7 @@ impl<'a> Opening<'a> {
     /// What the store has of the file, if it has.
     pub(crate) fn with_store(mut self) -> (Self, bool) {
         let Some(known) = self.metadata() else { return (self, false) };
+        self.is_fresh = self.file.shared.is_fresh(&known);
         self.bytes.set_size(known.size);
         self.validator = known.validator;
         for (offset, piece) in known.pieces {
@@ -82,6 +95,11 @@ impl<'a> Opening<'a> {
     /// What tells this version of the file from others.
     pub(crate) fn validator(&self) -> Option<String> {
         self.validator.clone()
+    }
+
+    /// Whether what the store has of the file is taken for true unasked.
+    pub(crate) fn is_fresh(&self) -> bool {
+        self.is_fresh
     }
 
     /// What is known of the file so far.
@@ -120,6 +138,7 @@ impl<'a> Opening<'a> {
             validator: self.validator,
             bytes_used: self.bytes_used,
             from_store,
+            is_fresh: self.is_fresh,
             keep,
         }
     }
@@ -136,8 +155,7 @@ impl<'a> Opening<'a> {
             pieces: pieces.collect(),
             learned: SystemTime::now(),
         };
-        let bytes: u64 = kept.pieces.iter().map(|(_, bytes)| bytes.len() as u64).sum();
-        (bytes <= MOST_KEPT_BYTES).then_some(kept)
+        (kept.held_bytes() <= MOST_KEPT_BYTES).then_some(kept)
     }
 
     pub(crate) async fn fetch(&mut self, need: Need) -> Result<()> {

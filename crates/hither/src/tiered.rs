@@ -6,6 +6,7 @@
 //! whatever is on disk, unless opening the file ahead has asked already. Disks are read and written on threads that may
 //! wait, and a disk that fails costs nothing but what it would have spared.
 
+use crate::last_writes::LastWrites;
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use hither_core::cache::Version;
@@ -14,49 +15,21 @@ use hither_core::{
     Answer, Clock, Endpoint, Limits, LinkEstimate, Part, PartSink, Request, Source, range,
 };
 use hither_store::{BlockKey, BlockStore, Blocks, MetadataKey};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, SystemTime};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::SystemTime;
+use tokio::runtime::Handle;
 use tokio::task::spawn_blocking;
 
 /// The disk of a client.
 #[derive(Debug)]
 pub(crate) struct Disk {
     store: BlockStore,
-    /// Writes that are not done.
-    writes: Mutex<usize>,
-    done: Condvar,
+    writes: Arc<LastWrites>,
 }
-
-/// The end of a client waits so long for what is being written.
-const LAST_WRITES: Duration = Duration::from_secs(5);
 
 impl Disk {
-    pub(crate) fn new(store: BlockStore) -> Arc<Self> {
-        Arc::new(Self { store, writes: Mutex::default(), done: Condvar::new() })
-    }
-
-    /// Waits until everything is written.
-    pub(crate) fn settle(&self) {
-        // What takes longer is lost, which is what a cache may do.
-        drop(self.done.wait_timeout_while(lock(&self.writes), LAST_WRITES, |writes| *writes > 0));
-    }
-}
-
-/// Something is being written, until this is dropped.
-#[derive(Debug)]
-struct Writing(Arc<Disk>);
-
-impl Writing {
-    fn begin(disk: &Arc<Disk>) -> Self {
-        *lock(&disk.writes) += 1;
-        Self(Arc::clone(disk))
-    }
-}
-
-impl Drop for Writing {
-    fn drop(&mut self) {
-        *lock(&self.0.writes) -= 1;
-        self.0.done.notify_all();
+    pub(crate) fn new(store: BlockStore, writes: Arc<LastWrites>) -> Arc<Self> {
+        Arc::new(Self { store, writes })
     }
 }
 
@@ -141,11 +114,10 @@ impl Tiered {
             .cloned();
         if let Some(blocks) = kept.and_then(|kept| kept.blocks) {
             // Whoever reads does not wait for the disk.
-            let writing = Writing::begin(&self.disk);
-            drop(spawn_blocking(move || {
-                keep(&blocks, std::mem::take(&mut *lock(&arrived)));
-                drop(writing);
-            }));
+            let arrived = std::mem::take(&mut *lock(&arrived));
+            let bytes = arrived.iter().map(|(_, bytes)| bytes.len() as u64).sum();
+            let write = move || keep(&blocks, arrived);
+            self.disk.writes.begin(&Handle::current(), bytes, write);
         }
         Ok(answer)
     }

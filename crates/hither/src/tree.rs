@@ -108,11 +108,37 @@ impl RemoteFile {
         let (Some(metadata), Some(key)) = (metadata, self.metadata_key()) else { return };
         let shared = Arc::clone(&self.shared);
         // It is a convenience: nobody needs to know whether it worked.
-        drop(self.shared.network.runtime().spawn_blocking(move || {
+        let runtime = self.shared.network.runtime();
+        self.shared.writes.begin(runtime, metadata.held_bytes(), move || {
             if let Some(store) = &shared.store {
                 store.remember_metadata(&key, &metadata, SystemTime::now());
             }
-        }));
+        });
+    }
+
+    /// What the store has of the file, which may be taken for true unasked.
+    pub(crate) fn fresh_metadata(&self) -> Option<FileMetadata> {
+        if self.shared.config.staleness.is_zero() {
+            return None;
+        }
+        self.remembered().filter(|it| self.shared.is_fresh(it))
+    }
+
+    /// The server has just said that the file is still the one with `validator`. Whoever accepts that it may have changed
+    /// since counts from now on.
+    pub(crate) fn confirmed(&self, validator: Option<String>) {
+        if self.shared.config.staleness.is_zero() {
+            return;
+        }
+        let (Some(store), Some(key)) = (self.shared.store.clone(), self.metadata_key()) else {
+            return;
+        };
+        self.shared.writes.begin(self.shared.network.runtime(), 0, move || {
+            let now = SystemTime::now();
+            if let Some(known) = store.metadata(&key, now).filter(|it| it.validator == validator) {
+                store.remember_metadata(&key, &known, now);
+            }
+        });
     }
 
     /// Drops what the store has of the file; tells whether there is anything to drop it from.

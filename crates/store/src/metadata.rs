@@ -50,6 +50,12 @@ struct Record {
 }
 
 impl FileMetadata {
+    /// Bytes of the file that it holds.
+    #[must_use]
+    pub fn held_bytes(&self) -> u64 {
+        self.pieces.iter().map(|(_, bytes)| bytes.len() as u64).sum()
+    }
+
     /// The record to be written; `None` where it would be refused on reading.
     pub(crate) fn record(&self) -> Option<Vec<u8>> {
         let pieces = self

@@ -7,6 +7,7 @@
 
 use super::{TreeCache, TreeCourses, schema};
 use crate::file::RemoteFile;
+use crate::glance::MOST_WAITS;
 use crate::opening::Opening;
 use hither_core::Source;
 use hither_core::error::Result;
@@ -27,8 +28,6 @@ const MOST_TREE_BYTES: u64 = 64 << 20;
 const HEAD_BYTES: u64 = 512;
 /// Ranges of a vector read that may be those of a step. Who names more at once has nothing left to ask for.
 const MOST_OF_A_STEP: usize = 1000;
-/// Reads of a file that was opened ahead which may wait before its trees are opened.
-const MOST_WAITS_AHEAD: u32 = 3;
 /// What a ROOT file begins with.
 const MAGIC: &[u8] = b"root";
 
@@ -81,7 +80,7 @@ impl TreesInTime {
             self.head_read.store(true, Ordering::Relaxed);
         }
         let enough = match opened_ahead {
-            true => MOST_WAITS_AHEAD,
+            true => MOST_WAITS,
             false => u32::from(ranges > MOST_OF_A_STEP || offset < HEAD_BYTES),
         };
         if before < enough || (self.by_content && !self.head_read.load(Ordering::Relaxed)) {

@@ -14,4 +14,5 @@ mod replicas;
 mod report_equals_log;
 mod requests;
 mod rig;
+mod staleness;
 mod truncation;

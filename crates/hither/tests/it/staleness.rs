@@ -1,0 +1,75 @@
+//! What the store has of a file is asked about, unless the caller accepts that it may be out of date.
+
+use crate::rig::{draw, file};
+use hither::{Client, ClientConfig};
+use hither_store::{MetadataKey, Store, StoreConfig};
+use hither_testkit::peer::Peer;
+use std::path::Path;
+use std::time::{Duration, SystemTime};
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+/// The requests that `work` makes in a process of its own.
+fn requests(
+    peer: &Peer,
+    store: &Path,
+    staleness: Duration,
+    work: impl FnOnce(&Client, &str),
+) -> usize {
+    let mut config = ClientConfig::default();
+    (config.store, config.staleness) = (Some(store.to_owned()), staleness);
+    config.tree_cache.enabled = false;
+    let client = Client::new(config).unwrap();
+    let before = peer.log().len();
+    work(&client, &peer.url());
+    drop(client);
+    peer.log().len() - before
+}
+
+fn list(client: &Client, url: &str) {
+    assert_eq!(client.list_trees(url, Some("T")).unwrap()[0].entries, 40_000);
+}
+
+fn stat(client: &Client, url: &str) {
+    assert!(client.file(url).unwrap().stat(client).unwrap().size > 100_000);
+}
+
+fn read_head(client: &Client, url: &str) {
+    let mut head = [0; 4];
+    assert_eq!(client.open(url).unwrap().read_at(client, 0, &mut head).unwrap(), 4);
+    assert_eq!(&head, b"root");
+}
+
+#[test]
+fn what_is_known_is_asked_about_once_or_where_staleness_is_accepted_not_at_all() {
+    let (peer, store) = (Peer::start(file(0)).unwrap(), tempfile::tempdir().unwrap());
+    let run = |staleness, work: fn(&Client, &str)| requests(&peer, store.path(), staleness, work);
+    let works: [fn(&Client, &str); 3] = [list, stat, read_head];
+    run(Duration::ZERO, |client, url| drop(draw(client, url).unwrap()));
+    assert_eq!(works.map(|work| run(Duration::ZERO, work)), [1; 3]);
+    assert_eq!(works.map(|work| run(HOUR, work)), [0; 3]);
+}
+
+#[test]
+fn staleness_counts_from_when_the_file_was_last_asked_about() {
+    let (peer, store) = (Peer::start(file(0)).unwrap(), tempfile::tempdir().unwrap());
+    let run = |staleness, work: fn(&Client, &str)| requests(&peer, store.path(), staleness, work);
+    run(Duration::ZERO, |client, url| drop(draw(client, url).unwrap()));
+    let key = MetadataKey { url: peer.url(), identity: String::new() };
+    for work in [list as fn(&Client, &str), read_head] {
+        let known = Store::open(store.path(), StoreConfig::default()).unwrap();
+        let metadata = known.metadata(&key, SystemTime::now()).unwrap();
+        known.remember_metadata(&key, &metadata, SystemTime::now() - 2 * HOUR);
+        assert_eq!([run(HOUR, work), run(HOUR, work)], [1, 0]);
+    }
+}
+
+#[test]
+fn a_file_that_changed_is_noticed_by_the_first_request_for_data() {
+    let (peer, store) = (Peer::start(file(0)).unwrap(), tempfile::tempdir().unwrap());
+    let run = |work: fn(&Client, &str)| requests(&peer, store.path(), HOUR, work);
+    run(|client, url| drop(draw(client, url).unwrap()));
+    peer.replace(file(7), "\"second\"");
+    assert_eq!(run(list), 0);
+    run(|client, url| crate::rig::check(&draw(client, url).unwrap(), 7));
+}
