@@ -87,6 +87,11 @@ class Report:
         """Return it as plain data, with :attr:`bytes_wasted`."""
         return {**asdict(self), "bytes_wasted": self.bytes_wasted}
 
+    def __str__(self) -> str:
+        """Return what the command `hither explain` prints: a line for each figure that is not zero."""
+        told = {name: value for name, value in self.as_dict().items() if value not in (0, 0.0, (), False)}
+        return "\n".join(f"  {name.replace('_', ' '):<22} {_shown(name, value)}" for name, value in told.items())
+
     def _repr_html_(self) -> str:
         """Return a table and bars of the times, for notebooks."""
         rows = "".join(

@@ -52,15 +52,20 @@ impl File {
         Self { client, url, opened: Mutex::default() }
     }
 
-    /// The file as it is open in this process; its lock is taken with the GIL held, as that of the client.
-    fn opened(&self) -> PyResult<Opened> {
-        let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(opened) = opened.as_ref().and_then(OfProcess::get) {
+    /// The file as it is open in this process. Its lock is taken with the GIL held, as that of the client, and not while
+    /// anything is waited for: to open a Metalink document, it is fetched.
+    fn opened(&self, py: Python<'_>) -> PyResult<Opened> {
+        let lock = || self.opened.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(opened) = lock().as_ref().and_then(OfProcess::get) {
             return Ok(opened.clone());
         }
         let held = self.client.get().held()?;
-        let file = held.client().open(&self.url).map_err(|error| raised(&error))?;
-        let now = Opened { held, file };
+        let file = py.detach(|| held.client().open(&self.url));
+        let now = Opened { held, file: file.map_err(|error| raised(&error))? };
+        let mut opened = lock();
+        if let Some(first) = opened.as_ref().and_then(OfProcess::get) {
+            return Ok(first.clone());
+        }
         *opened = Some(OfProcess::new(now.clone()));
         Ok(now)
     }
@@ -69,18 +74,18 @@ impl File {
 #[pymethods]
 impl File {
     /// Opens it, as far as that takes no waiting. What is wrong with the URL, or with a local file, is said here.
-    fn begin(&self) -> PyResult<()> {
-        self.opened().map(drop)
+    fn begin(&self, py: Python<'_>) -> PyResult<()> {
+        self.opened(py).map(drop)
     }
 
     /// URL or path, without secrets.
-    fn name(&self) -> PyResult<String> {
-        Ok(self.opened()?.file.name())
+    fn name(&self, py: Python<'_>) -> PyResult<String> {
+        Ok(self.opened(py)?.file.name())
     }
 
     /// Size and version.
-    fn stat(&self) -> PyResult<Job> {
-        let Opened { held, file } = self.opened()?;
+    fn stat(&self, py: Python<'_>) -> PyResult<Job> {
+        let Opened { held, file } = self.opened(py)?;
         let stat = async move { file.stat_async().await };
         Ok(Job::new(&held, stat, |stat, py| {
             let stat = FileStat { size: stat.size, validator: stat.validator };
@@ -89,15 +94,15 @@ impl File {
     }
 
     /// Some bytes, fewer at the end of the file.
-    fn read_at(&self, offset: u64, length: u64) -> PyResult<Job> {
-        let Opened { held, file } = self.opened()?;
+    fn read_at(&self, py: Python<'_>, offset: u64, length: u64) -> PyResult<Job> {
+        let Opened { held, file } = self.opened(py)?;
         let read = async move { read_at(&file, offset, length).await };
         Ok(Job::new(&held, read, |bytes, py| Ok(PyBytes::new(py, &bytes).into_any().unbind())))
     }
 
     /// The bytes of ranges `(start, stop)`.
-    fn read_ranges(&self, ranges: Vec<(u64, u64)>) -> PyResult<Job> {
-        let Opened { held, file } = self.opened()?;
+    fn read_ranges(&self, py: Python<'_>, ranges: Vec<(u64, u64)>) -> PyResult<Job> {
+        let Opened { held, file } = self.opened(py)?;
         let read = async move {
             let ranges: Vec<_> = ranges.into_iter().map(|(start, stop)| start..stop).collect();
             file.read_ranges_async(&ranges).await
@@ -109,18 +114,27 @@ impl File {
     }
 
     /// Says what will be read.
-    fn hint(&self, ranges: Vec<(u64, u64)>, within_seconds: f64) -> PyResult<Option<Hint>> {
-        let Opened { held, file } = self.opened()?;
+    fn hint(
+        &self,
+        py: Python<'_>,
+        ranges: Vec<(u64, u64)>,
+        within_seconds: f64,
+    ) -> PyResult<Option<Hint>> {
+        let Opened { held, file } = self.opened(py)?;
         let ranges: Vec<_> = ranges.into_iter().map(|(start, stop)| start..stop).collect();
         let when = Duration::try_from_secs_f64(within_seconds).unwrap_or_default();
-        let _entered = held.client().runtime().enter();
-        Ok(file.hint(&ranges, when).map(|hint| Hint(OfProcess::new(hint))))
+        // It may need credentials, and a command that prints them.
+        let hint = py.detach(|| {
+            let _entered = held.client().runtime().enter();
+            file.hint(&ranges, when)
+        });
+        Ok(hint.map(|hint| Hint(OfProcess::new(hint))))
     }
 
     /// Takes a hint back.
-    fn cancel(&self, hint: &Hint) -> PyResult<()> {
+    fn cancel(&self, py: Python<'_>, hint: &Hint) -> PyResult<()> {
         if let Some(hint) = hint.0.get() {
-            self.opened()?.file.cancel(*hint);
+            self.opened(py)?.file.cancel(*hint);
         }
         Ok(())
     }
@@ -131,8 +145,8 @@ impl File {
     }
 
     /// The places of the file as `(name, bytes, failures)`, and why some are not used any more.
-    fn places(&self) -> PyResult<(Vec<Place>, Vec<String>)> {
-        let (places, notices) = self.opened()?.file.places();
+    fn places(&self, py: Python<'_>) -> PyResult<(Vec<Place>, Vec<String>)> {
+        let (places, notices) = self.opened(py)?.file.places();
         let told = places.into_iter().map(|place| (place.name, place.bytes, place.failures));
         Ok((told.collect(), notices))
     }

@@ -37,15 +37,19 @@ impl Tree {
         Self { client, url, path, opened: Mutex::default() }
     }
 
-    /// The tree as it is open in this process; its lock is taken with the GIL held, as that of the client.
-    fn opened(&self) -> PyResult<Opened> {
-        let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(opened) = opened.as_ref().and_then(OfProcess::get) {
+    /// The tree as it is open in this process; as a file is.
+    fn opened(&self, py: Python<'_>) -> PyResult<Opened> {
+        let lock = || self.opened.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(opened) = lock().as_ref().and_then(OfProcess::get) {
             return Ok(opened.clone());
         }
         let held = self.client.get().held()?;
-        let tree = held.client().open_tree(&self.url, self.path.as_deref());
+        let tree = py.detach(|| held.client().open_tree(&self.url, self.path.as_deref()));
         let now = Opened { held, tree: tree.map_err(|error| raised(&error))? };
+        let mut opened = lock();
+        if let Some(first) = opened.as_ref().and_then(OfProcess::get) {
+            return Ok(first.clone());
+        }
         *opened = Some(OfProcess::new(now.clone()));
         Ok(now)
     }
@@ -54,13 +58,13 @@ impl Tree {
 #[pymethods]
 impl Tree {
     /// Begins to open it.
-    fn begin(&self) -> PyResult<()> {
-        self.opened().map(drop)
+    fn begin(&self, py: Python<'_>) -> PyResult<()> {
+        self.opened(py).map(drop)
     }
 
     /// Path, title, number of entries, branches.
-    fn listing(&self) -> PyResult<Job> {
-        let Opened { held, tree } = self.opened()?;
+    fn listing(&self, py: Python<'_>) -> PyResult<Job> {
+        let Opened { held, tree } = self.opened(py)?;
         let list = async move { tree.listing_async().await };
         Ok(Job::new(&held, list, |tree, py| {
             let branches: Vec<Branch> = tree
@@ -79,12 +83,13 @@ impl Tree {
     /// Columns, and the report as JSON.
     fn arrays(
         &self,
+        py: Python<'_>,
         columns: Vec<String>,
         cut: Option<String>,
         start: u64,
         stop: u64,
     ) -> PyResult<Job> {
-        let Opened { held, tree } = self.opened()?;
+        let Opened { held, tree } = self.opened(py)?;
         let request = request(columns, cut, start, stop);
         let read = async move { tree.arrays(&request, &Progress::default()).await };
         Ok(Job::new(&held, read, |arrays, py| {
@@ -94,8 +99,8 @@ impl Tree {
     }
 
     /// How many entries of `columns` take so many bytes.
-    fn entries_in(&self, columns: Vec<String>, size: u64) -> PyResult<Job> {
-        let Opened { held, tree } = self.opened()?;
+    fn entries_in(&self, py: Python<'_>, columns: Vec<String>, size: u64) -> PyResult<Job> {
+        let Opened { held, tree } = self.opened(py)?;
         let request = ArraysRequest::new(columns);
         let count = async move { tree.entries_in(&request, size).await };
         Ok(Job::new(&held, count, |count, py| Ok(count.into_pyobject(py)?.into_any().unbind())))
@@ -104,13 +109,14 @@ impl Tree {
     /// Columns in steps of so many entries.
     fn steps(
         &self,
+        py: Python<'_>,
         columns: Vec<String>,
         cut: Option<String>,
         start: u64,
         stop: u64,
         entries: NonZeroU64,
     ) -> PyResult<Steps> {
-        let Opened { held, tree } = self.opened()?;
+        let Opened { held, tree } = self.opened(py)?;
         let _entered = held.client().runtime().enter();
         let steps = tree.steps(request(columns, cut, start, stop), entries);
         let steps =
