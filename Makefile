@@ -25,7 +25,8 @@ test: build data interleavings python
 
 # The package as `pip install .` makes it, in target/venv; with the crates and the flags of `make build`.
 python: build peers
-	$(PYTHON) -m pip install --disable-pip-version-check --quiet --no-deps --no-build-isolation --force-reinstall .
+	PATH="$(CURDIR)/target/venv/bin:$$PATH" $(PYTHON) -m pip install --disable-pip-version-check --quiet --no-deps \
+		--no-build-isolation --force-reinstall .
 	$(PYTHON) -m ruff check
 	$(PYTHON) -m ruff format --check
 	$(PYTHON) -m mypy

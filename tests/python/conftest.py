@@ -1,20 +1,17 @@
-"""What the tests of the package share: a server on loopback that counts, and the sample files."""
+"""What the tests of the package share: a server on loopback that counts, and clients that remember nothing."""
 
 import http.server
 import os
 import tempfile
 import threading
-from pathlib import Path
 
 import pytest
 
 import hither
 
-REPOSITORY = Path(__file__).resolve().parents[2]
 # The default client remembers in the user's folder: not what tests have seen.
 os.environ["XDG_CACHE_HOME"] = tempfile.mkdtemp(prefix="hither-tests-")
 os.environ["XDG_CONFIG_HOME"] = os.environ["XDG_CACHE_HOME"]
-SAMPLES = REPOSITORY.parent / "shared" / "testdata" / "root"
 
 
 class Handler(http.server.BaseHTTPRequestHandler):

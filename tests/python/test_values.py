@@ -17,7 +17,7 @@ import awkward as ak
 import numpy as np
 import pytest
 import uproot
-from conftest import REPOSITORY, SAMPLES
+from samples import REPOSITORY, SAMPLES
 
 import hither
 

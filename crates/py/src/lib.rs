@@ -1,6 +1,6 @@
 //! The Python module `hither._core`: conversions between Python and the library, no logic.
 //!
-//! What waits is a [`job::Job`]: made by a call that returns at once, waited for by its `wait` (with the GIL released) or by
+//! What waits is a `Job`: made by a call that returns at once, waited for by its `wait` (with the GIL released) or by
 //! `await`. What people see is the package in `python/hither`, which gives every job its two spellings.
 
 mod buffer;
