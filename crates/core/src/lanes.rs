@@ -46,6 +46,21 @@ pub fn useful(bytes: u64, link: &LinkEstimate, cap: usize) -> usize {
     by_path.max(LEAST).min(by_size).min(cap).max(1)
 }
 
+/// Lanes worth sending on for a job of `bytes` whose server takes no fewer than so many `requests`.
+///
+/// Where an answer is smaller than a window, lanes are not filled, and what counts is how often each has to wait for a
+/// round trip. So there are as many as fill the windows of the useful ones: 2,000 requests of 2 KB at 150 ms took 19 s on
+/// the sixteen lanes that an unknown bandwidth is worth, and 5 s on 64.
+#[must_use]
+pub fn for_requests(useful: usize, requests: usize, bytes: u64, cap: usize) -> usize {
+    if requests <= useful {
+        return useful;
+    }
+    let each = (bytes / requests as u64).max(1);
+    let filled = (useful as u64).saturating_mul(INITIAL_WINDOW_BYTES) / each;
+    usize::try_from(filled).unwrap_or(usize::MAX).min(requests).min(cap).max(useful)
+}
+
 /// Lanes to send on where `useful` are worth having and `open` of them are open: those, if they are many, and two in three.
 ///
 /// What they have carried has opened their windows. At 22 ms and 100 Mbit/s eight lanes that have brought a tree fill the
@@ -132,6 +147,17 @@ mod tests {
     fn a_small_job_gets_few_lanes() {
         assert_eq!(useful(5_000, &link(240.0, 1000.0), 64), 2);
         assert_eq!(useful(0, &link(240.0, 1000.0), 64), 1);
+    }
+
+    #[test]
+    fn small_requests_get_as_many_lanes_as_fill_the_windows() {
+        assert_eq!(for_requests(16, 2_000, 4_000_000, 64), 64);
+        assert_eq!(for_requests(4, 2_000, 4_000_000, 64), 28);
+        assert_eq!(for_requests(16, 20, 40_000, 64), 20);
+        assert_eq!(for_requests(16, 2_000, 4_000_000, 16), 16);
+        // Answers that fill windows by themselves, and requests that all go at once.
+        assert_eq!(for_requests(8, 100, 100_000_000, 64), 8);
+        assert_eq!(for_requests(8, 8, 100, 64), 8);
     }
 
     #[test]

@@ -54,7 +54,7 @@ impl PlanConfig {
     /// windows grown for an eighth of the path, to carry the last third of the work.
     #[must_use]
     pub fn balanced(wanted: &[Range<u64>], limits: &Limits, lanes: usize, cap: usize) -> Self {
-        let (needed, _) = least_requests(&range::merged(wanted, 0), limits);
+        let needed = fewest_requests(wanted, limits);
         let lanes = lanes.max(1);
         if needed <= lanes {
             return Self::for_lanes(lanes);
@@ -97,6 +97,12 @@ impl Plan {
     pub fn ranges(&self) -> impl Iterator<Item = &Range<u64>> {
         self.requests.iter().flatten()
     }
+}
+
+/// The fewest requests that `limits` allow for `wanted`, in any order; gaps are not read over.
+#[must_use]
+pub fn fewest_requests(wanted: &[Range<u64>], limits: &Limits) -> usize {
+    least_requests(&range::merged(wanted, 0), limits).0
 }
 
 /// The gaps between `ranges`, sorted and disjoint, that cost less to read over than one more range does.

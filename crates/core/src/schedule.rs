@@ -192,11 +192,13 @@ impl<'a> Reader<'a> {
         }
         let bytes = range::total_bytes(ranges);
         let most = self.source.max_lanes().min(max_lanes).max(1);
+        let limits = self.source.limits();
         let useful = lanes::useful(bytes, &self.source.link(), most);
+        let requests = plan::fewest_requests(ranges, &limits);
+        let useful = lanes::for_requests(useful, requests, bytes, most);
         let lanes = lanes::settled(useful, self.running.len() + self.source.idle_lanes());
         // Where those that are open suffice, no others are opened to have all take the same number of turns.
         let cap = if lanes < useful { lanes } else { most };
-        let limits = self.source.limits();
         let config = self.plan_config(PlanConfig::balanced(ranges, &limits, lanes, cap));
         self.source.warm(config.lanes);
         self.lanes = self.lanes.max(config.lanes);
