@@ -97,8 +97,6 @@ pub struct Reader<'a> {
     /// Requests that have ended, whose parts may still lie in the channel.
     ended: VecDeque<(u64, Ended)>,
     unreleased_bytes: u64,
-    /// Bytes that came though no request had asked for them, as from a server without ranges.
-    surplus: Vec<Range<u64>>,
     barren_failures: u32,
     /// Since when the file is put off.
     put_off_since: Option<Duration>,
@@ -149,7 +147,6 @@ impl<'a> Reader<'a> {
             sink,
             ended: VecDeque::new(),
             unreleased_bytes: 0,
-            surplus: Vec::new(),
             barren_failures: 0,
             put_off_since: None,
             reliefs: 0,
@@ -186,10 +183,6 @@ impl<'a> Reader<'a> {
     }
 
     fn planned(&mut self, ranges: &[Range<u64>], max_lanes: usize) -> Vec<Request> {
-        if !self.surplus.is_empty() {
-            // Who asks for bytes that came unasked has not kept them.
-            self.surplus = range::difference(&self.surplus, &range::merged(ranges, 0));
-        }
         let bytes = range::total_bytes(ranges);
         let most = self.source.max_lanes().min(max_lanes).max(1);
         let limits = self.source.limits();
@@ -284,18 +277,8 @@ impl<'a> Reader<'a> {
                 return;
             }
             let Some(request) = self.queue.pop_front() else { return };
-            if let Some(request) = self.without_surplus(request) {
-                self.send(request, bytes);
-            }
+            self.send(request, bytes);
         }
-    }
-
-    /// What is left to ask for, if anything is.
-    fn without_surplus(&self, mut request: Request) -> Option<Request> {
-        if !self.surplus.is_empty() {
-            request.ranges = range::difference(&request.ranges, &self.surplus);
-        }
-        (!request.ranges.is_empty() || request.tail > 0).then_some(request)
     }
 
     /// Gives part of the slowest request to a lane that has nothing to do.
@@ -330,8 +313,51 @@ impl<'a> Reader<'a> {
     }
 
     fn note_part(&mut self, id: u64, part: &Part) {
-        if let Some(in_flight) = self.requests.get_mut(&id) {
-            in_flight.received(part.offset..part.offset.saturating_add(part.bytes.len() as u64));
+        let Some(in_flight) = self.requests.get_mut(&id) else { return };
+        let range = part.offset..part.offset.saturating_add(part.bytes.len() as u64);
+        let unasked = in_flight.unasked(&range);
+        in_flight.received(range);
+        if !unasked.is_empty() {
+            self.came_unasked(id, &unasked);
         }
+    }
+
+    /// Bytes came that the request had not asked for, as from servers that merge ranges. The consumer has them now: what was
+    /// pushed of them by then is not sent any more, and not sent again. Nothing is said of what will be pushed: who asks for
+    /// bytes that came before has not kept them.
+    fn came_unasked(&mut self, by: u64, ranges: &[Range<u64>]) {
+        for (id, in_flight) in &mut self.requests {
+            if *id != by {
+                in_flight.came_elsewhere(ranges);
+            }
+        }
+        let (queue, urgent) = (std::mem::take(&mut self.queue), std::mem::take(&mut self.urgent));
+        (self.queue, _) = self.parted(queue, ranges);
+        (self.urgent, _) = self.parted(urgent, ranges);
+    }
+
+    /// The requests of a queue without `ranges`, which are sorted and disjoint, and what there was of these. Those with a
+    /// tail are left as they are.
+    fn parted(
+        &self,
+        queue: VecDeque<Request>,
+        ranges: &[Range<u64>],
+    ) -> (VecDeque<Request>, Vec<Range<u64>>) {
+        let (mut kept, mut parted) = (VecDeque::with_capacity(queue.len()), Vec::new());
+        for request in queue {
+            let left = match request.tail > 0 || range::are_apart(&request.ranges, ranges) {
+                true => None,
+                false => Some(range::difference(&request.ranges, ranges)),
+            };
+            let Some(left) = left.filter(|left| *left != request.ranges) else {
+                kept.push_back(request);
+                continue;
+            };
+            parted.extend(range::difference(&request.ranges, &left));
+            // A range without its middle is two, which may be too many for one request.
+            let config = self.plan_config(PlanConfig::default());
+            kept.extend(self.requests_of(Plan::new(&left, &self.source.limits(), &config)));
+        }
+        (kept, parted)
     }
 }

@@ -35,6 +35,8 @@ const SMALLEST_RELIEF_BYTES: u64 = INITIAL_WINDOW_BYTES;
 pub(crate) struct InFlight {
     request: Request,
     received: Vec<Range<u64>>,
+    /// What came with the answers to others.
+    elsewhere: Vec<Range<u64>>,
     /// Sums of the two, so that looking for a straggler costs nothing.
     asked_bytes: u64,
     received_bytes: u64,
@@ -46,8 +48,16 @@ pub(crate) struct InFlight {
 impl InFlight {
     pub(crate) fn new(request: Request, sent: Duration, cut_off: AbortHandle) -> Self {
         let asked_bytes = range::total_bytes(&request.ranges);
-        let received = Vec::new();
-        Self { request, received, asked_bytes, received_bytes: 0, sent, cut_off, relieved: false }
+        Self {
+            request,
+            received: Vec::new(),
+            elsewhere: Vec::new(),
+            asked_bytes,
+            received_bytes: 0,
+            sent,
+            cut_off,
+            relieved: false,
+        }
     }
 
     /// Notes bytes that arrived. A request that was relieved is cut off when it has delivered what was left to it.
@@ -62,9 +72,27 @@ impl InFlight {
         }
     }
 
+    /// What of `range`, which arrived, was not asked for. Of the end of a file nothing is known.
+    pub(crate) fn unasked(&self, range: &Range<u64>) -> Vec<Range<u64>> {
+        let ranges = &self.request.ranges;
+        let at = ranges.partition_point(|it| it.end <= range.start);
+        let within =
+            ranges.get(at).is_some_and(|it| it.start <= range.start && range.end <= it.end);
+        match within || self.request.tail > 0 {
+            true => Vec::new(),
+            false => range::difference(std::slice::from_ref(range), ranges),
+        }
+    }
+
+    /// Notes that bytes arrived with the answer to another request: if this one fails, they need not be asked for again.
+    pub(crate) fn came_elsewhere(&mut self, ranges: &[Range<u64>]) {
+        self.elsewhere.extend_from_slice(ranges);
+        self.elsewhere = range::merged(&self.elsewhere, 0);
+    }
+
     /// What was asked for, less what was taken over, and what arrived.
     pub(crate) fn finish(self) -> (Request, Vec<Range<u64>>) {
-        (self.request, range::merged(&self.received, 0))
+        (self.request, range::merged(&[self.received, self.elsewhere].concat(), 0))
     }
 
     /// Whether the answer is checked to be of the version that was meant.

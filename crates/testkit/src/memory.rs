@@ -24,7 +24,7 @@ use bytes::Bytes;
 use futures_core::future::BoxFuture;
 use hither_core::{
     Answer, Clock, Endpoint, Error, ErrorKind, Limits, LinkEstimate, PartSink, Request, Result,
-    Retry, Source,
+    Retry, Source, range,
 };
 use lanes::{State, Taken};
 use parts::Parts;
@@ -84,6 +84,8 @@ pub struct MemorySource {
     limits: Limits,
     max_lanes: usize,
     patience: Duration,
+    /// Gaps of so many bytes between ranges are sent as well.
+    merging: u64,
     state: Mutex<State>,
     lane_free: Arc<Notify>,
 }
@@ -104,6 +106,7 @@ impl MemorySource {
             limits: Limits::unlimited(),
             max_lanes: 64,
             patience: Duration::MAX,
+            merging: 0,
             state: Mutex::new(State::new(link)),
             lane_free: Arc::new(Notify::new()),
         }
@@ -134,6 +137,14 @@ impl MemorySource {
     #[must_use]
     pub fn with_patience(mut self, patience: Duration) -> Self {
         self.patience = patience;
+        self
+    }
+
+    /// With answers that hold what lies between two ranges as well, where that is no more than so many bytes: there are
+    /// servers that do that.
+    #[must_use]
+    pub fn with_merging(mut self, gap_bytes: u64) -> Self {
+        self.merging = gap_bytes;
         self
     }
 
@@ -245,7 +256,7 @@ impl MemorySource {
                 return Err(error);
             }
         };
-        let last = self.stream(&mut lane, ranges, &mut sink).await?;
+        let last = self.stream(&mut lane, range::merged(&ranges, self.merging), &mut sink).await?;
         lane.finish(last, false);
         let state = self.state();
         Ok(Answer {

@@ -22,11 +22,6 @@ impl Reader<'_> {
         let missing = range::difference(&request.ranges, &received);
         let error = match result {
             Ok(answer) => {
-                let extra = range::difference(&received, &request.ranges);
-                if request.tail == 0 && !extra.is_empty() {
-                    self.surplus.extend(extra);
-                    self.surplus = range::merged(&self.surplus, 0);
-                }
                 self.answer.unasked_bytes += answer.unasked_bytes;
                 self.answer.size = answer.size.or(self.answer.size);
                 if answer.validator.is_some() {
@@ -135,26 +130,27 @@ impl Reader<'_> {
         urgent: bool,
     ) -> Result<()> {
         let asked = range::total_bytes(&request.ranges).saturating_add(request.tail);
-        let splittable = request.ranges.len() > 1 || request.tail > 0 && !request.ranges.is_empty();
-        let hopeful = match (error.kind(), error.retry()) {
-            (ErrorKind::TooLarge, _) => splittable,
-            (_, Retry::Later { after }) => self.is_patient(after),
-            (_, retry) => matches!(retry, Retry::SameServer { .. }),
-        };
-        let put_off = matches!(error.retry(), Retry::Later { .. });
         let config = self.plan_config(PlanConfig::default());
         let plan = Plan::new(missing, &self.source.limits(), &config);
         // The source has learned from it to ask for less at once.
         let smaller = plan.requests.len() > 1;
+        let got = range::total_bytes(&request.ranges).saturating_sub(range::total_bytes(missing));
+        let splittable = request.ranges.len() > 1 || request.tail > 0 && !request.ranges.is_empty();
+        let hopeful = match (error.kind(), error.retry()) {
+            (ErrorKind::TooLarge, _) => splittable || smaller || got > 0,
+            (_, Retry::Later { after }) => self.is_patient(after),
+            (_, retry) => matches!(retry, Retry::SameServer { .. }),
+        };
+        let put_off = matches!(error.retry(), Retry::Later { .. });
         // Bytes that were not wanted are no progress, nor are a few of many: a server that gives no more with every
         // connection would be asked for ever. A request with a tail is sent again as a whole.
-        let got = range::total_bytes(&request.ranges).saturating_sub(range::total_bytes(missing));
         let useful = request.tail == 0 && got > 0 && got >= LEAST_PROGRESS_BYTES.min(asked / 16);
         if useful {
             self.barren_failures = 0;
         } else if (!smaller || request.tail > 0) && !put_off {
             self.barren_failures += 1;
         }
+        self.plan_again();
         // What befalls a server befalls all lanes at once.
         if !hopeful
             || self.barren_failures >= self.config.attempts.saturating_mul(self.lanes_in_use())
@@ -169,7 +165,6 @@ impl Reader<'_> {
         }
         // The parts that arrived stay charged until the consumer releases them.
         self.unreleased_bytes += asked.saturating_sub(range::total_bytes(missing));
-        self.plan_again();
         let plan = self.topped_up(missing, plan, urgent);
         for ranges in plan.requests.into_iter().rev() {
             let validator = request.validator.clone();

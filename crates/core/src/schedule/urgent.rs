@@ -6,7 +6,6 @@
 //! budget, except that one is always admitted when none is under way.
 
 use super::Reader;
-use crate::plan::{Plan, PlanConfig};
 use crate::range;
 use std::ops::Range;
 
@@ -27,21 +26,9 @@ impl Reader<'_> {
 
     /// Takes back what of `ranges` has not been sent and is not urgent; returns it, sorted and disjoint.
     pub fn withdraw(&mut self, ranges: &[Range<u64>]) -> Vec<Range<u64>> {
-        let unwanted = range::merged(ranges, 0);
-        let mut withdrawn = Vec::new();
-        for request in std::mem::take(&mut self.queue) {
-            let left = range::difference(&request.ranges, &unwanted);
-            if request.tail > 0 || left == request.ranges {
-                self.queue.push_back(request);
-                continue;
-            }
-            withdrawn.extend(range::difference(&request.ranges, &left));
-            // A range without its middle is two, which may be too many for one request.
-            let config = self.plan_config(PlanConfig::default());
-            let plan = Plan::new(&left, &self.source.limits(), &config);
-            let requests = self.requests_of(plan);
-            self.queue.extend(requests);
-        }
+        let queue = std::mem::take(&mut self.queue);
+        let (queue, withdrawn) = self.parted(queue, &range::merged(ranges, 0));
+        self.queue = queue;
         range::merged(&withdrawn, 0)
     }
 
@@ -74,10 +61,8 @@ impl Reader<'_> {
                 return;
             }
             let Some(request) = self.urgent.pop_front() else { return };
-            if let Some(request) = self.without_surplus(request) {
-                let id = self.send(request, bytes);
-                self.urgent_ids.insert(id);
-            }
+            let id = self.send(request, bytes);
+            self.urgent_ids.insert(id);
         }
     }
 }

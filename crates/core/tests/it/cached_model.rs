@@ -211,6 +211,11 @@ fn budget() -> impl Strategy<Value = u64> {
     prop::sample::select(vec![1_u64, 5_000, 60_000, 1 << 20, 64 << 20])
 }
 
+/// Most servers send what was asked for.
+fn merging() -> impl Strategy<Value = u64> {
+    prop::sample::select(vec![0_u64, 0, 500, u64::MAX])
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(192))]
 
@@ -222,8 +227,9 @@ proptest! {
         rate in prop::option::of(2_000_000u64..1_000_000_000),
         max_ranges in 1usize..40,
         lanes in 1usize..6,
+        merging in merging(),
     ) {
-        let source = Arc::new(file(rate, max_ranges, lanes));
+        let source = Arc::new(file(rate, max_ranges, lanes).with_merging(merging));
         let errors = run(&source, actions, budget, adviser);
         prop_assert!(errors.is_empty(), "{errors:?}");
     }
@@ -236,8 +242,9 @@ proptest! {
         adviser in adviser(),
         max_ranges in 1usize..40,
         lanes in 1usize..6,
+        merging in merging(),
     ) {
-        let mut source = file(Some(50_000_000), max_ranges, lanes);
+        let mut source = file(Some(50_000_000), max_ranges, lanes).with_merging(merging);
         let mut kinds = vec![];
         for (nth, fault) in faults {
             kinds.push(match &fault {
