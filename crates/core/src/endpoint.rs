@@ -102,10 +102,10 @@ pub const LARGEST_REQUEST_BYTES: u64 = 16 << 20;
 /// 9113 (section 6.5.2) recommends as the least.
 pub const MOST_STREAMS: usize = 128;
 
-/// One range of any file fits.
-const LEAST_HEADER_BYTES: u64 = 64;
+/// One range is asked for whatever its text takes ([`Plan`](crate::Plan)), so this stands for single ranges.
+const LEAST_HEADER_BYTES: u64 = 1;
 /// No allowance for the bytes of an answer falls below this: a server that gives less is of no use.
-const LEAST_ANSWER_BYTES: u64 = 4 * 1024;
+pub const LEAST_ANSWER_BYTES: u64 = 4 * 1024;
 
 impl Default for Endpoint {
     fn default() -> Self {

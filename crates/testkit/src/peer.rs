@@ -17,11 +17,13 @@
 //! The peer has a thread and a runtime of its own, so blocking tests can use it too; dropping it ends both.
 
 mod fault;
+mod manners;
 mod question;
 mod reply;
 mod serve;
 
 pub use fault::{Fault, Limit, OverLimit, Place, When};
+pub use manners::{Bound, Manner, manners};
 
 use crate::flights::flights;
 use bytes::Bytes;

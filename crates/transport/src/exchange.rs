@@ -14,7 +14,7 @@ use crate::pool::{Leased, Pool};
 use crate::whole_file::WholeFile;
 use crate::{misdirected, request, respond};
 use hither_core::error::{Error, ErrorKind, Result, Retry};
-use hither_core::{Answer, PartSink, Request, range};
+use hither_core::{Answer, Limits, PartSink, Request, range};
 use hither_http::metalink::{Links, links};
 use hither_http::{self as codec, Facts, Hint, classify, range_header};
 use http::{HeaderMap, Method, StatusCode, header};
@@ -65,6 +65,8 @@ pub(crate) enum Finding {
     PerhapsOne,
     /// Fewer ranges, or fewer bytes, may be sent.
     TooMany,
+    /// So many bytes of one range came, and no more.
+    Short(u64),
     /// A shorter header may be taken.
     TooLong,
     /// It ignores ranges.
@@ -268,6 +270,16 @@ impl Exchange<'_> {
                 let error = explained
                     .unwrap_or_else(|| respond::refused(status, &name, facts.retry_after.as_ref()));
                 match status {
+                    StatusCode::BAD_REQUEST | StatusCode::PAYLOAD_TOO_LARGE
+                        if self.may_be_too_long() =>
+                    {
+                        let settled =
+                            Settled::failed(self.too_large(status)).with(Finding::TooMany);
+                        self.explained(status, body, settled).await
+                    }
+                    StatusCode::URI_TOO_LONG | StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE => {
+                        Settled::failed(self.header_too_long(status))
+                    }
                     StatusCode::INTERNAL_SERVER_ERROR | StatusCode::BAD_GATEWAY => {
                         self.trouble(error)
                     }
@@ -359,8 +371,22 @@ impl Exchange<'_> {
         }
     }
 
+    /// Whether a shorter range may be sent where this one was not.
+    fn may_be_too_long(&self) -> bool {
+        self.ask == Ask::All && self.pool.server().may_be_too_long(self.request)
+    }
+
+    /// One range is refused for the length of the header, and no header is shorter.
+    fn header_too_long(&self, status: StatusCode) -> Error {
+        let (ranges, _) = self.sent();
+        let text: usize = ranges.iter().map(Limits::range_text_bytes).sum();
+        respond::header_too_long(&self.location.to_string(), status, text)
+    }
+
     fn too_large(&self, status: StatusCode) -> Error {
-        respond::too_large(&self.location.to_string(), status, self.ranges_asked())
+        let (ranges, tail) = self.sent();
+        let bytes = range::total_bytes(ranges).saturating_add(tail);
+        respond::too_large(&self.location.to_string(), status, self.ranges_asked(), bytes)
     }
 
     fn odd(&self, what: &dyn std::fmt::Display) -> Error {

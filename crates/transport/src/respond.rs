@@ -62,11 +62,29 @@ pub(crate) fn refused(status: StatusCode, name: &str, retry_after: Option<&Retry
     }
 }
 
-/// The request was too large for the server; the endpoint's record has been lowered, so a smaller one may pass.
-pub(crate) fn too_large(name: &str, status: StatusCode, ranges: usize) -> Error {
+/// A header with a single range in it, of so many bytes, was too long for the server.
+pub(crate) fn header_too_long(name: &str, status: StatusCode, text_bytes: usize) -> Error {
+    let reason = status.canonical_reason().unwrap_or("no standard meaning");
     Error::new(
         ErrorKind::TooLarge,
-        format!("{name}: the server answered {} to a request for {ranges} ranges", status.as_u16()),
+        format!(
+            "{name}: the server answered {} ({reason}) to a single range, whose text has {text_bytes} bytes: there is no \
+             shorter way to ask, the limit of the server (or of a proxy before it) on headers or paths must be higher",
+            status.as_u16()
+        ),
+    )
+    .with_retry(Retry::OtherServer)
+}
+
+/// The request was too large for the server; the endpoint's record has been lowered, so a smaller one may pass.
+pub(crate) fn too_large(name: &str, status: StatusCode, ranges: usize, bytes: u64) -> Error {
+    let asked = match ranges {
+        1 => format!("{bytes} bytes in one range"),
+        _ => format!("{bytes} bytes in {ranges} ranges"),
+    };
+    Error::new(
+        ErrorKind::TooLarge,
+        format!("{name}: the server answered {} to a request for {asked}", status.as_u16()),
     )
     .with_retry(Retry::SameServer { after: Duration::ZERO })
 }

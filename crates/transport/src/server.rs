@@ -11,13 +11,16 @@
 //! **Trouble.** A 500, or a connection that is dropped without an answer, may be chance, and is asked again unchanged. The
 //! second time in a row, or where the server is known to refuse in some way, it counts as a refusal, if the request was
 //! larger than any that was taken.
+//!
+//! **One range** can only be too long. If it is refused, or comes cut short, shorter ones are asked for, down to what was
+//! taken before. If those are refused as well, it was not the length, and nothing is held against the server.
 
 use crate::exchange::{Finding, Outcome, Settled};
 use crate::pool::Pool;
 use crate::respond;
 use hither_core::endpoint::{
     COMMON_HEADER_BYTES, CONSERVATIVE_HEADER_BYTES, CONSERVATIVE_RANGES, Endpoint,
-    LARGEST_REQUEST_BYTES, MOST_RANGES, NameSupport, RangeSupport,
+    LARGEST_REQUEST_BYTES, LEAST_ANSWER_BYTES, MOST_RANGES, NameSupport, RangeSupport,
 };
 use hither_core::error::Retry;
 use hither_core::{Allowance, Limits, Request, range};
@@ -39,6 +42,8 @@ struct State {
     trusted: bool,
     /// A request that is larger than those before it is under way.
     trying: bool,
+    /// Times in a row that a single range was refused that was not too long.
+    baffled: u32,
     /// The server asked not to be bothered before this instant.
     not_before: Option<Instant>,
 }
@@ -81,10 +86,25 @@ impl Amount {
     }
 }
 
+impl Amount {
+    /// Whether it is one range, longer than any that was taken, and not the shortest that is worth asking for.
+    fn may_be_too_long(self, endpoint: &Endpoint) -> bool {
+        self.ranges == 1
+            && self.answer_bytes > LEAST_ANSWER_BYTES
+            && endpoint.answer_bytes.is_unproven(self.answer_bytes)
+    }
+}
+
 impl Server {
     pub(crate) fn new(endpoint: Endpoint) -> Self {
-        let state =
-            State { endpoint, troubled: false, trusted: false, trying: false, not_before: None };
+        let state = State {
+            endpoint,
+            troubled: false,
+            trusted: false,
+            trying: false,
+            baffled: 0,
+            not_before: None,
+        };
         Self { state: Mutex::new(state) }
     }
 
@@ -162,15 +182,24 @@ impl Server {
         let amount = Amount::of(request);
         let mut state = self.state();
         let endpoint = &state.endpoint;
-        let unproven = amount.ranges > 1
-            && (endpoint.range_count.is_unproven(amount.ranges)
-                || endpoint.header_bytes.is_unproven(amount.text_bytes)
-                || endpoint.answer_bytes.is_unproven(amount.answer_bytes));
+        let unproven = match amount.ranges {
+            ..=1 => amount.may_be_too_long(endpoint),
+            _ => {
+                endpoint.range_count.is_unproven(amount.ranges)
+                    || endpoint.header_bytes.is_unproven(amount.text_bytes)
+                    || endpoint.answer_bytes.is_unproven(amount.answer_bytes)
+            }
+        };
         let refuses = endpoint.range_count.refused > 0
             || endpoint.header_bytes.refused > 0
             || endpoint.answer_bytes.refused > 0;
         let again = std::mem::replace(&mut state.troubled, unproven);
         unproven && (again || refuses)
+    }
+
+    /// Whether this one range may have been refused because of its length.
+    pub(crate) fn may_be_too_long(&self, request: &Request) -> bool {
+        Amount::of(request).may_be_too_long(&self.state().endpoint)
     }
 
     /// Learns from how a request went.
@@ -202,8 +231,13 @@ impl Server {
             }
             Some(Finding::TooMany) => state.refused(amount, false),
             Some(Finding::TooLong) => state.refused(amount, true),
+            Some(Finding::Short(bytes)) => {
+                state.endpoint.answer_bytes.took(bytes, LARGEST_REQUEST_BYTES);
+                state.refused(amount, false);
+            }
             Some(Finding::NoRanges) => state.endpoint.ranges = RangeSupport::Whole,
-            Some(Finding::Ranges) => state.took_one(),
+            Some(Finding::Ranges) => state.took_one(amount),
+            None if result.outcome.is_err() && !result.busy => state.failed(amount),
             None => {}
         }
         match &result.outcome {
@@ -247,8 +281,15 @@ impl State {
     }
 
     /// One range came as asked.
-    fn took_one(&mut self) {
+    fn took_one(&mut self, amount: Amount) {
+        self.baffled = 0;
         let endpoint = &mut self.endpoint;
+        if amount.ranges == 1 {
+            endpoint.answer_bytes.took(amount.answer_bytes, LARGEST_REQUEST_BYTES);
+            if endpoint.header_bytes.refused > 0 && endpoint.header_bytes.taken == 0 {
+                endpoint.header_bytes.took(amount.text_bytes, COMMON_HEADER_BYTES);
+            }
+        }
         if endpoint.ranges == RangeSupport::Whole {
             endpoint.ranges = RangeSupport::Single;
         }
@@ -258,13 +299,34 @@ impl State {
         }
     }
 
-    /// A request for several ranges was too much.
+    /// A request failed, and not because it was too much. If that befalls short ranges as well, the long ones were not
+    /// refused for their length.
+    fn failed(&mut self, amount: Amount) {
+        let answers = &mut self.endpoint.answer_bytes;
+        if amount.ranges == 1 && answers.refused > 0 && amount.answer_bytes < answers.refused {
+            self.baffled += 1;
+            if self.baffled > 1 {
+                self.baffled = 0;
+                *answers = Allowance { most: LARGEST_REQUEST_BYTES, refused: 0, ..*answers };
+            }
+        }
+    }
+
+    /// A request was too much.
     fn refused(&mut self, amount: Amount, header: bool) {
         let endpoint = &mut self.endpoint;
         let ranges = endpoint.range_count.is_unproven(amount.ranges);
         let text = endpoint.header_bytes.is_unproven(amount.text_bytes);
         let answer = endpoint.answer_bytes.is_unproven(amount.answer_bytes);
         match (ranges, text, answer) {
+            _ if amount.ranges <= 1 => {
+                let answers = &mut endpoint.answer_bytes;
+                answers.refuse(amount.answer_bytes);
+                // Whether it was the length shows soonest with one that was taken before.
+                if answers.taken > 0 {
+                    answers.most = answers.taken;
+                }
+            }
             (_, true, _) if header => endpoint.header_bytes.refuse(amount.text_bytes),
             (false, true, _) => endpoint.header_bytes.refuse(amount.text_bytes),
             (false, false, true) => endpoint.answer_bytes.refuse(amount.answer_bytes),

@@ -68,6 +68,8 @@ pub enum OverLimit {
     Close,
     /// The first ranges alone, as many as are taken.
     LeaveOut,
+    /// As much as is taken, a range cut short where that ends.
+    Less,
 }
 
 /// What a peer does wrong.

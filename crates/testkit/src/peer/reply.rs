@@ -92,7 +92,8 @@ impl Writer<'_> {
             }
             Some((Limit::Ranges(ranges), OverLimit::LeaveOut)) => most = ranges,
             Some((_, OverLimit::LeaveOut)) => most = 1,
-            None => {}
+            Some((Limit::AnswerBytes(_), OverLimit::Less)) | None => {}
+            Some((_, OverLimit::Less)) => most = 1,
         }
         if self.question.ranges.is_none() || self.has(&Fault::Whole) || self.is_stale() {
             return self.whole();
@@ -102,6 +103,7 @@ impl Writer<'_> {
         }
         let mut ranges = self.question.within(size, !self.has(&Fault::SuffixIgnored));
         ranges.truncate(most);
+        self.shorten(&mut ranges);
         self.join(&mut ranges);
         match ranges.as_slice() {
             [] if self.has(&Fault::SuffixIgnored) && self.question.has_suffix() => self.whole(),
@@ -132,6 +134,20 @@ impl Writer<'_> {
             }
             _ => None,
         })
+    }
+
+    /// Leaves as many bytes of the ranges as an answer may have.
+    fn shorten(&self, ranges: &mut Vec<Range<u64>>) {
+        let less = |fault: &Fault| match fault {
+            Fault::Most { limit: Limit::AnswerBytes(most), over: OverLimit::Less } => Some(*most),
+            _ => None,
+        };
+        let Some(mut left) = self.faults.iter().find_map(less) else { return };
+        ranges.retain_mut(|range| {
+            range.end = range.end.min(range.start.saturating_add(left));
+            left -= range.end - range.start;
+            range.start < range.end
+        });
     }
 
     /// Joins ranges as the faults have it.

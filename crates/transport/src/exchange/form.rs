@@ -69,7 +69,9 @@ impl Exchange<'_> {
     /// A server that fails within a multipart answer was most likely asked for too many ranges (XrdHttp 5.5 above 1,024).
     fn broken_multipart(&self, error: &MultipartError) -> Settled {
         match error {
-            MultipartError::ServerFailed { .. } if self.ranges_asked() > 1 => {
+            MultipartError::ServerFailed { .. }
+                if self.ranges_asked() > 1 || self.may_be_too_long() =>
+            {
                 let message = format!("{}: {error}", self.location);
                 let error = Error::new(ErrorKind::TooLarge, message).with_retry(AT_ONCE);
                 Settled::failed(error).with(Finding::TooMany)
@@ -105,6 +107,18 @@ impl Exchange<'_> {
             // It does send ranges: the rest is asked for in the ordinary way.
             let error = self.too_large(StatusCode::PARTIAL_CONTENT);
             return Settled { reusable: true, ..Settled::failed(error) }.with(Finding::Ranges);
+        }
+        if asked == 1
+            && self.ask == Ask::All
+            && self.request.tail == 0
+            && !complete
+            && delivery.is_wanted()
+            && !delivery.is_beyond()
+        {
+            // The server cut it short: the rest can be asked for.
+            let error = self.too_large(StatusCode::PARTIAL_CONTENT);
+            let settled = Settled { reusable: true, ..Settled::failed(error) };
+            return settled.with(Finding::Short(delivery.received_bytes()));
         }
         // All of a file says nothing about ranges: a server with one range only would have sent the same.
         let whole = range.start == 0 && delivery.size == Some(range.end);

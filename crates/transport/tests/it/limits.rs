@@ -1,7 +1,7 @@
 //! Limits of servers are found out and kept.
 
 use crate::rig::{LARGE, content, peer, read, source, with_lanes};
-use hither_core::Source;
+use hither_core::{ErrorKind, Source};
 use hither_testkit::peer::{Fault, Limit, OverLimit, When};
 use std::ops::Range;
 
@@ -65,4 +65,54 @@ async fn success_raises_a_limit() {
     read(&source, &ranges).await.unwrap().is_exact(&content(LARGE), &ranges).unwrap();
     let after = source.limits();
     assert!(after.max_ranges > before.max_ranges, "{after:?}");
+}
+
+#[tokio::test]
+async fn one_range_longer_than_an_answer_is_cut() {
+    let ways = [400, 413, 500].map(OverLimit::Status);
+    for over in ways.into_iter().chain([OverLimit::Corrupt, OverLimit::Close, OverLimit::Less]) {
+        let limit = Fault::Most { limit: Limit::AnswerBytes(100_000), over };
+        let peer = peer(LARGE, [(When::Always, limit)]);
+        let source = source(&peer.url(), with_lanes(1));
+        for (range, most) in [(0..600_000, 24), (300_000..900_000, 12)] {
+            let (ranges, before) = ([range], peer.log().len());
+            let got = read(&source, &ranges).await;
+            let got = got.unwrap_or_else(|error| panic!("{over:?}: {error:?}"));
+            got.is_exact(&content(LARGE), &ranges).unwrap();
+            let requests = peer.log().len() - before;
+            assert!(requests <= most, "{over:?}: {requests} requests");
+        }
+    }
+}
+
+/// A server that is down, or a file that it cannot read, is not mistaken for a limit.
+#[tokio::test]
+async fn a_refusal_of_short_ranges_as_well_is_no_limit() {
+    let peer = peer(LARGE, []);
+    let source = source(&peer.url(), with_lanes(1));
+    read(&source, &[0..50_000]).await.unwrap();
+    peer.add_fault(When::Always, Fault::Status { status: 500, retry_after: None });
+    let before = peer.log().len();
+    let error = read(&source, &[100_000..700_000]).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable);
+    let requests = peer.log().len() - before;
+    assert!(requests <= 8, "{requests} requests");
+    peer.behave();
+    let before = peer.log().len();
+    read(&source, &[100_000..700_000]).await.unwrap();
+    assert_eq!(peer.log().len() - before, 1);
+}
+
+#[tokio::test]
+async fn a_single_range_that_is_too_long_for_the_header_is_said_to_be() {
+    let limit = Fault::Most { limit: Limit::HeaderBytes(10), over: OverLimit::Status(431) };
+    let peer = peer(LARGE, [(When::Always, limit)]);
+    let source = source(&peer.url(), with_lanes(1));
+    let error = read(&source, &[500_000..600_000]).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::TooLarge);
+    assert!(error.to_string().contains("431"), "{error}");
+    assert_eq!(peer.log().len(), 1);
+    // There are shorter ones.
+    let got = read(&source, &[7..90, 200..300, 5_000..5_001]).await.unwrap();
+    got.is_exact(&content(LARGE), &[7..90, 200..300]).unwrap();
 }
