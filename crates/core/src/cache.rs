@@ -439,14 +439,14 @@ impl Cache {
         });
     }
 
-    /// Whether somebody has all that he waits for but a confirmation for the opening numbered `opened`.
+    /// Whether somebody waits for a confirmation for the opening numbered `opened`, be it besides bytes that others bring.
     pub(crate) fn lacks_confirmation(&self, id: u64, opened: u64) -> bool {
         self.entry(id, |entry, _| entry.lacks_confirmation(opened)).unwrap_or(false)
     }
 
-    /// The version could not be confirmed: who waits for that only waits in vain.
-    pub(crate) fn fail_unconfirmed(&self, id: u64, error: &Error) {
-        self.entry(id, |entry, house| entry.fail_unconfirmed(error, house));
+    /// The version could not be confirmed for the opening numbered `opened`: who waits for that waits in vain.
+    pub(crate) fn fail_unconfirmed(&self, id: u64, opened: u64, error: &Error) {
+        self.entry(id, |entry, house| entry.fail_unconfirmed(opened, error, house));
     }
 
     /// `owner` will bring nothing more; who waits for it has to ask himself. Tells whether there was anything.

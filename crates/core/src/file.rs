@@ -363,19 +363,45 @@ impl CachedFile {
         if wanted.is_empty() {
             return Ok(vec![Bytes::new(); ranges.len()]);
         }
+        self.check_size(&wanted)?;
         let pending = self.begin_ranges(ranges, wanted)?;
         pending.into_bytes(ranges).await
+    }
+
+    /// As [`CachedFile::read_ranges`], for somebody who reads the file besides the program: the advisor is not shown it, it
+    /// is neither counted nor recorded, and it does not settle which version of the file the program reads.
+    ///
+    /// # Errors
+    ///
+    /// As [`CachedFile::read_ranges`].
+    pub async fn read_aside(&self, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
+        let wanted = range::merged(ranges, 0);
+        if wanted.is_empty() || range::total_bytes(&wanted) > LARGEST_READ_BYTES {
+            return self.read_ranges(ranges).await;
+        }
+        self.check_size(&wanted)?;
+        let pending = {
+            let file = self.shared();
+            let mut state = lock(&file.state);
+            self.wait_for(&mut state, wanted, &[], file.source.clock().now())?.aside()
+        };
+        pending.into_bytes(ranges).await
+    }
+
+    /// Fails where it is known by now that a read goes beyond the end.
+    fn check_size(&self, wanted: &[Range<u64>]) -> Result<()> {
+        let file = self.shared();
+        let state = lock(&file.state);
+        match file.cache.standing(state.entry).size {
+            Some(size) if file.is_confirmed(&state) => pending::check_within(wanted, size, file),
+            _ => Ok(()),
+        }
     }
 
     fn begin_ranges(&self, ranges: &[Range<u64>], wanted: Vec<Range<u64>>) -> Result<Pending> {
         let file = self.shared();
         let at = file.source.clock().now();
         let mut state = lock(&file.state);
-        if let Some(size) = file.cache.standing(state.entry).size
-            && file.is_confirmed(&state)
-        {
-            pending::check_within(&wanted, size, file)?;
-        }
         let shown = ranges.iter().filter(|range| range.start < range.end);
         let planned = ranges.len() > 1;
         let looks: Vec<_> = shown

@@ -178,7 +178,7 @@ impl<'a> Opening<'a> {
         if need.tail == 0
             && let Some(file) = self.program()?
         {
-            let found = file.read_ranges(&wanted).await?;
+            let found = file.read_aside(&wanted).await?;
             let found = wanted.iter().zip(found);
             found.for_each(|(range, bytes)| self.bytes.insert(range.start, bytes));
             return Ok(());

@@ -10,6 +10,8 @@ pub(super) struct Extent {
     pub(super) bytes: Vec<u8>,
     /// Invariant: sorted, disjoint, apart, within the bytes; at most [`MOST_RUNS`].
     read: Vec<Range<u32>>,
+    /// Their sum.
+    read_bytes: u64,
     pub(super) class: Class,
     /// Tells its place in a queue from places that it has left.
     pub(super) stamp: u64,
@@ -33,6 +35,7 @@ impl Extent {
         Self {
             bytes: Vec::with_capacity(capacity),
             read: Vec::new(),
+            read_bytes: 0,
             class: Class::Ahead,
             stamp: 0,
             again: 0,
@@ -45,60 +48,64 @@ impl Extent {
 
     /// Bytes that nobody has read.
     pub(super) fn unread_bytes(&self) -> u64 {
-        self.len() - self.read_bytes()
-    }
-
-    pub(super) fn read_bytes(&self) -> u64 {
-        self.read.iter().map(|run| u64::from(run.end - run.start)).sum()
+        self.len() - self.read_bytes
     }
 
     /// Notes that `range` of it is read; returns how many bytes of it for the first time.
     pub(super) fn touch(&mut self, range: &Range<u64>) -> u64 {
-        let before = self.read_bytes();
         let (Ok(start), Ok(end)) = (u32::try_from(range.start), u32::try_from(range.end)) else {
             return 0;
         };
-        self.add_run(start..end);
-        let fresh = self.read_bytes() - before;
+        let run = start..end;
+        // What is read again and again lies within one run.
+        let at = self.read.partition_point(|it| it.end < run.end);
+        let known = self.read.get(at).is_some_and(|it| it.start <= run.start);
+        let fresh = if known { 0 } else { self.add_run(run) };
+        self.read_bytes += fresh;
         if fresh < range::len(range) {
             self.again = (self.again + 1).min(MOST_AGAIN);
         }
         fresh
     }
 
-    fn add_run(&mut self, mut run: Range<u32>) {
+    /// Returns how many bytes are read by it that were not.
+    fn add_run(&mut self, mut run: Range<u32>) -> u64 {
         // All runs from `first` to `last` overlap or touch the new one.
         let first = self.read.partition_point(|it| it.end < run.start);
         let last = self.read.partition_point(|it| it.start <= run.end);
-        if let Some(overlapped) = self.read.get(first..last)
-            && let (Some(left), Some(right)) = (overlapped.first(), overlapped.last())
-        {
+        let overlapped = self.read.get(first..last).unwrap_or_default();
+        if let (Some(left), Some(right)) = (overlapped.first(), overlapped.last()) {
             run = run.start.min(left.start)..run.end.max(right.end);
         }
+        let before: u32 = overlapped.iter().map(|it| it.end - it.start).sum();
+        let fresh = u64::from(run.end - run.start - before);
         if last == first + 1 {
             // The most frequent case, in place.
             if let Some(only) = self.read.get_mut(first) {
                 *only = run;
             }
-            return;
+            return fresh;
         }
         self.read.splice(first..last, [run]);
-        if self.read.len() > MOST_RUNS {
-            self.close_smallest_gap();
+        match self.read.len() > MOST_RUNS {
+            true => fresh + self.close_smallest_gap(),
+            false => fresh,
         }
     }
 
-    fn close_smallest_gap(&mut self) {
+    /// Returns how long it was.
+    fn close_smallest_gap(&mut self) -> u64 {
         let gap = |pair: &[Range<u32>]| match pair {
             [left, right] => right.start - left.end,
             _ => u32::MAX,
         };
         let smallest = self.read.windows(2).enumerate().min_by_key(|(_, pair)| gap(pair));
-        let Some(at) = smallest.map(|(at, _)| at) else { return };
+        let Some(at) = smallest.map(|(at, _)| at) else { return 0 };
         let right = self.read.remove(at + 1);
-        if let Some(left) = self.read.get_mut(at) {
-            left.end = right.end;
-        }
+        let Some(left) = self.read.get_mut(at) else { return 0 };
+        let gap = right.start - left.end;
+        left.end = right.end;
+        u64::from(gap)
     }
 }
 

@@ -198,14 +198,16 @@ impl Entry {
     }
 
     pub(super) fn lacks_confirmation(&self, opened: u64) -> bool {
-        let lacks = |it: &Waiter| it.missing == 0 && it.outcome.is_none() && it.needs == opened;
-        self.waiters.values().any(lacks)
+        let lacks = |it: &Waiter| it.outcome.is_none() && it.needs == opened;
+        self.confirmed < opened && self.waiters.values().any(lacks)
     }
 
     /// The version could not be confirmed.
-    pub(super) fn fail_unconfirmed(&mut self, error: &Error, house: &mut House<'_>) {
-        let waiting = self.waiters.iter().filter(|(_, waiter)| waiter.missing == 0);
-        let ids: Vec<_> = waiting.map(|(id, _)| *id).collect();
+    pub(super) fn fail_unconfirmed(&mut self, opened: u64, error: &Error, house: &mut House<'_>) {
+        let confirmed = self.confirmed;
+        let waiting = self.waiters.iter().filter(|(_, it)| it.needs == opened);
+        let ids: Vec<_> =
+            waiting.filter(|(_, it)| it.needs > confirmed).map(|(id, _)| *id).collect();
         self.end(&ids, || Outcome::Failed(error.clone()), house);
     }
 

@@ -24,7 +24,7 @@ use crate::error::{Error, ErrorKind};
 use crate::link::{INITIAL_WINDOW_BYTES, INTRODUCTION_BYTES};
 use crate::schedule::Step;
 use crate::sync::{MutexGuard, lock};
-use crate::{Answer, Part, Reader, ReaderConfig, plan, range};
+use crate::{Answer, Limits, Part, Reader, ReaderConfig, plan, range};
 use futures_util::future::{Either, select};
 use std::future::poll_fn;
 use std::ops::{ControlFlow, Range};
@@ -38,9 +38,14 @@ const FIRST_BYTE: Range<u64> = 0..1;
 /// Up to this, one connection is as good as several: a few initial windows.
 const SMALL_BYTES: u64 = 64 << 10;
 
-/// Lanes for a read: no more than give each an initial window, which comes in one round trip on a lane of any age. A job
-/// shares what it has to do among more, because more will follow; here nobody knows.
-fn lanes_for(ranges: &[Range<u64>]) -> usize {
+/// Lanes for a read: no more than give each an initial window, which comes in one round trip on a lane of any age, or than
+/// there have to be requests. A job shares what it has to do among more, because more will follow; here nobody knows.
+fn lanes_for(ranges: &[Range<u64>], limits: &Limits) -> usize {
+    windows(ranges).max(plan::fewest_requests(ranges, limits))
+}
+
+/// Initial windows that hold `ranges`.
+fn windows(ranges: &[Range<u64>]) -> usize {
     let windows = range::total_bytes(ranges).div_ceil(INITIAL_WINDOW_BYTES);
     usize::try_from(windows).unwrap_or(usize::MAX)
 }
@@ -81,6 +86,8 @@ struct Session<'a> {
     openings: u64,
     /// The last that was confirmed.
     confirmed: u64,
+    /// Something was answered since then.
+    heard: bool,
     /// The validator is known, and requests carry it.
     conditional: bool,
     /// A server has said which version it is, or it was known.
@@ -119,6 +126,7 @@ impl<'a> Session<'a> {
             claims: Claims { cache: &file.cache, entry, owner },
             openings: 0,
             confirmed: 0,
+            heard: false,
             conditional,
             versioned,
             under_way: false,
@@ -212,12 +220,11 @@ impl<'a> Session<'a> {
         if !taken.is_empty() {
             let ranges = self.over_gaps(&taken);
             self.sends();
-            match lanes_for(&ranges) {
-                // More than a window for each: in the order of use.
-                lanes if lanes > self.file.source.max_lanes() => {
-                    self.reader.push_striped(&ranges, lanes);
-                }
-                lanes => self.reader.push(&ranges, lanes),
+            let lanes = lanes_for(&ranges, &self.file.source.limits());
+            // More than a window for each: in the order of use.
+            match windows(&ranges) > self.file.source.max_lanes() {
+                true => self.reader.push_striped(&ranges, lanes),
+                false => self.reader.push(&ranges, lanes),
             }
             state.work.busy = self.reader.queued() > 0;
         }
@@ -230,7 +237,7 @@ impl<'a> Session<'a> {
             (ranges, self.rest) = range::divided(&ranges, INTRODUCTION_BYTES);
         }
         self.sends();
-        self.reader.push_urgent(&ranges, lanes_for(&ranges));
+        self.reader.push_urgent(&ranges, lanes_for(&ranges, &self.file.source.limits()));
     }
 
     /// Reads over the gaps that cost less than another range, as far as nothing of them is there.
@@ -283,7 +290,7 @@ impl<'a> Session<'a> {
 
     fn answered(&mut self, answer: &Answer) -> ControlFlow<()> {
         self.learn(answer)?;
-        self.probing = false;
+        (self.probing, self.heard) = (false, true);
         if let Some((ranges, error)) = self.doubtful.take() {
             self.ask_again(&ranges, &error);
         }
@@ -356,7 +363,7 @@ impl<'a> Session<'a> {
             if let Some((ranges, error)) = self.doubtful.take() {
                 cache.fail(entry, owner, &ranges, &error);
             }
-            cache.fail_unconfirmed(entry, &error);
+            cache.fail_unconfirmed(entry, owner, &error);
         }
         let rest = std::mem::take(&mut self.rest);
         cache.fail(entry, owner, &[ranges, rest].concat(), &error);
@@ -383,10 +390,17 @@ impl<'a> Session<'a> {
 
     /// Nothing is under way.
     fn rests(&mut self) -> ControlFlow<()> {
+        // What was asked for to learn the size or the version may have come with something else, and not have been sent.
+        self.probing = false;
+        if self.doubtful.is_some() {
+            self.probe();
+            return ControlFlow::Continue(());
+        }
         self.under_way = false;
-        if self.versioned && self.confirmed < self.openings {
+        if self.versioned && self.heard && self.confirmed < self.openings {
             self.confirm();
         }
+        self.heard = false;
         let mut state = lock(&self.file.state);
         if state.work.is_pending() {
             return ControlFlow::Continue(());

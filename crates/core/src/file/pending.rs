@@ -21,6 +21,8 @@ pub struct Pending {
     waiter: u64,
     /// It has been taken out of the cache.
     over: bool,
+    /// It is not the program's.
+    aside: bool,
     submitted: Duration,
     found: Found,
     absent_bytes: u64,
@@ -38,7 +40,14 @@ impl Pending {
         submitted: Duration,
         (found, absent_bytes): (Found, u64),
     ) -> Self {
-        Self { file, ranges, entry, waiter, over: false, submitted, found, absent_bytes }
+        let (over, aside) = (false, false);
+        Self { file, ranges, entry, waiter, over, aside, submitted, found, absent_bytes }
+    }
+
+    /// It is not the program's: nobody is told of it, and it settles no version.
+    pub(super) fn aside(mut self) -> Self {
+        self.aside = true;
+        self
     }
 
     /// Waits, and copies the bytes to `target`, which is the one that the read began with. Returns how many there were
@@ -85,14 +94,15 @@ impl Pending {
 
     fn record(&self, completed: Duration) {
         let file = self.file.shared();
-        if let Some(recorder) = file.recorder.get() {
+        if let (Some(recorder), false) = (file.recorder.get(), self.aside) {
             let consumed = file.source.clock().now();
             let times = Times { submitted: self.submitted, completed, consumed };
             recorder.record(&self.ranges, times, self.found, self.absent_bytes);
         }
     }
 
-    /// The bytes, and when the last of them were there.
+    /// The bytes, and when the last of them were there. They are of the version that the open file reads by then: another
+    /// read of it may have been told of a change in between, and have been served from the new version.
     async fn wait(&mut self) -> Result<(Collected, Duration)> {
         for _ in 0..MOST_ANEW {
             let (entry, waiter) = (self.entry, self.waiter);
@@ -100,24 +110,36 @@ impl Pending {
             let (outcome, collected) = poll_fn(|cx| cache.poll(entry, waiter, cx)).await;
             self.over = true;
             match outcome {
-                Outcome::Ready => {
-                    let file = self.file.shared();
-                    let completed = file.source.clock().now();
-                    cache.counts().waited(completed.saturating_sub(self.submitted));
-                    lock(&file.state).bound = true;
+                Outcome::Ready if self.settles() => {
+                    let completed = self.file.shared().source.clock().now();
+                    if !self.aside {
+                        cache.counts().waited(completed.saturating_sub(self.submitted));
+                    }
                     return Ok((collected, completed));
                 }
                 Outcome::Failed(error) => return Err(error),
-                Outcome::Changed(error) if lock(&self.file.shared().state).bound => {
-                    return Err(error);
-                }
-                Outcome::Changed(_) | Outcome::Again => self.anew()?,
+                Outcome::Changed(error) if self.was_served_from() => return Err(error),
+                Outcome::Ready | Outcome::Changed(_) | Outcome::Again => self.anew()?,
             }
         }
         Err(Error::new(
             ErrorKind::Unavailable,
             format!("{}: it changes faster than it can be read", self.file.shared().source.name()),
         ))
+    }
+
+    /// Settles the version that the open file reads, if this is the one; tells whether it is.
+    fn settles(&self) -> bool {
+        let mut state = lock(&self.file.shared().state);
+        let current = state.entry == self.entry;
+        state.bound |= current && !self.aside;
+        current
+    }
+
+    /// Whether the program has been served bytes of the version that this read waited for.
+    fn was_served_from(&self) -> bool {
+        let state = lock(&self.file.shared().state);
+        state.bound && state.entry == self.entry
     }
 
     /// Claims everything once more.

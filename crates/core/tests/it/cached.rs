@@ -1,8 +1,8 @@
 //! Reads of an open file through the cache: what is asked for, how often, and who waits for how long.
 
 use crate::rig::{SIZE, content, far};
-use hither_core::cache::Gauges;
-use hither_core::file::{Begun, Spawn};
+use hither_core::cache::{Gauges, Version};
+use hither_core::file::{Begun, Pending, Spawn};
 use hither_core::{
     Access, Advice, Advisor, Cache, CacheConfig, CacheKey, CachedFile, Conditions, Error,
     ErrorKind, Limits, ReaderConfig, Source, range,
@@ -125,6 +125,40 @@ async fn a_budget_of_one_byte_serves_everybody() {
         assert_eq!(found.unwrap(), slice(&(start..start + 5000)));
     }
     assert_eq!(cache.gauges().present_bytes, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_came_unasked_and_was_not_kept_is_asked_for() {
+    let source = far().with_max_lanes(1).with_merging(u64::MAX);
+    let (source, cache) = (Arc::new(source), cache(1));
+    let file = open(&source, &cache);
+    let wide = [0..10, 100_000..100_010];
+    let reading = tokio::spawn({
+        let (file, wide) = (file.clone(), wide.clone());
+        async move { file.read_ranges(&wide).await }
+    });
+    // The handshake, and the first window of what lies between the two.
+    tokio::time::sleep(RTT * 2 + RTT / 2).await;
+    assert_eq!(read(&file, 5_000..5_010).await.unwrap(), slice(&(5_000..5_010)));
+    let found = reading.await.unwrap().unwrap();
+    assert!(found.iter().zip(&wide).all(|(found, range)| found[..] == slice(range)));
+    assert_eq!(asked(&source), [0..10, 100_000..100_010, 5_000..5_010]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_comes_unasked_is_not_asked_for() {
+    let source = far().with_max_lanes(1).with_merging(u64::MAX);
+    let (source, cache) = (Arc::new(source), cache(1));
+    let file = open(&source, &cache);
+    let wide = file.read_ranges(&[0..10, 100_000..100_010]);
+    let within = async {
+        tokio::time::sleep(RTT).await;
+        read(&file, 50_000..50_010).await
+    };
+    let (wide, within) = tokio::join!(wide, within);
+    assert!(wide.is_ok());
+    assert_eq!(within.unwrap(), slice(&(50_000..50_010)));
+    assert_eq!(asked(&source), [0..10, 100_000..100_010]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -254,6 +288,93 @@ async fn a_file_that_changes_is_read_no_more_until_it_is_opened_again() {
     assert_eq!(cache.gauges().present_bytes, 0);
     let again = open(&source, &cache);
     assert_eq!(read(&again, 0..10).await.unwrap(), slice(&(0..10)));
+}
+
+fn begun(file: &CachedFile, range: Range<u64>) -> Pending {
+    let mut target = vec![0; usize::try_from(range.end - range.start).unwrap()];
+    match file.begin(range.start, &mut target).unwrap() {
+        Begun::Waiting(pending) => pending,
+        Begun::Done(_) => panic!("{range:?} was there"),
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_change_before_the_first_read_is_told_to_no_read() {
+    let (source, cache) = (Arc::new(far()), cache(1 << 20));
+    let file = open(&source, &cache);
+    let old = Version { size: Some(SIZE as u64), validator: Some("\"old\"".to_owned()) };
+    file.expect(&old, &[(0, vec![7; 1000].into())]);
+    let (one, other) = (begun(&file, 0..10), begun(&file, 5_000..5_010));
+    let aside = tokio::spawn({
+        let file = file.clone();
+        async move { file.read_aside(&[0..100]).await }
+    });
+    let mut bytes = [0; 10];
+    // All wait for the version that is the file's no more; one is served from the new one before others hear of it.
+    assert_eq!(one.into_slice(&mut bytes).await.unwrap(), 10);
+    assert_eq!(bytes[..], slice(&(0..10)));
+    assert_eq!(other.into_slice(&mut bytes).await.unwrap(), 10);
+    assert_eq!(bytes[..], slice(&(5_000..5_010)));
+    assert_eq!(aside.await.unwrap().unwrap()[0][..], slice(&(0..100)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_read_that_is_late_is_served_from_the_version_that_others_read() {
+    let changes = Fault::Change { validator: "\"second\"".to_owned() };
+    let (source, cache) = (Arc::new(far().with_fault(1, changes)), cache(1 << 20));
+    let file = open(&source, &cache);
+    let late = begun(&file, 0..10);
+    // Its bytes have come, and it has not been told.
+    tokio::time::sleep(RTT * 3).await;
+    assert_eq!(read(&file, 5_000..5_010).await.unwrap(), slice(&(5_000..5_010)));
+    assert_eq!(late.into_slice(&mut [0; 10]).await.unwrap(), 10);
+    let log = source.log();
+    assert!(log.iter().filter(|it| it.request.ranges == [0..10]).count() == 2, "{log:?}");
+    assert_eq!(file.version().unwrap().validator.as_deref(), Some("\"second\""));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_read_that_others_bring_the_bytes_of_is_confirmed_nevertheless() {
+    let link = Link::new(Duration::from_millis(20), Some(2_000_000));
+    let (source, cache) = (Arc::new(MemorySource::new(content(), link)), cache(1 << 20));
+    let one = open(&source, &cache);
+    let size = SIZE as u64;
+    let long = tokio::spawn({
+        let one = one.clone();
+        async move { read(&one, size - 200_000..size).await }
+    });
+    // Its first request is answered before the other one's is refused, and so the size is known by then.
+    tokio::time::sleep(Duration::from_millis(60)).await;
+    // What this one asks for itself lies beyond the end; the rest is on its way, asked for before it was opened.
+    let other = open(&source, &cache);
+    let end = tokio::time::timeout(Duration::from_secs(1000), read(&other, size - 10..size + 20));
+    assert_eq!(end.await.unwrap().unwrap(), slice(&(size - 10..size)));
+    assert_eq!(long.await.unwrap().unwrap().len(), 200_000);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_believed_of_a_file_is_not_served_where_no_server_answers() {
+    let down = Error::new(ErrorKind::NotFound, "gone");
+    let source = far().with_fault(0, Fault::Fail(down.clone())).with_fault(1, Fault::Fail(down));
+    let (source, cache) = (Arc::new(source), cache(1 << 20));
+    let file = open(&source, &cache);
+    let known = Version { size: Some(SIZE as u64), validator: Some("\"old\"".to_owned()) };
+    file.expect(&known, &[(0, vec![7; 1000].into())]);
+    let (absent, present) = (begun(&file, 5_000..5_010), begun(&file, 0..10));
+    assert_eq!(absent.into_slice(&mut [0; 10]).await.unwrap_err().kind(), ErrorKind::NotFound);
+    assert_eq!(present.into_slice(&mut [0; 10]).await.unwrap_err().kind(), ErrorKind::NotFound);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_read_aside_is_nobodys() {
+    let changes = Fault::Change { validator: "\"second\"".to_owned() };
+    let (source, cache) = (Arc::new(far().with_fault(1, changes)), cache(1 << 20));
+    let file = open(&source, &cache);
+    assert_eq!(file.read_aside(&[100..200]).await.unwrap()[0][..], slice(&(100..200)));
+    let totals = cache.totals();
+    assert_eq!((totals.reads, totals.bytes_read, totals.waited), (0, 0, Duration::ZERO));
+    // Nothing has been served to the program yet.
+    assert_eq!(read(&file, 5_000..5_010).await.unwrap(), slice(&(5_000..5_010)));
 }
 
 #[tokio::test(start_paused = true)]

@@ -10,3 +10,4 @@ mod random;
 mod replicas;
 mod rig;
 mod trips;
+mod vectors;

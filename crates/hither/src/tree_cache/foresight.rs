@@ -169,7 +169,7 @@ impl Background {
             self.tell_trees_of(opening, known, read).await?;
             let Some(file) = self.read.upgrade() else { return Ok(true) };
             // The answer to the program's read tells whether what the store has is still true.
-            file.read_ranges(std::slice::from_ref(&(read..read.saturating_add(1)))).await?;
+            file.read_aside(std::slice::from_ref(&(read..read.saturating_add(1)))).await?;
             if file.version().is_none_or(|version| version.validator == validator) {
                 return Ok(true);
             }
@@ -200,7 +200,7 @@ impl Background {
     async fn is_root(&self) -> Result<bool> {
         let Some(file) = self.read.upgrade() else { return Ok(false) };
         let head = 0..MAGIC.len() as u64;
-        let found = file.read_ranges(std::slice::from_ref(&head)).await?;
+        let found = file.read_aside(std::slice::from_ref(&head)).await?;
         Ok(found.first().is_some_and(|bytes| bytes == MAGIC))
     }
 
