@@ -1,75 +1,19 @@
 //! Acceptance test T19: the report equals the server's log, to the byte, over a thousand random workloads.
 
-use hither::{Client, ClientConfig, RemoteFile};
+use crate::program::{Program, below, content, pick};
+use hither::{Client, ClientConfig};
 use hither_testkit::peer::{Fault, Limit, Logged, OverLimit, Peer, When};
 use hither_testkit::random::Random;
-use std::ops::Range;
 use std::time::Duration;
 use tokio::time::Instant;
 
 const WORKLOADS: u64 = 1000;
 
-fn below(random: &mut Random, end: u64) -> u64 {
-    random.next_u64() % end.max(1)
-}
-
-fn pick<T>(random: &mut Random, of: Vec<T>) -> T {
-    let which = usize::try_from(below(random, of.len() as u64)).unwrap();
-    of.into_iter().nth(which).unwrap()
-}
-
-fn content(size: u64, random: &mut Random) -> Vec<u8> {
-    (0..size).map(|_| random.next_u64().to_le_bytes()[0]).collect()
-}
-
-/// A range within a file, rarely a long one.
-fn range(random: &mut Random, size: u64) -> Range<u64> {
-    let longest = pick(random, vec![10, 500, 5_000, size]).min(size);
-    let start = below(random, size);
-    start..(start + 1 + below(random, longest)).min(size)
-}
-
-fn ranges(random: &mut Random, size: u64) -> Vec<Range<u64>> {
-    (0..1 + below(random, 8)).map(|_| range(random, size)).collect()
-}
-
-/// What a program might do with a file; all that it reads is right.
-fn work(client: &Client, file: &RemoteFile, content: &[u8], what: &str, random: &mut Random) {
-    let size = content.len() as u64;
-    let bytes = |range: &Range<u64>| {
-        &content[usize::try_from(range.start).unwrap()..usize::try_from(range.end).unwrap()]
-    };
-    let mut hints = Vec::new();
-    for _ in 0..1 + below(random, 8) {
-        match below(random, 5) {
-            0 => {
-                let ranges = ranges(random, size);
-                let found = file.read_ranges(client, &ranges);
-                let found = found.unwrap_or_else(|error| panic!("{what}: {error:?}"));
-                assert!(found.iter().zip(&ranges).all(|(found, range)| found == bytes(range)));
-            }
-            1 => {
-                let when = Duration::from_millis(below(random, 3));
-                hints.extend(file.hint(&ranges(random, size), when));
-            }
-            2 => hints.drain(..).for_each(|hint| file.cancel(hint)),
-            _ => {
-                let range = range(random, size);
-                // sometimes beyond the end
-                let more = below(random, 2) * 100;
-                let mut target = vec![0; usize::try_from(range.end - range.start + more).unwrap()];
-                let read = file.read_at(client, range.start, &mut target);
-                let read = read.unwrap_or_else(|error| panic!("{what}: {error:?}"));
-                let end = (range.end + more).min(size);
-                assert_eq!(&target[..read], bytes(&(range.start..end)));
-            }
-        }
-    }
-    hints.into_iter().for_each(|hint| file.cancel(hint));
-}
-
-/// Bytes that a request asked for, by its header; all of the file if it names no ranges.
+/// Bytes that a request asked for, by its header; all of the file if it names no ranges. A HEAD asks for none.
 fn asked(logged: &Logged, size: u64) -> u64 {
+    if logged.method == "HEAD" {
+        return 0;
+    }
     let Some(ranges) = &logged.ranges else { return size };
     let of = |range: &str| {
         let (first, last) = range.split_once('-').unwrap();
@@ -87,6 +31,7 @@ fn manners() -> Vec<Option<Fault>> {
         None,
         None,
         Some(Fault::Coalesced(100)),
+        Some(Fault::Merged),
         Some(Fault::Reversed),
         Some(Fault::FirstOnly),
         Some(Fault::Whole),
@@ -95,6 +40,11 @@ fn manners() -> Vec<Option<Fault>> {
         Some(Fault::SuffixRefused),
         most(Limit::Ranges(2), OverLimit::Status(416)),
         most(Limit::Ranges(1), OverLimit::Whole),
+        most(Limit::HeaderBytes(40), OverLimit::Status(431)),
+        most(Limit::AnswerBytes(9_000), OverLimit::Status(500)),
+        most(Limit::AnswerBytes(9_000), OverLimit::Status(400)),
+        most(Limit::AnswerBytes(9_000), OverLimit::Corrupt),
+        most(Limit::AnswerBytes(9_000), OverLimit::Less),
     ]
 }
 
@@ -118,7 +68,7 @@ fn workload(seed: u64) {
         for file in &files {
             let mut random = Random::new(random.next_u64());
             let (client, content, what) = (&client, &content, &*what);
-            scope.spawn(move || work(client, file, content, what, &mut random));
+            scope.spawn(move || Program { client, file, content, what }.run(8, &mut random));
         }
     });
     // A read waits for what is under way already: after this, nothing is. The files must not be closed before it, which

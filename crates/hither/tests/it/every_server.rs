@@ -1,0 +1,52 @@
+//! Every way of answering ranges that servers are known to have, for programs that read through the cache, with all that
+//! foretells what they will read.
+
+use crate::program::{Program, below, content, pick};
+use hither::{CacheConfig, Client, ClientConfig};
+use hither_testkit::peer::{Manner, Peer, manners};
+use hither_testkit::random::Random;
+
+/// Workloads for each way.
+const WORKLOADS: u64 = 8;
+
+fn client(lanes: usize, budget_bytes: u64) -> Client {
+    let mut config = ClientConfig::default();
+    config.transport.max_lanes = lanes;
+    config.decode_threads = 1;
+    config.cache = CacheConfig::with_budget(budget_bytes);
+    Client::new(config).unwrap()
+}
+
+fn peer(manner: &Manner, content: &[u8]) -> Peer {
+    let peer = Peer::start(content.to_vec()).unwrap();
+    manner.faults.iter().for_each(|(when, fault)| peer.add_fault(*when, fault.clone()));
+    peer
+}
+
+/// Some programs at a time.
+fn workload(manner: &Manner, seed: u64) {
+    let random = &mut Random::new(seed);
+    let size = 1 + below(random, 400_000);
+    let content = content(size, random);
+    let peer = peer(manner, &content);
+    let lanes = usize::try_from(1 + below(random, 4)).unwrap();
+    let client = client(lanes, pick(random, vec![20_000, 100_000, 1_000_000, 20_000_000]));
+    let what = format!("{}, seed {seed}, {size} bytes", manner.name);
+    std::thread::scope(|scope| {
+        for _ in 0..1 + below(random, 3) {
+            let mut random = Random::new(random.next_u64());
+            let (client, content, what, peer) = (&client, &content, &*what, &peer);
+            scope.spawn(move || {
+                let file = client.open(&peer.url()).unwrap();
+                Program { client, file: &file, content, what }.run(20, &mut random);
+            });
+        }
+    });
+}
+
+#[test]
+fn every_server_gives_every_byte_to_programs_that_read_here_and_there() {
+    for manner in manners() {
+        (0..WORKLOADS).for_each(|seed| workload(&manner, seed));
+    }
+}
