@@ -36,8 +36,8 @@ pub(crate) struct Server {
 #[derive(Debug)]
 struct State {
     endpoint: Endpoint,
-    /// The last request that was not proven to be small enough ended in trouble.
-    troubled: bool,
+    /// The last request that ended in trouble, if it was not proven to be small enough, nor one as large since then.
+    troubled: Option<Amount>,
     /// The limits are those of the server's make, and have not been contradicted.
     trusted: bool,
     /// A request that is larger than those before it is under way.
@@ -87,6 +87,13 @@ impl Amount {
 }
 
 impl Amount {
+    /// Whether there is no more of anything in `other`.
+    fn is_as_large(&self, other: &Self) -> bool {
+        self.ranges >= other.ranges
+            && self.text_bytes >= other.text_bytes
+            && self.answer_bytes >= other.answer_bytes
+    }
+
     /// Whether it is one range, longer than any that was taken, and not the shortest that is worth asking for.
     fn may_be_too_long(self, endpoint: &Endpoint) -> bool {
         self.ranges == 1
@@ -99,7 +106,7 @@ impl Server {
     pub(crate) fn new(endpoint: Endpoint) -> Self {
         let state = State {
             endpoint,
-            troubled: false,
+            troubled: None,
             trusted: false,
             trying: false,
             baffled: 0,
@@ -193,7 +200,8 @@ impl Server {
         let refuses = endpoint.range_count.refused > 0
             || endpoint.header_bytes.refused > 0
             || endpoint.answer_bytes.refused > 0;
-        let again = std::mem::replace(&mut state.troubled, unproven);
+        let again = state.troubled.is_some();
+        state.troubled = unproven.then_some(amount);
         unproven && (again || refuses)
     }
 
@@ -241,7 +249,9 @@ impl Server {
             None => {}
         }
         match &result.outcome {
-            Ok(Outcome::Complete(_)) => state.troubled = false,
+            Ok(Outcome::Complete(_)) => {
+                state.troubled = state.troubled.filter(|troubled| !amount.is_as_large(troubled));
+            }
             Ok(Outcome::Redirect(_)) => {}
             // What one request was too much for, others need not wait for.
             Err(_) if result.busy && !result.said_when => {}
