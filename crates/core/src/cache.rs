@@ -26,77 +26,30 @@
 //!
 //! The lock is one for all: a hit holds it for a look-up and a copy, a fraction of a microsecond.
 
+mod claims;
+mod config;
 mod entry;
+mod eviction;
 mod extent;
 mod flights;
 mod policy;
+mod version;
 mod waiter;
 
+pub(crate) use claims::Claimed;
+pub use config::{CacheConfig, HISTORICAL_BLOCK_BYTES};
 pub(crate) use entry::Tally;
+pub use version::{CacheKey, Version};
 pub(crate) use waiter::{Collected, Outcome};
 
 use crate::file::{Counts, ReadTotals};
 use crate::sync::{Mutex, lock};
 use crate::{Error, Found, Part};
 use entry::{Entry, House};
-use policy::{Class, Policy};
+use policy::Policy;
 use std::collections::HashMap;
 use std::ops::Range;
 use std::task::{Context, Poll, Waker};
-
-/// How much a [`Cache`] holds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct CacheConfig {
-    /// Bytes that are present, of all files. 256 MiB by default: what a path of 1 Gbit/s and 240 ms has under way, eight
-    /// times, and less than the memory that a batch system leaves a job for each processor.
-    pub budget_bytes: u64,
-    /// How many of them may be there, or on their way, before anybody has read them. Half of the budget by default: what
-    /// is fetched ahead must leave room for what is read again.
-    pub ahead_bytes: u64,
-}
-
-impl Default for CacheConfig {
-    fn default() -> Self {
-        Self::with_budget(256 << 20)
-    }
-}
-
-impl CacheConfig {
-    /// The default for a budget, in bytes.
-    #[must_use]
-    pub const fn with_budget(budget_bytes: u64) -> Self {
-        Self { budget_bytes, ahead_bytes: budget_bytes / 2 }
-    }
-
-    /// The size that XrdClient had in 2006: 3 MB (Furano et al., "Latencies and data access", CHEP 2006). The block of
-    /// 128 KB that went with it is [`HISTORICAL_BLOCK_BYTES`]; blocks are a matter of who reads ahead.
-    #[must_use]
-    pub const fn historical() -> Self {
-        Self::with_budget(3_000_000)
-    }
-}
-
-/// The block of XrdClient's cache, in bytes; see [`CacheConfig::historical`].
-pub const HISTORICAL_BLOCK_BYTES: u64 = 128_000;
-
-/// What file, and as whom it is seen: what one identity was shown is not shown to another.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct CacheKey {
-    /// The URL or whatever else names the file, secrets included where they select it.
-    pub name: String,
-    /// Digest of the credential that it is read with; empty for none.
-    pub identity: String,
-}
-
-/// What tells a version of a file from others.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Version {
-    /// Size in bytes; none if the server does not tell.
-    pub size: Option<u64>,
-    /// Entity tag or date of the last change, as sent; none if the server has neither.
-    pub validator: Option<String>,
-}
 
 /// What a cache holds at a moment. All but the first are 0 when nothing is going on.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -162,18 +115,6 @@ impl Look {
             tally: Tally { ahead_bytes: 0, fetched_bytes: 0, used_bytes: 0, wasted_bytes: 0 },
         },
     };
-}
-
-/// A read that has begun to wait.
-#[derive(Debug)]
-pub(crate) struct Claimed {
-    pub(crate) waiter: u64,
-    /// To be asked for by who claimed.
-    pub(crate) fresh: Vec<Range<u64>>,
-    /// In flight, and nobody had waited for it until now.
-    pub(crate) hastened: Vec<Range<u64>>,
-    /// The version has to be confirmed, and nothing that the owner has under way does it.
-    pub(crate) unconfirmed: bool,
 }
 
 impl Cache {
@@ -332,83 +273,6 @@ impl Cache {
         entry.map_or((None, false), |it| (it.version.clone(), it.confirmed >= opened))
     }
 
-    /// A read of `ranges`, sorted and disjoint, begins to wait, as far as they lie in the file if its size is known; it is served once all is there and the version confirmed.
-    /// What is absent is claimed for `owner`, who has to ask for it.
-    ///
-    /// # Errors
-    ///
-    /// [`ErrorKind::Changed`](crate::ErrorKind::Changed) if the entry is at its end.
-    pub(crate) fn claim(
-        &self,
-        id: u64,
-        owner: u64,
-        opened: u64,
-        ranges: &[Range<u64>],
-    ) -> Result<Claimed, Error> {
-        let claimed = self.entry(id, |entry, house| {
-            if let Some(error) = &entry.changed {
-                return Err(error.clone());
-            }
-            let size = entry.size().unwrap_or(u64::MAX);
-            let ranges = ranges.iter().map(|range| range.start.min(size)..range.end.min(size));
-            let ranges: Vec<_> = ranges.filter(|range| range.start < range.end).collect();
-            let (waiter, fresh, hastened) = entry.claim(&ranges, owner, opened, house);
-            // What is under way confirms it on the way.
-            let unconfirmed = entry.confirmed < opened && entry.flights_of(owner).is_empty();
-            Ok(Claimed { waiter, fresh, hastened, unconfirmed })
-        });
-        claimed
-            .unwrap_or_else(|| Err(Error::new(crate::ErrorKind::Cancelled, "the file is closed")))
-    }
-
-    /// Claims for `owner` what is absent of `ranges`, in their order, as long as there is room for what is fetched ahead,
-    /// and at most `most` bytes. Nobody waits for it. Returns what was claimed, and what of `ranges` there was no room for.
-    pub(crate) fn claim_ahead(
-        &self,
-        id: u64,
-        owner: u64,
-        ranges: &[Range<u64>],
-        most: u64,
-    ) -> (Vec<Range<u64>>, Vec<Range<u64>>) {
-        let claimed = self.entry(id, |entry, house| {
-            let (mut claimed, mut later) = (Vec::new(), Vec::new());
-            if entry.changed.is_some() {
-                return (claimed, later);
-            }
-            let used = house.policy.ahead_bytes() + house.policy.flying_ahead;
-            let mut room = self.config.ahead_bytes.saturating_sub(used).min(most);
-            for (nth, range) in ranges.iter().enumerate() {
-                if room == 0 {
-                    later.extend(ranges.iter().skip(nth).cloned());
-                    break;
-                }
-                let end = entry.size().map_or(range.end, |size| range.end.min(size));
-                for absent in entry.absent(&(range.start.min(end)..end)) {
-                    let to = absent.end.min(absent.start.saturating_add(room));
-                    room -= to - absent.start;
-                    if to > absent.start {
-                        entry.claim_ahead(absent.start..to, owner, house);
-                        claimed.push(absent.start..to);
-                    }
-                    later.extend((to < absent.end).then_some(to..absent.end));
-                }
-            }
-            (claimed, later)
-        });
-        claimed.unwrap_or_default()
-    }
-
-    /// Claims those of `gaps` that are absent as a whole.
-    pub(crate) fn claim_gaps(&self, id: u64, owner: u64, gaps: &[Range<u64>]) -> Vec<Range<u64>> {
-        let claimed = self.entry(id, |entry, house| {
-            let whole = |gap: &&Range<u64>| entry.absent(gap).as_slice() == [(*gap).clone()];
-            let gaps: Vec<_> = gaps.iter().filter(whole).cloned().collect();
-            gaps.iter().for_each(|gap| entry.claim_ahead(gap.clone(), owner, house));
-            gaps
-        });
-        claimed.unwrap_or_default()
-    }
-
     /// Bytes arrived.
     pub(crate) fn insert(&self, id: u64, part: &Part) {
         self.entry(id, |entry, house| {
@@ -432,43 +296,6 @@ impl Cache {
         self.entry(id, |entry, house| entry.confirm(openings, house));
     }
 
-    /// What `owner` asked for of `ranges` will not come.
-    pub(crate) fn fail(&self, id: u64, owner: u64, ranges: &[Range<u64>], error: &Error) {
-        self.entry(id, |entry, house| {
-            entry.fail(owner, ranges, || Outcome::Failed(error.clone()), house);
-        });
-    }
-
-    /// Whether somebody waits for a confirmation for the opening numbered `opened`, be it besides bytes that others bring.
-    pub(crate) fn lacks_confirmation(&self, id: u64, opened: u64) -> bool {
-        self.entry(id, |entry, _| entry.lacks_confirmation(opened)).unwrap_or(false)
-    }
-
-    /// The version could not be confirmed for the opening numbered `opened`: who waits for that waits in vain.
-    pub(crate) fn fail_unconfirmed(&self, id: u64, opened: u64, error: &Error) {
-        self.entry(id, |entry, house| entry.fail_unconfirmed(opened, error, house));
-    }
-
-    /// `owner` will bring nothing more; who waits for it has to ask himself. Tells whether there was anything.
-    pub(crate) fn abandon(&self, id: u64, owner: u64) -> bool {
-        let abandoned = self.entry(id, |entry, house| {
-            let flights = entry.flights_of(owner);
-            entry.fail(owner, &flights, || Outcome::Again, house);
-            !flights.is_empty()
-        });
-        abandoned.unwrap_or(false)
-    }
-
-    /// Gives back what `owner` has claimed of `ranges` and nobody waits for; returns it.
-    pub(crate) fn release(&self, id: u64, owner: u64, ranges: &[Range<u64>]) -> Vec<Range<u64>> {
-        self.entry(id, |entry, house| entry.release(owner, ranges, house)).unwrap_or_default()
-    }
-
-    /// What of `ranges` is on its way.
-    pub(crate) fn in_flight(&self, id: u64, owner: u64) -> Vec<Range<u64>> {
-        self.entry(id, |entry, _| entry.flights_of(owner)).unwrap_or_default()
-    }
-
     /// The file is not the one any more that the entry is of.
     pub(crate) fn change(&self, id: u64, error: &Error) {
         self.with(|state| {
@@ -488,27 +315,6 @@ impl Cache {
         self.entry(id, |entry, house| {
             let ranges = ranges.iter().filter(|range| range.start < range.end);
             ranges.for_each(|range| entry.demote(range, house));
-        });
-    }
-
-    /// Something had to be asked for although there is no room for more that is fetched ahead: what is there is not what
-    /// is read. The oldest of it, about `bytes`, is not kept room for any longer.
-    pub(crate) fn age(&self, bytes: u64) {
-        self.with(|state| {
-            let used = state.policy.ahead_bytes() + state.policy.flying_ahead;
-            let mut excess = (used + bytes).saturating_sub(self.config.ahead_bytes).min(bytes);
-            while excess > 0 {
-                let Some(token) = state.policy.next_ahead() else { return };
-                let State { policy, entries, wakers, tally, .. } = &mut *state;
-                let mut house = House { policy, wakers, tally };
-                let Some(entry) = entries.get_mut(&token.entry).filter(|it| it.is_at(&token))
-                else {
-                    continue;
-                };
-                let len = entry.extents.get(&token.start).map_or(0, |extent| extent.len());
-                entry.move_to(token.start, Class::Small, &mut house);
-                excess = excess.saturating_sub(len);
-            }
         });
     }
 
@@ -554,39 +360,6 @@ fn standing(entry: &Entry, policy: &Policy, config: &CacheConfig) -> Standing {
 }
 
 impl State {
-    /// Drops extents until the budget is kept.
-    fn evict(&mut self) {
-        while self.policy.is_over_budget() {
-            let Some((class, token)) = self.policy.next_victim() else { return };
-            let Self { policy, entries, wakers, tally, .. } = self;
-            let mut house = House { policy, wakers, tally };
-            let Some(entry) = entries.get_mut(&token.entry).filter(|entry| entry.is_at(&token))
-            else {
-                continue;
-            };
-            let Some(extent) = entry.extents.get_mut(&token.start) else { continue };
-            match (class, extent.again) {
-                (Class::Small, 1..) => {
-                    extent.again = 0;
-                    entry.move_to(token.start, Class::Main, &mut house);
-                }
-                (Class::Main, 1..) => {
-                    extent.again -= 1;
-                    entry.move_to(token.start, Class::Main, &mut house);
-                }
-                _ => {
-                    if class == Class::Small {
-                        house.policy.remember(token.entry, token.start);
-                    }
-                    entry.drop_extent(token.start, &mut house);
-                    self.forget_if_empty(token.entry);
-                }
-            }
-        }
-        let entries = &self.entries;
-        self.policy.sweep(|token| entries.get(&token.entry).is_some_and(|it| it.is_at(token)));
-    }
-
     /// Nothing is kept of a file that nobody has open and of which nothing is present.
     fn forget_if_empty(&mut self, id: u64) {
         let empty =

@@ -24,14 +24,16 @@ mod driver;
 #[cfg(all(test, shuttle))]
 mod interleavings;
 mod pending;
+mod shared;
 mod wishes;
+mod work;
 
 pub(crate) use counts::Counts;
 pub use counts::ReadTotals;
 pub use pending::Pending;
 pub use wishes::HintId;
 
-use crate::cache::{Cache, CacheKey, Claimed, Look, Standing, Version};
+use crate::cache::{Cache, CacheKey, Look, Version};
 use crate::error::{Error, ErrorKind, Result};
 use crate::sync::{Mutex, lock};
 use crate::trace::{FileRecorder, Times};
@@ -43,7 +45,7 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
-use wishes::Wishes;
+use work::Work;
 
 /// Runs a future to its end, somewhere else.
 pub type Spawn = Arc<dyn Fn(BoxFuture<'static, ()>) + Send + Sync>;
@@ -100,40 +102,6 @@ struct State {
     work: Work,
     driving: bool,
     closed: bool,
-}
-
-/// What the driver has to do.
-#[derive(Debug, Default)]
-struct Work {
-    /// Claimed and waited for, or claimed along with such.
-    urgent: Vec<Range<u64>>,
-    /// Now waited for, in case that it has not been sent.
-    hastened: Vec<Range<u64>>,
-    /// Not wanted any more, in case that it has not been sent.
-    withdrawn: Vec<Range<u64>>,
-    /// The version has to be confirmed.
-    probe: bool,
-    wishes: Wishes,
-    /// There may be something to take from the wishes.
-    wished: bool,
-    /// The driver has enough to send, and will look for wishes by itself when that is sent.
-    busy: bool,
-}
-
-impl Work {
-    /// Whether there is room for enough of the wishes: little by little would make many small requests.
-    fn has_room(&self, standing: &Standing) -> bool {
-        let room = standing.ahead_budget_bytes.saturating_sub(standing.ahead_bytes);
-        room >= self.wishes.bytes().min(standing.ahead_budget_bytes / 8).max(1)
-    }
-
-    fn is_pending(&self) -> bool {
-        self.probe
-            || self.wished
-            || !self.urgent.is_empty()
-            || !self.hastened.is_empty()
-            || !self.withdrawn.is_empty()
-    }
 }
 
 impl fmt::Debug for Shared {
@@ -447,134 +415,6 @@ impl CachedFile {
 
     fn shared(&self) -> &Arc<Shared> {
         &self.open.file
-    }
-}
-
-impl State {
-    /// Shows a read to the advisor.
-    fn accessed(
-        &mut self,
-        range: &Range<u64>,
-        at: Duration,
-        look: &Look,
-        planned: bool,
-        file: &Shared,
-    ) -> Advice {
-        let Standing { size, ahead_bytes, ahead_budget_bytes, tally } = look.standing;
-        let conditions = &mut self.conditions;
-        conditions.size = size;
-        conditions.ahead_bytes = ahead_bytes;
-        conditions.ahead_budget_bytes = ahead_budget_bytes;
-        conditions.wasted_bytes = tally.wasted_bytes;
-        conditions.fetched_bytes = tally.fetched_bytes;
-        if look.found != Found::Present {
-            // These take locks of their own; between misses they hardly move.
-            conditions.link = file.source.link();
-            conditions.limits = file.source.limits();
-        }
-        let access = Access { range: range.clone(), at, found: look.found, planned };
-        self.advisor.accessed(&access, &self.conditions)
-    }
-}
-
-impl Shared {
-    /// Whether the version that is read has been confirmed since the opening.
-    fn is_confirmed(&self, state: &State) -> bool {
-        self.cache.version(state.entry, state.opened).1
-    }
-
-    /// Claims what a read of `ranges` needs, as far as the file goes: the entry that it reads, and its number as a waiter
-    /// there.
-    fn claim(&self, state: &mut State, ranges: &[Range<u64>]) -> Result<(u64, u64)> {
-        let claimed = match self.cache.claim(state.entry, state.opened, state.opened, ranges) {
-            Err(error) if error.kind() == ErrorKind::Changed && !state.bound => {
-                // Nothing of the old version was read: there is no harm in reading the new one.
-                self.open_anew(state);
-                self.cache.claim(state.entry, state.opened, state.opened, ranges)
-            }
-            claimed => claimed,
-        };
-        let Claimed { waiter, fresh, hastened, unconfirmed } = claimed?;
-        let absent_bytes = range::total_bytes(&fresh);
-        if absent_bytes > 0 {
-            self.cache.age(absent_bytes);
-        }
-        state.work.urgent.extend(fresh);
-        state.work.hastened.extend(hastened);
-        state.work.probe |= unconfirmed;
-        Ok((state.entry, waiter))
-    }
-
-    /// Goes on with the entry of the version that the file is now.
-    fn open_anew(&self, state: &mut State) {
-        self.cache.close(state.entry);
-        (state.entry, state.opened) = self.cache.open(&self.key);
-        state.conditions.size = None;
-        state.work.forget_requests();
-    }
-
-    /// Does what an advisor says, except for what goes along with the read.
-    fn heed(
-        self: &Arc<Self>,
-        state: &mut State,
-        advice: &Advice,
-        at: Duration,
-        standing: &Standing,
-    ) {
-        let work = &mut state.work;
-        if !advice.never.is_empty() {
-            let unwanted = work.wishes.remove_advice(&advice.never);
-            self.withdraw(state, unwanted);
-        }
-        let work = &mut state.work;
-        let mut wished = !advice.soon.is_empty() && work.wishes.add_advice(&advice.soon, at);
-        if !work.wishes.is_empty() && !work.busy {
-            // What was read has made room.
-            wished |= work.has_room(standing);
-        }
-        if wished && standing.size.is_some() {
-            work.wished = true;
-            self.drive(state);
-        }
-    }
-
-    fn withdraw(self: &Arc<Self>, state: &mut State, unwanted: Vec<Range<u64>>) {
-        if !unwanted.is_empty() {
-            self.cache.demote(state.entry, &unwanted);
-            if state.driving {
-                state.work.withdrawn.extend(unwanted);
-                self.drive(state);
-            }
-        }
-    }
-
-    /// Wakes the driver, or starts it.
-    fn drive(self: &Arc<Self>, state: &mut State) {
-        if state.closed || !state.work.is_pending() {
-            return;
-        }
-        if state.driving {
-            self.driver.wake();
-        } else {
-            state.driving = true;
-            (self.spawn)(Box::pin(driver::run(Arc::clone(self))));
-        }
-    }
-
-    fn record(&self, ranges: &[Range<u64>], times: Times, look: &Look) {
-        if let Some(recorder) = self.recorder.get() {
-            recorder.record(ranges, times, look.found, look.absent_bytes);
-        }
-    }
-}
-
-impl Work {
-    /// Another version is read from now on: what was asked of the last one is of no use.
-    fn forget_requests(&mut self) {
-        self.urgent.clear();
-        self.hastened.clear();
-        self.withdrawn.clear();
-        (self.probe, self.busy) = (false, false);
     }
 }
 

@@ -8,12 +8,14 @@
 
 mod blocks;
 mod cursor;
+mod eagerness;
 mod read_ahead;
 mod region;
 mod strides;
 mod waste;
 
-pub use read_ahead::{ReadAhead, ReadAheadConfig};
+pub use eagerness::ReadAheadConfig;
+pub use read_ahead::ReadAhead;
 
 use crate::{Limits, LinkEstimate};
 use std::fmt::Debug;

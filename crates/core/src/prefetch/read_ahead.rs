@@ -21,6 +21,7 @@
 
 use super::blocks::Blocks;
 use super::cursor::{Cursor, Fit};
+use super::eagerness::ReadAheadConfig;
 use super::waste::{Waste, whole};
 use crate::{Access, Advice, Advisor, Conditions, Found, range};
 use std::ops::Range;
@@ -35,44 +36,6 @@ const READS_AHEAD: u64 = 4;
 const SURE_TURNS: u32 = 2;
 /// Reads of a file after which a cursor that had none of them is no longer reckoned with.
 const IDLE_READS: u64 = 256;
-
-/// How eager a [`ReadAhead`] is.
-#[derive(Debug, Clone, Copy, PartialEq)]
-#[non_exhaustive]
-pub struct ReadAheadConfig {
-    /// Most readers followed in one file. 16 by default.
-    pub cursors: usize,
-    /// What may be fetched ahead and dropped unread, as a part of all that is fetched: 0.1 by default.
-    pub waste_limit: f64,
-    /// Bytes that may be dropped unread before the limit counts: 2 MiB by default.
-    pub allowance_bytes: u64,
-    /// The window that a cursor begins with: 128 KiB by default.
-    pub first_window_bytes: u64,
-    /// The longest window, in bandwidth-delay products of the path: 4 by default. One keeps the path busy while the reader
-    /// has no pauses and requests are sent the moment that there is room.
-    pub path_factor: f64,
-    /// The longest window where the path is not known: 8 MiB by default.
-    pub unknown_path_bytes: u64,
-    /// The largest block, in bytes: 256 KiB by default; 0 for none.
-    pub block_bytes: u64,
-    /// Whether the block size is learned, up to [`ReadAheadConfig::block_bytes`], as by default, or is always that.
-    pub learn_blocks: bool,
-}
-
-impl Default for ReadAheadConfig {
-    fn default() -> Self {
-        Self {
-            cursors: 16,
-            waste_limit: 0.1,
-            allowance_bytes: 2 << 20,
-            first_window_bytes: 128 << 10,
-            path_factor: 4.0,
-            unknown_path_bytes: 8 << 20,
-            block_bytes: 256 << 10,
-            learn_blocks: true,
-        }
-    }
-}
 
 /// What a read tells about the speed of its reader.
 #[derive(Debug, Clone, Copy)]

@@ -1,0 +1,37 @@
+//! How much a cache holds.
+
+/// How much a [`Cache`] holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct CacheConfig {
+    /// Bytes that are present, of all files. 256 MiB by default: what a path of 1 Gbit/s and 240 ms has under way, eight
+    /// times, and less than the memory that a batch system leaves a job for each processor.
+    pub budget_bytes: u64,
+    /// How many of them may be there, or on their way, before anybody has read them. Half of the budget by default: what
+    /// is fetched ahead must leave room for what is read again.
+    pub ahead_bytes: u64,
+}
+
+impl Default for CacheConfig {
+    fn default() -> Self {
+        Self::with_budget(256 << 20)
+    }
+}
+
+impl CacheConfig {
+    /// The default for a budget, in bytes.
+    #[must_use]
+    pub const fn with_budget(budget_bytes: u64) -> Self {
+        Self { budget_bytes, ahead_bytes: budget_bytes / 2 }
+    }
+
+    /// The size that XrdClient had in 2006: 3 MB (Furano et al., "Latencies and data access", CHEP 2006). The block of
+    /// 128 KB that went with it is [`HISTORICAL_BLOCK_BYTES`]; blocks are a matter of who reads ahead.
+    #[must_use]
+    pub const fn historical() -> Self {
+        Self::with_budget(3_000_000)
+    }
+}
+
+/// The block of XrdClient's cache, in bytes; see [`CacheConfig::historical`].
+pub const HISTORICAL_BLOCK_BYTES: u64 = 128_000;

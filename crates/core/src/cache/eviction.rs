@@ -1,0 +1,63 @@
+//! Makes room: what goes is said in `policy.rs`.
+
+use super::entry::House;
+use super::policy::Class;
+use super::{Cache, State};
+
+impl Cache {
+    /// Something had to be asked for although there is no room for more that is fetched ahead: what is there is not what
+    /// is read. The oldest of it, about `bytes`, is not kept room for any longer.
+    pub(crate) fn age(&self, bytes: u64) {
+        self.with(|state| {
+            let used = state.policy.ahead_bytes() + state.policy.flying_ahead;
+            let mut excess = (used + bytes).saturating_sub(self.config.ahead_bytes).min(bytes);
+            while excess > 0 {
+                let Some(token) = state.policy.next_ahead() else { return };
+                let State { policy, entries, wakers, tally, .. } = &mut *state;
+                let mut house = House { policy, wakers, tally };
+                let Some(entry) = entries.get_mut(&token.entry).filter(|it| it.is_at(&token))
+                else {
+                    continue;
+                };
+                let len = entry.extents.get(&token.start).map_or(0, |extent| extent.len());
+                entry.move_to(token.start, Class::Small, &mut house);
+                excess = excess.saturating_sub(len);
+            }
+        });
+    }
+}
+
+impl State {
+    /// Drops extents until the budget is kept.
+    pub(super) fn evict(&mut self) {
+        while self.policy.is_over_budget() {
+            let Some((class, token)) = self.policy.next_victim() else { return };
+            let Self { policy, entries, wakers, tally, .. } = self;
+            let mut house = House { policy, wakers, tally };
+            let Some(entry) = entries.get_mut(&token.entry).filter(|entry| entry.is_at(&token))
+            else {
+                continue;
+            };
+            let Some(extent) = entry.extents.get_mut(&token.start) else { continue };
+            match (class, extent.again) {
+                (Class::Small, 1..) => {
+                    extent.again = 0;
+                    entry.move_to(token.start, Class::Main, &mut house);
+                }
+                (Class::Main, 1..) => {
+                    extent.again -= 1;
+                    entry.move_to(token.start, Class::Main, &mut house);
+                }
+                _ => {
+                    if class == Class::Small {
+                        house.policy.remember(token.entry, token.start);
+                    }
+                    entry.drop_extent(token.start, &mut house);
+                    self.forget_if_empty(token.entry);
+                }
+            }
+        }
+        let entries = &self.entries;
+        self.policy.sweep(|token| entries.get(&token.entry).is_some_and(|it| it.is_at(token)));
+    }
+}
