@@ -34,6 +34,9 @@ class RemoteFile(io.RawIOBase):
         URL (``http://``, ``https://``, ``s3://``), or a local path.
     client
         The client; :func:`hither.default_client` by default.
+    foresee
+        Whether the layout of ROOT trees in the file foretells reads. For programs that know it themselves and name all
+        that they need at once, ``False`` spares what they would not read.
 
     Raises
     ------
@@ -44,19 +47,20 @@ class RemoteFile(io.RawIOBase):
 
     """
 
-    def __init__(self, url: str | os.PathLike[str], *, client: Client | None = None) -> None:
+    def __init__(self, url: str | os.PathLike[str], *, client: Client | None = None, foresee: bool = True) -> None:
         """Open it."""
         super().__init__()
         self._client = client or default_client()
-        self._core = self._client._core.open(os.fspath(url))  # noqa: SLF001
+        self._core = self._client._core.open(os.fspath(url), foresee)  # noqa: SLF001
         self._core.begin()
+        self._foresee = foresee
         self._at = 0
         self._size: int | None = None
         self._before = self._client.report
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Open it again, at the same place."""
-        return _reopened, (self._core.url, self._client, self._at)
+        return _reopened, (self._core.url, self._client, self._at, self._foresee)
 
     def __repr__(self) -> str:
         """Return how it would be opened."""
@@ -248,8 +252,8 @@ def open(url: str | os.PathLike[str], *, client: Client | None = None) -> Remote
     return RemoteFile(url, client=client)
 
 
-def _reopened(url: str, client: Client, at: int) -> RemoteFile:
-    file = RemoteFile(url, client=client)
+def _reopened(url: str, client: Client, at: int, foresee: bool) -> RemoteFile:  # noqa: FBT001
+    file = RemoteFile(url, client=client, foresee=foresee)
     file.seek(at)
     return file
 

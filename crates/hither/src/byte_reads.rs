@@ -47,6 +47,8 @@ pub(crate) struct Cached {
     glances: Glances,
     /// The next answer confirms what the store has of it.
     expects: AtomicBool,
+    /// The program names what it reads: the layout of trees foretells nothing that it would not say itself.
+    is_told: bool,
 }
 
 impl RemoteFile {
@@ -129,6 +131,16 @@ impl RemoteFile {
         self.noticing_change(read.await)
     }
 
+    /// The same file, for a program that knows the layout of its trees and names all that it needs at once: nothing is
+    /// foreseen from it. Reads through the one and the other are as of two files that are open.
+    #[must_use]
+    pub fn without_foresight(mut self) -> Self {
+        if matches!(self.way, Way::Cached(_)) {
+            self.way = Way::Cached(Arc::new(Cached { is_told: true, ..Cached::default() }));
+        }
+        self
+    }
+
     /// Says that `ranges` will be read, in this order, about `when` from now. They are fetched in few requests ahead of
     /// that, together with what else will be read and as far as there is room, and dropped unread if the room is needed.
     /// None for local files, of which nothing is fetched ahead.
@@ -165,7 +177,7 @@ impl RemoteFile {
             }
             let by_offset = Box::new(ReadAhead::new(config.read_ahead));
             let by_offset = Box::new(Restrained::new(by_offset, cached.glances.clone()));
-            if config.tree_cache.enabled {
+            if config.tree_cache.enabled && !cached.is_told {
                 let (advisor, trees) = self.foresight(file.downgrade(), Some(by_offset));
                 file.set_advisor(advisor);
                 cached.trees.get_or_init(|| trees);

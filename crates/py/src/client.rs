@@ -54,8 +54,9 @@ impl Client {
     }
 
     /// A file by URL or path.
-    fn open(slf: Py<Self>, url: String) -> File {
-        File::new(slf, url)
+    #[pyo3(signature = (url, foresee = true))]
+    fn open(slf: Py<Self>, url: String, foresee: bool) -> File {
+        File::new(slf, url, foresee)
     }
 
     /// A tree of a file, the only one if none is named.

@@ -21,6 +21,8 @@ pub(crate) struct File {
     client: Py<Client>,
     #[pyo3(get)]
     url: String,
+    /// Whether reads are foreseen from the layout of its trees.
+    foresee: bool,
     opened: Mutex<Option<OfProcess<Opened>>>,
 }
 
@@ -48,8 +50,8 @@ pub(crate) struct FileStat {
 pub(crate) struct Hint(OfProcess<HintId>);
 
 impl File {
-    pub(crate) fn new(client: Py<Client>, url: String) -> Self {
-        Self { client, url, opened: Mutex::default() }
+    pub(crate) fn new(client: Py<Client>, url: String, foresee: bool) -> Self {
+        Self { client, url, foresee, opened: Mutex::default() }
     }
 
     /// The file as it is open in this process. Its lock is taken with the GIL held, as that of the client, and not while
@@ -61,7 +63,9 @@ impl File {
         }
         let held = self.client.get().held()?;
         let file = py.detach(|| held.client().open(&self.url));
-        let now = Opened { held, file: file.map_err(|error| raised(&error))? };
+        let file = file.map_err(|error| raised(&error))?;
+        let file = if self.foresee { file } else { file.without_foresight() };
+        let now = Opened { held, file };
         let mut opened = lock();
         if let Some(first) = opened.as_ref().and_then(OfProcess::get) {
             return Ok(first.clone());
