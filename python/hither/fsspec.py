@@ -1,0 +1,458 @@
+"""fsspec over hither: files on HTTP and WebDAV servers for everything that takes a filesystem.
+
+``fsspec.open("hither+https://host/path")`` finds it by itself; :class:`HitherFileSystem` may also be given wherever a
+filesystem is taken, with plain ``https://`` URLs as paths. Paths are URLs throughout: characters that URLs do not have are
+written as ``%20``.
+
+What reads ranges (:meth:`~HitherFileSystem.cat_ranges`, and through it uproot, zarr and kerchunk) has all ranges of a file
+read as one vector. What is opened reads through the client's memory, which reads ahead. Writing, moving and removing need
+WebDAV; listing needs that or a page that names the files.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import re
+import tempfile
+import threading
+import time
+from collections import OrderedDict
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+from fsspec.asyn import AsyncFileSystem
+from fsspec.callbacks import DEFAULT_CALLBACK
+from fsspec.utils import isfilelike, stringify_path
+
+from hither._client import Client, default_client
+from hither._file import RemoteFile
+from hither._fsspec_files import OpenedFile, UploadFile
+from hither.exceptions import (
+    AlreadyExistsError,
+    ChangedError,
+    CorruptError,
+    InvalidError,
+    NotFoundError,
+    UnsupportedError,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from hither._core import Entry
+
+__all__ = ["HitherFileSystem"]
+
+_KEPT_FILES = 32
+"""Files that stay open between reads of ranges."""
+_KEPT_SECONDS = 60.0
+"""For so long; opened again, a file is read in its newest version."""
+_RECENT_SECONDS = 2.0
+"""For which what a server said of a name is not asked again: programs look, look again and open."""
+_FIRST_BYTES = 64 << 10
+"""Of a file that is read whole: most files are smaller, and take one round trip."""
+_STEP_BYTES = 16 << 20
+"""Of a file that is downloaded: what is in memory at a time."""
+_OF_FSSPEC = ("asynchronous", "loop", "batch_size", "use_listings_cache", "listings_expiry_time", "max_paths")
+_QUERY = re.compile(r"\?[^/*?\[\]=]+=")
+
+
+class HitherFileSystem(AsyncFileSystem):  # type: ignore[misc]
+    """Files of HTTP and WebDAV servers.
+
+    It pickles, and opens connections of its own where it is unpickled. As all asynchronous filesystems of fsspec, it is
+    to be made anew in forked children; files that it opened are not affected.
+
+    Parameters
+    ----------
+    client
+        The client; :func:`hither.default_client` by default.
+    auto_mkdir
+        Whether writing a file makes the directories that it is to be in.
+    options
+        Settings of a client of its own, as for :class:`hither.Client`; and fsspec's.
+
+    Raises
+    ------
+    TypeError
+        An option that neither has.
+    ValueError
+        A client and settings for another, or a setting that makes no sense.
+
+    """
+
+    protocol = ("hither+https", "hither+http", "https", "http")
+
+    def __init__(self, *, client: Client | None = None, auto_mkdir: bool = True, **options: Any) -> None:  # noqa: ANN401
+        """Connect to nothing yet."""
+        ours = {name: options.pop(name) for name in list(options) if name not in _OF_FSSPEC}
+        super().__init__(**options)
+        if client is not None and ours:
+            message = f"{', '.join(ours)}: a client that is given has settings of its own"
+            raise ValueError(message)
+        self._client = Client(**ours) if ours else client
+        self._auto_mkdir = auto_mkdir
+        self._lock = threading.Lock()
+        self._kept: OrderedDict[str, tuple[float, RemoteFile]] = OrderedDict()
+        self._recent: dict[str, tuple[float, Entry]] = {}
+        self._making: asyncio.Lock | None = None
+
+    @property
+    def client(self) -> Client:
+        """The client that files are read with."""
+        return self._client or default_client()
+
+    # --- names ---------------------------------------------------------------------------------------------------------
+
+    @classmethod
+    def _strip_protocol(cls, path: Any) -> Any:  # noqa: ANN401
+        if isinstance(path, list):
+            return [cls._strip_protocol(each) for each in path]
+        return str(stringify_path(path)).removeprefix("hither+").rstrip("/")
+
+    def unstrip_protocol(self, name: str) -> str:
+        """Return the URL that fsspec opens with this filesystem."""
+        return f"hither+{self._strip_protocol(name)}"
+
+    @classmethod
+    def _parent(cls, path: str) -> str:
+        path = cls._strip_protocol(path)
+        scheme, _, rest = path.partition("://")
+        return f"{scheme}://{rest.rsplit('/', 1)[0]}"
+
+    async def _info(self, path: str, **_: Any) -> dict[str, Any]:  # noqa: ANN401
+        path = self._strip_protocol(path)
+        return _described(path, self._known(path) or self._learn(path, await self.client.stat_async(path)))
+
+    def _known(self, path: str) -> Entry | None:
+        with self._lock:
+            at, entry = self._recent.get(path, (0.0, None))
+        return entry if time.monotonic() - at < _RECENT_SECONDS else None
+
+    def _learn(self, path: str, entry: Entry) -> Entry:
+        now = time.monotonic()
+        with self._lock:
+            self._recent = {name: it for name, it in self._recent.items() if now - it[0] < _RECENT_SECONDS}
+            self._recent[path] = (now, entry)
+        return entry
+
+    def _forget(self, path: str) -> None:
+        """What is at ``path`` or below it is another thing now."""
+        with self._lock:
+            for known in (self._recent, self._kept):
+                for name in [name for name in known if name == path or name.startswith(f"{path}/")]:
+                    known.pop(name)
+
+    def invalidate_cache(self, path: str | None = None) -> None:
+        """Forget what is known of a name and all below it, or of all names."""
+        if path is not None:
+            self._forget(self._strip_protocol(path))
+            return
+        with self._lock:
+            self._recent.clear()
+            self._kept.clear()
+
+    async def _ls(self, path: str, detail: bool = True, **_: Any) -> list[Any]:  # noqa: ANN401, FBT001, FBT002
+        path = self._strip_protocol(path)
+        try:
+            entries = await self.client.list_async(path)
+        except (InvalidError, NotFoundError, UnsupportedError):
+            # A file is listed as itself.
+            found = await self._info(path)
+            if found["type"] == "directory":
+                raise
+            return [found] if detail else [path]
+        listed = [_described(f"{path}/{entry.url.rstrip('/').rsplit('/', 1)[-1]}", entry) for entry in entries]
+        return listed if detail else [each["name"] for each in listed]
+
+    async def _glob(self, path: str, maxdepth: int | None = None, **options: Any) -> Any:  # noqa: ANN401
+        literal = self._strip_protocol(path)
+        if _QUERY.search(literal) and not {"*", "["} & set(literal):
+            detail = options.get("detail", False)
+            if not await self._exists(literal):
+                return {} if detail else []
+            return {literal: await self._info(literal)} if detail else [literal]
+        return await super()._glob(path, maxdepth=maxdepth, **options)
+
+    # --- reading -------------------------------------------------------------------------------------------------------
+
+    def _ranged(self, path: str) -> RemoteFile:
+        """Return the file that ranges of ``path`` are read from. Who reads ranges knows what is needed: nothing is foreseen."""
+        now = time.monotonic()
+        with self._lock:
+            at, file = self._kept.pop(path, (0.0, None))
+            if file is None or now - at > _KEPT_SECONDS:
+                at, file = now, RemoteFile(path, client=self.client, foresee=False)
+            self._kept[path] = (at, file)
+            while len(self._kept) > _KEPT_FILES:
+                self._kept.popitem(last=False)
+        return file
+
+    async def _cat_file(self, path: str, start: int | None = None, end: int | None = None, **_: Any) -> bytes:  # noqa: ANN401
+        path = self._strip_protocol(path)
+        if start is None and end is None:
+            return await self._whole(path)
+        (found,) = await self._read(path, [(start, end)])
+        return found
+
+    async def _cat_ranges(
+        self,
+        paths: list[str],
+        starts: Sequence[int | None] | int | None,
+        ends: Sequence[int | None] | int | None,
+        max_gap: int | None = None,  # noqa: ARG002 (gaps are joined where that is worth it)
+        batch_size: int | None = None,  # noqa: ARG002 (as many connections as the client may have)
+        on_error: str = "return",
+        **_: Any,  # noqa: ANN401
+    ) -> list[Any]:
+        if not isinstance(paths, list):
+            message = f"paths are a {type(paths).__name__}, expected a list"
+            raise TypeError(message)
+        of_file: dict[str, list[int]] = {}
+        for at, path in enumerate(paths):
+            of_file.setdefault(self._strip_protocol(path), []).append(at)
+        limits = list(zip(_each(starts, len(paths)), _each(ends, len(paths)), strict=True))
+        reads = (self._read(path, [limits[at] for at in places]) for path, places in of_file.items())
+        found: list[Any] = [None] * len(paths)
+        for places, read in zip(of_file.values(), await asyncio.gather(*reads, return_exceptions=True), strict=True):
+            if isinstance(read, BaseException) and (on_error == "raise" or not isinstance(read, Exception)):
+                raise read
+            for nth, at in enumerate(places):
+                found[at] = read if isinstance(read, Exception) else read[nth]
+        return found
+
+    async def _read(self, path: str, limits: list[tuple[int | None, int | None]]) -> list[bytes]:
+        """Return ranges of a file. A file that is another one now is opened again, once."""
+        try:
+            return await self._read_once(path, limits)
+        except (ChangedError, NotFoundError):
+            self._forget(path)
+        return await self._read_once(path, limits)
+
+    async def _read_once(self, path: str, limits: list[tuple[int | None, int | None]]) -> list[bytes]:
+        """Return ranges as Python slices them: from the end where negative, cut at the end of the file."""
+        file = self._ranged(path)
+        told = [
+            (start or 0, max(start or 0, end))
+            for start, end in limits
+            if (start or 0) >= 0 and end is not None and end >= 0
+        ]
+        if len(told) == len(limits) == 1:
+            return [await file.read_at_async(told[0][0], told[0][1] - told[0][0])]
+        if len(told) == len(limits):
+            try:
+                return [bytes(view) for view in await file.read_ranges_async(told)]
+            except CorruptError:
+                # One lies beyond the end, of which nothing was known before.
+                pass
+        size = (await self._info(path))["size"]
+        cut = [slice(start, end).indices(size)[:2] for start, end in limits]
+        views = await file.read_ranges_async([(start, max(start, stop)) for start, stop in cut])
+        return [bytes(view) for view in views]
+
+    async def _whole(self, path: str) -> bytes:
+        with RemoteFile(path, client=self.client, foresee=False) as file:
+            head = await file.read_at_async(0, _FIRST_BYTES)
+            if len(head) < _FIRST_BYTES:
+                return head
+            size = (await self._info(path))["size"]
+            return head + await file.read_at_async(_FIRST_BYTES, max(0, size - _FIRST_BYTES))
+
+    def _open(
+        self,
+        path: str,
+        mode: str = "rb",
+        block_size: int | None = None,  # noqa: ARG002
+        autocommit: bool = True,  # noqa: FBT001, FBT002
+        cache_options: Mapping[str, Any] | None = None,  # noqa: ARG002
+        **_: Any,  # noqa: ANN401
+    ) -> RemoteFile | UploadFile:
+        path = self._strip_protocol(path)
+        if mode == "rb":
+            return OpenedFile(self, path, self._known(path))
+        if mode not in ("wb", "xb"):
+            message = f"mode {mode!r}: files are read ('rb') or written as a whole ('wb', 'xb')"
+            raise UnsupportedError(message)
+        if mode == "xb" and self.exists(path):
+            message = f"{path}: there is something of that name already"
+            raise AlreadyExistsError(message)
+        return UploadFile(self, path, mode, autocommit=autocommit)
+
+    async def _get_file(self, rpath: str, lpath: Any, callback: Any = DEFAULT_CALLBACK, **_: Any) -> None:  # noqa: ANN401
+        rpath = self._strip_protocol(rpath)
+        if isfilelike(lpath):
+            await self._download(rpath, lpath, callback)
+            return
+        if await self._isdir(rpath):
+            await asyncio.to_thread(os.makedirs, lpath, exist_ok=True)
+            return
+        # It has its name when it is whole.
+        partial = f"{lpath}.{os.getpid()}-{id(callback):x}.part"
+        try:
+            with open(partial, "wb") as target:  # noqa: ASYNC230, PTH123
+                await self._download(rpath, target, callback)
+            await asyncio.to_thread(os.replace, partial, lpath)
+        except BaseException:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(partial)  # noqa: PTH108
+            raise
+
+    async def _download(self, path: str, target: IO[bytes], callback: Any) -> None:  # noqa: ANN401
+        size = (await self._info(path))["size"]
+        callback.set_size(size)
+        with RemoteFile(path, client=self.client, foresee=False) as file:
+            for start in range(0, size, _STEP_BYTES):
+                found = await file.read_at_async(start, _STEP_BYTES)
+                await asyncio.to_thread(target.write, found)
+                callback.relative_update(len(found))
+
+    # --- writing -------------------------------------------------------------------------------------------------------
+
+    async def _pipe_file(self, path: str, value: bytes, mode: str = "overwrite", **_: Any) -> None:  # noqa: ANN401
+        await self._write(self._strip_protocol(path), value, overwrite=mode != "create")
+
+    async def _put_file(
+        self,
+        lpath: str,
+        rpath: str,
+        mode: str = "overwrite",
+        callback: Any = DEFAULT_CALLBACK,  # noqa: ANN401
+        **_: Any,  # noqa: ANN401
+    ) -> None:
+        rpath = self._strip_protocol(rpath)
+        local = Path(lpath)
+        if await asyncio.to_thread(local.is_dir):
+            await self._makedirs(rpath, exist_ok=True)
+            return
+        size = (await asyncio.to_thread(local.stat)).st_size
+        callback.set_size(size)
+        await self._write(rpath, local, overwrite=mode != "create")
+        callback.absolute_update(size)
+
+    async def _write(self, path: str, content: bytes | Path, *, overwrite: bool) -> None:
+        await self._in_directory(path, lambda: self.client.put_async(path, content, overwrite=overwrite))
+        self._forget(path)
+
+    async def _in_directory(self, path: str, make: Callable[[], Any]) -> None:
+        """Do what needs the directory of ``path``."""
+        try:
+            await make()
+        except NotFoundError:
+            if not self._auto_mkdir:
+                raise
+            await self._makedirs(self._parent(path), exist_ok=True)
+            await make()
+
+    async def _mkdir(self, path: str, create_parents: bool = True, **_: Any) -> None:  # noqa: ANN401, FBT001, FBT002
+        path = self._strip_protocol(path)
+        try:
+            await self.client.make_directory_async(path)
+        except NotFoundError:
+            if not create_parents or self._parent(path) == path:
+                raise
+            await self._makedirs(path)
+        self._forget(path)
+
+    async def _makedirs(self, path: str, exist_ok: bool = False) -> None:  # noqa: FBT001, FBT002
+        # Servers refuse all but one of several requests that make the same directory.
+        self._making = self._making or asyncio.Lock()
+        async with self._making:
+            await self._make_all(self._strip_protocol(path), exist_ok=exist_ok)
+
+    async def _make_all(self, path: str, *, exist_ok: bool) -> None:
+        try:
+            await self.client.make_directory_async(path)
+        except AlreadyExistsError:
+            if not exist_ok or not await self._isdir(path):
+                raise
+        except NotFoundError:
+            if self._parent(path) == path:
+                raise
+            await self._make_all(self._parent(path), exist_ok=True)
+            await self._make_all(path, exist_ok=exist_ok)
+        self._forget(path)
+
+    async def _rm_file(self, path: str, **_: Any) -> None:  # noqa: ANN401
+        path = self._strip_protocol(path)
+        await self.client.remove_async(path)
+        self._forget(path)
+
+    def rmdir(self, path: str) -> None:
+        """Remove an empty directory."""
+        self.rm_file(path)
+
+    async def _rm(
+        self,
+        path: str | list[str],
+        recursive: bool = False,  # noqa: FBT001, FBT002
+        batch_size: int | None = None,
+        maxdepth: int | None = None,
+        **options: Any,  # noqa: ANN401
+    ) -> None:
+        if maxdepth is not None:
+            await super()._rm(path, recursive=recursive, batch_size=batch_size, maxdepth=maxdepth, **options)
+            return
+        # A server removes a directory with all that is in it in one request.
+        for each in await self._expand_path(path):
+            await self.client.remove_async(each, recursive=recursive)
+            self._forget(each)
+
+    async def _cp_file(self, path1: str, path2: str, **_: Any) -> None:  # noqa: ANN401
+        path1, path2 = self._strip_protocol(path1), self._strip_protocol(path2)
+        if (await self._info(path1))["type"] == "directory":
+            await self._makedirs(path2, exist_ok=True)
+            return
+        with tempfile.TemporaryDirectory(prefix="hither-") as folder:
+            between = Path(folder) / "file"
+            await self._get_file(path1, str(between))
+            await self._write(path2, between, overwrite=True)
+
+    async def _mv_file(self, path1: str, path2: str) -> None:
+        path1, path2 = self._strip_protocol(path1), self._strip_protocol(path2)
+        await self._in_directory(path2, lambda: self.client.rename_async(path1, path2, overwrite=True))
+        self._forget(path1)
+        self._forget(path2)
+
+    def modified(self, path: str) -> datetime:
+        """Return when a file was last changed, as its server says.
+
+        Raises
+        ------
+        NotImplementedError
+            It does not say.
+
+        """
+        told = self.info(path)["mtime"]
+        if told is None:
+            message = f"{path}: the server does not tell when it was changed"
+            raise UnsupportedError(message)
+        return datetime.fromtimestamp(told, tz=timezone.utc)
+
+    def mv(self, path1: Any, path2: Any, recursive: bool = False, maxdepth: int | None = None, **options: Any) -> None:  # noqa: ANN401, FBT001, FBT002
+        """Move files; a single file or directory is renamed by its server, into ``path2`` if that is a directory."""
+        if isinstance(path1, str) and isinstance(path2, str) and maxdepth is None and not set("*?[") & set(path1):
+            source, target = self._strip_protocol(path1), self._strip_protocol(path2)
+            if path2.endswith("/") or self.isdir(target):
+                target = f"{target}/{source.rsplit('/', 1)[-1]}"
+            self.mv_file(source, target)
+            return
+        super().mv(path1, path2, recursive=recursive, maxdepth=maxdepth, **options)
+
+    def mv_file(self, path1: str, path2: str) -> None:
+        """Give a file or directory another name on its server, in place of what has that name."""
+        from fsspec.asyn import sync
+
+        sync(self.loop, self._mv_file, path1, path2)
+
+
+def _described(path: str, entry: Entry) -> dict[str, Any]:
+    kind = entry.kind if entry.kind in ("file", "directory") else "other"
+    return {"name": path, "size": entry.size, "type": kind, "mtime": entry.modified, "validator": entry.validator}
+
+
+def _each(limits: Any, count: int) -> Iterable[int | None]:  # noqa: ANN401
+    """Return a limit for each of ``count`` ranges; a single one is for all."""
+    return [limits] * count if limits is None or isinstance(limits, int) else limits

@@ -1,0 +1,37 @@
+"""Real servers for the tests of the package, as the benchmarks and end-to-end tests start them."""
+
+import contextlib
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "bench"))
+
+import access_log
+import servers
+import talkfile
+from links import HITHER_WAN, LINKS, Loopback, Wan, is_root
+
+__all__ = ["HITHER_WAN", "LINKS", "Loopback", "Wan", "access_log", "is_root", "servers", "serving", "talkfile"]
+
+PROGRAMS = {"apache": "apache2"}
+
+
+@contextlib.contextmanager
+def serving(kind: str, folder: Path, log: Path | None = None) -> Iterator[str]:
+    """Yields the URL of a server over ``folder``; skips where it is not installed."""
+    program = PROGRAMS.get(kind, kind)
+    if servers.program(program) is None:
+        if os.environ.get("CI"):
+            pytest.fail(f"CI must have {program} (tools/setup-peers)")
+        pytest.skip(f"{program} is not installed (tools/setup-peers installs it, as root)")
+    start = {
+        "apache": lambda: servers.apache(Loopback(), folder, log, webdav=True),
+        "nginx": lambda: servers.nginx(Loopback(), folder, log),
+        "rclone": lambda: servers.rclone(Loopback(), folder),
+    }[kind]
+    with start() as port:
+        yield f"http://127.0.0.1:{port}"
