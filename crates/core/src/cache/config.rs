@@ -1,6 +1,6 @@
 //! How much a cache holds.
 
-/// How much a [`Cache`] holds.
+/// How much a [`Cache`](super::Cache) holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CacheConfig {

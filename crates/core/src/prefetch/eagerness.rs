@@ -1,6 +1,6 @@
 //! How eager reading ahead is.
 
-/// How eager a [`ReadAhead`] is.
+/// How eager a [`ReadAhead`](super::ReadAhead) is.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub struct ReadAheadConfig {
