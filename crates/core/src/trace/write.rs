@@ -214,6 +214,10 @@ fn difference(to: u64, from: u64) -> i64 {
     to.wrapping_sub(from).cast_signed()
 }
 
+/// A time beyond 97 years counts as that: three of them added up, or the difference of two, still are numbers of 63 bits. What
+/// other programs recorded may say anything.
+const LONGEST_NANOSECONDS: u64 = i64::MAX as u64 / 3;
+
 fn nanoseconds(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX).min(LONGEST_NANOSECONDS)
 }
