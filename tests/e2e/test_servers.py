@@ -107,6 +107,17 @@ def test_cat_gives_the_bytes(server, talk, tmp_path, wanted):
 
 
 @every_kind()
+@pytest.mark.parametrize("verb", ["cat", "stat", "checksum", "cp"])
+def test_an_empty_file_is_a_file(server, hither, verb, tmp_path):
+    (server.folder / "empty").touch()
+    target = [tmp_path / "copy"] if verb == "cp" else []
+    told = hither(verb, "--no-store", server.url("empty"), *target)
+    assert told.code == 0, told.err
+    if verb == "cp":
+        assert target[0].read_bytes() == b""
+
+
+@every_kind()
 def test_thousands_of_ranges_take_few_requests_once_the_server_is_known(server, kind, talk, read, tmp_path):
     url, options = server.link_in(talk), ("--store", tmp_path / "store", "--connections", CONNECTIONS)
     size = talk.facts["bytes"]

@@ -187,7 +187,10 @@ impl RemoteFile {
         let mut reader = self.reader(validator);
         reader.push(std::slice::from_ref(&(0..1)), 1);
         while let Some(part) = reader.next().await {
-            part?;
+            // An empty file has no first byte, and has said so.
+            if let (Err(error), true) = (part, reader.answer().size != Some(0)) {
+                return Err(error);
+            }
         }
         Ok(reader.answer().clone())
     }

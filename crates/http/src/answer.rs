@@ -42,7 +42,7 @@ pub enum Answer {
         /// Its size in bytes, where the header tells it.
         size: Option<u64>,
     },
-    /// 416: no range lies in the file, or (Varnish) the server takes one range only.
+    /// 416: no range lies in the file, or (Varnish) the server takes one range only. Also 206 of an empty file.
     Unsatisfied {
         /// The size of the whole file in bytes, where the server tells it (nginx and Go do, Apache and lighttpd don't).
         size: Option<u64>,
@@ -157,6 +157,8 @@ fn partial(headers: &HeaderMap, ranges_asked: usize) -> Result<Answer, AnswerErr
         .ok_or_else(|| AnswerError::NoContentRange { content_type: excerpt(content_type) })?;
     match ContentRange::parse(value.as_bytes())? {
         ContentRange::Satisfied { range, total } => Ok(Answer::Single { range, total }),
+        // An empty file is one, whatever the status.
+        ContentRange::Unsatisfied { total: 0 } => Ok(Answer::Unsatisfied { size: Some(0) }),
         ContentRange::Unsatisfied { total } => Err(AnswerError::SatisfiedNothing { total }),
     }
 }

@@ -51,11 +51,15 @@ pub enum ContentRangeError {
 impl ContentRange {
     /// Parses the value of a field.
     ///
-    /// Tolerated beyond the grammar: any case of `bytes`, `=` or `:` after it, and white space around every element.
+    /// Tolerated beyond the grammar: any case of `bytes`, `=` or `:` after it, and white space around every element. Nothing
+    /// lies in an empty file, whatever stands before its size: `0-0/0` of XrdHttp, `0--1/0` of Go.
     ///
     /// # Errors
     /// See [`ContentRangeError`].
     pub fn parse(value: &[u8]) -> Result<Self, ContentRangeError> {
+        if is_of_nothing(value) {
+            return Ok(Self::Unsatisfied { total: 0 });
+        }
         let (positions, total) =
             elements(value).ok_or_else(|| ContentRangeError::Malformed { seen: excerpt(value) })?;
         let malformed = || ContentRangeError::Malformed { seen: excerpt(value) };
@@ -71,6 +75,14 @@ impl ContentRange {
         let end = last.checked_add(1).ok_or_else(malformed)?;
         Ok(Self::Satisfied { range: first..end, total })
     }
+}
+
+/// Whether the size of the file is stated, and 0.
+fn is_of_nothing(value: &[u8]) -> bool {
+    let unit = trim(value).get(..5).is_some_and(|unit| unit.eq_ignore_ascii_case(b"bytes"));
+    let size = value.rsplit(|byte| *byte == b'/').next().map(trim);
+    unit && value.contains(&b'/')
+        && size.and_then(number).is_some_and(|(size, rest)| size == 0 && rest.is_empty())
 }
 
 /// First and last position, or `None` for `*`.
@@ -111,6 +123,17 @@ mod tests {
 
     fn satisfied(range: Range<u64>, total: Option<u64>) -> Result<ContentRange, ContentRangeError> {
         Ok(ContentRange::Satisfied { range, total })
+    }
+
+    #[test]
+    fn nothing_lies_in_an_empty_file() {
+        for value in [&b"bytes */0"[..], b"bytes 0-0/0", b"bytes 0--1/0", b"BYTES 0-511/ 0"] {
+            let parsed = ContentRange::parse(value);
+            assert_eq!(parsed, Ok(ContentRange::Unsatisfied { total: 0 }), "{value:?}");
+        }
+        for value in [&b"items 0-0/0"[..], b"bytes 0-0/00x", b"bytes 0", b"bytes 0--1/1"] {
+            assert!(ContentRange::parse(value).is_err(), "{value:?}");
+        }
     }
 
     #[test]

@@ -258,6 +258,11 @@ impl Exchange<'_> {
                 let settled = Settled::failed(self.too_large(status)).with(finding);
                 self.explained(status, body, settled).await
             }
+            codec::Answer::Unsatisfied { size: Some(0) } => {
+                // All there is of an empty file has come; a body may be announced that never does (XrdHttp).
+                delivery.size = Some(0);
+                self.complete(delivery, false)
+            }
             codec::Answer::Unsatisfied { size } => self.unsatisfied(size),
             codec::Answer::Redirect { location, .. } => {
                 let reusable = request::drain(body, self.pool).await;

@@ -159,9 +159,7 @@ impl Exchange<'_> {
     pub(super) fn unsatisfied(&self, told: Option<u64>) -> Settled {
         let (ranges, tail) = self.sent();
         if tail > 0 {
-            // Nothing lies in an empty file, not even its end.
-            let refused = self.no_tail(false);
-            return Settled { tail_refused: told != Some(0), ..refused };
+            return self.no_tail(false);
         }
         let end = ranges.last().map_or(0, |range| range.end);
         if ranges.len() > 1 && told.is_none_or(|size| end <= size) {
@@ -204,7 +202,7 @@ impl Exchange<'_> {
         Ok(())
     }
 
-    fn complete(&self, delivery: &Delivery<'_>, reusable: bool) -> Settled {
+    pub(super) fn complete(&self, delivery: &Delivery<'_>, reusable: bool) -> Settled {
         Settled::complete(delivery, self.request.tail, reusable)
     }
 
