@@ -15,8 +15,9 @@ use hither_core::error::{Error, ErrorKind, Result};
 use hither_core::{Answer, Part, PartSink, Plan, PlanConfig, Request, range};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Answers after which nothing new can have been learned: no suffix, one range only, no range; redirects not counted.
-const MOST_ROUNDS: usize = 10;
+/// Answers after which nothing new can have been learned: no suffix, one range only, no range, and a length that is halved until
+/// it is answered, which others that ask at the same time may hold up; redirects not counted.
+const MOST_ROUNDS: usize = 32;
 
 /// A request with a tail, as far as it has come.
 struct Tail {
