@@ -65,17 +65,16 @@ impl Account {
         }
     }
 
-    /// A request is about to be sent: its flight.
-    pub(crate) fn sent(&self, bytes_requested: u64) -> u64 {
-        let flight = self.flight_received.load(Ordering::Acquire) + 1;
+    /// A request was sent in `flight`, the one that was next before it was.
+    pub(crate) fn sent(&self, flight: u64, bytes_requested: u64) {
         self.flight_sent.fetch_max(flight, Ordering::Relaxed);
         self.requests.fetch_add(1, Ordering::Relaxed);
         self.bytes_requested.fetch_add(bytes_requested, Ordering::Relaxed);
-        flight
     }
 
-    /// A handshake is about to begin: the flight that its first message belongs to.
-    pub(crate) fn handshake(&self) -> u64 {
+    /// A request or a handshake is about to begin: the flight that its first message belongs to. Asked before that is sent,
+    /// because the next answer may be faster than the return from sending.
+    pub(crate) fn next_flight(&self) -> u64 {
         self.flight_received.load(Ordering::Acquire) + 1
     }
 

@@ -71,7 +71,7 @@ impl Dialer {
         tap: &Arc<Tap>,
     ) -> Result<Line> {
         let started = Instant::now();
-        let flight = account.handshake();
+        let flight = account.next_flight();
         let proxy = config.proxies.to(location);
         let line = async {
             let (host, port) = match proxy {
@@ -100,7 +100,7 @@ impl Dialer {
             if let Some(proxy) = proxy {
                 line.tunnel(proxy, location, config).await?;
                 account.handshaken(line.flight, 1);
-                line.flight = account.handshake();
+                line.flight = account.next_flight();
             }
             Ok(line)
         };

@@ -121,7 +121,8 @@ impl Source for FileSource {
                     ),
                 ));
             }
-            let flight = self.account.sent(hither_core::range::total_bytes(&ranges));
+            let flight = self.account.next_flight();
+            self.account.sent(flight, hither_core::range::total_bytes(&ranges));
             for range in ranges {
                 let file = Arc::clone(&self.file);
                 let offset = range.start;

@@ -153,14 +153,15 @@ impl Tap {
         self.train.lock().unwrap_or_else(PoisonError::into_inner).arrived(now, bytes as u64);
     }
 
-    /// If something was written, and a request was to be, that is under way.
-    fn wrote(&self, polled: &Poll<std::io::Result<usize>>) {
+    /// If something was written, and a request was to be, that is under way since `flight`.
+    fn wrote(&self, flight: u64, polled: &Poll<std::io::Result<usize>>) {
         if !matches!(polled, Poll::Ready(Ok(1..))) {
             return;
         }
         let asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(bytes) = asked {
-            self.flight.store(self.account.sent(bytes), Ordering::Release);
+            self.account.sent(flight, bytes);
+            self.flight.store(flight, Ordering::Release);
         }
     }
 
@@ -216,8 +217,9 @@ impl AsyncWrite for Tapped {
         cx: &mut Context<'_>,
         buf: &[u8],
     ) -> Poll<std::io::Result<usize>> {
+        let flight = self.tap.account.next_flight();
         let polled = Pin::new(&mut self.stream).poll_write(cx, buf);
-        self.tap.wrote(&polled);
+        self.tap.wrote(flight, &polled);
         polled
     }
 
@@ -234,8 +236,9 @@ impl AsyncWrite for Tapped {
         cx: &mut Context<'_>,
         bufs: &[std::io::IoSlice<'_>],
     ) -> Poll<std::io::Result<usize>> {
+        let flight = self.tap.account.next_flight();
         let polled = Pin::new(&mut self.stream).poll_write_vectored(cx, bufs);
-        self.tap.wrote(&polled);
+        self.tap.wrote(flight, &polled);
         polled
     }
 

@@ -203,7 +203,8 @@ impl Place {
 
     /// A request is about to be sent that asks for so many bytes of a file.
     pub(crate) fn begin(&mut self, bytes_asked: u64) {
-        self.flight = self.connection.tap.account().sent(bytes_asked);
+        self.flight = self.connection.tap.account().next_flight();
+        self.connection.tap.account().sent(self.flight, bytes_asked);
     }
 
     pub(crate) fn send(
