@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,8 +14,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-Library = Literal["ak", "np", "pd", "arrow"]
-LIBRARIES = ("ak", "np", "pd", "arrow")
+    from hither._request import Library
 
 
 def together(names: Sequence[str], columns: Sequence[_core.Column], library: Library) -> Any:  # noqa: ANN401

@@ -8,15 +8,13 @@ import weakref
 from typing import TYPE_CHECKING, Any
 
 from hither import _core
+from hither._closing import Closing
 from hither._report import Report, read_report
 from hither._sizes import parse_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from types import TracebackType
     from typing import TypeAlias
-
-    from typing_extensions import Self
 
     from hither._core import Entry, Job
     from hither._file import RemoteFile
@@ -29,7 +27,7 @@ _cores: weakref.WeakSet[_core.Client] = weakref.WeakSet()
 _default: list[Client] = []
 
 
-class Client:
+class Client(Closing):
     """Connections, threads, memory and credentials that files share.
 
     Two clients in one process do not meet. Most programs need none: functions without one use
@@ -156,19 +154,6 @@ class Client:
         self._settings = settings
         self._core = _core.Client(settings)
         _cores.add(self._core)
-
-    def __enter__(self) -> Self:
-        """Return the client, which is closed at the end of the block."""
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        """Close it."""
-        self.close()
 
     def close(self) -> None:
         """Let go of connections and threads, as soon as the last file of the client is closed. Afterwards it opens nothing."""

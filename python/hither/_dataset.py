@@ -9,6 +9,8 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from hither._client import Client, default_client
+from hither._closing import Closing
+from hither._request import chosen
 from hither._tree import Tree
 from hither.exceptions import InvalidError, NotFoundError
 
@@ -16,10 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from typing import TypeAlias
 
-    from typing_extensions import Self
-
-    from hither._arrays import Library
-    from hither._tree import NameFilter
+    from hither._branches import NameFilter
+    from hither._request import Library
 
     Name: TypeAlias = str | os.PathLike[str]
 
@@ -31,7 +31,7 @@ _STEPS_AHEAD = 2
 """The same for `iterate`, of which each may hold two steps."""
 
 
-class Dataset:
+class Dataset(Closing):
     """A tree in many files, one after the other.
 
     Files are opened and read side by side, ahead of use; results are in the order of the files. Datasets can be pickled.
@@ -131,7 +131,7 @@ class Dataset:
         """Read branches and expressions of all files, one after the other; as :meth:`hither.Tree.arrays`."""
         from hither._arrays import joined
 
-        wanted = self._columns(columns, filter_name)
+        wanted = chosen(columns, filter_name, lambda passing: self.first.keys(filter_name=passing))
         whole = 1 << 62
         parts = list(
             self._each(
@@ -153,17 +153,10 @@ class Dataset:
         native: bool = False,
     ) -> Iterator[Any]:
         """Read in steps, of which none holds entries of two files; as :meth:`hither.Tree.iterate`."""
-        wanted = self._columns(columns, filter_name)
+        wanted = chosen(columns, filter_name, lambda passing: self.first.keys(filter_name=passing))
         yield from self._each(
             lambda tree: tree.iterate(wanted, cut, step_size=step_size, library=library, native=native), _STEPS_AHEAD
         )
-
-    def _columns(self, columns: str | Sequence[str] | None, filter_name: NameFilter) -> list[str]:
-        if columns is None:
-            return self.first.keys(filter_name=filter_name)
-        if filter_name is not None:
-            raise InvalidError("give columns or filter_name, not both")
-        return [columns] if isinstance(columns, str) else list(columns)
 
     def _each(self, iterate: Callable[[Tree], Iterator[Any]], most_ahead: int) -> Iterator[Any]:
         """Yield the steps of each file; further files are begun before their turn."""
@@ -174,13 +167,6 @@ class Dataset:
                 yield from begun.popleft()
         while begun:
             yield from begun.popleft()
-
-    def __enter__(self) -> Self:
-        """Return the dataset."""
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Do nothing: it holds nothing open."""
 
 
 def dataset(urls: Name | Iterable[Name], path: str | None = None, *, client: Client | None = None) -> Dataset:

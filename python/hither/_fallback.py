@@ -9,7 +9,8 @@ from hither.exceptions import UnsupportedError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hither._tree import Tree, _Request
+    from hither._request import Request
+    from hither._tree import Tree
 
 
 def _opened(tree: Tree) -> Any:  # noqa: ANN401
@@ -30,7 +31,7 @@ def known(tree: Tree, names: Sequence[str]) -> list[str]:
         return [name for name in names if name in theirs]
 
 
-def arrays(tree: Tree, names: Sequence[str], request: _Request) -> Any:  # noqa: ANN401
+def arrays(tree: Tree, names: Sequence[str], request: Request) -> Any:  # noqa: ANN401
     """Return what uproot makes of ``names``, with the cut of the request."""
     theirs = _opened(tree)
     if theirs is None:

@@ -2,58 +2,30 @@
 
 from __future__ import annotations
 
-import fnmatch
 import os
-import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, cast
 
+from hither._branches import Branch, Listing, listed, missing, name_filter
 from hither._client import Client, default_client
+from hither._closing import Closing
 from hither._report import Report, read_report
+from hither._request import Request, checked_library, chosen, entry_range
 from hither._sizes import parse_bytes
-from hither.exceptions import InvalidError, MissingKeyError, UnsupportedError
+from hither.exceptions import MissingKeyError, UnsupportedError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
-    from types import TracebackType
     from typing import TypeAlias
 
-    from typing_extensions import Self
-
     from hither import _core
-    from hither._arrays import Library
+    from hither._branches import BranchInfo, NameFilter
+    from hither._request import Library
 
     Name: TypeAlias = str | os.PathLike[str]
-    NameFilter: TypeAlias = str | Iterable[str] | Callable[[str], bool] | None
-
-_ALL = (1 << 64) - 1
 
 
-class BranchInfo(NamedTuple):
-    """What is known of a branch."""
-
-    name: str
-    """Path in the tree; expressions call it so."""
-    typename: str
-    """C++ type, with dimensions, as ``"float[17]"`` or ``"int32_t[]"``."""
-    unsupported: str | None
-    """Why hither does not read it by itself; None if it does."""
-    baskets: int
-    """Pieces that it is stored in."""
-    compressed_bytes: int
-    """Bytes in the file."""
-    uncompressed_bytes: int
-    """Bytes unpacked."""
-
-
-class _Listing(NamedTuple):
-    path: str
-    title: str
-    num_entries: int
-    branches: dict[str, BranchInfo]
-
-
-class Tree(Mapping[str, "Branch"]):
+class Tree(Closing, Mapping[str, "Branch"]):
     """A tree of a file: a mapping of its branches.
 
     It is opened in the background; the first use waits for that, and says what is wrong with file or tree. Trees can be
@@ -75,7 +47,7 @@ class Tree(Mapping[str, "Branch"]):
         self._client = client or default_client()
         self._core = self._client._core.open_tree(os.fspath(url), path)  # noqa: SLF001
         self._core.begin()
-        self._known: _Listing | None = None
+        self._known: Listing | None = None
         self._report = Report()
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -86,28 +58,15 @@ class Tree(Mapping[str, "Branch"]):
         """Return how it would be opened."""
         return f"<hither.Tree {self._core.path or ''!r} of {self._core.url.split('?')[0]!r}>"
 
-    def __enter__(self) -> Self:
-        """Return the tree, which is closed at the end of the block."""
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        """Close it."""
-        self.close()
-
     def close(self) -> None:
         """Let go of it. It is opened again if it is used."""
         self._core.close()
 
     # --- what is in it -------------------------------------------------------------------------------------------------
 
-    def _listing(self) -> _Listing:
+    def _listing(self) -> Listing:
         if self._known is None:
-            self._known = _listed(self._core.listing().wait())
+            self._known = listed(self._core.listing().wait())
         return self._known
 
     @property
@@ -151,12 +110,12 @@ class Tree(Mapping[str, "Branch"]):
         ``filter_name`` is a pattern with ``*``, ``?`` and ``[]``, a regular expression between slashes (``"/^jet_/i"``), several
         of these, or a function of the name.
         """
-        passes = _name_filter(filter_name)
+        passes = name_filter(filter_name)
         return [name for name in self._listing().branches if passes(name)]
 
     def typenames(self, *, filter_name: NameFilter = None) -> dict[str, str]:
         """Return the C++ types of branches, with ``" (through uproot)"`` behind those that hither does not read itself."""
-        passes = _name_filter(filter_name)
+        passes = name_filter(filter_name)
         through = " (through uproot)"
         return {
             name: branch.typename + (through if branch.unsupported else "")
@@ -185,9 +144,10 @@ class Tree(Mapping[str, "Branch"]):
             There is none of that name; the message names those that look alike.
 
         """
-        if name not in self._listing().branches:
-            raise _missing("branch", name, self._listing().branches)
-        return Branch(self, name)
+        branches = self._listing().branches
+        if name not in branches:
+            raise missing("branch", name, branches)
+        return Branch(self, branches[name])
 
     # --- arrays --------------------------------------------------------------------------------------------------------
 
@@ -257,7 +217,7 @@ class Tree(Mapping[str, "Branch"]):
     ) -> Any:  # noqa: ANN401
         """Do as :meth:`arrays` with ``native``, in an event loop."""
         if self._known is None:
-            self._known = _listed(await self._core.listing())
+            self._known = listed(await self._core.listing())
         request = self._request(columns, cut, filter_name, entry_start, entry_stop, library, native=True)
         return self._made(request, await self._job(request))
 
@@ -275,8 +235,9 @@ class Tree(Mapping[str, "Branch"]):
     ) -> Iterator[Any]:
         """Read in steps; while the program works on one, the next is being read.
 
-        The first step is asked for at once. ``step_size`` is a number of entries, or the memory that those take, as ``"100 MB"``: three such steps are there at
-        a time. The other parameters and the errors are those of :meth:`arrays`, and so is what each step gives.
+        The first step is asked for at once. ``step_size`` is a number of entries, or the memory that those take, as
+        ``"100 MB"``: three such steps are there at a time. The other parameters and the errors are those of :meth:`arrays`,
+        and so is what each step gives.
         """
         request = self._request(columns, cut, filter_name, entry_start, entry_stop, library, native)
         if request.foreign:
@@ -289,7 +250,7 @@ class Tree(Mapping[str, "Branch"]):
             return self._iterate_with_uproot(request, step_size)
         return self._each_step(request, self._steps(request, entries))
 
-    def _each_step(self, request: _Request, steps: _core.Steps) -> Iterator[Any]:
+    def _each_step(self, request: Request, steps: _core.Steps) -> Iterator[Any]:
         try:
             while (step := steps.next().wait()) is not None:
                 yield self._step(request, step)
@@ -309,7 +270,7 @@ class Tree(Mapping[str, "Branch"]):
     ) -> AsyncIterator[Any]:
         """Do as :meth:`iterate` with ``native``, in an event loop."""
         if self._known is None:
-            self._known = _listed(await self._core.listing())
+            self._known = listed(await self._core.listing())
         request = self._request(columns, cut, filter_name, entry_start, entry_stop, library, native=True)
         if isinstance(step_size, int):
             entries = max(1, step_size)
@@ -331,57 +292,41 @@ class Tree(Mapping[str, "Branch"]):
         entry_stop: int | None,
         library: Library,
         native: bool,  # noqa: FBT001
-    ) -> _Request:
-        from hither._arrays import LIBRARIES
-
-        if library not in LIBRARIES:
-            message = f"library is {library!r}, expected one of {', '.join(map(repr, LIBRARIES))}"
-            raise InvalidError(message)
+    ) -> Request:
+        wanted = chosen(columns, filter_name, lambda passing: self.keys(filter_name=passing))
         foreign: list[str] = []
-        if columns is None:
+        if columns is None and not native:
             branches = self._listing().branches
-            wanted = self.keys(filter_name=filter_name)
-            if not native:
-                foreign = [name for name in wanted if branches[name].unsupported]
-        elif filter_name is not None:
-            raise InvalidError("give columns or filter_name, not both")
-        else:
-            wanted = [columns] if isinstance(columns, str) else list(columns)
-        wanted = list(dict.fromkeys(wanted))
-        start, stop = self._entry(entry_start, 0), self._entry(entry_stop, _ALL)
-        return _Request(wanted, cut, start, stop, library, foreign)
+            foreign = [name for name in wanted if branches[name].unsupported]
+        start, stop = entry_range(entry_start, entry_stop, lambda: self.num_entries)
+        return Request(wanted, cut, start, stop, checked_library(library), foreign)
 
-    def _entry(self, entry: int | None, default: int) -> int:
-        if entry is None:
-            return default
-        return entry if entry >= 0 else max(0, self.num_entries + entry)
-
-    def _job(self, request: _Request) -> _core.Job:
+    def _job(self, request: Request) -> _core.Job:
         return self._core.arrays(request.columns, request.cut, request.start, request.stop)
 
-    def _made(self, request: _Request, told: tuple[list[_core.Column], str]) -> Any:  # noqa: ANN401
+    def _made(self, request: Request, told: tuple[list[_core.Column], str]) -> Any:  # noqa: ANN401
         from hither._arrays import together
 
         columns, report = told
         self._report = read_report(report)
         return together(request.columns, columns, request.library)
 
-    def _steps(self, request: _Request, entries: int) -> _core.Steps:
+    def _steps(self, request: Request, entries: int) -> _core.Steps:
         return self._core.steps(request.columns, request.cut, request.start, request.stop, entries)
 
-    def _entries(self, request: _Request, step_size: int | str) -> int:
+    def _entries(self, request: Request, step_size: int | str) -> int:
         if isinstance(step_size, int):
             return max(1, step_size)
         return cast("int", self._core.entries_in(request.columns, parse_bytes(step_size)).wait())
 
-    def _step(self, request: _Request, step: tuple[int, int, list[_core.Column]]) -> Any:  # noqa: ANN401
+    def _step(self, request: Request, step: tuple[int, int, list[_core.Column]]) -> Any:  # noqa: ANN401
         from hither._arrays import together
 
         return together(request.columns, step[2], request.library)
 
     # --- what uproot has to read ---------------------------------------------------------------------------------------
 
-    def _is_for_uproot(self, request: _Request, error: Exception) -> bool:
+    def _is_for_uproot(self, request: Request, error: Exception) -> bool:
         """Tell whether uproot knows what hither does not, and note what that is."""
         from hither import _fallback
 
@@ -394,7 +339,7 @@ class Tree(Mapping[str, "Branch"]):
         request.foreign.extend(found)
         return bool(found)
 
-    def _with_uproot(self, request: _Request) -> Any:  # noqa: ANN401
+    def _with_uproot(self, request: Request) -> Any:  # noqa: ANN401
         from hither import _fallback
         from hither._arrays import merged
 
@@ -409,7 +354,7 @@ class Tree(Mapping[str, "Branch"]):
         self._report = Report(**{**told.__dict__, "notices": notices})
         return merged(parts, request.columns, request.library)
 
-    def _iterate_with_uproot(self, request: _Request, step_size: int | str) -> Iterator[Any]:
+    def _iterate_with_uproot(self, request: Request, step_size: int | str) -> Iterator[Any]:
         own = [name for name in request.columns if name not in request.foreign] or list(self._listing().branches)[:1]
         step = self._entries(request._replace(columns=own), step_size)
         for start in range(request.start, min(request.stop, self.num_entries), step):
@@ -417,170 +362,10 @@ class Tree(Mapping[str, "Branch"]):
             yield self._with_uproot(request._replace(start=start, stop=stop))
 
 
-class _Request(NamedTuple):
-    columns: list[str]
-    cut: str | None
-    start: int
-    stop: int
-    library: Library
-    foreign: list[str]
-
-
-class Branch:
-    """One branch of a tree."""
-
-    def __init__(self, tree: Tree, name: str) -> None:
-        """Name it."""
-        self._tree = tree
-        self._info = tree._listing().branches[name]  # noqa: SLF001
-
-    def __repr__(self) -> str:
-        """Return name and type."""
-        return f"<hither.Branch {self.name!r} of {self.typename}>"
-
-    @property
-    def name(self) -> str:
-        """Path in the tree."""
-        return self._info.name
-
-    @property
-    def typename(self) -> str:
-        """C++ type, with dimensions."""
-        return self._info.typename
-
-    @property
-    def num_entries(self) -> int:
-        """Number of entries."""
-        return self._tree.num_entries
-
-    @property
-    def info(self) -> BranchInfo:
-        """Everything that is known of it."""
-        return self._info
-
-    def array(
-        self,
-        *,
-        entry_start: int | None = None,
-        entry_stop: int | None = None,
-        library: Library = "ak",
-        native: bool = False,
-    ) -> Any:  # noqa: ANN401
-        """Read it; as the field of :meth:`Tree.arrays`."""
-        arrays = self._tree.arrays(
-            [self.name], entry_start=entry_start, entry_stop=entry_stop, library=library, native=native
-        )
-        return arrays[self.name]
-
-
-class RootFile(Mapping[str, Tree]):
-    """The trees of a ROOT file, by path; each is opened when it is asked for."""
-
-    def __init__(self, url: Name, *, client: Client | None = None) -> None:
-        """Name the file; nothing is asked for yet."""
-        self._url = os.fspath(url)
-        self._client = client or default_client()
-        self._paths: list[str] | None = None
-        # A local file that is not there is said here.
-        from hither._file import RemoteFile
-
-        RemoteFile(self._url, client=self._client).close()
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Open it again."""
-        return _reopened_root, (self._url, self._client)
-
-    def __repr__(self) -> str:
-        """Return how it would be opened."""
-        return f"<hither.RootFile {self._url.split('?')[0]!r}>"
-
-    def keys(self) -> list[str]:  # type: ignore[override]
-        """Return the paths of the trees, those in directories too."""
-        if self._paths is None:
-            self._paths = cast("list[str]", self._client._core.tree_paths(self._url).wait())  # noqa: SLF001
-        return list(self._paths)
-
-    def __iter__(self) -> Iterator[str]:
-        """Iterate over the paths."""
-        return iter(self.keys())
-
-    def __len__(self) -> int:
-        """Return the number of trees."""
-        return len(self.keys())
-
-    def __getitem__(self, path: str) -> Tree:
-        """Return a tree.
-
-        Raises
-        ------
-        KeyError
-            There is none at that path; the message names those that look alike.
-
-        """
-        plain = path.split(";", maxsplit=1)[0]
-        if plain not in self.keys():
-            raise _missing("tree", path, self.keys())
-        return Tree(self._url, path, client=self._client)
-
-    def __enter__(self) -> Self:
-        """Return the file."""
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        """Do nothing: it holds nothing open."""
-
-
 def open_tree(url: Name, path: str | None = None, *, client: Client | None = None) -> Tree:
     """Open a tree of a file; see :class:`Tree`. Returns at once."""
     return Tree(url, path, client=client)
 
 
-def open_root(url: Name, *, client: Client | None = None) -> RootFile:
-    """Return the trees of a ROOT file as a mapping; see :class:`RootFile`."""
-    return RootFile(url, client=client)
-
-
 def _reopened(url: str, path: str | None, client: Client) -> Tree:
     return Tree(url, path, client=client)
-
-
-def _reopened_root(url: str, client: Client) -> RootFile:
-    return RootFile(url, client=client)
-
-
-def _listed(told: tuple[str, str, int, list[tuple[Any, ...]]]) -> _Listing:
-    path, title, entries, branches = told
-    infos = (BranchInfo(*branch) for branch in branches)
-    return _Listing(path, title, entries, {info.name: info for info in infos})
-
-
-def _missing(what: str, name: str, names: Iterable[str]) -> MissingKeyError:
-    import difflib
-
-    near = difflib.get_close_matches(name, list(names), n=5, cutoff=0.5)
-    there = f"; there are {', '.join(f'`{other}`' for other in near)}" if near else ""
-    return MissingKeyError(f"no {what} `{name}`{there}")
-
-
-_FLAGS = {"i": re.IGNORECASE, "m": re.MULTILINE, "s": re.DOTALL, "x": re.VERBOSE, "a": re.ASCII, "u": re.UNICODE}
-
-
-def _name_filter(wanted: NameFilter) -> Callable[[str], bool]:
-    if wanted is None:
-        return lambda _: True
-    if callable(wanted):
-        return wanted
-    if isinstance(wanted, str):
-        expression = re.fullmatch(r"/(.*)/([imsxau]*)", wanted, re.DOTALL)
-        if expression:
-            flags = sum(_FLAGS[flag] for flag in expression[2])
-            pattern = re.compile(expression[1], flags)
-            return lambda name: pattern.search(name) is not None
-        return lambda name: fnmatch.fnmatchcase(name, wanted)
-    several = [_name_filter(one) for one in wanted]
-    return lambda name: any(passes(name) for passes in several)
