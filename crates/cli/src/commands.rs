@@ -14,6 +14,8 @@ mod stat;
 mod trace;
 mod tree;
 
+pub use cp::{copy_options, place_of};
+
 use crate::arguments::{Arguments, Command, Trace};
 use crate::configuration::{client, eprint_line, trace as trace_file};
 use crate::exit::Failure;

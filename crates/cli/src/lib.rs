@@ -1,7 +1,7 @@
 //! The `hither` command: arguments, progress, output. It converts and decides nothing.
 //!
 //! As a library it is for other programs that are the command ([`run`]), or that are configured as it is
-//! ([`client_config`]): the Python package is both.
+//! ([`client_config`], [`copy_options`]): the Python package is both.
 
 mod arguments;
 mod command_line;
@@ -16,5 +16,6 @@ mod terminal;
 
 pub use arguments::Common;
 pub use command_line::run;
+pub use commands::{copy_options, place_of};
 pub use configuration::client_config;
 pub use credentials::Flags;

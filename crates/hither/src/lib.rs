@@ -78,4 +78,3 @@ pub use storage::Named;
 pub use target::Target;
 pub use tree::RemoteTree;
 pub use tree_cache::{TreeCache, TreeCacheConfig, TreeCourses};
-pub use upload::{Content, put};

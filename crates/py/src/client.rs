@@ -7,9 +7,10 @@ use crate::names::{Entry, entry_of};
 use crate::process::{Held, OfProcess};
 use crate::settings::Settings;
 use crate::tree::{self, Tree};
-use hither::{Content, Error, ErrorKind};
+use hither::{Error, ErrorKind, Named};
+use hither_transfer::{Existing, Place};
 use pyo3::prelude::*;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// What files share. In a child that was forked it is another one, made when it is first needed.
@@ -135,12 +136,24 @@ impl Client {
 
     /// Writes bytes to a file.
     fn put_bytes(&self, url: String, data: Vec<u8>, overwrite: bool) -> PyResult<Job> {
-        self.put(url, Content::Bytes(data.into()), overwrite)
+        let (held, named) = self.named(&url)?;
+        let client = Arc::clone(&held);
+        let put = async move { client.client().put(&url, data.into(), overwrite).await };
+        Ok(Job::new(&held, put, move |entry, py| entry_of(&named, &entry).give(py)))
     }
 
-    /// Writes a local file to a file.
+    /// Copies a local file to a file, as the command does.
     fn put_file(&self, url: String, path: PathBuf, overwrite: bool) -> PyResult<Job> {
-        self.put(url, Content::File(path), overwrite)
+        let (held, named) = self.named(&url)?;
+        let client = Arc::clone(&held);
+        let target = hither_cli::place_of(named.clone());
+        let put = async move {
+            let source = local_place(client.client(), &path)?;
+            let mut options = hither_cli::copy_options(client.client());
+            options.existing = if overwrite { Existing::Replace } else { Existing::Refuse };
+            hither_transfer::upload(source, target, options, Arc::default()).await
+        };
+        Ok(Job::new(&held, put, move |entry, py| entry_of(&named, &entry).give(py)))
     }
 
     /// The report of all that was read so far, as JSON.
@@ -172,11 +185,20 @@ impl Client {
 }
 
 impl Client {
-    fn put(&self, url: String, content: Content, overwrite: bool) -> PyResult<Job> {
+    fn named(&self, url: &str) -> PyResult<(Arc<Held>, Named)> {
         let held = self.held()?;
-        let client = Arc::clone(&held);
-        let named = held.client().named(&url).map_err(|error| raised(&error))?;
-        let put = async move { client.client().put(&url, content, overwrite).await };
-        Ok(Job::new(&held, put, move |entry, py| entry_of(&named, &entry).give(py)))
+        let named = held.client().named(url).map_err(|error| raised(&error))?;
+        Ok((held, named))
     }
+}
+
+/// The file at a local path, even if that looks like a URL.
+fn local_place(client: &hither::Client, path: &Path) -> Result<Place, Error> {
+    let failed = |why: String| Error::new(ErrorKind::Invalid, why);
+    let absolute = std::path::absolute(path)
+        .map_err(|error| failed(format!("{} is no path: {error}", path.display())))?;
+    let text = absolute.to_str().ok_or_else(|| {
+        failed(format!("{} is not UTF-8: give its bytes instead", path.display()))
+    })?;
+    client.named(text).map(hither_cli::place_of)
 }

@@ -5,7 +5,7 @@
 //! with is; nothing gets the final name then.
 
 use crate::file::{OpenFile, Sink};
-use crate::options::{Existing, Verify};
+use crate::options::Verify;
 use crate::summary::Checked;
 use crate::version::Version;
 use crate::write::over;
@@ -119,7 +119,7 @@ async fn give_name(file: &Arc<OpenFile>, checksum: Option<&Checksum>) -> Result<
         Sink::Part(_) => {
             let seen = file.blocking(|file| {
                 let Sink::Part(part) = &file.sink else { return Ok(None) };
-                let replace = file.shared.options.existing != Existing::Keep;
+                let replace = file.shared.options.existing.replaces();
                 part.finish(file.version.modified(), replace)?;
                 crate::open::local_version(part.target())
             });
@@ -127,7 +127,10 @@ async fn give_name(file: &Arc<OpenFile>, checksum: Option<&Checksum>) -> Result<
         }
         Sink::Upload(upload) => {
             let upload = upload.write().await.take().ok_or_else(over)?;
-            Some(Version::of(&upload.commit(checksum.cloned()).await?))
+            let entry = upload.commit(checksum.cloned()).await?;
+            let version = Version::of(&entry);
+            file.shared.note_uploaded(entry);
+            Some(version)
         }
     };
     if let (Some(journal), Some(seen)) = (&file.shared.journal, seen) {

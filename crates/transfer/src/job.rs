@@ -20,7 +20,7 @@ use crate::progress::Progress;
 use crate::queue::{Queue, Work};
 use crate::start;
 use crate::summary::{Checked, Failure, Summary};
-use hither_core::{Error, ErrorKind, Result, lanes};
+use hither_core::{Entry, Error, ErrorKind, Result, lanes};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::pin::pin;
@@ -69,7 +69,7 @@ pub async fn copy(
         return Err(Error::new(ErrorKind::Invalid, message));
     }
     let job = start::job_name(&sources, &destination);
-    let lasting = matches!(destination, Destination::Place(_));
+    let lasting = matches!(destination, Destination::Place(_) | Destination::File(_));
     let folder = options.journal.as_ref().filter(|_| lasting);
     let journal = folder.map(|folder| Journal::open(folder, &job)).transpose()?;
     let into = match journal.as_ref().and_then(Journal::goes_into) {
@@ -294,6 +294,10 @@ impl Shared {
     pub(crate) fn failed(&self, source: String, error: Error) {
         self.progress.done_file();
         self.tally().failures.push(Failure { source, error });
+    }
+
+    pub(crate) fn note_uploaded(&self, entry: Entry) {
+        self.tally().last_uploaded = Some(entry);
     }
 
     pub(crate) fn note(&self, notice: String) {

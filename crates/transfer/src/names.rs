@@ -31,6 +31,8 @@ pub struct Place {
 pub enum Destination {
     /// A file or directory.
     Place(Place),
+    /// A file of exactly this name: nothing goes into a directory that has it.
+    File(Place),
     /// The standard output: the bytes of files, one after the other.
     Output,
     /// Nowhere: everything is fetched, and dropped.
@@ -78,6 +80,7 @@ impl Destination {
         match self {
             Self::Output => Ok(Target::Output),
             Self::Discard => Ok(Target::Discard),
+            Self::File(place) => Ok(place.target()),
             Self::Place(place) if !into || source.contents => Ok(place.target()),
             Self::Place(place) => {
                 let name = source.last_name().ok_or_else(|| {
@@ -93,7 +96,7 @@ impl Destination {
 
     pub(crate) fn name(&self) -> String {
         match self {
-            Self::Place(place) => place.name(),
+            Self::Place(place) | Self::File(place) => place.name(),
             Self::Output => "-".to_owned(),
             Self::Discard => "/dev/null".to_owned(),
         }

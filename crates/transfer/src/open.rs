@@ -195,7 +195,9 @@ async fn is_to_be_skipped(
     let existing = shared.options.existing;
     let seen = match &item.target {
         Target::Local(path) => local_version(path)?,
-        Target::Remote(storage, path) if done.is_some() || existing != Existing::Replace => {
+        Target::Remote(storage, path)
+            if done.is_some() || matches!(existing, Existing::Keep | Existing::Update) =>
+        {
             match storage.stat(path).await {
                 Ok(entry) => Some(of_file(entry, item)?),
                 Err(error) if error.kind() == ErrorKind::NotFound => None,
@@ -205,6 +207,10 @@ async fn is_to_be_skipped(
         Target::Remote(..) | Target::Output | Target::Discard => None,
     };
     let Some(seen) = seen else { return Ok(false) };
+    if existing == Existing::Refuse {
+        let message = format!("{} exists already", item.target.name());
+        return Err(Error::new(ErrorKind::AlreadyExists, message));
+    }
     if let (Some(from), Target::Local(to)) = (&item.local, &item.target)
         && part_file::is_same(from, to)
     {
@@ -215,7 +221,7 @@ async fn is_to_be_skipped(
         return Ok(true);
     }
     Ok(match existing {
-        Existing::Replace => false,
+        Existing::Replace | Existing::Refuse => false,
         Existing::Keep => true,
         Existing::Update => {
             let not_older = version.modified.is_some() && seen.modified >= version.modified;
@@ -319,7 +325,7 @@ async fn upload(
     let known = known.filter(|_| resumable);
     let options = PutOptions {
         size: version.size,
-        overwrite: shared.options.existing != Existing::Keep,
+        overwrite: shared.options.existing.replaces(),
         resume: known.as_ref().and_then(|known| known.part.clone()),
     };
     let resume = options.resume.clone();

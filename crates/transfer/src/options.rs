@@ -14,6 +14,15 @@ pub enum Existing {
     /// It is kept if it has the size of the source and was not changed before it; else it is replaced. A source whose
     /// last change is not known is always copied.
     Update,
+    /// It is kept, and the copy of the source fails ([`hither_core::ErrorKind::AlreadyExists`]).
+    Refuse,
+}
+
+impl Existing {
+    /// Whether anything may be written in place of a target that is there when the file is whole.
+    pub(crate) fn replaces(self) -> bool {
+        matches!(self, Self::Replace | Self::Update)
+    }
 }
 
 /// Which checksum of each whole file is computed and compared.

@@ -1,7 +1,7 @@
 //! What a copy came to.
 
 use hither_core::checksum::Checksum;
-use hither_core::{Error, ErrorKind};
+use hither_core::{Entry, Error, ErrorKind};
 
 /// What a copy came to.
 #[derive(Debug, Default)]
@@ -25,6 +25,8 @@ pub struct Summary {
     pub checksums: Vec<Checked>,
     /// Files that were copied anew because they had changed, and blocks that came damaged.
     pub notices: Vec<String>,
+    /// What its storage says of the file that was uploaded last.
+    pub last_uploaded: Option<Entry>,
     /// What could not be copied.
     pub failures: Vec<Failure>,
 }

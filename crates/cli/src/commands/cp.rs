@@ -54,7 +54,7 @@ pub(super) fn run(client: &Client, arguments: &Copy, json: bool) -> Result<(), F
 }
 
 fn options(client: &Client, arguments: &Copy) -> Result<CopyOptions, Failure> {
-    let mut options = CopyOptions::default();
+    let mut options = copy_options(client);
     options.recursive = arguments.recursive;
     options.existing = match (arguments.no_clobber, arguments.update) {
         (true, _) => Existing::Keep,
@@ -67,20 +67,33 @@ fn options(client: &Client, arguments: &Copy) -> Result<CopyOptions, Failure> {
         Some(text) if text.contains(':') => Verify::Value(text.parse()?),
         Some(text) => Verify::Algorithm(text.parse()?),
     };
+    Ok(options)
+}
+
+/// How copies of `client` are made: its lanes, a journal in its store.
+#[must_use]
+pub fn copy_options(client: &Client) -> CopyOptions {
+    let mut options = CopyOptions::default();
     options.max_lanes = client.config().transport.max_lanes;
     let store = client.config().store.as_ref().filter(|_| client.store_error().is_none());
     options.journal = store.map(|store| store.join(JOURNALS));
-    Ok(options)
+    options
 }
 
 /// What a name on the command line stands for.
 fn place(client: &Client, text: &str) -> Result<Place, Failure> {
     let contents = text == "." || text.ends_with("/.");
     let plain = if text == "." { text } else { text.strip_suffix("/.").unwrap_or(text) };
-    let named = client.named(plain)?;
+    let place = place_of(client.named(plain)?);
+    Ok(Place { is_directory: contents || place.is_directory, contents, ..place })
+}
+
+/// What a name is to a copy.
+#[must_use]
+pub fn place_of(named: Named) -> Place {
     let local = named.is_local().then(|| Path::new("/").join(&named.path));
     let Named { storage, path, directory, .. } = named;
-    Ok(Place { storage, path, local, is_directory: contents || directory, contents })
+    Place { storage, path, local, is_directory: directory, contents: false }
 }
 
 /// For people: what could not be copied, what else is worth knowing, and what was copied.

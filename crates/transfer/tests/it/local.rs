@@ -1,7 +1,7 @@
 //! Between directories of this machine: what names mean, and what happens to what exists.
 
 use hither_core::{ErrorKind, Result};
-use hither_transfer::{CopyOptions, Destination, Existing, Place, Summary, copy};
+use hither_transfer::{CopyOptions, Destination, Existing, Place, Summary, copy, upload};
 use hither_transport::LocalStorage;
 use std::fs;
 use std::path::Path;
@@ -136,4 +136,25 @@ async fn what_exists_is_replaced_kept_or_updated() {
         assert_eq!(fs::read_to_string(&to).unwrap(), expected, "{rule:?} {target_time}");
     }
     assert_eq!(fs::metadata(&to).unwrap().modified().unwrap(), time(1_000));
+}
+
+#[tokio::test]
+async fn an_upload_goes_to_exactly_its_name_and_replaces_nothing_unasked() {
+    let folder = tempfile::tempdir().unwrap();
+    let (from, to) = (folder.path().join("from"), folder.path().join("to"));
+    fs::write(&from, vec![5; 100_000]).unwrap();
+    let put =
+        |target: &Path, what| upload(place(&from), place(target), existing(what), Arc::default());
+    assert_eq!(put(&to, Existing::Refuse).await.unwrap().size, 100_000);
+    fs::write(&to, b"kept").unwrap();
+    let refused = put(&to, Existing::Refuse).await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::AlreadyExists, "{refused}");
+    assert_eq!(fs::read(&to).unwrap(), b"kept");
+    assert_eq!(put(&to, Existing::Replace).await.unwrap().size, 100_000);
+    // Nothing goes into a directory that has the name.
+    let directory = folder.path().join("directory");
+    fs::create_dir(&directory).unwrap();
+    assert!(put(&directory, Existing::Replace).await.is_err());
+    assert_eq!(names_in(&directory), [""; 0]);
+    assert_eq!(names_in(folder.path()), ["directory", "from", "to"]);
 }
