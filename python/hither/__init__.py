@@ -4,6 +4,7 @@ from hither._branches import Branch, BranchInfo
 from hither._client import Client, default_client
 from hither._core import Entry, FileStat, Hint
 from hither._dataset import Dataset, dataset
+from hither._explain import Explanation, explain
 from hither._file import RemoteFile, open
 from hither._report import Report, SourceReport
 from hither._root import RootFile, open_root
@@ -16,6 +17,7 @@ __all__ = [
     "Client",
     "Dataset",
     "Entry",
+    "Explanation",
     "FileStat",
     "Hint",
     "HitherError",
@@ -26,6 +28,7 @@ __all__ = [
     "Tree",
     "dataset",
     "default_client",
+    "explain",
     "open",
     "open_root",
     "open_tree",

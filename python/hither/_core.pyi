@@ -1,7 +1,7 @@
 """The extension module: what the package is built on. Use the package."""
 
 import os
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Any, final
 
 __all__ = [
@@ -13,6 +13,7 @@ __all__ = [
     "FileStat",
     "Hint",
     "Job",
+    "Progress",
     "Steps",
     "Strings",
     "Tree",
@@ -23,8 +24,8 @@ __all__ = [
 class Job:
     """An operation that has not begun. Wait for it once: with :meth:`wait`, or with ``await``."""
 
-    def wait(self) -> Any:
-        """Do it and return its result. The GIL is released; Ctrl-C ends it within 200 ms."""
+    def wait(self, tick: Callable[[], object] | None = None) -> Any:
+        """Do it and return its result. The GIL is released; Ctrl-C ends it within 200 ms. ``tick`` is called ten times a second."""
 
     def __await__(self) -> Generator[Any, None, Any]:
         """Do it on the client's threads."""
@@ -163,10 +164,21 @@ class Tree:
     def path(self) -> str | None: ...
     def begin(self) -> None: ...
     def listing(self) -> Job: ...
-    def arrays(self, columns: Sequence[str], cut: str | None, start: int, stop: int) -> Job: ...
+    def arrays(self, columns: Sequence[str], cut: str | None, entries: tuple[int, int], progress: Progress) -> Job: ...
     def entries_in(self, columns: Sequence[str], size: int) -> Job: ...
-    def steps(self, columns: Sequence[str], cut: str | None, start: int, stop: int, entries: int) -> Steps: ...
+    def partitions(self, entries: int) -> Job: ...
+    def steps(
+        self, columns: Sequence[str], cut: str | None, entries: tuple[int, int], step: int, progress: Progress
+    ) -> Steps: ...
     def close(self) -> None: ...
+
+@final
+class Progress:
+    """How far a read has come."""
+
+    def __new__(cls) -> Progress: ...
+    def bytes(self) -> tuple[int, int]:
+        """Return the bytes that have arrived, and that will have in the end, as far as that is known."""
 
 @final
 class Steps:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import fnmatch
 import glob
+import itertools
 import os
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from hither._client import Client, default_client
 from hither._closing import Closing
+from hither._progress import Meter
 from hither._request import chosen
 from hither._tree import Tree
 from hither.exceptions import InvalidError, NotFoundError
@@ -127,18 +129,16 @@ class Dataset(Closing):
         filter_name: NameFilter = None,
         library: Library = "ak",
         native: bool = False,
+        progress: bool = False,
     ) -> Any:  # noqa: ANN401
         """Read branches and expressions of all files, one after the other; as :meth:`hither.Tree.arrays`."""
         from hither._arrays import joined
 
-        wanted = chosen(columns, filter_name, lambda passing: self.first.keys(filter_name=passing))
         whole = 1 << 62
-        parts = list(
-            self._each(
-                lambda tree: tree.iterate(wanted, cut, step_size=whole, library=library, native=native), _READ_AHEAD
-            )
-        )
+        read = self._begin(columns, cut, whole, filter_name, library, native, progress, _READ_AHEAD)
+        parts = list(read)
         if not parts:
+            wanted = self._chosen(columns, filter_name)
             return self.first.arrays(wanted, cut, entry_stop=0, library=library, native=native)
         return parts[0] if len(parts) == 1 else joined(parts, library)
 
@@ -151,12 +151,77 @@ class Dataset(Closing):
         filter_name: NameFilter = None,
         library: Library = "ak",
         native: bool = False,
+        progress: bool = False,
     ) -> Iterator[Any]:
         """Read in steps, of which none holds entries of two files; as :meth:`hither.Tree.iterate`."""
-        wanted = chosen(columns, filter_name, lambda passing: self.first.keys(filter_name=passing))
-        yield from self._each(
-            lambda tree: tree.iterate(wanted, cut, step_size=step_size, library=library, native=native), _STEPS_AHEAD
-        )
+        return self._begin(columns, cut, step_size, filter_name, library, native, progress, _STEPS_AHEAD)
+
+    def to_dask_awkward(
+        self,
+        columns: str | Sequence[str] | None = None,
+        *,
+        filter_name: NameFilter = None,
+        step_size: int | str = "100 MB",
+        native: bool = False,
+    ) -> Any:  # noqa: ANN401
+        """Return a ``dask_awkward.Array`` of the branches and expressions of all files.
+
+        All files are opened now, side by side, to learn how many entries they have; nothing is read of them. A partition
+        reads those columns that the computation touches, in the process that computes it, over a client with the settings of
+        this one; the number of entries takes no reading.
+
+        Parameters
+        ----------
+        columns, filter_name
+            As for :meth:`arrays`.
+        step_size
+            Entries of a partition, or the memory that they take. Partitions end where the file's clusters do, so that no
+            basket is read for two of them; within a cluster only if that is more than twice as large, or unknown.
+        native
+            Refuse branches that hither does not read itself.
+
+        Raises
+        ------
+        ImportError
+            dask-awkward is not installed.
+        KeyError, NotImplementedError, ValueError
+        FileNotFoundError, PermissionError, TimeoutError, ConnectionError, OSError
+            As :meth:`arrays`.
+
+        """
+        from hither._dask import Part, collection
+
+        wanted = self._chosen(columns, filter_name)
+        none = self.first.arrays(wanted, entry_stop=0, native=native)
+        parts: list[Part] = []
+        for tree in self:
+            starts = tree._partitions(wanted, step_size)  # noqa: SLF001
+            parts.extend(Part(tree.url, start, stop) for start, stop in itertools.pairwise(starts))
+        if not parts:
+            parts = [Part(self._urls[0], 0, 0)]
+        return collection(parts, none, self._path, self._client)
+
+    def _begin(
+        self,
+        columns: str | Sequence[str] | None,
+        cut: str | None,
+        step_size: int | str,
+        filter_name: NameFilter,
+        library: Library,
+        native: bool,  # noqa: FBT001
+        progress: bool,  # noqa: FBT001
+        most_ahead: int,
+    ) -> Iterator[Any]:
+        wanted = self._chosen(columns, filter_name)
+        meter = Meter(f"{len(self._urls)} files", shown=progress)
+
+        def iterate(tree: Tree) -> Iterator[Any]:
+            return tree._iterate(wanted, cut, step_size, None, (None, None), library, native, meter)  # noqa: SLF001
+
+        return meter.over(self._each(iterate, most_ahead))
+
+    def _chosen(self, columns: str | Sequence[str] | None, filter_name: NameFilter) -> list[str]:
+        return chosen(columns, filter_name, lambda passing: self.first.keys(filter_name=passing))
 
     def _each(self, iterate: Callable[[Tree], Iterator[Any]], most_ahead: int) -> Iterator[Any]:
         """Yield the steps of each file; further files are begun before their turn."""

@@ -5,7 +5,10 @@ from __future__ import annotations
 import html
 import json
 from dataclasses import asdict, dataclass, field, fields
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 @dataclass(frozen=True)
@@ -87,37 +90,67 @@ class Report:
         """Return it as plain data, with :attr:`bytes_wasted`."""
         return {**asdict(self), "bytes_wasted": self.bytes_wasted}
 
-    def __str__(self) -> str:
-        """Return what the command `hither explain` prints: a line for each figure that is not zero."""
-        told = {name: value for name, value in self.as_dict().items() if value not in (0, 0.0, (), False)}
-        return "\n".join(f"  {name.replace('_', ' '):<22} {_shown(name, value)}" for name, value in told.items())
-
-    def _repr_html_(self) -> str:
-        """Return a table and bars of the times, for notebooks."""
-        rows = "".join(
-            f"<tr><th style='text-align:left'>{name.replace('_', ' ')}</th><td>{html.escape(_shown(name, value))}</td></tr>"
-            for name, value in self.as_dict().items()
-            if value not in (0, 0.0, (), False)
-        )
-        return f"<table>{rows}</table>{self._bars()}"
-
-    def _bars(self) -> str:
-        times = {
+    @property
+    def phases(self) -> dict[str, float]:
+        """Where :attr:`seconds` went, in the order of time: ``connect``, ``open`` (finding the tree), ``data`` (baskets
+        arriving, which are unpacked meanwhile), ``rest`` (after the last byte). Empty for a report that is of no single read.
+        """
+        if self.seconds <= 0:
+            return {}
+        # What the store knows is opened before anything is connected.
+        with_data = self.connect_seconds if self.metadata_from_store else 0.0
+        return {
             "connect": self.connect_seconds,
             "open": max(0.0, self.open_seconds - self.connect_seconds),
-            "data": self.data_seconds,
-            "waited for bytes": self.waited_seconds,
+            "data": max(0.0, self.data_seconds - with_data),
+            "rest": max(0.0, self.seconds - self.open_seconds - self.data_seconds),
         }
-        longest = max(times.values())
-        if longest <= 0:
-            return ""
-        bars = "".join(
-            f"<text x='0' y='{20 * at + 14}' font-size='12'>{name}</text>"
-            f"<rect x='120' y='{20 * at + 3}' width='{300 * seconds / longest:.1f}' height='14' fill='#4477aa'/>"
-            f"<text x='{125 + 300 * seconds / longest:.1f}' y='{20 * at + 14}' font-size='12'>{seconds:.3f} s</text>"
-            for at, (name, seconds) in enumerate(times.items())
-        )
-        return f"<svg width='500' height='{20 * len(times) + 4}' fill='currentColor'>{bars}</svg>"
+
+    def __str__(self) -> str:
+        """Return what the command ``hither explain`` prints; of reads as bytes, how many there were and what they waited for."""
+        lines = [*self._lines_of_time(), *self._lines_of_counts()]
+        return "\n".join(f"  {label:<26} {value}" for label, value in lines)
+
+    def _lines_of_time(self) -> Iterator[tuple[str, str]]:
+        phases = self.phases
+        if phases:
+            source = "from the store" if self.metadata_from_store else "from the server"
+            waiting = (self.round_trips + 1) * self.rtt_seconds
+            yield "total", _seconds(self.seconds)
+            yield "connect", f"{_seconds(phases['connect'])}   (round trip {self.rtt_seconds * 1e3:.2f} ms)"
+            yield "open: find the tree", f"{_seconds(phases['open'])}   {source}"
+            yield "data: baskets arriving", _seconds(phases["data"])
+            yield "after the last byte", _seconds(phases["rest"])
+            yield (
+                "waiting for round trips",
+                f"{_seconds(waiting)}   {self.round_trips} dependent flights and the handshake",
+            )
+            yield "decode", f"{_seconds(self.decode_seconds)}   summed over threads, while data arrived"
+            yield "compute", f"{_seconds(self.compute_seconds)}   likewise"
+        else:
+            yield "connect", f"{_seconds(self.connect_seconds)}   (round trip {self.rtt_seconds * 1e3:.2f} ms)"
+            yield "round trips", f"{self.round_trips:8}"
+            yield "reads", f"{self.reads:8}     {self.reads_without_wait} found all their bytes in memory"
+            yield "waited for bytes", f"{_seconds(self.waited_seconds)}   summed over calls"
+
+    def _lines_of_counts(self) -> Iterator[tuple[str, str]]:
+        yield "requests", f"{self.requests:8}     on {self.connections} connections, {self.retries} sent again"
+        if self.whole_file_downloads:
+            yield "whole files", f"{self.whole_file_downloads:8}     downloaded: the server sent no ranges of them"
+        yield "bytes asked for", f"{self.bytes_requested:8}     {human_bytes(self.bytes_requested)}"
+        headers = f"with headers and framing {human_bytes(self.bytes_received)}"
+        yield "bytes fetched", f"{self.bytes_payload:8}     {human_bytes(self.bytes_payload)} {headers}"
+        yield "bytes used", f"{self.bytes_used:8}     {human_bytes(self.bytes_used)}"
+        yield "bytes wasted", f"{self.bytes_wasted:8}     {human_bytes(self.bytes_wasted)}"
+        for place in self.sources if len(self.sources) > 1 else ():
+            yield "from", f"{place.bytes:8}     {place.failures} failed, {place.name}"
+
+    def _repr_html_(self) -> str:
+        """Return a picture of where the time and the bytes went, and the lines, for notebooks."""
+        from hither._picture import drawn
+
+        notices = "".join(f"<div>{html.escape(notice)}</div>" for notice in self.notices)
+        return f"{drawn(self)}<pre>{html.escape(str(self))}</pre>{notices}"
 
 
 def read_report(text: str) -> Report:
@@ -133,9 +166,13 @@ def read_report(text: str) -> Report:
     return Report(**{name: value for name, value in told.items() if name in known})
 
 
-def _shown(name: str, value: object) -> str:
-    if isinstance(value, float):
-        return f"{value:.3f} s"
-    if isinstance(value, int) and name.startswith("bytes"):
-        return f"{value:,} bytes"
-    return str(value)
+def _seconds(seconds: float) -> str:
+    return f"{seconds:8.3f} s"
+
+
+def human_bytes(count: int) -> str:
+    """Return a number of bytes as the command writes it: ``"1.50 MiB"``."""
+    if count < 1 << 10:
+        return f"{count} B"
+    power = min((count.bit_length() - 1) // 10, 6)
+    return f"{count / (1 << 10 * power):.2f} {'KMGTPE'[power - 1]}iB"

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from hither._branches import Branch, Listing, listed, missing, name_filter
 from hither._client import Client, default_client
 from hither._closing import Closing
+from hither._progress import SILENT, Meter
 from hither._report import Report, read_report
 from hither._request import Request, checked_library, chosen, entry_range
 from hither._sizes import parse_bytes
 from hither.exceptions import MissingKeyError, UnsupportedError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
+    from collections.abc import AsyncIterator, Callable, Sequence
     from typing import TypeAlias
 
     from hither import _core
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from hither._request import Library
 
     Name: TypeAlias = str | os.PathLike[str]
+    Result = TypeVar("Result")
 
 
 class Tree(Closing, Mapping[str, "Branch"]):
@@ -56,7 +59,7 @@ class Tree(Closing, Mapping[str, "Branch"]):
 
     def __repr__(self) -> str:
         """Return how it would be opened."""
-        return f"<hither.Tree {self._core.path or ''!r} of {self._core.url.split('?')[0]!r}>"
+        return f"<hither.Tree {self._core.path or ''!r} of {self._shown_url!r}>"
 
     def close(self) -> None:
         """Let go of it. It is opened again if it is used."""
@@ -78,6 +81,11 @@ class Tree(Closing, Mapping[str, "Branch"]):
     def url(self) -> str:
         """URL or path of the file, as it was given."""
         return self._core.url
+
+    @property
+    def _shown_url(self) -> str:
+        """The same without what may be secret."""
+        return re.sub("//[^/@]*@", "//", self._core.url.split("?")[0])
 
     @property
     def name(self) -> str:
@@ -161,6 +169,7 @@ class Tree(Closing, Mapping[str, "Branch"]):
         entry_stop: int | None = None,
         library: Library = "ak",
         native: bool = False,
+        progress: bool = False,
     ) -> Any:  # noqa: ANN401
         """Read branches and expressions.
 
@@ -183,6 +192,8 @@ class Tree(Closing, Mapping[str, "Branch"]):
         native
             Refuse branches that hither does not read itself. Otherwise they are read by uproot over this file, if it is
             installed; :attr:`report` says which.
+        progress
+            Show a bar of the bytes that have arrived, if tqdm is installed.
 
         Raises
         ------
@@ -196,14 +207,12 @@ class Tree(Closing, Mapping[str, "Branch"]):
 
         """
         request = self._request(columns, cut, filter_name, entry_start, entry_stop, library, native)
-        if request.foreign:
-            return self._with_uproot(request)
-        try:
-            return self._made(request, self._job(request).wait())
-        except (MissingKeyError, UnsupportedError) as error:
-            if native or not self._is_for_uproot(request, error):
-                raise
-            return self._with_uproot(request)
+
+        def own() -> Any:  # noqa: ANN401
+            with self._meter(progress) as meter:
+                return self._made(request, self._job(request, meter.part()).wait(meter.tick))
+
+        return self._read(request, native, own, lambda: self._with_uproot(request))
 
     async def arrays_async(
         self,
@@ -219,7 +228,7 @@ class Tree(Closing, Mapping[str, "Branch"]):
         if self._known is None:
             self._known = listed(await self._core.listing())
         request = self._request(columns, cut, filter_name, entry_start, entry_stop, library, native=True)
-        return self._made(request, await self._job(request))
+        return self._made(request, await self._job(request, SILENT.part()))
 
     def iterate(
         self,
@@ -232,27 +241,44 @@ class Tree(Closing, Mapping[str, "Branch"]):
         entry_stop: int | None = None,
         library: Library = "ak",
         native: bool = False,
+        progress: bool = False,
     ) -> Iterator[Any]:
         """Read in steps; while the program works on one, the next is being read.
 
-        The first step is asked for at once. ``step_size`` is a number of entries, or the memory that those take, as
+        The first step is asked for at once; ``progress`` shows a bar for all steps. ``step_size`` is a number of entries, or the memory that those take, as
         ``"100 MB"``: three such steps are there at a time. The other parameters and the errors are those of :meth:`arrays`,
         and so is what each step gives.
         """
-        request = self._request(columns, cut, filter_name, entry_start, entry_stop, library, native)
-        if request.foreign:
-            return self._iterate_with_uproot(request, step_size)
-        try:
-            entries = self._entries(request, step_size)
-        except (MissingKeyError, UnsupportedError) as error:
-            if native or not self._is_for_uproot(request, error):
-                raise
-            return self._iterate_with_uproot(request, step_size)
-        return self._each_step(request, self._steps(request, entries))
+        meter = self._meter(progress)
+        span = (entry_start, entry_stop)
+        return meter.over(self._iterate(columns, cut, step_size, filter_name, span, library, native, meter))
 
-    def _each_step(self, request: Request, steps: _core.Steps) -> Iterator[Any]:
+    def _meter(self, progress: bool) -> Meter:  # noqa: FBT001
+        return Meter(self._shown_url.rsplit("/", 1)[-1], shown=progress)
+
+    def _iterate(
+        self,
+        columns: str | Sequence[str] | None,
+        cut: str | None,
+        step_size: int | str,
+        filter_name: NameFilter,
+        span: tuple[int | None, int | None],
+        library: Library,
+        native: bool,  # noqa: FBT001
+        meter: Meter,
+    ) -> Iterator[Any]:
+        """Ask for the first step."""
+        request = self._request(columns, cut, filter_name, *span, library, native)
+
+        def own() -> Iterator[Any]:
+            entries = self._entries(request, step_size)
+            return self._each_step(request, self._steps(request, entries, meter.part()), meter)
+
+        return self._read(request, native, own, lambda: self._iterate_with_uproot(request, step_size))
+
+    def _each_step(self, request: Request, steps: _core.Steps, meter: Meter) -> Iterator[Any]:
         try:
-            while (step := steps.next().wait()) is not None:
+            while (step := steps.next().wait(meter.tick)) is not None:
                 yield self._step(request, step)
         finally:
             steps.close()
@@ -276,7 +302,7 @@ class Tree(Closing, Mapping[str, "Branch"]):
             entries = max(1, step_size)
         else:
             entries = await self._core.entries_in(request.columns, parse_bytes(step_size))
-        steps = self._steps(request, entries)
+        steps = self._steps(request, entries, SILENT.part())
         try:
             while (step := await steps.next()) is not None:
                 yield self._step(request, step)
@@ -301,8 +327,8 @@ class Tree(Closing, Mapping[str, "Branch"]):
         start, stop = entry_range(entry_start, entry_stop, lambda: self.num_entries)
         return Request(wanted, cut, start, stop, checked_library(library), foreign)
 
-    def _job(self, request: Request) -> _core.Job:
-        return self._core.arrays(request.columns, request.cut, request.start, request.stop)
+    def _job(self, request: Request, progress: _core.Progress) -> _core.Job:
+        return self._core.arrays(request.columns, request.cut, (request.start, request.stop), progress)
 
     def _made(self, request: Request, told: tuple[list[_core.Column], str]) -> Any:  # noqa: ANN401
         from hither._arrays import together
@@ -311,13 +337,20 @@ class Tree(Closing, Mapping[str, "Branch"]):
         self._report = read_report(report)
         return together(request.columns, columns, request.library)
 
-    def _steps(self, request: Request, entries: int) -> _core.Steps:
-        return self._core.steps(request.columns, request.cut, request.start, request.stop, entries)
+    def _steps(self, request: Request, entries: int, progress: _core.Progress) -> _core.Steps:
+        return self._core.steps(request.columns, request.cut, (request.start, request.stop), entries, progress)
 
     def _entries(self, request: Request, step_size: int | str) -> int:
         if isinstance(step_size, int):
             return max(1, step_size)
         return cast("int", self._core.entries_in(request.columns, parse_bytes(step_size)).wait())
+
+    def _partitions(self, columns: list[str], step_size: int | str) -> list[int]:
+        """Return where partitions begin, and the number of entries."""
+        branches = self._listing().branches
+        own = [name for name in columns if name not in branches or not branches[name].unsupported]
+        request = Request(own, None, 0, 0, "ak", [])
+        return cast("list[int]", self._core.partitions(self._entries(request, step_size)).wait())
 
     def _step(self, request: Request, step: tuple[int, int, list[_core.Column]]) -> Any:  # noqa: ANN401
         from hither._arrays import together
@@ -325,6 +358,34 @@ class Tree(Closing, Mapping[str, "Branch"]):
         return together(request.columns, step[2], request.library)
 
     # --- what uproot has to read ---------------------------------------------------------------------------------------
+
+    def _read(
+        self,
+        request: Request,
+        native: bool,  # noqa: FBT001
+        own: Callable[[], Result],
+        with_uproot: Callable[[], Result],
+    ) -> Result:
+        """Read by ourselves if we can, unless uproot has to and may."""
+        if request.foreign:
+            return with_uproot()
+        try:
+            return own()
+        except (MissingKeyError, UnsupportedError) as error:
+            if native or not self._is_for_uproot(request, error):
+                raise
+            return with_uproot()
+
+    def _explained(self, request: Request, native: bool) -> tuple[int, Report]:  # noqa: FBT001
+        """Read it, and return how many entries the result has, and the account."""
+
+        def own() -> int:
+            columns, report = self._job(request, SILENT.part()).wait()
+            self._report = read_report(report)
+            return columns[0].entries if columns else 0
+
+        selected = self._read(request, native, own, lambda: len(self._with_uproot(request)))
+        return selected, self._report
 
     def _is_for_uproot(self, request: Request, error: Exception) -> bool:
         """Tell whether uproot knows what hither does not, and note what that is."""
@@ -347,7 +408,7 @@ class Tree(Closing, Mapping[str, "Branch"]):
         parts = []
         if own:
             part = request._replace(columns=own, foreign=[])
-            parts.append(self._made(part, self._job(part).wait()))
+            parts.append(self._made(part, self._job(part, SILENT.part()).wait()))
         told = self._report if own else Report()
         parts.append(_fallback.arrays(self, request.foreign, request))
         notices = (*told.notices, f"read by uproot: {', '.join(request.foreign)}")

@@ -147,6 +147,6 @@ def test_the_report_counts_what_the_server_saw(site, file):
     assert report.bytes_payload >= 1000
     assert report.reads == 1
     assert [source.name for source in report.sources] == [site.url("f")]
-    assert f"requests               {report.requests}" in str(report)
-    assert "<table>" in report._repr_html_()
+    assert f"requests                   {report.requests:8}" in str(report)
+    assert "<svg" in report._repr_html_()
     assert report.as_dict()["bytes_wasted"] == report.bytes_wasted

@@ -24,6 +24,9 @@ use std::sync::{Arc, OnceLock};
 use std::task::Poll;
 use std::time::{Duration, SystemTime};
 
+/// Larger reads go by ranges, which may go past the cache and are checked against the size of the file first.
+const LARGE_BYTES: u64 = 8 << 20;
+
 /// The way of reads to the bytes.
 #[derive(Debug, Clone)]
 pub(crate) enum Way {
@@ -91,6 +94,25 @@ impl RemoteFile {
             Err(error) => Err(error),
         };
         self.noticing_change(read)
+    }
+
+    /// The bytes from `offset` on, `length` of them or fewer at the end of the file. Takes no more memory than there are
+    /// bytes, whatever `length` is. Runs on the client's runtime.
+    ///
+    /// # Errors
+    ///
+    /// As [`RemoteFile::read_at`].
+    pub async fn read_async(&self, offset: u64, length: u64) -> Result<Bytes> {
+        if let (Ok(small), true) = (usize::try_from(length), length <= LARGE_BYTES) {
+            let mut target = vec![0; small];
+            let read = self.read_at_async(offset, &mut target).await?;
+            target.truncate(read);
+            return Ok(target.into());
+        }
+        let size = self.stat_async().await?.size;
+        let range = offset.min(size)..offset.saturating_add(length).min(size);
+        let mut found = self.read_ranges_async(std::slice::from_ref(&range)).await?;
+        Ok(found.pop().unwrap_or_default())
     }
 
     /// The bytes of `ranges`, in the order asked for, whatever that is; overlaps, duplicates and empty ranges included.

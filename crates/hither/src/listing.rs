@@ -3,10 +3,12 @@
 use crate::client::Client;
 use crate::file::RemoteFile;
 use crate::opening::Opening;
-use hither_core::error::{ErrorKind, Result};
+use crate::tree::RemoteTree;
+use hither_core::error::{Error, ErrorKind, Result};
 use hither_formats::Step;
-use hither_formats::root::{Branch, RootFile, Tree, TreeKey};
+use hither_formats::root::{Branch, Clusters, RootFile, Tree, TreeKey};
 use serde::Serialize;
+use std::num::NonZeroU64;
 
 /// A tree, described.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -63,6 +65,44 @@ impl Client {
         file.remember_endpoint();
         Ok(keys.into_iter().map(|tree| tree.path).collect())
     }
+}
+
+/// Most partitions of a tree: more would be a mistake, and fill the memory.
+const MOST_PARTITIONS: u64 = 1 << 22;
+
+impl RemoteTree {
+    /// Where partitions of about `step` entries begin, ascending, and the number of entries at the end. They end where
+    /// clusters do, so that no two of them read the same basket; within a cluster only where that is larger than two steps,
+    /// or clusters are not known.
+    ///
+    /// # Errors
+    ///
+    /// Whatever opening the file and finding the tree may fail with; [`ErrorKind::Invalid`] if there would be more than four
+    /// million.
+    pub async fn partitions(&self, step: NonZeroU64) -> Result<Vec<u64>> {
+        let open = self.opened().await?;
+        partitions(open.tree.clusters(), open.tree.entries(), step)
+    }
+}
+
+fn partitions(clusters: &Clusters, entries: u64, step: NonZeroU64) -> Result<Vec<u64>> {
+    if entries / step > MOST_PARTITIONS {
+        return Err(Error::new(
+            ErrorKind::Invalid,
+            format!("steps of {step} entries are too small for a tree of {entries}"),
+        ));
+    }
+    let step = step.get();
+    let mut starts = vec![0];
+    let mut at: u64 = 0;
+    while at < entries {
+        let least = at.saturating_add(step);
+        let end = clusters.holding(least - 1).map_or(least, |cluster| cluster.end);
+        let end = if end > at.saturating_add(step.saturating_mul(2)) { least } else { end };
+        at = end.clamp(at + 1, entries);
+        starts.push(at);
+    }
+    Ok(starts)
 }
 
 /// Shows the trees of a file to `look`, or only the one at `path`.
@@ -133,6 +173,47 @@ impl Opening<'_> {
             match root.trees(self.bytes()).map_err(|error| self.at_fault(error))? {
                 Step::Done(trees) => return Ok(trees),
                 Step::Need(need) => self.fetch(need).await?,
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn starts(cluster: u64, entries: u64, step: u64) -> Vec<u64> {
+        let step = NonZeroU64::new(step).unwrap();
+        partitions(&Clusters::of_size(cluster, entries), entries, step).unwrap()
+    }
+
+    #[test]
+    fn partitions_end_with_clusters() {
+        assert_eq!(starts(100, 1000, 250), [0, 300, 600, 900, 1000]);
+        assert_eq!(starts(100, 210, 40), [0, 40, 100, 140, 200, 210]);
+        assert_eq!(starts(100, 250, 60), [0, 100, 200, 250]);
+        assert_eq!(starts(0, 250, 100), [0, 100, 200, 250]);
+        assert_eq!(starts(100, 0, 100), [0]);
+    }
+
+    #[test]
+    fn too_many_partitions_are_refused() {
+        let one = NonZeroU64::MIN;
+        let refused = partitions(&Clusters::default(), u64::MAX, one).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Invalid);
+    }
+
+    proptest! {
+        #[test]
+        fn partitions_have_every_entry_once(
+            cluster in 0..300u64, entries in 0..2000u64, step in 1..500u64
+        ) {
+            let starts = starts(cluster, entries, step);
+            prop_assert_eq!(starts.first(), Some(&0));
+            prop_assert_eq!(starts.last(), Some(&entries));
+            for pair in starts.windows(2) {
+                prop_assert!(pair[0] < pair[1] && pair[1] - pair[0] <= 2 * step);
             }
         }
     }

@@ -2,18 +2,13 @@
 
 use crate::buffer::Buffer;
 use crate::client::Client;
-use crate::error::raised;
 use crate::job::Job;
-use crate::process::{Held, OfProcess};
-use bytes::Bytes;
-use hither::{Error, HintId, RemoteFile};
+use crate::process::{Held, OfProcess, Opened};
+use hither::{HintId, RemoteFile};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
-
-/// Larger reads go by ranges, which may go past the cache and are checked against the size of the file first.
-const LARGE_BYTES: u64 = 8 << 20;
 
 /// A file of a client. It is opened in each process that uses it.
 #[pyclass(frozen, module = "hither._core")]
@@ -23,13 +18,7 @@ pub(crate) struct File {
     url: String,
     /// Whether reads are foreseen from the layout of its trees.
     foresee: bool,
-    opened: Mutex<Option<OfProcess<Opened>>>,
-}
-
-#[derive(Clone)]
-struct Opened {
-    held: Arc<Held>,
-    file: RemoteFile,
+    opened: Opened<RemoteFile>,
 }
 
 /// Name, bytes delivered, requests failed.
@@ -51,27 +40,15 @@ pub(crate) struct Hint(OfProcess<HintId>);
 
 impl File {
     pub(crate) fn new(client: Py<Client>, url: String, foresee: bool) -> Self {
-        Self { client, url, foresee, opened: Mutex::default() }
+        Self { client, url, foresee, opened: Opened::default() }
     }
 
-    /// The file as it is open in this process. Its lock is taken with the GIL held, as that of the client, and not while
-    /// anything is waited for: to open a Metalink document, it is fetched.
-    fn opened(&self, py: Python<'_>) -> PyResult<Opened> {
-        let lock = || self.opened.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(opened) = lock().as_ref().and_then(OfProcess::get) {
-            return Ok(opened.clone());
-        }
-        let held = self.client.get().held()?;
-        let file = py.detach(|| held.client().open(&self.url));
-        let file = file.map_err(|error| raised(&error))?;
-        let file = if self.foresee { file } else { file.without_foresight() };
-        let now = Opened { held, file };
-        let mut opened = lock();
-        if let Some(first) = opened.as_ref().and_then(OfProcess::get) {
-            return Ok(first.clone());
-        }
-        *opened = Some(OfProcess::new(now.clone()));
-        Ok(now)
+    /// The file as it is open in this process.
+    fn opened(&self, py: Python<'_>) -> PyResult<(Arc<Held>, RemoteFile)> {
+        self.opened.get_or(py, &self.client, |client| {
+            let file = client.open(&self.url)?;
+            Ok(if self.foresee { file } else { file.without_foresight() })
+        })
     }
 }
 
@@ -84,12 +61,12 @@ impl File {
 
     /// URL or path, without secrets.
     fn name(&self, py: Python<'_>) -> PyResult<String> {
-        Ok(self.opened(py)?.file.name())
+        Ok(self.opened(py)?.1.name())
     }
 
     /// Size and version.
     fn stat(&self, py: Python<'_>) -> PyResult<Job> {
-        let Opened { held, file } = self.opened(py)?;
+        let (held, file) = self.opened(py)?;
         let stat = async move { file.stat_async().await };
         Ok(Job::new(&held, stat, |stat, py| {
             let stat = FileStat { size: stat.size, validator: stat.validator };
@@ -99,14 +76,14 @@ impl File {
 
     /// Some bytes, fewer at the end of the file.
     fn read_at(&self, py: Python<'_>, offset: u64, length: u64) -> PyResult<Job> {
-        let Opened { held, file } = self.opened(py)?;
-        let read = async move { read_at(&file, offset, length).await };
+        let (held, file) = self.opened(py)?;
+        let read = async move { file.read_async(offset, length).await };
         Ok(Job::new(&held, read, |bytes, py| Ok(PyBytes::new(py, &bytes).into_any().unbind())))
     }
 
     /// The bytes of ranges `(start, stop)`.
     fn read_ranges(&self, py: Python<'_>, ranges: Vec<(u64, u64)>) -> PyResult<Job> {
-        let Opened { held, file } = self.opened(py)?;
+        let (held, file) = self.opened(py)?;
         let read = async move {
             let ranges: Vec<_> = ranges.into_iter().map(|(start, stop)| start..stop).collect();
             file.read_ranges_async(&ranges).await
@@ -124,7 +101,7 @@ impl File {
         ranges: Vec<(u64, u64)>,
         within_seconds: f64,
     ) -> PyResult<Option<Hint>> {
-        let Opened { held, file } = self.opened(py)?;
+        let (held, file) = self.opened(py)?;
         let ranges: Vec<_> = ranges.into_iter().map(|(start, stop)| start..stop).collect();
         let when = Duration::try_from_secs_f64(within_seconds).unwrap_or_default();
         // It may need credentials, and a command that prints them.
@@ -138,33 +115,20 @@ impl File {
     /// Takes a hint back.
     fn cancel(&self, py: Python<'_>, hint: &Hint) -> PyResult<()> {
         if let Some(hint) = hint.0.get() {
-            self.opened(py)?.file.cancel(*hint);
+            self.opened(py)?.1.cancel(*hint);
         }
         Ok(())
     }
 
     /// Lets go of it. What was asked for ahead is cancelled.
     fn close(&self) {
-        *self.opened.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        self.opened.close();
     }
 
     /// The places of the file as `(name, bytes, failures)`, and why some are not used any more.
     fn places(&self, py: Python<'_>) -> PyResult<(Vec<Place>, Vec<String>)> {
-        let (places, notices) = self.opened(py)?.file.places();
+        let (places, notices) = self.opened(py)?.1.places();
         let told = places.into_iter().map(|place| (place.name, place.bytes, place.failures));
         Ok((told.collect(), notices))
     }
-}
-
-async fn read_at(file: &RemoteFile, offset: u64, length: u64) -> Result<Bytes, Error> {
-    if let (Ok(small), true) = (usize::try_from(length), length <= LARGE_BYTES) {
-        let mut target = vec![0; small];
-        let read = file.read_at_async(offset, &mut target).await?;
-        target.truncate(read);
-        return Ok(target.into());
-    }
-    let size = file.stat_async().await?.size;
-    let range = offset.min(size)..offset.saturating_add(length).min(size);
-    let mut found = file.read_ranges_async(std::slice::from_ref(&range)).await?;
-    Ok(found.pop().unwrap_or_default())
 }

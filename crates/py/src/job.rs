@@ -60,8 +60,9 @@ impl Job {
 
 #[pymethods]
 impl Job {
-    /// Does it, and waits for it.
-    fn wait(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+    /// Does it, and waits for it; meanwhile calls `tick` ten times a second.
+    #[pyo3(signature = (tick = None))]
+    fn wait(&self, py: Python<'_>, tick: Option<&Bound<'_, PyAny>>) -> PyResult<Py<PyAny>> {
         let Work { client, mut future } = self.take()?;
         loop {
             let some = py.detach(|| {
@@ -71,7 +72,10 @@ impl Job {
                 Ok(done) => {
                     return done.map_err(|error| raised(&error)).and_then(|answer| answer(py));
                 }
-                Err(_) => py.check_signals()?,
+                Err(_) => {
+                    py.check_signals()?;
+                    tick.map(Bound::call0).transpose()?;
+                }
             }
         }
     }

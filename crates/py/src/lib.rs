@@ -33,5 +33,5 @@ mod _core {
     #[pymodule_export]
     use crate::names::Entry;
     #[pymodule_export]
-    use crate::tree::{Steps, Tree};
+    use crate::tree::{Progress, Steps, Tree};
 }

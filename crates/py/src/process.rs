@@ -4,6 +4,11 @@
 //! of them held will never be released. So nothing that has to do with threads is touched there, not even to drop it: it
 //! is forgotten, and the child makes its own.
 
+use crate::client::Client;
+use crate::error::raised;
+use pyo3::prelude::*;
+use std::sync::{Arc, Mutex, PoisonError};
+
 /// A value that is of use only in the process that made it.
 #[derive(Debug)]
 pub(crate) struct OfProcess<T> {
@@ -33,6 +38,49 @@ impl<T> Drop for OfProcess<T> {
         if self.process != std::process::id() {
             std::mem::forget(self.value.take());
         }
+    }
+}
+
+/// What a client has open in this process: a file, a tree. It is opened in each process that uses it.
+#[derive(Debug)]
+pub(crate) struct Opened<T>(Mutex<Option<OfProcess<OfClient<T>>>>);
+
+/// Something open, and the client that it is of.
+type OfClient<T> = (Arc<Held>, T);
+
+impl<T> Default for Opened<T> {
+    fn default() -> Self {
+        Self(Mutex::default())
+    }
+}
+
+impl<T: Clone + Send> Opened<T> {
+    /// It, and the client that it is of; opened by `open` if it is not. The lock is taken with the GIL held, as that of the
+    /// client, and not while anything is waited for: to open a Metalink document, it is fetched.
+    pub(crate) fn get_or(
+        &self,
+        py: Python<'_>,
+        client: &Py<Client>,
+        open: impl FnOnce(&hither::Client) -> Result<T, hither::Error> + Send,
+    ) -> PyResult<OfClient<T>> {
+        let lock = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(opened) = lock().as_ref().and_then(OfProcess::get) {
+            return Ok(opened.clone());
+        }
+        let held = client.get().held()?;
+        let opened = py.detach(|| open(held.client())).map_err(|error| raised(&error))?;
+        let now = (held, opened);
+        let mut opened = lock();
+        if let Some(first) = opened.as_ref().and_then(OfProcess::get) {
+            return Ok(first.clone());
+        }
+        *opened = Some(OfProcess::new(now.clone()));
+        Ok(now)
+    }
+
+    /// Lets go of it.
+    pub(crate) fn close(&self) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 }
 

@@ -2,11 +2,11 @@
 
 use crate::client::Client;
 use crate::column::Column;
-use crate::error::{closed, raised};
+use crate::error::closed;
 use crate::job::Job;
-use crate::process::{Held, OfProcess};
+use crate::process::{Held, OfProcess, Opened};
 use futures_util::lock::Mutex as AsyncMutex;
-use hither::{ArraysRequest, Progress, RemoteTree, Report};
+use hither::{ArraysRequest, RemoteTree, Report};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use std::num::NonZeroU64;
@@ -20,13 +20,7 @@ pub(crate) struct Tree {
     url: String,
     #[pyo3(get)]
     path: Option<String>,
-    opened: Mutex<Option<OfProcess<Opened>>>,
-}
-
-#[derive(Clone)]
-struct Opened {
-    held: Arc<Held>,
-    tree: RemoteTree,
+    opened: Opened<RemoteTree>,
 }
 
 /// Name, type, why it cannot be read, number of baskets, bytes as stored, bytes unpacked.
@@ -34,24 +28,13 @@ type Branch = (String, String, Option<String>, usize, u64, u64);
 
 impl Tree {
     pub(crate) fn new(client: Py<Client>, url: String, path: Option<String>) -> Self {
-        Self { client, url, path, opened: Mutex::default() }
+        Self { client, url, path, opened: Opened::default() }
     }
 
-    /// The tree as it is open in this process; as a file is.
-    fn opened(&self, py: Python<'_>) -> PyResult<Opened> {
-        let lock = || self.opened.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(opened) = lock().as_ref().and_then(OfProcess::get) {
-            return Ok(opened.clone());
-        }
-        let held = self.client.get().held()?;
-        let tree = py.detach(|| held.client().open_tree(&self.url, self.path.as_deref()));
-        let now = Opened { held, tree: tree.map_err(|error| raised(&error))? };
-        let mut opened = lock();
-        if let Some(first) = opened.as_ref().and_then(OfProcess::get) {
-            return Ok(first.clone());
-        }
-        *opened = Some(OfProcess::new(now.clone()));
-        Ok(now)
+    /// The tree as it is open in this process.
+    fn opened(&self, py: Python<'_>) -> PyResult<(Arc<Held>, RemoteTree)> {
+        let open = |client: &hither::Client| client.open_tree(&self.url, self.path.as_deref());
+        self.opened.get_or(py, &self.client, open)
     }
 }
 
@@ -64,7 +47,7 @@ impl Tree {
 
     /// Path, title, number of entries, branches.
     fn listing(&self, py: Python<'_>) -> PyResult<Job> {
-        let Opened { held, tree } = self.opened(py)?;
+        let (held, tree) = self.opened(py)?;
         let list = async move { tree.listing_async().await };
         Ok(Job::new(&held, list, |tree, py| {
             let branches: Vec<Branch> = tree
@@ -86,12 +69,13 @@ impl Tree {
         py: Python<'_>,
         columns: Vec<String>,
         cut: Option<String>,
-        start: u64,
-        stop: u64,
+        entries: (u64, u64),
+        progress: &Progress,
     ) -> PyResult<Job> {
-        let Opened { held, tree } = self.opened(py)?;
-        let request = request(columns, cut, start, stop);
-        let read = async move { tree.arrays(&request, &Progress::default()).await };
+        let (held, tree) = self.opened(py)?;
+        let request = request(columns, cut, entries);
+        let progress = Arc::clone(&progress.0);
+        let read = async move { tree.arrays(&request, &progress).await };
         Ok(Job::new(&held, read, |arrays, py| {
             let told = (Column::list(arrays.columns, py)?, as_json(&arrays.report)?);
             Ok(told.into_pyobject(py)?.into_any().unbind())
@@ -100,10 +84,17 @@ impl Tree {
 
     /// How many entries of `columns` take so many bytes.
     fn entries_in(&self, py: Python<'_>, columns: Vec<String>, size: u64) -> PyResult<Job> {
-        let Opened { held, tree } = self.opened(py)?;
+        let (held, tree) = self.opened(py)?;
         let request = ArraysRequest::new(columns);
         let count = async move { tree.entries_in(&request, size).await };
         Ok(Job::new(&held, count, |count, py| Ok(count.into_pyobject(py)?.into_any().unbind())))
+    }
+
+    /// Where partitions of about so many entries begin, and the number of entries.
+    fn partitions(&self, py: Python<'_>, entries: NonZeroU64) -> PyResult<Job> {
+        let (held, tree) = self.opened(py)?;
+        let list = async move { tree.partitions(entries).await };
+        Ok(Job::new(&held, list, |starts, py| Ok(starts.into_pyobject(py)?.unbind())))
     }
 
     /// Columns in steps of so many entries.
@@ -112,13 +103,14 @@ impl Tree {
         py: Python<'_>,
         columns: Vec<String>,
         cut: Option<String>,
-        start: u64,
-        stop: u64,
-        entries: NonZeroU64,
+        entries: (u64, u64),
+        step: NonZeroU64,
+        progress: &Progress,
     ) -> PyResult<Steps> {
-        let Opened { held, tree } = self.opened(py)?;
+        let (held, tree) = self.opened(py)?;
         let _entered = held.client().runtime().enter();
-        let steps = tree.steps(request(columns, cut, start, stop), entries);
+        let progress = Arc::clone(&progress.0);
+        let steps = tree.steps(request(columns, cut, entries), step, progress);
         let steps =
             Mutex::new(OfProcess::new((Arc::clone(&held), Arc::new(AsyncMutex::new(steps)))));
         Ok(Steps { steps })
@@ -126,7 +118,24 @@ impl Tree {
 
     /// Lets go of it.
     fn close(&self) {
-        *self.opened.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        self.opened.close();
+    }
+}
+
+/// How far a read has come.
+#[pyclass(frozen, module = "hither._core")]
+pub(crate) struct Progress(Arc<hither::Progress>);
+
+#[pymethods]
+impl Progress {
+    #[new]
+    fn new() -> Self {
+        Self(Arc::default())
+    }
+
+    /// Bytes that have arrived, and that will have in the end, as far as that is known.
+    fn bytes(&self) -> (u64, u64) {
+        self.0.bytes()
     }
 }
 
@@ -170,7 +179,7 @@ pub(crate) fn tree_paths(held: &Arc<Held>, url: String) -> Job {
     Job::new(held, list, |paths: Vec<String>, py| Ok(paths.into_pyobject(py)?.unbind()))
 }
 
-fn request(columns: Vec<String>, cut: Option<String>, start: u64, stop: u64) -> ArraysRequest {
+fn request(columns: Vec<String>, cut: Option<String>, (start, stop): (u64, u64)) -> ArraysRequest {
     let mut request = ArraysRequest::new(columns);
     (request.cut, request.entries) = (cut, start..stop.max(start));
     request

@@ -68,24 +68,32 @@ impl Drop for Steps {
 
 impl RemoteTree {
     /// Reads columns in steps of `step_entries` entries, the last one perhaps shorter. The first is asked for at once. Needs
-    /// to be called on the client's runtime.
+    /// to be called on the client's runtime. `progress` is that of all steps.
     #[must_use]
-    pub fn steps(&self, request: ArraysRequest, step_entries: NonZeroU64) -> Steps {
+    pub fn steps(
+        &self,
+        request: ArraysRequest,
+        step_entries: NonZeroU64,
+        progress: Arc<Progress>,
+    ) -> Steps {
         let (send, ready) = mpsc::channel(1);
         let tree = self.clone();
         let work = async move {
             let sent = Arc::new(AtomicBool::new(false));
-            let mut read = tree.send_steps(&request, step_entries, &send, &sent).await;
+            let sender = Sender { send, sent: Arc::clone(&sent) };
+            let mut read = tree.send_steps(&request, step_entries, &sender, &progress).await;
             if read.as_ref().is_err_and(|error| error.kind() == ErrorKind::Changed)
                 && !sent.load(Ordering::Relaxed)
                 && tree.file.forget()
             {
                 // What the store remembered was of an older version of the file.
-                read = tree.opened_anew().send_steps(&request, step_entries, &send, &sent).await;
+                let again = tree.opened_anew();
+                read = again.send_steps(&request, step_entries, &sender, &progress).await;
             }
+            progress.done();
             if let Err(error) = read {
                 // Who does not listen any more has given it up.
-                drop(send.send(Err(error)).await);
+                drop(sender.send.send(Err(error)).await);
             }
         };
         let task = self.file.shared.network.runtime().spawn(work).abort_handle();
@@ -112,8 +120,8 @@ impl RemoteTree {
         &self,
         request: &ArraysRequest,
         step_entries: NonZeroU64,
-        send: &mpsc::Sender<Result<Pieces>>,
-        sent: &Arc<AtomicBool>,
+        sender: &Sender,
+        progress: &Progress,
     ) -> Result<()> {
         let open = self.opened().await?;
         let plan = Plan::new(&open.tree, request).map_err(|e| e.context(self.file.name()))?;
@@ -123,19 +131,10 @@ impl RemoteTree {
             end: entries.end,
             step: step_entries,
             pieces: Pieces { entries: entries.start..entries.start, columns: Vec::new() },
-            send: send.clone(),
-            sent: Arc::clone(sent),
+            sender: sender.clone(),
         };
-        let progress = Progress::default();
         let step_entries = Some(step_entries);
-        let scan = Scan {
-            file: &self.file,
-            open: &open,
-            columns,
-            entries,
-            step_entries,
-            progress: &progress,
-        };
+        let scan = Scan { file: &self.file, open: &open, columns, entries, step_entries, progress };
         if open.from_store && !scan.needs_data()? {
             self.file.first_byte(open.validator.clone()).await?;
         }
@@ -145,14 +144,20 @@ impl RemoteTree {
     }
 }
 
+/// Where steps go, and whether one has gone there.
+#[derive(Clone)]
+struct Sender {
+    send: mpsc::Sender<Result<Pieces>>,
+    sent: Arc<AtomicBool>,
+}
+
 /// Puts chunks together.
 struct Collector {
     first: u64,
     end: u64,
     step: NonZeroU64,
     pieces: Pieces,
-    send: mpsc::Sender<Result<Pieces>>,
-    sent: Arc<AtomicBool>,
+    sender: Sender,
 }
 
 impl Collector {
@@ -168,7 +173,7 @@ impl Collector {
         }
         let none = Pieces { entries: entries.end..entries.end, columns: Vec::new() };
         let whole = std::mem::replace(&mut self.pieces, none);
-        let (send, sent) = (self.send.clone(), Arc::clone(&self.sent));
+        let Sender { send, sent } = self.sender.clone();
         async move {
             sent.store(true, Ordering::Relaxed);
             let gone = |_| Error::new(ErrorKind::Cancelled, "nobody waits for the next step");

@@ -1,0 +1,74 @@
+"""Where the time and the bytes of a read went, as a picture for notebooks: an SVG of bars, in the colours of its page."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hither._report import human_bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from hither._report import Report
+
+_WIDTH = 640
+_LEFT = 110
+_RIGHT = 20
+_ROW = 44
+_COLOURS = ("#4477aa", "#66ccee", "#228833", "#ccbb44", "#aa3377", "#bbbbbb")
+"""Paul Tol's bright scheme: people who see no red or green can tell them apart."""
+
+
+def drawn(report: Report) -> str:
+    """Return the picture of a report, an SVG element; without a time there is nothing to draw but bytes."""
+    rows = []
+    names = {"connect": "connect", "open": "find the tree", "data": "data arriving", "rest": "after the last byte"}
+    phases = [(names[name], seconds) for name, seconds in report.phases.items()]
+    if phases:
+        rows.append(_row("time", phases, max(report.seconds, sum(it for _, it in phases)), _told_seconds, _COLOURS))
+        work = [("decode", report.decode_seconds), ("compute", report.compute_seconds)]
+        # On several threads at a time: it may be more than all of the time.
+        longest = max(report.seconds, sum(it for _, it in work))
+        rows.append(_row("threads", work, longest, _told_seconds, _COLOURS[3:]))
+    elif report.waited_seconds > 0 or report.connect_seconds > 0:
+        waits = [("connect", report.connect_seconds), ("waited for bytes", report.waited_seconds)]
+        rows.append(_row("time", waits, sum(it for _, it in waits), _told_seconds, _COLOURS))
+    if report.bytes_payload:
+        used = min(report.bytes_used, report.bytes_payload)
+        parts: list[tuple[str, float]] = [("used", used), ("not used", report.bytes_payload - used)]
+        rows.append(_row("bytes", parts, report.bytes_payload, lambda it: human_bytes(int(it)), _COLOURS[2:]))
+    if not rows:
+        return ""
+    counts = f"{report.requests} requests, {report.round_trips} round trips, {report.connections} connections"
+    height = _ROW * len(rows) + 24
+    bars = "".join(f"<g transform='translate(0 {_ROW * at})'>{row}</g>" for at, row in enumerate(rows))
+    text = f"<text x='{_LEFT}' y='{height - 8}'>{counts}</text>"
+    return (
+        f"<svg xmlns='http://www.w3.org/2000/svg' width='{_WIDTH}' height='{height}' viewBox='0 0 {_WIDTH} {height}' "
+        f"font-family='sans-serif' font-size='12' fill='currentColor'>{bars}{text}</svg>"
+    )
+
+
+def _told_seconds(seconds: float) -> str:
+    return f"{seconds:.2f} s" if seconds >= 1 else f"{seconds * 1e3:.0f} ms"
+
+
+def _row(
+    label: str,
+    parts: Sequence[tuple[str, float]],
+    whole: float,
+    told: Callable[[float], str],
+    colours: Sequence[str],
+) -> str:
+    """Return one bar of ``parts``, as long as ``whole`` is the width of the picture, and what they are below it."""
+    scale = (_WIDTH - _LEFT - _RIGHT) / whole if whole > 0 else 0.0
+    pieces = [f"<text x='0' y='15'>{label}</text>"]
+    at, text_at = float(_LEFT), _LEFT
+    for (name, amount), colour in zip(parts, colours, strict=False):
+        pieces.append(f"<rect x='{at:.1f}' y='3' width='{amount * scale:.1f}' height='16' fill='{colour}'/>")
+        at += amount * scale
+        text = f"{name} {told(amount)}"
+        pieces.append(f"<rect x='{text_at}' y='25' width='9' height='9' fill='{colour}'/>")
+        pieces.append(f"<text x='{text_at + 13}' y='34' font-size='11'>{text}</text>")
+        text_at += 30 + round(6.2 * len(text))
+    return "".join(pieces)
