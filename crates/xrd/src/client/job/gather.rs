@@ -1,0 +1,154 @@
+//! Answers that are short by nature: gathered whole, within a bound, and understood at the end.
+
+use super::Outcome;
+use crate::client::event::Reply;
+use crate::wire::{
+    AttributeAction, AttributeAnswer, FileHandle, FileStatus, OpenAnswer, Request, StatusHead,
+    Target, WireError, corrections, locations, request_code,
+};
+use bytes::{Bytes, BytesMut};
+
+/// Most bytes of such an answer: 16 attributes of 64 KiB, and their names.
+const MAX_BYTES: usize = 2 * 1024 * 1024;
+
+/// How the answer is to be understood.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Form {
+    /// That there is one.
+    Nothing,
+    /// As an open file.
+    Open,
+    /// As the status of a file.
+    Status,
+    /// As flags, one byte each.
+    Kinds,
+    /// As places.
+    Locations,
+    /// As attributes.
+    Attributes,
+    /// As a list of damaged pages, with a checksum.
+    Corrections,
+    /// Not at all.
+    Text,
+}
+
+impl Form {
+    /// That of the answer to a request.
+    fn of(request: &Request) -> Self {
+        match request {
+            Request::Open(_) => Self::Open,
+            Request::Stat { file_system: false, .. } => Self::Status,
+            Request::StatMany(_) => Self::Kinds,
+            Request::Locate { .. } => Self::Locations,
+            Request::Attributes(_) => Self::Attributes,
+            Request::WritePages { .. } => Self::Corrections,
+            Request::Close(_)
+            | Request::Sync(_)
+            | Request::Truncate { .. }
+            | Request::Write { .. }
+            | Request::MakeDirectory { .. }
+            | Request::Remove(_)
+            | Request::RemoveDirectory(_)
+            | Request::Rename { .. }
+            | Request::ChangeMode { .. }
+            | Request::Ping
+            | Request::EndSession(_) => Self::Nothing,
+            _ => Self::Text,
+        }
+    }
+}
+
+/// See the [module](self).
+#[derive(Debug)]
+pub(in crate::client) struct Gather {
+    request: Request,
+    form: Form,
+    gathered: BytesMut,
+    /// More came than is kept.
+    seen: usize,
+}
+
+impl Gather {
+    pub(in crate::client) fn new(request: Request) -> Self {
+        let form = Form::of(&request);
+        Self { request, form, gathered: BytesMut::new(), seen: 0 }
+    }
+
+    /// The request; one on an open file gets its handle.
+    pub(super) fn request(&mut self, file: FileHandle) -> Request {
+        self.gathered.clear();
+        self.seen = 0;
+        let mut request = self.request.clone();
+        match &mut request {
+            Request::Close(handle)
+            | Request::Sync(handle)
+            | Request::Write { handle, .. }
+            | Request::WritePages { handle, .. }
+            | Request::Stat { target: Target::Handle(handle), .. }
+            | Request::Truncate { target: Target::Handle(handle), .. } => *handle = file,
+            Request::Attributes(attributes) => {
+                if let Target::Handle(handle) = &mut attributes.target {
+                    *handle = file;
+                }
+            }
+            _ => {}
+        }
+        request
+    }
+
+    pub(super) fn begin(&self, status: Option<&StatusHead>) -> Result<(), WireError> {
+        match status {
+            Some(status)
+                if self.form != Form::Corrections || status.code != request_code::PGWRITE =>
+            {
+                Err(WireError::number(
+                    "the request that a status frame answers",
+                    status.code,
+                    "the one asked",
+                ))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    pub(super) fn data(&mut self, bytes: &Bytes) {
+        self.seen = self.seen.saturating_add(bytes.len());
+        if self.seen <= MAX_BYTES {
+            self.gathered.extend_from_slice(bytes);
+        }
+    }
+
+    pub(super) fn finish(self) -> Outcome {
+        if self.seen > MAX_BYTES {
+            let error = WireError::TooLarge {
+                what: "answer in bytes",
+                seen: self.seen as u64,
+                limit: MAX_BYTES as u64,
+            };
+            return Outcome::Failed(error.into());
+        }
+        self.understand().unwrap_or_else(|error| Outcome::Failed(error.into()))
+    }
+
+    fn understand(self) -> Result<Outcome, WireError> {
+        let bytes = self.gathered.freeze();
+        Ok(Outcome::Reply(match self.form {
+            Form::Open => return OpenAnswer::decode(&bytes).map(Outcome::Opened),
+            Form::Nothing => Reply::Nothing,
+            Form::Status => Reply::Status(FileStatus::parse(&bytes)?),
+            Form::Kinds => Reply::Kinds(bytes.to_vec()),
+            Form::Locations => Reply::Locations(locations(&bytes)?),
+            Form::Corrections => Reply::Written { damaged: corrections(&bytes)? },
+            Form::Text => Reply::Text(bytes),
+            Form::Attributes => match &self.request {
+                Request::Attributes(asked) => {
+                    Reply::Attributes(AttributeAnswer::decode(&asked.action, &bytes)?)
+                }
+                _ => Reply::Attributes(AttributeAnswer::decode(
+                    &AttributeAction::List { values: false },
+                    &bytes,
+                )?),
+            },
+        }))
+    }
+}

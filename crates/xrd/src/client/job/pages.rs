@@ -1,0 +1,139 @@
+//! A run of bytes, with checksums of its pages. A page is delivered when its checksum is right; what is damaged is
+//! counted as such and nothing else is affected. Pages that lie in one piece of what arrives are not copied.
+
+use super::{Outcome, Sink};
+use crate::wire::{
+    FileHandle, Request, StatusHead, StatusKind, WireError, page_end, unpaged_length,
+};
+use bytes::{Bytes, BytesMut};
+use std::ops::Range;
+
+const CHECKSUM_BYTES: usize = 4;
+
+/// See the [module](self).
+#[derive(Debug)]
+pub(in crate::client) struct Pages {
+    /// What has not come in any frame, ascending.
+    missing: Vec<Range<u64>>,
+    /// What came and was damaged, ascending within a frame; neighbours are joined.
+    damaged: Vec<Range<u64>>,
+    /// It came damaged before.
+    again: bool,
+    /// The frame's data that is still to come, without checksums; `None` if its bytes mean nothing.
+    frame: Option<Range<u64>>,
+    /// A page and its checksum, as far as they have come. Invariant: at most a page and 4 bytes.
+    unit: BytesMut,
+}
+
+impl Pages {
+    /// The longest run that one request asks for.
+    pub(in crate::client) const MAX_BYTES: u64 = 1 << 30;
+
+    pub(in crate::client) fn new(range: Range<u64>, again: bool) -> Self {
+        Self {
+            missing: vec![range],
+            damaged: Vec::new(),
+            again,
+            frame: None,
+            unit: BytesMut::new(),
+        }
+    }
+
+    /// For all between the first and the last missing byte: frames come in order, so that this is what is missing, but
+    /// for servers that read in the background and were interrupted.
+    pub(super) fn request(&mut self, handle: FileHandle) -> Request {
+        let start = self.missing.first().map_or(0, |range| range.start);
+        let end = self.missing.last().map_or(start, |range| range.end);
+        self.missing = vec![start..end];
+        self.frame = None;
+        self.unit.clear();
+        let length = u32::try_from(end - start).unwrap_or(u32::MAX);
+        Request::ReadPages { handle, offset: start, length, again: self.again }
+    }
+
+    pub(super) fn begin(&mut self, status: &StatusHead) -> Result<(), WireError> {
+        self.frame = None;
+        if status.kind == StatusKind::Progress || status.data_bytes == 0 {
+            return Ok(());
+        }
+        let length = unpaged_length(status.offset, status.data_bytes.into())?;
+        let range = status.offset..status.offset.saturating_add(length);
+        let holder =
+            self.missing.iter().position(|hole| hole.start <= range.start && range.end <= hole.end);
+        let Some(hole) =
+            holder.and_then(|index| self.missing.get(index).cloned().map(|hole| (index, hole)))
+        else {
+            let seen = format!("{}..{}", range.start, range.end);
+            return Err(WireError::number(
+                "the range of a frame of pages",
+                seen,
+                "what was asked for",
+            ));
+        };
+        let (index, hole) = hole;
+        let around = [hole.start..range.start, range.end..hole.end];
+        self.missing.splice(index..=index, around.into_iter().filter(|rest| !rest.is_empty()));
+        self.frame = Some(range);
+        Ok(())
+    }
+
+    pub(super) fn data(&mut self, mut bytes: Bytes, sink: &mut Sink<'_>) -> Result<(), WireError> {
+        while !bytes.is_empty() {
+            let Some(frame) = self.frame.clone().filter(|frame| !frame.is_empty()) else {
+                return Ok(());
+            };
+            let page = frame.start..frame.end.min(page_end(frame.start));
+            let unit_bytes = usize::try_from(page.end - page.start).unwrap_or(0) + CHECKSUM_BYTES;
+            let unit = if self.unit.is_empty() && bytes.len() >= unit_bytes {
+                bytes.split_to(unit_bytes)
+            } else {
+                let count = (unit_bytes - self.unit.len()).min(bytes.len());
+                self.unit.extend_from_slice(&bytes.split_to(count));
+                if self.unit.len() < unit_bytes {
+                    return Ok(());
+                }
+                self.unit.split().freeze()
+            };
+            self.frame = Some(page.end..frame.end);
+            self.check(page, unit, sink);
+        }
+        Ok(())
+    }
+
+    fn check(&mut self, page: Range<u64>, mut unit: Bytes, sink: &mut Sink<'_>) {
+        let stated = unit.split_to(CHECKSUM_BYTES.min(unit.len()));
+        if stated[..] == crc32c::crc32c(&unit).to_be_bytes() {
+            sink.data(page.start, unit);
+            return;
+        }
+        match self.damaged.last_mut() {
+            Some(last) if last.end == page.start => last.end = page.end,
+            _ => self.damaged.push(page),
+        }
+    }
+
+    /// Invariant: a frame has exactly the bytes that its head states, so nothing is left of its range.
+    pub(super) fn end(&mut self) -> Result<(), WireError> {
+        match self.frame.take() {
+            Some(left) if !left.is_empty() => Err(WireError::number(
+                "the data of a frame of pages",
+                left.start,
+                "all that it states",
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    /// What has not been delivered: of a frame that broke off, its rest too.
+    pub(super) fn missing(&self) -> Vec<Range<u64>> {
+        let mut missing = self.missing.clone();
+        missing.extend(self.damaged.iter().cloned());
+        missing.extend(self.frame.clone().filter(|frame| !frame.is_empty()));
+        missing.sort_by_key(|range| range.start);
+        missing
+    }
+
+    pub(super) fn finish(self) -> Outcome {
+        Outcome::Read { missing: self.missing, damaged: self.damaged }
+    }
+}

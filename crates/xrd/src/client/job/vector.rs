@@ -1,0 +1,119 @@
+//! Many ranges in one request. The answer says of each piece which one it is, so their order is not relied on.
+
+use super::Sink;
+use crate::wire::{FileHandle, Request, SEGMENT_BYTES, Segment, WireError};
+use bytes::{Bytes, BytesMut};
+use std::ops::Range;
+
+/// One range.
+#[derive(Debug)]
+struct Element {
+    /// What is still to come of it.
+    left: Range<u64>,
+    /// The server began to answer it.
+    begun: bool,
+}
+
+/// See the [module](self).
+#[derive(Debug)]
+pub(in crate::client) struct Vector {
+    handle: FileHandle,
+    /// In the order of the request.
+    elements: Vec<Element>,
+    /// All before it have begun: where to look first.
+    next: usize,
+    /// The head of a segment, as far as it has come. Invariant: fewer than [`SEGMENT_BYTES`].
+    head: BytesMut,
+    /// Which element the data belongs to, and how much of it is still to come.
+    current: Option<(usize, u64)>,
+}
+
+impl Vector {
+    pub(in crate::client) fn new(ranges: Vec<Range<u64>>) -> Self {
+        let elements = ranges.into_iter().map(|left| Element { left, begun: false }).collect();
+        Self {
+            handle: FileHandle::default(),
+            elements,
+            next: 0,
+            head: BytesMut::new(),
+            current: None,
+        }
+    }
+
+    pub(super) fn request(&mut self, handle: FileHandle) -> Request {
+        let left = self.missing();
+        *self = Self { handle, ..Self::new(left) };
+        let segments = self.elements.iter().map(|element| Segment {
+            handle,
+            // VectorLimits keeps elements below 2 MiB.
+            length: u32::try_from(element.left.end - element.left.start).unwrap_or(u32::MAX),
+            offset: element.left.start,
+        });
+        Request::ReadVector(segments.collect())
+    }
+
+    pub(super) fn data(&mut self, mut bytes: Bytes, sink: &mut Sink<'_>) -> Result<(), WireError> {
+        while !bytes.is_empty() {
+            if let Some((index, left)) = self.current {
+                let count = usize::try_from(left).unwrap_or(usize::MAX).min(bytes.len());
+                let piece = bytes.split_to(count);
+                let left = left - piece.len() as u64;
+                self.current = (left > 0).then_some((index, left));
+                if let Some(element) = self.elements.get_mut(index) {
+                    let offset = element.left.start;
+                    element.left.start += piece.len() as u64;
+                    sink.data(offset, piece);
+                }
+                continue;
+            }
+            let count = (SEGMENT_BYTES - self.head.len()).min(bytes.len());
+            self.head.extend_from_slice(&bytes.split_to(count));
+            if let Some(head) = self.head.first_chunk() {
+                let segment = Segment::decode(head)?;
+                self.head.clear();
+                self.place(&segment)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Finds the element that a segment answers.
+    fn place(&mut self, segment: &Segment) -> Result<(), WireError> {
+        let length = u64::from(segment.length);
+        let answers = |element: &Element| {
+            !element.begun
+                && element.left.start == segment.offset
+                && length <= element.left.end - element.left.start
+        };
+        let next = self.next;
+        let in_order = self.elements.get(next).is_some_and(answers);
+        let found = if in_order { Some(next) } else { self.elements.iter().position(answers) };
+        let unasked = || {
+            let Segment { handle, length, offset } = segment;
+            let seen = format!("{length} bytes at {offset} of {handle:?}");
+            WireError::number("a segment of a vector read", seen, "one that was asked for")
+        };
+        let index = found.filter(|_| segment.handle == self.handle).ok_or_else(unasked)?;
+        if let Some(element) = self.elements.get_mut(index) {
+            element.begun = true;
+        }
+        while self.elements.get(self.next).is_some_and(|element| element.begun) {
+            self.next += 1;
+        }
+        self.current = (length > 0).then_some((index, length));
+        Ok(())
+    }
+
+    pub(super) fn missing(&self) -> Vec<Range<u64>> {
+        let left = self.elements.iter().map(|element| &element.left);
+        left.filter(|left| !left.is_empty()).cloned().collect()
+    }
+
+    pub(super) fn finish(&self) -> Result<Vec<Range<u64>>, WireError> {
+        if self.current.is_some() || !self.head.is_empty() {
+            let seen = "ended amid a segment";
+            return Err(WireError::number("the answer to a vector read", seen, "whole segments"));
+        }
+        Ok(self.missing())
+    }
+}

@@ -1,0 +1,260 @@
+//! What the server answered, brought to whom it is for.
+
+use super::{PartId, PartState, Role, Session};
+use crate::client::event::{Event, Failure, Reply, SessionError, Ticket};
+use crate::client::frames::Piece;
+use crate::client::job::{Outcome, Sink};
+use crate::wire::{
+    ErrorAnswer, Redirect, StatusHead, StreamId, WaitAnswer, WireError, status_code, vector_limits,
+};
+use bytes::{Bytes, BytesMut};
+
+/// Most bytes of an answer to a step of the login.
+const MAX_STEP_BYTES: usize = 64 * 1024;
+
+/// Who takes the data of an answer.
+#[derive(Debug)]
+enum Taker {
+    Nobody,
+    Part(PartId),
+    Step(PartId, BytesMut),
+}
+
+/// The answer whose payload is arriving.
+#[derive(Debug)]
+pub(super) struct Current {
+    stream: StreamId,
+    last: bool,
+    taker: Taker,
+}
+
+impl Session {
+    pub(super) fn take_piece(&mut self, piece: Piece) -> Result<(), SessionError> {
+        match piece {
+            Piece::Greeting(answer) => {
+                self.setup.profile.version = answer.version;
+                Ok(())
+            }
+            Piece::Begin { stream, status, last } => {
+                self.begin_answer(stream, status.as_ref(), last)
+            }
+            Piece::Data(bytes) => self.answer_data(bytes),
+            Piece::End => self.end_answer(),
+            Piece::Control { stream, status, payload } => self.control(stream, status, &payload),
+            Piece::Message(text) => {
+                self.events.push_back(Event::Message(text));
+                Ok(())
+            }
+        }
+    }
+
+    fn owner(&self, stream: StreamId, status: u16) -> Result<Option<PartId>, SessionError> {
+        self.streams.owner(stream).ok_or(SessionError::Unasked { stream: stream.0, status })
+    }
+
+    fn begin_answer(
+        &mut self,
+        stream: StreamId,
+        status: Option<&StatusHead>,
+        last: bool,
+    ) -> Result<(), SessionError> {
+        let code = if status.is_some() { status_code::STATUS } else { status_code::OK };
+        let taker = match self.owner(stream, code)? {
+            None => Taker::Nobody,
+            Some(id) if self.login.is_step(id) => Taker::Step(id, BytesMut::new()),
+            Some(id) if self.retract_if_unconfirmed(id) => Taker::Nobody,
+            Some(id) => {
+                if let Some(part) = self.parts.get_mut(&id) {
+                    part.job.begin(status)?;
+                }
+                Taker::Part(id)
+            }
+        };
+        self.current = Some(Current { stream, last, taker });
+        Ok(())
+    }
+
+    fn answer_data(&mut self, bytes: Bytes) -> Result<(), SessionError> {
+        match self.current.as_mut().map(|current| &mut current.taker) {
+            Some(Taker::Part(id)) => {
+                if let Some(part) = self.parts.get_mut(id) {
+                    let mut sink = Sink { ticket: part.ticket, events: &mut self.events };
+                    part.job.data(bytes, &mut sink)?;
+                }
+            }
+            Some(Taker::Step(_, gathered)) => {
+                let seen = gathered.len() + bytes.len();
+                if seen > MAX_STEP_BYTES {
+                    let (seen, limit) = (seen as u64, MAX_STEP_BYTES as u64);
+                    return Err(WireError::TooLarge {
+                        what: "answer to a login in bytes",
+                        seen,
+                        limit,
+                    }
+                    .into());
+                }
+                gathered.extend_from_slice(&bytes);
+            }
+            Some(Taker::Nobody) | None => {}
+        }
+        Ok(())
+    }
+
+    fn end_answer(&mut self) -> Result<(), SessionError> {
+        let Some(Current { stream, last, taker }) = self.current.take() else { return Ok(()) };
+        if let Taker::Part(id) = taker
+            && let Some(part) = self.parts.get_mut(&id)
+        {
+            part.job.end()?;
+        }
+        if !last {
+            return Ok(());
+        }
+        self.release(stream);
+        match taker {
+            Taker::Nobody => Ok(()),
+            Taker::Step(id, payload) => self.step_done(id, &payload),
+            Taker::Part(id) => self.part_answered(id).map_err(SessionError::from),
+        }
+    }
+
+    /// A stream id is free again: something may have waited for one.
+    fn release(&mut self, stream: StreamId) {
+        self.streams.release(stream);
+        if self.starved {
+            self.send_held();
+        }
+    }
+
+    /// The answer to a part is complete.
+    fn part_answered(&mut self, id: PartId) -> Result<(), WireError> {
+        let Some(part) = self.parts.get_mut(&id) else { return Ok(()) };
+        let (ticket, role) = (part.ticket, part.role);
+        let job = std::mem::replace(&mut part.job, crate::client::job::Job::nothing());
+        let outcome = job.finish(&mut Sink { ticket, events: &mut self.events })?;
+        match outcome {
+            Outcome::Read { missing, damaged } => {
+                if let Some(exchange) = self.exchanges.get_mut(&ticket) {
+                    exchange.missing.extend(missing);
+                    exchange.damaged.extend(damaged);
+                }
+                self.part_over(id);
+            }
+            Outcome::Opened(answer) => {
+                if let Role::Opens(file) = role {
+                    self.opened(id, file, answer);
+                }
+            }
+            Outcome::Failed(failure) => self.part_failed(id, failure),
+            Outcome::Reply(reply) => self.replied(id, reply),
+        }
+        Ok(())
+    }
+
+    fn replied(&mut self, id: PartId, reply: Reply) {
+        let Some(part) = self.parts.remove(&id) else { return };
+        if part.ticket == Ticket::INTERNAL {
+            if let Reply::Text(text) = &reply {
+                self.setup.profile.vector_limits =
+                    vector_limits(text).or(self.setup.profile.vector_limits);
+            }
+            return;
+        }
+        self.exchanges.remove(&part.ticket);
+        if let Role::Closes(file) = part.role {
+            self.not_open(file);
+        }
+        self.events.push_back(Event::Done { ticket: part.ticket, reply });
+    }
+
+    /// An answer that is no data.
+    fn control(
+        &mut self,
+        stream: StreamId,
+        status: u16,
+        payload: &Bytes,
+    ) -> Result<(), SessionError> {
+        let owner = self.owner(stream, status)?;
+        if status != status_code::WAITRESP {
+            self.release(stream);
+        }
+        let Some(id) = owner else { return Ok(()) };
+        if self.login.is_step(id) {
+            return self.step_control(id, status, payload);
+        }
+        if status != status_code::WAITRESP && self.retract_if_unconfirmed(id) {
+            // The file is not open yet, which is what the server says here.
+            return Ok(());
+        }
+        let Some(part) = self.parts.get(&id) else { return Ok(()) };
+        let (ticket, role) = (part.ticket, part.role);
+        if let Role::Opens(file) = role
+            && status != status_code::ERROR
+        {
+            self.retract(file);
+        }
+        match status {
+            status_code::ERROR => {
+                let ErrorAnswer { code, message } = ErrorAnswer::decode(payload)?;
+                self.part_failed(id, Failure::Refused { code, message });
+            }
+            status_code::REDIRECT => self.redirected(id, Redirect::decode(payload)?),
+            status_code::WAIT => {
+                let WaitAnswer { seconds, message } = WaitAnswer::decode(payload)?;
+                self.told_to_wait(id, seconds, message);
+            }
+            status_code::WAITRESP => {
+                let WaitAnswer { seconds, .. } = WaitAnswer::decode(payload)?;
+                if ticket != Ticket::INTERNAL {
+                    self.events.push_back(Event::Later { ticket, seconds });
+                }
+            }
+            other => {
+                let expected = "one that answers a request";
+                return Err(WireError::number("the status of an answer", other, expected).into());
+            }
+        }
+        Ok(())
+    }
+
+    fn told_to_wait(&mut self, id: PartId, seconds: u32, message: String) {
+        let Some(part) = self.parts.get_mut(&id) else { return };
+        part.state = PartState::Waiting;
+        let ticket = part.ticket;
+        match self.exchanges.get_mut(&ticket) {
+            Some(exchange) if !exchange.waiting => {
+                exchange.waiting = true;
+                self.events.push_back(Event::Wait { ticket, seconds, message });
+            }
+            Some(_) => {}
+            // What the session asks for itself is not worth waiting for.
+            None => {
+                self.parts.remove(&id);
+            }
+        }
+    }
+
+    /// Another server is to be asked: the ticket is over here, with all its parts.
+    fn redirected(&mut self, id: PartId, redirect: Redirect) {
+        let Some(part) = self.parts.get(&id) else { return };
+        let (ticket, role) = (part.ticket, part.role);
+        let missing = self.missing(ticket);
+        let Some(exchange) = self.exchanges.remove(&ticket) else {
+            self.parts.remove(&id);
+            return;
+        };
+        self.events.push_back(Event::Redirect { ticket, redirect, missing });
+        for other in exchange.parts {
+            if let Some(PartState::Sent { stream, .. }) =
+                self.parts.get(&other).map(|part| part.state)
+            {
+                // No answer is to come any more on the stream of the part that was redirected: that id is free.
+                self.streams.abandon(stream);
+            }
+            self.parts.remove(&other);
+        }
+        if let Role::Opens(file) = role {
+            self.not_open(file);
+        }
+    }
+}

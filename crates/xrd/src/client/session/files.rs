@@ -1,0 +1,107 @@
+//! Files that are open, and the guess of a handle before they are.
+//!
+//! A server gives out the lowest handle that is free on a connection, so that the first file of a connection always gets
+//! the same one. In a flight, reads name it by that handle before the open is answered. The guess is not relied on:
+//!
+//! - The open gives another handle: the reads are sent again, with that one.
+//! - The open has to wait, or its answer comes later: the server refuses the reads, as the file is not open. They are
+//!   kept and sent when it is.
+//! - The open fails or is redirected: so do the reads.
+//! - An answer to a read comes before that to the open: it is not believed, and the read is sent again.
+//!
+//! Only the first open on a connection is guessed, and only reads are sent on a guess.
+
+use super::{PartId, PartState, Role, Session};
+use crate::client::Ticket;
+use crate::client::event::{Event, Failure, File, Reply};
+use crate::client::job::{Gather, Job};
+use crate::wire::{FileHandle, OpenAnswer, Request};
+
+/// A file that is open or being opened.
+#[derive(Debug, Default)]
+pub(super) struct OpenFile {
+    /// What names it; `None` before the open is answered.
+    pub(super) handle: Option<FileHandle>,
+    /// What will name it, probably; `None` if that cannot be known.
+    pub(super) guess: Option<FileHandle>,
+    /// It was the first one on this connection.
+    pub(super) first: bool,
+    /// A close was asked for: nothing more can be.
+    pub(super) closing: bool,
+}
+
+impl Session {
+    /// The parts on a file, in the order in which they were asked.
+    fn parts_on(&self, file: File) -> Vec<PartId> {
+        let on_it = self.parts.iter().filter(|(_, part)| part.role == Role::On(file));
+        let mut ids: Vec<_> = on_it.map(|(id, _)| *id).collect();
+        ids.sort_unstable();
+        ids
+    }
+
+    /// An open was answered.
+    pub(super) fn opened(&mut self, id: PartId, file: File, answer: OpenAnswer) {
+        let OpenAnswer { handle, status } = answer;
+        let Some(open) = self.files.get_mut(&file) else {
+            // It was cancelled meanwhile.
+            self.parts.remove(&id);
+            let close = Job::Gather(Gather::new(Request::Close(handle)));
+            self.add_part(Ticket::INTERNAL, Role::OnHandle(handle), close);
+            return;
+        };
+        let wrong = open.guess.is_some_and(|guess| guess != handle);
+        open.handle = Some(handle);
+        if open.first {
+            self.setup.profile.first_handle = Some(handle.0);
+        }
+        if wrong {
+            self.retract(file);
+        }
+        if let Some(part) = self.parts.remove(&id) {
+            self.exchanges.remove(&part.ticket);
+            self.events.push_back(Event::Done {
+                ticket: part.ticket,
+                reply: Reply::Opened { file, status },
+            });
+        }
+        self.send_held();
+    }
+
+    /// The guess of a file's handle is void: what was sent on it is sent again when the file is open.
+    pub(super) fn retract(&mut self, file: File) {
+        if let Some(open) = self.files.get_mut(&file) {
+            open.guess = None;
+        }
+        for id in self.parts_on(file) {
+            let state = self.parts.get(&id).map(|part| part.state);
+            if matches!(state, Some(PartState::Sent { guessed: true, .. })) {
+                self.take_back(id);
+            }
+        }
+    }
+
+    /// A file won't be open, or is no more: everything on it fails.
+    pub(super) fn not_open(&mut self, file: File) {
+        self.files.remove(&file);
+        for id in self.parts_on(file) {
+            if let Some(PartState::Sent { stream, .. }) = self.parts.get(&id).map(|part| part.state)
+            {
+                self.streams.abandon(stream);
+            }
+            self.part_failed(id, Failure::NotOpen);
+        }
+    }
+
+    /// If a part was sent on a guess that nothing has confirmed, the guess is void: its answer came too early.
+    pub(super) fn retract_if_unconfirmed(&mut self, id: PartId) -> bool {
+        let Some(part) = self.parts.get(&id) else { return false };
+        let Role::On(file) = part.role else { return false };
+        let guessed = matches!(part.state, PartState::Sent { guessed: true, .. });
+        let unconfirmed =
+            guessed && self.files.get(&file).is_some_and(|file| file.handle.is_none());
+        if unconfirmed {
+            self.retract(file);
+        }
+        unconfirmed
+    }
+}

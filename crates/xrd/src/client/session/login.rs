@@ -1,0 +1,368 @@
+//! From the handshake to the first request.
+//!
+//! ```text
+//! handshake + protocol ──> [TLS] ──> login ──> [authentication] ──> [TLS] ──> ready
+//! ```
+//!
+//! With [`Pace::Login`] the login does not wait for the answer before it, with [`Pace::Flight`] neither do the
+//! authentication that the profile expects and what the driver asks. A server that is not as expected then has to break
+//! off: requests before a login that wants proof make it do so, at times before its answer to the login was read.
+
+use super::{PartId, Session};
+use crate::client::credential::advice;
+use crate::client::event::{Event, SessionError, Ticket};
+use crate::client::job::{Gather, Job};
+use crate::client::setup::{Pace, Tls};
+use crate::wire::{
+    ErrorAnswer, ErrorCode, HANDSHAKE, LoginAnswer, LoginRequest, PROTOCOL_VERSION, ProtocolAnswer,
+    ProtocolRequest, Redirect, Request, SecurityMethod, WaitAnswer, protocol, query_kind, server,
+    status_code,
+};
+use bytes::Bytes;
+use std::collections::HashMap;
+
+/// One step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Step {
+    Protocol,
+    Login,
+    /// With this one of the credentials.
+    Auth(usize),
+}
+
+/// What comes after TLS was set up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum AfterTls {
+    #[default]
+    Login,
+    Ready,
+}
+
+/// How far the login has come.
+#[derive(Debug, Default)]
+pub(super) struct Login {
+    steps: HashMap<PartId, Step>,
+    /// The login was sent.
+    sent: bool,
+    /// Requests were let through before the login was done.
+    ahead: bool,
+    /// The server offers these; `None` before it said so.
+    offered: Option<Vec<SecurityMethod>>,
+    /// Credentials that were tried.
+    tried: Vec<usize>,
+    /// Why the last one was refused.
+    refusal: Option<String>,
+    after_tls: AfterTls,
+    /// What the server said to wait with.
+    waiting: Option<Step>,
+    done: bool,
+}
+
+impl Login {
+    pub(super) fn is_step(&self, id: PartId) -> bool {
+        self.steps.contains_key(&id)
+    }
+
+    pub(super) fn is_done(&self) -> bool {
+        self.done
+    }
+}
+
+impl Session {
+    /// What is sent on a new connection.
+    pub(super) fn begin(&mut self) {
+        self.out.put(&HANDSHAKE);
+        self.send_step(Step::Protocol);
+        if self.setup.tls == Tls::Never && self.setup.pace >= Pace::Login {
+            self.log_in();
+        }
+    }
+
+    fn send_step(&mut self, step: Step) {
+        let id = PartId(self.number());
+        let request = match step {
+            Step::Protocol => {
+                let tls = match self.setup.tls {
+                    Tls::Never => 0,
+                    Tls::IfWanted => protocol::ABLE_TLS,
+                    Tls::Required | Tls::RequiredAtOnce => protocol::WANT_TLS | protocol::ABLE_TLS,
+                };
+                let flags = protocol::SECURITY | tls;
+                let expect = protocol::EXPECT_LOGIN;
+                Request::Protocol(ProtocolRequest { version: PROTOCOL_VERSION, flags, expect })
+            }
+            Step::Login => {
+                let user = if self.setup.user.is_empty() { "hither" } else { &self.setup.user };
+                let words = self.setup.words.clone();
+                Request::Login(LoginRequest {
+                    words,
+                    ..LoginRequest::new(user, self.setup.process)
+                })
+            }
+            Step::Auth(index) => {
+                let Some(credential) = self.setup.credentials.get(index) else { return };
+                Request::Auth { method: credential.wire_name(), credentials: credential.payload() }
+            }
+        };
+        // Nothing here is too long for the wire: the words of a login are the driver's, and bounded by a redirect.
+        if let Some(stream) = self.streams.allocate(id)
+            && request.encode(stream, &mut self.out).is_ok()
+        {
+            self.login.steps.insert(id, step);
+        }
+    }
+
+    /// Sends the login, and what may go ahead with it.
+    fn log_in(&mut self) {
+        if std::mem::replace(&mut self.login.sent, true) {
+            return;
+        }
+        self.send_step(Step::Login);
+        let tls_to_come = self.setup.tls == Tls::IfWanted
+            && !self.in_tls
+            && self.setup.profile.flags & server::TLS_SESSION != 0;
+        if self.setup.pace < Pace::Flight || tls_to_come {
+            return;
+        }
+        if !self.setup.profile.methods.is_empty() {
+            let expected = self.setup.profile.method.clone();
+            let credential = self.setup.credentials.iter().position(|credential| {
+                expected.as_deref() == Some(credential.method())
+                    && credential.obstacle(None, self.in_tls).is_none()
+            });
+            let Some(index) = credential else { return };
+            self.login.tried.push(index);
+            self.send_step(Step::Auth(index));
+        }
+        self.login.ahead = true;
+        self.open_gate = true;
+        self.send_held();
+    }
+
+    pub(super) fn after_tls(&mut self) {
+        match self.login.after_tls {
+            AfterTls::Login => self.log_in(),
+            AfterTls::Ready => self.ready(),
+        }
+    }
+
+    fn start_tls(&mut self, then: AfterTls) {
+        self.login.after_tls = then;
+        self.at_tls = true;
+        self.events.push_back(Event::StartTls);
+    }
+
+    /// A step was answered.
+    pub(super) fn step_done(&mut self, id: PartId, payload: &[u8]) -> Result<(), SessionError> {
+        match self.login.steps.remove(&id) {
+            Some(Step::Protocol) => self.protocol_answered(&ProtocolAnswer::decode(payload)?),
+            Some(Step::Login) => self.login_answered(LoginAnswer::decode(payload)?),
+            Some(Step::Auth(index)) => {
+                self.authenticated(index);
+                Ok(())
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn protocol_answered(&mut self, answer: &ProtocolAnswer) -> Result<(), SessionError> {
+        self.setup.profile.version = answer.version;
+        self.setup.profile.flags = answer.flags;
+        // Option 2 wants signatures even from who has no key to sign with.
+        if answer
+            .signing
+            .as_ref()
+            .is_some_and(|signing| signing.is_wanted() && signing.options & 2 != 0)
+        {
+            return Err(SessionError::SigningWanted);
+        }
+        let asked = self.setup.tls != Tls::Never;
+        if answer.flags & server::GOTO_TLS != 0 && asked {
+            self.start_tls(AfterTls::Login);
+            return Ok(());
+        }
+        match self.setup.tls {
+            Tls::Required | Tls::RequiredAtOnce => return Err(SessionError::NoTls),
+            Tls::IfWanted if answer.flags & server::TLS_LOGIN != 0 => {
+                self.start_tls(AfterTls::Login)
+            }
+            Tls::IfWanted | Tls::Never => self.log_in(),
+        }
+        Ok(())
+    }
+
+    fn login_answered(&mut self, answer: LoginAnswer) -> Result<(), SessionError> {
+        self.session_id = Some(answer.session);
+        self.setup.profile.learn_methods(&answer.methods);
+        let wants_proof = !answer.methods.is_empty();
+        let sent = self.login.tried.last().and_then(|index| self.setup.credentials.get(*index));
+        let fits = sent.is_some_and(|credential| {
+            answer.methods.iter().any(|method| method.name == credential.method())
+        });
+        self.login.offered = Some(answer.methods);
+        if !wants_proof {
+            // Proof that was sent all the same is refused, and does no harm.
+            self.login_done();
+            return Ok(());
+        }
+        if fits {
+            return Ok(());
+        }
+        if self.login.ahead {
+            let wanted = self.setup.profile.methods.join(", ");
+            return Err(SessionError::Mispredicted {
+                seen: format!("its login wants one of {wanted}"),
+            });
+        }
+        self.authenticate()
+    }
+
+    /// Sends the first credential, in the server's order, that was not tried.
+    fn authenticate(&mut self) -> Result<(), SessionError> {
+        let offered = self.login.offered.clone().unwrap_or_default();
+        let mut obstacles: Vec<String> = self.login.refusal.clone().into_iter().collect();
+        for method in &offered {
+            let mut untried =
+                self.setup.credentials.iter().enumerate().filter(|(index, credential)| {
+                    credential.method() == method.name && !self.login.tried.contains(index)
+                });
+            let Some((index, credential)) = untried.next() else { continue };
+            match credential.obstacle(Some(method), self.in_tls) {
+                Some(obstacle) => obstacles.push(obstacle),
+                None => {
+                    self.login.tried.push(index);
+                    self.send_step(Step::Auth(index));
+                    return Ok(());
+                }
+            }
+        }
+        let wanted: Vec<_> = offered.iter().map(|method| method.name.as_str()).collect();
+        if obstacles.is_empty() {
+            obstacles.extend(wanted.iter().map(|name| advice(name).to_owned()));
+        }
+        Err(SessionError::Unauthenticated {
+            wanted: wanted.join(", "),
+            advice: obstacles.join("; "),
+        })
+    }
+
+    fn authenticated(&mut self, index: usize) {
+        if self.login.done {
+            return;
+        }
+        let method =
+            self.setup.credentials.get(index).map(|credential| credential.method().to_owned());
+        self.setup.profile.method = method;
+        self.login_done();
+    }
+
+    fn login_done(&mut self) {
+        let session_tls = self.setup.profile.flags & server::TLS_SESSION != 0;
+        if self.setup.tls == Tls::IfWanted && !self.in_tls && session_tls {
+            self.start_tls(AfterTls::Ready);
+        } else {
+            self.ready();
+        }
+    }
+
+    fn ready(&mut self) {
+        self.login.done = true;
+        self.setup.profile.proven = true;
+        self.open_gate = true;
+        self.events.push_back(Event::Ready);
+        self.send_held();
+        if self.setup.profile.vector_limits.is_none() && !self.setup.profile.is_manager() {
+            let text = "readv_ior_max readv_iov_max".to_owned();
+            let query =
+                Request::Query { kind: query_kind::CONFIG, handle: Default::default(), text };
+            self.add_part(Ticket::INTERNAL, super::Role::Free, Job::Gather(Gather::new(query)));
+        }
+    }
+
+    /// A step was answered with something else.
+    pub(super) fn step_control(
+        &mut self,
+        id: PartId,
+        status: u16,
+        payload: &Bytes,
+    ) -> Result<(), SessionError> {
+        let Some(step) = self.login.steps.get(&id).copied() else { return Ok(()) };
+        if status != status_code::WAITRESP {
+            self.login.steps.remove(&id);
+        }
+        match status {
+            status_code::ERROR => self.step_refused(step, ErrorAnswer::decode(payload)?),
+            status_code::WAIT | status_code::WAITRESP if self.login.done => Ok(()),
+            status_code::WAIT => {
+                if self.login.ahead {
+                    return Err(SessionError::Mispredicted {
+                        seen: "its login has to wait".to_owned(),
+                    });
+                }
+                self.login.waiting = Some(step);
+                let WaitAnswer { seconds, message } = WaitAnswer::decode(payload)?;
+                self.events.push_back(Event::Wait { ticket: Ticket::SETUP, seconds, message });
+                Ok(())
+            }
+            status_code::WAITRESP => {
+                let WaitAnswer { seconds, .. } = WaitAnswer::decode(payload)?;
+                self.events.push_back(Event::Later { ticket: Ticket::SETUP, seconds });
+                Ok(())
+            }
+            status_code::REDIRECT => {
+                let redirect = Redirect::decode(payload)?;
+                self.events.push_back(Event::Redirect {
+                    ticket: Ticket::SETUP,
+                    redirect,
+                    missing: Vec::new(),
+                });
+                self.over = true;
+                Ok(())
+            }
+            _ => {
+                let message = "it wants another step, of which this method has none".to_owned();
+                let code = ErrorCode::AUTH_FAILED;
+                self.step_refused(step, ErrorAnswer { code, message })
+            }
+        }
+    }
+
+    fn step_refused(&mut self, step: Step, refusal: ErrorAnswer) -> Result<(), SessionError> {
+        let ErrorAnswer { code, message } = refusal;
+        if code == ErrorCode::TLS_REQUIRED && !self.in_tls {
+            return Err(SessionError::TlsWanted { message });
+        }
+        match step {
+            Step::Protocol => Err(SessionError::Refused { step: "protocol", code, message }),
+            Step::Login => Err(SessionError::Refused { step: "login", code, message }),
+            // It was not asked for.
+            Step::Auth(_) if self.login.done => Ok(()),
+            Step::Auth(index) => {
+                let method =
+                    self.setup.credentials.get(index).map_or("", |credential| credential.method());
+                self.login.refusal = Some(format!("{method} was refused: {message}"));
+                if self.login.ahead {
+                    let seen = format!("it refused {method}: {message}");
+                    return Err(SessionError::Mispredicted { seen });
+                }
+                self.authenticate()
+            }
+        }
+    }
+
+    pub(super) fn resume_login(&mut self) {
+        if let Some(step) = self.login.waiting.take() {
+            self.send_step(step);
+        }
+    }
+
+    pub(super) fn end_of_connection(&self) -> SessionError {
+        if self.login.ahead && !self.login.done {
+            return SessionError::Mispredicted {
+                seen: "it ended the connection during the login".to_owned(),
+            };
+        }
+        let during = if self.login.done { "after the login" } else { "during the login" };
+        SessionError::Ended { during }
+    }
+}

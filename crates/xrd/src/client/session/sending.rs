@@ -1,0 +1,172 @@
+//! Which parts can be sent, and sending them.
+
+use super::{Exchange, Part, PartId, PartState, Role, Session};
+use crate::client::event::{Event, Failure, Reply, Ticket};
+use crate::client::job::Job;
+use crate::client::setup::Pace;
+use crate::wire::FileHandle;
+
+/// What to do with a part.
+enum Chance {
+    /// Send it, with this handle.
+    Now { handle: FileHandle, guessed: bool },
+    /// Keep it.
+    Later,
+    /// Its file is not open, and won't be.
+    Never,
+}
+
+impl Session {
+    /// A further part of a ticket, which is sent if it can be.
+    pub(super) fn add_part(&mut self, ticket: Ticket, role: Role, job: Job) {
+        let id = PartId(self.number());
+        self.parts.insert(id, Part { ticket, role, job, state: PartState::Held });
+        if ticket != Ticket::INTERNAL {
+            self.exchanges.entry(ticket).or_default().parts.push(id);
+        }
+        self.send_or_hold(id);
+    }
+
+    /// Sends what can be sent of what is held.
+    pub(super) fn send_held(&mut self) {
+        if !self.open_gate || self.at_tls {
+            return;
+        }
+        self.starved = false;
+        for id in std::mem::take(&mut self.held) {
+            self.send_or_hold(id);
+        }
+    }
+
+    /// Sends a part, unless something has to happen first.
+    fn send_or_hold(&mut self, id: PartId) {
+        let Some(part) = self.parts.get(&id).filter(|part| part.state == PartState::Held) else {
+            return;
+        };
+        if !self.open_gate || self.at_tls || self.starved {
+            self.held.push_back(id);
+            return;
+        }
+        match self.chance(part) {
+            Chance::Now { handle, guessed } => {
+                if !self.send(id, handle, guessed) {
+                    self.starved = true;
+                    self.held.push_back(id);
+                }
+            }
+            Chance::Later => self.held.push_back(id),
+            Chance::Never => self.part_failed(id, Failure::NotOpen),
+        }
+    }
+
+    fn chance(&self, part: &Part) -> Chance {
+        match part.role {
+            Role::Free | Role::Opens(_) => {
+                Chance::Now { handle: FileHandle::default(), guessed: false }
+            }
+            Role::OnHandle(handle) => Chance::Now { handle, guessed: false },
+            Role::On(file) | Role::Closes(file) => {
+                let Some(file) = self.files.get(&file) else { return Chance::Never };
+                if let Some(handle) = file.handle {
+                    return Chance::Now { handle, guessed: false };
+                }
+                // Nothing that changes a file is sent on a guess.
+                let reads = matches!(part.job, Job::Read(_) | Job::Vector(_) | Job::Pages(_));
+                match file.guess.filter(|_| reads) {
+                    Some(handle) => Chance::Now { handle, guessed: true },
+                    None => Chance::Later,
+                }
+            }
+        }
+    }
+
+    /// Sends a part; false if no stream id is free.
+    fn send(&mut self, id: PartId, handle: FileHandle, guessed: bool) -> bool {
+        let Some(stream) = self.streams.allocate(id) else { return false };
+        let Some(part) = self.parts.get_mut(&id) else { return true };
+        let request = part.job.request(handle);
+        if let Err(error) = request.encode(stream, &mut self.out) {
+            self.streams.release(stream);
+            self.part_failed(id, error.into());
+            return true;
+        }
+        part.state = PartState::Sent { stream, guessed };
+        if let Role::Opens(file) = part.role {
+            let first = !std::mem::replace(&mut self.opened_before, true);
+            if let Some(file) = self.files.get_mut(&file) {
+                file.first = first;
+                let ahead = first && self.setup.pace == Pace::Flight;
+                file.guess = ahead.then(|| self.setup.profile.expected_handle());
+            }
+        }
+        true
+    }
+
+    /// Takes a part back that was sent on a guess: its answer means nothing, and it will be sent again.
+    pub(super) fn take_back(&mut self, id: PartId) {
+        let Some(part) = self.parts.get_mut(&id) else { return };
+        if let PartState::Sent { stream, .. } = part.state {
+            self.streams.abandon(stream);
+            part.state = PartState::Held;
+            self.held.push_back(id);
+        }
+    }
+
+    /// A part is over, with its ticket if that was the last one.
+    pub(super) fn part_over(&mut self, id: PartId) {
+        let Some(part) = self.parts.remove(&id) else { return };
+        let Some(exchange) = self.exchanges.get_mut(&part.ticket) else { return };
+        exchange.parts.retain(|other| *other != id);
+        if !exchange.parts.is_empty() {
+            return;
+        }
+        let Some(exchange) = self.exchanges.remove(&part.ticket) else { return };
+        let ticket = part.ticket;
+        let event = match exchange.failure {
+            Some(failure) => {
+                let mut missing = exchange.missing;
+                missing.extend(exchange.damaged);
+                Event::Failed { ticket, failure, missing }
+            }
+            None => {
+                let Exchange { missing, damaged, .. } = exchange;
+                Event::Done { ticket, reply: Reply::Read { missing, damaged } }
+            }
+        };
+        self.events.push_back(event);
+    }
+
+    /// A part failed; the others of its ticket go on.
+    pub(super) fn part_failed(&mut self, id: PartId, failure: Failure) {
+        let Some(part) = self.parts.get(&id) else { return };
+        let missing = part.job.missing();
+        let (ticket, role) = (part.ticket, part.role);
+        if let Some(exchange) = self.exchanges.get_mut(&ticket) {
+            exchange.failure.get_or_insert(failure);
+            exchange.missing.extend(missing);
+        }
+        self.part_over(id);
+        if let Role::Opens(file) | Role::Closes(file) = role {
+            self.not_open(file);
+        }
+    }
+
+    /// A part is not wanted any more.
+    pub(super) fn drop_part(&mut self, id: PartId) {
+        let Some(part) = self.parts.get_mut(&id) else { return };
+        let (role, state) = (part.role, part.state);
+        if let (Role::Opens(file), PartState::Sent { .. }) = (role, state) {
+            // It will be closed when it comes to be open.
+            part.ticket = Ticket::INTERNAL;
+            self.files.remove(&file);
+        } else {
+            if let PartState::Sent { stream, .. } = state {
+                self.streams.abandon(stream);
+            }
+            self.parts.remove(&id);
+        }
+        if let Role::Opens(file) = role {
+            self.not_open(file);
+        }
+    }
+}

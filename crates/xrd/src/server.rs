@@ -1,0 +1,43 @@
+//! The server's end of a connection, as a machine that is fed bytes and gives bytes.
+//!
+//! [`Connection`] answers the handshake, takes requests apart, and keeps the order that a login has; its owner answers
+//! requests, in any order and in any form that the protocol has: whole or in parts, later than promised, with a
+//! redirect, a wait or a refusal ([`Answer`]). It knows no files.
+//!
+//! ```
+//! use bytes::Bytes;
+//! use hither_xrd::client::{Pace, Session, Setup};
+//! use hither_xrd::server::{Answer, Connection, Incoming};
+//! use hither_xrd::wire::{LoginAnswer, Outgoing, ProtocolAnswer, Request, SessionId};
+//!
+//! let mut setup = Setup::new("ann");
+//! setup.pace = Pace::Login;
+//! let mut session = Session::new(setup);
+//! let mut server = Connection::default();
+//! let mut bytes = session.outgoing().take_all();
+//! while let Some(incoming) = server.receive(&mut bytes)? {
+//!     let Incoming::Request { stream, request } = incoming else { unreachable!("all of it is well-formed") };
+//!     match request {
+//!         Request::Protocol(_) => {
+//!             server.answer_protocol(stream, &ProtocolAnswer { version: 0x520, flags: 1, signing: None });
+//!         }
+//!         Request::Login(_) => {
+//!             let answer = LoginAnswer { session: SessionId([1; 16]), methods: Vec::new() };
+//!             server.answer_login(stream, &answer);
+//!         }
+//!         _ => server.answer(stream, &Answer::nothing()),
+//!     }
+//! }
+//! let mut bytes = server.outgoing().take_all();
+//! assert!(session.receive(&mut bytes).unwrap().is_some());
+//! assert!(session.is_ready());
+//! # Ok::<(), hither_xrd::wire::WireError>(())
+//! ```
+//!
+//! **Memory**: one request at a time is gathered, up to [`Connection::max_payload_bytes`], and no more than has arrived.
+
+mod answer;
+mod connection;
+
+pub use answer::Answer;
+pub use connection::{Connection, Incoming};

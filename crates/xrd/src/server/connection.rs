@@ -1,0 +1,239 @@
+//! Requests as they arrive, and answers as they are sent.
+
+use crate::server::Answer;
+use crate::wire::{
+    ANSWER_HEAD_BYTES, AnswerHead, Attention, ErrorCode, HANDSHAKE, HandshakeAnswer, LoginAnswer,
+    Outgoing, PROTOCOL_VERSION, ProtocolAnswer, REQUEST_HEAD_BYTES, Request, RequestHead, StreamId,
+    WireError, request_code, server,
+};
+use bytes::{Bytes, BytesMut};
+
+/// What a client sent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Incoming {
+    /// A request; to be answered, now or later.
+    Request {
+        /// What the answers carry.
+        stream: StreamId,
+        /// What is asked.
+        request: Request,
+    },
+    /// A request that cannot be understood. It has been refused already.
+    Malformed {
+        /// Its stream.
+        stream: StreamId,
+        /// Its number.
+        code: u16,
+        /// What is wrong with it.
+        error: WireError,
+    },
+    /// A request before the login is done. It has been refused already; real servers break off the connection then.
+    TooEarly {
+        /// Its stream.
+        stream: StreamId,
+        /// Its number.
+        code: u16,
+    },
+}
+
+#[derive(Debug, Clone, Copy)]
+enum State {
+    Handshake,
+    Head,
+    Payload(RequestHead),
+}
+
+/// How far the login has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Admission {
+    Nothing,
+    /// Proof is wanted.
+    LoggedIn,
+    Admitted,
+}
+
+/// The server's end of one connection. See the [module](crate::server).
+#[derive(Debug)]
+pub struct Connection {
+    state: State,
+    /// What is being gathered. Invariant: no more than arrived, and than `max_payload_bytes`.
+    gathered: BytesMut,
+    admission: Admission,
+    at_tls: bool,
+    out: Outgoing,
+    /// What is said to the handshake.
+    pub greeting: HandshakeAnswer,
+    /// Most bytes of a request's payload: a write's data, mostly. A longer one ends the connection.
+    pub max_payload_bytes: u32,
+}
+
+impl Default for Connection {
+    /// That of a server with files, which takes writes of up to 32 MiB.
+    fn default() -> Self {
+        Self {
+            state: State::Handshake,
+            gathered: BytesMut::new(),
+            admission: Admission::Nothing,
+            at_tls: false,
+            out: Outgoing::default(),
+            greeting: HandshakeAnswer { version: PROTOCOL_VERSION, data_server: true },
+            max_payload_bytes: 32 * 1024 * 1024,
+        }
+    }
+}
+
+impl Connection {
+    /// What waits to be written.
+    pub fn outgoing(&mut self) -> &mut Outgoing {
+        &mut self.out
+    }
+
+    /// Takes the next request off the front of `bytes`; `None` when they are used up, or when TLS has to be set up first
+    /// ([`awaits_tls`](Self::awaits_tls)): what is left of them are its first bytes.
+    ///
+    /// # Errors
+    /// Bytes that are not the protocol, or a request that is too large: the connection is to be closed.
+    pub fn receive(&mut self, bytes: &mut Bytes) -> Result<Option<Incoming>, WireError> {
+        while !self.at_tls {
+            let wanted = match self.state {
+                State::Handshake => HANDSHAKE.len(),
+                State::Head => REQUEST_HEAD_BYTES,
+                State::Payload(head) => head.length as usize,
+            };
+            let Some(whole) = self.gather(bytes, wanted) else { return Ok(None) };
+            match self.state {
+                State::Handshake => {
+                    if whole[..] != HANDSHAKE {
+                        return Err(WireError::text("a handshake", &whole, "that of XRootD"));
+                    }
+                    self.out.put(&self.greeting.encode());
+                    self.state = State::Head;
+                }
+                State::Head => {
+                    let head = whole.first_chunk().map(RequestHead::decode).transpose()?;
+                    let Some(head) = head else { return Ok(None) };
+                    if head.length > self.max_payload_bytes {
+                        return Err(WireError::TooLarge {
+                            what: "the payload of a request in bytes",
+                            seen: head.length.into(),
+                            limit: self.max_payload_bytes.into(),
+                        });
+                    }
+                    self.state = State::Payload(head);
+                }
+                State::Payload(head) => {
+                    self.state = State::Head;
+                    return Ok(Some(self.request(&head, &whole)));
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// So many bytes, of earlier ones and these: without a copy if they came in one piece.
+    fn gather(&mut self, bytes: &mut Bytes, wanted: usize) -> Option<Bytes> {
+        if self.gathered.is_empty() && bytes.len() >= wanted {
+            return Some(bytes.split_to(wanted));
+        }
+        let missing = wanted.saturating_sub(self.gathered.len()).min(bytes.len());
+        self.gathered.extend_from_slice(&bytes.split_to(missing));
+        (self.gathered.len() == wanted).then(|| self.gathered.split().freeze())
+    }
+
+    fn request(&mut self, head: &RequestHead, payload: &Bytes) -> Incoming {
+        let RequestHead { stream, code, .. } = *head;
+        let admitted = match self.admission {
+            Admission::Admitted => true,
+            Admission::LoggedIn => code == request_code::AUTH,
+            Admission::Nothing => {
+                matches!(code, request_code::PROTOCOL | request_code::LOGIN | request_code::BIND)
+            }
+        };
+        if !admitted {
+            self.answer(stream, &Answer::error(ErrorCode::INVALID_REQUEST, "not before the login"));
+            return Incoming::TooEarly { stream, code };
+        }
+        match Request::decode(head, payload) {
+            Ok(request) => Incoming::Request { stream, request },
+            Err(error) => {
+                self.answer(stream, &Answer::error(ErrorCode::ARG_INVALID, error.to_string()));
+                Incoming::Malformed { stream, code, error }
+            }
+        }
+    }
+
+    /// Answers a protocol request. If the answer tells the client to change to TLS, nothing more is taken before that.
+    pub fn answer_protocol(&mut self, stream: StreamId, answer: &ProtocolAnswer) {
+        let mut out = BytesMut::new();
+        answer.encode(&mut out);
+        self.answer(stream, &Answer::Ok(out.freeze()));
+        self.at_tls = answer.flags & server::GOTO_TLS != 0;
+    }
+
+    /// Answers a login. If it offers methods, one of them has to succeed before anything else.
+    pub fn answer_login(&mut self, stream: StreamId, answer: &LoginAnswer) {
+        let mut out = BytesMut::new();
+        answer.encode(&mut out);
+        self.answer(stream, &Answer::Ok(out.freeze()));
+        let free = answer.methods.is_empty();
+        self.admission = if free { Admission::Admitted } else { Admission::LoggedIn };
+    }
+
+    /// Says that the proof was accepted.
+    pub fn answer_auth(&mut self, stream: StreamId) {
+        self.admission = Admission::Admitted;
+        self.answer(stream, &Answer::nothing());
+    }
+
+    /// TLS has to be set up before anything else is taken; or, after [`expect_tls`](Self::expect_tls), as soon as what was
+    /// answered is written.
+    #[must_use]
+    pub fn awaits_tls(&self) -> bool {
+        self.at_tls
+    }
+
+    /// The next bytes from the client are those of TLS: that of a server which wants it after the login.
+    pub fn expect_tls(&mut self) {
+        self.at_tls = true;
+    }
+
+    /// TLS is set up: bytes go through it in both directions.
+    pub fn tls_started(&mut self) {
+        self.at_tls = false;
+    }
+
+    /// Answers a request, or goes on doing so.
+    pub fn answer(&mut self, stream: StreamId, answer: &Answer) {
+        if let Answer::Status(status, data) = answer {
+            self.out.put(&status.encode(stream));
+            self.out.put_bytes(data.clone());
+            return;
+        }
+        let (status, payload) = answer.parts();
+        let length = u32::try_from(payload.len()).unwrap_or(u32::MAX);
+        self.out.put(&AnswerHead { stream, status, length }.encode());
+        self.out.put_bytes(payload);
+    }
+
+    /// Answers a request that was answered with [`Answer::Later`]. An answer with checksums cannot come that way and is sent
+    /// as it is.
+    pub fn answer_late(&mut self, stream: StreamId, answer: &Answer) {
+        if matches!(answer, Answer::Status(..)) {
+            self.answer(stream, answer);
+            return;
+        }
+        let (status, payload) = answer.parts();
+        let length = u32::try_from(payload.len()).unwrap_or(u32::MAX);
+        let inner = AnswerHead { stream, status, length };
+        let outer_length =
+            u32::try_from(ANSWER_HEAD_BYTES * 2).unwrap_or(16).saturating_add(length);
+        let outer = AnswerHead {
+            stream: StreamId(0),
+            status: crate::wire::status_code::ATTN,
+            length: outer_length,
+        };
+        self.out.put(&outer.encode());
+        self.out.put(&Attention::answer_prefix(&inner));
+        self.out.put_bytes(payload);
+    }
+}

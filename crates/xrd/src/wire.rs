@@ -1,0 +1,74 @@
+//! Every message of the protocol, as bytes and as what it means, in both directions.
+//!
+//! All numbers are big-endian, without padding. A connection begins with a handshake of 20 bytes, answered by 16, and
+//! is then a stream of requests one way and of answers the other:
+//!
+//! ```text
+//! request   stream id (2) | code (2)   | body (16) | length (4) | payload (length)
+//! answer    stream id (2) | status (2) | length (4) | payload (length)
+//! status    an answer of status 4007: crc32c (4) | stream id (2) | code - 3000 (1) | kind (1) | 0 (4) | length of data (4)
+//!           | information, such as an offset (8)    and after it the data, which the answer's length does not count
+//! ```
+//!
+//! The stream id is the client's; any number of requests may be under way, and answers come in any order. An answer may
+//! come in several frames ([`status_code::OKSOFAR`]), between which those of other streams may stand.
+//!
+//! What is decoded here is bounded by the bytes that were handed in: nothing is allocated for a length that is only
+//! stated. Who gathers those bytes bounds them ([`crate::client`], [`crate::server`]).
+//!
+//! Sources: `XProtocol.hh` of xrootd, which grants to implement the protocol freely, and its server for what that leaves
+//! open (`XrdXrootdXeq.cc`, `XrdXrootdXeqPgrw.cc`, `XrdXrootdXeqFAttr.cc`, `XrdXrootdResponse.cc`).
+
+mod attributes;
+mod codes;
+mod directory;
+mod error;
+mod excerpt;
+mod field;
+mod flags;
+mod frame;
+mod identity;
+mod locations;
+mod login;
+mod outgoing;
+mod pages;
+mod query;
+mod redirect;
+mod reply;
+mod request;
+mod stat;
+mod vector;
+
+pub use attributes::{
+    Attribute, AttributeAction, AttributeAnswer, AttributeOutcome, AttributesRequest,
+};
+pub use codes::{ErrorCode, PROTOCOL_VERSION, request_code, status_code};
+pub use directory::{Entry, Listing};
+pub use error::WireError;
+pub use flags::{
+    ability, dirlist, locate, open, prepare, protocol, query as query_kind, server,
+    stat as stat_flags,
+};
+pub use frame::{
+    ANSWER_HEAD_BYTES, AnswerHead, HANDSHAKE, HANDSHAKE_ANSWER_BYTES, HandshakeAnswer,
+    REQUEST_HEAD_BYTES, RequestHead,
+};
+pub use identity::{FileHandle, SessionId, StreamId};
+pub use locations::{Location, LocationKind, locations};
+pub use login::{
+    LoginAnswer, LoginRequest, ProtocolAnswer, ProtocolRequest, SecurityMethod, Signing,
+};
+pub use outgoing::Outgoing;
+pub use pages::{
+    CORRECTION_BYTES, PAGE_BYTES, PAGE_UNIT_BYTES, StatusHead, StatusKind, correction, corrections,
+    page_end, paged, unpaged_length,
+};
+pub use query::{Space, checksum, config, vector_limits};
+pub use redirect::{Redirect, RedirectTarget};
+pub use reply::{Attention, ErrorAnswer, OpenAnswer, WaitAnswer};
+pub use request::{OpenRequest, PrepareRequest, Request, Target};
+pub use stat::FileStatus;
+pub use vector::{MAX_ELEMENT_BYTES, MAX_ELEMENTS, SEGMENT_BYTES, Segment, VectorLimits};
+
+pub(crate) use excerpt::excerpt;
+pub(crate) use field::{Fields, before_nul, strict_text, text, wire_length};

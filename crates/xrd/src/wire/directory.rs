@@ -1,0 +1,220 @@
+//! A directory's listing: names, one a line, or pairs of lines of which the second says what stat would say.
+//!
+//! A listing with statuses begins with the entry `.` and the status `0 0 0 0`; without that beginning the server did not
+//! understand the wish, and the lines are all names. With checksums a status ends in ` [ algorithm:value ]`. Frames end
+//! between entries on xrootd; that is not relied on. What is kept between pieces is one entry, bounded.
+
+use crate::wire::{FileStatus, WireError};
+use bytes::Bytes;
+
+/// Longest line that is accepted. A name has at most 255 bytes on any file system; some servers list paths.
+const MAX_LINE_BYTES: usize = 16 * 1024;
+/// How a listing with statuses begins.
+const MARK: (&[u8], &[u8]) = (b".", b"0 0 0 0");
+
+/// One name in a directory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    /// The name, without directory. Bytes that are not UTF-8 are replaced.
+    pub name: String,
+    /// What stat says of it, if that was asked for.
+    pub status: Option<FileStatus>,
+    /// Its checksum as `algorithm:value`, if that was asked for and the server has one.
+    pub checksum: Option<String>,
+}
+
+/// Understands a listing as it arrives.
+#[derive(Debug, Default)]
+pub struct Listing {
+    /// Statuses were asked for.
+    with_status: bool,
+    /// What the first lines told; unknown before them.
+    in_pairs: Option<bool>,
+    /// A line that is not whole yet. Invariant: no longer than [`MAX_LINE_BYTES`].
+    line: Vec<u8>,
+    /// A name whose status is still to come.
+    name: Option<Vec<u8>>,
+}
+
+impl Listing {
+    /// For a listing for which statuses were asked, or not.
+    #[must_use]
+    pub fn new(with_status: bool) -> Self {
+        Self { with_status, ..Self::default() }
+    }
+
+    /// Takes the next bytes; gives the entries that are complete with them.
+    ///
+    /// # Errors
+    /// A line of more than 16 KiB, a name that leads elsewhere, or a status that is none.
+    pub fn feed(&mut self, piece: &Bytes) -> Result<Vec<Entry>, WireError> {
+        let mut entries = Vec::new();
+        let mut rest = &piece[..];
+        while let Some(at) = rest.iter().position(|byte| matches!(byte, b'\n' | 0)) {
+            let (line, behind) = rest.split_at(at);
+            self.keep(line)?;
+            entries.extend(self.end_of_line()?);
+            rest = behind.get(1..).unwrap_or_default();
+        }
+        self.keep(rest)?;
+        Ok(entries)
+    }
+
+    /// The listing is over; gives the entries that ended with it.
+    ///
+    /// # Errors
+    /// A name without its status, and what [`feed`](Self::feed) refuses.
+    pub fn finish(&mut self) -> Result<Vec<Entry>, WireError> {
+        let mut entries = self.end_of_line()?;
+        match self.name.take() {
+            Some(name) if self.in_pairs == Some(true) => {
+                return Err(WireError::text(
+                    "the last name of a listing",
+                    &name,
+                    "its status after it",
+                ));
+            }
+            Some(name) => entries.extend(entry(&name, None)?),
+            None => {}
+        }
+        Ok(entries)
+    }
+
+    fn keep(&mut self, piece: &[u8]) -> Result<(), WireError> {
+        let length = self.line.len() + piece.len();
+        if length > MAX_LINE_BYTES {
+            return Err(WireError::TooLarge {
+                what: "a line of a listing in bytes",
+                seen: length as u64,
+                limit: MAX_LINE_BYTES as u64,
+            });
+        }
+        self.line.extend_from_slice(piece);
+        Ok(())
+    }
+
+    fn end_of_line(&mut self) -> Result<Vec<Entry>, WireError> {
+        let line = std::mem::take(&mut self.line);
+        if line.is_empty() {
+            return Ok(Vec::new());
+        }
+        if !self.with_status || self.in_pairs == Some(false) {
+            return Ok(Vec::from_iter(entry(&line, None)?));
+        }
+        let Some(name) = self.name.take() else {
+            self.name = Some(line);
+            return Ok(Vec::new());
+        };
+        if self.in_pairs.is_none() {
+            let marked = (&name[..], &line[..]) == MARK;
+            self.in_pairs = Some(marked);
+            if !marked {
+                let both = [entry(&name, None)?, entry(&line, None)?];
+                return Ok(both.into_iter().flatten().collect());
+            }
+            return Ok(Vec::new());
+        }
+        Ok(Vec::from_iter(entry(&name, Some(&line))?))
+    }
+}
+
+/// An entry, or nothing where it is the directory itself.
+fn entry(name: &[u8], status: Option<&[u8]>) -> Result<Option<Entry>, WireError> {
+    if matches!(name, b"." | b"..") {
+        return Ok(None);
+    }
+    if name.contains(&b'/') {
+        return Err(WireError::text("a name in a listing", name, "a name without \"/\""));
+    }
+    let (status, checksum) = match status {
+        None => (None, None),
+        Some(line) => {
+            let (status, checksum) = split_checksum(line);
+            (Some(FileStatus::parse(status)?), checksum)
+        }
+    };
+    Ok(Some(Entry { name: String::from_utf8_lossy(name).into_owned(), status, checksum }))
+}
+
+/// Takes ` [ algorithm:value ]` off the end. A value `none` says that there is none.
+fn split_checksum(line: &[u8]) -> (&[u8], Option<String>) {
+    let Some(at) = line.windows(3).position(|three| three == b" [ ") else { return (line, None) };
+    let (status, checksum) = line.split_at(at);
+    let checksum = String::from_utf8_lossy(checksum);
+    let checksum = checksum.trim_matches(|letter| matches!(letter, ' ' | '[' | ']'));
+    let known = checksum.contains(':') && !checksum.ends_with(":none");
+    (status, known.then(|| checksum.to_owned()))
+}
+
+impl Entry {
+    /// The text of a listing, ended by a NUL: what [`Listing`] understands.
+    #[must_use]
+    pub fn to_text(entries: &[Self], with_status: bool) -> String {
+        let mut lines = Vec::new();
+        if with_status {
+            lines.push(".\n0 0 0 0".to_owned());
+        }
+        for Self { name, status, checksum } in entries {
+            lines.push(name.clone());
+            if with_status {
+                let status = status.clone().unwrap_or_default().to_text();
+                let checksum =
+                    checksum.as_ref().map_or_else(String::new, |sum| format!(" [ {sum} ]"));
+                lines.push(status + &checksum);
+            }
+        }
+        lines.join("\n") + "\0"
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn all(text: &[u8], with_status: bool) -> Result<Vec<Entry>, WireError> {
+        let mut listing = Listing::new(with_status);
+        let mut entries = Vec::new();
+        for byte in text {
+            entries.extend(listing.feed(&Bytes::copy_from_slice(&[*byte]))?);
+        }
+        entries.extend(listing.finish()?);
+        Ok(entries)
+    }
+
+    fn names(entries: &[Entry]) -> Vec<&str> {
+        entries.iter().map(|entry| entry.name.as_str()).collect()
+    }
+
+    #[test]
+    fn names_alone() {
+        assert_eq!(names(&all(b"a\nb b\nc\0", false).unwrap()), ["a", "b b", "c"]);
+        assert_eq!(all(b"\0", false).unwrap(), []);
+        assert_eq!(all(b"", true).unwrap(), []);
+    }
+
+    #[test]
+    fn pairs_with_checksums() {
+        let text = b".\n0 0 0 0\nf\n1 2 16 3 [ adler32:0a0b ]\nd\n4 5 51 6 [ adler32:none ]\0";
+        let entries = all(text, true).unwrap();
+        assert_eq!(names(&entries), ["f", "d"]);
+        assert_eq!(entries[0].checksum.as_deref(), Some("adler32:0a0b"));
+        assert_eq!(entries[0].status.as_ref().unwrap().size, 2);
+        assert_eq!(entries[1].checksum, None);
+        assert!(entries[1].status.as_ref().unwrap().is_directory());
+    }
+
+    #[test]
+    fn a_server_that_knows_no_statuses_lists_names() {
+        assert_eq!(names(&all(b"one\ntwo\nthree\0", true).unwrap()), ["one", "two", "three"]);
+        assert_eq!(names(&all(b"one\0", true).unwrap()), ["one"]);
+    }
+
+    #[test]
+    fn what_leads_elsewhere_or_is_cut_off_is_refused() {
+        assert!(all(b"a/../b\n", false).is_err());
+        assert!(all(b".\n0 0 0 0\nf\0", true).is_err());
+        assert!(all(b".\n0 0 0 0\nf\nno status\0", true).is_err());
+        assert!(all(&[b'a'; MAX_LINE_BYTES + 1], false).is_err());
+        assert_eq!(all(b".\n..\nf\n", false).unwrap().len(), 1);
+    }
+}

@@ -1,0 +1,96 @@
+//! Who has a file, as text: `Sr[::1]:1094 Mw10.0.0.1:1095`.
+
+use crate::wire::{WireError, before_nul};
+
+/// Most places that are looked at.
+const MAX_LOCATIONS: usize = 10_000;
+
+/// What a place is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LocationKind {
+    /// A server that has the file.
+    Server,
+    /// A server that is still fetching it.
+    PendingServer,
+    /// A manager of servers that have it.
+    Manager,
+    /// A manager of servers that are still fetching it.
+    PendingManager,
+}
+
+/// A place where a file is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Location {
+    /// What is there.
+    pub kind: LocationKind,
+    /// It may be written there.
+    pub writable: bool,
+    /// Host and port, as sent.
+    pub address: String,
+}
+
+/// Understands the answer to a locate.
+///
+/// # Errors
+/// A word that doesn't begin with what it is.
+pub fn locations(text: &[u8]) -> Result<Vec<Location>, WireError> {
+    let text = String::from_utf8_lossy(before_nul(text));
+    text.split_ascii_whitespace().take(MAX_LOCATIONS).map(location).collect()
+}
+
+fn location(word: &str) -> Result<Location, WireError> {
+    let malformed = || {
+        WireError::text("a location", word.as_bytes(), "S, s, M or m, then r or w, then an address")
+    };
+    let mut letters = word.chars();
+    let kind = match letters.next() {
+        Some('S') => LocationKind::Server,
+        Some('s') => LocationKind::PendingServer,
+        Some('M') => LocationKind::Manager,
+        Some('m') => LocationKind::PendingManager,
+        _ => return Err(malformed()),
+    };
+    let writable = match letters.next() {
+        Some('w') => true,
+        Some('r') => false,
+        _ => return Err(malformed()),
+    };
+    let address = letters.as_str();
+    if address.is_empty() {
+        return Err(malformed());
+    }
+    Ok(Location { kind, writable, address: address.to_owned() })
+}
+
+impl Location {
+    /// The text of one place.
+    #[must_use]
+    pub fn to_text(&self) -> String {
+        let kind = match self.kind {
+            LocationKind::Server => 'S',
+            LocationKind::PendingServer => 's',
+            LocationKind::Manager => 'M',
+            LocationKind::PendingManager => 'm',
+        };
+        let access = if self.writable { 'w' } else { 'r' };
+        format!("{kind}{access}{}", self.address)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn servers_and_managers_are_told_apart() {
+        let text = b"Sr[::127.0.0.1]:1094 mwhost.example:1213\0";
+        let found = locations(text).unwrap();
+        assert_eq!(found[0].address, "[::127.0.0.1]:1094");
+        assert_eq!((found[1].kind, found[1].writable), (LocationKind::PendingManager, true));
+        let again: Vec<_> = found.iter().map(Location::to_text).collect();
+        assert_eq!(again.join(" ").as_bytes(), &text[..text.len() - 1]);
+        assert!(
+            locations(b"Xr1").is_err() && locations(b"Sr").is_err() && locations(b"S").is_err()
+        );
+    }
+}

@@ -1,0 +1,252 @@
+//! Data in pages of 4 KiB, each behind its CRC32C, and the frame that announces it.
+//!
+//! Pages are those of the file: the first piece of an answer is short up to the next multiple of 4,096, and the last one
+//! ends where the data does. The frame's own checksum covers what stands behind it in the frame, not the data.
+
+use crate::wire::{
+    ANSWER_HEAD_BYTES, AnswerHead, Fields, StreamId, WireError, request_code, status_code,
+    wire_length,
+};
+use bytes::{BufMut, Bytes, BytesMut};
+use std::ops::Range;
+
+/// Bytes of a page.
+pub const PAGE_BYTES: u64 = 4096;
+/// Bytes of a page and its checksum.
+pub const PAGE_UNIT_BYTES: u64 = PAGE_BYTES + 4;
+/// Most bytes that a list of pages to send again has before its offsets.
+pub const CORRECTION_BYTES: usize = 8;
+/// Most pages that a server says arrived damaged (`kXR_pgMaxEpr`), before it gives up.
+const MAX_CORRECTIONS: usize = 128;
+
+/// Whether more follows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StatusKind {
+    /// The last one.
+    Final,
+    /// More follows.
+    Partial,
+    /// Nothing but a sign of life.
+    Progress,
+}
+
+/// What stands in a frame of status 4007: what it answers, and how much data comes behind it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StatusHead {
+    /// The request, as a [`request_code`].
+    pub code: u16,
+    /// Whether more follows.
+    pub kind: StatusKind,
+    /// Bytes behind the frame that belong to it.
+    pub data_bytes: u32,
+    /// Where the data is in the file.
+    pub offset: u64,
+}
+
+impl StatusHead {
+    /// Bytes of it.
+    pub const BYTES: usize = 24;
+
+    /// Takes the payload of the frame apart, and checks it.
+    ///
+    /// # Errors
+    /// A wrong checksum or stream, an unknown kind, or negative numbers.
+    pub fn decode(stream: StreamId, payload: &[u8]) -> Result<Self, WireError> {
+        let mut fields = Fields::new("a status frame", payload);
+        let stated = fields.u32()?;
+        let computed = crc32c::crc32c(fields.clone().rest());
+        if stated != computed {
+            return Err(WireError::Checksum { what: "a status frame", stated, computed });
+        }
+        let seen = fields.u16()?;
+        if seen != stream.0 {
+            return Err(WireError::number(
+                "the stream in a status frame",
+                seen,
+                "that of its head",
+            ));
+        }
+        let code = u16::from(fields.u8()?) + request_code::FIRST;
+        let kind = match fields.u8()? {
+            0 => StatusKind::Final,
+            1 => StatusKind::Partial,
+            2 => StatusKind::Progress,
+            other => return Err(WireError::number("the kind of a status frame", other, "0 to 2")),
+        };
+        fields.take(4)?;
+        let data_bytes = fields.length("the length of the data of a status frame")?;
+        let offset = fields.offset("the offset in a status frame")?;
+        Ok(Self { code, kind, data_bytes, offset })
+    }
+
+    /// The whole frame, with its head; the data comes behind it.
+    #[must_use]
+    pub fn encode(&self, stream: StreamId) -> [u8; ANSWER_HEAD_BYTES + Self::BYTES] {
+        let mut bytes = [0; ANSWER_HEAD_BYTES + Self::BYTES];
+        let head = AnswerHead { stream, status: status_code::STATUS, length: 24 };
+        bytes[..8].copy_from_slice(&head.encode());
+        bytes[12..14].copy_from_slice(&stream.0.to_be_bytes());
+        bytes[14] = self.code.saturating_sub(request_code::FIRST).to_be_bytes()[1];
+        bytes[15] = match self.kind {
+            StatusKind::Final => 0,
+            StatusKind::Partial => 1,
+            StatusKind::Progress => 2,
+        };
+        bytes[20..24].copy_from_slice(&self.data_bytes.to_be_bytes());
+        bytes[24..].copy_from_slice(&self.offset.to_be_bytes());
+        let checksum = crc32c::crc32c(&bytes[12..]);
+        bytes[8..12].copy_from_slice(&checksum.to_be_bytes());
+        bytes
+    }
+}
+
+/// Where the page ends that `offset` lies in.
+#[must_use]
+pub fn page_end(offset: u64) -> u64 {
+    offset.saturating_add(PAGE_BYTES - offset % PAGE_BYTES)
+}
+
+/// Data as pages with their checksums.
+#[must_use]
+pub fn paged(offset: u64, data: &[u8]) -> Bytes {
+    let mut out = BytesMut::with_capacity(data.len() + data.len() / 1024 + 8);
+    let mut at = offset;
+    let mut rest = data;
+    while !rest.is_empty() {
+        let length =
+            usize::try_from(page_end(at) - at).map_or(rest.len(), |most| most.min(rest.len()));
+        let (page, behind) = rest.split_at(length);
+        out.put_u32(crc32c::crc32c(page));
+        out.put_slice(page);
+        rest = behind;
+        at = page_end(at);
+    }
+    out.freeze()
+}
+
+/// How many bytes of a file `length` bytes of pages with checksums are, if they begin at `offset`.
+///
+/// # Errors
+/// A length at which a checksum has no data.
+pub fn unpaged_length(offset: u64, length: u64) -> Result<u64, WireError> {
+    let wrong = || {
+        WireError::number("the length of pages with checksums", length, "data behind each checksum")
+    };
+    let first = (page_end(offset) - offset + 4).min(length);
+    let rest = length - first;
+    let last = rest % PAGE_UNIT_BYTES;
+    if (1..=4).contains(&first) || (1..=4).contains(&last) {
+        return Err(wrong());
+    }
+    let units = u64::from(first > 0) + rest / PAGE_UNIT_BYTES + u64::from(last > 0);
+    length.checked_sub(units * 4).ok_or_else(wrong)
+}
+
+/// The pages that a server wants sent again, from the data behind its answer to a write of pages.
+///
+/// The data is the CRC32C of what follows, the lengths of the first and of the last page, and the pages' offsets.
+///
+/// # Errors
+/// A wrong checksum, too many pages, or a list that is cut off.
+pub fn corrections(data: &[u8]) -> Result<Vec<Range<u64>>, WireError> {
+    if data.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut fields = Fields::new("a list of damaged pages", data);
+    let stated = fields.u32()?;
+    let computed = crc32c::crc32c(fields.clone().rest());
+    if stated != computed {
+        return Err(WireError::Checksum { what: "a list of damaged pages", stated, computed });
+    }
+    let (first, last) = (fields.u16()?, fields.u16()?);
+    let mut offsets = Vec::new();
+    while !fields.is_empty() {
+        if offsets.len() == MAX_CORRECTIONS {
+            return Err(WireError::TooLarge {
+                what: "number of damaged pages",
+                seen: MAX_CORRECTIONS as u64 + 1,
+                limit: MAX_CORRECTIONS as u64,
+            });
+        }
+        offsets.push(fields.offset("the offset of a damaged page")?);
+    }
+    let count = offsets.len();
+    let pages = offsets.into_iter().enumerate().map(|(number, offset)| {
+        let length = match number {
+            0 => first.into(),
+            _ if number + 1 == count => last.into(),
+            _ => PAGE_BYTES,
+        };
+        offset..offset.saturating_add(length).min(page_end(offset))
+    });
+    Ok(pages.collect())
+}
+
+/// The data that [`corrections`] understands. The pages are within one page each, and not empty.
+///
+/// # Errors
+/// More than 2 GiB of pages.
+pub fn correction(pages: &[Range<u64>]) -> Result<Bytes, WireError> {
+    let (Some(first), Some(last)) = (pages.first(), pages.last()) else { return Ok(Bytes::new()) };
+    wire_length("a list of damaged pages", pages.len().saturating_mul(8))?;
+    let length = |page: &Range<u64>| u16::try_from(page.end - page.start).unwrap_or(u16::MAX);
+    let mut out = BytesMut::new();
+    out.put_u32(0);
+    out.put_u16(length(first));
+    out.put_u16(length(last));
+    pages.iter().for_each(|page| out.put_u64(page.start));
+    let checksum = crc32c::crc32c(out.get(4..).unwrap_or_default());
+    if let Some(place) = out.get_mut(..4) {
+        place.copy_from_slice(&checksum.to_be_bytes());
+    }
+    Ok(out.freeze())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn pages_are_as_long_as_computed(offset in 0..20_000_u64, length in 0..20_000_usize) {
+            let data = vec![7; length];
+            let sent = paged(offset, &data);
+            prop_assert_eq!(unpaged_length(offset, sent.len() as u64).unwrap(), length as u64);
+        }
+
+        #[test]
+        fn status_frames_come_out_as_they_went_in(
+            stream: u16, code in 3000..3033_u16, kind in 0..3_u8, data_bytes in 0..=i32::MAX as u32,
+            offset in 0..=i64::MAX as u64, flipped in 0..192_usize,
+        ) {
+            let kind = [StatusKind::Final, StatusKind::Partial, StatusKind::Progress][usize::from(kind)];
+            let head = StatusHead { code, kind, data_bytes, offset };
+            let mut bytes = head.encode(StreamId(stream));
+            prop_assert_eq!(StatusHead::decode(StreamId(stream), &bytes[8..]).unwrap(), head);
+            bytes[8 + flipped / 8] ^= 1 << (flipped % 8);
+            prop_assert!(StatusHead::decode(StreamId(stream), &bytes[8..]).is_err());
+        }
+    }
+
+    #[test]
+    fn lengths_without_data_are_refused() {
+        for length in [1, 4, 4100 + 1, 4100 + 4] {
+            assert!(unpaged_length(0, length).is_err(), "{length}");
+        }
+        assert_eq!(unpaged_length(4095, 5), Ok(1));
+        assert_eq!(unpaged_length(4095, 5 + 4100), Ok(4097));
+        assert!(unpaged_length(4095, 6).is_err());
+    }
+
+    #[test]
+    fn damaged_pages_are_named() {
+        let pages = [100..4096, 8192..12_288, 16_384..16_390];
+        assert_eq!(corrections(&correction(&pages).unwrap()).unwrap(), pages);
+        assert_eq!(corrections(&correction(&[5..6]).unwrap()).unwrap(), [5..6]);
+        assert_eq!(corrections(&[]).unwrap(), []);
+        let mut damaged = correction(&pages).unwrap().to_vec();
+        damaged[12] ^= 1;
+        assert!(corrections(&damaged).is_err());
+    }
+}

@@ -1,0 +1,189 @@
+//! Bytes to requests.
+
+use crate::wire::{
+    AttributesRequest, Fields, FileHandle, LoginRequest, MAX_ELEMENTS, OpenRequest, PrepareRequest,
+    ProtocolRequest, Request, RequestHead, SEGMENT_BYTES, Segment, SessionId, Target, WireError,
+    before_nul, request_code, strict_text,
+};
+use bytes::Bytes;
+
+/// Most paths in one request.
+const MAX_PATHS: usize = 10_000;
+
+impl Request {
+    /// Understands a request. The payload is what the head's length says; who reads it bounds it.
+    ///
+    /// # Errors
+    /// Fields or a payload that the request cannot have.
+    pub fn decode(head: &RequestHead, payload: &Bytes) -> Result<Self, WireError> {
+        let mut fields = Fields::new("the fields of a request", &head.body);
+        Ok(match head.code {
+            request_code::PROTOCOL => Self::Protocol(ProtocolRequest {
+                version: fields.u32()?,
+                flags: fields.u8()?,
+                expect: fields.u8()?,
+            }),
+            request_code::LOGIN => Self::Login(LoginRequest::decode(&head.body, payload)?),
+            request_code::AUTH => {
+                fields.take(12)?;
+                Self::Auth { method: fields.array()?, credentials: payload.clone() }
+            }
+            request_code::BIND => Self::Bind(SessionId(head.body)),
+            request_code::ENDSESS => Self::EndSession(SessionId(head.body)),
+            request_code::PING => Self::Ping,
+            request_code::SET => Self::Set(strict_text("a setting", payload)?),
+            request_code::QUERY => {
+                let kind = fields.u16()?;
+                fields.take(2)?;
+                let handle = FileHandle(fields.array()?);
+                Self::Query { kind, handle, text: strict_text("a query", payload)? }
+            }
+            request_code::PREPARE => Self::Prepare(PrepareRequest {
+                options: fields.u8()?,
+                priority: fields.u8()?,
+                port: fields.u16()?,
+                more_options: fields.u16()?,
+                paths: paths(payload)?,
+            }),
+            request_code::FATTR => {
+                Self::Attributes(AttributesRequest::decode(&head.body, payload)?)
+            }
+            _ => return Self::decode_on_files(head, payload),
+        })
+    }
+
+    fn decode_on_files(head: &RequestHead, payload: &Bytes) -> Result<Self, WireError> {
+        let mut fields = Fields::new("the fields of a request", &head.body);
+        Ok(match head.code {
+            request_code::OPEN => Self::Open(OpenRequest {
+                mode: fields.u16()?,
+                options: fields.u16()?,
+                more_options: fields.u16()?,
+                path: path(payload)?,
+            }),
+            request_code::CLOSE => Self::Close(FileHandle(fields.array()?)),
+            request_code::SYNC => Self::Sync(FileHandle(fields.array()?)),
+            request_code::STAT => {
+                let file_system = fields.u8()? & 1 != 0;
+                fields.take(11)?;
+                Self::Stat { target: target(fields.array()?, payload)?, file_system }
+            }
+            request_code::STATX => Self::StatMany(paths(payload)?),
+            request_code::TRUNCATE => {
+                let target = target(fields.array()?, payload)?;
+                Self::Truncate { target, size: fields.offset("a size")? }
+            }
+            request_code::READ => Self::Read {
+                handle: FileHandle(fields.array()?),
+                offset: fields.offset("an offset")?,
+                length: fields.length("the length of a read")?,
+                path_id: payload.first().copied().unwrap_or(0),
+            },
+            request_code::READV => Self::ReadVector(segments(payload)?),
+            request_code::PGREAD => Self::ReadPages {
+                handle: FileHandle(fields.array()?),
+                offset: fields.offset("an offset")?,
+                length: fields.length("the length of a read")?,
+                again: payload.get(1).is_some_and(|flags| flags & 1 != 0),
+            },
+            request_code::WRITE => Self::Write {
+                handle: FileHandle(fields.array()?),
+                offset: fields.offset("an offset")?,
+                data: payload.clone(),
+            },
+            request_code::PGWRITE => {
+                let handle = FileHandle(fields.array()?);
+                let offset = fields.offset("an offset")?;
+                fields.u8()?;
+                let again = fields.u8()? & 1 != 0;
+                Self::WritePages { handle, offset, again, pages: payload.clone() }
+            }
+            _ => return Self::decode_on_names(head, payload),
+        })
+    }
+
+    fn decode_on_names(head: &RequestHead, payload: &Bytes) -> Result<Self, WireError> {
+        let mut fields = Fields::new("the fields of a request", &head.body);
+        Ok(match head.code {
+            request_code::DIRLIST => {
+                fields.take(15)?;
+                Self::List { path: path(payload)?, options: fields.u8()? }
+            }
+            request_code::MKDIR => {
+                let parents = fields.u8()? & 1 != 0;
+                fields.take(13)?;
+                Self::MakeDirectory { path: path(payload)?, parents, mode: fields.u16()? }
+            }
+            request_code::RM => Self::Remove(path(payload)?),
+            request_code::RMDIR => Self::RemoveDirectory(path(payload)?),
+            request_code::MV => {
+                fields.take(14)?;
+                rename(usize::from(fields.u16()?), payload)?
+            }
+            request_code::CHMOD => {
+                fields.take(14)?;
+                Self::ChangeMode { path: path(payload)?, mode: fields.u16()? }
+            }
+            request_code::LOCATE => Self::Locate { path: path(payload)?, options: fields.u16()? },
+            code => Self::Other { code, body: head.body, payload: payload.clone() },
+        })
+    }
+}
+
+fn path(payload: &[u8]) -> Result<String, WireError> {
+    let path = strict_text("a path", payload)?;
+    if path.is_empty() || path.contains('\n') {
+        return Err(WireError::text("a path", path.as_bytes(), "one without line end, not empty"));
+    }
+    Ok(path)
+}
+
+fn paths(payload: &[u8]) -> Result<Vec<String>, WireError> {
+    let lines = before_nul(payload).split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+    let paths = lines.take(MAX_PATHS + 1).map(path).collect::<Result<Vec<_>, _>>()?;
+    if paths.len() > MAX_PATHS {
+        return Err(WireError::TooLarge {
+            what: "number of paths",
+            seen: paths.len() as u64,
+            limit: MAX_PATHS as u64,
+        });
+    }
+    Ok(paths)
+}
+
+fn target(handle: [u8; 4], payload: &[u8]) -> Result<Target, WireError> {
+    if payload.is_empty() {
+        return Ok(Target::Handle(FileHandle(handle)));
+    }
+    path(payload).map(Target::Path)
+}
+
+fn segments(payload: &[u8]) -> Result<Vec<Segment>, WireError> {
+    let (chunks, rest) = payload.as_chunks::<SEGMENT_BYTES>();
+    if !rest.is_empty() || chunks.is_empty() {
+        let seen = payload.len();
+        return Err(WireError::number("the length of a vector read", seen, "a multiple of 16"));
+    }
+    if chunks.len() > MAX_ELEMENTS {
+        return Err(WireError::TooLarge {
+            what: "number of elements of a vector read",
+            seen: chunks.len() as u64,
+            limit: MAX_ELEMENTS as u64,
+        });
+    }
+    chunks.iter().map(Segment::decode).collect()
+}
+
+/// Two paths with a blank between: where it is is said, or it is the first one.
+fn rename(first: usize, payload: &[u8]) -> Result<Request, WireError> {
+    let malformed =
+        || WireError::text("a change of a name", payload, "two paths with a blank between");
+    let both = before_nul(payload);
+    let at = match first {
+        0 => both.iter().position(|byte| *byte == b' ').ok_or_else(malformed)?,
+        length => length,
+    };
+    let (from, to) = both.split_at_checked(at).ok_or_else(malformed)?;
+    let to = to.strip_prefix(b" ").ok_or_else(malformed)?;
+    Ok(Request::Rename { from: path(from)?, to: path(to)? })
+}

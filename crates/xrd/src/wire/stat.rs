@@ -1,0 +1,85 @@
+//! What a file is, as text: `id size flags mtime`, and from newer servers `ctime atime mode owner group`.
+
+use crate::wire::{WireError, before_nul, stat_flags};
+
+/// What stat says of a file.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct FileStatus {
+    /// Which file it is, for the server: it changes when another one takes its name, on servers that make it of device
+    /// and inode. Opaque.
+    pub id: String,
+    /// Bytes.
+    pub size: u64,
+    /// [`stat_flags`].
+    pub flags: u32,
+    /// Last modification, in seconds since 1970.
+    pub modified: i64,
+    /// What newer servers say besides: change and access times, mode, owner and group, as sent.
+    pub more: Option<String>,
+}
+
+impl FileStatus {
+    /// Understands the text; what follows a NUL is ignored.
+    ///
+    /// # Errors
+    /// Fewer than four words, or numbers that are none.
+    pub fn parse(text: &[u8]) -> Result<Self, WireError> {
+        let bytes = before_nul(text);
+        let malformed =
+            || WireError::text("the status of a file", bytes, "\"id size flags mtime\"");
+        let text = std::str::from_utf8(bytes).map_err(|_| malformed())?.trim();
+        let mut words = text.splitn(5, ' ');
+        let mut word = || words.next().ok_or_else(malformed);
+        let id = word()?.to_owned();
+        let size = word()?.parse().map_err(|_| malformed())?;
+        let flags = word()?.parse().map_err(|_| malformed())?;
+        let modified = word()?.parse().map_err(|_| malformed())?;
+        let more = words.next().map(str::to_owned);
+        Ok(Self { id, size, flags, modified, more })
+    }
+
+    /// The text, without a NUL.
+    #[must_use]
+    pub fn to_text(&self) -> String {
+        let Self { id, size, flags, modified, more } = self;
+        let rest = more.as_ref().map_or_else(String::new, |more| format!(" {more}"));
+        format!("{id} {size} {flags} {modified}{rest}")
+    }
+
+    /// It is a directory.
+    #[must_use]
+    pub fn is_directory(&self) -> bool {
+        self.flags & stat_flags::DIRECTORY != 0
+    }
+
+    /// It is on tape and not on disk: reading it takes minutes or hours.
+    #[must_use]
+    pub fn is_offline(&self) -> bool {
+        self.flags & stat_flags::OFFLINE != 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn old_and_new_forms_are_understood() {
+        let old = FileStatus::parse(b"140736414641184 23 16 1700000000\0").unwrap();
+        assert_eq!((old.size, old.flags, old.modified), (23, 16, 1_700_000_000));
+        assert_eq!(old.more, None);
+        let text = "5 0 51 1700000000 1700000001 1700000002 0755 root root";
+        let new = FileStatus::parse(text.as_bytes()).unwrap();
+        assert!(new.is_directory() && !new.is_offline());
+        assert_eq!(new.more.as_deref(), Some("1700000001 1700000002 0755 root root"));
+        assert_eq!(new.to_text(), text);
+    }
+
+    #[test]
+    fn what_is_no_status_is_refused_with_what_was_seen() {
+        for bad in [&b""[..], b"1 2 3", b"1 -2 3 4", b"1 2 x 4", b"\xff 1 2 3"] {
+            let error = FileStatus::parse(bad).unwrap_err().to_string();
+            assert!(error.starts_with("the status of a file is \""), "{error}");
+        }
+    }
+}

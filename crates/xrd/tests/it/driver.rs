@@ -1,0 +1,103 @@
+//! The simplest driver there can be: a blocking socket. It counts its flights, and keeps what went over the wire.
+
+use bytes::{Buf, Bytes};
+use hither_xrd::client::{Event, Reply, Session, SessionError, Setup, Ticket};
+use std::collections::HashMap;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+
+/// What was said, by whom.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Said {
+    Client(Vec<u8>),
+    Server(Vec<u8>),
+}
+
+pub(crate) struct Driver {
+    pub(crate) session: Session,
+    stream: TcpStream,
+    /// Times that something was written and then waited for: round trips after that of TCP.
+    pub(crate) flights: usize,
+    pub(crate) said: Vec<Said>,
+    /// Data of each ticket.
+    pub(crate) data: HashMap<Ticket, Vec<(u64, Bytes)>>,
+    pub(crate) events: Vec<Event>,
+}
+
+impl Driver {
+    pub(crate) fn connect(port: u16, setup: Setup) -> Self {
+        let stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+        stream.set_nodelay(true).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        let session = Session::new(setup);
+        let (said, data, events) = (Vec::new(), HashMap::new(), Vec::new());
+        Self { session, stream, flights: 0, said, data, events }
+    }
+
+    /// Goes on until the ticket is over; gives the event that ended it.
+    pub(crate) fn until(&mut self, wanted: Ticket) -> Result<Event, SessionError> {
+        self.until_event(|event| match event {
+            Event::Done { ticket, .. }
+            | Event::Failed { ticket, .. }
+            | Event::Redirect { ticket, .. } => *ticket == wanted,
+            _ => false,
+        })
+    }
+
+    pub(crate) fn reply(&mut self, wanted: Ticket) -> Reply {
+        match self.until(wanted).unwrap() {
+            Event::Done { reply, .. } => reply,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    pub(crate) fn until_event(
+        &mut self,
+        wanted: impl Fn(&Event) -> bool,
+    ) -> Result<Event, SessionError> {
+        let mut bytes = Bytes::new();
+        loop {
+            if let Some(found) = self.events.iter().position(&wanted) {
+                return Ok(self.events.remove(found));
+            }
+            while let Some(event) = self.session.receive(&mut bytes)? {
+                match event {
+                    Event::Data { ticket, offset, bytes } => {
+                        self.data.entry(ticket).or_default().push((offset, bytes));
+                    }
+                    event => self.events.push(event),
+                }
+            }
+            if self.events.iter().any(&wanted) {
+                continue;
+            }
+            self.flush();
+            let mut buffer = vec![0; 256 * 1024];
+            let count = self.stream.read(&mut buffer).unwrap_or(0);
+            if count == 0 {
+                return Err(self.session.ended());
+            }
+            buffer.truncate(count);
+            self.said.push(Said::Server(buffer.clone()));
+            bytes = buffer.into();
+        }
+    }
+
+    fn flush(&mut self) {
+        if self.session.outgoing().has_remaining() {
+            let all = self.session.outgoing().take_all();
+            self.stream.write_all(&all).unwrap();
+            self.said.push(Said::Client(all.to_vec()));
+            self.flights += 1;
+        }
+    }
+
+    /// The bytes of a ticket's reads, put together. Checks that none came twice.
+    pub(crate) fn bytes(&self, ticket: Ticket) -> Vec<u8> {
+        let mut parts = self.data.get(&ticket).cloned().unwrap_or_default();
+        parts.sort_by_key(|(offset, _)| *offset);
+        parts.windows(2).for_each(|two| assert!(two[0].0 + two[0].1.len() as u64 <= two[1].0));
+        parts.iter().flat_map(|(_, bytes)| bytes.iter().copied()).collect()
+    }
+}

@@ -1,0 +1,13 @@
+//! Both ends of the protocol against each other, against recordings of real servers, against a real one where there is
+//! one, and against garbage.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::print_stderr,
+    reason = "tests say where they fail by panicking, and why they skip"
+)]
+
+mod driver;
+mod real;
+mod xrootd;

@@ -1,0 +1,303 @@
+//! The client against Debian's xrootd.
+
+use crate::driver::Driver;
+use crate::xrootd::{Xrootd, content};
+use hither_xrd::client::{Credential, Event, Failure, Pace, Profile, Reply, SessionError, Setup};
+use hither_xrd::wire::{
+    Attribute, AttributeAction, AttributesRequest, Entry, ErrorCode, OpenRequest, Request, Space,
+    Target, VectorLimits, checksum, dirlist, locate, open, query_kind,
+};
+
+fn setup(pace: Pace) -> Setup {
+    let mut setup = Setup::new("tester");
+    setup.pace = pace;
+    setup
+}
+
+/// What a session at this pace learns.
+fn learned(server: &Xrootd, setup: Setup) -> Profile {
+    let mut driver = Driver::connect(server.port, setup);
+    let (file, ticket) = driver.session.open(OpenRequest::for_reading("/f.bin"));
+    driver.reply(ticket);
+    let read = driver.session.read(file, 0..10);
+    driver.reply(read);
+    driver.session.profile().clone()
+}
+
+#[test]
+fn two_round_trips_suffice_for_a_server_that_is_known() {
+    let Some(server) = Xrootd::start("flight", "") else { return };
+    let profile = learned(&server, setup(Pace::Steps));
+    assert!(profile.proven && profile.has_pages() && !profile.is_manager(), "{profile:?}");
+    assert_eq!(profile.first_handle, Some([0; 4]));
+    assert_eq!(profile.pace(), Pace::Flight);
+    for (pace, flights) in [(Pace::Steps, 4), (Pace::Login, 3), (Pace::Flight, 1)] {
+        let mut setup = setup(pace);
+        setup.profile = profile.clone();
+        let mut driver = Driver::connect(server.port, setup);
+        let (file, opened) = driver.session.open(OpenRequest::for_reading("/f.bin"));
+        let read = driver.session.read(file, 10..300_000);
+        let pages = driver.session.read_pages(file, 4_000_001..4_100_000, false);
+        let vector = driver.session.read_vector(file, &[7..9, 1_000_000..1_000_500, 100..200]);
+        let Reply::Opened { status, .. } = driver.reply(opened) else { panic!() };
+        assert_eq!(status.unwrap().size, 5_000_000);
+        let all = Reply::Read { missing: vec![], damaged: vec![] };
+        for ticket in [read, pages, vector] {
+            assert_eq!(driver.reply(ticket), all);
+        }
+        let whole = content(5_000_000);
+        assert_eq!(driver.bytes(read), whole[10..300_000]);
+        assert_eq!(driver.bytes(pages), whole[4_000_001..4_100_000]);
+        let expected = [&whole[7..9], &whole[100..200], &whole[1_000_000..1_000_500]].concat();
+        assert_eq!(driver.bytes(vector), expected);
+        assert!(driver.flights <= flights, "{} flights with {pace:?}", driver.flights);
+    }
+}
+
+#[test]
+fn unix_authentication_goes_along() {
+    let more = "xrootd.seclib /usr/lib/x86_64-linux-gnu/libXrdSec-5.so\nsec.protocol unix";
+    let Some(server) = Xrootd::start("unix", more) else { return };
+    let unix = Credential::Unix { user: "tester".into(), group: "users".into() };
+
+    let mut none = Driver::connect(server.port, setup(Pace::Login));
+    let error = none.until_event(|event| *event == Event::Ready).unwrap_err();
+    assert_eq!(error.to_string(), "the server wants one of unix: for unix give a user name");
+
+    let mut with = setup(Pace::Login);
+    with.credentials = vec![unix.clone()];
+    let profile = learned(&server, with);
+    assert_eq!(
+        (&profile.methods[..], profile.method.as_deref()),
+        (&["unix".to_owned()][..], Some("unix"))
+    );
+
+    let mut flight = setup(Pace::Flight);
+    flight.credentials = vec![unix];
+    flight.profile = profile;
+    let mut driver = Driver::connect(server.port, flight.clone());
+    let (file, _) = driver.session.open(OpenRequest::for_reading("/f.bin"));
+    let read = driver.session.read(file, 0..1000);
+    driver.reply(read);
+    assert_eq!((driver.bytes(read), driver.flights), (content(1000), 1));
+
+    // The same with a profile that is wrong: it says that no proof is wanted.
+    flight.profile.methods.clear();
+    let mut driver = Driver::connect(server.port, flight.clone());
+    let (file, _) = driver.session.open(OpenRequest::for_reading("/f.bin"));
+    let read = driver.session.read(file, 0..1000);
+    let error = driver.until(read).unwrap_err();
+    assert!(matches!(error, SessionError::Mispredicted { .. }), "{error}");
+    flight.profile = driver.session.profile().clone();
+    flight.pace = Pace::Steps;
+    learned(&server, flight);
+}
+
+#[test]
+fn proof_that_is_not_wanted_does_no_harm() {
+    let Some(server) = Xrootd::start("unneeded", "") else { return };
+    let mut setup = setup(Pace::Flight);
+    setup.credentials = vec![Credential::Unix { user: "tester".into(), group: String::new() }];
+    setup.profile.methods = vec!["unix".into()];
+    setup.profile.method = Some("unix".into());
+    let mut driver = Driver::connect(server.port, setup);
+    let (file, _) = driver.session.open(OpenRequest::for_reading("/small"));
+    let read = driver.session.read(file, 0..100);
+    assert_eq!(driver.reply(read), Reply::Read { missing: vec![23..100], damaged: vec![] });
+    assert_eq!(driver.bytes(read), b"twenty-three bytes here");
+    assert!(driver.session.profile().methods.is_empty());
+}
+
+#[test]
+fn a_wrong_handle_is_mended() {
+    let Some(server) = Xrootd::start("handle", "") else { return };
+    let mut setup = setup(Pace::Flight);
+    setup.profile.vector_limits = Some(VectorLimits::default());
+    setup.profile.first_handle = Some([0, 0, 0, 9]);
+    let mut driver = Driver::connect(server.port, setup);
+    let (file, _) = driver.session.open(OpenRequest::for_reading("/f.bin"));
+    let read = driver.session.read(file, 5..10_000);
+    let vector = driver.session.read_vector(file, &[0..5, 20..40]);
+    driver.reply(read);
+    driver.reply(vector);
+    assert_eq!(driver.bytes(read), content(10_000)[5..]);
+    assert_eq!(driver.flights, 2);
+    assert_eq!(driver.session.profile().first_handle, Some([0; 4]));
+}
+
+#[test]
+fn files_that_are_not_there_fail_with_their_reads() {
+    let Some(server) = Xrootd::start("absent", "") else { return };
+    let mut driver = Driver::connect(server.port, setup(Pace::Flight));
+    let (file, opened) = driver.session.open(OpenRequest::for_reading("/nothing"));
+    let read = driver.session.read(file, 0..10);
+    let Event::Failed { failure: Failure::Refused { code, .. }, .. } =
+        driver.until(opened).unwrap()
+    else {
+        panic!()
+    };
+    assert_eq!(code, ErrorCode::NOT_FOUND);
+    let failed = Event::Failed { ticket: read, failure: Failure::NotOpen, missing: vec![0..10] };
+    assert_eq!(driver.until(read).unwrap(), failed);
+    // And the session goes on.
+    let (_, again) = driver.session.open(OpenRequest::for_reading("/small"));
+    assert!(matches!(driver.reply(again), Reply::Opened { .. }));
+    let read = driver.session.read(file, 0..10);
+    assert!(matches!(driver.until(read).unwrap(), Event::Failed { failure: Failure::NotOpen, .. }));
+}
+
+#[test]
+fn ten_thousand_ranges_come_from_ten_requests() {
+    let Some(server) = Xrootd::start("ranges", "") else { return };
+    let mut setup = setup(Pace::Flight);
+    setup.profile.vector_limits = Some(VectorLimits::default());
+    let mut driver = Driver::connect(server.port, setup);
+    let (file, _) = driver.session.open(OpenRequest::for_reading("/f.bin"));
+    let ranges: Vec<_> = (0..10_000).map(|number| number * 500..number * 500 + 200).collect();
+    let vector = driver.session.read_vector(file, &ranges);
+    assert_eq!(driver.reply(vector), Reply::Read { missing: vec![], damaged: vec![] });
+    let whole = content(5_000_000);
+    let expected: Vec<u8> = whole.chunks(500).flat_map(|chunk| chunk[..200].to_vec()).collect();
+    assert!(driver.bytes(vector) == expected);
+    assert_eq!(driver.flights, 1);
+
+    // One range beyond the end: the server refuses the request that it is in, and the others are right.
+    let mut ranges = ranges;
+    ranges.push(4_999_999..5_000_001);
+    let vector = driver.session.read_vector(file, &ranges);
+    let Event::Failed { missing, .. } = driver.until(vector).unwrap() else { panic!() };
+    assert_eq!(missing.len(), 10_001 - 9 * 1024);
+    assert_eq!(missing.last(), Some(&(4_999_999..5_000_001)));
+}
+
+#[test]
+fn files_are_written_and_managed() {
+    let Some(server) = Xrootd::start("written", "") else { return };
+    let mut driver = Driver::connect(server.port, setup(Pace::Login));
+    let path = "/new/deep/file with blank";
+    let new = OpenRequest {
+        path: path.into(),
+        options: open::NEW | open::UPDATE | open::MAKE_PATH,
+        more_options: 0,
+        mode: 0o644,
+    };
+    let (file, _) = driver.session.open(new);
+    let data = content(300_000);
+    let written = [
+        driver.session.write(file, 0, data[..100_000].to_vec().into()),
+        driver.session.write_pages(file, 100_000, &data[100_000..], false),
+    ];
+    assert_eq!(driver.reply(written[0]), Reply::Nothing);
+    assert_eq!(driver.reply(written[1]), Reply::Written { damaged: vec![] });
+    for ticket in [driver.session.sync(file), driver.session.truncate(file, 250_000)] {
+        assert_eq!(driver.reply(ticket), Reply::Nothing);
+    }
+    let read = driver.session.read_pages(file, 0..300_000, false);
+    assert_eq!(
+        driver.reply(read),
+        Reply::Read { missing: vec![250_000..300_000], damaged: vec![] }
+    );
+    assert!(driver.bytes(read) == data[..250_000]);
+    let status = driver.session.status(file);
+    let Reply::Status(status) = driver.reply(status) else { panic!() };
+    assert_eq!(status.size, 250_000);
+    let closed = driver.session.close(file);
+    assert_eq!(driver.reply(closed), Reply::Nothing);
+
+    let text = driver.session.submit(Request::Query {
+        kind: query_kind::CHECKSUM,
+        handle: Default::default(),
+        text: path.into(),
+    });
+    let Reply::Text(text) = driver.reply(text) else { panic!() };
+    assert_eq!(checksum(&text).unwrap().0, "adler32");
+    let steps = [
+        Request::Rename { from: path.into(), to: "/new/g".into() },
+        Request::ChangeMode { path: "/new/g".into(), mode: 0o600 },
+        Request::MakeDirectory { path: "/new/made".into(), parents: false, mode: 0o755 },
+        Request::RemoveDirectory("/new/deep".into()),
+        Request::Ping,
+    ];
+    for step in steps {
+        let ticket = driver.session.submit(step.clone());
+        assert_eq!(driver.reply(ticket), Reply::Nothing, "{step:?}");
+    }
+    let options = dirlist::STAT | dirlist::CHECKSUM;
+    let listed = driver.session.submit(Request::List { path: "/new".into(), options });
+    driver.reply(listed);
+    let mut entries: Vec<Entry> = Vec::new();
+    for event in &driver.events {
+        if let Event::Entries { entries: some, .. } = event {
+            entries.extend(some.iter().cloned());
+        }
+    }
+    entries.sort_by(|one, other| one.name.cmp(&other.name));
+    let shown: Vec<_> = entries
+        .iter()
+        .map(|entry| {
+            (
+                entry.name.as_str(),
+                entry.status.as_ref().unwrap().is_directory(),
+                entry.checksum.is_some(),
+            )
+        })
+        .collect();
+    assert_eq!(shown, [("g", false, true), ("made", true, false)]);
+    let removed = driver.session.submit(Request::Remove("/new/g".into()));
+    assert_eq!(driver.reply(removed), Reply::Nothing);
+}
+
+#[test]
+fn questions_are_answered() {
+    let Some(server) = Xrootd::start("questions", "") else { return };
+    let mut driver = Driver::connect(server.port, setup(Pace::Login));
+    let space =
+        Request::Query { kind: query_kind::SPACE, handle: Default::default(), text: "/".into() };
+    let space = driver.session.submit(space);
+    let Reply::Text(text) = driver.reply(space) else { panic!() };
+    assert!(Space::parse(&text).total.unwrap() > 0, "{text:?}");
+    let located =
+        driver.session.submit(Request::Locate { path: "/f.bin".into(), options: locate::REFRESH });
+    let Reply::Locations(places) = driver.reply(located) else { panic!() };
+    assert!(places[0].address.ends_with(&server.port.to_string()), "{places:?}");
+    let many = driver.session.submit(Request::StatMany(vec!["/f.bin".into(), "/d".into()]));
+    assert_eq!(driver.reply(many), Reply::Kinds(vec![0, 2]));
+    let stat = Request::Stat { target: Target::Path("/small".into()), file_system: false };
+    let stat = driver.session.submit(stat);
+    let Reply::Status(status) = driver.reply(stat) else { panic!() };
+    assert_eq!(status.size, 23);
+    let limits = driver.session.profile().vector_limits.unwrap();
+    assert_eq!((limits.elements, limits.element_bytes), (1024, 2_097_136));
+    attributes(&mut driver);
+}
+
+/// The file system may have none: then the server says so, which is understood too.
+fn attributes(driver: &mut Driver) {
+    let target = Target::Path("/small".into());
+    let attributes = vec![Attribute { name: "colour".into(), value: "blue".into() }];
+    let actions = [
+        AttributeAction::Set { attributes, only_new: false },
+        AttributeAction::Get(vec!["colour".into(), "absent".into()]),
+        AttributeAction::List { values: true },
+        AttributeAction::Delete(vec!["colour".into()]),
+    ];
+    let mut answers = Vec::new();
+    for action in actions {
+        let request = AttributesRequest { target: target.clone(), action };
+        let ticket = driver.session.submit(Request::Attributes(request));
+        match driver.until(ticket).unwrap() {
+            Event::Done { reply: Reply::Attributes(answer), .. } => answers.push(answer.outcomes),
+            Event::Failed { failure: Failure::Refused { code, message }, .. } => {
+                eprintln!("attributes: skipped, the server says {code}: {message}");
+                return;
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    if answers[0][0].error.is_none() {
+        assert_eq!(answers[1][0].value.as_deref(), Some(&b"blue"[..]));
+        assert_eq!(answers[1][1].error, Some(ErrorCode::ATTRIBUTE_NOT_FOUND));
+        assert_eq!((answers[2][0].name.as_str(), answers[2].len()), ("colour", 1));
+        assert_eq!(answers[3][0].error, None);
+    }
+}

@@ -1,0 +1,89 @@
+//! A real server, where one is installed.
+
+use std::net::{TcpListener, TcpStream};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+pub(crate) struct Xrootd {
+    child: Child,
+    pub(crate) port: u16,
+    folder: PathBuf,
+}
+
+/// `size` bytes, not the same anywhere.
+pub(crate) fn content(size: usize) -> Vec<u8> {
+    let mut state = 1_u64;
+    std::iter::repeat_with(|| {
+        state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        state.to_be_bytes()[0]
+    })
+    .take(size)
+    .collect()
+}
+
+impl Xrootd {
+    /// Serves a new folder with `f.bin` (5,000,000 bytes), `small` (23 bytes) and an empty folder `d`, with more lines of
+    /// configuration; `None`, saying so, if xrootd is not installed.
+    pub(crate) fn start(test: &str, more: &str) -> Option<Self> {
+        let found =
+            Command::new("xrootd").arg("-v").stdout(Stdio::null()).stderr(Stdio::null()).status();
+        if found.is_err() {
+            eprintln!("{test}: skipped, xrootd is not installed");
+            return None;
+        }
+        let folder = std::env::temp_dir().join(format!("hither-xrd-{}-{test}", std::process::id()));
+        let data = folder.join("data");
+        std::fs::create_dir_all(data.join("d")).unwrap();
+        std::fs::create_dir_all(folder.join("admin")).unwrap();
+        std::fs::write(data.join("f.bin"), content(5_000_000)).unwrap();
+        std::fs::write(data.join("small"), "twenty-three bytes here").unwrap();
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let config = folder.join("config");
+        let at = folder.display();
+        let lines = format!(
+            "xrd.port {port}\noss.localroot {at}/data\nall.export /\nall.adminpath {at}/admin\n\
+             all.pidpath {at}/admin\nxrootd.chksum adler32\n{more}\n"
+        );
+        std::fs::write(&config, lines).unwrap();
+        let mut command = Command::new("xrootd");
+        // It refuses to run as root.
+        if folder.metadata().unwrap().uid() == 0 {
+            own(&folder);
+            command.args(["-R", "nobody"]);
+        }
+        command.args(["-I", "v4", "-p", &port.to_string(), "-l"]).arg(folder.join("log"));
+        let child = command.arg("-c").arg(&config).current_dir(&folder).spawn().unwrap();
+        let server = Self { child, port, folder };
+        server.wait();
+        Some(server)
+    }
+
+    /// Until it answers: its own probe is the connection, which the kernel takes as soon as it listens.
+    fn wait(&self) {
+        for _ in 0..200 {
+            if TcpStream::connect(("127.0.0.1", self.port)).is_ok() {
+                return;
+            }
+            // Not a time that anything relies on: the next try comes a little later.
+            std::thread::park_timeout(std::time::Duration::from_millis(50));
+        }
+        let log = std::fs::read_to_string(self.folder.join("log")).unwrap_or_default();
+        panic!("xrootd did not start: {log}");
+    }
+}
+
+/// Gives everything to the user that the server runs as.
+fn own(folder: &Path) {
+    let done = Command::new("chown").args(["-R", "nobody"]).arg(folder).status().unwrap();
+    assert!(done.success());
+}
+
+impl Drop for Xrootd {
+    fn drop(&mut self) {
+        drop(self.child.kill());
+        drop(self.child.wait());
+        drop(std::fs::remove_dir_all(&self.folder));
+    }
+}
