@@ -15,31 +15,33 @@ _WIDTH = 640
 _LEFT = 110
 _RIGHT = 20
 _ROW = 44
-_COLOURS = ("#4477aa", "#66ccee", "#228833", "#ccbb44", "#aa3377", "#bbbbbb")
+_OF_TIME = ("#4477aa", "#66ccee", "#228833", "#ccbb44")
+_OF_THREADS = ("#ee6677", "#aa3377")
+_OF_BYTES = ("#228833", "#bbbbbb")
 """Paul Tol's bright scheme: people who see no red or green can tell them apart."""
 
 
 def drawn(report: Report) -> str:
     """Return the picture of a report, an SVG element; without a time there is nothing to draw but bytes."""
     rows = []
-    names = {"connect": "connect", "open": "find the tree", "data": "data arriving", "rest": "after the last byte"}
+    names = {"connect": "connect", "open": "find the tree", "data": "data arriving", "rest": "finish"}
     phases = [(names[name], seconds) for name, seconds in report.phases.items()]
     if phases:
-        rows.append(_row("time", phases, max(report.seconds, sum(it for _, it in phases)), _told_seconds, _COLOURS))
+        rows.append(_row("time", phases, max(report.seconds, sum(it for _, it in phases)), _told_seconds, _OF_TIME))
         work = [("decode", report.decode_seconds), ("compute", report.compute_seconds)]
         # On several threads at a time: it may be more than all of the time.
         longest = max(report.seconds, sum(it for _, it in work))
-        rows.append(_row("threads", work, longest, _told_seconds, _COLOURS[3:]))
+        rows.append(_row("threads", work, longest, _told_seconds, _OF_THREADS))
     elif report.waited_seconds > 0 or report.connect_seconds > 0:
         waits = [("connect", report.connect_seconds), ("waited for bytes", report.waited_seconds)]
-        rows.append(_row("time", waits, sum(it for _, it in waits), _told_seconds, _COLOURS))
+        rows.append(_row("time", waits, sum(it for _, it in waits), _told_seconds, _OF_TIME))
     if report.bytes_payload:
         used = min(report.bytes_used, report.bytes_payload)
         parts: list[tuple[str, float]] = [("used", used), ("not used", report.bytes_payload - used)]
-        rows.append(_row("bytes", parts, report.bytes_payload, lambda it: human_bytes(int(it)), _COLOURS[2:]))
+        rows.append(_row("bytes", parts, report.bytes_payload, lambda it: human_bytes(int(it)), _OF_BYTES))
     if not rows:
         return ""
-    counts = f"{report.requests} requests, {report.round_trips} round trips, {report.connections} connections"
+    counts = f"requests: {report.requests}, round trips: {report.round_trips}, connections: {report.connections}"
     height = _ROW * len(rows) + 24
     bars = "".join(f"<g transform='translate(0 {_ROW * at})'>{row}</g>" for at, row in enumerate(rows))
     text = f"<text x='{_LEFT}' y='{height - 8}'>{counts}</text>"
@@ -70,5 +72,5 @@ def _row(
         text = f"{name} {told(amount)}"
         pieces.append(f"<rect x='{text_at}' y='25' width='9' height='9' fill='{colour}'/>")
         pieces.append(f"<text x='{text_at + 13}' y='34' font-size='11'>{text}</text>")
-        text_at += 30 + round(6.2 * len(text))
+        text_at += 28 + round(6 * len(text))
     return "".join(pieces)
