@@ -45,6 +45,7 @@ check:
 	tools/check
 
 bench: build data
+	cargo build --release --locked -p hither-testkit --examples
 	$(PYTHON) bench/run.py $(BENCH)
 
 # The compiler that was tested with cargo-fuzz; the sanitizers need a nightly one.
@@ -63,5 +64,8 @@ data: peers
 peers:
 	tools/setup-peers
 
+# Two calls, because examples bring the features that tests want of dependencies: of testkit's, a clock that stands still.
+# So what the wheel is made of (`make python`) is here already, and only pyo3 and the ends are built for it.
 build:
-	cargo build --release --locked -p hither -p hither-cli -p hither-testkit --bins --examples
+	cargo build --release --locked -p hither-cli -p hither-testkit --bins
+	cargo build --release --locked -p hither -p hither-cli --examples

@@ -5,11 +5,13 @@ import multiprocessing
 import os
 import pickle
 import signal
+import struct
 import subprocess
 import sys
 import textwrap
 import threading
 import time
+import zlib
 from pathlib import Path
 
 import pytest
@@ -197,13 +199,34 @@ def test_importing_is_cheap_and_imports_nothing_optional():
         before = time.perf_counter()
         import hither
         took = time.perf_counter() - before
-        optional = {"numpy", "awkward", "pandas", "pyarrow", "uproot", "fsspec", "dask", "asyncio"}
-        print(sorted(optional & set(sys.modules)))
+        named = {name.split(".")[0] for name in sys.modules}
+        print(sorted(named - set(sys.stdlib_module_names) - {"hither", "__main__", "_virtualenv"}))
+        print("asyncio" in named, len([name for name in sys.modules if name.split(".")[0] == "hither"]))
         print(f"{took * 1e3:.0f} ms", file=sys.stderr)
     """
     ended = run(program)
-    assert (ended.returncode, ended.stdout) == (0, "[]\n"), ended.stderr
+    foreign, rest = ended.stdout.splitlines()
+    assert (ended.returncode, foreign) == (0, "[]"), ended.stderr
+    has_asyncio, modules = rest.split()
+    assert has_asyncio == "False"
+    # What reads, and what makes tables, pictures and collections of it when asked.
+    assert int(modules) <= 18, modules
     print(f"import hither: {ended.stderr.strip()}")
+
+
+def has_symbols(library: bytes) -> bool:
+    """Whether a table of symbols (SHT_SYMTAB) is among the sections of an ELF file of 64 bits."""
+    at, size, count = (*struct.unpack_from("<Q", library, 0x28), *struct.unpack_from("<HH", library, 0x3A))
+    return any(struct.unpack_from("<I", library, at + nth * size + 4)[0] == 2 for nth in range(count))
+
+
+def test_the_extension_is_small():
+    extension = Path(hither._core.__file__).read_bytes()
+    if has_symbols(extension):
+        pytest.skip("a build with symbols, which a wheel has not")
+    packed = len(zlib.compress(extension, 6))
+    print(f"{len(extension):,} bytes, {packed:,} in a wheel")
+    assert packed < 10_000_000
 
 
 def test_the_command_is_on_the_path(site, content):
