@@ -189,8 +189,11 @@ class Dataset(Closing):
             As :meth:`arrays`.
 
         """
-        from hither._dask import Part, collection
-
+        try:
+            from hither._dask import Part, collection
+        except ImportError as error:
+            message = f"to_dask_awkward needs dask-awkward (pip install dask-awkward): {error}"
+            raise ImportError(message) from error
         wanted = self._chosen(columns, filter_name)
         none = self.first.arrays(wanted, entry_stop=0, native=native)
         parts: list[Part] = []

@@ -1,5 +1,7 @@
 """What goes to the workers of a cluster: files, filesystems and uproot's trees open again there."""
 
+import sys
+
 import pytest
 
 distributed = pytest.importorskip("distributed")
@@ -137,6 +139,13 @@ def test_collections_are_computed_on_workers(cluster, files):
     total = cluster.compute(ak.sum(lazy.E33[lazy.ntrack > 12], axis=None)).result()
     whole = files.arrays(["E33", "ntrack"])
     assert total == pytest.approx(ak.sum(whole.E33[whole.ntrack > 12], axis=None))
+
+
+def test_without_dask_awkward_it_is_said_what_is_missing(files, monkeypatch):
+    monkeypatch.delitem(sys.modules, "hither._dask", raising=False)
+    monkeypatch.setitem(sys.modules, "dask_awkward", None)
+    with pytest.raises(ImportError, match="pip install dask-awkward"):
+        files.to_dask_awkward()
 
 
 def test_a_missing_column_is_told_at_once(files):
