@@ -114,10 +114,11 @@ pub struct OpenAnswer {
 }
 
 impl OpenAnswer {
-    /// Takes the payload apart: a handle, and behind 8 bytes on compression (which nobody uses) the status.
+    /// Takes the payload apart: a handle, and behind 8 bytes on compression (which nobody uses) the status. One that cannot
+    /// be understood counts as none: the file is open all the same.
     ///
     /// # Errors
-    /// Fewer than 4 bytes, or a status that is none.
+    /// Fewer than 4 bytes, or 5 to 11.
     pub fn decode(payload: &[u8]) -> Result<Self, WireError> {
         let mut fields = Fields::new("the answer to an open", payload);
         let handle = FileHandle(fields.array()?);
@@ -126,8 +127,7 @@ impl OpenAnswer {
         }
         fields.take(8)?;
         let status = fields.rest();
-        let status = (!status.is_empty()).then(|| FileStatus::parse(status)).transpose()?;
-        Ok(Self { handle, status })
+        Ok(Self { handle, status: FileStatus::parse(status).ok() })
     }
 
     /// The payload.

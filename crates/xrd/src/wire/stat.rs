@@ -38,10 +38,11 @@ impl FileStatus {
         Ok(Self { id, size, flags, modified, more })
     }
 
-    /// The text, without a NUL.
+    /// The text, without a NUL. An empty id becomes 0.
     #[must_use]
     pub fn to_text(&self) -> String {
         let Self { id, size, flags, modified, more } = self;
+        let id = if id.is_empty() { "0" } else { id };
         let rest = more.as_ref().map_or_else(String::new, |more| format!(" {more}"));
         format!("{id} {size} {flags} {modified}{rest}")
     }

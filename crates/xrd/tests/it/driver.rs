@@ -1,4 +1,5 @@
-//! The simplest driver there can be: a blocking socket. It counts its flights, and keeps what went over the wire.
+//! The simplest driver there can be: over a blocking socket, or something like one. It counts its flights, and keeps what
+//! went over the wire.
 
 use bytes::{Buf, Bytes};
 use hither_xrd::client::{Event, Reply, Session, SessionError, Setup, Ticket};
@@ -14,9 +15,14 @@ pub(crate) enum Said {
     Server(Vec<u8>),
 }
 
+/// A socket, or a recording of one.
+pub(crate) trait Wire: Read + Write {}
+
+impl<T: Read + Write> Wire for T {}
+
 pub(crate) struct Driver {
     pub(crate) session: Session,
-    stream: TcpStream,
+    stream: Box<dyn Wire>,
     /// Times that something was written and then waited for: round trips after that of TCP.
     pub(crate) flights: usize,
     pub(crate) said: Vec<Said>,
@@ -30,6 +36,10 @@ impl Driver {
         let stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
         stream.set_nodelay(true).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        Self::over(Box::new(stream), setup)
+    }
+
+    pub(crate) fn over(stream: Box<dyn Wire>, setup: Setup) -> Self {
         let session = Session::new(setup);
         let (said, data, events) = (Vec::new(), HashMap::new(), Vec::new());
         Self { session, stream, flights: 0, said, data, events }

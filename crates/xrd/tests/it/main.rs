@@ -3,11 +3,17 @@
 
 #![expect(
     clippy::unwrap_used,
+    clippy::expect_used,
     clippy::panic,
     clippy::print_stderr,
     reason = "tests say where they fail by panicking, and why they skip"
 )]
 
+mod any_bytes;
 mod driver;
+mod messages;
+mod pair;
 mod real;
+mod seeds;
+mod transcripts;
 mod xrootd;

@@ -94,7 +94,7 @@ impl Session {
         if let Role::Opens(file) = part.role {
             let first = !std::mem::replace(&mut self.opened_before, true);
             if let Some(file) = self.files.get_mut(&file) {
-                file.first = first;
+                file.first |= first;
                 let ahead = first && self.setup.pace == Pace::Flight;
                 file.guess = ahead.then(|| self.setup.profile.expected_handle());
             }

@@ -1,0 +1,104 @@
+//! Any bytes, as what a server or a client says: nothing panics, and nothing comes out that did not go in.
+
+use bytes::Bytes;
+use hither_xrd::client::{Credential, Event, Pace, Session, Setup};
+use hither_xrd::server::{Answer, Connection, Incoming};
+use hither_xrd::wire::{
+    AttributeAction, AttributesRequest, LoginAnswer, OpenRequest, Request, SessionId, Target,
+    VectorLimits, dirlist, query_kind,
+};
+use std::collections::HashMap;
+
+/// What a session does that is answered with these bytes. Their first byte says in which pieces they come. Gives how many
+/// of the nine things it asked were done.
+pub(crate) fn answers(data: &[u8]) -> usize {
+    let mut done = 0;
+    let Some((first, data)) = data.split_first() else { return 0 };
+    let mut setup = Setup::new("any");
+    setup.pace = if first & 1 == 0 { Pace::Flight } else { Pace::Login };
+    setup.credentials = vec![Credential::Host];
+    setup.profile.vector_limits = Some(VectorLimits { elements: 3, ..VectorLimits::default() });
+    let mut session = Session::new(setup);
+    let (file, open) = session.open(OpenRequest::for_reading("/f"));
+    let ranges = [0..10, 5..9, 100..200, 4000..9000];
+    let mut limits = HashMap::from([
+        (session.read(file, 0..1000), 1000),
+        (session.read_vector(file, &ranges), 5114),
+        (session.read_pages(file, 4000..20_000, false), 16_000),
+    ]);
+    let target = Target::Path("/f".into());
+    let action = AttributeAction::Get(vec!["a".into()]);
+    for request in [
+        Request::List { path: "/".into(), options: dirlist::CHECKSUM },
+        Request::Query { kind: query_kind::SPACE, handle: Default::default(), text: "/".into() },
+        Request::Locate { path: "/f".into(), options: 0 },
+        Request::Attributes(AttributesRequest { target, action }),
+    ] {
+        limits.insert(session.submit(request), 0);
+    }
+    limits.insert(open, 0);
+    limits.insert(session.write_pages(file, 0, b"data", false), 0);
+    let cancelled = session.read(file, 0..77);
+    session.cancel(cancelled);
+    let size = if first & 2 == 0 { data.len().max(1) } else { usize::from(*first) + 1 };
+    for piece in data.chunks(size) {
+        let mut piece = Bytes::copy_from_slice(piece);
+        loop {
+            match session.receive(&mut piece) {
+                Ok(None) => break,
+                Err(_) => return done,
+                Ok(Some(Event::StartTls)) => session.tls_started(),
+                Ok(Some(Event::Wait { ticket, .. })) => session.resume(ticket),
+                Ok(Some(Event::Data { ticket, bytes, .. })) => {
+                    let left = limits.get_mut(&ticket).expect("data of a ticket that is not over");
+                    *left = usize::checked_sub(*left, bytes.len()).expect("no more than was asked");
+                }
+                Ok(Some(
+                    ref event @ (Event::Done { ticket, .. }
+                    | Event::Failed { ticket, .. }
+                    | Event::Redirect { ticket, .. }),
+                )) => {
+                    done += usize::from(matches!(event, Event::Done { .. }));
+                    let known = limits.remove(&ticket).is_some();
+                    assert!(
+                        known || ticket == hither_xrd::client::Ticket::SETUP,
+                        "{ticket:?} ended twice"
+                    );
+                }
+                Ok(Some(_)) => {}
+            }
+        }
+        session.outgoing().take_all();
+    }
+    done
+}
+
+/// What a server does with these bytes.
+pub(crate) fn requests(data: &[u8]) {
+    let Some((first, data)) = data.split_first() else { return };
+    let mut server = Connection::default();
+    server.max_payload_bytes = 1 << 20;
+    let size = if first & 1 == 0 { data.len().max(1) } else { usize::from(*first) };
+    for piece in data.chunks(size) {
+        let mut piece = Bytes::copy_from_slice(piece);
+        loop {
+            match server.receive(&mut piece) {
+                Ok(None) => break,
+                Err(_) => return,
+                Ok(Some(Incoming::Request { stream, request: Request::Login(_) })) => {
+                    let (session, methods) = (SessionId::default(), Vec::new());
+                    server.answer_login(stream, &LoginAnswer { session, methods });
+                }
+                Ok(Some(Incoming::Request { stream, request })) => {
+                    // What was understood can be said again.
+                    let mut again = hither_xrd::wire::Outgoing::default();
+                    drop(request.encode(stream, &mut again));
+                    drop(format!("{request:?}"));
+                    server.answer(stream, &Answer::nothing());
+                }
+                Ok(Some(_)) => {}
+            }
+        }
+        server.outgoing().take_all();
+    }
+}

@@ -1,0 +1,92 @@
+//! The seeds of the fuzz targets, as they are and damaged: what a fuzzer would try first, without one.
+
+use crate::any_bytes;
+use bytes::Bytes;
+use hither_testkit::seeds;
+use hither_xrd::server::{Answer, Connection};
+use hither_xrd::wire::{
+    AttributeAction, AttributeAnswer, AttributeOutcome, Entry, ErrorCode, FileHandle, FileStatus,
+    HANDSHAKE, LoginAnswer, OpenAnswer, ProtocolAnswer, Segment, SessionId, StreamId,
+};
+use std::ops::Range;
+use std::path::Path;
+
+#[test]
+fn seeds_of_answers() {
+    let count = seeds::replay("xrd_answers", &[0x0f, 0xa1, 0x7f, 0xff], |data| {
+        any_bytes::answers(data);
+    })
+    .unwrap();
+    assert!(count >= 5, "{count} seeds");
+}
+
+#[test]
+fn seeds_of_requests() {
+    let count =
+        seeds::replay("xrd_requests", &[0x0b, 0xd1, 0xff, 0xff], any_bytes::requests).unwrap();
+    assert!(count >= 5, "{count} seeds");
+}
+
+/// Answers that fit what `any_bytes::answers` asks, so that a fuzzer gets beyond the open.
+/// `HITHER_WRITE_SEEDS=1 cargo test -p hither-xrd --test it seeds` writes them anew.
+#[test]
+fn seeds_that_answer_everything_are_those_in_the_folder() {
+    for (name, late) in [("all", false), ("late", true)] {
+        let seed = all_answers(late);
+        let path =
+            Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds/xrd_answers").join(name);
+        if std::env::var_os("HITHER_WRITE_SEEDS").is_some() {
+            std::fs::write(&path, &seed).unwrap();
+        }
+        assert_eq!(any_bytes::answers(&seed), 9, "{name}");
+        assert!(std::fs::read(&path).unwrap() == seed, "{name} is not what would be written");
+    }
+}
+
+/// The answers to everything, the first byte of a seed before them. With `late`, the open is waited for.
+fn all_answers(late: bool) -> Vec<u8> {
+    let mut server = Connection::default();
+    let mut bytes: Bytes = HANDSHAKE.to_vec().into();
+    server.receive(&mut bytes).unwrap();
+    let protocol = ProtocolAnswer { version: 0x511, flags: 0x0030_0001, signing: None };
+    server.answer_protocol(StreamId(1), &protocol);
+    let methods = Vec::new();
+    server.answer_login(StreamId(2), &LoginAnswer { session: SessionId([5; 16]), methods });
+    let handle = FileHandle::default();
+    let status = Some(FileStatus { size: 20_000, ..FileStatus::default() });
+    let opened = Answer::opened(&OpenAnswer { handle, status });
+    if late {
+        server.answer(StreamId(3), &Answer::Later(9));
+        server.answer_late(StreamId(3), &opened);
+    } else {
+        server.answer(StreamId(3), &opened);
+    }
+    let segment = |range: Range<u32>| {
+        let length = range.end - range.start;
+        let data = vec![7; length as usize].into();
+        (Segment { handle, length, offset: range.start.into() }, data)
+    };
+    let segments = Answer::segments(&[segment(0..10), segment(5..9), segment(100..200)]);
+    // A read that was taken back and sent again has another stream: late, all of them move on by five.
+    let first = if late { 14 } else { 4 };
+    let stream = |number: u16| StreamId(first + number);
+    server.answer(stream(0), &Answer::Partial(vec![7; 400].into()));
+    server.answer(stream(1), &Answer::Ok(segments));
+    server.answer(stream(0), &Answer::Ok(vec![7; 600].into()));
+    server.answer(stream(2), &Answer::Ok(Answer::segments(&[segment(4000..9000)])));
+    server.answer(stream(3), &Answer::pages(4000, &[7; 8288], false));
+    server.answer(stream(3), &Answer::pages(12_288, &[7; 100], true));
+    let status = Some(FileStatus::default());
+    let entries = [Entry { name: "a".into(), status, checksum: Some("adler32:00000001".into()) }];
+    server.answer(StreamId(8), &Answer::listing(&entries, true));
+    server.answer(StreamId(9), &Answer::text("oss.space=1&oss.free=1"));
+    server.answer(StreamId(10), &Answer::text("Sr[::1]:1094"));
+    let outcome = AttributeOutcome { name: "a".into(), error: None, value: Some("b".into()) };
+    let outcomes = AttributeAnswer { outcomes: vec![outcome] };
+    let asked = AttributeAction::Get(vec!["a".into()]);
+    server.answer(StreamId(11), &Answer::attributes(&asked, &outcomes).unwrap());
+    // The read that was cancelled, and the write, which waits for the open.
+    server.answer(StreamId(12), &Answer::error(ErrorCode::CANCELLED, "no"));
+    server.answer(StreamId(13), &Answer::written(0, &[0..4]).unwrap());
+    [&[0][..], &server.outgoing().take_all()].concat()
+}
