@@ -322,3 +322,4 @@ def default_client() -> Client:
 def _settle() -> None:
     for core in list(_cores):
         core.settle()
+    _core.end()

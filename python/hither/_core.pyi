@@ -17,6 +17,7 @@ __all__ = [
     "Steps",
     "Strings",
     "Tree",
+    "end",
     "run_command",
 ]
 
@@ -186,6 +187,9 @@ class Steps:
 
     def next(self) -> Job: ...
     def close(self) -> None: ...
+
+def end() -> None:
+    """Wait for threads of the library that use the interpreter, which is about to end, and let no more of them in."""
 
 def run_command(words: Sequence[str]) -> int:
     """Run the command with these words, of which the first is its name; return its exit code."""

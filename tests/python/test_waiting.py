@@ -214,6 +214,34 @@ def test_importing_is_cheap_and_imports_nothing_optional():
     print(f"import hither: {ended.stderr.strip()}")
 
 
+def test_answers_that_come_while_the_interpreter_ends_do_no_harm(site, content):
+    url = site.put("f", content)
+    program = """
+        import asyncio, sys, hither
+        files = [hither.open(sys.argv[1]) for _ in range(20)]
+        files[0].read_at(0, 1_000_000)
+        loop = asyncio.new_event_loop()
+        async def read(at):
+            await files[at % 20].read_at_async(at, 10)
+        for at in range(600):
+            loop.create_task(read(at))
+        loop.call_soon(loop.stop)
+        loop.run_forever()
+        print("end")
+    """
+    for _ in range(max(1, ROUNDS // 2)):
+        ended = subprocess.run(
+            [sys.executable, "-c", textwrap.dedent(program), url],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        # Python says of each task that it was left: no word more.
+        assert (ended.returncode, ended.stdout) == (0, "end\n"), ended.stderr[-2000:]
+        assert "Fatal" not in ended.stderr
+
+
 def has_symbols(library: bytes) -> bool:
     """Whether a table of symbols (SHT_SYMTAB) is among the sections of an ELF file of 64 bits."""
     at, size, count = (*struct.unpack_from("<Q", library, 0x28), *struct.unpack_from("<HH", library, 0x3A))

@@ -8,6 +8,7 @@
 //! The threads of the runtime never wait for the GIL: they serve sockets, and the GIL may be held for as long as a program
 //! computes. Results are handed over by threads that are there to block.
 
+use crate::ending::Inside;
 use crate::error::{closed, raised};
 use crate::process::{Held, OfProcess};
 use futures_util::FutureExt;
@@ -84,6 +85,8 @@ impl Job {
     fn __await__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let event_loop = py.import("asyncio")?.call_method0("get_running_loop")?;
         let result = event_loop.call_method0("create_future")?;
+        // Nothing would settle it.
+        drop(Inside::enter().ok_or_else(|| closed("the interpreter"))?);
         let Work { client, future } = self.take()?;
         let waiting = Waiting { event_loop: event_loop.unbind(), result: result.clone().unbind() };
         let runtime = client.client().runtime().clone();
@@ -120,6 +123,7 @@ struct Waiting {
 impl Waiting {
     fn settle(self, done: Result<Answer, Error>) {
         // None when the interpreter is about to end: nobody waits any more.
+        let Some(_inside) = Inside::enter() else { return };
         Python::try_attach(|py| {
             let made = done.map_err(|error| raised(&error)).and_then(|answer| answer(py));
             let settle = Bound::new(py, Settle { made: Mutex::new(Some(made)) });

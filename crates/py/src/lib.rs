@@ -7,6 +7,7 @@ mod buffer;
 mod client;
 mod column;
 mod command;
+mod ending;
 mod error;
 mod file;
 mod job;
@@ -26,6 +27,8 @@ mod _core {
     use crate::column::{Column, Strings};
     #[pymodule_export]
     use crate::command::run_command;
+    #[pymodule_export]
+    use crate::ending::end;
     #[pymodule_export]
     use crate::file::{File, FileStat, Hint};
     #[pymodule_export]
