@@ -379,7 +379,7 @@ fn habits() -> impl Strategy<Value = Habits> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(120))]
+    #![proptest_config(ProptestConfig::with_cases(50))]
     #[test]
     fn every_byte_arrives_once_whatever_the_server_is_like(
         habits in habits(), pace in 0..3_usize, wants_proof: bool, seed: u64,

@@ -2,7 +2,9 @@
 
 use crate::driver::Driver;
 use crate::xrootd::{Xrootd, content};
-use hither_xrd::client::{Credential, Event, Failure, Pace, Profile, Reply, SessionError, Setup};
+use hither_xrd::client::{
+    Credential, Event, Failure, Pace, Profile, Reply, SessionError, Setup, Tls,
+};
 use hither_xrd::wire::{
     Attribute, AttributeAction, AttributesRequest, Entry, ErrorCode, OpenRequest, Request, Space,
     Target, VectorLimits, checksum, dirlist, locate, open, query_kind,
@@ -106,6 +108,37 @@ fn proof_that_is_not_wanted_does_no_harm() {
     assert_eq!(driver.reply(read), Reply::Read { missing: vec![23..100], damaged: vec![] });
     assert_eq!(driver.bytes(read), b"twenty-three bytes here");
     assert!(driver.session.profile().methods.is_empty());
+}
+
+#[test]
+fn a_server_that_wants_tls_says_so_and_when() {
+    for what in ["session", "login"] {
+        let more = format!(
+            "xrd.tls FOLDER/cert.pem FOLDER/key.pem\nxrd.tlsca noverify\nxrootd.tls {what}"
+        );
+        let Some(server) = Xrootd::start(&format!("tls-{what}"), &more) else { return };
+        for pace in [Pace::Steps, Pace::Login, Pace::Flight] {
+            let mut driver = Driver::connect(server.port, setup(pace));
+            let (file, _) = driver.session.open(OpenRequest::for_reading("/f.bin"));
+            let read = driver.session.read(file, 0..10);
+            let error = driver.until(read).unwrap_err();
+            // What is sent ahead may be met by a connection that is closed already, and its reset.
+            let told = matches!(error, SessionError::TlsWanted { .. });
+            assert!(
+                told || pace == Pace::Flight && matches!(error, SessionError::Mispredicted { .. }),
+                "{error}"
+            );
+        }
+        for tls in [Tls::IfWanted, Tls::Required, Tls::RequiredAtOnce] {
+            let mut setup = setup(Pace::Flight);
+            setup.tls = tls;
+            let mut driver = Driver::connect(server.port, setup);
+            driver.until_event(|event| *event == Event::StartTls).unwrap();
+            assert!(driver.session.profile().has_tls());
+            let flights = if tls == Tls::IfWanted && what == "session" { 2 } else { 1 };
+            assert_eq!(driver.flights, flights, "{tls:?} {what}");
+        }
+    }
 }
 
 #[test]

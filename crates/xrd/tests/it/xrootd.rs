@@ -39,6 +39,9 @@ impl Xrootd {
         std::fs::create_dir_all(folder.join("admin")).unwrap();
         std::fs::write(data.join("f.bin"), content(5_000_000)).unwrap();
         std::fs::write(data.join("small"), "twenty-three bytes here").unwrap();
+        if more.contains("xrd.tls") {
+            certify(&folder);
+        }
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let config = folder.join("config");
         let at = folder.display();
@@ -46,6 +49,7 @@ impl Xrootd {
             "xrd.port {port}\noss.localroot {at}/data\nall.export /\nall.adminpath {at}/admin\n\
              all.pidpath {at}/admin\nxrootd.chksum adler32\n{more}\n"
         );
+        let lines = lines.replace("FOLDER", &at.to_string());
         std::fs::write(&config, lines).unwrap();
         let mut command = Command::new("xrootd");
         // It refuses to run as root.
@@ -72,6 +76,18 @@ impl Xrootd {
         let log = std::fs::read_to_string(self.folder.join("log")).unwrap_or_default();
         panic!("xrootd did not start: {log}");
     }
+}
+
+/// A certificate of its own.
+fn certify(folder: &Path) {
+    let done = Command::new("openssl")
+        .args(["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"])
+        .args(["-keyout", "key.pem", "-out", "cert.pem", "-subj", "/CN=localhost"])
+        .current_dir(folder)
+        .stderr(Stdio::null())
+        .status()
+        .unwrap();
+    assert!(done.success());
 }
 
 /// Gives everything to the user that the server runs as.

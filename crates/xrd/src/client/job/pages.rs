@@ -3,7 +3,7 @@
 
 use super::{Outcome, Sink};
 use crate::wire::{
-    FileHandle, Request, StatusHead, StatusKind, WireError, page_end, unpaged_length,
+    FileHandle, Request, StatusHead, StatusKind, WireError, page_end, request_code, unpaged_length,
 };
 use bytes::{Bytes, BytesMut};
 use std::ops::Range;
@@ -39,20 +39,28 @@ impl Pages {
         }
     }
 
-    /// For all between the first and the last missing byte: frames come in order, so that this is what is missing, but
-    /// for servers that read in the background and were interrupted.
+    /// For the first run that is missing. There is one, but for servers that read in the background and were interrupted:
+    /// the others are then named as missing at the end.
     pub(super) fn request(&mut self, handle: FileHandle) -> Request {
-        let start = self.missing.first().map_or(0, |range| range.start);
-        let end = self.missing.last().map_or(start, |range| range.end);
-        self.missing = vec![start..end];
+        self.missing = self.missing();
+        self.damaged.clear();
         self.frame = None;
         self.unit.clear();
+        let Range { start, end } = self.missing.first().cloned().unwrap_or_default();
         let length = u32::try_from(end - start).unwrap_or(u32::MAX);
         Request::ReadPages { handle, offset: start, length, again: self.again }
     }
 
     pub(super) fn begin(&mut self, status: &StatusHead) -> Result<(), WireError> {
         self.frame = None;
+        if status.code != request_code::PGREAD {
+            let expected = "pgread, which was asked";
+            return Err(WireError::number(
+                "the request that a status frame answers",
+                status.code,
+                expected,
+            ));
+        }
         if status.kind == StatusKind::Progress || status.data_bytes == 0 {
             return Ok(());
         }

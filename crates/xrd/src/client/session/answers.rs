@@ -5,7 +5,8 @@ use crate::client::event::{Event, Failure, Reply, SessionError, Ticket};
 use crate::client::frames::Piece;
 use crate::client::job::{Outcome, Sink};
 use crate::wire::{
-    ErrorAnswer, Redirect, StatusHead, StreamId, WaitAnswer, WireError, status_code, vector_limits,
+    ErrorAnswer, ErrorCode, Redirect, StatusHead, StreamId, WaitAnswer, WireError, status_code,
+    vector_limits,
 };
 use bytes::{Bytes, BytesMut};
 
@@ -174,7 +175,17 @@ impl Session {
         status: u16,
         payload: &Bytes,
     ) -> Result<(), SessionError> {
-        let owner = self.owner(stream, status)?;
+        let owner = match self.owner(stream, status) {
+            // xrootd accepts the login of a client without TLS, and then answers it a second time with this.
+            Err(_) if status == status_code::ERROR && !self.in_tls => {
+                let ErrorAnswer { code, message } = ErrorAnswer::decode(payload)?;
+                return Err(match code {
+                    ErrorCode::TLS_REQUIRED => SessionError::TlsWanted { message },
+                    _ => SessionError::Unasked { stream: stream.0, status },
+                });
+            }
+            owner => owner?,
+        };
         if status != status_code::WAITRESP {
             self.release(stream);
         }
