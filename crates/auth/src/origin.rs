@@ -31,7 +31,7 @@ impl Origin {
     #[must_use]
     pub fn of(url: &Url) -> Option<Self> {
         let host = url.host_str().filter(|host| !host.is_empty())?;
-        let port = url.port_or_known_default()?;
+        let port = url.port_or_known_default().or_else(|| xrootd_port(url.scheme()))?;
         Some(Self::new(url.scheme(), host, port))
     }
 
@@ -58,7 +58,7 @@ impl Origin {
     /// Whether what is sent there is encrypted.
     #[must_use]
     pub fn is_encrypted(&self) -> bool {
-        self.scheme == "https"
+        matches!(self.scheme.as_str(), "https" | "roots")
     }
 
     /// Whether it is this machine: nobody on the way listens.
@@ -71,6 +71,11 @@ impl Origin {
     }
 }
 
+/// The port that XRootD's schemes stand for, which parsers of URLs do not know.
+fn xrootd_port(scheme: &str) -> Option<u16> {
+    matches!(scheme, "root" | "roots").then_some(1094)
+}
+
 impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let host = match self.host.contains(':') {
@@ -78,7 +83,9 @@ impl fmt::Display for Origin {
             false => self.host.clone(),
         };
         match (self.scheme.as_str(), self.port) {
-            ("http", 80) | ("https", 443) => write!(f, "{}://{host}", self.scheme),
+            ("http", 80) | ("https", 443) | ("root" | "roots", 1094) => {
+                write!(f, "{}://{host}", self.scheme)
+            }
             (scheme, port) => write!(f, "{scheme}://{host}:{port}"),
         }
     }

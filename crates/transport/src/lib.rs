@@ -49,7 +49,7 @@ pub use config::TransportConfig;
 pub use file_source::FileSource;
 pub use http_source::HttpSource;
 pub use local_storage::LocalStorage;
-pub use location::Location;
+pub use location::{Location, Protocol};
 pub use monotonic::Monotonic;
 pub use network::Network;
 pub use outgoing::{Content, Stream};

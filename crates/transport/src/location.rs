@@ -3,14 +3,19 @@
 use hither_auth::{Basic, Credentials, Origin, Secret};
 use hither_core::error::{Error, ErrorKind, Result};
 use percent_encoding::percent_decode_str;
+use std::borrow::Cow;
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use url::Url;
 
-/// An `http` or `https` URL split into what a connection needs and what a request needs.
+/// A URL split into what a connection needs and what a request needs.
 ///
 /// `Display` leaves out user name, password and query, which may be secrets.
+///
+/// URLs of XRootD (`root://`, `roots://`, and `xroot://`, `xroots://`, which mean the same) are taken literally, as its
+/// own client takes them: `%` and `#` are characters like others, and slashes before a path are one more than over HTTP
+/// or as many, because paths there are always absolute.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Location {
     url: Url,
@@ -19,12 +24,36 @@ pub struct Location {
     asked: Arc<Asked>,
 }
 
+/// What is spoken at a place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Protocol {
+    /// HTTP, with or without TLS.
+    Http,
+    /// XRootD's own, with or without TLS.
+    Xrootd,
+}
+
+impl Protocol {
+    /// What a scheme stands for, its usual name, and its port.
+    fn of(scheme: &str) -> Option<(Self, &'static str, u16)> {
+        match scheme {
+            "http" => Some((Self::Http, "http", 80)),
+            "https" => Some((Self::Http, "https", 443)),
+            "root" | "xroot" => Some((Self::Xrootd, "root", 1094)),
+            "roots" | "xroots" => Some((Self::Xrootd, "roots", 1094)),
+            _ => None,
+        }
+    }
+}
+
 /// The URL that somebody gave, and from which redirects and documents led here: credentials are meant for its server.
 #[derive(Clone, PartialEq, Eq)]
 struct Asked {
     origin: Origin,
-    /// User and password that stood in it.
+    /// User and password that stood in it; over XRootD a name is no credential.
     basic: Option<Basic>,
+    /// The name to log in with over XRootD, if one stood in it.
+    login: Option<String>,
 }
 
 impl Location {
@@ -32,10 +61,10 @@ impl Location {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Invalid`] for what is no URL or has no host, [`ErrorKind::Unsupported`] for a scheme that is neither
-    /// `http` nor `https`.
+    /// [`ErrorKind::Invalid`] for what is no URL or has no host, [`ErrorKind::Unsupported`] for a scheme that no
+    /// [`Protocol`] has.
     pub fn parse(text: &str) -> Result<Self> {
-        let url = Url::parse(text).map_err(|error| {
+        let url = Url::parse(&literal(text)).map_err(|error| {
             let text = without_secrets(text);
             Error::new(ErrorKind::Invalid, format!("{text:?} is not a URL: {error}"))
         })?;
@@ -58,32 +87,47 @@ impl Location {
     }
 
     fn from_url(mut url: Url, asked: Option<Arc<Asked>>) -> Result<Self> {
-        if !matches!(url.scheme(), "http" | "https") {
+        let Some((protocol, scheme, usual_port)) = Protocol::of(url.scheme()) else {
             return Err(Error::new(
                 ErrorKind::Unsupported,
                 format!(
-                    "scheme {:?} is not supported by this version: expected http://, https:// or a local path",
+                    "scheme {:?} is not supported by this version: expected http://, https://, root://, roots:// or a local path",
                     url.scheme()
                 ),
             ));
-        }
+        };
         url.set_fragment(None);
         let host = url.host_str().filter(|host| !host.is_empty());
         let Some(host) = host.map(str::to_owned) else {
             let text = without_secrets(url.as_str());
             return Err(Error::new(ErrorKind::Invalid, format!("{text} names no host")));
         };
-        let port = url.port_or_known_default().unwrap_or(80);
+        let port = url.port().unwrap_or(usual_port);
         let asked = match asked {
             Some(asked) => asked,
-            None => Arc::new(Asked {
-                origin: Origin::new(url.scheme(), &host, port),
-                basic: basic(&url)?,
-            }),
+            None => {
+                let origin = Origin::new(scheme, &host, port);
+                let (basic, login) = match protocol {
+                    Protocol::Http => (basic(&url)?, None),
+                    Protocol::Xrootd => (None, login(&url)),
+                };
+                Arc::new(Asked { origin, basic, login })
+            }
         };
-        // Only http and https get here, whose URLs may have them.
-        let _always = (url.set_username(""), url.set_password(None));
+        // URLs with a host may have them, and schemes of one protocol may stand for each other.
+        let _always = (url.set_username(""), url.set_password(None), url.set_scheme(scheme));
+        if protocol == Protocol::Xrootd {
+            make_absolute(&mut url);
+            // What is the usual port is not known to the parser.
+            let _always = url.set_port(Some(port).filter(|port| *port != usual_port));
+        }
         Ok(Self { url, host, port, asked })
+    }
+
+    /// What is spoken there.
+    #[must_use]
+    pub fn protocol(&self) -> Protocol {
+        Protocol::of(self.url.scheme()).map_or(Protocol::Http, |(protocol, ..)| protocol)
     }
 
     /// The origin of the URL that the user gave.
@@ -119,6 +163,24 @@ impl Location {
         self.url.path()
     }
 
+    /// The absolute path as XRootD has it: nothing in it is encoded.
+    #[must_use]
+    pub fn plain_path(&self) -> String {
+        format!("/{}", unescaped(self.url.path()).trim_start_matches('/'))
+    }
+
+    /// What stands behind `?`, as XRootD has it (its opaque information); none if there is nothing.
+    #[must_use]
+    pub(crate) fn opaque(&self) -> Option<String> {
+        self.url.query().filter(|query| !query.is_empty()).map(unescaped)
+    }
+
+    /// The name to log in with over XRootD, if the user gave one.
+    #[must_use]
+    pub(crate) fn login(&self) -> Option<&str> {
+        self.asked.login.as_deref()
+    }
+
     /// The place of a name below here: `path` as a storage has it, its components encoded; with a slash at the end if
     /// `directory`.
     #[must_use]
@@ -130,6 +192,9 @@ impl Location {
             if directory {
                 segments.push("");
             }
+        }
+        if self.protocol() == Protocol::Xrootd {
+            make_absolute(&mut url);
         }
         Self { url, ..self.clone() }
     }
@@ -143,10 +208,10 @@ impl Location {
     /// Whether TLS is spoken there.
     #[must_use]
     pub fn is_tls(&self) -> bool {
-        self.url.scheme() == "https"
+        matches!(self.url.scheme(), "https" | "roots")
     }
 
-    /// Port; if the URL has none, 80 or, for `https`, 443.
+    /// Port; if the URL has none, the usual one: 80, for `https` 443, for XRootD 1094.
     #[must_use]
     pub fn port(&self) -> u16 {
         self.port
@@ -213,6 +278,31 @@ impl Location {
     }
 }
 
+/// A URL of XRootD with everything in it escaped that means something else in other URLs.
+fn literal(text: &str) -> Cow<'_, str> {
+    let scheme = text.split_once("://").map(|(scheme, _)| scheme.to_ascii_lowercase());
+    match scheme.as_deref().and_then(Protocol::of) {
+        Some((Protocol::Xrootd, ..)) => text.replace('%', "%25").replace('#', "%23").into(),
+        _ => text.into(),
+    }
+}
+
+/// Gives the path of a URL of XRootD the two slashes that it has by habit.
+fn make_absolute(url: &mut Url) {
+    let path = format!("//{}", url.path().trim_start_matches('/'));
+    url.set_path(&path);
+}
+
+/// What [`literal`] was made from.
+fn unescaped(text: &str) -> String {
+    percent_decode_str(text).decode_utf8_lossy().into_owned()
+}
+
+/// The name in a URL of XRootD.
+fn login(url: &Url) -> Option<String> {
+    Some(unescaped(url.username())).filter(|name| !name.is_empty())
+}
+
 /// User and password of a URL.
 fn basic(url: &Url) -> Result<Option<Basic>> {
     if url.username().is_empty() && url.password().is_none() {
@@ -239,7 +329,11 @@ fn without_secrets(text: &str) -> String {
 
 impl fmt::Display for Location {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}://{}{}", self.url.scheme(), self.authority(), self.url.path())
+        let path = match self.protocol() {
+            Protocol::Http => Cow::Borrowed(self.url.path()),
+            Protocol::Xrootd => Cow::Owned(unescaped(self.url.path())),
+        };
+        write!(f, "{}://{}{path}", self.url.scheme(), self.authority())
     }
 }
 
@@ -316,6 +410,28 @@ mod tests {
             ("https://host:443".into(), "https://host/x".into())
         );
         assert_eq!(Location::parse("https://host:80/x").unwrap().authority(), "host:80");
+    }
+
+    #[test]
+    fn urls_of_xrootd_are_literal() {
+        let place = Location::parse("xroot://me@Host//store/a%20b#1?authz=Bearer%20x").unwrap();
+        assert_eq!((place.protocol(), place.is_tls()), (Protocol::Xrootd, false));
+        assert_eq!(place.plain_path(), "/store/a%20b#1");
+        assert_eq!(place.opaque().as_deref(), Some("authz=Bearer%20x"));
+        assert_eq!((place.login(), place.port()), (Some("me"), 1094));
+        assert_eq!(place.to_string(), "root://Host//store/a%20b#1");
+        let same = Location::parse("root://Host:1094/store/a%20b#1?authz=Bearer%20x").unwrap();
+        assert_eq!((same.key(), same.to_string()), (place.key(), place.to_string()));
+        let tls = Location::parse("roots://[::1]:1095//x y").unwrap();
+        assert_eq!((tls.host(), tls.port(), tls.is_tls()), ("::1", 1095, true));
+        assert_eq!(
+            (tls.plain_path().as_str(), tls.to_string().as_str()),
+            ("/x y", "roots://[::1]:1095//x y")
+        );
+        let root = Location::parse("root://h").unwrap();
+        assert_eq!(root.plain_path(), "/");
+        assert_eq!(root.below("a b/100%", false).plain_path(), "/a b/100%");
+        assert_eq!(root.below("a", true).to_string(), "root://h//a/");
     }
 
     #[test]

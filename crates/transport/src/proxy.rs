@@ -4,7 +4,7 @@
 //! reached directly, in which `example.org` and `.example.org` both mean the domain and all below it, a network may be
 //! given as `192.168.0.0/16`, a port may follow after a colon, and `*` means everything.
 
-use crate::location::Location;
+use crate::location::{Location, Protocol};
 use base64::Engine;
 use hither_core::error::{Error, ErrorKind, Result};
 use http::HeaderValue;
@@ -60,9 +60,14 @@ impl Proxies {
         Ok(Self { http: one(http)?, https: one(https)?, direct })
     }
 
-    /// The proxy that leads to `location`.
+    /// The proxy that leads to `location`; none to servers of other protocols than HTTP.
     pub(crate) fn to(&self, location: &Location) -> Option<&Proxy> {
-        let proxy = if location.is_tls() { &self.https } else { &self.http };
+        let proxy = match (location.protocol(), location.is_tls()) {
+            (Protocol::Http, true) => &self.https,
+            (Protocol::Http, false) => &self.http,
+            // The conventions are about HTTP.
+            (Protocol::Xrootd, _) => return None,
+        };
         let direct = |rule: &Direct| rule.covers(location.host(), location.port());
         proxy.as_ref().filter(|_| !self.direct.iter().any(direct))
     }
