@@ -85,10 +85,15 @@ class Run:
         return values
 
 
-def hither(connections: int | None = None, store: Path | None = None) -> Callable[[Addresses, Query], list[str]]:
-    def command(at: Addresses, query: Query) -> list[str]:
+def hither(
+    connections: int | None = None, store: Path | None = None, protocol: str = "http"
+) -> Callable[[Addresses, Query], list[str] | None]:
+    def command(at: Addresses, query: Query) -> list[str] | None:
+        url = at.http if protocol == "http" else at.root
+        if url is None:
+            return None
         facts = query.facts
-        arguments = [str(HITHER), "draw", f"{at.http}:{facts['tree']}", facts["expression"], "--where", facts["cut"]]
+        arguments = [str(HITHER), "draw", f"{url}:{facts['tree']}", facts["expression"], "--where", facts["cut"]]
         arguments += ["--connections", str(connections)] if connections else []
         arguments += ["--store", str(store)] if store else ["--no-store"]
         return [*arguments, "--json"]

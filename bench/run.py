@@ -150,7 +150,7 @@ def main() -> int:
     else:
         wanted = chosen.peers.split(",")
         peers = [p for p in PEERS_OF_HITHER if chosen.peers == "all" or any(part in p.name for part in wanted)]
-    ours = [Contender("hither", hither())] if HITHER.exists() else []
+    ours = [Contender("hither", hither()), Contender("hither root://", hither(protocol="root"))] if HITHER.exists() else []
     if not ours:
         progress(f"{HITHER} is not built: peers only")
     started = time.monotonic()

@@ -99,6 +99,8 @@ fn configured(common: &Common, url: &str) -> Result<ClientConfig, Failure> {
     config.transport.proxies = proxies(common.proxy.as_deref(), proxy, direct)?;
     config.transport.credentials = credentials(&common.credentials, file.credentials)?;
     config.transport.tls.insecure = common.insecure;
+    config.transport.login =
+        environment("USER").or_else(|| environment("LOGNAME")).unwrap_or_default();
     config.s3 = s3();
     let store = common.store.clone();
     let store = store.or_else(|| environment("HITHER_STORE").map(PathBuf::from)).or(file.store);

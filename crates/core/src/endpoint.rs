@@ -51,6 +51,9 @@ pub struct Endpoint {
     /// What it can do for those who list and write.
     #[serde(default)]
     pub names: NameSupport,
+    /// How one logs in to it over XRootD's own protocol, if that was done.
+    #[serde(default)]
+    pub xrootd: Option<Xrootd>,
 }
 
 /// What a server can do besides sending files; none for what was never asked.
@@ -66,6 +69,41 @@ pub struct NameSupport {
     pub pieces: Option<bool>,
     /// It replaces what exists also where it is told not to.
     pub replaces: bool,
+}
+
+/// What a server of XRootD's protocol is like, as far as a client has to know it to log in without asking. The numbers are
+/// the protocol's.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+#[non_exhaustive]
+pub struct Xrootd {
+    /// The version that it speaks.
+    pub version: u32,
+    /// What it says of itself.
+    pub flags: u32,
+    /// Names of the ways to prove who one is that it offers; none if it wants no proof.
+    pub methods: Vec<String>,
+    /// The one that it accepted.
+    pub method: Option<String>,
+    /// What it calls the first file that is opened on a connection.
+    pub first_handle: Option<[u8; 4]>,
+    /// Ranges in one vector read, and bytes in each, if it said so.
+    pub vector: Option<(usize, u32)>,
+}
+
+/// Methods that are remembered, and letters in the name of one.
+const MOST_METHODS: (usize, usize) = (16, 32);
+
+impl Xrootd {
+    /// The record with everything clamped to what can be meant.
+    #[must_use]
+    fn sane(mut self) -> Self {
+        let (methods, letters) = MOST_METHODS;
+        self.methods.retain(|name| name.len() <= letters);
+        self.methods.truncate(methods);
+        self.method = self.method.filter(|name| self.methods.contains(name));
+        self
+    }
 }
 
 impl NameSupport {
@@ -120,6 +158,7 @@ impl Default for Endpoint {
             max_lanes: 0,
             streams: 0,
             names: NameSupport::default(),
+            xrootd: None,
         }
     }
 }
@@ -134,6 +173,7 @@ impl Endpoint {
         self.rtt_micros = self.rtt_micros.min(60_000_000);
         self.max_lanes = self.max_lanes.min(1024);
         self.streams = self.streams.min(MOST_STREAMS);
+        self.xrootd = self.xrootd.map(Xrootd::sane);
         self
     }
 
@@ -146,14 +186,19 @@ impl Endpoint {
         }
     }
 
-    /// Notes the path's bandwidth, in bytes per second.
+    /// Notes what is known of the path.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
         reason = "a float cast saturates, which is what is meant"
     )]
-    pub fn set_bandwidth(&mut self, bytes_per_second: f64) {
-        self.bandwidth = bytes_per_second as u64;
+    pub fn set_link(&mut self, link: &LinkEstimate) {
+        if let Some(rtt) = link.rtt {
+            self.rtt_micros = u64::try_from(rtt.as_micros()).unwrap_or(u64::MAX).max(1);
+        }
+        if let Some(bandwidth) = link.bandwidth {
+            self.bandwidth = bandwidth as u64;
+        }
     }
 
     /// What is remembered of the path.

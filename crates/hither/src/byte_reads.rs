@@ -137,8 +137,8 @@ impl RemoteFile {
             return self.read_past_cache(ranges).await;
         };
         self.note_reads(ranges);
-        if let (Some((_, first)), true) = (&self.remote, wanted > SMALL_BYTES) {
-            first.announce_large();
+        if wanted > SMALL_BYTES {
+            self.source.announce_large();
         }
         let read = async {
             let mut read = pin!(cached.read_ranges(ranges));

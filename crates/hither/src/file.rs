@@ -13,7 +13,7 @@ use hither_core::{
     range,
 };
 use hither_store::MetadataKey;
-use hither_transport::{FileSource, HttpSource, Location, Whereabouts};
+use hither_transport::{FileSource, Location, Whereabouts};
 use serde::Serialize;
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
@@ -27,7 +27,7 @@ pub struct RemoteFile {
     /// What the file is remembered under, once it is known; none for local files, which need no remembering.
     key: Option<Arc<OnceLock<MetadataKey>>>,
     /// The source of a remote file, once more, and the first of the places behind it.
-    pub(crate) remote: Option<(Arc<Replicas>, Arc<HttpSource>)>,
+    remote: Option<(Arc<Replicas>, Location)>,
     /// Where reads are recorded, if they are.
     pub(crate) recorder: Option<FileRecorder>,
     /// Its way to be opened ahead of use, if it is a remote one.
@@ -82,14 +82,12 @@ impl RemoteFile {
 
     /// The file at `location`, which is also at `others`.
     pub(crate) fn remote(shared: Arc<Shared>, location: Location, others: Vec<Location>) -> Self {
-        let first = Arc::new(HttpSource::new(location, Arc::clone(&shared.network)));
-        let all = shared.network.replicated(&first, Arc::clone(&shared.health));
+        let all = shared.network.replicated(&location, Arc::clone(&shared.health));
         others.into_iter().for_each(|place| all.add(shared.network.replica(place)));
         let source = Arc::clone(&all) as Arc<dyn Source>;
-        let place = Some(first.location().clone());
-        let site = first.location().origin();
+        let (place, site) = (Some(location.clone()), location.origin());
         let ahead = Ahead::new(Arc::clone(&shared), Arc::clone(&source), place, site);
-        let (key, remote) = (Some(Arc::default()), Some((all, first)));
+        let (key, remote) = (Some(Arc::default()), Some((all, location)));
         Self { key, remote, ahead: Some(ahead), ..Self::new(shared, source) }
     }
 
@@ -117,9 +115,9 @@ impl RemoteFile {
 
     /// What the file is remembered under: what one identity was shown is not shown to another.
     pub(crate) fn metadata_key(&self) -> Option<MetadataKey> {
-        let (known, (_, first)) = (self.key.as_ref()?, self.remote.as_ref()?);
+        let (known, (_, location)) = (self.key.as_ref()?, self.remote.as_ref()?);
         let find = || {
-            let (network, location) = (&self.shared.network, first.location());
+            let network = &self.shared.network;
             // A command may have to give a token first.
             let identity = tokio::task::block_in_place(|| network.identity(location));
             MetadataKey { url: location.key(), identity }
@@ -274,8 +272,8 @@ impl RemoteFile {
     ) -> Result<(Vec<Bytes>, Answer)> {
         let wanted = range::total_bytes(ranges);
         let submitted = self.source.clock().now();
-        if let (Some((_, first)), true) = (&self.remote, wanted > SMALL_BYTES) {
-            first.announce_large();
+        if wanted > SMALL_BYTES {
+            self.source.announce_large();
         }
         if wanted > UNCHECKED_BYTES {
             self.check_within(ranges, validator.clone()).await?;

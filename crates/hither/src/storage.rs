@@ -7,11 +7,10 @@
 use crate::client::{Client, local_path};
 use hither_core::error::{Error, ErrorKind, Result};
 use hither_core::storage::{Storage, check_path};
-use hither_transport::{LocalStorage, Location, WebDav};
+use hither_transport::{LocalStorage, Location, Protocol, WebDav, XrootdStorage};
 use percent_encoding::percent_decode_str;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
-use url::Url;
 
 /// A name in a storage.
 #[derive(Debug, Clone)]
@@ -56,7 +55,7 @@ impl Named {
 }
 
 impl Client {
-    /// The storage that `url` is in (`http://…`, `https://…`, `s3://BUCKET/KEY`, a local path or `file://…`), and the path in it. Nothing is asked yet.
+    /// The storage that `url` is in (`http://…`, `https://…`, `root://…`, `s3://BUCKET/KEY`, a local path or `file://…`), and the path in it. Nothing is asked yet.
     ///
     /// # Errors
     ///
@@ -92,17 +91,15 @@ impl Client {
         if let Some(rest) = url.strip_prefix("s3://") {
             return self.in_bucket(rest);
         }
-        // It words its refusals without what may be secret.
-        Location::parse(url)?;
-        let mut root = Url::parse(url).map_err(|error| {
-            Error::new(ErrorKind::Invalid, format!("{url:?} is not a URL: {error}"))
-        })?;
-        let path = decoded(root.path())?;
-        let directory = root.path().ends_with('/');
-        root.set_path("/");
-        let location = Location::parse(root.as_str())?;
+        let named = Location::parse(url)?;
+        let path = decoded(named.path())?;
+        let directory = named.path().ends_with('/');
+        let location = named.root();
         let server = location.key();
-        let storage = Arc::new(WebDav::new(location.clone(), Arc::clone(network)));
+        let storage: Arc<dyn Storage> = match location.protocol() {
+            Protocol::Http => Arc::new(WebDav::new(location.clone(), Arc::clone(network))),
+            Protocol::Xrootd => Arc::new(XrootdStorage::new(location.clone(), Arc::clone(network))),
+        };
         Ok(Named { storage, server, root: Root::Server(location), path, directory })
     }
 }

@@ -5,7 +5,6 @@ use crate::file::RemoteFile;
 use crate::listing::{TreeListing, describe_tree};
 use crate::opening::{OpenTree, Opening};
 use futures_util::future::{BoxFuture, FutureExt, Shared};
-use hither_core::Source;
 use hither_core::error::Result;
 use hither_store::FileMetadata;
 use std::fmt;
@@ -92,8 +91,8 @@ async fn open(file: RemoteFile, path: Option<String>, use_store: bool) -> Result
         true => Opening::new(&file).with_store(),
         false => (Opening::new(&file), false),
     };
-    if let (Some((_, first)), false) = (&file.remote, known) {
-        first.announce_large();
+    if !known {
+        file.source.announce_large();
     }
     let root = opening.root().await?;
     let tree = opening.tree(&root, path.as_deref()).await?;

@@ -7,26 +7,36 @@
 //! A request that is refused with 401 is sent once more if another credential can be had: a token may have been renewed
 //! or revoked since it was read. Nothing of a refused request was delivered, so nothing is lost or delivered twice.
 
+use crate::config::TransportConfig;
 use crate::location::Location;
-use crate::pool::Pool;
-use hither_auth::{Action, AuthError, Authorization, Refusal, Serial};
+use hither_auth::{Action, AuthError, Authorization, Refusal, Secret, Serial};
 use hither_core::error::{Error, ErrorKind, Result};
 use http::header::WWW_AUTHENTICATE;
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use std::time::SystemTime;
 
 /// What may go with requests to `location`.
-pub(crate) fn authorization(location: &Location, pool: &Pool) -> Authorization {
-    let credentials = location.credentials(&pool.config().credentials);
+pub(crate) fn authorization(location: &Location, config: &TransportConfig) -> Authorization {
+    let credentials = location.credentials(&config.credentials);
     credentials.authorization(location.asked(), &location.at(), SystemTime::now())
 }
 
 /// The value of the field `Authorization`, if there is something to send.
-pub(crate) fn header(location: &Location, pool: &Pool) -> Option<HeaderValue> {
-    let Authorization::Ready(value, _) = authorization(location, pool) else { return None };
+pub(crate) fn header(location: &Location, config: &TransportConfig) -> Option<HeaderValue> {
+    let Authorization::Ready(value, _) = authorization(location, config) else { return None };
     let mut value = HeaderValue::from_str(value.expose()).ok()?;
     value.set_sensitive(true);
     Some(value)
+}
+
+/// The token for `location`, bare, if that is what there is to send.
+///
+/// # Errors
+///
+/// As [`prepared`].
+pub(crate) async fn token(location: &Location, config: &TransportConfig) -> Result<Option<Secret>> {
+    let Authorization::Ready(value, _) = prepared(location, config).await? else { return Ok(None) };
+    Ok(value.expose().strip_prefix("Bearer ").map(Secret::new))
 }
 
 /// Reads what has to be read before a request can be made, and returns what will be sent with it.
@@ -34,21 +44,28 @@ pub(crate) fn header(location: &Location, pool: &Pool) -> Option<HeaderValue> {
 /// # Errors
 ///
 /// [`ErrorKind::Unauthenticated`] if a credential was given or named and cannot be had.
-pub(crate) async fn prepared(location: &Location, pool: &Pool) -> Result<Authorization> {
-    match authorization(location, pool) {
+pub(crate) async fn prepared(
+    location: &Location,
+    config: &TransportConfig,
+) -> Result<Authorization> {
+    match authorization(location, config) {
         Authorization::NeedsRefresh(serial) => {
-            refresh(location, pool, serial).await?;
-            Ok(authorization(location, pool))
+            refresh(location, config, serial).await?;
+            Ok(authorization(location, config))
         }
         known => Ok(known),
     }
 }
 
 /// After a request with `used` was refused: whether another credential is at hand now.
-pub(crate) async fn renewed(location: &Location, pool: &Pool, used: &Authorization) -> bool {
+pub(crate) async fn renewed(
+    location: &Location,
+    config: &TransportConfig,
+    used: &Authorization,
+) -> bool {
     // What cannot be had now is explained with the refusal.
-    let _failed = refresh(location, pool, used.serial()).await;
-    match (authorization(location, pool), used) {
+    let _failed = refresh(location, config, used.serial()).await;
+    match (authorization(location, config), used) {
         (Authorization::Ready(now, _), Authorization::Ready(before, _)) => now != *before,
         (Authorization::Ready(..), _) => true,
         _ => false,
@@ -60,8 +77,8 @@ pub(crate) fn is_refused(error: &Error) -> bool {
     error.kind() == ErrorKind::Unauthenticated
 }
 
-async fn refresh(location: &Location, pool: &Pool, serial: Serial) -> Result<()> {
-    let credentials = location.credentials(&pool.config().credentials);
+async fn refresh(location: &Location, config: &TransportConfig, serial: Serial) -> Result<()> {
+    let credentials = location.credentials(&config.credentials);
     let refresh = move || credentials.refresh(serial, SystemTime::now());
     match tokio::task::spawn_blocking(refresh).await {
         Ok(Ok(_)) => Ok(()),
@@ -80,7 +97,7 @@ pub(crate) fn unusable(location: &Location, error: AuthError) -> Error {
 /// The error for 401 and 403, with the likely reason; none for other statuses.
 pub(crate) fn refusal(
     location: &Location,
-    pool: &Pool,
+    config: &TransportConfig,
     method: &Method,
     status: StatusCode,
     headers: &HeaderMap,
@@ -91,19 +108,23 @@ pub(crate) fn refusal(
         _ => return None,
     };
     let challenge = headers.get(WWW_AUTHENTICATE).and_then(|value| value.to_str().ok());
-    let refusal = Refusal {
-        asked: location.asked(),
-        at: &location.at(),
-        action: action(method),
-        path: location.path(),
-        status: status.as_u16(),
-        challenge,
-    };
-    let credentials = location.credentials(&pool.config().credentials);
-    let why = credentials.explain_refusal(&refusal, SystemTime::now());
+    let why = explained(location, config, action(method), status.as_u16(), challenge);
     let reason = status.canonical_reason().unwrap_or_default();
     let code = status.as_u16();
     Some(Error::new(kind, format!("{location}: the server answered {code} ({reason}): {why}")))
+}
+
+/// The likely reason of a refusal that means what `status` does in HTTP.
+pub(crate) fn explained(
+    location: &Location,
+    config: &TransportConfig,
+    action: Action,
+    status: u16,
+    challenge: Option<&str>,
+) -> String {
+    let (asked, at) = (location.asked(), &location.at());
+    let refusal = Refusal { asked, at, action, path: location.path(), status, challenge };
+    location.credentials(&config.credentials).explain_refusal(&refusal, SystemTime::now())
 }
 
 /// What a method wants to do, in the words of tokens.

@@ -102,7 +102,7 @@ impl Network {
         let (mut expect, mut renewed) = (true, false);
         for _ in 0..=MOST_REDIRECTS {
             let pool = self.pool(&call.location);
-            let used = access::prepared(&call.location, &pool).await?;
+            let used = access::prepared(&call.location, pool.config()).await?;
             let (status, headers, body) = attempts(&pool, &call, expect).await?;
             if status == StatusCode::EXPECTATION_FAILED && expect && call.content.is_whole() {
                 expect = false;
@@ -110,7 +110,7 @@ impl Network {
             }
             // Once only: what is new now may be refused as well.
             let again = status == StatusCode::UNAUTHORIZED && !renewed && call.content.is_whole();
-            if again && access::renewed(&call.location, &pool, &used).await {
+            if again && access::renewed(&call.location, pool.config(), &used).await {
                 renewed = true;
                 continue;
             }
@@ -123,7 +123,8 @@ impl Network {
                 }
                 None => {
                     let location = call.location;
-                    let refusal = access::refusal(&location, &pool, &call.method, status, &headers);
+                    let refusal =
+                        access::refusal(&location, pool.config(), &call.method, status, &headers);
                     return Ok(Reply { status, headers, body, location, refusal });
                 }
             }

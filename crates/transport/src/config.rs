@@ -31,6 +31,9 @@ pub struct TransportConfig {
     pub replicas: ReplicasConfig,
     /// What this client calls itself.
     pub user_agent: String,
+    /// The name to log in with over XRootD where the URL has none: that of the user, by custom. Empty by default, which is
+    /// `hither`.
+    pub login: String,
     /// Whom to trust and who to be, for `https`.
     pub tls: TlsConfig,
     /// Proxies on the way; by default none.
@@ -51,6 +54,7 @@ impl Default for TransportConfig {
             receive_buffer_bytes: 4 << 20,
             replicas: ReplicasConfig::default(),
             user_agent: concat!("hither/", env!("CARGO_PKG_VERSION")).to_owned(),
+            login: String::new(),
             tls: TlsConfig::default(),
             proxies: Proxies::default(),
             resolver: Arc::new(SystemResolver),

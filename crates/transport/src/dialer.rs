@@ -16,12 +16,15 @@ use crate::location::Location;
 use crate::proxy::Proxy;
 use crate::racing::{Won, race};
 use crate::stream::Stream;
-use crate::tls::{Explains, Shaken, TlsClient};
+use crate::tls::{Above, Explains, Shaken, TlsClient, TlsStream};
 use crate::tunnel;
+use crate::xrootd::Preface;
+use bytes::Bytes;
 use hither_core::error::{Error, ErrorKind, Result, Retry};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::Instant;
 
 /// Asking again needs no pause: it goes to another machine.
@@ -37,12 +40,18 @@ pub(crate) struct Dialer {
 /// A line to a server, or to its proxy, on which nothing has been said yet.
 #[derive(Debug)]
 pub(crate) struct Line {
-    stream: Tapped,
+    pub(crate) stream: Tapped,
+    /// One round trip to the other end.
+    pub(crate) rtt: Duration,
+    end: FarEnd,
+}
+
+/// The machine at the other end of a line.
+#[derive(Debug, Clone, Copy)]
+struct FarEnd {
     address: SocketAddr,
     /// There are other addresses of the server to try.
     has_others: bool,
-    /// One round trip to the other end.
-    pub(crate) rtt: Duration,
     /// The flight of requests that the handshakes from here on belong to.
     flight: u64,
     /// When the first clock started.
@@ -88,7 +97,11 @@ impl Dialer {
             let Won { address, value: (tcp, rtt), passed_over } = won;
             self.addresses.won(host, port, address, &passed_over);
             let stream = Tapped::new(tcp, Arc::clone(tap));
-            Ok::<_, Error>(Line { stream, address, has_others, rtt, flight, started })
+            Ok::<_, Error>(Line {
+                stream,
+                rtt,
+                end: FarEnd { address, has_others, flight, started },
+            })
         };
         let line = async {
             if !location.is_tls() {
@@ -99,8 +112,8 @@ impl Dialer {
             let mut line = line?;
             if let Some(proxy) = proxy {
                 line.tunnel(proxy, location, config).await?;
-                account.handshaken(line.flight, 1);
-                line.flight = account.next_flight();
+                account.handshaken(line.end.flight, 1);
+                line.end.flight = account.next_flight();
             }
             Ok(line)
         };
@@ -117,7 +130,7 @@ impl Dialer {
         self.tls.explains(location)
     }
 
-    /// A stream for HTTP over a line to `location`. With `offer` the server may choose HTTP/2; returns whether it has.
+    /// A stream for HTTP over a line to `location`. Where `above` leaves the server a choice, returns whether it has chosen HTTP/2.
     ///
     /// # Errors
     ///
@@ -128,29 +141,63 @@ impl Dialer {
         location: &Location,
         config: &TransportConfig,
         account: &Account,
-        offer: bool,
+        above: Above,
     ) -> Result<(Stream, bool)> {
         let explains = self.explains(location);
         if !location.is_tls() {
             return Ok((Stream::plain(line.stream, explains), false));
         }
-        let left = config.connect_timeout.saturating_sub(line.started.elapsed());
-        let handshake = self.tls.handshake(line.stream, location, offer);
+        let shaken = self.shake(line.stream, line.end, location, config, above).await?;
+        account.handshaken(line.end.flight, shaken.flights);
+        Ok((Stream::tls(shaken.stream, explains), shaken.multiplexes))
+    }
+
+    /// TLS for XRootD over a line to `location`, on which `words` are said in clear first. Returns what was answered to them
+    /// in clear, also if TLS failed after it.
+    ///
+    /// # Errors
+    ///
+    /// As [`Dialer::secure`].
+    pub(crate) async fn secure_after(
+        &self,
+        words: Bytes,
+        line: Line,
+        location: &Location,
+        config: &TransportConfig,
+        account: &Account,
+    ) -> (Result<TlsStream<Preface<Tapped>>>, Option<Bytes>) {
+        let (stream, answer) = Preface::new(line.stream, words);
+        let shaken = self.shake(stream, line.end, location, config, Above::Xrootd).await;
+        let stream = shaken.map(|shaken| {
+            account.handshaken(line.end.flight, shaken.flights);
+            shaken.stream
+        });
+        (stream, answer.get().cloned())
+    }
+
+    async fn shake<S: AsyncRead + AsyncWrite + Unpin>(
+        &self,
+        stream: S,
+        end: FarEnd,
+        location: &Location,
+        config: &TransportConfig,
+        above: Above,
+    ) -> Result<Shaken<S>> {
+        let left = config.connect_timeout.saturating_sub(end.started.elapsed());
+        let handshake = self.tls.handshake(stream, location, above);
         let shaken = tokio::time::timeout(left, handshake).await.unwrap_or_else(|_| {
             let what = "the server accepts connections and does not answer in TLS";
             Err(out_of_time(location, config, None, what))
         });
-        let Shaken { stream, flights, multiplexes } = shaken.map_err(|error| {
+        shaken.map_err(|error| {
             // Whatever is wrong with this machine, another one of the same name may be well.
             let sick = matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Timeout);
-            if !(sick && line.has_others) {
+            if !(sick && end.has_others) {
                 return error;
             }
-            self.addresses.failed(line.address);
+            self.addresses.failed(end.address);
             error.with_retry(AT_ONCE)
-        })?;
-        account.handshaken(line.flight, flights);
-        Ok((Stream::tls(stream, explains), multiplexes))
+        })
     }
 }
 

@@ -270,8 +270,13 @@ impl Exchange<'_> {
             }
             codec::Answer::Refused { status } => {
                 let name = self.location.to_string();
-                let explained =
-                    access::refusal(self.location, self.pool, &Method::GET, status, headers);
+                let explained = access::refusal(
+                    self.location,
+                    self.pool.config(),
+                    &Method::GET,
+                    status,
+                    headers,
+                );
                 let error = explained
                     .unwrap_or_else(|| respond::refused(status, &name, facts.retry_after.as_ref()));
                 match status {

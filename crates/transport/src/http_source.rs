@@ -230,13 +230,13 @@ impl HttpSource {
         sink: &mut PartSink,
     ) -> Settled {
         let Place { location, pool, .. } = place;
-        let used = match access::prepared(location, pool).await {
+        let used = match access::prepared(location, pool.config()).await {
             Ok(used) => used,
             Err(error) => return Settled::failed(error),
         };
         let settled = self.exchange_once(place, request, sink).await;
         let refused = settled.outcome.as_ref().is_err_and(access::is_refused);
-        if refused && access::renewed(location, pool, &used).await {
+        if refused && access::renewed(location, pool.config(), &used).await {
             return self.exchange_once(place, request, sink).await;
         }
         settled

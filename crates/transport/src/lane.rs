@@ -174,6 +174,11 @@ impl Tap {
     /// their own.
     pub(crate) fn restart(&self, rtt: Option<Duration>, bytes_asked: u64) {
         *self.asked.lock().unwrap_or_else(PoisonError::into_inner) = Some(bytes_asked);
+        self.watch(rtt);
+    }
+
+    /// New answers are awaited, whose bytes are a train of their own.
+    pub(crate) fn watch(&self, rtt: Option<Duration>) {
         *self.train.lock().unwrap_or_else(PoisonError::into_inner) = TrainEstimator::new(rtt);
     }
 

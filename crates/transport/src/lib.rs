@@ -41,6 +41,7 @@ mod webdav;
 mod welcome;
 mod whereabouts;
 mod whole_file;
+mod xrootd;
 
 pub use account::{Account, Totals};
 pub use addresses::{Resolve, SystemResolver};
@@ -60,3 +61,4 @@ pub use s3::{S3, S3Config};
 pub use tls::{Identity, TlsConfig};
 pub use webdav::WebDav;
 pub use whereabouts::{Whereabouts, is_metalink};
+pub use xrootd::{XrootdSource, XrootdStorage};

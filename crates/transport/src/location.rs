@@ -86,6 +86,39 @@ impl Location {
         Self::from_url(url, Some(Arc::clone(&self.asked)))
     }
 
+    /// The same file on the server that this one of XRootD sends to, `opaque` being added to what stands behind `?`.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Protocol`] for what is no host.
+    pub(crate) fn moved(&self, host: &str, port: u16, opaque: Option<&str>) -> Result<Self> {
+        let mut url = self.url.clone();
+        let port = Some(port).filter(|port| *port != 0);
+        if url.set_host(Some(host)).is_err() || url.set_port(port).is_err() {
+            let what = format!("{self}: redirect to {host:?}, which is no host");
+            return Err(Error::new(ErrorKind::Protocol, what));
+        }
+        let words: Vec<_> =
+            [self.opaque(), opaque.map(str::to_owned)].into_iter().flatten().collect();
+        if !words.is_empty() {
+            url.set_query(Some(&escaped(&words.join("&"))));
+        }
+        Self::from_url(url, Some(Arc::clone(&self.asked)))
+    }
+
+    /// The place that an XRootD server names by a whole URL.
+    ///
+    /// # Errors
+    ///
+    /// As [`Location::join`].
+    pub(crate) fn moved_to(&self, text: &str) -> Result<Self> {
+        let url = Url::parse(&literal(text)).map_err(|error| {
+            let text = without_secrets(text);
+            Error::new(ErrorKind::Protocol, format!("{self}: redirect to {text:?}: {error}"))
+        })?;
+        Self::from_url(url, Some(Arc::clone(&self.asked)))
+    }
+
     fn from_url(mut url: Url, asked: Option<Arc<Asked>>) -> Result<Self> {
         let Some((protocol, scheme, usual_port)) = Protocol::of(url.scheme()) else {
             return Err(Error::new(
@@ -199,6 +232,17 @@ impl Location {
         Self { url, ..self.clone() }
     }
 
+    /// The root of its server, with the same credentials and the same query.
+    #[must_use]
+    pub fn root(&self) -> Self {
+        let mut url = self.url.clone();
+        url.set_path("/");
+        if self.protocol() == Protocol::Xrootd {
+            make_absolute(&mut url);
+        }
+        Self { url, ..self.clone() }
+    }
+
     /// Host as in the URL; an IPv6 address without its brackets.
     #[must_use]
     pub fn host(&self) -> &str {
@@ -282,9 +326,14 @@ impl Location {
 fn literal(text: &str) -> Cow<'_, str> {
     let scheme = text.split_once("://").map(|(scheme, _)| scheme.to_ascii_lowercase());
     match scheme.as_deref().and_then(Protocol::of) {
-        Some((Protocol::Xrootd, ..)) => text.replace('%', "%25").replace('#', "%23").into(),
+        Some((Protocol::Xrootd, ..)) => escaped(text).into(),
         _ => text.into(),
     }
+}
+
+/// A text of XRootD as a part of a URL.
+fn escaped(text: &str) -> String {
+    text.replace('%', "%25").replace('#', "%23")
 }
 
 /// Gives the path of a URL of XRootD the two slashes that it has by habit.
@@ -293,7 +342,7 @@ fn make_absolute(url: &mut Url) {
     url.set_path(&path);
 }
 
-/// What [`literal`] was made from.
+/// What [`escaped`] was made from.
 fn unescaped(text: &str) -> String {
     percent_decode_str(text).decode_utf8_lossy().into_owned()
 }
@@ -428,6 +477,11 @@ mod tests {
             (tls.plain_path().as_str(), tls.to_string().as_str()),
             ("/x y", "roots://[::1]:1095//x y")
         );
+        let moved = place.moved("[::2]", 0, Some("tpc.key=%1")).unwrap();
+        assert_eq!(moved.to_string(), "root://[::2]//store/a%20b#1");
+        assert_eq!(moved.opaque().as_deref(), Some("authz=Bearer%20x&tpc.key=%1"));
+        assert_eq!((moved.login(), moved.asked()), (Some("me"), place.asked()));
+        assert!(place.moved("a b", 1, None).is_err());
         let root = Location::parse("root://h").unwrap();
         assert_eq!(root.plain_path(), "/");
         assert_eq!(root.below("a b/100%", false).plain_path(), "/a b/100%");

@@ -5,6 +5,7 @@ use crate::config::TransportConfig;
 use crate::dialer::Dialer;
 use crate::location::Location;
 use crate::pool::Pool;
+use crate::xrootd::Sessions;
 use hither_core::{Endpoint, Ledger};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,7 +17,11 @@ use tokio::runtime::Handle;
 pub struct Network {
     shared: Arc<Shared>,
     pools: Mutex<HashMap<PoolKey, Arc<Pool>>>,
+    sessions: Mutex<HashMap<SessionsKey, Arc<Sessions>>>,
 }
+
+/// The same for servers of XRootD's protocol, and what a redirect said to log in with.
+type SessionsKey = (PoolKey, String);
 
 /// An endpoint, and whether its connections may show who we are: those that a redirect asked for are kept apart from
 /// those that the user asked for, because a connection of TLS has its client's certificate for good.
@@ -42,7 +47,8 @@ impl Network {
     ) -> Arc<Self> {
         let dialer = Dialer::new(&config);
         let shared = Shared { config, account: Arc::default(), runtime, dialer, ledger };
-        Arc::new(Self { shared: Arc::new(shared), pools: Mutex::default() })
+        let (pools, sessions) = (Mutex::default(), Mutex::default());
+        Arc::new(Self { shared: Arc::new(shared), pools, sessions })
     }
 
     /// The configuration.
@@ -80,8 +86,7 @@ impl Network {
             return Arc::clone(pool);
         }
         // Asked outside the lock: it reads the disk.
-        let remembered = self.shared.ledger.as_ref().and_then(|ledger| ledger.recall(&origin));
-        let remembered = remembered.map(Endpoint::sane).unwrap_or_default();
+        let remembered = self.remembered(&origin);
         let mut pools = self.pools();
         let pool = pools
             .entry((origin, known))
@@ -89,14 +94,40 @@ impl Network {
         Arc::clone(pool)
     }
 
+    /// The sessions with the XRootD server of `location`, which was told to be logged in to with `words`: always the same ones.
+    #[must_use]
+    pub(crate) fn sessions(&self, location: &Location, words: &str) -> Arc<Sessions> {
+        let origin = location.origin();
+        let known = location.may_know_us(&self.shared.config.credentials);
+        let key = ((origin, known), words.to_owned());
+        let all = || self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(sessions) = all().get(&key) {
+            return Arc::clone(sessions);
+        }
+        let remembered = self.remembered(&key.0.0);
+        let shared = || Arc::clone(&self.shared);
+        let new = || Sessions::new(location.clone(), words.to_owned(), shared(), remembered);
+        Arc::clone(all().entry(key).or_insert_with(new))
+    }
+
+    fn remembered(&self, origin: &str) -> Endpoint {
+        let remembered = self.shared.ledger.as_ref().and_then(|ledger| ledger.recall(origin));
+        remembered.map(Endpoint::sane).unwrap_or_default()
+    }
+
     /// Keeps what was learned about servers for the next process.
     pub fn remember_all(&self) {
         let Some(ledger) = &self.shared.ledger else { return };
-        let known: Vec<_> = {
+        let mut known: Vec<_> = {
             let pools = self.pools();
             let met = pools.iter().filter(|(_, pool)| pool.link().rtt.is_some());
             met.map(|((origin, _), pool)| (origin.clone(), pool.endpoint())).collect()
         };
+        {
+            let sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
+            let met = sessions.iter().filter(|(_, sessions)| sessions.link().rtt.is_some());
+            known.extend(met.map(|(((origin, _), _), met)| (origin.clone(), met.endpoint())));
+        }
         for (origin, endpoint) in known {
             ledger.remember(&origin, &endpoint);
         }

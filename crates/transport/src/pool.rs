@@ -108,12 +108,7 @@ impl Pool {
         endpoint.streams = self.streams.each();
         let state = self.state();
         endpoint.max_lanes = state.refused_above;
-        if let Some(rtt) = state.link.rtt {
-            endpoint.rtt_micros = u64::try_from(rtt.as_micros()).unwrap_or(u64::MAX).max(1);
-        }
-        if let Some(bandwidth) = state.link.bandwidth {
-            endpoint.set_bandwidth(bandwidth);
-        }
+        endpoint.set_link(&state.link);
         endpoint
     }
 

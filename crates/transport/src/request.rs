@@ -27,7 +27,7 @@ pub(crate) fn builder(method: Method, location: &Location, pool: &Pool) -> Build
     if let Some(authorization) = proxy.and_then(Proxy::authorization) {
         request = request.header(header::PROXY_AUTHORIZATION, authorization);
     }
-    if let Some(authorization) = access::header(location, pool) {
+    if let Some(authorization) = access::header(location, pool.config()) {
         request = request.header(header::AUTHORIZATION, authorization);
     }
     // A proxy is told the server as well (RFC 9112 section 3.2.2).
@@ -89,7 +89,8 @@ pub(crate) async fn head(
     let (head, body) = response.into_parts();
     let facts = Facts::of(head.status, &head.headers);
     if head.status != StatusCode::OK {
-        let refusal = access::refusal(location, pool, &Method::HEAD, head.status, &head.headers);
+        let refusal =
+            access::refusal(location, pool.config(), &Method::HEAD, head.status, &head.headers);
         if let Some(error) = refusal {
             return Err(error);
         }

@@ -65,7 +65,7 @@ pub(crate) async fn fetch(source: &HttpSource, request: Request, sink: PartSink)
 /// The size, where no answer but that to a HEAD would tell it.
 async fn head(place: &Place) -> Result<Answer> {
     let Place { location, pool, .. } = place;
-    let used = access::prepared(location, pool).await?;
+    let used = access::prepared(location, pool.config()).await?;
     let ask = async || {
         let mut lane = pool.acquire().await?;
         let told = request::head(&mut lane, location, pool).await?;
@@ -74,7 +74,7 @@ async fn head(place: &Place) -> Result<Answer> {
     };
     let told = match ask().await {
         Err(error) if access::is_refused(&error) => {
-            match access::renewed(location, pool, &used).await {
+            match access::renewed(location, pool.config(), &used).await {
                 true => ask().await?,
                 false => return Err(error),
             }

@@ -35,7 +35,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
-use tokio::io::BufReader;
+use tokio::io::{AsyncRead, AsyncWrite, BufReader};
 use tokio::sync::OnceCell;
 use tokio_rustls::TlsConnector;
 
@@ -118,27 +118,52 @@ struct Ready {
     stranger: Offers,
 }
 
-/// The same way to speak TLS, with two offers of what to speak above it (ALPN, RFC 7301).
+/// What is to be spoken above TLS.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Above {
+    /// HTTP/1.1, and nothing else.
+    Http1,
+    /// HTTP/2 if the server likes, else HTTP/1.1.
+    Http2,
+    /// XRootD's protocol, which has no name there.
+    Xrootd,
+}
+
+/// The same way to speak TLS, with different offers of what to speak above it (ALPN, RFC 7301).
 #[derive(Debug, Clone)]
 struct Offers {
     http1: Arc<ClientConfig>,
     http2: Arc<ClientConfig>,
+    xrootd: Arc<ClientConfig>,
 }
 
 impl Offers {
-    fn of(http1: ClientConfig) -> Self {
-        let mut http2 = http1.clone();
-        http2.alpn_protocols.insert(0, HTTP2.to_vec());
-        Self { http1: Arc::new(http1), http2: Arc::new(http2) }
+    fn of(config: &ClientConfig) -> Self {
+        let offering = |names: &[&[u8]]| {
+            let mut config = config.clone();
+            config.alpn_protocols = names.iter().map(|name| name.to_vec()).collect();
+            Arc::new(config)
+        };
+        Self { http1: offering(&[HTTP1]), http2: offering(&[HTTP2, HTTP1]), xrootd: offering(&[]) }
+    }
+
+    fn for_what_is(&self, above: Above) -> &Arc<ClientConfig> {
+        match above {
+            Above::Http1 => &self.http1,
+            Above::Http2 => &self.http2,
+            Above::Xrootd => &self.xrootd,
+        }
     }
 }
 
+/// What HTTP/1.1 over TLS is called there.
+const HTTP1: &[u8] = b"http/1.1";
 /// What HTTP/2 over TLS is called there (RFC 9113 section 3.2).
 const HTTP2: &[u8] = b"h2";
 
 /// A handshake that is done.
-pub(crate) struct Shaken {
-    pub(crate) stream: TlsStream,
+pub(crate) struct Shaken<S> {
+    pub(crate) stream: TlsStream<S>,
     /// How many round trips it took.
     pub(crate) flights: u64,
     /// The server has chosen HTTP/2.
@@ -150,7 +175,7 @@ const CERTIFICATE_SECONDS: u64 = 60;
 
 /// A stream of TLS over a watched connection. Records are read from the kernel in large pieces: rustls by itself would
 /// ask for 4 KiB at a time.
-pub(crate) type TlsStream = tokio_rustls::client::TlsStream<BufReader<Tapped>>;
+pub(crate) type TlsStream<S = Tapped> = tokio_rustls::client::TlsStream<BufReader<S>>;
 
 /// Four full records.
 const READ_BYTES: usize = 64 * 1024;
@@ -180,7 +205,7 @@ impl TlsClient {
                 let mut others = known.clone();
                 others.client_auth_cert_resolver = stranger;
                 others.resumption = Resumption::store(Arc::new(tickets::Tickets::default()));
-                Ok(Ready { known: Offers::of(known), stranger: Offers::of(others) })
+                Ok(Ready { known: Offers::of(&known), stranger: Offers::of(&others) })
             })
             .await
         };
@@ -210,20 +235,19 @@ impl TlsClient {
         Ok(())
     }
 
-    /// The handshake, with an offer of HTTP/2 if `offer` says so.
+    /// The handshake, with an offer of what may be spoken `above` it.
     ///
     /// # Errors
     ///
     /// Whatever is wrong with the server's certificate, ours, or the protocol.
-    pub(crate) async fn handshake(
+    pub(crate) async fn handshake<S: AsyncRead + AsyncWrite + Unpin>(
         &self,
-        stream: Tapped,
+        stream: S,
         location: &Location,
-        offer: bool,
-    ) -> Result<Shaken> {
+        above: Above,
+    ) -> Result<Shaken<S>> {
         let offers = self.offers(location).await?;
-        let offered = if offer { &offers.http2 } else { &offers.http1 };
-        let connector = TlsConnector::from(Arc::clone(offered));
+        let connector = TlsConnector::from(Arc::clone(offers.for_what_is(above)));
         let name = ServerName::try_from(location.host().to_owned()).map_err(|error| {
             let what = format!("{}: no certificate can be for such a name", location.origin());
             Error::new(ErrorKind::Invalid, what).with_source(error)
@@ -285,7 +309,6 @@ fn client_config(config: TlsConfig, asker: Arc<Asker>) -> Result<ClientConfig> {
         .dangerous()
         .with_custom_certificate_verifier(verifier)
         .with_client_cert_resolver(asker);
-    client.alpn_protocols = vec![b"http/1.1".to_vec()];
     client.resumption = Resumption::store(Arc::new(tickets::Tickets::default()));
     Ok(client)
 }

@@ -9,8 +9,9 @@
 use crate::call::{Call, Reply};
 use crate::file_digest::{RemoteDigest, from_http};
 use crate::http_source::HttpSource;
-use crate::location::Location;
+use crate::location::{Location, Protocol};
 use crate::network::Network;
+use crate::xrootd::{XrootdDigest, XrootdSource};
 use futures_core::future::BoxFuture;
 use hither_core::error::{Error, ErrorKind, Result, Retry};
 use hither_core::replicas::{Discover, Health};
@@ -121,24 +122,34 @@ impl Network {
 
     /// A file in one place, ready to be read from others as well: those that its server tells of join by themselves.
     #[must_use]
-    pub fn replicated(
-        self: &Arc<Self>,
-        source: &Arc<HttpSource>,
-        health: Arc<Health>,
-    ) -> Arc<Replicas> {
-        let location = source.location().clone();
+    pub fn replicated(self: &Arc<Self>, location: &Location, health: Arc<Health>) -> Arc<Replicas> {
+        if location.protocol() == Protocol::Xrootd {
+            return Arc::new(Replicas::new(
+                self.replica(location.clone()),
+                health,
+                self.config().replicas,
+            ));
+        }
+        let source = Arc::new(HttpSource::new(location.clone(), Arc::clone(self)));
         let discovery = Discovery {
             network: Arc::clone(self),
-            source: Arc::clone(source),
+            source: Arc::clone(&source),
             health: Arc::clone(&health),
         };
-        let first = replica(self, Arc::clone(source));
+        let first = replica(self, Arc::clone(&source));
         let all = Replicas::new(first, health, self.config().replicas)
             .with_discovery(Box::new(discovery));
         let all = Arc::new(all);
-        let (network, weak) = (Arc::downgrade(self), Arc::downgrade(&all));
+        self.enlist_linked(&source, &all);
+        all
+    }
+
+    /// The places that the answers of a server link to join those of its file.
+    fn enlist_linked(self: &Arc<Self>, source: &HttpSource, all: &Arc<Replicas>) {
+        let location = source.location().clone();
+        let (network, all) = (Arc::downgrade(self), Arc::downgrade(all));
         source.when_linked(Box::new(move |links: &Links| {
-            let (Some(network), Some(all)) = (network.upgrade(), weak.upgrade()) else { return };
+            let (Some(network), Some(all)) = (network.upgrade(), all.upgrade()) else { return };
             for link in &links.replicas {
                 if let Ok(place) = location.join(&link.url) {
                     all.add(network.replica(place));
@@ -155,7 +166,6 @@ impl Network {
                 });
             }
         }));
-        all
     }
 
     /// Adds what a document tells to the places of a file.
@@ -169,7 +179,15 @@ impl Network {
     /// A place of a file.
     #[must_use]
     pub fn replica(self: &Arc<Self>, location: Location) -> Replica {
-        replica(self, Arc::new(HttpSource::new(location, Arc::clone(self))))
+        match location.protocol() {
+            Protocol::Http => replica(self, Arc::new(HttpSource::new(location, Arc::clone(self)))),
+            Protocol::Xrootd => {
+                let site = location.origin();
+                let digest = XrootdDigest::new(location.clone(), Arc::clone(self));
+                let source = Arc::new(XrootdSource::new(location, Arc::clone(self)));
+                Replica { source, site, digest: Some(Arc::new(digest)) }
+            }
+        }
     }
 }
 

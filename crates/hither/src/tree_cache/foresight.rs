@@ -9,7 +9,6 @@ use super::{TreeCache, TreeCourses, schema};
 use crate::file::RemoteFile;
 use crate::glance::MOST_WAITS;
 use crate::opening::Opening;
-use hither_core::Source;
 use hither_core::error::Result;
 use hither_core::file::WeakFile;
 use hither_core::prefetch::{Access, Advice, Advisor, Conditions};
@@ -175,8 +174,8 @@ impl Background {
             }
             self.file.forget();
             self.courses.drop_layout();
-        } else if let Some((_, first)) = &self.file.remote {
-            first.announce_large();
+        } else {
+            self.file.source.announce_large();
         }
         self.tell_trees_of(Opening::new(&self.file), false, read).await?;
         Ok(true)

@@ -110,7 +110,7 @@ fn odd_urls() {
         "http://host:99999/x",
         "http://[::1/x",
         "https://[::1/x",
-        "root://host//x.root",
+        "gopher://host/x.root",
         "file:///no/such/file.root",
         "file://elsewhere/x",
         none.as_str(),

@@ -4,6 +4,7 @@ use super::Pool;
 use crate::dialer::Line;
 use crate::lane::{Lane, Tap};
 use crate::stream::Stream;
+use crate::tls::Above;
 use hither_core::Held;
 use hither_core::error::{Error, ErrorKind, Result};
 use hyper_util::rt::TokioIo;
@@ -23,7 +24,7 @@ impl Pool {
         let line = self.reach(&tap).await?;
         let rtt = line.rtt;
         self.measured(rtt);
-        let (stream, _) = self.secure(line, false).await?;
+        let (stream, _) = self.secure(line, Above::Http1).await?;
         Ok((self.lane(stream, tap, claim).await?, rtt))
     }
 
@@ -31,10 +32,10 @@ impl Pool {
         self.shared.dialer.reach(&self.location, self.config(), self.account(), tap).await
     }
 
-    /// The stream over a line, and whether the server has taken the offer to multiplex it.
-    pub(super) async fn secure(&self, line: Line, offer: bool) -> Result<(Stream, bool)> {
+    /// The stream over a line, and whether the server has taken an offer to multiplex it.
+    pub(super) async fn secure(&self, line: Line, above: Above) -> Result<(Stream, bool)> {
         let dialer = &self.shared.dialer;
-        dialer.secure(line, &self.location, self.config(), self.account(), offer).await
+        dialer.secure(line, &self.location, self.config(), self.account(), above).await
     }
 
     pub(super) async fn lane(

@@ -4,6 +4,7 @@ use super::Pool;
 use super::streams::MOST_CONNECTIONS;
 use crate::lane::{Lane, Tap};
 use crate::multiplexed::Multiplexed;
+use crate::tls::Above;
 use hither_core::error::{Error, Result};
 use hither_core::{Claim, Held, lanes};
 use std::sync::Arc;
@@ -49,7 +50,7 @@ impl Pool {
         let rtt = line.rtt;
         self.saw_rtt(rtt);
         self.speculate_shared(rtt);
-        let (stream, multiplexes) = self.secure(line, true).await?;
+        let (stream, multiplexes) = self.secure(line, Above::Http2).await?;
         if !multiplexes {
             return Ok((Joined::Lane(self.lane(stream, tap, claim).await?), rtt));
         }

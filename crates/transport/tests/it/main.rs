@@ -26,3 +26,4 @@ mod served;
 mod stalls;
 mod tails;
 mod webdav;
+mod xrootd;

@@ -1,0 +1,308 @@
+//! One session, driven: bytes to and from its connection, jobs to requests, answers to jobs.
+//!
+//! The protocol itself is in `hither-xrd`; here is what it needs around it. A task for each connection waits for whatever
+//! comes first: a command, room to write, bytes to read, or one of the clocks. Parts of files go to their sinks as they
+//! arrive.
+//!
+//! **Files.** A file is opened when the first job on it comes, and its reads are submitted together with the open: on a
+//! fresh connection all of them go out in one flight, else they follow the open's answer. What the server says of the file
+//! when it is opened is held against what the job expects before any of its bytes are handed on.
+//!
+//! **Clocks.** Jobs are under way on a connection that is silent: that is for the server to explain, which it can
+//! (`waitresp`). After [`TransportConfig::first_byte_timeout`], or in the middle of answers after
+//! [`TransportConfig::no_progress_timeout`], the connection counts as dead, and every job on it fails.
+//!
+//! [`TransportConfig::first_byte_timeout`]: crate::TransportConfig::first_byte_timeout
+//! [`TransportConfig::no_progress_timeout`]: crate::TransportConfig::no_progress_timeout
+
+mod events;
+mod work;
+
+use crate::account::Account;
+use crate::config::TransportConfig;
+use crate::lane::Tap;
+use crate::xrootd::job::{Command, Trouble};
+use crate::xrootd::refusal;
+use crate::xrootd::sessions::Load;
+use bytes::{Buf, Bytes, BytesMut};
+use hither_core::error::{Error, ErrorKind, Retry};
+use hither_xrd::client::{Profile, Session, SessionError, Ticket};
+use std::collections::HashMap;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::time::{Instant, Sleep, sleep_until};
+use work::{OpenedFile, Running};
+
+/// Most that is read from a connection at a time.
+const READ_BYTES: usize = 256 * 1024;
+/// A buffer with less room than this is replaced.
+const LEAST_READ_BYTES: usize = 32 * 1024;
+
+/// A connection's end.
+pub(super) enum End {
+    /// Nobody needs it any more.
+    Unused,
+    /// The server was not as it was taken for, but like this: these jobs have to be done on another connection. Nothing of
+    /// them was delivered.
+    Mispredicted(Box<Profile>, Vec<Command>),
+    /// It broke, or was of no use. The jobs have been told.
+    Broken(Error),
+}
+
+/// What a driver is made of.
+pub(super) struct Parts<'a> {
+    pub(super) session: Session,
+    /// What to do first.
+    pub(super) first: Vec<Command>,
+    pub(super) commands: &'a mut UnboundedReceiver<Command>,
+    pub(super) tap: Arc<Tap>,
+    pub(super) load: Arc<Load>,
+    pub(super) config: TransportConfig,
+    /// The server, for messages.
+    pub(super) name: String,
+    /// The server's round-trip time.
+    pub(super) rtt: Duration,
+    /// Requests go out with the login.
+    pub(super) ahead: bool,
+}
+
+/// Drives one session.
+pub(super) struct Driver<'a, S> {
+    session: Session,
+    stream: S,
+    first: Vec<Command>,
+    commands: &'a mut UnboundedReceiver<Command>,
+    tap: Arc<Tap>,
+    load: Arc<Load>,
+    config: TransportConfig,
+    name: String,
+    rtt: Duration,
+    buffer: BytesMut,
+    jobs: HashMap<u64, Running>,
+    /// Which job a ticket of the session belongs to.
+    tickets: HashMap<Ticket, u64>,
+    files: HashMap<u64, OpenedFile>,
+    /// Opens under way.
+    opening: HashMap<Ticket, u64>,
+    /// What the server said to ask again later.
+    later: Vec<(Instant, Ticket)>,
+    /// The last sign of life, or when there was last something to wait for.
+    heard: Instant,
+    /// An answer has begun since then.
+    midway: bool,
+    /// The server has asked for this much patience.
+    patience_until: Option<Instant>,
+    /// Requests are sent as they come, because the login is done or is not waited for.
+    is_open: bool,
+    /// The flight of the login.
+    login_flight: u64,
+}
+
+/// What a driver has seen happen.
+enum Turn {
+    Command(Option<Command>),
+    Read(std::io::Result<usize>),
+    WriteFailed(std::io::Error),
+    Clock,
+}
+
+impl<'a, S: AsyncRead + AsyncWrite + Unpin> Driver<'a, S> {
+    pub(super) fn new(parts: Parts<'a>, stream: S) -> Self {
+        let Parts { session, first, commands, tap, load, config, name, rtt, ahead: is_open } =
+            parts;
+        let login_flight = tap.account().next_flight();
+        Self {
+            session,
+            stream,
+            first,
+            commands,
+            tap,
+            load,
+            config,
+            name,
+            rtt,
+            buffer: BytesMut::new(),
+            jobs: HashMap::new(),
+            tickets: HashMap::new(),
+            files: HashMap::new(),
+            opening: HashMap::new(),
+            later: Vec::new(),
+            heard: Instant::now(),
+            midway: false,
+            patience_until: None,
+            is_open,
+            login_flight,
+        }
+    }
+
+    fn account(&self) -> &Account {
+        self.tap.account()
+    }
+
+    /// Runs until nobody needs the connection any more, or it is of no more use.
+    pub(super) async fn run(mut self) -> End {
+        // What is there already goes into the first flight.
+        std::mem::take(&mut self.first).into_iter().for_each(|command| self.take(command));
+        while let Ok(command) = self.commands.try_recv() {
+            self.take(command);
+        }
+        loop {
+            if let Err(error) = self.take_events(Bytes::new()) {
+                return self.over(error);
+            }
+            match self.turn().await {
+                Turn::Command(Some(command)) => self.take(command),
+                Turn::Command(None) => return End::Unused,
+                Turn::Read(Ok(0)) => {
+                    let error = self.session.ended();
+                    return self.over(error);
+                }
+                Turn::Read(Ok(_)) => {
+                    self.heard = Instant::now();
+                    self.midway = true;
+                    let bytes = self.buffer.split().freeze();
+                    if let Err(error) = self.take_events(bytes) {
+                        return self.over(error);
+                    }
+                    self.load.learned(self.session.profile());
+                }
+                Turn::Read(Err(error)) | Turn::WriteFailed(error) => {
+                    return match self.session.ended() {
+                        SessionError::Mispredicted { .. } => self.mispredicted(),
+                        _ => {
+                            let error = broken(&self.name, error);
+                            self.broken(error)
+                        }
+                    };
+                }
+                Turn::Clock => {
+                    if let Some(error) = self.out_of_time() {
+                        return self.broken(error);
+                    }
+                    self.ask_again();
+                }
+            }
+        }
+    }
+
+    /// Waits for what comes first.
+    async fn turn(&mut self) -> Turn {
+        let mut clock = pin!(sleep_until(self.next_clock()));
+        std::future::poll_fn(|cx| self.poll_turn(cx, clock.as_mut())).await
+    }
+
+    fn poll_turn(&mut self, cx: &mut Context<'_>, clock: std::pin::Pin<&mut Sleep>) -> Poll<Turn> {
+        if let Poll::Ready(command) = self.commands.poll_recv(cx) {
+            return Poll::Ready(Turn::Command(command));
+        }
+        if let Poll::Ready(error) = self.poll_write(cx) {
+            return Poll::Ready(Turn::WriteFailed(error));
+        }
+        if self.buffer.capacity() < LEAST_READ_BYTES {
+            self.buffer.reserve(READ_BYTES);
+        }
+        // Neither of these futures holds anything between two calls.
+        if let Poll::Ready(read) = pin!(self.stream.read_buf(&mut self.buffer)).poll(cx) {
+            return Poll::Ready(Turn::Read(read));
+        }
+        clock.poll(cx).map(|()| Turn::Clock)
+    }
+
+    /// Writes what there is to write. Ready only with an error.
+    fn poll_write(&mut self, cx: &mut Context<'_>) -> Poll<std::io::Error> {
+        while self.session.outgoing().has_remaining() {
+            match pin!(self.stream.write_buf(self.session.outgoing())).poll(cx) {
+                Poll::Ready(Ok(0)) => return Poll::Ready(std::io::ErrorKind::WriteZero.into()),
+                Poll::Ready(Ok(_)) => {}
+                Poll::Ready(Err(error)) => return Poll::Ready(error),
+                Poll::Pending => return Poll::Pending,
+            }
+        }
+        match pin!(self.stream.flush()).poll(cx) {
+            Poll::Ready(Err(error)) => Poll::Ready(error),
+            _ => Poll::Pending,
+        }
+    }
+
+    /// When a clock will want to be looked at.
+    fn next_clock(&self) -> Instant {
+        let silence = match (self.jobs.is_empty(), self.midway) {
+            (true, _) => Duration::from_secs(3600),
+            (false, false) => self.config.first_byte_timeout,
+            (false, true) => self.config.no_progress_timeout,
+        };
+        let dead = (self.heard + silence).max(self.patience_until.unwrap_or(self.heard));
+        self.later.iter().map(|(when, _)| *when).fold(dead, Instant::min)
+    }
+
+    /// Why the connection counts as dead, if it does.
+    fn out_of_time(&self) -> Option<Error> {
+        let now = Instant::now();
+        if self.jobs.is_empty() || self.later.iter().any(|(when, _)| *when <= now) {
+            return None;
+        }
+        let limit = match self.midway {
+            true => self.config.no_progress_timeout,
+            false => self.config.first_byte_timeout,
+        };
+        let patient = self.patience_until.is_some_and(|until| now < until);
+        if patient || now < self.heard + limit {
+            return None;
+        }
+        let what = format!(
+            "{}: the server has not said anything for {} s in the middle of an answer",
+            self.name,
+            limit.as_secs_f64()
+        );
+        let before = format!("{}: no answer within {} s", self.name, limit.as_secs_f64());
+        Some(Error::new(ErrorKind::Timeout, if self.midway { what } else { before }))
+    }
+
+    /// Asks again what is due by now.
+    fn ask_again(&mut self) {
+        let now = Instant::now();
+        for (_, ticket) in self.later.extract_if(.., |(when, _)| *when <= now) {
+            self.session.resume(ticket);
+        }
+        self.heard = now;
+    }
+
+    fn over(self, error: SessionError) -> End {
+        match error {
+            SessionError::Mispredicted { .. } => self.mispredicted(),
+            error => {
+                let error = refusal::session_over(&self.name, error);
+                self.broken(error)
+            }
+        }
+    }
+
+    /// Everybody who waits is told.
+    fn broken(mut self, error: Error) -> End {
+        for (_, job) in self.jobs.drain() {
+            self.load.done(job.bytes());
+            job.fail(Trouble::Failed(error.clone()));
+        }
+        End::Broken(error)
+    }
+
+    /// The jobs go to another connection.
+    fn mispredicted(mut self) -> End {
+        let commands = self.jobs.drain().map(|(id, job)| job.again(id)).collect();
+        End::Mispredicted(Box::new(self.session.profile().clone()), commands)
+    }
+}
+
+/// The error for a connection that broke.
+fn broken(name: &str, error: std::io::Error) -> Error {
+    if let Some(told) = crate::stream::told(&error) {
+        return told;
+    }
+    Error::new(ErrorKind::Unavailable, format!("{name}: the connection broke: {error}"))
+        .with_retry(Retry::SameServer { after: Duration::ZERO })
+        .with_source(error)
+}

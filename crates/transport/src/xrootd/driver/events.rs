@@ -1,0 +1,168 @@
+//! What happens in a session, and what it means for the jobs.
+
+use super::Driver;
+use crate::xrootd::driver::work::{OpenedFile, Running};
+use crate::xrootd::job::{Facts, Trouble};
+use crate::xrootd::refusal;
+use bytes::Bytes;
+use hither_core::Part;
+use hither_core::error::{Error, ErrorKind, Retry};
+use hither_xrd::client::{Event, Failure, Reply, SessionError, Ticket};
+use hither_xrd::wire::{FileStatus, Redirect};
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::time::Instant;
+
+/// No server is waited for longer than this at a time, whatever it says.
+const MOST_SECONDS: u32 = 3600;
+
+impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
+    /// Hands bytes from the server to the session, and acts on what they mean.
+    pub(super) fn take_events(&mut self, mut bytes: Bytes) -> Result<(), SessionError> {
+        while let Some(event) = self.session.receive(&mut bytes)? {
+            self.happened(event);
+        }
+        Ok(())
+    }
+
+    fn happened(&mut self, event: Event) {
+        match event {
+            Event::Ready => self.ready(),
+            Event::Data { ticket, offset, bytes } => {
+                let Some(&id) = self.tickets.get(&ticket) else { return };
+                self.answered(id);
+                self.account().payload(bytes.len() as u64);
+                if let Some(Running::Fetch(fetching)) = self.jobs.get_mut(&id) {
+                    (fetching.fetch.sink)(Part { offset, bytes });
+                }
+            }
+            Event::Entries { ticket, entries } => {
+                let job = self.tickets.get(&ticket).and_then(|id| self.jobs.get_mut(id));
+                if let Some(Running::Ask(asking)) = job {
+                    asking.entries.extend(entries);
+                }
+            }
+            Event::Done { ticket, reply: Reply::Opened { status, .. } } => {
+                if let Some(name) = self.opening.remove(&ticket) {
+                    self.opened(name, status);
+                }
+            }
+            Event::Done { ticket, reply } => self.replied(ticket, reply),
+            Event::Failed { ticket, failure, .. } => self.failed(ticket, failure),
+            Event::Redirect { ticket, redirect, .. } => self.redirected(ticket, &redirect),
+            Event::Wait { ticket, seconds, message } => self.wait(ticket, seconds, &message),
+            Event::Later { seconds, .. } => {
+                let until = Instant::now() + Duration::from_secs(seconds.min(MOST_SECONDS).into());
+                self.patience_until = self.patience_until.max(Some(until));
+            }
+            // TLS is set up before there is a driver; and what a server says to its users has no place to go.
+            _ => {}
+        }
+    }
+
+    /// The login is done.
+    fn ready(&mut self) {
+        self.load.learned(self.session.profile());
+        if !std::mem::replace(&mut self.is_open, true) {
+            self.account().handshaken(self.login_flight, 1);
+            let waiting: Vec<u64> = self.jobs.keys().copied().collect();
+            waiting.into_iter().for_each(|id| self.sent(id));
+        }
+    }
+
+    fn jobs_on(&self, name: u64) -> Vec<u64> {
+        self.jobs.iter().filter(|(_, job)| job.is_on(name)).map(|(id, _)| *id).collect()
+    }
+
+    fn opened(&mut self, name: u64, status: Option<FileStatus>) {
+        let facts = status.as_ref().map_or_else(Facts::default, |status| Facts {
+            size: Some(status.size),
+            modified: Some(status.modified),
+        });
+        let Some(OpenedFile { file, facts: known, .. }) = self.files.get_mut(&name) else { return };
+        let file = *file;
+        *known = Some(facts);
+        for id in self.jobs_on(name) {
+            self.answered(id);
+            self.go_on(id, file, status.as_ref(), facts);
+        }
+    }
+
+    /// A file cannot be opened here.
+    fn not_opened(&mut self, name: u64, trouble: impl Fn() -> Trouble) {
+        self.files.remove(&name);
+        for id in self.jobs_on(name) {
+            if let Some(job) = self.end(id) {
+                job.fail(trouble());
+            }
+        }
+    }
+
+    fn failed(&mut self, ticket: Ticket, failure: Failure) {
+        if let Some(name) = self.opening.remove(&ticket) {
+            let shown = self.shown(name);
+            let error = refusal::failed(&shown, failure);
+            self.not_opened(name, || Trouble::Failed(error.clone()));
+            return;
+        }
+        let Some(id) = self.tickets.get(&ticket).copied() else { return };
+        if let Some(Running::Fetch(fetching)) = self.jobs.get(&id) {
+            let opened = self.files.get(&fetching.fetch.name.id).and_then(|file| file.facts);
+            let end = fetching.fetch.request.ranges.last().map_or(0, |range| range.end);
+            // Refused as a whole because some of it lies beyond the end: that is for the reader to say, who knows the size.
+            if opened.and_then(|facts| facts.size).is_some_and(|size| end > size) {
+                let nothing = Reply::Read { missing: Vec::new(), damaged: Vec::new() };
+                return self.replied(ticket, nothing);
+            }
+        }
+        if let Some(job) = self.give_up(id) {
+            let shown = match &job {
+                Running::Fetch(fetching) => self.shown(fetching.fetch.name.id),
+                Running::Ask(asking) => {
+                    let name = asking.ask.what.name();
+                    name.map_or_else(|| self.name.clone(), |name| self.shown(name.id))
+                }
+            };
+            job.fail(Trouble::Failed(refusal::failed(&shown, failure)));
+        }
+    }
+
+    fn redirected(&mut self, ticket: Ticket, redirect: &Redirect) {
+        if ticket == Ticket::SETUP {
+            let all: Vec<u64> = self.jobs.keys().copied().collect();
+            for job in all.into_iter().filter_map(|id| self.end(id)).collect::<Vec<_>>() {
+                job.fail(Trouble::Elsewhere(redirect.clone()));
+            }
+        } else if let Some(name) = self.opening.remove(&ticket) {
+            self.not_opened(name, || Trouble::Elsewhere(redirect.clone()));
+        } else if let Some(job) = self.tickets.get(&ticket).copied().and_then(|id| self.give_up(id))
+        {
+            job.fail(Trouble::Elsewhere(redirect.clone()));
+        }
+    }
+
+    /// Somebody has to wait. Who wants to open a file that the server has to make ready first is told, and comes back.
+    fn wait(&mut self, ticket: Ticket, seconds: u32, message: &str) {
+        let after = Duration::from_secs(seconds.clamp(1, MOST_SECONDS).into());
+        let Some(name) = self.opening.remove(&ticket) else {
+            self.later.push((Instant::now() + after, ticket));
+            return;
+        };
+        self.session.cancel(ticket);
+        let what = match message.trim_end_matches('\0') {
+            "" => "the file is being made ready".to_owned(),
+            message => message.to_owned(),
+        };
+        let what = format!("{}: {what}, try later", self.shown(name));
+        let error = Error::new(ErrorKind::Unavailable, what).with_retry(Retry::Later { after });
+        self.not_opened(name, || Trouble::Failed(error.clone()));
+    }
+
+    /// A file as it is shown to users.
+    fn shown(&self, name: u64) -> String {
+        match self.files.get(&name) {
+            Some(opened) => format!("{}/{}", self.name, opened.path),
+            None => self.name.clone(),
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! What a session is asked to do, and what comes of it.
+
+use crate::xrootd::name::OpenName;
+use bytes::Bytes;
+use hither_core::error::Error;
+use hither_core::{PartSink, Request};
+use hither_xrd::client::Reply;
+use hither_xrd::wire::{self, Redirect};
+use std::sync::Arc;
+use tokio::sync::oneshot;
+
+/// What a server says of an open file.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Facts {
+    /// Its size in bytes.
+    pub(super) size: Option<u64>,
+    /// When it was last modified, in seconds since 1970.
+    pub(super) modified: Option<i64>,
+}
+
+impl Facts {
+    /// What tells this version of the file from others, on whatever server of a cluster: when it was written and how long
+    /// it is. (What the protocol calls its id is of the server's disk.)
+    pub(super) fn validator(&self) -> Option<String> {
+        Some(format!("\"{:x}-{:x}\"", self.modified?, self.size?))
+    }
+}
+
+/// Why a job did not come to its end.
+#[derive(Debug)]
+pub(super) enum Trouble {
+    /// Another server has the file.
+    Elsewhere(Redirect),
+    /// It failed.
+    Failed(Error),
+}
+
+/// Ranges of a file to be read.
+pub(super) struct Fetch {
+    /// Which file.
+    pub(super) name: Arc<OpenName>,
+    /// What of it.
+    pub(super) request: Request,
+    /// Where the bytes go.
+    pub(super) sink: PartSink,
+    /// Who waits for the end.
+    pub(super) reply: oneshot::Sender<Result<Facts, Trouble>>,
+}
+
+/// What else can be asked.
+#[derive(Debug, Clone)]
+pub(super) enum What {
+    /// Something that is not about an open file.
+    Request(wire::Request),
+    /// That a file be open.
+    Open(Arc<OpenName>),
+    /// That bytes be written to a file, from this one on.
+    Write(Arc<OpenName>, u64, Bytes),
+    /// That a file be closed: then what was written to it is there.
+    Close(Arc<OpenName>),
+}
+
+impl What {
+    /// The open file that it is about, if it is about one.
+    pub(super) fn name(&self) -> Option<&Arc<OpenName>> {
+        match self {
+            Self::Request(_) => None,
+            Self::Open(name) | Self::Write(name, ..) | Self::Close(name) => Some(name),
+        }
+    }
+
+    /// Bytes that go along.
+    pub(super) fn bytes(&self) -> u64 {
+        if let Self::Write(_, _, bytes) = self { bytes.len() as u64 } else { 0 }
+    }
+}
+
+/// Something to be asked.
+pub(super) struct Ask {
+    /// What.
+    pub(super) what: What,
+    /// Who waits for the answer.
+    pub(super) reply: oneshot::Sender<Result<Answered, Trouble>>,
+}
+
+/// What came of an [`Ask`].
+#[derive(Debug)]
+pub(super) struct Answered {
+    /// The answer.
+    pub(super) reply: Reply,
+    /// Names, if it was a listing.
+    pub(super) entries: Vec<wire::Entry>,
+}
+
+/// What a session is told.
+pub(super) enum Command {
+    /// To read; the number names it for [`Command::Cancel`].
+    Fetch(u64, Fetch),
+    /// To ask something else.
+    Ask(u64, Ask),
+    /// To open a file, because it will be read soon.
+    Open(Arc<OpenName>),
+    /// Nobody waits for this any more.
+    Cancel(u64),
+    /// Nobody has this file open any more.
+    Close(u64),
+}

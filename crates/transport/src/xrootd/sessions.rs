@@ -1,0 +1,313 @@
+//! The sessions with one server, shared by all files on it.
+//!
+//! A session carries any number of requests at a time, and files are open in it. Two things speak for more than one: each
+//! is a connection, whose window opens by itself, and a server answers what comes on one connection one after the other.
+//! So a large request gets a session on which nothing else is under way, as long as there may be another one; small ones
+//! share those that there are. (What the protocol has for that, binding further connections to a session, does not help
+//! vector reads: servers answer them on the first one.)
+//!
+//! A request does not wait for a new session: it is handed to it before it is connected, and goes out with the login. How
+//! that is done, and when the server lets it, is told in `establish.rs`.
+
+mod establish;
+
+use crate::config::TransportConfig;
+use crate::location::Location;
+use crate::network::Shared;
+use crate::xrootd::job::Command;
+use crate::xrootd::name::OpenName;
+use establish::Establishing;
+use hither_core::endpoint::Endpoint;
+use hither_core::error::Error;
+use hither_core::{Claim, LinkEstimate, lanes};
+use hither_xrd::client::Profile;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
+use tokio::sync::watch;
+
+/// A request for more bytes than this wants a session for itself.
+const SHARED_BYTES: u64 = 128 * 1024;
+/// Small requests in one session at a time, before another one is opened for them.
+const SHARED_JOBS: usize = 64;
+
+/// The sessions with one server.
+#[derive(Debug)]
+pub(crate) struct Sessions {
+    location: Location,
+    /// What a redirect said to log in with.
+    words: String,
+    shared: Arc<Shared>,
+    state: Mutex<State>,
+    /// The last number that was given to a job.
+    last_job: AtomicU64,
+    /// Whether it is known how to log in, or that the first one who tried has failed.
+    met: watch::Sender<bool>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// Those that live, and those that are being connected.
+    all: Vec<Arc<Lease>>,
+    link: LinkEstimate,
+    remembered: Endpoint,
+    profile: Profile,
+    /// What was sent ahead was wrong once: nothing is any more.
+    careful: bool,
+    /// Connections that the server refused beyond this many; 0 for no such sign.
+    refused_above: usize,
+    /// A large job on this file is coming.
+    announced: Weak<OpenName>,
+    speculated: bool,
+}
+
+/// A session, as those see it who use it.
+#[derive(Debug)]
+pub(super) struct Lease {
+    commands: UnboundedSender<Command>,
+    load: Arc<Load>,
+}
+
+/// What a session has to do.
+#[derive(Debug)]
+pub(super) struct Load {
+    jobs: AtomicUsize,
+    bytes: AtomicU64,
+    sessions: Weak<Sessions>,
+}
+
+impl Load {
+    /// A job for so many bytes is over.
+    pub(super) fn done(&self, bytes: u64) {
+        self.jobs.fetch_sub(1, Ordering::Relaxed);
+        self.bytes.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    /// The server has shown what it is like.
+    pub(super) fn learned(&self, profile: &Profile) {
+        if let Some(sessions) = self.sessions.upgrade() {
+            let mut state = sessions.state();
+            if state.profile != *profile && profile.proven {
+                state.profile = profile.clone();
+                sessions.met.send_replace(true);
+            }
+        }
+    }
+
+    /// The path looked at least this fast.
+    pub(super) fn saw_bandwidth(&self, bytes_per_second: Option<f64>) {
+        let (Some(sessions), Some(seen)) = (self.sessions.upgrade(), bytes_per_second) else {
+            return;
+        };
+        let mut state = sessions.state();
+        let best = state.link.bandwidth.map_or(seen, |best| best.max(seen));
+        state.link.bandwidth = Some(best);
+    }
+}
+
+impl Lease {
+    /// Tells the session something. A session that has just ended drops it, and with it the way to reply.
+    pub(super) fn tell(&self, command: Command) {
+        let _ended = self.commands.send(command);
+    }
+
+    /// It is going to be told to do something with so many bytes.
+    pub(super) fn takes(&self, bytes: u64) {
+        self.load.jobs.fetch_add(1, Ordering::Relaxed);
+        self.load.bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    fn is_idle(&self) -> bool {
+        self.load.jobs.load(Ordering::Relaxed) == 0
+    }
+}
+
+impl Sessions {
+    /// Without a session. `words` go with the login, `remembered` is what is known of the server.
+    pub(crate) fn new(
+        location: Location,
+        words: String,
+        shared: Arc<Shared>,
+        remembered: Endpoint,
+    ) -> Arc<Self> {
+        let state = State {
+            link: remembered.link(),
+            refused_above: remembered.max_lanes,
+            profile: remembered.xrootd.as_ref().map(establish::profile).unwrap_or_default(),
+            remembered,
+            ..State::default()
+        };
+        let (met, _) = watch::channel(state.profile.proven);
+        let (state, last_job) = (Mutex::new(state), AtomicU64::new(0));
+        Arc::new(Self { location, words, shared, state, last_job, met })
+    }
+
+    fn config(&self) -> &TransportConfig {
+        &self.shared.config
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What is known of the path by now.
+    pub(crate) fn link(&self) -> LinkEstimate {
+        self.state().link
+    }
+
+    /// What has been learned about the server and the path to it.
+    pub(crate) fn endpoint(&self) -> Endpoint {
+        let state = self.state();
+        let mut endpoint = state.remembered.clone();
+        endpoint.max_lanes = state.refused_above;
+        endpoint.set_link(&state.link);
+        if state.profile.proven {
+            endpoint.xrootd = Some(establish::remembered(&state.profile));
+        }
+        endpoint
+    }
+
+    /// What one vector read may hold: elements, and bytes in each.
+    pub(super) fn vector_limits(&self) -> hither_xrd::wire::VectorLimits {
+        self.state().profile.vector_limits.unwrap_or_default().clamped()
+    }
+
+    /// Most connections that caller and server allow.
+    pub(crate) fn most(&self) -> usize {
+        let refused_above = self.state().refused_above;
+        match refused_above {
+            0 => self.config().max_lanes.max(1),
+            n => self.config().max_lanes.clamp(1, n),
+        }
+    }
+
+    /// Sessions without a request.
+    pub(crate) fn idle(&self) -> usize {
+        self.state().all.iter().filter(|lease| lease.is_idle()).count()
+    }
+
+    /// A large job on a file is coming.
+    pub(super) fn announce_large(&self, name: &Arc<OpenName>) {
+        self.state().announced = Arc::downgrade(name);
+    }
+
+    /// A number for a job.
+    pub(super) fn number(&self) -> u64 {
+        self.last_job.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// Starts connecting until there are so many sessions, in which `name` is open; returns at once.
+    pub(super) fn warm(self: &Arc<Self>, sessions: usize, name: &Arc<OpenName>) {
+        let most = self.most();
+        let mut state = self.state();
+        for lease in &state.all {
+            name.asked_of(&lease.commands);
+            lease.tell(Command::Open(Arc::clone(name)));
+        }
+        while state.all.len() < sessions.min(most) {
+            let Some(lease) = self.connect(&mut state) else { break };
+            name.asked_of(&lease.commands);
+            lease.tell(Command::Open(Arc::clone(name)));
+        }
+    }
+
+    /// The session for a request for so many bytes, of a file if it is one.
+    pub(super) fn lease(self: &Arc<Self>, bytes: u64, name: Option<&Arc<OpenName>>) -> Arc<Lease> {
+        let most = self.most();
+        let mut state = self.state();
+        let load = |lease: &Arc<Lease>| {
+            (lease.load.bytes.load(Ordering::Relaxed), lease.load.jobs.load(Ordering::Relaxed))
+        };
+        let least = state.all.iter().min_by_key(|lease| load(lease)).cloned();
+        let fits = least.as_ref().is_some_and(|lease| match bytes {
+            0..=SHARED_BYTES => lease.load.jobs.load(Ordering::Relaxed) < SHARED_JOBS,
+            _ => lease.is_idle(),
+        });
+        let lease = match least {
+            Some(least) if fits || state.all.len() >= most => least,
+            Some(least) => self.connect(&mut state).unwrap_or(least),
+            None => self.connect_anyhow(&mut state),
+        };
+        lease.takes(bytes);
+        if let Some(name) = name {
+            name.asked_of(&lease.commands);
+        }
+        lease
+    }
+
+    /// One session more, if this machine may have it.
+    fn connect(self: &Arc<Self>, state: &mut State) -> Option<Arc<Lease>> {
+        match self.claim() {
+            Claim::Granted(held) => Some(self.start(state, Some(held))),
+            Claim::Full => None,
+        }
+    }
+
+    /// Every process may have one.
+    fn connect_anyhow(self: &Arc<Self>, state: &mut State) -> Arc<Lease> {
+        match self.claim() {
+            Claim::Granted(held) => self.start(state, Some(held)),
+            Claim::Full => self.start(state, None),
+        }
+    }
+
+    fn claim(&self) -> Claim {
+        let most = self.config().max_lanes.max(lanes::INTERACTIVE);
+        match &self.shared.ledger {
+            Some(ledger) => ledger.claim_lane(&self.location.origin(), most),
+            None => Claim::Granted(Box::new(())),
+        }
+    }
+
+    fn start(
+        self: &Arc<Self>,
+        state: &mut State,
+        claim: Option<Box<dyn hither_core::Held>>,
+    ) -> Arc<Lease> {
+        let (commands, inbox) = unbounded_channel();
+        let load = Arc::new(Load {
+            jobs: AtomicUsize::new(0),
+            bytes: AtomicU64::new(0),
+            sessions: Arc::downgrade(self),
+        });
+        let lease = Arc::new(Lease { commands, load: Arc::clone(&load) });
+        let session = Establishing::new(self, state, load, inbox);
+        state.all.push(Arc::clone(&lease));
+        let sessions = Arc::downgrade(self);
+        let this = Arc::downgrade(&lease);
+        self.shared.runtime.spawn(async move {
+            let ended = session.run().await;
+            drop(claim);
+            if let Some(sessions) = sessions.upgrade() {
+                sessions.ended(&this, ended);
+            }
+        });
+        lease
+    }
+
+    /// A session is over; with an error if it was never established.
+    fn ended(&self, session: &Weak<Lease>, error: Option<Error>) {
+        let mut state = self.state();
+        state.all.retain(|lease| !std::ptr::eq(Arc::as_ptr(lease), session.as_ptr()));
+        if error.is_some() && !state.all.is_empty() {
+            state.refused_above = state.all.len();
+        }
+        state.speculated &= !state.all.is_empty();
+        self.met.send_replace(true);
+    }
+
+    /// A connection has reached the server: the path is known. The first one of a large job is not alone for long, and
+    /// the logins of the others go on beside its own.
+    fn measured(self: &Arc<Self>, rtt: Duration) {
+        let announced = {
+            let mut state = self.state();
+            state.link.rtt = Some(state.link.rtt.map_or(rtt, |best| best.min(rtt)));
+            let announced = state.announced.upgrade();
+            announced.filter(|_| !std::mem::replace(&mut state.speculated, true))
+        };
+        if let Some(name) = announced {
+            self.warm(lanes::speculative(rtt, self.config().max_lanes), &name);
+        }
+    }
+}

@@ -1,0 +1,286 @@
+//! How a session comes about: a line to the server, TLS over it where that is wanted, the login, and what is sent with it.
+//!
+//! **In one flight.** Handshake, login, authentication, opening a file and reading it go out together, if it is known how the
+//! server wants to be logged in to. That is remembered ([`Endpoint::xrootd`](hither_core::Endpoint::xrootd)). A server that
+//! was never met is taken for one that wants no proof, as most public ones do, unless there is a token to give; where that
+//! is wrong it breaks the connection, and the session is established once more, step by step. So a wrong guess costs two
+//! round trips, once for each server, and a right one saves one for each process. The first connection of a job is the only
+//! one that guesses: those that are opened beside it log in first.
+
+use super::{Load, Sessions};
+use crate::access;
+use crate::config::TransportConfig;
+use crate::dialer::Line;
+use crate::lane::{Tap, Tapped};
+use crate::location::Location;
+use crate::network::Shared;
+use crate::tls::TlsStream;
+use crate::xrootd::Preface;
+use crate::xrootd::driver::{Driver, End, Parts};
+use crate::xrootd::job::{Command, Trouble};
+use crate::xrootd::refusal;
+use bytes::{Buf, Bytes};
+use hither_core::endpoint::Xrootd;
+use hither_core::error::{Error, ErrorKind, Result};
+use hither_xrd::client::{Credential, Event, Pace, Profile, Session, Setup, Tls};
+use hither_xrd::wire::VectorLimits;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::sync::watch;
+
+/// A session on its way.
+pub(super) struct Establishing {
+    sessions: Weak<Sessions>,
+    location: Location,
+    shared: Arc<Shared>,
+    load: Arc<Load>,
+    inbox: UnboundedReceiver<Command>,
+    profile: Profile,
+    words: String,
+    /// Nothing is sent ahead that was not seen to be right.
+    careful: bool,
+    /// Tells when it is known how to log in, if another session is about to find out.
+    met: Option<watch::Receiver<bool>>,
+}
+
+/// A session on a connection that was just made.
+struct Connected {
+    session: Session,
+    wire: Wire,
+    tap: Arc<Tap>,
+    rtt: Duration,
+    /// Requests go out with the login.
+    ahead: bool,
+}
+
+/// What carries a session.
+enum Wire {
+    Plain(Tapped),
+    Tls(Box<TlsStream<Preface<Tapped>>>),
+}
+
+impl Establishing {
+    /// One more session. The first one guesses how the server may be logged in to.
+    pub(super) fn new(
+        sessions: &Arc<Sessions>,
+        state: &super::State,
+        load: Arc<Load>,
+        inbox: UnboundedReceiver<Command>,
+    ) -> Self {
+        Self {
+            sessions: Arc::downgrade(sessions),
+            location: sessions.location.clone(),
+            shared: Arc::clone(&sessions.shared),
+            load,
+            inbox,
+            profile: state.profile.clone(),
+            words: sessions.words.clone(),
+            careful: state.careful,
+            met: (!state.all.is_empty() && !state.profile.proven).then(|| sessions.met.subscribe()),
+        }
+    }
+
+    fn config(&self) -> &TransportConfig {
+        &self.shared.config
+    }
+
+    /// Runs until the session is over; returns why it could not be established, if so.
+    pub(super) async fn run(mut self) -> Option<Error> {
+        let mut first = Vec::new();
+        // A wrong guess is made once.
+        for careful in [self.careful, true] {
+            self.careful = careful;
+            let end = match self.established(std::mem::take(&mut first)).await {
+                Ok(end) => end,
+                Err((error, left)) => {
+                    self.fail(left, &error);
+                    return Some(error);
+                }
+            };
+            match end {
+                End::Unused => return None,
+                End::Broken(error) => {
+                    self.fail(Vec::new(), &error);
+                    return None;
+                }
+                End::Mispredicted(profile, commands) => {
+                    first = commands;
+                    self.profile = *profile;
+                    self.profile.proven = false;
+                    if let Some(sessions) = self.sessions.upgrade() {
+                        sessions.state().careful = true;
+                    }
+                }
+            }
+        }
+        let what =
+            format!("{}: the server does not do what it says it does", self.location.origin());
+        let error = Error::new(ErrorKind::Protocol, what);
+        self.fail(first, &error);
+        Some(error)
+    }
+
+    /// Nothing that was asked will be done.
+    fn fail(&mut self, mut commands: Vec<Command>, error: &Error) {
+        self.inbox.close();
+        while let Ok(command) = self.inbox.try_recv() {
+            commands.push(command);
+        }
+        for command in commands {
+            let trouble = Trouble::Failed(error.clone());
+            match command {
+                Command::Fetch(_, fetch) => {
+                    self.load.done(fetch.request.asked_bytes());
+                    drop(fetch.reply.send(Err(trouble)));
+                }
+                Command::Ask(_, ask) => {
+                    self.load.done(ask.what.bytes());
+                    drop(ask.reply.send(Err(trouble)));
+                }
+                Command::Open(_) | Command::Cancel(_) | Command::Close(_) => {}
+            }
+        }
+    }
+
+    /// Connects, and drives the session to its end. `first` is what to do first; it comes back with an error.
+    async fn established(&mut self, first: Vec<Command>) -> Result<End, (Error, Vec<Command>)> {
+        let Connected { session, wire, tap, rtt, ahead } = match self.connected().await {
+            Ok(connected) => connected,
+            Err(error) => return Err((error, first)),
+        };
+        let parts = Parts {
+            session,
+            first,
+            commands: &mut self.inbox,
+            tap,
+            load: Arc::clone(&self.load),
+            config: self.shared.config.clone(),
+            name: self.location.origin(),
+            rtt,
+            ahead,
+        };
+        Ok(match wire {
+            Wire::Plain(stream) => Driver::new(parts, stream).run().await,
+            Wire::Tls(stream) => Driver::new(parts, *stream).run().await,
+        })
+    }
+
+    async fn connected(&mut self) -> Result<Connected> {
+        let shared = Arc::clone(&self.shared);
+        let account = &shared.account;
+        let tap = Arc::new(Tap::new(Arc::clone(account)));
+        let line = shared.dialer.reach(&self.location, &shared.config, account, &tap).await?;
+        let rtt = line.rtt;
+        account.connected(rtt);
+        if let Some(sessions) = self.sessions.upgrade() {
+            sessions.measured(rtt);
+        }
+        self.learned_of_first().await;
+        let setup = self.setup().await?;
+        let ahead = setup.pace == Pace::Flight;
+        let mut session = Session::new(setup);
+        let wire = match session.greets_at_once() {
+            true => Wire::Tls(Box::new(self.secured(&mut session, line).await?)),
+            false => Wire::Plain(line.stream),
+        };
+        Ok(Connected { session, wire, tap, rtt, ahead })
+    }
+
+    /// Waits until it is known how to log in, if another session is about to find out.
+    async fn learned_of_first(&mut self) {
+        let Some(mut met) = self.met.take() else { return };
+        // It fails when nobody needs a session any more, which shows in other ways.
+        let _over = met.wait_for(|known| *known).await;
+        if let Some(sessions) = self.sessions.upgrade() {
+            let state = sessions.state();
+            self.profile = state.profile.clone();
+            self.careful = state.careful || !state.profile.proven;
+        }
+    }
+
+    /// TLS, whose first message goes out right behind the wish for it.
+    async fn secured(
+        &self,
+        session: &mut Session,
+        line: Line,
+    ) -> Result<TlsStream<Preface<Tapped>>> {
+        let first = session.outgoing();
+        let words = first.copy_to_bytes(first.remaining());
+        let Shared { dialer, config, account, .. } = &*self.shared;
+        let (stream, answer) =
+            dialer.secure_after(words, line, &self.location, config, account).await;
+        let name = self.location.origin();
+        let mut answer = match (answer, &stream) {
+            (Some(answer), _) => answer,
+            (None, Ok(_)) => Bytes::new(),
+            (None, Err(_)) => return stream,
+        };
+        // What it said in clear tells more than how TLS failed.
+        match session.receive(&mut answer) {
+            Ok(Some(Event::StartTls)) => {}
+            Ok(_) => {
+                let what =
+                    format!("{name}: the server's answer to the request for TLS makes no sense");
+                return Err(stream.err().unwrap_or_else(|| Error::new(ErrorKind::Protocol, what)));
+            }
+            Err(error) => return Err(refusal::session_over(&name, error)),
+        }
+        let stream = stream?;
+        session.tls_started();
+        Ok(stream)
+    }
+
+    /// How to begin.
+    async fn setup(&self) -> Result<Setup> {
+        let config = self.config();
+        let login = self.location.login().unwrap_or(&config.login);
+        let token = access::token(&self.location, config).await?;
+        let mut setup = Setup::new(login);
+        setup.process = std::process::id();
+        setup.profile = self.profile.clone();
+        setup.words.clone_from(&self.words);
+        setup.pace = match self.careful || token.is_some() {
+            true => setup.profile.pace(),
+            false => Pace::Flight,
+        };
+        setup.tls = match self.location.is_tls() {
+            true => Tls::RequiredAtOnce,
+            false => Tls::Never,
+        };
+        setup.credentials.extend(token.map(|token| Credential::Token(token.expose().to_owned())));
+        let user = if login.is_empty() { "hither" } else { login };
+        setup
+            .credentials
+            .push(Credential::Unix { user: user.to_owned(), group: "users".to_owned() });
+        setup.credentials.push(Credential::Host);
+        Ok(setup)
+    }
+}
+
+/// What was remembered of a server.
+pub(super) fn profile(remembered: &Xrootd) -> Profile {
+    let mut profile = Profile::default();
+    profile.proven = true;
+    profile.version = remembered.version;
+    profile.flags = remembered.flags;
+    profile.methods.clone_from(&remembered.methods);
+    profile.method.clone_from(&remembered.method);
+    profile.first_handle = remembered.first_handle;
+    profile.vector_limits = remembered.vector.map(|(elements, element_bytes)| {
+        VectorLimits { elements, element_bytes, ..VectorLimits::default() }.clamped()
+    });
+    profile
+}
+
+/// What to remember of a server.
+pub(super) fn remembered(profile: &Profile) -> Xrootd {
+    let mut remembered = Xrootd::default();
+    remembered.version = profile.version;
+    remembered.flags = profile.flags;
+    remembered.methods.clone_from(&profile.methods);
+    remembered.method.clone_from(&profile.method);
+    remembered.first_handle = profile.first_handle;
+    remembered.vector = profile.vector_limits.map(|limits| (limits.elements, limits.element_bytes));
+    remembered
+}

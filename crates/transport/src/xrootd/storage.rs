@@ -1,0 +1,361 @@
+//! An XRootD server as a storage.
+//!
+//! **Names** are literal, but `?` begins what is not part of a name, so that no name can hold one. Servers replace what is
+//! there when they rename, whatever it is, and say little of why something cannot be removed; so where an answer can have
+//! two reasons the name is looked at before, or afterwards, and in between somebody else may come first.
+//!
+//! **Writing.** A file goes to another name in the same directory and is renamed when it is whole and closed. All blocks
+//! of it go through one session: servers let a file be open for writing once.
+
+mod upload;
+
+use crate::location::Location;
+use crate::network::Network;
+use crate::xrootd::errand::ask;
+use crate::xrootd::job::{Answered, What};
+use crate::xrootd::source::XrootdSource;
+use futures_core::future::BoxFuture;
+use hither_auth::Action;
+use hither_core::Source;
+use hither_core::checksum::{Algorithm, Checksum};
+use hither_core::error::{Error, ErrorKind, Result};
+use hither_core::replicas::DigestCheck;
+use hither_core::storage::{Entry, EntryKind, PutOptions, Storage, Upload, check_path};
+use hither_xrd::client::Reply;
+use hither_xrd::wire::{self, FileStatus, Request, Target, dirlist, query_kind};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+use upload::XrootdUpload;
+
+/// The rights of a new directory, less what the server's umask takes.
+const DIRECTORY_MODE: u16 = 0o755;
+
+/// A tree of files behind an XRootD server.
+#[derive(Debug, Clone)]
+pub struct XrootdStorage {
+    network: Arc<Network>,
+    root: Location,
+}
+
+impl XrootdStorage {
+    /// The directory at `root`. Nothing is asked yet.
+    #[must_use]
+    pub fn new(root: Location, network: Arc<Network>) -> Self {
+        Self { network, root }
+    }
+
+    fn at(&self, path: &str) -> Location {
+        self.root.below(path, false)
+    }
+
+    async fn ask(
+        &self,
+        path: &str,
+        action: Action,
+        make: impl Fn(String) -> Request + Send + Sync,
+    ) -> Result<Answered> {
+        let make = move |path| What::Request(make(path));
+        Ok(ask(&self.network, &self.at(path), action, make).await?.answered)
+    }
+
+    async fn stat_of(&self, path: &str) -> Result<Entry> {
+        let stat = |path| Request::Stat { target: Target::Path(path), file_system: false };
+        match self.ask(path, Action::Read, stat).await?.reply {
+            Reply::Status(status) => Ok(entry(path.to_owned(), &status)),
+            _ => Err(self.unexpected(path, "stat")),
+        }
+    }
+
+    /// What a name stands for; none if there is nothing.
+    async fn look(&self, path: &str) -> Result<Option<Entry>> {
+        match self.stat_of(path).await {
+            Ok(entry) => Ok(Some(entry)),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn told_checksum(&self, path: &str, algorithm: Algorithm) -> Result<Option<Checksum>> {
+        checksum(&self.network, &self.at(path), algorithm).await
+    }
+
+    async fn list_of(&self, path: &str) -> Result<Vec<Entry>> {
+        let list = |path| Request::List { path, options: dirlist::STAT };
+        let names = self.ask(path, Action::List, list).await?.entries;
+        let mut entries = Vec::with_capacity(names.len());
+        for name in names {
+            let path = if path.is_empty() { name.name } else { format!("{path}/{}", name.name) };
+            // A server that tells no more than names is asked for each.
+            entries.push(match name.status {
+                Some(status) => entry(path, &status),
+                None => self.stat_of(&path).await?,
+            });
+        }
+        entries.sort_unstable_by(|a, b| a.path.cmp(&b.path));
+        Ok(entries)
+    }
+
+    async fn remove_one(&self, entry: &Entry) -> Result<()> {
+        let remove = |path| match entry.kind {
+            EntryKind::Directory => Request::RemoveDirectory(path),
+            _ => Request::Remove(path),
+        };
+        self.ask(&entry.path, Action::Modify, remove).await.map(drop)
+    }
+
+    /// Removes what is in a directory, name by name.
+    fn clear<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<()>> {
+        Box::pin(async move {
+            for entry in self.list_of(path).await? {
+                if entry.kind == EntryKind::Directory {
+                    self.clear(&entry.path).await?;
+                }
+                self.remove_one(&entry).await?;
+            }
+            Ok(())
+        })
+    }
+
+    async fn rename_to(&self, from: &str, to: &str) -> Result<()> {
+        // Both are below the same root, so what stands behind the one path need not stand behind the other.
+        let target = self.at(to).plain_path();
+        let rename = |from| Request::Rename { from, to: target.clone() };
+        self.ask(from, Action::Modify, rename).await.map(drop)
+    }
+
+    /// Fails if a file may not be written under this name.
+    async fn check_target(&self, path: &str, overwrite: bool) -> Result<()> {
+        match self.look(path).await? {
+            Some(there) if there.kind == EntryKind::Directory => {
+                let what = format!("{} is a directory", self.at(path));
+                Err(Error::new(ErrorKind::Invalid, what))
+            }
+            Some(_) if !overwrite => Err(self.exists(path)),
+            Some(_) => Ok(()),
+            None => self.check_parent(path).await,
+        }
+    }
+
+    /// Fails if there is no directory for a name: servers make it where it is missing.
+    async fn check_parent(&self, path: &str) -> Result<()> {
+        let parent = path.rsplit_once('/').map_or("", |(parent, _)| parent);
+        match self.stat_of(parent).await?.kind {
+            EntryKind::Directory => Ok(()),
+            _ => {
+                let what = format!("{} is not a directory", self.at(parent));
+                Err(Error::new(ErrorKind::NotFound, what))
+            }
+        }
+    }
+
+    fn exists(&self, path: &str) -> Error {
+        Error::new(ErrorKind::AlreadyExists, format!("{} exists already", self.at(path)))
+    }
+
+    fn unexpected(&self, path: &str, asked: &str) -> Error {
+        let what = format!("{}: the server answered {asked} with something else", self.at(path));
+        Error::new(ErrorKind::Protocol, what)
+    }
+}
+
+/// Fails for what this protocol has no name for.
+fn check(path: &str) -> Result<()> {
+    check_path(path)?;
+    if let Some(wrong) = path.chars().find(|letter| matches!(letter, '?' | '\n')) {
+        let what = format!("the path {path:?} contains {wrong:?}, which no name can over XRootD");
+        return Err(Error::new(ErrorKind::Invalid, what));
+    }
+    Ok(())
+}
+
+/// Fails for what cannot be written, removed or renamed.
+fn check_name(path: &str) -> Result<()> {
+    check(path)?;
+    if path.is_empty() {
+        let what =
+            "the root of a server cannot be removed, renamed or written: name something in it";
+        return Err(Error::new(ErrorKind::Invalid, what));
+    }
+    Ok(())
+}
+
+fn entry(path: String, status: &FileStatus) -> Entry {
+    let kind = match (status.is_directory(), status.flags & wire::stat_flags::OTHER != 0) {
+        (true, _) => EntryKind::Directory,
+        (_, true) => EntryKind::Other,
+        _ => EntryKind::File,
+    };
+    let seconds = u64::try_from(status.modified).ok();
+    Entry {
+        path,
+        kind,
+        size: if kind == EntryKind::File { status.size } else { 0 },
+        modified: seconds
+            .and_then(|after| SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(after))),
+        validator: (kind == EntryKind::File)
+            .then(|| format!("\"{:x}-{:x}\"", status.modified, status.size)),
+    }
+}
+
+impl Storage for XrootdStorage {
+    fn name(&self) -> String {
+        self.root.to_string()
+    }
+
+    fn stat<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<Entry>> {
+        Box::pin(async move {
+            check(path)?;
+            self.stat_of(path).await
+        })
+    }
+
+    fn list<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<Vec<Entry>>> {
+        Box::pin(async move {
+            check(path)?;
+            let listed = self.list_of(path).await;
+            // Servers list a file as an empty directory, or say anything about it.
+            if listed.as_ref().map_or(true, Vec::is_empty)
+                && let Some(there) = self.look(path).await?
+                && there.kind != EntryKind::Directory
+            {
+                let what = format!("{} is a file, not a directory", self.at(path));
+                return Err(Error::new(ErrorKind::Invalid, what));
+            }
+            listed
+        })
+    }
+
+    fn source(&self, path: &str) -> Result<Arc<dyn Source>> {
+        check(path)?;
+        Ok(Arc::new(XrootdSource::new(self.at(path), Arc::clone(&self.network))))
+    }
+
+    fn put<'a>(
+        &'a self,
+        path: &'a str,
+        options: PutOptions,
+    ) -> BoxFuture<'a, Result<Box<dyn Upload>>> {
+        Box::pin(async move {
+            check_name(path)?;
+            self.check_target(path, options.overwrite).await?;
+            let upload = XrootdUpload::start(self.clone(), path.to_owned(), &options).await?;
+            Ok(Box::new(upload) as Box<dyn Upload>)
+        })
+    }
+
+    fn remove<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<()>> {
+        Box::pin(async move {
+            check_name(path)?;
+            let entry = self.stat_of(path).await?;
+            if entry.kind == EntryKind::Directory && !self.list_of(path).await?.is_empty() {
+                let what = format!("cannot remove {}: it is not empty", self.at(path));
+                return Err(Error::new(ErrorKind::Invalid, what));
+            }
+            self.remove_one(&entry).await
+        })
+    }
+
+    fn remove_tree<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<()>> {
+        Box::pin(async move {
+            check_name(path)?;
+            let entry = self.stat_of(path).await?;
+            if entry.kind == EntryKind::Directory {
+                self.clear(path).await?;
+            }
+            self.remove_one(&entry).await
+        })
+    }
+
+    fn rename<'a>(
+        &'a self,
+        from: &'a str,
+        to: &'a str,
+        overwrite: bool,
+    ) -> BoxFuture<'a, Result<()>> {
+        Box::pin(async move {
+            check_name(from)?;
+            check_name(to)?;
+            let directory = self.stat_of(from).await?.kind == EntryKind::Directory;
+            match self.look(to).await? {
+                Some(_) if directory || !overwrite => return Err(self.exists(to)),
+                Some(there) if there.kind == EntryKind::Directory => {
+                    let what = format!("{} is a directory", self.at(to));
+                    return Err(Error::new(ErrorKind::Invalid, what));
+                }
+                Some(_) => {}
+                None => self.check_parent(to).await?,
+            }
+            self.rename_to(from, to).await
+        })
+    }
+
+    fn make_directory<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<()>> {
+        Box::pin(async move {
+            check(path)?;
+            if self.look(path).await?.is_some() {
+                return Err(self.exists(path));
+            }
+            self.check_parent(path).await?;
+            let make = |path| Request::MakeDirectory { path, parents: false, mode: DIRECTORY_MODE };
+            self.ask(path, Action::Create, make).await.map(drop)
+        })
+    }
+
+    fn checksum<'a>(
+        &'a self,
+        path: &'a str,
+        algorithm: Algorithm,
+    ) -> BoxFuture<'a, Result<Option<Checksum>>> {
+        Box::pin(async move {
+            check(path)?;
+            self.told_checksum(path, algorithm).await
+        })
+    }
+}
+
+/// A file whose checksum can be asked for.
+#[derive(Debug)]
+pub(crate) struct XrootdDigest {
+    location: Location,
+    network: Arc<Network>,
+}
+
+impl XrootdDigest {
+    /// That of the file at `location`.
+    pub(crate) fn new(location: Location, network: Arc<Network>) -> Self {
+        Self { location, network }
+    }
+}
+
+impl DigestCheck for XrootdDigest {
+    fn checksum(&self, algorithm: Algorithm) -> BoxFuture<'_, Result<Option<Checksum>>> {
+        Box::pin(checksum(&self.network, &self.location, algorithm))
+    }
+}
+
+/// The checksum of the file at `location`, if its server can tell it.
+async fn checksum(
+    network: &Network,
+    location: &Location,
+    algorithm: Algorithm,
+) -> Result<Option<Checksum>> {
+    let query = |path: String| {
+        let joint = if path.contains('?') { '&' } else { '?' };
+        let text = format!("{path}{joint}cks.type={}", algorithm.name());
+        let handle = wire::FileHandle::default();
+        What::Request(Request::Query { kind: query_kind::CHECKSUM, handle, text })
+    };
+    let told = match ask(network, location, Action::Read, query).await {
+        Ok(asked) => match asked.answered.reply {
+            Reply::Text(text) => wire::checksum(&text).ok(),
+            _ => None,
+        },
+        Err(error) => match error.kind() {
+            // It computes none, or none of this kind.
+            ErrorKind::Unsupported | ErrorKind::Invalid => None,
+            _ => return Err(error),
+        },
+    };
+    let told = told.filter(|(name, _)| name == algorithm.name());
+    Ok(told.and_then(|(_, value)| Checksum::from_hex(algorithm, &value).ok()))
+}

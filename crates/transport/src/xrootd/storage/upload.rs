@@ -1,0 +1,191 @@
+//! A file on its way to an XRootD server.
+
+use super::XrootdStorage;
+use crate::xrootd::errand::{Asked, ask, ask_in};
+use crate::xrootd::job::{Trouble, What};
+use crate::xrootd::name::OpenName;
+use crate::xrootd::place::Place;
+use crate::xrootd::sessions::Lease;
+use bytes::Bytes;
+use futures_core::future::BoxFuture;
+use hither_auth::Action;
+use hither_core::checksum::Checksum;
+use hither_core::error::{Error, ErrorKind, Result};
+use hither_core::storage::{Entry, PutOptions, Upload, is_unfinished, unfinished_name};
+use hither_xrd::wire::{OpenRequest, open};
+use std::hash::{BuildHasher, RandomState};
+use std::ops::Range;
+use std::sync::Arc;
+use tokio::sync::Mutex;
+
+/// Blocks on their way at a time: they go through one connection, so it is only the round trip that they have to fill.
+const PARALLEL: usize = 16;
+/// The rights of a new file, less what the server's umask takes.
+const FILE_MODE: u16 = 0o644;
+
+/// A file that is being written.
+#[derive(Debug)]
+pub(super) struct XrootdUpload {
+    storage: XrootdStorage,
+    path: String,
+    overwrite: bool,
+    /// The name to write to.
+    at: String,
+    /// Where it is open.
+    open: Mutex<Option<Open>>,
+}
+
+/// Where a file is open for writing.
+#[derive(Debug, Clone)]
+struct Open {
+    place: Place,
+    lease: Arc<Lease>,
+    name: Arc<OpenName>,
+}
+
+impl XrootdUpload {
+    pub(super) async fn start(
+        storage: XrootdStorage,
+        path: String,
+        options: &PutOptions,
+    ) -> Result<Self> {
+        let folder = path.rsplit_once('/').map(|(folder, _)| folder.to_owned());
+        let same_folder =
+            |at: &str| at.rsplit_once('/').map(|(folder, _)| folder) == folder.as_deref();
+        let resumed = options.resume.clone().filter(|at| is_unfinished(at) && same_folder(at));
+        let resumed = match resumed {
+            Some(at) => storage.look(&at).await?.map(|_| at),
+            None => None,
+        };
+        let is_new = resumed.is_none();
+        let at = resumed.unwrap_or_else(|| {
+            let name = unfinished_name(RandomState::new().hash_one(&path));
+            folder.map_or_else(|| name.clone(), |folder| format!("{folder}/{name}"))
+        });
+        let upload =
+            Self { storage, path, overwrite: options.overwrite, at, open: Mutex::new(None) };
+        let opened = upload.opened(is_new).await?;
+        *upload.open.lock().await = Some(opened);
+        Ok(upload)
+    }
+
+    /// Opens the file for writing.
+    async fn opened(&self, is_new: bool) -> Result<Open> {
+        let location = self.storage.at(&self.at);
+        let options = open::UPDATE | open::STAT | if is_new { open::NEW } else { 0 };
+        let how = |path| {
+            let request = OpenRequest { path, options, more_options: 0, mode: FILE_MODE };
+            What::Open(Arc::new(OpenName::new(request)))
+        };
+        let network = &self.storage.network;
+        let Asked { place, lease, what, .. } = ask(network, &location, Action::Create, how).await?;
+        let name = what.name().cloned();
+        let name = name.ok_or_else(|| self.storage.unexpected(&self.at, "open"))?;
+        Ok(Open { place, lease, name })
+    }
+
+    /// Does something with the open file, which is opened again if its connection was lost.
+    async fn with_open(&self, what: impl Fn(Arc<OpenName>) -> What) -> Result<()> {
+        let Open { place, lease, name } = {
+            let mut open = self.open.lock().await;
+            match &*open {
+                Some(open) => open.clone(),
+                None => open.insert(self.opened(false).await?).clone(),
+            }
+        };
+        let what = what(Arc::clone(&name));
+        lease.takes(what.bytes());
+        match ask_in(&place.sessions, &lease, what, &place.location).await {
+            Ok(_) => Ok(()),
+            Err(trouble) => {
+                let mut open = self.open.lock().await;
+                if open.as_ref().is_some_and(|open| Arc::ptr_eq(&open.name, &name)) {
+                    *open = None;
+                }
+                Err(match trouble {
+                    Trouble::Failed(error) => {
+                        place.explained(&self.storage.network, Action::Create, error)
+                    }
+                    Trouble::Elsewhere(_) => self.storage.unexpected(&self.at, "write"),
+                })
+            }
+        }
+    }
+}
+
+impl Upload for XrootdUpload {
+    fn parallel(&self) -> usize {
+        PARALLEL
+    }
+
+    fn block_bytes(&self) -> u64 {
+        1
+    }
+
+    fn present(&self) -> Vec<Range<u64>> {
+        // Blocks come in any order, so what is there may have gaps: only who wrote it knows.
+        Vec::new()
+    }
+
+    fn token(&self) -> Option<String> {
+        Some(self.at.clone())
+    }
+
+    fn write(&self, offset: u64, bytes: Bytes) -> BoxFuture<'_, Result<()>> {
+        Box::pin(async move {
+            if bytes.is_empty() {
+                return Ok(());
+            }
+            self.with_open(|name| What::Write(name, offset, bytes.clone())).await
+        })
+    }
+
+    fn commit(self: Box<Self>, checksum: Option<Checksum>) -> BoxFuture<'static, Result<Entry>> {
+        Box::pin(async move {
+            let committed = async {
+                self.with_open(What::Close).await?;
+                self.open.lock().await.take();
+                if let Some(expected) = checksum
+                    && let Some(told) =
+                        self.storage.told_checksum(&self.at, expected.algorithm()).await?
+                    && told != expected
+                {
+                    let what = format!(
+                        "{}: the server has bytes of {} {}, sent were {}",
+                        self.storage.at(&self.path),
+                        told.algorithm().name(),
+                        told.hex(),
+                        expected.hex()
+                    );
+                    return Err(Error::new(ErrorKind::Corrupt, what));
+                }
+                self.storage.check_target(&self.path, self.overwrite).await?;
+                self.storage.rename_to(&self.at, &self.path).await?;
+                self.storage.stat_of(&self.path).await
+            };
+            let result = committed.await;
+            if result.is_err() {
+                // What could not be made visible is of no use.
+                let _gone = self.discard().await;
+            }
+            result
+        })
+    }
+
+    fn abort(self: Box<Self>) -> BoxFuture<'static, Result<()>> {
+        Box::pin(async move { self.discard().await })
+    }
+}
+
+impl XrootdUpload {
+    async fn discard(&self) -> Result<()> {
+        if self.open.lock().await.is_some() {
+            let _closed = self.with_open(What::Close).await;
+            self.open.lock().await.take();
+        }
+        match self.storage.look(&self.at).await? {
+            Some(entry) => self.storage.remove_one(&entry).await,
+            None => Ok(()),
+        }
+    }
+}
