@@ -2,7 +2,8 @@
 //!
 //! A request takes an idle connection, or waits in line for whichever comes first: one being established, or one being
 //! handed back. Connections are established by tasks of their own, so a request that is dropped does not take its
-//! connection with it, and one that is handed a recycled connection leaves the new one for the next.
+//! connection with it, and one that is handed a recycled connection leaves the new one for the next. So does one that is
+//! dropped when it has been handed a connection and has not seen it yet.
 //!
 //! The first handshake measures the round-trip time. If a large job is [announced](Pool::announce_large), it also decides
 //! how many further connections are started there and then, while the first request is on its way.
@@ -41,7 +42,7 @@ pub struct Pool {
 #[derive(Debug, Default)]
 struct State {
     idle: Vec<Lane>,
-    waiting: VecDeque<oneshot::Sender<Result<Lane>>>,
+    waiting: VecDeque<oneshot::Sender<Result<Handed>>>,
     connecting: usize,
     /// Established connections, idle and busy.
     open: usize,
@@ -200,23 +201,25 @@ impl Pool {
             }
             receiver
         };
-        receiver.await.unwrap_or_else(|_| {
-            Err(Error::new(ErrorKind::Cancelled, "the client was shut down while connecting"))
-        })
+        let shut_down =
+            || Error::new(ErrorKind::Cancelled, "the client was shut down while connecting");
+        let handed = receiver.await.unwrap_or_else(|_| Err(shut_down()));
+        handed.and_then(|mut handed| handed.lane.take().ok_or_else(shut_down))
     }
 
     /// Gives a connection that is ready to whoever is first in line, or keeps it.
-    fn release(&self, mut lane: Lane) {
+    fn release(self: &Arc<Self>, lane: Lane) {
+        let mut handed = Handed { pool: Arc::clone(self), lane: Some(lane) };
         let mut state = self.state();
         while let Some(waiter) = state.waiting.pop_front() {
-            match waiter.send(Ok(lane)) {
+            match waiter.send(Ok(handed)) {
                 Ok(()) => return,
                 // That request was dropped.
-                Err(Ok(back)) => lane = back,
+                Err(Ok(back)) => handed = back,
                 Err(Err(_)) => return,
             }
         }
-        state.idle.push(lane);
+        state.idle.extend(handed.lane.take());
     }
 
     /// A connection is gone: replaces it if somebody is still in line.
@@ -291,7 +294,7 @@ impl Pool {
     }
 
     /// Takes a connection in that was made for something else, if there is room for it.
-    fn adopt(&self, lane: Lane, rtt: Duration) {
+    fn adopt(self: &Arc<Self>, lane: Lane, rtt: Duration) {
         let max = self.most_alone();
         let mut state = self.state();
         if state.open + state.connecting < max {
@@ -301,7 +304,7 @@ impl Pool {
         }
     }
 
-    fn established(&self, lane: Lane, rtt: Duration) {
+    fn established(self: &Arc<Self>, lane: Lane, rtt: Duration) {
         self.account().connected(rtt);
         let mut state = self.state();
         state.connecting -= 1;
@@ -323,6 +326,22 @@ impl Pool {
                 // Whoever was dropped in the meantime does not mind.
                 drop(waiter.send(Err(error.clone())));
             }
+        }
+    }
+}
+
+/// A connection on its way to a request that waits for one. If the request is dropped before it has seen it, the connection
+/// goes to the next.
+#[derive(Debug)]
+struct Handed {
+    pool: Arc<Pool>,
+    lane: Option<Lane>,
+}
+
+impl Drop for Handed {
+    fn drop(&mut self) {
+        if let Some(lane) = self.lane.take() {
+            self.pool.release(lane);
         }
     }
 }
@@ -362,5 +381,30 @@ impl Drop for Leased {
         if let Some(Way::Lane(_)) = self.way.take() {
             self.pool.lost();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::network::Network;
+    use futures_util::future::FutureExt;
+    use hither_testkit::peer::Peer;
+    use tokio::runtime::Handle;
+
+    #[tokio::test]
+    async fn a_connection_handed_to_a_request_that_is_dropped_goes_to_the_next() {
+        let peer = Peer::start(vec![1; 10]).unwrap();
+        let config = TransportConfig { max_lanes: 1, ..TransportConfig::default() };
+        let network = Network::new(config, Handle::current(), None);
+        let pool = network.pool(&Location::parse(&peer.url()).unwrap());
+        let first = pool.acquire().await.unwrap();
+        let mut second = Box::pin(pool.acquire());
+        assert!(second.as_mut().now_or_never().is_none(), "there is one connection");
+        first.give_back();
+        drop(second);
+        let third = tokio::time::timeout(Duration::from_secs(60), pool.acquire()).await;
+        third.expect("the connection was lost").unwrap().give_back();
+        assert_eq!((pool.idle_lanes(), network.account().totals().connections), (1, 1));
     }
 }
