@@ -60,8 +60,8 @@ pub use login::{
 };
 pub use outgoing::Outgoing;
 pub use pages::{
-    CORRECTION_BYTES, PAGE_BYTES, PAGE_UNIT_BYTES, StatusHead, StatusKind, correction, corrections,
-    page_end, paged, unpaged_length,
+    PAGE_BYTES, PAGE_UNIT_BYTES, StatusHead, StatusKind, correction, corrections, page_end, paged,
+    unpaged_length,
 };
 pub use query::{Space, checksum, config, vector_limits};
 pub use redirect::{Redirect, RedirectTarget};

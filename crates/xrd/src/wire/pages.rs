@@ -14,8 +14,6 @@ use std::ops::Range;
 pub const PAGE_BYTES: u64 = 4096;
 /// Bytes of a page and its checksum.
 pub const PAGE_UNIT_BYTES: u64 = PAGE_BYTES + 4;
-/// Most bytes that a list of pages to send again has before its offsets.
-pub const CORRECTION_BYTES: usize = 8;
 /// Most pages that a server says arrived damaged (`kXR_pgMaxEpr`), before it gives up.
 const MAX_CORRECTIONS: usize = 128;
 
