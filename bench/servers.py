@@ -352,8 +352,11 @@ def lighttpd(where: Loopback, root: Path, access_log: Path | None = None) -> Ite
 
 
 @contextlib.contextmanager
-def xrootd(where: Loopback, root: Path, access_log: Path | None = None) -> Iterator[int]:
-    """Serves root://HOST:PORT//NAME and http://HOST:PORT/NAME, writable. Its log is a trace of the HTTP part."""
+def xrootd(
+    where: Loopback, root: Path, access_log: Path | None = None, tls: Tls | None = None, more: str = ""
+) -> Iterator[int]:
+    """Serves root://HOST:PORT//NAME and http://HOST:PORT/NAME, writable. Its log is a trace of the HTTP part. With `tls` it is
+    roots:// only; `more` are further lines of its configuration."""
     binary = needed("xrootd", "xrootd-server")
     port = free_port()
     with tempfile.TemporaryDirectory(prefix="hither-xrootd-") as folder:
@@ -361,7 +364,14 @@ def xrootd(where: Loopback, root: Path, access_log: Path | None = None) -> Itera
         (work / "admin").mkdir(mode=0o777)
         config = work / "xrootd.cfg"
         trace = "http.trace all" if access_log else ""
-        config.write_text(XROOTD.format(port=port, root=root.resolve(), work=work, trace=trace))
+        if tls:
+            key = work / "key.pem"
+            shutil.copy(tls.key, key)
+            key.chmod(0o400)
+            if os.geteuid() == 0:
+                shutil.chown(key, "nobody")
+            more += f"xrd.tls {tls.certificate} {key}\nxrd.tlsca noverify\nxrootd.tls all\n"
+        config.write_text(XROOTD.format(port=port, root=root.resolve(), work=work, trace=trace) + more)
         # Without a name of an instance: the log goes where it is told, not into a folder of that name.
         # Else the log goes to the output, which is shown if the server does not start.
         log = ["-l", str(access_log)] if access_log else []

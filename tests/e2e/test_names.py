@@ -42,16 +42,17 @@ def serving(kind: str, folder: Path):
         "nginx": lambda: servers.nginx(Loopback(), folder, webdav=True),
         "rclone": lambda: servers.rclone(Loopback(), folder),
         "xrootd": lambda: servers.xrootd(Loopback(), folder),
+        "root": lambda: servers.xrootd(Loopback(), folder),
     }[kind]
-    if servers.program({"apache": "apache2"}.get(kind, kind)) is None:
+    if servers.program({"apache": "apache2", "root": "xrootd"}.get(kind, kind)) is None:
         if os.environ.get("CI"):
             pytest.fail(f"CI must have {kind} (tools/setup-peers)")
         pytest.skip(f"{kind} is not installed (tools/setup-peers installs it, as root)")
     with start() as port:
-        yield f"http://127.0.0.1:{port}"
+        yield f"root://127.0.0.1:{port}/" if kind == "root" else f"http://127.0.0.1:{port}"
 
 
-@pytest.fixture(params=["local", "apache", "nginx", "rclone", "xrootd"])
+@pytest.fixture(params=["local", "apache", "nginx", "rclone", "xrootd", "root"])
 def place(request, tmp_path):
     folder = tmp_path / "www"
     folder.mkdir(mode=0o777)

@@ -1,0 +1,92 @@
+"""root:// and roots://: the same results, in as few flights as the protocol allows, from servers of several kinds."""
+
+import os
+import shutil
+import subprocess
+
+import pytest
+import servers
+from conftest import HITHER, require, run
+from links import Loopback
+
+CREDENTIALS, UNSUPPORTED = 4, 8
+QUERY = ("rawtr", "--where", "E33>5", "--json")
+UNIX = "xrootd.seclib libXrdSec.so\nsec.protocol unix\nsec.protbind * only unix\n"
+
+
+@pytest.fixture
+def serve(tmp_path, small):
+    """Starts xrootd with further lines of configuration; gives its port."""
+    require("xrootd")
+    folder = tmp_path / "served"
+    folder.mkdir()
+    (folder / small.path.name).symlink_to(small.path)
+    started = []
+
+    def start(**options):
+        server = servers.xrootd(Loopback(), folder, **options)
+        started.append(server)
+        return server.__enter__()
+
+    yield start
+    for server in started:
+        server.__exit__(None, None, None)
+
+
+def drawn(small, url, *options, authority=None):
+    trust = ["env", f"SSL_CERT_FILE={authority}"] if authority else []
+    told = run([*trust, HITHER, "draw", f"{url}//{small.path.name}:T", *QUERY, *options])
+    assert told.code == 0, told.err
+    assert told.json["selected"] == small.facts["selected"]
+    return told.json["report"]
+
+
+@pytest.mark.parametrize("more", ["", UNIX], ids=["no proof wanted", "unix"])
+def test_a_stranger_is_read_in_four_flights_and_an_acquaintance_in_one(serve, small, tmp_path, more):
+    port = serve(more=more)
+    store = ("--store", str(tmp_path / "store"))
+    url = f"root://127.0.0.1:{port}"
+    first = drawn(small, url, *store)
+    # Login, open and head; tail; tree; baskets. A login that has to be done again takes two more.
+    assert first["round_trips"] <= (6 if more else 4)
+    assert drawn(small, url, *store)["round_trips"] == 1
+    assert drawn(small, url, "--no-store", "--connections", "1")["connections"] <= 2
+
+
+def test_what_was_fetched_is_what_was_asked_for(serve, small):
+    report = drawn(small, f"root://127.0.0.1:{serve()}", "--no-store")
+    assert report["bytes_payload"] == report["bytes_requested"]
+    assert report["bytes_received"] <= 1.05 * report["bytes_payload"]
+
+
+def test_tls_costs_one_flight(serve, small, tmp_path):
+    tls = servers.certificate(tmp_path)
+    port = serve(tls=tls)
+    store = ("--store", str(tmp_path / "store"))
+    url = f"roots://127.0.0.1:{port}"
+    drawn(small, url, *store, authority=tls.authority)
+    assert drawn(small, url, *store, authority=tls.authority)["round_trips"] == 2
+    refused = run([HITHER, "stat", f"{url}//{small.path.name}", "--no-store"])
+    assert "certificate" in refused.err, refused.err
+
+
+def test_a_server_that_wants_tls_and_one_that_has_none_are_told_apart(serve, small, tmp_path):
+    plain, secure = serve(), serve(tls=servers.certificate(tmp_path))
+    for url, words in ((f"root://127.0.0.1:{secure}", "use roots://"), (f"roots://127.0.0.1:{plain}", "has no TLS")):
+        told = run([HITHER, "draw", f"{url}//{small.path.name}:T", *QUERY, "--no-store"])
+        assert told.code == UNSUPPORTED, told.err
+        assert words in told.err
+
+
+def test_what_cannot_be_proven_is_said_with_what_the_server_wants(serve, small, tmp_path):
+    # Where keys are that were shared with others.
+    keys = tmp_path / "sss.keytab"
+    subprocess.run(["xrdsssadmin", "-k", "1", "-u", "anybody", "-g", "usrgroup", "add", keys], check=True, capture_output=True)
+    if os.geteuid() == 0:
+        shutil.chown(keys, "nobody")
+    tmp_path.chmod(0o755)
+    more = f"xrootd.seclib libXrdSec.so\nsec.protocol sss -s {keys}\nsec.protbind * only sss\n"
+    port = serve(more=more)
+    told = run([HITHER, "draw", f"root://127.0.0.1:{port}//{small.path.name}:T", *QUERY, "--no-store"])
+    assert told.code == CREDENTIALS, told.err
+    assert "sss" in told.err
