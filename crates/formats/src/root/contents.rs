@@ -93,10 +93,10 @@ pub(super) fn of_leaves(leaves: &[Leaf], comment: Option<&str>) -> Vec<Part> {
                 (Packed::truncated(double, title), usize::from(marked))
             }
             LeafKind::Text if lone && leaf.counter.is_none() => return vec![text()],
-            LeafKind::Text | LeafKind::Other(_) if lone => {
+            LeafKind::Bits | LeafKind::Text | LeafKind::Other(_) if lone => {
                 return all("its leaf is of no known type");
             }
-            LeafKind::Text | LeafKind::Other(_) => {
+            LeafKind::Bits | LeafKind::Text | LeafKind::Other(_) => {
                 return all(&format!("its leaf `{}` is not a number", leaf.name));
             }
         };
@@ -184,6 +184,13 @@ pub(super) fn of_element(
             let comment = element.map_or("", |element| element.title.as_str());
             let name = if double { "Double32_t" } else { "Float16_t" };
             return (parts(Some(comment)), name.to_owned());
+        }
+        LeafKind::Bits => {
+            let (shape, name) = match branch.in_collection() {
+                true => (in_all(Shape::Bits), "uint32_t[]"),
+                false => (Shape::Bits, "uint32_t"),
+            };
+            return (of_shape(&shape, name), name.to_owned());
         }
         LeafKind::Text | LeafKind::Other(_) => {}
     }

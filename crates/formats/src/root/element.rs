@@ -48,6 +48,8 @@ pub(super) enum LeafKind {
     MarkedNumber(ElementType),
     /// `Double32_t` or `Float16_t`.
     Truncated { double: bool, marked: bool },
+    /// The bits of a `TObject`, behind which two more bytes come where it is referred to.
+    Bits,
     /// A string.
     Text,
     /// Something else, by its C++ name where that is known.
@@ -75,6 +77,7 @@ pub(super) fn from_class(class: &[u8], unsigned: bool) -> LeafKind {
 /// The kind of a `TLeafElement` from the type code of its streamer.
 pub(super) fn from_code(code: i32) -> LeafKind {
     match code {
+        15 => LeafKind::Bits,
         1..=19 => plain(code, false),
         21..=39 => plain(code - 20, false),
         41..=59 => plain(code - 40, true),

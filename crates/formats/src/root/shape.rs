@@ -47,6 +47,8 @@ pub(super) enum Shape {
     Rest(Arc<Self>),
     /// An object: head and members.
     Object(Arc<Class>),
+    /// The bits of a `TObject`: four bytes, and two more where the object is referred to.
+    Bits,
     /// A `TObject`.
     TObject,
     /// Not known, and why.
@@ -124,7 +126,7 @@ impl Shape {
         match self {
             Self::Numbers { packed, dims } => times(dims, packed.size()),
             Self::Text { wide: false } | Self::Counted { .. } => 1,
-            Self::Text { wide: true } | Self::List(_) => 4,
+            Self::Text { wide: true } | Self::List(_) | Self::Bits => 4,
             Self::Fixed { dims, item } => times(dims, item.least()),
             Self::Pair(members) => {
                 members.iter().fold(0, |sum, member| sum.saturating_add(member.shape.least()))
@@ -190,6 +192,10 @@ impl Finder {
             }
             Shape::Text { .. } => {
                 found.push(Ok(self.leaf(ElementType::Text)));
+                true
+            }
+            Shape::Bits => {
+                found.push(Ok(self.leaf(ElementType::U32)));
                 true
             }
             Shape::Fixed { dims, item } => {

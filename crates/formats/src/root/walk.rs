@@ -179,7 +179,7 @@ struct Head {
     end: usize,
 }
 
-impl Walk<'_, '_> {
+impl<'a> Walk<'a, '_> {
     fn finished(&self) -> Result<()> {
         match self.cursor.left() {
             0 => Ok(()),
@@ -241,6 +241,10 @@ impl Walk<'_, '_> {
             Shape::Headed(content) => self.headed(content, target),
             Shape::Rest(item) => self.rest(item, Order::Objects, self.cursor.left(), target),
             Shape::Object(class) => self.object(class, target),
+            Shape::Bits => {
+                let bits = self.bits()?;
+                target.map_or(Ok(()), |_| self.out.numbers(Packed::Plain(ElementType::U32), bits))
+            }
             Shape::TObject => self.t_object(target),
             Shape::Counted { .. } => Err(unlike("its length is in another branch")),
             Shape::Unknown(why) => Err(unlike(why.as_ref())),
@@ -499,16 +503,22 @@ impl Walk<'_, '_> {
         Ok(())
     }
 
+    /// The bits of a `TObject`. Which process wrote one that is referred to is passed over.
+    fn bits(&mut self) -> Result<&'a [u8]> {
+        let bits = self.cursor.take(4)?;
+        let set = bits.first_chunk().map_or(0, |raw| u32::from_be_bytes(*raw));
+        if set & IS_REFERENCED != 0 {
+            self.cursor.skip(2)?;
+        }
+        Ok(bits)
+    }
+
     fn t_object(&mut self, target: Option<Target<'_>>) -> Result<()> {
         let version = self.cursor.u16()?;
         if u32::from(version) << 16 & BYTE_COUNT != 0 {
             self.cursor.skip(4)?;
         }
-        let fields = [self.cursor.take(4)?, self.cursor.take(4)?];
-        let bits = fields[1].first_chunk().map_or(0, |raw| u32::from_be_bytes(*raw));
-        if bits & IS_REFERENCED != 0 {
-            self.cursor.skip(2)?;
-        }
+        let fields = [self.cursor.take(4)?, self.bits()?];
         let Some(target) = target else { return Ok(()) };
         let wanted = T_OBJECT_MEMBERS
             .iter()

@@ -4,7 +4,7 @@ use crate::done;
 use hither_formats::root::{Decoder, RootFile, Tree};
 use hither_formats::{Column, FormatError, SparseBytes, Strings, Values};
 use hither_testkit::root_writer::samples::{classes, counted, headed, hit, objects, variable};
-use hither_testkit::root_writer::{self as writer, Style, write_with_classes};
+use hither_testkit::root_writer::{self as writer, Element, Style, write_with_classes};
 
 fn open(tree: writer::Tree) -> (Tree, SparseBytes) {
     let bytes = write_with_classes(Style::default(), &[tree], &classes());
@@ -93,6 +93,23 @@ fn values_of_objects_are_those_written() {
     let Values::Lists(inner) = vv.values else { panic!("lists of lists") };
     assert_eq!(inner.offsets, Some(vec![0, 1, 1, 3]));
     assert_eq!(inner.values, Values::I32(vec![7, 8, 9]));
+}
+
+#[test]
+fn bits_of_objects_that_are_referred_to_are_followed_by_who_wrote_them() {
+    let referred = [&0x0300_0010_u32.to_be_bytes()[..], &[0, 1]].concat();
+    let plain = 0x0300_0000_u32.to_be_bytes().to_vec();
+    let element = Element { class_name: "Hit", class_version: 2, id: 0, kind: 31, code: 15 };
+    let entries = [[&referred[..], &plain, &referred].concat(), Vec::new(), plain];
+    let column = read(writer::samples::element("hits.fBits", element, &entries), "hits.fBits");
+    let column = column.unwrap();
+    assert_eq!(column.offsets, Some(vec![0, 3, 3, 4]));
+    let bits = [0x0300_0010, 0x0300_0000, 0x0300_0010, 0x0300_0000];
+    assert_eq!(column.values, Values::U32(bits.to_vec()));
+    let whole = Element { kind: 0, ..element };
+    let entries = [referred.clone(), referred];
+    let column = read(writer::samples::element("fBits", whole, &entries), "fBits").unwrap();
+    assert_eq!(column.values, Values::U32(vec![0x0300_0010; 2]));
 }
 
 #[test]
