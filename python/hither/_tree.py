@@ -14,7 +14,7 @@ from hither._progress import SILENT, Meter
 from hither._report import Report, read_report
 from hither._request import Request, checked_library, chosen, entry_range
 from hither._sizes import parse_bytes
-from hither.exceptions import MissingKeyError, UnsupportedError
+from hither.exceptions import InvalidError, MissingKeyError, UnsupportedError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
@@ -371,7 +371,7 @@ class Tree(Closing, Mapping[str, "Branch"]):
             return with_uproot()
         try:
             return own()
-        except (MissingKeyError, UnsupportedError) as error:
+        except (MissingKeyError, UnsupportedError, InvalidError) as error:
             if native or not self._is_for_uproot(request, error):
                 raise
             return with_uproot()
