@@ -45,7 +45,8 @@ class Source(uproot.source.chunk.Source):  # type: ignore[misc]
     client
         The client; :func:`hither.default_client` by default.
     options
-        uproot's other options, which mean nothing here.
+        uproot's other options. Without ``use_threads``, ranges are waited for where they are asked for; the others mean
+        nothing here.
 
     """
 
@@ -123,7 +124,10 @@ class Source(uproot.source.chunk.Source):  # type: ignore[misc]
             chunk = uproot.source.chunk.Chunk(self, start, stop, future)
             future.add_done_callback(uproot.source.chunk.notifier(chunk, notifications))
             chunks.append(chunk)
-        self._executor_of_process().submit(self._fill, wanted, futures)
+        if self._options.get("use_threads", True):
+            self._executor_of_process().submit(self._fill, wanted, futures)
+        else:
+            self._fill(wanted, futures)
         return chunks
 
     def _fill(self, ranges: list[tuple[int, int]], futures: list[Future[memoryview]]) -> None:

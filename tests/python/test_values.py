@@ -1,4 +1,6 @@
-"""Every branch of every sample file that is native: uproot's values in uproot's awkward types.
+"""Every branch of every sample file, ours and coffea's, that is native: uproot's values in uproot's awkward types.
+
+What is not native is read by the same call, through uproot, and the report says so.
 
 What may differ, and why, is said here:
 - uproot gives a split collection as the record of its members; to hither its branch is their number.
@@ -6,6 +8,7 @@ What may differ, and why, is said here:
 - A member that counts another (`kCounter`) is `int` to ROOT and hither, unsigned to uproot.
 - Truncated numbers (`Double32_t`), which uproot computes with other roundings: to single precision.
 - Branches that have not as many entries as their tree: uproot goes by the branch, hither by the tree.
+- The bits of objects that are referred to take six bytes, of which uproot makes one and a half numbers.
 """
 
 import collections
@@ -17,7 +20,7 @@ import awkward as ak
 import numpy as np
 import pytest
 import uproot
-from samples import REPOSITORY, SAMPLES
+from samples import REPOSITORY, SAMPLES, coffea_samples
 
 import hither
 
@@ -25,6 +28,10 @@ sys.path.insert(0, str(REPOSITORY / "tests" / "formats"))
 
 # `TVirtualStreamerInfo::kCounter`.
 COUNTER = 6
+# `TObject::kIsReferenced`.
+IS_REFERENCED = 1 << 4
+# Read of what is left to uproot.
+ENTRIES = 3
 FILES = sorted(SAMPLES.glob("*.root"))
 
 
@@ -42,7 +49,9 @@ def difference(branch, ours, theirs):
         is_counter = branch.member("fStreamerType", none_if_missing=True) == COUNTER
         if not is_counter or str(ours.type) != str(theirs.type).replace("uint", "int"):
             return f"{ours.type} for {theirs.type}"
-    if ours.tolist() == theirs.tolist() or ak.array_equal(ours, theirs, equal_nan=True, check_parameters=False):
+    if ak.array_equal(ours, theirs, equal_nan=True, check_parameters=False) or ours.tolist() == theirs.tolist():
+        return None
+    if branch.name.endswith("fBits") and ak.any(theirs & IS_REFERENCED):
         return None
     flat = [np.asarray(ak.flatten(it, axis=None)) for it in (ours, theirs)]
     if flat[0].dtype.kind == "f" and len(flat[0]) == len(flat[1]):
@@ -114,3 +123,55 @@ def test_every_native_branch_has_the_values_and_the_type_of_uproot():
         wrong = [f"{path.name}: {line}" for path in FILES for line in compare(path, client, counts)]
     assert not wrong, "\n".join(wrong)
     assert counts["compared"] > 15_000
+
+
+def left_to_uproot(path, client, counts):
+    """Yield what is wrong with what hither leaves to uproot: the same call has to read it, and to say so."""
+    import oracle
+
+    try:
+        file = uproot.open(path)
+        trees = oracle.newest_trees(file)
+    except Exception:  # noqa: BLE001  whatever uproot cannot do
+        return
+    for name, key in trees.items():
+        tree = hither.open_tree(path, name, client=client)
+        native = {info.name for info in tree.branches if not info.unsupported}
+        wanted = {}
+        for branch_name, branch in file[key].iteritems(full_paths=True):
+            if branch_name in native or isinstance(branch.interpretation, uproot.AsGrouped):
+                continue
+            try:
+                wanted[branch_name] = branch.array(entry_stop=ENTRIES)
+            except Exception:  # noqa: BLE001, S112, PERF203  whatever uproot cannot do
+                continue
+        counts["native"] += len(native)
+        counts["foreign"] += len(wanted)
+        if not wanted:
+            continue
+        types = tree.typenames()
+        found = tree.arrays(list(wanted), entry_stop=ENTRIES)
+        notices = ", ".join(tree.report.notices) + ","
+        for branch_name, theirs in wanted.items():
+            if found[branch_name].tolist() != theirs.tolist():
+                yield f"{name} {branch_name}: other values"
+            if f" {branch_name}," not in notices:
+                yield f"{name} {branch_name}: the report does not say that uproot read it"
+            if not types.get(branch_name, "(through uproot)").endswith("(through uproot)"):
+                yield f"{name} {branch_name}: its type does not say that uproot reads it"
+
+
+@pytest.mark.slow
+def test_coffeas_files_are_read_whole_natively_or_visibly_through_uproot():
+    warnings.simplefilter("ignore")
+    compared, left = collections.Counter(), collections.Counter()
+    files = sorted(coffea_samples().glob("*.root"))
+    with hither.Client(store=False) as client:
+        for path in files:
+            wrong = [f"{path.name}: {line}" for line in compare(path, client, compared)]
+            wrong += [f"{path.name}: {line}" for line in left_to_uproot(path, client, left)]
+            assert not wrong, "\n".join(wrong)
+    assert compared["compared"] > 12_000
+    share = left["native"] / (left["native"] + left["foreign"])
+    print(f"{share:.1%} of {left.total()} branches are native", file=sys.stderr)
+    assert share >= 0.96
