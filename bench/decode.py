@@ -1,0 +1,94 @@
+#!/usr/bin/env python3
+"""How fast columns become arrays: 30 of 1,000 branches of a local NanoAOD-like file in the page cache, by codec.
+
+hither's `tree.arrays`, uproot as it comes and with threads that decompress, ROOT's RDataFrame.AsNumpy on as many threads as
+there are cores, and liblzma alone on the same baskets. Every process opens the file several times and reads it; the median
+counts. Values are compared.
+"""
+
+import argparse
+import math
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import nanofile
+import rounds
+from contest import PEERS, Run
+from links import Loopback
+from rounds import Entrant, Rounds
+
+HERE = Path(__file__).resolve().parent
+QUICK_ENTRIES = 20_000
+# How much faster than whom, by codec.
+FASTER = {"zstd": {"uproot": 3, "RDataFrame.AsNumpy": 1.5}, "zlib": {"uproot": 3, "RDataFrame.AsNumpy": 1.5}, "lzma": {}}
+OF_LIBLZMA = 0.9
+
+
+def entrants(file: Path, codec: str, repeats: int, cpus: int, answers: dict) -> list[Entrant]:
+    def check(run: Run) -> str | None:
+        count, total = answers.setdefault(codec, (run.selected, run.mean))
+        right = run.selected == count and math.isclose(run.mean, total, rel_tol=1e-9)
+        return None if right else f"{run.selected} values with a sum of {run.mean} instead of {count} and {total}"
+
+    def entrant(name: str, reader: str, cores: int, checked: bool = True) -> Entrant:
+        command = [sys.executable, PEERS / "decode_read.py", reader, file, repeats, cores]
+        return Entrant(name, command, check) if checked else Entrant(name, command)
+
+    found = [
+        entrant("hither", "hither", cpus),
+        entrant("hither, one core", "hither", 1),
+        entrant("uproot", "uproot", cpus),
+        entrant("uproot, threads", "uproot-threads", cpus),
+        entrant("RDataFrame.AsNumpy", "root", cpus),
+    ]
+    if codec == "lzma":
+        found.append(entrant("liblzma, one core", "liblzma", 1, checked=False))
+    return found
+
+
+def bounds(played: Rounds, codecs: list[str], cpus: int) -> Iterator[str]:
+    for codec in codecs:
+        for name, times in FASTER[codec].items():
+            yield rounds.bound(f"{codec}: hither's time beside {name}'s", played.ratio(codec, "", "hither", name), 1 / times)
+        if codec == "lzma":
+            ours, floor = (played.median(codec, "", name) for name in ("hither", "liblzma, one core"))
+            ratio = ours * cpus / floor if ours and floor else None
+            what = f"{codec}: hither's time beside that of liblzma on {cpus} cores"
+            yield rounds.bound(what, ratio, 1 / OF_LIBLZMA)
+        if alone := played.ratio(codec, "", "hither, one core", "hither"):
+            yield f"{codec}: {alone:.2f} x as fast on {cpus} cores as on one, {alone / cpus:.0%} of each core's work"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--repeats", type=int, default=3, help="reads in each process, after a first one")
+    parser.add_argument("--codecs", nargs="+", default=list(nanofile.CODECS), choices=nanofile.CODECS)
+    parser.add_argument("--entries", type=int, default=nanofile.ENTRIES)
+    parser.add_argument("--quick", action="store_true", help=f"one run each, {QUICK_ENTRIES:,} entries")
+    parser.add_argument("--output", type=Path, default=HERE / "results" / "decode")
+    options = parser.parse_args()
+    entries = QUICK_ENTRIES if options.quick else options.entries
+    cpus = len(os.sched_getaffinity(0))
+    played, answers = Rounds(1 if options.quick else options.runs), {}
+    sizes = {}
+    with rounds.until_interrupted():
+        for codec in options.codecs:
+            file = nanofile.ensure(codec, entries)
+            sizes[codec] = f"{file.stat().st_size / 1e6:.0f} MB {codec}"
+            file.read_bytes()
+            played.play(Loopback(), codec, "", entrants(file, codec, options.repeats, cpus, answers))
+    notes = [
+        f"`arrays` of {len(nanofile.COLUMNS)} of 1,000 branches, {entries:,} entries: flat and jagged, floats, integers, flags.",
+        f"Files of {', '.join(sizes.values())}, written by ROOT, in the page cache. The file is open; the first",
+        f"read of a process is not counted; medians of {options.repeats} reads in each of {played.count} processes, which take turns.",
+        f"{cpus} cores. `liblzma` unpacks the same baskets, and nothing else.",
+    ]
+    rounds.write(played, options.output, "Decoding", notes, bounds(played, options.codecs, cpus), "hither")
+    return 1 if played.wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

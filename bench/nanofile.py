@@ -1,0 +1,115 @@
+#!/usr/bin/env python3
+"""Generates files like CMS's NanoAOD: 1,000 branches, jagged collections and flags, some 500 MB; one for each codec.
+
+25 collections of 19 variables each, with a counter; 425 trigger flags, a byte each; 75 variables of the event. Floats
+have 8 to 12 bits of mantissa. Baskets and clusters are ROOT's own choice. Needs ROOT. Beside nano-CODEC.root a
+nano-CODEC.json says what is in it.
+
+A job reads 30 branches (`COLUMNS`).
+"""
+
+import argparse
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from talkfile import import_root
+
+HERE = Path(__file__).resolve().parent
+FOLDER = HERE.parent / "target" / "data"
+TREE = "Events"
+ENTRIES = 190_000
+# ROOT's numbers: a hundred times the codec, and the level that ROOT recommends for it.
+CODECS = {"zstd": 505, "zlib": 101, "lzma": 207}
+
+COLLECTIONS = {
+    "Muon": 1.5, "Electron": 1.2, "Jet": 5, "FatJet": 0.8, "SubJet": 1, "Tau": 1, "Photon": 1.5, "GenPart": 12,
+    "GenJet": 4, "IsoTrack": 1, "SV": 1.5, "TrigObj": 5, "SoftActivityJet": 4, "CorrT1METJet": 3, "GenVisTau": 0.3,
+    "GenDressedLepton": 0.6, "LowPtElectron": 0.5, "OtherPV": 2, "PSWeight": 3, "LHEPart": 4, "FsrPhoton": 0.2,
+    "boostedTau": 0.3, "PPSLocalTrack": 0.5, "Proton": 0.3, "SubGenJet": 1,
+}  # fmt: skip
+# What a collection has beside its kinematics: types of leaves, as ROOT has them.
+KINEMATICS = ("pt", "eta", "phi", "mass")
+VARIABLES = ("F", "F", "F", "F", "F", "F", "F", "F", "I", "I", "I", "b", "b", "O", "O")
+
+COLUMNS = [
+    "event_f0", "event_f1", "event_f2", "event_i0", "HLT_0", "HLT_1", "HLT_2", "HLT_3",
+    *(f"Muon_{name}" for name in (*KINEMATICS, "v8", "v13")),
+    *(f"Electron_{name}" for name in (*KINEMATICS, "v8")),
+    *(f"Jet_{name}" for name in (*KINEMATICS, "v0", "v1", "v8", "v11")),
+    *(f"GenPart_{name}" for name in ("pt", "eta", "v8")),
+]  # fmt: skip
+
+
+def columns() -> list[str]:
+    """All branches, as nanofile.cxx wants them."""
+    found = [f"event_f{n}/F" for n in range(50)] + [f"event_i{n}/I" for n in range(25)]
+    for name, mean in COLLECTIONS.items():
+        found.append(f"n{name}/{mean}")
+        found += [f"{name}_{variable}/F" for variable in KINEMATICS]
+        found += [f"{name}_v{n}/{kind}" for n, kind in enumerate(VARIABLES)]
+    found.append("n/0")
+    return found + [f"HLT_{n}/O" for n in range(1001 - len(found))]
+
+
+def path(codec: str, entries: int = ENTRIES) -> Path:
+    """Where the file is."""
+    return FOLDER / (f"nano-{codec}.root" if entries == ENTRIES else f"nano-{codec}-{entries}.root")
+
+
+def ensure(codec: str, entries: int = ENTRIES) -> Path:
+    """Writes the file unless it is there already."""
+    output = path(codec, entries)
+    sidecar = output.with_suffix(".json")
+    digest = hashlib.sha256((HERE / "nanofile.cxx").read_bytes() + repr(columns()).encode())
+    wanted = f"{digest.hexdigest()[:16]}-{entries}-{CODECS[codec]}"
+    if output.exists() and sidecar.exists():
+        facts = json.loads(sidecar.read_text())
+        if facts["recipe"] == wanted and facts["bytes"] == output.stat().st_size:
+            return output
+    print(f"nanofile: writing {output} ...", file=sys.stderr, flush=True)
+    started = time.monotonic()
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    part = output.with_name(f".{output.name}.{os.getpid()}.root")
+    try:
+        # In a process of its own: ROOT keeps what it has been told.
+        command = [sys.executable, __file__, "--part", part, codec, "--entries", entries]
+        subprocess.run([str(word) for word in command], check=True)
+        facts = {"recipe": wanted, "bytes": part.stat().st_size, "entries": entries, "branches": len(columns()) - 1}
+        os.replace(part, output)
+    finally:
+        part.unlink(missing_ok=True)
+    sidecar.write_text(json.dumps(facts, indent=1) + "\n")
+    print(f"nanofile: done in {time.monotonic() - started:.0f} s", file=sys.stderr)
+    return output
+
+
+def write(part: str, codec: str, entries: int) -> None:
+    """Has ROOT write the file."""
+    ROOT = import_root()
+    if ROOT is None:
+        raise RuntimeError("files like NanoAOD are written by ROOT, which is not installed (tools/setup-peers)")
+    ROOT.gInterpreter.Declare((HERE / "nanofile.cxx").read_text())
+    if ROOT.nanofile.write(part, entries, CODECS[codec], ROOT.std.vector["std::string"](columns())) != 0:
+        raise RuntimeError(f"ROOT can't write {part}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("codecs", nargs="*", default=list(CODECS))
+    parser.add_argument("--entries", type=int, default=ENTRIES)
+    parser.add_argument("--part", help="write one codec to this path, and nothing else")
+    options = parser.parse_args()
+    for codec in options.codecs:
+        if options.part:
+            write(options.part, codec, options.entries)
+        else:
+            print(ensure(codec, options.entries))
+
+
+if __name__ == "__main__":
+    main()
