@@ -149,11 +149,21 @@ impl Column {
     /// # Errors
     /// [`FormatError::Invalid`] if there are none, or if they differ in type, shape or jaggedness.
     pub fn concat(pieces: &[Self]) -> Result<Self> {
+        let whole: Vec<_> = pieces.iter().map(|piece| (piece, 0..piece.entries)).collect();
+        Self::concat_parts(&whole)
+    }
+
+    /// Entries of some columns, one part after the other; what lies beyond the last entry of one is left out.
+    ///
+    /// # Errors
+    /// As [`Self::concat`].
+    pub fn concat_parts(parts: &[(&Self, Range<usize>)]) -> Result<Self> {
         let invalid = |what: &str| FormatError::Invalid { what: what.to_owned() };
-        let first =
-            pieces.first().ok_or_else(|| invalid("no pieces of a column to put together"))?;
-        let entries: usize = pieces.iter().map(|piece| piece.entries).sum();
-        let capacity = pieces.iter().map(|piece| piece.values.len()).sum();
+        let (first, _) =
+            parts.first().ok_or_else(|| invalid("no pieces of a column to put together"))?;
+        let entries: usize = parts.iter().map(|(_, entries)| entries.len()).sum();
+        let values = |(piece, entries): &(&Self, Range<usize>)| piece.values_of(entries).len();
+        let capacity = parts.iter().map(values).sum();
         let mut whole = Self {
             entries: 0,
             offsets: first.offsets.as_ref().map(|_| {
@@ -164,27 +174,39 @@ impl Column {
             item_shape: first.item_shape.clone(),
             values: first.values.none_of(capacity),
         };
-        for piece in pieces {
-            if !whole.append(piece) {
+        for (piece, entries) in parts {
+            if !whole.append(piece, entries.clone()) {
                 return Err(invalid("pieces of a column differ in type or shape"));
             }
         }
         Ok(whole)
     }
 
-    /// Appends the entries of `more`; false if it differs in type, shape or jaggedness.
-    pub(crate) fn append(&mut self, more: &Self) -> bool {
+    /// The values of consecutive entries, as indices into [`Column::values`].
+    fn values_of(&self, entries: &Range<usize>) -> Range<usize> {
+        let end = entries.end.min(self.entries);
+        if entries.start >= end {
+            return 0..0;
+        }
+        self.value_range(entries.start).start..self.value_range(end - 1).end
+    }
+
+    /// Appends some entries of `more`; false if it differs in type, shape or jaggedness.
+    pub(crate) fn append(&mut self, more: &Self, entries: Range<usize>) -> bool {
         if more.item_shape != self.item_shape
             || more.offsets.is_some() != self.offsets.is_some()
-            || !self.values.append(&more.values)
+            || !self.values.append_part(&more.values, more.values_of(&entries))
         {
             return false;
         }
+        let end = entries.end.min(more.entries);
+        let start = entries.start.min(end);
         if let (Some(all), Some(more)) = (&mut self.offsets, &more.offsets) {
-            let base = all.last().copied().unwrap_or(0);
-            all.extend(more.iter().skip(1).map(|offset| base + offset));
+            let part = more.get(start..=end).unwrap_or(&[0]);
+            let base = all.last().copied().unwrap_or(0) - part.first().copied().unwrap_or(0);
+            all.extend(part.iter().skip(1).map(|offset| base + offset));
         }
-        self.entries += more.entries;
+        self.entries += end - start;
         true
     }
 }
@@ -233,7 +255,9 @@ mod tests {
             let whole = jagged(&counts);
             let cut = cut.min(counts.len());
             let pieces = [whole.slice(0..cut), whole.slice(cut..counts.len())];
-            prop_assert_eq!(Column::concat(&pieces).unwrap(), whole);
+            prop_assert_eq!(&Column::concat(&pieces).unwrap(), &whole);
+            let parts = [(&whole, 0..cut), (&whole, cut..counts.len())];
+            prop_assert_eq!(Column::concat_parts(&parts).unwrap(), whole);
         }
     }
 }

@@ -197,15 +197,22 @@ impl Values {
     /// Appends `more`; false if it is of another type, and then what is nested may have grown.
     #[must_use]
     pub fn append(&mut self, more: &Self) -> bool {
+        self.append_part(more, 0..more.len())
+    }
+
+    /// As [`Self::append`], the values of `range` only; what lies beyond the end is left out.
+    pub(crate) fn append_part(&mut self, more: &Self, range: Range<usize>) -> bool {
         match (&mut *self, more) {
             (Self::Text(strings), Self::Text(more)) => {
-                strings.append(more);
+                strings.append(more, range);
                 return true;
             }
-            (Self::Lists(column), Self::Lists(more)) => return column.append(more),
+            (Self::Lists(column), Self::Lists(more)) => return column.append(more, range),
             _ => {}
         }
-        with_pair!((more, self), (m, v) => v.extend_from_slice(m), return false);
+        with_pair!((more, self), (m, v) => {
+            v.extend_from_slice(m.get(range.start..range.end.min(m.len())).unwrap_or_default());
+        }, return false);
         true
     }
 }
@@ -269,10 +276,15 @@ impl Strings {
         out
     }
 
-    fn append(&mut self, more: &Self) {
-        let base = self.offsets.last().copied().unwrap_or(0);
-        self.bytes.extend_from_slice(&more.bytes);
-        self.offsets.extend(more.offsets.iter().skip(1).map(|offset| base + offset));
+    fn append(&mut self, more: &Self, range: Range<usize>) {
+        let end = range.end.min(more.len());
+        let part = more.offsets.get(range.start.min(end)..=end).unwrap_or(&[0]);
+        let at = |offset: Option<&i64>| offset.copied().unwrap_or(0);
+        let (from, to) = (at(part.first()), at(part.last()));
+        let index = |offset: i64| usize::try_from(offset).unwrap_or(0);
+        self.bytes.extend_from_slice(more.bytes.get(index(from)..index(to)).unwrap_or_default());
+        let base = at(self.offsets.last()) - from;
+        self.offsets.extend(part.iter().skip(1).map(|offset| base + offset));
     }
 }
 

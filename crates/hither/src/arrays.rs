@@ -5,6 +5,8 @@
 //!   Scan ──chunks, in any order──> Plan::evaluate ──in order──> pieces ──> joined, a column a thread
 //! ```
 //!
+//! Branches without a cut stay in the pieces that their baskets were decoded to, and are copied once, when they are joined.
+//!
 //! All of it at once ([`RemoteTree::arrays`]), or in steps ([`RemoteTree::steps`]) of which the next is being read while the
 //! program works on one. A step ends where a chunk ends, so no basket is fetched or unpacked twice.
 //!
@@ -24,7 +26,7 @@ pub use steps::{Step, Steps};
 use crate::client::Shared;
 use crate::draw::{Stages, report};
 use crate::progress::Progress;
-use crate::scan::Scan;
+use crate::scan::{Piece, Scan};
 use crate::tree::RemoteTree;
 use futures_channel::oneshot;
 use futures_util::future::{FutureExt, ready};
@@ -99,15 +101,16 @@ impl RemoteTree {
         &self,
         request: &ArraysRequest,
         progress: &Progress,
-    ) -> Result<(Vec<Vec<Column>>, Stages)> {
+    ) -> Result<(Vec<Vec<Piece>>, Stages)> {
         let started = Instant::now();
         let open = self.opened().await?;
         let opened = started.elapsed();
         let plan = Plan::new(&open.tree, request).map_err(|e| e.context(self.file.name()))?;
-        let mut pieces: Vec<Vec<Column>> = request.columns.iter().map(|_| Vec::new()).collect();
+        let mut pieces: Vec<Vec<Piece>> = request.columns.iter().map(|_| Vec::new()).collect();
         let entries = plan.entries();
         if entries.is_empty() {
-            pieces.iter_mut().zip(plan.none()?).for_each(|(all, none)| all.push(none));
+            let none = plan.none()?.into_iter().map(Piece::whole);
+            pieces.iter_mut().zip(none).for_each(|(all, none)| all.push(none));
         }
         let columns = plan.branches().to_vec();
         let scan =
@@ -119,8 +122,8 @@ impl RemoteTree {
         let scan = scan
             .run(
                 move |chunk| plan.evaluate(chunk),
-                |(_, columns): (Range<u64>, Vec<Column>)| {
-                    pieces.iter_mut().zip(columns).for_each(|(all, piece)| all.push(piece));
+                |(_, columns): (Range<u64>, Vec<Vec<Piece>>)| {
+                    pieces.iter_mut().zip(columns).for_each(|(all, more)| all.extend(more));
                     ready(Ok(())).boxed()
                 },
             )
@@ -132,14 +135,10 @@ impl RemoteTree {
 }
 
 /// Joins the pieces of each column, side by side on the threads that decode.
-async fn joined(shared: &Arc<Shared>, pieces: Vec<Vec<Column>>) -> Result<Vec<Column>> {
+async fn joined(shared: &Arc<Shared>, pieces: Vec<Vec<Piece>>) -> Result<Vec<Column>> {
     let (done, whole) = oneshot::channel();
     shared.decoders.spawn(move || {
-        let join = |mut pieces: Vec<Column>| match pieces.len() {
-            1 => pieces.pop().map_or_else(|| Column::concat(&[]), Ok),
-            _ => Column::concat(&pieces),
-        };
-        let columns: Result<Vec<_>, _> = pieces.into_par_iter().map(join).collect();
+        let columns: Result<Vec<_>, _> = pieces.into_par_iter().map(Piece::joined).collect();
         // Nobody waits for it if it was given up.
         drop(done.send(columns));
     });

@@ -4,7 +4,7 @@ use crate::client::Client;
 use crate::file::RemoteFile;
 use crate::progress::Progress;
 use crate::query::{Chunk, Expression, Histogram, HistogramBuilder, Selected, Selection};
-use crate::scan::{ChunkColumns, Scan, ScanTotals};
+use crate::scan::{ChunkColumns, ChunkPieces, Scan, ScanTotals};
 use crate::target::Target;
 use crate::tree::RemoteTree;
 use futures_util::future::{FutureExt, ready};
@@ -151,7 +151,8 @@ async fn draw(
     let (columns_read, step_entries) = (columns.clone(), None);
     let scan = Scan { file, open: &open, columns: columns_read, entries, step_entries, progress };
     let mut histogram = HistogramBuilder::new(request.bins, request.range)?;
-    let evaluate = move |chunk: ChunkColumns| evaluate(&selection, &columns, &chunk, tree_entries);
+    let evaluate =
+        move |chunk: ChunkPieces| evaluate(&selection, &columns, &chunk.joined()?, tree_entries);
     let needs_data = scan.needs_data()?;
     if open.from_store && !needs_data && !open.is_fresh {
         // Nothing that is about to be asked of the server would tell that what the store has is out of date.

@@ -16,6 +16,9 @@
 //! first, at the end of a chunk.
 
 mod layout;
+mod piece;
+
+pub(crate) use piece::{ChunkColumns, ChunkPieces, Piece};
 
 use crate::assemble::Assembly;
 use crate::file::RemoteFile;
@@ -48,6 +51,9 @@ const GROUPS_AHEAD: usize = 2;
 /// Baskets handed to a decoder at once, if that many are there: a task for each basket of a kilobyte would cost as much
 /// as decoding it.
 const BASKETS_PER_TASK: usize = 16;
+/// Compressed bytes handed to a decoder at once, unless one basket has more: with a slow codec, the last task would
+/// otherwise keep one thread busy long after the others are done.
+const BYTES_PER_TASK: usize = 256 << 10;
 
 /// What to scan.
 #[derive(Debug)]
@@ -60,12 +66,6 @@ pub(crate) struct Scan<'a> {
     /// A chunk ends after every so many entries, counted from the first, if results are wanted in such steps.
     pub(crate) step_entries: Option<NonZeroU64>,
     pub(crate) progress: &'a Progress,
-}
-
-/// The columns of one chunk, in the order of [`Scan::columns`], and how many entries they hold.
-pub(crate) struct ChunkColumns {
-    pub(crate) entries: Range<u64>,
-    pub(crate) columns: Vec<Column>,
 }
 
 /// Where a scan spent its effort.
@@ -109,7 +109,7 @@ impl Scan<'_> {
     /// `accept` returns is not done, nothing further is asked for.
     pub(crate) async fn run<T: Send + 'static>(
         self,
-        evaluate: impl Fn(ChunkColumns) -> Result<T> + Send + Sync + 'static,
+        evaluate: impl Fn(ChunkPieces) -> Result<T> + Send + Sync + 'static,
         accept: impl FnMut(T) -> BoxFuture<'static, Result<()>>,
     ) -> Result<ScanTotals> {
         let layout = self.layout()?;
@@ -189,7 +189,7 @@ struct Running<'a, T, E, A> {
 impl<T, E, A> Running<'_, T, E, A>
 where
     T: Send + 'static,
-    E: Fn(ChunkColumns) -> Result<T> + Send + Sync + 'static,
+    E: Fn(ChunkPieces) -> Result<T> + Send + Sync + 'static,
     A: FnMut(T) -> BoxFuture<'static, Result<()>>,
 {
     async fn run(mut self, mut events: mpsc::UnboundedReceiver<Event<T>>) -> Result<ScanTotals> {
@@ -249,13 +249,14 @@ where
 
     /// Takes a part, and with it what else is there already.
     fn take_parts(&mut self, first: Result<Part>) -> Result<()> {
-        let mut baskets = Vec::new();
+        let mut baskets: Vec<(usize, Bytes)> = Vec::new();
         let mut next = Some(first);
         while let Some(part) = next.take() {
             let part = part?;
             self.reader.release(part.bytes.len() as u64);
             self.assembly.accept(&part, |id, bytes| baskets.push((id, bytes)));
-            if baskets.len() >= BASKETS_PER_TASK {
+            let bytes: usize = baskets.iter().map(|(_, bytes)| bytes.len()).sum();
+            if baskets.len() >= BASKETS_PER_TASK || bytes >= BYTES_PER_TASK {
                 break;
             }
             next = self.reader.next().now_or_never().flatten();
@@ -271,10 +272,23 @@ where
         Ok(())
     }
 
+    /// Hands baskets to the decoders, some at a time: one part may hold hundreds.
     fn decode(&self, baskets: Vec<(usize, Bytes)>) {
-        if baskets.is_empty() {
-            return;
+        let (mut task, mut task_bytes) = (Vec::new(), 0_usize);
+        for (id, bytes) in baskets {
+            task_bytes += bytes.len();
+            task.push((id, bytes));
+            if task.len() >= BASKETS_PER_TASK || task_bytes >= BYTES_PER_TASK {
+                self.decode_together(std::mem::take(&mut task));
+                task_bytes = 0;
+            }
         }
+        if !task.is_empty() {
+            self.decode_together(task);
+        }
+    }
+
+    fn decode_together(&self, baskets: Vec<(usize, Bytes)>) {
         let work: Vec<_> = baskets
             .into_iter()
             .filter_map(|(id, bytes)| {
@@ -352,27 +366,24 @@ where
 
     fn evaluate(&mut self, chunk: usize) {
         let entries = self.layout.chunks[chunk].clone();
-        let mut pieces: Vec<Vec<(Arc<Column>, Range<u64>)>> = Vec::new();
+        let mut columns = Vec::new();
         for column in 0..self.layout.branches.len() {
-            let mut of_column = Vec::new();
+            let mut pieces = Vec::new();
             for id in self.layout.baskets_of(column, &entries) {
                 let (slot, users) = &mut self.chunks.baskets[id];
                 *users -= 1;
-                let piece = if *users == 0 { slot.take() } else { slot.clone() };
-                of_column
-                    .extend(piece.map(|piece| (piece, self.layout.baskets[id].entries.clone())));
+                let basket = if *users == 0 { slot.take() } else { slot.clone() };
+                let start = self.layout.baskets[id].entries.start;
+                pieces.extend(basket.map(|basket| Piece::within(basket, start, &entries)));
             }
-            pieces.push(of_column);
+            columns.push(pieces);
         }
         let evaluate = Arc::clone(&self.evaluate);
         let done = self.events_in.clone();
         self.scan.file.shared.decoders.spawn(move || {
             let started = Instant::now();
-            let columns: Result<Vec<_>, _> =
-                pieces.into_iter().map(|pieces| join(pieces, &entries)).collect();
-            let result = columns
-                .map_err(Error::from)
-                .and_then(|columns| evaluate(ChunkColumns { entries, columns }));
+            let pieces = ChunkPieces::new(entries, columns);
+            let result = pieces.map_err(Error::from).and_then(|pieces| evaluate(pieces));
             let took = started.elapsed();
             drop(done.unbounded_send(Event::Evaluated { chunk, result, took }));
         });
@@ -406,34 +417,4 @@ fn decode_basket(
             near: Vec::new(),
         }),
     }
-}
-
-/// The entries of a chunk out of the baskets that hold them.
-fn join(
-    pieces: Vec<(Arc<Column>, Range<u64>)>,
-    entries: &Range<u64>,
-) -> Result<Column, FormatError> {
-    let cut = pieces.into_iter().map(|(piece, held)| {
-        if entries.start <= held.start && held.end <= entries.end {
-            return Arc::try_unwrap(piece).unwrap_or_else(|shared| (*shared).clone());
-        }
-        let within =
-            |entry: u64| usize::try_from(entry.saturating_sub(held.start)).unwrap_or(usize::MAX);
-        let from = within(entries.start);
-        let to = within(entries.end).min(piece.entries);
-        piece.slice(from.min(to)..to)
-    });
-    let mut cut: Vec<_> = cut.collect();
-    let column = match cut.len() {
-        1 => cut.pop().map_or_else(|| Column::concat(&[]), Ok)?,
-        _ => Column::concat(&cut)?,
-    };
-    let expected = usize::try_from(entries.end - entries.start).unwrap_or(usize::MAX);
-    if column.entries != expected {
-        return Err(FormatError::Corrupt {
-            what: format!("the table of baskets for entries {}..{}", entries.start, entries.end),
-            why: format!("baskets hold {} entries of them, expected {expected}", column.entries),
-        });
-    }
-    Ok(column)
 }

@@ -78,8 +78,12 @@ impl Decoder {
     /// Unpacks a payload of `size` uncompressed bytes. `packed` is the payload as it is in the file: of exactly
     /// `size` bytes, it is not compressed.
     pub(super) fn unpack(&mut self, packed: &[u8], size: usize) -> Result<Vec<u8>> {
-        let mut out = Vec::new();
-        self.unpack_to(packed, size, &mut out)?;
+        if packed.len() == size {
+            return Ok(packed.to_vec());
+        }
+        check_sizes(packed, size)?;
+        let mut out = vec![0; size];
+        self.unpack_blocks(packed, &mut out)?;
         Ok(out)
     }
 
@@ -93,29 +97,28 @@ impl Decoder {
         if packed.len() == size {
             return read(packed);
         }
+        check_sizes(packed, size)?;
         let mut scratch = std::mem::take(&mut self.scratch);
-        scratch.clear();
-        let result = match self.unpack_to(packed, size, &mut scratch) {
-            Ok(()) => read(&scratch),
-            Err(error) => Err(error),
-        };
+        // It only grows: clearing what is about to be overwritten would cost as much as a fast codec.
+        if scratch.len() < size {
+            scratch.resize(size, 0);
+        }
+        let unpacked = scratch.get_mut(..size).unwrap_or_default();
+        let result = self.unpack_blocks(packed, unpacked).and_then(|()| read(unpacked));
         self.scratch = scratch;
         result
     }
 
-    fn unpack_to(&mut self, packed: &[u8], size: usize, out: &mut Vec<u8>) -> Result<()> {
-        if packed.len() == size {
-            out.extend_from_slice(packed);
-            return Ok(());
-        }
-        check_sizes(packed, size)?;
-        let mut rest = packed;
-        while out.len() < size {
-            let (block, after) = split_block(rest)?;
-            let start = out.len();
-            out.resize(start + block.output, 0);
-            self.unpack_block(&block, out.get_mut(start..).unwrap_or_default())?;
-            rest = after;
+    /// Unpacks blocks that together make all of `out`.
+    fn unpack_blocks(&mut self, packed: &[u8], out: &mut [u8]) -> Result<()> {
+        let (mut packed, mut out) = (packed, out);
+        while !out.is_empty() {
+            let (block, after) = split_block(packed)?;
+            let (now, later) = out
+                .split_at_mut_checked(block.output)
+                .ok_or_else(|| corrupt("more than the object has"))?;
+            self.unpack_block(&block, now)?;
+            (packed, out) = (after, later);
         }
         Ok(())
     }

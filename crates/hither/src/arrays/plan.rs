@@ -3,7 +3,7 @@
 use super::ArraysRequest;
 use super::cut::Mask;
 use crate::query::{Chunk, Expression};
-use crate::scan::ChunkColumns;
+use crate::scan::{ChunkColumns, ChunkPieces, Piece};
 use hither_core::error::{Error, ErrorKind, Result};
 use hither_formats::root::{ColumnType, Tree};
 use hither_formats::{Column, ElementType, FormatError, Values};
@@ -77,11 +77,26 @@ impl Plan {
     pub(super) fn none(&self) -> Result<Vec<Column>> {
         let start = self.entries.start;
         let columns = self.kinds.iter().map(empty).collect();
-        self.evaluate(ChunkColumns { entries: start..start, columns }).map(|(_, columns)| columns)
+        self.computed(ChunkColumns { entries: start..start, columns })
     }
 
-    /// The columns of the result for a chunk, and which entries were looked at for them.
-    pub(super) fn evaluate(&self, chunk: ChunkColumns) -> Result<(Range<u64>, Vec<Column>)> {
+    /// The columns of the result for a chunk, in pieces, and which entries were looked at for them.
+    pub(super) fn evaluate(&self, chunk: ChunkPieces) -> Result<(Range<u64>, Vec<Vec<Piece>>)> {
+        let entries = chunk.entries.clone();
+        let as_they_are = |output: &Output| match output {
+            Output::Branch(place, _) => chunk.columns.get(*place).cloned(),
+            Output::Expression(..) => None,
+        };
+        let branches = self.outputs.iter().map(as_they_are).collect::<Option<Vec<_>>>();
+        if let (None, Some(pieces)) = (&self.cut, branches) {
+            // Copied once, when all chunks are there.
+            return Ok((entries, pieces));
+        }
+        let columns = self.computed(chunk.joined()?)?;
+        Ok((entries, columns.into_iter().map(|column| vec![Piece::whole(column)]).collect()))
+    }
+
+    fn computed(&self, chunk: ChunkColumns) -> Result<Vec<Column>> {
         let entries = usize::try_from(chunk.entries.end - chunk.entries.start).map_err(|_| {
             Error::new(ErrorKind::Unsupported, "a chunk is too large for this machine")
         })?;
@@ -117,7 +132,7 @@ impl Plan {
                 None => column,
             });
         }
-        Ok((chunk.entries, columns))
+        Ok(columns)
     }
 
     /// The branch in `place`, copied if a later output is the same.

@@ -7,7 +7,7 @@ use super::plan::Plan;
 use super::{ArraysRequest, joined};
 use crate::client::Shared;
 use crate::progress::Progress;
-use crate::scan::Scan;
+use crate::scan::{Piece, Scan};
 use crate::tree::RemoteTree;
 use futures_util::future::{BoxFuture, FutureExt, ready};
 use hither_core::error::{Error, ErrorKind, Result};
@@ -41,7 +41,7 @@ pub struct Steps {
 #[derive(Debug)]
 struct Pieces {
     entries: Range<u64>,
-    columns: Vec<Vec<Column>>,
+    columns: Vec<Vec<Piece>>,
 }
 
 impl Steps {
@@ -163,11 +163,11 @@ struct Collector {
 impl Collector {
     fn accept(
         &mut self,
-        (entries, columns): (Range<u64>, Vec<Column>),
+        (entries, columns): (Range<u64>, Vec<Vec<Piece>>),
     ) -> BoxFuture<'static, Result<()>> {
         self.pieces.entries.end = entries.end;
         self.pieces.columns.resize_with(columns.len(), Vec::new);
-        self.pieces.columns.iter_mut().zip(columns).for_each(|(all, piece)| all.push(piece));
+        self.pieces.columns.iter_mut().zip(columns).for_each(|(all, more)| all.extend(more));
         if (entries.end - self.first) % self.step != 0 && entries.end < self.end {
             return ready(Ok(())).boxed();
         }
