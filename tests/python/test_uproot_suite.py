@@ -9,6 +9,7 @@ import os
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 from samples import SAMPLES, coffea_samples, source_of
 from serving import serving
@@ -42,7 +43,7 @@ def test_uproots_own_tests_of_remote_files_pass_with_hither(tmp_path):
     command += ["-c", os.devnull, "--rootdir", str(tests.parent), "-W", "ignore"]
     command += [str(tests / file) for file in FILES]
     with serving("nginx", folder) as url:
-        here = os.path.dirname(__file__)
+        here = str(Path(__file__).parent)
         environment = os.environ | {"HITHER_SAMPLES": str(folder), "HITHER_SERVER": url, "PYTHONPATH": here}
         run = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
     assert run.returncode == 0, run.stdout[-8000:] + run.stderr[-2000:]
