@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 _OPENED_AHEAD = 64
 """Trees that are being opened before their turn: two round trips each, and a few hundred kilobytes."""
-_READ_AHEAD = 8
+_READ_AHEAD = 64
 """Files that are being read before their turn by `arrays`, which holds all of the result anyway."""
 _STEPS_AHEAD = 2
 """The same for `iterate`, of which each may hold two steps."""

@@ -51,12 +51,16 @@ class RemoteFile(io.RawIOBase):
         """Open it."""
         super().__init__()
         self._client = client or default_client()
-        self._core = self._client._core.open(os.fspath(url), foresee)  # noqa: SLF001
-        self._core.begin()
         self._foresee = foresee
+        self._core = self._opened(os.fspath(url))
         self._at = 0
         self._size: int | None = None
         self._before = self._client.report
+
+    def _opened(self, url: str) -> File:
+        core = self._client._core.open(url, self._foresee)  # noqa: SLF001
+        core.begin()
+        return core
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Open it again, at the same place."""
@@ -164,6 +168,14 @@ class RemoteFile(io.RawIOBase):
         """
         return self._open().hint(_checked(ranges), within)
 
+    def fetch_ends(self, tail: int = 0) -> None:
+        """Ask for size, version, head and ``tail`` bytes of the end now, in one flight.
+
+        For a file of which a few small things at both ends will be read, and then much in between. The first use waits for
+        it; after that it does nothing. A few kilobytes of the end are fetched at the least, a megabyte at the most.
+        """
+        self._open().fetch_ends(tail)
+
     def cancel(self, hint: Hint) -> None:
         """Take a hint back: what has not been asked for yet will not be."""
         self._open().cancel(hint)
@@ -241,7 +253,10 @@ class RemoteFile(io.RawIOBase):
         """Close it; what was asked for ahead is cancelled."""
         if not self.closed:
             super().close()
-            self._core.close()
+            self._let_go()
+
+    def _let_go(self) -> None:
+        self._core.close()
 
 
 def open(url: str | os.PathLike[str], *, client: Client | None = None) -> RemoteFile:  # noqa: A001

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import io
+import re
 import tempfile
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from hither._file import RemoteFile
@@ -17,10 +19,25 @@ if TYPE_CHECKING:
     from hither._core import Entry
 
 
+def is_named(path: str, endings: tuple[str, ...]) -> bool:
+    """Tell whether the name of a file, by URL, ends in one of these."""
+    return re.split("[?#]", path, maxsplit=1)[0].lower().endswith(endings)
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What reading a file told of it."""
+
+    size: int
+    validator: str | None
+    kind: str = "file"
+    modified: float | None = None
+
+
 class OpenedFile(RemoteFile):
     """A file to read, of which the size may be known already; ``fs`` and ``path`` are as other filesystems' files have them."""
 
-    def __init__(self, fs: Any, path: str, known: Entry | None) -> None:  # noqa: ANN401
+    def __init__(self, fs: Any, path: str, known: Entry | Seen | None) -> None:  # noqa: ANN401
         """Open it."""
         super().__init__(path, client=fs.client)
         self.fs = fs

@@ -29,11 +29,13 @@ from fsspec.utils import isfilelike, stringify_path
 
 from hither._client import Client, default_client
 from hither._file import RemoteFile
-from hither._fsspec_files import OpenedFile, UploadFile
+from hither._fsspec_files import OpenedFile, Seen, UploadFile, is_named
+from hither._fsspec_parquet import MARKS, NAMES, TAIL_BYTES, ParquetFile
 from hither.exceptions import (
     AlreadyExistsError,
     ChangedError,
     CorruptError,
+    HitherError,
     InvalidError,
     NotFoundError,
     UnsupportedError,
@@ -52,6 +54,8 @@ _KEPT_SECONDS = 60.0
 """For so long; opened again, a file is read in its newest version."""
 _RECENT_SECONDS = 2.0
 """For which what a server said of a name is not asked again: programs look, look again and open."""
+_TOGETHER_SECONDS = 0.005
+"""Between lists of ranges that are asked for at once."""
 _FIRST_BYTES = 64 << 10
 """Of a file that is read whole: most files are smaller, and take one round trip."""
 _STEP_BYTES = 16 << 20
@@ -97,7 +101,9 @@ class HitherFileSystem(AsyncFileSystem):  # type: ignore[misc]
         self._auto_mkdir = auto_mkdir
         self._lock = threading.Lock()
         self._kept: OrderedDict[str, tuple[float, RemoteFile]] = OrderedDict()
-        self._recent: dict[str, tuple[float, Entry]] = {}
+        self._recent: dict[str, tuple[float, Entry | Seen]] = {}
+        self._lists: dict[str, _Lists] = {}
+        self._columns_read: dict[int, set[int]] = {}
         self._making: asyncio.Lock | None = None
 
     @property
@@ -125,14 +131,28 @@ class HitherFileSystem(AsyncFileSystem):  # type: ignore[misc]
 
     async def _info(self, path: str, **_: Any) -> dict[str, Any]:  # noqa: ANN401
         path = self._strip_protocol(path)
-        return _described(path, self._known(path) or self._learn(path, await self.client.stat_async(path)))
+        entry = self._known(path)
+        if entry is None:
+            entry = await self._looked_into(path) if is_named(path, NAMES) else None
+            entry = self._learn(path, entry or await self.client.stat_async(path))
+        return _described(path, entry)
 
-    def _known(self, path: str) -> Entry | None:
+    async def _looked_into(self, path: str) -> Seen | None:
+        """Look at a Parquet file by its end, which is read next; None if it is none: a folder, say."""
+        file = self._ranged(path, _RECENT_SECONDS)
+        try:
+            found = await file.stat_async()
+            mark = await file.read_at_async(max(0, found.size - 4), 4)
+        except HitherError:
+            return None
+        return Seen(found.size, found.validator) if mark in MARKS else None
+
+    def _known(self, path: str) -> Entry | Seen | None:
         with self._lock:
-            at, entry = self._recent.get(path, (0.0, None))
+            at, entry = self._recent.get(path) or (0.0, None)
         return entry if time.monotonic() - at < _RECENT_SECONDS else None
 
-    def _learn(self, path: str, entry: Entry) -> Entry:
+    def _learn(self, path: str, entry: Entry | Seen) -> Entry | Seen:
         now = time.monotonic()
         with self._lock:
             self._recent = {name: it for name, it in self._recent.items() if now - it[0] < _RECENT_SECONDS}
@@ -179,13 +199,20 @@ class HitherFileSystem(AsyncFileSystem):  # type: ignore[misc]
 
     # --- reading -------------------------------------------------------------------------------------------------------
 
-    def _ranged(self, path: str) -> RemoteFile:
-        """Return the file that ranges of ``path`` are read from. Who reads ranges knows what is needed: nothing is foreseen."""
+    def _ranged(self, path: str, seconds: float = _KEPT_SECONDS) -> RemoteFile:
+        """Return the file that ranges of ``path`` are read from, opened not longer ago than that.
+
+        Who reads ranges knows what is needed: nothing is foreseen, but that files with a directory at an end are read there.
+        """
         now = time.monotonic()
         with self._lock:
             at, file = self._kept.pop(path, (0.0, None))
-            if file is None or now - at > _KEPT_SECONDS:
+            if file is None or now - at > seconds:
                 at, file = now, RemoteFile(path, client=self.client, foresee=False)
+                if is_named(path, NAMES):
+                    file.fetch_ends(TAIL_BYTES)
+                elif is_named(path, (".root",)):
+                    file.fetch_ends()
             self._kept[path] = (at, file)
             while len(self._kept) > _KEPT_FILES:
                 self._kept.popitem(last=False)
@@ -243,8 +270,10 @@ class HitherFileSystem(AsyncFileSystem):  # type: ignore[misc]
         if len(told) == len(limits) == 1:
             return [await file.read_at_async(told[0][0], told[0][1] - told[0][0])]
         if len(told) == len(limits):
+            turn = await self._joined(path, file, told)
             try:
-                return [bytes(view) for view in await file.read_ranges_async(told)]
+                async with turn:
+                    return [bytes(view) for view in await file.read_ranges_async(told)]
             except CorruptError:
                 # One lies beyond the end, of which nothing was known before.
                 pass
@@ -252,6 +281,31 @@ class HitherFileSystem(AsyncFileSystem):  # type: ignore[misc]
         cut = [slice(start, end).indices(size)[:2] for start, end in limits]
         views = await file.read_ranges_async([(start, max(start, stop)) for start, stop in cut])
         return [bytes(view) for view in views]
+
+    async def _joined(self, path: str, file: RemoteFile, ranges: list[tuple[int, int]]) -> asyncio.Lock:
+        """Wait for other lists of ranges of the same file, if they come at once, and name all of them together.
+
+        uproot cuts what it needs into lists of a thousand, and asks for them one right after the other. They are to be read
+        in turns: all are under way, and who reads the last one first would have it sent once more.
+        """
+        lists = self._lists.get(path)
+        if lists is not None:
+            lists.ranges += ranges
+            lists.count += 1
+            await lists.named.wait()
+            return lists.turn
+        lists = self._lists[path] = _Lists(list(ranges))
+        try:
+            seen = 0
+            while seen < lists.count:
+                seen = lists.count
+                await asyncio.sleep(_TOGETHER_SECONDS)
+            if lists.count > 1:
+                file.hint(sorted(lists.ranges))
+        finally:
+            del self._lists[path]
+            lists.named.set()
+        return lists.turn
 
     async def _whole(self, path: str) -> bytes:
         with RemoteFile(path, client=self.client, foresee=False) as file:
@@ -272,7 +326,10 @@ class HitherFileSystem(AsyncFileSystem):  # type: ignore[misc]
     ) -> RemoteFile | UploadFile:
         path = self._strip_protocol(path)
         if mode == "rb":
-            return OpenedFile(self, path, self._known(path))
+            known = self._known(path)
+            if is_named(path, NAMES):
+                return ParquetFile(self, path, known, self._ranged(path, _RECENT_SECONDS), self._columns_read)
+            return OpenedFile(self, path, known)
         if mode not in ("wb", "xb"):
             message = f"mode {mode!r}: files are read ('rb') or written as a whole ('wb', 'xb')"
             raise UnsupportedError(message)
@@ -448,7 +505,18 @@ class HitherFileSystem(AsyncFileSystem):  # type: ignore[misc]
         sync(self.loop, self._mv_file, path1, path2)
 
 
-def _described(path: str, entry: Entry) -> dict[str, Any]:
+class _Lists:
+    """Lists of ranges of one file that were asked for at once, and whether they have been named."""
+
+    def __init__(self, ranges: list[tuple[int, int]]) -> None:
+        """Begin with the first."""
+        self.ranges = ranges
+        self.count = 1
+        self.named = asyncio.Event()
+        self.turn = asyncio.Lock()
+
+
+def _described(path: str, entry: Entry | Seen) -> dict[str, Any]:
     kind = entry.kind if entry.kind in ("file", "directory") else "other"
     return {"name": path, "size": entry.size, "type": kind, "mtime": entry.modified, "validator": entry.validator}
 

@@ -30,6 +30,10 @@ __all__ = ["Source", "install", "uninstall"]
 
 _THREADS = 8
 """Lists of ranges that are waited for side by side."""
+_STEPS = 32
+"""Parts of a list that are handed on as they come."""
+_STEP = 64
+"""Ranges of such a part at the least."""
 
 
 class Source(uproot.source.chunk.Source):  # type: ignore[misc]
@@ -54,7 +58,10 @@ class Source(uproot.source.chunk.Source):  # type: ignore[misc]
         """Open it, without waiting."""
         super().__init__()
         self._options = options
-        self._begin(RemoteFile(_plain(file_path), client=client, foresee=False), file_path)
+        file = RemoteFile(_plain(file_path), client=client, foresee=False)
+        # uproot asks for the header, the keys and the descriptions of classes one after the other.
+        file.fetch_ends()
+        self._begin(file, file_path)
 
     def _begin(self, file: RemoteFile, file_path: str) -> None:
         self._file_path = file_path
@@ -131,15 +138,22 @@ class Source(uproot.source.chunk.Source):  # type: ignore[misc]
         return chunks
 
     def _fill(self, ranges: list[tuple[int, int]], futures: list[Future[memoryview]]) -> None:
+        """Ask for all of it at once, and hand it on in the order of the file as it comes: uproot unpacks it meanwhile."""
+        order = sorted(range(len(ranges)), key=ranges.__getitem__)
+        step = max(_STEP, -(-len(order) // _STEPS))
+        steps = [order[at : at + step] for at in range(0, len(order), step)]
         try:
-            found = self._file.read_ranges(ranges)
+            if len(steps) > 1:
+                self._file.hint([ranges[at] for at in order])
+            for at in steps:
+                found = self._file.read_ranges([ranges[it] for it in at])
+                for it, view in zip(at, found, strict=True):
+                    futures[it].set_result(view)
         except BaseException as error:  # noqa: BLE001
             # Whoever waits for a chunk raises it.
             for future in futures:
-                future.set_exception(error)
-            return
-        for future, view in zip(futures, found, strict=True):
-            future.set_result(view)
+                if not future.done():
+                    future.set_exception(error)
 
     def _executor_of_process(self) -> ThreadPoolExecutor:
         """Return threads of this process: a forked child has none of its parent's."""

@@ -11,7 +11,7 @@ use hither_store::MetadataKey;
 use hither_transport::Location;
 use std::fmt;
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 use tokio::sync::Notify;
@@ -19,6 +19,9 @@ use tokio::time::Instant;
 
 /// Failures of opening a file that may pass, before it counts as failed.
 const MOST_FAILURES: u32 = 4;
+
+/// Bytes of the end of a file that are fetched when it is opened, at most.
+const LONGEST_TAIL: u64 = 1 << 20;
 
 /// A file that may be opened ahead.
 pub(crate) struct Ahead {
@@ -34,6 +37,8 @@ pub(crate) struct Ahead {
     dataset: OnceLock<Arc<Dataset>>,
     /// Somebody waits for it to be opened in its turn.
     awaited: AtomicBool,
+    /// Bytes of its end that are to be brought along at the least.
+    tail: AtomicU64,
 }
 
 /// How far it is.
@@ -107,6 +112,7 @@ impl Ahead {
             used: AtomicBool::new(false),
             dataset: OnceLock::new(),
             awaited: AtomicBool::new(false),
+            tail: AtomicU64::new(0),
         })
     }
 
@@ -125,6 +131,16 @@ impl Ahead {
     /// Files of its server that may be opened at a time.
     pub(crate) fn most_at_once(&self) -> usize {
         self.source.max_lanes().max(1)
+    }
+
+    /// Bytes of its end that the program will want; 0 if it does not say.
+    pub(crate) fn tail(&self) -> u64 {
+        self.tail.load(Ordering::Relaxed)
+    }
+
+    /// The program will want so many bytes of its end.
+    pub(crate) fn set_tail(&self, tail: u64) {
+        self.tail.fetch_max(tail.clamp(1, LONGEST_TAIL), Ordering::Relaxed);
     }
 
     /// Whether the program has used the file.
@@ -265,6 +281,12 @@ impl Ahead {
             _ => return Turn::Done,
         };
         let (result, came) = match before {
+            None if self.tail() > 0 && opened::is_remembered(self).await => {
+                // The store has the ends, and the first answer to what is read besides tells whether they are still true.
+                *self.state() = State::Plain;
+                self.changed.notify_waiters();
+                return Turn::Done;
+            }
             None => (opened::open(self, opener).await.map(Arc::new), true),
             Some(opened) => {
                 // If that fails, whoever needs it asks again.

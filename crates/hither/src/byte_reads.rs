@@ -170,6 +170,20 @@ impl RemoteFile {
         self.cached().map(|cached| cached.hint(ranges, when))
     }
 
+    /// Asks for size, version, head and at least so many bytes of the tail at once, in one flight, for a program that is
+    /// going to read a few small things at both ends and then much in between. The first use waits for that.
+    ///
+    /// Nothing for local files, for files that were used before, and for those of which the store has the ends.
+    pub fn fetch_ends(&self, tail: u64) {
+        if let Some(ahead) = &self.ahead {
+            ahead.set_tail(tail);
+            if let Some((_, first)) = &self.remote {
+                first.announce_large();
+            }
+            self.stand_in_line();
+        }
+    }
+
     /// Takes a hint back: what has not been asked for yet, and no other hint names, will not be.
     pub fn cancel(&self, hint: HintId) {
         if let Some(cached) = self.cached() {
@@ -333,4 +347,27 @@ fn version_of(known: &FileMetadata) -> Version {
 fn spawn(shared: &Shared) -> Spawn {
     let runtime = shared.network.runtime().clone();
     Arc::new(move |future| drop(runtime.spawn(future)))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Client, ClientConfig};
+    use hither_testkit::peer::Peer;
+
+    #[test]
+    fn both_ends_come_in_one_request_and_are_not_asked_for_again() {
+        let content: Vec<u8> = (0..200_000_u32).map(|at| at.to_le_bytes()[0]).collect();
+        let peer = Peer::start(content.clone()).unwrap();
+        let client = Client::new(ClientConfig::default()).unwrap();
+        let file = client.open(&peer.url_of("/f")).unwrap().without_foresight();
+        file.fetch_ends(20_000);
+        for at in [0, 400, 180_000, 199_900] {
+            let mut found = [0; 100];
+            assert_eq!(file.read_at(&client, at, &mut found).unwrap(), 100);
+            let at = usize::try_from(at).unwrap();
+            assert_eq!(found, content[at..at + 100]);
+        }
+        assert_eq!(file.stat(&client).unwrap().size, 200_000);
+        assert_eq!(peer.log().len(), 1, "{:?}", peer.log());
+    }
 }

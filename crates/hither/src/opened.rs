@@ -175,7 +175,8 @@ pub(crate) async fn open(file: &Arc<Ahead>, opener: &Arc<Opener>) -> Result<Open
         }
     }
     let (need, wanted) = (first_need(), file.dataset().wanted(None));
-    let (first, tail) = ([&*need.now, &*wanted.ranges].concat(), need.tail.max(wanted.tail));
+    let (first, tail) =
+        ([&*need.now, &*wanted.ranges].concat(), need.tail.max(wanted.tail).max(file.tail()));
     let (pieces, answer) = fetch(file, None, |reader| reader.push_tail(&first, tail)).await?;
     let learned = SystemTime::now();
     let size = answer.size.unwrap_or_default();
@@ -220,6 +221,11 @@ fn missing(bytes: &SparseBytes, wanted: &Wanted) -> Vec<Range<u64>> {
     let there: Vec<_> =
         bytes.pieces().map(|(at, piece)| at..at.saturating_add(piece.len() as u64)).collect();
     range::difference(&range::merged(&wanted.ranges, 0), &range::merged(&there, 0))
+}
+
+/// Whether the store has anything of the file.
+pub(crate) async fn is_remembered(file: &Arc<Ahead>) -> bool {
+    remembered(file).await.1.is_some()
 }
 
 /// What the store has of the file, and under which name.

@@ -59,6 +59,12 @@ impl File {
         self.opened(py).map(drop)
     }
 
+    /// Asks for size, version and both ends of it at once.
+    fn fetch_ends(&self, py: Python<'_>, tail: u64) -> PyResult<()> {
+        self.opened(py)?.1.fetch_ends(tail);
+        Ok(())
+    }
+
     /// URL or path, without secrets.
     fn name(&self, py: Python<'_>) -> PyResult<String> {
         Ok(self.opened(py)?.1.name())
