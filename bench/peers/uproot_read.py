@@ -2,13 +2,16 @@
 
     python uproot_read.py URL SOURCE WARM_UP_FILE
 
-SOURCE is `default` (uproot's own choice: fsspec), or the name of a class in uproot (HTTPSource, XRootDSource).
+SOURCE is `default` (uproot's own choice: fsspec), or the name of a class in uproot (HTTPSource, XRootDSource); or one of
+hither's ways to serve uproot: `hither`, `hither filesystem`, and the same with uproot told not to join ranges over gaps.
 Imports are not timed, nor is a first read of a small local file that loads what is loaded late.
 """
 
 import json
 import sys
 import time
+
+OF_HITHER = ("hither", "hither filesystem", "hither filesystem, gaps left out")
 
 
 def query(uproot, url: str, options: dict) -> tuple[int, float, float]:
@@ -18,14 +21,34 @@ def query(uproot, url: str, options: dict) -> tuple[int, float, float]:
     return len(values), float(values.mean()) if len(values) else 0.0, float(values.std()) if len(values) else 0.0
 
 
+def through_hither(source: str, url: str) -> tuple[str, dict]:
+    """URL and options for uproot."""
+    import hither
+
+    options = {"client": hither.Client(store=False, anonymous=True)}
+    if source == "hither":
+        import hither.uproot
+
+        return url, {**options, "handler": hither.uproot.Source}
+    import hither.fsspec  # noqa: F401
+
+    if source == OF_HITHER[2]:
+        from uproot.source.coalesce import CoalesceConfig
+
+        options["coalesce_config"] = CoalesceConfig(max_range_gap=0)
+    return f"hither+{url}", options
+
+
 def main() -> None:
     url, source, warm_up = sys.argv[1:4]
     import uproot
 
-    options = {} if source == "default" else {"handler": getattr(uproot, source)}
+    options = {} if source == "default" or source in OF_HITHER else {"handler": getattr(uproot, source)}
     if url.startswith("root:"):
         import fsspec_xrootd  # noqa: F401
         import XRootD.client  # noqa: F401
+    elif source in OF_HITHER:
+        url, options = through_hither(source, url)
     elif source == "default":
         import aiohttp  # noqa: F401
         import fsspec.implementations.http  # noqa: F401
@@ -34,7 +57,10 @@ def main() -> None:
     started = time.monotonic()
     selected, mean, stddev = query(uproot, url, options)
     seconds = time.monotonic() - started
-    print(json.dumps({"seconds": seconds, "selected": selected, "mean": mean, "stddev": stddev}))
+    answer = {"seconds": seconds, "selected": selected, "mean": mean, "stddev": stddev}
+    if source in OF_HITHER:
+        answer["report"] = {**options["client"].report.as_dict(), "seconds": seconds}
+    print(json.dumps(answer))
 
 
 if __name__ == "__main__":

@@ -1,0 +1,36 @@
+"""The package's side of the comparison: both columns as one awkward array, cut while they are read, then NumPy.
+
+    python hither_arrays.py URL WARM_UP_FILE
+
+Imports are not timed, nor is a first read of a small local file that loads what is loaded late.
+"""
+
+import json
+import sys
+import time
+
+
+def query(client, hither, url: str) -> tuple[int, float, dict]:
+    import numpy as np
+
+    tree = hither.open_tree(url, "T", client=client)
+    arrays = tree.arrays(["rawtr", "E33"])
+    values = np.asarray(arrays["rawtr"])[np.asarray(arrays["E33"]) > 5].astype("f8")
+    return len(values), float(values.mean()) if len(values) else 0.0, tree.report.as_dict()
+
+
+def main() -> None:
+    url, warm_up = sys.argv[1:3]
+    import hither
+
+    with hither.Client(store=False, anonymous=True) as client:
+        query(client, hither, warm_up)
+    client = hither.Client(store=False, anonymous=True)
+    started = time.monotonic()
+    selected, mean, report = query(client, hither, url)
+    report["seconds"] = time.monotonic() - started
+    print(json.dumps({"selected": selected, "mean": mean, "report": report}))
+
+
+if __name__ == "__main__":
+    main()
