@@ -24,7 +24,7 @@ use crate::lane::Tap;
 use crate::xrootd::job::{Command, Trouble};
 use crate::xrootd::refusal;
 use crate::xrootd::sessions::Load;
-use bytes::{Buf, Bytes, BytesMut};
+use bytes::{Buf, BufMut, Bytes, BytesMut};
 use hither_core::error::{Error, ErrorKind, Retry};
 use hither_xrd::client::{Profile, Session, SessionError, Ticket};
 use std::collections::HashMap;
@@ -37,10 +37,10 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::{Instant, Sleep, sleep_until};
 use work::{OpenedFile, Running};
 
-/// Most that is read from a connection at a time.
+/// What is read from a connection at a time, at the most and at first. Whoever reads in pieces sees how they are spaced,
+/// which is what tells how fast the path is; whoever has much to read would rather do it at once.
 const READ_BYTES: usize = 256 * 1024;
-/// A buffer with less room than this is replaced.
-const LEAST_READ_BYTES: usize = 32 * 1024;
+const FIRST_READ_BYTES: usize = 4 * 1024;
 
 /// A connection's end.
 pub(super) enum End {
@@ -82,6 +82,8 @@ pub(super) struct Driver<'a, S> {
     name: String,
     rtt: Duration,
     buffer: BytesMut,
+    /// What is read at a time.
+    read_bytes: usize,
     jobs: HashMap<u64, Running>,
     /// Which job a ticket of the session belongs to.
     tickets: HashMap<Ticket, u64>,
@@ -126,6 +128,7 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Driver<'a, S> {
             name,
             rtt,
             buffer: BytesMut::new(),
+            read_bytes: FIRST_READ_BYTES,
             jobs: HashMap::new(),
             tickets: HashMap::new(),
             files: HashMap::new(),
@@ -161,7 +164,10 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Driver<'a, S> {
                     let error = self.session.ended();
                     return self.over(error);
                 }
-                Turn::Read(Ok(_)) => {
+                Turn::Read(Ok(read)) => {
+                    if read == self.read_bytes {
+                        self.read_bytes = READ_BYTES.min(2 * read);
+                    }
                     self.heard = Instant::now();
                     self.midway = true;
                     let bytes = self.buffer.split().freeze();
@@ -202,11 +208,12 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Driver<'a, S> {
         if let Poll::Ready(error) = self.poll_write(cx) {
             return Poll::Ready(Turn::WriteFailed(error));
         }
-        if self.buffer.capacity() < LEAST_READ_BYTES {
-            self.buffer.reserve(READ_BYTES);
+        if self.buffer.capacity() < self.read_bytes {
+            self.buffer.reserve(self.read_bytes);
         }
         // Neither of these futures holds anything between two calls.
-        if let Poll::Ready(read) = pin!(self.stream.read_buf(&mut self.buffer)).poll(cx) {
+        let mut room = (&mut self.buffer).limit(self.read_bytes);
+        if let Poll::Ready(read) = pin!(self.stream.read_buf(&mut room)).poll(cx) {
             return Poll::Ready(Turn::Read(read));
         }
         clock.poll(cx).map(|()| Turn::Clock)

@@ -251,7 +251,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
         let further = self.read_tail(file, &fetching.fetch, facts);
         self.tickets.extend(further.iter().map(|ticket| (*ticket, id)));
         if !further.is_empty() {
-            // It has to wait for another round trip.
+            // It has to wait for another round trip, and its bytes are a train of their own.
+            self.tap.watch(Some(self.rtt));
             let flight = self.account().next_flight();
             self.account().sent(flight, 0);
             fetching.tally = Tally { flight, answered: false };
