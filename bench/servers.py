@@ -132,6 +132,19 @@ xrootd.async off nosf
 """
 
 
+# The least time that it waits for servers to join and to answer where a file is.
+XROOTD_CLUSTER = """\
+{role}
+xrd.port {port}
+all.manager localhost:{meeting}
+all.export /
+cms.delay startup 1 servers 1 lookup 1 suspend 1
+cms.space min 1m 2m
+all.adminpath {work}/admin
+all.pidpath {work}/admin
+"""
+
+
 @dataclass(frozen=True)
 class Tls:
     """A certificate made for one run, and the authority that signed it, which clients are to be told."""
@@ -217,20 +230,22 @@ def free_port() -> int:
 
 
 @contextlib.contextmanager
-def running(where: Loopback, command: list[str], port: int, log: Path, host: str | None = None) -> Iterator[None]:
-    """Runs a server at the server's end until the block ends; waits until it accepts connections."""
+def running(where: Loopback, command: list[str], port: int | None, log: Path, host: str | None = None) -> Iterator[None]:
+    """Runs a server at the server's end until the block ends; waits until it accepts connections, if it has a port."""
     with log.open("wb") as output:
         process = subprocess.Popen(
             where.server(command), stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
         )
     try:
-        probe = [sys.executable, str(HERE / "wait_port.py"), host or where.server_host, str(port)]
-        if subprocess.run(where.server(probe), check=False).returncode != 0 or process.poll() is not None:
-            raise RuntimeError(f"{' '.join(command)} did not come up:\n{log.read_text(errors='replace')[-2000:]}")
-        PROCESSES[port] = process
+        if port is not None:
+            probe = [sys.executable, str(HERE / "wait_port.py"), host or where.server_host, str(port)]
+            if subprocess.run(where.server(probe), check=False).returncode != 0 or process.poll() is not None:
+                raise RuntimeError(f"{' '.join(command)} did not come up:\n{log.read_text(errors='replace')[-2000:]}")
+            PROCESSES[port] = process
         yield
     finally:
-        PROCESSES.pop(port, None)
+        if port is not None:
+            PROCESSES.pop(port, None)
         # The session is this process's own, so this ends the server and its workers and nobody else.
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGTERM)
@@ -378,6 +393,34 @@ def xrootd(
         command = as_localhost(as_nobody([binary, "-c", str(config), *log]))
         with running(where, command, port, work / "output.log"):
             yield port
+
+
+@contextlib.contextmanager
+def xrootd_cluster(where: Loopback, roots: list[Path]) -> Iterator[tuple[int, list[int]]]:
+    """A manager, and a data server for each of `roots`: yields its port and theirs. A file is found wherever it is, some
+    seconds after the start; `kill` ends a data server."""
+    needed("cmsd", "xrootd-server")
+    meeting = free_port()
+    with tempfile.TemporaryDirectory(prefix="hither-cluster-") as folder, contextlib.ExitStack() as stack:
+        work = Path(folder)
+        (work / "admin").mkdir(mode=0o777)
+        (work / "admin").chmod(0o777)
+
+        def start(program_name: str, name: str, port: int | None, role: str) -> None:
+            config = work / f"{name}-{program_name}.cfg"
+            config.write_text(XROOTD_CLUSTER.format(port=port or "any", meeting=meeting, work=work, role=role))
+            command = as_nobody([needed(program_name, "xrootd-server"), "-n", name, "-c", str(config)])
+            stack.enter_context(running(where, command, port, work / f"{name}-{program_name}.log"))
+
+        manager, ports = free_port(), [free_port() for _ in roots]
+        start("cmsd", "manager", meeting, "all.role manager")
+        start("xrootd", "manager", manager, "all.role manager")
+        for number, (root, port) in enumerate(zip(roots, ports, strict=True)):
+            role = f"all.role server\noss.localroot {root.resolve()}"
+            start("xrootd", f"server{number}", port, role)
+            # Its companion, which speaks to the manager.
+            start("cmsd", f"server{number}", None, role)
+        yield manager, ports
 
 
 @contextlib.contextmanager

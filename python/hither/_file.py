@@ -31,7 +31,7 @@ class RemoteFile(io.RawIOBase):
     Parameters
     ----------
     url
-        URL (``http://``, ``https://``, ``s3://``), or a local path.
+        URL (``http://``, ``https://``, ``root://``, ``roots://``, ``s3://``), or a local path.
     client
         The client; :func:`hither.default_client` by default.
     foresee

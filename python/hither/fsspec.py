@@ -1,12 +1,12 @@
-"""fsspec over hither: files on HTTP and WebDAV servers for everything that takes a filesystem.
+"""fsspec over hither: files on HTTP, WebDAV and XRootD servers for everything that takes a filesystem.
 
 ``fsspec.open("hither+https://host/path")`` finds it by itself; :class:`HitherFileSystem` may also be given wherever a
-filesystem is taken, with plain ``https://`` URLs as paths. Paths are URLs throughout: characters that URLs do not have are
-written as ``%20``.
+filesystem is taken, with plain ``https://`` or ``root://`` URLs as paths. Paths are URLs throughout: characters that URLs do
+not have are written as ``%20``, but for those of XRootD, which are taken literally.
 
 What reads ranges (:meth:`~HitherFileSystem.cat_ranges`, and through it uproot, zarr and kerchunk) has all ranges of a file
-read as one vector. What is opened reads through the client's memory, which reads ahead. Writing, moving and removing need
-WebDAV; listing needs that or a page that names the files.
+read as one vector. What is opened reads through the client's memory, which reads ahead. Over HTTP, writing, moving and removing
+need WebDAV; listing needs that or a page that names the files.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ _QUERY = re.compile(r"\?[^/*?\[\]=]+=")
 
 
 class HitherFileSystem(AsyncFileSystem):  # type: ignore[misc]
-    """Files of HTTP and WebDAV servers.
+    """Files of HTTP, WebDAV and XRootD servers.
 
     It pickles, and opens connections of its own where it is unpickled. As all asynchronous filesystems of fsspec, it is
     to be made anew in forked children; files that it opened are not affected.
@@ -88,7 +88,7 @@ class HitherFileSystem(AsyncFileSystem):  # type: ignore[misc]
 
     """
 
-    protocol = ("hither+https", "hither+http", "https", "http")
+    protocol = ("hither+https", "hither+http", "hither+root", "hither+roots", "https", "http", "root", "roots")
 
     def __init__(self, *, client: Client | None = None, auto_mkdir: bool = True, **options: Any) -> None:  # noqa: ANN401
         """Connect to nothing yet."""

@@ -176,7 +176,8 @@ _replaced: list[Callable[..., Any]] = []
 
 
 def install() -> None:
-    """Make :class:`Source` what uproot reads ``http://`` and ``https://`` with, wherever no ``handler`` is given.
+    """Make :class:`Source` what uproot reads ``http://``, ``https://``, ``root://`` and ``roots://`` with, wherever no
+    ``handler`` is given.
 
     For this process. Local paths, file objects and other schemes stay as they are. uproot's option ``handler`` is for all
     paths alike, so the choice among them is what is replaced, until :func:`uninstall`.
@@ -214,7 +215,8 @@ def uninstall() -> None:
         uproot._util.file_path_to_source_class = _replaced.pop()  # noqa: SLF001
 
 
-_SCHEMES = ("http://", "https://", "hither+http://", "hither+https://")
+_OURS = ("http://", "https://", "root://", "roots://")
+_SCHEMES = (*_OURS, *(f"hither+{scheme}" for scheme in _OURS))
 
 
 def _plain(url: str) -> str:

@@ -1,5 +1,6 @@
 """root:// and roots://: the same results, in as few flights as the protocol allows, from servers of several kinds."""
 
+import hashlib
 import os
 import shutil
 import subprocess
@@ -9,7 +10,7 @@ import servers
 from conftest import HITHER, require, run
 from links import Loopback
 
-CREDENTIALS, UNSUPPORTED = 4, 8
+NOT_FOUND, CREDENTIALS, UNSUPPORTED = 3, 4, 8
 QUERY = ("rawtr", "--where", "E33>5", "--json")
 UNIX = "xrootd.seclib libXrdSec.so\nsec.protocol unix\nsec.protbind * only unix\n"
 
@@ -90,3 +91,40 @@ def test_what_cannot_be_proven_is_said_with_what_the_server_wants(serve, small, 
     told = run([HITHER, "draw", f"root://127.0.0.1:{port}//{small.path.name}:T", *QUERY, "--no-store"])
     assert told.code == CREDENTIALS, told.err
     assert "sss" in told.err
+
+
+@pytest.fixture
+def cluster(tmp_path):
+    """Two data servers behind a manager, with a file on each and one on both: URL, content of the latter, and ports."""
+    require("cmsd")
+    content = os.urandom(60_000_000)
+    folders = [tmp_path / "a", tmp_path / "b"]
+    for folder in folders:
+        folder.mkdir()
+        (folder / "both").write_bytes(content)
+        os.utime(folder / "both", (1_700_000_000, 1_700_000_000))
+        (folder / f"only-{folder.name}").write_bytes(folder.name.encode())
+    with servers.xrootd_cluster(Loopback(), folders) as (port, ports):
+        url = f"root://localhost:{port}/"
+        # The manager asks around for a second before it says that a file is not there.
+        for _ in range(60):
+            told = [run([HITHER, "cat", f"{url}/only-{name}", "--no-store"]).out for name in ("a", "b")]
+            if told == ["a", "b"]:
+                break
+        assert told == ["a", "b"], "the data servers did not join the manager within a minute"
+        yield url, content, ports
+
+
+def test_a_manager_finds_files_and_another_server_when_one_dies(cluster):
+    url, content, ports = cluster
+    reading = subprocess.Popen([HITHER, "cat", f"{url}/both", "--no-store"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    got = [reading.stdout.read(1_000_000)]
+    # It waits for us to take what it has, long before the end.
+    connected = subprocess.run(["ss", "-Htn", "state", "established"], capture_output=True, text=True, check=True).stdout
+    used = [port for port in ports if f":{port} " in connected]
+    assert used, connected
+    servers.kill(used[0])
+    got.append(reading.stdout.read())
+    assert reading.wait() == 0, reading.stderr.read().decode()
+    assert hashlib.sha256(b"".join(got)).digest() == hashlib.sha256(content).digest()
+    assert run([HITHER, "cat", f"{url}/none", "--no-store"]).code == NOT_FOUND

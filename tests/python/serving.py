@@ -40,7 +40,7 @@ def needs_network_namespaces() -> None:
 
 @contextlib.contextmanager
 def serving(kind: str, folder: Path, log: Path | None = None) -> Iterator[str]:
-    """Yields the URL of a server over ``folder``; skips where it is not installed."""
+    """Yields the URL of a server over ``folder``, of `xrootd` that of its own protocol; skips where it is not installed."""
     program = PROGRAMS.get(kind, kind)
     if servers.program(program) is None:
         if os.environ.get("CI"):
@@ -50,6 +50,7 @@ def serving(kind: str, folder: Path, log: Path | None = None) -> Iterator[str]:
         "apache": lambda: servers.apache(Loopback(), folder, log, webdav=True),
         "nginx": lambda: servers.nginx(Loopback(), folder, log),
         "rclone": lambda: servers.rclone(Loopback(), folder),
+        "xrootd": lambda: servers.xrootd(Loopback(), folder, log),
     }[kind]
     with start() as port:
-        yield f"http://127.0.0.1:{port}"
+        yield f"root://127.0.0.1:{port}/" if kind == "xrootd" else f"http://127.0.0.1:{port}"
