@@ -278,7 +278,9 @@ impl HttpSource {
             lane.retire();
         }
         pool.server().learn(request, &settled);
-        self.put_off.learn(&settled);
+        if let Err(error) = &settled.outcome {
+            self.put_off.learn(error);
+        }
         if let (Some(links), Some(hear)) = (&settled.links, self.when_linked.get())
             && !self.linked.swap(true, Ordering::Relaxed)
         {

@@ -1,7 +1,6 @@
 //! How long a file is to be left alone that its server has to make ready first.
 
-use crate::exchange::Settled;
-use hither_core::error::Retry;
+use hither_core::error::{Error, Retry};
 use std::sync::{Mutex, PoisonError};
 use tokio::time::Instant;
 
@@ -10,9 +9,9 @@ use tokio::time::Instant;
 pub(crate) struct PutOff(Mutex<Option<Instant>>);
 
 impl PutOff {
-    /// Notes what the answer to a request said of it.
-    pub(crate) fn learn(&self, settled: &Settled) {
-        if let Some(Retry::Later { after }) = settled.outcome.as_ref().err().map(|e| e.retry()) {
+    /// Notes what was said of it when a request failed.
+    pub(crate) fn learn(&self, error: &Error) {
+        if let Retry::Later { after } = error.retry() {
             let mut until = self.0.lock().unwrap_or_else(PoisonError::into_inner);
             *until = Instant::now().checked_add(after);
         }

@@ -7,6 +7,7 @@
 use crate::location::Location;
 use crate::monotonic::Monotonic;
 use crate::network::Network;
+use crate::put_off::PutOff;
 use crate::xrootd::Sessions;
 use crate::xrootd::errand::Awaited;
 use crate::xrootd::job::{Command, Facts, Fetch, Trouble};
@@ -38,6 +39,7 @@ pub struct XrootdSource {
     clock: Monotonic,
     current: Mutex<Current>,
     announced: AtomicBool,
+    put_off: PutOff,
 }
 
 /// Where a file is by the last redirect.
@@ -65,6 +67,7 @@ impl XrootdSource {
             clock: Monotonic::start(),
             current,
             announced: AtomicBool::new(false),
+            put_off: PutOff::default(),
         }
     }
 
@@ -100,6 +103,7 @@ impl XrootdSource {
         let sink: SharedSink = Arc::new(Mutex::new(sink));
         let mut renewed = false;
         for _ in 0..=MOST_REDIRECTS {
+            self.put_off.wait().await;
             let (place, name) = self.place().await?;
             match self.fetch_at(&place, name, request.clone(), &sink).await {
                 Ok(facts) => {
@@ -108,6 +112,7 @@ impl XrootdSource {
                 }
                 Err(Trouble::Elsewhere(redirect)) => self.follow(&place, &redirect)?,
                 Err(Trouble::Failed(error)) => {
+                    self.put_off.learn(&error);
                     if !renewed && self.renewed(&place, &error).await {
                         renewed = true;
                         continue;
@@ -170,6 +175,11 @@ impl XrootdSource {
             _ => false,
         };
         let mut current = self.current();
+        if matches!(error.retry(), Retry::Later { .. }) && !current.tried.is_empty() {
+            // Servers are named by their hosts: there may be a good one on the host of a bad one, or none anywhere else.
+            current.tried.clear();
+            current.name = None;
+        }
         if !curable || from.location == self.first || current.tried.len() >= MOST_ASTRAY {
             return error;
         }
