@@ -177,6 +177,7 @@ impl RemoteFile {
     pub fn fetch_ends(&self, tail: u64) {
         if let Some(ahead) = &self.ahead {
             ahead.set_tail(tail);
+            self.source.announce_large();
             self.stand_in_line();
         }
     }

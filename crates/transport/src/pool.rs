@@ -28,6 +28,9 @@ use std::time::Duration;
 use streams::Streams;
 use tokio::sync::oneshot;
 
+/// Round-trip times below this are those of a server next door: as far as one lane more is worth it.
+const NEAR: Duration = Duration::from_millis(3);
+
 /// Connections to one endpoint.
 #[derive(Debug)]
 pub struct Pool {
@@ -276,14 +279,16 @@ impl Pool {
     }
 
     /// A connection has reached the server: the path is known. The first one of a large job is not alone for long, and
-    /// the handshakes of the others go on beside its own.
+    /// the handshakes of the others go on beside its own. Not so next door, where a connection is there almost as soon as
+    /// it is wanted, and where the servers of one thread are: one that serves a connection at a time waits for ever on one
+    /// that is not used yet.
     fn measured(self: &Arc<Self>, rtt: Duration) {
         self.saw_rtt(rtt);
         let speculate = {
             let mut state = self.state();
             state.large_job && state.open == 0 && !std::mem::replace(&mut state.speculated, true)
         };
-        if speculate {
+        if speculate && rtt >= NEAR {
             self.warm(lanes::speculative(rtt, self.config().max_lanes));
         }
     }
