@@ -14,7 +14,10 @@
 
 mod path;
 
-pub use path::{check_path, is_unfinished, unfinished_name};
+pub use path::{
+    below, beside, check_name, check_path, is_unfinished, last_component, parent, unfinished_name,
+    unfinished_token,
+};
 
 use crate::checksum::{Algorithm, Checksum};
 use crate::{Result, Source};

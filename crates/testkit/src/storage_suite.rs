@@ -223,6 +223,18 @@ async fn interrupted_uploads_are_gone_on_with(storage: &dyn Storage) {
     let upload = good(storage.put("file", resume).await, "put with an old token");
     assert_ne!(upload.token(), token);
     good(upload.abort().await, "abort");
+    // What is left of a longer file is of no use for a shorter one.
+    let upload = good(storage.put("file", options(bytes.len(), false)).await, "put");
+    write(&*upload, &bytes, 0..bytes.len()).await;
+    let (token, longer) = (upload.token(), upload);
+    let short = bytes.len() - 1;
+    let resume = PutOptions { resume: token, ..options(short, false) };
+    let upload = good(storage.put("file", resume).await, "put with the token of a longer file");
+    write(&*upload, &bytes, 0..short).await;
+    good(upload.commit(None).await, "commit");
+    assert_eq!(good(storage.stat("file").await, "stat").size, short as u64);
+    good(storage.remove("file").await, "remove");
+    good(longer.abort().await, "abort");
     let resume = PutOptions { resume: Some("../file".to_owned()), ..options(5, false) };
     let upload = good(storage.put("file", resume).await, "put with a token from elsewhere");
     good(upload.abort().await, "abort");

@@ -15,6 +15,7 @@ mod dialer;
 mod exchange;
 mod file_digest;
 mod file_source;
+mod fresh_name;
 mod http_source;
 mod lane;
 mod local_storage;

@@ -16,7 +16,9 @@ use futures_core::future::BoxFuture;
 use hither_core::Source;
 use hither_core::checksum::{Algorithm, Checksum, Hasher};
 use hither_core::error::{Error, ErrorKind, Result};
-use hither_core::storage::{Entry, EntryKind, PutOptions, Storage, Upload, check_path};
+use hither_core::storage::{
+    Entry, EntryKind, PutOptions, Storage, Upload, below, check_name, check_path,
+};
 use rustix::fs::RenameFlags;
 use std::fs::{File, FileType, Metadata};
 use std::io::{self, Read};
@@ -51,13 +53,7 @@ impl LocalStorage {
 
     /// The same for what the root cannot be.
     fn named(&self, path: &str) -> Result<PathBuf> {
-        if path.is_empty() {
-            let root = self.root.display();
-            return Err(Error::new(
-                ErrorKind::Invalid,
-                format!("{root} is the root of the storage: name something in it"),
-            ));
-        }
+        check_name(path, &self.root.display())?;
         self.place(path)
     }
 
@@ -257,8 +253,7 @@ fn list(path: &str, place: &Path) -> Result<Vec<Entry>> {
             Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
             Err(error) => return Err(failed("look at", &found.path(), error)),
         };
-        let path = if path.is_empty() { name } else { format!("{path}/{name}") };
-        entries.push(entry(path, &metadata));
+        entries.push(entry(below(path, &name), &metadata));
     }
     entries.sort_unstable_by(|a, b| a.path.cmp(&b.path));
     Ok(entries)

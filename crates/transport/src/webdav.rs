@@ -30,7 +30,9 @@ use hither_core::Source;
 use hither_core::checksum::{Algorithm, Checksum};
 use hither_core::endpoint::NameSupport;
 use hither_core::error::{Error, ErrorKind, Result, Retry};
-use hither_core::storage::{Entry, EntryKind, PutOptions, Storage, Upload, check_path};
+use hither_core::storage::{
+    Entry, EntryKind, PutOptions, Storage, Upload, check_name, check_path, parent,
+};
 use http::{Method, StatusCode, header};
 pub(crate) use refusal::refused;
 use std::sync::Arc;
@@ -182,22 +184,6 @@ impl WebDav {
     }
 }
 
-/// Fails for what cannot be the root.
-fn check_name(path: &str) -> Result<()> {
-    check_path(path)?;
-    if path.is_empty() {
-        let what =
-            "the root of a server cannot be removed, renamed or written: name something in it";
-        return Err(Error::new(ErrorKind::Invalid, what));
-    }
-    Ok(())
-}
-
-/// The directory that a name is in.
-fn parent(path: &str) -> &str {
-    path.rsplit_once('/').map_or("", |(parent, _)| parent)
-}
-
 impl Storage for WebDav {
     fn name(&self) -> String {
         self.root.to_string()
@@ -229,7 +215,7 @@ impl Storage for WebDav {
         options: PutOptions,
     ) -> BoxFuture<'a, Result<Box<dyn Upload>>> {
         Box::pin(async move {
-            check_name(path)?;
+            check_name(path, &self.root)?;
             let upload = DavUpload::start(self.clone(), path.to_owned(), &options).await?;
             Ok(Box::new(upload) as Box<dyn Upload>)
         })
@@ -237,7 +223,7 @@ impl Storage for WebDav {
 
     fn remove<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<()>> {
         Box::pin(async move {
-            check_name(path)?;
+            check_name(path, &self.root)?;
             let directory = names::stat(self, path).await?.kind == EntryKind::Directory;
             // DELETE of a directory takes along what is in it.
             if directory && !names::list(self, path).await?.is_empty() {
@@ -251,7 +237,7 @@ impl Storage for WebDav {
 
     fn remove_tree<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<()>> {
         Box::pin(async move {
-            check_name(path)?;
+            check_name(path, &self.root)?;
             let directory = names::stat(self, path).await?.kind == EntryKind::Directory;
             match self.delete(path, directory).await {
                 Err(error)
@@ -277,8 +263,8 @@ impl Storage for WebDav {
         overwrite: bool,
     ) -> BoxFuture<'a, Result<()>> {
         Box::pin(async move {
-            check_name(from)?;
-            check_name(to)?;
+            check_name(from, &self.root)?;
+            check_name(to, &self.root)?;
             let directory = names::stat(self, from).await?.kind == EntryKind::Directory;
             if directory {
                 self.move_to(from, to, true, false).await

@@ -1,6 +1,7 @@
 //! What a path in a storage may be.
 
 use crate::error::{Error, ErrorKind, Result};
+use std::fmt::Display;
 
 const BEFORE: &str = ".hither-";
 const AFTER: &str = ".part";
@@ -31,6 +32,44 @@ pub fn check_path(path: &str) -> Result<()> {
     })
 }
 
+/// Fails for what cannot be written, removed or renamed: what [`check_path`] refuses, and the root of `storage`.
+///
+/// # Errors
+///
+/// [`ErrorKind::Invalid`], saying what is wrong.
+pub fn check_name(path: &str, storage: &dyn Display) -> Result<()> {
+    check_path(path)?;
+    if path.is_empty() {
+        let what = format!("{storage} is the root of the storage: name something in it");
+        return Err(Error::new(ErrorKind::Invalid, what));
+    }
+    Ok(())
+}
+
+/// The directory that a name is in.
+#[must_use]
+pub fn parent(path: &str) -> &str {
+    path.rsplit_once('/').map_or("", |(parent, _)| parent)
+}
+
+/// The last component of a path.
+#[must_use]
+pub fn last_component(path: &str) -> &str {
+    path.rsplit_once('/').map_or(path, |(_, name)| name)
+}
+
+/// The path of another name in the directory that `path` is in.
+#[must_use]
+pub fn beside(path: &str, name: &str) -> String {
+    below(parent(path), name)
+}
+
+/// The path of a name in a directory.
+#[must_use]
+pub fn below(directory: &str, name: &str) -> String {
+    if directory.is_empty() { name.to_owned() } else { format!("{directory}/{name}") }
+}
+
 /// The name, beside that of the file, under which a file lies while it is written. `number` tells uploads apart.
 #[must_use]
 pub fn unfinished_name(number: u64) -> String {
@@ -41,10 +80,17 @@ pub fn unfinished_name(number: u64) -> String {
 /// that is under way. Copies leave it out.
 #[must_use]
 pub fn is_unfinished(path: &str) -> bool {
-    let name = path.rsplit_once('/').map_or(path, |(_, name)| name);
-    name.strip_prefix(BEFORE).and_then(|rest| rest.strip_suffix(AFTER)).is_some_and(|digits| {
-        digits.len() == DIGITS && digits.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
-    })
+    last_component(path).strip_prefix(BEFORE).and_then(|rest| rest.strip_suffix(AFTER)).is_some_and(
+        |digits| {
+            digits.len() == DIGITS && digits.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
+        },
+    )
+}
+
+/// `token` if it is the name alone of such a file: what an upload gave as its token, and not a way out of the directory.
+#[must_use]
+pub fn unfinished_token(token: &str) -> Option<&str> {
+    (!token.contains('/') && is_unfinished(token)).then_some(token)
 }
 
 #[cfg(test)]
@@ -58,6 +104,36 @@ mod tests {
         }
         for path in ["/", "/a", "a/", "a//b", ".", "a/..", "../a", "a/./b", "a\0b"] {
             assert_eq!(check_path(path).unwrap_err().kind(), ErrorKind::Invalid, "{path:?}");
+        }
+    }
+
+    #[test]
+    fn the_root_has_no_name() {
+        assert!(check_name("a/b", &"there").is_ok());
+        for path in ["", "a//b"] {
+            assert_eq!(
+                check_name(path, &"there").unwrap_err().kind(),
+                ErrorKind::Invalid,
+                "{path:?}"
+            );
+        }
+        assert!(check_name("", &"there").unwrap_err().to_string().contains("there is the root"));
+    }
+
+    #[test]
+    fn names_are_put_together_and_taken_apart() {
+        for (path, directory, name) in [("a/b/c", "a/b", "c"), ("a", "", "a"), ("", "", "")] {
+            assert_eq!((parent(path), last_component(path)), (directory, name));
+        }
+        assert_eq!((beside("a/b", "c"), beside("a", "c")), ("a/c".to_owned(), "c".to_owned()));
+    }
+
+    #[test]
+    fn a_token_names_a_file_in_the_same_directory() {
+        let name = unfinished_name(1);
+        assert_eq!(unfinished_token(&name), Some(&*name));
+        for token in [format!("../{name}"), format!("/{name}"), "x".to_owned(), String::new()] {
+            assert_eq!(unfinished_token(&token), None);
         }
     }
 

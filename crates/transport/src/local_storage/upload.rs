@@ -1,15 +1,15 @@
 //! A file that is being written into a local directory.
 
 use super::{blocking, entry, failed, rename, summed};
+use crate::fresh_name::fresh_name;
 use bytes::Bytes;
 use futures_core::future::BoxFuture;
 use hither_core::checksum::Checksum;
 use hither_core::error::{Error, ErrorKind, Result};
-use hither_core::storage::{Entry, PutOptions, Upload, is_unfinished, unfinished_name};
+use hither_core::storage::{Entry, PutOptions, Upload, unfinished_token};
 use rustix::fs::{FallocateFlags, OFlags};
 use rustix::io::Errno;
 use std::fs::{File, Metadata, OpenOptions};
-use std::hash::{BuildHasher, RandomState};
 use std::io::{self, Write};
 use std::ops::Range;
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
@@ -209,8 +209,7 @@ fn directory_of(place: &Path) -> &Path {
 /// A new file beside `place`.
 fn created(place: &Path) -> io::Result<(File, String)> {
     loop {
-        // A hasher with random keys: this process's source of names that nobody else uses.
-        let name = unfinished_name(RandomState::new().hash_one(place));
+        let name = fresh_name(place);
         let options = OpenOptions::new().read(true).write(true).create_new(true).to_owned();
         match options.open(place.with_file_name(&name)) {
             Ok(file) => return Ok((file, name)),
@@ -222,9 +221,7 @@ fn created(place: &Path) -> io::Result<(File, String)> {
 
 /// What an earlier attempt left beside `place`, if `token` names such a thing.
 fn reopened(place: &Path, token: &str, size: u64) -> Option<(File, String)> {
-    if token.contains('/') || !is_unfinished(token) {
-        return None;
-    }
+    let token = unfinished_token(token)?;
     let no_link = i32::try_from(OFlags::NOFOLLOW.bits()).ok()?;
     let mut options = OpenOptions::new();
     let file = options.read(true).write(true).custom_flags(no_link);

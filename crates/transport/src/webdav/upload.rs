@@ -12,16 +12,18 @@
 //! the whole one will be. Before that, an empty file is put and moved, to see whether it can be moved. On a server that
 //! cannot move, a file is put under its own name; there is no promise then that an interrupted one leaves nothing.
 
-use super::{WebDav, names, parent, refused};
+use super::{WebDav, names, refused};
 use crate::call::{Call, Reply};
+use crate::fresh_name::fresh_name;
 use crate::outgoing::{Content, Stream};
 use bytes::{Bytes, BytesMut};
 use futures_core::future::BoxFuture;
 use hither_core::checksum::Checksum;
 use hither_core::error::{Error, ErrorKind, Result};
-use hither_core::storage::{Entry, EntryKind, PutOptions, Upload, is_unfinished, unfinished_name};
+use hither_core::storage::{
+    Entry, EntryKind, PutOptions, Upload, beside, last_component, parent, unfinished_token,
+};
 use http::{Method, StatusCode};
-use std::hash::{BuildHasher, RandomState};
 use std::ops::Range;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use tokio::sync::mpsc;
@@ -80,7 +82,7 @@ impl DavUpload {
             |at, way| Self { dav: dav.clone(), path: path.clone(), size, overwrite, at, way };
         if size <= TOGETHER_BYTES {
             // What is wrong with the name shows when the file goes, before it has its name.
-            return Ok(upload(fresh_name(&path), Way::Together(Mutex::default())));
+            return Ok(upload(beside(&path, &fresh_name(&path)), Way::Together(Mutex::default())));
         }
         match dav.look(&path).await? {
             Some(there) if there.kind == EntryKind::Directory => {
@@ -94,7 +96,7 @@ impl DavUpload {
         }
         let names = dav.names();
         let (at, pieces) = match (names.moves, names.pieces) {
-            (Some(true), Some(pieces)) => (fresh_name(&path), pieces),
+            (Some(true), Some(pieces)) => (beside(&path, &fresh_name(&path)), pieces),
             (Some(false), _) => (path.clone(), false),
             _ => try_out(&dav, &path, size).await?,
         };
@@ -286,8 +288,7 @@ impl Upload for DavUpload {
     }
 
     fn token(&self) -> Option<String> {
-        let name = self.at.rsplit_once('/').map_or(&*self.at, |(_, name)| name);
-        matches!(self.way, Way::Pieces).then(|| name.to_owned())
+        matches!(self.way, Way::Pieces).then(|| last_component(&self.at).to_owned())
     }
 
     fn write(&self, offset: u64, bytes: Bytes) -> BoxFuture<'_, Result<()>> {
@@ -354,23 +355,9 @@ fn lock(buffer: &Mutex<BytesMut>) -> MutexGuard<'_, BytesMut> {
     buffer.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A name beside `path` that nobody else uses.
-fn fresh_name(path: &str) -> String {
-    // A hasher with random keys: this process's source of such names.
-    beside(path, &unfinished_name(RandomState::new().hash_one(path)))
-}
-
-fn beside(path: &str, name: &str) -> String {
-    match parent(path) {
-        "" => name.to_owned(),
-        parent => format!("{parent}/{name}"),
-    }
-}
-
 /// What an earlier attempt left, if it is of use. It need not have its length yet: the last piece gives it that.
 async fn resumed(dav: &WebDav, path: &str, options: &PutOptions) -> Result<Option<String>> {
-    let token = options.resume.as_deref().filter(|name| !name.contains('/') && is_unfinished(name));
-    let Some(token) = token else { return Ok(None) };
+    let Some(token) = options.resume.as_deref().and_then(unfinished_token) else { return Ok(None) };
     let at = beside(path, token);
     let there = dav.look(&at).await?;
     let same = |entry: &Entry| entry.kind == EntryKind::File && entry.size <= options.size;
@@ -379,14 +366,14 @@ async fn resumed(dav: &WebDav, path: &str, options: &PutOptions) -> Result<Optio
 
 /// Finds out what the server can do. Returns the name to write to, and whether in pieces.
 async fn try_out(dav: &WebDav, path: &str, size: u64) -> Result<(String, bool)> {
-    let first = fresh_name(path);
+    let first = beside(path, &fresh_name(path));
     let put = |at: &str, bytes: &'static [u8]| {
         Call::new(Method::PUT, dav.root.below(at, false))
             .with_content(Content::Bytes(Bytes::from_static(bytes)))
     };
     let reply = dav.call(put(&first, b"")).await?;
     stored(dav, &first, &reply).await?;
-    let at = fresh_name(path);
+    let at = beside(path, &fresh_name(path));
     match dav.move_to(&first, &at, false, false).await {
         Ok(()) => dav.learn(|names| names.moves = Some(true)),
         Err(error) => {

@@ -19,11 +19,16 @@ pub(super) struct Facts {
 }
 
 impl Facts {
-    /// What tells this version of the file from others, on whatever server of a cluster: when it was written and how long
-    /// it is. (What the protocol calls its id is of the server's disk.)
+    /// What tells this version of the file from others, where both are known.
     pub(super) fn validator(&self) -> Option<String> {
-        Some(format!("\"{:x}-{:x}\"", self.modified?, self.size?))
+        Some(validator(self.modified?, self.size?))
     }
+}
+
+/// What tells a version of a file from others, on whatever server of a cluster: when it was written and how long it is.
+/// (What the protocol calls its id is of the server's disk.)
+pub(super) fn validator(modified: i64, size: u64) -> String {
+    format!("\"{modified:x}-{size:x}\"")
 }
 
 /// Why a job did not come to its end.

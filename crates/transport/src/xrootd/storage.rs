@@ -12,7 +12,7 @@ mod upload;
 use crate::location::Location;
 use crate::network::Network;
 use crate::xrootd::errand::ask;
-use crate::xrootd::job::{Answered, What};
+use crate::xrootd::job::{Answered, What, validator};
 use crate::xrootd::source::XrootdSource;
 use futures_core::future::BoxFuture;
 use hither_auth::Action;
@@ -20,7 +20,9 @@ use hither_core::Source;
 use hither_core::checksum::{Algorithm, Checksum};
 use hither_core::error::{Error, ErrorKind, Result};
 use hither_core::replicas::DigestCheck;
-use hither_core::storage::{Entry, EntryKind, PutOptions, Storage, Upload, check_path};
+use hither_core::storage::{
+    Entry, EntryKind, PutOptions, Storage, Upload, below, check_name, check_path, parent,
+};
 use hither_xrd::client::Reply;
 use hither_xrd::wire::{self, FileStatus, Request, Target, dirlist, query_kind};
 use std::sync::Arc;
@@ -84,7 +86,7 @@ impl XrootdStorage {
         let names = self.ask(path, Action::List, list).await?.entries;
         let mut entries = Vec::with_capacity(names.len());
         for name in names {
-            let path = if path.is_empty() { name.name } else { format!("{path}/{}", name.name) };
+            let path = below(path, &name.name);
             // A server that tells no more than names is asked for each.
             entries.push(match name.status {
                 Some(status) => entry(path, &status),
@@ -138,7 +140,7 @@ impl XrootdStorage {
 
     /// Fails if there is no directory for a name: servers make it where it is missing.
     async fn check_parent(&self, path: &str) -> Result<()> {
-        let parent = path.rsplit_once('/').map_or("", |(parent, _)| parent);
+        let parent = parent(path);
         match self.stat_of(parent).await?.kind {
             EntryKind::Directory => Ok(()),
             _ => {
@@ -146,6 +148,12 @@ impl XrootdStorage {
                 Err(Error::new(ErrorKind::NotFound, what))
             }
         }
+    }
+
+    /// Fails for what cannot be written, removed or renamed.
+    fn check_name(&self, path: &str) -> Result<()> {
+        check(path)?;
+        check_name(path, &self.root)
     }
 
     fn exists(&self, path: &str) -> Error {
@@ -168,17 +176,6 @@ fn check(path: &str) -> Result<()> {
     Ok(())
 }
 
-/// Fails for what cannot be written, removed or renamed.
-fn check_name(path: &str) -> Result<()> {
-    check(path)?;
-    if path.is_empty() {
-        let what =
-            "the root of a server cannot be removed, renamed or written: name something in it";
-        return Err(Error::new(ErrorKind::Invalid, what));
-    }
-    Ok(())
-}
-
 fn entry(path: String, status: &FileStatus) -> Entry {
     let kind = match (status.is_directory(), status.flags & wire::stat_flags::OTHER != 0) {
         (true, _) => EntryKind::Directory,
@@ -192,8 +189,7 @@ fn entry(path: String, status: &FileStatus) -> Entry {
         size: if kind == EntryKind::File { status.size } else { 0 },
         modified: seconds
             .and_then(|after| SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(after))),
-        validator: (kind == EntryKind::File)
-            .then(|| format!("\"{:x}-{:x}\"", status.modified, status.size)),
+        validator: (kind == EntryKind::File).then(|| validator(status.modified, status.size)),
     }
 }
 
@@ -236,7 +232,7 @@ impl Storage for XrootdStorage {
         options: PutOptions,
     ) -> BoxFuture<'a, Result<Box<dyn Upload>>> {
         Box::pin(async move {
-            check_name(path)?;
+            self.check_name(path)?;
             self.check_target(path, options.overwrite).await?;
             let upload = XrootdUpload::start(self.clone(), path.to_owned(), &options).await?;
             Ok(Box::new(upload) as Box<dyn Upload>)
@@ -245,7 +241,7 @@ impl Storage for XrootdStorage {
 
     fn remove<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<()>> {
         Box::pin(async move {
-            check_name(path)?;
+            self.check_name(path)?;
             let entry = self.stat_of(path).await?;
             if entry.kind == EntryKind::Directory && !self.list_of(path).await?.is_empty() {
                 let what = format!("cannot remove {}: it is not empty", self.at(path));
@@ -257,7 +253,7 @@ impl Storage for XrootdStorage {
 
     fn remove_tree<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<()>> {
         Box::pin(async move {
-            check_name(path)?;
+            self.check_name(path)?;
             let entry = self.stat_of(path).await?;
             if entry.kind == EntryKind::Directory {
                 self.clear(path).await?;
@@ -273,8 +269,8 @@ impl Storage for XrootdStorage {
         overwrite: bool,
     ) -> BoxFuture<'a, Result<()>> {
         Box::pin(async move {
-            check_name(from)?;
-            check_name(to)?;
+            self.check_name(from)?;
+            self.check_name(to)?;
             let directory = self.stat_of(from).await?.kind == EntryKind::Directory;
             match self.look(to).await? {
                 Some(_) if directory || !overwrite => return Err(self.exists(to)),

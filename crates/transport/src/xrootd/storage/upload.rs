@@ -1,6 +1,7 @@
 //! A file on its way to an XRootD server.
 
 use super::XrootdStorage;
+use crate::fresh_name::fresh_name;
 use crate::xrootd::errand::{Asked, ask, ask_in};
 use crate::xrootd::job::{Trouble, What};
 use crate::xrootd::name::OpenName;
@@ -11,9 +12,10 @@ use futures_core::future::BoxFuture;
 use hither_auth::Action;
 use hither_core::checksum::Checksum;
 use hither_core::error::{Error, ErrorKind, Result};
-use hither_core::storage::{Entry, PutOptions, Upload, is_unfinished, unfinished_name};
+use hither_core::storage::{
+    Entry, EntryKind, PutOptions, Upload, beside, last_component, unfinished_token,
+};
 use hither_xrd::wire::{OpenRequest, open};
-use std::hash::{BuildHasher, RandomState};
 use std::ops::Range;
 use std::sync::Arc;
 use tokio::sync::Mutex;
@@ -49,19 +51,9 @@ impl XrootdUpload {
         path: String,
         options: &PutOptions,
     ) -> Result<Self> {
-        let folder = path.rsplit_once('/').map(|(folder, _)| folder.to_owned());
-        let same_folder =
-            |at: &str| at.rsplit_once('/').map(|(folder, _)| folder) == folder.as_deref();
-        let resumed = options.resume.clone().filter(|at| is_unfinished(at) && same_folder(at));
-        let resumed = match resumed {
-            Some(at) => storage.look(&at).await?.map(|_| at),
-            None => None,
-        };
+        let resumed = resumed(&storage, &path, options).await?;
         let is_new = resumed.is_none();
-        let at = resumed.unwrap_or_else(|| {
-            let name = unfinished_name(RandomState::new().hash_one(&path));
-            folder.map_or_else(|| name.clone(), |folder| format!("{folder}/{name}"))
-        });
+        let at = resumed.unwrap_or_else(|| beside(&path, &fresh_name(&path)));
         let upload =
             Self { storage, path, overwrite: options.overwrite, at, open: Mutex::new(None) };
         let opened = upload.opened(is_new).await?;
@@ -128,7 +120,7 @@ impl Upload for XrootdUpload {
     }
 
     fn token(&self) -> Option<String> {
-        Some(self.at.clone())
+        Some(last_component(&self.at).to_owned())
     }
 
     fn write(&self, offset: u64, bytes: Bytes) -> BoxFuture<'_, Result<()>> {
@@ -188,4 +180,19 @@ impl XrootdUpload {
             None => Ok(()),
         }
     }
+}
+
+/// What an earlier attempt left, if it is of use: a longer file would keep its end.
+async fn resumed(
+    storage: &XrootdStorage,
+    path: &str,
+    options: &PutOptions,
+) -> Result<Option<String>> {
+    let Some(token) = options.resume.as_deref().and_then(unfinished_token) else {
+        return Ok(None);
+    };
+    let at = beside(path, token);
+    let there = storage.look(&at).await?;
+    let same = |entry: &Entry| entry.kind == EntryKind::File && entry.size <= options.size;
+    Ok(there.as_ref().is_some_and(same).then_some(at))
 }
