@@ -28,10 +28,13 @@ const MANY: usize = 8;
 /// Lanes worth opening as soon as the handshake of the first one has shown the round-trip time: one, and one per 3 ms. At
 /// 100 Mbit/s that is what [`useful`] will ask for when the first answer has shown the bandwidth; a lane that is opened
 /// only then is late by a round trip, over TLS by two.
+///
+/// Next door it is one alone: another is there almost as soon as it is wanted, and next door are the servers of one thread,
+/// which serve a connection at a time and wait for ever on one that is not used yet.
 #[must_use]
 pub fn speculative(rtt: Duration, cap: usize) -> usize {
     let by_rtt = usize::try_from(rtt.as_millis() / 3).unwrap_or(usize::MAX);
-    by_rtt.saturating_add(1).max(LEAST).min(cap.max(1))
+    by_rtt.saturating_add(1).min(cap.max(1))
 }
 
 /// Lanes worth sending on for a job of `bytes`.
@@ -180,6 +183,6 @@ mod tests {
         assert_eq!(useful(7_400_000, &link(240.0, 1000.0), 1), 1);
         assert_eq!(speculative(Duration::from_millis(240), 8), 8);
         assert_eq!(speculative(Duration::from_millis(240), 64), 64);
-        assert_eq!(speculative(Duration::from_micros(30), 64), 2);
+        assert_eq!(speculative(Duration::from_micros(30), 64), 1);
     }
 }

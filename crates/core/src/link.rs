@@ -21,6 +21,16 @@ pub struct LinkEstimate {
 }
 
 impl LinkEstimate {
+    /// A handshake took this long.
+    pub fn saw_rtt(&mut self, rtt: Duration) {
+        self.rtt = Some(self.rtt.map_or(rtt, |best| best.min(rtt)));
+    }
+
+    /// The path looked at least this fast, in bytes per second.
+    pub fn saw_bandwidth(&mut self, bandwidth: f64) {
+        self.bandwidth = Some(self.bandwidth.map_or(bandwidth, |best| best.max(bandwidth)));
+    }
+
     /// Bytes that fit on the path, if both figures are known.
     #[must_use]
     pub fn bandwidth_delay_bytes(&self) -> Option<f64> {

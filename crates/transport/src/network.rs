@@ -6,7 +6,7 @@ use crate::dialer::Dialer;
 use crate::location::Location;
 use crate::pool::Pool;
 use crate::xrootd::Sessions;
-use hither_core::{Endpoint, Ledger};
+use hither_core::{Claim, Endpoint, Ledger, lanes};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
@@ -35,6 +35,25 @@ pub(crate) struct Shared {
     pub(crate) runtime: Handle,
     pub(crate) dialer: Dialer,
     pub(crate) ledger: Option<Arc<dyn Ledger>>,
+}
+
+impl Shared {
+    /// Asks for a connection to `location` among those of all processes.
+    pub(crate) fn claim(&self, location: &Location) -> Claim {
+        let most = self.config.max_lanes.max(lanes::INTERACTIVE);
+        match &self.ledger {
+            Some(ledger) => ledger.claim_lane(&location.origin(), most),
+            None => Claim::Granted(Box::new(())),
+        }
+    }
+
+    /// Most connections to a server that has refused more than `refused_above`; 0 if it has refused none.
+    pub(crate) fn most_lanes(&self, refused_above: usize) -> usize {
+        match refused_above {
+            0 => self.config.max_lanes.max(1),
+            n => self.config.max_lanes.clamp(1, n),
+        }
+    }
 }
 
 impl Network {

@@ -28,9 +28,6 @@ use std::time::Duration;
 use streams::Streams;
 use tokio::sync::oneshot;
 
-/// Round-trip times below this are those of a server next door: as far as one lane more is worth it.
-const NEAR: Duration = Duration::from_millis(3);
-
 /// Connections to one endpoint.
 #[derive(Debug)]
 pub struct Pool {
@@ -125,11 +122,7 @@ impl Pool {
     /// Most connections that caller and server allow.
     #[must_use]
     pub fn max_lanes(&self) -> usize {
-        let refused_above = self.state().refused_above;
-        match refused_above {
-            0 => self.config().max_lanes.max(1),
-            n => self.config().max_lanes.clamp(1, n),
-        }
+        self.shared.most_lanes(self.state().refused_above)
     }
 
     /// Requests that could be sent at the moment without connecting first.
@@ -168,11 +161,9 @@ impl Pool {
 
     /// The path looked at least this fast.
     pub(crate) fn saw_bandwidth(&self, bytes_per_second: Option<f64>) {
-        let mut state = self.state();
-        state.link.bandwidth = match (state.link.bandwidth, bytes_per_second) {
-            (Some(best), Some(seen)) => Some(best.max(seen)),
-            (best, seen) => best.or(seen),
-        };
+        if let Some(seen) = bytes_per_second {
+            self.state().link.saw_bandwidth(seen);
+        }
     }
 
     /// A connection for one request.
@@ -261,13 +252,8 @@ impl Pool {
         });
     }
 
-    /// Asks for a connection among those of all processes.
     fn claim(&self) -> Claim {
-        let most = self.config().max_lanes.max(lanes::INTERACTIVE);
-        match &self.shared.ledger {
-            Some(ledger) => ledger.claim_lane(&self.location.origin(), most),
-            None => Claim::Granted(Box::new(())),
-        }
+        self.shared.claim(&self.location)
     }
 
     /// Whether there is another connection, or will be. If so, this one is not made.
@@ -279,23 +265,16 @@ impl Pool {
     }
 
     /// A connection has reached the server: the path is known. The first one of a large job is not alone for long, and
-    /// the handshakes of the others go on beside its own. Not so next door, where a connection is there almost as soon as
-    /// it is wanted, and where the servers of one thread are: one that serves a connection at a time waits for ever on one
-    /// that is not used yet.
+    /// the handshakes of the others go on beside its own.
     fn measured(self: &Arc<Self>, rtt: Duration) {
-        self.saw_rtt(rtt);
         let speculate = {
             let mut state = self.state();
+            state.link.saw_rtt(rtt);
             state.large_job && state.open == 0 && !std::mem::replace(&mut state.speculated, true)
         };
-        if speculate && rtt >= NEAR {
+        if speculate {
             self.warm(lanes::speculative(rtt, self.config().max_lanes));
         }
-    }
-
-    fn saw_rtt(&self, rtt: Duration) {
-        let mut state = self.state();
-        state.link.rtt = Some(state.link.rtt.map_or(rtt, |best| best.min(rtt)));
     }
 
     /// Takes a connection in that was made for something else, if there is room for it.

@@ -48,7 +48,7 @@ impl Pool {
         let tap = Arc::new(Tap::new(Arc::clone(self.account())));
         let line = self.reach(&tap).await?;
         let rtt = line.rtt;
-        self.saw_rtt(rtt);
+        self.state().link.saw_rtt(rtt);
         self.speculate_shared(rtt);
         let (stream, multiplexes) = self.secure(line, Above::Http2).await?;
         if !multiplexes {

@@ -100,9 +100,7 @@ impl Load {
         let (Some(sessions), Some(seen)) = (self.sessions.upgrade(), bytes_per_second) else {
             return;
         };
-        let mut state = sessions.state();
-        let best = state.link.bandwidth.map_or(seen, |best| best.max(seen));
-        state.link.bandwidth = Some(best);
+        sessions.state().link.saw_bandwidth(seen);
     }
 }
 
@@ -175,11 +173,7 @@ impl Sessions {
 
     /// Most connections that caller and server allow.
     pub(crate) fn most(&self) -> usize {
-        let refused_above = self.state().refused_above;
-        match refused_above {
-            0 => self.config().max_lanes.max(1),
-            n => self.config().max_lanes.clamp(1, n),
-        }
+        self.shared.most_lanes(self.state().refused_above)
     }
 
     /// Sessions without a request.
@@ -238,7 +232,7 @@ impl Sessions {
 
     /// One session more, if this machine may have it.
     fn connect(self: &Arc<Self>, state: &mut State) -> Option<Arc<Lease>> {
-        match self.claim() {
+        match self.shared.claim(&self.location) {
             Claim::Granted(held) => Some(self.start(state, Some(held))),
             Claim::Full => None,
         }
@@ -246,17 +240,9 @@ impl Sessions {
 
     /// Every process may have one.
     fn connect_anyhow(self: &Arc<Self>, state: &mut State) -> Arc<Lease> {
-        match self.claim() {
+        match self.shared.claim(&self.location) {
             Claim::Granted(held) => self.start(state, Some(held)),
             Claim::Full => self.start(state, None),
-        }
-    }
-
-    fn claim(&self) -> Claim {
-        let most = self.config().max_lanes.max(lanes::INTERACTIVE);
-        match &self.shared.ledger {
-            Some(ledger) => ledger.claim_lane(&self.location.origin(), most),
-            None => Claim::Granted(Box::new(())),
         }
     }
 
@@ -302,7 +288,7 @@ impl Sessions {
     fn measured(self: &Arc<Self>, rtt: Duration) {
         let announced = {
             let mut state = self.state();
-            state.link.rtt = Some(state.link.rtt.map_or(rtt, |best| best.min(rtt)));
+            state.link.saw_rtt(rtt);
             let announced = state.announced.upgrade();
             announced.filter(|_| !std::mem::replace(&mut state.speculated, true))
         };
