@@ -7,16 +7,14 @@ level 1, baskets and clusters of its own. Needs ROOT. Beside events.root an even
 sum of every second branch is according to ROOT.
 """
 
-import hashlib
 import json
-import os
-import sys
-import time
 from pathlib import Path
 
 from talkfile import import_root
+from written import once, recipe
 
 HERE = Path(__file__).resolve().parent
+SCRIPT = HERE / "eventfile.cxx"
 DEFAULT_OUTPUT = HERE.parent / "target" / "data" / "events.root"
 TREE = "Events"
 EVENTS = 12_000
@@ -39,30 +37,11 @@ def expression() -> str:
 
 def ensure(output: Path = DEFAULT_OUTPUT, events: int = EVENTS) -> dict:
     """Writes the file unless it is there already; returns its facts."""
-    sidecar = output.with_suffix(".json")
-    digest = hashlib.sha256()
-    for source in (HERE / "eventfile.py", HERE / "eventfile.cxx"):
-        digest.update(source.read_bytes())
-    wanted = f"{digest.hexdigest()[:16]}-{events}"
-    if output.exists() and sidecar.exists():
-        facts = json.loads(sidecar.read_text())
-        if facts["recipe"] == wanted and facts["bytes"] == output.stat().st_size:
-            return facts
-    ROOT = import_root()
-    if ROOT is None:
-        raise RuntimeError("the file of events is written by ROOT, which is not installed (tools/setup-peers)")
-    print(f"eventfile: writing {output} ...", file=sys.stderr, flush=True)
-    started = time.monotonic()
-    ROOT.gInterpreter.Declare((HERE / "eventfile.cxx").read_text())
-    output.parent.mkdir(parents=True, exist_ok=True)
-    part = output.with_name(f".{output.name}.{os.getpid()}.root")
-    try:
-        if ROOT.events.write(str(part), events, BRANCHES) != 0:
-            raise RuntimeError(f"ROOT can't write {part}")
-        answer = ROOT.events.sum(str(part), False, -1)
-        facts = {
-            "recipe": wanted,
-            "bytes": part.stat().st_size,
+
+    def write(part: Path) -> dict:
+        write_events(part, events, BRANCHES)
+        answer = import_root().events.sum(str(part), False, -1)
+        return {
             "tree": TREE,
             "entries": events,
             "branches": BRANCHES,
@@ -70,12 +49,18 @@ def ensure(output: Path = DEFAULT_OUTPUT, events: int = EVENTS) -> dict:
             "sum": answer.sum,
             "job_bytes": answer.bytes,
         }
-        os.replace(part, output)
-    finally:
-        part.unlink(missing_ok=True)
-    sidecar.write_text(json.dumps(facts, indent=1) + "\n")
-    print(f"eventfile: done in {time.monotonic() - started:.0f} s", file=sys.stderr)
-    return facts
+
+    return once(output, recipe(HERE / "eventfile.py", SCRIPT, events=events), write)
+
+
+def write_events(path: Path, events: int, branches: int) -> None:
+    """Has ROOT write such a file, of so many branches."""
+    ROOT = import_root()
+    if ROOT is None:
+        raise RuntimeError(f"{path} is written by ROOT, which is not installed (tools/setup-peers)")
+    ROOT.gInterpreter.Declare(SCRIPT.read_text())
+    if ROOT.events.write(str(path), events, branches) != 0:
+        raise RuntimeError(f"ROOT can't write {path}")
 
 
 if __name__ == "__main__":

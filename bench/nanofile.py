@@ -9,15 +9,12 @@ A job reads 30 branches (`COLUMNS`).
 """
 
 import argparse
-import hashlib
-import json
-import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 from talkfile import import_root
+from written import once, recipe
 
 HERE = Path(__file__).resolve().parent
 FOLDER = HERE.parent / "target" / "data"
@@ -63,28 +60,16 @@ def path(codec: str, entries: int = ENTRIES) -> Path:
 
 def ensure(codec: str, entries: int = ENTRIES) -> Path:
     """Writes the file unless it is there already."""
-    output = path(codec, entries)
-    sidecar = output.with_suffix(".json")
-    digest = hashlib.sha256((HERE / "nanofile.cxx").read_bytes() + repr(columns()).encode())
-    wanted = f"{digest.hexdigest()[:16]}-{entries}-{CODECS[codec]}"
-    if output.exists() and sidecar.exists():
-        facts = json.loads(sidecar.read_text())
-        if facts["recipe"] == wanted and facts["bytes"] == output.stat().st_size:
-            return output
-    print(f"nanofile: writing {output} ...", file=sys.stderr, flush=True)
-    started = time.monotonic()
-    FOLDER.mkdir(parents=True, exist_ok=True)
-    part = output.with_name(f".{output.name}.{os.getpid()}.root")
-    try:
+
+    def written(part: Path) -> dict:
         # In a process of its own: ROOT keeps what it has been told.
         command = [sys.executable, __file__, "--part", part, codec, "--entries", entries]
         subprocess.run([str(word) for word in command], check=True)
-        facts = {"recipe": wanted, "bytes": part.stat().st_size, "entries": entries, "branches": len(columns()) - 1}
-        os.replace(part, output)
-    finally:
-        part.unlink(missing_ok=True)
-    sidecar.write_text(json.dumps(facts, indent=1) + "\n")
-    print(f"nanofile: done in {time.monotonic() - started:.0f} s", file=sys.stderr)
+        return {"entries": entries, "branches": len(columns()) - 1}
+
+    output = path(codec, entries)
+    script = HERE / "nanofile.cxx"
+    once(output, recipe(script, repr(columns()), entries=entries, codec=CODECS[codec]), written)
     return output
 
 

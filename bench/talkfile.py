@@ -21,13 +21,12 @@ Beside FILE.root a FILE.json says what is in it: sizes, baskets, and the answer 
 
 import argparse
 import hashlib
-import json
-import os
 import sys
-import time
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
+
+from written import once, recipe
 
 HERE = Path(__file__).resolve().parent
 DEFAULT_OUTPUT = HERE.parent / "target" / "data" / "talk.root"
@@ -276,52 +275,21 @@ def write_with_uproot(path: Path, events: int) -> dict:
     }
 
 
-def recipe() -> str:
-    """Changes whenever the file would: the scripts are the recipe."""
-    digest = hashlib.sha256()
-    for source in (HERE / "talkfile.py", HERE / "talkfile.cxx"):
-        digest.update(source.read_bytes())
-    return digest.hexdigest()[:16]
-
-
 def ensure(output: Path = DEFAULT_OUTPUT, events: int = EVENTS, force_uproot: bool = False, quiet: bool = False) -> dict:
     """Writes the file unless it is there already; returns its facts."""
-    sidecar = output.with_suffix(".json")
-    wanted = f"{recipe()}-{events}"
-    if output.exists() and sidecar.exists():
-        facts = json.loads(sidecar.read_text())
-        if facts.get("recipe") == wanted and facts.get("bytes") == output.stat().st_size:
-            return facts
-    output.parent.mkdir(parents=True, exist_ok=True)
-    part = output.with_name(f".{output.name}.{os.getpid()}.root")
-    started = time.monotonic()
-    ROOT = None if force_uproot else import_root()
-    if not quiet:
-        print(f"talkfile: writing {output} with {'ROOT' if ROOT else 'uproot'} ...", file=sys.stderr, flush=True)
-    try:
+
+    def write(part: Path) -> dict:
+        ROOT = None if force_uproot else import_root()
         if ROOT:
             write_with_root(ROOT, part, events)
             facts = facts_with_root(ROOT, part)
         else:
             facts = write_with_uproot(part, events)
-        facts = {
-            "recipe": wanted,
-            "bytes": part.stat().st_size,
-            "sha256": hashlib.sha256(part.read_bytes()).hexdigest(),
-            "tree": TREE,
-            "expression": EXPRESSION,
-            "cut": CUT,
-            **facts,
-        }
-        os.replace(part, output)
-    finally:
-        part.unlink(missing_ok=True)
-    temporary = sidecar.with_name(f".{sidecar.name}.{os.getpid()}")
-    temporary.write_text(json.dumps(facts, indent=1) + "\n")
-    os.replace(temporary, sidecar)
-    if not quiet:
-        print(f"talkfile: done in {time.monotonic() - started:.0f} s", file=sys.stderr)
-    return facts
+        sha256 = hashlib.sha256(part.read_bytes()).hexdigest()
+        return {"sha256": sha256, "tree": TREE, "expression": EXPRESSION, "cut": CUT, **facts}
+
+    how = recipe(HERE / "talkfile.py", HERE / "talkfile.cxx", events=events)
+    return once(output, how, write, quiet=quiet)
 
 
 def main() -> None:
