@@ -70,8 +70,8 @@ def at_once(tree, names):
         return None
 
 
-def compare(path, client, counts):  # noqa: C901
-    """Yield what is wrong with a file."""
+def trees_of(path):
+    """Yield the trees of a file that uproot can open: name, uproot's file, and the key of the newest one of that name."""
     import oracle
 
     try:
@@ -80,6 +80,12 @@ def compare(path, client, counts):  # noqa: C901
     except Exception:  # noqa: BLE001  whatever uproot cannot do
         return
     for name, key in trees.items():
+        yield name, file, key
+
+
+def compare(path, client, counts):
+    """Yield what is wrong with a file."""
+    for name, file, key in trees_of(path):
         try:
             theirs = file[key]
             branches = hither.open_tree(path, name, client=client).branches
@@ -125,16 +131,9 @@ def test_every_native_branch_has_the_values_and_the_type_of_uproot():
     assert counts["compared"] > 15_000
 
 
-def left_to_uproot(path, client, counts):  # noqa: C901
+def left_to_uproot(path, client, counts):
     """Yield what is wrong with what hither leaves to uproot: the same call has to read it, and to say so."""
-    import oracle
-
-    try:
-        file = uproot.open(path)
-        trees = oracle.newest_trees(file)
-    except Exception:  # noqa: BLE001  whatever uproot cannot do
-        return
-    for name, key in trees.items():
+    for name, file, key in trees_of(path):
         tree = hither.open_tree(path, name, client=client)
         native = {info.name for info in tree.branches if not info.unsupported}
         wanted = {}
