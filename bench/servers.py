@@ -410,6 +410,7 @@ def xrootd_cluster(where: Loopback, roots: list[Path]) -> Iterator[tuple[int, li
             config = work / f"{name}-{program_name}.cfg"
             config.write_text(XROOTD_CLUSTER.format(port=port or "any", meeting=meeting, work=work, role=role))
             command = as_nobody([needed(program_name, "xrootd-server"), "-n", name, "-c", str(config)])
+            command = as_localhost(command)
             stack.enter_context(running(where, command, port, work / f"{name}-{program_name}.log"))
 
         manager, ports = free_port(), [free_port() for _ in roots]

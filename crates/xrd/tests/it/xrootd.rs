@@ -51,12 +51,12 @@ impl Xrootd {
         );
         let lines = lines.replace("FOLDER", &at.to_string());
         std::fs::write(&config, lines).unwrap();
-        let mut command = Command::new("xrootd");
-        // It refuses to run as root.
-        if folder.metadata().unwrap().uid() == 0 {
+        let mut command = if folder.metadata().unwrap().uid() == 0 {
             own(&folder);
-            command.args(["-R", "nobody"]);
-        }
+            as_root()
+        } else {
+            Command::new("xrootd")
+        };
         command.args(["-I", "v4", "-p", &port.to_string(), "-l"]).arg(folder.join("log"));
         let child = command.arg("-c").arg(&config).current_dir(&folder).spawn().unwrap();
         let server = Self { child, port, folder };
@@ -88,6 +88,15 @@ fn certify(folder: &Path) {
         .status()
         .unwrap();
     assert!(done.success());
+}
+
+/// The command, for root: it refuses to run as root, and does not start on a machine whose name has no address, so that
+/// the machine is called localhost for it.
+fn as_root() -> Command {
+    let mut command = Command::new("unshare");
+    command.args(["--uts", "sh", "-c", "hostname localhost && exec \"$@\"", "sh"]);
+    command.args(["xrootd", "-R", "nobody"]);
+    command
 }
 
 /// Gives everything to the user that the server runs as.
