@@ -40,12 +40,12 @@ check:
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked
-	command -v cargo-deny >/dev/null || cargo install --locked --quiet cargo-deny@0.20.2
+	command -v cargo-deny >/dev/null || cargo install --debug --locked --quiet cargo-deny@0.20.2
 	cargo deny --locked check licenses bans sources
 	tools/check
 
 bench: build data
-	cargo build --release --locked -p hither-testkit --examples
+	cargo build --release --locked -p hither -p hither-testkit --examples
 	$(PYTHON) bench/run.py $(BENCH)
 
 # The compiler that was tested with cargo-fuzz; the sanitizers need a nightly one.
@@ -64,8 +64,8 @@ data: peers
 peers:
 	tools/setup-peers
 
-# Two calls, because examples bring the features that tests want of dependencies: of testkit's, a clock that stands still.
+# What tests and the demo run. Two calls, because examples bring the features that tests want of dependencies: of testkit's, a clock that stands still.
 # So what the wheel is made of (`make python`) is here already, and only pyo3 and the ends are built for it.
 build:
 	cargo build --release --locked -p hither-cli -p hither-testkit --bins
-	cargo build --release --locked -p hither -p hither-cli --examples
+	cargo build --release --locked -p hither --example read_ranges -p hither-cli
