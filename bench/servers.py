@@ -154,11 +154,13 @@ class Tls:
     key: Path
 
 
-def certificate(folder: Path, *hosts: str) -> Tls:
-    """Makes an authority and a certificate for `hosts` (addresses; `localhost` is always in it) with openssl."""
+def certificate(folder: Path, *hosts: str, named: bool = False) -> Tls:
+    """Makes an authority and a certificate for `hosts` (addresses; `localhost` is always in it) with openssl. With `named`
+    they are in it as names, too, for clients that look for nothing else."""
     tls = Tls(folder / "authority.pem", folder / "server.pem", folder / "server.key")
     authority_key, request, extensions = folder / "authority.key", folder / "server.csr", folder / "extensions"
     names = ",".join(["DNS:localhost", *(f"IP:{host}" for host in dict.fromkeys(["127.0.0.1", *hosts]))])
+    names += "".join(f",DNS:{host}" for host in hosts) if named else ""
     extensions.write_text(f"basicConstraints=critical,CA:FALSE\nextendedKeyUsage=serverAuth\nsubjectAltName={names}\n")
     curve = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
 

@@ -6,6 +6,11 @@
 /// Times may be in any unit. An answer must be later than its request; one at the very instant at which another request
 /// is sent was not there before it.
 pub(crate) fn flights(requests: impl Iterator<Item = (u64, Option<u64>)>) -> u32 {
+    each(requests).into_iter().max().unwrap_or_default()
+}
+
+/// The length of the chain that ends with each request, in the order in which they are given.
+pub(crate) fn each(requests: impl Iterator<Item = (u64, Option<u64>)>) -> Vec<u32> {
     let requests: Vec<(u64, Option<u64>)> = requests.collect();
     let mut sent: Vec<(u64, usize)> =
         requests.iter().enumerate().map(|(at, (sent, _))| (*sent, at)).collect();
@@ -28,7 +33,7 @@ pub(crate) fn flights(requests: impl Iterator<Item = (u64, Option<u64>)>) -> u32
             *flight = arrived + 1;
         }
     }
-    flight.into_iter().max().unwrap_or_default()
+    flight
 }
 
 #[cfg(test)]

@@ -92,6 +92,8 @@ pub struct Report {
     pub flights: u32,
     /// Longest chain of requests of which each could depend on an answer complete before.
     pub whole_flights: u32,
+    /// The flight in which the first answer of more than 8 KiB was asked for; none if there was no such.
+    pub data_flight: Option<u32>,
     /// There was more than the witness keeps: turns, flights or rows are too low.
     pub truncated: bool,
     /// How long after their time packets came out on average, seconds; of all ports.

@@ -23,6 +23,10 @@
 //! ends where the next request on its connection has reached the server). A program that needs n whole answers one
 //! after the other has at least n of both.
 //!
+//! **`data_flight`** is the least flight of a burst whose answer held more than 8 KiB. If the client reads more than that, what
+//! it asked for before were greetings, logins and opens, and this is after how many round trips the first data comes, beside
+//! the one that opened the connection; whatever the client says afterwards.
+//!
 //! Neither can see a dependence that the client does not have: a work queue that sends the next request whenever an answer
 //! is complete looks like a chain. Handshakes of TCP carry no payload and don't count; those of TLS do. A segment behind
 //! a hole counts as delivered although the client cannot read it yet, which can only raise the counts.
@@ -32,13 +36,16 @@ mod connection;
 
 use burst::Burst;
 
-use crate::flights::flights;
+use crate::flights::{self, flights};
 use crate::turns::Turns;
 use crate::wan::packet::Packet;
 use crate::wan::report::{Counts, Report, Row};
 use connection::Connection;
 use std::collections::{BTreeMap, HashMap};
 use std::net::SocketAddrV4;
+
+/// An answer of more bytes than this has data in it: certificates, greetings and the like are shorter.
+const WORDS_BYTES: u64 = 8 << 10;
 
 /// Most connections that are told apart; later ones only count in the totals.
 const MOST_CONNECTIONS: usize = 1 << 20;
@@ -168,7 +175,8 @@ impl Witness {
         match tag.direction {
             Direction::ToServer => connection.reaches_server(tag.burst),
             Direction::ToClient => {
-                connection.reaches_client(now, tag.burst);
+                let payload = tag.packet.tcp.map_or(0, |tcp| tcp.payload);
+                connection.reaches_client(now, tag.burst, payload);
                 self.deliveries += 1;
                 self.turns.receives();
                 self.turns_of_port.entry(connection.server.port()).or_default().receives();
@@ -253,6 +261,7 @@ impl Witness {
             turns: turns.count,
             flights: flights(all.iter().map(|burst| (burst.sent, burst.first_answer))),
             whole_flights: flights(all.iter().map(|burst| (burst.sent, burst.last_answer))),
+            data_flight: data_flight(&all),
             truncated: self.untold > 0 || chosen.iter().any(|connection| connection.truncated()),
             late_mean: seconds(0, self.late.sum.checked_div(self.late.packets).unwrap_or_default()),
             late_most: seconds(0, self.late.most),
@@ -271,6 +280,13 @@ impl Witness {
                 .collect(),
         }
     }
+}
+
+/// The least flight of a burst whose answer held more than [`WORDS_BYTES`].
+fn data_flight(bursts: &[&Burst]) -> Option<u32> {
+    let flights = flights::each(bursts.iter().map(|burst| (burst.sent, burst.first_answer)));
+    let data = bursts.iter().zip(flights).filter(|(burst, _)| burst.answer_bytes > WORDS_BYTES);
+    data.map(|(_, flight)| flight).min()
 }
 
 #[expect(clippy::cast_precision_loss, reason = "nanoseconds of a run fit")]

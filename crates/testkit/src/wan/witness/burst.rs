@@ -11,4 +11,6 @@ pub(super) struct Burst {
     pub(super) last_answer: Option<u64>,
     /// Where the answer begins in the server's stream, in bytes since the witness first saw it.
     pub(super) answer_from: Option<u64>,
+    /// Payload of the answer that was delivered to the client, repeated segments included.
+    pub(super) answer_bytes: u64,
 }

@@ -5,7 +5,7 @@ use crate::turns::Turns;
 use crate::wan::report::Counts;
 use std::net::SocketAddrV4;
 
-/// Most bursts that are kept of one connection: 48 bytes each.
+/// Most bursts that are kept of one connection: 64 bytes each.
 const MOST_BURSTS: usize = 1 << 18;
 
 /// A position in a byte stream that does not wrap around.
@@ -120,6 +120,7 @@ impl Connection {
                 first_answer: None,
                 last_answer: None,
                 answer_from: None,
+                answer_bytes: 0,
             });
         }
     }
@@ -147,11 +148,12 @@ impl Connection {
         self.at_server = self.at_server.max(burst);
     }
 
-    pub(super) fn reaches_client(&mut self, now: u64, burst: Option<u32>) {
+    pub(super) fn reaches_client(&mut self, now: u64, burst: Option<u32>, payload: u32) {
         self.turns.receives();
         if let Some(burst) = burst.and_then(|at| self.bursts.get_mut(at as usize)) {
             burst.first_answer.get_or_insert(now);
             burst.last_answer = Some(now);
+            burst.answer_bytes += u64::from(payload);
         }
     }
 }

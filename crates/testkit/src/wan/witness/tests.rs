@@ -178,6 +178,21 @@ fn request_queued_behind_another_may_depend_on_an_answer_elsewhere() {
 }
 
 #[test]
+fn data_begin_with_the_first_long_answer_and_not_with_what_was_said_before_or_after() {
+    let mut talk = Talk::new();
+    talk.ask(0, 0);
+    talk.answer(20, 0);
+    talk.ask(40, 0);
+    assert_eq!(talk.witness.report(40, None).data_flight, None);
+    (0..100).for_each(|segment| talk.answer(60 + segment, 0));
+    talk.ask(200, 0);
+    talk.answer(220, 0);
+    talk.run(1000);
+    let report = talk.witness.report(1000, None);
+    assert_eq!((report.flights, report.data_flight), (3, Some(2)));
+}
+
+#[test]
 fn port_restricts_every_count() {
     let mut talk = Talk::new();
     talk.ask(0, 0);

@@ -1,0 +1,57 @@
+"""Round trips to the first data over root:// and roots://, counted by the link itself (needs root)."""
+
+import pytest
+import servers
+from conftest import HITHER, require, run
+from links import Link, Wan
+
+pytestmark = pytest.mark.netns
+
+UNIX = "xrootd.seclib libXrdSec.so\nsec.protocol unix\nsec.protbind * only unix\n"
+# More than a server says of itself, and no more than a first window holds.
+BYTES = 12_000
+
+
+@pytest.fixture(scope="module")
+def away(netns):
+    """A link on which one flight is not taken for two."""
+    with Wan(Link("r", 60, None, "another country")) as where:
+        yield where
+
+
+@pytest.fixture
+def trips(away, tmp_path, small):
+    """Starts xrootd; gives how to read from it, and after how many round trips the data comes."""
+    require("xrootd")
+    folder = tmp_path / "served"
+    folder.mkdir()
+    (folder / "file").write_bytes(small.path.read_bytes()[: 2 * BYTES])
+    tls = servers.certificate(tmp_path, away.server_host)
+
+    def taken(scheme: str, more: str) -> list[int]:
+        """Of two processes after one another, with what the first one learned."""
+        counts = []
+        with servers.xrootd(away, folder, tls=tls if scheme == "roots" else None, more=more) as port:
+            url = f"{scheme}://{away.server_host}:{port}//file"
+            command = ["env", f"SSL_CERT_FILE={tls.authority}", HITHER, "cat", "--range", f"0-{BYTES - 1}", url]
+            for _ in range(2):
+                away.reset()
+                told = run([*command, "--store", tmp_path / f"store-{scheme}"], away)
+                assert told.code == 0, told.err
+                seen = away.stats()
+                # Each connection begins with a handshake of TCP, and they are made one after the other here.
+                counts.append(seen["connections"] + seen["data_flight"])
+        return counts
+
+    return taken
+
+
+@pytest.mark.parametrize(
+    ("scheme", "more", "stranger", "acquaintance"),
+    [("root", "", 2, 2), ("root", UNIX, 7, 2), ("roots", "", 3, 3), ("roots", UNIX, 9, 3)],
+    ids=["nobody is asked who he is", "unix", "TLS", "TLS and unix"],
+)
+def test_the_first_data_comes_after_as_few_round_trips_as_there_can_be(trips, scheme, more, stranger, acquaintance):
+    first, second = trips(scheme, more)
+    assert second == acquaintance
+    assert first <= stranger
