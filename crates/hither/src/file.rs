@@ -231,38 +231,13 @@ impl RemoteFile {
         Ok(found.into_iter().map(Option::unwrap_or_default).collect())
     }
 
-    /// Streams `range` in file order to `write`, with bounded memory: all of it of one version of the file.
-    ///
-    /// # Errors
-    ///
-    /// As [`RemoteFile::read_ranges`], and whatever `write` fails with.
-    pub fn stream(
-        &self,
-        client: &Client,
-        range: Range<u64>,
-        mut write: impl FnMut(&[u8]) -> Result<()>,
-    ) -> Result<()> {
-        // A few requests' worth: large enough to keep every lane busy, small enough to hold.
-        const WINDOW_BYTES: u64 = 32 << 20;
-        let mut at = range.start;
-        let mut validator = None;
-        if let Some(ahead) = &self.ahead {
-            ahead.decline();
-        }
-        while at < range.end {
-            let to = range.end.min(at.saturating_add(WINDOW_BYTES));
-            let window = at..to;
-            let read = self.fetch_ranges(std::slice::from_ref(&window), validator.clone());
-            let (found, answer) = client.wait(read)?;
-            validator = validator.or(answer.validator);
-            found.iter().try_for_each(|bytes| write(bytes))?;
-            at = to;
-        }
-        Ok(())
-    }
-
     pub(crate) fn reader(&self, validator: Option<String>) -> Reader<'_> {
         Reader::new(&*self.source, validator, self.shared.config.reader)
+    }
+
+    /// Nothing is known of the path to it.
+    pub(crate) fn is_stranger(&self) -> bool {
+        self.remote.is_some() && self.source.link().rtt.is_none()
     }
 
     pub(crate) async fn fetch_ranges(
@@ -285,8 +260,7 @@ impl RemoteFile {
         );
         // Nothing is known of a path that was never used. The start of an answer tells how far away the server is and what
         // it takes in one request; planning all of it without that costs more than the round trip.
-        let stranger = self.remote.is_some() && self.source.link().rtt.is_none();
-        let (first, rest) = match stranger && wanted > SMALL_BYTES {
+        let (first, rest) = match self.is_stranger() && wanted > SMALL_BYTES {
             true => range::divided(ranges, INTRODUCTION_BYTES),
             false => (ranges.to_vec(), Vec::new()),
         };

@@ -40,6 +40,7 @@ pub mod query;
 mod recording;
 mod scan;
 mod storage;
+mod stream;
 mod target;
 mod tiered;
 pub mod trace;
