@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""10,000 random pieces of 2 KB out of a file of 715 MB, in one call: hither beside davix, ROOT and the wire.
+"""10,000 random pieces of 2 KB out of a file of 715 MB, in one call: hither beside davix, ROOT, XrdCl and the wire.
 
-At 22 ms and 150 ms and 1 Gbit/s, from nginx, Apache, Caddy and xrootd's HTTP. Everybody gets the pieces in the order of
+At 22 ms and 150 ms and 1 Gbit/s, from nginx, Apache, Caddy and xrootd's HTTP, and over root:// from the same xrootd
+(`--servers xrootd --only root,wire`). Everybody gets the pieces in the order of
 the file, without overlaps, and writes them to a file whose hash has to be right. The wire is one TCP connection (and 64
 of them) that sends the same number of bytes and nothing else. Needs root, for the links.
 """
@@ -31,6 +32,9 @@ BUILT = HERE.parent / "target" / "peers"
 PIECES = 10_000
 PIECE_BYTES = 2048
 LINKS = (Link("h", 22, 1000, "across a country"), Link("i", 150, 1000, "across an ocean"))
+OVER_HTTP = {"hither": 1.3, "hither, server known": 1.3}
+OVER_ROOT = {"hither root://": 1.2, "hither root://, server known": 1.2}
+"""How many times as long as the wire these may take."""
 SERVERS = {"nginx": servers.nginx, "apache": servers.apache, "caddy": servers.caddy, "xrootd": servers.xrootd}
 
 
@@ -62,7 +66,7 @@ class Bench:
         self.file = eventfile.DEFAULT_OUTPUT
         self.ranges = folder / "ranges"
         self.output = folder / "output"
-        self.store = folder / "store"
+        self.stores = folder / "store", folder / "root-store"
         wanted = pieces(eventfile.ensure()["bytes"])
         self.ranges.write_text("".join(f"{first} {length}\n" for first, length in wanted))
         self.bytes = sum(length for _, length in wanted)
@@ -84,17 +88,20 @@ class Bench:
         digest = hashlib.sha256(self.output.read_bytes()).hexdigest()
         return None if digest == self.digest else "other bytes than those of the file"
 
-    def before(self, log: Path | None, first: bool) -> None:
+    def before(self, log: Path | None, forgotten: Path | None) -> None:
         """Nothing is left of the run before, except the store for the one that is to use it."""
         self.output.unlink(missing_ok=True)
         self.logged_before = self.logged(log) if log else 0
-        if first:
-            shutil.rmtree(self.store, ignore_errors=True)
+        if forgotten:
+            shutil.rmtree(forgotten, ignore_errors=True)
 
     def entrants(self, url: str, host: str, raw: int, root_url: str | None, log: Path | None) -> list[Entrant]:
-        scene = {"check": partial(self.check, log), "before": partial(self.before, log, False)}
-        fresh = {**scene, "before": partial(self.before, log, True)}
-        ours = [READ_RANGES, url, self.ranges, "--output", self.output, "--store", self.store]
+        scene = {"check": partial(self.check, log), "before": partial(self.before, log, None)}
+        fresh, fresh_root = ({**scene, "before": partial(self.before, log, store)} for store in self.stores)
+        ours, native = (
+            [READ_RANGES, at, self.ranges, "--output", self.output, "--store", store]
+            for at, store in zip((url, root_url), self.stores, strict=True)
+        )
         root = [sys.executable, PEERS / "root_ranges.py"]
         wire = [sys.executable, PEERS / "raw_client.py", host, raw, self.bytes]
         found = [
@@ -108,7 +115,12 @@ class Bench:
         if self.davix:
             found.append(Entrant("davix preadVec", [self.davix, url, self.ranges, self.output], **scene))
         if root_url:
-            found.append(Entrant("ROOT root://", [*root, root_url, self.ranges, self.output], **scene))
+            found += [
+                Entrant("hither root://", native, **fresh_root),
+                Entrant("hither root://, server known", native, **scene),
+                Entrant("ROOT root://", [*root, root_url, self.ranges, self.output], **scene),
+                Entrant("XrdCl 6 root://", [sys.executable, PEERS / "xrdcl_ranges.py", root_url, self.ranges, self.output], **scene),
+            ]
         return found
 
 
@@ -125,17 +137,19 @@ def bounds(played: Rounds, chosen: list[Link]) -> Iterator[str]:
     for link in chosen:
         for server in dict.fromkeys(r.server for r in played.runs):
             davix = played.ratio(link.label, server, "hither", "davix preadVec")
-            if link.rtt_ms == 150:
+            if link.rtt_ms == 150 and played.select(link.label, server, "hither"):
                 yield rounds.bound(f"{server}, {link.label}: hither beside davix", davix, 1 / 3)
-            for name in ("hither", "hither, server known"):
-                wire = played.ratio(link.label, server, name, "wire")
-                yield rounds.bound(f"{server}, {link.label}: {name} beside the wire", wire, 1.3)
+            for name, most in (*OVER_HTTP.items(), *OVER_ROOT.items()):
+                if played.select(link.label, server, name):
+                    wire = played.ratio(link.label, server, name, "wire")
+                    yield rounds.bound(f"{server}, {link.label}: {name} beside the wire", wire, most)
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--servers", default=",".join(SERVERS), help="default %(default)s")
+    parser.add_argument("--only", default="", help="parts of names of those that take part, comma separated")
     parser.add_argument("--quick", action="store_true", help="one run each, at 150 ms only")
     parser.add_argument("--output", type=Path, default=HERE / "results" / "pieces")
     options = parser.parse_args()
@@ -151,7 +165,9 @@ def main() -> int:
                     place = f"{where.server_host}:{port}"
                     url, host = f"http://{place}/{bench.file.name}", where.server_host
                     root_url = f"root://{place}//{bench.file.name}" if name == "xrootd" else None
-                    played.play(where, link.label, name, bench.entrants(url, host, raw, root_url, log))
+                    entrants = bench.entrants(url, host, raw, root_url, log)
+                    only = options.only.split(",")
+                    played.play(where, link.label, name, [it for it in entrants if any(part in it.name for part in only)])
     notes = [
         f"{PIECES:,} random pieces of {PIECE_BYTES} bytes ({bench.bytes / 1e6:.2f} MB) of a file of "
         f"{bench.file.stat().st_size / 1e6:.0f} MB, asked for in one call, from opening the URL to the last byte.",

@@ -3,7 +3,7 @@
 
 Everybody starts cold, in a process of its own, without a store; imports are not counted. `uproot, local file` has no link
 in it, and says what uproot itself takes; `wire` is the bytes of the query over one TCP connection, nothing decoded. nginx
-and xrootd with stock settings. Needs root, for the links.
+and xrootd with stock settings. With `--protocol root` hither reads over root://. Needs root, for the links.
 """
 
 import argparse
@@ -30,25 +30,34 @@ PATIENCE = "ABDEG"
 """Links on which uproot's default over http is waited for: on the others it takes more than 200 s."""
 
 
-def arrays(at: Addresses, query: Query) -> list[str]:
-    return [sys.executable, str(PEERS / "hither_arrays.py"), at.http, str(query.warm_up)]
+def arrays(protocol: str) -> Callable[[Addresses, Query], list[str]]:
+    def command(at: Addresses, query: Query) -> list[str]:
+        url = at.http if protocol == "http" else at.root
+        return [sys.executable, str(PEERS / "hither_arrays.py"), url, str(query.warm_up)]
+
+    return command
 
 
 def near(_: Addresses, query: Query) -> list[str]:
     return [sys.executable, str(PEERS / "uproot_read.py"), str(query.file), "default", str(query.warm_up)]
 
 
-CONTENDERS = (
-    Contender(DRAW, hither()),
-    Contender(TREE, arrays),
-    Contender(SOURCE, uproot_read("http", "hither")),
-    Contender(FILESYSTEM, uproot_read("http", "hither filesystem")),
-    Contender(APART, uproot_read("http", "hither filesystem, gaps left out")),
-    Contender(XROOTD, uproot_read("root", "XRootDSource")),
-    Contender(DEFAULT, uproot_read("http", "default")),
-    Contender(NEAR, near),
-    RAW,
-)
+OVER_HTTP = "hither.open_tree, http"
+
+
+def contenders(protocol: str) -> list[Contender]:
+    """With hither over `protocol`; over root:// also its tree over http, and without what is slow over either."""
+    ours = [
+        Contender(DRAW, hither(protocol=protocol)),
+        Contender(TREE, arrays(protocol)),
+        Contender(SOURCE, uproot_read(protocol, "hither")),
+        Contender(APART, uproot_read(protocol, "hither filesystem, gaps left out")),
+    ]
+    if protocol == "http":
+        ours += [Contender(FILESYSTEM, uproot_read("http", "hither filesystem")), Contender(DEFAULT, uproot_read("http", "default"))]
+    else:
+        ours.append(Contender(OVER_HTTP, arrays("http")))
+    return [*ours, Contender(XROOTD, uproot_read("root", "XRootDSource")), Contender(NEAR, near), RAW]
 
 
 class Witness:
@@ -64,7 +73,8 @@ class Witness:
         self.before = self.count()
 
     def check(self, counted: bool, run: Run) -> str | None:
-        told, run.requests = run.requests, self.count() - self.before or None
+        told = run.requests
+        run.requests = self.count() - self.before or told
         if counted and told is not None and told != run.requests:
             return f"it told of {told} requests, and the server of {run.requests}"
         return disagreement(run, self.query.facts)
@@ -73,7 +83,9 @@ class Witness:
 def entrants(chosen: list[Contender], at: Addresses, query: Query, log: Path) -> list[Entrant]:
     witness = Witness(log, query)
     commands = [(who, who.command(at, query)) for who in chosen]
-    return [Entrant(who.name, command, partial(witness.check, who.name in (DRAW, TREE, *OVER_HITHER)), witness.begin) for who, command in commands if command]
+    # Only nginx keeps count.
+    counted = {who.name for who, command in commands if command and at.http in " ".join(command)} & {DRAW, TREE, OVER_HTTP, *OVER_HITHER}
+    return [Entrant(who.name, command, partial(witness.check, who.name in counted), witness.begin) for who, command in commands if command]
 
 
 def reported(runs: list[Run], figure: str) -> float | None:
@@ -99,6 +111,8 @@ def verdicts(played: Rounds, chosen: list[Link], facts: dict) -> Iterator[str]:
             most = 1.1 * draw + 0.03
             yield kept(f"{at}: {TREE} {tree:.3f} s, at most {most:.3f} s (1.1 x draw + 30 ms)", tree <= most)
         peers = {name: taken for name in (XROOTD, DEFAULT) if (taken := seconds(name))}
+        if tree and (other := seconds(OVER_HTTP)):
+            yield kept(f"{at}: {TREE} {tree:.3f} s, over http {other:.3f} s", tree <= 1.05 * other)
         if tree and peers:
             best = min(peers, key=peers.__getitem__)
             yield kept(f"{at}: {TREE} {tree:.3f} s, the best peer ({best}) {peers[best]:.3f} s", tree < peers[best])
@@ -118,14 +132,14 @@ def verdicts(played: Rounds, chosen: list[Link], facts: dict) -> Iterator[str]:
                 yield kept(f"{at}: {name} {other / taken:.2f} x faster than {XROOTD}, at least 1.5", other >= 1.5 * taken)
 
 
-def play(link: Link, played: Rounds, query: Query, folder: Path, out: Callable[[Contender], bool]) -> None:
+def play(link: Link, played: Rounds, query: Query, folder: Path, chosen: list[Contender]) -> None:
     where: Loopback = Loopback() if link.is_loopback else Wan(link)
     log = folder / f"{link.letter}.log"
     with where, servers.nginx(where, query.file.parent, log) as http, servers.xrootd(where, query.file.parent) as xrootd, servers.raw(where) as raw:
         host = where.server_host
         url = f"http://{host}:{http}/{query.file.name}"
         at = Addresses(url, url, f"root://{host}:{xrootd}//{query.file.name}", host, raw)
-        played.play(where, link.label, "", entrants([who for who in CONTENDERS if not out(who)], at, query, log))
+        played.play(where, link.label, "", entrants(chosen, at, query, log))
 
 
 def main() -> int:
@@ -134,8 +148,10 @@ def main() -> int:
     parser.add_argument("--links", default="ABCDEFG" if is_root() else "A", help="letters, default %(default)s")
     parser.add_argument("--quick", action="store_true", help="one run each, links E and G only")
     parser.add_argument("--only", default="", help="parts of names of those that take part, comma separated")
-    parser.add_argument("--output", type=Path, default=HERE / "results" / "python")
+    parser.add_argument("--protocol", choices=("http", "root"), default="http", help="of hither, default %(default)s")
+    parser.add_argument("--output", type=Path, help="default bench/results/python, or python-root")
     options = parser.parse_args()
+    output = options.output or HERE / "results" / ("python" if options.protocol == "http" else "python-root")
     letters = "EG" if options.quick else options.links
     facts = talkfile.ensure()
     warm_up = talkfile.DEFAULT_OUTPUT.with_name("warm.root")
@@ -151,7 +167,7 @@ def main() -> int:
                 unasked = options.only and not any(part in who.name for part in options.only.split(","))
                 return bool(unasked) or (who.name == DEFAULT and letter not in PATIENCE)
 
-            play(link, played, query, Path(folder), out)
+            play(link, played, query, Path(folder), [who for who in contenders(options.protocol) if not out(who)])
     notes = [
         f"`{facts['expression']}` where `{facts['cut']}`: {(facts['query_bytes'] + facts['tree_bytes']) / 1e6:.2f} MB needed of {facts['bytes'] / 1e6:.0f} MB. From opening the",
         "URL to the result, cold, imports not counted (they are in CPU). Requests by the server's log, flights (requests that",
@@ -159,7 +175,8 @@ def main() -> int:
         "killed after 200 s in an earlier session. Where the rate decides, one request follows the other without a wait: round",
         "trips are judged at 240 ms, unlimited. Client, server and link share two cores, cubic, medians.",
     ]
-    rounds.write(played, options.output, "The talk's query from Python", notes, verdicts(played, chosen, facts), WIRE)
+    title = "The talk's query from Python" + (" over root://" if options.protocol == "root" else "")
+    rounds.write(played, output, title, notes, verdicts(played, chosen, facts), WIRE)
     return 1 if played.wrong else 0
 
 

@@ -20,6 +20,7 @@ TARGET_SECONDS = {
     ("G", "hither 64"): 1.95,
     ("G", "hither second process 64"): 1.45,
 }
+NATIVE = "hither root://"
 MAX_WALL_ABOVE = 0.1  # seconds between the query's own time and the process's
 MAX_PEAK_MB = 150
 
@@ -120,6 +121,31 @@ def judged(runs: list[Run]) -> list[str]:
     return lines
 
 
+def native(runs: list[Run]) -> list[str]:
+    """What hither must reach over root://: no more than over http, less than its peers, and fewer round trips where they are long."""
+    lines = ["| link | root:// | http | ROOT root:// | uproot XRootDSource | result |", "|---|---:|---:|---:|---:|---|"]
+    names = (NATIVE, "hither", "root root://", "uproot XRootDSource")
+    for link in dict.fromkeys(r.link for r in runs):
+        here = {name: select(runs, link, "cubic", name) for name in names}
+        ours, http, *peers = taken = [median(runs, "seconds") for runs in here.values()]
+        if ours is None:
+            continue
+        faults = []
+        # Two runs of the same are not alike to the last hundredth.
+        if http is not None and ours > 1.03 * http + 0.01:
+            faults.append("http is faster")
+        if any(peer is not None and ours >= peer for peer in peers):
+            faults.append("a peer is faster")
+        flights = [median(here[name], "flights") for name in (NATIVE, "root root://")]
+        saved = flights[1] - flights[0] if None not in flights else None
+        if link == "G" and saved is not None and saved < 4:
+            faults.append(f"only {saved:.0f} round trips fewer than ROOT")
+        cells = [seconds(value) if value is not None else "" for value in taken]
+        few = f"; {saved:.0f} round trips fewer than ROOT" if link == "G" and saved is not None and saved >= 4 else ""
+        lines.append(f"| {link} | " + " | ".join(cells) + f" | {', '.join(faults) or 'reached'}{few} |")
+    return lines
+
+
 def curve(runs: list[Run]) -> list[str]:
     counts = sorted({int(name.partition("@")[2]) for name in contenders(runs, marked=True)})
     lines = ["| at G | " + " | ".join(map(str, counts)) + " |", "|---|" + "---:|" * len(counts)]
@@ -146,6 +172,8 @@ def document(runs: list[Run], query: Query, took: float) -> str:
         "",
     ]
     whole = [("Targets", judged(runs))] if any(r.contender.startswith("hither") for r in runs) else []
+    if any(r.contender == NATIVE for r in runs):
+        whole.append(("Over root://", native(runs)))
     whole += [
         ("Seconds from opening the URL to the result", table(runs, "seconds", seconds)),
         ("Seconds of the whole process, from outside", table(runs, "wall", seconds)),

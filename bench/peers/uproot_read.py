@@ -44,11 +44,11 @@ def main() -> None:
     import uproot
 
     options = {} if source == "default" or source in OF_HITHER else {"handler": getattr(uproot, source)}
-    if url.startswith("root:"):
+    if source in OF_HITHER:
+        url, options = through_hither(source, url)
+    elif url.startswith("root:"):
         import fsspec_xrootd  # noqa: F401
         import XRootD.client  # noqa: F401
-    elif source in OF_HITHER:
-        url, options = through_hither(source, url)
     elif source == "default":
         import aiohttp  # noqa: F401
         import fsspec.implementations.http  # noqa: F401
