@@ -1,6 +1,8 @@
 """Round trips at 240 ms, counted by the link itself: real packets, real TCP (needs root)."""
 
+import numpy
 import pytest
+import uproot
 
 pytestmark = pytest.mark.netns
 
@@ -52,3 +54,14 @@ def test_requests_stay_within_the_bound(hither, far, talk):
         answer, _ = counted(hither, far, "--no-store", "--connections", connections)
         needed = 2 + talk.facts["query_baskets"] / 400
         assert answer["report"]["requests"] <= max(1.2 * needed, 2 * connections + 4)
+
+
+def test_a_small_file_takes_a_request_for_each_flight(hither, far):
+    """Many are opened side by side: a second request for one of them is in the way of another."""
+    columns = {f"column{at}": numpy.arange(1000, dtype="f4") * at for at in range(12)}
+    with uproot.recreate(far.folder / "few.root") as file:
+        file.mktree("events", {name: values.dtype for name, values in columns.items()}).extend(columns)
+    told = hither("draw", far.url("few.root") + ":events", "column3", "--json", "--no-store", where=far.where)
+    assert told.code == 0, told.err
+    assert told.json["selected"] == 1000
+    assert told.json["report"]["requests"] == told.json["report"]["round_trips"] == 4

@@ -10,6 +10,7 @@ use crate::file::RemoteFile;
 use hither_core::cache::Version;
 use hither_core::error::{Error, ErrorKind, Result};
 use hither_core::file::{CachedFile, WeakFile};
+use hither_core::link::INITIAL_WINDOW_BYTES;
 use hither_core::{Answer, Found, lanes, range};
 use hither_formats::root::{RootFile, Tree};
 use hither_formats::{Need, SparseBytes, Step};
@@ -37,6 +38,9 @@ pub(crate) struct OpenTree {
 
 /// Flights that opening may take before the file counts as hostile: head and tail, keys, directories, tree, descriptions.
 const MOST_FLIGHTS: usize = 64;
+
+/// What a server may send at once on a connection that has brought the ends of a file: half as much again as at first.
+const WINDOW_AFTER_ENDS_BYTES: u64 = INITIAL_WINDOW_BYTES * 3 / 2;
 
 /// Bytes of one file's metadata that are worth keeping.
 const MOST_KEPT_BYTES: u64 = 64 << 20;
@@ -234,8 +238,12 @@ impl<'a> Opening<'a> {
     ///
     /// All that will carry data, if they are many: what they carry now opens their windows, evenly, for then. If they are
     /// few it is the limits of the server that decide how many requests the data need, and the tree should not double
-    /// them.
+    /// them. A small one fits into what the first answer has opened the window to: where many files are opened side by side,
+    /// every request that is not made leaves its lane to another file.
     fn stripes(&self, bytes: u64) -> usize {
+        if bytes <= WINDOW_AFTER_ENDS_BYTES {
+            return 1;
+        }
         let source = &self.file.source;
         match lanes::useful(bytes, &source.link(), source.max_lanes()) {
             few @ 0..8 => (2 * few).saturating_sub(11).max(1),
