@@ -10,7 +10,7 @@
 use crate::environment::Environment;
 use crate::error::{AuthError, Result};
 use crate::private_file::{self, Guard};
-use crate::refusal::span;
+use crate::quote::span;
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use std::path::{Path, PathBuf};

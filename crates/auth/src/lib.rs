@@ -1,13 +1,14 @@
 //! Who we are: tokens, passwords and certificates, to whom they may be shown, and why a server refused them.
 //!
 //! No sockets, no clock, no runtime. The environment and the time come in as values; files are read and the user's
-//! command is run, as that is where credentials come from. Nothing here verifies a token: that is the server's part.
-//! What is looked at is looked at to renew a token in time, and to tell the user which of its claims is to blame.
+//! command is run, as that is where credentials come from. A client verifies no token: what it looks at, it looks at to
+//! renew a token in time, and to tell the user which of its claims is to blame. A server does, and decides what they allow.
 //!
 //! - [`CredentialConfig`] says where to look, [`CredentialConfig::discover`] fills it from an [`Environment`];
 //! - [`Credentials`] answers what to send where, renews it, and explains refusals;
 //! - [`Claims`] and [`Permission`] are what a token says of itself;
-//! - [`ClientCertificate`] and [`TrustAnchors`] are what TLS needs.
+//! - [`ClientCertificate`] and [`TrustAnchors`] are what TLS needs;
+//! - for servers, [`SignedToken`] is believed if one of a [`KeySet`] signed it, and [`Policy`] says who may do what.
 //!
 //! ```
 //! use hither_auth::{Authorization, CredentialConfig, Credentials, Origin, Secret, TokenSource};
@@ -40,7 +41,9 @@ mod follow;
 mod identity;
 mod netrc;
 mod origin;
+mod policy;
 mod private_file;
+mod quote;
 mod refusal;
 mod secret;
 mod token;
@@ -54,9 +57,12 @@ pub use environment::Environment;
 pub use error::{AuthError, Result};
 pub use follow::HostPattern;
 pub use origin::Origin;
+pub use policy::{Denial, Folder, Grant, Identity, Issuer, Policy, Shown};
 pub use refusal::Refusal;
 pub use secret::Secret;
 pub use token::claims::{Claims, NotAJwt};
+pub use token::keys::{BadKeys, KeySet};
 pub use token::scope::{Action, Permission};
+pub use token::signed::{BadToken, SignedToken, VerifiedToken};
 pub use token::source::TokenSource;
 pub use trust::{TrustAnchors, TrustConfig};

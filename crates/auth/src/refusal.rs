@@ -13,14 +13,11 @@
 use crate::certificate::ClientCertificate;
 use crate::credentials::{Chosen, Credentials, Held, Withheld, seconds};
 use crate::origin::Origin;
+use crate::policy::EVERY_SERVER;
+use crate::quote::{cleaned, quoted, span};
 use crate::token::claims::{Claims, NotAJwt};
 use crate::token::scope::{Action, Permission, without_path};
 use std::time::SystemTime;
-
-/// Longest text of others that is repeated, in characters.
-const LONGEST_QUOTE: usize = 200;
-/// The audiences that mean every server (WLCG profile, SciTokens).
-const EVERY_SERVER: [&str; 2] = ["https://wlcg.cern.ch/jwt/v1/any", "ANY"];
 
 /// A request that was refused.
 #[derive(Debug, Clone, Copy)]
@@ -241,36 +238,6 @@ fn said(challenge: &str, chosen: &Chosen) -> Option<String> {
     };
     let challenge = challenge.trim();
     (!challenge.is_empty()).then(|| format!("the server says: {}", cleaned(challenge)))
-}
-
-fn quoted(text: &str) -> String {
-    format!("`{}`", cleaned(text))
-}
-
-/// Text of others for a terminal: no control characters, and not too long.
-fn cleaned(text: &str) -> String {
-    let mut characters = text.chars().map(|c| if is_printable(c) { c } else { '\u{fffd}' });
-    let mut cleaned: String = characters.by_ref().take(LONGEST_QUOTE).collect();
-    if characters.next().is_some() {
-        cleaned.push('…');
-    }
-    cleaned
-}
-
-/// Neither a control character nor one that turns the direction of the text around it.
-fn is_printable(c: char) -> bool {
-    !c.is_control()
-        && !matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
-}
-
-/// A number of seconds for people.
-pub(crate) fn span(seconds: i64) -> String {
-    match seconds {
-        ..120 => format!("{} s", seconds.max(0)),
-        120..7_200 => format!("{} min", seconds / 60),
-        7_200..172_800 => format!("{} h", seconds / 3_600),
-        _ => format!("{} days", seconds / 86_400),
-    }
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
-//! Bearer tokens: where they come from, what they say of themselves, and what their scopes allow.
+//! Bearer tokens: where they come from, what they say of themselves, what their scopes allow, and who signed them.
 
 pub(crate) mod claims;
+pub(crate) mod keys;
 pub(crate) mod scope;
+pub(crate) mod signed;
 pub(crate) mod source;

@@ -1,6 +1,7 @@
 //! What people are told, claim by claim.
 
 use super::*;
+use crate::quote::is_printable;
 use crate::token::claims::tests::jwt;
 use crate::{Basic, CredentialConfig, Environment, HostPattern, Secret, TokenSource};
 use proptest::prelude::*;

@@ -32,6 +32,10 @@ pub struct Claims {
     pub expires: Option<i64>,
     /// `nbf`: the second since 1970 before which it is worth nothing.
     pub not_before: Option<i64>,
+    /// `iat`: the second since 1970 when it was made.
+    pub issued: Option<i64>,
+    /// `wlcg.groups`: the groups whose member its holder is; empty if the token has no such claim.
+    pub groups: Vec<String>,
 }
 
 /// Why a token's claims cannot be read.
@@ -63,6 +67,32 @@ struct Wire {
     scope: Option<Value>,
     exp: Option<Value>,
     nbf: Option<Value>,
+    iat: Option<Value>,
+    #[serde(rename = "wlcg.groups")]
+    groups: Option<Value>,
+}
+
+/// The three parts of a signed token as they stand in it: header, payload, signature.
+pub(crate) fn parts(text: &str) -> Result<[&str; 3], NotAJwt> {
+    if text.len() > LONGEST_TOKEN {
+        return Err(NotAJwt::TooLong);
+    }
+    let mut parts = text.split('.');
+    let (Some(header), Some(payload), Some(signature)) = (parts.next(), parts.next(), parts.next())
+    else {
+        return Err(NotAJwt::Opaque);
+    };
+    match parts.count() {
+        0 => Ok([header, payload, signature]),
+        2 => Err(NotAJwt::Encrypted),
+        _ => Err(NotAJwt::Opaque),
+    }
+}
+
+/// The JSON of a part of a token.
+pub(crate) fn json(part: &str) -> Result<Zeroizing<Vec<u8>>, NotAJwt> {
+    let plain = URL_SAFE_NO_PAD.decode(part.trim_end_matches('=')).map_err(|_| NotAJwt::Damaged)?;
+    Ok(Zeroizing::new(plain))
 }
 
 impl Claims {
@@ -72,50 +102,64 @@ impl Claims {
     ///
     /// [`NotAJwt`] for other kinds of tokens, and for damaged ones.
     pub fn decode(token: &Secret) -> Result<Self, NotAJwt> {
-        let text = token.expose();
-        if text.len() > LONGEST_TOKEN {
-            return Err(NotAJwt::TooLong);
-        }
-        let mut parts = text.split('.');
-        let (Some(_header), Some(payload), Some(_signature)) =
-            (parts.next(), parts.next(), parts.next())
-        else {
-            return Err(NotAJwt::Opaque);
+        let [_header, payload, _signature] = parts(token.expose())?;
+        Ok(Self::read(&json(payload)?)?.0)
+    }
+
+    /// The claims of a payload, and the name of one that has an unexpected type and so counts as absent.
+    pub(crate) fn read(json: &[u8]) -> Result<(Self, Option<&'static str>), NotAJwt> {
+        let wire: Wire = serde_json::from_slice(json).map_err(|_| NotAJwt::Damaged)?;
+        let mut reading = Reading { odd: None };
+        let one = |text| vec![text];
+        let divided = |text: String| text.split_whitespace().map(str::to_owned).collect();
+        let claims = Self {
+            issuer: reading.claim("iss", wire.iss, text_of),
+            subject: reading.claim("sub", wire.sub, text_of),
+            audience: reading.claim("aud", wire.aud, |aud| words(aud, one)).unwrap_or_default(),
+            scope: reading.claim("scope", wire.scope, |scope| words(scope, divided)),
+            expires: reading.claim("exp", wire.exp, |exp| seconds(&exp)),
+            not_before: reading.claim("nbf", wire.nbf, |nbf| seconds(&nbf)),
+            issued: reading.claim("iat", wire.iat, |iat| seconds(&iat)),
+            groups: reading
+                .claim("wlcg.groups", wire.groups, |groups| words(groups, one))
+                .unwrap_or_default(),
         };
-        match parts.count() {
-            0 => {}
-            2 => return Err(NotAJwt::Encrypted),
-            _ => return Err(NotAJwt::Opaque),
-        }
-        let payload = payload.trim_end_matches('=');
-        let json = URL_SAFE_NO_PAD.decode(payload).map_err(|_| NotAJwt::Damaged)?;
-        let json = Zeroizing::new(json);
-        let wire: Wire = serde_json::from_slice(&json).map_err(|_| NotAJwt::Damaged)?;
-        Ok(Self {
-            issuer: text_of(wire.iss),
-            subject: text_of(wire.sub),
-            audience: words(wire.aud, |text| vec![text]).unwrap_or_default(),
-            scope: words(wire.scope, |text| text.split_whitespace().map(str::to_owned).collect()),
-            expires: wire.exp.as_ref().and_then(seconds),
-            not_before: wire.nbf.as_ref().and_then(seconds),
-        })
+        Ok((claims, reading.odd))
     }
 }
 
-fn text_of(value: Option<Value>) -> Option<String> {
+/// Reads claims, and notes which one has an unexpected type.
+struct Reading {
+    odd: Option<&'static str>,
+}
+
+impl Reading {
+    fn claim<T>(
+        &mut self,
+        name: &'static str,
+        value: Option<Value>,
+        read: impl FnOnce(Value) -> Option<T>,
+    ) -> Option<T> {
+        let read = read(value?);
+        if read.is_none() {
+            self.odd = Some(name);
+        }
+        read
+    }
+}
+
+fn text_of(value: Value) -> Option<String> {
     match value {
-        Some(Value::String(text)) => Some(text),
+        Value::String(text) => Some(text),
         _ => None,
     }
 }
 
 /// A claim that is one text, divided by `divide`, or a list of texts.
-fn words(value: Option<Value>, divide: impl Fn(String) -> Vec<String>) -> Option<Vec<String>> {
-    match value? {
+fn words(value: Value, divide: impl Fn(String) -> Vec<String>) -> Option<Vec<String>> {
+    match value {
         Value::String(text) => Some(divide(text)),
-        Value::Array(list) => {
-            Some(list.into_iter().filter_map(|item| text_of(Some(item))).collect())
-        }
+        Value::Array(list) => Some(list.into_iter().filter_map(text_of).collect()),
         _ => None,
     }
 }

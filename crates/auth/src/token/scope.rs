@@ -16,6 +16,11 @@
 //! Paths count from a folder that the *server* has configured for the issuer. A client cannot know it: with the base
 //! `/atlas`, `storage.read:/data` covers the URL path `/atlas/data/x`. So the verdict has three values.
 
+use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
+
+/// What a word of a scope cannot hold (RFC 6749 section 3.3), and the percent sign.
+const IN_SCOPE: &AsciiSet = &CONTROLS.add(b' ').add(b'"').add(b'\\').add(b'%');
+
 /// What a request wants to do with a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
@@ -48,6 +53,13 @@ impl Action {
             Self::Create => "storage.create",
             Self::Modify => "storage.modify",
         }
+    }
+
+    /// The word of a scope that allows it for a path of a server, which is not encoded.
+    #[must_use]
+    pub fn scope(self, path: &str) -> String {
+        let path = utf8_percent_encode(path.trim_matches('/'), IN_SCOPE);
+        format!("{}:/{path}", self.wanted())
     }
 }
 
@@ -108,7 +120,7 @@ pub(crate) fn without_path<S: AsRef<str>>(scope: &[S]) -> impl Iterator<Item = &
 }
 
 /// The path for which `word` allows `action`, if it does.
-fn granted_path(word: &str, action: Action) -> Option<&str> {
+pub(crate) fn granted_path(word: &str, action: Action) -> Option<&str> {
     let (ability, path) = match word.split_once(':') {
         Some((ability, path)) => (ability, Some(path)),
         None => (word, None),
@@ -242,6 +254,14 @@ mod tests {
             judge("storage.read:/data read:/user write:/", Action::Read, "/atlas/x"),
             others
         );
+    }
+
+    #[test]
+    fn the_word_for_a_path_allows_it() {
+        let word = Action::Create.scope("a b/\"%/ü");
+        assert_eq!(word, "storage.create:/a%20b/%22%25/%C3%BC");
+        assert_eq!(judge(&word, Action::Create, "/a b/\"%/ü/x"), Permission::Granted);
+        assert_eq!(Action::Read.scope(""), "storage.read:/");
     }
 
     #[test]

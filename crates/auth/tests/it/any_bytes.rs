@@ -3,7 +3,8 @@
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use hither_auth::{
-    Action, Claims, CredentialConfig, Credentials, Origin, Permission, Refusal, Secret, TokenSource,
+    Action, Claims, CredentialConfig, Credentials, Folder, Identity, KeySet, Origin, Permission,
+    Policy, Refusal, Secret, Shown, SignedToken, TokenSource,
 };
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -25,10 +26,36 @@ pub(crate) fn token(data: &[u8]) {
         }
     }
 
+    served(text.trim(), claims, path);
     let jwt = format!("eyJ9.{}.c2ln", URL_SAFE_NO_PAD.encode(claims));
     for token in [Secret::new(jwt), Secret::new(text.trim())] {
         let _refused = Claims::decode(&token);
         explained(&token, path, challenge);
+    }
+}
+
+/// What a server makes of a token that nobody signed: nothing, whatever it says and whatever keys it brings.
+fn served(token: &str, claims: &str, path: &str) {
+    let point = "f83OJ3D2xF1Bg8vub9tLe1gHMzV76e8Tus9uPHvRVEU";
+    let other = "x_FEzRu9m36HLN_tue659LNpXW6pCyStikYjKIWI5a0";
+    let key = format!(r#"{{"kty":"EC","crv":"P-256","x":"{point}","y":"{other}"}}"#);
+    let keys = KeySet::parse(format!(r#"{{"keys":[{key},{claims}]}}"#).as_bytes())
+        .or_else(|_| KeySet::parse(format!(r#"{{"keys":[{key}]}}"#).as_bytes()))
+        .unwrap();
+    let header = URL_SAFE_NO_PAD.encode(r#"{"alg":"ES256"}"#);
+    let made = format!("{header}.{}.c2ln", URL_SAFE_NO_PAD.encode(claims));
+    for text in [token, &made] {
+        if let Ok(token) = SignedToken::parse(text) {
+            let issuer = token.issuer().to_owned();
+            assert!(token.verify(&keys).map_or(true, |token| token.issuer() == issuer));
+        }
+    }
+    assert!(SignedToken::parse(&made).map_or(true, |token| token.verify(&keys).is_err()));
+    let identity = Identity { token: Shown::Invalid, certificate: None };
+    let denied = Policy::default().may(&identity, Action::Read, path, 0);
+    assert!(denied.is_err_and(|denied| !denied.to_string().contains(char::is_control)));
+    if let Some(folder) = Folder::of(path) {
+        assert!(!folder.to_string().split('/').any(|name| matches!(name, "." | "..")));
     }
 }
 
