@@ -67,7 +67,7 @@ pub use hither_formats::{Column, FormatError, Strings, Values};
 pub use hither_store::{LearnedSet, LearnedTree};
 #[cfg(feature = "s3")]
 pub use hither_transport::S3Config;
-pub use hither_transport::{Identity, Proxies, Resolve, TlsConfig, TransportConfig};
+pub use hither_transport::{Identity, Proxies, Resolve, TlsConfig, TransportConfig, Verify};
 pub use learned::{LearnedListing, LearnedPackage};
 pub use listing::{BranchListing, TreeListing};
 pub use look::Looked;

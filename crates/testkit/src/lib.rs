@@ -8,7 +8,7 @@
 //!
 //! What reads: [`jobs`], and [`simulated`], which plays a job through an advisor by arithmetic alone.
 //!
-//! And [`peer`], a server that misbehaves on demand, [`storage_suite`], what every storage must do, [`root_writer`],
+//! And [`peer`] and [`xrootd_peer`], servers that misbehave on demand, [`storage_suite`], what every storage must do, [`root_writer`],
 //! which writes the ROOT files that no ROOT would, and [`seeds`], which replays those of the fuzz targets.
 
 mod alarm;
@@ -26,5 +26,6 @@ pub mod storage_suite;
 mod turns;
 #[cfg(target_os = "linux")]
 pub mod wan;
+pub mod xrootd_peer;
 
 pub use link::Link;

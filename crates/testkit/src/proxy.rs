@@ -10,14 +10,17 @@
 //! time after the proxy accepted it, as if the handshake had crossed the link. When more waits for the line than
 //! the link's queue holds, the proxy stops reading, as TCP would after a loss.
 //!
-//! It counts connections, bytes and turns as seen from the client's side, and can break connections ([`Fault`]).
+//! It counts connections, bytes and turns as seen from the client's side, can break connections ([`Fault`]), and can flip
+//! bits, which a TCP checksum that was computed too late or not at all would let through.
 
 pub mod cli;
+mod flips;
 mod pipe;
 
 use crate::alarm::Alarm;
 use crate::link::Link;
 use crate::turns::Turns;
+use flips::Flips;
 use hither_core::{Error, ErrorKind, Result};
 use pipe::{Flow, Line, Way};
 use serde::Serialize;
@@ -67,6 +70,10 @@ pub struct Config {
     pub fault: Option<Fault>,
     /// Only so many connections, from the first on, meet the fault; `None` for all.
     pub faulty_connections: Option<u64>,
+    /// The chance of each bit, in both directions, to come out as another than it went in; 0 to below 1.
+    pub flips: f64,
+    /// Which bits these are: the same for the same seed and the same bytes.
+    pub seed: u64,
 }
 
 /// What crossed a proxy. Not comparable with counts of packets: there are no headers here.
@@ -80,6 +87,10 @@ pub struct Counts {
     pub to_server_bytes: u64,
     /// Bytes passed on to the client.
     pub to_client_bytes: u64,
+    /// Bits flipped on the way to the server.
+    pub to_server_flips: u64,
+    /// Bits flipped on the way to the client.
+    pub to_client_flips: u64,
     /// How often the client sent after it had received, over all connections; the first sending counts.
     pub turns: u64,
 }
@@ -188,7 +199,7 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>) {
                     .config
                     .fault
                     .filter(|_| shared.config.faulty_connections.is_none_or(|most| count <= most));
-                connections.spawn(connect(client, Arc::clone(&shared), fault));
+                connections.spawn(connect(client, Arc::clone(&shared), fault, count));
             }
             Some(_) = connections.join_next() => {}
         }
@@ -196,7 +207,7 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>) {
 }
 
 /// Carries one connection until both directions have ended.
-async fn connect(client: TcpStream, shared: Arc<Shared>, fault: Option<Fault>) {
+async fn connect(client: TcpStream, shared: Arc<Shared>, fault: Option<Fault>, number: u64) {
     let accepted = Instant::now();
     let Ok(server) = TcpStream::connect(&shared.to).await else {
         shared.seen().counts.refused += 1;
@@ -210,8 +221,10 @@ async fn connect(client: TcpStream, shared: Arc<Shared>, fault: Option<Fault>) {
     let (client_in, client_out) = client.into_split();
     let (server_in, server_out) = server.into_split();
     let established = accepted + shared.config.link.rtt;
-    let up = Flow { way: Way::ToServer, not_before: established, fault: None };
-    let down = Flow { way: Way::ToClient, not_before: accepted, fault };
+    let Config { flips, seed, .. } = shared.config;
+    let flips = |way| Flips::new(flips, seed ^ (2 * number + way));
+    let up = Flow { way: Way::ToServer, not_before: established, fault: None, flips: flips(0) };
+    let down = Flow { way: Way::ToClient, not_before: accepted, fault, flips: flips(1) };
     let up = up.carry(client_in, server_out, &shared);
     let down = down.carry(server_in, client_out, &shared);
     tokio::pin!(up, down);

@@ -19,6 +19,7 @@ pub struct Account {
     bytes_payload: AtomicU64,
     connect_micros: AtomicU64,
     whole_files: AtomicU64,
+    damaged_pages: AtomicU64,
 }
 
 /// The figures of an [`Account`] at one instant.
@@ -40,6 +41,8 @@ pub struct Totals {
     pub connect_micros: u64,
     /// Downloads of a whole file of which only ranges were wanted: from servers that send no ranges, and of small files.
     pub whole_files: u64,
+    /// Pages whose checksums were wrong when they arrived, and that were asked for again.
+    pub damaged_pages: u64,
 }
 
 impl Account {
@@ -55,6 +58,7 @@ impl Account {
             bytes_payload: self.bytes_payload.load(Ordering::Relaxed),
             connect_micros: self.connect_micros.load(Ordering::Relaxed),
             whole_files: self.whole_files.load(Ordering::Relaxed),
+            damaged_pages: self.damaged_pages.load(Ordering::Relaxed),
         }
     }
 
@@ -96,6 +100,10 @@ impl Account {
 
     pub(crate) fn whole_file(&self) {
         self.whole_files.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn damaged(&self, pages: u64) {
+        self.damaged_pages.fetch_add(pages, Ordering::Relaxed);
     }
 
     pub(crate) fn payload(&self, bytes: u64) {

@@ -8,6 +8,21 @@ use hither_core::ReplicasConfig;
 use std::sync::Arc;
 use std::time::Duration;
 
+/// What is read with checksums of its pages over XRootD's own protocol in clear (`root://`), where TCP's 16 bits are all that
+/// else guards the bytes. Over TLS nothing is, as TLS guards everything.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum Verify {
+    /// Nothing.
+    #[default]
+    Never,
+    /// Runs of 64 KiB and more, from servers that have checksums.
+    Long,
+    /// Everything: each piece is a request of its own. Servers without checksums are refused, as
+    /// [`ErrorKind::Unsupported`](hither_core::ErrorKind::Unsupported).
+    Always,
+}
+
 /// How connections are made and how long each stage may take.
 ///
 /// There is no limit on a whole operation: as long as bytes arrive, it goes on.
@@ -34,6 +49,8 @@ pub struct TransportConfig {
     /// The name to log in with over XRootD where the URL has none: that of the user, by custom. Empty by default, which is
     /// `hither`.
     pub login: String,
+    /// What is held against checksums, over XRootD in clear.
+    pub verify: Verify,
     /// Whom to trust and who to be, for `https`.
     pub tls: TlsConfig,
     /// Proxies on the way; by default none.
@@ -55,6 +72,7 @@ impl Default for TransportConfig {
             replicas: ReplicasConfig::default(),
             user_agent: concat!("hither/", env!("CARGO_PKG_VERSION")).to_owned(),
             login: String::new(),
+            verify: Verify::default(),
             tls: TlsConfig::default(),
             proxies: Proxies::default(),
             resolver: Arc::new(SystemResolver),

@@ -8,7 +8,7 @@
 //! scale in the handshake and takes the kernel's hand off the window. The request is capped by `rmem_max`; where that
 //! cap is small, a fixed small buffer would be worse than auto-tuning, so the socket is made again without one.
 
-use hither_core::error::{Error, ErrorKind, Result};
+use hither_core::error::{Error, ErrorKind, Result, Retry};
 use socket2::{Domain, Protocol, Socket, Type};
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -36,7 +36,11 @@ pub(crate) async fn connect(
         Ok(stream) => Ok((stream, started.elapsed())),
         Err(error) => {
             let what = format!("cannot connect to {name} ({address}): {error}");
-            Err(Error::new(ErrorKind::Unavailable, what).with_source(error))
+            let reset = error.kind() == std::io::ErrorKind::ConnectionReset;
+            let failed = Error::new(ErrorKind::Unavailable, what).with_source(error);
+            // Somebody was there, and broke it off at once, as servers do that have too much to do.
+            let again = Retry::SameServer { after: Duration::ZERO };
+            Err(if reset { failed.with_retry(again) } else { failed })
         }
     }
 }

@@ -47,7 +47,7 @@ mod xrootd;
 pub use account::{Account, Totals};
 pub use addresses::{Resolve, SystemResolver};
 pub use call::{Call, Reply};
-pub use config::TransportConfig;
+pub use config::{TransportConfig, Verify};
 pub use file_source::FileSource;
 pub use http_source::HttpSource;
 pub use local_storage::LocalStorage;

@@ -19,7 +19,7 @@ pub enum When {
 
 impl When {
     /// Whether it includes a request for `target`; `is_first` tells whether that was never asked for before.
-    pub(super) fn includes(self, request: usize, target: &str, is_first: bool) -> bool {
+    pub(crate) fn includes(self, request: usize, target: &str, is_first: bool) -> bool {
         match self {
             Self::Always => true,
             Self::Nth(nth) => request == nth,

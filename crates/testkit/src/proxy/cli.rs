@@ -42,6 +42,12 @@ struct Arguments {
     /// Let only the first so many connections meet the fault.
     #[arg(long, value_name = "N", requires = "fault")]
     faulty: Option<u64>,
+    /// Flip each bit, in both directions, with this chance, such as 1e-7.
+    #[arg(long, value_name = "CHANCE", value_parser = parse_chance, default_value = "0")]
+    flip: f64,
+    /// Which bits these are.
+    #[arg(long, default_value = "0")]
+    seed: u64,
     /// Print the counts at the end as JSON.
     #[arg(long)]
     json: bool,
@@ -54,6 +60,12 @@ It prints where it listens, runs until SIGINT or SIGTERM, then prints connection
 /// A parsed rate; a type of its own because clap takes an `Option` for an option not given.
 #[derive(Debug, Clone, Copy)]
 struct Rate(Option<u64>);
+
+/// A chance, from 0 to below 1.
+fn parse_chance(text: &str) -> std::result::Result<f64, String> {
+    let chance = text.parse::<f64>().ok().filter(|chance| (0.0..1.0).contains(chance));
+    chance.ok_or_else(|| format!("{text:?} is no chance: expected a number from 0 to below 1"))
+}
 
 /// Runs the command until it is told to end. Exit codes: 0, 1 for a failure, 2 for wrong arguments.
 #[must_use]
@@ -87,7 +99,8 @@ async fn run(arguments: &Arguments) -> Result<()> {
         (.., Some(after)) => Some(Fault::Stall { after }),
         _ => None,
     };
-    let config = Config { link, fault, faulty_connections: arguments.faulty };
+    let Arguments { flip: flips, seed, faulty: faulty_connections, .. } = *arguments;
+    let config = Config { link, fault, faulty_connections, flips, seed };
     let proxy = Proxy::start(arguments.listen, &arguments.to, config).await?;
     // Before anybody is told that it is there, so that whoever reads that may end it.
     let ended = ended()?;

@@ -1,5 +1,6 @@
 //! One direction of one connection.
 
+use super::flips::Flips;
 use super::{Fault, Shared};
 use crate::link::Link;
 use std::io;
@@ -73,6 +74,7 @@ pub(super) struct Flow {
     /// Bytes read earlier enter the link at this instant.
     pub(super) not_before: Instant,
     pub(super) fault: Option<Fault>,
+    pub(super) flips: Flips,
 }
 
 impl Flow {
@@ -93,7 +95,7 @@ impl Flow {
     }
 
     async fn take_in(
-        self,
+        mut self,
         mut from: OwnedReadHalf,
         sender: mpsc::Sender<Chunk>,
         shared: &Shared,
@@ -114,7 +116,15 @@ impl Flow {
                 seen.counts.to_server_bytes += u64::try_from(length).unwrap_or_default();
             }
             let now = Instant::now().max(self.not_before);
-            let bytes = buffer.get(..length).unwrap_or_default().to_vec();
+            let mut bytes = buffer.get(..length).unwrap_or_default().to_vec();
+            let flipped = self.flips.strike(&mut bytes);
+            if flipped > 0 {
+                let counts = &mut shared.seen().counts;
+                match self.way {
+                    Way::ToServer => counts.to_server_flips += flipped,
+                    Way::ToClient => counts.to_client_flips += flipped,
+                }
+            }
             let chunk = Chunk { due: line.put(now, length), bytes };
             let ended = length == 0;
             // The other half only goes away when the connection is broken off.

@@ -16,10 +16,11 @@
 //! [`TransportConfig::no_progress_timeout`]: crate::TransportConfig::no_progress_timeout
 
 mod events;
+mod reading;
 mod work;
 
 use crate::account::Account;
-use crate::config::TransportConfig;
+use crate::config::{TransportConfig, Verify};
 use crate::lane::Tap;
 use crate::xrootd::job::{Command, Trouble};
 use crate::xrootd::refusal;
@@ -41,6 +42,9 @@ use work::{OpenedFile, Running};
 /// which is what tells how fast the path is; whoever has much to read would rather do it at once.
 const READ_BYTES: usize = 256 * 1024;
 const FIRST_READ_BYTES: usize = 4 * 1024;
+
+/// What has failed by chance may be asked for at once.
+const AT_ONCE: Retry = Retry::SameServer { after: Duration::ZERO };
 
 /// A connection's end.
 pub(super) enum End {
@@ -70,6 +74,14 @@ pub(super) struct Parts<'a> {
     pub(super) ahead: bool,
 }
 
+impl Parts<'_> {
+    /// For a connection that authenticates what it carries.
+    pub(super) fn in_tls(mut self) -> Self {
+        self.config.verify = Verify::Never;
+        self
+    }
+}
+
 /// Drives one session.
 pub(super) struct Driver<'a, S> {
     session: Session,
@@ -92,6 +104,10 @@ pub(super) struct Driver<'a, S> {
     opening: HashMap<Ticket, u64>,
     /// What the server said to ask again later.
     later: Vec<(Instant, Ticket)>,
+    /// How long it said so in all, of each.
+    waited: HashMap<Ticket, Duration>,
+    /// What it said so of for too long. That is acted on when nothing more has arrived: it may be nonsense.
+    exhausted: Vec<(Ticket, Error)>,
     /// The last sign of life, or when there was last something to wait for.
     heard: Instant,
     /// An answer has begun since then.
@@ -102,6 +118,10 @@ pub(super) struct Driver<'a, S> {
     is_open: bool,
     /// The flight of the login.
     login_flight: u64,
+    /// What everybody knows of the server by now.
+    known: Profile,
+    /// The server has shown that it speaks the protocol.
+    met: bool,
 }
 
 /// What a driver has seen happen.
@@ -134,11 +154,15 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Driver<'a, S> {
             files: HashMap::new(),
             opening: HashMap::new(),
             later: Vec::new(),
+            waited: HashMap::new(),
+            exhausted: Vec::new(),
             heard: Instant::now(),
             midway: false,
             patience_until: None,
             is_open,
             login_flight,
+            known: Profile::default(),
+            met: false,
         }
     }
 
@@ -174,7 +198,7 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Driver<'a, S> {
                     if let Err(error) = self.take_events(bytes) {
                         return self.over(error);
                     }
-                    self.load.learned(self.session.profile());
+                    self.learn();
                 }
                 Turn::Read(Err(error)) | Turn::WriteFailed(error) => {
                     return match self.session.ended() {
@@ -192,6 +216,14 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Driver<'a, S> {
                     self.ask_again();
                 }
             }
+        }
+    }
+
+    /// Tells the other sessions what this one has found out about the server.
+    fn learn(&mut self) {
+        if self.known != *self.session.profile() {
+            self.known = self.session.profile().clone();
+            self.load.learned(&self.known);
         }
     }
 
@@ -237,6 +269,9 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Driver<'a, S> {
 
     /// When a clock will want to be looked at.
     fn next_clock(&self) -> Instant {
+        if !self.exhausted.is_empty() {
+            return self.heard;
+        }
         let silence = match (self.jobs.is_empty(), self.midway) {
             (true, _) => Duration::from_secs(3600),
             (false, false) => self.config.first_byte_timeout,
@@ -247,8 +282,12 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Driver<'a, S> {
     }
 
     /// Why the connection counts as dead, if it does.
-    fn out_of_time(&self) -> Option<Error> {
+    fn out_of_time(&mut self) -> Option<Error> {
+        let given_up = self.give_up_exhausted();
         let now = Instant::now();
+        if given_up.is_some() {
+            return given_up;
+        }
         if self.jobs.is_empty() || self.later.iter().any(|(when, _)| *when <= now) {
             return None;
         }
@@ -266,7 +305,8 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Driver<'a, S> {
             limit.as_secs_f64()
         );
         let before = format!("{}: no answer within {} s", self.name, limit.as_secs_f64());
-        Some(Error::new(ErrorKind::Timeout, if self.midway { what } else { before }))
+        let error = Error::new(ErrorKind::Timeout, if self.midway { what } else { before });
+        Some(error.with_retry(AT_ONCE))
     }
 
     /// Asks again what is due by now.
@@ -282,7 +322,14 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Driver<'a, S> {
         match error {
             SessionError::Mispredicted { .. } => self.mispredicted(),
             error => {
+                // What a server that speaks the protocol says without sense may be damaged on its way.
+                let by_chance = match error {
+                    SessionError::Wire(_) | SessionError::Unasked { .. } => self.met,
+                    SessionError::Over => true,
+                    _ => false,
+                };
                 let error = refusal::session_over(&self.name, error);
+                let error = if by_chance { error.with_retry(AT_ONCE) } else { error };
                 self.broken(error)
             }
         }
@@ -290,6 +337,8 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Driver<'a, S> {
 
     /// Everybody who waits is told.
     fn broken(mut self, error: Error) -> End {
+        // Before anybody hears of it, and asks again.
+        self.commands.close();
         for (_, job) in self.jobs.drain() {
             self.load.done(job.bytes());
             job.fail(Trouble::Failed(error.clone()));
@@ -310,6 +359,9 @@ fn broken(name: &str, error: std::io::Error) -> Error {
         return told;
     }
     Error::new(ErrorKind::Unavailable, format!("{name}: the connection broke: {error}"))
-        .with_retry(Retry::SameServer { after: Duration::ZERO })
+        .with_retry(AT_ONCE)
         .with_source(error)
 }
+
+#[cfg(test)]
+mod tests;

@@ -78,6 +78,13 @@ pub(super) struct Load {
 }
 
 impl Load {
+    /// That of a session which no others are beside.
+    #[cfg(test)]
+    pub(super) fn alone() -> Self {
+        let (jobs, bytes) = (AtomicUsize::new(usize::MAX / 2), AtomicU64::new(u64::MAX / 2));
+        Self { jobs, bytes, sessions: Weak::new() }
+    }
+
     /// A job for so many bytes is over.
     pub(super) fn done(&self, bytes: u64) {
         self.jobs.fetch_sub(1, Ordering::Relaxed);
@@ -213,7 +220,8 @@ impl Sessions {
         let load = |lease: &Arc<Lease>| {
             (lease.load.bytes.load(Ordering::Relaxed), lease.load.jobs.load(Ordering::Relaxed))
         };
-        let least = state.all.iter().min_by_key(|lease| load(lease)).cloned();
+        let alive = state.all.iter().filter(|lease| !lease.commands.is_closed());
+        let least = alive.min_by_key(|lease| load(lease)).cloned();
         let fits = least.as_ref().is_some_and(|lease| match bytes {
             0..=SHARED_BYTES => lease.load.jobs.load(Ordering::Relaxed) < SHARED_JOBS,
             _ => lease.is_idle(),

@@ -27,3 +27,4 @@ mod stalls;
 mod tails;
 mod webdav;
 mod xrootd;
+mod xrootd_faults;

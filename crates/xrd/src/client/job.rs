@@ -34,6 +34,31 @@ impl Sink<'_> {
     }
 }
 
+/// Most frames without data in a row: more are no sign of life but a flood.
+const MAX_EMPTY_FRAMES: u32 = 1024;
+
+/// Whether the frames of an answer have anything in them.
+#[derive(Debug, Default)]
+struct Emptiness {
+    in_a_row: u32,
+    full: bool,
+}
+
+impl Emptiness {
+    fn data(&mut self) {
+        self.full = true;
+    }
+
+    fn end(&mut self) -> Result<(), WireError> {
+        self.in_a_row = if std::mem::take(&mut self.full) { 0 } else { self.in_a_row + 1 };
+        if self.in_a_row > MAX_EMPTY_FRAMES {
+            let (seen, limit) = (self.in_a_row.into(), MAX_EMPTY_FRAMES.into());
+            return Err(WireError::TooLarge { what: "number of frames without data", seen, limit });
+        }
+        Ok(())
+    }
+}
+
 /// How a job came out.
 #[derive(Debug)]
 pub(super) enum Outcome {
@@ -110,7 +135,9 @@ impl Job {
     pub(super) fn end(&mut self) -> Result<(), WireError> {
         match self {
             Self::Pages(pages) => pages.end(),
-            _ => Ok(()),
+            Self::Read(read) => read.end(),
+            Self::Vector(vector) => vector.end(),
+            Self::List(_) | Self::Gather(_) => Ok(()),
         }
     }
 

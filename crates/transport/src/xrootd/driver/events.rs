@@ -1,6 +1,8 @@
 //! What happens in a session, and what it means for the jobs.
 
+use super::AT_ONCE;
 use super::Driver;
+use super::reading::is_garbled;
 use crate::xrootd::driver::work::{OpenedFile, Running};
 use crate::xrootd::job::{Facts, Trouble};
 use crate::xrootd::refusal;
@@ -8,21 +10,32 @@ use bytes::Bytes;
 use hither_core::Part;
 use hither_core::error::{Error, ErrorKind, Retry};
 use hither_xrd::client::{Event, Failure, Reply, SessionError, Ticket};
-use hither_xrd::wire::{FileStatus, Redirect};
+use hither_xrd::wire::{ErrorCode, FileStatus, Redirect};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::Instant;
 
 /// No server is waited for longer than this at a time, whatever it says.
 const MOST_SECONDS: u32 = 3600;
+/// Nor for longer than this in all before it does what it was asked for, if it has to be asked again and again.
+const MOST_WAITING: Duration = Duration::from_secs(600);
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
     /// Hands bytes from the server to the session, and acts on what they mean.
     pub(super) fn take_events(&mut self, mut bytes: Bytes) -> Result<(), SessionError> {
-        while let Some(event) = self.session.receive(&mut bytes)? {
-            self.happened(event);
+        loop {
+            match self.session.receive(&mut bytes) {
+                Ok(Some(event)) => self.happened(event),
+                Ok(None) => return Ok(()),
+                Err(error) => {
+                    // What came before is right.
+                    while let Ok(Some(event)) = self.session.receive(&mut Bytes::new()) {
+                        self.happened(event);
+                    }
+                    return Err(error);
+                }
+            }
         }
-        Ok(())
     }
 
     fn happened(&mut self, event: Event) {
@@ -62,7 +75,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
 
     /// The login is done.
     fn ready(&mut self) {
-        self.load.learned(self.session.profile());
+        self.met = true;
+        self.learn();
         if !std::mem::replace(&mut self.is_open, true) {
             self.account().handshaken(self.login_flight, 1);
             let waiting: Vec<u64> = self.jobs.keys().copied().collect();
@@ -100,35 +114,72 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
 
     fn failed(&mut self, ticket: Ticket, failure: Failure) {
         if let Some(name) = self.opening.remove(&ticket) {
-            let shown = self.shown(name);
-            let error = refusal::failed(&shown, failure);
+            let error = self.failure(&self.shown(name), failure);
             self.not_opened(name, || Trouble::Failed(error.clone()));
             return;
         }
         let Some(id) = self.tickets.get(&ticket).copied() else { return };
         if let Some(Running::Fetch(fetching)) = self.jobs.get(&id) {
-            let opened = self.files.get(&fetching.fetch.name.id).and_then(|file| file.facts);
+            let size = fetching.facts.and_then(|facts| facts.size);
             let end = fetching.fetch.request.ranges.last().map_or(0, |range| range.end);
             // Refused as a whole because some of it lies beyond the end: that is for the reader to say, who knows the size.
-            if opened.and_then(|facts| facts.size).is_some_and(|size| end > size) {
+            if size.is_some_and(|size| end > size) {
                 let nothing = Reply::Read { missing: Vec::new(), damaged: Vec::new() };
                 return self.replied(ticket, nothing);
+            }
+            if matches!(failure, Failure::Refused { code: ErrorCode::FILE_NOT_OPEN, .. }) {
+                let name = fetching.fetch.name.id;
+                self.forget(name);
             }
         }
         if let Some(job) = self.give_up(id) {
             let shown = match &job {
-                Running::Fetch(fetching) => self.shown(fetching.fetch.name.id),
+                Running::Fetch(fetching) => {
+                    let shown = self.shown(fetching.fetch.name.id);
+                    let error = self.refused_read(&shown, failure);
+                    return job.fail(Trouble::Failed(error));
+                }
                 Running::Ask(asking) => {
                     let name = asking.ask.what.name();
                     name.map_or_else(|| self.name.clone(), |name| self.shown(name.id))
                 }
             };
-            job.fail(Trouble::Failed(refusal::failed(&shown, failure)));
+            job.fail(Trouble::Failed(self.failure(&shown, failure)));
+        }
+    }
+
+    /// The server does not know a file by the name that it gave it. Who reads next opens it again.
+    fn forget(&mut self, name: u64) {
+        if let Some(OpenedFile { file, .. }) = self.files.remove(&name) {
+            self.session.close(file);
+        }
+    }
+
+    /// The error for what came to nothing. An answer without sense may be damaged on its way.
+    fn failure(&self, shown: &str, failure: Failure) -> Error {
+        let nonsense = matches!(failure, Failure::Wire(_));
+        let error = refusal::failed(shown, failure);
+        if nonsense && self.met { error.with_retry(AT_ONCE) } else { error }
+    }
+
+    /// The error for a read that came to nothing.
+    fn refused_read(&self, shown: &str, failure: Failure) -> Error {
+        let garbled = match &failure {
+            Failure::Refused { code, .. } => is_garbled(*code),
+            _ => false,
+        };
+        let error = self.failure(shown, failure);
+        match self.cannot_verify() {
+            Some(unverified) if garbled => unverified,
+            _ if garbled => Error::new(ErrorKind::Protocol, error.to_string()).with_retry(AT_ONCE),
+            _ => error,
         }
     }
 
     fn redirected(&mut self, ticket: Ticket, redirect: &Redirect) {
         if ticket == Ticket::SETUP {
+            // Before anybody hears of it, and asks here again.
+            self.commands.close();
             let all: Vec<u64> = self.jobs.keys().copied().collect();
             for job in all.into_iter().filter_map(|id| self.end(id)).collect::<Vec<_>>() {
                 job.fail(Trouble::Elsewhere(redirect.clone()));
@@ -145,7 +196,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
     fn wait(&mut self, ticket: Ticket, seconds: u32, message: &str) {
         let after = Duration::from_secs(seconds.clamp(1, MOST_SECONDS).into());
         let Some(name) = self.opening.remove(&ticket) else {
-            self.later.push((Instant::now() + after, ticket));
+            self.ask_later(ticket, after);
             return;
         };
         self.session.cancel(ticket);
@@ -158,8 +209,39 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
         self.not_opened(name, || Trouble::Failed(error.clone()));
     }
 
+    /// Something is to be asked again after a while, unless that has been said for too long.
+    fn ask_later(&mut self, ticket: Ticket, after: Duration) {
+        let waited = self.waited.entry(ticket).or_default();
+        *waited += after;
+        if *waited <= MOST_WAITING {
+            let when = Instant::now() + after;
+            self.later.push((when, ticket));
+            self.patience_until = self.patience_until.max(Some(when));
+            return;
+        }
+        let so_far = waited.saturating_sub(after).as_secs();
+        let what = format!(
+            "{}: the server said to wait for {so_far} s, and now for {} s more",
+            self.name,
+            after.as_secs()
+        );
+        self.exhausted.push((ticket, Error::new(ErrorKind::Unavailable, what)));
+    }
+
+    /// Gives up what the server has said to wait for too long with; all of it, if that is the login: with this error.
+    pub(super) fn give_up_exhausted(&mut self) -> Option<Error> {
+        for (ticket, error) in std::mem::take(&mut self.exhausted) {
+            match self.tickets.get(&ticket).copied().and_then(|id| self.give_up(id)) {
+                Some(job) => job.fail(Trouble::Failed(error)),
+                None if ticket == Ticket::SETUP => return Some(error),
+                None => {}
+            }
+        }
+        None
+    }
+
     /// A file as it is shown to users.
-    fn shown(&self, name: u64) -> String {
+    pub(super) fn shown(&self, name: u64) -> String {
         match self.files.get(&name) {
             Some(opened) => format!("{}/{}", self.name, opened.path),
             None => self.name.clone(),

@@ -1,13 +1,13 @@
 //! Jobs under way, and how they become requests.
 
 use super::Driver;
+use super::reading::{Repairs, unexpected};
 use crate::xrootd::job::{Answered, Ask, Command, Facts, Fetch, Trouble, What};
 use crate::xrootd::name::OpenName;
-use hither_core::error::{Error, ErrorKind};
-use hither_core::range;
+use hither_core::error::Error;
 use hither_xrd::client::{File, Reply, Ticket};
 use hither_xrd::wire::{Entry, FileStatus};
-use std::ops::Range;
+use std::collections::HashSet;
 use std::sync::Arc;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::Instant;
@@ -30,9 +30,12 @@ pub(super) enum Running {
 
 pub(super) struct Fetching {
     pub(super) fetch: Fetch,
-    pub(super) tickets: Vec<Ticket>,
-    /// The file has to be open before all of it can be asked for, or before it can be over.
-    pub(super) waits: bool,
+    pub(super) tickets: HashSet<Ticket>,
+    /// What the file is. It has to be open before all of it can be asked for, and before it can be over.
+    pub(super) facts: Option<Facts>,
+    pub(super) repairs: Repairs,
+    /// It will fail when all that was asked for has come.
+    pub(super) trouble: Option<Error>,
     pub(super) tally: Tally,
 }
 
@@ -52,6 +55,13 @@ pub(super) struct Tally {
     answered: bool,
 }
 
+impl Tally {
+    /// Something goes out in this flight.
+    pub(super) fn begin(&mut self, flight: u64) {
+        *self = Self { flight, answered: false };
+    }
+}
+
 impl Running {
     /// Bytes of the file that it asks for.
     pub(super) fn bytes(&self) -> u64 {
@@ -61,10 +71,10 @@ impl Running {
         }
     }
 
-    fn tickets(&self) -> &[Ticket] {
+    fn tickets(&self) -> Vec<Ticket> {
         match self {
-            Self::Fetch(fetching) => &fetching.tickets,
-            Self::Ask(asking) => asking.ticket.as_slice(),
+            Self::Fetch(fetching) => fetching.tickets.iter().copied().collect(),
+            Self::Ask(asking) => asking.ticket.into_iter().collect(),
         }
     }
 
@@ -167,7 +177,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
     fn begin_fetch(&mut self, id: u64, fetch: Fetch) {
         self.begins();
         let (file, facts) = self.file(&fetch.name);
-        if let Some(error) = facts.and_then(|facts| unexpected(&self.name, &fetch, facts)) {
+        let trouble = facts.and_then(|facts| unexpected(&self.name, &fetch, facts));
+        if let Some(error) = trouble.or_else(|| self.cannot_verify()) {
             self.load.done(fetch.request.asked_bytes());
             drop(fetch.reply.send(Err(Trouble::Failed(error))));
             return;
@@ -177,8 +188,15 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
             tickets.extend(self.read_tail(file, &fetch, facts));
         }
         self.tickets.extend(tickets.iter().map(|ticket| (*ticket, id)));
-        let (waits, tally) = (facts.is_none(), Tally::default());
-        self.jobs.insert(id, Running::Fetch(Fetching { fetch, tickets, waits, tally }));
+        let fetching = Fetching {
+            fetch,
+            tickets: tickets.into_iter().collect(),
+            facts,
+            repairs: Repairs::default(),
+            trouble: None,
+            tally: Tally::default(),
+        };
+        self.jobs.insert(id, Running::Fetch(fetching));
         self.sent(id);
         self.finish_if_done(id);
     }
@@ -193,34 +211,6 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
         self.files.insert(name.id, OpenedFile { file, path, facts: None });
         self.opening.insert(ticket, name.id);
         (file, None)
-    }
-
-    /// Asks for ranges: what is too long for an element of a vector, and what is alone, by itself.
-    fn read(&mut self, file: File, ranges: &[Range<u64>]) -> Vec<Ticket> {
-        let most = u64::from(self.session.vector_limits().element_bytes);
-        let is_long = |range: &Range<u64>| range::len(range) > most;
-        let (mut long, mut short): (Vec<_>, Vec<_>) = ranges.iter().cloned().partition(is_long);
-        if short.len() == 1 {
-            long.append(&mut short);
-        }
-        let mut tickets = Vec::new();
-        if !short.is_empty() {
-            tickets.push(self.session.read_vector(file, &short));
-        }
-        tickets.extend(long.into_iter().map(|range| self.session.read(file, range)));
-        tickets
-    }
-
-    /// Asks for the end of a file that is known to be so long.
-    fn read_tail(&mut self, file: File, fetch: &Fetch, facts: Facts) -> Vec<Ticket> {
-        let (tail, size) = (fetch.request.tail, facts.size.unwrap_or_default());
-        if tail == 0 {
-            return Vec::new();
-        }
-        let tail = size.saturating_sub(tail)..size;
-        let asked = range::merged(&fetch.request.ranges, 0);
-        let left = range::difference(std::slice::from_ref(&tail), &asked);
-        self.read(file, &left)
     }
 
     /// The file of a job is open.
@@ -238,36 +228,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
         }
     }
 
-    /// The file of a fetch is open: what had to wait for that is asked for.
-    fn fetch_on(&mut self, id: u64, file: File, facts: Facts) {
-        let Some(Running::Fetch(mut fetching)) = self.jobs.remove(&id) else { return };
-        if let Some(error) = unexpected(&self.name, &fetching.fetch, facts) {
-            fetching.tickets.iter().for_each(|ticket| self.session.cancel(*ticket));
-            let job = Running::Fetch(fetching);
-            self.load.done(job.bytes());
-            job.fail(Trouble::Failed(error));
-            return;
-        }
-        let further = self.read_tail(file, &fetching.fetch, facts);
-        self.tickets.extend(further.iter().map(|ticket| (*ticket, id)));
-        if !further.is_empty() {
-            // It has to wait for another round trip, and its bytes are a train of their own.
-            self.tap.watch(Some(self.rtt));
-            let flight = self.account().next_flight();
-            self.account().sent(flight, 0);
-            fetching.tally = Tally { flight, answered: false };
-        }
-        fetching.tickets.extend(further);
-        fetching.waits = false;
-        self.jobs.insert(id, Running::Fetch(fetching));
-        self.finish_if_done(id);
-    }
-
     /// Takes a job off the books.
     pub(super) fn end(&mut self, id: u64) -> Option<Running> {
         let job = self.jobs.remove(&id)?;
         for ticket in job.tickets() {
-            self.tickets.remove(ticket);
+            self.tickets.remove(&ticket);
+            self.waited.remove(&ticket);
         }
         self.load.done(job.bytes());
         self.heard = Instant::now();
@@ -281,19 +247,16 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
     /// Takes a job off the books that is not over.
     pub(super) fn give_up(&mut self, id: u64) -> Option<Running> {
         let job = self.end(id)?;
-        job.tickets().iter().for_each(|ticket| self.session.cancel(*ticket));
+        job.tickets().into_iter().for_each(|ticket| self.session.cancel(ticket));
         Some(job)
     }
 
     pub(super) fn finish_if_done(&mut self, id: u64) {
         let Some(Running::Fetch(fetching)) = self.jobs.get(&id) else { return };
-        if fetching.waits || !fetching.tickets.is_empty() {
-            return;
-        }
-        let opened = self.files.get(&fetching.fetch.name.id);
-        let facts = opened.and_then(|opened| opened.facts).unwrap_or_default();
+        let Some(facts) = fetching.facts.filter(|_| fetching.tickets.is_empty()) else { return };
         if let Some(Running::Fetch(fetching)) = self.end(id) {
-            drop(fetching.fetch.reply.send(Ok(facts)));
+            let end = fetching.trouble.map_or(Ok(facts), |error| Err(Trouble::Failed(error)));
+            drop(fetching.fetch.reply.send(end));
         }
     }
 
@@ -301,11 +264,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
     pub(super) fn replied(&mut self, ticket: Ticket, reply: Reply) {
         let Some(id) = self.tickets.remove(&ticket) else { return };
         self.answered(id);
-        match self.jobs.get_mut(&id) {
-            Some(Running::Fetch(fetching)) => {
-                fetching.tickets.retain(|other| *other != ticket);
-                self.finish_if_done(id);
-            }
+        match self.jobs.get(&id) {
+            Some(Running::Fetch(_)) => match &reply {
+                Reply::Read { missing, damaged } => self.fetched(id, ticket, missing, damaged),
+                _ => self.fetched(id, ticket, &[], &[]),
+            },
             Some(Running::Ask(_)) => {
                 if let Some(Running::Ask(asking)) = self.end(id) {
                     let Asking { ask, entries, .. } = asking;
@@ -338,23 +301,5 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
                 self.tap.account().answered(tally.flight);
             }
         }
-    }
-}
-
-/// Why a file is not the one that is expected, if it is not.
-fn unexpected(server: &str, fetch: &Fetch, facts: Facts) -> Option<Error> {
-    let changed = |what: String| Some(Error::new(ErrorKind::Changed, what));
-    let path = fetch.name.bare_path();
-    match (fetch.request.size, facts.size) {
-        (Some(expected), Some(size)) if size != expected => {
-            return changed(format!("{server}/{path} has {size} bytes, expected {expected}"));
-        }
-        _ => {}
-    }
-    match (&fetch.request.validator, facts.validator()) {
-        (Some(expected), Some(now)) if now != *expected => {
-            changed(format!("{server}/{path} has changed since it was opened"))
-        }
-        _ => None,
     }
 }

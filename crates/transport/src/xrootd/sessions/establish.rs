@@ -162,7 +162,7 @@ impl Establishing {
         };
         Ok(match wire {
             Wire::Plain(stream) => Driver::new(parts, stream).run().await,
-            Wire::Tls(stream) => Driver::new(parts, *stream).run().await,
+            Wire::Tls(stream) => Driver::new(parts.in_tls(), *stream).run().await,
         })
     }
 
@@ -187,11 +187,12 @@ impl Establishing {
         Ok(Connected { session, wire, tap, rtt, ahead })
     }
 
-    /// Waits until it is known how to log in, if another session is about to find out.
+    /// Waits until it is known how to log in, if another session is about to find out; but no longer than for a connection.
     async fn learned_of_first(&mut self) {
         let Some(mut met) = self.met.take() else { return };
         // It fails when nobody needs a session any more, which shows in other ways.
-        let _over = met.wait_for(|known| *known).await;
+        let known = met.wait_for(|known| *known);
+        let _over = tokio::time::timeout(self.config().connect_timeout, known).await.is_ok();
         if let Some(sessions) = self.sessions.upgrade() {
             let state = sessions.state();
             self.profile = state.profile.clone();

@@ -1,6 +1,6 @@
 //! A run of bytes.
 
-use super::Sink;
+use super::{Emptiness, Sink};
 use crate::wire::{FileHandle, Request, WireError};
 use bytes::Bytes;
 use std::ops::Range;
@@ -10,6 +10,7 @@ use std::ops::Range;
 pub(in crate::client) struct Read {
     /// What is still to come. Invariant: no more than 2 GiB.
     left: Range<u64>,
+    frames: Emptiness,
 }
 
 impl Read {
@@ -17,7 +18,7 @@ impl Read {
     pub(in crate::client) const MAX_BYTES: u64 = 1 << 30;
 
     pub(in crate::client) fn new(range: Range<u64>) -> Self {
-        Self { left: range }
+        Self { left: range, frames: Emptiness::default() }
     }
 
     pub(super) fn request(&self, handle: FileHandle) -> Request {
@@ -27,6 +28,7 @@ impl Read {
     }
 
     pub(super) fn data(&mut self, bytes: Bytes, sink: &mut Sink<'_>) -> Result<(), WireError> {
+        self.frames.data();
         let length = bytes.len() as u64;
         let wanted = self.left.end.saturating_sub(self.left.start);
         if length > wanted {
@@ -39,6 +41,10 @@ impl Read {
         sink.data(self.left.start, bytes);
         self.left.start += length;
         Ok(())
+    }
+
+    pub(super) fn end(&mut self) -> Result<(), WireError> {
+        self.frames.end()
     }
 
     pub(super) fn missing(&self) -> Vec<Range<u64>> {

@@ -1,6 +1,6 @@
 //! Many ranges in one request. The answer says of each piece which one it is, so their order is not relied on.
 
-use super::Sink;
+use super::{Emptiness, Sink};
 use crate::wire::{FileHandle, Request, SEGMENT_BYTES, Segment, WireError};
 use bytes::{Bytes, BytesMut};
 use std::ops::Range;
@@ -26,6 +26,7 @@ pub(in crate::client) struct Vector {
     head: BytesMut,
     /// Which element the data belongs to, and how much of it is still to come.
     current: Option<(usize, u64)>,
+    frames: Emptiness,
 }
 
 impl Vector {
@@ -37,6 +38,7 @@ impl Vector {
             next: 0,
             head: BytesMut::new(),
             current: None,
+            frames: Emptiness::default(),
         }
     }
 
@@ -53,6 +55,7 @@ impl Vector {
     }
 
     pub(super) fn data(&mut self, mut bytes: Bytes, sink: &mut Sink<'_>) -> Result<(), WireError> {
+        self.frames.data();
         while !bytes.is_empty() {
             if let Some((index, left)) = self.current {
                 let count = usize::try_from(left).unwrap_or(usize::MAX).min(bytes.len());
@@ -102,6 +105,10 @@ impl Vector {
         }
         self.current = (length > 0).then_some((index, length));
         Ok(())
+    }
+
+    pub(super) fn end(&mut self) -> Result<(), WireError> {
+        self.frames.end()
     }
 
     pub(super) fn missing(&self) -> Vec<Range<u64>> {

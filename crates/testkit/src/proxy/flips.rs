@@ -1,0 +1,71 @@
+//! Bits that come out as others than they went in.
+
+use crate::random::Random;
+
+/// Flips bits by chance, each alone.
+#[derive(Debug)]
+pub(super) struct Flips {
+    random: Random,
+    chance: f64,
+    /// Bits until the next one.
+    left: u64,
+}
+
+impl Flips {
+    /// Each bit with this chance.
+    pub(super) fn new(chance: f64, seed: u64) -> Self {
+        let mut flips = Self { random: Random::new(seed), chance, left: 0 };
+        flips.left = flips.gap();
+        flips
+    }
+
+    /// Bits that are spared before the next one is not.
+    fn gap(&mut self) -> u64 {
+        if self.chance <= 0.0 {
+            return u64::MAX;
+        }
+        let gap = (1.0 - self.random.unit()).ln() / (1.0 - self.chance).ln();
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "both logarithms are negative, and a cast to an integer stays within it"
+        )]
+        let gap = gap as u64;
+        gap
+    }
+
+    /// Flips what is due in the next bytes; how many bits that were.
+    pub(super) fn strike(&mut self, bytes: &mut [u8]) -> u64 {
+        let bits = 8 * bytes.len() as u64;
+        let (mut at, mut count) = (self.left, 0);
+        while at < bits {
+            let place = usize::try_from(at / 8).ok().and_then(|byte| bytes.get_mut(byte));
+            if let Some(byte) = place {
+                *byte ^= 1 << (at % 8);
+                count += 1;
+            }
+            at = at.saturating_add(1).saturating_add(self.gap());
+        }
+        self.left = at - bits;
+        count
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn as_many_bits_are_flipped_as_are_told() {
+        let mut flips = Flips::new(1e-3, 5);
+        let (mut told, mut seen) = (0, 0);
+        for length in [1, 0, 1000, 77, 500_000, 3] {
+            let mut bytes = vec![0; length];
+            told += flips.strike(&mut bytes);
+            seen += bytes.iter().map(|byte| u64::from(byte.count_ones())).sum::<u64>();
+        }
+        assert_eq!(told, seen);
+        assert!((3_600..4_400).contains(&told), "{told}");
+        assert_eq!(Flips::new(0.0, 5).strike(&mut [0; 1000]), 0);
+    }
+}

@@ -1,0 +1,181 @@
+//! A server of XRootD's own protocol on the loopback that misbehaves on demand.
+//!
+//! It serves one byte vector under every path. Requests are taken apart by [`hither_xrd::server`], and answered as a good
+//! data server does: a login without proof, handles from the lowest free one on, vectors in the order asked for and
+//! refused as a whole beyond the end of the file, pages with checksums. What a broken server, a manager in trouble or a bad
+//! path can do to that is a table of [`Fault`]s, one line each.
+//!
+//! A fault strikes at a [`Step`]: at whole connections, counted in the order of acceptance, or at requests of one kind,
+//! counted over all connections in the order of arrival; [`When`] says which of them. Those of connections strike at a
+//! [`Point`], a byte of what one side sends, so that a recorded exchange can be broken off at each of its bytes. Those of
+//! requests change the meaning of an answer first (another offset, a part less, a wait), then its bytes.
+//!
+//! Every request is logged as it arrived. The peer has a thread and a runtime of its own, so blocking tests can use it too;
+//! dropping it ends both. Nothing in it waits for time to pass: what is late comes right behind its announcement, and what
+//! never comes keeps the connection open.
+
+mod answers;
+mod fault;
+mod line;
+mod manners;
+mod serve;
+
+pub use crate::peer::When;
+pub use fault::{Fault, Point, Step};
+pub use manners::{Manner, Of, manners};
+
+use bytes::Bytes;
+use serve::serve;
+use std::collections::HashMap;
+use std::io;
+use std::net::SocketAddr;
+use std::ops::Range;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use tokio::sync::oneshot;
+
+/// One request as it arrived.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Logged {
+    /// Number of the connection, from 0 in the order of acceptance.
+    pub connection: usize,
+    /// The protocol's name of it, such as `open`.
+    pub name: &'static str,
+    /// The path and what stands behind it, of an open.
+    pub path: Option<String>,
+    /// What is read.
+    pub ranges: Vec<Range<u64>>,
+    /// It is a page that arrived damaged before.
+    pub again: bool,
+}
+
+/// The server.
+#[derive(Debug)]
+pub struct XrootdPeer {
+    address: SocketAddr,
+    shared: Arc<Shared>,
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// What the connections share.
+#[derive(Debug)]
+struct Shared {
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    bytes: Bytes,
+    faults: Vec<(Step, When, Fault)>,
+    /// Requests, and connections, of each kind so far.
+    seen: HashMap<Step, usize>,
+    /// Bytes that crossed each connection: from the client, and to it.
+    crossed: Vec<(usize, usize)>,
+    log: Vec<Logged>,
+}
+
+impl XrootdPeer {
+    /// Serves `bytes` on a free port of 127.0.0.1.
+    ///
+    /// # Errors
+    ///
+    /// No socket, runtime or thread can be made.
+    pub fn start(bytes: impl Into<Bytes>) -> io::Result<Self> {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0")?;
+        listener.set_nonblocking(true)?;
+        let address = listener.local_addr()?;
+        let state = State { bytes: bytes.into(), ..State::default() };
+        let shared = Arc::new(Shared { state: Mutex::new(state) });
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let (stop, stopped) = oneshot::channel();
+        let served = Arc::clone(&shared);
+        let thread = std::thread::Builder::new()
+            .name("xrootd peer".to_owned())
+            .spawn(move || runtime.block_on(serve(listener, served, stopped)))?;
+        Ok(Self { address, shared, stop: Some(stop), thread: Some(thread) })
+    }
+
+    /// With one more fault.
+    #[must_use]
+    pub fn with_fault(self, step: Step, when: When, fault: Fault) -> Self {
+        self.add_fault(step, when, fault);
+        self
+    }
+
+    /// From now on one more fault. What it strikes is counted from here on.
+    pub fn add_fault(&self, step: Step, when: When, fault: Fault) {
+        let mut state = self.shared.state();
+        state.seen.clear();
+        state.faults.push((step, when, fault));
+    }
+
+    /// From now on no faults.
+    pub fn behave(&self) {
+        self.shared.state().faults.clear();
+    }
+
+    /// Its host and port.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// The URL of the file.
+    #[must_use]
+    pub fn url(&self) -> String {
+        self.url_of("/data/file.root")
+    }
+
+    /// The URL of the file under another path.
+    #[must_use]
+    pub fn url_of(&self, path: &str) -> String {
+        format!("root://{}/{path}", self.address)
+    }
+
+    /// All requests so far, in the order of arrival.
+    #[must_use]
+    pub fn log(&self) -> Vec<Logged> {
+        self.shared.state().log.clone()
+    }
+
+    /// Bytes that crossed each connection so far, in the order of acceptance: from the client, and to it.
+    #[must_use]
+    pub fn crossed(&self) -> Vec<(usize, usize)> {
+        self.shared.state().crossed.clone()
+    }
+}
+
+impl Drop for XrootdPeer {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            // A panic over there has been printed by then.
+            drop(thread.join());
+        }
+    }
+}
+
+impl Shared {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// The faults that strike the next one of these kinds; `target` is the path, if it is a request for one.
+    fn strikes(&mut self, steps: &[Step], target: &str) -> Vec<Fault> {
+        let mut faults = Vec::new();
+        for step in steps {
+            let seen = self.seen.entry(*step).or_default();
+            let nth = std::mem::replace(seen, *seen + 1);
+            let of_step = self.faults.iter().filter(|(of, ..)| of == step);
+            let strike = of_step.filter(|(_, when, _)| when.includes(nth, target, nth == 0));
+            faults.extend(strike.map(|(.., fault)| fault.clone()));
+        }
+        faults
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,321 @@
+//! What is answered: rightly, but for the faults.
+
+use super::fault::Fault;
+use bytes::{Bytes, BytesMut};
+use hither_xrd::server::{Answer, Connection};
+use hither_xrd::wire::{
+    ANSWER_HEAD_BYTES, AnswerHead, ErrorCode, FileHandle, FileStatus, LoginAnswer, OpenAnswer,
+    PAGE_BYTES, PROTOCOL_VERSION, ProtocolAnswer, Redirect, Request, SecurityMethod, Segment,
+    SessionId, StreamId, server, status_code,
+};
+use std::net::SocketAddr;
+
+/// The most that goes into one frame of pages.
+const FRAME_PAGES: u64 = 16;
+/// A stream that no client has come to.
+const NO_STREAM: u16 = 0xfff0;
+
+/// The files of one connection.
+pub(super) struct Files {
+    bytes: Bytes,
+    /// Where this server is.
+    here: SocketAddr,
+    /// Which handles are taken, from the lowest on.
+    taken: Vec<bool>,
+    /// The number of the lowest.
+    first: u8,
+}
+
+impl Files {
+    /// None is open; all hold `bytes`. The server is `here`.
+    pub(super) fn new(bytes: Bytes, here: SocketAddr) -> Self {
+        Self { bytes, here, taken: Vec::new(), first: 0 }
+    }
+
+    /// The answer to a request, as it is sent.
+    pub(super) fn answer(
+        &mut self,
+        connection: &mut Connection,
+        stream: StreamId,
+        request: Request,
+        faults: &[Fault],
+    ) -> Bytes {
+        let before = if faults.contains(&Fault::Notice) { notice() } else { Vec::new() };
+        self.give(connection, stream, request, faults);
+        let mut answer = BytesMut::from(&connection.outgoing().take_all()[..]);
+        for fault in faults {
+            deface(&mut answer, fault);
+        }
+        Bytes::from([&before[..], &answer[..]].concat())
+    }
+
+    fn give(
+        &mut self,
+        connection: &mut Connection,
+        stream: StreamId,
+        request: Request,
+        faults: &[Fault],
+    ) {
+        for fault in faults {
+            let instead = match fault {
+                Fault::Refused(code) => Answer::error(*code, "as the test wants it"),
+                Fault::Elsewhere(redirect) => Answer::Redirect(redirect.clone()),
+                Fault::ToItself => {
+                    Answer::Redirect(Redirect::to(self.here.ip().to_string(), self.here.port()))
+                }
+                Fault::Wait(seconds) => Answer::wait(*seconds, "as the test wants it"),
+                Fault::LaterNever(seconds) => Answer::Later(*seconds),
+                Fault::Unanswered => return,
+                _ => continue,
+            };
+            connection.answer(stream, &instead);
+            return;
+        }
+        let answers = match request {
+            Request::Protocol(_) => {
+                let plain = server::IS_SERVER | server::PAGES;
+                let flags = faults.iter().find_map(|fault| match fault {
+                    Fault::Flags(flags) => Some(*flags),
+                    _ => None,
+                });
+                let flags = flags.unwrap_or(plain);
+                let answer = ProtocolAnswer { version: PROTOCOL_VERSION, flags, signing: None };
+                return connection.answer_protocol(stream, &answer);
+            }
+            Request::Login(_) => {
+                let method = |name: &&str| SecurityMethod {
+                    name: (*name).to_owned(),
+                    parameters: String::new(),
+                };
+                let proofs = faults.iter().filter_map(|fault| match fault {
+                    Fault::Proof(name) => Some(name),
+                    _ => None,
+                });
+                let methods = proofs.map(method).collect();
+                let answer = LoginAnswer { session: SessionId([7; 16]), methods };
+                return connection.answer_login(stream, &answer);
+            }
+            Request::Auth { .. } => return connection.answer_auth(stream),
+            Request::Query { .. } => {
+                let text = faults.iter().find_map(|fault| match fault {
+                    Fault::Text(text) => Some(*text),
+                    _ => None,
+                });
+                vec![Answer::text(text.unwrap_or("2097136\n1024\n"))]
+            }
+            Request::Open(_) => vec![self.open(faults)],
+            Request::Close(handle) => {
+                if let Some(taken) = self.slot(handle) {
+                    *taken = false;
+                }
+                vec![Answer::nothing()]
+            }
+            Request::Read { handle, .. } | Request::ReadPages { handle, .. }
+                if !self.is_open(handle) =>
+            {
+                vec![Answer::error(ErrorCode::FILE_NOT_OPEN, "not an open file")]
+            }
+            Request::Read { offset, length, .. } => {
+                self.in_frames(self.slice(offset, length.into()), faults)
+            }
+            Request::ReadPages { offset, length, again, .. } => {
+                self.pages(offset, length.into(), again, faults)
+            }
+            Request::ReadVector(segments) => self.vector(segments, faults),
+            Request::Stat { .. } => vec![Answer::status(&self.status(faults))],
+            _ => vec![Answer::nothing()],
+        };
+        self.send(connection, stream, &answers, faults);
+    }
+
+    fn send(
+        &self,
+        connection: &mut Connection,
+        stream: StreamId,
+        answers: &[Answer],
+        faults: &[Fault],
+    ) {
+        let later = faults.iter().find_map(|fault| match fault {
+            Fault::Later(seconds) => Some(*seconds),
+            _ => None,
+        });
+        if let Some(seconds) = later {
+            connection.answer(stream, &Answer::Later(seconds));
+        }
+        for answer in answers {
+            match later {
+                Some(_) => connection.answer_late(stream, answer),
+                None => connection.answer(stream, answer),
+            }
+        }
+    }
+
+    /// Whether the handle is taken, to be changed.
+    fn slot(&mut self, FileHandle(handle): FileHandle) -> Option<&mut bool> {
+        let [0, 0, 0, number] = handle else { return None };
+        self.taken.get_mut(usize::from(number.checked_sub(self.first)?))
+    }
+
+    fn is_open(&mut self, handle: FileHandle) -> bool {
+        self.slot(handle).is_some_and(|taken| *taken)
+    }
+
+    fn open(&mut self, faults: &[Fault]) -> Answer {
+        for fault in faults {
+            if let Fault::Handles(first) = fault {
+                self.first = *first;
+            }
+        }
+        let free = self.taken.iter().position(|taken| !taken).unwrap_or(self.taken.len());
+        self.taken.resize(self.taken.len().max(free + 1), true);
+        if let Some(slot) = self.taken.get_mut(free) {
+            *slot = true;
+        }
+        let number = u8::try_from(free).unwrap_or(u8::MAX).saturating_add(self.first);
+        let status = (!faults.contains(&Fault::NoStatus)).then(|| self.status(faults));
+        Answer::opened(&OpenAnswer { handle: FileHandle([0, 0, 0, number]), status })
+    }
+
+    fn status(&self, faults: &[Fault]) -> FileStatus {
+        let size = faults.iter().find_map(|fault| match fault {
+            Fault::Size(size) => Some(*size),
+            _ => None,
+        });
+        let size = size.unwrap_or(self.bytes.len() as u64);
+        FileStatus { size, flags: 16, modified: 1_700_000_000, ..FileStatus::default() }
+    }
+
+    fn slice(&self, offset: u64, length: u64) -> Bytes {
+        let size = self.bytes.len();
+        let place = |at: u64| usize::try_from(at).unwrap_or(usize::MAX).min(size);
+        self.bytes.slice(place(offset)..place(offset.saturating_add(length)))
+    }
+
+    /// Data that is cut into frames.
+    fn in_frames(&self, data: Bytes, faults: &[Fault]) -> Vec<Answer> {
+        let (mut data, mut most, mut never_last) = (BytesMut::from(&data[..]), usize::MAX, false);
+        let mut answers = Vec::new();
+        for fault in faults {
+            match fault {
+                Fault::Short(less) => data.truncate(data.len().saturating_sub(*less)),
+                Fault::Long(more) => data.resize(data.len() + more, 0),
+                Fault::Frames(bytes) => most = *bytes,
+                Fault::NeverLast => never_last = true,
+                Fault::Empty(frames) => {
+                    answers.extend(std::iter::repeat_n(Answer::Partial(Bytes::new()), *frames));
+                }
+                _ => {}
+            }
+        }
+        let mut data = data.freeze();
+        while data.len() > most {
+            answers.push(Answer::Partial(data.split_to(most)));
+        }
+        answers.push(if never_last { Answer::Partial(data) } else { Answer::Ok(data) });
+        answers
+    }
+
+    fn vector(&mut self, segments: Vec<Segment>, faults: &[Fault]) -> Vec<Answer> {
+        let size = self.bytes.len() as u64;
+        for segment in &segments {
+            if !self.is_open(segment.handle) {
+                return vec![Answer::error(ErrorCode::FILE_NOT_OPEN, "not an open file")];
+            }
+            if segment.offset.saturating_add(segment.length.into()) > size {
+                return vec![Answer::error(ErrorCode::FS_ERROR, "readv past the end of the file")];
+            }
+        }
+        let found = |segment: Segment| (segment, self.slice(segment.offset, segment.length.into()));
+        let mut parts: Vec<_> = segments.into_iter().map(found).collect();
+        for fault in faults {
+            match fault {
+                Fault::Reversed => parts.reverse(),
+                Fault::LeftOut => drop(parts.pop()),
+                Fault::Repeated => parts.extend(parts.first().cloned()),
+                Fault::Shifted(bytes) => {
+                    parts.iter_mut().for_each(|(segment, _)| segment.offset += bytes);
+                }
+                Fault::OtherFile => {
+                    parts.iter_mut().for_each(|(segment, _)| segment.handle = FileHandle([9; 4]));
+                }
+                _ => {}
+            }
+        }
+        self.in_frames(Answer::segments(&parts), faults)
+    }
+
+    fn pages(&self, offset: u64, length: u64, again: bool, faults: &[Fault]) -> Vec<Answer> {
+        let (mut length, mut answers) = (length, Vec::new());
+        let (mut shift, mut damaged, mut never_last) = (0, None, false);
+        for fault in faults {
+            match fault {
+                Fault::Short(less) => length = length.saturating_sub(*less as u64),
+                Fault::Long(more) => length += *more as u64,
+                Fault::Shifted(bytes) => shift = *bytes,
+                Fault::Damaged { every, again: too } if *too || !again => damaged = Some(*every),
+                Fault::NeverLast => never_last = true,
+                _ => {}
+            }
+        }
+        let mut at = offset;
+        let mut rest = self.slice(offset, length);
+        loop {
+            let most = usize::try_from(FRAME_PAGES * PAGE_BYTES - at % PAGE_BYTES).unwrap_or(1);
+            let piece = rest.split_to(most.min(rest.len()));
+            let last = rest.is_empty() && !never_last;
+            let mut answer = Answer::pages(at.saturating_add(shift), &piece, last);
+            if let (Answer::Status(_, pages), Some(every)) = (&mut answer, damaged) {
+                *pages = damage(at, pages, every);
+            }
+            answers.push(answer);
+            at += piece.len() as u64;
+            if rest.is_empty() {
+                return answers;
+            }
+        }
+    }
+}
+
+/// Pages from `at` on, of which every so many of the file have a wrong bit.
+fn damage(at: u64, pages: &Bytes, every: u64) -> Bytes {
+    let mut bytes = BytesMut::from(&pages[..]);
+    let (mut page, mut place) = (at / PAGE_BYTES, 4);
+    let mut length = PAGE_BYTES - at % PAGE_BYTES;
+    while let Some(byte) = bytes.get_mut(place) {
+        if page.is_multiple_of(every.max(1)) {
+            *byte ^= 0x10;
+        }
+        place += usize::try_from(length).unwrap_or(usize::MAX) + 4;
+        (page, length) = (page + 1, PAGE_BYTES);
+    }
+    bytes.freeze()
+}
+
+/// A message to the user, which answers nothing.
+fn notice() -> Vec<u8> {
+    let text = b"\0\0\x13\x8a\0\0\0\0the server goes down";
+    let length = u32::try_from(text.len()).unwrap_or(u32::MAX);
+    let head = AnswerHead { stream: StreamId(0), status: status_code::ATTN, length };
+    [&head.encode()[..], text].concat()
+}
+
+/// Changes the bytes of an answer.
+fn deface(answer: &mut BytesMut, fault: &Fault) {
+    let mut put = |at: usize, bytes: &[u8]| {
+        if let Some(place) = answer.get_mut(at..at + bytes.len()) {
+            place.copy_from_slice(bytes);
+        }
+    };
+    match fault {
+        Fault::WrongStream => put(0, &NO_STREAM.to_be_bytes()),
+        Fault::Status(status) => put(2, &status.to_be_bytes()),
+        Fault::Length(length) => put(ANSWER_HEAD_BYTES - 4, &length.to_be_bytes()),
+        Fault::FlippedBit(bit) => {
+            if let Some(byte) = answer.get_mut(bit / 8) {
+                *byte ^= 1 << (bit % 8);
+            }
+        }
+        Fault::Twice => answer.extend_from_slice(&answer.clone()),
+        _ => {}
+    }
+}

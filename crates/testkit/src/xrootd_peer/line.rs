@@ -1,0 +1,113 @@
+//! A connection that breaks where it is told to.
+
+use super::fault::{Fault, Point};
+use super::{Shared, State};
+use bytes::{Bytes, BytesMut};
+use std::io;
+use std::sync::Arc;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+/// See the [module](self).
+pub(super) struct Line {
+    stream: TcpStream,
+    number: usize,
+    shared: Arc<Shared>,
+    faults: Vec<Fault>,
+    /// Bytes from the client that may still be taken, and to it that may still be sent.
+    left: (usize, usize),
+    buffer: BytesMut,
+}
+
+impl Line {
+    pub(super) fn new(
+        stream: TcpStream,
+        number: usize,
+        shared: Arc<Shared>,
+        faults: Vec<Fault>,
+    ) -> Self {
+        let least = |of: fn(Point) -> Option<usize>| {
+            let points = faults.iter().filter_map(|fault| match fault {
+                Fault::Close(point) | Fault::Reset(point) | Fault::Stall(point) => of(*point),
+                _ => None,
+            });
+            points.min().unwrap_or(usize::MAX)
+        };
+        let left = (
+            least(|point| if let Point::ToServer(at) = point { Some(at) } else { None }),
+            least(|point| if let Point::ToClient(at) = point { Some(at) } else { None }),
+        );
+        Self { stream, number, shared, faults, left, buffer: BytesMut::new() }
+    }
+
+    fn count(&self, count: impl FnOnce(&mut (usize, usize))) {
+        let State { crossed, .. } = &mut *self.shared.state();
+        if let Some(crossed) = crossed.get_mut(self.number) {
+            count(crossed);
+        }
+    }
+
+    /// What the client says next; nothing at its end, or where the connection is to break.
+    pub(super) async fn read(&mut self) -> io::Result<Bytes> {
+        if self.left.0 == 0 {
+            return Ok(Bytes::new());
+        }
+        self.buffer.reserve(64 * 1024);
+        let read = self.stream.read_buf(&mut self.buffer).await?;
+        let taken = read.min(self.left.0);
+        self.left.0 -= taken;
+        self.count(|crossed| crossed.0 += taken);
+        let mut bytes = self.buffer.split();
+        bytes.truncate(taken);
+        Ok(bytes.freeze())
+    }
+
+    /// Sends bytes; false where the connection is to break.
+    pub(super) async fn write(&mut self, bytes: &[u8]) -> io::Result<bool> {
+        let sent = bytes.get(..self.left.1).unwrap_or(bytes);
+        self.left.1 -= sent.len();
+        // Before they leave: who has them may look at once.
+        self.count(|crossed| crossed.1 += sent.len());
+        self.stream.write_all(sent).await?;
+        Ok(self.left.1 > 0)
+    }
+
+    /// The connection is to break behind the answer to this request.
+    pub(super) fn ends_behind(&self, nth: usize) -> bool {
+        let ends = |point: Point| matches!(point, Point::Answered(last) if last <= nth);
+        self.faults.iter().any(|fault| match fault {
+            Fault::Close(point) | Fault::Reset(point) | Fault::Stall(point) => ends(*point),
+            _ => false,
+        })
+    }
+
+    /// What is said instead of the protocol.
+    pub(super) fn banner(&self) -> Option<&'static [u8]> {
+        self.faults.iter().find_map(|fault| match fault {
+            Fault::Banner(banner) => Some(*banner),
+            _ => None,
+        })
+    }
+
+    /// Breaks the connection as it is to be.
+    pub(super) async fn strike(mut self) -> io::Result<()> {
+        let reset = self.faults.iter().any(|fault| matches!(fault, Fault::Reset(_)));
+        let stalls =
+            self.faults.iter().any(|fault| matches!(fault, Fault::Stall(_) | Fault::Banner(_)));
+        if stalls {
+            // Until the other end gives up.
+            let mut sink = [0; 4096];
+            while self.stream.read(&mut sink).await? > 0 {}
+        } else if reset {
+            self.reset()?;
+        } else {
+            self.stream.shutdown().await?;
+        }
+        Ok(())
+    }
+
+    /// Breaks the connection as a server does that is offended.
+    pub(super) fn reset(self) -> io::Result<()> {
+        self.stream.set_zero_linger()
+    }
+}

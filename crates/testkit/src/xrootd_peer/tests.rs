@@ -1,0 +1,134 @@
+//! What the peer promises, seen by the protocol's own client.
+
+use super::*;
+use bytes::Buf;
+use hither_xrd::client::{Event, Failure, Pace, Reply, Session, SessionError, Setup};
+use hither_xrd::wire::{ErrorCode, OpenRequest};
+use std::io::{Read, Write};
+use std::net::TcpStream;
+
+fn content() -> Vec<u8> {
+    (0..50_000_usize).map(|i| (i * 7 + i / 251).to_le_bytes()[0]).collect()
+}
+
+/// All that happens in a session that opens a file and reads these ranges, with checksums or as a vector.
+fn events(
+    peer: &XrootdPeer,
+    pages: bool,
+    ranges: &[Range<u64>],
+) -> (Vec<Event>, Option<SessionError>) {
+    let mut setup = Setup::new("peer");
+    setup.pace = Pace::Login;
+    let mut session = Session::new(setup);
+    let (file, _) = session.open(OpenRequest::for_reading("/f"));
+    if pages {
+        for range in ranges {
+            session.read_pages(file, range.clone(), false);
+        }
+    } else {
+        session.read_vector(file, ranges);
+    }
+    let mut stream = TcpStream::connect(peer.address()).unwrap();
+    let mut buffer = [0; 4096];
+    let (mut events, mut ends) = (Vec::new(), 0);
+    while ends < 1 + if pages { ranges.len() } else { 1 } {
+        let out = session.outgoing();
+        let bytes = out.copy_to_bytes(out.remaining());
+        drop(stream.write_all(&bytes));
+        let read = stream.read(&mut buffer).unwrap_or(0);
+        if read == 0 {
+            let error = session.ended();
+            return (events, Some(error));
+        }
+        let mut bytes = Bytes::copy_from_slice(&buffer[..read]);
+        loop {
+            match session.receive(&mut bytes) {
+                Ok(Some(event)) => {
+                    ends += usize::from(matches!(event, Event::Done { .. } | Event::Failed { .. }));
+                    events.push(event);
+                }
+                Ok(None) => break,
+                Err(error) => return (events, Some(error)),
+            }
+        }
+    }
+    (events, None)
+}
+
+fn delivered(events: &[Event]) -> Vec<(u64, Bytes)> {
+    let data = events.iter().filter_map(|event| match event {
+        Event::Data { offset, bytes, .. } => Some((*offset, bytes.clone())),
+        _ => None,
+    });
+    data.collect()
+}
+
+#[test]
+fn without_faults_it_is_a_good_server() {
+    let peer = XrootdPeer::start(content()).unwrap();
+    for pages in [false, true] {
+        let (events, error) = events(&peer, pages, &[5..10, 40_000..49_999]);
+        assert_eq!(error, None);
+        let mut found = 0;
+        for (offset, bytes) in delivered(&events) {
+            let at = usize::try_from(offset).unwrap();
+            assert_eq!(bytes, content()[at..at + bytes.len()]);
+            found += bytes.len();
+        }
+        assert_eq!(found, 5 + 9_999);
+    }
+    let reads: Vec<_> = peer.log().into_iter().filter(|it| !it.ranges.is_empty()).collect();
+    assert_eq!(reads.len(), 3);
+    assert_eq!(reads[0].ranges, [5..10, 40_000..49_999]);
+    assert_eq!((reads[1].name, reads[1].connection), ("pgread", 1));
+}
+
+#[test]
+fn a_connection_breaks_at_the_byte_that_was_named() {
+    let peer = XrootdPeer::start(content()).unwrap();
+    for (point, crossed) in [(Point::ToServer(30), (30, 16)), (Point::ToClient(10), (20, 10))] {
+        for fault in [Fault::Close(point), Fault::Reset(point)] {
+            peer.behave();
+            peer.add_fault(Step::Connection, When::Nth(0), fault);
+            let (_, error) = events(&peer, false, &[5..10]);
+            assert!(error.is_some(), "{point:?}");
+            let seen = *peer.crossed().last().unwrap();
+            let wanted = match point {
+                Point::ToServer(_) => (seen.0, crossed.0),
+                _ => (seen.1, crossed.1),
+            };
+            assert_eq!(wanted.0, wanted.1, "{point:?}");
+        }
+    }
+}
+
+#[test]
+fn faults_strike_what_they_are_for() {
+    let peer = XrootdPeer::start(content()).unwrap();
+    peer.add_fault(Step::Read, When::Nth(1), Fault::Refused(ErrorCode::IO_ERROR));
+    peer.add_fault(Step::Open, When::Always, Fault::Handles(9));
+    let refusals = |events: &[Event]| {
+        let failed = events.iter().filter(|event| {
+            matches!(
+                event,
+                Event::Failed { failure: Failure::Refused { code: ErrorCode::IO_ERROR, .. }, .. }
+            )
+        });
+        failed.count()
+    };
+    assert_eq!(refusals(&events(&peer, false, &[0..1]).0), 0);
+    assert_eq!(refusals(&events(&peer, false, &[0..1]).0), 1);
+    assert_eq!(refusals(&events(&peer, false, &[0..1]).0), 0);
+}
+
+#[test]
+fn pages_are_damaged_where_they_were_told_to_be() {
+    let peer = XrootdPeer::start(content()).unwrap();
+    peer.add_fault(Step::Read, When::Always, Fault::Damaged { every: 3, again: false });
+    let (events, _) = events(&peer, true, std::slice::from_ref(&(100..30_000)));
+    let damaged = events.iter().find_map(|event| match event {
+        Event::Done { reply: Reply::Read { damaged, .. }, .. } => Some(damaged.clone()),
+        _ => None,
+    });
+    assert_eq!(damaged.unwrap(), [100..4096, 12_288..16_384, 24_576..28_672]);
+}

@@ -1,0 +1,272 @@
+//! XRootD's own protocol from servers that misbehave, cold and warm, with and without checksums: the bytes are right or the
+//! error is, and it comes within the clocks.
+
+use crate::rig::{content, network, read, with_lanes};
+use bytes::Bytes;
+use futures_util::stream::{self, StreamExt};
+use hither_core::{Claim, Endpoint, ErrorKind, Ledger, Source};
+use hither_testkit::random::Random;
+use hither_testkit::xrootd_peer::{Fault, Manner, Of, Point, Step, When, XrootdPeer, manners};
+use hither_transport::{Location, Network, TransportConfig, Verify, XrootdSource};
+use hither_xrd::wire::Redirect;
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::runtime::Handle;
+
+/// Reads at a time.
+const SIDE_BY_SIDE: usize = 64;
+
+/// A memory in which every server is the same.
+#[derive(Debug)]
+struct Known(Endpoint);
+
+impl Ledger for Known {
+    fn recall(&self, _origin: &str) -> Option<Endpoint> {
+        Some(self.0.clone())
+    }
+
+    fn remember(&self, _origin: &str, _endpoint: &Endpoint) {}
+
+    fn claim_lane(&self, _origin: &str, _most: usize) -> Claim {
+        Claim::Granted(Box::new(()))
+    }
+}
+
+/// Large enough for more than one session.
+const SIZE: usize = 400_000;
+
+fn peer() -> XrootdPeer {
+    XrootdPeer::start(content(SIZE)).unwrap()
+}
+
+fn source_on(network: &Arc<Network>, peer: &XrootdPeer) -> XrootdSource {
+    XrootdSource::new(Location::parse(&peer.url()).unwrap(), Arc::clone(network))
+}
+
+/// What is known of a server that was met.
+async fn acquaintance() -> Endpoint {
+    let peer = peer();
+    let source = source_on(&network(with_lanes(2)), &peer);
+    read(&source, &[0..1]).await.unwrap();
+    let endpoint = source.endpoint();
+    assert!(endpoint.xrootd.is_some());
+    endpoint
+}
+
+/// That everything did, or the error.
+type Came = Result<(), (ErrorKind, String)>;
+
+/// Who reads, and what.
+#[derive(Debug, Clone)]
+struct Client {
+    verify: Verify,
+    known: Option<Endpoint>,
+    ranges: Vec<Range<u64>>,
+    content: Bytes,
+}
+
+impl Client {
+    fn new(verify: Verify, known: Option<&Endpoint>, ranges: &[Range<u64>]) -> Self {
+        let content = content(SIZE).into();
+        Self { verify, known: known.cloned(), ranges: ranges.to_vec(), content }
+    }
+
+    /// A server for it alone.
+    fn peer(&self) -> XrootdPeer {
+        XrootdPeer::start(self.content.clone()).unwrap()
+    }
+
+    fn source(&self, peer: &XrootdPeer) -> XrootdSource {
+        let mut config = TransportConfig::default();
+        config.max_lanes = 4;
+        config.verify = self.verify;
+        config.first_byte_timeout = Duration::from_secs(1);
+        config.no_progress_timeout = Duration::from_secs(1);
+        let ledger =
+            self.known.clone().map(|endpoint| Arc::new(Known(endpoint)) as Arc<dyn Ledger>);
+        source_on(&Network::new(config, Handle::current(), ledger), peer)
+    }
+
+    /// Reads all of it; whatever arrives is right. What became of it.
+    async fn read(&self, peer: &XrootdPeer) -> Result<Came, String> {
+        match read(&self.source(peer), &self.ranges).await {
+            Ok(got) => got.is_exact(&self.content, &self.ranges).map(Ok),
+            Err(error) => {
+                let text = error.to_string();
+                assert!(text.len() > 20 && text.is_ascii(), "{text}");
+                Ok(Err((error.kind(), text)))
+            }
+        }
+    }
+
+    fn name(&self) -> String {
+        let known = if self.known.is_some() { "known" } else { "unknown" };
+        format!("{} ranges, {:?}, {known} server", self.ranges.len(), self.verify)
+    }
+}
+
+/// One piece, and many, of which a session of its own is worth some.
+async fn clients() -> Vec<Client> {
+    let known = acquaintance().await;
+    let one: Vec<_> = std::iter::once(70_000..70_100).collect();
+    let many: Vec<_> = (0..60).map(|nth| nth * 6_000 + 5..nth * 6_000 + 5_000).collect();
+    let mut clients = Vec::new();
+    for ranges in [one, many] {
+        for known in [None, Some(&known)] {
+            for verify in [Verify::Long, Verify::Always] {
+                clients.push(Client::new(verify, known, &ranges));
+            }
+        }
+    }
+    clients
+}
+
+async fn tried(manner: Manner, client: Client) -> Result<(), String> {
+    let peer = client.peer();
+    for (step, when, fault) in &manner.faults {
+        peer.add_fault(*step, *when, fault.clone());
+    }
+    let paged = client.verify == Verify::Always;
+    let vector = !paged && client.ranges.len() > 1;
+    let concerned = match manner.of {
+        Of::Everything => true,
+        Of::Vectors => vector,
+        Of::Runs => !vector,
+        Of::Placed => vector || paged,
+        Of::Pages => paged,
+        Of::Unpaged => !paged,
+    };
+    let expected = if concerned { manner.outcome } else { Ok(()) };
+    let what = format!("{}, {}", manner.name, client.name());
+    match client.read(&peer).await {
+        Ok(came) if came.clone().map_err(|(kind, _)| kind) == expected => Ok(()),
+        Ok(came) => Err(format!("{what}: {came:?}, expected {expected:?}")),
+        Err(wrong) => Err(format!("{what}: {wrong}")),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_fault_ends_in_the_right_bytes_or_the_right_error() {
+    let clients = clients().await;
+    let cells = manners()
+        .into_iter()
+        .flat_map(|manner| clients.iter().map(move |client| tried(manner.clone(), client.clone())));
+    let results: Vec<_> = stream::iter(cells).buffer_unordered(SIDE_BY_SIDE).collect().await;
+    let tried = results.len();
+    let wrong: Vec<_> = results.into_iter().filter_map(Result::err).collect();
+    assert!(wrong.is_empty(), "{} of {tried}:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+/// Three short pieces: the whole exchange is some hundred bytes.
+const SHORT: [Range<u64>; 3] = [0..20, 5_000..5_010, 9_000..9_030];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_connection_may_break_at_every_byte() {
+    let known = acquaintance().await;
+    let mut tasks = Vec::new();
+    for known in [None, Some(known)] {
+        for verify in [Verify::Long, Verify::Always] {
+            let client = Client::new(verify, known.as_ref(), &SHORT);
+            tasks.push(tokio::spawn(async move {
+                let peer = client.peer();
+                client.read(&peer).await.unwrap().unwrap();
+                let (up, down) = peer.crossed()[0];
+                assert!(up > 100 && down > 200, "{up} bytes up, {down} down");
+                let points = (0..=up).map(Point::ToServer).chain((0..=down).map(Point::ToClient));
+                for point in points {
+                    peer.behave();
+                    peer.add_fault(Step::Connection, When::Nth(0), Fault::Reset(point));
+                    let came = client.read(&peer).await;
+                    assert_eq!(came, Ok(Ok(())), "{point:?}, {}", client.name());
+                }
+            }));
+        }
+    }
+    for task in tasks {
+        task.await.unwrap();
+    }
+}
+
+/// With checksums no bit of an answer to a read makes a difference. What is said of the login and of the file has none: but
+/// whatever comes of that, no byte is wrong.
+#[tokio::test(flavor = "multi_thread")]
+async fn any_bit_of_an_answer_may_be_flipped() {
+    let known = acquaintance().await;
+    let clients = [None, Some(&known)].map(|known| Client::new(Verify::Always, known, &SHORT));
+    // Bytes of each answer that are of interest: of a read, its head, what is said of it, a checksum and a piece.
+    let answers = [
+        (Step::Protocol, 8 + 8),
+        (Step::Login, 8 + 16),
+        (Step::Open, 8 + 12 + 24),
+        (Step::Read, 8 + 24 + 4 + 20),
+    ];
+    let bits =
+        answers.into_iter().flat_map(|(step, bytes)| (0..8 * bytes).map(move |bit| (step, bit)));
+    let cells = bits.map(|(step, bit)| {
+        let client = clients[bit % 2].clone();
+        async move {
+            let peer = client.peer();
+            peer.add_fault(step, When::Nth(0), Fault::FlippedBit(bit));
+            let what = format!("bit {bit} of {step:?}, {}", client.name());
+            match client.read(&peer).await {
+                Ok(Err(error)) if step == Step::Read => Err(format!("{what}: {error:?}")),
+                Ok(_) => Ok(()),
+                Err(wrong) => Err(format!("{what}: {wrong}")),
+            }
+        }
+    });
+    let results: Vec<_> = stream::iter(cells).buffer_unordered(SIDE_BY_SIDE).collect().await;
+    let wrong: Vec<_> = results.into_iter().filter_map(Result::err).collect();
+    assert!(wrong.is_empty(), "{} of them:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+#[tokio::test]
+async fn damaged_pages_are_asked_for_again_alone() {
+    let peer = peer();
+    peer.add_fault(Step::Read, When::Always, Fault::Damaged { every: 5, again: false });
+    let ranges: Vec<_> = std::iter::once(1_000..200_000).collect();
+    let client = Client::new(Verify::Always, None, &ranges);
+    let source = client.source(&peer);
+    let got = read(&source, &client.ranges).await.unwrap();
+    got.is_exact(&client.content, &client.ranges).unwrap();
+    assert_eq!(got.retries, 0);
+    let again: Vec<_> =
+        peer.log().into_iter().filter(|it| it.again).flat_map(|it| it.ranges).collect();
+    let pages = (0..=48_u64)
+        .step_by(5)
+        .map(|page| (page * 4096).max(1_000)..((page + 1) * 4096).min(200_000));
+    assert_eq!(again, pages.collect::<Vec<_>>());
+}
+
+#[tokio::test]
+async fn long_runs_are_verified_where_the_server_can_and_short_ones_are_not() {
+    let peer = peer();
+    let ranges = [0..100, 1_000..2_000, 100_000..400_000];
+    let client = Client::new(Verify::Long, Some(&acquaintance().await), &ranges);
+    read(&client.source(&peer), &client.ranges).await.unwrap();
+    let names: Vec<_> =
+        peer.log().into_iter().filter(|it| !it.ranges.is_empty()).map(|it| it.name).collect();
+    assert!(names.contains(&"pgread") && names.contains(&"readv"), "{names:?}");
+}
+
+/// A manager sends to a server that fails in the middle, and then to one that does not.
+#[tokio::test]
+async fn another_server_of_the_cluster_goes_on() {
+    let mut random = Random::new(3);
+    for point in [0, 60, 200, 5_000] {
+        let (manager, first, second) = (peer(), peer(), peer());
+        let to = |peer: &XrootdPeer| {
+            Fault::Elsewhere(Redirect::to(peer.address().ip().to_string(), peer.address().port()))
+        };
+        manager.add_fault(Step::Open, When::Nth(0), to(&first));
+        manager.add_fault(Step::Open, When::From(1), to(&second));
+        first.add_fault(Step::Connection, When::Always, Fault::Reset(Point::ToClient(point)));
+        let ranges: Vec<_> =
+            (0..40).map(|nth| nth * 8_000..nth * 8_000 + 100 + random.next_u64() % 1_000).collect();
+        let client = Client::new(Verify::Long, None, &ranges);
+        assert_eq!(client.read(&manager).await, Ok(Ok(())), "{point}");
+        let opens: Vec<_> = manager.log().into_iter().filter_map(|it| it.path).collect();
+        assert!(opens.last().unwrap().contains("tried=127.0.0.1"), "{opens:?}");
+    }
+}
