@@ -25,6 +25,9 @@ pub struct Link {
     pub rtt: Duration,
     /// Rate of each direction in bits per second of IP packets; `None` for no limit.
     pub bandwidth: Option<u64>,
+    /// Rate of each connection by itself, in each direction, in bits per second of IP packets; `None` for no limit. Only
+    /// packets between network namespaces know connections: the other emulators leave it out.
+    pub each: Option<u64>,
     /// Chance of each packet to be lost, 0 to 1, in either direction.
     pub loss: f64,
     /// Bytes that wait for the rate before the newest is dropped; `None` for [`Link::queue_bytes`]' default.
@@ -37,7 +40,7 @@ impl Link {
     /// A link without loss and with the default queue.
     #[must_use]
     pub const fn new(rtt: Duration, bandwidth: Option<u64>) -> Self {
-        Self { rtt, bandwidth, loss: 0.0, queue: None, seed: 0 }
+        Self { rtt, bandwidth, each: None, loss: 0.0, queue: None, seed: 0 }
     }
 
     /// Link A: the loopback, no delay and no limit.
@@ -82,12 +85,19 @@ impl Link {
     /// where there is no rate to wait for.
     #[must_use]
     pub fn queue_bytes(&self) -> u64 {
-        self.queue.unwrap_or_else(|| match self.bandwidth {
-            None => UNLIMITED_QUEUE,
-            Some(rate) => {
-                let product = u128::from(rate) * self.rtt.as_nanos() / 8_000_000_000;
-                u64::try_from(product).unwrap_or(u64::MAX).max(LEAST_QUEUE)
-            }
+        self.queue.unwrap_or_else(|| self.product(self.bandwidth))
+    }
+
+    /// Bytes that wait for the rate of their connection before the newest is dropped.
+    #[must_use]
+    pub fn own_queue_bytes(&self) -> u64 {
+        self.product(self.each)
+    }
+
+    fn product(&self, rate: Option<u64>) -> u64 {
+        rate.map_or(UNLIMITED_QUEUE, |rate| {
+            let product = u128::from(rate) * self.rtt.as_nanos() / 8_000_000_000;
+            u64::try_from(product).unwrap_or(u64::MAX).max(LEAST_QUEUE)
         })
     }
 
@@ -107,6 +117,9 @@ impl fmt::Display for Link {
         match self.bandwidth {
             None => write!(f, "unlimited")?,
             Some(rate) => write!(f, "{} Mbit/s", mega(rate))?,
+        }
+        if let Some(rate) = self.each {
+            write!(f, ", {} Mbit/s for each connection", mega(rate))?;
         }
         if self.loss > 0.0 {
             write!(f, ", loss {} %", self.loss * 100.0)?;

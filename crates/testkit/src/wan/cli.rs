@@ -104,6 +104,9 @@ struct Up {
     /// Rate of each direction, such as 100Mbit, or unlimited [default: unlimited].
     #[arg(long, value_parser = |text: &str| parse_rate(text).map(Rate))]
     rate: Option<Rate>,
+    /// Rate of each connection by itself, such as 50Mbit, or unlimited [default: unlimited].
+    #[arg(long, value_parser = |text: &str| parse_rate(text).map(Rate))]
+    rate_each: Option<Rate>,
     /// Share of packets lost in each direction, such as 0.01% [default: 0].
     #[arg(long, value_parser = parse_loss)]
     loss: Option<f64>,
@@ -150,6 +153,7 @@ impl Up {
         let link = Link {
             rtt: self.rtt.unwrap_or(start.rtt),
             bandwidth: self.rate.map_or(start.bandwidth, |rate| rate.0),
+            each: self.rate_each.map_or(start.each, |rate| rate.0),
             loss: self.loss.unwrap_or(start.loss),
             queue: self.queue.or(start.queue),
             seed: self.seed.unwrap_or(start.seed),
@@ -274,6 +278,7 @@ fn described(saved: &Saved) -> serde_json::Value {
         "name": saved.name,
         "rtt": saved.link.rtt.as_secs_f64(),
         "rate": saved.link.bandwidth,
+        "rate_each": saved.link.each,
         "loss": saved.link.loss,
         "queue": saved.link.queue_bytes(),
         "seed": saved.link.seed,

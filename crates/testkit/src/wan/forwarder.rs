@@ -236,7 +236,8 @@ impl Forwarder {
             let packet = packet::read(frame, offload);
             let mut witness = shared.witness.lock().unwrap_or_else(PoisonError::into_inner);
             let tag = witness.enter(now, direction, packet);
-            match shaper.offer(now.saturating_sub(dated_back), frame, packet.ip_bytes, tag) {
+            let entered = now.saturating_sub(dated_back);
+            match shaper.offer(entered, frame, packet.ip_bytes, packet.lane(), tag) {
                 Fate::Accepted => {}
                 Fate::QueueFull => witness.discard(&tag, Drop::Queue),
                 Fate::Lost => witness.discard(&tag, Drop::Random),
@@ -252,6 +253,10 @@ impl Forwarder {
         let mut progress = Progress::None;
         for _ in 0..BATCH {
             let now = clock::now();
+            shaper.advance(now, |tag| {
+                let mut witness = shared.witness.lock().unwrap_or_else(PoisonError::into_inner);
+                witness.discard(tag, Drop::Queue);
+            });
             let Some((due, frame, tag)) = shaper.take(now) else { break };
             progress = Progress::Some;
             let mut witness = shared.witness.lock().unwrap_or_else(PoisonError::into_inner);

@@ -62,7 +62,8 @@ pub fn up(program: &Path, wanted: &Wanted) -> Result<Saved> {
     }
     remove(&wanted.name)?;
     allow_congestion(&wanted.congestion)?;
-    let untouched = wanted.link.bandwidth.is_none() && wanted.link.loss == 0.0;
+    let Link { bandwidth, each, loss, .. } = wanted.link;
+    let untouched = bandwidth.is_none() && each.is_none() && loss == 0.0;
     let saved = Saved {
         name: wanted.name.clone(),
         link: wanted.link,

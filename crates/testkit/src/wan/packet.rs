@@ -21,6 +21,16 @@ pub struct Packet {
     pub tcp: Option<Tcp>,
 }
 
+impl Packet {
+    /// What tells its connection from others that are open at the time, in one direction.
+    #[must_use]
+    pub fn lane(&self) -> Option<u32> {
+        let ports =
+            |tcp: Tcp| (u32::from(tcp.source.port()) << 16) | u32::from(tcp.destination.port());
+        self.tcp.map(ports)
+    }
+}
+
 /// The parts of a TCP header that the witness reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Tcp {

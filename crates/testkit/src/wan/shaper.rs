@@ -7,12 +7,16 @@
 //! longer than its limit is dropped (drop-tail), and a lost one is dropped before it queues, as by a noisy cable ahead
 //! of the router. Delay and order are constant, so a plain queue holds what is under way.
 //!
+//! A connection may have a rate of its own. Its packets come to the line in the same way: apart by what they take at that rate, from
+//! a queue of the connection's own. Only then do they meet those of others.
+//!
 //! Without a rate a packet leaves at once: a burst that goes in comes out as the same burst. With one, packets come
 //! out apart by their serialisation time, as measurements of dispersion expect.
 
 use crate::link::Link;
 use crate::random::Random;
-use std::collections::VecDeque;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap, VecDeque};
 
 /// What became of a packet that was offered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,6 +27,35 @@ pub enum Fate {
     QueueFull,
     /// Dropped by chance.
     Lost,
+}
+
+/// Time at which something is free that passes bytes at a rate, and how many may wait for it.
+#[derive(Debug, Clone, Copy)]
+struct Gate {
+    /// Bits per second.
+    rate: u64,
+    queue: u64,
+}
+
+impl Gate {
+    /// When a packet of `size` that comes at `now` goes through; `None` if too many wait.
+    fn pass(self, free_at: &mut u64, now: u64, size: u64) -> Option<u64> {
+        let start = (*free_at).max(now);
+        let waiting = u128::from(start - now) * u128::from(self.rate) / 8_000_000_000;
+        if waiting + u128::from(size) > u128::from(self.queue) {
+            return None;
+        }
+        *free_at = start.saturating_add(size * 8_000_000_000 / self.rate);
+        Some(start)
+    }
+}
+
+/// A packet that waits for the rate of its connection.
+#[derive(Debug)]
+struct Waiting<T> {
+    size: u64,
+    frame: Vec<u8>,
+    tag: T,
 }
 
 #[derive(Debug)]
@@ -39,12 +72,21 @@ struct UnderWay<T> {
 #[derive(Debug)]
 pub struct Shaper<T> {
     delay: u64,
-    rate: Option<u64>,
+    shared: Option<Gate>,
+    /// Of each connection.
+    own: Option<Gate>,
+    /// Most bytes in `line` without a rate.
     queue: u64,
     loss: f64,
     random: Random,
     /// When the bits of all that was accepted are out, nanoseconds.
     free_at: u64,
+    /// The same for what each connection lets through.
+    own_free_at: HashMap<u32, u64>,
+    /// When packets come to the line, in nanoseconds, and their numbers.
+    coming: BinaryHeap<Reverse<(u64, u64)>>,
+    waiting: HashMap<u64, Waiting<T>>,
+    last_number: u64,
     /// Packets under way with the time at which they come out, ascending.
     line: VecDeque<UnderWay<T>>,
     /// Bytes in `line`.
@@ -55,51 +97,84 @@ impl<T> Shaper<T> {
     /// A direction of `link`; `salt` keeps the losses of the two directions apart.
     #[must_use]
     pub fn new(link: &Link, salt: u64) -> Self {
+        let own_queue = link.own_queue_bytes();
         Self {
             delay: u64::try_from(link.one_way().as_nanos()).unwrap_or(u64::MAX),
-            rate: link.bandwidth,
+            shared: link.bandwidth.map(|rate| Gate { rate, queue: link.queue_bytes() }),
+            own: link.each.map(|rate| Gate { rate, queue: own_queue }),
             queue: link.queue_bytes(),
             loss: link.loss,
             random: Random::new(link.seed.wrapping_mul(2).wrapping_add(salt)),
             free_at: 0,
+            own_free_at: HashMap::new(),
+            coming: BinaryHeap::new(),
+            waiting: HashMap::new(),
+            last_number: 0,
             line: VecDeque::new(),
             held: 0,
         }
     }
 
-    /// Takes in a packet of `wire_bytes` at `now` (nanoseconds). `frame` is copied only if it is accepted.
-    pub fn offer(&mut self, now: u64, frame: &[u8], wire_bytes: u32, tag: T) -> Fate {
+    /// Takes in a packet of `wire_bytes` at `now` (nanoseconds), of a connection if it is of one. `frame` is copied only if
+    /// it is accepted.
+    pub fn offer(
+        &mut self,
+        now: u64,
+        frame: &[u8],
+        wire_bytes: u32,
+        lane: Option<u32>,
+        tag: T,
+    ) -> Fate {
         if self.loss > 0.0 && self.random.chance(self.loss) {
             return Fate::Lost;
         }
         let size = u64::from(wire_bytes);
-        let leaves = match self.rate {
-            None => {
-                if self.held.saturating_add(size) > self.queue {
-                    return Fate::QueueFull;
+        let (Some(gate), Some(lane)) = (self.own, lane) else {
+            return match self.goes_out(now, size) {
+                Some(due) => {
+                    self.line.push_back(UnderWay { due, size, frame: frame.to_vec(), tag });
+                    Fate::Accepted
                 }
-                now
-            }
-            Some(rate) => {
-                let start = self.free_at.max(now);
-                let waiting = u128::from(start - now) * u128::from(rate) / 8_000_000_000;
-                if waiting + u128::from(size) > u128::from(self.queue) {
-                    return Fate::QueueFull;
-                }
-                self.free_at = start.saturating_add(size * 8_000_000_000 / rate);
-                start
-            }
+                None => Fate::QueueFull,
+            };
         };
-        self.held = self.held.saturating_add(size);
-        let due = leaves.saturating_add(self.delay);
-        self.line.push_back(UnderWay { due, size, frame: frame.to_vec(), tag });
+        let free_at = self.own_free_at.entry(lane).or_default();
+        let Some(comes) = gate.pass(free_at, now, size) else { return Fate::QueueFull };
+        self.last_number += 1;
+        self.coming.push(Reverse((comes, self.last_number)));
+        self.waiting.insert(self.last_number, Waiting { size, frame: frame.to_vec(), tag });
         Fate::Accepted
     }
 
-    /// When the next packet comes out, nanoseconds.
+    /// Lets packets whose connection lets them through by `now` come to the line, and tells `dropped` of those that find its
+    /// queue full.
+    pub fn advance(&mut self, now: u64, mut dropped: impl FnMut(&T)) {
+        while let Some(&Reverse((comes, number))) = self.coming.peek().filter(|it| it.0.0 <= now) {
+            self.coming.pop();
+            let Some(Waiting { size, frame, tag }) = self.waiting.remove(&number) else { continue };
+            match self.goes_out(comes, size) {
+                Some(due) => self.line.push_back(UnderWay { due, size, frame, tag }),
+                None => dropped(&tag),
+            }
+        }
+    }
+
+    /// When a packet that comes to the line at `now` is out of it; `None` if its queue is full.
+    fn goes_out(&mut self, now: u64, size: u64) -> Option<u64> {
+        let leaves = match self.shared {
+            None => (self.held.saturating_add(size) <= self.queue).then_some(now)?,
+            Some(gate) => gate.pass(&mut self.free_at, now, size)?,
+        };
+        self.held = self.held.saturating_add(size);
+        Some(leaves.saturating_add(self.delay))
+    }
+
+    /// When there is something to do next, nanoseconds: a packet comes out, or comes to the line.
     #[must_use]
     pub fn next_due(&self) -> Option<u64> {
-        self.line.front().map(|packet| packet.due)
+        let out = self.line.front().map(|packet| packet.due);
+        let comes = self.coming.peek().map(|next| next.0.0);
+        out.into_iter().chain(comes).min()
     }
 
     /// The next packet that has come out by `now`, and when it was due.
@@ -121,8 +196,8 @@ mod tests {
     fn drain(shaper: &mut Shaper<u32>) -> Vec<(u64, u32)> {
         let mut out = Vec::new();
         while let Some(due) = shaper.next_due() {
-            let (_, _, tag) = shaper.take(due).unwrap();
-            out.push((due, tag));
+            shaper.advance(due, |_| ());
+            out.extend(shaper.take(due).map(|(_, _, tag)| (due, tag)));
         }
         out
     }
@@ -131,7 +206,7 @@ mod tests {
     fn burst_without_rate_comes_out_as_a_burst() {
         let mut shaper = Shaper::new(&Link::G, 0);
         for tag in 0..10 {
-            assert_eq!(shaper.offer(5, &[0; 1500], 1500, tag), Fate::Accepted);
+            assert_eq!(shaper.offer(5, &[0; 1500], 1500, Some(1), tag), Fate::Accepted);
         }
         assert!(shaper.take(120 * MS + 4).is_none());
         assert!(drain(&mut shaper).iter().all(|(due, _)| *due == 120 * MS + 5));
@@ -141,7 +216,7 @@ mod tests {
     fn burst_at_a_rate_comes_out_spaced_by_serialisation() {
         let mut shaper = Shaper::new(&Link::E, 0);
         for tag in 0..10 {
-            shaper.offer(0, &[0; 1500], 1500, tag);
+            shaper.offer(0, &[0; 1500], 1500, Some(1), tag);
         }
         let dues: Vec<u64> = drain(&mut shaper).into_iter().map(|(due, _)| due).collect();
         assert_eq!(dues[0], 11 * MS);
@@ -152,10 +227,10 @@ mod tests {
     fn queue_drops_the_newest_and_recovers() {
         let link = Link { queue: Some(4500), ..Link::E };
         let mut shaper = Shaper::new(&link, 0);
-        let fates: Vec<Fate> = (0..5).map(|tag| shaper.offer(0, &[], 1500, tag)).collect();
+        let fates: Vec<Fate> = (0..5).map(|tag| shaper.offer(0, &[], 1500, Some(1), tag)).collect();
         assert_eq!(fates[..3], [Fate::Accepted; 3]);
         assert_eq!(fates[3..], [Fate::QueueFull; 2]);
-        assert_eq!(shaper.offer(120_000, &[], 1500, 9), Fate::Accepted);
+        assert_eq!(shaper.offer(120_000, &[], 1500, Some(1), 9), Fate::Accepted);
         assert_eq!(drain(&mut shaper).len(), 4);
     }
 
@@ -164,12 +239,45 @@ mod tests {
         let link = Link { loss: 0.1, seed: 3, ..Link::G };
         let fates = |salt| -> Vec<Fate> {
             let mut shaper = Shaper::new(&link, salt);
-            (0..500).map(|tag| shaper.offer(0, &[], 100, tag)).collect()
+            (0..500).map(|tag| shaper.offer(0, &[], 100, None, tag)).collect()
         };
         assert_eq!(fates(0), fates(0));
         assert_ne!(fates(0), fates(1));
         let lost = fates(0).iter().filter(|fate| **fate == Fate::Lost).count();
         assert!((30..80).contains(&lost), "{lost}");
+    }
+
+    #[test]
+    fn a_connection_has_a_rate_of_its_own_and_its_own_queue() {
+        // 100 Mbit/s together, 25 each: 1,500 bytes every 0.48 ms.
+        let link = Link { each: Some(25_000_000), ..Link::E };
+        let mut shaper = Shaper::new(&link, 0);
+        for tag in 0..30 {
+            assert_eq!(shaper.offer(0, &[], 1500, Some(tag / 10), tag), Fate::Accepted);
+        }
+        let out = drain(&mut shaper);
+        for lane in 0..3 {
+            let dues: Vec<u64> =
+                out.iter().filter(|(_, tag)| tag / 10 == lane).map(|(due, _)| *due).collect();
+            assert_eq!(dues.len(), 10);
+            assert!(dues.windows(2).all(|pair| pair[1] - pair[0] == 480_000), "{dues:?}");
+        }
+        let fates: Vec<Fate> =
+            (0..50).map(|tag| shaper.offer(9, &[], 1500, Some(7), tag)).collect();
+        let accepted = fates.iter().filter(|fate| **fate == Fate::Accepted).count();
+        assert_eq!(accepted as u64, link.own_queue_bytes() / 1500);
+    }
+
+    #[test]
+    fn what_all_connections_let_through_is_dropped_where_the_line_is_full() {
+        let link = Link { each: Some(25_000_000), queue: Some(4500), ..Link::E };
+        let mut shaper = Shaper::new(&link, 0);
+        for lane in 0..10 {
+            assert_eq!(shaper.offer(0, &[], 1500, Some(lane), lane), Fate::Accepted);
+        }
+        let mut dropped = 0;
+        shaper.advance(0, |_| dropped += 1);
+        assert_eq!((dropped, drain(&mut shaper).len()), (7, 3));
     }
 
     proptest! {
@@ -183,7 +291,7 @@ mod tests {
             let mut now = 0;
             for (tag, (gap, size)) in gaps.iter().enumerate() {
                 now += gap;
-                shaper.offer(now, &[], *size, u32::try_from(tag).unwrap());
+                shaper.offer(now, &[], *size, None, u32::try_from(tag).unwrap());
             }
             let out = drain(&mut shaper);
             prop_assert!(out.windows(2).all(|pair| pair[0].1 < pair[1].1));
