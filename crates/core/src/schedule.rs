@@ -84,6 +84,8 @@ pub struct Reader<'a> {
     urgent: VecDeque<Request>,
     /// Which of the requests under way come from there.
     urgent_ids: HashSet<u64>,
+    /// Several wait, each for something else.
+    crowded: bool,
     /// The limits by which the queue was planned.
     planned_with: Option<Limits>,
     lanes: usize,
@@ -137,6 +139,7 @@ impl<'a> Reader<'a> {
             queue: VecDeque::new(),
             urgent: VecDeque::new(),
             urgent_ids: HashSet::new(),
+            crowded: false,
             planned_with: None,
             lanes: 1,
             widest: 0,

@@ -100,6 +100,11 @@ impl InFlight {
         self.request.validator.is_some()
     }
 
+    /// What has not arrived of it, in bytes.
+    pub(crate) fn left_bytes(&self) -> u64 {
+        self.asked_bytes.saturating_sub(self.received_bytes)
+    }
+
     fn missing(&self) -> Vec<Range<u64>> {
         range::difference(&self.request.ranges, &range::merged(&self.received, 0))
     }
@@ -110,7 +115,7 @@ impl InFlight {
         if active < rtt * SLOW_START_ROUND_TRIPS {
             return None;
         }
-        let missing = self.asked_bytes.saturating_sub(self.received_bytes);
+        let missing = self.left_bytes();
         #[expect(clippy::cast_precision_loss, reason = "an estimate")]
         let ratio = missing as f64 / self.received_bytes as f64;
         (self.received_bytes > 0).then(|| active.mul_f64(ratio.min(1e6)))
