@@ -1,17 +1,16 @@
 #!/usr/bin/env python3
 """32 threads that share one file of 4 GB behind root://, over a path on which a connection gets an eighth of the link.
 
-That is how long paths are: a sender keeps no more than so much under way on each connection (here `tcp_wmem` at the
-server's end), however wide the link is. What one connection and eight of them carry is measured beside, with nothing
-but sockets. XrdCl has all threads share one connection; with eight streams for each channel (a setting) it has more.
+That is how paths often are: servers and networks give a connection so much, however wide the link is. Here the link does
+it. What one connection and eight of them carry is measured beside, with nothing but sockets. XrdCl has all threads share one connection; with eight streams for each channel (a setting) it has more.
 Each thread reads a part of its own from front to back, 1 MiB at a time. Needs root, for the link.
 """
 
 import argparse
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import rounds
@@ -22,13 +21,25 @@ from rounds import Entrant, Rounds
 
 HERE = Path(__file__).resolve().parent
 MEMORY = Path("/dev/shm")
-LINK = Link("t", 40, 400, "a continent")
-# At 40 ms, 50 Mbit/s.
-UNDER_WAY = 262_144
+
+
+@dataclass(frozen=True)
+class SharedLink(Link):
+    """A link of which each connection gets a share."""
+
+    each_mbit: float = 50
+
+    def options(self) -> list[str]:
+        return [*super().options(), "--rate-each", f"{self.each_mbit:g}Mbit"]
+
+
+LINK = SharedLink("t", 40, 400, "a continent")
 THREADS = 32
 FILE_BYTES = 4 << 30
 READ_BYTES = 1 << 20
 HITHER, XRDCL, STREAMS, ONE, EIGHT = "hither", "XrdCl 6", "XrdCl 6, 8 streams", "wire", "wire, 8 connections"
+PART = {HITHER: 1, XRDCL: 4, STREAMS: 1, ONE: 8, EIGHT: 1}
+"""Who is slow moves so small a part of the bytes."""
 # Of 1,500 bytes on the wire 1,448 are payload.
 PAYLOAD = 1448 / 1500
 
@@ -42,41 +53,34 @@ def numbered(path: Path) -> None:
         file.truncate(FILE_BYTES)
 
 
-def narrow(where: Wan) -> None:
-    """No connection has more than so many bytes under way from here on."""
-    setting = f"net.ipv4.tcp_wmem=4096 16384 {UNDER_WAY}"
-    subprocess.run(where.server(["sysctl", "-qw", setting]), check=True)
-
-
 def entrants(url: str, host: str, raw: int, each: int, streams: bool) -> list[Entrant]:
-    read = [sys.executable, PEERS / "threads_read.py"]
-    sizes = [THREADS, FILE_BYTES, each, READ_BYTES]
-    wire = [sys.executable, PEERS / "raw_client.py", host, raw, each * THREADS]
+    def read(name: str, way: str) -> list:
+        sizes = [THREADS, FILE_BYTES, each // PART[name], READ_BYTES]
+        return [sys.executable, PEERS / "threads_read.py", way, url, *sizes]
+
+    def wire(name: str, connections: int) -> list:
+        return [sys.executable, PEERS / "raw_client.py", host, raw, each * THREADS // PART[name], connections]
+
     found = [
-        Entrant(HITHER, [*read, "hither", url, *sizes]),
-        Entrant(EIGHT, [*wire, 8]),
-        Entrant(XRDCL, [*read, "xrdcl", url, *sizes]),
-        # A quarter is enough to see what one connection carries.
-        Entrant(ONE, [*wire[:-1], each * THREADS // 8]),
+        Entrant(HITHER, read(HITHER, "hither")),
+        Entrant(EIGHT, wire(EIGHT, 8)),
+        Entrant(XRDCL, read(XRDCL, "xrdcl")),
+        Entrant(ONE, wire(ONE, 1)),
     ]
     if streams:
-        found.append(Entrant(STREAMS, ["env", "XRD_SUBSTREAMSPERCHANNEL=8", *read, "xrdcl", url, *sizes]))
+        found.append(Entrant(STREAMS, ["env", "XRD_SUBSTREAMSPERCHANNEL=8", *read(STREAMS, "xrdcl")]))
     return found
 
 
 def verdicts(played: Rounds, each: int) -> Iterator[str]:
-    payload = each * THREADS
-
-    def rate(name: str, count: int = payload) -> float | None:
+    def rate(name: str) -> float | None:
         seconds = played.median(LINK.label, "xrootd", name)
-        return count * 8e-6 / seconds if seconds else None
+        return each * THREADS // PART[name] * 8e-6 / seconds if seconds else None
 
     link = LINK.mbit * PAYLOAD
-    for name in (HITHER, XRDCL, STREAMS, EIGHT):
+    for name in PART:
         if found := rate(name):
             yield f"{name}: {found:.0f} Mbit/s, {found / link:.2f} of the {link:.0f} Mbit/s that the link has for payload"
-    if one := rate(ONE, payload // 8):
-        yield f"one connection: {one:.0f} Mbit/s"
     if ours := rate(HITHER):
         yield f"hither fills at least 0.9 of the link: {'kept' if ours >= 0.9 * link else 'MISSED'}"
 
@@ -84,7 +88,7 @@ def verdicts(played: Rounds, each: int) -> Iterator[str]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--runs", type=int, default=3)
-    parser.add_argument("--each", type=int, default=8, help="MiB that each thread reads of its 128, default %(default)s")
+    parser.add_argument("--each", type=int, default=32, help="MiB that each thread reads of its 128, default %(default)s")
     parser.add_argument("--streams", action="store_true", help="XrdCl also with eight streams for each channel")
     parser.add_argument("--quick", action="store_true", help="one run each")
     parser.add_argument("--output", type=Path, default=HERE / "results" / "threads")
@@ -98,15 +102,13 @@ def main() -> int:
         folder.chmod(0o755)
         numbered(folder / "data")
         with Wan(LINK) as where:
-            narrow(where)
             with servers.xrootd(where, folder) as port, servers.raw(where) as raw:
                 url = f"root://{where.server_host}:{port}//data"
                 played.play(where, LINK.label, "xrootd", entrants(url, where.server_host, raw, each, options.streams))
     notes = [
         f"{THREADS} threads share one open file of {FILE_BYTES / 1e9:.1f} GB; each reads {options.each} MiB of its own part, 1 MiB at a time, by",
-        f"Python. On a connection no more than {UNDER_WAY // 1024} KiB are under way (`tcp_wmem`), which at {LINK.rtt_ms:g} ms is an eighth of the",
-        "link. `wire` moves an eighth of the bytes. Everybody starts cold. Client, server and link share two cores, cubic,",
-        "medians.",
+        f"Python. A connection gets {LINK.each_mbit:g} Mbit/s of the link's {LINK.mbit:g}. `{XRDCL}` moves a quarter of the bytes, `{ONE}` an",
+        "eighth. Everybody starts cold. Client, server and link share two cores, cubic, medians.",
     ]
     rounds.write(played, options.output, "Threads that share a file", notes, verdicts(played, each), None)
     return 1 if played.wrong else 0
