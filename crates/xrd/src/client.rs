@@ -64,4 +64,4 @@ mod streams;
 pub use credential::Credential;
 pub use event::{Event, Failure, File, Reply, SessionError, Ticket};
 pub use session::Session;
-pub use setup::{Pace, Profile, Setup, Tls};
+pub use setup::{Numbering, Pace, Profile, Setup, Tls};

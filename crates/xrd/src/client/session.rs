@@ -15,6 +15,7 @@
 mod answers;
 mod files;
 mod login;
+mod numbers;
 mod requests;
 mod sending;
 
@@ -28,6 +29,7 @@ use answers::Current;
 use bytes::Bytes;
 use files::OpenFile;
 use login::Login;
+use numbers::Numbers;
 use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
 
@@ -103,12 +105,14 @@ pub struct Session {
     parts: HashMap<PartId, Part>,
     exchanges: HashMap<Ticket, Exchange>,
     files: HashMap<File, OpenFile>,
-    /// Parts that could not be sent, in the order in which they were asked; also some that are no more.
+    /// Parts that could not be sent; also some that are no more.
     held: VecDeque<PartId>,
     /// The last number that was given to a ticket, a file or a part.
     last_number: u64,
-    /// An open was sent: the next file's handle cannot be guessed.
+    /// An open was sent.
     opened_before: bool,
+    /// Which handles are given out.
+    numbers: Numbers,
     /// Something is held because no stream id was free.
     starved: bool,
 }
@@ -136,6 +140,7 @@ impl Session {
             held: VecDeque::new(),
             last_number: Ticket::INTERNAL.0,
             opened_before: false,
+            numbers: Numbers::default(),
             starved: false,
         };
         session.begin();

@@ -87,6 +87,30 @@ pub struct Profile {
     pub first_handle: Option<[u8; 4]>,
     /// What a vector read may hold.
     pub vector_limits: Option<VectorLimits>,
+    /// How the handles of further files are made, if there were any.
+    pub numbering: Option<Numbering>,
+}
+
+/// How a server makes handles: from the lowest number that no open file of the connection has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Numbering {
+    /// The lowest byte first: xrootd, on most machines.
+    LittleEndian,
+    /// The highest byte first.
+    BigEndian,
+    /// Not so. They cannot be guessed.
+    Other,
+}
+
+impl Numbering {
+    /// The handle of this number; none if it cannot be told.
+    pub(crate) fn handle(self, number: u32) -> Option<FileHandle> {
+        match self {
+            Self::LittleEndian => Some(FileHandle(number.to_le_bytes())),
+            Self::BigEndian => Some(FileHandle(number.to_be_bytes())),
+            Self::Other => None,
+        }
+    }
 }
 
 impl Profile {
@@ -112,6 +136,12 @@ impl Profile {
     #[must_use]
     pub fn has_tls(&self) -> bool {
         self.flags & server::HAVE_TLS != 0
+    }
+
+    /// The server can do TLS, and wants it of everybody.
+    #[must_use]
+    pub fn wants_tls(&self) -> bool {
+        self.has_tls() && self.flags & (server::TLS_LOGIN | server::TLS_SESSION) != 0
     }
 
     pub(crate) fn expected_handle(&self) -> FileHandle {

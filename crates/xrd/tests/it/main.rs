@@ -11,6 +11,7 @@
 
 mod any_bytes;
 mod driver;
+mod handles;
 mod messages;
 mod pair;
 mod real;

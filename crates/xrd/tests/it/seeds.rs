@@ -67,8 +67,9 @@ fn all_answers(late: bool) -> Vec<u8> {
         (Segment { handle, length, offset: range.start.into() }, data)
     };
     let segments = Answer::segments(&[segment(0..10), segment(5..9), segment(100..200)]);
-    // A read that was taken back and sent again has another stream: late, all of them move on by five.
-    let first = if late { 14 } else { 4 };
+    // A read that was taken back and sent again has another stream: late, they come behind all others but the write, which
+    // waits for the open.
+    let (first, write) = if late { (13, 17) } else { (4, 13) };
     let stream = |number: u16| StreamId(first + number);
     server.answer(stream(0), &Answer::Partial(vec![7; 400].into()));
     server.answer(stream(1), &Answer::Ok(segments));
@@ -85,8 +86,8 @@ fn all_answers(late: bool) -> Vec<u8> {
     let outcomes = AttributeAnswer { outcomes: vec![outcome] };
     let asked = AttributeAction::Get(vec!["a".into()]);
     server.answer(StreamId(11), &Answer::attributes(&asked, &outcomes).unwrap());
-    // The read that was cancelled, and the write, which waits for the open.
+    // The read that was cancelled, and the write.
     server.answer(StreamId(12), &Answer::error(ErrorCode::CANCELLED, "no"));
-    server.answer(StreamId(13), &Answer::written(0, &[0..4]).unwrap());
+    server.answer(StreamId(write), &Answer::written(0, &[0..4]).unwrap());
     [&[0][..], &server.outgoing().take_all()].concat()
 }

@@ -133,6 +133,7 @@ impl Session {
         let (ticket, role) = (part.ticket, part.role);
         let job = std::mem::replace(&mut part.job, crate::client::job::Job::nothing());
         let outcome = job.finish(&mut Sink { ticket, events: &mut self.events })?;
+        let expected = self.numbers.answered(id);
         match outcome {
             Outcome::Read { missing, damaged } => {
                 if let Some(exchange) = self.exchanges.get_mut(&ticket) {
@@ -143,7 +144,7 @@ impl Session {
             }
             Outcome::Opened(answer) => {
                 if let Role::Opens(file) = role {
-                    self.opened(id, file, answer);
+                    self.opened(id, file, answer, expected);
                 }
             }
             Outcome::Failed(failure) => self.part_failed(id, failure),
@@ -154,6 +155,14 @@ impl Session {
 
     fn replied(&mut self, id: PartId, reply: Reply) {
         let Some(part) = self.parts.remove(&id) else { return };
+        match part.role {
+            Role::Closes(file) => {
+                let handle = self.files.get(&file).and_then(|open| open.handle);
+                handle.into_iter().for_each(|handle| self.numbers.closed(handle));
+            }
+            Role::OnHandle(handle) => self.numbers.closed(handle),
+            Role::Free | Role::Opens(_) | Role::On(_) => {}
+        }
         if part.ticket == Ticket::INTERNAL {
             if let Reply::Text(text) = &reply {
                 self.setup.profile.vector_limits =
@@ -199,10 +208,15 @@ impl Session {
         }
         let Some(part) = self.parts.get(&id) else { return Ok(()) };
         let (ticket, role) = (part.ticket, part.role);
-        if let Role::Opens(file) = role
-            && status != status_code::ERROR
-        {
-            self.retract(file);
+        if let Role::Opens(file) = role {
+            if status == status_code::WAITRESP {
+                self.numbers.postponed(id);
+            } else {
+                self.numbers.answered(id);
+            }
+            if status != status_code::ERROR {
+                self.retract(file);
+            }
         }
         match status {
             status_code::ERROR => {

@@ -1,20 +1,23 @@
 //! Files that are open, and the guess of a handle before they are.
 //!
-//! A server gives out the lowest handle that is free on a connection, so that the first file of a connection always gets
-//! the same one. In a flight, reads name it by that handle before the open is answered. The guess is not relied on:
+//! A server gives out the lowest handle that is free on a connection (`numbers.rs`). So reads name a file by the handle that
+//! it will get, and go out with its open. The guess is not relied on:
 //!
 //! - The open gives another handle: the reads are sent again, with that one.
 //! - The open has to wait, or its answer comes later: the server refuses the reads, as the file is not open. They are
 //!   kept and sent when it is.
 //! - The open fails or is redirected: so do the reads.
 //! - An answer to a read comes before that to the open: it is not believed, and the read is sent again.
+//! - Another file gets the handle: so the reads may have reached that one. They are sent again.
 //!
-//! Only the first open on a connection is guessed, and only reads are sent on a guess.
+//! A handle is only guessed if it names nothing when the open is sent, so that a read on it cannot reach a file that is
+//! being closed. Only reads are sent on a guess. Nothing is guessed of a server that has no files itself, and nothing
+//! beyond the first file of one that names them in its own way.
 
 use super::{PartId, PartState, Role, Session};
-use crate::client::Ticket;
 use crate::client::event::{Event, Failure, File, Reply};
 use crate::client::job::{Gather, Job};
+use crate::client::{Numbering, Pace, Ticket};
 use crate::wire::{FileHandle, OpenAnswer, Request};
 
 /// A file that is open or being opened.
@@ -31,17 +34,50 @@ pub(super) struct OpenFile {
 }
 
 impl Session {
-    /// The parts on a file, in the order in which they were asked.
+    /// The parts on a file, and what closes it, in the order in which they were asked.
     fn parts_on(&self, file: File) -> Vec<PartId> {
-        let on_it = self.parts.iter().filter(|(_, part)| part.role == Role::On(file));
+        let roles = [Role::On(file), Role::Closes(file)];
+        let on_it = self.parts.iter().filter(|(_, part)| roles.contains(&part.role));
         let mut ids: Vec<_> = on_it.map(|(id, _)| *id).collect();
         ids.sort_unstable();
         ids
     }
 
-    /// An open was answered.
-    pub(super) fn opened(&mut self, id: PartId, file: File, answer: OpenAnswer) {
+    /// An open is sent: what its file will be called, if that is a guess worth making.
+    pub(super) fn expect(&mut self, id: PartId) -> Option<FileHandle> {
+        let is_first = !std::mem::replace(&mut self.opened_before, true);
+        let profile = &self.setup.profile;
+        let numbering = profile.numbering.unwrap_or(Numbering::LittleEndian);
+        let next = self.numbers.open(id, numbering);
+        if profile.is_manager() {
+            return None;
+        }
+        if is_first {
+            return (self.setup.pace == Pace::Flight).then(|| profile.expected_handle());
+        }
+        let counts = profile.first_handle == Some(FileHandle::default().0);
+        let may = self.setup.pace >= Pace::Login && counts;
+        next.map(|(_, handle)| handle).filter(|_| may)
+    }
+
+    /// An open was answered, whose file was `expected` to have this number.
+    pub(super) fn opened(
+        &mut self,
+        id: PartId,
+        file: File,
+        answer: OpenAnswer,
+        expected: Option<u32>,
+    ) {
         let OpenAnswer { handle, status } = answer;
+        let profile = &mut self.setup.profile;
+        profile.numbering =
+            self.numbers.given(expected, handle, profile.numbering).or(profile.numbering);
+        let taken_for = |(other, open): (&File, &OpenFile)| {
+            (*other != file && open.handle.is_none() && open.guess == Some(handle))
+                .then_some(*other)
+        };
+        let mistaken: Vec<File> = self.files.iter().filter_map(taken_for).collect();
+        mistaken.into_iter().for_each(|other| self.retract(other));
         let Some(open) = self.files.get_mut(&file) else {
             // It was cancelled meanwhile.
             self.parts.remove(&id);

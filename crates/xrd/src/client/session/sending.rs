@@ -3,7 +3,6 @@
 use super::{Exchange, Part, PartId, PartState, Role, Session};
 use crate::client::event::{Event, Failure, Reply, Ticket};
 use crate::client::job::Job;
-use crate::client::setup::Pace;
 use crate::wire::FileHandle;
 
 /// What to do with a part.
@@ -27,13 +26,16 @@ impl Session {
         self.send_or_hold(id);
     }
 
-    /// Sends what can be sent of what is held.
+    /// Sends what can be sent of what is held, in the order in which it was asked: what was taken back goes before a close
+    /// that was asked after it.
     pub(super) fn send_held(&mut self) {
         if !self.open_gate || self.at_tls {
             return;
         }
         self.starved = false;
-        for id in std::mem::take(&mut self.held) {
+        let mut held = std::mem::take(&mut self.held);
+        held.make_contiguous().sort_unstable();
+        for id in held {
             self.send_or_hold(id);
         }
     }
@@ -91,13 +93,17 @@ impl Session {
             return true;
         }
         part.state = PartState::Sent { stream, guessed };
-        if let Role::Opens(file) = part.role {
-            let first = !std::mem::replace(&mut self.opened_before, true);
-            if let Some(file) = self.files.get_mut(&file) {
-                file.first |= first;
-                let ahead = first && self.setup.pace == Pace::Flight;
-                file.guess = ahead.then(|| self.setup.profile.expected_handle());
+        match part.role {
+            Role::Opens(file) => {
+                let is_first = !self.opened_before;
+                let guess = self.expect(id);
+                if let Some(file) = self.files.get_mut(&file) {
+                    file.first |= is_first;
+                    file.guess = guess;
+                }
             }
+            Role::Closes(_) | Role::OnHandle(_) => self.numbers.close(handle),
+            Role::Free | Role::On(_) => {}
         }
         true
     }
