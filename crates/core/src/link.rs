@@ -45,7 +45,8 @@ impl LinkEstimate {
 /// the read before; the estimate is their median by bytes, which a reader that is late once does not move. What blurs the
 /// rest makes the path look slower than it is:
 ///
-/// - The answer takes several windows: a pause of a good part of a round trip ends the train.
+/// - The answer takes several windows: a pause of a good part of a round trip ends the train. (What came before it may be
+///   too little for a train: the end of another answer. Then the train begins behind it.)
 /// - The sender paces, as BBR does, which spreads its first window over about a third of a round trip: a train spread
 ///   like that says nothing.
 /// - The receiver is busy elsewhere: then many segments lie ready when it comes to read. Where they all came within one
@@ -91,6 +92,10 @@ impl TrainEstimator {
         } else {
             let pause = now.saturating_sub(self.last);
             let window_ended = self.rtt.is_some_and(|rtt| rtt >= PACING_RTT && pause > rtt / 3);
+            if window_ended && !self.over && self.bytes < TRAIN_BYTES {
+                *self = Self { first: Some(now), last: now, bytes, ..Self::new(self.rtt) };
+                return;
+            }
             self.over |= window_ended || self.reads.len() >= MOST_READS;
             if !self.over {
                 self.reads.push((pause, bytes));
@@ -188,6 +193,16 @@ mod tests {
         let one = mbit(&two);
         two.arrived(Duration::from_millis(1022), 14_480);
         assert_eq!(mbit(&two), one);
+    }
+
+    #[test]
+    fn the_end_of_another_answer_is_no_train() {
+        let mut two = TrainEstimator::new(Some(Duration::from_millis(240)));
+        two.arrived(Duration::from_millis(760), 560);
+        for i in 0..6 {
+            two.arrived(Duration::from_secs(1) + Duration::from_micros(120) * i, 1448);
+        }
+        assert!((mbit(&two).unwrap() - 96.5).abs() < 1.0, "{:?}", mbit(&two));
     }
 
     #[test]
