@@ -71,12 +71,24 @@ def test_tls_costs_one_flight(serve, small, tmp_path):
     assert "certificate" in refused.err, refused.err
 
 
-def test_a_server_that_wants_tls_and_one_that_has_none_are_told_apart(serve, small, tmp_path):
-    plain, secure = serve(), serve(tls=servers.certificate(tmp_path))
-    for url, words in ((f"root://127.0.0.1:{secure}", "use roots://"), (f"roots://127.0.0.1:{plain}", "has no TLS")):
-        told = run([HITHER, "draw", f"{url}//{small.path.name}:T", *QUERY, "--no-store"])
-        assert told.code == UNSUPPORTED, told.err
-        assert words in told.err
+def test_a_server_that_wants_tls_gets_it_and_is_remembered(serve, small, tmp_path):
+    tls = servers.certificate(tmp_path)
+    port = serve(tls=tls)
+    store = ("--store", str(tmp_path / "store"))
+    url = f"root://127.0.0.1:{port}"
+    drawn(small, url, *store, authority=tls.authority)
+    again = drawn(small, url, *store, authority=tls.authority)
+    assert (again["round_trips"], again["connections"]) == (2, 1)
+    # It has none any more.
+    assert drawn(small, f"root://127.0.0.1:{serve()}", *store)["retries"] == 0
+    refused = run([HITHER, "stat", f"{url}//{small.path.name}", "--no-store"])
+    assert "certificate" in refused.err, refused.err
+
+
+def test_a_server_without_tls_is_told(serve, small):
+    told = run([HITHER, "draw", f"roots://127.0.0.1:{serve()}//{small.path.name}:T", *QUERY, "--no-store"])
+    assert told.code == UNSUPPORTED, told.err
+    assert "has no TLS" in told.err
 
 
 def test_what_cannot_be_proven_is_said_with_what_the_server_wants(serve, small, tmp_path):
@@ -91,6 +103,27 @@ def test_what_cannot_be_proven_is_said_with_what_the_server_wants(serve, small, 
     told = run([HITHER, "draw", f"root://127.0.0.1:{port}//{small.path.name}:T", *QUERY, "--no-store"])
     assert told.code == CREDENTIALS, told.err
     assert "sss" in told.err
+
+
+def test_who_has_a_file_is_asked_once_for_a_directory(serve, small, tmp_path):
+    data = serve()
+    (tmp_path / "served" / "other").symlink_to(small.path)
+    # Each sends to the next one, whatever is asked for.
+    inner = serve(more=f"xrootd.redirect localhost:{data} /\n")
+    outer = serve(more=f"xrootd.redirect localhost:{inner} /\n")
+    store = ("--store", str(tmp_path / "store"))
+    drawn(small, f"root://127.0.0.1:{outer}", *store)
+    for port in (outer, inner):
+        servers.kill(port)
+    other = run([HITHER, "draw", f"root://127.0.0.1:{outer}//other:T", *QUERY, *store])
+    assert other.code == 0, other.err
+    assert other.json["selected"] == small.facts["selected"]
+    assert other.json["report"]["retries"] == 0
+    # In another directory it may be anywhere.
+    (tmp_path / "served" / "d").mkdir()
+    (tmp_path / "served" / "d" / "f").symlink_to(small.path)
+    lost = run([HITHER, "stat", f"root://127.0.0.1:{outer}//d/f", *store])
+    assert lost.code != 0, lost.out
 
 
 @pytest.fixture
@@ -128,3 +161,26 @@ def test_a_manager_finds_files_and_another_server_when_one_dies(cluster):
     assert reading.wait() == 0, reading.stderr.read().decode()
     assert hashlib.sha256(b"".join(got)).digest() == hashlib.sha256(content).digest()
     assert run([HITHER, "cat", f"{url}/none", "--no-store"]).code == NOT_FOUND
+
+
+def test_where_a_file_probably_is_is_no_promise(cluster, tmp_path):
+    url, content, ports = cluster
+    store = ("--store", str(tmp_path / "store"))
+    # Each is looked for where the one before was.
+    for name in ("a", "b", "a", "b", "b", "b"):
+        told = run([HITHER, "cat", f"{url}/only-{name}", *store])
+        assert (told.code, told.out) == (0, name), told.err
+    servers.kill(ports[1])
+    told = run([HITHER, "cat", f"{url}/both", "--range", "0-99999", *store, "--json"])
+    assert told.code == 0, told.err
+    assert run([HITHER, "cat", f"{url}/only-a", *store]).out == "a"
+
+
+def test_who_has_a_file_is_told(cluster):
+    url, _, ports = cluster
+    told = run([HITHER, "locate", "--json", f"{url}/both", f"{url}/only-a"])
+    assert told.code == 0, told.err
+    both, one = told.json["files"]
+    assert sorted(int(server["server"].rsplit(":")[-1]) for server in both["servers"]) == sorted(ports)
+    assert [int(server["server"].rsplit(":")[-1]) for server in one["servers"]] == ports[:1]
+    assert run([HITHER, "locate", f"{url}/none"]).code == NOT_FOUND

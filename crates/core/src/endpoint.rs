@@ -89,10 +89,46 @@ pub struct Xrootd {
     pub first_handle: Option<[u8; 4]>,
     /// Ranges in one vector read, and bytes in each, if it said so.
     pub vector: Option<(usize, u32)>,
+    /// How it numbers the files that are opened on a connection, if that was seen.
+    pub numbering: Option<Numbering>,
+    /// Where it sends those who ask for files, if it has none itself; what was used last comes first.
+    pub directions: Vec<Direction>,
+}
+
+/// How a server names the files that are open on a connection: by numbers, of which it gives the lowest that is free.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Numbering {
+    /// The lowest byte first.
+    LittleEndian,
+    /// The highest byte first.
+    BigEndian,
+    /// In another way, which was not understood.
+    Other,
+}
+
+/// Where a server that knows who has files sent those who asked for one.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+#[non_exhaustive]
+pub struct Direction {
+    /// The directory of the file.
+    pub directory: String,
+    /// The name or address of the server that has it, as it stands in a URL.
+    pub host: String,
+    /// Its port.
+    pub port: u16,
+    /// How often another server had the file that was looked for there, since one was found there.
+    pub misses: u8,
 }
 
 /// Methods that are remembered, and letters in the name of one.
 const MOST_METHODS: (usize, usize) = (16, 32);
+/// Directions that are remembered of a server.
+pub const MOST_DIRECTIONS: usize = 64;
+/// Letters in a directory and in a host that are remembered.
+pub const LONGEST_DIRECTION: (usize, usize) = (1024, 255);
 
 impl Xrootd {
     /// The record with everything clamped to what can be meant.
@@ -102,7 +138,20 @@ impl Xrootd {
         self.methods.retain(|name| name.len() <= letters);
         self.methods.truncate(methods);
         self.method = self.method.filter(|name| self.methods.contains(name));
+        self.directions.retain(Direction::is_plausible);
+        self.directions.truncate(MOST_DIRECTIONS);
         self
+    }
+}
+
+impl Direction {
+    /// Whether it is short enough to be remembered, and names a server.
+    #[must_use]
+    pub fn is_plausible(&self) -> bool {
+        let (longest_directory, longest_host) = LONGEST_DIRECTION;
+        self.directory.len() <= longest_directory
+            && (1..=longest_host).contains(&self.host.len())
+            && self.port != 0
     }
 }
 

@@ -62,4 +62,4 @@ pub use s3::{S3, S3Config};
 pub use tls::{Identity, TlsConfig};
 pub use webdav::WebDav;
 pub use whereabouts::{Whereabouts, is_metalink};
-pub use xrootd::{XrootdSource, XrootdStorage};
+pub use xrootd::{ExtendedAttribute, Holder, Preparation, XrootdName, XrootdSource, XrootdStorage};

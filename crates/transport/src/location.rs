@@ -106,6 +106,17 @@ impl Location {
         Self::from_url(url, Some(Arc::clone(&self.asked)))
     }
 
+    /// The same place over TLS. Who named it has not named another server.
+    pub(crate) fn over_tls(&self) -> Self {
+        let mut other = self.clone();
+        // Schemes of one protocol may stand for each other.
+        let _always = other.url.set_scheme("roots");
+        if self.at() == self.asked.origin {
+            other.asked = Arc::new(Asked { origin: other.at(), ..Asked::clone(&self.asked) });
+        }
+        other
+    }
+
     /// The place that an XRootD server names by a whole URL.
     ///
     /// # Errors

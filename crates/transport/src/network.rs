@@ -20,8 +20,9 @@ pub struct Network {
     sessions: Mutex<HashMap<SessionsKey, Arc<Sessions>>>,
 }
 
-/// The same for servers of XRootD's protocol, and what a redirect said to log in with.
-type SessionsKey = (PoolKey, String);
+/// The same for servers of XRootD's protocol, with the name that the user logs in by if a URL says one, and what a redirect
+/// said to log in with.
+type SessionsKey = (PoolKey, Option<String>, String);
 
 /// An endpoint, and whether its connections may show who we are: those that a redirect asked for are kept apart from
 /// those that the user asked for, because a connection of TLS has its client's certificate for good.
@@ -113,12 +114,14 @@ impl Network {
         Arc::clone(pool)
     }
 
-    /// The sessions with the XRootD server of `location`, which was told to be logged in to with `words`: always the same ones.
+    /// The sessions with the XRootD server of `location` as its user, which was told to be logged in to with `words`: always
+    /// the same ones.
     #[must_use]
     pub(crate) fn sessions(&self, location: &Location, words: &str) -> Arc<Sessions> {
         let origin = location.origin();
         let known = location.may_know_us(&self.shared.config.credentials);
-        let key = ((origin, known), words.to_owned());
+        let login = location.login().map(str::to_owned);
+        let key = ((origin, known), login, words.to_owned());
         let all = || self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(sessions) = all().get(&key) {
             return Arc::clone(sessions);
@@ -145,7 +148,7 @@ impl Network {
         {
             let sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
             let met = sessions.iter().filter(|(_, sessions)| sessions.link().rtt.is_some());
-            known.extend(met.map(|(((origin, _), _), met)| (origin.clone(), met.endpoint())));
+            known.extend(met.map(|(((origin, _), ..), met)| (origin.clone(), met.endpoint())));
         }
         for (origin, endpoint) in known {
             ledger.remember(&origin, &endpoint);

@@ -10,8 +10,10 @@
 //!  hither_xrd::client::Session     the protocol                                                          (pure)
 //! ```
 
+mod directions;
 mod driver;
 mod errand;
+mod inquiry;
 mod job;
 mod name;
 mod place;
@@ -21,6 +23,7 @@ mod sessions;
 mod source;
 mod storage;
 
+pub use inquiry::{ExtendedAttribute, Holder, Preparation, XrootdName};
 pub(crate) use preface::Preface;
 pub(crate) use sessions::Sessions;
 pub use source::XrootdSource;

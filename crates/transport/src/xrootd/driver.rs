@@ -53,6 +53,8 @@ pub(super) enum End {
     /// The server was not as it was taken for, but like this: these jobs have to be done on another connection. Nothing of
     /// them was delivered.
     Mispredicted(Box<Profile>, Vec<Command>),
+    /// The server is like this, and wants TLS: these jobs have to be done over that. Nothing of them was asked.
+    WantsTls(Box<Profile>, Vec<Command>),
     /// It broke, or was of no use. The jobs have been told.
     Broken(Error),
 }
@@ -321,6 +323,10 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Driver<'a, S> {
     fn over(self, error: SessionError) -> End {
         match error {
             SessionError::Mispredicted { .. } => self.mispredicted(),
+            SessionError::TlsWanted { .. } => match self.mispredicted() {
+                End::Mispredicted(profile, commands) => End::WantsTls(profile, commands),
+                end => end,
+            },
             error => {
                 // What a server that speaks the protocol says without sense may be damaged on its way.
                 let by_chance = match error {

@@ -89,7 +89,12 @@ pub(super) async fn ask(
         match ask_in(&place.sessions, &lease, what.clone(), location).await {
             Ok(answered) => return Ok(Asked { answered, place, lease, what }),
             Err(Trouble::Elsewhere(redirect)) => place = place.redirected(&redirect, network)?,
+            Err(Trouble::WantsTls) => place = place.again(network),
             Err(Trouble::Failed(error)) => {
+                if let Some(clear) = place.without_tls(&error, network) {
+                    place = clear;
+                    continue;
+                }
                 if !renewed && place.renewed(network, &error).await {
                     renewed = true;
                     continue;

@@ -36,6 +36,8 @@ pub(super) fn validator(modified: i64, size: u64) -> String {
 pub(super) enum Trouble {
     /// Another server has the file.
     Elsewhere(Redirect),
+    /// The server wants TLS. Nothing was asked of it.
+    WantsTls,
     /// It failed.
     Failed(Error),
 }

@@ -4,6 +4,7 @@ use crate::access;
 use crate::location::{Location, Protocol};
 use crate::network::Network;
 use crate::xrootd::Sessions;
+use crate::xrootd::refusal;
 use hither_auth::Action;
 use hither_core::error::{Error, ErrorKind, Result, Retry};
 use hither_xrd::wire::{Redirect, RedirectTarget};
@@ -13,22 +14,63 @@ use std::sync::Arc;
 pub(super) const MOST_REDIRECTS: usize = 16;
 
 /// A name on a server.
+///
+/// A server of `root://` may want TLS, and says so when it is met. From then on what is named there is taken for
+/// `roots://`: that is faster than to change to TLS in the middle of a login, and whoever may be told a secret over TLS only
+/// may be told it now. A server that it sends to is named as if it had been sent to in clear, and decides for itself.
 #[derive(Debug, Clone)]
 pub(super) struct Place {
+    /// As the user or a server said.
+    pub(super) named: Location,
+    /// The same, over TLS if the server wants that.
     pub(super) location: Location,
     pub(super) sessions: Arc<Sessions>,
+    /// What a redirect said to log in with.
+    words: String,
 }
 
 impl Place {
     /// Where the user said.
-    pub(super) fn new(location: Location, network: &Network) -> Self {
-        let sessions = network.sessions(&location, "");
-        Self { location, sessions }
+    pub(super) fn new(named: Location, network: &Network) -> Self {
+        Self::at(named, String::new(), network)
+    }
+
+    fn at(named: Location, words: String, network: &Network) -> Self {
+        let mut location = named.clone();
+        let mut sessions = network.sessions(&location, &words);
+        if !named.is_tls() && sessions.wants_tls() {
+            location = named.over_tls();
+            sessions = network.sessions(&location, &words);
+        }
+        Self { named, location, sessions, words }
+    }
+
+    /// The same place, after its server has shown whether it wants TLS.
+    pub(super) fn again(&self, network: &Network) -> Self {
+        Self::at(self.named.clone(), self.words.clone(), network)
+    }
+
+    /// The same place in clear, if TLS was spoken because the server had wanted it, and it has none any more.
+    pub(super) fn without_tls(&self, error: &Error, network: &Network) -> Option<Self> {
+        if self.named.is_tls() || !self.location.is_tls() || !refusal::lacks_tls(error) {
+            return None;
+        }
+        network.sessions(&self.named, &self.words).has_no_tls();
+        Some(self.again(network))
+    }
+
+    /// Where the server here has sent others who asked for files in the same directory.
+    pub(super) fn likely(&self, network: &Network) -> Option<Self> {
+        let path = self.location.plain_path();
+        let to = self.sessions.directions().to(&path).map(|(host, port)| (host.to_owned(), port));
+        let (host, port) = to?;
+        let named = self.named.moved(&host, port, None).ok()?;
+        Some(Self::at(named, String::new(), network))
     }
 
     /// Where a server sent to.
     pub(super) fn redirected(&self, redirect: &Redirect, network: &Network) -> Result<Self> {
-        let from = &self.location;
+        let from = &self.named;
         let location = match &redirect.target {
             RedirectTarget::Server { host, port } => {
                 from.moved(host, *port, redirect.opaque.as_deref())?
@@ -40,9 +82,7 @@ impl Place {
                 format!("{from}: the server redirects to {location}, which is no XRootD server");
             return Err(Error::new(ErrorKind::Unsupported, what).with_retry(Retry::OtherServer));
         }
-        let words = redirect.login.as_deref().unwrap_or_default();
-        let sessions = network.sessions(&location, words);
-        Ok(Self { location, sessions })
+        Ok(Self::at(location, redirect.login.clone().unwrap_or_default(), network))
     }
 
     /// The path as it goes into a request, with what stands behind `?`: what the URL has there, a token if there is one, and

@@ -63,6 +63,13 @@ pub(crate) fn session_over(name: &str, error: SessionError) -> Error {
     told.with_source(error)
 }
 
+/// Whether this is the error for a server that has no TLS.
+pub(crate) fn lacks_tls(error: &Error) -> bool {
+    let source = std::error::Error::source(error);
+    let session = source.and_then(|source| source.downcast_ref::<SessionError>());
+    matches!(session, Some(SessionError::NoTls))
+}
+
 /// The kind of a refusal, and what to do if that is not what one does about errors of that kind.
 fn advice(code: ErrorCode) -> (ErrorKind, Option<Retry>) {
     let again = |after| Some(Retry::SameServer { after });

@@ -14,6 +14,7 @@ mod establish;
 use crate::config::TransportConfig;
 use crate::location::Location;
 use crate::network::Shared;
+use crate::xrootd::directions::Directions;
 use crate::xrootd::job::Command;
 use crate::xrootd::name::OpenName;
 use establish::Establishing;
@@ -40,6 +41,8 @@ pub(crate) struct Sessions {
     words: String,
     shared: Arc<Shared>,
     state: Mutex<State>,
+    /// Where it sends those who ask for files.
+    directions: Mutex<Directions>,
     /// The last number that was given to a job.
     last_job: AtomicU64,
     /// Whether it is known how to log in, or that the first one who tried has failed.
@@ -55,6 +58,8 @@ struct State {
     profile: Profile,
     /// What was sent ahead was wrong once: nothing is any more.
     careful: bool,
+    /// It is spoken to in clear, and wants TLS.
+    wants_tls: bool,
     /// Connections that the server refused beyond this many; 0 for no such sign.
     refused_above: usize,
     /// A large job on this file is coming.
@@ -136,16 +141,23 @@ impl Sessions {
         shared: Arc<Shared>,
         remembered: Endpoint,
     ) -> Arc<Self> {
+        let known = remembered.xrootd.clone().unwrap_or_default();
+        let mut profile = remembered.xrootd.as_ref().map(establish::profile).unwrap_or_default();
+        let wants_tls = !location.is_tls() && profile.wants_tls();
+        // What is known of it then is what it is like over TLS.
+        profile.proven &= !wants_tls;
         let state = State {
             link: remembered.link(),
             refused_above: remembered.max_lanes,
-            profile: remembered.xrootd.as_ref().map(establish::profile).unwrap_or_default(),
+            profile,
+            wants_tls,
             remembered,
             ..State::default()
         };
         let (met, _) = watch::channel(state.profile.proven);
         let (state, last_job) = (Mutex::new(state), AtomicU64::new(0));
-        Arc::new(Self { location, words, shared, state, last_job, met })
+        let directions = Mutex::new(Directions::remembered(known.directions));
+        Arc::new(Self { location, words, shared, state, directions, last_job, met })
     }
 
     fn config(&self) -> &TransportConfig {
@@ -167,10 +179,38 @@ impl Sessions {
         let mut endpoint = state.remembered.clone();
         endpoint.max_lanes = state.refused_above;
         endpoint.set_link(&state.link);
-        if state.profile.proven {
+        if state.profile.proven || state.wants_tls {
             endpoint.xrootd = Some(establish::remembered(&state.profile));
         }
+        drop(state);
+        if let Some(xrootd) = &mut endpoint.xrootd {
+            self.directions().all().clone_into(&mut xrootd.directions);
+        }
         endpoint
+    }
+
+    /// Where it sends those who ask for files.
+    pub(super) fn directions(&self) -> MutexGuard<'_, Directions> {
+        self.directions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// It was spoken to in clear, and wants TLS.
+    pub(super) fn wants_tls(&self) -> bool {
+        self.state().wants_tls
+    }
+
+    /// It had wanted TLS, and has none.
+    pub(super) fn has_no_tls(&self) {
+        let mut state = self.state();
+        (state.wants_tls, state.profile) = (false, Profile::default());
+    }
+
+    /// This is what it said of itself before it wanted TLS.
+    fn met_in_clear(&self, profile: Profile) {
+        let mut state = self.state();
+        state.profile = profile;
+        state.profile.proven = false;
+        state.wants_tls = true;
     }
 
     /// What one vector read may hold: elements, and bytes in each.

@@ -1,6 +1,9 @@
 //! One file behind an XRootD server.
 //!
-//! A file is opened in every session in which it is read, together with the first read there; who redirects is asked once.
+//! A file is opened in every session in which it is read, together with the first read there; who redirects is asked once,
+//! or not at all where it has sent others of the same directory (`directions.rs`). If that was wrong, for whatever reason,
+//! it is asked after all, and who waits for the file does not see that.
+//!
 //! What tells versions apart is the time of the last change and the size, which the answer to an open holds, so that every
 //! session checks them without a round trip of its own.
 
@@ -9,6 +12,7 @@ use crate::monotonic::Monotonic;
 use crate::network::Network;
 use crate::put_off::PutOff;
 use crate::xrootd::Sessions;
+use crate::xrootd::directions::is_plain;
 use crate::xrootd::errand::Awaited;
 use crate::xrootd::job::{Command, Facts, Fetch, Trouble};
 use crate::xrootd::name::OpenName;
@@ -46,10 +50,26 @@ pub struct XrootdSource {
 #[derive(Debug, Clone)]
 struct Current {
     place: Place,
+    lead: Lead,
     /// Known once the credentials have been looked at.
     name: Option<Arc<OpenName>>,
     /// Servers that a redirect led to and that failed, since something was read.
     tried: Vec<String>,
+}
+
+/// What led to where a file is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Lead {
+    /// The user's word, and nobody was asked yet.
+    Named,
+    /// The user's word, and nothing else is to be believed.
+    Asked,
+    /// Where the first server has sent others.
+    Likely,
+    /// Redirects that others may follow, too.
+    Plain,
+    /// What is of no use to others, or has been put to use.
+    Other,
 }
 
 /// Takes the parts of a request, on whichever server it is answered.
@@ -59,8 +79,7 @@ impl XrootdSource {
     /// The file at `location`.
     #[must_use]
     pub fn new(location: Location, network: Arc<Network>) -> Self {
-        let place = Place::new(location.clone(), &network);
-        let current = Mutex::new(Current { place, name: None, tried: Vec::new() });
+        let current = Mutex::new(Current::new(&location, &network));
         Self {
             first: location,
             network,
@@ -79,39 +98,59 @@ impl XrootdSource {
         Arc::clone(&self.current().place.sessions)
     }
 
-    /// Where the file is by now, and what it is called there.
-    async fn place(&self) -> Result<(Place, Arc<OpenName>)> {
-        let Current { place, name, tried } = self.current().clone();
+    /// Where the file is by now, what it is called there, and what led there.
+    async fn place(&self) -> Result<(Place, Arc<OpenName>, Lead)> {
+        let Current { place, lead, name, tried } = {
+            let mut current = self.current();
+            current.guess(&self.network);
+            current.clone()
+        };
         if let Some(name) = name {
-            return Ok((place, name));
+            return Ok((place, name, lead));
         }
         let path = place.path(&self.network, &tried).await?;
         let name = Arc::new(OpenName::for_reading(path));
         let mut current = self.current();
         // Somebody else may have been faster, or may have been redirected meanwhile.
         if current.place.location != place.location {
-            return Ok((place, name));
+            return Ok((place, name, lead));
         }
         let name = Arc::clone(current.name.get_or_insert(name));
         if self.announced.load(Ordering::Relaxed) {
             place.sessions.announce_large(&name);
         }
-        Ok((place, name))
+        Ok((place, name, lead))
     }
 
     async fn fetch_following(&self, request: Request, sink: PartSink) -> Result<Answer> {
+        let delivered = Arc::new(AtomicBool::new(false));
+        let noted = Arc::clone(&delivered);
+        let mut sink = sink;
+        let sink: PartSink = Box::new(move |part| {
+            noted.store(true, Ordering::Relaxed);
+            sink(part);
+        });
         let sink: SharedSink = Arc::new(Mutex::new(sink));
         let mut renewed = false;
         for _ in 0..=MOST_REDIRECTS {
             self.put_off.wait().await;
-            let (place, name) = self.place().await?;
+            let (place, name, lead) = self.place().await?;
             match self.fetch_at(&place, name, request.clone(), &sink).await {
                 Ok(facts) => {
-                    self.current().tried.clear();
+                    self.found(&place);
                     return Ok(answer(&request, facts));
                 }
                 Err(Trouble::Elsewhere(redirect)) => self.follow(&place, &redirect)?,
+                Err(Trouble::WantsTls) => self.change(&place, place.again(&self.network)),
                 Err(Trouble::Failed(error)) => {
+                    if let Some(clear) = place.without_tls(&error, &self.network) {
+                        self.change(&place, clear);
+                        continue;
+                    }
+                    if lead == Lead::Likely && !delivered.load(Ordering::Relaxed) {
+                        self.misled(&place, &error);
+                        continue;
+                    }
                     self.put_off.learn(&error);
                     if !renewed && self.renewed(&place, &error).await {
                         renewed = true;
@@ -158,10 +197,59 @@ impl XrootdSource {
         let mut current = self.current();
         // Another request may have followed already.
         if current.place.location == from.location {
-            let tried = std::mem::take(&mut current.tried);
-            *current = Current { place, name: None, tried };
+            current.lead = match current.lead {
+                Lead::Named | Lead::Asked | Lead::Plain if is_plain(redirect) => Lead::Plain,
+                _ => Lead::Other,
+            };
+            (current.place, current.name) = (place, None);
         }
         Ok(())
+    }
+
+    /// What was at `from` is better asked for at `place`.
+    fn change(&self, from: &Place, place: Place) {
+        let mut current = self.current();
+        if current.place.location == from.location {
+            (current.place, current.name) = (place, None);
+        }
+    }
+
+    /// The file is at `place`: so others may be, too.
+    fn found(&self, place: &Place) {
+        let mut current = self.current();
+        current.tried.clear();
+        if current.place.location != place.location {
+            return;
+        }
+        let lead = std::mem::replace(&mut current.lead, Lead::Other);
+        drop(current);
+        if matches!(lead, Lead::Likely | Lead::Plain) {
+            let first = Place::new(self.first.clone(), &self.network);
+            let (path, mut directions) = (self.first.plain_path(), first.sessions.directions());
+            match lead {
+                Lead::Likely => directions.held(&path),
+                _ => directions.told(&path, &place.named),
+            }
+        }
+    }
+
+    /// The file was looked for where it only was likely to be. Now the first server is asked, which is told of a server that
+    /// has failed; that one of several has no such file is for it to know.
+    fn misled(&self, from: &Place, error: &Error) {
+        let mut current = self.current();
+        // Somebody else may have noticed already, or may have found it there.
+        if current.place.location != from.location {
+            return;
+        }
+        let place = Place::new(self.first.clone(), &self.network);
+        if current.lead == Lead::Likely {
+            place.sessions.directions().missed(&self.first.plain_path());
+        }
+        let tried = match error.kind() {
+            ErrorKind::NotFound => Vec::new(),
+            _ => vec![from.location.host().to_owned()],
+        };
+        *current = Current { place, lead: Lead::Asked, name: None, tried };
     }
 
     /// A server that a redirect led to and that fails may have been the wrong one, or no longer be the right one: the first
@@ -180,16 +268,35 @@ impl XrootdSource {
             current.tried.clear();
             current.name = None;
         }
-        if !curable || from.location == self.first || current.tried.len() >= MOST_ASTRAY {
+        if !curable || from.named == self.first || current.tried.len() >= MOST_ASTRAY {
             return error;
         }
         if current.place.location == from.location {
             let mut tried = std::mem::take(&mut current.tried);
             tried.push(from.location.host().to_owned());
             let place = Place::new(self.first.clone(), &self.network);
-            *current = Current { place, name: None, tried };
+            *current = Current { place, lead: Lead::Asked, name: None, tried };
         }
         error.with_retry(Retry::SameServer { after: Duration::ZERO })
+    }
+}
+
+impl Current {
+    fn new(first: &Location, network: &Network) -> Self {
+        let place = Place::new(first.clone(), network);
+        let mut current = Self { place, lead: Lead::Named, name: None, tried: Vec::new() };
+        current.guess(network);
+        current
+    }
+
+    /// Turns to where the first server has sent others, if nobody was asked yet.
+    fn guess(&mut self, network: &Network) {
+        if self.lead == Lead::Named
+            && self.name.is_none()
+            && let Some(place) = self.place.likely(network)
+        {
+            (self.place, self.lead) = (place, Lead::Likely);
+        }
     }
 }
 

@@ -20,9 +20,9 @@ use crate::xrootd::driver::{Driver, End, Parts};
 use crate::xrootd::job::{Command, Trouble};
 use crate::xrootd::refusal;
 use bytes::{Buf, Bytes};
-use hither_core::endpoint::Xrootd;
+use hither_core::endpoint::{self, Xrootd};
 use hither_core::error::{Error, ErrorKind, Result};
-use hither_xrd::client::{Credential, Event, Pace, Profile, Session, Setup, Tls};
+use hither_xrd::client::{Credential, Event, Numbering, Pace, Profile, Session, Setup, Tls};
 use hither_xrd::wire::VectorLimits;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -104,6 +104,16 @@ impl Establishing {
                     self.fail(Vec::new(), &error);
                     return None;
                 }
+                End::WantsTls(profile, commands) => {
+                    self.pass_on(*profile, commands);
+                    return None;
+                }
+                End::Mispredicted(profile, commands)
+                    if profile.wants_tls() && !self.location.is_tls() =>
+                {
+                    self.pass_on(*profile, commands);
+                    return None;
+                }
                 End::Mispredicted(profile, commands) => {
                     first = commands;
                     self.profile = *profile;
@@ -121,22 +131,33 @@ impl Establishing {
         Some(error)
     }
 
+    /// The server wants TLS, which it gets from another kind of session.
+    fn pass_on(&mut self, profile: Profile, commands: Vec<Command>) {
+        if let Some(sessions) = self.sessions.upgrade() {
+            sessions.met_in_clear(profile);
+        }
+        self.end(commands, || Trouble::WantsTls);
+    }
+
     /// Nothing that was asked will be done.
-    fn fail(&mut self, mut commands: Vec<Command>, error: &Error) {
+    fn fail(&mut self, commands: Vec<Command>, error: &Error) {
+        self.end(commands, || Trouble::Failed(error.clone()));
+    }
+
+    fn end(&mut self, mut commands: Vec<Command>, trouble: impl Fn() -> Trouble) {
         self.inbox.close();
         while let Ok(command) = self.inbox.try_recv() {
             commands.push(command);
         }
         for command in commands {
-            let trouble = Trouble::Failed(error.clone());
             match command {
                 Command::Fetch(_, fetch) => {
                     self.load.done(fetch.request.asked_bytes());
-                    drop(fetch.reply.send(Err(trouble)));
+                    drop(fetch.reply.send(Err(trouble())));
                 }
                 Command::Ask(_, ask) => {
                     self.load.done(ask.what.bytes());
-                    drop(ask.reply.send(Err(trouble)));
+                    drop(ask.reply.send(Err(trouble())));
                 }
                 Command::Open(_) | Command::Cancel(_) | Command::Close(_) => {}
             }
@@ -241,13 +262,15 @@ impl Establishing {
         setup.process = std::process::id();
         setup.profile = self.profile.clone();
         setup.words.clone_from(&self.words);
-        setup.pace = match self.careful || token.is_some() {
-            true => setup.profile.pace(),
-            false => Pace::Flight,
-        };
         setup.tls = match self.location.is_tls() {
             true => Tls::RequiredAtOnce,
             false => Tls::Never,
+        };
+        setup.pace = match (&token, self.careful, setup.tls) {
+            // In clear the token goes with the path, and that is for a server to see that lets us in without TLS.
+            (Some(_), _, Tls::Never) => Pace::Login,
+            (None, false, _) => Pace::Flight,
+            _ => setup.profile.pace(),
         };
         setup.credentials.extend(token.map(|token| Credential::Token(token.expose().to_owned())));
         let user = if login.is_empty() { "hither" } else { login };
@@ -271,6 +294,11 @@ pub(super) fn profile(remembered: &Xrootd) -> Profile {
     profile.vector_limits = remembered.vector.map(|(elements, element_bytes)| {
         VectorLimits { elements, element_bytes, ..VectorLimits::default() }.clamped()
     });
+    profile.numbering = remembered.numbering.map(|numbering| match numbering {
+        endpoint::Numbering::LittleEndian => Numbering::LittleEndian,
+        endpoint::Numbering::BigEndian => Numbering::BigEndian,
+        _ => Numbering::Other,
+    });
     profile
 }
 
@@ -283,5 +311,10 @@ pub(super) fn remembered(profile: &Profile) -> Xrootd {
     remembered.method.clone_from(&profile.method);
     remembered.first_handle = profile.first_handle;
     remembered.vector = profile.vector_limits.map(|limits| (limits.elements, limits.element_bytes));
+    remembered.numbering = profile.numbering.map(|numbering| match numbering {
+        Numbering::LittleEndian => endpoint::Numbering::LittleEndian,
+        Numbering::BigEndian => endpoint::Numbering::BigEndian,
+        Numbering::Other => endpoint::Numbering::Other,
+    });
     remembered
 }

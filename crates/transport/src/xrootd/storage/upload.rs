@@ -98,7 +98,9 @@ impl XrootdUpload {
                     Trouble::Failed(error) => {
                         place.explained(&self.storage.network, Action::Create, error)
                     }
-                    Trouble::Elsewhere(_) => self.storage.unexpected(&self.at, "write"),
+                    Trouble::Elsewhere(_) | Trouble::WantsTls => {
+                        self.storage.unexpected(&self.at, "write")
+                    }
                 })
             }
         }
