@@ -109,6 +109,15 @@ pub(crate) enum Command {
     /// Show checksums of files: the server's if it tells one, else computed from the file's bytes.
     #[command(after_help = "Example: hither checksum --algorithm md5 https://host/data/file.root")]
     Checksum(Checksum),
+    /// Show which servers of an XRootD cluster have a file.
+    #[command(after_help = "Example: hither locate root://host//data/file.root")]
+    Locate(Locate),
+    /// Have files fetched from tape to disk, on XRootD servers that have tapes.
+    #[command(after_help = "Example: hither prepare root://host//data/run7/*.root")]
+    Prepare(Prepare),
+    /// Change the rights of files and directories on XRootD servers.
+    #[command(after_help = "Example: hither chmod 640 root://host//data/file.root")]
+    Chmod(Chmod),
     /// Copy files and directories, near and far, in any direction.
     #[command(
         after_help = "Example: hither cp -r http://host/path/run7 /data/\n\nA copy that was interrupted goes on where it ended when the same command is given again."
@@ -139,7 +148,10 @@ impl Command {
             Self::Cat { url, .. } => url.clone(),
             Self::Trace(trace) => trace.url(),
             Self::Ls(Ls { urls, .. })
-            | Self::Stat(Stat { urls })
+            | Self::Stat(Stat { urls, .. })
+            | Self::Locate(Locate { urls })
+            | Self::Prepare(Prepare { urls, .. })
+            | Self::Chmod(Chmod { urls, .. })
             | Self::Mkdir(Mkdir { urls, .. })
             | Self::Rm(Rm { urls, .. })
             | Self::Mv(Mv { urls, .. })
@@ -186,9 +198,50 @@ pub(crate) struct Ls {
 /// What to look at.
 #[derive(Debug, Args)]
 pub(crate) struct Stat {
+    /// Show extended attributes as well, which XRootD servers may keep with files.
+    #[arg(long)]
+    pub(crate) attributes: bool,
     /// Files and directories.
     #[arg(value_name = "URL", required = true)]
     pub(crate) urls: Vec<String>,
+}
+
+/// What to look for.
+#[derive(Debug, Args)]
+pub(crate) struct Locate {
+    /// Files, on servers of root:// or roots://.
+    #[arg(value_name = "URL", required = true)]
+    pub(crate) urls: Vec<String>,
+}
+
+/// What to have fetched.
+#[derive(Debug, Args)]
+pub(crate) struct Prepare {
+    /// The files are not needed on disk any more.
+    #[arg(long, conflicts_with = "priority")]
+    pub(crate) evict: bool,
+    /// 0 to 3: the highest is served first.
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=3))]
+    pub(crate) priority: u8,
+    /// Files, on servers of root:// or roots://.
+    #[arg(value_name = "URL", required = true)]
+    pub(crate) urls: Vec<String>,
+}
+
+/// What may be done with what.
+#[derive(Debug, Args)]
+pub(crate) struct Chmod {
+    /// Three octal digits: the rights of the owner, of the group, and of others.
+    #[arg(value_name = "MODE", value_parser = octal)]
+    pub(crate) mode: u16,
+    /// Files and directories, on servers of root:// or roots://.
+    #[arg(value_name = "URL", required = true)]
+    pub(crate) urls: Vec<String>,
+}
+
+fn octal(text: &str) -> Result<u16, String> {
+    let mode = u16::from_str_radix(text, 8).ok().filter(|mode| *mode <= 0o777);
+    mode.ok_or_else(|| "expected three octal digits, as in 640".to_owned())
 }
 
 /// What to make.

@@ -2,13 +2,16 @@
 
 mod cat;
 mod checksum;
+mod chmod;
 mod cp;
 mod draw;
 mod each;
 mod explain;
+mod locate;
 mod ls;
 mod mkdir;
 mod mv;
+mod prepare;
 mod rm;
 mod stat;
 mod trace;
@@ -57,6 +60,9 @@ fn run_with(client: &Client, command: Command, json: bool) -> Result<(), Failure
         Command::Rm(request) => rm::run(client, &request, json),
         Command::Mv(request) => mv::run(client, &request, json),
         Command::Checksum(request) => checksum::run(client, &request, json),
+        Command::Locate(request) => locate::run(client, &request, json),
+        Command::Prepare(request) => prepare::run(client, &request, json),
+        Command::Chmod(request) => chmod::run(client, &request, json),
         Command::Cp(request) => cp::run(client, &request, json),
         Command::Trace(Trace::Replay(request)) => trace::replay(client, &request, json),
         Command::Trace(Trace::Show(request)) => trace::show(&request, json),

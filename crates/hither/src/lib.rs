@@ -26,6 +26,7 @@ mod draw;
 mod file;
 mod glance;
 mod habit;
+mod holders;
 mod last_writes;
 mod learned;
 mod listing;
@@ -67,7 +68,11 @@ pub use hither_formats::{Column, FormatError, Strings, Values};
 pub use hither_store::{LearnedSet, LearnedTree};
 #[cfg(feature = "s3")]
 pub use hither_transport::S3Config;
-pub use hither_transport::{Identity, Proxies, Resolve, TlsConfig, TransportConfig, Verify};
+pub use hither_transport::{
+    ExtendedAttribute, Holder, Identity, Preparation, Proxies, Resolve, TlsConfig, TransportConfig,
+    Verify,
+};
+pub use holders::Prepared;
 pub use learned::{LearnedListing, LearnedPackage};
 pub use listing::{BranchListing, TreeListing};
 pub use look::Looked;

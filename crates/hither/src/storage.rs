@@ -19,7 +19,7 @@ pub struct Named {
     pub storage: Arc<dyn Storage>,
     /// What tells one storage from another; no secrets.
     pub server: String,
-    root: Root,
+    pub(crate) root: Root,
     /// The path in it.
     pub path: String,
     /// It was written with a slash at its end: a directory is meant.
@@ -28,7 +28,7 @@ pub struct Named {
 
 /// What stands before a path.
 #[derive(Debug, Clone)]
-enum Root {
+pub(crate) enum Root {
     Local,
     Server(Location),
     #[cfg(feature = "s3")]

@@ -1,0 +1,25 @@
+//! `hither prepare`: files that may be on tape, to disk.
+
+use super::each::{Outcome, shown};
+use crate::arguments::Prepare;
+use crate::exit::Failure;
+use hither::{Client, Preparation};
+use serde_json::json;
+
+pub(super) fn run(client: &Client, request: &Prepare, json: bool) -> Result<(), Failure> {
+    let mut outcome = Outcome::new(json);
+    let how = match request.evict {
+        true => Preparation::Evict,
+        false => Preparation::Stage { priority: request.priority },
+    };
+    for prepared in client.run(client.prepare(&request.urls, how))? {
+        let urls = prepared.urls.iter().filter_map(|nth| request.urls.get(*nth));
+        let urls: Vec<_> = urls.map(|url| shown(url)).collect();
+        let text = match &*prepared.request {
+            "" => format!("{} files asked for\n", urls.len()),
+            name => format!("{} files asked for, as request {name}\n", urls.len()),
+        };
+        outcome.done(&text, json!({ "urls": urls, "request": prepared.request }))?;
+    }
+    outcome.end("requests")
+}
