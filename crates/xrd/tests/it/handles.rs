@@ -17,7 +17,7 @@ const SIZE: u64 = 2000;
 
 fn byte(file: &str, at: u64) -> u8 {
     let seed = file.bytes().fold(7_u64, |seed, letter| seed * 31 + u64::from(letter));
-    (seed.wrapping_mul(0x9E37_79B9).wrapping_add(at.wrapping_mul(131)) >> 3) as u8
+    (seed.wrapping_mul(0x9E37_79B9).wrapping_add(at.wrapping_mul(131)) >> 3).to_le_bytes()[0]
 }
 
 /// A server that does what it is asked in the order in which it is asked, and answers in any order.
