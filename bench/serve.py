@@ -10,12 +10,21 @@ from pathlib import Path
 import servers
 from links import Loopback
 
+# Everybody has a name, and a folder of that name.
+NAMED = """xrootd.seclib libXrdSec.so
+sec.protocol unix
+sec.protbind * only unix
+ofs.authorize 1
+acc.authdb {root}/rights
+"""
+
 WRITABLE = {
     "apache": lambda root: servers.apache(Loopback(), root, webdav=True),
     "nginx": lambda root: servers.nginx(Loopback(), root, webdav=True),
     "rclone": lambda root: servers.rclone(Loopback(), root),
     "s3s": lambda root: servers.s3s(Loopback(), root),
     "xrootd": lambda root: servers.xrootd(Loopback(), root),
+    "xrootd-named": lambda root: servers.xrootd(Loopback(), root, more=NAMED.format(root=root.resolve())),
 }
 
 

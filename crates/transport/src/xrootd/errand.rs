@@ -6,9 +6,8 @@ use crate::xrootd::job::{Answered, Ask, Command, Trouble, What};
 use crate::xrootd::place::{MOST_REDIRECTS, Place, in_a_circle};
 use crate::xrootd::sessions::{Lease, Sessions};
 use hither_auth::Action;
-use hither_core::error::{Error, ErrorKind, Result, Retry};
+use hither_core::error::Result;
 use std::sync::Arc;
-use std::time::Duration;
 use tokio::sync::oneshot;
 
 /// A job that is cancelled when nobody waits for it any more.
@@ -28,15 +27,10 @@ impl Awaited {
     pub(super) async fn end<T>(
         mut self,
         answer: oneshot::Receiver<Result<T, Trouble>>,
-        name: &Location,
     ) -> Result<T, Trouble> {
         let result = answer.await;
         self.over = true;
-        result.unwrap_or_else(|_| {
-            let what = format!("{name}: the connection has just ended");
-            let again = Retry::SameServer { after: Duration::ZERO };
-            Err(Trouble::Failed(Error::new(ErrorKind::Unavailable, what).with_retry(again)))
-        })
+        result.unwrap_or(Err(Trouble::TooLate))
     }
 }
 
@@ -53,12 +47,11 @@ pub(super) async fn ask_in(
     sessions: &Sessions,
     lease: &Arc<Lease>,
     what: What,
-    name: &Location,
 ) -> Result<Answered, Trouble> {
     let (reply, answer) = oneshot::channel();
     let id = sessions.number();
     lease.tell(Command::Ask(id, Ask { what, reply }));
-    Awaited::new(Arc::clone(lease), id).end(answer, name).await
+    Awaited::new(Arc::clone(lease), id).end(answer).await
 }
 
 /// An answer, and where it came from.
@@ -86,10 +79,11 @@ pub(super) async fn ask(
     for _ in 0..=MOST_REDIRECTS {
         let what = make(place.path(network, &[]).await?);
         let lease = place.sessions.lease(what.bytes(), what.name());
-        match ask_in(&place.sessions, &lease, what.clone(), location).await {
+        match ask_in(&place.sessions, &lease, what.clone()).await {
             Ok(answered) => return Ok(Asked { answered, place, lease, what }),
             Err(Trouble::Elsewhere(redirect)) => place = place.redirected(&redirect, network)?,
             Err(Trouble::WantsTls) => place = place.again(network),
+            Err(Trouble::TooLate) => {}
             Err(Trouble::Failed(error)) => {
                 if let Some(clear) = place.without_tls(&error, network) {
                     place = clear;

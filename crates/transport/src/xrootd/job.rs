@@ -38,6 +38,8 @@ pub(super) enum Trouble {
     Elsewhere(Redirect),
     /// The server wants TLS. Nothing was asked of it.
     WantsTls,
+    /// The session was over before it took the job.
+    TooLate,
     /// It failed.
     Failed(Error),
 }

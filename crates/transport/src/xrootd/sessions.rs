@@ -257,6 +257,8 @@ impl Sessions {
     pub(super) fn lease(self: &Arc<Self>, bytes: u64, name: Option<&Arc<OpenName>>) -> Arc<Lease> {
         let most = self.most();
         let mut state = self.state();
+        // One may be over without that being noted yet.
+        state.all.retain(|lease| !lease.commands.is_closed());
         let load = |lease: &Arc<Lease>| {
             (lease.load.bytes.load(Ordering::Relaxed), lease.load.jobs.load(Ordering::Relaxed))
         };

@@ -142,6 +142,7 @@ impl XrootdSource {
                 }
                 Err(Trouble::Elsewhere(redirect)) => self.follow(&place, &redirect)?,
                 Err(Trouble::WantsTls) => self.change(&place, place.again(&self.network)),
+                Err(Trouble::TooLate) => {}
                 Err(Trouble::Failed(error)) => {
                     if let Some(clear) = place.without_tls(&error, &self.network) {
                         self.change(&place, clear);
@@ -179,7 +180,7 @@ impl XrootdSource {
             sink(part);
         });
         lease.tell(Command::Fetch(id, Fetch { name, request, sink, reply }));
-        Awaited::new(lease, id).end(answer, &self.first).await
+        Awaited::new(lease, id).end(answer).await
     }
 
     /// The server has refused who we are: whether there is another credential now.

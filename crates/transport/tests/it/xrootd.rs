@@ -7,6 +7,7 @@ use hither_testkit::random::Random;
 use hither_testkit::storage_suite::{Abilities, check};
 use hither_transport::{Location, Network, TransportConfig, XrootdSource, XrootdStorage};
 use std::ops::Range;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -145,6 +146,51 @@ async fn many_files_share_sessions() {
         got.unwrap().is_exact(&content(1000), &ranges).unwrap();
     }
     assert!(network.account().totals().connections <= 2);
+}
+
+#[tokio::test]
+async fn names_in_urls_do_not_share_sessions() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
+    let names: Vec<_> = (0..16).map(|nth| format!("user{nth}")).collect();
+    let mut rights = String::new();
+    for name in &names {
+        std::fs::create_dir(folder.path().join(name)).unwrap();
+        std::fs::write(folder.path().join(name).join("file"), content(30_000)).unwrap();
+        rights += &format!("u {name} /{name} lr\n");
+    }
+    std::fs::write(folder.path().join("rights"), rights).unwrap();
+    let Some(served) = Served::start("xrootd-named", folder.path()) else { return };
+    // One client whose URLs have names in them, and one for each name.
+    let shared = network(with_lanes(2));
+    let own = names.iter().map(|name| {
+        let mut config = with_lanes(2);
+        config.login.clone_from(name);
+        network(config)
+    });
+    let own: Vec<_> = own.collect();
+    let mut reads = Vec::new();
+    for _ in 0..3 {
+        for (nth, name) in names.iter().enumerate() {
+            for folder in [name, &names[(nth + 1) % names.len()]] {
+                let (allowed, port) = (folder == name, served.port);
+                let with_name = format!("root://{name}@127.0.0.1:{port}//{folder}/file");
+                let without = format!("root://127.0.0.1:{port}//{folder}/file");
+                for (url, network) in [(with_name, &shared), (without, &own[nth])] {
+                    let location = Location::parse(&url).unwrap();
+                    reads.push((allowed, XrootdSource::new(location, Arc::clone(network))));
+                }
+            }
+        }
+    }
+    let all = reads.iter().map(|(allowed, source)| async move {
+        match (allowed, read(source, &THREE).await) {
+            (true, got) => got.unwrap().is_exact(&content(30_000), &THREE).unwrap(),
+            (false, Err(error)) => assert_eq!(error.kind(), ErrorKind::PermissionDenied, "{error}"),
+            (false, Ok(_)) => panic!("{source:?} was read by another one"),
+        }
+    });
+    futures_util::future::join_all(all).await;
 }
 
 #[tokio::test]

@@ -11,13 +11,14 @@ use bytes::Bytes;
 use futures_core::future::BoxFuture;
 use hither_auth::Action;
 use hither_core::checksum::Checksum;
-use hither_core::error::{Error, ErrorKind, Result};
+use hither_core::error::{Error, ErrorKind, Result, Retry};
 use hither_core::storage::{
     Entry, EntryKind, PutOptions, Upload, beside, last_component, unfinished_token,
 };
 use hither_xrd::wire::{OpenRequest, open};
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::Mutex;
 
 /// Blocks on their way at a time: they go through one connection, so it is only the round trip that they have to fill.
@@ -87,7 +88,7 @@ impl XrootdUpload {
         };
         let what = what(Arc::clone(&name));
         lease.takes(what.bytes());
-        match ask_in(&place.sessions, &lease, what, &place.location).await {
+        match ask_in(&place.sessions, &lease, what).await {
             Ok(_) => Ok(()),
             Err(trouble) => {
                 let mut open = self.open.lock().await;
@@ -97,6 +98,11 @@ impl XrootdUpload {
                 Err(match trouble {
                     Trouble::Failed(error) => {
                         place.explained(&self.storage.network, Action::Create, error)
+                    }
+                    Trouble::TooLate => {
+                        let what = format!("{}: the connection has just ended", place.location);
+                        let again = Retry::SameServer { after: Duration::ZERO };
+                        Error::new(ErrorKind::Unavailable, what).with_retry(again)
                     }
                     Trouble::Elsewhere(_) | Trouble::WantsTls => {
                         self.storage.unexpected(&self.at, "write")
