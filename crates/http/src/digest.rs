@@ -13,6 +13,7 @@ use crate::field::{self, list_items};
 use crate::text::trim;
 use base64::Engine;
 use base64::alphabet;
+use base64::engine::general_purpose::STANDARD;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 use http::{StatusCode, header};
@@ -122,6 +123,29 @@ impl Digest {
         let value = if is_hex { hex(text, width)? } else { base64(text)? };
         (value.len() == width).then_some(Self { algorithm, value })
     }
+
+    /// As the value of a `Digest` field.
+    ///
+    /// ```
+    /// use hither_http::digest::{Digest, DigestAlgorithm::Adler32};
+    /// let digest = Digest { algorithm: Adler32, value: vec![0x11, 0xe6, 0x03, 0x98] };
+    /// assert_eq!(digest.to_field(), "adler32=11e60398");
+    /// assert_eq!(digest.to_repr_field(), "adler=:EeYDmA==:");
+    /// ```
+    #[must_use]
+    pub fn to_field(&self) -> String {
+        let value = match self.algorithm.width() {
+            4 => self.value.iter().map(|byte| format!("{byte:02x}")).collect(),
+            _ => STANDARD.encode(&self.value),
+        };
+        format!("{}={value}", self.algorithm.old_name())
+    }
+
+    /// As the value of a `Repr-Digest` field.
+    #[must_use]
+    pub fn to_repr_field(&self) -> String {
+        format!("{}=:{}:", self.algorithm.new_name(), STANDARD.encode(&self.value))
+    }
 }
 
 /// The checksums of the file that an answer of this status states, each algorithm once.
@@ -177,6 +201,66 @@ pub fn want_digest(algorithms: &[DigestAlgorithm]) -> String {
 #[must_use]
 pub fn want_repr_digest(algorithms: &[DigestAlgorithm]) -> String {
     weighted(algorithms, |algorithm| algorithm.new_name(), |weight| format!("={weight}"))
+}
+
+/// The algorithms that a `Want-Digest` field asks for, the most wanted first.
+///
+/// ```
+/// use hither_http::digest::{DigestAlgorithm::*, WANT_DIGEST, wanted};
+/// let headers = [(WANT_DIGEST, "md5;q=0.5, adler32, sha;q=0".parse()?)].into_iter().collect();
+/// assert_eq!(wanted(&headers), [Adler32, Md5]);
+/// # Ok::<(), http::header::InvalidHeaderValue>(())
+/// ```
+#[must_use]
+pub fn wanted(headers: &HeaderMap) -> Vec<DigestAlgorithm> {
+    wanted_by(headers, &WANT_DIGEST, |item| {
+        let name = item.split(|byte| *byte == b';').next().unwrap_or_default();
+        let weight = field::parameters(item).find(|(name, _)| name.eq_ignore_ascii_case(b"q"));
+        (name, weight.map_or(1.0, |(_, weight)| number(&weight)))
+    })
+}
+
+/// The algorithms that a `Want-Repr-Digest` field asks for, the most wanted first.
+///
+/// ```
+/// use hither_http::digest::{DigestAlgorithm::*, WANT_REPR_DIGEST, wanted_repr};
+/// let headers = [(WANT_REPR_DIGEST, "adler=3, sha-256=9, md5=0".parse()?)].into_iter().collect();
+/// assert_eq!(wanted_repr(&headers), [Sha256, Adler32]);
+/// # Ok::<(), http::header::InvalidHeaderValue>(())
+/// ```
+#[must_use]
+pub fn wanted_repr(headers: &HeaderMap) -> Vec<DigestAlgorithm> {
+    wanted_by(headers, &WANT_REPR_DIGEST, |item| {
+        let equals = item.iter().position(|byte| *byte == b'=').unwrap_or(item.len());
+        let (name, weight) = item.split_at_checked(equals).unwrap_or((item, b""));
+        (name, weight.strip_prefix(b"=").map_or(1.0, number))
+    })
+}
+
+/// Something that is no number counts as "not this one".
+fn number(text: &[u8]) -> f64 {
+    let number = std::str::from_utf8(trim(text)).ok().and_then(|text| text.parse().ok());
+    number.filter(|number: &f64| number.is_finite()).unwrap_or_default()
+}
+
+fn wanted_by(
+    headers: &HeaderMap,
+    name: &HeaderName,
+    read: impl Fn(&[u8]) -> (&[u8], f64),
+) -> Vec<DigestAlgorithm> {
+    let mut found: Vec<(DigestAlgorithm, f64)> = Vec::new();
+    for item in headers.get_all(name).into_iter().flat_map(|list| list_items(list.as_bytes())) {
+        let (name, weight) = read(item);
+        let name = std::str::from_utf8(name).ok().and_then(DigestAlgorithm::from_name);
+        if let Some(algorithm) = name.filter(|_| weight > 0.0)
+            && !found.iter().any(|(known, _)| *known == algorithm)
+        {
+            found.push((algorithm, weight));
+        }
+    }
+    // Those of the same weight stay in their order.
+    found.sort_by(|(_, a), (_, b)| b.total_cmp(a));
+    found.into_iter().map(|(algorithm, _)| algorithm).collect()
 }
 
 /// Weights fall from 10; 0 would mean "not this one".
@@ -295,7 +379,7 @@ mod tests {
         #[test]
         fn values_round_trip(value in prop::collection::vec(any::<u8>(), 16)) {
             let hex: String = value.iter().map(|byte| format!("{byte:02x}")).collect();
-            let base64 = base64::engine::general_purpose::STANDARD.encode(&value);
+            let base64 = STANDARD.encode(&value);
             let digest = Some(Digest { algorithm: Md5, value });
             prop_assert_eq!(Digest::from_text(Md5, &hex), digest);
             prop_assert_eq!(Digest::from_text(Md5, &base64), Digest::from_text(Md5, &hex));

@@ -6,6 +6,8 @@
 //! - [`range_header`]: ranges to the value of a `Range` field, and the exact length of that text;
 //! - [`answer`]: status and header fields to one of the forms of an [`Answer`], and the [`Facts`] worth remembering;
 //! - [`multipart`]: a body of type `multipart/byteranges` to bytes at offsets, as they arrive;
+//! - [`vector`]: many ranges in the body of a `QUERY`, and the frames that answer it;
+//! - [`range_set`], [`byteranges`], [`conditions`]: the server's side of ranges, parts and conditional requests;
 //! - [`content_range`]: the field that says where bytes belong, in headers and in parts;
 //! - [`digest`]: checksums of files in header fields;
 //! - [`metalink`]: where else a file is, in a document or in header fields;
@@ -38,13 +40,17 @@
 //! ```
 
 pub mod answer;
+pub mod byteranges;
+pub mod conditions;
 pub mod content_range;
 pub mod digest;
 pub mod metalink;
 pub mod multipart;
 pub mod propfind;
 pub mod range_header;
+pub mod range_set;
 pub mod server_hint;
+pub mod vector;
 
 mod field;
 mod text;

@@ -22,6 +22,9 @@
 //! ```
 
 mod href;
+mod question;
+
+pub use question::{Change, PropertyName, Question, element, escape};
 
 use crate::text::excerpt;
 use crate::xml::{Element, Token, Tokens, XmlError};
@@ -102,8 +105,16 @@ pub enum PropfindError {
         /// The outermost element, shortened and escaped.
         seen: String,
     },
+    /// XML of another kind, where a request was expected.
+    #[error(
+        "the request is an element \"{seen}\", expected one of RFC 4918 that asks for something"
+    )]
+    NotQuestion {
+        /// The outermost element, shortened and escaped.
+        seen: String,
+    },
     /// More names than the bounds allow.
-    #[error("the server lists more than {most} names")]
+    #[error("more than {most} names in one message")]
     TooMany {
         /// The bound.
         most: usize,

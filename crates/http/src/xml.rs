@@ -81,6 +81,17 @@ impl Element<'_> {
         self.start.local_name().into_inner()
     }
 
+    /// The attributes without prefix, except those that speak of name spaces; what can't be read is left out.
+    pub(crate) fn plain_attributes(&self) -> Vec<(String, String)> {
+        let attribute = |found: quick_xml::events::attributes::Attribute<'_>| {
+            let name = found.key.into_inner();
+            let value = found.normalized_value(quick_xml::XmlVersion::Implicit1_0).ok()?;
+            let plain = !name.contains(':') && name != "xmlns";
+            plain.then(|| (name.to_owned(), value.into_owned()))
+        };
+        self.start.attributes().flatten().filter_map(attribute).collect()
+    }
+
     /// The value of an attribute without prefix; `None` if there is none or it can't be read.
     pub(crate) fn attribute(&self, name: &str) -> Option<String> {
         let attribute = self.start.try_get_attribute(name).ok()??;
@@ -173,6 +184,19 @@ impl<'a> Tokens<'a> {
             }
         }
         Ok(value.trim().to_owned())
+    }
+
+    /// The name space of the element that has just been opened, whichever it is; empty for none.
+    pub(crate) fn namespace_of(&self, element: &Element<'_>) -> Result<String, XmlError> {
+        let (found, _) = self.reader.resolver().resolve_element(element.start.name());
+        match found {
+            ResolveResult::Bound(Namespace(name)) => Ok(name.to_owned()),
+            ResolveResult::Unbound if element.start.name().prefix().is_none() => Ok(String::new()),
+            ResolveResult::Unbound | ResolveResult::Unknown(_) => Err(XmlError::Syntax {
+                at: self.reader.buffer_position(),
+                what: "a prefix that stands for no name space".to_owned(),
+            }),
+        }
     }
 
     /// Goes past the end of the element that has just been opened.

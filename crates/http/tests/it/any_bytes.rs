@@ -3,7 +3,9 @@
 use crate::parts;
 use bytes::Bytes;
 use hither_http::metalink::{self, LOWEST_PRIORITY, Metalink};
-use hither_http::{Multipart, propfind};
+use hither_http::vector::RangeList;
+use hither_http::vector::frames::{Event, Frames};
+use hither_http::{Multipart, propfind, range_set};
 use http::Uri;
 
 /// A line with the boundary, then a body: no piece of it comes out otherwise because it was fed in other pieces.
@@ -51,5 +53,60 @@ pub(crate) fn propfind(data: &[u8]) {
         let mut names = resource.path.split('/');
         let is_name = |name: &str| !matches!(name, "" | "." | "..") && !name.contains('\0');
         assert!(resource.path.is_empty() || names.all(is_name), "{resource:?}");
+    }
+}
+
+/// A list of ranges, or a `Range` field: what is read of it is within bounds, and a list is what it was read as.
+pub(crate) fn ranges(data: &[u8]) {
+    if let Ok(list) = RangeList::decode(data, 100) {
+        assert!(
+            list.ranges.len() <= 100 && list.ranges.iter().all(|range| range.start < range.end)
+        );
+        assert_eq!(RangeList::decode(&list.encode(), 100), Ok(list));
+    }
+    if let Ok(Some(asked)) = range_set::parse(data, 100) {
+        assert!((1..=100).contains(&asked.len()));
+        for range in asked.into_iter().filter_map(|asked| asked.within(1000)) {
+            assert!(range.start < range.end && range.end <= 1000);
+        }
+    }
+}
+
+/// An answer in frames: what comes out lies in the file, and is the same however it was fed.
+pub(crate) fn frames(data: &[u8]) {
+    let read = |step: usize| {
+        let (mut frames, mut size, mut bytes_at) = (Frames::default(), None, Vec::new());
+        for piece in data.chunks(step) {
+            let mut piece = Bytes::copy_from_slice(piece);
+            loop {
+                match frames.next(&mut piece) {
+                    Ok(Some(Event::Size(told))) => size = Some(told),
+                    Ok(Some(Event::Data { offset, bytes })) => {
+                        assert!(offset + bytes.len() as u64 <= size.unwrap());
+                        bytes_at.extend((offset..).zip(bytes));
+                    }
+                    Ok(None) => break,
+                    Err(error) => return (size, bytes_at, Err(error)),
+                }
+            }
+        }
+        (size, bytes_at, frames.finish())
+    };
+    assert_eq!(read(1), read(data.len().max(1)));
+}
+
+/// The body of a PROPFIND or PROPPATCH.
+pub(crate) fn questions(data: &[u8]) {
+    drop(propfind::Question::parse(data, 1 << 20));
+    for change in propfind::Change::parse(data, 1 << 20).unwrap_or_default() {
+        if let propfind::Change::Set { name, value } = change {
+            let whole = propfind::element(
+                &propfind::PropertyName::dav("propfind"),
+                &format!("<D:prop>{}</D:prop>", propfind::element(&name, &value)),
+            );
+            // What was kept of it can be put into any document.
+            let again = propfind::Question::parse(whole.as_bytes(), 1 << 24);
+            assert_eq!(again, Ok(propfind::Question::These(vec![name])), "{whole}");
+        }
     }
 }

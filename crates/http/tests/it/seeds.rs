@@ -22,3 +22,18 @@ fn seeds_of_metalink() {
 fn seeds_of_propfind() {
     replay("propfind", any_bytes::propfind);
 }
+
+#[test]
+fn seeds_of_ranges() {
+    replay("ranges", any_bytes::ranges);
+}
+
+#[test]
+fn seeds_of_frames() {
+    replay("frames", any_bytes::frames);
+}
+
+#[test]
+fn seeds_of_questions() {
+    replay("questions", any_bytes::questions);
+}

@@ -1,0 +1,320 @@
+//! What PROPFIND and PROPPATCH ask for, as a server reads it (RFC 4918 sections 9.1 and 9.2).
+
+use super::{DAV, MAX_DEPTH, PropfindError, is};
+use crate::text::excerpt;
+use crate::xml::{Element, Token, Tokens};
+
+/// Most properties in one request.
+const MAX_PROPERTIES: usize = 1000;
+
+/// The name of a property.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct PropertyName {
+    /// Its name space; empty for none.
+    pub namespace: String,
+    /// Its name there.
+    pub local: String,
+}
+
+impl PropertyName {
+    /// A name of the name space `DAV:`.
+    #[must_use]
+    pub fn dav(local: &str) -> Self {
+        Self { namespace: DAV.to_owned(), local: local.to_owned() }
+    }
+}
+
+/// Which properties are wanted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Question {
+    /// All that are told without being named, and these.
+    All {
+        /// Those that `include` names.
+        include: Vec<PropertyName>,
+    },
+    /// The names of all, without values.
+    Names,
+    /// These.
+    These(Vec<PropertyName>),
+}
+
+/// One thing that PROPPATCH wants, in the order of the request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Change {
+    /// To have this property.
+    Set {
+        /// Which one.
+        name: PropertyName,
+        /// What is in its element: XML that needs no name space from around it.
+        value: String,
+    },
+    /// Not to have it.
+    Remove(PropertyName),
+}
+
+impl Question {
+    /// Reads the body of a PROPFIND of at most `max_bytes` bytes; an empty one asks for all.
+    ///
+    /// # Errors
+    /// It is no XML, or XML of another kind.
+    pub fn parse(body: &[u8], max_bytes: usize) -> Result<Self, PropfindError> {
+        if body.iter().all(u8::is_ascii_whitespace) {
+            return Ok(Self::All { include: Vec::new() });
+        }
+        let mut reader = Reader::new(body, max_bytes)?;
+        reader.enter("propfind")?;
+        let (mut question, mut include) = (None, Vec::new());
+        while let Some(element) = reader.child()? {
+            if is(&element, "prop") {
+                question.get_or_insert(Self::These(reader.names()?));
+            } else if is(&element, "propname") {
+                question.get_or_insert(Self::Names);
+                reader.tokens.skip_element()?;
+            } else if is(&element, "include") {
+                include = reader.names()?;
+            } else {
+                if is(&element, "allprop") {
+                    question.get_or_insert(Self::All { include: Vec::new() });
+                }
+                reader.tokens.skip_element()?;
+            }
+        }
+        reader.end()?;
+        match question {
+            Some(Self::All { .. }) => Ok(Self::All { include }),
+            Some(question) => Ok(question),
+            None => Err(PropfindError::NotQuestion { seen: "propfind".to_owned() }),
+        }
+    }
+}
+
+impl Change {
+    /// Reads the body of a PROPPATCH of at most `max_bytes` bytes.
+    ///
+    /// # Errors
+    /// It is no XML, or XML of another kind.
+    pub fn parse(body: &[u8], max_bytes: usize) -> Result<Vec<Self>, PropfindError> {
+        let mut reader = Reader::new(body, max_bytes)?;
+        reader.enter("propertyupdate")?;
+        let mut changes = Vec::new();
+        while let Some(element) = reader.child()? {
+            let (set, remove) = (is(&element, "set"), is(&element, "remove"));
+            if !set && !remove {
+                reader.tokens.skip_element()?;
+                continue;
+            }
+            while let Some(element) = reader.child()? {
+                if !is(&element, "prop") {
+                    reader.tokens.skip_element()?;
+                } else if set {
+                    reader.values(&mut changes)?;
+                } else {
+                    changes.extend(reader.names()?.into_iter().map(Self::Remove));
+                }
+            }
+        }
+        reader.end()?;
+        Ok(changes)
+    }
+}
+
+struct Reader<'a> {
+    tokens: Tokens<'a>,
+}
+
+impl<'a> Reader<'a> {
+    fn new(body: &'a [u8], max_bytes: usize) -> Result<Self, PropfindError> {
+        Ok(Self { tokens: Tokens::new(body, &[DAV], max_bytes, MAX_DEPTH)? })
+    }
+
+    /// The outermost element, which must have this name.
+    fn enter(&mut self, name: &str) -> Result<(), PropfindError> {
+        loop {
+            match self.tokens.next()? {
+                Token::Open(element) if is(&element, name) => return Ok(()),
+                Token::Open(element) => {
+                    let seen = excerpt(element.local().as_bytes());
+                    return Err(PropfindError::NotQuestion { seen });
+                }
+                Token::End => {
+                    return Err(PropfindError::NotQuestion { seen: String::new() });
+                }
+                Token::Text(_) | Token::Close => {}
+            }
+        }
+    }
+
+    /// The next element within the one that is open; `None` when that has ended.
+    fn child(&mut self) -> Result<Option<Element<'a>>, PropfindError> {
+        loop {
+            match self.tokens.next()? {
+                Token::Open(element) => return Ok(Some(element)),
+                Token::Text(_) => {}
+                Token::Close | Token::End => return Ok(None),
+            }
+        }
+    }
+
+    /// Nothing but white space and comments may follow.
+    fn end(&mut self) -> Result<(), PropfindError> {
+        while !matches!(self.tokens.next()?, Token::End) {}
+        Ok(())
+    }
+
+    /// The names of the elements within the one that is open.
+    fn names(&mut self) -> Result<Vec<PropertyName>, PropfindError> {
+        let mut names = Vec::new();
+        while let Some(element) = self.child()? {
+            if names.len() == MAX_PROPERTIES {
+                return Err(PropfindError::TooMany { most: MAX_PROPERTIES });
+            }
+            names.push(self.name(&element)?);
+            self.tokens.skip_element()?;
+        }
+        Ok(names)
+    }
+
+    fn name(&self, element: &Element<'_>) -> Result<PropertyName, PropfindError> {
+        let namespace = self.tokens.namespace_of(element)?;
+        Ok(PropertyName { namespace, local: element.local().to_owned() })
+    }
+
+    /// The elements within the one that is open, with what is in them.
+    fn values(&mut self, changes: &mut Vec<Change>) -> Result<(), PropfindError> {
+        while let Some(element) = self.child()? {
+            if changes.len() == MAX_PROPERTIES {
+                return Err(PropfindError::TooMany { most: MAX_PROPERTIES });
+            }
+            let name = self.name(&element)?;
+            let value = self.inside()?;
+            changes.push(Change::Set { name, value });
+        }
+        Ok(())
+    }
+
+    /// What is in the element that is open, written so that it means the same anywhere.
+    fn inside(&mut self) -> Result<String, PropfindError> {
+        let mut out = String::new();
+        let mut open: Vec<String> = Vec::new();
+        loop {
+            match self.tokens.next()? {
+                Token::Open(element) => {
+                    let name = self.name(&element)?;
+                    let tag = tag(&name);
+                    out.push('<');
+                    out.push_str(&opening(&name));
+                    for (name, value) in element.plain_attributes() {
+                        out.push_str(&format!(" {name}=\"{}\"", escape(&value)));
+                    }
+                    out.push('>');
+                    open.push(tag);
+                }
+                Token::Text(text) => out.push_str(&escape(&text)),
+                Token::Close => match open.pop() {
+                    Some(tag) => out.push_str(&format!("</{tag}>")),
+                    None => return Ok(out),
+                },
+                Token::End => return Ok(out),
+            }
+        }
+    }
+}
+
+/// A tag for an element of any name space: `D:` for `DAV:`, else a prefix of its own.
+fn tag(name: &PropertyName) -> String {
+    match name.namespace.as_str() {
+        "" => name.local.clone(),
+        DAV => format!("D:{}", name.local),
+        _ => format!("x:{}", name.local),
+    }
+}
+
+/// The inside of an opening tag, which says what its prefix means.
+fn opening(name: &PropertyName) -> String {
+    let namespace = escape(&name.namespace);
+    match name.namespace.as_str() {
+        "" => format!("{} xmlns=\"\"", name.local),
+        DAV => format!("{} xmlns:D=\"DAV:\"", tag(name)),
+        _ => format!("{} xmlns:x=\"{namespace}\"", tag(name)),
+    }
+}
+
+/// An element that means the same anywhere, around XML that does.
+///
+/// ```
+/// use hither_http::propfind::{PropertyName, element};
+/// let name = PropertyName { namespace: "urn:a".to_owned(), local: "b".to_owned() };
+/// assert_eq!(element(&name, "1"), "<x:b xmlns:x=\"urn:a\">1</x:b>");
+/// assert_eq!(element(&PropertyName::dav("getetag"), ""), "<D:getetag xmlns:D=\"DAV:\"/>");
+/// ```
+#[must_use]
+pub fn element(name: &PropertyName, inside: &str) -> String {
+    match inside.is_empty() {
+        true => format!("<{}/>", opening(name)),
+        false => format!("<{}>{inside}</{}>", opening(name), tag(name)),
+    }
+}
+
+/// Text as it stands between tags and in attributes.
+#[must_use]
+pub fn escape(text: &str) -> String {
+    quick_xml::escape::escape(text).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn name(namespace: &str, local: &str) -> PropertyName {
+        PropertyName { namespace: namespace.to_owned(), local: local.to_owned() }
+    }
+
+    #[test]
+    fn questions_name_properties_of_any_name_space() {
+        let body = br#"<?xml version="1.0"?><propfind xmlns="DAV:" xmlns:a="urn:a"><prop>
+            <getetag/><a:one/><two xmlns=""/></prop></propfind>"#;
+        let these = vec![PropertyName::dav("getetag"), name("urn:a", "one"), name("", "two")];
+        assert_eq!(Question::parse(body, 1000), Ok(Question::These(these)));
+        let all = Ok(Question::All { include: Vec::new() });
+        assert_eq!(Question::parse(b" \n", 1000), all);
+        assert_eq!(
+            Question::parse(b"<D:propfind xmlns:D='DAV:'><D:allprop/></D:propfind>", 100),
+            all
+        );
+        let names = b"<D:propfind xmlns:D='DAV:'><D:propname/></D:propfind>";
+        assert_eq!(Question::parse(names, 100), Ok(Question::Names));
+    }
+
+    #[test]
+    fn what_is_no_question_is_refused() {
+        for body in [
+            &b"<propfind xmlns='DAV:'>"[..],
+            b"<propfind/>",
+            b"<other xmlns='DAV:'/>",
+            b"<propfind xmlns='DAV:'/>",
+            b"<propfind xmlns='DAV:'><prop><b:c/></prop></propfind>",
+            b"<propfind xmlns='DAV:'><prop><b:c xmlns:b=''/></prop></propfind>",
+            b"no XML",
+        ] {
+            assert!(Question::parse(body, 1000).is_err(), "{}", body.escape_ascii());
+        }
+        assert!(
+            Question::parse(b"<D:propfind xmlns:D='DAV:'><D:allprop/></D:propfind>", 10).is_err()
+        );
+    }
+
+    #[test]
+    fn changes_come_in_their_order_with_values_that_stand_alone() {
+        let body = br#"<D:propertyupdate xmlns:D="DAV:" xmlns:a="urn:a"><D:set><D:prop>
+            <a:one>x &lt; <a:in l="1">y</a:in><b xmlns="urn:b"/></a:one></D:prop></D:set>
+            <D:remove><D:prop><a:two/></D:prop></D:remove></D:propertyupdate>"#;
+        let value = "x &lt; <x:in xmlns:x=\"urn:a\" l=\"1\">y</x:in><x:b xmlns:x=\"urn:b\"></x:b>";
+        assert_eq!(
+            Change::parse(body, 1000).unwrap(),
+            [
+                Change::Set { name: name("urn:a", "one"), value: value.to_owned() },
+                Change::Remove(name("urn:a", "two")),
+            ]
+        );
+    }
+}
