@@ -1,7 +1,9 @@
 //! What may stand on the command line.
 
+mod serve;
 mod trace;
 
+pub(crate) use serve::Serve;
 pub(crate) use trace::{Histogram, Import, Replay, Show, Trace};
 
 use crate::credentials;
@@ -132,6 +134,9 @@ pub(crate) enum Command {
         /// File.
         url: String,
     },
+    /// Serve a directory over HTTP: to this machine and for reading, unless told otherwise.
+    #[command(after_help = "Example: hither serve /data --listen 0.0.0.0:8080")]
+    Serve(Serve),
     /// Look at traces of reads, make them from other programs' records, read again what they say.
     #[command(subcommand)]
     Trace(Trace),
@@ -147,6 +152,7 @@ impl Command {
             Self::Tree(Tree { target: None, .. }) => String::new(),
             Self::Cat { url, .. } => url.clone(),
             Self::Trace(trace) => trace.url(),
+            Self::Serve(_) => String::new(),
             Self::Ls(Ls { urls, .. })
             | Self::Stat(Stat { urls, .. })
             | Self::Locate(Locate { urls })

@@ -13,13 +13,14 @@ mod mkdir;
 mod mv;
 mod prepare;
 mod rm;
+mod serve;
 mod stat;
 mod trace;
 mod tree;
 
 pub use cp::{copy_options, place_of};
 
-use crate::arguments::{Arguments, Command, Trace};
+use crate::arguments::{Arguments, Command, Common, Trace};
 use crate::configuration::{client, eprint_line, trace as trace_file};
 use crate::exit::Failure;
 use hither::Client;
@@ -39,6 +40,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
         }
         Command::Trace(Trace::Show(request)) => return trace::show(request, common.json),
         Command::Trace(Trace::Import(request)) => return trace::import(request, common.json),
+        Command::Serve(request) => return serve::run(request, &common),
         _ => {}
     }
     let client = client(&common, &command.url())?;
@@ -68,6 +70,7 @@ fn run_with(client: &Client, command: Command, json: bool) -> Result<(), Failure
         Command::Trace(Trace::Show(request)) => trace::show(&request, json),
         Command::Trace(Trace::Import(request)) => trace::import(&request, json),
         Command::Cat { range, url } => cat::run(client, &url, range.as_deref(), json),
+        Command::Serve(request) => serve::run(&request, &Common { json, ..Common::default() }),
     }
 }
 

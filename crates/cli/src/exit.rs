@@ -4,6 +4,7 @@ use hither::{Error, ErrorKind};
 use std::error::Error as _;
 use std::fmt::Display;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::configuration::eprint_line;
 
@@ -140,8 +141,23 @@ pub(crate) fn when_interrupted(advice: &'static str) {
     let _ = AFTER_INTERRUPTION.set(advice);
 }
 
+/// What to do in place of ending when the command is interrupted.
+static INSTEAD: OnceLock<Box<dyn Fn() + Send + Sync>> = OnceLock::new();
+static INTERRUPTED: AtomicBool = AtomicBool::new(false);
+
+/// From now on, the first interruption does this, and the command ends by itself; the second one ends it.
+pub(crate) fn on_interruption(instead: impl Fn() + Send + Sync + 'static) {
+    // Only one command runs in a process.
+    let _ = INSTEAD.set(Box::new(instead));
+}
+
 /// Ctrl-C. What is written anywhere is written under another name first, so nothing is left half done.
 pub(crate) fn interrupted() {
+    if let Some(instead) = INSTEAD.get()
+        && !INTERRUPTED.swap(true, Ordering::Relaxed)
+    {
+        return instead();
+    }
     let advice = AFTER_INTERRUPTION.get().map(|advice| format!(": {advice}")).unwrap_or_default();
     eprint_line(&format!("\nhither: interrupted{advice}"));
     std::process::exit(130);

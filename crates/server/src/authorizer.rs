@@ -1,0 +1,83 @@
+//! Who may do what: the one place in the way of a request where that is decided.
+//!
+//! Every request passes [`Authorizer::decide`] once for each name that it touches, before anything of that name is looked
+//! at. What proves who is asking (tokens, certificates of clients) comes in with [`Asking`]; a decision says yes, or how to
+//! refuse.
+
+use http::{HeaderMap, StatusCode};
+use std::fmt::Debug;
+use std::net::SocketAddr;
+
+/// What somebody wants to do with a name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Action {
+    /// Read a file, its properties, or the names in a directory.
+    Read,
+    /// Make what is not there.
+    Create,
+    /// Change, replace, move or remove what is there.
+    Modify,
+}
+
+/// Who asks for what.
+#[derive(Debug, Clone, Copy)]
+pub struct Asking<'a> {
+    /// What is to be done.
+    pub action: Action,
+    /// With which name: its path below the root, decoded, components parted by single slashes, none at the ends.
+    pub path: &'a str,
+    /// The header of the request.
+    pub headers: &'a HeaderMap,
+    /// The other end of the connection.
+    pub peer: SocketAddr,
+    /// Whether the connection is TLS.
+    pub is_secure: bool,
+}
+
+/// Whether it may be done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Decision {
+    /// It may.
+    Allowed,
+    /// It may not.
+    Refused {
+        /// 401 or 403.
+        status: StatusCode,
+        /// Why, for the one who asked.
+        reason: String,
+        /// The value of `WWW-Authenticate`, if another proof might help.
+        challenge: Option<String>,
+    },
+}
+
+/// Decides who may do what.
+pub trait Authorizer: Send + Sync + Debug {
+    /// Whether that may be done.
+    fn decide(&self, asking: &Asking<'_>) -> Decision;
+    /// Whether anything may be written by anybody: what OPTIONS says.
+    fn writes(&self) -> bool;
+}
+
+/// Everybody may read, and write if that is allowed at all.
+#[derive(Debug, Clone, Copy)]
+pub struct Open {
+    /// Whether that is so.
+    pub write: bool,
+}
+
+impl Authorizer for Open {
+    fn decide(&self, asking: &Asking<'_>) -> Decision {
+        if asking.action == Action::Read || self.write {
+            return Decision::Allowed;
+        }
+        Decision::Refused {
+            status: StatusCode::FORBIDDEN,
+            reason: "this server is for reading; it writes when started with --write".to_owned(),
+            challenge: None,
+        }
+    }
+
+    fn writes(&self) -> bool {
+        self.write
+    }
+}

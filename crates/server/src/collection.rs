@@ -1,0 +1,79 @@
+//! MKCOL and DELETE (RFC 4918 sections 9.3 and 9.6).
+
+use crate::answer::Answer;
+use crate::authorizer::Action;
+use crate::place::Place;
+use crate::put::no_parent;
+use crate::refusal::Refusal;
+use crate::site::{Call, Site};
+use crate::tree::{Kind, Meta, Tree};
+use hither_http::conditions::{Verdict, evaluate};
+use http::StatusCode;
+use http::header::HeaderMap;
+use std::time::SystemTime;
+
+/// Makes a directory.
+pub(crate) async fn make(site: &Site, call: &Call) -> Result<Answer, Refusal> {
+    site.allow(call, &call.place, Action::Create)?;
+    if !call.body.is_empty() {
+        let what = "a directory is made without a body";
+        return Err(Refusal::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, what));
+    }
+    let (place, headers) = (call.place.clone(), call.headers.clone());
+    site.disk
+        .run(move |tree| {
+            let there = tree.look(place.path())?;
+            check_conditions(&headers, there.as_ref())?;
+            if there.is_some() {
+                let what = "there is something of that name already";
+                return Err(Refusal::new(StatusCode::METHOD_NOT_ALLOWED, what));
+            }
+            tree.make_directory(place.path()).map_err(|error| no_parent(error.into()))
+        })
+        .await?;
+    Ok(Answer::empty(StatusCode::CREATED))
+}
+
+/// Removes a file, or a directory with all that is in it.
+pub(crate) async fn delete(site: &Site, call: &Call) -> Result<Answer, Refusal> {
+    site.allow(call, &call.place, Action::Modify)?;
+    if call.place.is_root() {
+        return Err(Refusal::new(StatusCode::FORBIDDEN, "the root cannot be removed"));
+    }
+    if call.text("depth").is_some_and(|depth| !depth.eq_ignore_ascii_case("infinity")) {
+        let what = "a directory goes with all that is in it";
+        return Err(Refusal::new(StatusCode::BAD_REQUEST, what));
+    }
+    let (place, headers) = (call.place.clone(), call.headers.clone());
+    site.disk
+        .run(move |tree| {
+            let there = existing(tree, &place)?;
+            check_conditions(&headers, there.as_ref())?;
+            tree.remove(place.path()).map_err(Refusal::from)
+        })
+        .await?;
+    Ok(Answer::empty(StatusCode::NO_CONTENT))
+}
+
+/// What is to be moved, copied or removed: there has to be something. None for a link that leads nowhere.
+pub(crate) fn existing(tree: &Tree, place: &Place) -> Result<Option<Meta>, Refusal> {
+    let meta = match tree.meta(place.path()) {
+        Ok(meta) => meta,
+        // The link itself may go.
+        Err(_) if tree.is_link(place.path())? => return Ok(None),
+        Err(error) => return Err(error.into()),
+    };
+    match place.is_directory() && meta.kind != Kind::Directory {
+        true => Err(Refusal::not_found()),
+        false => Ok(Some(meta)),
+    }
+}
+
+/// Fails unless the preconditions of a request that changes something hold.
+pub(crate) fn check_conditions(headers: &HeaderMap, there: Option<&Meta>) -> Result<(), Refusal> {
+    let version = there.map(|meta| meta.version(SystemTime::now()));
+    match evaluate(headers, version.as_ref(), false) {
+        Verdict::Proceed => Ok(()),
+        Verdict::Failed | Verdict::NotModified => Err(Refusal::failed_precondition()),
+    }
+}

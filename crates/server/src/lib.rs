@@ -1,0 +1,47 @@
+//! The data server: HTTP/1.1 and HTTP/2, WebDAV, and many ranges in one request, over a directory tree.
+//!
+//! Any client of HTTP can use it; ours asks for all the ranges of a job in one `QUERY` ([`hither_http::vector`]).
+//! `hither serve DIR` is this crate with flags.
+//!
+//! ```no_run
+//! use hither_server::{Server, Settings};
+//!
+//! let server = Server::start(Settings::new("/data"))?;
+//! println!("{}", server.urls().join(" "));
+//! server.wait();
+//! # Ok::<(), hither_core::Error>(())
+//! ```
+
+mod access_log;
+mod answer;
+mod arriving;
+mod authorizer;
+mod body;
+mod clocked;
+mod collection;
+mod disk;
+mod get;
+mod iso_date;
+mod listener;
+mod listing;
+mod loan;
+mod page;
+mod patch;
+mod pieces;
+mod place;
+mod properties;
+mod propfind;
+mod put;
+mod query;
+mod refusal;
+mod relocate;
+mod server;
+mod settings;
+mod site;
+mod sums;
+mod tls;
+mod tree;
+
+pub use authorizer::{Action, Asking, Authorizer, Decision, Open};
+pub use server::{Server, Stopper};
+pub use settings::{Limits, Settings, TlsFiles};

@@ -1,0 +1,267 @@
+//! PUT (RFC 9110): a file is under its name when all of it has come, and is what the client says it is; before that it is
+//! nowhere ([`crate::tree::Upload`]).
+//!
+//! Space is taken before the body is asked for, so what does not fit is refused before it is sent: a client that waits for
+//! "100 Continue" sends nothing at all. While one batch is written, the next arrives.
+//!
+//! **In pieces.** With `Content-Range` a PUT writes a part of a file in place (RFC 9110 section 14.5). That is done only under
+//! names that are made for it and shown to nobody ([`is_unfinished`]): whoever writes so moves the file to its name in the
+//! end. For other names it is refused with 400, as that section asks for.
+
+use crate::answer::Answer;
+use crate::arriving::Arriving;
+use crate::authorizer::Action;
+use crate::place::Place;
+use crate::refusal::Refusal;
+use crate::site::{Call, Site};
+use crate::sums;
+use crate::tree::{Kind, Meta, Upload};
+use bytes::Bytes;
+use hither_core::checksum::{Algorithm, Checksum, Hasher};
+use hither_core::storage::is_unfinished;
+use hither_http::ContentRange;
+use hither_http::conditions::{Verdict, evaluate};
+use hither_http::digest::digests;
+use http::header::HeaderMap;
+use http::{StatusCode, header};
+use std::fs::File;
+use std::io;
+use std::ops::Range;
+use std::os::unix::fs::FileExt;
+use std::time::SystemTime;
+use tokio::task::JoinHandle;
+
+/// Bytes that are written at a time. Two such batches are in memory.
+const BATCH_BYTES: usize = 512 << 10;
+/// Sums that are noted of every file: they cost little beside the writing.
+const ALWAYS: [Algorithm; 2] = [Algorithm::Adler32, Algorithm::Crc32c];
+
+pub(crate) async fn answer(site: &Site, call: Call) -> Result<Answer, Refusal> {
+    let may_replace = site.allow_writing(&call, &call.place)?;
+    if call.place.is_root() || call.place.is_directory() {
+        let what = "a directory is made with MKCOL, a file has no slash at its end";
+        return Err(Refusal::new(StatusCode::METHOD_NOT_ALLOWED, what));
+    }
+    let path = call.place.path().to_owned();
+    let there = site.disk.run(move |tree| tree.look(&path)).await?;
+    match &there {
+        Some(meta) if meta.kind == Kind::Directory => {
+            let what = "there is a directory of that name";
+            return Err(Refusal::new(StatusCode::CONFLICT, what));
+        }
+        Some(_) if !may_replace => site.allow(&call, &call.place, Action::Modify)?,
+        _ => {}
+    }
+    let version = there.as_ref().map(|meta| meta.version(SystemTime::now()));
+    if evaluate(&call.headers, version.as_ref(), false) != Verdict::Proceed {
+        return Err(Refusal::failed_precondition());
+    }
+    let limit = site.limits().file_bytes.unwrap_or(u64::MAX);
+    if call.body.length().is_some_and(|length| length > limit) {
+        return Err(too_large(limit));
+    }
+    if let Some(field) = call.headers.get(header::CONTENT_RANGE) {
+        let piece = piece(&call.place, field.as_bytes(), call.body.length(), limit)?;
+        return put_piece(site, call.place, call.body, piece).await;
+    }
+    let replace = may_replace && call.headers.get(header::IF_NONE_MATCH).is_none_or(|v| v != "*");
+    let Call { place, headers, body, .. } = call;
+    whole(site, place, &headers, body, Manner { limit, replace, new: there.is_none() }).await
+}
+
+fn too_large(limit: u64) -> Refusal {
+    let what = format!("files here have at most {limit} bytes");
+    Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, what)
+}
+
+/// How a file is put.
+#[derive(Debug, Clone, Copy)]
+struct Manner {
+    /// Most bytes.
+    limit: u64,
+    /// Whether what has the name may be replaced.
+    replace: bool,
+    /// Whether nothing has the name so far.
+    new: bool,
+}
+
+async fn whole(
+    site: &Site,
+    place: Place,
+    headers: &HeaderMap,
+    body: Arriving,
+    manner: Manner,
+) -> Result<Answer, Refusal> {
+    let length = body.length();
+    let expected: Vec<Checksum> = digests(StatusCode::OK, headers)
+        .into_iter()
+        .filter_map(|digest| Checksum::new(sums::known(digest.algorithm)?, &digest.value).ok())
+        .collect();
+    let (directory, name) = place.split().unwrap_or_default();
+    let (directory, name) = (directory.to_owned(), name.to_owned());
+    let begun = site.disk.run(move |tree| -> io::Result<Upload> {
+        let upload = tree.begin(&directory)?;
+        upload.reserve(length.unwrap_or_default())?;
+        Ok(upload)
+    });
+    let upload = begun.await.map_err(no_parent)?;
+    let algorithms = expected.iter().map(Checksum::algorithm).filter(|one| !ALWAYS.contains(one));
+    let hashers = ALWAYS.into_iter().chain(algorithms).map(Hasher::new).collect();
+    let file = upload.file().try_clone()?;
+    let Writer { hashers, .. } =
+        receive(body, Writer { file, at: 0, hashers }, manner.limit).await?;
+    let sums: Vec<Checksum> = hashers.into_iter().map(Hasher::finish).collect();
+    if let Some(wrong) = expected.iter().find(|expected| !sums.contains(expected)) {
+        let what = format!("what came is not what was announced: its checksum is not {wrong}");
+        return Err(Refusal::new(StatusCode::BAD_REQUEST, what));
+    }
+    let published = site.disk.run(move |_| -> io::Result<Meta> {
+        // A time to the nanosecond, which no change will have again: what is noted is bound to it.
+        upload.file().set_modified(SystemTime::now())?;
+        let meta = Meta::of(upload.file())?;
+        for sum in &sums {
+            // Where attributes cannot be written, sums are computed when they are asked for.
+            drop(sums::note(upload.file(), &meta, sum));
+        }
+        upload.publish(&name, manner.replace)?;
+        Ok(meta)
+    });
+    let meta = published.await.map_err(|refusal| match refusal.status {
+        StatusCode::CONFLICT if !manner.replace => Refusal::failed_precondition(),
+        _ => refusal,
+    })?;
+    let status = if manner.new { StatusCode::CREATED } else { StatusCode::NO_CONTENT };
+    Ok(Answer::empty(status).with(header::ETAG, &meta.strong_tag()))
+}
+
+/// Where there is no directory, that is a conflict (RFC 4918 section 9.7.1).
+pub(crate) fn no_parent(refusal: Refusal) -> Refusal {
+    match refusal.status {
+        StatusCode::NOT_FOUND => Refusal::conflict(),
+        _ => refusal,
+    }
+}
+
+/// What is written where, and what is computed of it.
+#[derive(Debug)]
+struct Writer {
+    file: File,
+    at: u64,
+    hashers: Vec<Hasher>,
+}
+
+impl Writer {
+    fn write(mut self, batch: Vec<Bytes>) -> io::Result<Self> {
+        for bytes in batch {
+            self.file.write_all_at(&bytes, self.at)?;
+            self.at += bytes.len() as u64;
+            for hasher in &mut self.hashers {
+                hasher.update(&bytes);
+            }
+        }
+        Ok(self)
+    }
+}
+
+/// Writes a body of at most `most` bytes as it arrives.
+async fn receive(mut body: Arriving, writer: Writer, most: u64) -> Result<Writer, Refusal> {
+    let (mut writing, mut received) = (Batch::Idle(writer), 0u64);
+    let (mut batch, mut batched) = (Vec::new(), 0);
+    loop {
+        let next = body.next().await?;
+        let over = next.is_none();
+        if let Some(bytes) = next {
+            received = received.saturating_add(bytes.len() as u64);
+            if received > most {
+                return Err(too_large(most));
+            }
+            batched += bytes.len();
+            batch.push(bytes);
+        }
+        if batched >= BATCH_BYTES || over {
+            let writer = writing.done().await?;
+            let full = std::mem::take(&mut batch);
+            batched = 0;
+            writing = Batch::Writing(tokio::task::spawn_blocking(move || writer.write(full)));
+        }
+        if over {
+            return writing.done().await;
+        }
+    }
+}
+
+/// The last batch.
+#[derive(Debug)]
+enum Batch {
+    Idle(Writer),
+    Writing(JoinHandle<io::Result<Writer>>),
+}
+
+impl Batch {
+    async fn done(self) -> Result<Writer, Refusal> {
+        match self {
+            Self::Idle(writer) => Ok(writer),
+            Self::Writing(writing) => Ok(writing.await.map_err(io::Error::from)??),
+        }
+    }
+}
+
+/// The place of a piece, and the size of the whole file.
+fn piece(
+    place: &Place,
+    field: &[u8],
+    length: Option<u64>,
+    limit: u64,
+) -> Result<(Range<u64>, u64), Refusal> {
+    let bad = |what: String| Refusal::new(StatusCode::BAD_REQUEST, what);
+    if !is_unfinished(place.path()) {
+        let what = "only files under names of unfinished uploads are written in pieces";
+        return Err(bad(what.to_owned()));
+    }
+    match ContentRange::parse(field) {
+        Ok(ContentRange::Satisfied { range, total: Some(total) }) => {
+            if total > limit {
+                return Err(too_large(limit));
+            }
+            if length.is_some_and(|length| length != range.end - range.start) {
+                return Err(bad("the body is not as long as its content-range says".to_owned()));
+            }
+            Ok((range, total))
+        }
+        Ok(_) => {
+            Err(bad("a piece has to say where it belongs and how long the file is".to_owned()))
+        }
+        Err(error) => Err(bad(error.to_string())),
+    }
+}
+
+async fn put_piece(
+    site: &Site,
+    place: Place,
+    body: Arriving,
+    (range, total): (Range<u64>, u64),
+) -> Result<Answer, Refusal> {
+    let path = place.path().to_owned();
+    let opened = site.disk.run(move |tree| -> io::Result<File> {
+        let file = tree.write_to(&path, true)?;
+        let size = file.metadata()?.len();
+        if size < total {
+            // All of its space, once.
+            crate::tree::reserve(&file, total)?;
+            if size == 0 {
+                file.set_len(total)?;
+            }
+        }
+        Ok(file)
+    });
+    let file = opened.await.map_err(no_parent)?;
+    let writer = Writer { file, at: range.start, hashers: Vec::new() };
+    let written = receive(body, writer, range.end - range.start).await?;
+    match written.at == range.end {
+        true => Ok(Answer::empty(StatusCode::NO_CONTENT)),
+        false => Err(Refusal::new(
+            StatusCode::BAD_REQUEST,
+            "the body is not as long as its content-range says",
+        )),
+    }
+}

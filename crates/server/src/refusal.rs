@@ -1,0 +1,90 @@
+//! Why a request is not done, as a status and a sentence.
+
+use crate::answer::Answer;
+use http::header::{HeaderName, HeaderValue};
+use http::{StatusCode, header};
+use rustix::io::Errno;
+use std::io;
+
+/// An answer that says no.
+#[derive(Debug, Clone)]
+pub(crate) struct Refusal {
+    pub(crate) status: StatusCode,
+    pub(crate) what: String,
+    pub(crate) fields: Vec<(HeaderName, HeaderValue)>,
+}
+
+impl Refusal {
+    pub(crate) fn new(status: StatusCode, what: impl Into<String>) -> Self {
+        Self { status, what: what.into(), fields: Vec::new() }
+    }
+
+    /// With a field in its header; one that cannot be written is left out.
+    pub(crate) fn with(mut self, name: HeaderName, value: &str) -> Self {
+        self.fields.extend(HeaderValue::from_str(value).ok().map(|value| (name, value)));
+        self
+    }
+
+    pub(crate) fn not_found() -> Self {
+        Self::new(StatusCode::NOT_FOUND, "there is no such file or directory")
+    }
+
+    pub(crate) fn conflict() -> Self {
+        Self::new(StatusCode::CONFLICT, "there is no directory for it to be in")
+    }
+
+    pub(crate) fn failed_precondition() -> Self {
+        let what = "what the request supposes of the file is not so";
+        Self::new(StatusCode::PRECONDITION_FAILED, what)
+    }
+
+    /// As an answer: the sentence as plain text.
+    pub(crate) fn answer(self) -> Answer {
+        let mut answer = Answer::text(self.status, "text/plain; charset=utf-8", self.what + "\n");
+        for (name, value) in self.fields {
+            answer.headers.insert(name, value);
+        }
+        answer.headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        answer
+    }
+}
+
+/// What the file system says.
+impl From<io::Error> for Refusal {
+    fn from(error: io::Error) -> Self {
+        let errno = error.raw_os_error().map_or(Errno::IO, Errno::from_raw_os_error);
+        let (status, what) = match errno {
+            Errno::NOENT | Errno::NOTDIR => return Self::not_found(),
+            // XDEV: a link that leads out of the tree. LOOP: one that leads in a circle, or anywhere it must not.
+            Errno::XDEV | Errno::LOOP => {
+                (StatusCode::FORBIDDEN, "a symbolic link on the way leads out of what is served")
+            }
+            Errno::ACCESS | Errno::PERM => {
+                (StatusCode::FORBIDDEN, "the server's user may not do that")
+            }
+            Errno::ROFS => (StatusCode::FORBIDDEN, "the file system is for reading only"),
+            Errno::NOSPC | Errno::DQUOT | Errno::FBIG => {
+                (StatusCode::INSUFFICIENT_STORAGE, "there is no space left for it")
+            }
+            Errno::NAMETOOLONG => (StatusCode::URI_TOO_LONG, "the name is too long"),
+            Errno::MFILE | Errno::NFILE | Errno::NOMEM => {
+                (StatusCode::SERVICE_UNAVAILABLE, "too many files are open at the moment")
+            }
+            Errno::EXIST | Errno::NOTEMPTY | Errno::ISDIR | Errno::BUSY => {
+                (StatusCode::CONFLICT, "something else is in the way")
+            }
+            _ => (StatusCode::INTERNAL_SERVER_ERROR, "the file system failed"),
+        };
+        let refusal = Self::new(status, what);
+        match status {
+            StatusCode::SERVICE_UNAVAILABLE => refusal.with(header::RETRY_AFTER, "1"),
+            _ => refusal,
+        }
+    }
+}
+
+impl From<Errno> for Refusal {
+    fn from(errno: Errno) -> Self {
+        io::Error::from(errno).into()
+    }
+}

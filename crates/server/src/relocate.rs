@@ -1,0 +1,103 @@
+//! COPY and MOVE (RFC 4918 sections 9.8 and 9.9) within the tree.
+//!
+//! Third-party copy, the COPY of grids, has its place here too: a request with a `Source`, or with a `Destination` on another
+//! server. It is refused for now.
+
+use crate::answer::Answer;
+use crate::authorizer::Action;
+use crate::collection::{check_conditions, existing};
+use crate::place::Place;
+use crate::put::no_parent;
+use crate::refusal::Refusal;
+use crate::site::{Call, Site};
+use crate::tree::{Kind, Tree};
+use http::header::HeaderMap;
+use http::{StatusCode, header};
+
+/// What is to be done.
+#[derive(Debug)]
+struct Relocation {
+    from: Place,
+    to: Place,
+    headers: HeaderMap,
+    moves: bool,
+    replace: bool,
+    deep: bool,
+}
+
+pub(crate) async fn answer(site: &Site, call: &Call) -> Result<Answer, Refusal> {
+    let bad = |what| Refusal::new(StatusCode::BAD_REQUEST, what);
+    let moves = call.method.as_str() == "MOVE";
+    site.allow(call, &call.place, if moves { Action::Modify } else { Action::Read })?;
+    if call.headers.contains_key("source") {
+        let what = "this server does not copy from other servers";
+        return Err(Refusal::new(StatusCode::NOT_IMPLEMENTED, what));
+    }
+    let field = call.text("destination").ok_or_else(|| bad("the request names no destination"))?;
+    let to = Place::destination(field, call.host.as_deref())?;
+    let may_replace = site.allow_writing(call, &to)?;
+    let replace = match call.text("overwrite") {
+        None => true,
+        Some(text) if text.eq_ignore_ascii_case("t") => true,
+        Some(text) if text.eq_ignore_ascii_case("f") => false,
+        Some(_) => return Err(bad("overwrite is either T or F")),
+    };
+    let deep = match call.text("depth") {
+        None => true,
+        Some(depth) if depth.eq_ignore_ascii_case("infinity") => true,
+        Some("0") if !moves => false,
+        Some(_) => return Err(bad("this depth makes no sense here")),
+    };
+    let (from, headers) = (call.place.clone(), call.headers.clone());
+    let job = Relocation { from, to: to.clone(), headers, moves, replace, deep };
+    let created = match may_replace {
+        true => site.disk.run(move |tree| relocate(tree, &job)).await?,
+        false => {
+            // Who may only make what is not there is told so, and not that it exists.
+            let job = Relocation { replace: false, ..job };
+            let done = site.disk.run(move |tree| relocate(tree, &job)).await;
+            match done {
+                Err(refusal) if refusal.status == StatusCode::PRECONDITION_FAILED && replace => {
+                    site.allow(call, &to, Action::Modify)?;
+                    return Err(refusal);
+                }
+                done => done?,
+            }
+        }
+    };
+    let status = if created { StatusCode::CREATED } else { StatusCode::NO_CONTENT };
+    Ok(Answer::empty(status).with(header::LOCATION, &to.href(to.is_directory())))
+}
+
+/// Does it; tells whether nothing was replaced.
+fn relocate(tree: &Tree, job: &Relocation) -> Result<bool, Refusal> {
+    let Relocation { from, to, headers, moves, replace, deep } = job;
+    let forbidden = |what| Err(Refusal::new(StatusCode::FORBIDDEN, what));
+    if from.is_root() || to.is_root() {
+        return forbidden("the root stays where it is");
+    }
+    let source = existing(tree, from)?;
+    check_conditions(headers, source.as_ref())?;
+    if from.path() == to.path() {
+        return forbidden("source and destination are the same");
+    }
+    let is_directory = source.is_some_and(|meta| meta.kind == Kind::Directory);
+    if is_directory && from.holds(to) && *deep || to.holds(from) {
+        return forbidden("one of source and destination is in the other");
+    }
+    let there = tree.look(to.path())?;
+    if there.is_some() && !replace {
+        let what = "there is something of that name already";
+        return Err(Refusal::new(StatusCode::PRECONDITION_FAILED, what));
+    }
+    let done = match moves {
+        true => tree.rename(from.path(), to.path(), *replace),
+        false => tree.copy(from.path(), to.path(), *deep, *replace),
+    };
+    done.map_err(|error| match error.kind() {
+        // Something came to be there meanwhile.
+        std::io::ErrorKind::AlreadyExists if !replace => Refusal::failed_precondition(),
+        _ => no_parent(error.into()),
+    })?;
+    Ok(there.is_none())
+}

@@ -1,0 +1,180 @@
+//! The server as a whole: from settings to something that runs and can be stopped.
+//!
+//! ```text
+//!  listener   connections, TLS, HTTP/1.1 and HTTP/2 (hyper), clocks
+//!     │
+//!  site       one request: its name, whether it may (Authorizer), which method, the line of the log
+//!     │
+//!  get, query, put, propfind, ...   one file for each method or pair of them
+//!     │
+//!  tree       the files, confined below the root; on threads that may wait for the disk
+//!     │
+//!  pieces, body, loan               from disk to the connection in bounded memory
+//! ```
+
+use crate::access_log::AccessLog;
+use crate::authorizer::{Authorizer, Open};
+use crate::disk::Disk;
+use crate::listener::Doors;
+use crate::settings::Settings;
+use crate::site::Site;
+use crate::tls::{self, Tls};
+use crate::tree::Tree;
+use hither_core::error::{Error, ErrorKind, Result};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use tokio::net::{TcpListener, TcpSocket};
+use tokio::runtime::Runtime;
+use tokio::sync::{Semaphore, watch};
+use tokio::task::JoinSet;
+
+/// Connections that may wait to be taken.
+const BACKLOG: u32 = 4096;
+
+/// A server that runs, on threads of its own, until it is stopped or dropped.
+#[derive(Debug)]
+pub struct Server {
+    runtime: Runtime,
+    doors: JoinSet<()>,
+    addresses: Vec<SocketAddr>,
+    is_secure: bool,
+    stop: Stopper,
+}
+
+/// Stops a server: no connection is taken any more, what is under way may end.
+#[derive(Debug, Clone)]
+pub struct Stopper(Arc<watch::Sender<bool>>);
+
+impl Stopper {
+    /// Does so. A second time changes nothing.
+    pub fn stop(&self) {
+        self.0.send_replace(true);
+    }
+}
+
+impl Server {
+    /// Starts a server. Everybody may do what its settings allow.
+    ///
+    /// # Errors
+    /// Settings that make no sense, a tree that cannot be opened, a certificate that cannot be used, an address that is
+    /// taken.
+    pub fn start(settings: Settings) -> Result<Self> {
+        let authorizer = Arc::new(Open { write: settings.write });
+        Self::start_with(settings, authorizer)
+    }
+
+    /// The same, where `authorizer` decides who may do what.
+    ///
+    /// # Errors
+    /// As [`Server::start`].
+    pub fn start_with(settings: Settings, authorizer: Arc<dyn Authorizer>) -> Result<Self> {
+        settings.check()?;
+        let disk = Disk::new(Tree::open(&settings.root)?);
+        let tls = settings.tls.clone().map(Tls::new).transpose()?.map(Arc::new);
+        let log = AccessLog::open(settings.access_log.as_deref())?;
+        raise_open_files();
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .thread_name("hither-serve")
+            .max_blocking_threads(settings.limits.disk_threads)
+            .enable_all()
+            .build()
+            .map_err(|error| local("cannot start the server's threads", error))?;
+        let (stop, stopped) = watch::channel(false);
+        let connections = Arc::new(Semaphore::new(settings.limits.connections));
+        let listen = settings.listen.clone();
+        let is_secure = tls.is_some();
+        let site = Arc::new(Site::new(settings, disk, authorizer, log));
+        let door = Arc::new(Doors { site, tls: tls.clone(), connections, stop: stopped });
+        let (mut doors, mut addresses) = (JoinSet::new(), Vec::new());
+        for address in listen {
+            let listener = {
+                let _inside = runtime.enter();
+                open_door(address)?
+            };
+            addresses.push(listener.local_addr().map_err(|error| local("no address", error))?);
+            doors.spawn_on(Arc::clone(&door).serve(listener), runtime.handle());
+        }
+        if let Some(tls) = tls {
+            runtime.spawn(async move {
+                let mut tick = tokio::time::interval(tls::LOOK_EVERY);
+                loop {
+                    tick.tick().await;
+                    let tls = Arc::clone(&tls);
+                    drop(tokio::task::spawn_blocking(move || tls.refresh()).await);
+                }
+            });
+        }
+        Ok(Self { runtime, doors, addresses, is_secure, stop: Stopper(Arc::new(stop)) })
+    }
+
+    /// Where it listens.
+    #[must_use]
+    pub fn addresses(&self) -> &[SocketAddr] {
+        &self.addresses
+    }
+
+    /// The same as URLs.
+    #[must_use]
+    pub fn urls(&self) -> Vec<String> {
+        let scheme = if self.is_secure { "https" } else { "http" };
+        self.addresses.iter().map(|address| format!("{scheme}://{address}/")).collect()
+    }
+
+    /// What stops it from elsewhere.
+    #[must_use]
+    pub fn stopper(&self) -> Stopper {
+        self.stop.clone()
+    }
+
+    /// From now on a SIGTERM to this process stops it.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Local`] if the signal cannot be watched.
+    pub fn stop_on_termination(&self) -> Result<()> {
+        use tokio::signal::unix::{SignalKind, signal};
+        let _inside = self.runtime.enter();
+        let mut terminations = signal(SignalKind::terminate())
+            .map_err(|error| local("cannot watch for SIGTERM", error))?;
+        let stop = self.stopper();
+        self.runtime.spawn(async move {
+            terminations.recv().await;
+            stop.stop();
+        });
+        Ok(())
+    }
+
+    /// Waits until it has been stopped and what was under way has ended, or has had the time that the settings give it.
+    pub fn wait(mut self) {
+        self.runtime.block_on(async { while self.doors.join_next().await.is_some() {} });
+        self.runtime.shutdown_background();
+    }
+}
+
+fn local(what: &str, error: io::Error) -> Error {
+    Error::new(ErrorKind::Local, what).with_source(error)
+}
+
+fn open_door(address: SocketAddr) -> Result<TcpListener> {
+    let open = || {
+        let socket = match address {
+            SocketAddr::V4(_) => TcpSocket::new_v4()?,
+            SocketAddr::V6(_) => TcpSocket::new_v6()?,
+        };
+        socket.set_reuseaddr(true)?;
+        socket.bind(address)?;
+        socket.listen(BACKLOG)
+    };
+    open().map_err(|error| {
+        let what = format!("cannot listen at {address}: {error}");
+        Error::new(ErrorKind::Local, what).with_source(error)
+    })
+}
+
+/// A connection and the file that is sent on it are two open files: as many as the administrator allows.
+fn raise_open_files() {
+    let limit = getrlimit(Resource::Nofile);
+    // If it may not, it serves fewer.
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
+}

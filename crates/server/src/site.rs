@@ -1,0 +1,166 @@
+//! One request, from its head to its answer.
+//!
+//! In this order: its target becomes a name ([`Place`]); [`Authorizer`] says whether that may be done with it; the file of its
+//! method does it; the answer gets what every answer carries, and a line in the access log.
+
+use crate::access_log::{AccessLog, Watched};
+use crate::answer::Answer;
+use crate::arriving::Arriving;
+use crate::authorizer::{Action, Asking, Authorizer, Decision};
+use crate::disk::Disk;
+use crate::loan::Memory;
+use crate::place::Place;
+use crate::refusal::Refusal;
+use crate::settings::{Limits, Settings};
+use crate::sums::Sums;
+use crate::{collection, get, patch, propfind, put, query, relocate};
+use hither_http::vector::{ACCEPT_QUERY, RANGES_TYPE};
+use http::header::HeaderMap;
+use http::{Method, Request, Response, StatusCode, header};
+use hyper::body::Incoming;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+/// What is served, and how.
+#[derive(Debug)]
+pub(crate) struct Site {
+    settings: Settings,
+    pub(crate) disk: Disk,
+    pub(crate) memory: Arc<Memory>,
+    pub(crate) sums: Sums,
+    authorizer: Arc<dyn Authorizer>,
+    log: AccessLog,
+}
+
+/// The other end of a connection.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Peer {
+    pub(crate) address: SocketAddr,
+    pub(crate) is_secure: bool,
+}
+
+/// A request.
+#[derive(Debug)]
+pub(crate) struct Call {
+    pub(crate) method: Method,
+    pub(crate) place: Place,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Arriving,
+    pub(crate) peer: Peer,
+    /// The host that was asked, with its port if it was named.
+    pub(crate) host: Option<String>,
+}
+
+impl Call {
+    /// The text of a field, if there is one and it is text.
+    pub(crate) fn text(&self, name: impl header::AsHeaderName) -> Option<&str> {
+        self.headers.get(name).and_then(|value| value.to_str().ok()).map(str::trim)
+    }
+}
+
+/// The methods that are understood.
+const READING: &str = "OPTIONS, GET, HEAD, QUERY, PROPFIND";
+const WRITING: &str =
+    "OPTIONS, GET, HEAD, QUERY, PROPFIND, PUT, DELETE, MKCOL, COPY, MOVE, PROPPATCH";
+
+impl Site {
+    pub(crate) fn new(
+        settings: Settings,
+        disk: Disk,
+        authorizer: Arc<dyn Authorizer>,
+        log: AccessLog,
+    ) -> Self {
+        let memory = Arc::new(Memory::new(settings.limits.memory_bytes));
+        Self { settings, disk, memory, sums: Sums::default(), authorizer, log }
+    }
+
+    pub(crate) fn limits(&self) -> &Limits {
+        &self.settings.limits
+    }
+
+    /// Answers a request.
+    pub(crate) async fn answer(
+        self: &Arc<Self>,
+        request: Request<Incoming>,
+        peer: Peer,
+    ) -> Response<Watched> {
+        let note = self.log.begin(&request, peer.address, peer.is_secure);
+        let mut answer = self.done(request, peer).await.unwrap_or_else(Refusal::answer);
+        answer.set(header::SERVER, concat!("hither/", env!("CARGO_PKG_VERSION")));
+        let ranges = answer.ranges;
+        let mut response = Response::new(note.answered(answer.status, ranges, answer.body));
+        *response.status_mut() = answer.status;
+        *response.headers_mut() = answer.headers;
+        response
+    }
+
+    async fn done(
+        self: &Arc<Self>,
+        request: Request<Incoming>,
+        peer: Peer,
+    ) -> Result<Answer, Refusal> {
+        let (head, body) = request.into_parts();
+        if head.method == Method::OPTIONS {
+            return Ok(self.options());
+        }
+        let place = Place::parse(head.uri.path())?;
+        let host = head.headers.get(header::HOST).and_then(|host| host.to_str().ok());
+        let host = host.or_else(|| head.uri.authority().map(http::uri::Authority::as_str));
+        let host = host.map(str::to_owned);
+        let body = Arriving::new(body, self.limits().stall());
+        let call = Call { method: head.method, place, headers: head.headers, body, peer, host };
+        match call.method.as_str() {
+            "GET" | "HEAD" => get::answer(self, &call).await,
+            "QUERY" => query::answer(self, call).await,
+            "PROPFIND" => propfind::answer(self, call).await,
+            "PUT" => put::answer(self, call).await,
+            "MKCOL" => collection::make(self, &call).await,
+            "DELETE" => collection::delete(self, &call).await,
+            "COPY" | "MOVE" => relocate::answer(self, &call).await,
+            "PROPPATCH" => patch::answer(self, call).await,
+            _ => Err(Refusal::new(StatusCode::METHOD_NOT_ALLOWED, "no such method here")
+                .with(header::ALLOW, self.methods())),
+        }
+    }
+
+    /// Fails unless that may be done with that name.
+    pub(crate) fn allow(&self, call: &Call, place: &Place, action: Action) -> Result<(), Refusal> {
+        let Peer { address: peer, is_secure } = call.peer;
+        let asking = Asking { action, path: place.path(), headers: &call.headers, peer, is_secure };
+        match self.authorizer.decide(&asking) {
+            Decision::Allowed => Ok(()),
+            Decision::Refused { status, reason, challenge } => {
+                let refusal = Refusal::new(status, reason);
+                Err(match challenge {
+                    Some(challenge) => refusal.with(header::WWW_AUTHENTICATE, &challenge),
+                    None => refusal,
+                })
+            }
+        }
+    }
+
+    /// Fails unless something may come to be under that name. Tells whether what has the name may be replaced.
+    pub(crate) fn allow_writing(&self, call: &Call, place: &Place) -> Result<bool, Refusal> {
+        match self.allow(call, place, Action::Modify) {
+            Ok(()) => Ok(true),
+            Err(_) => self.allow(call, place, Action::Create).map(|()| false),
+        }
+    }
+
+    fn methods(&self) -> &'static str {
+        if self.authorizer.writes() { WRITING } else { READING }
+    }
+
+    fn options(&self) -> Answer {
+        Answer::empty(StatusCode::OK)
+            .with(header::ALLOW, self.methods())
+            .with(header::ACCEPT_RANGES, "bytes")
+            .with(header::HeaderName::from_static("dav"), "1")
+            .with(ACCEPT_QUERY, &accept_query())
+    }
+}
+
+/// The value of `Accept-Query`.
+pub(crate) fn accept_query() -> String {
+    format!("\"{RANGES_TYPE}\"")
+}

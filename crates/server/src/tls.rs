@@ -1,0 +1,123 @@
+//! The certificate that the server shows, read again when its files change.
+
+use crate::settings::TlsFiles;
+use hither_core::error::{Error, ErrorKind, Result};
+use rustls::ServerConfig;
+use rustls_pki_types::pem::PemObject;
+use rustls_pki_types::{CertificateDer, PrivateKeyDer};
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime};
+use tokio_rustls::TlsAcceptor;
+
+/// How often the files are looked at.
+pub(crate) const LOOK_EVERY: Duration = Duration::from_secs(30);
+
+/// See the module above.
+#[derive(Debug)]
+pub(crate) struct Tls {
+    files: TlsFiles,
+    current: Mutex<Current>,
+}
+
+#[derive(Debug)]
+struct Current {
+    config: Arc<ServerConfig>,
+    changed: Changed,
+}
+
+/// When certificate and key were changed last.
+type Changed = (Option<SystemTime>, Option<SystemTime>);
+
+impl Tls {
+    /// # Errors
+    /// A file cannot be read, holds no certificate or key, or the two do not belong together.
+    pub(crate) fn new(files: TlsFiles) -> Result<Self> {
+        let changed = changed(&files);
+        let config = load(&files)?;
+        Ok(Self { files, current: Mutex::new(Current { config, changed }) })
+    }
+
+    pub(crate) fn acceptor(&self) -> TlsAcceptor {
+        let current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        TlsAcceptor::from(Arc::clone(&current.config))
+    }
+
+    /// Takes over files that have changed. Ones that are of no use, as while they are being replaced, are left alone, and
+    /// looked at again the next time.
+    pub(crate) fn refresh(&self) {
+        let now = changed(&self.files);
+        if self.current.lock().unwrap_or_else(PoisonError::into_inner).changed == now {
+            return;
+        }
+        if let Ok(config) = load(&self.files) {
+            let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+            *current = Current { config, changed: now };
+        }
+    }
+}
+
+fn changed(files: &TlsFiles) -> Changed {
+    let time = |path: &Path| std::fs::metadata(path).and_then(|meta| meta.modified()).ok();
+    (time(&files.certificate), time(&files.key))
+}
+
+fn load(files: &TlsFiles) -> Result<Arc<ServerConfig>> {
+    let cannot = |what: &str, path: &Path, error: &dyn std::fmt::Display| {
+        let what = format!("cannot read the {what} in {}: {error}", path.display());
+        Error::new(ErrorKind::Invalid, what)
+    };
+    let certificates = CertificateDer::pem_file_iter(&files.certificate)
+        .and_then(Iterator::collect::<std::result::Result<Vec<_>, _>>)
+        .map_err(|error| cannot("certificate", &files.certificate, &error))?;
+    let key = PrivateKeyDer::from_pem_file(&files.key)
+        .map_err(|error| cannot("key", &files.key, &error))?;
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let mut config = ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .and_then(|builder| builder.with_no_client_auth().with_single_cert(certificates, key))
+        .map_err(|error| cannot("certificate", &files.certificate, &error))?;
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    Ok(Arc::new(config))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn write(folder: &Path) -> TlsFiles {
+        let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+        let files = TlsFiles { certificate: folder.join("cert"), key: folder.join("key") };
+        std::fs::write(&files.certificate, made.cert.pem()).unwrap();
+        std::fs::write(&files.key, made.signing_key.serialize_pem()).unwrap();
+        files
+    }
+
+    fn config(tls: &Tls) -> Arc<ServerConfig> {
+        Arc::clone(&tls.current.lock().unwrap().config)
+    }
+
+    #[test]
+    fn a_new_certificate_is_taken_over_a_spoilt_one_is_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let files = write(folder.path());
+        let tls = Tls::new(files.clone()).unwrap();
+        let first = config(&tls);
+        tls.refresh();
+        assert!(Arc::ptr_eq(&first, &config(&tls)), "nothing has changed");
+        std::fs::write(&files.certificate, "half of").unwrap();
+        tls.refresh();
+        assert!(Arc::ptr_eq(&first, &config(&tls)), "of no use");
+        write(folder.path());
+        tls.refresh();
+        assert!(!Arc::ptr_eq(&first, &config(&tls)));
+    }
+
+    #[test]
+    fn a_certificate_without_its_key_is_refused() {
+        let (folder, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let files = write(folder.path());
+        let key = write(other.path()).key;
+        assert!(Tls::new(TlsFiles { key, ..files }).is_err());
+    }
+}

@@ -1,0 +1,111 @@
+//! Copies within the tree. Bytes are copied by the kernel, which shares them where the file system can.
+
+use super::{Kind, MOST_DEPTH, Meta, Tree};
+use crate::place::join;
+use rustix::fs::{OFlags, copy_file_range, readlinkat, symlinkat};
+use rustix::fs::{XattrFlags, fgetxattr, flistxattr, fsetxattr};
+use rustix::io::Errno;
+use std::fs::File;
+use std::io;
+
+/// What the attributes that this server keeps begin with.
+pub(crate) const OWN_ATTRIBUTES: &str = "user.hither.";
+/// Bytes that the kernel copies at a time.
+const AT_ONCE: usize = 64 << 20;
+
+impl Tree {
+    /// Copies a file, or a directory with all that is in it if `deep`. What has the name `to` is replaced if `replace`.
+    pub(crate) fn copy(&self, from: &str, to: &str, deep: bool, replace: bool) -> io::Result<()> {
+        let there = self.look(to)?;
+        if there.is_some() && !replace {
+            return Err(Errno::EXIST.into());
+        }
+        let own = self.meta(from)?;
+        let is_directory = |meta: &Meta| meta.kind == Kind::Directory;
+        // A file takes the place of a file at once; whatever else is in the way goes first.
+        if there.is_some_and(|there| is_directory(&there) || is_directory(&own)) {
+            self.remove(to)?;
+        }
+        match own.kind {
+            Kind::File => self.copy_file(from, to, replace),
+            Kind::Directory => self.copy_directory(from, to, if deep { MOST_DEPTH } else { 0 }),
+            Kind::Other => Err(Errno::ACCESS.into()),
+        }
+    }
+
+    fn copy_file(&self, from: &str, to: &str, replace: bool) -> io::Result<()> {
+        let found = self.find(from)?;
+        let (parent, name) = to.rsplit_once('/').unwrap_or(("", to));
+        let upload = self.begin(parent)?;
+        upload.reserve(found.meta.size)?;
+        copy_bytes(&found.file, upload.file())?;
+        copy_attributes(&found.file, upload.file(), &found.meta)?;
+        upload.publish(name, replace)
+    }
+
+    fn copy_directory(&self, from: &str, to: &str, depth: usize) -> io::Result<()> {
+        self.make_directory(to)?;
+        copy_attributes(&self.find(from)?.file, &self.find(to)?.file, &self.meta(from)?)?;
+        if depth == 0 {
+            return Ok(());
+        }
+        for name in self.names(from, usize::MAX - 1)? {
+            let (from, to) = (join(from, &name), join(to, &name));
+            if self.is_link(&from)? {
+                self.copy_link(&from, &to)?;
+                continue;
+            }
+            match self.meta(&from)?.kind {
+                Kind::File => self.copy_file(&from, &to, false)?,
+                Kind::Directory if depth == 1 => return Err(Errno::NAMETOOLONG.into()),
+                Kind::Directory => self.copy_directory(&from, &to, depth - 1)?,
+                // Pipes and devices are not served, and not copied.
+                Kind::Other => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes a link with the same text. Wherever it leads, it is followed no further than any other.
+    fn copy_link(&self, from: &str, to: &str) -> io::Result<()> {
+        let (from_parent, from_name) = from.rsplit_once('/').unwrap_or(("", from));
+        let (to_parent, to_name) = to.rsplit_once('/').unwrap_or(("", to));
+        let text = readlinkat(self.directory(from_parent)?, from_name, Vec::new())?;
+        Ok(symlinkat(text, self.at(to_parent, OFlags::PATH | OFlags::DIRECTORY)?, to_name)?)
+    }
+}
+
+fn copy_bytes(from: &File, to: &File) -> io::Result<()> {
+    loop {
+        match copy_file_range(from, None, to, None, AT_ONCE) {
+            Ok(0) => return Ok(()),
+            Ok(_) | Err(Errno::INTR) => {}
+            // Between some file systems the kernel does not.
+            Err(Errno::XDEV | Errno::INVAL | Errno::OPNOTSUPP | Errno::NOSYS) => {
+                let (mut from, mut to) = (from, to);
+                return io::copy(&mut from, &mut to).map(drop);
+            }
+            Err(errno) => return Err(errno.into()),
+        }
+    }
+}
+
+/// Copies what this server noted of a file; notes about its bytes are bound to its time, so the copy gets the same one.
+fn copy_attributes(from: &File, to: &File, meta: &Meta) -> io::Result<()> {
+    let mut names = vec![0; 64 << 10];
+    let Ok(length) = flistxattr(from, &mut names) else { return Ok(()) };
+    let mut value = vec![0; 64 << 10];
+    for name in names.get(..length).unwrap_or_default().split(|byte| *byte == 0) {
+        let Some(name) = std::str::from_utf8(name).ok().filter(|n| n.starts_with(OWN_ATTRIBUTES))
+        else {
+            continue;
+        };
+        if let Ok(length) = fgetxattr(from, name, &mut value) {
+            fsetxattr(to, name, value.get(..length).unwrap_or_default(), XattrFlags::empty())?;
+        }
+    }
+    if meta.kind == Kind::File {
+        to.set_modified(meta.modified)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,96 @@
+//! What the file system tells of a file.
+
+use hither_http::conditions::Version;
+use rustix::fd::AsFd;
+use rustix::fs::{AtFlags, FileType, Statx, StatxFlags, StatxTimestamp, statx};
+use std::io;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// File systems note changes by a clock that ticks every 10 ms at the slowest, or, where fractions of seconds are always 0,
+/// every two seconds. A file that was changed longer ago cannot change again without another time.
+const TICK: Duration = Duration::from_millis(50);
+const COARSE_TICK: Duration = Duration::from_secs(3);
+
+/// What a name stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    File,
+    Directory,
+    Other,
+}
+
+/// What is known of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Meta {
+    pub(crate) kind: Kind,
+    pub(crate) size: u64,
+    pub(crate) modified: SystemTime,
+    pub(crate) created: Option<SystemTime>,
+    inode: u64,
+    nanoseconds: u32,
+}
+
+impl Meta {
+    pub(crate) fn of(fd: impl AsFd) -> io::Result<Self> {
+        let wanted = StatxFlags::BASIC_STATS | StatxFlags::BTIME;
+        Ok(Self::new(&statx(fd, "", AtFlags::EMPTY_PATH, wanted)?))
+    }
+
+    fn new(stat: &Statx) -> Self {
+        let kind = match FileType::from_raw_mode(u32::from(stat.stx_mode)) {
+            FileType::RegularFile => Kind::File,
+            FileType::Directory => Kind::Directory,
+            _ => Kind::Other,
+        };
+        let born = StatxFlags::from_bits_retain(stat.stx_mask).contains(StatxFlags::BTIME);
+        Self {
+            kind,
+            size: if kind == Kind::File { stat.stx_size } else { 0 },
+            modified: time(stat.stx_mtime),
+            created: born.then(|| time(stat.stx_btime)),
+            inode: stat.stx_ino,
+            nanoseconds: stat.stx_mtime.tv_nsec,
+        }
+    }
+
+    /// Which version of the file this is. The tag has inode, size and time of change to the nanosecond; it is weak as long
+    /// as the file could change once more without another time. (The time of change of the inode is not in it: it moves when
+    /// a checksum is noted or the file gets another name, while the bytes stay.)
+    pub(crate) fn version(&self, now: SystemTime) -> Version {
+        let weak = if self.is_settled(now) { "" } else { "W/" };
+        Version { etag: format!("{weak}{}", self.strong_tag()), modified: self.modified }
+    }
+
+    /// The tag of a file of which it is known that nobody changes it.
+    pub(crate) fn strong_tag(&self) -> String {
+        format!("\"{:x}-{:x}-{:x}\"", self.inode, self.size, self.changed_nanoseconds())
+    }
+
+    /// Whether any further change will have another time.
+    pub(crate) fn is_settled(&self, now: SystemTime) -> bool {
+        let tick = if self.nanoseconds == 0 { COARSE_TICK } else { TICK };
+        // A time in the future was set by somebody, and is none that a change would get soon.
+        now.duration_since(self.modified).map_or(true, |age| age > tick)
+    }
+
+    /// What a note about the bytes of this file is bound to.
+    pub(crate) fn stamp(&self) -> String {
+        format!("{:x}-{:x}", self.size, self.changed_nanoseconds())
+    }
+
+    /// The same in one number: which file, and which version.
+    pub(crate) fn key(&self) -> (u64, u64, u128) {
+        (self.inode, self.size, self.changed_nanoseconds())
+    }
+
+    fn changed_nanoseconds(&self) -> u128 {
+        self.modified.duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos()
+    }
+}
+
+/// Times before 1970 count as 1970.
+fn time(stamp: StatxTimestamp) -> SystemTime {
+    let seconds = u64::try_from(stamp.tv_sec).unwrap_or_default();
+    let since = Duration::new(seconds, stamp.tv_nsec.min(999_999_999));
+    UNIX_EPOCH.checked_add(since).unwrap_or(UNIX_EPOCH)
+}

@@ -1,0 +1,143 @@
+use super::*;
+use std::io::Write as _;
+use std::os::unix::fs::symlink;
+
+/// A tree with something beside it that must not be reached.
+fn tree() -> (tempfile::TempDir, Tree) {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().join("root");
+    std::fs::create_dir_all(root.join("d/e")).unwrap();
+    std::fs::write(root.join("d/file"), "inside").unwrap();
+    std::fs::write(folder.path().join("secret"), "outside").unwrap();
+    let tree = Tree::open(&root).unwrap();
+    (folder, tree)
+}
+
+fn errno<T: std::fmt::Debug>(result: io::Result<T>) -> Option<Errno> {
+    result.unwrap_err().raw_os_error().map(Errno::from_raw_os_error)
+}
+
+#[test]
+fn links_within_the_tree_are_followed_those_that_lead_out_are_not() {
+    let (folder, tree) = tree();
+    let root = folder.path().join("root");
+    symlink("d/file", root.join("near")).unwrap();
+    symlink("../secret", root.join("climbing")).unwrap();
+    symlink(folder.path().join("secret"), root.join("absolute")).unwrap();
+    symlink("/proc/self/root", root.join("magic")).unwrap();
+    symlink("circle", root.join("circle")).unwrap();
+    symlink("..", root.join("d/up")).unwrap();
+    symlink("../..", root.join("d/out")).unwrap();
+    assert_eq!(tree.find("near").unwrap().meta.size, 6);
+    assert_eq!(tree.find("d/up/d/file").unwrap().meta.size, 6);
+    for path in ["climbing", "absolute", "magic", "circle", "d/out/secret", "magic/etc/passwd"] {
+        assert!(matches!(errno(tree.find(path)), Some(Errno::XDEV | Errno::LOOP)), "{path}");
+        assert!(tree.write_to(path, true).is_err(), "{path}");
+        assert!(tree.meta_below(path).is_none(), "{path}");
+    }
+    assert!(tree.begin("d/out").is_err() && tree.make_directory("d/out/new").is_err());
+    assert!(tree.copy("climbing", "copy", true, true).is_err());
+    assert_eq!(std::fs::read(folder.path().join("secret")).unwrap(), b"outside");
+}
+
+#[test]
+fn what_is_removed_is_the_link_not_what_it_leads_to() {
+    let (folder, tree) = tree();
+    let root = folder.path().join("root");
+    symlink("../..", root.join("d/out")).unwrap();
+    symlink("../../secret", root.join("d/e/climbing")).unwrap();
+    tree.remove("d").unwrap();
+    assert!(!root.join("d").exists() && folder.path().join("secret").exists());
+    assert_eq!(errno(tree.remove("")), Some(Errno::ACCESS));
+}
+
+#[test]
+fn a_file_has_a_name_when_it_is_published_and_none_before() {
+    let (folder, tree) = tree();
+    let entries = || std::fs::read_dir(folder.path().join("root/d/e")).unwrap().count();
+    let write = |text: &str| {
+        let upload = tree.begin("d/e").unwrap();
+        upload.file().write_all(text.as_bytes()).unwrap();
+        upload
+    };
+    drop(write("given up"));
+    assert_eq!(entries(), 0);
+    write("first").publish("new", false).unwrap();
+    assert_eq!(errno(write("second").publish("new", false)), Some(Errno::EXIST));
+    let read = || std::fs::read_to_string(folder.path().join("root/d/e/new")).unwrap();
+    assert_eq!((read().as_str(), entries()), ("first", 1));
+    write("second").publish("new", true).unwrap();
+    assert_eq!((read().as_str(), entries()), ("second", 1));
+    assert!(tree.begin("none").is_err());
+}
+
+#[test]
+fn what_is_being_written_is_not_shown() {
+    let (folder, tree) = tree();
+    let unfinished = hither_core::storage::unfinished_name(7);
+    for name in [&*unfinished, ".hither-put-1", "shown", ".dot", "new\nline"] {
+        std::fs::write(folder.path().join("root/d").join(name), "").unwrap();
+    }
+    assert_eq!(tree.names("d", 100).unwrap(), [".dot", "e", "file", "shown"]);
+    assert_eq!(tree.names("d", 1).unwrap().len(), 2);
+    assert_eq!(errno(tree.names("d/file", 100)), Some(Errno::NOTDIR));
+}
+
+#[test]
+fn renaming_replaces_only_when_told_so_and_whatever_it_is() {
+    let (folder, tree) = tree();
+    let root = folder.path().join("root");
+    std::fs::write(root.join("other"), "other").unwrap();
+    assert_eq!(errno(tree.rename("d/file", "other", false)), Some(Errno::EXIST));
+    tree.rename("other", "d", true).unwrap();
+    assert_eq!(std::fs::read_to_string(root.join("d")).unwrap(), "other");
+    assert!(!root.join("other").exists());
+    std::fs::create_dir(root.join("e")).unwrap();
+    tree.rename("e", "d", true).unwrap();
+    assert!(root.join("d").is_dir() && !root.join("e").exists());
+    assert!(is_missing(&tree.rename("none", "d", true).unwrap_err()));
+}
+
+#[test]
+fn copies_are_deep_and_hold_no_unfinished_files() {
+    let (folder, tree) = tree();
+    let root = folder.path().join("root");
+    std::fs::write(root.join("d").join(hither_core::storage::unfinished_name(1)), "").unwrap();
+    symlink("file", root.join("d/link")).unwrap();
+    tree.copy("d", "copy", true, false).unwrap();
+    assert_eq!(tree.names("copy", 10).unwrap(), ["e", "file", "link"]);
+    assert_eq!(std::fs::read_to_string(root.join("copy/link")).unwrap(), "inside");
+    assert_eq!(std::fs::read_dir(root.join("copy")).unwrap().count(), 3);
+    assert_eq!(errno(tree.copy("d", "copy", true, false)), Some(Errno::EXIST));
+    tree.copy("d", "copy", false, true).unwrap();
+    assert_eq!(tree.names("copy", 10).unwrap(), [""; 0]);
+}
+
+#[test]
+fn versions_differ_and_young_ones_are_weak() {
+    let (_folder, tree) = tree();
+    let meta = tree.meta("d/file").unwrap();
+    let later = meta.modified + std::time::Duration::from_secs(5);
+    assert!(meta.version(meta.modified).etag.starts_with("W/"));
+    assert_eq!(meta.version(later).etag, meta.strong_tag());
+    let file = tree.write_to("d/file", false).unwrap();
+    file.set_modified(later).unwrap();
+    assert_ne!(tree.meta("d/file").unwrap().strong_tag(), meta.strong_tag());
+}
+
+#[test]
+fn pipes_are_neither_read_nor_written() {
+    let (folder, tree) = tree();
+    let pipe = folder.path().join("root/pipe");
+    rustix::fs::mknodat(
+        rustix::fs::CWD,
+        &pipe,
+        rustix::fs::FileType::Fifo,
+        Mode::from_raw_mode(0o600),
+        0,
+    )
+    .unwrap();
+    assert_eq!(errno(tree.find("pipe")), Some(Errno::ACCESS));
+    assert!(tree.write_to("pipe", true).is_err());
+    assert!(tree.meta_below("pipe").is_none());
+}

@@ -1,0 +1,90 @@
+//! Clients that ask for too much, are slow, or say nothing.
+
+use crate::rig::{Served, reply};
+use std::io::{Read, Write};
+
+#[test]
+fn a_header_beyond_the_bound_is_refused() {
+    let served = Served::new(|settings| settings.limits.header_bytes = 64 << 10);
+    served.file("file", b"1");
+    let field = format!("X-Long: {}", "a".repeat(30_000));
+    assert_eq!(served.get("/file", &[&field]).status, 200);
+    let field = format!("X-Long: {}", "a".repeat(100_000));
+    assert_eq!(served.get("/file", &[&field]).status, 431);
+}
+
+#[test]
+fn who_says_nothing_or_half_of_it_is_left() {
+    let served = Served::new(|settings| settings.limits.idle_seconds = 0.2);
+    for begun in ["", "GET /file HT", "GET /file HTTP/1.1\r\nHost: a\r\n"] {
+        let mut stream = served.connect();
+        stream.write_all(begun.as_bytes()).unwrap();
+        let mut came = Vec::new();
+        let _ = stream.read_to_end(&mut came);
+        assert!(!String::from_utf8_lossy(&came).contains("200"), "{begun:?}");
+    }
+}
+
+/// Asks for more than the kernel's buffers take, and reads none of it.
+fn slow_reader(served: &Served) -> std::net::TcpStream {
+    let mut stream = served.connect();
+    stream.write_all(b"GET /large HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+    stream.read_exact(&mut [0; 12]).unwrap();
+    stream
+}
+
+#[test]
+fn who_takes_nothing_is_left() {
+    let served = Served::new(|settings| {
+        settings.limits.stall_seconds = 0.3;
+        settings.limits.connections = 1;
+    });
+    served.file("large", &vec![7; 64 << 20]);
+    let _slow = slow_reader(&served);
+    // There is room for one connection: this one's turn comes when the other has been left.
+    assert_eq!(served.get("/large", &["Range: bytes=0-3"]).body, [7; 4]);
+}
+
+#[test]
+fn slow_readers_hold_two_blocks_and_up_nobody() {
+    let served = Served::new(|settings| {
+        settings.limits.block_bytes = 256 << 10;
+        settings.limits.memory_bytes = 7 * (256 << 10);
+    });
+    served.file("large", &vec![7; 64 << 20]);
+    let _slow: Vec<_> = (0..3).map(|_| slow_reader(&served)).collect();
+    for _ in 0..20 {
+        assert_eq!(served.get("/large", &["Range: bytes=0-199999"]).body, [7; 200_000]);
+    }
+}
+
+#[test]
+fn no_more_connections_are_served_than_allowed() {
+    let served = Served::new(|settings| settings.limits.connections = 1);
+    served.file("file", b"1");
+    let mut first = served.connect();
+    first.write_all(b"GET /file HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+    first.read_exact(&mut [0; 12]).unwrap();
+    let mut second = served.connect();
+    second.write_all(b"GET /file HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").unwrap();
+    drop(first);
+    assert_eq!(reply(&mut second).status, 200);
+}
+
+#[test]
+fn a_server_that_stops_ends_what_it_has_begun() {
+    let mut served = Served::new(|settings| settings.limits.stop_seconds = 30.0);
+    served.file("large", &vec![7; 32 << 20]);
+    let mut stream = served.connect();
+    stream.write_all(b"GET /large HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+    stream.read_exact(&mut [0; 12]).unwrap();
+    let server = served.server.take().unwrap();
+    let port = server.addresses()[0].port();
+    server.stopper().stop();
+    let waiting = std::thread::spawn(move || server.wait());
+    let mut rest = Vec::new();
+    stream.read_to_end(&mut rest).unwrap();
+    assert!(rest.ends_with(&[7; 1000]) && rest.len() > 32 << 20);
+    waiting.join().unwrap();
+    assert!(std::net::TcpStream::connect(("127.0.0.1", port)).is_err());
+}

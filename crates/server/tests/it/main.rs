@@ -1,0 +1,10 @@
+//! The server as clients see it: over sockets.
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+mod bounds;
+mod client;
+mod ranges;
+mod reading;
+mod rig;
+mod suite;
+mod writing;

@@ -1,0 +1,114 @@
+//! Files, directories, and what is none of the server's business.
+
+use crate::rig::Served;
+
+#[test]
+fn a_file_comes_with_what_is_known_of_it() {
+    let served = Served::for_reading();
+    served.file("d/a b.txt", b"hello");
+    let reply = served.get("/d/a%20b.txt", &[]);
+    assert_eq!((reply.status, reply.text().as_str()), (200, "hello"));
+    assert_eq!(reply.field("content-length"), Some("5"));
+    assert_eq!(reply.field("accept-ranges"), Some("bytes"));
+    assert_eq!(reply.field("accept-query"), Some("\"application/vnd.hither.ranges.v1\""));
+    assert!(reply.field("last-modified").is_some() && reply.field("date").is_some());
+    let head = served.ask("HEAD", "/d/a%20b.txt", &["Range: bytes=0-1"], b"");
+    assert_eq!((head.status, head.body.len()), (200, 0));
+    assert_eq!(head.field("content-length"), Some("5"));
+    assert_eq!(head.field("etag"), reply.field("etag"));
+    let empty = Served::for_reading();
+    empty.file("empty", b"");
+    let reply = empty.get("/empty", &[]);
+    assert_eq!((reply.status, reply.field("content-length")), (200, Some("0")));
+}
+
+#[test]
+fn a_tag_changes_with_the_content() {
+    let served = Served::for_reading();
+    served.file("file", b"one");
+    let tag = served.etag("/file");
+    assert!(tag.starts_with('"'), "{tag}");
+    assert_eq!(served.get("/file", &[&format!("If-None-Match: {tag}")]).status, 304);
+    assert_eq!(served.get("/file", &[&format!("If-Match: {tag}")]).status, 200);
+    // In place and of the same size; it is young now, so its tag is weak.
+    std::fs::write(served.path().join("file"), b"two").unwrap();
+    let young = served.etag("/file");
+    assert_ne!(young.trim_start_matches("W/"), tag);
+    let reply = served.get("/file", &[&format!("If-None-Match: {tag}")]);
+    assert_eq!((reply.status, reply.text().as_str()), (200, "two"));
+    assert_eq!(served.get("/file", &[&format!("If-Match: {tag}")]).status, 412);
+    let reply = served.get("/file", &[&format!("If-Range: {tag}"), "Range: bytes=0-0"]);
+    assert_eq!((reply.status, reply.text().as_str()), (200, "two"));
+}
+
+#[test]
+fn nothing_outside_of_the_tree_is_read() {
+    let served = Served::for_reading();
+    served.file("file", b"inside");
+    let outside = tempfile::tempdir().unwrap();
+    std::fs::write(outside.path().join("secret"), "outside").unwrap();
+    std::os::unix::fs::symlink(outside.path(), served.path().join("link")).unwrap();
+    for target in [
+        "/../etc/passwd",
+        "/%2e%2e/etc/passwd",
+        "/..%2fetc/passwd",
+        "/link/secret",
+        "/link/",
+        "//etc/passwd",
+        "/file%00",
+        "/%c0%ae%c0%ae/etc/passwd",
+    ] {
+        let reply = served.get(target, &[]);
+        assert!([400, 403, 404].contains(&reply.status), "{target}: {}", reply.status);
+    }
+    let page = served.get("/", &[]);
+    assert!(page.text().contains("file") && !page.text().contains("link"), "{}", page.text());
+}
+
+#[test]
+fn a_directory_is_a_page_with_its_names() {
+    let served = Served::for_reading();
+    served.file("d/<b>&'\"/inner", b"1");
+    served.file("d/data.root", &[0; 2048]);
+    served.file("d/.hither-0123456789abcdef.part", b"unfinished");
+    let reply = served.get("/d", &[]);
+    assert_eq!((reply.status, reply.field("location")), (301, Some("/d/")));
+    let page = served.get("/d/", &[]);
+    assert_eq!(page.field("content-type"), Some("text/html; charset=utf-8"));
+    let text = page.text();
+    assert!(text.contains("href=\"/d/data.root\"") && text.contains("2.0 KiB"), "{text}");
+    assert!(text.contains("&lt;b&gt;&amp;") && !text.contains("<b>"), "{text}");
+    assert!(!text.contains(".part"), "{text}");
+    assert!(text.ends_with("</html>\n"));
+}
+
+#[test]
+fn a_server_for_reading_does_not_write() {
+    let served = Served::for_reading();
+    served.file("file", b"1");
+    for method in ["PUT", "DELETE", "MKCOL", "MOVE", "COPY", "PROPPATCH", "POST"] {
+        let status = served.ask(method, "/file", &["Destination: /other"], b"").status;
+        assert!([403, 405].contains(&status), "{method}: {status}");
+    }
+    assert_eq!(std::fs::read(served.path().join("file")).unwrap(), b"1");
+    let options = served.ask("OPTIONS", "*", &[], b"");
+    assert_eq!(options.status, 200);
+    assert!(!options.field("allow").unwrap().contains("PUT"));
+}
+
+#[test]
+fn checksums_are_told_and_follow_the_content() {
+    let served = Served::for_reading();
+    served.file("file", b"hello");
+    let want = |fields: &[&str]| served.ask("HEAD", "/file", fields, b"");
+    let reply = want(&["Want-Digest: sha;q=1, adler32;q=0.5"]);
+    assert_eq!(reply.field("digest"), Some("adler32=062c0215"));
+    let tag = served.etag("/file");
+    let reply = want(&["Want-Repr-Digest: md5=5, crc32c=9"]);
+    assert_eq!(reply.field("repr-digest"), Some("crc32c=:mnG7TA==:"));
+    assert_eq!(served.etag("/file"), tag, "noting a sum is no change");
+    assert_eq!(want(&["Want-Digest: md5"]).field("digest"), Some("md5=XUFAKrxLKna5cZ2REBfFkg=="));
+    std::fs::write(served.path().join("file"), b"jello").unwrap();
+    assert_eq!(want(&["Want-Digest: adler32"]).field("digest"), Some("adler32=06360217"));
+    assert_eq!(want(&["Want-Digest: unixsum"]).field("digest"), None);
+}

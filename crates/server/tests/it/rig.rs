@@ -1,0 +1,143 @@
+//! A server over a folder that goes with it, and a client that says exactly what it is told.
+
+use hither_server::{Server, Settings};
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::path::Path;
+use std::time::Duration;
+
+/// Longer than anything here takes; a test that hangs must end.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A server that runs as long as this lives.
+pub(crate) struct Served {
+    pub(crate) folder: tempfile::TempDir,
+    pub(crate) server: Option<Server>,
+}
+
+/// What came back.
+#[derive(Debug, Clone)]
+pub(crate) struct Reply {
+    pub(crate) status: u16,
+    pub(crate) head: String,
+    pub(crate) body: Vec<u8>,
+}
+
+impl Reply {
+    /// The value of a field.
+    pub(crate) fn field(&self, name: &str) -> Option<&str> {
+        self.head.lines().skip(1).find_map(|line| {
+            let (found, value) = line.split_once(':')?;
+            found.eq_ignore_ascii_case(name).then(|| value.trim())
+        })
+    }
+
+    pub(crate) fn text(&self) -> String {
+        String::from_utf8_lossy(&self.body).into_owned()
+    }
+}
+
+impl Served {
+    pub(crate) fn new(change: impl FnOnce(&mut Settings)) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let mut settings = Settings::new(folder.path());
+        settings.listen = vec!["127.0.0.1:0".parse().unwrap()];
+        settings.limits.stop_seconds = 1.0;
+        change(&mut settings);
+        let server = Some(Server::start(settings).unwrap());
+        Self { folder, server }
+    }
+
+    pub(crate) fn for_reading() -> Self {
+        Self::new(|_| {})
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        self.folder.path()
+    }
+
+    pub(crate) fn port(&self) -> u16 {
+        self.server.as_ref().unwrap().addresses()[0].port()
+    }
+
+    /// Puts a file there, behind the server's back, old enough to be told from what comes after it.
+    pub(crate) fn file(&self, name: &str, content: &[u8]) {
+        let path = self.path().join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, content).unwrap();
+        let file = std::fs::File::options().write(true).open(&path).unwrap();
+        file.set_modified(std::time::SystemTime::now() - Duration::from_secs(100)).unwrap();
+    }
+
+    pub(crate) fn connect(&self) -> TcpStream {
+        let stream = TcpStream::connect(("127.0.0.1", self.port())).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream
+    }
+
+    /// Sends a request with these fields (`Name: value`) on a connection of its own.
+    pub(crate) fn ask(&self, method: &str, target: &str, fields: &[&str], body: &[u8]) -> Reply {
+        let mut stream = self.connect();
+        let mut head =
+            format!("{method} {target} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n");
+        for field in fields {
+            head.push_str(field);
+            head.push_str("\r\n");
+        }
+        if !body.is_empty() {
+            head.push_str(&format!("Content-Length: {}\r\n", body.len()));
+        }
+        head.push_str("\r\n");
+        stream.write_all(head.as_bytes()).unwrap();
+        // A server may refuse before it has read all of it.
+        let _ = stream.write_all(body);
+        reply(&mut stream)
+    }
+
+    pub(crate) fn get(&self, target: &str, fields: &[&str]) -> Reply {
+        self.ask("GET", target, fields, b"")
+    }
+
+    /// The version of a file.
+    pub(crate) fn etag(&self, target: &str) -> String {
+        self.ask("HEAD", target, &[], b"").field("etag").unwrap().to_owned()
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        if let Some(server) = self.server.take() {
+            server.stopper().stop();
+            server.wait();
+        }
+    }
+}
+
+/// Reads the answer to the end of the connection.
+pub(crate) fn reply(stream: &mut TcpStream) -> Reply {
+    let mut all = Vec::new();
+    // A connection that is reset has said what it had to say.
+    let _ = stream.read_to_end(&mut all);
+    let end = all.windows(4).position(|four| four == b"\r\n\r\n");
+    let end = end.unwrap_or_else(|| panic!("no head in {:?}", String::from_utf8_lossy(&all)));
+    let head = String::from_utf8(all[..end].to_vec()).unwrap();
+    let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+    let mut reply = Reply { status, head, body: all[end + 4..].to_vec() };
+    if reply.field("transfer-encoding") == Some("chunked") {
+        reply.body = unchunked(&reply.body);
+    }
+    reply
+}
+
+fn unchunked(mut body: &[u8]) -> Vec<u8> {
+    let mut whole = Vec::new();
+    loop {
+        let end = body.windows(2).position(|two| two == b"\r\n").unwrap();
+        let size = usize::from_str_radix(std::str::from_utf8(&body[..end]).unwrap(), 16).unwrap();
+        if size == 0 {
+            return whole;
+        }
+        whole.extend_from_slice(&body[end + 2..end + 2 + size]);
+        body = &body[end + 4 + size..];
+    }
+}

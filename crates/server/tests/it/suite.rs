@@ -1,0 +1,26 @@
+//! The server under the suite of storages, with our own client.
+
+use crate::rig::Served;
+use hither_core::checksum::Algorithm;
+use hither_testkit::storage_suite::{Abilities, check};
+use hither_transport::{Location, Network, TransportConfig, WebDav};
+use std::sync::Arc;
+use tokio::runtime::Handle;
+
+#[test]
+fn our_client_finds_a_storage_that_does_all_that_storages_do() {
+    let served = Served::new(|settings| settings.write = true);
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    runtime.block_on(used_as_storage(&served));
+    assert_eq!(std::fs::read_dir(served.path()).unwrap().count(), 0, "something was left behind");
+}
+
+async fn used_as_storage(served: &Served) {
+    let network = Network::new(TransportConfig::default(), Handle::current(), None);
+    let root = Location::parse(&format!("http://127.0.0.1:{}/", served.port())).unwrap();
+    let storage = WebDav::new(root, Arc::clone(&network));
+    let all = Abilities { checksums: &Algorithm::ALL, ..Abilities::ALL };
+    check(&storage, all).await;
+    // Once more, with what was learned.
+    check(&storage, all).await;
+}
