@@ -48,6 +48,10 @@ pub struct Endpoint {
     /// Requests that one connection carries at a time by HTTP/2; 1 if the server does not speak that, 0 if it was never
     /// offered.
     pub streams: usize,
+    /// Whether it answers a list of ranges in the body of a `QUERY`: none if it never said so, false if it did and then
+    /// refused one.
+    #[serde(default)]
+    pub query: Option<bool>,
     /// What it can do for those who list and write.
     #[serde(default)]
     pub names: NameSupport,
@@ -206,6 +210,7 @@ impl Default for Endpoint {
             bandwidth: 0,
             max_lanes: 0,
             streams: 0,
+            query: None,
             names: NameSupport::default(),
             xrootd: None,
         }
@@ -259,7 +264,7 @@ impl Endpoint {
         LinkEstimate { rtt, bandwidth }
     }
 
-    /// The limits that follow from the record for a many-range GET.
+    /// The limits that follow from the record for a many-range GET, or for a `QUERY` where the server takes one.
     ///
     /// One more part costs 70 to 155 bytes of framing in the answer and about 20 in the question, measured on nginx,
     /// Apache, Go and XrdHttp. Where one more range is one more request, it costs the heads of both: some 500 bytes.
@@ -273,6 +278,14 @@ impl Endpoint {
             max_total_bytes: self.answer_bytes.most,
             range_cost_bytes: PART_COST_BYTES,
         };
+        if self.query == Some(true) && self.ranges != RangeSupport::Whole {
+            return Limits {
+                max_ranges: MOST_QUERY_RANGES,
+                max_header_bytes: usize::MAX,
+                range_cost_bytes: FRAME_COST_BYTES,
+                ..limits
+            };
+        }
         match self.ranges {
             RangeSupport::Unknown | RangeSupport::Multi if limits.max_ranges > 1 => limits,
             // Every request is a download of the whole file, so there must be only one; what is not wanted is dropped.
@@ -284,5 +297,9 @@ impl Endpoint {
 
 /// Bytes on the wire for one more range in a request.
 const PART_COST_BYTES: u64 = 120;
+/// Bytes on the wire for one more range in a `QUERY`: its frame, and its place in the list.
+const FRAME_COST_BYTES: u64 = 24;
+/// Most ranges in a `QUERY`: what `hither serve` takes unless it is told otherwise, with one to spare for a tail.
+const MOST_QUERY_RANGES: usize = 19_999;
 /// Bytes on the wire for one more request.
 const REQUEST_COST_BYTES: u64 = 500;

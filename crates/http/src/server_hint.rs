@@ -47,6 +47,13 @@ pub fn server_hint(server: &str, via: Option<&str>) -> Option<Hint> {
 type Make = (&'static str, fn(&str) -> Hint);
 
 const MAKES: &[Make] = &[
+    // Its defaults. What it takes in a `QUERY`, it says itself.
+    ("hither/", |_| Hint {
+        software: "hither",
+        max_ranges: Some(20_000),
+        max_header_bytes: ENOUGH_HEADER_BYTES,
+        ..GOOD
+    }),
     // Both before "nginx" and "apache", which their names may contain.
     ("openresty", |_| nginx("openresty")),
     ("nginx", |_| nginx("nginx")),
@@ -154,6 +161,7 @@ mod tests {
             ("dCache/9.2.1", "dcache"),
             ("AmazonS3", "amazons3"),
             ("MinIO", "minio"),
+            ("hither/0.1.0", "hither"),
             ("Ceph Object Gateway (squid)", "ceph"),
             ("Windows-Azure-Blob/1.0 Microsoft-HTTPAPI/2.0", "azure"),
         ] {

@@ -188,14 +188,19 @@ impl<'a> Tokens<'a> {
 
     /// The name space of the element that has just been opened, whichever it is; empty for none.
     pub(crate) fn namespace_of(&self, element: &Element<'_>) -> Result<String, XmlError> {
+        let wrong = |what: &str| XmlError::Syntax {
+            at: self.reader.buffer_position(),
+            what: what.to_owned(),
+        };
         let (found, _) = self.reader.resolver().resolve_element(element.start.name());
         match found {
-            ResolveResult::Bound(Namespace(name)) => Ok(name.to_owned()),
+            ResolveResult::Bound(Namespace(name)) => quick_xml::escape::unescape(name)
+                .map(Cow::into_owned)
+                .map_err(|_| wrong("a name space that cannot be read")),
             ResolveResult::Unbound if element.start.name().prefix().is_none() => Ok(String::new()),
-            ResolveResult::Unbound | ResolveResult::Unknown(_) => Err(XmlError::Syntax {
-                at: self.reader.buffer_position(),
-                what: "a prefix that stands for no name space".to_owned(),
-            }),
+            ResolveResult::Unbound | ResolveResult::Unknown(_) => {
+                Err(wrong("a prefix that stands for no name space"))
+            }
         }
     }
 

@@ -37,6 +37,7 @@ pub(crate) fn merged(old: &Endpoint, new: &Endpoint) -> Endpoint {
     if new.streams == 0 {
         endpoint.streams = old.streams;
     }
+    endpoint.query = new.query.or(old.query);
     endpoint.names = new.names.or(old.names);
     endpoint
 }

@@ -4,6 +4,7 @@
 //! is sound of it is handed on, and what the way says about the server is reported as a [`Finding`], for its record.
 
 mod form;
+mod query;
 
 use crate::access;
 use crate::body::AT_ONCE;
@@ -16,6 +17,7 @@ use crate::{misdirected, request, respond};
 use hither_core::error::{Error, ErrorKind, Result, Retry};
 use hither_core::{Answer, Limits, PartSink, Request, range};
 use hither_http::metalink::{Links, links};
+use hither_http::vector;
 use hither_http::{self as codec, Facts, Hint, classify, range_header};
 use http::{HeaderMap, Method, StatusCode, header};
 use hyper::body::Incoming;
@@ -41,6 +43,8 @@ pub(crate) enum Ask {
     First,
     /// No range: the file is known to come whole.
     Nothing,
+    /// Nothing: all of it is in the body of a `QUERY`.
+    Query,
 }
 
 /// How an exchange ended well.
@@ -71,6 +75,8 @@ pub(crate) enum Finding {
     TooLong,
     /// It ignores ranges.
     NoRanges,
+    /// It refuses a `QUERY`, whatever it says of itself.
+    NoQuery,
 }
 
 /// How an exchange ended, and what it showed.
@@ -82,6 +88,8 @@ pub(crate) struct Settled {
     /// It had been closed before the request came to it.
     pub(crate) stale: bool,
     pub(crate) hint: Option<Hint>,
+    /// It says that it takes lists of ranges in a `QUERY`.
+    pub(crate) offers_query: bool,
     pub(crate) finding: Option<Finding>,
     /// The end of the file was asked for by suffix and did not come for that.
     pub(crate) tail_refused: bool,
@@ -105,6 +113,7 @@ impl Settled {
             reusable,
             stale: false,
             hint: None,
+            offers_query: false,
             finding: None,
             tail_refused: false,
             delivered: Vec::new(),
@@ -160,6 +169,7 @@ impl Exchange<'_> {
         let hint = codec::server_hint(server, facts.via.as_deref());
         let mut settled = self.read(&head, &facts, body, sink).await;
         settled.hint = hint;
+        settled.offers_query = vector::is_understood(&head.headers);
         settled.links = head.headers.contains_key(header::LINK).then(|| links(&head.headers));
         if settled.outcome.is_ok() {
             self.pool.saw_bandwidth(way.bandwidth());
@@ -171,7 +181,7 @@ impl Exchange<'_> {
     fn sent(&self) -> (&[Range<u64>], u64) {
         let ranges = self.request.ranges.as_slice();
         match (self.ask, ranges) {
-            (Ask::All, _) | (Ask::First, []) => (ranges, self.request.tail),
+            (Ask::All | Ask::Query, _) | (Ask::First, []) => (ranges, self.request.tail),
             (Ask::First, [first, ..]) => (std::slice::from_ref(first), 0),
             (Ask::Nothing, _) => (&[], 0),
         }
@@ -184,6 +194,11 @@ impl Exchange<'_> {
     }
 
     async fn send(&self, way: &mut Way) -> Result<http::Response<Incoming>> {
+        let asked = range::total_bytes(&self.request.ranges).saturating_add(self.request.tail);
+        if self.ask == Ask::Query {
+            let (builder, body) = self.query();
+            return request::send(way, builder, body, self.location, self.pool, asked).await;
+        }
         let mut builder = request::builder(Method::GET, self.location, self.pool);
         if self.ask != Ask::Nothing {
             let (ranges, tail) = self.sent();
@@ -196,7 +211,6 @@ impl Exchange<'_> {
         if let Some(validator) = &self.request.validator {
             builder = builder.header(header::IF_RANGE, validator);
         }
-        let asked = range::total_bytes(&self.request.ranges).saturating_add(self.request.tail);
         request::send(way, builder, request::empty(), self.location, self.pool, asked).await
     }
 
@@ -207,6 +221,11 @@ impl Exchange<'_> {
         body: Incoming,
         sink: &mut PartSink,
     ) -> Settled {
+        if self.ask == Ask::Query
+            && let Some(error) = self.query_refused(head)
+        {
+            return error;
+        }
         let answer = match classify(head.status, &head.headers, self.ranges_asked()) {
             Ok(answer) => answer,
             Err(error) => return Settled::failed(self.odd(&error)),
@@ -217,7 +236,8 @@ impl Exchange<'_> {
             codec::Answer::Whole { size } => *size,
             _ => None,
         };
-        let size = facts.size.or(told);
+        // The length of frames is not that of the file.
+        let size = facts.size.or(told).filter(|_| self.ask != Ask::Query);
         let same =
             self.check_validator(validator, head.status).and_then(|()| self.check_size(size));
         if let Err(error) = same {
@@ -226,7 +246,10 @@ impl Exchange<'_> {
         let validator = validator.map(str::to_owned);
         let mut delivery = Delivery::new(&self.request.ranges, self.pool, sink);
         delivery.size = size;
-        let mut settled = self.by_form(answer, &head.headers, facts, body, &mut delivery).await;
+        let mut settled = match self.ask == Ask::Query && head.status == StatusCode::OK {
+            true => self.frames(body, &mut delivery).await,
+            false => self.by_form(answer, &head.headers, facts, body, &mut delivery).await,
+        };
         settled.delivered = range::merged(&delivery.received, 0);
         settled.size = delivery.size;
         if let Ok(Outcome::Complete(answer)) = &mut settled.outcome {

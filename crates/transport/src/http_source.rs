@@ -251,6 +251,7 @@ impl HttpSource {
         let Place { location, pool, .. } = place;
         let mut ask = match pool.server().ranges() {
             RangeSupport::Whole => Ask::First,
+            _ if pool.server().takes_query(request) => Ask::Query,
             _ => Ask::All,
         };
         if self.has_whole_file() {

@@ -128,6 +128,11 @@ impl Server {
         self.state().endpoint.ranges
     }
 
+    /// Whether a request is sent as a `QUERY`: there are several ranges, and the server takes such lists.
+    pub(crate) fn takes_query(&self, request: &Request) -> bool {
+        Amount::of(request).ranges > 1 && self.state().endpoint.query == Some(true)
+    }
+
     /// Whether the end of a file may be asked for by suffix.
     pub(crate) fn takes_suffix(&self) -> bool {
         self.state().endpoint.suffix
@@ -167,7 +172,8 @@ impl Server {
         let endpoint = &state.endpoint;
         let ranges = safe(&endpoint.range_count, CONSERVATIVE_RANGES);
         let text = safe(&endpoint.header_bytes, CONSERVATIVE_HEADER_BYTES);
-        if state.trusted || amount.ranges <= ranges && amount.text_bytes <= text {
+        let query = endpoint.query == Some(true);
+        if state.trusted || query || amount.ranges <= ranges && amount.text_bytes <= text {
             return Admission::default();
         }
         if !state.trying {
@@ -225,7 +231,11 @@ impl Server {
         if result.tail_refused {
             state.endpoint.suffix = false;
         }
+        if result.offers_query {
+            state.endpoint.query.get_or_insert(true);
+        }
         match result.finding {
+            Some(Finding::NoQuery) => state.endpoint.query = Some(false),
             Some(Finding::Several) => state.took(amount),
             Some(Finding::OnlyOne) => {
                 // Whatever the number was, two would have been as many.

@@ -125,3 +125,24 @@ async fn lanes_work_at_the_same_time() {
     assert_eq!((peer.flights(), network.account().totals().flights), (1, 1));
     assert_eq!((peer.log().len(), peer.connections()), (2, 2));
 }
+
+#[tokio::test]
+async fn a_server_that_only_says_that_it_takes_queries_is_asked_by_get() {
+    let offer = ("accept-query", "\"application/vnd.hither.ranges.v1\"".to_owned());
+    let peer = peer(
+        LARGE,
+        [
+            (When::Always, Fault::Field(offer.0, offer.1)),
+            (When::Nth(1), Fault::Status { status: 405, retry_after: None }),
+        ],
+    );
+    let network = network(with_lanes(1));
+    let source = source_on(&network, &peer.url());
+    read(&source, &[0..10]).await.unwrap();
+    assert_eq!(source.endpoint().query, Some(true));
+    let got = read(&source, &THREE).await.unwrap();
+    got.is_exact(&content(LARGE), &THREE).unwrap();
+    assert_eq!(source.endpoint().query, Some(false));
+    let methods: Vec<_> = peer.log().into_iter().map(|logged| logged.method).collect();
+    assert_eq!(methods, ["GET", "QUERY", "GET"]);
+}

@@ -1,0 +1,93 @@
+//! Our own client, which asks for all its ranges in one `QUERY`.
+
+use crate::rig::Served;
+use hither_core::schedule::{Reader, ReaderConfig};
+use hither_core::{Request, Source};
+use hither_transport::{HttpSource, Location, Network, TransportConfig};
+use serde_json::Value;
+use std::ops::Range;
+use std::path::Path;
+use std::sync::Arc;
+use tokio::runtime::Handle;
+
+const SIZE: u64 = 30_000_000;
+
+fn content() -> Vec<u8> {
+    (0..SIZE).map(|n| u8::try_from((n * n / 13 + n) % 251).unwrap()).collect()
+}
+
+fn asking(ranges: &[Range<u64>], tail: u64, validator: Option<String>) -> Request {
+    Request { ranges: ranges.to_vec(), tail, validator, size: None }
+}
+
+/// Reads `ranges`, and says whether they hold what they should.
+async fn reads(source: &dyn Source, content: &[u8], ranges: &[Range<u64>]) {
+    let mut reader = Reader::new(source, None, ReaderConfig::default());
+    reader.push(ranges, usize::MAX);
+    let mut came = 0;
+    while let Some(part) = reader.next().await {
+        let part = part.unwrap();
+        reader.release(part.bytes.len() as u64);
+        let from = usize::try_from(part.offset).unwrap();
+        assert!(part.bytes == content[from..from + part.bytes.len()]);
+        came += part.bytes.len() as u64;
+    }
+    assert_eq!(came, ranges.iter().map(|range| range.end - range.start).sum::<u64>());
+}
+
+fn lines(log: &Path) -> Vec<Value> {
+    let text = std::fs::read_to_string(log).unwrap();
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+#[test]
+fn ten_thousand_ranges_are_one_request_once_the_server_is_known() {
+    let logs = tempfile::tempdir().unwrap();
+    let log = logs.path().join("access.json");
+    let mut served = Served::new(|settings| settings.access_log = Some(log.clone()));
+    let content = content();
+    served.file("file", &content);
+    let url = format!("http://127.0.0.1:{}/file", served.port());
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let mut config = TransportConfig::default();
+        config.max_lanes = 1;
+        let network = Network::new(config, Handle::current(), None);
+        let source = HttpSource::new(Location::parse(&url).unwrap(), Arc::clone(&network));
+        // The first answer says what the server can do. The size and a validator come with it.
+        let request = asking(&[0..512], 8000, None);
+        let first = source.fetch(request, Box::new(|_| {})).await.unwrap();
+        assert_eq!((first.size, source.endpoint().query), (Some(SIZE), Some(true)));
+        let ranges: Vec<_> = (0..10_000).map(|n| n * 3000..n * 3000 + 700).collect();
+        reads(&source, &content, &ranges).await;
+    });
+    drop(runtime);
+    let server = served.server.take().unwrap();
+    server.stopper().stop();
+    server.wait();
+    let lines = lines(&log);
+    let methods: Vec<_> = lines.iter().map(|line| line["method"].as_str().unwrap()).collect();
+    assert_eq!(methods, ["GET", "QUERY"]);
+    assert_eq!(lines[1]["ranges"], 10_000);
+    let sent = lines[1]["sent"].as_u64().unwrap();
+    assert_eq!(sent, 10_000 * (700 + 16) + 16, "the frames are all that is sent besides");
+}
+
+#[test]
+fn a_file_that_changed_is_noticed_by_a_query() {
+    let served = Served::for_reading();
+    served.file("file", &content());
+    let url = format!("http://127.0.0.1:{}/file", served.port());
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let network = Network::new(TransportConfig::default(), Handle::current(), None);
+        let source = HttpSource::new(Location::parse(&url).unwrap(), network);
+        let ranges = vec![0..10, 1_000_000..1_000_010];
+        let request = asking(&ranges, 0, None);
+        let first = source.fetch(request, Box::new(|_| {})).await.unwrap();
+        served.file("file", &vec![1; 3_000_000]);
+        let request = asking(&ranges, 0, first.validator);
+        let error = source.fetch(request, Box::new(|_| {})).await.unwrap_err();
+        assert_eq!(error.kind(), hither_core::ErrorKind::Changed, "{error}");
+    });
+}
