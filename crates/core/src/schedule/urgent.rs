@@ -26,7 +26,7 @@ impl Reader<'_> {
     /// Asks for `ranges` before everything that was pushed so far and is not urgent.
     pub fn push_urgent(&mut self, ranges: &[Range<u64>], max_lanes: usize) {
         let others = self.urgent_bytes();
-        self.crowded = others > 0;
+        self.crowded = others > range::total_bytes(ranges);
         let share = share(range::total_bytes(ranges), others, self.lanes);
         let requests = self.planned(ranges, max_lanes.min(share));
         self.urgent.extend(requests);
@@ -95,9 +95,10 @@ impl Reader<'_> {
     }
 }
 
-/// How many of `lanes` are for a read of so many bytes where so many others are waited for; alone it may have any number.
+/// How many of `lanes` are for a read of so many bytes where so many others are waited for. One that is more than all the
+/// others may have any number: it is the job, and what was asked for before was to get to know the server.
 fn share(bytes: u64, others: u64, lanes: usize) -> usize {
-    if others == 0 {
+    if others <= bytes {
         return usize::MAX;
     }
     let windows = bytes.div_ceil(INITIAL_WINDOW_BYTES);
@@ -118,6 +119,7 @@ mod tests {
         assert_eq!(share(1 << 20, 31 << 20, 14), 1);
         assert_eq!(share(40_000, 1 << 30, 64), 3);
         assert_eq!(share(0, 1, 64), 1);
-        assert_eq!(share(u64::MAX, u64::MAX, 64), 32);
+        assert_eq!(share(20 << 20, 12 << 10, 1), usize::MAX);
+        assert_eq!(share(u64::MAX - 1, u64::MAX, 64), 32);
     }
 }
