@@ -15,9 +15,10 @@ pub(super) fn run(client: &Client, request: &Prepare, json: bool) -> Result<(), 
     for prepared in client.run(client.prepare(&request.urls, how))? {
         let urls = prepared.urls.iter().filter_map(|nth| request.urls.get(*nth));
         let urls: Vec<_> = urls.map(|url| shown(url)).collect();
+        let files = if urls.len() == 1 { "file" } else { "files" };
         let text = match &*prepared.request {
-            "" => format!("{} files asked for\n", urls.len()),
-            name => format!("{} files asked for, as request {name}\n", urls.len()),
+            "" => format!("{} {files} asked for\n", urls.len()),
+            name => format!("{} {files} asked for, as request {name}\n", urls.len()),
         };
         outcome.done(&text, json!({ "urls": urls, "request": prepared.request }))?;
     }

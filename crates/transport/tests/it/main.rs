@@ -12,6 +12,7 @@ mod lies;
 mod limits;
 mod local;
 mod local_storage;
+mod managers;
 mod matrix;
 mod multiplexed;
 mod multiplexer;
