@@ -1,8 +1,8 @@
 //! What happens in a session, and what it means for the jobs.
 
-use super::AT_ONCE;
-use super::Driver;
 use super::reading::is_garbled;
+use super::{AT_ONCE, Driver};
+use crate::config::Verify;
 use crate::xrootd::driver::work::{OpenedFile, Running};
 use crate::xrootd::job::{Facts, Trouble};
 use crate::xrootd::refusal;
@@ -165,7 +165,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
     /// The error for a read that came to nothing.
     fn refused_read(&self, shown: &str, failure: Failure) -> Error {
         let garbled = match &failure {
-            Failure::Refused { code, .. } => is_garbled(*code),
+            Failure::Refused { code, .. } => {
+                is_garbled(*code, self.config.verify == Verify::Always)
+            }
             _ => false,
         };
         let error = self.failure(shown, failure);

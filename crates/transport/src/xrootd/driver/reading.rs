@@ -24,8 +24,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 use tokio::io::{AsyncRead, AsyncWrite};
 
-/// A run of at least so many bytes is long. What checksums cost beyond that, another request and 1/1024 more bytes, is
-/// below what can be measured.
+/// A run of at least so many bytes is long: beside it, a request of its own and 1/1024 more bytes are next to nothing.
 const LONG_BYTES: u64 = 64 * 1024;
 /// How often one page is asked for again.
 const MOST_REPAIRS: u32 = 3;
@@ -215,12 +214,12 @@ fn pages(range: &Range<u64>) -> impl Iterator<Item = Range<u64>> + use<> {
 }
 
 /// The refusal of a read that no client can be to blame for who has made it by the rules: what arrived at the server was
-/// not what was sent, or what arrived here is not what it sent.
-pub(super) fn is_garbled(code: ErrorCode) -> bool {
+/// not what was sent, or what arrived here is not what it sent. A vector can be too much for a server, a run cannot.
+pub(super) fn is_garbled(code: ErrorCode, only_runs: bool) -> bool {
     let known = (ErrorCode::ARG_INVALID.0..=ErrorCode::ARG_INVALID.0 + 999).contains(&code.0);
-    !known
-        || [ErrorCode::ARG_INVALID, ErrorCode::ARG_MISSING, ErrorCode::INVALID_REQUEST]
-            .contains(&code)
+    let rules = [ErrorCode::ARG_INVALID, ErrorCode::ARG_MISSING, ErrorCode::INVALID_REQUEST];
+    let sizes = [ErrorCode::ARG_TOO_LONG, ErrorCode::NO_MEMORY, ErrorCode::UNSUPPORTED];
+    !known || rules.contains(&code) || only_runs && sizes.contains(&code)
 }
 
 /// Why a file is not the one that is expected, if it is not.
@@ -244,6 +243,23 @@ pub(super) fn unexpected(server: &str, fetch: &Fetch, facts: Facts) -> Option<Er
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn refusals_that_make_no_sense_are_told_from_those_that_do() {
+        for (code, of_any, of_runs) in [
+            (ErrorCode::INVALID_REQUEST, true, true),
+            (ErrorCode(77), true, true),
+            (ErrorCode::ARG_TOO_LONG, false, true),
+            (ErrorCode::IO_ERROR, false, false),
+            (ErrorCode::NOT_AUTHORIZED, false, false),
+        ] {
+            assert_eq!(
+                (is_garbled(code, false), is_garbled(code, true)),
+                (of_any, of_runs),
+                "{code}"
+            );
+        }
+    }
 
     #[test]
     fn a_range_is_cut_at_the_borders_of_pages() {
