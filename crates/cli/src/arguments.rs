@@ -8,7 +8,7 @@ pub(crate) use trace::{Histogram, Import, Replay, Show, Trace};
 
 use crate::credentials;
 use clap::{Args, Parser, Subcommand};
-use hither::{Algorithm, Target};
+use hither::{Algorithm, Target, Verify};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -56,6 +56,10 @@ pub struct Common {
     /// Seconds to wait without a byte arriving [default: 30, and 60 for the start of an answer].
     #[arg(long, global = true, value_name = "SECONDS", value_parser = seconds)]
     pub stall_timeout: Option<f64>,
+    /// What is held against checksums of its pages over root:// in clear: never, long (runs of 64 KiB and more, where the
+    /// server can) or always (servers that cannot are refused) [default: never, or what the configuration says].
+    #[arg(long, global = true, value_name = "WHAT", value_parser = verify)]
+    pub verify: Option<Verify>,
     /// Another URL of the same file, to be used when the first one fails; may be given several times.
     #[arg(long, global = true, value_name = "URL")]
     pub replica: Vec<String>,
@@ -367,6 +371,16 @@ fn seconds(text: &str) -> Result<f64, String> {
         .contains(&seconds)
         .then_some(seconds)
         .ok_or_else(|| "expected 0.001 to 86400".to_owned())
+}
+
+/// What is to be verified.
+pub(crate) fn verify(text: &str) -> Result<Verify, String> {
+    match text.trim() {
+        "never" => Ok(Verify::Never),
+        "long" => Ok(Verify::Long),
+        "always" => Ok(Verify::Always),
+        _ => Err(format!("{text:?} is none of never, long and always")),
+    }
 }
 
 /// A whole number of seconds, minutes, hours or days.

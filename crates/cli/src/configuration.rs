@@ -1,6 +1,6 @@
 //! Arguments, environment, configuration file, defaults: in this order.
 
-use crate::arguments::{Common, size, staleness};
+use crate::arguments::{Common, size, staleness, verify};
 use crate::credentials::{Section, credentials};
 use crate::exit::Failure;
 use crate::proxies::proxies;
@@ -25,6 +25,8 @@ struct File {
     connect_timeout: Option<f64>,
     /// Seconds to wait without a byte arriving.
     stall_timeout: Option<f64>,
+    /// What is verified over root://, as text such as "always".
+    verify: Option<String>,
     /// Places that hold the same files.
     #[serde(default)]
     mirror: Vec<MirrorRule>,
@@ -87,6 +89,11 @@ fn configured(common: &Common, url: &str) -> Result<ClientConfig, Failure> {
         let clock = duration("stall_timeout", seconds)?;
         config.transport.no_progress_timeout = clock;
         config.transport.first_byte_timeout = clock * 2;
+    }
+    let wrong = |what| Failure::usage(format!("verify: {what}"));
+    let from_file = file.verify.as_deref().map(verify).transpose().map_err(wrong)?;
+    if let Some(what) = common.verify.or(from_file) {
+        config.transport.verify = what;
     }
     if !common.replica.is_empty() {
         let elsewhere = common.replica.clone();
