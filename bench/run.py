@@ -122,6 +122,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--peers", default="all", help="parts of peers' names, comma separated; `none` for hither and raw only")
     parser.add_argument("--quick", action="store_true", help="one run each, no curve, no bbr")
     parser.add_argument("--no-curve", action="store_true", help="leave out time against connections")
+    parser.add_argument("--native", action="store_true", help="hither over root:// and http beside who reads over root://, and no more; writes native.*")
     parser.add_argument("--timeout", type=float, default=120, help="seconds after which a run is killed (default 120)")
     parser.add_argument("--output", type=Path, default=HERE / "results")
     chosen = parser.parse_args()
@@ -157,13 +158,16 @@ def main() -> int:
     try:
         for letter in chosen.links:
             link = LINKS[letter]
+            if chosen.native:
+                session.link(link, "cubic", [*ours, RAW, *(p for p in peers if p.name in tables.NATIVE_PEERS)])
+                continue
             extra = [Contender(f"hither {n}", hither(n)) for n in (16, 64) if letter == "G" and ours]
             session.link(link, "cubic", [*ours, *extra, RAW, *peers])
             if letter == "G" and not chosen.quick:
                 session.link(link, "bbr", [*ours, *extra, RAW, *peers])
             if ours:
                 session.second_process(link, "cubic", 64 if letter == "G" else None)
-        if "G" in chosen.links and not chosen.no_curve:
+        if "G" in chosen.links and not chosen.no_curve and not chosen.native:
             floor = [Contender(f"raw @{n}", raw(n), answers=False) for n in CURVE]
             curve = [Contender(f"hither @{n}", hither(n)) for n in CURVE] if ours else []
             for congestion in ("cubic", "bbr"):
@@ -173,9 +177,11 @@ def main() -> int:
     seconds = time.monotonic() - started
 
     chosen.output.mkdir(parents=True, exist_ok=True)
-    tables.write(chosen.output, session.results, session.query, seconds)
-    plots.write(chosen.output, session.results)
-    print((chosen.output / "tables.md").read_text())
+    name = "native" if chosen.native else "tables"
+    tables.write(chosen.output, session.results, session.query, seconds, name)
+    if not chosen.native:
+        plots.write(chosen.output, session.results)
+    print((chosen.output / f"{name}.md").read_text())
     progress(f"{len(session.results)} runs in {seconds / 60:.1f} minutes; tables and plots are in {chosen.output}")
     for wrong in session.wrong:
         progress(f"WRONG ANSWER: {wrong}")

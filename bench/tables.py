@@ -21,6 +21,7 @@ TARGET_SECONDS = {
     ("G", "hither second process 64"): 1.45,
 }
 NATIVE = "hither root://"
+NATIVE_PEERS = ("root root://", "uproot XRootDSource")
 MAX_WALL_ABOVE = 0.1  # seconds between the query's own time and the process's
 MAX_PEAK_MB = 150
 
@@ -124,7 +125,7 @@ def judged(runs: list[Run]) -> list[str]:
 def native(runs: list[Run]) -> list[str]:
     """What hither must reach over root://: no more than over http, less than its peers, and fewer round trips where they are long."""
     lines = ["| link | root:// | http | ROOT root:// | uproot XRootDSource | result |", "|---|---:|---:|---:|---:|---|"]
-    names = (NATIVE, "hither", "root root://", "uproot XRootDSource")
+    names = (NATIVE, "hither", *NATIVE_PEERS)
     for link in dict.fromkeys(r.link for r in runs):
         here = {name: select(runs, link, "cubic", name) for name in names}
         ours, http, *peers = taken = [median(runs, "seconds") for runs in here.values()]
@@ -136,7 +137,7 @@ def native(runs: list[Run]) -> list[str]:
             faults.append("http is faster")
         if any(peer is not None and ours >= peer for peer in peers):
             faults.append("a peer is faster")
-        flights = [median(here[name], "flights") for name in (NATIVE, "root root://")]
+        flights = [median(here[name], "flights") for name in (NATIVE, NATIVE_PEERS[0])]
         saved = flights[1] - flights[0] if None not in flights else None
         if link == "G" and saved is not None and saved < 4:
             faults.append(f"only {saved:.0f} round trips fewer than ROOT")
@@ -194,10 +195,12 @@ def document(runs: list[Run], query: Query, took: float) -> str:
     return "\n".join(parts)
 
 
-def write(folder: Path, runs: list[Run], query: Query, took: float) -> None:
-    (folder / "tables.md").write_text(document(runs, query, took))
-    (folder / "runs.json").write_text(json.dumps([asdict(r) for r in runs], indent=1) + "\n")
-    with (folder / "runs.csv").open("w", newline="") as file:
+def write(folder: Path, runs: list[Run], query: Query, took: float, name: str = "tables") -> None:
+    """NAME.md, and every run: in runs.* for the tables of everything, else in NAME.csv."""
+    (folder / f"{name}.md").write_text(document(runs, query, took))
+    if name == "tables":
+        (folder / "runs.json").write_text(json.dumps([asdict(r) for r in runs], indent=1) + "\n")
+    with (folder / ("runs.csv" if name == "tables" else f"{name}.csv")).open("w", newline="") as file:
         rows = [r.row() for r in runs]
         writer = csv.DictWriter(file, fieldnames=list(rows[0]) if rows else [])
         writer.writeheader()
