@@ -10,6 +10,7 @@
 use crate::environment::Environment;
 use crate::error::{AuthError, Result};
 use crate::private_file::{self, Guard};
+use crate::proxy::is_marked;
 use crate::quote::span;
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
@@ -18,8 +19,6 @@ use x509_parser::prelude::{FromDer, X509Certificate};
 
 /// Largest file with certificates that is read: a bundle of all public authorities has a quarter of it.
 pub(crate) const LARGEST_PEM: usize = 1 << 20;
-/// Marks a proxy (RFC 3820 section 3.8).
-const PROXY_CERT_INFO: &str = "1.3.6.1.5.5.7.1.14";
 
 /// Where a client certificate lies.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -189,10 +188,8 @@ impl Summary {
 
 /// Whether it is a proxy: by its extension, or, for those from before the RFC, by its last common name.
 fn is_proxy(certificate: &X509Certificate<'_>) -> bool {
-    let extension =
-        certificate.extensions().iter().any(|e| e.oid.to_id_string() == PROXY_CERT_INFO);
     let name = certificate.subject().iter_common_name().last().and_then(|name| name.as_str().ok());
-    extension || matches!(name, Some("proxy" | "limited proxy"))
+    is_marked(certificate) || matches!(name, Some("proxy" | "limited proxy"))
 }
 
 /// All certificates of a PEM file.

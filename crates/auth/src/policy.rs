@@ -210,6 +210,35 @@ impl Policy {
         }
     }
 
+    /// What to call whoever asks, in a list of things that belong to people: a token's subject and issuer, or the name in a
+    /// certificate. Only a token that could be used now has a name.
+    ///
+    /// # Errors
+    ///
+    /// The [`Denial`] says why there is none.
+    pub fn name(&self, identity: &Identity, now: i64) -> Result<String, Denial> {
+        match (&identity.token, &identity.certificate) {
+            (Shown::Token(token), _) => {
+                self.issuer(token)?;
+                check_times(token.claims(), now)?;
+                self.check_audience(token.claims())?;
+                let subject = token.claims().subject.as_deref();
+                let subject = subject.filter(|subject| !subject.is_empty()).ok_or_else(|| {
+                    Denial::NotAllowed("sub: the token does not say whose it is".to_owned())
+                })?;
+                Ok(format!("{} {subject}", token.issuer()))
+            }
+            (_, Some(subject)) => Ok(subject.to_string()),
+            (shown, None) => Err(Denial::Unproved { shown: matches!(shown, Shown::Invalid) }),
+        }
+    }
+
+    fn issuer(&self, token: &VerifiedToken) -> Result<&Issuer, Denial> {
+        let issuer = self.issuers.iter().find(|issuer| issuer.url == token.issuer());
+        // Its keys were known a moment ago: the configuration has changed.
+        issuer.ok_or(Denial::Unproved { shown: true })
+    }
+
     /// Whether anybody at all may change something.
     #[must_use]
     pub fn lets_write(&self) -> bool {
@@ -228,10 +257,7 @@ impl Policy {
         path: &[&str],
         now: i64,
     ) -> Result<(), Denial> {
-        let Some(issuer) = self.issuers.iter().find(|issuer| issuer.url == token.issuer()) else {
-            // Its keys were known a moment ago: the configuration has changed.
-            return Err(Denial::Unproved { shown: true });
-        };
+        let issuer = self.issuer(token)?;
         let claims = token.claims();
         check_times(claims, now)?;
         self.check_audience(claims)?;

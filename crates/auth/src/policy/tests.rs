@@ -226,6 +226,33 @@ fn certificates_are_known_by_their_whole_name() {
     assert!(with("CN=Alice", "alice").is_err());
 }
 
+#[test]
+fn only_who_could_do_something_now_has_a_name() {
+    let name = |identity: &Identity| policy().name(identity, NOW);
+    let alice = Claims { subject: Some("alice".into()), ..claims("read:/") };
+    assert_eq!(name(&holder(alice.clone())), Ok("https://iam.example alice".to_owned()));
+    let certificate = Identity { certificate: Some("CN=alice".into()), ..Identity::default() };
+    assert_eq!(name(&certificate), Ok("CN=alice".to_owned()));
+    let late = Claims { expires: Some(0), ..alice.clone() };
+    let elsewhere = Claims { audience: vec!["https://there".into()], ..alice };
+    for claims in [late, elsewhere] {
+        assert!(matches!(name(&holder(claims)), Err(Denial::Unusable(_))));
+    }
+    assert!(
+        name(&holder(claims("read:/")))
+            .is_err_and(|denied| denied.to_string().starts_with("sub: "))
+    );
+    let stranger = VerifiedToken::believed("https://evil", claims("read:/"));
+    let stranger = Identity { token: Shown::Token(Arc::new(stranger)), certificate: None };
+    for (identity, shown) in [
+        (Identity::default(), false),
+        (Identity { token: Shown::Invalid, certificate: None }, true),
+        (stranger, true),
+    ] {
+        assert_eq!(name(&identity), Err(Denial::Unproved { shown }));
+    }
+}
+
 /// Names that matter: short, alike, and hostile.
 fn name() -> impl Strategy<Value = String> {
     prop_oneof![
