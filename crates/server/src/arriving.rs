@@ -54,7 +54,7 @@ impl Arriving {
     }
 
     /// All of it, if it has no more than `most` bytes.
-    pub(crate) async fn collect(mut self, most: usize) -> Result<Bytes, Refusal> {
+    pub(crate) async fn collect(&mut self, most: usize) -> Result<Bytes, Refusal> {
         let too_large = || {
             let what = format!("the body of the request has more than {most} bytes");
             Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, what)

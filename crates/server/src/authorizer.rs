@@ -6,7 +6,10 @@
 
 use http::{HeaderMap, StatusCode};
 use std::fmt::Debug;
+use std::future::Future;
 use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
 
 /// What somebody wants to do with a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -32,7 +35,12 @@ pub struct Asking<'a> {
     pub peer: SocketAddr,
     /// Whether the connection is TLS.
     pub is_secure: bool,
+    /// The distinguished name of the client's certificate, if it has shown one and that was verified.
+    pub certificate: Option<&'a Arc<str>>,
 }
+
+/// What has to be waited for before a decision.
+pub type Prepared = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// Whether it may be done.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -56,6 +64,13 @@ pub trait Authorizer: Send + Sync + Debug {
     fn decide(&self, asking: &Asking<'_>) -> Decision;
     /// Whether anything may be written by anybody: what OPTIONS says.
     fn writes(&self) -> bool;
+    /// What to call whoever asks, where something is theirs; the action and the path are of no matter.
+    ///
+    /// # Errors
+    /// The decision for who has no name.
+    fn name(&self, asking: &Asking<'_>) -> Result<String, Decision>;
+    /// What has to be waited for before decisions about a request with this header: each request does so once.
+    fn prepare(&self, headers: &HeaderMap) -> Option<Prepared>;
 }
 
 /// Everybody may read, and write if that is allowed at all.
@@ -79,5 +94,13 @@ impl Authorizer for Open {
 
     fn writes(&self) -> bool {
         self.write
+    }
+
+    fn name(&self, _: &Asking<'_>) -> Result<String, Decision> {
+        Ok(String::new())
+    }
+
+    fn prepare(&self, _: &HeaderMap) -> Option<Prepared> {
+        None
     }
 }

@@ -45,11 +45,12 @@ pub(crate) async fn delete(site: &Site, call: &Call) -> Result<Answer, Refusal> 
         return Err(Refusal::new(StatusCode::BAD_REQUEST, what));
     }
     let (place, headers) = (call.place.clone(), call.headers.clone());
+    let space = site.space.clone();
     site.disk
         .run(move |tree| {
             let there = existing(tree, &place)?;
             check_conditions(&headers, there.as_ref())?;
-            tree.remove(place.path()).map_err(Refusal::from)
+            space.remove(place.path(), || tree.remove(place.path())).map_err(Refusal::from)
         })
         .await?;
     Ok(Answer::empty(StatusCode::NO_CONTENT))

@@ -12,19 +12,27 @@
 //! # Ok::<(), hither_core::Error>(())
 //! ```
 
+mod access;
 mod access_log;
 mod answer;
 mod arriving;
 mod authorizer;
 mod body;
+mod client_verifier;
 mod clocked;
 mod collection;
+mod discovery;
 mod disk;
 mod get;
+mod guard;
 mod iso_date;
+mod keyring;
 mod listener;
 mod listing;
 mod loan;
+mod lot_api;
+mod lot_settings;
+mod lots;
 mod page;
 mod patch;
 mod pieces;
@@ -38,10 +46,13 @@ mod relocate;
 mod server;
 mod settings;
 mod site;
+mod space;
 mod sums;
 mod tls;
 mod tree;
 
-pub use authorizer::{Action, Asking, Authorizer, Decision, Open};
+pub use access::{Allowed, AuthSettings, CertificateSettings, GroupSettings, IssuerSettings};
+pub use authorizer::{Action, Asking, Authorizer, Decision, Open, Prepared};
+pub use lot_settings::LotSettings;
 pub use server::{Server, Stopper};
 pub use settings::{Limits, Settings, TlsFiles};

@@ -6,7 +6,7 @@
 
 use crate::clocked::Clocked;
 use crate::site::{Peer, Site};
-use crate::tls::Tls;
+use crate::tls::{self, Tls};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
@@ -97,10 +97,11 @@ impl Doors {
         let _ = stream.set_nodelay(true);
         let stall = self.site.limits().stall();
         match &self.tls {
-            None => self.requests(stream, address, http, watcher).await,
+            None => self.requests(stream, address, None, http, watcher).await,
             Some(tls) => {
                 if let Ok(Ok(stream)) = timeout(stall, tls.acceptor().accept(stream)).await {
-                    self.requests(stream, address, http, watcher).await;
+                    let certificate = tls::subject(stream.get_ref().1);
+                    self.requests(stream, address, certificate, http, watcher).await;
                 }
             }
         }
@@ -110,6 +111,7 @@ impl Doors {
         &self,
         stream: S,
         address: SocketAddr,
+        certificate: Option<Arc<str>>,
         http: &Builder<TokioExecutor>,
         watcher: hyper_util::server::graceful::Watcher,
     ) where
@@ -117,10 +119,10 @@ impl Doors {
     {
         let limits = self.site.limits();
         let stream = TokioIo::new(Clocked::new(stream, limits.idle(), limits.stall()));
-        let peer = Peer { address, is_secure: self.tls.is_some() };
+        let peer = Peer { address, is_secure: self.tls.is_some(), certificate };
         let site = Arc::clone(&self.site);
         let service = service_fn(move |request| {
-            let site = Arc::clone(&site);
+            let (site, peer) = (Arc::clone(&site), peer.clone());
             async move { Ok::<_, Infallible>(site.answer(request, peer).await) }
         });
         let connection = http.serve_connection(stream, service).into_owned();

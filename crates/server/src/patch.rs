@@ -16,7 +16,7 @@ const MOST_VALUE_BYTES: usize = 16 << 10;
 
 pub(crate) async fn answer(site: &Site, call: Call) -> Result<Answer, Refusal> {
     site.allow(&call, &call.place, Action::Modify)?;
-    let Call { place, headers, body, .. } = call;
+    let Call { place, headers, mut body, .. } = call;
     let most = site.limits().document_bytes;
     let body = body.collect(most).await?;
     let changes = Change::parse(&body, most).map_err(unreadable)?;

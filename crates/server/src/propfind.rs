@@ -9,6 +9,7 @@ use crate::place::{href, join};
 use crate::properties::{self, Properties};
 use crate::refusal::Refusal;
 use crate::site::{Call, Site};
+use crate::space::Space;
 use crate::tree::{Kind, MOST_DEPTH, Meta, Tree};
 use hither_http::propfind::{CONTENT_TYPE, PropertyName, PropfindError, Question, element, escape};
 use http::{StatusCode, header};
@@ -49,7 +50,7 @@ pub(crate) async fn answer(site: &Site, call: Call) -> Result<Answer, Refusal> {
             return Err(Refusal::new(StatusCode::BAD_REQUEST, what));
         }
     };
-    let Call { place, body, .. } = call;
+    let Call { place, mut body, .. } = call;
     let most = site.limits().document_bytes;
     let body = body.collect(most).await?;
     let question = Question::parse(&body, most).map_err(unreadable)?;
@@ -65,7 +66,8 @@ pub(crate) async fn answer(site: &Site, call: Call) -> Result<Answer, Refusal> {
         })
         .await?;
     let answer = Answer::empty(StatusCode::MULTI_STATUS).with(header::CONTENT_TYPE, CONTENT_TYPE);
-    let listing = Listing::new(site.disk.tree(), Multistatus { question }, paths);
+    let form = Multistatus { question, space: site.space.clone() };
+    let listing = Listing::new(site.disk.tree(), form, paths);
     let body = Body::Supplied(Supplied::new(Box::new(listing), None, &site.memory));
     Ok(Answer { body, ..answer })
 }
@@ -128,6 +130,7 @@ pub(crate) fn multistatus_head() -> String {
 #[derive(Debug)]
 struct Multistatus {
     question: Question,
+    space: Space,
 }
 
 // Writing to a String can't fail.
@@ -137,7 +140,7 @@ impl Form for Multistatus {
     }
 
     fn name(&mut self, tree: &Tree, path: &str, meta: &Meta, out: &mut String) {
-        let one = One { tree, path, meta };
+        let one = One { tree, space: &self.space, path, meta };
         let is_directory = meta.kind == Kind::Directory;
         let _ = write!(out, "<D:response><D:href>{}</D:href>", escape(&href(path, is_directory)));
         let mut missing = Vec::new();
@@ -201,11 +204,17 @@ impl Form for Multistatus {
 /// One name that is told of.
 struct One<'a> {
     tree: &'a Tree,
+    space: &'a Space,
     path: &'a str,
     meta: &'a Meta,
 }
 
 impl One<'_> {
+    /// Bytes that are free and used: in its lot, or else where its files are.
+    fn space(&self) -> Option<(u64, u64)> {
+        self.space.quota(self.path).or_else(|| self.tree.space(self.path).ok())
+    }
+
     /// Writes a property of the server's own; tells whether there is one.
     fn push_live(&self, local: &str, out: &mut String) -> bool {
         let Some(value) = self.live(local) else { return false };
@@ -227,8 +236,8 @@ impl One<'_> {
             "creationdate" => self.meta.created.map(iso_date::format),
             "getetag" => is_file.then(|| escape(&self.meta.version(SystemTime::now()).etag)),
             "getcontenttype" => is_file.then(|| crate::get::media_type(self.path).to_owned()),
-            "quota-available-bytes" => self.tree.space(self.path).ok().map(|s| s.0.to_string()),
-            "quota-used-bytes" => self.tree.space(self.path).ok().map(|s| s.1.to_string()),
+            "quota-available-bytes" => self.space().map(|space| space.0.to_string()),
+            "quota-used-bytes" => self.space().map(|space| space.1.to_string()),
             _ => None,
         }
     }

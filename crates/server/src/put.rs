@@ -14,6 +14,7 @@ use crate::authorizer::Action;
 use crate::place::Place;
 use crate::refusal::Refusal;
 use crate::site::{Call, Site};
+use crate::space::Taken;
 use crate::sums;
 use crate::tree::{Kind, Meta, Upload};
 use bytes::Bytes;
@@ -66,7 +67,14 @@ pub(crate) async fn answer(site: &Site, call: Call) -> Result<Answer, Refusal> {
     }
     let replace = may_replace && call.headers.get(header::IF_NONE_MATCH).is_none_or(|v| v != "*");
     let Call { place, headers, body, .. } = call;
-    whole(site, place, &headers, body, Manner { limit, replace, new: there.is_none() }).await
+    whole(
+        site,
+        place,
+        &headers,
+        body,
+        Manner { limit, replace, replaced: there.map(|meta| meta.size) },
+    )
+    .await
 }
 
 fn too_large(limit: u64) -> Refusal {
@@ -81,8 +89,8 @@ struct Manner {
     limit: u64,
     /// Whether what has the name may be replaced.
     replace: bool,
-    /// Whether nothing has the name so far.
-    new: bool,
+    /// Bytes of the file that has the name so far, if there is one.
+    replaced: Option<u64>,
 }
 
 async fn whole(
@@ -97,19 +105,20 @@ async fn whole(
         .into_iter()
         .filter_map(|digest| Checksum::new(sums::known(digest.algorithm)?, &digest.value).ok())
         .collect();
+    let taken = site.space.take(place.path(), length.unwrap_or_default())?;
     let (directory, name) = place.split().unwrap_or_default();
     let (directory, name) = (directory.to_owned(), name.to_owned());
-    let begun = site.disk.run(move |tree| -> io::Result<Upload> {
+    let begun = site.disk.run(move |tree| -> io::Result<(Taken, Upload)> {
         let upload = tree.begin(&directory)?;
-        upload.reserve(length.unwrap_or_default())?;
-        Ok(upload)
+        taken.with_room(|| upload.reserve(length.unwrap_or_default()))?;
+        Ok((taken, upload))
     });
-    let upload = begun.await.map_err(no_parent)?;
+    let (mut taken, upload) = begun.await.map_err(no_parent)?;
     let algorithms = expected.iter().map(Checksum::algorithm).filter(|one| !ALWAYS.contains(one));
     let hashers = ALWAYS.into_iter().chain(algorithms).map(Hasher::new).collect();
     let file = upload.file().try_clone()?;
     let Writer { hashers, .. } =
-        receive(body, Writer { file, at: 0, hashers }, manner.limit).await?;
+        receive(body, Writer { file, at: 0, hashers }, manner.limit, &mut taken).await?;
     let sums: Vec<Checksum> = hashers.into_iter().map(Hasher::finish).collect();
     if let Some(wrong) = expected.iter().find(|expected| !sums.contains(expected)) {
         let what = format!("what came is not what was announced: its checksum is not {wrong}");
@@ -130,7 +139,9 @@ async fn whole(
         StatusCode::CONFLICT if !manner.replace => Refusal::failed_precondition(),
         _ => refusal,
     })?;
-    let status = if manner.new { StatusCode::CREATED } else { StatusCode::NO_CONTENT };
+    taken.done(meta.size, manner.replaced.unwrap_or(0));
+    let status =
+        if manner.replaced.is_none() { StatusCode::CREATED } else { StatusCode::NO_CONTENT };
     Ok(Answer::empty(status).with(header::ETAG, &meta.strong_tag()))
 }
 
@@ -164,7 +175,12 @@ impl Writer {
 }
 
 /// Writes a body of at most `most` bytes as it arrives.
-async fn receive(mut body: Arriving, writer: Writer, most: u64) -> Result<Writer, Refusal> {
+async fn receive(
+    mut body: Arriving,
+    writer: Writer,
+    most: u64,
+    taken: &mut Taken,
+) -> Result<Writer, Refusal> {
     let (mut writing, mut received) = (Batch::Idle(writer), 0u64);
     let (mut batch, mut batched) = (Vec::new(), 0);
     loop {
@@ -175,6 +191,7 @@ async fn receive(mut body: Arriving, writer: Writer, most: u64) -> Result<Writer
             if received > most {
                 return Err(too_large(most));
             }
+            taken.cover(received)?;
             batched += bytes.len();
             batch.push(bytes);
         }
@@ -241,22 +258,24 @@ async fn put_piece(
     body: Arriving,
     (range, total): (Range<u64>, u64),
 ) -> Result<Answer, Refusal> {
-    let path = place.path().to_owned();
-    let opened = site.disk.run(move |tree| -> io::Result<File> {
+    let (path, space) = (place.path().to_owned(), site.space.clone());
+    let opened = site.disk.run(move |tree| -> Result<File, Refusal> {
         let file = tree.write_to(&path, true)?;
         let size = file.metadata()?.len();
         if size < total {
             // All of its space, once.
-            crate::tree::reserve(&file, total)?;
+            let taken = space.take(&path, total)?;
+            taken.with_room(|| crate::tree::reserve(&file, total))?;
             if size == 0 {
                 file.set_len(total)?;
             }
+            taken.done(total, size);
         }
         Ok(file)
     });
     let file = opened.await.map_err(no_parent)?;
     let writer = Writer { file, at: range.start, hashers: Vec::new() };
-    let written = receive(body, writer, range.end - range.start).await?;
+    let written = receive(body, writer, range.end - range.start, &mut Taken::nothing()).await?;
     match written.at == range.end {
         true => Ok(Answer::empty(StatusCode::NO_CONTENT)),
         false => Err(Refusal::new(

@@ -29,7 +29,7 @@ pub(crate) async fn answer(site: &Site, call: Call) -> Result<Answer, Refusal> {
         let what = format!("the answer can be {FRAMES_TYPE} or {PARTS_TYPE}");
         Refusal::new(StatusCode::NOT_ACCEPTABLE, what)
     })?;
-    let Call { place, headers, body, .. } = call;
+    let Call { place, headers, mut body, .. } = call;
     let most = site.limits().ranges;
     let list = body.collect(RangeList::most_bytes(most)).await?;
     let list = RangeList::decode(&list, most).map_err(|error| {

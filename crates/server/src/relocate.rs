@@ -10,6 +10,7 @@ use crate::place::Place;
 use crate::put::no_parent;
 use crate::refusal::Refusal;
 use crate::site::{Call, Site};
+use crate::space::Space;
 use crate::tree::{Kind, Tree};
 use http::header::HeaderMap;
 use http::{StatusCode, header};
@@ -50,12 +51,13 @@ pub(crate) async fn answer(site: &Site, call: &Call) -> Result<Answer, Refusal> 
     };
     let (from, headers) = (call.place.clone(), call.headers.clone());
     let job = Relocation { from, to: to.clone(), headers, moves, replace, deep };
+    let space = site.space.clone();
     let created = match may_replace {
-        true => site.disk.run(move |tree| relocate(tree, &job)).await?,
+        true => site.disk.run(move |tree| relocate(tree, &space, &job)).await?,
         false => {
             // Who may only make what is not there is told so, and not that it exists.
             let job = Relocation { replace: false, ..job };
-            let done = site.disk.run(move |tree| relocate(tree, &job)).await;
+            let done = site.disk.run(move |tree| relocate(tree, &space, &job)).await;
             match done {
                 Err(refusal) if refusal.status == StatusCode::PRECONDITION_FAILED && replace => {
                     site.allow(call, &to, Action::Modify)?;
@@ -70,7 +72,7 @@ pub(crate) async fn answer(site: &Site, call: &Call) -> Result<Answer, Refusal> 
 }
 
 /// Does it; tells whether nothing was replaced.
-fn relocate(tree: &Tree, job: &Relocation) -> Result<bool, Refusal> {
+fn relocate(tree: &Tree, space: &Space, job: &Relocation) -> Result<bool, Refusal> {
     let Relocation { from, to, headers, moves, replace, deep } = job;
     let forbidden = |what| Err(Refusal::new(StatusCode::FORBIDDEN, what));
     if from.is_root() || to.is_root() {
@@ -90,14 +92,16 @@ fn relocate(tree: &Tree, job: &Relocation) -> Result<bool, Refusal> {
         let what = "there is something of that name already";
         return Err(Refusal::new(StatusCode::PRECONDITION_FAILED, what));
     }
-    let done = match moves {
-        true => tree.rename(from.path(), to.path(), *replace),
-        false => tree.copy(from.path(), to.path(), *deep, *replace),
-    };
-    done.map_err(|error| match error.kind() {
-        // Something came to be there meanwhile.
-        std::io::ErrorKind::AlreadyExists if !replace => Refusal::failed_precondition(),
-        _ => no_parent(error.into()),
+    space.relocate(from.path(), to.path(), *moves, || {
+        let done = match moves {
+            true => tree.rename(from.path(), to.path(), *replace),
+            false => tree.copy(from.path(), to.path(), *deep, *replace),
+        };
+        done.map_err(|error| match error.kind() {
+            // Something came to be there meanwhile.
+            std::io::ErrorKind::AlreadyExists if !replace => Refusal::failed_precondition(),
+            _ => no_parent(error.into()),
+        })
     })?;
     Ok(there.is_none())
 }

@@ -12,12 +12,18 @@
 //!  pieces, body, loan               from disk to the connection in bounded memory
 //! ```
 
+use crate::access::AuthSettings;
 use crate::access_log::AccessLog;
 use crate::authorizer::{Authorizer, Open};
+use crate::discovery::Online;
 use crate::disk::Disk;
 use crate::listener::Doors;
+use crate::lot_api::seconds;
+use crate::lot_settings::TEND_EVERY;
+use crate::lots::Lots;
 use crate::settings::Settings;
 use crate::site::Site;
+use crate::space::Space;
 use crate::tls::{self, Tls};
 use crate::tree::Tree;
 use hither_core::error::{Error, ErrorKind, Result};
@@ -61,8 +67,7 @@ impl Server {
     /// Settings that make no sense, a tree that cannot be opened, a certificate that cannot be used, an address that is
     /// taken.
     pub fn start(settings: Settings) -> Result<Self> {
-        let authorizer = Arc::new(Open { write: settings.write });
-        Self::start_with(settings, authorizer)
+        Self::run(settings, None)
     }
 
     /// The same, where `authorizer` decides who may do what.
@@ -70,9 +75,16 @@ impl Server {
     /// # Errors
     /// As [`Server::start`].
     pub fn start_with(settings: Settings, authorizer: Arc<dyn Authorizer>) -> Result<Self> {
+        Self::run(settings, Some(authorizer))
+    }
+
+    fn run(settings: Settings, authorizer: Option<Arc<dyn Authorizer>>) -> Result<Self> {
         settings.check()?;
         let disk = Disk::new(Tree::open(&settings.root)?);
-        let tls = settings.tls.clone().map(Tls::new).transpose()?.map(Arc::new);
+        let lots = settings.lots.as_ref().map(|lots| lots.open(&settings.root)).transpose()?;
+        let authorities = settings.auth.as_ref().map(AuthSettings::authorities).transpose()?;
+        let tls = settings.tls.clone().map(|files| Tls::new(files, authorities.flatten()));
+        let tls = tls.transpose()?.map(Arc::new);
         let log = AccessLog::open(settings.access_log.as_deref())?;
         raise_open_files();
         let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -85,7 +97,11 @@ impl Server {
         let connections = Arc::new(Semaphore::new(settings.limits.connections));
         let listen = settings.listen.clone();
         let is_secure = tls.is_some();
-        let site = Arc::new(Site::new(settings, disk, authorizer, log));
+        let authorizer = authorizer.map_or_else(|| decider(&settings, &runtime), Ok)?;
+        if let Some(lots) = &lots {
+            runtime.spawn(tend(Arc::clone(lots)));
+        }
+        let site = Arc::new(Site::new(settings, disk, authorizer, log, Space::new(lots)));
         let door = Arc::new(Doors { site, tls: tls.clone(), connections, stop: stopped });
         let (mut doors, mut addresses) = (JoinSet::new(), Vec::new());
         for address in listen {
@@ -97,14 +113,7 @@ impl Server {
             doors.spawn_on(Arc::clone(&door).serve(listener), runtime.handle());
         }
         if let Some(tls) = tls {
-            runtime.spawn(async move {
-                let mut tick = tokio::time::interval(tls::LOOK_EVERY);
-                loop {
-                    tick.tick().await;
-                    let tls = Arc::clone(&tls);
-                    drop(tokio::task::spawn_blocking(move || tls.refresh()).await);
-                }
-            });
+            runtime.spawn(look_after(tls));
         }
         Ok(Self { runtime, doors, addresses, is_secure, stop: Stopper(Arc::new(stop)) })
     }
@@ -149,6 +158,38 @@ impl Server {
     pub fn wait(mut self) {
         self.runtime.block_on(async { while self.doors.join_next().await.is_some() {} });
         self.runtime.shutdown_background();
+    }
+}
+
+/// What decides who may do what, by the settings.
+fn decider(settings: &Settings, runtime: &Runtime) -> Result<Arc<dyn Authorizer>> {
+    Ok(match &settings.auth {
+        None => Arc::new(Open { write: settings.write }),
+        Some(auth) => {
+            let discovery = Arc::new(Online::new(runtime.handle().clone()));
+            Arc::new(auth.guard(settings.write, discovery)?)
+        }
+    })
+}
+
+/// Takes over certificates that have changed.
+async fn look_after(tls: Arc<Tls>) {
+    let mut tick = tokio::time::interval(tls::LOOK_EVERY);
+    loop {
+        tick.tick().await;
+        let tls = Arc::clone(&tls);
+        drop(tokio::task::spawn_blocking(move || tls.refresh()).await);
+    }
+}
+
+/// Ends leases.
+async fn tend(lots: Arc<Lots>) {
+    let mut tick = tokio::time::interval(TEND_EVERY);
+    loop {
+        tick.tick().await;
+        let lots = Arc::clone(&lots);
+        // What failed is tried again the next time.
+        drop(tokio::task::spawn_blocking(move || lots.tend(seconds())).await);
     }
 }
 

@@ -1,5 +1,7 @@
 //! What a server is told: the tree, where to listen, and how much anybody may take.
 
+use crate::access::AuthSettings;
+use crate::lot_settings::LotSettings;
 use hither_core::error::{Error, ErrorKind, Result};
 use serde::Deserialize;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -53,6 +55,12 @@ pub struct Settings {
     /// Bounds.
     #[serde(default)]
     pub limits: Limits,
+    /// Who may do what. Without it everybody who can reach the server may read, and write if `write` says so.
+    #[serde(default)]
+    pub auth: Option<AuthSettings>,
+    /// Whether space may be reserved.
+    #[serde(default)]
+    pub lots: Option<LotSettings>,
 }
 
 /// A certificate and its key, in PEM. Files that change are read again.
@@ -133,6 +141,8 @@ impl Settings {
             tls: None,
             access_log: None,
             limits: Limits::default(),
+            auth: None,
+            lots: None,
         }
     }
 

@@ -12,8 +12,9 @@ use crate::loan::Memory;
 use crate::place::Place;
 use crate::refusal::Refusal;
 use crate::settings::{Limits, Settings};
+use crate::space::Space;
 use crate::sums::Sums;
-use crate::{collection, get, patch, propfind, put, query, relocate};
+use crate::{collection, get, lot_api, patch, propfind, put, query, relocate};
 use hither_http::vector::{ACCEPT_QUERY, RANGES_TYPE};
 use http::header::HeaderMap;
 use http::{Method, Request, Response, StatusCode, header};
@@ -28,15 +29,18 @@ pub(crate) struct Site {
     pub(crate) disk: Disk,
     pub(crate) memory: Arc<Memory>,
     pub(crate) sums: Sums,
+    pub(crate) space: Space,
     authorizer: Arc<dyn Authorizer>,
     log: AccessLog,
 }
 
 /// The other end of a connection.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(crate) struct Peer {
     pub(crate) address: SocketAddr,
     pub(crate) is_secure: bool,
+    /// The distinguished name of its certificate, if it has shown one.
+    pub(crate) certificate: Option<Arc<str>>,
 }
 
 /// A request.
@@ -69,9 +73,10 @@ impl Site {
         disk: Disk,
         authorizer: Arc<dyn Authorizer>,
         log: AccessLog,
+        space: Space,
     ) -> Self {
         let memory = Arc::new(Memory::new(settings.limits.memory_bytes));
-        Self { settings, disk, memory, sums: Sums::default(), authorizer, log }
+        Self { settings, disk, memory, sums: Sums::default(), space, authorizer, log }
     }
 
     pub(crate) fn limits(&self) -> &Limits {
@@ -109,6 +114,12 @@ impl Site {
         let host = host.map(str::to_owned);
         let body = Arriving::new(body, self.limits().stall());
         let call = Call { method: head.method, place, headers: head.headers, body, peer, host };
+        if let Some(prepared) = self.authorizer.prepare(&call.headers) {
+            prepared.await;
+        }
+        if let Some(lots) = self.space.lots().filter(|_| lot_api::below(&call.place).is_some()) {
+            return lot_api::answer(self, lots, call).await;
+        }
         match call.method.as_str() {
             "GET" | "HEAD" => get::answer(self, &call).await,
             "QUERY" => query::answer(self, call).await,
@@ -125,18 +136,13 @@ impl Site {
 
     /// Fails unless that may be done with that name.
     pub(crate) fn allow(&self, call: &Call, place: &Place, action: Action) -> Result<(), Refusal> {
-        let Peer { address: peer, is_secure } = call.peer;
-        let asking = Asking { action, path: place.path(), headers: &call.headers, peer, is_secure };
-        match self.authorizer.decide(&asking) {
-            Decision::Allowed => Ok(()),
-            Decision::Refused { status, reason, challenge } => {
-                let refusal = Refusal::new(status, reason);
-                Err(match challenge {
-                    Some(challenge) => refusal.with(header::WWW_AUTHENTICATE, &challenge),
-                    None => refusal,
-                })
-            }
-        }
+        verdict(self.authorizer.decide(&asking(call, place, action)))
+    }
+
+    /// What to call whoever sent a request; fails if that is not known and has to be.
+    pub(crate) fn name(&self, call: &Call) -> Result<String, Refusal> {
+        let name = self.authorizer.name(&asking(call, &call.place, Action::Read));
+        name.or_else(|decision| verdict(decision).map(|()| String::new()))
     }
 
     /// Fails unless something may come to be under that name. Tells whether what has the name may be replaced.
@@ -157,6 +163,25 @@ impl Site {
             .with(header::ACCEPT_RANGES, "bytes")
             .with(header::HeaderName::from_static("dav"), "1")
             .with(ACCEPT_QUERY, &accept_query())
+    }
+}
+
+fn asking<'a>(call: &'a Call, place: &'a Place, action: Action) -> Asking<'a> {
+    let Peer { address: peer, is_secure, ref certificate } = call.peer;
+    let (path, headers, certificate) = (place.path(), &call.headers, certificate.as_ref());
+    Asking { action, path, headers, peer, is_secure, certificate }
+}
+
+fn verdict(decision: Decision) -> Result<(), Refusal> {
+    match decision {
+        Decision::Allowed => Ok(()),
+        Decision::Refused { status, reason, challenge } => {
+            let refusal = Refusal::new(status, reason);
+            Err(match challenge {
+                Some(challenge) => refusal.with(header::WWW_AUTHENTICATE, &challenge),
+                None => refusal,
+            })
+        }
     }
 }
 

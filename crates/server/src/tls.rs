@@ -1,8 +1,12 @@
 //! The certificate that the server shows, read again when its files change.
 
+use crate::client_verifier::ClientVerifier;
 use crate::settings::TlsFiles;
 use hither_core::error::{Error, ErrorKind, Result};
-use rustls::ServerConfig;
+use rustls::crypto::CryptoProvider;
+use rustls::server::WebPkiClientVerifier;
+use rustls::server::danger::ClientCertVerifier;
+use rustls::{RootCertStore, ServerConfig, ServerConnection};
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use std::path::Path;
@@ -17,6 +21,8 @@ pub(crate) const LOOK_EVERY: Duration = Duration::from_secs(30);
 #[derive(Debug)]
 pub(crate) struct Tls {
     files: TlsFiles,
+    /// Who vouches for clients; without them, clients are not asked for certificates.
+    authorities: Option<Arc<RootCertStore>>,
     current: Mutex<Current>,
 }
 
@@ -32,10 +38,11 @@ type Changed = (Option<SystemTime>, Option<SystemTime>);
 impl Tls {
     /// # Errors
     /// A file cannot be read, holds no certificate or key, or the two do not belong together.
-    pub(crate) fn new(files: TlsFiles) -> Result<Self> {
+    pub(crate) fn new(files: TlsFiles, authorities: Option<RootCertStore>) -> Result<Self> {
+        let authorities = authorities.map(Arc::new);
         let changed = changed(&files);
-        let config = load(&files)?;
-        Ok(Self { files, current: Mutex::new(Current { config, changed }) })
+        let config = load(&files, authorities.as_ref())?;
+        Ok(Self { files, authorities, current: Mutex::new(Current { config, changed }) })
     }
 
     pub(crate) fn acceptor(&self) -> TlsAcceptor {
@@ -50,7 +57,7 @@ impl Tls {
         if self.current.lock().unwrap_or_else(PoisonError::into_inner).changed == now {
             return;
         }
-        if let Ok(config) = load(&self.files) {
+        if let Ok(config) = load(&self.files, self.authorities.as_ref()) {
             let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
             *current = Current { config, changed: now };
         }
@@ -62,7 +69,25 @@ fn changed(files: &TlsFiles) -> Changed {
     (time(&files.certificate), time(&files.key))
 }
 
-fn load(files: &TlsFiles) -> Result<Arc<ServerConfig>> {
+/// The distinguished name of the client, that of a proxy being its person's, which the handshake has verified.
+pub(crate) fn subject(connection: &ServerConnection) -> Option<Arc<str>> {
+    hither_auth::subject_of(connection.peer_certificates()?).map(Arc::from)
+}
+
+/// Clients may show a certificate of one of `authorities`, and need not.
+fn verifier(
+    authorities: &Arc<RootCertStore>,
+    provider: &Arc<CryptoProvider>,
+) -> Result<Arc<dyn ClientCertVerifier>> {
+    let builder =
+        WebPkiClientVerifier::builder_with_provider(Arc::clone(authorities), Arc::clone(provider));
+    let usual = builder.allow_unauthenticated().build().map_err(|error| {
+        Error::new(ErrorKind::Invalid, format!("auth.authorities are of no use: {error}"))
+    })?;
+    Ok(Arc::new(ClientVerifier::new(usual, Arc::clone(provider))))
+}
+
+fn load(files: &TlsFiles, authorities: Option<&Arc<RootCertStore>>) -> Result<Arc<ServerConfig>> {
     let cannot = |what: &str, path: &Path, error: &dyn std::fmt::Display| {
         let what = format!("cannot read the {what} in {}: {error}", path.display());
         Error::new(ErrorKind::Invalid, what)
@@ -73,9 +98,15 @@ fn load(files: &TlsFiles) -> Result<Arc<ServerConfig>> {
     let key = PrivateKeyDer::from_pem_file(&files.key)
         .map_err(|error| cannot("key", &files.key, &error))?;
     let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let clients = match authorities {
+        Some(authorities) => verifier(authorities, &provider)?,
+        None => WebPkiClientVerifier::no_client_auth(),
+    };
     let mut config = ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
-        .and_then(|builder| builder.with_no_client_auth().with_single_cert(certificates, key))
+        .and_then(|builder| {
+            builder.with_client_cert_verifier(clients).with_single_cert(certificates, key)
+        })
         .map_err(|error| cannot("certificate", &files.certificate, &error))?;
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     Ok(Arc::new(config))
@@ -101,7 +132,7 @@ mod tests {
     fn a_new_certificate_is_taken_over_a_spoilt_one_is_not() {
         let folder = tempfile::tempdir().unwrap();
         let files = write(folder.path());
-        let tls = Tls::new(files.clone()).unwrap();
+        let tls = Tls::new(files.clone(), None).unwrap();
         let first = config(&tls);
         tls.refresh();
         assert!(Arc::ptr_eq(&first, &config(&tls)), "nothing has changed");
@@ -118,6 +149,6 @@ mod tests {
         let (folder, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let files = write(folder.path());
         let key = write(other.path()).key;
-        assert!(Tls::new(TlsFiles { key, ..files }).is_err());
+        assert!(Tls::new(TlsFiles { key, ..files }, None).is_err());
     }
 }

@@ -1,0 +1,100 @@
+"""An issuer with keys of both kinds, which it publishes on loopback until it dies, and tokens signed with them."""
+
+import json
+import threading
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+from issuer import encoded, openssl
+
+
+def part(content: dict) -> str:
+    """A part of a token."""
+    return encoded(json.dumps(content).encode())
+
+
+def numbers_of(signature: bytes) -> bytes:
+    """The two numbers of a signature of ECDSA, which OpenSSL writes in DER, as tokens have them."""
+    at, numbers = 2, b""
+    for _ in range(2):
+        length = signature[at + 1]
+        number = signature[at + 2 : at + 2 + length].lstrip(b"\0")
+        numbers += number.rjust(32, b"\0")
+        at += 2 + length
+    return numbers
+
+
+class Key:
+    """A key with its name, of RSA or of the curve P-256."""
+
+    def __init__(self, folder: Path, name: str, algorithm: str = "ES256"):
+        self.name, self.algorithm, self.path = name, algorithm, folder / f"{name}.pem"
+        kind = ["EC", "-pkeyopt", "ec_paramgen_curve:P-256"] if algorithm == "ES256" else ["RSA"]
+        openssl("genpkey", "-quiet", "-algorithm", *kind, "-out", str(self.path))
+
+    def public(self) -> dict:
+        if self.algorithm == "RS256":
+            told = openssl("rsa", "-in", str(self.path), "-noout", "-modulus").decode()
+            modulus = bytes.fromhex(told.strip().partition("=")[2])
+            material = {"kty": "RSA", "n": encoded(modulus), "e": "AQAB"}
+        else:
+            point = openssl("pkey", "-in", str(self.path), "-pubout", "-outform", "DER")[-64:]
+            material = {"kty": "EC", "crv": "P-256", "x": encoded(point[:32]), "y": encoded(point[32:])}
+        return material | {"kid": self.name, "use": "sig", "alg": self.algorithm}
+
+    def token(self, header: dict | None = None, **claims) -> str:
+        header = {"alg": self.algorithm, "kid": self.name, "typ": "JWT"} | (header or {})
+        message = f"{part(header)}.{part(claims)}"
+        signature = openssl("dgst", "-sha256", "-sign", str(self.path), given=message.encode())
+        return f"{message}.{encoded(numbers_of(signature) if self.algorithm == 'ES256' else signature)}"
+
+
+class Issuer:
+    """Publishes keys on loopback until it is left, or dies before."""
+
+    def __init__(self, *keys: Key):
+        self.keys, self.asked = list(keys), []
+        outer = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self):
+                outer.asked.append(self.path)
+                documents = {
+                    "/iam/.well-known/openid-configuration": {"issuer": outer.url, "jwks_uri": f"{outer.url}/jwk"},
+                    "/iam/jwk": {"keys": [key.public() for key in outer.keys]},
+                }
+                document = documents.get(self.path)
+                body = json.dumps(document or {}).encode()
+                self.send_response(200 if document else 404)
+                self.send_header("Content-Type", "application/json")
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *_arguments):
+                pass
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.server.server_port}/iam"
+        self.thread = threading.Thread(target=self.server.serve_forever)
+        self.thread.start()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_error):
+        self.die()
+
+    def die(self) -> None:
+        if self.thread.is_alive():
+            self.server.shutdown()
+            self.thread.join()
+            self.server.server_close()
+
+    def claims(self, scope: str, **others) -> dict:
+        usual = {"iss": self.url, "sub": "alice", "aud": "https://se.example", "exp": int(time.time()) + 600}
+        return usual | {"scope": scope} | others
+
+    def token(self, scope: str, key: Key | None = None, **others) -> str:
+        return (key or self.keys[0]).token(**self.claims(scope, **others))
