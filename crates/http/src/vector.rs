@@ -3,7 +3,7 @@
 //! A `Range` field is text in a header, and servers bound headers: ten thousand ranges are 160 kB of it, where nginx takes
 //! 8 kB. The answer, `multipart/byteranges`, spends some 100 bytes on every part. `QUERY` is as safe and idempotent as
 //! `GET` and has a body. The request is a [list](RangeList) of some four bytes a range, so ten thousand fit what a
-//! connection may send in its first two round trips; the answer is a row of [frames](frames) of 16 bytes and the data.
+//! connection may send in its first two round trips; the answer is a row of [frames] of 16 bytes and the data.
 //!
 //! ```text
 //! QUERY /run7/file.root HTTP/1.1                 HTTP/1.1 200 OK
