@@ -83,14 +83,20 @@ impl Vector {
     /// Finds the element that a segment answers.
     fn place(&mut self, segment: &Segment) -> Result<(), WireError> {
         let length = u64::from(segment.length);
-        let answers = |element: &Element| {
-            !element.begun
-                && element.left.start == segment.offset
-                && length <= element.left.end - element.left.start
+        let asked = |element: &Element| {
+            let begins = !element.begun && element.left.start == segment.offset;
+            begins.then_some(element.left.end - element.left.start)
         };
+        // Of several that begin there, the one that is as long: a shorter answer is one to a range beyond the file's end.
+        let is_whole = |element: &Element| asked(element) == Some(length);
+        let is_part = |element: &Element| asked(element).is_some_and(|all| length < all);
         let next = self.next;
-        let in_order = self.elements.get(next).is_some_and(answers);
-        let found = if in_order { Some(next) } else { self.elements.iter().position(answers) };
+        let in_order = self.elements.get(next).is_some_and(is_whole);
+        let search = || {
+            let mut elements = self.elements.iter();
+            elements.position(is_whole).or_else(|| self.elements.iter().position(is_part))
+        };
+        let found = if in_order { Some(next) } else { search() };
         let unasked = || {
             let Segment { handle, length, offset } = segment;
             let seen = format!("{length} bytes at {offset} of {handle:?}");
@@ -122,5 +128,30 @@ impl Vector {
             return Err(WireError::number("the answer to a vector read", seen, "whole segments"));
         }
         Ok(self.missing())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::client::event::Ticket;
+    use std::collections::VecDeque;
+
+    fn segment(offset: u64, bytes: &[u8]) -> Bytes {
+        let length = u32::try_from(bytes.len()).unwrap();
+        let head = Segment { handle: FileHandle::default(), length, offset }.encode();
+        Bytes::from([&head[..], bytes].concat())
+    }
+
+    #[test]
+    fn ranges_that_begin_at_the_same_place_are_told_apart_by_their_lengths() {
+        let mut vector = Vector::new(vec![5..9, 5..7, 20..30]);
+        let mut events = VecDeque::new();
+        let mut sink = Sink { ticket: Ticket(9), events: &mut events };
+        for answer in [segment(5, b"56"), segment(20, b"end"), segment(5, b"5678")] {
+            vector.data(answer, &mut sink).unwrap();
+        }
+        assert_eq!(vector.finish().unwrap(), [23..30]);
+        assert_eq!(events.len(), 3);
     }
 }
