@@ -51,6 +51,8 @@ struct State {
     large_job: bool,
     /// Further connections have been started along with the first one.
     speculated: bool,
+    /// Two connections that had brought answers were open at a time: the server has more than one thread.
+    serves_several: bool,
     link: LinkEstimate,
 }
 
@@ -203,8 +205,9 @@ impl Pool {
 
     /// Gives a connection that is ready to whoever is first in line, or keeps it.
     fn release(self: &Arc<Self>, lane: Lane) {
-        let mut handed = Handed { pool: Arc::clone(self), lane: Some(lane) };
         let mut state = self.state();
+        state.serves_several |= lane.answers > 0 && state.idle.iter().any(|it| it.answers > 0);
+        let mut handed = Handed { pool: Arc::clone(self), lane: Some(lane) };
         while let Some(waiter) = state.waiting.pop_front() {
             match waiter.send(Ok(handed)) {
                 Ok(()) => return,
@@ -214,6 +217,18 @@ impl Pool {
             }
         }
         state.idle.extend(handed.lane.take());
+    }
+
+    /// Closes the connections that nobody uses, unless the server is known to serve several at a time.
+    pub(crate) fn let_idle_go(&self) {
+        let mut state = self.state();
+        if state.serves_several {
+            return;
+        }
+        let idle = std::mem::take(&mut state.idle);
+        state.open -= idle.len();
+        drop(state);
+        drop(idle);
     }
 
     /// A connection is gone: replaces it if somebody is still in line.

@@ -39,6 +39,9 @@ pub(crate) fn builder(method: Method, location: &Location, pool: &Pool) -> Build
         .header(header::ACCEPT, "*/*")
 }
 
+/// A server that has not begun to answer for so long, and some round trips, may be busy with a connection that is idle.
+const PATIENCE: Duration = Duration::from_secs(1);
+
 /// The body of a request that has none.
 pub(crate) fn empty() -> Body {
     Body::new(Empty::new().map_err(|never| match never {}))
@@ -60,7 +63,7 @@ pub(crate) async fn send(
     way.ready().await.map_err(|error| cut(location, way, error))?;
     way.begin(pool.link().rtt, bytes_asked);
     let clock = pool.config().first_byte_timeout;
-    let response = match tokio::time::timeout(clock, way.send(request)).await {
+    let response = match tokio::time::timeout(clock, waited(way.send(request), pool)).await {
         Ok(Ok(response)) => response,
         Ok(Err(error)) => return Err(cut(location, way, error)),
         Err(_) => {
@@ -73,6 +76,19 @@ pub(crate) async fn send(
     };
     way.answered();
     Ok(response)
+}
+
+/// Waits for an answer. A server of one thread may be waiting as well, for a word on another connection that nobody uses:
+/// from time to time those are let go.
+async fn waited<T>(answer: impl Future<Output = T>, pool: &Pool) -> T {
+    let mut answer = std::pin::pin!(answer);
+    let patience = PATIENCE + 4 * pool.link().rtt.unwrap_or_default();
+    loop {
+        match tokio::time::timeout(patience, &mut answer).await {
+            Ok(answer) => return answer,
+            Err(_) => pool.let_idle_go(),
+        }
+    }
 }
 
 /// Asks for the head alone: size and validator.

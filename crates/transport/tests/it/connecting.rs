@@ -1,11 +1,12 @@
 //! Servers that cannot be reached, or take few connections.
 
-use crate::rig::{LARGE, THREE, content, peer, read, source, source_on, with_lanes};
+use crate::rig::{LARGE, THREE, content, network, peer, read, source, source_on, with_lanes};
 use futures_core::future::BoxFuture;
 use hither_core::{Claim, Endpoint, ErrorKind, Ledger, Source};
 use hither_testkit::peer::{Fault, Place, When, refusing_url};
-use hither_transport::{Network, Resolve, TransportConfig};
+use hither_transport::{Location, Network, Resolve, TransportConfig};
 use socket2::{Domain, Socket, Type};
+use std::io::{BufRead, BufReader, Write};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -49,6 +50,43 @@ async fn packets_that_vanish_run_out_the_connect_clock() {
     let source = source(&format!("http://{address}/x"), config);
     let error = read(&source, &THREE).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Timeout, "{error:?}");
+}
+
+/// A server of one thread, which has an ear for one connection until that is closed. It answers with the first hundred
+/// bytes of the content.
+fn one_thread(content: Vec<u8>) -> SocketAddr {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let lines = BufReader::new(stream.try_clone().unwrap()).lines();
+            for _request in lines.map_while(Result::ok).filter(String::is_empty) {
+                let size = content.len();
+                let head = format!(
+                    "HTTP/1.1 206 Partial Content\r\ncontent-range: bytes 0-99/{size}\r\n\
+                     content-length: 100\r\netag: \"x\"\r\n\r\n"
+                );
+                stream.write_all(&[head.as_bytes(), &content[..100]].concat()).unwrap();
+            }
+        }
+    });
+    address
+}
+
+#[tokio::test]
+async fn a_server_of_one_thread_is_not_kept_by_connections_that_nobody_uses() {
+    let content = content(1000);
+    let url = format!("http://{}/x", one_thread(content.clone()));
+    let network = network(with_lanes(8));
+    let pool = network.pool(&Location::parse(&url).unwrap());
+    pool.warm(3);
+    while pool.idle_lanes() < 3 {
+        tokio::task::yield_now().await;
+    }
+    // The first connection that it took is not the one that is asked on.
+    let got = read(&source_on(&network, &url), &[0..100]).await.unwrap();
+    got.is_exact(&content, &[0..100]).unwrap();
 }
 
 /// A name server with one answer.
