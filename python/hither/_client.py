@@ -5,7 +5,7 @@ from __future__ import annotations
 import atexit
 import os
 import weakref
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from hither import _core
 from hither._closing import Closing
@@ -50,6 +50,9 @@ class Client(Closing):
         Seconds to wait for a connection (15 by default), and without a byte arriving (30 by default).
     staleness
         Seconds for which a file that was confirmed to be unchanged is opened without asking again; 0 by default.
+    verify
+        What is held against checksums on its way over ``root://`` in clear: ``"never"`` anything, which is the default, ``"long"``
+        runs of 64 KiB and more, or ``"always"`` everything.
     mirrors
         Where else files are: beginnings of URLs, and what may stand in their place, the best first.
     proxy
@@ -93,6 +96,7 @@ class Client(Closing):
         connect_timeout: float | None = None,
         stall_timeout: float | None = None,
         staleness: float | None = None,
+        verify: Literal["never", "long", "always"] | None = None,
         mirrors: Mapping[str, Sequence[str]] | None = None,
         proxy: str | None = None,
         insecure: bool = False,
@@ -123,6 +127,7 @@ class Client(Closing):
             "connect_timeout": connect_timeout,
             "stall_timeout": stall_timeout,
             "staleness": staleness,
+            "verify": verify,
             "mirrors": {prefix: list(places) for prefix, places in (mirrors or {}).items()},
             "proxy": proxy,
             "insecure": insecure,

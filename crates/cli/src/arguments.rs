@@ -58,7 +58,7 @@ pub struct Common {
     pub stall_timeout: Option<f64>,
     /// What is held against checksums of its pages over root:// in clear: never, long (runs of 64 KiB and more, where the
     /// server can) or always (servers that cannot are refused) [default: never, or what the configuration says].
-    #[arg(long, global = true, value_name = "WHAT", value_parser = verify)]
+    #[arg(long, global = true, value_name = "WHAT")]
     pub verify: Option<Verify>,
     /// Another URL of the same file, to be used when the first one fails; may be given several times.
     #[arg(long, global = true, value_name = "URL")]
@@ -371,16 +371,6 @@ fn seconds(text: &str) -> Result<f64, String> {
         .contains(&seconds)
         .then_some(seconds)
         .ok_or_else(|| "expected 0.001 to 86400".to_owned())
-}
-
-/// What is to be verified.
-pub(crate) fn verify(text: &str) -> Result<Verify, String> {
-    match text.trim() {
-        "never" => Ok(Verify::Never),
-        "long" => Ok(Verify::Long),
-        "always" => Ok(Verify::Always),
-        _ => Err(format!("{text:?} is none of never, long and always")),
-    }
 }
 
 /// A whole number of seconds, minutes, hours or days.

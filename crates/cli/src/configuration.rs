@@ -1,6 +1,6 @@
 //! Arguments, environment, configuration file, defaults: in this order.
 
-use crate::arguments::{Common, size, staleness, verify};
+use crate::arguments::{Common, size, staleness};
 use crate::credentials::{Section, credentials};
 use crate::exit::Failure;
 use crate::proxies::proxies;
@@ -90,8 +90,7 @@ fn configured(common: &Common, url: &str) -> Result<ClientConfig, Failure> {
         config.transport.no_progress_timeout = clock;
         config.transport.first_byte_timeout = clock * 2;
     }
-    let wrong = |what| Failure::usage(format!("verify: {what}"));
-    let from_file = file.verify.as_deref().map(verify).transpose().map_err(wrong)?;
+    let from_file = file.verify.as_deref().map(str::parse).transpose()?;
     if let Some(what) = common.verify.or(from_file) {
         config.transport.verify = what;
     }

@@ -20,6 +20,7 @@ pub(crate) struct Settings {
     connect_timeout: Option<f64>,
     stall_timeout: Option<f64>,
     staleness: Option<f64>,
+    verify: Option<String>,
     mirrors: HashMap<String, Vec<String>>,
     proxy: Option<String>,
     insecure: bool,
@@ -70,6 +71,9 @@ impl Settings {
             config.staleness = Duration::try_from_secs_f64(seconds).map_err(|_| {
                 Error::new(ErrorKind::Invalid, format!("staleness is {seconds}, expected seconds"))
             })?;
+        }
+        if let Some(what) = &self.verify {
+            config.transport.verify = what.parse()?;
         }
         for (prefix, elsewhere) in self.mirrors.clone() {
             config.mirrors.add(Mirror { prefix, elsewhere });

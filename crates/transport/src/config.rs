@@ -5,6 +5,8 @@ use crate::proxy::Proxies;
 use crate::tls::TlsConfig;
 use hither_auth::Credentials;
 use hither_core::ReplicasConfig;
+use hither_core::error::{Error, ErrorKind, Result};
+use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,6 +23,23 @@ pub enum Verify {
     /// Everything: each piece is a request of its own. Servers without checksums are refused, as
     /// [`ErrorKind::Unsupported`](hither_core::ErrorKind::Unsupported).
     Always,
+}
+
+impl FromStr for Verify {
+    type Err = Error;
+
+    /// By its name: `never`, `long` or `always`. Anything else is [`ErrorKind::Invalid`].
+    fn from_str(name: &str) -> Result<Self> {
+        match name.trim() {
+            "never" => Ok(Self::Never),
+            "long" => Ok(Self::Long),
+            "always" => Ok(Self::Always),
+            _ => {
+                let what = format!("{name:?} is none of never, long and always");
+                Err(Error::new(ErrorKind::Invalid, what).context("what to verify"))
+            }
+        }
+    }
 }
 
 /// How connections are made and how long each stage may take.
