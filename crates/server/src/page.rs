@@ -4,12 +4,13 @@ use crate::answer::Answer;
 use crate::body::{Body, Supplied};
 use crate::iso_date;
 use crate::listing::{Form, Listing};
-use crate::place::{Place, href, join};
+use crate::place::{Place, href};
 use crate::refusal::Refusal;
 use crate::site::{Call, Site};
 use crate::sums;
 use crate::tree::{Kind, Meta, Tree};
 use hither_core::checksum::Algorithm;
+use hither_core::storage::below;
 use http::{Method, StatusCode, header};
 use std::fmt::Write as _;
 
@@ -107,7 +108,7 @@ impl Page {
         let mut crumbs = "<a href=\"/\">/</a>".to_owned();
         let mut path = String::new();
         for name in self.place.path().split('/').filter(|name| !name.is_empty()) {
-            path = join(&path, name);
+            path = below(&path, name);
             let _ = write!(crumbs, " <a href=\"{}\">{}</a> /", href(&path, true), escaped(name));
         }
         crumbs

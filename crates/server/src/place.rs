@@ -5,6 +5,7 @@
 //! as grid clients write them.
 
 use crate::refusal::Refusal;
+use hither_core::storage::below;
 use http::{StatusCode, Uri};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use std::fmt;
@@ -112,7 +113,7 @@ impl Place {
 
     /// A name in it.
     pub(crate) fn join(&self, name: &str) -> String {
-        join(&self.path, name)
+        below(&self.path, name)
     }
 
     /// Whether `other` is this, or in this.
@@ -131,11 +132,6 @@ impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "/{}", self.path)
     }
-}
-
-/// The path of a name in a directory.
-pub(crate) fn join(directory: &str, name: &str) -> String {
-    if directory.is_empty() { name.to_owned() } else { format!("{directory}/{name}") }
 }
 
 /// A path below the root as that of a URL.

@@ -5,12 +5,13 @@ use crate::authorizer::Action;
 use crate::body::{Body, Supplied};
 use crate::iso_date;
 use crate::listing::{Form, Listing};
-use crate::place::{href, join};
+use crate::place::href;
 use crate::properties::{self, Properties};
 use crate::refusal::Refusal;
 use crate::site::{Call, Site};
 use crate::space::Space;
 use crate::tree::{Kind, MOST_DEPTH, Meta, Tree};
+use hither_core::storage::below;
 use hither_http::propfind::{CONTENT_TYPE, PropertyName, PropfindError, Question, element, escape};
 use http::{StatusCode, header};
 use std::fmt::Write as _;
@@ -98,7 +99,7 @@ fn paths(
     let mut waiting = vec![(path.to_owned(), 0)];
     while let Some((directory, level)) = waiting.pop() {
         for name in tree.names(&directory, most)? {
-            let path = join(&directory, &name);
+            let path = below(&directory, &name);
             // Links to directories are shown, and not gone into: they may lead in a circle.
             let deeper = depth == Depth::All
                 && level < MOST_DEPTH

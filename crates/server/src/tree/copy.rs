@@ -1,9 +1,12 @@
 //! Copies within the tree. Bytes are copied by the kernel, which shares them where the file system can.
+//!
+//! A link to a file is copied as that file, which is what it is to every reader. Copied as a link it would lead elsewhere
+//! from its new place, maybe to what its readers may not read. Directories are not entered through links, since they may
+//! lead in circles: what has such a link in it is not copied.
 
 use super::{Kind, MOST_DEPTH, Meta, Tree};
-use crate::place::join;
-use rustix::fs::{OFlags, copy_file_range, readlinkat, symlinkat};
-use rustix::fs::{XattrFlags, fgetxattr, flistxattr, fsetxattr};
+use hither_core::storage::below;
+use rustix::fs::{XattrFlags, copy_file_range, fgetxattr, flistxattr, fsetxattr};
 use rustix::io::Errno;
 use std::fs::File;
 use std::io;
@@ -50,13 +53,16 @@ impl Tree {
             return Ok(());
         }
         for name in self.names(from, usize::MAX - 1)? {
-            let (from, to) = (join(from, &name), join(to, &name));
-            if self.is_link(&from)? {
-                self.copy_link(&from, &to)?;
-                continue;
-            }
-            match self.meta(&from)?.kind {
+            let (from, to) = (below(from, &name), below(to, &name));
+            let is_link = self.is_link(&from)?;
+            let kind = match self.meta(&from) {
+                // It leads nowhere, or out of the tree: nobody is served it.
+                Err(_) if is_link => continue,
+                meta => meta?.kind,
+            };
+            match kind {
                 Kind::File => self.copy_file(&from, &to, false)?,
+                Kind::Directory if is_link => return Err(Errno::ACCESS.into()),
                 Kind::Directory if depth == 1 => return Err(Errno::NAMETOOLONG.into()),
                 Kind::Directory => self.copy_directory(&from, &to, depth - 1)?,
                 // Pipes and devices are not served, and not copied.
@@ -64,14 +70,6 @@ impl Tree {
             }
         }
         Ok(())
-    }
-
-    /// Makes a link with the same text. Wherever it leads, it is followed no further than any other.
-    fn copy_link(&self, from: &str, to: &str) -> io::Result<()> {
-        let (from_parent, from_name) = from.rsplit_once('/').unwrap_or(("", from));
-        let (to_parent, to_name) = to.rsplit_once('/').unwrap_or(("", to));
-        let text = readlinkat(self.directory(from_parent)?, from_name, Vec::new())?;
-        Ok(symlinkat(text, self.at(to_parent, OFlags::PATH | OFlags::DIRECTORY)?, to_name)?)
     }
 }
 

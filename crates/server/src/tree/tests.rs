@@ -106,11 +106,18 @@ fn copies_are_deep_and_hold_no_unfinished_files() {
     symlink("file", root.join("d/link")).unwrap();
     tree.copy("d", "copy", true, false).unwrap();
     assert_eq!(tree.names("copy", 10).unwrap(), ["e", "file", "link"]);
+    // A link is the file that it leads to, also in another place.
+    assert!(root.join("copy/link").symlink_metadata().unwrap().is_file());
     assert_eq!(std::fs::read_to_string(root.join("copy/link")).unwrap(), "inside");
     assert_eq!(std::fs::read_dir(root.join("copy")).unwrap().count(), 3);
     assert_eq!(errno(tree.copy("d", "copy", true, false)), Some(Errno::EXIST));
     tree.copy("d", "copy", false, true).unwrap();
     assert_eq!(tree.names("copy", 10).unwrap(), [""; 0]);
+    symlink("nowhere", root.join("d/dangling")).unwrap();
+    tree.copy("d", "copy", true, true).unwrap();
+    assert_eq!(tree.names("copy", 10).unwrap(), ["e", "file", "link"]);
+    symlink(".", root.join("d/circle")).unwrap();
+    assert_eq!(errno(tree.copy("d", "copy", true, true)), Some(Errno::ACCESS));
 }
 
 #[test]
