@@ -2,8 +2,8 @@
 //!
 //! The first request for a file asks for its head and its tail at once, the tail by suffix (`bytes=0-511,-8000`). Not
 //! every server takes that: some know no suffix, some send one range at a time. Then what is missing is asked for in
-//! another way, as soon as an answer has shown which: by position, once any answer has told the size; in two requests side by
-//! side where one cannot hold both. What arrived is not asked for again.
+//! another way, as soon as an answer has shown which: by position, once any answer has told the size, that to a HEAD if
+//! need be; in two requests side by side where one cannot hold both. What arrived is not asked for again.
 
 use crate::access;
 use crate::exchange::{Outcome, Settled};
@@ -121,14 +121,17 @@ impl Tail {
         let Request { ranges, tail, .. } = &self.left;
         // No range is sent at all, and the length of the answer tells where the tail begins.
         let whole = server.ranges() == RangeSupport::Whole || source.has_whole_file();
-        if *tail > 0 && (whole || server.takes_suffix() && ranges.len() < limits.max_ranges) {
+        // A suffix cannot be cut: one that is more than the server sends at a time is placed first, by the size.
+        let by_suffix = *tail > 0 && server.takes_suffix() && *tail <= limits.max_total_bytes;
+        let together = range::total_bytes(ranges).saturating_add(*tail) <= limits.max_total_bytes;
+        if *tail > 0 && (whole || by_suffix && together && ranges.len() < limits.max_ranges) {
             return vec![self.left.clone()];
         }
         let plan = Plan::new(ranges, &limits, &PlanConfig::default());
         let part = |ranges, tail| Request { ranges, tail, ..self.left.clone() };
         let mut requests: Vec<_> =
             plan.requests.into_iter().map(|ranges| part(ranges, 0)).collect();
-        if *tail > 0 && server.takes_suffix() {
+        if by_suffix {
             requests.push(part(Vec::new(), *tail));
         }
         requests
