@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 import servers
 from conftest import HITHER, require, run
-from issuer import AUDIENCE, Issuer
 from links import Loopback
+from token_issuer import Issuer, Key
 
 CREDENTIALS = 4
+AUDIENCE = "https://wlcg.cern.ch/jwt/v1/any"
 
 ZTN = """
 xrootd.seclib libXrdSec.so
@@ -43,7 +44,7 @@ def issued(tmp_path, monkeypatch):
         (folder / name).mkdir(parents=True)
         (folder / name / "f").write_bytes(name.encode() * 100_000)
     tls = servers.certificate(tmp_path)
-    with Issuer(tmp_path, tls) as issuer:
+    with Issuer(Key(tmp_path, "1", "RS256"), audience=AUDIENCE, folder="", tls=tls) as issuer:
         config = tmp_path / "scitokens.cfg"
         config.write_text(
             f"[Global]\naudience = {AUDIENCE}\nonmissing = deny\n\n[Issuer test]\nissuer = {issuer.url}\nbase_path = /\n"

@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 import servers
-from issuer import openssl
 from links import HITHER
-from token_issuer import Issuer, Key, part
+from token_issuer import Issuer, Key, openssl, part
 
 pytestmark = pytest.mark.skipif(
     not shutil.which("curl") or not shutil.which("openssl"), reason="needs curl and openssl"

@@ -1,12 +1,24 @@
-"""An issuer with keys of both kinds, which it publishes on loopback until it dies, and tokens signed with them."""
+"""An issuer of tokens, as an IAM is one: keys of both kinds, which it publishes on loopback until it dies, and what is
+signed with them."""
 
+import base64
 import json
+import ssl
+import subprocess
 import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-from issuer import encoded, openssl
+import servers
+
+
+def encoded(content: bytes) -> str:
+    return base64.urlsafe_b64encode(content).rstrip(b"=").decode()
+
+
+def openssl(*arguments: str | Path, given: bytes = b"") -> bytes:
+    return subprocess.run(["openssl", *map(str, arguments)], input=given, capture_output=True, check=True).stdout
 
 
 def part(content: dict) -> str:
@@ -51,18 +63,18 @@ class Key:
 
 
 class Issuer:
-    """Publishes keys on loopback until it is left, or dies before."""
+    """Publishes keys below `folder`, with a certificate if there is one of `tls`, until it is left, or dies before."""
 
-    def __init__(self, *keys: Key):
-        self.keys, self.asked = list(keys), []
+    def __init__(self, *keys: Key, audience: str = "https://se.example", folder: str = "/iam", tls: servers.Tls | None = None):
+        self.keys, self.audience, self.asked = list(keys), audience, []
         outer = self
 
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self):
                 outer.asked.append(self.path)
                 documents = {
-                    "/iam/.well-known/openid-configuration": {"issuer": outer.url, "jwks_uri": f"{outer.url}/jwk"},
-                    "/iam/jwk": {"keys": [key.public() for key in outer.keys]},
+                    f"{folder}/.well-known/openid-configuration": {"issuer": outer.url, "jwks_uri": f"{outer.url}/jwk"},
+                    f"{folder}/jwk": {"keys": [key.public() for key in outer.keys]},
                 }
                 document = documents.get(self.path)
                 body = json.dumps(document or {}).encode()
@@ -76,7 +88,12 @@ class Issuer:
                 pass
 
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.server.server_port}/iam"
+        self.url = f"http://127.0.0.1:{self.server.server_port}{folder}"
+        if tls:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(tls.certificate, tls.key)
+            self.server.socket = context.wrap_socket(self.server.socket, server_side=True)
+            self.url = f"https://localhost:{self.server.server_port}{folder}"
         self.thread = threading.Thread(target=self.server.serve_forever)
         self.thread.start()
 
@@ -93,8 +110,10 @@ class Issuer:
             self.server.server_close()
 
     def claims(self, scope: str, **others) -> dict:
-        usual = {"iss": self.url, "sub": "alice", "aud": "https://se.example", "exp": int(time.time()) + 600}
-        return usual | {"scope": scope} | others
+        now = int(time.time())
+        usual = {"wlcg.ver": "1.0", "iss": self.url, "sub": "alice", "aud": self.audience, "jti": str(time.time_ns())}
+        return usual | {"iat": now - 10, "nbf": now - 10, "exp": now + 600, "scope": scope} | others
 
-    def token(self, scope: str, key: Key | None = None, **others) -> str:
+    def token(self, scope: str = "storage.read:/", key: Key | None = None, **others) -> str:
+        """One that opens what `scope` says for ten minutes, but for what `others` say."""
         return (key or self.keys[0]).token(**self.claims(scope, **others))
