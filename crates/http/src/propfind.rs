@@ -27,7 +27,7 @@ mod question;
 pub use question::{Change, PropertyName, Question, element, escape};
 
 use crate::text::excerpt;
-use crate::xml::{Element, Token, Tokens, XmlError};
+use crate::xml::{Element, Tokens, XmlError, seen};
 use href::Base;
 use http::{StatusCode, Uri};
 use std::time::SystemTime;
@@ -190,20 +190,11 @@ impl Properties {
 
 impl<'a> Reader<'a> {
     fn multistatus(&mut self, most: usize) -> Result<(), PropfindError> {
-        loop {
-            match self.tokens.next()? {
-                Token::Open(element) if is(&element, "multistatus") => break,
-                Token::Open(element) => {
-                    let seen = excerpt(element.local().as_bytes());
-                    return Err(PropfindError::NotMultistatus { seen });
-                }
-                Token::End => {
-                    return Err(PropfindError::NotMultistatus { seen: String::new() });
-                }
-                Token::Text(_) | Token::Close => {}
-            }
+        let outermost = self.tokens.outermost()?;
+        if outermost.as_ref().is_none_or(|element| !is(element, "multistatus")) {
+            return Err(PropfindError::NotMultistatus { seen: seen(outermost.as_ref()) });
         }
-        while let Some(element) = self.child()? {
+        while let Some(element) = self.tokens.child()? {
             if !is(&element, "response") {
                 self.skip()?;
                 continue;
@@ -221,7 +212,7 @@ impl<'a> Reader<'a> {
         let mut href = None;
         let mut status = None;
         let mut known = Properties::default();
-        while let Some(element) = self.child()? {
+        while let Some(element) = self.tokens.child()? {
             if is(&element, "href") && href.is_none() {
                 href = Some(self.value()?);
             } else if is(&element, "status") {
@@ -250,9 +241,9 @@ impl<'a> Reader<'a> {
     fn propstat(&mut self, known: &mut Properties) -> Result<(), PropfindError> {
         let mut properties = Properties::default();
         let mut status = None;
-        while let Some(element) = self.child()? {
+        while let Some(element) = self.tokens.child()? {
             if is(&element, "prop") {
-                while let Some(property) = self.child()? {
+                while let Some(property) = self.tokens.child()? {
                     self.property(&property, &mut properties)?;
                 }
             } else if is(&element, "status") {
@@ -278,7 +269,7 @@ impl<'a> Reader<'a> {
         match element.local() {
             "resourcetype" => {
                 let mut collection = false;
-                while let Some(kind) = self.child()? {
+                while let Some(kind) = self.tokens.child()? {
                     collection |= is(&kind, "collection");
                     self.skip()?;
                 }
@@ -317,17 +308,6 @@ impl<'a> Reader<'a> {
             property: "status",
             seen: excerpt(text.as_bytes()),
         })
-    }
-
-    /// The next element within the one that is open; `None` when that has ended.
-    fn child(&mut self) -> Result<Option<Element<'a>>, PropfindError> {
-        loop {
-            match self.tokens.next()? {
-                Token::Open(element) => return Ok(Some(element)),
-                Token::Text(_) => {}
-                Token::Close | Token::End => return Ok(None),
-            }
-        }
     }
 
     /// The text of the element that has just been opened, without white space at both ends.

@@ -169,6 +169,28 @@ impl<'a> Tokens<'a> {
         }
     }
 
+    /// The outermost element; `None` if there is none.
+    pub(crate) fn outermost(&mut self) -> Result<Option<Element<'a>>, XmlError> {
+        loop {
+            match self.next()? {
+                Token::Open(element) => return Ok(Some(element)),
+                Token::End => return Ok(None),
+                Token::Text(_) | Token::Close => {}
+            }
+        }
+    }
+
+    /// The next element within the one that is open; `None` when that has ended.
+    pub(crate) fn child(&mut self) -> Result<Option<Element<'a>>, XmlError> {
+        loop {
+            match self.next()? {
+                Token::Open(element) => return Ok(Some(element)),
+                Token::Text(_) => {}
+                Token::Close | Token::End => return Ok(None),
+            }
+        }
+    }
+
     /// The text of the element that has just been opened, to its end, without white space around it. Of what exceeds
     /// `most` bytes nothing is kept; text of elements within it does not count.
     pub(crate) fn text_of_element(&mut self, most: usize) -> Result<String, XmlError> {
@@ -210,6 +232,11 @@ impl<'a> Tokens<'a> {
         while self.depth >= depth && !matches!(self.next()?, Token::End) {}
         Ok(())
     }
+}
+
+/// The name of an element that was not expected, for a message.
+pub(crate) fn seen(element: Option<&Element<'_>>) -> String {
+    element.map(|element| excerpt(element.local().as_bytes())).unwrap_or_default()
 }
 
 /// The one of `namespaces` that a name was found to be in.

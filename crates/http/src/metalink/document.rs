@@ -9,8 +9,7 @@ use super::{
     priority,
 };
 use crate::digest::{Digest, DigestAlgorithm};
-use crate::text::excerpt;
-use crate::xml::{Element, Token, Tokens};
+use crate::xml::{Element, Tokens, seen};
 
 const VERSION_4: &str = "urn:ietf:params:xml:ns:metalink";
 const VERSION_3: &str = "http://www.metalinker.org/";
@@ -34,22 +33,15 @@ struct Reader<'a> {
 
 impl<'a> Reader<'a> {
     fn document(&mut self) -> Result<(), MetalinkError> {
-        loop {
-            match self.tokens.next()? {
-                Token::Open(element) if is(&element, "metalink") => break,
-                Token::Open(element) => {
-                    let seen = excerpt(element.local().as_bytes());
-                    return Err(MetalinkError::NotMetalink { seen });
-                }
-                Token::End => return Err(MetalinkError::NotMetalink { seen: String::new() }),
-                Token::Text(_) | Token::Close => {}
-            }
+        let outermost = self.tokens.outermost()?;
+        if outermost.as_ref().is_none_or(|element| !is(element, "metalink")) {
+            return Err(MetalinkError::NotMetalink { seen: seen(outermost.as_ref()) });
         }
         self.files()
     }
 
     fn files(&mut self) -> Result<(), MetalinkError> {
-        while let Some(element) = self.child()? {
+        while let Some(element) = self.tokens.child()? {
             if is(&element, "files") {
                 self.files()?;
             } else if is(&element, "file") {
@@ -70,7 +62,7 @@ impl<'a> Reader<'a> {
     }
 
     fn file(&mut self, file: &mut MetalinkFile) -> Result<(), MetalinkError> {
-        while let Some(element) = self.child()? {
+        while let Some(element) = self.tokens.child()? {
             if is(&element, "verification") || is(&element, "resources") {
                 self.file(file)?;
             } else if is(&element, "size") {
@@ -94,17 +86,6 @@ impl<'a> Reader<'a> {
             }
         }
         Ok(())
-    }
-
-    /// The next element within the one that is open; `None` when that has ended.
-    fn child(&mut self) -> Result<Option<Element<'a>>, MetalinkError> {
-        loop {
-            match self.tokens.next()? {
-                Token::Open(element) => return Ok(Some(element)),
-                Token::Text(_) => {}
-                Token::Close | Token::End => return Ok(None),
-            }
-        }
     }
 
     fn value(&mut self) -> Result<String, MetalinkError> {

@@ -1,8 +1,7 @@
 //! What PROPFIND and PROPPATCH ask for, as a server reads it (RFC 4918 sections 9.1 and 9.2).
 
 use super::{DAV, MAX_DEPTH, PropfindError, is};
-use crate::text::excerpt;
-use crate::xml::{Element, Token, Tokens};
+use crate::xml::{Element, Token, Tokens, seen};
 
 /// Most properties in one request.
 const MAX_PROPERTIES: usize = 1000;
@@ -64,7 +63,7 @@ impl Question {
         let mut reader = Reader::new(body, max_bytes)?;
         reader.enter("propfind")?;
         let (mut question, mut include) = (None, Vec::new());
-        while let Some(element) = reader.child()? {
+        while let Some(element) = reader.tokens.child()? {
             if is(&element, "prop") {
                 question.get_or_insert(Self::These(reader.names()?));
             } else if is(&element, "propname") {
@@ -97,13 +96,13 @@ impl Change {
         let mut reader = Reader::new(body, max_bytes)?;
         reader.enter("propertyupdate")?;
         let mut changes = Vec::new();
-        while let Some(element) = reader.child()? {
+        while let Some(element) = reader.tokens.child()? {
             let (set, remove) = (is(&element, "set"), is(&element, "remove"));
             if !set && !remove {
                 reader.tokens.skip_element()?;
                 continue;
             }
-            while let Some(element) = reader.child()? {
+            while let Some(element) = reader.tokens.child()? {
                 if !is(&element, "prop") {
                     reader.tokens.skip_element()?;
                 } else if set {
@@ -129,29 +128,9 @@ impl<'a> Reader<'a> {
 
     /// The outermost element, which must have this name.
     fn enter(&mut self, name: &str) -> Result<(), PropfindError> {
-        loop {
-            match self.tokens.next()? {
-                Token::Open(element) if is(&element, name) => return Ok(()),
-                Token::Open(element) => {
-                    let seen = excerpt(element.local().as_bytes());
-                    return Err(PropfindError::NotQuestion { seen });
-                }
-                Token::End => {
-                    return Err(PropfindError::NotQuestion { seen: String::new() });
-                }
-                Token::Text(_) | Token::Close => {}
-            }
-        }
-    }
-
-    /// The next element within the one that is open; `None` when that has ended.
-    fn child(&mut self) -> Result<Option<Element<'a>>, PropfindError> {
-        loop {
-            match self.tokens.next()? {
-                Token::Open(element) => return Ok(Some(element)),
-                Token::Text(_) => {}
-                Token::Close | Token::End => return Ok(None),
-            }
+        match self.tokens.outermost()? {
+            Some(element) if is(&element, name) => Ok(()),
+            other => Err(PropfindError::NotQuestion { seen: seen(other.as_ref()) }),
         }
     }
 
@@ -164,7 +143,7 @@ impl<'a> Reader<'a> {
     /// The names of the elements within the one that is open.
     fn names(&mut self) -> Result<Vec<PropertyName>, PropfindError> {
         let mut names = Vec::new();
-        while let Some(element) = self.child()? {
+        while let Some(element) = self.tokens.child()? {
             if names.len() == MAX_PROPERTIES {
                 return Err(PropfindError::TooMany { most: MAX_PROPERTIES });
             }
@@ -181,7 +160,7 @@ impl<'a> Reader<'a> {
 
     /// The elements within the one that is open, with what is in them.
     fn values(&mut self, changes: &mut Vec<Change>) -> Result<(), PropfindError> {
-        while let Some(element) = self.child()? {
+        while let Some(element) = self.tokens.child()? {
             if changes.len() == MAX_PROPERTIES {
                 return Err(PropfindError::TooMany { most: MAX_PROPERTIES });
             }
