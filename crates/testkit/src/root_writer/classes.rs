@@ -1,7 +1,6 @@
 //! Descriptions of classes: a `TList` of `TStreamerInfo`.
 
-use super::out::Out;
-use std::collections::HashMap;
+use super::out::{Named, Out};
 
 /// A class.
 #[derive(Debug, Clone, Default)]
@@ -35,26 +34,13 @@ pub struct Member {
 
 struct Writer {
     out: Out,
-    /// Bytes of the key before the list.
-    origin: usize,
-    classes: HashMap<&'static str, usize>,
+    named: Named,
 }
 
 impl Writer {
     /// A pointer to a new object of `class`.
     fn pointer(&mut self, class: &'static str, body: impl FnOnce(&mut Self)) {
-        let start = self.out.0.len();
-        self.out.u32(0);
-        match self.classes.get(class) {
-            Some(at) => {
-                let tag = u32::try_from(at + self.origin + 2).unwrap() | 0x8000_0000;
-                self.out.u32(tag);
-            }
-            None => {
-                self.classes.insert(class, self.out.0.len());
-                self.out.u32(0xffff_ffff).put(class.as_bytes()).put(&[0]);
-            }
-        }
+        let start = self.named.begin(&mut self.out, class);
         body(self);
         self.out.close(start);
     }
@@ -92,7 +78,7 @@ impl Writer {
 
 /// The list, behind a key of `origin` bytes.
 pub(super) fn class_list(origin: usize, classes: &[Class]) -> Vec<u8> {
-    let mut writer = Writer { out: Out::default(), origin, classes: HashMap::new() };
+    let mut writer = Writer { out: Out::default(), named: Named::new(origin) };
     writer.out.u32(0).i16(5).t_object().text("").i32(classes.len());
     for class in classes {
         writer.pointer("TStreamerInfo", |writer| writer.class(class));

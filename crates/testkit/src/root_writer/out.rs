@@ -1,5 +1,7 @@
 //! Big-endian bytes, and what ROOT makes of them.
 
+use std::collections::HashMap;
+
 #[derive(Default)]
 pub(super) struct Out(pub(super) Vec<u8>);
 
@@ -53,5 +55,35 @@ impl Out {
         self.object(1, |out| {
             out.t_object().text(name).text(title);
         })
+    }
+}
+
+/// The classes whose names stand in a buffer already: the next object refers to where.
+pub(super) struct Named {
+    /// Bytes of the key before the buffer: places count from there.
+    pub(super) origin: usize,
+    places: HashMap<&'static str, usize>,
+}
+
+impl Named {
+    pub(super) fn new(origin: usize) -> Self {
+        Self { origin, places: HashMap::new() }
+    }
+
+    /// Begins what a pointer to a new object of `class` stands for. Tells where, for [`Out::close`].
+    pub(super) fn begin(&mut self, out: &mut Out, class: &'static str) -> usize {
+        let start = out.0.len();
+        out.u32(0);
+        match self.places.get(class) {
+            Some(at) => {
+                let tag = u32::try_from(at + self.origin + 2).unwrap() | 0x8000_0000;
+                out.u32(tag);
+            }
+            None => {
+                self.places.insert(class, out.0.len());
+                out.u32(0xffff_ffff).put(class.as_bytes()).put(&[0]);
+            }
+        }
+        start
     }
 }

@@ -1,16 +1,14 @@
 //! A tree's object.
 
 use super::file::{BASKET_HEADER, Key};
-use super::out::Out;
+use super::out::{Named, Out};
 use super::{Basket, Branch, Element, Leaf, Tree};
 use std::collections::HashMap;
 
 /// Writes a tree's object.
 struct TreeWriter<'a> {
     out: Out,
-    /// Bytes of the key before the object: positions count from there.
-    origin: usize,
-    classes: HashMap<&'static str, usize>,
+    named: Named,
     leaves: HashMap<&'static str, usize>,
     /// Where the baskets of each branch are, in the order of writing.
     places: std::slice::Iter<'a, Vec<(usize, usize)>>,
@@ -19,18 +17,7 @@ struct TreeWriter<'a> {
 impl TreeWriter<'_> {
     /// A pointer to a new object of `class`.
     fn pointer(&mut self, class: &'static str, body: impl FnOnce(&mut Self)) -> usize {
-        let start = self.out.0.len();
-        self.out.u32(0);
-        match self.classes.get(class) {
-            Some(at) => {
-                let tag = u32::try_from(at + self.origin + 2).unwrap() | 0x8000_0000;
-                self.out.u32(tag);
-            }
-            None => {
-                self.classes.insert(class, self.out.0.len());
-                self.out.u32(0xffff_ffff).put(class.as_bytes()).put(&[0]);
-            }
-        }
+        let start = self.named.begin(&mut self.out, class);
         body(self);
         self.out.close(start);
         start
@@ -46,7 +33,7 @@ impl TreeWriter<'_> {
     }
 
     fn leaf(&mut self, element: Option<Element>, leaf: &Leaf) {
-        let counter = leaf.counter.map_or(0, |name| self.leaves[name] + self.origin + 2);
+        let counter = leaf.counter.map_or(0, |name| self.leaves[name] + self.named.origin + 2);
         let class = if element.is_some() { "TLeafElement" } else { leaf.class };
         let at = self.pointer(class, |writer| {
             writer.out.object(1, |out| {
@@ -160,8 +147,7 @@ pub(super) fn tree_object(tree: &Tree, origin: usize, places: &[Vec<(usize, usiz
     let entries = tree.branches.first().map_or(0, Branch::entries);
     let mut writer = TreeWriter {
         out: Out::default(),
-        origin,
-        classes: HashMap::new(),
+        named: Named::new(origin),
         leaves: HashMap::new(),
         places: places.iter(),
     };
