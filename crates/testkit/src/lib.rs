@@ -20,6 +20,7 @@ pub mod peer;
 pub mod proxy;
 pub mod random;
 pub mod root_writer;
+mod running;
 pub mod seeds;
 pub mod simulated;
 pub mod storage_suite;

@@ -26,13 +26,12 @@ pub use fault::{Fault, Limit, OverLimit, Place, When};
 pub use manners::{Bound, Manner, manners};
 
 use crate::flights::flights;
+use crate::running::Running;
 use bytes::Bytes;
 use serve::serve;
 use std::io;
-use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
-use tokio::sync::{oneshot, watch};
+use tokio::sync::watch;
 
 /// One request as it arrived.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -60,10 +59,8 @@ pub struct Logged {
 /// The server.
 #[derive(Debug)]
 pub struct Peer {
-    address: SocketAddr,
     shared: Arc<Shared>,
-    stop: Option<oneshot::Sender<()>>,
-    thread: Option<JoinHandle<()>>,
+    running: Running,
 }
 
 /// What the connections share.
@@ -107,9 +104,6 @@ impl Peer {
     ///
     /// No socket, runtime or thread can be made.
     pub fn start(bytes: impl Into<Bytes>) -> io::Result<Self> {
-        let listener = std::net::TcpListener::bind("127.0.0.1:0")?;
-        listener.set_nonblocking(true)?;
-        let address = listener.local_addr()?;
         let file = File { bytes: bytes.into(), etag: "\"first\"".to_owned() };
         let state = State { file, faults: Vec::new(), log: Vec::new(), connections: 0, tick: 0 };
         let shared = Arc::new(Shared {
@@ -117,13 +111,9 @@ impl Peer {
             arrived: watch::channel(0).0,
             door: watch::channel(Door::Open).0,
         });
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let (stop, stopped) = oneshot::channel();
         let served = Arc::clone(&shared);
-        let thread = std::thread::Builder::new()
-            .name("peer".to_owned())
-            .spawn(move || runtime.block_on(serve(listener, served, stopped)))?;
-        Ok(Self { address, shared, stop: Some(stop), thread: Some(thread) })
+        let running = Running::start("peer", |listener| serve(listener, served))?;
+        Ok(Self { shared, running })
     }
 
     /// With one more fault.
@@ -157,7 +147,7 @@ impl Peer {
     /// The URL of the file under another path.
     #[must_use]
     pub fn url_of(&self, path: &str) -> String {
-        format!("http://{}{path}", self.address)
+        format!("http://{}{path}", self.running.address())
     }
 
     /// All requests so far, in the order of arrival.
@@ -177,16 +167,6 @@ impl Peer {
     #[must_use]
     pub fn flights(&self) -> u32 {
         flights(self.shared.state().log.iter().map(|it| it.ticks))
-    }
-}
-
-impl Drop for Peer {
-    fn drop(&mut self) {
-        drop(self.stop.take());
-        if let Some(thread) = self.thread.take() {
-            // A panic over there has been printed by then.
-            drop(thread.join());
-        }
     }
 }
 

@@ -24,6 +24,7 @@ pub use crate::peer::When;
 pub use fault::{Fault, Point, Step};
 pub use manners::{Manner, Of, manners};
 
+use crate::running::Running;
 use bytes::Bytes;
 use serve::serve;
 use std::collections::HashMap;
@@ -31,8 +32,6 @@ use std::io;
 use std::net::SocketAddr;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
-use tokio::sync::oneshot;
 
 /// One request as it arrived.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,10 +51,8 @@ pub struct Logged {
 /// The server.
 #[derive(Debug)]
 pub struct XrootdPeer {
-    address: SocketAddr,
     shared: Arc<Shared>,
-    stop: Option<oneshot::Sender<()>>,
-    thread: Option<JoinHandle<()>>,
+    running: Running,
 }
 
 /// What the connections share.
@@ -82,18 +79,11 @@ impl XrootdPeer {
     ///
     /// No socket, runtime or thread can be made.
     pub fn start(bytes: impl Into<Bytes>) -> io::Result<Self> {
-        let listener = std::net::TcpListener::bind("127.0.0.1:0")?;
-        listener.set_nonblocking(true)?;
-        let address = listener.local_addr()?;
         let state = State { bytes: bytes.into(), ..State::default() };
         let shared = Arc::new(Shared { state: Mutex::new(state) });
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let (stop, stopped) = oneshot::channel();
         let served = Arc::clone(&shared);
-        let thread = std::thread::Builder::new()
-            .name("xrootd peer".to_owned())
-            .spawn(move || runtime.block_on(serve(listener, served, stopped)))?;
-        Ok(Self { address, shared, stop: Some(stop), thread: Some(thread) })
+        let running = Running::start("xrootd peer", |listener| serve(listener, served))?;
+        Ok(Self { shared, running })
     }
 
     /// With one more fault.
@@ -118,7 +108,7 @@ impl XrootdPeer {
     /// Its host and port.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
-        self.address
+        self.running.address()
     }
 
     /// The URL of the file.
@@ -130,7 +120,7 @@ impl XrootdPeer {
     /// The URL of the file under another path.
     #[must_use]
     pub fn url_of(&self, path: &str) -> String {
-        format!("root://{}/{path}", self.address)
+        format!("root://{}/{path}", self.running.address())
     }
 
     /// All requests so far, in the order of arrival.
@@ -143,16 +133,6 @@ impl XrootdPeer {
     #[must_use]
     pub fn crossed(&self) -> Vec<(usize, usize)> {
         self.shared.state().crossed.clone()
-    }
-}
-
-impl Drop for XrootdPeer {
-    fn drop(&mut self) {
-        drop(self.stop.take());
-        if let Some(thread) = self.thread.take() {
-            // A panic over there has been printed by then.
-            drop(thread.join());
-        }
     }
 }
 

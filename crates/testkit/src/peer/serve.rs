@@ -8,44 +8,31 @@ use std::io;
 use std::sync::Arc;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 
 /// Most bytes of a request's head; one with 10,000 ranges fits.
 const MOST_HEAD_BYTES: usize = 512 * 1024;
 
-/// Serves until it is told to stop.
-pub(super) async fn serve(
-    listener: std::net::TcpListener,
-    shared: Arc<Shared>,
-    stopped: oneshot::Receiver<()>,
-) {
+/// Takes connections, until one is the last; those stay open.
+pub(super) async fn serve(listener: TcpListener, shared: Arc<Shared>) -> io::Result<()> {
     let mut connections = JoinSet::new();
-    let accepting = async {
-        let listener = TcpListener::from_std(listener)?;
-        let mut door = shared.door.subscribe();
-        loop {
-            let stream = tokio::select! {
-                accepted = listener.accept() => accepted?.0,
-                _ = door.wait_for(|door| *door != Door::Open) => break,
-            };
-            let number = {
-                let mut state = shared.state();
-                state.connections += 1;
-                state.connections - 1
-            };
-            let shared = Arc::clone(&shared);
-            connections.spawn(async move { converse(stream, number, &shared).await });
-        }
-        drop(listener);
-        shared.door.send_replace(Door::Closed);
-        // What is open stays open.
-        std::future::pending::<io::Result<()>>().await
-    };
-    tokio::select! {
-        _ = accepting => {}
-        _ = stopped => {}
+    let mut door = shared.door.subscribe();
+    loop {
+        let stream = tokio::select! {
+            accepted = listener.accept() => accepted?.0,
+            _ = door.wait_for(|door| *door != Door::Open) => break,
+        };
+        let number = {
+            let mut state = shared.state();
+            state.connections += 1;
+            state.connections - 1
+        };
+        let shared = Arc::clone(&shared);
+        connections.spawn(async move { converse(stream, number, &shared).await });
     }
+    drop(listener);
+    shared.door.send_replace(Door::Closed);
+    std::future::pending().await
 }
 
 /// Answers the requests of one connection until either end closes it.

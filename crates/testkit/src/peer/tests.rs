@@ -10,7 +10,7 @@ fn content(size: usize) -> Vec<u8> {
 
 /// Sends one request and reads until the peer closes.
 fn ask(peer: &Peer, fields: &str) -> Vec<u8> {
-    let mut stream = TcpStream::connect(peer.address).unwrap();
+    let mut stream = TcpStream::connect(peer.running.address()).unwrap();
     let head = format!("GET /x HTTP/1.1\r\nHost: h\r\n{fields}\r\n");
     stream.write_all(head.as_bytes()).unwrap();
     let mut answer = Vec::new();
@@ -71,7 +71,7 @@ fn held_answers_wait_for_each_other() {
 fn nobody_connects_once_the_door_is_shut() {
     let peer = peer(Fault::CloseAfter).with_fault(When::Nth(0), Fault::NoMoreConnections);
     assert!(!ask(&peer, "").is_empty());
-    assert!(TcpStream::connect(peer.address).is_err());
+    assert!(TcpStream::connect(peer.running.address()).is_err());
     let url = refusing_url().unwrap();
     let port = url.trim_start_matches("http://").split('/').next().unwrap();
     assert!(TcpStream::connect(port).is_err());

@@ -10,34 +10,20 @@ use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 
-/// Serves until it is told to stop.
-pub(super) async fn serve(
-    listener: std::net::TcpListener,
-    shared: Arc<Shared>,
-    stopped: oneshot::Receiver<()>,
-) {
+/// Takes connections until no more can be taken.
+pub(super) async fn serve(listener: TcpListener, shared: Arc<Shared>) -> io::Result<()> {
     let mut connections = JoinSet::new();
-    let accepting = async {
-        let listener = TcpListener::from_std(listener)?;
-        loop {
-            let (stream, _) = listener.accept().await?;
-            let (number, faults) = {
-                let mut state = shared.state();
-                state.crossed.push((0, 0));
-                (state.crossed.len() - 1, state.strikes(&[Step::Connection], ""))
-            };
-            let line = (stream, number, Arc::clone(&shared));
-            connections.spawn(async move { converse(line, faults).await });
-        }
-        #[expect(unreachable_code, reason = "it says what the block comes to")]
-        Ok::<(), io::Error>(())
-    };
-    tokio::select! {
-        _ = accepting => {}
-        _ = stopped => {}
+    loop {
+        let (stream, _) = listener.accept().await?;
+        let (number, faults) = {
+            let mut state = shared.state();
+            state.crossed.push((0, 0));
+            (state.crossed.len() - 1, state.strikes(&[Step::Connection], ""))
+        };
+        let line = (stream, number, Arc::clone(&shared));
+        connections.spawn(async move { converse(line, faults).await });
     }
 }
 

@@ -1,0 +1,56 @@
+//! A server of a test: on a free port of 127.0.0.1, with a thread and a runtime of its own, so blocking tests can use it
+//! too. Dropping it ends both.
+
+use std::io;
+use std::net::SocketAddr;
+use std::thread::JoinHandle;
+use tokio::net::TcpListener;
+use tokio::sync::oneshot;
+
+#[derive(Debug)]
+pub(crate) struct Running {
+    address: SocketAddr,
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Running {
+    /// Runs `serve` until this is dropped; what it has spawned into sets of its own ends with it.
+    ///
+    /// # Errors
+    ///
+    /// No socket, runtime or thread can be made.
+    pub(crate) fn start<F: Future>(
+        name: &str,
+        serve: impl FnOnce(TcpListener) -> F + Send + 'static,
+    ) -> io::Result<Self> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let listener = runtime.block_on(TcpListener::bind(("127.0.0.1", 0)))?;
+        let address = listener.local_addr()?;
+        let (stop, stopped) = oneshot::channel::<()>();
+        let run = move || {
+            runtime.block_on(async {
+                tokio::select! {
+                    _ = serve(listener) => {}
+                    _ = stopped => {}
+                }
+            });
+        };
+        let thread = std::thread::Builder::new().name(name.to_owned()).spawn(run)?;
+        Ok(Self { address, stop: Some(stop), thread: Some(thread) })
+    }
+
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            // A panic over there has been printed by then.
+            drop(thread.join());
+        }
+    }
+}
