@@ -24,12 +24,15 @@ impl Running {
         name: &str,
         serve: impl FnOnce(TcpListener) -> F + Send + 'static,
     ) -> io::Result<Self> {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let listener = runtime.block_on(TcpListener::bind(("127.0.0.1", 0)))?;
+        // Who starts it may be in a runtime already, where nothing may be waited for.
+        let listener = std::net::TcpListener::bind(("127.0.0.1", 0))?;
+        listener.set_nonblocking(true)?;
         let address = listener.local_addr()?;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let (stop, stopped) = oneshot::channel::<()>();
         let run = move || {
             runtime.block_on(async {
+                let Ok(listener) = TcpListener::from_std(listener) else { return };
                 tokio::select! {
                     _ = serve(listener) => {}
                     _ = stopped => {}
