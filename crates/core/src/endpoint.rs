@@ -52,6 +52,8 @@ pub struct Endpoint {
     /// refused one.
     #[serde(default)]
     pub query: Option<bool>,
+    /// Most ranges in one of them.
+    pub query_ranges: usize,
     /// What it can do for those who list and write.
     #[serde(default)]
     pub names: NameSupport,
@@ -211,6 +213,7 @@ impl Default for Endpoint {
             max_lanes: 0,
             streams: 0,
             query: None,
+            query_ranges: MOST_QUERY_RANGES,
             names: NameSupport::default(),
             xrootd: None,
         }
@@ -227,6 +230,7 @@ impl Endpoint {
         self.rtt_micros = self.rtt_micros.min(60_000_000);
         self.max_lanes = self.max_lanes.min(1024);
         self.streams = self.streams.min(MOST_STREAMS);
+        self.query_ranges = self.query_ranges.clamp(1, MOST_QUERY_RANGES);
         self.xrootd = self.xrootd.map(Xrootd::sane);
         self
     }
@@ -280,7 +284,7 @@ impl Endpoint {
         };
         if self.query == Some(true) && self.ranges != RangeSupport::Whole {
             return Limits {
-                max_ranges: MOST_QUERY_RANGES,
+                max_ranges: self.query_ranges,
                 max_header_bytes: usize::MAX,
                 range_cost_bytes: FRAME_COST_BYTES,
                 ..limits

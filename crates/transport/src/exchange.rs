@@ -77,6 +77,8 @@ pub(crate) enum Finding {
     NoRanges,
     /// It refuses a `QUERY`, whatever it says of itself.
     NoQuery,
+    /// It may take one with fewer ranges.
+    ShorterQuery,
 }
 
 /// How an exchange ended, and what it showed.

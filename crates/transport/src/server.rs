@@ -236,6 +236,10 @@ impl Server {
         }
         match result.finding {
             Some(Finding::NoQuery) => state.endpoint.query = Some(false),
+            Some(Finding::ShorterQuery) => {
+                let half = request.ranges.len() / 2;
+                state.endpoint.query_ranges = state.endpoint.query_ranges.min(half).max(1);
+            }
             Some(Finding::Several) => state.took(amount),
             Some(Finding::OnlyOne) => {
                 // Whatever the number was, two would have been as many.

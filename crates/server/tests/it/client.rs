@@ -40,11 +40,14 @@ fn lines(log: &Path) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-#[test]
-fn ten_thousand_ranges_are_one_request_once_the_server_is_known() {
+/// Reads ten thousand ranges, once the first answer has told what the server can do, and tells what the server logged.
+fn ten_thousand(most: usize) -> Vec<Value> {
     let logs = tempfile::tempdir().unwrap();
     let log = logs.path().join("access.json");
-    let mut served = Served::new(|settings| settings.access_log = Some(log.clone()));
+    let mut served = Served::new(|settings| {
+        settings.access_log = Some(log.clone());
+        settings.limits.ranges = most;
+    });
     let content = content();
     served.file("file", &content);
     let url = format!("http://127.0.0.1:{}/file", served.port());
@@ -54,7 +57,7 @@ fn ten_thousand_ranges_are_one_request_once_the_server_is_known() {
         config.max_lanes = 1;
         let network = Network::new(config, Handle::current(), None);
         let source = HttpSource::new(Location::parse(&url).unwrap(), Arc::clone(&network));
-        // The first answer says what the server can do. The size and a validator come with it.
+        // The size and a validator come with it.
         let request = asking(&[0..512], 8000, None);
         let first = source.fetch(request, Box::new(|_| {})).await.unwrap();
         assert_eq!((first.size, source.endpoint().query), (Some(SIZE), Some(true)));
@@ -65,12 +68,32 @@ fn ten_thousand_ranges_are_one_request_once_the_server_is_known() {
     let server = served.server.take().unwrap();
     server.stopper().stop();
     server.wait();
-    let lines = lines(&log);
-    let methods: Vec<_> = lines.iter().map(|line| line["method"].as_str().unwrap()).collect();
-    assert_eq!(methods, ["GET", "QUERY"]);
+    lines(&log)
+}
+
+fn methods(lines: &[Value]) -> Vec<&str> {
+    lines.iter().map(|line| line["method"].as_str().unwrap()).collect()
+}
+
+#[test]
+fn ten_thousand_ranges_are_one_request_once_the_server_is_known() {
+    let lines = ten_thousand(20_000);
+    assert_eq!(methods(&lines), ["GET", "QUERY"]);
     assert_eq!(lines[1]["ranges"], 10_000);
     let sent = lines[1]["sent"].as_u64().unwrap();
     assert_eq!(sent, 10_000 * (700 + 16) + 16, "the frames are all that is sent besides");
+}
+
+#[test]
+fn a_server_of_shorter_lists_is_asked_in_shorter_ones() {
+    let lines = ten_thousand(1000);
+    let (first, others) = lines.split_first().unwrap();
+    assert_eq!(first["method"], "GET");
+    assert!(methods(others).iter().all(|method| *method == "QUERY"), "{:?}", methods(others));
+    let refused = others.iter().filter(|line| line["status"] == 413).count();
+    assert!((1..=12).contains(&refused), "{refused} refusals");
+    let ranges = others.iter().filter_map(|line| line["ranges"].as_u64());
+    assert_eq!(ranges.sum::<u64>(), 10_000, "none is sent twice");
 }
 
 #[test]

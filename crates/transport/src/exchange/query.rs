@@ -1,7 +1,7 @@
 //! All ranges in the body of a `QUERY`, answered in frames: [`hither_http::vector`] has the forms.
 //!
 //! It is sent where the server has said that it takes such lists. One that refuses it all the same, or a proxy on the way, is
-//! asked by GET from then on.
+//! asked by GET from then on; one that takes shorter lists only (413), in shorter ones.
 
 use super::{Exchange, Finding, Settled};
 use crate::body::{AT_ONCE, next_chunk};
@@ -17,6 +17,9 @@ use http::request::Builder;
 use http::{Method, StatusCode, header, response};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
+
+/// A list that is refused as too long although it has no more ranges is refused for what it is.
+const FEW_RANGES: usize = 16;
 
 impl Exchange<'_> {
     pub(super) fn query(&self) -> (Builder, Body) {
@@ -45,6 +48,9 @@ impl Exchange<'_> {
             StatusCode::PRECONDITION_FAILED => {
                 let what = format!("{}: the file has changed on the server", self.location);
                 Some(Settled::failed(Error::new(ErrorKind::Changed, what)))
+            }
+            status @ StatusCode::PAYLOAD_TOO_LARGE if self.request.ranges.len() > FEW_RANGES => {
+                Some(Settled::failed(self.too_large(status)).with(Finding::ShorterQuery))
             }
             status
                 if status.is_success()
