@@ -1,22 +1,52 @@
-//! The body of a request as it arrives, with a clock and a bound.
+//! The body of a request as it arrives, with clocks and a bound.
+//!
+//! One clock runs while nothing comes, the other adds up all the time that was spent waiting for the client: after a minute of
+//! that it must have sent [`Limits::least_rate`](crate::Limits) bytes for each second, so nobody holds a place by a byte now and
+//! then. The time that the disk takes is not held against the client.
 
 use crate::refusal::Refusal;
+use crate::settings::Limits;
 use bytes::{Bytes, BytesMut};
 use http::StatusCode;
 use http_body_util::BodyExt;
 use hyper::body::{Body as _, Incoming};
 use std::time::Duration;
+use tokio::time::Instant;
 
 /// See the module above.
 #[derive(Debug)]
 pub(crate) struct Arriving {
     body: Incoming,
     stall: Duration,
+    pace: Pace,
+}
+
+/// How fast a client is while it is its turn.
+#[derive(Debug)]
+struct Pace {
+    /// Bytes a second.
+    least: u64,
+    waited: Duration,
+    came: u64,
+}
+
+/// For so long the pace is the client's own affair.
+const GRACE: Duration = Duration::from_secs(60);
+
+impl Pace {
+    /// So many bytes have come after so long. Tells whether that goes on to be fast enough.
+    fn add(&mut self, waited: Duration, bytes: usize) -> bool {
+        self.waited += waited;
+        self.came = self.came.saturating_add(bytes as u64);
+        let least = u128::from(self.least) * self.waited.as_millis() / 1000;
+        self.waited <= GRACE || u128::from(self.came) >= least
+    }
 }
 
 impl Arriving {
-    pub(crate) fn new(body: Incoming, stall: Duration) -> Self {
-        Self { body, stall }
+    pub(crate) fn new(body: Incoming, limits: &Limits) -> Self {
+        let pace = Pace { least: limits.least_rate, waited: Duration::ZERO, came: 0 };
+        Self { body, stall: limits.stall(), pace }
     }
 
     /// Its length in bytes, if that was announced.
@@ -32,6 +62,7 @@ impl Arriving {
     /// The next bytes; none at the end.
     pub(crate) async fn next(&mut self) -> Result<Option<Bytes>, Refusal> {
         loop {
+            let began = Instant::now();
             let frame = match tokio::time::timeout(self.stall, self.body.frame()).await {
                 Ok(Some(Ok(frame))) => frame,
                 Ok(None) => return Ok(None),
@@ -44,6 +75,11 @@ impl Arriving {
                     return Err(Refusal::new(StatusCode::REQUEST_TIMEOUT, what));
                 }
             };
+            let bytes = frame.data_ref().map_or(0, Bytes::len);
+            if !self.pace.add(began.elapsed(), bytes) {
+                let what = "the body of the request comes too slowly";
+                return Err(Refusal::new(StatusCode::REQUEST_TIMEOUT, what));
+            }
             // Trailers are of no use here.
             if let Ok(bytes) = frame.into_data()
                 && !bytes.is_empty()
@@ -70,5 +106,20 @@ impl Arriving {
             all.extend_from_slice(&bytes);
         }
         Ok(all.freeze())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_trickle_is_seen_through_after_a_minute() {
+        let mut pace = Pace { least: 100, waited: Duration::ZERO, came: 0 };
+        let second = Duration::from_secs(1);
+        assert!((0..60).all(|_| pace.add(second, 1)));
+        assert!(!pace.add(second, 1));
+        let mut pace = Pace { least: 100, waited: Duration::ZERO, came: 0 };
+        assert!((0..1000).all(|_| pace.add(second, 100)));
     }
 }

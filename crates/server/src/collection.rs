@@ -10,6 +10,7 @@ use crate::tree::{Kind, Meta, Tree};
 use hither_http::conditions::{Verdict, evaluate};
 use http::StatusCode;
 use http::header::HeaderMap;
+use std::io;
 use std::time::SystemTime;
 
 /// Makes a directory.
@@ -21,17 +22,26 @@ pub(crate) async fn make(site: &Site, call: &Call) -> Result<Answer, Refusal> {
     }
     let (place, headers) = (call.place.clone(), call.headers.clone());
     site.disk
-        .run(move |tree| {
+        .run_durably(move |tree| -> Result<(), Refusal> {
             let there = tree.look(place.path())?;
             check_conditions(&headers, there.as_ref())?;
             if there.is_some() {
-                let what = "there is something of that name already";
-                return Err(Refusal::new(StatusCode::METHOD_NOT_ALLOWED, what));
+                return Err(occupied());
             }
-            tree.make_directory(place.path()).map_err(|error| no_parent(error.into()))
+            tree.make_directory(place.path()).map_err(|error| match error.kind() {
+                // Somebody was quicker.
+                io::ErrorKind::AlreadyExists => occupied(),
+                _ => no_parent(error.into()),
+            })?;
+            Ok(tree.sync_name(place.path())?)
         })
         .await?;
     Ok(Answer::empty(StatusCode::CREATED))
+}
+
+fn occupied() -> Refusal {
+    let what = "there is something of that name already";
+    Refusal::new(StatusCode::METHOD_NOT_ALLOWED, what)
 }
 
 /// Removes a file, or a directory with all that is in it.
@@ -48,9 +58,9 @@ pub(crate) async fn delete(site: &Site, call: &Call) -> Result<Answer, Refusal> 
     let space = site.space.clone();
     site.disk
         .run(move |tree| {
-            let there = existing(tree, &place)?;
-            check_conditions(&headers, there.as_ref())?;
-            space.remove(place.path(), || tree.remove(place.path())).map_err(Refusal::from)
+            let check = || check_conditions(&headers, existing(tree, &place)?.as_ref());
+            check()?;
+            space.remove(tree, place.path(), check)
         })
         .await?;
     Ok(Answer::empty(StatusCode::NO_CONTENT))

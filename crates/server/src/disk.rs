@@ -4,16 +4,20 @@ use crate::refusal::Refusal;
 use crate::tree::Tree;
 use http::StatusCode;
 use std::sync::Arc;
+use tokio::sync::Semaphore;
 
 /// The tree, and a way to work in it without holding up those who talk to clients.
 #[derive(Debug, Clone)]
 pub(crate) struct Disk {
     tree: Arc<Tree>,
+    /// Threads that may wait for bytes to be on the disk, at the same time.
+    durably: Arc<Semaphore>,
 }
 
 impl Disk {
-    pub(crate) fn new(tree: Tree) -> Self {
-        Self { tree: Arc::new(tree) }
+    /// On so many threads.
+    pub(crate) fn new(tree: Tree, threads: usize) -> Self {
+        Self { tree: Arc::new(tree), durably: Arc::new(Semaphore::new((threads / 2).max(1))) }
     }
 
     pub(crate) fn tree(&self) -> &Arc<Tree> {
@@ -34,5 +38,18 @@ impl Disk {
                 Err(Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "the server is being stopped"))
             }
         }
+    }
+
+    /// Does something that ends only when it is on the disk, which may take seconds: half of the threads are left to
+    /// others meanwhile.
+    pub(crate) async fn run_durably<T, E, F>(&self, work: F) -> Result<T, Refusal>
+    where
+        F: FnOnce(&Tree) -> Result<T, E> + Send + 'static,
+        T: Send + 'static,
+        E: Into<Refusal> + Send + 'static,
+    {
+        // It is never closed.
+        let _turn = self.durably.acquire().await;
+        self.run(work).await
     }
 }

@@ -180,6 +180,7 @@ impl From<LotError> for Refusal {
             LotError::Overlap => StatusCode::CONFLICT,
             LotError::Invalid(_) => StatusCode::BAD_REQUEST,
             LotError::NotFound => StatusCode::NOT_FOUND,
+            LotError::Forbidden => StatusCode::FORBIDDEN,
             LotError::Failed(_) => StatusCode::INTERNAL_SERVER_ERROR,
         };
         Self::new(status, error.to_string())

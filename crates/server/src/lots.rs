@@ -88,7 +88,7 @@ impl Lots {
         usage: Box<dyn Usage>,
         now: u64,
     ) -> Result<Self, LotError> {
-        let book = Book::open(database)?;
+        let mut book = Book::open(database)?;
         let mut accounts = Accounts::new(terms);
         for lot in book.all()? {
             if lot.expires <= now {
@@ -157,8 +157,12 @@ impl Lots {
         let mut keeper = self.keeper();
         self.expire(&mut keeper, now)?;
         let (before, lot) = self.accounts().extend(owner, id, bytes, lease, now)?;
-        // Blocks first: what is promised is there.
-        let kept = keeper.fit(&self.accounts).and_then(|()| keeper.book.put(&lot));
+        // Blocks first: what is promised is there. To stay as large takes none, also if others miss some.
+        let fitted = match lot.bytes > before.bytes {
+            true => keeper.fit(&self.accounts),
+            false => Ok(()),
+        };
+        let kept = fitted.and_then(|()| keeper.book.put(&lot));
         if let Err(error) = kept {
             self.accounts().put_back(before);
             let _smaller = keeper.fit(&self.accounts);
@@ -177,7 +181,9 @@ impl Lots {
         self.accounts().find(owner, id)?;
         keeper.book.remove(id)?;
         self.accounts().remove(id);
-        keeper.fit(&self.accounts)
+        // It is gone, also if blocks for another lot are missing.
+        let _short = keeper.fit(&self.accounts);
+        Ok(())
     }
 
     /// The lots of an owner, in the order of their paths.
@@ -305,22 +311,31 @@ impl Keeper {
 }
 
 impl Charge {
-    /// Sees to it that a body that has `bytes` by now is charged for.
+    /// Sees to it that a body that has `bytes` by now is charged for. Tells whether that took more of the lot.
     ///
     /// # Errors
-    /// [`LotError::Full`], and [`LotError::NotFound`] if the lot has ended meanwhile.
-    pub(crate) fn cover(&mut self, bytes: u64) -> Result<(), LotError> {
+    /// [`LotError::Full`].
+    pub(crate) fn cover(&mut self, bytes: u64) -> Result<bool, LotError> {
         let wanted = footprint(bytes);
-        let Some(id) = self.id.as_deref().filter(|_| wanted > self.bytes) else { return Ok(()) };
+        let Some(id) = self.id.as_deref().filter(|_| wanted > self.bytes) else {
+            return Ok(false);
+        };
         let mut accounts = self.lots.accounts();
         let (least, step) = (wanted - self.bytes, wanted.saturating_add(STEP) - self.bytes);
         // The last bytes of a lot can be had, if not a whole step.
         let taken = match accounts.add(id, step) {
             Err(LotError::Full { .. }) => accounts.add(id, least).map(|()| least)?,
+            // The lot has ended meanwhile: what is written now is in none.
+            Err(LotError::NotFound) => 0,
             other => other.map(|()| step)?,
         };
-        self.bytes += taken;
-        Ok(())
+        self.bytes = self.bytes.saturating_add(taken);
+        Ok(taken > 0)
+    }
+
+    /// The lots that it is of.
+    pub(crate) fn lots(&self) -> &Arc<Lots> {
+        &self.lots
     }
 
     /// Does something that takes blocks of the disk for what has been charged; if there are none, blocks of the reserve

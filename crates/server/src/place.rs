@@ -14,6 +14,8 @@ use std::fmt;
 pub(crate) const PRIVATE: &str = ".hither-put-";
 /// Longest path, in bytes: that of Linux.
 const MOST_BYTES: usize = 4096;
+/// Longest path, in names: what goes into directories within directories ends there.
+const MOST_DEPTH: usize = crate::tree::MOST_DEPTH;
 /// What stays as it is in a path (RFC 3986 section 3.3, without what people quote URLs with).
 const PLAIN: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
@@ -66,7 +68,7 @@ impl Place {
             }
             decoded.push_str(&name);
         }
-        if decoded.len() > MOST_BYTES {
+        if decoded.len() > MOST_BYTES || decoded.split('/').count() > MOST_DEPTH {
             return Err(Refusal::new(StatusCode::URI_TOO_LONG, "the path is too long"));
         }
         Ok(Self { path: decoded, is_directory: path.ends_with('/') })
@@ -197,6 +199,8 @@ mod tests {
         }
         assert!(Place::parse("/.hither-put-1").is_err());
         assert!(Place::parse(&format!("/{}", "a".repeat(5000))).is_err());
+        assert!(Place::parse(&"/a".repeat(MOST_DEPTH)).is_ok());
+        assert!(Place::parse(&"/a".repeat(MOST_DEPTH + 1)).is_err());
     }
 
     #[test]

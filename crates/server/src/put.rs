@@ -4,6 +4,9 @@
 //! Space is taken before the body is asked for, so what does not fit is refused before it is sent: a client that waits for
 //! "100 Continue" sends nothing at all. While one batch is written, the next arrives.
 //!
+//! Conditions are looked at twice: before the body is asked for, to spare it, and when the file gets its name, in the turn of
+//! this request to change names. So of two clients that replace the same version, one is told that it came late.
+//!
 //! **In pieces.** With `Content-Range` a PUT writes a part of a file in place (RFC 9110 section 14.5). That is done only under
 //! names that are made for it and shown to nobody ([`is_unfinished`]): whoever writes so moves the file to its name in the
 //! end. For other names it is refused with 400, as that section asks for.
@@ -11,17 +14,17 @@
 use crate::answer::Answer;
 use crate::arriving::Arriving;
 use crate::authorizer::Action;
+use crate::collection::check_conditions;
 use crate::place::Place;
 use crate::refusal::Refusal;
 use crate::site::{Call, Site};
 use crate::space::Taken;
 use crate::sums;
-use crate::tree::{Kind, Meta, Upload};
+use crate::tree::{Kind, Meta, Tree, Upload};
 use bytes::Bytes;
 use hither_core::checksum::{Algorithm, Checksum, Hasher};
 use hither_core::storage::is_unfinished;
 use hither_http::ContentRange;
-use hither_http::conditions::{Verdict, evaluate};
 use hither_http::digest::digests;
 use http::header::HeaderMap;
 use http::{StatusCode, header};
@@ -53,10 +56,7 @@ pub(crate) async fn answer(site: &Site, call: Call) -> Result<Answer, Refusal> {
         Some(_) if !may_replace => site.allow(&call, &call.place, Action::Modify)?,
         _ => {}
     }
-    let version = there.as_ref().map(|meta| meta.version(SystemTime::now()));
-    if evaluate(&call.headers, version.as_ref(), false) != Verdict::Proceed {
-        return Err(Refusal::failed_precondition());
-    }
+    check_conditions(&call.headers, there.as_ref())?;
     let limit = site.limits().file_bytes.unwrap_or(u64::MAX);
     if call.body.length().is_some_and(|length| length > limit) {
         return Err(too_large(limit));
@@ -67,14 +67,7 @@ pub(crate) async fn answer(site: &Site, call: Call) -> Result<Answer, Refusal> {
     }
     let replace = may_replace && call.headers.get(header::IF_NONE_MATCH).is_none_or(|v| v != "*");
     let Call { place, headers, body, .. } = call;
-    whole(
-        site,
-        place,
-        &headers,
-        body,
-        Manner { limit, replace, replaced: there.map(|meta| meta.size) },
-    )
-    .await
+    whole(site, place, headers, body, Manner { limit, replace }).await
 }
 
 fn too_large(limit: u64) -> Refusal {
@@ -89,25 +82,22 @@ struct Manner {
     limit: u64,
     /// Whether what has the name may be replaced.
     replace: bool,
-    /// Bytes of the file that has the name so far, if there is one.
-    replaced: Option<u64>,
 }
 
 async fn whole(
     site: &Site,
     place: Place,
-    headers: &HeaderMap,
+    headers: HeaderMap,
     body: Arriving,
     manner: Manner,
 ) -> Result<Answer, Refusal> {
     let length = body.length();
-    let expected: Vec<Checksum> = digests(StatusCode::OK, headers)
+    let expected: Vec<Checksum> = digests(StatusCode::OK, &headers)
         .into_iter()
         .filter_map(|digest| Checksum::new(sums::known(digest.algorithm)?, &digest.value).ok())
         .collect();
     let taken = site.space.take(place.path(), length.unwrap_or_default())?;
-    let (directory, name) = place.split().unwrap_or_default();
-    let (directory, name) = (directory.to_owned(), name.to_owned());
+    let directory = place.split().unwrap_or_default().0.to_owned();
     let begun = site.disk.run(move |tree| -> io::Result<(Taken, Upload)> {
         let upload = tree.begin(&directory)?;
         taken.with_room(|| upload.reserve(length.unwrap_or_default()))?;
@@ -117,32 +107,54 @@ async fn whole(
     let algorithms = expected.iter().map(Checksum::algorithm).filter(|one| !ALWAYS.contains(one));
     let hashers = ALWAYS.into_iter().chain(algorithms).map(Hasher::new).collect();
     let file = upload.file().try_clone()?;
-    let Writer { hashers, .. } =
-        receive(body, Writer { file, at: 0, hashers }, manner.limit, &mut taken).await?;
+    let writer = Writer { file, at: 0, hashers };
+    let Writer { hashers, .. } = receive(body, writer, manner.limit, &mut taken).await?;
     let sums: Vec<Checksum> = hashers.into_iter().map(Hasher::finish).collect();
     if let Some(wrong) = expected.iter().find(|expected| !sums.contains(expected)) {
         let what = format!("what came is not what was announced: its checksum is not {wrong}");
         return Err(Refusal::new(StatusCode::BAD_REQUEST, what));
     }
-    let published = site.disk.run(move |_| -> io::Result<Meta> {
+    let published = Finished { upload, sums, taken, headers, replace: manner.replace };
+    let (meta, replaced) =
+        site.disk.run_durably(move |tree| published.publish(tree, place.path())).await?;
+    let status = if replaced { StatusCode::NO_CONTENT } else { StatusCode::CREATED };
+    Ok(Answer::empty(status).with(header::ETAG, &meta.put_tag()))
+}
+
+/// A file all of which has come.
+#[derive(Debug)]
+struct Finished {
+    upload: Upload,
+    sums: Vec<Checksum>,
+    taken: Taken,
+    headers: HeaderMap,
+    replace: bool,
+}
+
+impl Finished {
+    /// Gives it its name. Tells what is known of it, and whether it replaced something.
+    fn publish(mut self, tree: &Tree, path: &str) -> Result<(Meta, bool), Refusal> {
         // A time to the nanosecond, which no change will have again: what is noted is bound to it.
-        upload.file().set_modified(SystemTime::now())?;
-        let meta = Meta::of(upload.file())?;
-        for sum in &sums {
+        self.upload.file().set_modified(SystemTime::now())?;
+        let meta = Meta::of(self.upload.file())?;
+        for sum in self.sums.iter().filter(|_| meta.is_fine()) {
             // Where attributes cannot be written, sums are computed when they are asked for.
-            drop(sums::note(upload.file(), &meta, sum));
+            drop(sums::note(self.upload.file(), &meta, sum));
         }
-        upload.publish(&name, manner.replace)?;
-        Ok(meta)
-    });
-    let meta = published.await.map_err(|refusal| match refusal.status {
-        StatusCode::CONFLICT if !manner.replace => Refusal::failed_precondition(),
-        _ => refusal,
-    })?;
-    taken.done(meta.size, manner.replaced.unwrap_or(0));
-    let status =
-        if manner.replaced.is_none() { StatusCode::CREATED } else { StatusCode::NO_CONTENT };
-    Ok(Answer::empty(status).with(header::ETAG, &meta.strong_tag()))
+        self.upload.sync()?;
+        let alone = tree.alone();
+        check_conditions(&self.headers, tree.look(path)?.as_ref())?;
+        let there = tree.own(path)?;
+        let published = self.upload.publish(tree, path, self.replace);
+        published.map_err(|error| match error.kind() {
+            io::ErrorKind::AlreadyExists if !self.replace => Refusal::failed_precondition(),
+            _ => no_parent(error.into()),
+        })?;
+        self.taken.done(meta.size, there.as_ref().map_or(0, |there| there.size));
+        drop(alone);
+        self.upload.sync_name()?;
+        Ok((meta, there.is_some()))
+    }
 }
 
 /// Where there is no directory, that is a conflict (RFC 4918 section 9.7.1).
@@ -191,7 +203,7 @@ async fn receive(
             if received > most {
                 return Err(too_large(most));
             }
-            taken.cover(received)?;
+            taken.cover(received).await?;
             batched += bytes.len();
             batch.push(bytes);
         }
@@ -260,6 +272,8 @@ async fn put_piece(
 ) -> Result<Answer, Refusal> {
     let (path, space) = (place.path().to_owned(), site.space.clone());
     let opened = site.disk.run(move |tree| -> Result<File, Refusal> {
+        // Of several pieces that come first at the same time, one takes the space for all.
+        let _alone = tree.alone();
         let file = tree.write_to(&path, true)?;
         let size = file.metadata()?.len();
         if size < total {

@@ -52,6 +52,9 @@ impl Refusal {
 /// What the file system says.
 impl From<io::Error> for Refusal {
     fn from(error: io::Error) -> Self {
+        if error.raw_os_error().is_none() && error.kind() == io::ErrorKind::InvalidInput {
+            return Self::new(StatusCode::CONFLICT, error.to_string());
+        }
         let errno = error.raw_os_error().map_or(Errno::IO, Errno::from_raw_os_error);
         let (status, what) = match errno {
             Errno::NOENT | Errno::NOTDIR => return Self::not_found(),
@@ -59,11 +62,12 @@ impl From<io::Error> for Refusal {
             Errno::XDEV | Errno::LOOP => {
                 (StatusCode::FORBIDDEN, "a symbolic link on the way leads out of what is served")
             }
+            Errno::OPNOTSUPP => (StatusCode::FORBIDDEN, "the file system cannot keep that"),
             Errno::ACCESS | Errno::PERM => {
                 (StatusCode::FORBIDDEN, "the server's user may not do that")
             }
             Errno::ROFS => (StatusCode::FORBIDDEN, "the file system is for reading only"),
-            Errno::NOSPC | Errno::DQUOT | Errno::FBIG => {
+            Errno::NOSPC | Errno::DQUOT | Errno::FBIG | Errno::MLINK => {
                 (StatusCode::INSUFFICIENT_STORAGE, "there is no space left for it")
             }
             Errno::NAMETOOLONG => (StatusCode::URI_TOO_LONG, "the name is too long"),

@@ -53,11 +53,11 @@ pub(crate) async fn answer(site: &Site, call: &Call) -> Result<Answer, Refusal> 
     let job = Relocation { from, to: to.clone(), headers, moves, replace, deep };
     let space = site.space.clone();
     let created = match may_replace {
-        true => site.disk.run(move |tree| relocate(tree, &space, &job)).await?,
+        true => site.disk.run_durably(move |tree| relocate(tree, &space, &job)).await?,
         false => {
             // Who may only make what is not there is told so, and not that it exists.
             let job = Relocation { replace: false, ..job };
-            let done = site.disk.run(move |tree| relocate(tree, &space, &job)).await;
+            let done = site.disk.run_durably(move |tree| relocate(tree, &space, &job)).await;
             match done {
                 Err(refusal) if refusal.status == StatusCode::PRECONDITION_FAILED && replace => {
                     site.allow(call, &to, Action::Modify)?;
@@ -92,16 +92,14 @@ fn relocate(tree: &Tree, space: &Space, job: &Relocation) -> Result<bool, Refusa
         let what = "there is something of that name already";
         return Err(Refusal::new(StatusCode::PRECONDITION_FAILED, what));
     }
-    space.relocate(from.path(), to.path(), *moves, || {
-        let done = match moves {
-            true => tree.rename(from.path(), to.path(), *replace),
-            false => tree.copy(from.path(), to.path(), *deep, *replace),
-        };
-        done.map_err(|error| match error.kind() {
-            // Something came to be there meanwhile.
-            std::io::ErrorKind::AlreadyExists if !replace => Refusal::failed_precondition(),
-            _ => no_parent(error.into()),
-        })
-    })?;
-    Ok(there.is_none())
+    let (paths, taken) = ((from.path(), to.path()), |error: Refusal| match error.status {
+        // Something came to be there meanwhile.
+        StatusCode::CONFLICT if !replace => Refusal::failed_precondition(),
+        _ => no_parent(error),
+    });
+    let check = || check_conditions(headers, existing(tree, from)?.as_ref());
+    match moves {
+        true => space.rename(tree, paths, *replace, check).map_err(taken),
+        false => space.copy(tree, paths, (*deep, *replace), check).map_err(taken),
+    }
 }

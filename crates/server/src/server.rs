@@ -21,16 +21,18 @@ use crate::listener::Doors;
 use crate::lot_api::seconds;
 use crate::lot_settings::TEND_EVERY;
 use crate::lots::Lots;
+use crate::refusal::Refusal;
 use crate::settings::Settings;
 use crate::site::Site;
 use crate::space::Space;
 use crate::tls::{self, Tls};
-use crate::tree::Tree;
+use crate::tree::{Ages, Tree};
 use hither_core::error::{Error, ErrorKind, Result};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::runtime::Runtime;
 use tokio::sync::{Semaphore, watch};
@@ -38,6 +40,8 @@ use tokio::task::JoinSet;
 
 /// Connections that may wait to be taken.
 const BACKLOG: u32 = 4096;
+/// How often what uploads have left behind is looked for.
+const SWEEP_EVERY: Duration = Duration::from_secs(24 * 3_600);
 
 /// A server that runs, on threads of its own, until it is stopped or dropped.
 #[derive(Debug)]
@@ -80,7 +84,8 @@ impl Server {
 
     fn run(settings: Settings, authorizer: Option<Arc<dyn Authorizer>>) -> Result<Self> {
         settings.check()?;
-        let disk = Disk::new(Tree::open(&settings.root)?);
+        let disk =
+            Disk::new(Tree::open(&settings.root, settings.durable)?, settings.limits.disk_threads);
         let lots = settings.lots.as_ref().map(|lots| lots.open(&settings.root)).transpose()?;
         let authorities = settings.auth.as_ref().map(AuthSettings::authorities).transpose()?;
         let tls = settings.tls.clone().map(|files| Tls::new(files, authorities.flatten()));
@@ -101,7 +106,11 @@ impl Server {
         if let Some(lots) = &lots {
             runtime.spawn(tend(Arc::clone(lots)));
         }
-        let site = Arc::new(Site::new(settings, disk, authorizer, log, Space::new(lots)));
+        let space = Space::new(lots);
+        if settings.write {
+            runtime.spawn(sweep(disk.clone(), space.clone(), settings.limits.unfinished()));
+        }
+        let site = Arc::new(Site::new(settings, disk, authorizer, log, space));
         let door = Arc::new(Doors { site, tls: tls.clone(), connections, stop: stopped });
         let (mut doors, mut addresses) = (JoinSet::new(), Vec::new());
         for address in listen {
@@ -179,6 +188,26 @@ async fn look_after(tls: Arc<Tls>) {
         tick.tick().await;
         let tls = Arc::clone(&tls);
         drop(tokio::task::spawn_blocking(move || tls.refresh()).await);
+    }
+}
+
+/// Removes what uploads have left behind: now, and once a day.
+async fn sweep(disk: Disk, space: Space, unfinished: Duration) {
+    let mut tick = tokio::time::interval(SWEEP_EVERY);
+    // What a server that was killed left under private names is nobody's if no other server has this tree.
+    let own = disk.tree().own_it();
+    let mut private = own.is_some().then(SystemTime::now);
+    loop {
+        tick.tick().await;
+        let unfinished = SystemTime::now().checked_sub(unfinished).unwrap_or(UNIX_EPOCH);
+        let ages = Ages { private: private.take(), unfinished };
+        let space = space.clone();
+        // What failed is tried again the next time.
+        let swept = disk.run(move |tree| {
+            space.sweep(tree, ages);
+            Ok::<_, Refusal>(())
+        });
+        drop(swept.await);
     }
 }
 

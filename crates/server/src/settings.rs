@@ -46,6 +46,10 @@ pub struct Settings {
     /// Whether files may be written, moved and removed.
     #[serde(default)]
     pub write: bool,
+    /// Whether what is put, copied, moved or made is on the disk before the client is told that it is: then it outlasts a
+    /// loss of power. Yes if not said; it costs a wait for the disk with each file.
+    #[serde(default = "yes")]
+    pub durable: bool,
     /// The certificate to show; without one, it is plain HTTP.
     #[serde(default)]
     pub tls: Option<TlsFiles>,
@@ -103,6 +107,10 @@ pub struct Limits {
     pub idle_seconds: f64,
     /// Seconds without any progress amid a request or an answer.
     pub stall_seconds: f64,
+    /// Bytes a second that a body or an answer must come to while it is the client's turn, after the first minute of that.
+    pub least_rate: u64,
+    /// Seconds after which parts of an upload that nobody goes on with are removed.
+    pub unfinished_seconds: f64,
     /// Seconds that what is under way may take when the server is told to stop.
     pub stop_seconds: f64,
 }
@@ -121,9 +129,15 @@ impl Default for Limits {
             disk_threads: 32,
             idle_seconds: 120.0,
             stall_seconds: 60.0,
+            least_rate: 100,
+            unfinished_seconds: 7.0 * 24.0 * 3_600.0,
             stop_seconds: 10.0,
         }
     }
+}
+
+fn yes() -> bool {
+    true
 }
 
 fn loopback() -> Vec<SocketAddr> {
@@ -138,6 +152,7 @@ impl Settings {
             root: root.into(),
             listen: loopback(),
             write: false,
+            durable: true,
             tls: None,
             access_log: None,
             limits: Limits::default(),
@@ -180,6 +195,7 @@ impl Settings {
         for (name, seconds) in [
             ("idle_seconds", limits.idle_seconds),
             ("stall_seconds", limits.stall_seconds),
+            ("unfinished_seconds", limits.unfinished_seconds),
             ("stop_seconds", limits.stop_seconds),
         ] {
             if !(0.001..1e9).contains(&seconds) {
@@ -204,6 +220,10 @@ impl Limits {
 
     pub(crate) fn stall(&self) -> Duration {
         Duration::from_secs_f64(self.stall_seconds)
+    }
+
+    pub(crate) fn unfinished(&self) -> Duration {
+        Duration::from_secs_f64(self.unfinished_seconds)
     }
 
     pub(crate) fn stop(&self) -> Duration {

@@ -112,7 +112,7 @@ impl Site {
         let host = head.headers.get(header::HOST).and_then(|host| host.to_str().ok());
         let host = host.or_else(|| head.uri.authority().map(http::uri::Authority::as_str));
         let host = host.map(str::to_owned);
-        let body = Arriving::new(body, self.limits().stall());
+        let body = Arriving::new(body, self.limits());
         let call = Call { method: head.method, place, headers: head.headers, body, peer, host };
         if let Some(prepared) = self.authorizer.prepare(&call.headers) {
             prepared.await;

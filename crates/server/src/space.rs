@@ -1,11 +1,16 @@
 //! What a change of the tree takes of lots, and gives back to them.
 //!
-//! A change begins with [`Space::take`], which refuses it with 507 if it does not fit, and ends with one of the methods of
-//! [`Taken`]; if it fails, what it took is given back by itself.
+//! A change begins with [`Space::take`], which refuses it with 507 if it does not fit, and ends with [`Taken::done`]; if it
+//! fails, what it took is given back by itself.
+//!
+//! What is counted for a change is what it did: files are counted under private names that nobody else changes, or in the
+//! turn in which the names change ([`Tree::alone`]). So lots hold what is in their folders, however requests race.
 
 use crate::lot_api::seconds;
 use crate::lots::{Charge, Lots};
 use crate::refusal::Refusal;
+use crate::tree::{Ages, Replaced, Tree};
+use hither_core::storage::is_unfinished;
 use std::io;
 use std::sync::Arc;
 
@@ -37,63 +42,133 @@ impl Space {
         self.0.as_ref()?.quota(path, seconds())
     }
 
-    /// What is at and below a path, if a lot wants to know.
-    fn count(&self, path: &str) -> io::Result<u64> {
+    /// What is at and below a path, if a lot around `place` wants to know.
+    fn count(&self, place: &str, path: &str) -> io::Result<u64> {
         match &self.0 {
-            Some(lots) if lots.touches(path, seconds()) => lots.count(path),
+            Some(lots) if lots.touches(place, seconds()) => lots.count(path),
             _ => Ok(0),
         }
     }
 
-    /// Removes what is at a path with `work`.
-    pub(crate) fn remove(
-        &self,
-        path: &str,
-        work: impl FnOnce() -> io::Result<()>,
-    ) -> io::Result<()> {
-        let Some(lots) = &self.0 else { return work() };
-        let gone = self.count(path)?;
-        let done = work();
-        // If it failed on its way, some of it may have gone.
-        let left = if done.is_ok() { 0 } else { self.count(path)? };
-        lots.shift(path, gone, left);
-        lots.recount(path)?;
-        done
+    /// Bytes of what a change has put out of the way, if a lot at `path` wants to know.
+    fn replaced(&self, path: &str, replaced: &Replaced) -> io::Result<u64> {
+        match replaced {
+            Replaced::Nothing => Ok(0),
+            Replaced::File(bytes) => Ok(*bytes),
+            Replaced::Hidden(hidden) => self.count(path, hidden),
+        }
     }
 
-    /// Copies or moves what is at `from` to `to` with `work`.
-    pub(crate) fn relocate<E: From<io::Error> + From<Refusal>>(
+    /// Removes what is at a path if `check` agrees when its turn has come.
+    pub(crate) fn remove(
         &self,
-        from: &str,
-        to: &str,
-        moves: bool,
-        work: impl FnOnce() -> Result<(), E>,
-    ) -> Result<(), E> {
-        let Some(lots) = &self.0 else { return work() };
-        let comes = match lots.touches(from, seconds()) || lots.touches(to, seconds()) {
-            true => lots.count(from)?,
-            false => return work(),
+        tree: &Tree,
+        path: &str,
+        check: impl FnOnce() -> Result<(), Refusal>,
+    ) -> Result<(), Refusal> {
+        let alone = tree.alone();
+        check()?;
+        let replaced = tree.take_away(path)?;
+        let gone = self.replaced(path, &replaced)?;
+        if let Replaced::Hidden(hidden) = &replaced {
+            drop(alone);
+            if let Err(error) = tree.remove(hidden) {
+                // What could not be removed stays where it was, for its owner to see.
+                let left = self.replaced(path, &replaced)?;
+                tree.rename(hidden, path, false)?;
+                self.changed(path, gone, left)?;
+                return Err(error.into());
+            }
+        }
+        Ok(self.changed(path, gone, 0)?)
+    }
+
+    /// So many bytes have gone from a path, and so many are there now.
+    fn changed(&self, path: &str, gone: u64, came: u64) -> io::Result<()> {
+        let Some(lots) = &self.0 else { return Ok(()) };
+        lots.shift(path, gone, came);
+        lots.recount(path)
+    }
+
+    /// Gives what is at `from` the name `to` if `check` agrees when its turn has come. Tells whether nothing was replaced.
+    pub(crate) fn rename(
+        &self,
+        tree: &Tree,
+        (from, to): (&str, &str),
+        replace: bool,
+        check: impl FnOnce() -> Result<(), Refusal>,
+    ) -> Result<bool, Refusal> {
+        // Whoever writes a file in parts is told so with its name that it is whole.
+        tree.sync_file(from)?;
+        let alone = tree.alone();
+        check()?;
+        let comes = match &self.0 {
+            Some(lots) if !lots.is_same(from, to) => {
+                self.count(from, from)?.max(self.count(to, from)?)
+            }
+            _ => 0,
         };
-        let replaced = lots.count(to)?;
-        let stays = moves && lots.is_same(from, to);
-        let taken = self.take(to, if stays { 0 } else { comes })?;
-        if !moves {
+        let taken = self.take(to, comes)?;
+        let replaced = tree.rename(from, to, replace)?;
+        taken.done(comes, self.replaced(to, &replaced)?);
+        self.changed(from, comes, 0)?;
+        self.changed(to, 0, 0)?;
+        drop(alone);
+        clear(tree, &replaced);
+        tree.sync_name(to)?;
+        tree.sync_name(from)?;
+        Ok(replaced == Replaced::Nothing)
+    }
+
+    /// Copies what is at `from` to `to`, a directory with what is in it if `deep`, if `check` agrees when the copy is whole.
+    /// Tells whether nothing was replaced.
+    pub(crate) fn copy(
+        &self,
+        tree: &Tree,
+        (from, to): (&str, &str),
+        (deep, replace): (bool, bool),
+        check: impl FnOnce() -> Result<(), Refusal>,
+    ) -> Result<bool, Refusal> {
+        let taken = self.take(to, self.count(to, from)?)?;
+        if let Some(lots) = &self.0 {
             lots.cut();
         }
-        let done = work();
-        if done.is_ok() {
-            taken.done(comes, replaced);
-            if moves {
-                lots.shift(from, comes, 0);
+        let hidden = tree.copy(from, to, deep)?;
+        let named = || {
+            let came = self.count(to, &hidden)?;
+            let alone = tree.alone();
+            check()?;
+            let replaced = tree.rename(&hidden, to, replace)?;
+            taken.done(came, self.replaced(to, &replaced)?);
+            self.changed(to, 0, 0)?;
+            drop(alone);
+            Ok(replaced)
+        };
+        let replaced = named().inspect_err(|_: &Refusal| drop(tree.remove(&hidden)))?;
+        clear(tree, &replaced);
+        tree.sync_name(to)?;
+        Ok(replaced == Replaced::Nothing)
+    }
+}
+
+impl Space {
+    /// Removes what uploads have left behind.
+    pub(crate) fn sweep(&self, tree: &Tree, ages: Ages) {
+        tree.sweep(ages, |path| {
+            if is_unfinished(path) {
+                // It counts in its lot.
+                drop(self.remove(tree, path, || Ok(())));
+            } else {
+                drop(tree.remove(path));
             }
-        } else {
-            // A copy that broke off leaves what it had done.
-            drop(taken);
-            lots.shift(to, replaced, lots.count(to)?);
-        }
-        lots.recount(from)?;
-        lots.recount(to)?;
-        done
+        });
+    }
+}
+
+/// Removes what was replaced. What cannot be is hidden, and swept away at last.
+fn clear(tree: &Tree, replaced: &Replaced) {
+    if let Replaced::Hidden(hidden) = replaced {
+        drop(tree.remove(hidden));
     }
 }
 
@@ -103,12 +178,15 @@ impl Taken {
         Self(None)
     }
 
-    /// Sees to it that a body that has `bytes` by now fits.
-    pub(crate) fn cover(&mut self, bytes: u64) -> Result<(), Refusal> {
-        match &mut self.0 {
-            Some(charge) => Ok(charge.cover(bytes)?),
-            None => Ok(()),
+    /// Sees to it that a body that has `bytes` by now fits: in its lot, and on the disk.
+    pub(crate) async fn cover(&mut self, bytes: u64) -> Result<(), Refusal> {
+        let Some(charge) = &mut self.0 else { return Ok(()) };
+        if charge.cover(bytes)? {
+            let lots = Arc::clone(charge.lots());
+            // What could not be cut is cut the next time.
+            drop(tokio::task::spawn_blocking(move || lots.cut()).await);
         }
+        Ok(())
     }
 
     /// Does something that takes blocks of the disk for what was taken here.

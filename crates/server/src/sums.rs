@@ -9,7 +9,7 @@
 
 use crate::refusal::Refusal;
 use crate::site::{Call, Site};
-use crate::tree::{Found, Meta, Tree};
+use crate::tree::{Found, Key, Meta, Tree};
 use hither_core::checksum::{Algorithm, Checksum, Hasher};
 use hither_http::digest::{self, DIGEST, Digest, DigestAlgorithm, REPR_DIGEST};
 use http::header::{HeaderMap, HeaderValue};
@@ -28,14 +28,14 @@ const MOST_REMEMBERED: usize = 16_384;
 const BLOCK_BYTES: usize = 1 << 20;
 
 /// A version of a file, and how its sum is computed.
-type Key = ((u64, u64, u128), Algorithm);
+type Wanted = (Key, Algorithm);
 /// A sum that is being computed, or was.
 type Pending = Arc<OnceCell<Option<Checksum>>>;
 
 /// See the module above.
 #[derive(Debug)]
 pub(crate) struct Sums {
-    pending: Mutex<HashMap<Key, Pending>>,
+    pending: Mutex<HashMap<Wanted, Pending>>,
     gate: Semaphore,
 }
 
@@ -97,7 +97,7 @@ impl Sums {
         sum
     }
 
-    fn pending(&self, key: Key) -> Pending {
+    fn pending(&self, key: Wanted) -> Pending {
         let mut pending = self.pending.lock().unwrap_or_else(PoisonError::into_inner);
         if pending.len() >= MOST_REMEMBERED {
             pending.retain(|_, sum| !sum.initialized());

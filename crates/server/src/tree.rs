@@ -9,11 +9,14 @@
 
 mod change;
 mod copy;
+mod leftovers;
 mod meta;
 mod upload;
 
+pub(crate) use change::Replaced;
 pub(crate) use copy::OWN_ATTRIBUTES;
-pub(crate) use meta::{Kind, Meta};
+pub(crate) use leftovers::Ages;
+pub(crate) use meta::{Key, Kind, Meta};
 pub(crate) use upload::{Upload, reserve};
 
 use crate::place::PRIVATE;
@@ -36,6 +39,10 @@ const MOST_ATTEMPTS: usize = 16;
 #[derive(Debug)]
 pub(crate) struct Tree {
     root: OwnedFd,
+    /// Whether changes are on the disk before a client is told of them.
+    durable: bool,
+    /// Held by who changes names.
+    changing: Mutex<()>,
     /// Held by who changes properties: they are read, changed and written.
     pub(crate) patching: Mutex<()>,
 }
@@ -48,8 +55,8 @@ pub(crate) struct Found {
 }
 
 impl Tree {
-    /// The tree at a directory of this machine.
-    pub(crate) fn open(root: &Path) -> Result<Self> {
+    /// The tree at a directory of this machine. If `durable`, what is changed outlasts a loss of power.
+    pub(crate) fn open(root: &Path, durable: bool) -> Result<Self> {
         let cannot = |errno: Errno| {
             let what = format!("cannot serve {}", root.display());
             let kind = match errno {
@@ -62,7 +69,7 @@ impl Tree {
         };
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let root = rustix::fs::open(root, flags, Mode::empty()).map_err(cannot)?;
-        let tree = Self { root, patching: Mutex::default() };
+        let tree = Self { root, durable, changing: Mutex::default(), patching: Mutex::default() };
         // A kernel that cannot confine names (before 5.6) serves nothing.
         tree.at("", OFlags::PATH).map_err(|error| {
             cannot(error.raw_os_error().map_or(Errno::IO, Errno::from_raw_os_error))

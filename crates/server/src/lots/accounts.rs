@@ -1,5 +1,6 @@
 //! What is agreed and used, in memory: rules and sums, no disk.
 
+use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
@@ -60,6 +61,8 @@ pub(crate) enum LotError {
     NotFound,
     /// The file system does not have that much.
     NoSpace,
+    /// The file system may not be written.
+    Forbidden,
     /// The disk or the database failed.
     Failed(String),
 }
@@ -74,6 +77,7 @@ impl fmt::Display for LotError {
             Self::Terms(what) | Self::Invalid(what) => f.write_str(what),
             Self::NotFound => f.write_str("there is no such lot"),
             Self::NoSpace => f.write_str("the file system does not have that much space"),
+            Self::Forbidden => f.write_str("the file system may not be written"),
             Self::Failed(what) => write!(f, "lots cannot be kept: {what}"),
         }
     }
@@ -81,7 +85,14 @@ impl fmt::Display for LotError {
 
 impl From<io::Error> for LotError {
     fn from(error: io::Error) -> Self {
-        if super::is_full(&error) { Self::NoSpace } else { Self::Failed(error.to_string()) }
+        match error.raw_os_error().map(Errno::from_raw_os_error) {
+            Some(Errno::NOSPC | Errno::DQUOT | Errno::FBIG) => Self::NoSpace,
+            Some(Errno::ROFS | Errno::ACCESS | Errno::PERM) => Self::Forbidden,
+            None if error.kind() == io::ErrorKind::InvalidInput => {
+                Self::Invalid("a symbolic link is on the way to that path")
+            }
+            _ => Self::Failed(error.to_string()),
+        }
     }
 }
 
@@ -208,6 +219,10 @@ impl Accounts {
     }
 
     fn check_bytes(&self, before: u64, after: u64) -> Result<(), LotError> {
+        if after <= before {
+            // Also where the server has become smaller than its lots meanwhile.
+            return Ok(());
+        }
         let all = self.accounts.values().map(|account| u128::from(account.lot.bytes)).sum::<u128>();
         let all = all.saturating_sub(u128::from(before)) + u128::from(after);
         match all > u128::from(self.terms.bytes) {

@@ -1,55 +1,85 @@
 //! What has been agreed, in an embedded database: a record for each lot, by its id.
+//!
+//! The database takes no more after the disk has failed it once, be it only that it was full. So it is closed then, and opened
+//! anew by who needs it next. Its blocks are taken from the disk in advance, so that a lot can be released on a full one.
 
 use super::accounts::{Lot, LotError};
-use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition};
-use std::path::Path;
+use redb::{Database, ReadableDatabase, ReadableTable, Table, TableDefinition};
+use rustix::fs::{FallocateFlags, fallocate};
+use std::path::{Path, PathBuf};
 
 /// By id: a [`Lot`] as JSON. A change of the format gets another name.
 const LOTS: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("lots-1");
+/// Blocks that are taken in advance, in bytes: enough for ten thousand lots.
+const LEAST_BYTES: u64 = 8 << 20;
 
 /// See the module above.
 #[derive(Debug)]
 pub(super) struct Book {
-    database: Database,
+    path: PathBuf,
+    /// None after it has failed.
+    database: Option<Database>,
 }
 
 impl Book {
     pub(super) fn open(path: &Path) -> Result<Self, LotError> {
-        let database = Database::create(path).map_err(failed)?;
-        let begun = database.begin_write().map_err(failed)?;
-        begun.open_table(LOTS).map_err(failed)?;
-        begun.commit().map_err(failed)?;
-        Ok(Self { database })
+        let mut book = Self { path: path.to_owned(), database: None };
+        book.change(|_| Ok(()))?;
+        Ok(book)
     }
 
     /// All lots. A record that cannot be read fails: to forget it might promise its space twice.
-    pub(super) fn all(&self) -> Result<Vec<Lot>, LotError> {
-        let table = self.database.begin_read().map_err(failed)?.open_table(LOTS).map_err(failed)?;
+    pub(super) fn all(&mut self) -> Result<Vec<Lot>, LotError> {
+        let database = self.database.as_ref().ok_or_else(|| failed("it is closed"))?;
+        let table = database.begin_read().map_err(told)?.open_table(LOTS).map_err(told)?;
         let mut lots = Vec::new();
-        for record in table.iter().map_err(failed)? {
-            let (_, record) = record.map_err(failed)?;
+        for record in table.iter().map_err(told)? {
+            let (_, record) = record.map_err(told)?;
             lots.push(serde_json::from_slice(record.value()).map_err(failed)?);
         }
         Ok(lots)
     }
 
     /// Keeps a lot; on return it is on the disk.
-    pub(super) fn put(&self, lot: &Lot) -> Result<(), LotError> {
+    pub(super) fn put(&mut self, lot: &Lot) -> Result<(), LotError> {
         let record = serde_json::to_vec(lot).map_err(failed)?;
-        let begun = self.database.begin_write().map_err(failed)?;
-        begun
-            .open_table(LOTS)
-            .map_err(failed)?
-            .insert(lot.id.as_str(), record.as_slice())
-            .map_err(failed)?;
-        begun.commit().map_err(failed)
+        self.change(|lots| lots.insert(lot.id.as_str(), record.as_slice()).map(drop))
     }
 
     /// Forgets a lot, if there is such a one.
-    pub(super) fn remove(&self, id: &str) -> Result<(), LotError> {
-        let begun = self.database.begin_write().map_err(failed)?;
-        begun.open_table(LOTS).map_err(failed)?.remove(id).map_err(failed)?;
-        begun.commit().map_err(failed)
+    pub(super) fn remove(&mut self, id: &str) -> Result<(), LotError> {
+        self.change(|lots| lots.remove(id).map(drop))
+    }
+
+    fn change(
+        &mut self,
+        work: impl FnOnce(&mut Table<'_, &'static str, &'static [u8]>) -> redb::Result<()>,
+    ) -> Result<(), LotError> {
+        let database = match self.database.take() {
+            Some(database) => database,
+            None => opened(&self.path)?,
+        };
+        let begun = database.begin_write().map_err(told)?;
+        work(&mut begun.open_table(LOTS).map_err(told)?).map_err(told)?;
+        begun.commit().map_err(told)?;
+        self.database = Some(database);
+        Ok(())
+    }
+}
+
+fn opened(path: &Path) -> Result<Database, LotError> {
+    let database = Database::create(path).map_err(told)?;
+    let file = std::fs::File::options().write(true).open(path)?;
+    // Where that cannot be had, changes may fail on a full disk.
+    let _ = fallocate(&file, FallocateFlags::KEEP_SIZE, 0, LEAST_BYTES.max(file.metadata()?.len()));
+    Ok(database)
+}
+
+/// What the database says; what the disk said to it, if it was that.
+fn told(error: impl Into<redb::Error>) -> LotError {
+    match error.into() {
+        redb::Error::Io(error) => error.into(),
+        error => failed(error),
     }
 }
 

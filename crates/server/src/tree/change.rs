@@ -1,18 +1,41 @@
 //! Making, removing and renaming.
+//!
+//! Names are changed by one request at a time ([`Tree::alone`]), so that what was seen of a name (an entity tag, the bytes that
+//! a lot counts for it) is still so when it is replaced. Only the change itself is done alone: bytes are written, copied and
+//! removed under private names before or after it. So a directory comes whole, and goes at once, and whoever waits to change
+//! something waits for a few calls of the kernel.
 
+use super::upload::{private_name, sync_directory};
 use super::{Kind, MOST_DEPTH, Meta, Tree};
+use hither_core::storage::beside;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, RenameFlags, StatxFlags};
-use rustix::fs::{mkdirat, openat, renameat_with, statx, unlinkat};
+use rustix::fs::{AtFlags, Dir, Mode, OFlags, RenameFlags};
+use rustix::fs::{mkdirat, openat, renameat_with, unlinkat};
 use rustix::io::Errno;
 use std::ffi::CStr;
 use std::io;
+use std::sync::{MutexGuard, PoisonError};
 
 /// A directory that was opened, and a name in it.
 type Spot<'a> = (OwnedFd, &'a str);
 
+/// What a change has put out of the way.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Replaced {
+    Nothing,
+    /// A file of so many bytes, or a link of none. It is gone.
+    File(u64),
+    /// A directory, under the private name that is the end of this path. It is to be removed.
+    Hidden(String),
+}
+
 impl Tree {
-    fn spot<'a>(&self, path: &'a str) -> io::Result<Spot<'a>> {
+    /// Waits for one's turn to change names; it ends with what is returned.
+    pub(crate) fn alone(&self) -> MutexGuard<'_, ()> {
+        self.changing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn spot<'a>(&self, path: &'a str) -> io::Result<Spot<'a>> {
         let (parent, name) = path.rsplit_once('/').unwrap_or(("", path));
         if name.is_empty() {
             // The root is not to be made, removed or renamed.
@@ -26,6 +49,29 @@ impl Tree {
         Ok(mkdirat(parent, name, Mode::from_raw_mode(0o777))?)
     }
 
+    /// Removes a file or a link, which is not followed. A directory that is not empty is only hidden, and is still to be
+    /// removed for good.
+    pub(crate) fn take_away(&self, path: &str) -> io::Result<Replaced> {
+        let (parent, name) = self.spot(path)?;
+        let own = Meta::at(&parent, name)?;
+        if own.kind != Kind::Directory {
+            unlinkat(parent, name, AtFlags::empty())?;
+            return Ok(Replaced::File(own.size));
+        }
+        match unlinkat(&parent, name, AtFlags::REMOVEDIR) {
+            Err(Errno::NOTEMPTY | Errno::EXIST) => self.hide(path).map(Replaced::Hidden),
+            done => Ok(done.map(|()| Replaced::File(0))?),
+        }
+    }
+
+    /// Gives a private name to something; returns it with the path to it.
+    fn hide(&self, path: &str) -> io::Result<String> {
+        let (parent, name) = self.spot(path)?;
+        let hidden = private_name();
+        renameat_with(&parent, name, &parent, &*hidden, RenameFlags::NOREPLACE)?;
+        Ok(beside(path, &hidden))
+    }
+
     /// Removes a file, a link, or a directory with all that is in it. Links are removed, not followed.
     pub(crate) fn remove(&self, path: &str) -> io::Result<()> {
         let (parent, name) = self.spot(path)?;
@@ -35,23 +81,50 @@ impl Tree {
 
     /// Gives a name to what has another. What has it already is replaced only if `replace`, whatever it is; it is there, or
     /// what comes in its place, at every moment.
-    pub(crate) fn rename(&self, from: &str, to: &str, replace: bool) -> io::Result<()> {
+    pub(crate) fn rename(&self, from: &str, to: &str, replace: bool) -> io::Result<Replaced> {
         let (from_parent, from_name) = self.spot(from)?;
         let (to_parent, to_name) = self.spot(to)?;
         let rename = |flags| renameat_with(&from_parent, from_name, &to_parent, to_name, flags);
         match rename(RenameFlags::NOREPLACE) {
             Err(Errno::EXIST) if replace => {}
-            done => return Ok(done?),
+            done => return Ok(done.map(|()| Replaced::Nothing)?),
         }
-        if matches!(
-            (self.meta(from)?.kind, self.meta(to).map(|meta| meta.kind)),
-            (Kind::File, Ok(Kind::File))
-        ) {
-            return Ok(rename(RenameFlags::empty())?);
+        let there = Meta::at(&to_parent, to_name)?;
+        let is_directory = |meta: &Meta| meta.kind == Kind::Directory;
+        if !is_directory(&there) && !is_directory(&Meta::at(&from_parent, from_name)?) {
+            rename(RenameFlags::empty())?;
+            return Ok(Replaced::File(there.size));
         }
         // Directories are in it: the two change places, and what was there goes.
         rename(RenameFlags::EXCHANGE)?;
-        self.remove(from)
+        self.hide(from).map(Replaced::Hidden)
+    }
+
+    /// What was done to the name of something, and the bytes of the file that it is, will outlast a loss of power.
+    pub(crate) fn sync_name(&self, path: &str) -> io::Result<()> {
+        match self.durable.then(|| self.spot(path)) {
+            None => Ok(()),
+            // Its directory has been removed meanwhile.
+            Some(Err(error)) if super::is_missing(&error) => Ok(()),
+            Some(spot) => sync_directory(spot?.0),
+        }
+    }
+
+    /// The bytes of a file will outlast a loss of power. What cannot be opened has none.
+    pub(crate) fn sync_file(&self, path: &str) -> io::Result<()> {
+        match self.durable.then(|| self.find(path)) {
+            Some(Ok(found)) if found.meta.kind == Kind::File => found.file.sync_all(),
+            _ => Ok(()),
+        }
+    }
+
+    /// What is known of a name itself, a link not followed; none if there is nothing.
+    pub(crate) fn own(&self, path: &str) -> io::Result<Option<Meta>> {
+        let meta = self.spot(path).and_then(|(parent, name)| Meta::at(parent, name));
+        match meta {
+            Err(error) if super::is_missing(&error) => Ok(None),
+            meta => meta.map(Some),
+        }
     }
 
     /// What a name is itself, a link not followed.
@@ -60,8 +133,7 @@ impl Tree {
             return Ok(false);
         }
         let (parent, name) = self.spot(path)?;
-        let stat = statx(parent, name, AtFlags::SYMLINK_NOFOLLOW, StatxFlags::TYPE)?;
-        Ok(FileType::from_raw_mode(u32::from(stat.stx_mode)) == FileType::Symlink)
+        Ok(Meta::at(parent, name)?.is_link)
     }
 
     /// What is known of a name in a directory, the link itself not followed but checked: none for what cannot be opened.

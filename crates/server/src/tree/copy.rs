@@ -3,9 +3,12 @@
 //! A link to a file is copied as that file, which is what it is to every reader. Copied as a link it would lead elsewhere
 //! from its new place, maybe to what its readers may not read. Directories are not entered through links, since they may
 //! lead in circles: what has such a link in it is not copied.
+//!
+//! A copy is made under a private name and gets its own when it is whole, as files do that are put.
 
+use super::upload::private_name;
 use super::{Kind, MOST_DEPTH, Meta, Tree};
-use hither_core::storage::below;
+use hither_core::storage::{below, beside};
 use rustix::fs::{XattrFlags, copy_file_range, fgetxattr, flistxattr, fsetxattr};
 use rustix::io::Errno;
 use std::fs::File;
@@ -17,33 +20,48 @@ pub(crate) const OWN_ATTRIBUTES: &str = "user.hither.";
 const AT_ONCE: usize = 64 << 20;
 
 impl Tree {
-    /// Copies a file, or a directory with all that is in it if `deep`. What has the name `to` is replaced if `replace`.
-    pub(crate) fn copy(&self, from: &str, to: &str, deep: bool, replace: bool) -> io::Result<()> {
-        let there = self.look(to)?;
-        if there.is_some() && !replace {
-            return Err(Errno::EXIST.into());
-        }
-        let own = self.meta(from)?;
-        let is_directory = |meta: &Meta| meta.kind == Kind::Directory;
-        // A file takes the place of a file at once; whatever else is in the way goes first.
-        if there.is_some_and(|there| is_directory(&there) || is_directory(&own)) {
-            self.remove(to)?;
-        }
-        match own.kind {
-            Kind::File => self.copy_file(from, to, replace),
-            Kind::Directory => self.copy_directory(from, to, if deep { MOST_DEPTH } else { 0 }),
+    /// Copies a file, or a directory with all that is in it if `deep`, to a private name in the directory where `to` will be.
+    /// Returns the path to it; if the copy fails, nothing is left of it.
+    pub(crate) fn copy(&self, from: &str, to: &str, deep: bool) -> io::Result<String> {
+        let hidden = beside(to, &private_name());
+        let done = match self.meta(from)?.kind {
+            Kind::File => self.copy_file(from, &hidden, true),
+            Kind::Directory => self
+                .copy_directory(from, &hidden, if deep { MOST_DEPTH } else { 0 })
+                .and_then(|()| self.sync_around(&hidden)),
             Kind::Other => Err(Errno::ACCESS.into()),
+        };
+        if let Err(error) = done {
+            let _ = self.remove(&hidden);
+            return Err(error);
         }
+        Ok(hidden)
     }
 
-    fn copy_file(&self, from: &str, to: &str, replace: bool) -> io::Result<()> {
+    /// A copy that is whole: either all of it was read from one version, or it fails.
+    fn copy_file(&self, from: &str, to: &str, sync: bool) -> io::Result<()> {
         let found = self.find(from)?;
-        let (parent, name) = to.rsplit_once('/').unwrap_or(("", to));
-        let upload = self.begin(parent)?;
+        let (parent, _) = to.rsplit_once('/').unwrap_or(("", to));
+        let mut upload = self.begin(parent)?;
         upload.reserve(found.meta.size)?;
         copy_bytes(&found.file, upload.file())?;
+        if Meta::of(&found.file)?.key() != found.meta.key() {
+            // Somebody writes into it at this moment.
+            return Err(Errno::BUSY.into());
+        }
         copy_attributes(&found.file, upload.file(), &found.meta)?;
-        upload.publish(name, replace)
+        if sync {
+            upload.sync()?;
+        }
+        upload.publish(self, to, false)
+    }
+
+    /// All that has been written where a path leads will outlast a loss of power: one call for many files.
+    fn sync_around(&self, path: &str) -> io::Result<()> {
+        if self.durable {
+            rustix::fs::syncfs(self.find(path)?.file)?;
+        }
+        Ok(())
     }
 
     fn copy_directory(&self, from: &str, to: &str, depth: usize) -> io::Result<()> {

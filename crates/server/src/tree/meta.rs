@@ -26,6 +26,10 @@ pub(crate) struct Meta {
     pub(crate) size: u64,
     pub(crate) modified: SystemTime,
     pub(crate) created: Option<SystemTime>,
+    /// When anything of it was changed, be it its bytes, its name or its attributes.
+    pub(crate) touched: SystemTime,
+    /// It is a symbolic link itself, and was not followed.
+    pub(crate) is_link: bool,
     inode: u64,
     nanoseconds: u32,
 }
@@ -36,8 +40,15 @@ impl Meta {
         Ok(Self::new(&statx(fd, "", AtFlags::EMPTY_PATH, wanted)?))
     }
 
+    /// Of a name in a directory; a link is not followed.
+    pub(super) fn at(directory: impl AsFd, name: &str) -> io::Result<Self> {
+        let wanted = StatxFlags::BASIC_STATS | StatxFlags::BTIME;
+        Ok(Self::new(&statx(directory, name, AtFlags::SYMLINK_NOFOLLOW, wanted)?))
+    }
+
     fn new(stat: &Statx) -> Self {
-        let kind = match FileType::from_raw_mode(u32::from(stat.stx_mode)) {
+        let file_type = FileType::from_raw_mode(u32::from(stat.stx_mode));
+        let kind = match file_type {
             FileType::RegularFile => Kind::File,
             FileType::Directory => Kind::Directory,
             _ => Kind::Other,
@@ -48,22 +59,30 @@ impl Meta {
             size: if kind == Kind::File { stat.stx_size } else { 0 },
             modified: time(stat.stx_mtime),
             created: born.then(|| time(stat.stx_btime)),
+            touched: time(stat.stx_ctime),
+            is_link: file_type == FileType::Symlink,
             inode: stat.stx_ino,
             nanoseconds: stat.stx_mtime.tv_nsec,
         }
     }
 
-    /// Which version of the file this is. The tag has inode, size and time of change to the nanosecond; it is weak as long
-    /// as the file could change once more without another time. (The time of change of the inode is not in it: it moves when
+    /// Which version of the file this is. The tag has inode, size and time of change to the nanosecond, and the time at which
+    /// the inode came to be: a file that is removed leaves its inode to the next one, and copies have the time of what they
+    /// were copied from. It is weak as long as the file could change once more without another time. (The time of change of the inode is not in it: it moves when
     /// a checksum is noted or the file gets another name, while the bytes stay.)
     pub(crate) fn version(&self, now: SystemTime) -> Version {
         let weak = if self.is_settled(now) { "" } else { "W/" };
         Version { etag: format!("{weak}{}", self.strong_tag()), modified: self.modified }
     }
 
-    /// The tag of a file of which it is known that nobody changes it.
-    pub(crate) fn strong_tag(&self) -> String {
-        format!("\"{:x}-{:x}-{:x}\"", self.inode, self.size, self.changed_nanoseconds())
+    pub(super) fn strong_tag(&self) -> String {
+        let (inode, size, changed, born) = self.key();
+        format!("\"{inode:x}-{size:x}-{changed:x}-{born:x}\"")
+    }
+
+    /// The tag of a file that was put just now, with the time to the nanosecond that it got then.
+    pub(crate) fn put_tag(&self) -> String {
+        if self.is_fine() { self.strong_tag() } else { format!("W/{}", self.strong_tag()) }
     }
 
     /// Whether any further change will have another time.
@@ -73,19 +92,28 @@ impl Meta {
         now.duration_since(self.modified).map_or(true, |age| age > tick)
     }
 
+    /// Whether times are kept to fractions of a second, so that one that was set here will not come again.
+    pub(crate) fn is_fine(&self) -> bool {
+        self.nanoseconds != 0
+    }
+
     /// What a note about the bytes of this file is bound to.
     pub(crate) fn stamp(&self) -> String {
-        format!("{:x}-{:x}", self.size, self.changed_nanoseconds())
+        format!("{:x}-{:x}", self.size, nanoseconds(self.modified))
     }
 
-    /// The same in one number: which file, and which version.
-    pub(crate) fn key(&self) -> (u64, u64, u128) {
-        (self.inode, self.size, self.changed_nanoseconds())
+    /// The same in numbers: which file, and which version.
+    pub(crate) fn key(&self) -> Key {
+        let born = self.created.map_or(0, nanoseconds);
+        (self.inode, self.size, nanoseconds(self.modified), born)
     }
+}
 
-    fn changed_nanoseconds(&self) -> u128 {
-        self.modified.duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos()
-    }
+/// Inode, size, and the times of the last change and of the beginning in nanoseconds since 1970.
+pub(crate) type Key = (u64, u64, u128, u128);
+
+fn nanoseconds(time: SystemTime) -> u128 {
+    time.duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos()
 }
 
 /// Times before 1970 count as 1970.
