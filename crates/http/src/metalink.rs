@@ -27,8 +27,10 @@
 
 mod document;
 mod link;
+mod written;
 
 pub use link::{Links, links};
+pub use written::{describedby, duplicate};
 
 use crate::digest::Digest;
 use crate::xml::XmlError;
@@ -141,8 +143,9 @@ fn last(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or_default()
 }
 
-/// Whether a file can be read from an address of this kind.
-fn is_readable(url: &str) -> bool {
+/// Whether a file can be read from an address of this kind: absolute, and of one of the schemes above.
+#[must_use]
+pub fn is_readable(url: &str) -> bool {
     scheme(url).is_some_and(|scheme| {
         ["http", "https", "dav", "davs", "root", "roots", "xroot"]
             .iter()

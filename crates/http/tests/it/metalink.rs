@@ -1,6 +1,9 @@
 //! Metalink documents and header fields: those of the RFCs, those of tools, and garbage.
 
-use hither_http::metalink::{Bounds, LOWEST_PRIORITY, Metalink, MetalinkError, links};
+use hither_http::metalink::{
+    Bounds, LOWEST_PRIORITY, Metalink, MetalinkError, MetalinkFile, Replica, describedby,
+    duplicate, links,
+};
 use hither_http::{Digest, DigestAlgorithm, XmlError};
 use http::header::{HeaderMap, LINK};
 use proptest::prelude::*;
@@ -206,5 +209,38 @@ proptest! {
             *place = byte;
         }
         let _ = Metalink::parse(&damaged, &Bounds::default());
+    }
+}
+
+proptest! {
+    #[test]
+    fn a_document_comes_out_as_it_went_in(
+        name in "[ -~é<&>\"']{1,20}",
+        size in any::<Option<u64>>(),
+        paths in prop::collection::vec("[!-~é]{0,20}", 0..5),
+        sum in any::<Option<[u8; 4]>>(),
+    ) {
+        let mut file = MetalinkFile::default();
+        (file.name, file.size) = (name, size);
+        file.digests.extend(sum.map(|sum| Digest { algorithm: DigestAlgorithm::Adler32, value: sum.to_vec() }));
+        let replicas = paths.into_iter().zip(1..).map(|(path, priority)| {
+            let location = (priority == 1).then(|| "ch".to_owned());
+            Replica { url: format!("https://a.example/{path}"), priority, location }
+        });
+        file.replicas = replicas.collect();
+        let metalink = Metalink { files: vec![file] };
+        prop_assert_eq!(parse(&metalink.to_document()), Ok(metalink));
+    }
+
+    #[test]
+    fn fields_come_out_as_they_went_in(path in "[!-~]{0,20}", priority in 1..LOWEST_PRIORITY) {
+        let url = format!("https://a.example/{}", path.replace(['<', '>', '"'], ""));
+        let mut headers = HeaderMap::new();
+        headers.append(LINK, duplicate(&url, priority).parse().unwrap());
+        headers.append(LINK, describedby("/f?metalink").parse().unwrap());
+        let links = links(&headers);
+        prop_assert_eq!(&links.replicas[0].url, &url);
+        prop_assert_eq!(links.replicas[0].priority, priority);
+        prop_assert_eq!(links.documents, ["/f?metalink"]);
     }
 }
