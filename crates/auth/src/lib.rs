@@ -59,7 +59,7 @@ pub use error::{AuthError, Result};
 pub use follow::HostPattern;
 pub use origin::Origin;
 pub use policy::{Denial, Folder, Grant, Identity, Issuer, Policy, Shown};
-pub use proxy::{BadProxy, person_behind, public_key_of, subject_of};
+pub use proxy::{BadProxy, not_after_of, person_behind, public_key_of, subject_of};
 pub use refusal::Refusal;
 pub use secret::Secret;
 pub use token::claims::{Claims, NotAJwt};

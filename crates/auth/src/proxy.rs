@@ -73,6 +73,12 @@ pub fn subject_of(chain: &[CertificateDer<'_>]) -> Option<String> {
     Some(person.subject().to_string())
 }
 
+/// The second since 1970 after which a certificate is invalid; none if it cannot be read.
+#[must_use]
+pub fn not_after_of(certificate: &CertificateDer<'_>) -> Option<i64> {
+    parsed(certificate).ok().map(|certificate| certificate.validity().not_after.timestamp())
+}
+
 /// The public key in a certificate (a `SubjectPublicKeyInfo` in DER), whatever else is in it; none if it cannot be read.
 #[must_use]
 pub fn public_key_of(certificate: &CertificateDer<'_>) -> Option<Vec<u8>> {

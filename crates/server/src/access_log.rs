@@ -1,53 +1,147 @@
 //! The access log: a JSON object in a line for every request, when its answer has ended, however it did.
 //!
 //! Lines are written by a thread of their own. If the disk cannot keep up, requests do not wait for it: lines are left out,
-//! and the next one says how many.
+//! and the next one says how many. The thread also takes over another file when it is told to, between two lines: none is lost
+//! or torn when the old one is put away.
 
-use crate::body::Body;
-use bytes::Bytes;
+use crate::meters::Figures;
+use crate::site::Peer;
+use crate::tcp_info::TcpInfo;
 use hither_core::error::{Error, ErrorKind, Result};
-use http::StatusCode;
-use hyper::body::{Frame, SizeHint};
 use serde::Serialize;
 use std::fs::OpenOptions;
 use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::path::Path;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::task::{Context, Poll, ready};
-use std::time::SystemTime;
-use tokio::time::Instant;
+use std::time::{Duration, SystemTime};
 
 /// Lines that may wait to be written.
 const MOST_WAITING: usize = 16_384;
 /// Longest text of a client that is kept.
 const MOST_TEXT: usize = 512;
+/// Bytes that are written at a time, about.
+const BATCH_BYTES: usize = 64 << 10;
+/// How long the end of the server waits for its log.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// What is noted of a request.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Line {
     time: String,
     peer: SocketAddr,
+    /// As the authorizer knows them.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    who: String,
     protocol: &'static str,
     tls: bool,
     method: String,
     target: String,
     status: u16,
+    /// Why it was refused, or why its answer broke off.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    reason: String,
     /// Ranges that were sent.
     #[serde(skip_serializing_if = "Option::is_none")]
     ranges: Option<usize>,
-    /// Bytes of the body of the answer that were handed to the connection.
+    /// Bytes of the body of the request, and of that of the answer that were handed to the connection.
+    received: u64,
     sent: u64,
-    /// Milliseconds until the head of the answer, and until its end.
+    /// Milliseconds until the head of the answer, and until its end; see [`crate::note`].
     head_ms: f64,
     ms: f64,
+    disk_ms: f64,
+    client_ms: f64,
     /// Whether all of the answer was handed to the connection.
     complete: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tcp: Option<TcpInfo>,
     #[serde(skip_serializing_if = "String::is_empty")]
     agent: String,
+    /// Lines that were left out before this one.
+    #[serde(skip_serializing_if = "is_zero")]
+    lost: u64,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks in this way")]
+fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
+impl Line {
+    pub(crate) fn new<B>(request: &http::Request<B>, peer: &Peer) -> Self {
+        let agent = request.headers().get(http::header::USER_AGENT);
+        Self {
+            time: crate::iso_date::format(SystemTime::now()),
+            peer: peer.address,
+            who: String::new(),
+            protocol: match request.version() {
+                http::Version::HTTP_2 => "h2",
+                http::Version::HTTP_10 => "http/1.0",
+                _ => "http/1.1",
+            },
+            tls: peer.is_secure,
+            method: short(request.method().as_str()),
+            target: short(&without_secrets(&request.uri().to_string())),
+            status: 0,
+            reason: String::new(),
+            ranges: None,
+            received: 0,
+            sent: 0,
+            head_ms: 0.0,
+            ms: 0.0,
+            disk_ms: 0.0,
+            client_ms: 0.0,
+            complete: false,
+            tcp: None,
+            agent: agent.and_then(|agent| agent.to_str().ok()).map(short).unwrap_or_default(),
+            lost: 0,
+        }
+    }
+
+    pub(crate) fn set_name(&mut self, name: &str) {
+        self.who = short(name);
+    }
+
+    pub(crate) fn set_reason(&mut self, reason: &str) {
+        self.reason = short(reason);
+    }
+
+    /// The request is over.
+    pub(crate) fn fill(&mut self, figures: &Figures, tcp: Option<TcpInfo>) {
+        self.status = figures.status;
+        self.ranges = figures.ranges;
+        (self.received, self.sent) = (figures.received, figures.sent);
+        self.head_ms = milliseconds(figures.head);
+        self.ms = milliseconds(figures.whole);
+        self.disk_ms = milliseconds(figures.disk);
+        self.client_ms = milliseconds(figures.client);
+        self.complete = figures.complete;
+        self.tcp = tcp;
+    }
+}
+
+/// A target without the tokens that some clients put into its query.
+fn without_secrets(target: &str) -> String {
+    const SECRET: [&str; 3] = ["authz", "access_token", "token"];
+    let Some((path, query)) = target.split_once('?') else { return target.to_owned() };
+    let query = query.split('&').map(|item| match item.split_once('=') {
+        Some((name, _)) if SECRET.iter().any(|secret| name.eq_ignore_ascii_case(secret)) => {
+            format!("{name}=...")
+        }
+        _ => item.to_owned(),
+    });
+    format!("{path}?{}", query.collect::<Vec<_>>().join("&"))
+}
+
+fn milliseconds(time: Duration) -> f64 {
+    (time.as_secs_f64() * 1e6).round() / 1e3
+}
+
+fn short(text: &str) -> String {
+    text.chars().take(MOST_TEXT).collect()
 }
 
 /// Where lines go.
@@ -56,163 +150,143 @@ pub(crate) struct AccessLog(Option<Arc<Lines>>);
 
 #[derive(Debug)]
 struct Lines {
-    feed: SyncSender<Line>,
+    feed: SyncSender<Entry>,
+    /// Lines that were left out since the last one that was not, and in all.
     lost: AtomicU64,
+    lost_ever: AtomicU64,
+}
+
+enum Entry {
+    Line(Box<Line>),
+    /// From here on, lines go there.
+    Out(Box<dyn Write + Send>),
+    /// Whoever waits for that has all lines before it written.
+    Written(SyncSender<()>),
 }
 
 impl AccessLog {
     /// A log in a file, `-` for the standard error; none if there is no path.
     pub(crate) fn open(path: Option<&Path>) -> Result<Self> {
         let Some(path) = path else { return Ok(Self(None)) };
-        let cannot = |error: io::Error| {
-            let what = format!("cannot write the access log {}", path.display());
-            Error::new(ErrorKind::Local, what).with_source(error)
-        };
-        let out: Box<dyn Write + Send> = match path.as_os_str() == "-" {
-            true => Box::new(io::stderr()),
-            false => {
-                Box::new(OpenOptions::new().append(true).create(true).open(path).map_err(cannot)?)
-            }
-        };
-        let (feed, lines) = sync_channel(MOST_WAITING);
-        let log = Arc::new(Lines { feed, lost: AtomicU64::new(0) });
+        let out = opened(path)?;
+        let (feed, entries) = sync_channel(MOST_WAITING);
+        let lines = Lines { feed, lost: AtomicU64::new(0), lost_ever: AtomicU64::new(0) };
         std::thread::Builder::new()
             .name("hither-log".to_owned())
-            .spawn(move || write_all(&lines, out))
-            .map_err(cannot)?;
-        Ok(Self(Some(log)))
+            .spawn(move || write_all(&entries, out))
+            .map_err(|error| cannot(path, error))?;
+        Ok(Self(Some(Arc::new(lines))))
     }
 
-    /// Notes a request; give its answer to what comes back.
-    pub(crate) fn begin<B>(&self, request: &http::Request<B>, peer: SocketAddr, tls: bool) -> Note {
-        let log = self.0.clone();
-        let line = log.as_ref().map(|_| Line {
-            time: crate::iso_date::format(SystemTime::now()),
-            peer,
-            protocol: match request.version() {
-                http::Version::HTTP_2 => "h2",
-                http::Version::HTTP_10 => "http/1.0",
-                _ => "http/1.1",
-            },
-            tls,
-            method: short(request.method().as_str()),
-            target: short(&request.uri().to_string()),
-            status: 0,
-            ranges: None,
-            sent: 0,
-            head_ms: 0.0,
-            ms: 0.0,
-            complete: false,
-            agent: agent(request),
-        });
-        Note { log, line, began: Instant::now() }
+    /// Whether there is one.
+    pub(crate) fn is_kept(&self) -> bool {
+        self.0.is_some()
+    }
+
+    /// Goes on in the file of that name, which may be another than before. May wait for the disk.
+    ///
+    /// # Errors
+    /// It cannot be opened: the log goes on as before.
+    pub(crate) fn reopen(&self, path: &Path) -> Result<()> {
+        let Some(lines) = &self.0 else { return Ok(()) };
+        // If nobody receives any more, the server is about to end.
+        let _ = lines.feed.send(Entry::Out(opened(path)?));
+        Ok(())
+    }
+
+    /// Waits until all lines so far are written, or [`PATIENCE`] is over.
+    pub(crate) fn flush(&self) {
+        let Some(lines) = &self.0 else { return };
+        let (written, all) = sync_channel(1);
+        if lines.feed.send(Entry::Written(written)).is_ok() {
+            let _ = all.recv_timeout(PATIENCE);
+        }
+    }
+
+    /// Lines that were left out so far.
+    pub(crate) fn lost(&self) -> u64 {
+        self.0.as_ref().map_or(0, |lines| lines.lost_ever.load(Ordering::Relaxed))
+    }
+
+    pub(crate) fn write(&self, mut line: Box<Line>) {
+        let Some(lines) = &self.0 else { return };
+        let lost = lines.lost.swap(0, Ordering::Relaxed);
+        line.lost = lost;
+        if lines.feed.try_send(Entry::Line(line)).is_err() {
+            lines.lost.fetch_add(lost + 1, Ordering::Relaxed);
+            lines.lost_ever.fetch_add(1, Ordering::Relaxed);
+        }
     }
 }
 
-fn agent<B>(request: &http::Request<B>) -> String {
-    let agent = request.headers().get(http::header::USER_AGENT);
-    agent.and_then(|agent| agent.to_str().ok()).map(short).unwrap_or_default()
+fn opened(path: &Path) -> Result<Box<dyn Write + Send>> {
+    if path.as_os_str() == "-" {
+        return Ok(Box::new(io::stderr()));
+    }
+    let file = OpenOptions::new().append(true).create(true).open(path);
+    file.map(|file| Box::new(file) as Box<dyn Write + Send>).map_err(|error| cannot(path, error))
 }
 
-fn short(text: &str) -> String {
-    text.chars().take(MOST_TEXT).collect()
+fn cannot(path: &Path, error: io::Error) -> Error {
+    let what = format!("cannot write the access log {}", path.display());
+    Error::new(ErrorKind::Local, what).with_source(error)
 }
 
-fn write_all(lines: &Receiver<Line>, mut out: Box<dyn Write + Send>) {
-    while let Ok(line) = lines.recv() {
-        let mut text = Vec::new();
-        let mut line = Some(line);
+fn write_all(entries: &Receiver<Entry>, mut out: Box<dyn Write + Send>) {
+    let mut text = Vec::new();
+    while let Ok(entry) = entries.recv() {
+        let mut entry = Some(entry);
         // Whatever waits goes with it.
-        while let Some(next) = line.take() {
-            if serde_json::to_writer(&mut text, &next).is_ok() {
-                text.push(b'\n');
+        while let Some(next) = entry.take() {
+            match next {
+                Entry::Line(line) => {
+                    if serde_json::to_writer(&mut text, &line).is_ok() {
+                        text.push(b'\n');
+                    }
+                }
+                Entry::Out(other) => {
+                    flush(&mut *out, &mut text);
+                    out = other;
+                }
+                Entry::Written(whom) => {
+                    flush(&mut *out, &mut text);
+                    // They may have lost patience.
+                    let _ = whom.send(());
+                }
             }
-            line = if text.len() < 64 << 10 { lines.try_recv().ok() } else { None };
+            entry = if text.len() < BATCH_BYTES { entries.try_recv().ok() } else { None };
         }
-        // There is nobody to tell that the log cannot be written.
-        drop(out.write_all(&text).and_then(|()| out.flush()));
+        flush(&mut *out, &mut text);
     }
 }
 
-/// A request of which a line will be written.
-#[derive(Debug)]
-pub(crate) struct Note {
-    log: Option<Arc<Lines>>,
-    line: Option<Line>,
-    began: Instant,
+/// There is nobody to tell that the log cannot be written.
+fn flush(out: &mut dyn Write, text: &mut Vec<u8>) {
+    drop(out.write_all(text).and_then(|()| out.flush()));
+    text.clear();
 }
 
-impl Note {
-    /// The head of the answer is ready: from now on its body is watched.
-    pub(crate) fn answered(
-        mut self,
-        status: StatusCode,
-        ranges: Option<usize>,
-        body: Body,
-    ) -> Watched {
-        let ms = self.milliseconds();
-        if let Some(line) = &mut self.line {
-            line.status = status.as_u16();
-            line.ranges = ranges;
-            line.head_ms = ms;
-            line.complete = hyper::body::Body::is_end_stream(&body);
-        }
-        Watched { body, note: self }
-    }
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-    fn milliseconds(&self) -> f64 {
-        (self.began.elapsed().as_secs_f64() * 1e6).round() / 1e3
-    }
-}
-
-impl Drop for Note {
-    fn drop(&mut self) {
-        let ms = self.milliseconds();
-        let (Some(mut line), Some(log)) = (self.line.take(), &self.log) else { return };
-        line.ms = ms;
-        let lost = log.lost.swap(0, Ordering::Relaxed);
-        if lost > 0 {
-            line.agent = format!("{} ({lost} lines were left out before this one)", line.agent);
-        }
-        if log.feed.try_send(line).is_err() {
-            log.lost.fetch_add(lost + 1, Ordering::Relaxed);
+    #[test]
+    fn tokens_in_queries_are_left_out() {
+        for (target, kept) in [
+            ("/a?b", "/a?b"),
+            ("/a?authz=Bearer%20x&b=c", "/a?authz=...&b=c"),
+            ("/a?b=c&Access_Token=x", "/a?b=c&Access_Token=..."),
+        ] {
+            assert_eq!(without_secrets(target), kept);
         }
     }
-}
 
-/// The body of an answer; the line is written when it is dropped.
-#[derive(Debug)]
-pub(crate) struct Watched {
-    body: Body,
-    note: Note,
-}
-
-impl hyper::body::Body for Watched {
-    type Data = Bytes;
-    type Error = io::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<io::Result<Frame<Bytes>>>> {
-        let frame = ready!(Pin::new(&mut self.body).poll_frame(cx));
-        let over = self.body.is_end_stream();
-        if let Some(line) = &mut self.note.line {
-            match &frame {
-                Some(Ok(frame)) => line.sent += frame.data_ref().map_or(0, Bytes::len) as u64,
-                Some(Err(_)) => {}
-                None => line.complete = true,
-            }
-            line.complete |= over && !matches!(frame, Some(Err(_)));
-        }
-        Poll::Ready(frame)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
+    #[test]
+    fn a_log_that_cannot_be_opened_again_goes_on() {
+        let folder = tempfile::tempdir().unwrap();
+        let log = AccessLog::open(Some(&folder.path().join("log"))).unwrap();
+        assert!(log.reopen(&folder.path().join("no/log")).is_err());
+        assert!(log.is_kept());
+        assert!(AccessLog::open(None).unwrap().reopen(Path::new("/no/log")).is_ok());
     }
 }

@@ -4,12 +4,14 @@
 //! that it must have sent [`Limits::least_rate`](crate::Limits) bytes for each second, so nobody holds a place by a byte now and
 //! then. The time that the disk takes is not held against the client.
 
+use crate::note::Tally;
 use crate::refusal::Refusal;
 use crate::settings::Limits;
 use bytes::{Bytes, BytesMut};
 use http::StatusCode;
 use http_body_util::BodyExt;
 use hyper::body::{Body as _, Incoming};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -19,6 +21,7 @@ pub(crate) struct Arriving {
     body: Incoming,
     stall: Duration,
     pace: Pace,
+    pub(crate) tally: Arc<Tally>,
 }
 
 /// How fast a client is while it is its turn.
@@ -44,9 +47,9 @@ impl Pace {
 }
 
 impl Arriving {
-    pub(crate) fn new(body: Incoming, limits: &Limits) -> Self {
+    pub(crate) fn new(body: Incoming, limits: &Limits, tally: Arc<Tally>) -> Self {
         let pace = Pace { least: limits.least_rate, waited: Duration::ZERO, came: 0 };
-        Self { body, stall: limits.stall(), pace }
+        Self { body, stall: limits.stall(), pace, tally }
     }
 
     /// Its length in bytes, if that was announced.
@@ -75,8 +78,9 @@ impl Arriving {
                     return Err(Refusal::new(StatusCode::REQUEST_TIMEOUT, what));
                 }
             };
-            let bytes = frame.data_ref().map_or(0, Bytes::len);
-            if !self.pace.add(began.elapsed(), bytes) {
+            let (bytes, waited) = (frame.data_ref().map_or(0, Bytes::len), began.elapsed());
+            self.tally.waited(waited);
+            if !self.pace.add(waited, bytes) {
                 let what = "the body of the request comes too slowly";
                 return Err(Refusal::new(StatusCode::REQUEST_TIMEOUT, what));
             }
@@ -84,6 +88,7 @@ impl Arriving {
             if let Ok(bytes) = frame.into_data()
                 && !bytes.is_empty()
             {
+                self.tally.received(bytes.len());
                 return Ok(Some(bytes));
             }
         }

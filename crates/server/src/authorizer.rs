@@ -64,7 +64,10 @@ pub trait Authorizer: Send + Sync + Debug {
     fn decide(&self, asking: &Asking<'_>) -> Decision;
     /// Whether anything may be written by anybody: what OPTIONS says.
     fn writes(&self) -> bool;
-    /// What to call whoever asks, where something is theirs; the action and the path are of no matter.
+    /// Whether anybody who may read a directory may perhaps not read all that is below it: then each name in a listing is
+    /// decided on by itself.
+    fn hides(&self) -> bool;
+    /// What to call whoever asks, where something is theirs and in the access log; the action and the path are of no matter.
     ///
     /// # Errors
     /// The decision for who has no name.
@@ -94,6 +97,10 @@ impl Authorizer for Open {
 
     fn writes(&self) -> bool {
         self.write
+    }
+
+    fn hides(&self) -> bool {
+        false
     }
 
     fn name(&self, _: &Asking<'_>) -> Result<String, Decision> {

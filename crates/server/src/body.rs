@@ -12,8 +12,10 @@ use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
+use tokio::time::Instant;
 
 /// Blocks of one answer in memory: one that is sent, one that is read.
 const BLOCKS: usize = 2;
@@ -42,9 +44,12 @@ pub(crate) struct Supplied {
     state: State,
     /// Bytes that are still to come, if that is known.
     left: Option<u64>,
+    /// How long the blocks so far took to be made.
+    disk: Duration,
 }
 
-type Filled = io::Result<(Box<dyn Supply>, Bytes)>;
+/// What makes the next block, this one, and how long it took.
+type Filled = io::Result<(Box<dyn Supply>, Bytes, Duration)>;
 
 #[derive(Debug)]
 enum State {
@@ -57,7 +62,8 @@ impl Supplied {
     /// A body of `length` bytes, if that is known.
     pub(crate) fn new(supply: Box<dyn Supply>, length: Option<u64>, memory: &Arc<Memory>) -> Self {
         let (memory, allowance) = (Arc::clone(memory), Arc::new(Semaphore::new(BLOCKS)));
-        Self { memory, allowance, state: State::Waiting(supply), left: length }
+        let state = State::Waiting(supply);
+        Self { memory, allowance, state, left: length, disk: Duration::ZERO }
     }
 
     fn begin(&mut self, mut supply: Box<dyn Supply>) {
@@ -67,8 +73,9 @@ impl Supplied {
             return;
         }
         let fill = move |mut loan: crate::loan::Loan| {
+            let began = Instant::now();
             let filled = supply.fill(loan.buffer())?;
-            Ok((supply, loan.freeze(filled)))
+            Ok((supply, loan.freeze(filled), began.elapsed()))
         };
         self.state = State::Filling(match self.memory.try_borrow(bytes, &self.allowance) {
             Some(loan) => tokio::task::spawn_blocking(move || fill(loan)),
@@ -92,10 +99,11 @@ impl Supplied {
                         self.state = State::Filling(filling);
                         return Poll::Pending;
                     };
-                    let (supply, bytes) = match filled.map_err(io::Error::from).flatten() {
+                    let (supply, bytes, time) = match filled.map_err(io::Error::from).flatten() {
                         Ok(filled) => filled,
                         Err(error) => return Poll::Ready(Some(Err(error))),
                     };
+                    self.disk += time;
                     self.begin(supply);
                     if let Some(left) = &mut self.left {
                         *left = left.saturating_sub(bytes.len() as u64);
@@ -119,6 +127,16 @@ impl Drop for Supplied {
 
 fn given_up() -> io::Error {
     io::Error::other("the server has stopped")
+}
+
+impl Body {
+    /// How long threads have been making what was sent of it.
+    pub(crate) fn disk_time(&self) -> Duration {
+        match self {
+            Self::Supplied(supplied) => supplied.disk,
+            Self::Empty | Self::Whole(_) => Duration::ZERO,
+        }
+    }
 }
 
 impl hyper::body::Body for Body {

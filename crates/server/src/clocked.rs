@@ -1,6 +1,7 @@
 //! A connection whose other end cannot hold it for ever: the first bytes must come, and what is written must be taken,
 //! within bounded times. (The clock between requests is hyper's, the one amid a request's body [`crate::arriving`]'s.)
 
+use crate::tcp_info::Ended;
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
@@ -12,6 +13,8 @@ use tokio::time::{Sleep, sleep};
 /// See the module above.
 #[derive(Debug)]
 pub(crate) struct Clocked<S> {
+    /// Goes before the stream does.
+    ended: Option<Ended>,
     stream: S,
     /// Runs until the first bytes have come.
     first: Option<Pin<Box<Sleep>>>,
@@ -22,7 +25,14 @@ pub(crate) struct Clocked<S> {
 
 impl<S> Clocked<S> {
     pub(crate) fn new(stream: S, first: Duration, stall: Duration) -> Self {
-        Self { stream, first: Some(Box::pin(sleep(first))), stall, writing: None }
+        let first = Some(Box::pin(sleep(first)));
+        Self { ended: None, stream, first, stall, writing: None }
+    }
+
+    /// The stream's socket is known to somebody until it ends.
+    pub(crate) fn until(mut self, ended: Ended) -> Self {
+        self.ended = Some(ended);
+        self
     }
 
     /// What became of a write: while it waits, the clock runs.

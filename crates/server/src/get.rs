@@ -7,6 +7,7 @@ use crate::page;
 use crate::pieces::{Form, Pieces};
 use crate::place::Place;
 use crate::refusal::Refusal;
+use crate::replicas;
 use crate::site::{Call, Site, accept_query};
 use crate::tree::{Found, Kind};
 use hither_http::byteranges::Byteranges;
@@ -21,6 +22,9 @@ use std::time::SystemTime;
 
 pub(crate) async fn answer(site: &Site, call: &Call) -> Result<Answer, Refusal> {
     site.allow(call, &call.place, Action::Read)?;
+    if let Some(document) = replicas::document(site, call).await? {
+        return Ok(document);
+    }
     let path = call.place.path().to_owned();
     let found = site.disk.run(move |tree| tree.find(&path)).await?;
     if found.meta.kind == Kind::Directory {
@@ -48,6 +52,8 @@ pub(crate) async fn answer(site: &Site, call: &Call) -> Result<Answer, Refusal> 
     };
     let kind = media_type(call.place.path());
     let sums = site.sums.wanted(site, call, &found).await;
+    let mut elsewhere = Answer::empty(StatusCode::OK);
+    site.rules().replicas.announce(&mut elsewhere, &call.place, &found);
     let mut answer = match chosen {
         Chosen::Whole => {
             let all = if size > 0 { vec![0..size] } else { Vec::new() };
@@ -66,6 +72,7 @@ pub(crate) async fn answer(site: &Site, call: &Call) -> Result<Answer, Refusal> 
         answer.set(header::CONTENT_TYPE, kind);
     }
     describe(&mut answer, &version);
+    answer.headers.extend(elsewhere.headers);
     answer.headers.extend(sums);
     if !is_get {
         answer.set(header::CONTENT_LENGTH, &size.to_string());

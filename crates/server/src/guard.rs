@@ -151,6 +151,11 @@ impl Authorizer for Guard {
         self.write && self.policy.lets_write()
     }
 
+    /// A grant is for a folder and all below it.
+    fn hides(&self) -> bool {
+        false
+    }
+
     fn name(&self, asking: &Asking<'_>) -> Result<String, Decision> {
         let now = seconds();
         let identity = self.identity(asking, now);

@@ -5,7 +5,9 @@
 //! place at last.
 
 use crate::clocked::Clocked;
+use crate::meters::Meters;
 use crate::site::{Peer, Site};
+use crate::tcp_info::{Ended, Link};
 use crate::tls::{self, Tls};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
@@ -55,9 +57,10 @@ impl Doors {
             };
             let Some((stream, address, place)) = accepted else { continue };
             let (doors, http, watcher) = (Arc::clone(&self), http.clone(), open.watcher());
+            let connected = self.site.records.meters.as_ref().map(Meters::connected);
             tokio::spawn(async move {
                 doors.connection(stream, address, &http, watcher).await;
-                drop(place);
+                drop((place, connected));
             });
         }
         drop(listener);
@@ -79,6 +82,9 @@ impl Doors {
                     error.kind(),
                     std::io::ErrorKind::ConnectionAborted | std::io::ErrorKind::ConnectionReset
                 ) {
+                    if let Some(meters) = &self.site.records.meters {
+                        meters.metrics.accept_failed.inc();
+                    }
                     tokio::time::sleep(BREATHER).await;
                 }
                 None
@@ -96,30 +102,37 @@ impl Doors {
         // An answer is written when it is ready; a socket that is gone shows soon enough.
         let _ = stream.set_nodelay(true);
         let stall = self.site.limits().stall();
+        let (link, ended) = Link::to(&stream);
+        let (is_secure, certificate) = (self.tls.is_some(), None);
+        let peer = Peer { address, is_secure, certificate, link };
         match &self.tls {
-            None => self.requests(stream, address, None, http, watcher).await,
-            Some(tls) => {
-                if let Ok(Ok(stream)) = timeout(stall, tls.acceptor().accept(stream)).await {
-                    let certificate = tls::subject(stream.get_ref().1);
-                    self.requests(stream, address, certificate, http, watcher).await;
+            None => self.requests((stream, ended), peer, http, watcher).await,
+            Some(tls) => match timeout(stall, tls.acceptor().accept(stream)).await {
+                Ok(Ok(stream)) => {
+                    let peer = Peer { certificate: tls::subject(stream.get_ref().1), ..peer };
+                    self.requests((stream, ended), peer, http, watcher).await;
                 }
-            }
+                Ok(Err(_)) | Err(_) => {
+                    if let Some(meters) = &self.site.records.meters {
+                        meters.metrics.handshakes_failed.inc();
+                    }
+                }
+            },
         }
     }
 
     async fn requests<S>(
         &self,
-        stream: S,
-        address: SocketAddr,
-        certificate: Option<Arc<str>>,
+        (stream, ended): (S, Ended),
+        peer: Peer,
         http: &Builder<TokioExecutor>,
         watcher: hyper_util::server::graceful::Watcher,
     ) where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
         let limits = self.site.limits();
-        let stream = TokioIo::new(Clocked::new(stream, limits.idle(), limits.stall()));
-        let peer = Peer { address, is_secure: self.tls.is_some(), certificate };
+        let stream = Clocked::new(stream, limits.idle(), limits.stall()).until(ended);
+        let stream = TokioIo::new(stream);
         let site = Arc::clone(&self.site);
         let service = service_fn(move |request| {
             let (site, peer) = (Arc::clone(&site), peer.clone());

@@ -50,6 +50,12 @@ impl Memory {
         Self { units, most_units, spare: Arc::new(Spare::default()) }
     }
 
+    /// Bytes that are lent, and that there are.
+    pub(crate) fn in_use(&self) -> (u64, u64) {
+        let (most, free) = (u64::from(self.most_units), self.units.available_permits() as u64);
+        (most.saturating_sub(free) * UNIT_BYTES as u64, most * UNIT_BYTES as u64)
+    }
+
     fn units(&self, bytes: usize) -> u32 {
         u32::try_from(bytes.div_ceil(UNIT_BYTES)).unwrap_or(u32::MAX).clamp(1, self.most_units)
     }
@@ -124,6 +130,7 @@ mod tests {
         let first = memory.try_borrow(1, &one).unwrap();
         let second = memory.try_borrow(UNIT_BYTES, &one).unwrap();
         assert!(memory.try_borrow(1, &one).is_none(), "a third one for the same answer");
+        assert_eq!(memory.in_use(), (2 * UNIT_BYTES as u64, 4 * UNIT_BYTES as u64));
         assert!(memory.try_borrow(3 * UNIT_BYTES, &other).is_none(), "more than there is");
         drop(first);
         let large = memory.try_borrow(3 * UNIT_BYTES, &other).unwrap();

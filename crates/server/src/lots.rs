@@ -191,6 +191,11 @@ impl Lots {
         self.accounts().of(owner, now)
     }
 
+    /// How many lots there are, and of all of them together how many bytes are reserved and used.
+    pub(crate) fn totals(&self) -> (u64, u64, u64) {
+        self.accounts().totals()
+    }
+
     /// One lot of an owner.
     ///
     /// # Errors

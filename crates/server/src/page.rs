@@ -42,7 +42,9 @@ pub(crate) async fn answer(site: &Site, call: &Call) -> Result<Answer, Refusal> 
         .with(header::X_CONTENT_TYPE_OPTIONS, "nosniff")
         .with(header::CACHE_CONTROL, "no-cache");
     if call.method == Method::GET {
-        let paths = names.iter().map(|name| call.place.join(name)).collect();
+        let view = site.view(call);
+        let paths = names.iter().map(|name| call.place.join(name));
+        let paths = paths.filter(|path| view.shows(path)).collect();
         let listing = Listing::new(site.disk.tree(), Page { place: call.place.clone() }, paths);
         answer.body = Body::Supplied(Supplied::new(Box::new(listing), None, &site.memory));
     }

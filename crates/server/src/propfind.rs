@@ -8,7 +8,7 @@ use crate::listing::{Form, Listing};
 use crate::place::href;
 use crate::properties::{self, Properties};
 use crate::refusal::Refusal;
-use crate::site::{Call, Site};
+use crate::site::{Call, Site, View};
 use crate::space::Space;
 use crate::tree::{Kind, MOST_DEPTH, Meta, Tree};
 use hither_core::storage::below;
@@ -51,6 +51,7 @@ pub(crate) async fn answer(site: &Site, call: Call) -> Result<Answer, Refusal> {
             return Err(Refusal::new(StatusCode::BAD_REQUEST, what));
         }
     };
+    let view = site.view(&call);
     let Call { place, mut body, .. } = call;
     let most = site.limits().document_bytes;
     let body = body.collect(most).await?;
@@ -63,7 +64,7 @@ pub(crate) async fn answer(site: &Site, call: Call) -> Result<Answer, Refusal> {
             if place.is_directory() && meta.kind != Kind::Directory {
                 return Err(Refusal::not_found());
             }
-            paths(tree, place.path(), &meta, depth, names)?.ok_or_else(|| too_many(names))
+            paths(tree, place.path(), &meta, depth, names, &view)?.ok_or_else(|| too_many(names))
         })
         .await?;
     let answer = Answer::empty(StatusCode::MULTI_STATUS).with(header::CONTENT_TYPE, CONTENT_TYPE);
@@ -84,13 +85,14 @@ fn too_many(most: usize) -> Refusal {
     Refusal::new(StatusCode::FORBIDDEN, what)
 }
 
-/// The names to tell of; none if they are more than `most`.
+/// The names to tell of, of those that may be seen; none if they are more than `most`.
 fn paths(
     tree: &Tree,
     path: &str,
     meta: &Meta,
     depth: Depth,
     most: usize,
+    view: &View,
 ) -> io::Result<Option<Vec<String>>> {
     let mut paths = vec![path.to_owned()];
     if meta.kind != Kind::Directory || depth == Depth::Own {
@@ -100,6 +102,9 @@ fn paths(
     while let Some((directory, level)) = waiting.pop() {
         for name in tree.names(&directory, most)? {
             let path = below(&directory, &name);
+            if !view.shows(&path) {
+                continue;
+            }
             // Links to directories are shown, and not gone into: they may lead in a circle.
             let deeper = depth == Depth::All
                 && level < MOST_DEPTH

@@ -32,8 +32,10 @@ use std::fs::File;
 use std::io;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
+use std::sync::Arc;
 use std::time::SystemTime;
 use tokio::task::JoinHandle;
+use tokio::time::Instant;
 
 /// Bytes that are written at a time. Two such batches are in memory.
 const BATCH_BYTES: usize = 512 << 10;
@@ -195,6 +197,7 @@ async fn receive(
 ) -> Result<Writer, Refusal> {
     let (mut writing, mut received) = (Batch::Idle(writer), 0u64);
     let (mut batch, mut batched) = (Vec::new(), 0);
+    let tally = Arc::clone(&body.tally);
     loop {
         let next = body.next().await?;
         let over = next.is_none();
@@ -211,7 +214,13 @@ async fn receive(
             let writer = writing.done().await?;
             let full = std::mem::take(&mut batch);
             batched = 0;
-            writing = Batch::Writing(tokio::task::spawn_blocking(move || writer.write(full)));
+            let tally = Arc::clone(&tally);
+            writing = Batch::Writing(tokio::task::spawn_blocking(move || {
+                let began = Instant::now();
+                let written = writer.write(full);
+                tally.disk(began.elapsed());
+                written
+            }));
         }
         if over {
             return writing.done().await;

@@ -12,16 +12,18 @@
 //!  pieces, body, loan               from disk to the connection in bounded memory
 //! ```
 
-use crate::access::AuthSettings;
 use crate::access_log::AccessLog;
-use crate::authorizer::{Authorizer, Open};
-use crate::discovery::Online;
+use crate::authorizer::Authorizer;
 use crate::disk::Disk;
 use crate::listener::Doors;
 use crate::lot_api::seconds;
 use crate::lot_settings::TEND_EVERY;
 use crate::lots::Lots;
+use crate::meters::Meters;
+use crate::monitor::Monitor;
+use crate::note::Records;
 use crate::refusal::Refusal;
+use crate::reload::{Prepared, Reloader};
 use crate::settings::Settings;
 use crate::site::Site;
 use crate::space::Space;
@@ -35,13 +37,18 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::runtime::Runtime;
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 
 /// Connections that may wait to be taken.
 const BACKLOG: u32 = 4096;
 /// How often what uploads have left behind is looked for.
 const SWEEP_EVERY: Duration = Duration::from_secs(24 * 3_600);
+
+/// How long threads that wait for the disk hold up the end.
+const LAST_WORDS: Duration = Duration::from_millis(200);
 
 /// A server that runs, on threads of its own, until it is stopped or dropped.
 #[derive(Debug)]
@@ -49,8 +56,11 @@ pub struct Server {
     runtime: Runtime,
     doors: JoinSet<()>,
     addresses: Vec<SocketAddr>,
+    metrics: Option<SocketAddr>,
     is_secure: bool,
     stop: Stopper,
+    reloader: Reloader,
+    log: AccessLog,
 }
 
 /// Stops a server: no connection is taken any more, what is under way may end.
@@ -87,10 +97,8 @@ impl Server {
         let disk =
             Disk::new(Tree::open(&settings.root, settings.durable)?, settings.limits.disk_threads);
         let lots = settings.lots.as_ref().map(|lots| lots.open(&settings.root)).transpose()?;
-        let authorities = settings.auth.as_ref().map(AuthSettings::authorities).transpose()?;
-        let tls = settings.tls.clone().map(|files| Tls::new(files, authorities.flatten()));
-        let tls = tls.transpose()?.map(Arc::new);
         let log = AccessLog::open(settings.access_log.as_deref())?;
+        let meters = settings.metrics.map(|_| Meters::new().map(Arc::new)).transpose()?;
         raise_open_files();
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .thread_name("hither-serve")
@@ -98,33 +106,70 @@ impl Server {
             .enable_all()
             .build()
             .map_err(|error| local("cannot start the server's threads", error))?;
+        let Prepared { rules, certificate } =
+            Prepared::new(&settings, authorizer.as_ref(), runtime.handle())?;
+        let tls = certificate.map(|current| Arc::new(Tls::new(current)));
         let (stop, stopped) = watch::channel(false);
         let connections = Arc::new(Semaphore::new(settings.limits.connections));
-        let listen = settings.listen.clone();
         let is_secure = tls.is_some();
-        let authorizer = authorizer.map_or_else(|| decider(&settings, &runtime), Ok)?;
         if let Some(lots) = &lots {
             runtime.spawn(tend(Arc::clone(lots)));
         }
+        let records = Records { log: log.clone(), meters: meters.clone() };
         let space = Space::new(lots);
         if settings.write {
             runtime.spawn(sweep(disk.clone(), space.clone(), settings.limits.unfinished()));
         }
-        let site = Arc::new(Site::new(settings, disk, authorizer, log, space));
-        let door = Arc::new(Doors { site, tls: tls.clone(), connections, stop: stopped });
-        let (mut doors, mut addresses) = (JoinSet::new(), Vec::new());
-        for address in listen {
-            let listener = {
-                let _inside = runtime.enter();
-                open_door(address)?
-            };
-            addresses.push(listener.local_addr().map_err(|error| local("no address", error))?);
-            doors.spawn_on(Arc::clone(&door).serve(listener), runtime.handle());
+        let site = Arc::new(Site::new(rules, disk, records, space));
+        let door = Arc::new(Doors {
+            site: Arc::clone(&site),
+            tls: tls.clone(),
+            connections,
+            stop: stopped.clone(),
+        });
+        let mut server = Self {
+            doors: JoinSet::new(),
+            addresses: Vec::new(),
+            metrics: None,
+            is_secure,
+            stop: Stopper(Arc::new(stop)),
+            reloader: Reloader::new(
+                settings.clone(),
+                authorizer,
+                Arc::clone(&site),
+                tls.clone(),
+                runtime.handle().clone(),
+            ),
+            runtime,
+            log,
+        };
+        for address in &settings.listen {
+            let (listener, address) = server.open_door(*address)?;
+            server.addresses.push(address);
+            server.doors.spawn_on(Arc::clone(&door).serve(listener), server.runtime.handle());
+        }
+        if let Some((address, meters)) = settings.metrics.zip(meters) {
+            let (listener, address) = server.open_door(address)?;
+            server.metrics = Some(address);
+            let (urls, began) = (server.urls(), Instant::now());
+            let connections = settings.limits.connections;
+            let tls = tls.clone();
+            let monitor = Monitor { site, meters, tls, stop: stopped, urls, connections, began };
+            let monitor = Arc::new(monitor);
+            server.runtime.spawn(Arc::clone(&monitor).serve(listener));
+            server.runtime.spawn(monitor.sample());
         }
         if let Some(tls) = tls {
-            runtime.spawn(look_after(tls));
+            server.runtime.spawn(look_after(tls));
         }
-        Ok(Self { runtime, doors, addresses, is_secure, stop: Stopper(Arc::new(stop)) })
+        Ok(server)
+    }
+
+    fn open_door(&self, address: SocketAddr) -> Result<(TcpListener, SocketAddr)> {
+        let _inside = self.runtime.enter();
+        let listener = open_door(address)?;
+        let address = listener.local_addr().map_err(|error| local("no address", error))?;
+        Ok((listener, address))
     }
 
     /// Where it listens.
@@ -140,6 +185,18 @@ impl Server {
         self.addresses.iter().map(|address| format!("{scheme}://{address}/")).collect()
     }
 
+    /// Where its metrics, its health and its status page are, if it has them.
+    #[must_use]
+    pub fn metrics_address(&self) -> Option<SocketAddr> {
+        self.metrics
+    }
+
+    /// What gives it other settings while it runs.
+    #[must_use]
+    pub fn reloader(&self) -> Reloader {
+        self.reloader.clone()
+    }
+
     /// What stops it from elsewhere.
     #[must_use]
     pub fn stopper(&self) -> Stopper {
@@ -151,10 +208,7 @@ impl Server {
     /// # Errors
     /// [`ErrorKind::Local`] if the signal cannot be watched.
     pub fn stop_on_termination(&self) -> Result<()> {
-        use tokio::signal::unix::{SignalKind, signal};
-        let _inside = self.runtime.enter();
-        let mut terminations = signal(SignalKind::terminate())
-            .map_err(|error| local("cannot watch for SIGTERM", error))?;
+        let mut terminations = self.signals(SignalKind::terminate(), "SIGTERM")?;
         let stop = self.stopper();
         self.runtime.spawn(async move {
             terminations.recv().await;
@@ -163,22 +217,44 @@ impl Server {
         Ok(())
     }
 
+    /// From now on each SIGHUP to this process is followed by `work`, one after the other, on a thread that may wait.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Local`] if the signal cannot be watched.
+    pub fn on_hangup(&self, work: impl Fn() + Send + Sync + 'static) -> Result<()> {
+        let mut hangups = self.signals(SignalKind::hangup(), "SIGHUP")?;
+        let work = Arc::new(work);
+        self.runtime.spawn(async move {
+            while hangups.recv().await.is_some() {
+                let work = Arc::clone(&work);
+                drop(tokio::task::spawn_blocking(move || work()).await);
+            }
+        });
+        Ok(())
+    }
+
+    /// Does `work` when the server is told to stop, before it waits for what is under way.
+    pub fn when_stopped(&self, work: impl FnOnce() + Send + 'static) {
+        let mut stop = self.stop.0.subscribe();
+        self.runtime.spawn(async move {
+            if stop.wait_for(|stop| *stop).await.is_ok() {
+                work();
+            }
+        });
+    }
+
+    fn signals(&self, kind: SignalKind, name: &str) -> Result<Signal> {
+        let _inside = self.runtime.enter();
+        signal(kind).map_err(|error| local(&format!("cannot watch for {name}"), error))
+    }
+
     /// Waits until it has been stopped and what was under way has ended, or has had the time that the settings give it.
     pub fn wait(mut self) {
         self.runtime.block_on(async { while self.doors.join_next().await.is_some() {} });
-        self.runtime.shutdown_background();
+        // What is under way still is given up, and noted so.
+        self.runtime.shutdown_timeout(LAST_WORDS);
+        self.log.flush();
     }
-}
-
-/// What decides who may do what, by the settings.
-fn decider(settings: &Settings, runtime: &Runtime) -> Result<Arc<dyn Authorizer>> {
-    Ok(match &settings.auth {
-        None => Arc::new(Open { write: settings.write }),
-        Some(auth) => {
-            let discovery = Arc::new(Online::new(runtime.handle().clone()));
-            Arc::new(auth.guard(settings.write, discovery)?)
-        }
-    })
 }
 
 /// Takes over certificates that have changed.

@@ -2,6 +2,7 @@
 
 use crate::access::AuthSettings;
 use crate::lot_settings::LotSettings;
+use crate::replicas::{ReplicaSettings, Replicas};
 use hither_core::error::{Error, ErrorKind, Result};
 use serde::Deserialize;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -56,6 +57,10 @@ pub struct Settings {
     /// A file for the access log, `-` for the standard error; no log if there is none.
     #[serde(default)]
     pub access_log: Option<PathBuf>,
+    /// An address and port for metrics, health and a status page, over plain HTTP and for everybody who can reach it; none
+    /// if it is not said.
+    #[serde(default)]
+    pub metrics: Option<SocketAddr>,
     /// Bounds.
     #[serde(default)]
     pub limits: Limits,
@@ -65,6 +70,9 @@ pub struct Settings {
     /// Whether space may be reserved.
     #[serde(default)]
     pub lots: Option<LotSettings>,
+    /// Where else files are.
+    #[serde(default)]
+    pub replicas: Vec<ReplicaSettings>,
 }
 
 /// A certificate and its key, in PEM. Files that change are read again.
@@ -103,6 +111,8 @@ pub struct Limits {
     pub block_bytes: usize,
     /// Threads that read and write.
     pub disk_threads: usize,
+    /// Bytes that have to be free for a server that writes to call itself healthy.
+    pub free_bytes: u64,
     /// Seconds that a connection may be idle, or take to send a header.
     pub idle_seconds: f64,
     /// Seconds without any progress amid a request or an answer.
@@ -127,6 +137,7 @@ impl Default for Limits {
             memory_bytes: 512 << 20,
             block_bytes: 256 << 10,
             disk_threads: 32,
+            free_bytes: 64 << 20,
             idle_seconds: 120.0,
             stall_seconds: 60.0,
             least_rate: 100,
@@ -155,9 +166,11 @@ impl Settings {
             durable: true,
             tls: None,
             access_log: None,
+            metrics: None,
             limits: Limits::default(),
             auth: None,
             lots: None,
+            replicas: Vec::new(),
         }
     }
 
@@ -202,6 +215,7 @@ impl Settings {
                 return Err(invalid(format!("limits.{name} is {seconds}, expected seconds")));
             }
         }
+        Replicas::new(&self.replicas)?;
         match self.listen.is_empty() {
             true => Err(invalid("there is no address to listen at".to_owned())),
             false => Ok(()),

@@ -3,35 +3,37 @@
 //! In this order: its target becomes a name ([`Place`]); [`Authorizer`] says whether that may be done with it; the file of its
 //! method does it; the answer gets what every answer carries, and a line in the access log.
 
-use crate::access_log::{AccessLog, Watched};
 use crate::answer::Answer;
 use crate::arriving::Arriving;
 use crate::authorizer::{Action, Asking, Authorizer, Decision};
 use crate::disk::Disk;
 use crate::loan::Memory;
+use crate::note::{Note, Records};
 use crate::place::Place;
 use crate::refusal::Refusal;
-use crate::settings::{Limits, Settings};
+use crate::rules::Rules;
+use crate::settings::Limits;
 use crate::space::Space;
 use crate::sums::Sums;
+use crate::tcp_info::Link;
+use crate::watched::Watched;
 use crate::{collection, get, lot_api, patch, propfind, put, query, relocate};
 use hither_http::vector::{ACCEPT_QUERY, RANGES_TYPE};
 use http::header::HeaderMap;
 use http::{Method, Request, Response, StatusCode, header};
 use hyper::body::Incoming;
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 
 /// What is served, and how.
 #[derive(Debug)]
 pub(crate) struct Site {
-    settings: Settings,
+    rules: RwLock<Arc<Rules>>,
     pub(crate) disk: Disk,
     pub(crate) memory: Arc<Memory>,
     pub(crate) sums: Sums,
     pub(crate) space: Space,
-    authorizer: Arc<dyn Authorizer>,
-    log: AccessLog,
+    pub(crate) records: Records,
 }
 
 /// The other end of a connection.
@@ -41,6 +43,8 @@ pub(crate) struct Peer {
     pub(crate) is_secure: bool,
     /// The distinguished name of its certificate, if it has shown one.
     pub(crate) certificate: Option<Arc<str>>,
+    /// What the kernel knows of the connection.
+    pub(crate) link: Arc<Link>,
 }
 
 /// A request.
@@ -48,6 +52,8 @@ pub(crate) struct Peer {
 pub(crate) struct Call {
     pub(crate) method: Method,
     pub(crate) place: Place,
+    /// What stands behind the path.
+    pub(crate) query: Option<String>,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Arriving,
     pub(crate) peer: Peer,
@@ -68,19 +74,24 @@ const WRITING: &str =
     "OPTIONS, GET, HEAD, QUERY, PROPFIND, PUT, DELETE, MKCOL, COPY, MOVE, PROPPATCH";
 
 impl Site {
-    pub(crate) fn new(
-        settings: Settings,
-        disk: Disk,
-        authorizer: Arc<dyn Authorizer>,
-        log: AccessLog,
-        space: Space,
-    ) -> Self {
-        let memory = Arc::new(Memory::new(settings.limits.memory_bytes));
-        Self { settings, disk, memory, sums: Sums::default(), space, authorizer, log }
+    pub(crate) fn new(rules: Rules, disk: Disk, records: Records, space: Space) -> Self {
+        let memory = Arc::new(Memory::new(rules.limits.memory_bytes));
+        let rules = RwLock::new(Arc::new(rules));
+        Self { rules, disk, memory, sums: Sums::default(), space, records }
     }
 
-    pub(crate) fn limits(&self) -> &Limits {
-        &self.settings.limits
+    /// What holds at the moment.
+    pub(crate) fn rules(&self) -> Arc<Rules> {
+        Arc::clone(&self.rules.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// From now on these hold.
+    pub(crate) fn change(&self, rules: Rules) {
+        *self.rules.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(rules);
+    }
+
+    pub(crate) fn limits(&self) -> Arc<Limits> {
+        Arc::clone(&self.rules().limits)
     }
 
     /// Answers a request.
@@ -89,11 +100,15 @@ impl Site {
         request: Request<Incoming>,
         peer: Peer,
     ) -> Response<Watched> {
-        let note = self.log.begin(&request, peer.address, peer.is_secure);
-        let mut answer = self.done(request, peer).await.unwrap_or_else(Refusal::answer);
+        let mut note = self.records.begin(&request, &peer);
+        let done = self.done(request, peer, &mut note).await;
+        let mut answer = done.unwrap_or_else(|refusal| {
+            note.reason(&refusal.what);
+            refusal.answer()
+        });
         answer.set(header::SERVER, concat!("hither/", env!("CARGO_PKG_VERSION")));
-        let ranges = answer.ranges;
-        let mut response = Response::new(note.answered(answer.status, ranges, answer.body));
+        note.answered(answer.status, answer.ranges);
+        let mut response = Response::new(Watched::new(answer.body, note));
         *response.status_mut() = answer.status;
         *response.headers_mut() = answer.headers;
         response
@@ -103,6 +118,7 @@ impl Site {
         self: &Arc<Self>,
         request: Request<Incoming>,
         peer: Peer,
+        note: &mut Note,
     ) -> Result<Answer, Refusal> {
         let (head, body) = request.into_parts();
         if head.method == Method::OPTIONS {
@@ -112,10 +128,20 @@ impl Site {
         let host = head.headers.get(header::HOST).and_then(|host| host.to_str().ok());
         let host = host.or_else(|| head.uri.authority().map(http::uri::Authority::as_str));
         let host = host.map(str::to_owned);
-        let body = Arriving::new(body, self.limits());
-        let call = Call { method: head.method, place, headers: head.headers, body, peer, host };
-        if let Some(prepared) = self.authorizer.prepare(&call.headers) {
+        let query = head.uri.query().map(str::to_owned);
+        let body = Arriving::new(body, &self.limits(), note.tally());
+        let (method, headers) = (head.method, head.headers);
+        let call = Call { method, place, query, headers, body, peer, host };
+        let prepared = self.rules().authorizer.prepare(&call.headers);
+        if let Some(prepared) = prepared {
             prepared.await;
+        }
+        note.file(call.place.path());
+        if note.wants_name()
+            && let Ok(name) =
+                self.rules().authorizer.name(&asking(&call, &call.place, Action::Read))
+        {
+            note.name(name);
         }
         if let Some(lots) = self.space.lots().filter(|_| lot_api::below(&call.place).is_some()) {
             return lot_api::answer(self, lots, call).await;
@@ -136,12 +162,19 @@ impl Site {
 
     /// Fails unless that may be done with that name.
     pub(crate) fn allow(&self, call: &Call, place: &Place, action: Action) -> Result<(), Refusal> {
-        verdict(self.authorizer.decide(&asking(call, place, action)))
+        verdict(self.rules().authorizer.decide(&asking(call, place, action)))
+    }
+
+    /// Which of the names below one that may be read somebody may see.
+    pub(crate) fn view(&self, call: &Call) -> View {
+        let authorizer = Arc::clone(&self.rules().authorizer);
+        let (headers, peer) = (call.headers.clone(), call.peer.clone());
+        View(authorizer.hides().then(|| Box::new(Viewer { authorizer, headers, peer })))
     }
 
     /// What to call whoever sent a request; fails if that is not known and has to be.
     pub(crate) fn name(&self, call: &Call) -> Result<String, Refusal> {
-        let name = self.authorizer.name(&asking(call, &call.place, Action::Read));
+        let name = self.rules().authorizer.name(&asking(call, &call.place, Action::Read));
         name.or_else(|decision| verdict(decision).map(|()| String::new()))
     }
 
@@ -154,7 +187,7 @@ impl Site {
     }
 
     fn methods(&self) -> &'static str {
-        if self.authorizer.writes() { WRITING } else { READING }
+        if self.rules().authorizer.writes() { WRITING } else { READING }
     }
 
     fn options(&self) -> Answer {
@@ -166,8 +199,36 @@ impl Site {
     }
 }
 
+/// Which names somebody may see in a listing.
+#[derive(Debug)]
+pub(crate) struct View(Option<Box<Viewer>>);
+
+#[derive(Debug)]
+struct Viewer {
+    authorizer: Arc<dyn Authorizer>,
+    headers: HeaderMap,
+    peer: Peer,
+}
+
+impl View {
+    /// Whether they may see that one.
+    pub(crate) fn shows(&self, path: &str) -> bool {
+        let Some(viewer) = &self.0 else { return true };
+        let Viewer { authorizer, headers, peer } = &**viewer;
+        let asking = Asking {
+            action: Action::Read,
+            path,
+            headers,
+            peer: peer.address,
+            is_secure: peer.is_secure,
+            certificate: peer.certificate.as_ref(),
+        };
+        authorizer.decide(&asking) == Decision::Allowed
+    }
+}
+
 fn asking<'a>(call: &'a Call, place: &'a Place, action: Action) -> Asking<'a> {
-    let Peer { address: peer, is_secure, ref certificate } = call.peer;
+    let Peer { address: peer, is_secure, ref certificate, .. } = call.peer;
     let (path, headers, certificate) = (place.path(), &call.headers, certificate.as_ref());
     Asking { action, path, headers, peer, is_secure, certificate }
 }

@@ -10,7 +10,7 @@ use rustls::{RootCertStore, ServerConfig, ServerConnection};
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 use tokio_rustls::TlsAcceptor;
 
@@ -19,47 +19,68 @@ pub(crate) const LOOK_EVERY: Duration = Duration::from_secs(30);
 
 /// See the module above.
 #[derive(Debug)]
-pub(crate) struct Tls {
+pub(crate) struct Tls(Mutex<Current>);
+
+#[derive(Debug, Clone)]
+pub(crate) struct Current {
     files: TlsFiles,
     /// Who vouches for clients; without them, clients are not asked for certificates.
     authorities: Option<Arc<RootCertStore>>,
-    current: Mutex<Current>,
-}
-
-#[derive(Debug)]
-struct Current {
     config: Arc<ServerConfig>,
+    /// The second since 1970 after which the first of its certificates is invalid.
+    not_after: Option<i64>,
     changed: Changed,
 }
 
 /// When certificate and key were changed last.
 type Changed = (Option<SystemTime>, Option<SystemTime>);
 
-impl Tls {
+impl Current {
     /// # Errors
     /// A file cannot be read, holds no certificate or key, or the two do not belong together.
-    pub(crate) fn new(files: TlsFiles, authorities: Option<RootCertStore>) -> Result<Self> {
-        let authorities = authorities.map(Arc::new);
+    pub(crate) fn load(files: TlsFiles, authorities: Option<RootCertStore>) -> Result<Self> {
+        Self::of(files, authorities.map(Arc::new))
+    }
+
+    fn of(files: TlsFiles, authorities: Option<Arc<RootCertStore>>) -> Result<Self> {
         let changed = changed(&files);
-        let config = load(&files, authorities.as_ref())?;
-        Ok(Self { files, authorities, current: Mutex::new(Current { config, changed }) })
+        let (config, not_after) = load(&files, authorities.as_ref())?;
+        Ok(Self { files, authorities, config, not_after, changed })
+    }
+}
+
+impl Tls {
+    pub(crate) fn new(current: Current) -> Self {
+        Self(Mutex::new(current))
+    }
+
+    fn current(&self) -> MutexGuard<'_, Current> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn acceptor(&self) -> TlsAcceptor {
-        let current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
-        TlsAcceptor::from(Arc::clone(&current.config))
+        TlsAcceptor::from(Arc::clone(&self.current().config))
+    }
+
+    /// The second since 1970 after which the first of the certificates that are shown is invalid, if that can be told.
+    pub(crate) fn not_after(&self) -> Option<i64> {
+        self.current().not_after
+    }
+
+    /// From now on that one is shown.
+    pub(crate) fn change(&self, next: Current) {
+        *self.current() = next;
     }
 
     /// Takes over files that have changed. Ones that are of no use, as while they are being replaced, are left alone, and
     /// looked at again the next time.
     pub(crate) fn refresh(&self) {
-        let now = changed(&self.files);
-        if self.current.lock().unwrap_or_else(PoisonError::into_inner).changed == now {
+        let before = self.current().clone();
+        if before.changed == changed(&before.files) {
             return;
         }
-        if let Ok(config) = load(&self.files, self.authorities.as_ref()) {
-            let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
-            *current = Current { config, changed: now };
+        if let Ok(next) = Current::of(before.files, before.authorities) {
+            self.change(next);
         }
     }
 }
@@ -87,7 +108,11 @@ fn verifier(
     Ok(Arc::new(ClientVerifier::new(usual, Arc::clone(provider))))
 }
 
-fn load(files: &TlsFiles, authorities: Option<&Arc<RootCertStore>>) -> Result<Arc<ServerConfig>> {
+/// What is shown with these files, and until when it is valid.
+fn load(
+    files: &TlsFiles,
+    authorities: Option<&Arc<RootCertStore>>,
+) -> Result<(Arc<ServerConfig>, Option<i64>)> {
     let cannot = |what: &str, path: &Path, error: &dyn std::fmt::Display| {
         let what = format!("cannot read the {what} in {}: {error}", path.display());
         Error::new(ErrorKind::Invalid, what)
@@ -95,6 +120,7 @@ fn load(files: &TlsFiles, authorities: Option<&Arc<RootCertStore>>) -> Result<Ar
     let certificates = CertificateDer::pem_file_iter(&files.certificate)
         .and_then(Iterator::collect::<std::result::Result<Vec<_>, _>>)
         .map_err(|error| cannot("certificate", &files.certificate, &error))?;
+    let not_after = certificates.iter().filter_map(hither_auth::not_after_of).min();
     let key = PrivateKeyDer::from_pem_file(&files.key)
         .map_err(|error| cannot("key", &files.key, &error))?;
     let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -109,7 +135,7 @@ fn load(files: &TlsFiles, authorities: Option<&Arc<RootCertStore>>) -> Result<Ar
         })
         .map_err(|error| cannot("certificate", &files.certificate, &error))?;
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-    Ok(Arc::new(config))
+    Ok((Arc::new(config), not_after))
 }
 
 #[cfg(test)]
@@ -125,14 +151,15 @@ mod tests {
     }
 
     fn config(tls: &Tls) -> Arc<ServerConfig> {
-        Arc::clone(&tls.current.lock().unwrap().config)
+        Arc::clone(&tls.current().config)
     }
 
     #[test]
     fn a_new_certificate_is_taken_over_a_spoilt_one_is_not() {
         let folder = tempfile::tempdir().unwrap();
         let files = write(folder.path());
-        let tls = Tls::new(files.clone(), None).unwrap();
+        let tls = Tls::new(Current::load(files.clone(), None).unwrap());
+        assert!(tls.not_after().unwrap() > 1_700_000_000);
         let first = config(&tls);
         tls.refresh();
         assert!(Arc::ptr_eq(&first, &config(&tls)), "nothing has changed");
@@ -149,6 +176,6 @@ mod tests {
         let (folder, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let files = write(folder.path());
         let key = write(other.path()).key;
-        assert!(Tls::new(TlsFiles { key, ..files }, None).is_err());
+        assert!(Current::load(TlsFiles { key, ..files }, None).is_err());
     }
 }

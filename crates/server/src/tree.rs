@@ -156,6 +156,13 @@ impl Tree {
         Ok(names)
     }
 
+    /// Fails if the root cannot be read.
+    pub(crate) fn probe(&self) -> io::Result<()> {
+        let root = self.at("", OFlags::RDONLY | OFlags::DIRECTORY)?;
+        Dir::new(root)?.next().transpose()?;
+        Ok(())
+    }
+
     /// Bytes that are free and in use where a path is.
     pub(crate) fn space(&self, path: &str) -> io::Result<(u64, u64)> {
         let fs = rustix::fs::fstatvfs(self.at(path, OFlags::RDONLY | OFlags::NONBLOCK)?.as_fd())?;

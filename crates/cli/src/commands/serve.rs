@@ -1,9 +1,11 @@
-//! `hither serve`: a directory for others to read, until Ctrl-C or SIGTERM.
+//! `hither serve`: a directory for others to read, until Ctrl-C or SIGTERM. SIGHUP has its configuration read again.
 
 use super::print;
 use crate::arguments::{Common, Serve};
+use crate::configuration::eprint_line;
 use crate::exit::{Failure, on_interruption};
-use hither_server::{Server, Settings, TlsFiles};
+use hither_server::{Reloader, Server, Settings, TlsFiles};
+use sd_notify::NotifyState;
 use serde_json::json;
 
 pub(super) fn run(request: &Serve, common: &Common) -> Result<(), Failure> {
@@ -13,15 +15,51 @@ pub(super) fn run(request: &Serve, common: &Common) -> Result<(), Failure> {
     server.stop_on_termination()?;
     let stopper = server.stopper();
     on_interruption(move || stopper.stop());
+    let (again, reloader) = ((request.clone(), common.clone()), server.reloader());
+    server.on_hangup(move || reload(&again.0, &again.1, &reloader))?;
+    server.when_stopped(|| tell(&[NotifyState::Stopping]));
     let urls = server.urls();
+    let metrics = server.metrics_address().map(|address| format!("http://{address}/"));
     if common.json {
-        print(&format!("{}\n", json!({ "urls": urls, "root": root, "write": write })))?;
+        let told = json!({ "urls": urls, "root": root, "write": write, "metrics": metrics });
+        print(&format!("{told}\n"))?;
     } else {
         let manner = if write { "for reading and writing" } else { "for reading" };
         print(&format!("{} serves {} {manner}\n", urls.join(" "), root.display()))?;
+        if let Some(metrics) = metrics {
+            print(&format!("{metrics} tells how it is\n"))?;
+        }
     }
+    tell(&[NotifyState::Ready]);
     server.wait();
     Ok(())
+}
+
+/// Tells the service manager, if there is one that wants to know.
+fn tell(states: &[NotifyState<'_>]) {
+    // One that is gone need not know.
+    let _ = sd_notify::notify(states);
+}
+
+/// Reads the configuration again. What is wrong with it leaves everything as it was.
+fn reload(request: &Serve, common: &Common, reloader: &Reloader) {
+    let now = NotifyState::monotonic_usec_now();
+    tell(&now.map_or_else(|_| vec![], |now| vec![NotifyState::Reloading, now]));
+    let left = settings(request, common).and_then(|settings| Ok(reloader.reload(settings)?));
+    match left {
+        Ok(left) if left.is_empty() => eprint_line("hither: the configuration was read again"),
+        Ok(left) => {
+            let left = left.join(", ");
+            eprint_line(&format!(
+                "hither: the configuration was read again; a restart is needed for {left}"
+            ));
+        }
+        Err(failure) => {
+            eprint_line("hither: the configuration stays as it was, because:");
+            crate::exit::tell(&failure);
+        }
+    }
+    tell(&[NotifyState::Ready]);
 }
 
 /// Flags first, then the configuration file, then the defaults.
@@ -49,6 +87,7 @@ fn settings(request: &Serve, common: &Common) -> Result<Settings, Failure> {
     if let (Some(certificate), Some(key)) = (request.tls_cert.clone(), request.tls_key.clone()) {
         settings.tls = Some(TlsFiles { certificate, key });
     }
+    settings.metrics = request.metrics.or(settings.metrics);
     if request.access_log.is_some() {
         settings.access_log.clone_from(&request.access_log);
     }

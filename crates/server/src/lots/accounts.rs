@@ -250,6 +250,15 @@ impl Accounts {
         own.map(Account::told).collect()
     }
 
+    /// How many lots there are, and of all of them together how many bytes are reserved and used.
+    pub(super) fn totals(&self) -> (u64, u64, u64) {
+        let lots = self.accounts.values();
+        lots.fold((0, 0, 0), |(count, bytes, used): (u64, u64, u64), account| {
+            let bytes = bytes.saturating_add(account.lot.bytes);
+            (count + 1, bytes, used.saturating_add(account.taken()))
+        })
+    }
+
     pub(super) fn expired(&self, now: u64) -> Vec<String> {
         let over = self.accounts.values().filter(|account| account.lot.expires <= now);
         over.map(|account| account.lot.id.clone()).collect()

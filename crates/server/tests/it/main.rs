@@ -5,6 +5,8 @@ mod bounds;
 mod client;
 mod ranges;
 mod reading;
+mod replicas;
 mod rig;
+mod running;
 mod suite;
 mod writing;

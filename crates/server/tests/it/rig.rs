@@ -1,9 +1,10 @@
 //! A server over a folder that goes with it, and a client that says exactly what it is told.
 
-use hither_server::{Server, Settings};
+use hither_server::{Authorizer, Server, Settings};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Longer than anything here takes; a test that hangs must end.
@@ -46,6 +47,24 @@ impl Served {
         change(&mut settings);
         let server = Some(Server::start(settings).unwrap());
         Self { folder, server }
+    }
+
+    /// The same, where `authorizer` decides.
+    pub(crate) fn with(authorizer: Arc<dyn Authorizer>) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let mut settings = Settings::new(folder.path());
+        settings.listen = vec!["127.0.0.1:0".parse().unwrap()];
+        settings.limits.stop_seconds = 1.0;
+        let server = Some(Server::start_with(settings, authorizer).unwrap());
+        Self { folder, server }
+    }
+
+    /// Stops the server; the folder stays.
+    pub(crate) fn stop(&mut self) {
+        if let Some(server) = self.server.take() {
+            server.stopper().stop();
+            server.wait();
+        }
     }
 
     pub(crate) fn for_reading() -> Self {
@@ -106,10 +125,7 @@ impl Served {
 
 impl Drop for Served {
     fn drop(&mut self) {
-        if let Some(server) = self.server.take() {
-            server.stopper().stop();
-            server.wait();
-        }
+        self.stop();
     }
 }
 

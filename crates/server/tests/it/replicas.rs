@@ -1,0 +1,142 @@
+//! Where else files are, told to clients; and names that not everybody may see.
+
+use crate::rig::Served;
+use hither_http::metalink::{Bounds, MEDIA_TYPE, Metalink, MetalinkFile};
+use hither_http::{Digest, DigestAlgorithm};
+use hither_server::{Asking, Authorizer, Decision, Prepared, ReplicaSettings};
+use http::{HeaderMap, StatusCode};
+use std::sync::Arc;
+
+fn served() -> Served {
+    let served = Served::new(|settings| {
+        settings.write = true;
+        let urls = vec!["https://a.example/x".to_owned(), "root://b.example//y/".to_owned()];
+        settings.replicas = vec![ReplicaSettings { path: "/store".to_owned(), urls }];
+    });
+    std::fs::create_dir_all(served.path().join("store")).unwrap();
+    assert_eq!(served.ask("PUT", "/store/f%20g", &[], b"content").status, 201);
+    served.file("other", b"content");
+    served
+}
+
+fn document(served: &Served, target: &str, accept: &str) -> MetalinkFile {
+    let reply = served.get(target, &[&format!("Accept: {accept}")]);
+    assert_eq!((reply.status, reply.field("content-type")), (200, Some(MEDIA_TYPE)), "{target}");
+    let mut files = Metalink::parse(&reply.body, &Bounds::default()).unwrap().files;
+    assert_eq!(files.len(), 1);
+    files.remove(0)
+}
+
+fn urls(file: &MetalinkFile) -> Vec<&str> {
+    file.replicas.iter().map(|replica| replica.url.as_str()).collect()
+}
+
+#[test]
+fn a_file_with_copies_has_a_document_for_who_accepts_it() {
+    let served = served();
+    let elsewhere = ["https://a.example/x/f%20g", "root://b.example//y/f g"];
+    for (target, accept) in [
+        ("/store/f%20g", MEDIA_TYPE),
+        ("/store/f%20g", "*/*,application/metalink4+xml,application/metalink+xml"),
+        ("/store/f%20g?metalink", "*/*"),
+    ] {
+        let file = document(&served, target, accept);
+        let own = urls(&file)[0].to_owned();
+        assert_eq!(own, "http://localhost/store/f%20g");
+        // A name in a URL of XRootD with a blank is no address that this parser takes: it is passed over.
+        assert_eq!(urls(&file)[1..], elsewhere[..1]);
+        assert_eq!((file.name.as_str(), file.size), ("f g", Some(7)));
+        let adler =
+            Digest { algorithm: DigestAlgorithm::Adler32, value: vec![0x0b, 0xed, 0x02, 0xf6] };
+        assert!(file.digests.iter().any(|digest| digest.algorithm == adler.algorithm));
+    }
+    for accept in ["*/*", "text/html", "application/metalink4+xml;q=0, */*"] {
+        let reply = served.get("/store/f%20g", &[&format!("Accept: {accept}")]);
+        assert_eq!((reply.status, reply.text().as_str()), (200, "content"), "{accept}");
+    }
+    let head = served.ask("HEAD", "/store/f%20g?metalink", &[], b"");
+    assert_eq!(head.field("content-type"), Some(MEDIA_TYPE));
+}
+
+#[test]
+fn answers_about_it_have_links_and_checksums() {
+    let served = served();
+    let reply = served.ask("HEAD", "/store/f%20g", &[], b"");
+    let links: Vec<_> = reply.head.lines().filter_map(|line| line.strip_prefix("link: ")).collect();
+    assert_eq!(links[0], "<https://a.example/x/f%20g>; rel=duplicate; pri=1");
+    assert_eq!(links[1], "<root://b.example//y/f%20g>; rel=duplicate; pri=2");
+    assert!(links[2].starts_with("</store/f%20g?metalink>; rel=describedby"), "{links:?}");
+    assert!(reply.head.contains("digest: adler32="), "{}", reply.head);
+    assert!(reply.field("vary").is_some_and(|vary| vary.eq_ignore_ascii_case("accept")));
+    let other = served.ask("HEAD", "/other", &[], b"");
+    assert_eq!((other.field("link"), other.field("digest")), (None, None));
+    assert_eq!(served.get("/other", &[&format!("Accept: {MEDIA_TYPE}")]).text(), "content");
+}
+
+#[test]
+fn a_file_that_is_gone_can_be_found_elsewhere() {
+    let served = served();
+    let file = document(&served, "/store/gone", MEDIA_TYPE);
+    assert_eq!(
+        (urls(&file).as_slice(), file.size),
+        (["https://a.example/x/gone", "root://b.example//y/gone"].as_slice(), None)
+    );
+    assert_eq!(served.get("/store/gone", &[]).status, 404);
+    assert_eq!(served.get("/gone?metalink", &[]).status, 404);
+    assert_eq!(served.get("/store?metalink", &[]).status, 301, "a directory");
+}
+
+/// Nobody sees what is secret.
+#[derive(Debug)]
+struct Discreet;
+
+impl Authorizer for Discreet {
+    fn decide(&self, asking: &Asking<'_>) -> Decision {
+        match asking.path.contains("secret") {
+            false => Decision::Allowed,
+            true => Decision::Refused {
+                status: StatusCode::FORBIDDEN,
+                reason: "that is secret".to_owned(),
+                challenge: None,
+            },
+        }
+    }
+
+    fn writes(&self) -> bool {
+        false
+    }
+
+    fn hides(&self) -> bool {
+        true
+    }
+
+    fn name(&self, _: &Asking<'_>) -> Result<String, Decision> {
+        Ok("anybody".to_owned())
+    }
+
+    fn prepare(&self, _: &HeaderMap) -> Option<Prepared> {
+        None
+    }
+}
+
+#[test]
+fn names_that_may_not_be_read_are_in_no_listing() {
+    let served = Served::with(Arc::new(Discreet));
+    for name in ["d/open", "d/secret", "d/secrets/below", "d/e/open2"] {
+        served.file(name, b"1");
+    }
+    let page = served.get("/d/", &[]);
+    assert!(page.status == 200 && page.text().contains("open"), "{}", page.text());
+    assert!(!page.text().contains("secret"), "{}", page.text());
+    for depth in ["1", "infinity"] {
+        let told = served.ask("PROPFIND", "/d/", &[&format!("Depth: {depth}")], b"");
+        assert!(told.status == 207 && told.text().contains("/d/open"), "{}", told.text());
+        assert_eq!(told.text().contains("open2"), depth == "infinity");
+        assert!(
+            !told.text().contains("secret") && !told.text().contains("below"),
+            "{}",
+            told.text()
+        );
+    }
+    assert_eq!(served.get("/d/secret", &[]).status, 403);
+}

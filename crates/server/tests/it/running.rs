@@ -1,0 +1,199 @@
+//! What a server tells of itself, and how it changes while it runs.
+
+use crate::rig::{Reply, Served, reply};
+use hither_server::{AuthSettings, Settings};
+use serde_json::Value;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+
+fn watched(change: impl FnOnce(&mut Settings)) -> Served {
+    Served::new(|settings| {
+        settings.write = true;
+        settings.metrics = Some("127.0.0.1:0".parse().unwrap());
+        settings.access_log = Some(settings.root.join("access.json"));
+        change(settings);
+    })
+}
+
+/// What is at the address for that.
+fn told(served: &Served, method: &str, path: &str) -> Reply {
+    let address = served.server.as_ref().unwrap().metrics_address().unwrap();
+    let mut stream = TcpStream::connect(address).unwrap();
+    let head = format!("{method} {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+    stream.write_all(head.as_bytes()).unwrap();
+    reply(&mut stream)
+}
+
+fn metric(served: &Served, name: &str) -> f64 {
+    let text = told(served, "GET", "/metrics").text();
+    let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+    value.unwrap_or_else(|| panic!("no {name} in\n{text}")).parse().unwrap()
+}
+
+/// The lines of the log, when the server has stopped.
+fn lines(served: &mut Served, file: &str) -> Vec<Value> {
+    served.stop();
+    let text = std::fs::read_to_string(served.path().join(file)).unwrap();
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+#[test]
+fn a_line_tells_what_came_and_went_and_how_the_connection_was() {
+    let mut served = watched(|_| {});
+    served.file("file", &[7; 1_000_000]);
+    assert_eq!(served.get("/file", &["Range: bytes=0-9,20-29"]).status, 206);
+    assert_eq!(served.ask("PUT", "/new?authz=Bearer%20abc", &[], &[1; 300_000]).status, 201);
+    assert_eq!(served.get("/none", &["User-Agent: me"]).status, 404);
+    let lines = lines(&mut served, "access.json");
+    let seen = |n: usize, name: &str| lines[n][name].clone();
+    assert_eq!(
+        (seen(0, "method"), seen(0, "status"), seen(0, "ranges")),
+        ("GET".into(), 206.into(), 2.into())
+    );
+    assert!(seen(0, "sent").as_u64() > Some(20) && seen(0, "complete") == true);
+    assert!(
+        seen(0, "disk_ms").as_f64() > Some(0.0)
+            && seen(0, "ms").as_f64() >= seen(0, "head_ms").as_f64()
+    );
+    assert!(seen(0, "tcp")["rtt_ms"].as_f64() > Some(0.0), "{}", lines[0]);
+    assert_eq!(
+        (seen(0, "reason"), seen(0, "who"), seen(0, "lost")),
+        (Value::Null, Value::Null, Value::Null)
+    );
+    assert_eq!((seen(1, "received"), seen(1, "sent")), (300_000.into(), 0.into()));
+    assert!(seen(1, "disk_ms").as_f64() > Some(0.0));
+    assert_eq!(seen(1, "target"), "/new?authz=...");
+    assert_eq!(seen(2, "reason"), "there is no such file or directory");
+    assert_eq!(seen(2, "agent"), "me");
+    assert_eq!(lines.len(), 3);
+}
+
+#[test]
+fn an_answer_that_breaks_off_is_not_complete() {
+    let mut served = watched(|_| {});
+    served.file("large", &vec![7; 64 << 20]);
+    let mut stream = served.connect();
+    stream.write_all(b"GET /large HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+    stream.read_exact(&mut [0; 1000]).unwrap();
+    drop(stream);
+    let lines = lines(&mut served, "access.json");
+    assert_eq!((&lines[0]["status"], &lines[0]["complete"]), (&200.into(), &false.into()));
+    assert!(lines[0]["client_ms"].as_f64() > Some(0.0));
+}
+
+#[test]
+fn metrics_count_what_was_done() {
+    let served = watched(|_| {});
+    served.file("file", &[7; 1000]);
+    for _ in 0..3 {
+        assert_eq!(served.get("/file", &[]).status, 200);
+    }
+    served.ask("PUT", "/new", &[], &[1; 5000]);
+    served.get("/none", &[]);
+    assert_eq!(metric(&served, "hither_requests_total{code=\"2xx\",method=\"GET\"}"), 3.0);
+    assert_eq!(metric(&served, "hither_requests_total{code=\"4xx\",method=\"GET\"}"), 1.0);
+    assert_eq!(metric(&served, "hither_requests_open{method=\"PUT\"}"), 0.0);
+    assert_eq!(metric(&served, "hither_received_bytes_total"), 5000.0);
+    assert_eq!(metric(&served, "hither_sent_bytes_total"), 3000.0 + 35.0);
+    assert_eq!(metric(&served, "hither_request_ranges_count"), 3.0);
+    assert_eq!(metric(&served, "hither_connections_total"), 5.0);
+    assert_eq!(metric(&served, "hither_memory_bytes"), 0.0);
+    let reply = told(&served, "GET", "/metrics");
+    assert!(reply.field("content-type").unwrap().starts_with("text/plain; version=0.0.4"));
+}
+
+#[test]
+fn what_is_under_way_shows() {
+    let served = watched(|_| {});
+    let mut stream = served.connect();
+    stream
+        .write_all(
+            b"PUT /f HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\nExpect: 100-continue\r\n\r\n",
+        )
+        .unwrap();
+    stream.read_exact(&mut [0; 12]).unwrap();
+    assert_eq!(metric(&served, "hither_requests_open{method=\"PUT\"}"), 1.0);
+    assert_eq!(metric(&served, "hither_connections_open"), 1.0);
+    let status: Value = serde_json::from_slice(&told(&served, "GET", "/status.json").body).unwrap();
+    assert_eq!(status["uploads_open"], 1);
+}
+
+#[test]
+fn health_is_what_is_seen() {
+    let served = watched(|_| {});
+    let well = told(&served, "GET", "/healthz");
+    let seen: Value = serde_json::from_slice(&well.body).unwrap();
+    assert_eq!((well.status, &seen["healthy"]), (200, &true.into()));
+    let full = watched(|settings| settings.limits.free_bytes = u64::MAX);
+    let ill = told(&full, "GET", "/healthz");
+    let seen: Value = serde_json::from_slice(&ill.body).unwrap();
+    assert_eq!((ill.status, &seen["checks"]["space"]["ok"]), (503, &false.into()));
+    assert_eq!(told(&served, "HEAD", "/healthz").status, 200);
+}
+
+#[test]
+fn the_page_may_run_its_own_script_and_nothing_else() {
+    let served = watched(|_| {});
+    served.file("file", b"1");
+    served.get("/file", &[]);
+    let page = told(&served, "GET", "/status");
+    let policy = page.field("content-security-policy").unwrap();
+    assert!(policy.starts_with("default-src 'none'; script-src 'sha256-"), "{policy}");
+    assert!(page.text().contains("\"path\":\"/file\""));
+    assert_eq!(told(&served, "GET", "/").status, 302);
+    assert_eq!(told(&served, "GET", "/none").status, 404);
+    assert_eq!(told(&served, "POST", "/metrics").status, 405);
+}
+
+#[test]
+fn settings_change_while_requests_run() {
+    let served = watched(|settings| settings.limits.ranges = 3);
+    served.file("file", &[7; 1000]);
+    let (fine, many) = ("Range: bytes=0-0,2-2,4-4", "Range: bytes=0-0,2-2,4-4,6-6");
+    assert_eq!(
+        (served.get("/file", &[fine]).status, served.get("/file", &[many]).status),
+        (206, 416)
+    );
+    let server = served.server.as_ref().unwrap();
+    let mut next = Settings::new(served.path());
+    next.access_log = Some(served.path().join("access.json"));
+    next.listen = vec!["127.0.0.1:1".parse().unwrap()];
+    next.metrics = Some("127.0.0.1:0".parse().unwrap());
+    next.limits.stop_seconds = 1.0;
+    assert_eq!(server.reloader().reload(next.clone()).unwrap(), ["listen"]);
+    assert_eq!(served.get("/file", &[many]).status, 206);
+    assert_eq!(served.ask("PUT", "/new", &[], b"1").status, 403, "for reading from now on");
+    // Nothing of what is wrong in one place is taken over.
+    next.write = true;
+    next.limits.ranges = 0;
+    let error = server.reloader().reload(next.clone()).unwrap_err();
+    assert!(error.to_string().contains("limits.ranges"), "{error}");
+    next.limits.ranges = 1;
+    next.access_log = Some("/no/where/access.json".into());
+    let error = server.reloader().reload(next.clone()).unwrap_err();
+    assert!(error.to_string().contains("/no/where/access.json"), "{error}");
+    assert_eq!(served.get("/file", &[many]).status, 206);
+    assert_eq!(served.ask("PUT", "/new", &[], b"1").status, 403);
+    next.access_log = Some(served.path().join("access.json"));
+    next.auth = Some(AuthSettings::default());
+    server.reloader().reload(next).unwrap();
+    assert_eq!(served.get("/file", &[]).status, 401, "nobody may do anything now");
+}
+
+#[test]
+fn the_log_goes_on_in_a_new_file_when_the_old_one_was_put_away() {
+    let mut served = watched(|_| {});
+    served.file("file", b"1");
+    served.get("/file", &[]);
+    let (log, old) = (served.path().join("access.json"), served.path().join("access.json.1"));
+    let mut same = Settings::new(served.path());
+    same.access_log = Some(log.clone());
+    same.limits.stop_seconds = 1.0;
+    std::fs::rename(&log, &old).unwrap();
+    served.server.as_ref().unwrap().reloader().reload(same).unwrap();
+    served.get("/file?2", &[]);
+    let new = lines(&mut served, "access.json");
+    let old: Vec<_> = std::fs::read_to_string(old).unwrap().lines().map(str::to_owned).collect();
+    assert_eq!((new.len(), old.len()), (1, 1));
+    assert_eq!(new[0]["target"], "/file?2");
+}
