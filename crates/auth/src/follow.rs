@@ -59,6 +59,12 @@ impl HostPattern {
         };
         host && self.port.is_none_or(|port| port == origin.port())
     }
+
+    /// Whether it takes one port only.
+    #[must_use]
+    pub fn names_port(&self) -> bool {
+        self.port.is_some()
+    }
 }
 
 #[cfg(test)]

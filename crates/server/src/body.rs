@@ -4,6 +4,7 @@
 //! ahead; see [`crate::loan`] for what bounds it.
 
 use crate::loan::{Allowance, Memory};
+use crate::third_party::Telling;
 use bytes::Bytes;
 use futures_util::FutureExt;
 use hyper::body::{Frame, SizeHint};
@@ -34,6 +35,8 @@ pub(crate) enum Body {
     Empty,
     Whole(Bytes),
     Supplied(Supplied),
+    /// What becomes of a copy.
+    Told(Telling),
 }
 
 /// A body in blocks.
@@ -134,7 +137,7 @@ impl Body {
     pub(crate) fn disk_time(&self) -> Duration {
         match self {
             Self::Supplied(supplied) => supplied.disk,
-            Self::Empty | Self::Whole(_) => Duration::ZERO,
+            Self::Empty | Self::Whole(_) | Self::Told(_) => Duration::ZERO,
         }
     }
 }
@@ -158,6 +161,10 @@ impl hyper::body::Body for Body {
                 let bytes = ready!(supplied.poll(cx));
                 Poll::Ready(bytes.map(|bytes| bytes.map(Frame::data)))
             }
+            Self::Told(telling) => {
+                let bytes = ready!(telling.poll(cx));
+                Poll::Ready(bytes.map(|bytes| Ok(Frame::data(bytes))))
+            }
         }
     }
 
@@ -166,6 +173,7 @@ impl hyper::body::Body for Body {
             Self::Empty => true,
             Self::Whole(bytes) => bytes.is_empty(),
             Self::Supplied(supplied) => supplied.left == Some(0),
+            Self::Told(_) => false,
         }
     }
 
@@ -176,6 +184,7 @@ impl hyper::body::Body for Body {
             Self::Supplied(supplied) => {
                 supplied.left.map_or_else(SizeHint::default, SizeHint::with_exact)
             }
+            Self::Told(_) => SizeHint::default(),
         }
     }
 }

@@ -42,8 +42,17 @@ const BATCH_BYTES: usize = 512 << 10;
 /// Sums that are noted of every file: they cost little beside the writing.
 const ALWAYS: [Algorithm; 2] = [Algorithm::Adler32, Algorithm::Crc32c];
 
-pub(crate) async fn answer(site: &Site, call: Call) -> Result<Answer, Refusal> {
-    let may_replace = site.allow_writing(&call, &call.place)?;
+/// What a name may be written over.
+#[derive(Debug)]
+pub(crate) struct Target {
+    pub(crate) may_replace: bool,
+    /// What has the name so far.
+    pub(crate) there: Option<Meta>,
+}
+
+/// Fails unless whoever sent the request may put a file under its name now.
+pub(crate) async fn writable(site: &Site, call: &Call) -> Result<Target, Refusal> {
+    let may_replace = site.allow_writing(call, &call.place)?;
     if call.place.is_root() || call.place.is_directory() {
         let what = "a directory is made with MKCOL, a file has no slash at its end";
         return Err(Refusal::new(StatusCode::METHOD_NOT_ALLOWED, what));
@@ -55,10 +64,15 @@ pub(crate) async fn answer(site: &Site, call: Call) -> Result<Answer, Refusal> {
             let what = "there is a directory of that name";
             return Err(Refusal::new(StatusCode::CONFLICT, what));
         }
-        Some(_) if !may_replace => site.allow(&call, &call.place, Action::Modify)?,
+        Some(_) if !may_replace => site.allow(call, &call.place, Action::Modify)?,
         _ => {}
     }
     check_conditions(&call.headers, there.as_ref())?;
+    Ok(Target { may_replace, there })
+}
+
+pub(crate) async fn answer(site: &Site, call: Call) -> Result<Answer, Refusal> {
+    let Target { may_replace, .. } = writable(site, &call).await?;
     let limit = site.limits().file_bytes.unwrap_or(u64::MAX);
     if call.body.length().is_some_and(|length| length > limit) {
         return Err(too_large(limit));
@@ -72,7 +86,7 @@ pub(crate) async fn answer(site: &Site, call: Call) -> Result<Answer, Refusal> {
     whole(site, place, headers, body, Manner { limit, replace }).await
 }
 
-fn too_large(limit: u64) -> Refusal {
+pub(crate) fn too_large(limit: u64) -> Refusal {
     let what = format!("files here have at most {limit} bytes");
     Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, what)
 }
@@ -125,17 +139,20 @@ async fn whole(
 
 /// A file all of which has come.
 #[derive(Debug)]
-struct Finished {
-    upload: Upload,
-    sums: Vec<Checksum>,
-    taken: Taken,
-    headers: HeaderMap,
-    replace: bool,
+pub(crate) struct Finished {
+    pub(crate) upload: Upload,
+    /// What is noted of it.
+    pub(crate) sums: Vec<Checksum>,
+    pub(crate) taken: Taken,
+    /// Of the request, with its conditions.
+    pub(crate) headers: HeaderMap,
+    /// Whether what has the name may be replaced.
+    pub(crate) replace: bool,
 }
 
 impl Finished {
     /// Gives it its name. Tells what is known of it, and whether it replaced something.
-    fn publish(mut self, tree: &Tree, path: &str) -> Result<(Meta, bool), Refusal> {
+    pub(crate) fn publish(mut self, tree: &Tree, path: &str) -> Result<(Meta, bool), Refusal> {
         // A time to the nanosecond, which no change will have again: what is noted is bound to it.
         self.upload.file().set_modified(SystemTime::now())?;
         let meta = Meta::of(self.upload.file())?;

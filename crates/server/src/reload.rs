@@ -12,6 +12,7 @@ use crate::replicas::Replicas;
 use crate::rules::{self, Rules};
 use crate::settings::Settings;
 use crate::site::Site;
+use crate::third_party::ThirdParty;
 use crate::tls::{Current, Tls};
 use hither_core::error::Result;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -42,9 +43,12 @@ impl Prepared {
             }
         };
         let replicas = Arc::new(Replicas::new(&settings.replicas)?);
+        let third_party = settings.third_party.clone();
+        let third_party =
+            third_party.map(|it| ThirdParty::open(it, runtime.clone())).transpose()?;
         let limits = Arc::new(settings.limits.clone());
         let certificate = certificate.transpose()?;
-        Ok(Self { rules: Rules { limits, authorizer, replicas }, certificate })
+        Ok(Self { rules: Rules { limits, authorizer, replicas, third_party }, certificate })
     }
 }
 

@@ -1,7 +1,6 @@
 //! COPY and MOVE (RFC 4918 sections 9.8 and 9.9) within the tree.
 //!
-//! Third-party copy, the COPY of grids, has its place here too: a request with a `Source`, or with a `Destination` on another
-//! server. It is refused for now.
+//! A COPY with a `Source`, or with a `Destination` on another server, is a third-party copy: [`crate::third_party`].
 
 use crate::answer::Answer;
 use crate::authorizer::Action;
@@ -11,9 +10,11 @@ use crate::put::no_parent;
 use crate::refusal::Refusal;
 use crate::site::{Call, Site};
 use crate::space::Space;
+use crate::third_party;
 use crate::tree::{Kind, Tree};
 use http::header::HeaderMap;
 use http::{StatusCode, header};
+use std::sync::Arc;
 
 /// What is to be done.
 #[derive(Debug)]
@@ -26,23 +27,30 @@ struct Relocation {
     deep: bool,
 }
 
-pub(crate) async fn answer(site: &Site, call: &Call) -> Result<Answer, Refusal> {
+pub(crate) async fn answer(site: &Arc<Site>, call: &Call) -> Result<Answer, Refusal> {
     let bad = |what| Refusal::new(StatusCode::BAD_REQUEST, what);
     let moves = call.method.as_str() == "MOVE";
-    site.allow(call, &call.place, if moves { Action::Modify } else { Action::Read })?;
-    if call.headers.contains_key("source") {
-        let what = "this server does not copy from other servers";
-        return Err(Refusal::new(StatusCode::NOT_IMPLEMENTED, what));
+    if call.headers.contains_key("source") && !moves {
+        let url = call.text("source").ok_or_else(|| bad("the source is no URL"))?;
+        return match (&site.rules().third_party, call.headers.contains_key("destination")) {
+            (_, true) => Err(bad("either a source or a destination is named, not both")),
+            (Some(third), false) => third_party::pull(site, third, call, url).await,
+            (None, false) => {
+                let what = "this server does not copy from and to others; it does with [third_party] in its settings";
+                Err(Refusal::new(StatusCode::NOT_IMPLEMENTED, what))
+            }
+        };
     }
+    site.allow(call, &call.place, if moves { Action::Modify } else { Action::Read })?;
     let field = call.text("destination").ok_or_else(|| bad("the request names no destination"))?;
-    let to = Place::destination(field, call.host.as_deref())?;
-    let may_replace = site.allow_writing(call, &to)?;
-    let replace = match call.text("overwrite") {
-        None => true,
-        Some(text) if text.eq_ignore_ascii_case("t") => true,
-        Some(text) if text.eq_ignore_ascii_case("f") => false,
-        Some(_) => return Err(bad("overwrite is either T or F")),
+    let to = match (Place::destination(field, call.host.as_deref()), &site.rules().third_party) {
+        (Err(refusal), Some(third)) if refusal.status == StatusCode::BAD_GATEWAY && !moves => {
+            return third_party::push(site, third, call, field).await;
+        }
+        (to, _) => to?,
     };
+    let may_replace = site.allow_writing(call, &to)?;
+    let replace = replaces(call)?;
     let deep = match call.text("depth") {
         None => true,
         Some(depth) if depth.eq_ignore_ascii_case("infinity") => true,
@@ -69,6 +77,16 @@ pub(crate) async fn answer(site: &Site, call: &Call) -> Result<Answer, Refusal> 
     };
     let status = if created { StatusCode::CREATED } else { StatusCode::NO_CONTENT };
     Ok(Answer::empty(status).with(header::LOCATION, &to.href(to.is_directory())))
+}
+
+/// Whether what has the name may be replaced, by the request.
+pub(crate) fn replaces(call: &Call) -> Result<bool, Refusal> {
+    match call.text("overwrite") {
+        None => Ok(true),
+        Some(text) if text.eq_ignore_ascii_case("t") => Ok(true),
+        Some(text) if text.eq_ignore_ascii_case("f") => Ok(false),
+        Some(_) => Err(Refusal::new(StatusCode::BAD_REQUEST, "overwrite is either T or F")),
+    }
 }
 
 /// Does it; tells whether nothing was replaced.

@@ -7,6 +7,7 @@
 use crate::authorizer::Authorizer;
 use crate::replicas::Replicas;
 use crate::settings::{Limits, Settings};
+use crate::third_party::ThirdParty;
 use std::sync::Arc;
 
 /// See the module above.
@@ -15,6 +16,8 @@ pub(crate) struct Rules {
     pub(crate) limits: Arc<Limits>,
     pub(crate) authorizer: Arc<dyn Authorizer>,
     pub(crate) replicas: Arc<Replicas>,
+    /// If files are copied from and to other servers.
+    pub(crate) third_party: Option<Arc<ThirdParty>>,
 }
 
 /// What was asked of a reload and needs a restart, in the words of the settings.

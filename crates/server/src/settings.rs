@@ -3,6 +3,7 @@
 use crate::access::AuthSettings;
 use crate::lot_settings::LotSettings;
 use crate::replicas::{ReplicaSettings, Replicas};
+use crate::third_party_settings::ThirdPartySettings;
 use hither_core::error::{Error, ErrorKind, Result};
 use serde::Deserialize;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -73,6 +74,9 @@ pub struct Settings {
     /// Where else files are.
     #[serde(default)]
     pub replicas: Vec<ReplicaSettings>,
+    /// Whether files are copied from and to other servers.
+    #[serde(default)]
+    pub third_party: Option<ThirdPartySettings>,
 }
 
 /// A certificate and its key, in PEM. Files that change are read again.
@@ -171,6 +175,7 @@ impl Settings {
             auth: None,
             lots: None,
             replicas: Vec::new(),
+            third_party: None,
         }
     }
 
@@ -216,6 +221,9 @@ impl Settings {
             }
         }
         Replicas::new(&self.replicas)?;
+        if let Some(third_party) = &self.third_party {
+            third_party.check()?;
+        }
         match self.listen.is_empty() {
             true => Err(invalid("there is no address to listen at".to_owned())),
             false => Ok(()),

@@ -16,6 +16,7 @@ use crate::settings::Limits;
 use crate::space::Space;
 use crate::sums::Sums;
 use crate::tcp_info::Link;
+use crate::third_party::Counts;
 use crate::watched::Watched;
 use crate::{collection, get, lot_api, patch, propfind, put, query, relocate};
 use hither_http::vector::{ACCEPT_QUERY, RANGES_TYPE};
@@ -34,6 +35,8 @@ pub(crate) struct Site {
     pub(crate) sums: Sums,
     pub(crate) space: Space,
     pub(crate) records: Records,
+    /// What became of copies from and to other servers.
+    pub(crate) copies: Arc<Counts>,
 }
 
 /// The other end of a connection.
@@ -77,7 +80,8 @@ impl Site {
     pub(crate) fn new(rules: Rules, disk: Disk, records: Records, space: Space) -> Self {
         let memory = Arc::new(Memory::new(rules.limits.memory_bytes));
         let rules = RwLock::new(Arc::new(rules));
-        Self { rules, disk, memory, sums: Sums::default(), space, records }
+        let (sums, copies) = (Sums::default(), Arc::default());
+        Self { rules, disk, memory, sums, space, records, copies }
     }
 
     /// What holds at the moment.

@@ -16,7 +16,8 @@ use http::header::{HeaderMap, HeaderValue};
 use rustix::fs::{XattrFlags, fgetxattr, fsetxattr};
 use std::collections::HashMap;
 use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom};
+use std::io;
+use std::os::unix::fs::FileExt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 use tokio::sync::{OnceCell, Semaphore};
@@ -147,28 +148,35 @@ pub(crate) fn note(file: &File, meta: &Meta, sum: &Checksum) -> io::Result<()> {
     Ok(fsetxattr(file, &*name, text.as_bytes(), XattrFlags::empty())?)
 }
 
+/// The sum of all that is in a file.
+pub(crate) fn sum_of(file: &File, algorithm: Algorithm) -> io::Result<Checksum> {
+    let mut hasher = Hasher::new(algorithm);
+    let mut block = vec![0; BLOCK_BYTES];
+    let mut at = 0;
+    loop {
+        match file.read_at(&mut block, at) {
+            Ok(0) => return Ok(hasher.finish()),
+            Ok(length) => {
+                hasher.update(block.get(..length).unwrap_or_default());
+                at += length as u64;
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
 fn computed(
     tree: &Tree,
     path: &str,
     meta: &Meta,
     algorithm: Algorithm,
 ) -> Result<Option<Checksum>, Refusal> {
-    let mut found = tree.find(path)?;
+    let found = tree.find(path)?;
     if found.meta.key() != meta.key() {
         return Ok(None);
     }
-    found.file.seek(SeekFrom::Start(0))?;
-    let mut hasher = Hasher::new(algorithm);
-    let mut block = vec![0; BLOCK_BYTES];
-    loop {
-        match found.file.read(&mut block) {
-            Ok(0) => break,
-            Ok(length) => hasher.update(block.get(..length).unwrap_or_default()),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error.into()),
-        }
-    }
-    let sum = hasher.finish();
+    let sum = sum_of(&found.file, algorithm)?;
     let after = Meta::of(&found.file)?;
     if after.key() != meta.key() {
         return Ok(None);

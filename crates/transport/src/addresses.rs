@@ -122,6 +122,11 @@ impl AddressBook {
         known.winners.insert((host.to_owned(), port), winner);
     }
 
+    /// Who won last.
+    pub(crate) fn winner(&self, host: &str, port: u16) -> Option<SocketAddr> {
+        self.known().winners.get(&(host.to_owned(), port)).copied()
+    }
+
     /// A machine accepts connections and is of no use.
     pub(crate) fn failed(&self, address: SocketAddr) {
         self.known().blame(&[address]);

@@ -1,6 +1,7 @@
 //! The knobs of a transport.
 
 use crate::addresses::{Resolve, SystemResolver};
+use crate::gate::Gate;
 use crate::proxy::Proxies;
 use crate::tls::TlsConfig;
 use hither_auth::Credentials;
@@ -76,6 +77,8 @@ pub struct TransportConfig {
     pub proxies: Proxies,
     /// Who finds addresses; by default the system.
     pub resolver: Arc<dyn Resolve>,
+    /// Whom connections may be made to; by default everybody.
+    pub gate: Option<Arc<dyn Gate>>,
     /// Who we are to servers. By default nobody.
     pub credentials: Credentials,
 }
@@ -95,6 +98,7 @@ impl Default for TransportConfig {
             tls: TlsConfig::default(),
             proxies: Proxies::default(),
             resolver: Arc::new(SystemResolver),
+            gate: None,
             credentials: Credentials::default(),
         }
     }

@@ -11,6 +11,7 @@ use crate::account::Account;
 use crate::addresses::AddressBook;
 use crate::config::TransportConfig;
 use crate::connect;
+use crate::gate;
 use crate::lane::{Tap, Tapped};
 use crate::location::Location;
 use crate::proxy::Proxy;
@@ -90,6 +91,7 @@ impl Dialer {
             let name =
                 proxy.map_or_else(|| location.origin(), |proxy| format!("the proxy {proxy}"));
             let addresses = self.addresses.of(host, port).await?;
+            let addresses = gate::passed(config.gate.as_deref(), location, addresses)?;
             let has_others = proxy.is_none() && addresses.len() > 1;
             let attempt = |address| connect::connect(address, &name, config.receive_buffer_bytes);
             let raced = race(&addresses, attempt).await;
@@ -123,6 +125,11 @@ impl Dialer {
                 Err(out_of_time(location, config, proxy, "it is down, or a firewall drops packets"))
             }
         }
+    }
+
+    /// The address at which the server of `location` was reached last.
+    pub(crate) fn address(&self, location: &Location) -> Option<SocketAddr> {
+        self.addresses.winner(location.host(), location.port())
     }
 
     /// What puts failures of TLS to a server into words.

@@ -27,6 +27,7 @@ use hither_core::{
 };
 use hither_http::metalink::Links;
 use std::fmt;
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
@@ -97,6 +98,12 @@ impl HttpSource {
     #[must_use]
     pub fn location(&self) -> &Location {
         &self.first
+    }
+
+    /// The address of the server that it is read from by now, after redirects.
+    #[must_use]
+    pub fn address(&self) -> Option<SocketAddr> {
+        self.network.address(&self.place().location)
     }
 
     /// Whether a redirect ever led away from there.

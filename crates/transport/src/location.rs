@@ -2,6 +2,7 @@
 
 use hither_auth::{Basic, Credentials, Origin, Secret};
 use hither_core::error::{Error, ErrorKind, Result};
+use http::HeaderMap;
 use percent_encoding::percent_decode_str;
 use std::borrow::Cow;
 use std::fmt;
@@ -54,6 +55,8 @@ struct Asked {
     basic: Option<Basic>,
     /// The name to log in with over XRootD, if one stood in it.
     login: Option<String>,
+    /// What goes with every HTTP request for it, where credentials go.
+    fields: HeaderMap,
 }
 
 impl Location {
@@ -155,7 +158,7 @@ impl Location {
                     Protocol::Http => (basic(&url)?, None),
                     Protocol::Xrootd => (None, login(&url)),
                 };
-                Arc::new(Asked { origin, basic, login })
+                Arc::new(Asked { origin, basic, login, fields: HeaderMap::new() })
             }
         };
         // URLs with a host may have them, and schemes of one protocol may stand for each other.
@@ -199,6 +202,22 @@ impl Location {
             Some(basic) => credentials.for_url(self.asked.origin.clone(), basic.clone()),
             None => credentials.clone(),
         }
+    }
+
+    /// The same, where these fields go with every HTTP request in place of the usual ones: to its server, and behind redirects to
+    /// those to which credentials may follow.
+    #[must_use]
+    pub fn with_fields(self, mut fields: HeaderMap) -> Self {
+        // They may be secrets.
+        fields.values_mut().for_each(|value| value.set_sensitive(true));
+        Self { asked: Arc::new(Asked { fields, ..Asked::clone(&self.asked) }), ..self }
+    }
+
+    /// Those fields, if they may go here.
+    #[must_use]
+    pub(crate) fn fields(&self, credentials: &Credentials) -> Option<&HeaderMap> {
+        let fields = Some(&self.asked.fields).filter(|fields| !fields.is_empty())?;
+        self.may_know_us(credentials).then_some(fields)
     }
 
     /// The path, percent-encoded.
@@ -456,6 +475,23 @@ mod tests {
         assert_eq!(sent(&first.join("https://you:q@b/y").unwrap()), None);
         assert_eq!(sent(&first.join("https://you:q@a/y").unwrap()), sent(&first));
         assert!(Location::parse("http://a%3Ab:c@host/").is_err());
+    }
+
+    #[test]
+    fn fields_go_where_credentials_may_go() {
+        let fields = HeaderMap::from_iter([(http::header::AUTHORIZATION, "hush".parse().unwrap())]);
+        let first = Location::parse("https://a/x").unwrap().with_fields(fields);
+        assert!(!format!("{first:?}").contains("hush"));
+        let mut config = hither_auth::CredentialConfig::default();
+        config.follow = vec![hither_auth::HostPattern::parse("c").unwrap()];
+        let credentials = Credentials::new(config);
+        for (place, goes) in
+            [("/y", true), ("https://b/x", false), ("http://a/x", false), ("https://c/x", true)]
+        {
+            let place = first.join(place).unwrap();
+            assert_eq!(place.fields(&credentials).is_some(), goes, "{place}");
+        }
+        assert!(Location::parse("https://a/x").unwrap().fields(&credentials).is_none());
     }
 
     #[test]

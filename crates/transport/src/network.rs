@@ -8,6 +8,7 @@ use crate::pool::Pool;
 use crate::xrootd::Sessions;
 use hither_core::{Claim, Endpoint, Ledger, lanes};
 use std::collections::HashMap;
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 use tokio::runtime::Handle;
@@ -89,6 +90,12 @@ impl Network {
     #[must_use]
     pub fn account(&self) -> &Arc<Account> {
         &self.shared.account
+    }
+
+    /// The address at which the server of `location` was reached last; none if it never was, or behind a proxy.
+    #[must_use]
+    pub fn address(&self, location: &Location) -> Option<SocketAddr> {
+        self.shared.dialer.address(location)
     }
 
     /// Where connections are driven.

@@ -32,11 +32,16 @@ pub(crate) fn builder(method: Method, location: &Location, pool: &Pool) -> Build
     }
     // A proxy is told the server as well (RFC 9112 section 3.2.2).
     let target = if proxy.is_some() { location.absolute() } else { location.target() };
-    request
+    request = request
         .uri(target)
         .header(header::HOST, location.authority())
         .header(header::USER_AGENT, pool.config().user_agent.as_str())
-        .header(header::ACCEPT, "*/*")
+        .header(header::ACCEPT, "*/*");
+    let fields = location.fields(&pool.config().credentials);
+    if let (Some(headers), Some(fields)) = (request.headers_mut(), fields) {
+        headers.extend(fields.clone());
+    }
+    request
 }
 
 /// A server that has not begun to answer for so long, and some round trips, may be busy with a connection that is idle.

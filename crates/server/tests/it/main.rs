@@ -9,4 +9,5 @@ mod replicas;
 mod rig;
 mod running;
 mod suite;
+mod third_party;
 mod writing;

@@ -1,0 +1,141 @@
+//! A file is fetched from another server (`COPY` with `Source`).
+
+use super::compare::Comparison;
+use super::landing::{Ground, Landing};
+use super::order::Order;
+use super::remote::{self, Look, Remote};
+use super::report::{self, TYPE, Work, nothing};
+use super::watch::Watch;
+use super::{Direction, ThirdParty, failed};
+use crate::answer::Answer;
+use crate::body::Body;
+use crate::put::{Target, writable};
+use crate::refusal::Refusal;
+use crate::relocate::replaces;
+use crate::site::{Call, Site};
+use hither_core::Algorithm;
+use hither_core::error::{Error, ErrorKind, Result};
+use hither_transfer::{CopyOptions, Destination, Place, Progress, Verify, copy};
+use http::{HeaderMap, StatusCode, header};
+use std::sync::Arc;
+
+/// Bytes of a piece: what one stream asks for at a time.
+const BLOCK_BYTES: u64 = 2 << 20;
+
+/// What there is to do.
+#[derive(Debug)]
+struct Pull {
+    third: Arc<ThirdParty>,
+    order: Order,
+    remote: Arc<Remote>,
+    landing: Arc<Landing>,
+    /// Its size, if that is known.
+    size: Option<u64>,
+    streams: usize,
+    replace: bool,
+    /// Of the request.
+    headers: HeaderMap,
+}
+
+pub(crate) async fn answer(
+    site: &Arc<Site>,
+    third: &Arc<ThirdParty>,
+    call: &Call,
+    url: &str,
+) -> Result<Answer, Refusal> {
+    let Target { may_replace, there } = writable(site, call).await?;
+    let order = Order::parse(&call.headers, url)?;
+    let replace = replaces(call)?;
+    if there.is_some() && !replace {
+        let what = "there is something of that name already";
+        return Err(Refusal::new(StatusCode::PRECONDITION_FAILED, what));
+    }
+    let taking = third.take(Direction::Pull, &site.copies)?;
+    let looked = third.first_look(&order.other).await?;
+    let size = match looked {
+        Ok(Look::There(size)) => Some(size),
+        Ok(Look::Unknown) => None,
+        Ok(Look::Absent) => {
+            let what = format!("there is no such file at {}", order.other);
+            return Ok(over(taking, Error::new(ErrorKind::NotFound, what)));
+        }
+        Err(error) => return Ok(over(taking, error)),
+    };
+    let streams = order.streams.unwrap_or(usize::MAX).min(third.settings.streams);
+    let remote = Arc::new(Remote::new(&third.network, &order.other, size));
+    let source = Arc::clone(remote.source());
+    let landing = Landing::new(Arc::clone(site), call.place.clone(), source, streams);
+    // Where the size is not known, it is seen at least whether there is a place for it.
+    landing.begin(size.unwrap_or(0)).await?;
+    let landing = Arc::new(landing);
+    let headers = call.headers.clone();
+    let third = Arc::clone(third);
+    let every = third.settings.marker();
+    let count = Arc::clone(&landing);
+    let replace = replace && may_replace;
+    let pull = Pull { third, order, remote, landing, size, streams, replace, headers };
+    let telling =
+        report::tell(Work { work: pull.run(), clean_up: nothing(), count, every, taking });
+    let answer = Answer::empty(StatusCode::ACCEPTED).with(header::CONTENT_TYPE, TYPE);
+    Ok(Answer { body: Body::Told(telling), ..answer })
+}
+
+/// The answer about a copy that failed before it began, through no fault of the request: as one that failed later.
+pub(super) fn over(taking: super::Taking, error: Error) -> Answer {
+    let outcome = Err(error);
+    taking.over(&outcome);
+    let text = outcome.err().map(report::told).unwrap_or_default();
+    let answer = Answer::empty(StatusCode::ACCEPTED).with(header::CONTENT_TYPE, TYPE);
+    Answer { body: Body::Whole(text), ..answer }
+}
+
+impl Pull {
+    async fn run(self) -> Result<u64> {
+        let (third, other) = (&self.third, &self.order.other);
+        // A server may need as long for a checksum as for the file itself.
+        let told = async { Ok(remote::checksums(&third.network, other).await) };
+        let ((), told) = futures_util::future::try_join(self.moved(), told).await?;
+        let lost = || Error::new(ErrorKind::Local, "what was fetched is not there any more");
+        let (file, passed) = self.landing.written().ok_or_else(lost)?;
+        let is_required = self.order.require_checksum.unwrap_or(third.settings.require_checksum);
+        let comparison = Comparison { told, passed, is_required, other: other.to_string() };
+        let compared = tokio::task::spawn_blocking(move || comparison.made(&file));
+        let died = |error| Err(Error::new(ErrorKind::Local, "a thread died").with_source(error));
+        let sums = compared.await.unwrap_or_else(died)?;
+        self.landing.publish(self.headers, self.replace, sums).await.map_err(failed)
+    }
+
+    /// Fetches all of it.
+    async fn moved(&self) -> Result<()> {
+        let mut options = CopyOptions::default();
+        // What it is, is asked of the storage, which knows.
+        options.recursive = self.size.is_some();
+        options.verify = Verify::Algorithm(Algorithm::Adler32);
+        options.block_bytes = BLOCK_BYTES;
+        options.max_lanes = self.streams;
+        let progress = Arc::new(Progress::default());
+        let source = place(Arc::<Remote>::clone(&self.remote), self.remote.path().to_owned());
+        let ground = Arc::new(Ground(Arc::clone(&self.landing)));
+        let target = Destination::File(place(ground, self.landing.path().to_owned()));
+        let copying = copy(vec![source], target, options, Arc::clone(&progress));
+        let moved = || {
+            let figures = progress.figures();
+            // Nothing has to come when everything has.
+            let is_all = figures.bytes_found > 0 && figures.bytes_done >= figures.bytes_found;
+            (!is_all).then_some(figures.bytes_arrived)
+        };
+        let watch = Watch::new(&self.third, &self.order.other);
+        let summary = watch.over(Box::pin(copying), moved).await??;
+        match summary.error() {
+            None => Ok(()),
+            Some(error) if error.kind() == ErrorKind::Unauthenticated => {
+                Err(remote::not_let(&self.order.other, 401, &self.order))
+            }
+            Some(error) => Err(error),
+        }
+    }
+}
+
+fn place(storage: Arc<dyn hither_core::Storage>, path: String) -> Place {
+    Place { storage, path, local: None, is_directory: false, contents: false }
+}

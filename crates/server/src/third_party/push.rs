@@ -1,0 +1,311 @@
+//! A file is sent to another server (`COPY` with a `Destination` there).
+//!
+//! One PUT under the very name. A body of some size is not sent before the other server has said that it wants it, so one that
+//! sends elsewhere first (as dCache's doors do), or refuses, has said so before anything moves. Where a connection breaks, the
+//! file is sent again from its beginning, [`ATTEMPTS`] times in all.
+
+use super::compare::Comparison;
+use super::order::Order;
+use super::pull::over;
+use super::remote::{self, Look};
+use super::report::{self, Count, TYPE, Work};
+use super::watch::Watch;
+use super::{Direction, ThirdParty, failed};
+use crate::answer::Answer;
+use crate::authorizer::Action;
+use crate::body::Body;
+use crate::collection::check_conditions;
+use crate::refusal::Refusal;
+use crate::relocate::replaces;
+use crate::site::{Call, Site};
+use crate::sums::noted;
+use crate::tree::{Found, Kind, Meta};
+use bytes::Bytes;
+use futures_util::future::BoxFuture;
+use hither_core::checksum::{Algorithm, Checksum, Hasher};
+use hither_core::error::{Error, ErrorKind, Result, Retry};
+use hither_http::digest::{DIGEST, Digest, DigestAlgorithm, REPR_DIGEST};
+use hither_transport::{Call as Sent, Content, Location, Network, Reply, Stream};
+use http::header::{HeaderMap, HeaderValue};
+use http::{Method, StatusCode, header};
+use std::io;
+use std::net::SocketAddr;
+use std::os::unix::fs::FileExt;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+use tokio::sync::mpsc;
+
+/// Bytes that are read and sent at a time.
+const BLOCK_BYTES: u64 = 1 << 20;
+/// Times that a file is sent from its beginning.
+const ATTEMPTS: u32 = 3;
+/// What is computed of the bytes as they pass.
+const PASSING: [Algorithm; 2] = [Algorithm::Adler32, Algorithm::Crc32c];
+/// For the removal of what is left there of a file.
+const CLEAN_UP: Duration = Duration::from_secs(30);
+
+/// What there is to do.
+#[derive(Debug)]
+struct Push {
+    third: Arc<ThirdParty>,
+    order: Order,
+    found: Found,
+    replace: bool,
+    progress: Arc<Sending>,
+}
+
+/// How far it is.
+#[derive(Debug)]
+struct Sending {
+    network: Arc<Network>,
+    other: Location,
+    /// Bytes that were given to the connection, and those that it has surely taken.
+    fed: AtomicU64,
+    taken: AtomicU64,
+    /// Something of the file was sent, and it may be there in part.
+    is_torn: AtomicBool,
+}
+
+impl Count for Sending {
+    fn count(&self) -> BoxFuture<'static, u64> {
+        Box::pin(std::future::ready(self.taken.load(Ordering::Relaxed)))
+    }
+
+    fn address(&self) -> Option<SocketAddr> {
+        self.network.address(&self.other)
+    }
+}
+
+pub(crate) async fn answer(
+    site: &Arc<Site>,
+    third: &Arc<ThirdParty>,
+    call: &Call,
+    url: &str,
+) -> Result<Answer, Refusal> {
+    site.allow(call, &call.place, Action::Read)?;
+    let path = call.place.path().to_owned();
+    let found = site.disk.run(move |tree| tree.find(&path)).await?;
+    if found.meta.kind == Kind::Directory || call.place.is_directory() {
+        let what = "files are copied to other servers one by one, not directories";
+        return Err(Refusal::new(StatusCode::FORBIDDEN, what));
+    }
+    check_conditions(&call.headers, Some(&found.meta))?;
+    let order = Order::parse(&call.headers, url)?;
+    let replace = replaces(call)?;
+    let taking = third.take(Direction::Push, &site.copies)?;
+    let before = match third.first_look(&order.other).await? {
+        Ok(Look::There(_)) if !replace => {
+            let what = format!("there is something at {} already", order.other);
+            return Err(Refusal::new(StatusCode::PRECONDITION_FAILED, what));
+        }
+        Ok(look) => look,
+        Err(error) => return Ok(over(taking, error)),
+    };
+    let progress = Arc::new(Sending {
+        network: Arc::clone(&third.network),
+        other: order.other.clone(),
+        fed: AtomicU64::new(0),
+        taken: AtomicU64::new(0),
+        is_torn: AtomicBool::new(false),
+    });
+    let third = Arc::clone(third);
+    let every = third.settings.marker();
+    let (count, left) = (Arc::clone(&progress), Arc::clone(&progress));
+    let clean_up = async move {
+        if before == Look::Absent && left.is_torn.load(Ordering::Relaxed) {
+            // It has failed anyway.
+            drop(tokio::time::timeout(CLEAN_UP, left.removed()).await);
+        }
+    };
+    let push = Push { third, order, found, replace, progress };
+    let telling = report::tell(Work { work: push.run(), clean_up, count, every, taking });
+    let answer = Answer::empty(StatusCode::ACCEPTED).with(header::CONTENT_TYPE, TYPE);
+    Ok(Answer { body: Body::Told(telling), ..answer })
+}
+
+impl Sending {
+    /// Removes what is there of a file that was not there before.
+    async fn removed(&self) -> Result<()> {
+        match remote::look(&self.network, &self.other).await? {
+            Look::Absent => Ok(()),
+            Look::There(_) | Look::Unknown => {
+                let call = Sent::new(Method::DELETE, self.other.clone());
+                self.network.call(call).await.map(drop)
+            }
+        }
+    }
+}
+
+impl Push {
+    async fn run(self) -> Result<u64> {
+        let (size, other) = (self.found.meta.size, &self.order.other);
+        let watch = Watch::new(&self.third, other);
+        // The answer to all of it may take its time, which has a clock of its own.
+        let moved = || Some(self.progress.fed.load(Ordering::Relaxed)).filter(|it| *it < size);
+        let passed = watch.over(self.sent(), moved).await??;
+        let told = remote::checksums(&self.third.network, other).await;
+        let settings = &self.third.settings;
+        let is_required = self.order.require_checksum.unwrap_or(settings.require_checksum);
+        let comparison = Comparison { told, passed, is_required, other: other.to_string() };
+        let file = self.found.file.try_clone().map_err(|error| failed(error.into()))?;
+        let compared = tokio::task::spawn_blocking(move || comparison.made(&file));
+        let died = |error| Err(Error::new(ErrorKind::Local, "a thread died").with_source(error));
+        compared.await.unwrap_or_else(died)?;
+        self.progress.is_torn.store(false, Ordering::Relaxed);
+        Ok(size)
+    }
+
+    /// Sends the file until it was taken; the checksums of what was sent.
+    async fn sent(&self) -> Result<Vec<Checksum>> {
+        let mut attempt = 1;
+        loop {
+            self.progress.fed.store(0, Ordering::Relaxed);
+            self.progress.taken.store(0, Ordering::Relaxed);
+            let error = match self.sent_once().await {
+                Ok(sums) => return Ok(sums),
+                Err(error) => error,
+            };
+            match error.retry() {
+                Retry::SameServer { after } if attempt < ATTEMPTS => {
+                    tokio::time::sleep(after).await;
+                    attempt += 1;
+                }
+                _ => return Err(error),
+            }
+        }
+    }
+
+    async fn sent_once(&self) -> Result<Vec<Checksum>> {
+        let size = self.found.meta.size;
+        let mut call = Sent::new(Method::PUT, self.order.other.clone());
+        call.headers = self.fields();
+        let (reply, sums) = match size <= BLOCK_BYTES {
+            true => {
+                // At hand, it can follow a redirect at any time.
+                let mut hashers = PASSING.map(Hasher::new);
+                let bytes = self.block(0, &mut hashers).await?;
+                self.unchanged()?;
+                self.progress.fed.store(size, Ordering::Relaxed);
+                call.content = Content::Bytes(bytes);
+                self.progress.is_torn.store(size > 0, Ordering::Relaxed);
+                let reply = self.third.network.call(call).await?;
+                (reply, Some(hashers.map(Hasher::finish).to_vec()))
+            }
+            false => {
+                let (stream, feed) = Stream::new(size);
+                call.content = Content::Stream(stream);
+                self.streamed(call, feed).await?
+            }
+        };
+        if !reply.status.is_success() {
+            if reply.status.is_client_error() {
+                // It has not taken it, and may have something else of that name by now.
+                self.progress.is_torn.store(false, Ordering::Relaxed);
+            }
+            return Err(remote::refused(&reply, "PUT", &self.order));
+        }
+        self.progress.taken.store(size, Ordering::Relaxed);
+        sums.ok_or_else(|| {
+            let what = format!("{} answered before it had all of the file", self.order.other);
+            Error::new(ErrorKind::Protocol, what)
+        })
+    }
+
+    /// Sends a call and feeds it; with the answer come the checksums of what went, if all of it did.
+    async fn streamed(
+        &self,
+        call: Sent,
+        feed: mpsc::Sender<Bytes>,
+    ) -> Result<(Reply, Option<Vec<Checksum>>)> {
+        let mut calling = pin!(self.third.network.call(call));
+        let mut feeding = pin!(self.fed(feed));
+        let mut sums = None;
+        loop {
+            tokio::select! {
+                reply = &mut calling => return Ok((reply?, sums)),
+                fed = &mut feeding, if sums.is_none() => sums = Some(fed?),
+            }
+        }
+    }
+
+    /// Feeds all of the file, and sums it up.
+    async fn fed(&self, feed: mpsc::Sender<Bytes>) -> Result<Vec<Checksum>> {
+        let size = self.found.meta.size;
+        let mut hashers = PASSING.map(Hasher::new);
+        let mut at = 0;
+        while at < size {
+            let bytes = self.block(at, &mut hashers).await?;
+            let next = at.saturating_add(bytes.len() as u64);
+            if next >= size {
+                // With the last block the file would be complete there.
+                self.unchanged()?;
+            }
+            if feed.send(bytes).await.is_err() {
+                // It has been answered, or has failed: that is waited for elsewhere.
+                std::future::pending::<()>().await;
+            }
+            self.progress.is_torn.store(true, Ordering::Relaxed);
+            // One block waits, and one is being sent.
+            self.progress.taken.store(at.saturating_sub(BLOCK_BYTES), Ordering::Relaxed);
+            self.progress.fed.store(next, Ordering::Relaxed);
+            at = next;
+        }
+        Ok(hashers.map(Hasher::finish).to_vec())
+    }
+
+    /// Reads one block.
+    async fn block(&self, at: u64, hashers: &mut [Hasher; 2]) -> Result<Bytes> {
+        let length = BLOCK_BYTES.min(self.found.meta.size.saturating_sub(at));
+        let length = usize::try_from(length).unwrap_or(0);
+        let file = self.found.file.try_clone().map_err(|error| failed(error.into()))?;
+        let mut sums = hashers.clone();
+        let read = tokio::task::spawn_blocking(move || {
+            let mut block = vec![0; length];
+            file.read_exact_at(&mut block, at)?;
+            sums.iter_mut().for_each(|hasher| hasher.update(&block));
+            Ok::<_, io::Error>((Bytes::from(block), sums))
+        });
+        let read = read.await.map_err(io::Error::from).flatten();
+        let (bytes, sums) = read.map_err(|error| match error.kind() {
+            io::ErrorKind::UnexpectedEof => changed(),
+            _ => failed(error.into()),
+        })?;
+        *hashers = sums;
+        Ok(bytes)
+    }
+
+    /// Fails if it is not the file any more that it was.
+    fn unchanged(&self) -> Result<()> {
+        match Meta::of(&self.found.file) {
+            Ok(now) if now.key() == self.found.meta.key() => Ok(()),
+            _ => Err(changed()),
+        }
+    }
+
+    fn fields(&self) -> HeaderMap {
+        let mut fields = HeaderMap::new();
+        let kind = HeaderValue::from_static("application/octet-stream");
+        fields.insert(header::CONTENT_TYPE, kind);
+        if !self.replace {
+            fields.insert(header::IF_NONE_MATCH, HeaderValue::from_static("*"));
+        }
+        // A server that knows these looks before it gives the file its name.
+        let known = noted(&self.found.file, &self.found.meta, Algorithm::Adler32);
+        if let Some(sum) = known {
+            let (algorithm, value) = (DigestAlgorithm::Adler32, sum.value().to_vec());
+            let digest = Digest { algorithm, value };
+            for (name, value) in
+                [(DIGEST, digest.to_field()), (REPR_DIGEST, digest.to_repr_field())]
+            {
+                fields.extend(HeaderValue::from_str(&value).ok().map(|value| (name, value)));
+            }
+        }
+        fields
+    }
+}
+
+fn changed() -> Error {
+    Error::new(ErrorKind::Changed, "the file was changed while it was being sent")
+}

@@ -1,0 +1,225 @@
+//! Copies between servers, both of which are ours.
+
+use crate::rig::{Reply, Served};
+use hither_server::ThirdPartySettings;
+use hither_testkit::peer::{Fault, Peer, Place, When};
+
+/// A change of the settings.
+type Change = fn(&mut ThirdPartySettings);
+
+/// A server that copies from and to servers on this machine.
+fn served_with(change: impl FnOnce(&mut ThirdPartySettings)) -> Served {
+    Served::new(|settings| {
+        settings.write = true;
+        let mut third_party = ThirdPartySettings::default();
+        third_party.clear_text = true;
+        third_party.networks = vec!["127.0.0.1".to_owned()];
+        change(&mut third_party);
+        settings.third_party = Some(third_party);
+    })
+}
+
+fn served() -> Served {
+    served_with(|_| {})
+}
+
+impl Served {
+    fn url(&self, name: &str) -> String {
+        format!("http://127.0.0.1:{}{name}", self.port())
+    }
+
+    fn pull(&self, target: &str, source: &str, fields: &[&str]) -> Reply {
+        let source = format!("Source: {source}");
+        self.ask("COPY", target, &[&[source.as_str()], fields].concat(), b"")
+    }
+
+    fn push(&self, target: &str, destination: &str, fields: &[&str]) -> Reply {
+        let destination = format!("Destination: {destination}");
+        self.ask("COPY", target, &[&[destination.as_str()], fields].concat(), b"")
+    }
+
+    /// What is in the folder, hidden or not.
+    fn names(&self) -> Vec<String> {
+        let entries = std::fs::read_dir(self.path()).unwrap();
+        let mut names: Vec<_> =
+            entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+}
+
+fn content(bytes: usize) -> Vec<u8> {
+    (0..bytes).map(|n| (n * n / 255 % 251).to_le_bytes()[0]).collect()
+}
+
+fn last_line(reply: &Reply) -> String {
+    assert_eq!(reply.status, 202, "{} {}", reply.head, reply.text());
+    reply.text().lines().next_back().unwrap_or_default().to_owned()
+}
+
+/// What the last marker counts.
+fn counted(reply: &Reply) -> u64 {
+    let text = reply.text();
+    let mut lines = text.lines().filter_map(|line| line.split_once("Bytes Transferred: "));
+    lines.next_back().unwrap().1.parse().unwrap()
+}
+
+#[test]
+fn files_of_any_size_go_in_either_direction() {
+    let (here, there) = (served(), served());
+    for bytes in [0, 1, 1 << 20, (1 << 20) + 1, 9_000_000] {
+        let content = content(bytes);
+        there.file("source", &content);
+        let reply = here.pull("/pulled", &there.url("/source"), &["X-Number-Of-Streams: 3"]);
+        assert_eq!(last_line(&reply), "success: Created", "{bytes}");
+        assert_eq!(counted(&reply), bytes as u64);
+        assert_eq!(reply.field("content-type"), Some("text/perf-marker-stream"));
+        assert!(here.get("/pulled", &[]).body == content, "{bytes}");
+        let reply = here.push("/pulled", &there.url("/pushed"), &[]);
+        assert_eq!(last_line(&reply), "success: Created", "{bytes}");
+        assert_eq!(counted(&reply), bytes as u64);
+        assert!(there.get("/pushed", &[]).body == content, "{bytes}");
+    }
+    assert_eq!((here.names(), there.names().len()), (vec!["pulled".to_owned()], 2));
+    let sum = |served: &Served, name| {
+        let reply = served.ask("HEAD", name, &["Want-Digest: adler32"], b"");
+        reply.field("digest").unwrap().to_owned()
+    };
+    assert_eq!(sum(&here, "/pulled"), sum(&there, "/source"));
+}
+
+#[test]
+fn what_is_there_is_replaced_unless_that_is_forbidden() {
+    let (here, there) = (served(), served());
+    here.file("file", b"here");
+    there.file("file", b"there");
+    let never = &["Overwrite: F"];
+    assert_eq!(here.pull("/file", &there.url("/file"), never).status, 412);
+    assert_eq!(here.push("/file", &there.url("/file"), never).status, 412);
+    assert_eq!(here.pull("/file", &there.url("/file"), &["If-None-Match: *"]).status, 412);
+    assert_eq!(here.pull("/file", &there.url("/file"), &["Overwrite: X"]).status, 400);
+    assert_eq!(
+        (here.get("/file", &[]).text(), there.get("/file", &[]).text().len()),
+        ("here".to_owned(), 5)
+    );
+    assert_eq!(
+        last_line(&here.push("/file", &there.url("/file"), &["Overwrite: T"])),
+        "success: Created"
+    );
+    assert_eq!(there.get("/file", &[]).text(), "here");
+    there.file("file", b"again");
+    assert_eq!(last_line(&here.pull("/file", &there.url("/file"), &[])), "success: Created");
+    assert_eq!(here.get("/file", &[]).text(), "again");
+}
+
+#[test]
+fn what_cannot_be_is_told_and_leaves_nothing() {
+    let (here, there) = (served(), served());
+    there.file("file", b"there");
+    let fails = |reply: Reply, told: &str| {
+        let line = last_line(&reply);
+        assert!(line.starts_with("failure: ") && line.contains(told), "{line}");
+    };
+    fails(here.pull("/new", &there.url("/none"), &[]), "no such file");
+    fails(here.pull("/new", "http://127.0.0.1:1024/none", &[]), "127.0.0.1:1024");
+    assert_eq!(here.pull("/none/new", &there.url("/file"), &[]).status, 409);
+    assert_eq!(here.pull("/", &there.url("/file"), &[]).status, 405);
+    assert_eq!(here.push("/none", &there.url("/new"), &[]).status, 404);
+    assert_eq!(here.push("/", &there.url("/new"), &[]).status, 403);
+    here.file("file", b"here");
+    fails(here.push("/file", &there.url("/none/new"), &[]), "no directory");
+    let both = format!("Destination: {}", there.url("/new"));
+    assert_eq!(here.pull("/new", &there.url("/file"), &[&both]).status, 400);
+    assert_eq!(here.pull("/new", "nonsense", &[]).status, 400);
+    let reply = here.pull("/new", &there.url("/file"), &["Credential: gridsite"]);
+    assert_eq!(reply.status, 400);
+    assert!(reply.text().contains("TransferHeaderAuthorization"), "{}", reply.text());
+    assert_eq!((here.names(), there.names()), (vec!["file".to_owned()], vec!["file".to_owned()]));
+}
+
+#[test]
+fn space_that_is_not_there_is_missed_before_anything_is_fetched() {
+    let there = served();
+    there.file("file", &content(2000));
+    let here = Served::new(|settings| {
+        settings.write = true;
+        settings.limits.file_bytes = Some(1000);
+        let mut third_party = ThirdPartySettings::default();
+        third_party.clear_text = true;
+        third_party.networks = vec!["127.0.0.0/8".to_owned()];
+        settings.third_party = Some(third_party);
+    });
+    assert_eq!(here.pull("/file", &there.url("/file"), &[]).status, 413);
+    assert_eq!(here.names(), [""; 0]);
+}
+
+#[test]
+fn nobody_is_spoken_to_unless_the_settings_say_so() {
+    let there = served();
+    there.file("file", b"there");
+    let closed = Served::new(|settings| settings.write = true);
+    closed.file("file", b"here");
+    assert_eq!(closed.pull("/new", &there.url("/file"), &[]).status, 501);
+    assert_eq!(closed.push("/file", &there.url("/new"), &[]).status, 502);
+    let (url, port) = (there.url("/file"), there.port());
+    let private = |it: &mut ThirdPartySettings| it.networks.clear();
+    let cases: [(String, &str, Change); 7] = [
+        (url.clone(), "public", private),
+        (url.clone(), "https", |it| it.clear_text = false),
+        (url.clone(), "hosts", |it| it.hosts = vec!["*.cern.ch".to_owned()]),
+        (url, "port", |it| it.ports = vec!["443".to_owned()]),
+        (format!("http://localhost:{port}/file"), "public", private),
+        (format!("http://127.1:{port}/file"), "public", private),
+        (format!("http://[::ffff:127.0.0.1]:{port}/file"), "public", private),
+    ];
+    for (url, told, change) in cases {
+        let here = served_with(change);
+        here.file("file", b"here");
+        for reply in [here.pull("/new", &url, &[]), here.push("/file", &url, &[])] {
+            assert_eq!(reply.status, 403, "{url} {told}");
+            assert!(reply.text().contains(told), "{url}: {}", reply.text());
+        }
+        assert_eq!(here.names(), ["file"]);
+    }
+    assert_eq!(there.get("/file", &[]).text(), "there");
+}
+
+#[test]
+fn a_checksum_that_must_be_told_is_missed() {
+    let here = served();
+    let peer = Peer::start(content(5_000_000)).unwrap();
+    let required = &["RequireChecksumVerification: true"];
+    let line = last_line(&here.pull("/new", &peer.url(), required));
+    assert!(line.starts_with("failure: ") && line.contains("checksum"), "{line}");
+    assert_eq!(here.names(), [""; 0]);
+    assert_eq!(last_line(&here.pull("/new", &peer.url(), &[])), "success: Created");
+    assert!(here.get("/new", &[]).body == content(5_000_000));
+}
+
+#[test]
+fn a_source_that_breaks_off_is_asked_for_the_rest() {
+    let here = served();
+    let content = content(8_000_000);
+    let fault = Fault::Close(Place::Body(700_000));
+    let peer = Peer::start(content.clone()).unwrap().with_fault(When::Every(3), fault);
+    assert_eq!(last_line(&here.pull("/new", &peer.url(), &[])), "success: Created");
+    assert!(here.get("/new", &[]).body == content);
+}
+
+#[test]
+fn as_many_copies_as_the_settings_say_go_on_at_a_time() {
+    let (here, there) = (served_with(|it| it.transfers = 1), served());
+    there.file("file", b"there");
+    // One that does not answer holds the place.
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/", silent.local_addr().unwrap());
+    std::thread::scope(|scope| {
+        let first = scope.spawn(|| here.pull("/first", &url, &[]));
+        let (held, _) = silent.accept().unwrap();
+        let second = here.pull("/second", &there.url("/file"), &[]);
+        assert_eq!((second.status, second.field("retry-after")), (503, Some("10")));
+        drop((held, silent));
+        assert!(last_line(&first.join().unwrap()).starts_with("failure: "));
+    });
+    assert_eq!(last_line(&here.pull("/second", &there.url("/file"), &[])), "success: Created");
+}
