@@ -1,64 +1,15 @@
 """`hither serve` with the programs that people have: curl, davix, gfal2, rclone, litmus, a browser's view, and our own client."""
 
 import hashlib
-import json
 import os
 import re
-import signal
 import subprocess
 import zlib
-from contextlib import contextmanager
-from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
 import servers
 from links import HITHER
-
-PATIENCE = 60
-CONTENT = bytes(range(256)) * 4096
-
-
-@dataclass
-class Served:
-    """A server over a folder."""
-
-    base: str
-    folder: Path
-    log: Path
-    process: subprocess.Popen
-
-    def url(self, name: str) -> str:
-        return f"{self.base}{name}"
-
-    def file(self, name: str, content: bytes = CONTENT) -> str:
-        path = self.folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content)
-        return self.url(name)
-
-    def logged(self) -> list[dict]:
-        """What was logged; complete when the server has stopped."""
-        return [json.loads(line) for line in self.log.read_text().splitlines()]
-
-    def stop(self) -> int:
-        self.process.send_signal(signal.SIGTERM)
-        return self.process.wait(PATIENCE)
-
-
-@contextmanager
-def serving(folder: Path, *flags: str):
-    www, log = folder / "www", folder / "access.json"
-    www.mkdir(exist_ok=True)
-    command = [HITHER, "serve", "--json", "--listen", "127.0.0.1:0", "--access-log", log, *flags, www]
-    process = subprocess.Popen([str(word) for word in command], stdout=subprocess.PIPE, text=True)
-    try:
-        told = json.loads(process.stdout.readline())
-        yield Served(told["urls"][0], www, log, process)
-    finally:
-        if process.poll() is None:
-            process.send_signal(signal.SIGTERM)
-            process.wait(PATIENCE)
+from serving import CONTENT, DEBIANS_PYTHON, PATIENCE, run, serving
 
 
 @pytest.fixture
@@ -71,20 +22,6 @@ def reading(tmp_path):
 def writing(tmp_path):
     with serving(tmp_path, "--write") as served:
         yield served
-
-
-def run(*command, code: int = 0, **options) -> str:
-    """Runs a program that has to end so; skips where it is not installed."""
-    name = str(command[0])
-    if servers.program(name) is None:
-        if os.environ.get("CI"):
-            pytest.fail(f"CI must have {name} (tools/setup-peers)")
-        pytest.skip(f"{name} is not installed (tools/setup-peers installs it, as root)")
-    done = subprocess.run(
-        [str(word) for word in command], capture_output=True, text=True, timeout=PATIENCE, check=False, **options
-    )
-    assert done.returncode == code, f"{command}: {done.returncode}\n{done.stdout}\n{done.stderr}"
-    return done.stdout
 
 
 def test_curl_reads_ranges_and_whole_files(reading, tmp_path):
@@ -131,15 +68,13 @@ def test_davix_lists_reads_writes_and_removes(writing, tmp_path):
 
 def test_gfal_copies_lists_and_checks(writing, tmp_path):
     base = writing.base.replace("http://", "dav://")
-    # Debian's modules belong to Debian's Python.
-    python = {"env": {**os.environ, "GFAL_PYTHONBIN": "/usr/bin/python3"}}
     (tmp_path / "source").write_bytes(CONTENT)
-    run("gfal-copy", f"file://{tmp_path}/source", f"{base}copied", **python)
+    run("gfal-copy", f"file://{tmp_path}/source", f"{base}copied", **DEBIANS_PYTHON)
     assert (writing.folder / "copied").read_bytes() == CONTENT
-    assert "copied" in run("gfal-ls", base, **python)
-    assert str(len(CONTENT)) in run("gfal-stat", f"{base}copied", **python)
-    assert f"{zlib.adler32(CONTENT):08x}" in run("gfal-sum", f"{base}copied", "ADLER32", **python)
-    run("gfal-rm", f"{base}copied", **python)
+    assert "copied" in run("gfal-ls", base, **DEBIANS_PYTHON)
+    assert str(len(CONTENT)) in run("gfal-stat", f"{base}copied", **DEBIANS_PYTHON)
+    assert f"{zlib.adler32(CONTENT):08x}" in run("gfal-sum", f"{base}copied", "ADLER32", **DEBIANS_PYTHON)
+    run("gfal-rm", f"{base}copied", **DEBIANS_PYTHON)
     assert not (writing.folder / "copied").exists()
 
 

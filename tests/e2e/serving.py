@@ -1,0 +1,83 @@
+"""A running `hither serve`, and the programs that people use with it."""
+
+import json
+import os
+import signal
+import subprocess
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import servers
+from links import HITHER
+
+PATIENCE = 60
+CONTENT = bytes(range(256)) * 4096
+"""What files have in them where nothing else is said: 1 MiB."""
+
+
+@dataclass
+class Served:
+    """A server over a folder."""
+
+    base: str
+    folder: Path
+    log: Path
+    process: subprocess.Popen
+
+    def url(self, name: str) -> str:
+        return f"{self.base}{name}"
+
+    def file(self, name: str, content: bytes = CONTENT) -> str:
+        path = self.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+        return self.url(name)
+
+    def logged(self) -> list[dict]:
+        """What was logged; complete when the server has stopped."""
+        return [json.loads(line) for line in self.log.read_text().splitlines()]
+
+    def stop(self) -> int:
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(PATIENCE)
+
+
+@contextmanager
+def serving(folder: Path, *flags: str):
+    www, log = folder / "www", folder / "access.json"
+    www.mkdir(exist_ok=True)
+    command = [HITHER, "serve", "--json", "--listen", "127.0.0.1:0", "--access-log", log, *flags, www]
+    process = subprocess.Popen([str(word) for word in command], stdout=subprocess.PIPE, text=True)
+    try:
+        told = json.loads(process.stdout.readline())
+        yield Served(told["urls"][0], www, log, process)
+    finally:
+        if process.poll() is None:
+            process.send_signal(signal.SIGTERM)
+            process.wait(PATIENCE)
+
+
+def require(name: str) -> str:
+    """A program, by name or path; skips where it is not installed."""
+    found = servers.program(name)
+    if found is None:
+        if os.environ.get("CI"):
+            pytest.fail(f"CI must have {name} (tools/setup-peers)")
+        pytest.skip(f"{name} is not installed (tools/setup-peers installs it, as root)")
+    return found
+
+
+def run(*command, code: int = 0, **options) -> str:
+    """Runs a program that has to end so; skips where it is not installed."""
+    require(str(command[0]))
+    done = subprocess.run(
+        [str(word) for word in command], capture_output=True, text=True, timeout=PATIENCE, check=False, **options
+    )
+    assert done.returncode == code, f"{command}: {done.returncode}\n{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+DEBIANS_PYTHON = {"env": {**os.environ, "GFAL_PYTHONBIN": "/usr/bin/python3"}}
+"""For gfal's commands: Debian's modules belong to Debian's Python."""
