@@ -120,6 +120,13 @@ class Wan(Loopback):
     def server(self, command: list[str]) -> list[str]:
         return [str(HITHER_WAN), "exec", self.name, "server", "--", *command]
 
+    def initial_window(self, segments: int) -> None:
+        """What a server's connections may send before the first acknowledgement, as an administrator sets it: by route."""
+        show = subprocess.run(self.server(["ip", "route", "show", "scope", "link"]), check=True, stdout=subprocess.PIPE, text=True)
+        route = re.sub(r" initcwnd \d+", "", show.stdout.splitlines()[0]).split()
+        change = ["ip", "route", "change", *route, "scope", "link", "initcwnd", str(segments)]
+        subprocess.run(self.server(change), check=True)
+
     def reset(self) -> None:
         subprocess.run([HITHER_WAN, "stats", self.name, "--json", "--reset"], check=True, stdout=subprocess.DEVNULL)
 

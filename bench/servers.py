@@ -12,6 +12,7 @@ writes what it was asked to `access_log` if that is given; access_log.py reads a
 | `caddy` | Go's file server: headers of 1 MB, so ten thousands of ranges |
 | `lighttpd` | 8 KB for the whole header; merges ranges that touch |
 | `xrootd` | root:// and http:// on one port; spoils an answer of more than 1,024 ranges; knows no entity tags |
+| `hither` | our own, as it is built: 20,000 ranges, or as many in one QUERY |
 """
 
 import contextlib
@@ -26,14 +27,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from links import Loopback
+from links import HITHER, Loopback
 
 HERE = Path(__file__).resolve().parent
 PATH = os.environ.get("PATH", "") + ":/usr/sbin:/sbin"
 
 NGINX = """\
 {user}
-worker_processes 1;
+worker_processes {workers};
 daemon off;
 pid {work}/nginx.pid;
 error_log {work}/error.log;
@@ -268,6 +269,7 @@ def nginx(
     tls: Tls | None = None,
     webdav: bool = False,
     http2: bool = False,
+    workers: int | str = 1,
 ) -> Iterator[int]:
     """`limits` stands at the level of http, where it is empty for stock ones. `webdav` is what stock nginx has of that. With
     `http2` it offers that over TLS."""
@@ -286,6 +288,7 @@ def nginx(
             NGINX.format(
                 # As root the workers would become www-data, who may not read a build folder in somebody's home.
                 user="user root;" if os.geteuid() == 0 else "",
+                workers=workers,
                 work=work,
                 access_log=f"{access_log} ranges" if access_log else "off",
                 host=where.server_host,
@@ -370,10 +373,10 @@ def lighttpd(where: Loopback, root: Path, access_log: Path | None = None) -> Ite
 
 @contextlib.contextmanager
 def xrootd(
-    where: Loopback, root: Path, access_log: Path | None = None, tls: Tls | None = None, more: str = ""
+    where: Loopback, root: Path, access_log: Path | None = None, tls: Tls | None = None, more: str = "", https: bool = False
 ) -> Iterator[int]:
     """Serves root://HOST:PORT//NAME and http://HOST:PORT/NAME, writable. Its log is a trace of the HTTP part. With `tls` it is
-    roots:// only; `more` are further lines of its configuration."""
+    roots:// only, or with `https` too http is https; `more` are further lines of its configuration."""
     binary = needed("xrootd", "xrootd-server")
     port = free_port()
     with tempfile.TemporaryDirectory(prefix="hither-xrootd-") as folder:
@@ -387,13 +390,27 @@ def xrootd(
             key.chmod(0o400)
             if os.geteuid() == 0:
                 shutil.chown(key, "nobody")
-            more += f"xrd.tls {tls.certificate} {key}\nxrd.tlsca noverify\nxrootd.tls all\n"
+            more += f"xrd.tls {tls.certificate} {key}\nxrd.tlsca noverify\n" + ("" if https else "xrootd.tls all\n")
         config.write_text(XROOTD.format(port=port, root=root.resolve(), work=work, trace=trace) + more)
         # Without a name of an instance: the log goes where it is told, not into a folder of that name.
         # Else the log goes to the output, which is shown if the server does not start.
         log = ["-l", str(access_log)] if access_log else []
         command = as_localhost(as_nobody([binary, "-c", str(config), *log]))
         with running(where, command, port, work / "output.log"):
+            yield port
+
+
+@contextlib.contextmanager
+def hither(where: Loopback, root: Path, access_log: Path | None = None, tls: Tls | None = None) -> Iterator[int]:
+    """`hither serve`, for reading. Its log is not one that access_log.py reads."""
+    if not HITHER.exists():
+        raise RuntimeError(f"{HITHER} is not built")
+    port = free_port()
+    command = [str(HITHER), "serve", str(root), "--listen", f"{where.server_host}:{port}"]
+    command += ["--access-log", str(access_log)] if access_log else []
+    command += ["--tls-cert", str(tls.certificate), "--tls-key", str(tls.key)] if tls else []
+    with tempfile.TemporaryDirectory(prefix="hither-serve-") as folder:
+        with running(where, command, port, Path(folder) / "output.log"):
             yield port
 
 

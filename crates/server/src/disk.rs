@@ -1,7 +1,7 @@
 //! The threads that may wait for the disk. There are as many of them as the settings say; who comes when all are busy waits.
 
 use crate::refusal::Refusal;
-use crate::tree::Tree;
+use crate::tree::{Found, Tree};
 use http::StatusCode;
 use std::sync::Arc;
 use tokio::sync::Semaphore;
@@ -22,6 +22,17 @@ impl Disk {
 
     pub(crate) fn tree(&self) -> &Arc<Tree> {
         &self.tree
+    }
+
+    /// Opens a file to be read, or a directory: on the spot, if the kernel knows it.
+    pub(crate) async fn find(&self, path: &str) -> Result<Found, Refusal> {
+        match self.tree.find_now(path) {
+            Some(found) => Ok(found),
+            None => {
+                let path = path.to_owned();
+                self.run(move |tree| tree.find(&path)).await
+            }
+        }
     }
 
     /// Does something in the tree.

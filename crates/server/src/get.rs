@@ -25,8 +25,7 @@ pub(crate) async fn answer(site: &Site, call: &Call) -> Result<Answer, Refusal> 
     if let Some(document) = replicas::document(site, call).await? {
         return Ok(document);
     }
-    let path = call.place.path().to_owned();
-    let found = site.disk.run(move |tree| tree.find(&path)).await?;
+    let found = site.disk.find(call.place.path()).await?;
     if found.meta.kind == Kind::Directory {
         return directory(site, call).await;
     }
@@ -71,6 +70,7 @@ pub(crate) async fn answer(site: &Site, call: &Call) -> Result<Answer, Refusal> 
     if !answer.headers.contains_key(header::CONTENT_TYPE) {
         answer.set(header::CONTENT_TYPE, kind);
     }
+    answer.body.by(call.peer.shortcut.as_ref());
     describe(&mut answer, &version);
     answer.headers.extend(elsewhere.headers);
     answer.headers.extend(sums);

@@ -54,6 +54,7 @@ mod replicas;
 mod rules;
 mod server;
 mod settings;
+mod shortcut;
 mod site;
 mod space;
 mod status;

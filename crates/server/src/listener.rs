@@ -6,6 +6,7 @@
 
 use crate::clocked::Clocked;
 use crate::meters::Meters;
+use crate::shortcut::{Shortcut, Socket};
 use crate::site::{Peer, Site};
 use crate::tcp_info::{Ended, Link};
 use crate::tls::{self, Tls};
@@ -104,9 +105,14 @@ impl Doors {
         let stall = self.site.limits().stall();
         let (link, ended) = Link::to(&stream);
         let (is_secure, certificate) = (self.tls.is_some(), None);
-        let peer = Peer { address, is_secure, certificate, link };
+        let peer = Peer { address, is_secure, certificate, link, shortcut: None };
         match &self.tls {
-            None => self.requests((stream, ended), peer, http, watcher).await,
+            None => {
+                let shortcut = Arc::new(Shortcut::new(&self.site.area));
+                let peer = Peer { shortcut: Some(Arc::clone(&shortcut)), ..peer };
+                let stream = Socket::new(stream, shortcut);
+                self.requests((stream, ended), peer, http, watcher).await;
+            }
             Some(tls) => match timeout(stall, tls.acceptor().accept(stream)).await {
                 Ok(Ok(stream)) => {
                     let peer = Peer { certificate: tls::subject(stream.get_ref().1), ..peer };

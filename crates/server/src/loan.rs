@@ -68,7 +68,11 @@ impl Memory {
     }
 
     /// A buffer for some `bytes`, when there is one; none if nobody can ever have one again.
-    pub(crate) async fn borrow(&self, bytes: usize, allowance: Allowance) -> Option<Loan> {
+    pub(crate) async fn borrow(
+        self: Arc<Self>,
+        bytes: usize,
+        allowance: Allowance,
+    ) -> Option<Loan> {
         let own = allowance.acquire_owned().await.ok()?;
         let units = Arc::clone(&self.units).acquire_many_owned(self.units(bytes)).await.ok()?;
         Some(self.loan(bytes, own, units))

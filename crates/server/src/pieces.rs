@@ -8,20 +8,30 @@
 //!
 //! Frames come in the order of the file, since their reader does not care: then the order of the disk is that of the answer
 //! over all blocks. Parts come in the order in which they were asked for.
+//!
+//! What is in memory is read without waiting, on the spot; one range as it is goes past this memory, if it is in the
+//! kernel's. Of a long range that is not, the kernel is told some blocks before they are read: a disk that is asked for one
+//! block at a time does nothing while that is handed on.
 
 use crate::body::Supply;
+use crate::shortcut::{self, is_near, reach};
 use hither_http::byteranges::Byteranges;
 use hither_http::vector::frames;
 use rustix::fs::{Advice, fadvise};
-use rustix::io::{Errno, ReadWriteFlags, preadv2};
+use rustix::io::{Errno, ReadWriteFlags, preadv2, retry_on_intr};
 use std::fs::File;
 use std::io::{self, IoSliceMut};
 use std::num::NonZeroU64;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
+use std::sync::Arc;
 
 /// Bytes between two pieces that are read along rather than read around.
 const GAP_BYTES: u64 = 8 << 10;
+/// Less than that is sooner copied than sent past memory.
+const LEAST_PIECE_BYTES: u64 = 32 << 10;
+/// Bytes of a range that the kernel is told of before they are read.
+const AHEAD_BYTES: u64 = 4 << 20;
 
 /// How the bytes are wrapped.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,7 +50,7 @@ pub(crate) enum Form {
 /// What of a file is sent, and how.
 #[derive(Debug)]
 pub(crate) struct Pieces {
-    file: File,
+    file: Arc<File>,
     form: Form,
     block: u64,
     ranges: Vec<Range<u64>>,
@@ -48,7 +58,16 @@ pub(crate) struct Pieces {
     at: usize,
     from: u64,
     next: Block,
+    /// Up to where the kernel has been told of a range.
+    told: u64,
     scratch: Vec<u8>,
+}
+
+/// Whether a read may wait for the disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Wait {
+    Yes,
+    No,
 }
 
 /// A block that is laid out.
@@ -78,8 +97,8 @@ impl Pieces {
     pub(crate) fn new(file: File, form: Form, ranges: Vec<Range<u64>>, block: usize) -> Self {
         let block = block as u64;
         let from = ranges.first().map_or(0, |range| range.start);
-        let (next, scratch) = (Block::default(), Vec::new());
-        let mut pieces = Self { file, form, block, ranges, at: 0, from, next, scratch };
+        let (file, next, scratch) = (Arc::new(file), Block::default(), Vec::new());
+        let mut pieces = Self { file, form, block, ranges, at: 0, from, next, told: 0, scratch };
         pieces.next = pieces.lay_out(true);
         pieces
     }
@@ -140,10 +159,12 @@ impl Pieces {
         block
     }
 
-    fn read(&mut self, block: &Block, buffer: &mut [u8]) -> io::Result<()> {
+    fn read(&mut self, block: &Block, buffer: &mut [u8], wait: Wait) -> io::Result<()> {
         let mut reads = block.reads.clone();
         reads.sort_unstable_by_key(|read| read.offset);
-        self.announce(&reads)?;
+        if wait == Wait::Yes {
+            self.announce(&reads)?;
+        }
         let mut rest = reads.as_slice();
         while let Some(first) = rest.first() {
             let mut end = first.end();
@@ -157,7 +178,7 @@ impl Pieces {
                 count += 1;
             }
             let (group, after) = rest.split_at_checked(count).ok_or_else(misplaced)?;
-            self.read_group(group, first.offset..end, buffer)?;
+            self.read_group(group, first.offset..end, buffer, wait)?;
             rest = after;
         }
         Ok(())
@@ -168,16 +189,17 @@ impl Pieces {
         group: &[Read],
         span: Range<u64>,
         buffer: &mut [u8],
+        wait: Wait,
     ) -> io::Result<()> {
         if let [read] = group {
-            return self.file.read_exact_at(slot(buffer, read.to, read.len)?, read.offset);
+            return read_at(&self.file, slot(buffer, read.to, read.len)?, read.offset, wait);
         }
         let len = usize::try_from(span.end - span.start).map_err(|_| misplaced())?;
         if self.scratch.len() < len {
             self.scratch.resize(len, 0);
         }
         let scratch = self.scratch.get_mut(..len).ok_or_else(misplaced)?;
-        self.file.read_exact_at(scratch, span.start)?;
+        read_at(&self.file, scratch, span.start, wait)?;
         for read in group {
             let from = usize::try_from(read.offset - span.start).map_err(|_| misplaced())?;
             let bytes = scratch.get(from..from + read.len).ok_or_else(misplaced)?;
@@ -187,18 +209,41 @@ impl Pieces {
     }
 
     /// Tells the kernel what will be read, if it is not in memory.
-    fn announce(&self, reads: &[Read]) -> io::Result<()> {
-        let ([first, _, ..], mut byte) = (reads, [0]) else { return Ok(()) };
-        let probe = &mut [IoSliceMut::new(&mut byte)];
-        match preadv2(&self.file, probe, first.offset, ReadWriteFlags::NOWAIT) {
-            Err(Errno::AGAIN) => {}
-            // It is there; or this file system cannot tell.
-            _ => return Ok(()),
-        }
-        for read in reads.iter().chain(&self.next.reads) {
-            fadvise(&self.file, read.offset, NonZeroU64::new(read.len as u64), Advice::WillNeed)?;
+    fn announce(&mut self, reads: &[Read]) -> io::Result<()> {
+        let will_need = |file: &File, start: u64, end: u64| {
+            fadvise(file, start, NonZeroU64::new(end.saturating_sub(start)), Advice::WillNeed)
+        };
+        let Some(first) = reads.first() else { return Ok(()) };
+        if self.form == Form::Plain {
+            let end = self.ranges.first().map_or(0, |range| range.end);
+            let ahead = first.end().saturating_add(AHEAD_BYTES).min(end);
+            if ahead > self.told.saturating_add(AHEAD_BYTES / 2)
+                || (ahead == end && self.told < end)
+            {
+                will_need(&self.file, self.told.max(first.offset), ahead)?;
+                self.told = ahead;
+            }
+        } else if reads.len() > 1 && !is_near(&self.file, first.offset) {
+            for read in reads.iter().chain(&self.next.reads) {
+                will_need(&self.file, read.offset, read.end())?;
+            }
         }
         Ok(())
+    }
+
+    /// Makes a block, without waiting if so told: then an error of the kind `WouldBlock` says that it would have to.
+    fn make(&mut self, block: &Block, buffer: &mut Vec<u8>, wait: Wait) -> io::Result<()> {
+        if buffer.len() < block.bytes {
+            buffer.resize(block.bytes, 0);
+        }
+        for (to, text) in &block.texts {
+            slot(buffer, *to, text.len())?.copy_from_slice(text);
+        }
+        self.read(block, buffer, wait)?;
+        match self.form {
+            Form::Frames { .. } => Self::seal(block, buffer),
+            Form::Plain | Form::Parts(_) => Ok(()),
+        }
     }
 
     /// Writes the header of each frame before its data.
@@ -233,18 +278,68 @@ impl Supply for Pieces {
     fn fill(&mut self, buffer: &mut Vec<u8>) -> io::Result<usize> {
         let following = self.lay_out(false);
         let block = std::mem::replace(&mut self.next, following);
-        if buffer.len() < block.bytes {
-            buffer.resize(block.bytes, 0);
-        }
-        for (to, text) in &block.texts {
-            slot(buffer, *to, text.len())?.copy_from_slice(text);
-        }
-        self.read(&block, buffer)?;
-        if matches!(self.form, Form::Frames { .. }) {
-            Self::seal(&block, buffer)?;
-        }
+        self.make(&block, buffer, Wait::Yes)?;
         Ok(block.bytes)
     }
+
+    fn is_near(&self) -> bool {
+        self.next.reads.first().is_none_or(|read| is_near(&self.file, read.offset))
+    }
+
+    fn fill_now(&mut self, buffer: &mut Vec<u8>) -> io::Result<Option<usize>> {
+        let block = std::mem::take(&mut self.next);
+        match self.make(&block, buffer, Wait::No) {
+            Ok(()) => {
+                self.next = self.lay_out(false);
+                Ok(Some(block.bytes))
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                self.next = block;
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn piece(&mut self) -> Option<(Arc<File>, Range<u64>)> {
+        let (Form::Plain, [range], [read]) = (&self.form, &*self.ranges, &*self.next.reads) else {
+            return None;
+        };
+        let end = range.end.min(read.offset.saturating_add(shortcut::MOST_BYTES as u64));
+        if end - read.offset < LEAST_PIECE_BYTES {
+            return None;
+        }
+        let reach = reach(&self.file, &(read.offset..end));
+        if reach < read.end() {
+            return None;
+        }
+        let piece = read.offset..reach;
+        (self.at, self.from) = if reach < range.end { (0, reach) } else { (1, u64::MAX) };
+        self.next = self.lay_out(false);
+        Some((Arc::clone(&self.file), piece))
+    }
+}
+
+/// Reads all of `buffer`.
+fn read_at(file: &File, mut buffer: &mut [u8], mut offset: u64, wait: Wait) -> io::Result<()> {
+    if wait == Wait::Yes {
+        return file.read_exact_at(buffer, offset);
+    }
+    while !buffer.is_empty() {
+        let slices = &mut [IoSliceMut::new(buffer)];
+        let read = retry_on_intr(|| preadv2(file, slices, offset, ReadWriteFlags::NOWAIT));
+        match read {
+            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(count) => {
+                buffer = buffer.get_mut(count..).unwrap_or_default();
+                offset = offset.saturating_add(count as u64);
+            }
+            // This file system always waits.
+            Err(Errno::OPNOTSUPP) => return Err(io::ErrorKind::WouldBlock.into()),
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
 }
 
 fn slot(buffer: &mut [u8], to: usize, len: usize) -> io::Result<&mut [u8]> {

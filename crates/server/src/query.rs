@@ -39,8 +39,7 @@ pub(crate) async fn answer(site: &Site, call: Call) -> Result<Answer, Refusal> {
         };
         Refusal::new(status, error.to_string())
     })?;
-    let path = place.path().to_owned();
-    let found = site.disk.run(move |tree| tree.find(&path)).await?;
+    let found = site.disk.find(place.path()).await?;
     if found.meta.kind != Kind::File || place.is_directory() {
         return Err(Refusal::not_found());
     }

@@ -13,6 +13,7 @@ use crate::place::Place;
 use crate::refusal::Refusal;
 use crate::rules::Rules;
 use crate::settings::Limits;
+use crate::shortcut::{Area, Shortcut};
 use crate::space::Space;
 use crate::sums::Sums;
 use crate::tcp_info::Link;
@@ -21,7 +22,7 @@ use crate::watched::Watched;
 use crate::{collection, get, lot_api, patch, propfind, put, query, relocate};
 use hither_http::vector::{ACCEPT_QUERY, RANGES_TYPE};
 use http::header::HeaderMap;
-use http::{Method, Request, Response, StatusCode, header};
+use http::{Method, Request, Response, StatusCode, Version, header};
 use hyper::body::Incoming;
 use std::net::SocketAddr;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -32,6 +33,7 @@ pub(crate) struct Site {
     rules: RwLock<Arc<Rules>>,
     pub(crate) disk: Disk,
     pub(crate) memory: Arc<Memory>,
+    pub(crate) area: Area,
     pub(crate) sums: Sums,
     pub(crate) space: Space,
     pub(crate) records: Records,
@@ -48,6 +50,8 @@ pub(crate) struct Peer {
     pub(crate) certificate: Option<Arc<str>>,
     /// What the kernel knows of the connection.
     pub(crate) link: Arc<Link>,
+    /// Past memory to its socket, where there is such a way.
+    pub(crate) shortcut: Option<Arc<Shortcut>>,
 }
 
 /// A request.
@@ -80,8 +84,8 @@ impl Site {
     pub(crate) fn new(rules: Rules, disk: Disk, records: Records, space: Space) -> Self {
         let memory = Arc::new(Memory::new(rules.limits.memory_bytes));
         let rules = RwLock::new(Arc::new(rules));
-        let (sums, copies) = (Sums::default(), Arc::default());
-        Self { rules, disk, memory, sums, space, records, copies }
+        let (area, sums, copies) = (Area::default(), Sums::default(), Arc::default());
+        Self { rules, disk, memory, area, sums, space, records, copies }
     }
 
     /// What holds at the moment.
@@ -121,10 +125,14 @@ impl Site {
     async fn done(
         self: &Arc<Self>,
         request: Request<Incoming>,
-        peer: Peer,
+        mut peer: Peer,
         note: &mut Note,
     ) -> Result<Answer, Refusal> {
         let (head, body) = request.into_parts();
+        if head.version >= Version::HTTP_2 {
+            // Its data lies in frames among those of other streams.
+            peer.shortcut = None;
+        }
         if head.method == Method::OPTIONS {
             return Ok(self.options());
         }

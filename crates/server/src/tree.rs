@@ -23,7 +23,7 @@ use crate::place::PRIVATE;
 use hither_core::error::{Error, ErrorKind, Result};
 use hither_core::storage::is_unfinished;
 use rustix::fd::{AsFd, OwnedFd};
-use rustix::fs::{Dir, Mode, OFlags, ResolveFlags, openat2};
+use rustix::fs::{Dir, FsWord, Mode, OFlags, ResolveFlags, fstatfs, openat2};
 use rustix::io::Errno;
 use std::fs::File;
 use std::io;
@@ -34,6 +34,10 @@ use std::sync::Mutex;
 pub(crate) const MOST_DEPTH: usize = 128;
 /// Attempts while somebody else is renaming directories on the way.
 const MOST_ATTEMPTS: usize = 16;
+const CONFINED: ResolveFlags = ResolveFlags::BENEATH.union(ResolveFlags::NO_MAGICLINKS);
+/// The kinds of file systems (statfs(2)) that have their names on this machine: ext4, XFS, Btrfs, F2FS, ZFS, tmpfs.
+const LOCAL: [FsWord; 6] =
+    [0xef53, 0x5846_5342, 0x9123_683e, 0xf2f5_2010, 0x2fc1_2fc1, 0x0102_1994];
 
 /// See the module above.
 #[derive(Debug)]
@@ -43,6 +47,8 @@ pub(crate) struct Tree {
     durable: bool,
     /// Held by who changes names.
     changing: Mutex<()>,
+    /// Whether opening what the kernel knows by name takes no disk and no network.
+    is_local: bool,
     /// Held by who changes properties: they are read, changed and written.
     pub(crate) patching: Mutex<()>,
 }
@@ -69,7 +75,9 @@ impl Tree {
         };
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let root = rustix::fs::open(root, flags, Mode::empty()).map_err(cannot)?;
-        let tree = Self { root, durable, changing: Mutex::default(), patching: Mutex::default() };
+        let is_local = fstatfs(&root).is_ok_and(|fs| LOCAL.contains(&fs.f_type));
+        let (changing, patching) = (Mutex::default(), Mutex::default());
+        let tree = Self { root, durable, is_local, changing, patching };
         // A kernel that cannot confine names (before 5.6) serves nothing.
         tree.at("", OFlags::PATH).map_err(|error| {
             cannot(error.raw_os_error().map_or(Errno::IO, Errno::from_raw_os_error))
@@ -80,10 +88,9 @@ impl Tree {
     /// Opens a path below the root.
     fn at(&self, path: &str, flags: OFlags) -> io::Result<OwnedFd> {
         let path = if path.is_empty() { "." } else { path };
-        let confined = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
         let flags = flags | OFlags::CLOEXEC;
         for _ in 0..MOST_ATTEMPTS {
-            match openat2(&self.root, path, flags, Mode::empty(), confined) {
+            match openat2(&self.root, path, flags, Mode::empty(), CONFINED) {
                 Err(Errno::AGAIN | Errno::INTR) => {}
                 opened => return Ok(opened?),
             }
@@ -100,6 +107,19 @@ impl Tree {
             Kind::Other => Err(Errno::ACCESS.into()),
             Kind::File | Kind::Directory => Ok(Found { file: File::from(fd), meta }),
         }
+    }
+
+    /// The same, if it can be done without waiting; nothing if not, or if it fails. Only names that the kernel has in memory
+    /// are opened so, and none on another file system that is mounted within the tree.
+    pub(crate) fn find_now(&self, path: &str) -> Option<Found> {
+        if !self.is_local || path.is_empty() {
+            return None;
+        }
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+        let known = CONFINED | ResolveFlags::CACHED | ResolveFlags::NO_XDEV;
+        let fd = openat2(&self.root, path, flags, Mode::empty(), known).ok()?;
+        let meta = Meta::of(&fd).ok()?;
+        (meta.kind != Kind::Other).then(|| Found { file: File::from(fd), meta })
     }
 
     /// Opens a file to be written in place; makes it if there is none and `create`.

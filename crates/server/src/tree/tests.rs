@@ -33,12 +33,24 @@ fn links_within_the_tree_are_followed_those_that_lead_out_are_not() {
     assert_eq!(tree.find("d/up/d/file").unwrap().meta.size, 6);
     for path in ["climbing", "absolute", "magic", "circle", "d/out/secret", "magic/etc/passwd"] {
         assert!(matches!(errno(tree.find(path)), Some(Errno::XDEV | Errno::LOOP)), "{path}");
+        assert!(tree.find_now(path).is_none(), "{path}");
         assert!(tree.write_to(path, true).is_err(), "{path}");
         assert!(tree.meta_below(path).is_none(), "{path}");
     }
     assert!(tree.begin("d/out").is_err() && tree.make_directory("d/out/new").is_err());
     assert!(tree.copy("climbing", "copy", true).is_err());
     assert_eq!(std::fs::read(folder.path().join("secret")).unwrap(), b"outside");
+}
+
+#[test]
+fn what_is_opened_on_the_spot_is_what_would_have_been_opened_otherwise() {
+    let (_folder, tree) = tree();
+    let meta = tree.find("d/file").unwrap().meta;
+    match tree.find_now("d/file") {
+        Some(found) => assert_eq!(found.meta, meta),
+        None => assert!(!tree.is_local, "it was opened a moment ago"),
+    }
+    assert!(tree.find_now("d/nothing").is_none() && tree.find_now("../secret").is_none());
 }
 
 #[test]

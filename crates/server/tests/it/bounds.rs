@@ -25,10 +25,12 @@ fn who_says_nothing_or_half_of_it_is_left() {
     }
 }
 
-/// Asks for more than the kernel's buffers take, and reads none of it.
+/// Asks for more than the kernel's buffers take, in parts, which pass through memory, and reads none of it.
 fn slow_reader(served: &Served) -> std::net::TcpStream {
     let mut stream = served.connect();
-    stream.write_all(b"GET /large HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+    let request =
+        b"GET /large HTTP/1.1\r\nHost: a\r\nRange: bytes=0-29999999,30000001-59999999\r\n\r\n";
+    stream.write_all(request).unwrap();
     stream.read_exact(&mut [0; 12]).unwrap();
     stream
 }
@@ -55,7 +57,22 @@ fn slow_readers_hold_two_blocks_and_up_nobody() {
     let _slow: Vec<_> = (0..3).map(|_| slow_reader(&served)).collect();
     for _ in 0..20 {
         assert_eq!(served.get("/large", &["Range: bytes=0-199999"]).body, [7; 200_000]);
+        let parts = served.get("/large", &["Range: bytes=0-99999,200000-299999"]);
+        assert!(parts.status == 206 && parts.body.len() > 200_000);
     }
+}
+
+#[test]
+fn who_takes_nothing_of_a_file_past_memory_is_left() {
+    let served = Served::new(|settings| {
+        settings.limits.stall_seconds = 0.3;
+        settings.limits.connections = 1;
+    });
+    served.file("large", &vec![7; 64 << 20]);
+    let mut slow = served.connect();
+    slow.write_all(b"GET /large HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+    slow.read_exact(&mut [0; 12]).unwrap();
+    assert_eq!(served.get("/large", &["Range: bytes=0-3"]).body, [7; 4]);
 }
 
 #[test]

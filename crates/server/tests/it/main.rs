@@ -3,6 +3,7 @@
 
 mod bounds;
 mod client;
+mod connections;
 mod ranges;
 mod reading;
 mod replicas;
