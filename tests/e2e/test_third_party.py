@@ -265,12 +265,10 @@ def test_a_file_with_another_checksum_than_its_source_tells_gets_no_name(here):
 
 def test_a_source_that_dies_again_and_again_leaves_nothing(here):
     with Peer(LARGE, dies=True) as peer:
-        # Each time half of what is left comes, so it takes a while until it is given up, or done: nothing else can be.
+        # Each time half of what is left comes, and of the last byte nothing.
         last = copy(here, "copied", source=peer.url)[-1]
-    if last == "success: Created":
-        assert (here.folder / "copied").read_bytes() == LARGE
-    else:
-        assert last.startswith("failure: ") and inside(here.folder) == []
+    assert last.startswith("failure: ") and peer.url in last, last
+    assert inside(here.folder) == []
 
 
 def test_a_source_that_is_killed_leaves_nothing(tmp_path, here):
