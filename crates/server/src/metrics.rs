@@ -4,6 +4,7 @@
 //! request costs. Names of files, clients or users are in none of them, so there are never more series than at the start.
 
 use crate::meters::{Figures, METHODS, MethodIndex, Work};
+use crate::third_party::Copies;
 use hither_core::error::{Error, ErrorKind, Result};
 use prometheus::core::Collector;
 use prometheus::{
@@ -22,6 +23,9 @@ const TIMES: [f64; 17] = [
     0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0,
     60.0, 300.0,
 ];
+/// What becomes of copies from and to other servers.
+const COPIES: [&str; 4] = ["pulled", "pushed", "failed", "cancelled"];
+const DIRECTIONS: [&str; 2] = ["pull", "push"];
 const RANGES: [f64; 10] = [1.0, 2.0, 4.0, 16.0, 64.0, 256.0, 1_024.0, 4_096.0, 16_384.0, 65_536.0];
 
 /// See the module above.
@@ -57,6 +61,10 @@ struct Polled {
     lots_used: IntGauge,
     lines_lost: IntCounter,
     uptime: IntGauge,
+    copies_open: IntGauge,
+    /// In the order of [`COPIES`], and of [`DIRECTIONS`].
+    copies: Vec<IntCounter>,
+    copied: Vec<IntCounter>,
 }
 
 /// What [`Polled`] is set to.
@@ -72,6 +80,8 @@ pub(crate) struct Levels {
     pub(crate) lots_used: u64,
     pub(crate) lines_lost: u64,
     pub(crate) uptime_seconds: u64,
+    /// Copies from and to other servers.
+    pub(crate) copies: Copies,
 }
 
 type Made<T> = std::result::Result<T, prometheus::Error>;
@@ -222,6 +232,19 @@ impl Polled {
                 "Lines of the access log that were left out because its disk was too slow.",
             )?,
             uptime: maker.level("hither_uptime_seconds", "Time since the server was started.")?,
+            copies_open: maker.level("hither_copies_open", "Third-party copies under way.")?,
+            copies: maker.counts(
+                "hither_copies_total",
+                "Third-party copies that are over.",
+                "outcome",
+                &COPIES,
+            )?,
+            copied: maker.counts(
+                "hither_copied_bytes_total",
+                "Bytes of files that third-party copies have moved.",
+                "direction",
+                &DIRECTIONS,
+            )?,
         })
     }
 
@@ -235,6 +258,13 @@ impl Polled {
         self.lots_used.set(number(levels.lots_used));
         self.lines_lost.inc_by(levels.lines_lost.saturating_sub(self.lines_lost.get()));
         self.uptime.set(number(levels.uptime_seconds));
+        let Copies { under_way, pulled, pushed, bytes_pulled, bytes_pushed, failed, cancelled } =
+            levels.copies;
+        self.copies_open.set(number(under_way));
+        let now = [pulled, pushed, failed, cancelled, bytes_pulled, bytes_pushed];
+        for (counter, now) in self.copies.iter().chain(&self.copied).zip(now) {
+            counter.inc_by(now.saturating_sub(counter.get()));
+        }
     }
 }
 
@@ -249,6 +279,18 @@ impl Maker {
 
     fn count(&self, name: &str, help: &str) -> Made<IntCounter> {
         self.keep(IntCounter::new(name, help)?)
+    }
+
+    /// One for each value of a label.
+    fn counts(
+        &self,
+        name: &str,
+        help: &str,
+        label: &str,
+        values: &[&str],
+    ) -> Made<Vec<IntCounter>> {
+        let vector = self.keep(IntCounterVec::new(Opts::new(name, help), &[label])?)?;
+        values.iter().map(|value| vector.get_metric_with_label_values(&[value])).collect()
     }
 
     fn level(&self, name: &str, help: &str) -> Made<IntGauge> {
@@ -288,7 +330,9 @@ mod tests {
         let odd = Figures { status: 503, ..Figures::of(&Method::from_bytes(b"BREW").unwrap()) };
         metrics.begin(odd.method);
         metrics.end(&odd);
-        let text = metrics.text(&Levels { lines_lost: 5, ..Levels::default() });
+        let copies = Copies { failed: 2, bytes_pushed: 7, under_way: 1, ..Copies::default() };
+        let levels = Levels { lines_lost: 5, copies, ..Levels::default() };
+        let text = metrics.text(&levels);
         for line in [
             "hither_requests_total{code=\"2xx\",method=\"GET\"} 1",
             "hither_requests_total{code=\"5xx\",method=\"other\"} 1",
@@ -298,11 +342,14 @@ mod tests {
             "hither_request_ranges_sum 3",
             "hither_answers_broken_total 1",
             "hither_log_lines_lost_total 5",
+            "hither_copies_open 1",
+            "hither_copies_total{outcome=\"failed\"} 2",
+            "hither_copied_bytes_total{direction=\"push\"} 7",
             "# TYPE hither_requests_total counter",
         ] {
             assert!(text.lines().any(|found| found == line), "{line} is not in\n{text}");
         }
         assert_eq!((metrics.requests(), metrics.failures()), (2, 1));
-        assert_eq!(metrics.text(&Levels { lines_lost: 5, ..Levels::default() }), text);
+        assert_eq!(metrics.text(&levels), text);
     }
 }

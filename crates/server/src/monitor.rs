@@ -155,6 +155,7 @@ impl Monitor {
             lots_used,
             lines_lost: self.site.records.log.lost(),
             uptime_seconds: self.began.elapsed().as_secs(),
+            copies: self.site.copies.now(),
         }
     }
 

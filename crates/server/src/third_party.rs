@@ -54,22 +54,51 @@ pub(crate) struct ThirdParty {
     hosts: Arc<HostRules>,
     network: Arc<Network>,
     places: Arc<Semaphore>,
+    /// Most bytes of a push that are on their way.
+    under_way: u64,
+}
+
+/// Counts what becomes of copies.
+#[derive(Debug, Default)]
+pub(crate) struct Counts {
+    under_way: AtomicU64,
+    pulled: AtomicU64,
+    pushed: AtomicU64,
+    bytes_pulled: AtomicU64,
+    bytes_pushed: AtomicU64,
+    failed: AtomicU64,
+    cancelled: AtomicU64,
 }
 
 /// What became of copies so far.
-#[derive(Debug, Default)]
-pub(crate) struct Counts {
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Copies {
     /// Going on now.
-    pub(crate) under_way: AtomicU64,
+    pub(crate) under_way: u64,
     /// Files fetched, and sent.
-    pub(crate) pulled: AtomicU64,
-    pub(crate) pushed: AtomicU64,
+    pub(crate) pulled: u64,
+    pub(crate) pushed: u64,
     /// Their bytes.
-    pub(crate) bytes_pulled: AtomicU64,
-    pub(crate) bytes_pushed: AtomicU64,
+    pub(crate) bytes_pulled: u64,
+    pub(crate) bytes_pushed: u64,
     /// What failed, and what its client gave up.
-    pub(crate) failed: AtomicU64,
-    pub(crate) cancelled: AtomicU64,
+    pub(crate) failed: u64,
+    pub(crate) cancelled: u64,
+}
+
+impl Counts {
+    pub(crate) fn now(&self) -> Copies {
+        let now = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        Copies {
+            under_way: now(&self.under_way),
+            pulled: now(&self.pulled),
+            pushed: now(&self.pushed),
+            bytes_pulled: now(&self.bytes_pulled),
+            bytes_pushed: now(&self.bytes_pushed),
+            failed: now(&self.failed),
+            cancelled: now(&self.cancelled),
+        }
+    }
 }
 
 /// Where a file goes.
@@ -125,7 +154,8 @@ impl ThirdParty {
         let config = settings.transport(Arc::clone(&hosts))?;
         let network = Network::new(config, runtime, None);
         let places = Arc::new(Semaphore::new(settings.transfers));
-        Ok(Arc::new(Self { settings, hosts, network, places }))
+        let under_way = push::under_way();
+        Ok(Arc::new(Self { settings, hosts, network, places, under_way }))
     }
 
     fn take(&self, direction: Direction, counts: &Arc<Counts>) -> Result<Taking, Refusal> {

@@ -43,6 +43,10 @@ const BLOCK_BYTES: u64 = 1 << 20;
 const ATTEMPTS: u32 = 3;
 /// What is computed of the bytes as they pass.
 const PASSING: [Algorithm; 2] = [Algorithm::Adler32, Algorithm::Crc32c];
+/// Bytes that may be between a file and the kernel: a block that waits, one that is being sent, and what HTTP and TLS have.
+const IN_MEMORY: u64 = 3 * BLOCK_BYTES;
+/// Bytes that Linux holds of a connection at the most, if it does not say: those that were sent and not acknowledged, and more.
+const IN_KERNEL: u64 = 4 << 20;
 /// For the removal of what is left there of a file.
 const CLEAN_UP: Duration = Duration::from_secs(30);
 
@@ -61,7 +65,7 @@ struct Push {
 struct Sending {
     network: Arc<Network>,
     other: Location,
-    /// Bytes that were given to the connection, and those that it has surely taken.
+    /// Bytes that were given to the connection, and those that have surely reached the other machine.
     fed: AtomicU64,
     taken: AtomicU64,
     /// Something of the file was sent, and it may be there in part.
@@ -247,8 +251,7 @@ impl Push {
                 std::future::pending::<()>().await;
             }
             self.progress.is_torn.store(true, Ordering::Relaxed);
-            // One block waits, and one is being sent.
-            self.progress.taken.store(at.saturating_sub(BLOCK_BYTES), Ordering::Relaxed);
+            self.progress.taken.store(at.saturating_sub(self.third.under_way), Ordering::Relaxed);
             self.progress.fed.store(next, Ordering::Relaxed);
             at = next;
         }
@@ -304,6 +307,13 @@ impl Push {
         }
         fields
     }
+}
+
+/// Bytes of a file that were given to a connection and may not have reached the other machine.
+pub(super) fn under_way() -> u64 {
+    let text = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_wmem").unwrap_or_default();
+    let most = text.split_ascii_whitespace().nth(2).and_then(|most| most.parse().ok());
+    IN_MEMORY.saturating_add(most.unwrap_or(IN_KERNEL))
 }
 
 fn changed() -> Error {

@@ -12,7 +12,7 @@
 //! ```
 //!
 //! A marker every few seconds, and one line at the end, `success: …` or `failure: …`; a text without it is a copy that
-//! failed. What a marker counts is on disk, or has been handed to the connection to the other server ([`Count`]).
+//! failed. What a marker counts is on disk here, or has reached the other machine ([`Count`]).
 //!
 //! A client that does not read keeps nothing waiting: markers for which there is no room are left out. One that goes away is
 //! noticed when its answer is dropped.
@@ -186,7 +186,7 @@ pub(crate) fn nothing() -> impl Future<Output = ()> + Send + 'static {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::third_party::{Counts, Direction, ThirdParty};
+    use crate::third_party::{Copies, Counts, Direction, ThirdParty};
     use crate::third_party_settings::ThirdPartySettings;
     use hither_core::error::ErrorKind;
     use std::sync::atomic::{AtomicU64, Ordering};
@@ -247,9 +247,8 @@ mod tests {
         assert!(text.starts_with("Perf Marker\n    Timestamp: "), "{text}");
         assert!(text.contains("RemoteConnections: tcp:192.0.2.1:443\nEnd\n"), "{text}");
         assert!(text.ends_with("End\nsuccess: Created\n"), "{text}");
-        let now = |count: &AtomicU64| count.load(Ordering::Relaxed);
-        assert_eq!((now(&counts.pulled), now(&counts.bytes_pulled)), (1, 77));
-        assert_eq!((now(&counts.under_way), now(&counts.cancelled)), (0, 0));
+        let over = Copies { pulled: 1, bytes_pulled: 77, ..Copies::default() };
+        assert_eq!(counts.now(), over);
     }
 
     #[tokio::test(start_paused = true)]
@@ -261,7 +260,7 @@ mod tests {
         let last = text.lines().next_back().unwrap();
         assert!(last.starts_with("failure: bad  success: ü") && last.len() < 1000, "{last}");
         assert!(!text.lines().any(|line| line.starts_with("success")), "{text}");
-        assert_eq!(counts.failed.load(Ordering::Relaxed), 1);
+        assert_eq!(counts.now(), Copies { failed: 1, ..Copies::default() });
     }
 
     #[tokio::test(start_paused = true)]
@@ -273,8 +272,7 @@ mod tests {
         drop(telling);
         done.await.unwrap();
         tokio::task::yield_now().await;
-        let now = |count: &AtomicU64| count.load(Ordering::Relaxed);
-        assert_eq!((now(&counts.cancelled), now(&counts.under_way)), (1, 0));
+        assert_eq!(counts.now(), Copies { cancelled: 1, ..Copies::default() });
     }
 
     #[tokio::test(start_paused = true)]
