@@ -233,6 +233,11 @@ impl Sessions {
         self.state().announced = Arc::downgrade(name);
     }
 
+    /// The flight of what is sent now.
+    pub(super) fn next_flight(&self) -> u64 {
+        self.shared.account.next_flight()
+    }
+
     /// A number for a job.
     pub(super) fn number(&self) -> u64 {
         self.last_job.fetch_add(1, Ordering::Relaxed) + 1

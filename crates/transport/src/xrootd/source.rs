@@ -179,7 +179,8 @@ impl XrootdSource {
             let mut sink = sink.lock().unwrap_or_else(PoisonError::into_inner);
             sink(part);
         });
-        lease.tell(Command::Fetch(id, Fetch { name, request, sink, reply }));
+        let flight = place.sessions.next_flight();
+        lease.tell(Command::Fetch(id, Fetch { name, request, sink, flight, reply }));
         Awaited::new(lease, id).end(answer).await
     }
 
