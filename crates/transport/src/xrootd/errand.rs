@@ -30,7 +30,7 @@ impl Awaited {
     ) -> Result<T, Trouble> {
         let result = answer.await;
         self.over = true;
-        result.unwrap_or(Err(Trouble::TooLate))
+        result.unwrap_or_else(|_| Err(self.lease.too_late()))
     }
 }
 

@@ -96,6 +96,7 @@ impl Establishing {
             let end = match self.established(std::mem::take(&mut first)).await {
                 Ok(end) => end,
                 Err((error, left)) => {
+                    self.load.failed(&error);
                     self.fail(left, &error);
                     return Some(error);
                 }
