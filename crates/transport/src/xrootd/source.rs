@@ -163,6 +163,7 @@ impl XrootdSource {
                         continue;
                     }
                     self.put_off.learn(&error);
+                    self.put_off.pause(&error);
                     if !renewed && self.renewed(&place, &error).await {
                         renewed = true;
                         continue;
