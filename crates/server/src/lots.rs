@@ -35,11 +35,11 @@ mod book;
 mod reserve;
 mod usage;
 
-pub(crate) use accounts::{Lot, LotError, Terms};
+pub(crate) use accounts::{Lot, LotError, Terms, footprint};
 pub(crate) use reserve::{FileReserve, NoReserve, Reserve};
 pub(crate) use usage::{Files, Usage};
 
-use accounts::{Accounts, footprint};
+use accounts::Accounts;
 use book::Book;
 use rustix::io::Errno;
 use std::io;
@@ -273,6 +273,27 @@ impl Lots {
         let _short = self.keeper().fit(&self.accounts);
     }
 
+    /// Does something that takes blocks of the disk for what has been charged; if there are none, blocks of the reserve
+    /// that stand for it are given back first.
+    ///
+    /// # Errors
+    /// Those of `work`.
+    pub(crate) fn with_room<T>(&self, work: impl Fn() -> io::Result<T>) -> io::Result<T> {
+        match work() {
+            Err(error) if is_full(&error) => {
+                // No other write gets what is given back here.
+                let mut keeper = self.keeper();
+                let _cut = keeper.fit(&self.accounts);
+                let _lent = keeper.reserve.lend();
+                let done = work();
+                // What was lent is taken back, if there is as much.
+                let _short = keeper.fit(&self.accounts);
+                done
+            }
+            done => done,
+        }
+    }
+
     /// Ends leases, and takes blocks that are missing: to be called every few seconds.
     ///
     /// # Errors
@@ -338,26 +359,22 @@ impl Charge {
         Ok(taken > 0)
     }
 
+    /// Bytes that are pending.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
     /// The lots that it is of.
     pub(crate) fn lots(&self) -> &Arc<Lots> {
         &self.lots
     }
 
-    /// Does something that takes blocks of the disk for what has been charged; if there are none, blocks of the reserve
-    /// that stand for it are given back first.
+    /// As [`Lots::with_room`], for what has been charged here.
     ///
     /// # Errors
     /// Those of `work`.
     pub(crate) fn with_room<T>(&self, work: impl Fn() -> io::Result<T>) -> io::Result<T> {
-        match work() {
-            Err(error) if is_full(&error) && self.id.is_some() => {
-                // No other write gets what is given back here.
-                let mut keeper = self.lots.keeper();
-                let _cut = keeper.fit(&self.lots.accounts);
-                work()
-            }
-            done => done,
-        }
+        if self.id.is_some() { self.lots.with_room(work) } else { work() }
     }
 
     /// The file has its name: it has `size` bytes, and one of `replaced` bytes is gone.

@@ -122,7 +122,7 @@ async fn whole(
     let (mut taken, upload) = begun.await.map_err(no_parent)?;
     let algorithms = expected.iter().map(Checksum::algorithm).filter(|one| !ALWAYS.contains(one));
     let hashers = ALWAYS.into_iter().chain(algorithms).map(Hasher::new).collect();
-    let file = upload.file().try_clone()?;
+    let file = Arc::new(upload.file().try_clone()?);
     let writer = Writer { file, at: 0, hashers };
     let Writer { hashers, .. } = receive(body, writer, manner.limit, &mut taken).await?;
     let sums: Vec<Checksum> = hashers.into_iter().map(Hasher::finish).collect();
@@ -187,7 +187,7 @@ pub(crate) fn no_parent(refusal: Refusal) -> Refusal {
 /// What is written where, and what is computed of it.
 #[derive(Debug)]
 struct Writer {
-    file: File,
+    file: Arc<File>,
     at: u64,
     hashers: Vec<Hasher>,
 }
@@ -212,6 +212,7 @@ async fn receive(
     most: u64,
     taken: &mut Taken,
 ) -> Result<Writer, Refusal> {
+    let file = Arc::clone(&writer.file);
     let (mut writing, mut received) = (Batch::Idle(writer), 0u64);
     let (mut batch, mut batched) = (Vec::new(), 0);
     let tally = Arc::clone(&body.tally);
@@ -223,7 +224,7 @@ async fn receive(
             if received > most {
                 return Err(too_large(most));
             }
-            taken.cover(received).await?;
+            taken.cover(received, &file).await?;
             batched += bytes.len();
             batch.push(bytes);
         }
@@ -314,7 +315,7 @@ async fn put_piece(
         Ok(file)
     });
     let file = opened.await.map_err(no_parent)?;
-    let writer = Writer { file, at: range.start, hashers: Vec::new() };
+    let writer = Writer { file: Arc::new(file), at: range.start, hashers: Vec::new() };
     let written = receive(body, writer, range.end - range.start, &mut Taken::nothing()).await?;
     match written.at == range.end {
         true => Ok(Answer::empty(StatusCode::NO_CONTENT)),

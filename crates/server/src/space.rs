@@ -7,10 +7,11 @@
 //! turn in which the names change ([`Tree::alone`]). So lots hold what is in their folders, however requests race.
 
 use crate::lot_api::seconds;
-use crate::lots::{Charge, Lots};
+use crate::lots::{Charge, Lots, footprint};
 use crate::refusal::Refusal;
-use crate::tree::{Ages, Replaced, Tree};
+use crate::tree::{Ages, Replaced, Tree, reserve};
 use hither_core::storage::is_unfinished;
+use std::fs::File;
 use std::io;
 use std::sync::Arc;
 
@@ -54,7 +55,7 @@ impl Space {
     fn replaced(&self, path: &str, replaced: &Replaced) -> io::Result<u64> {
         match replaced {
             Replaced::Nothing => Ok(0),
-            Replaced::File(bytes) => Ok(*bytes),
+            Replaced::File(bytes) => Ok(footprint(*bytes)),
             Replaced::Hidden(hidden) => self.count(path, hidden),
         }
     }
@@ -178,13 +179,14 @@ impl Taken {
         Self(None)
     }
 
-    /// Sees to it that a body that has `bytes` by now fits: in its lot, and on the disk.
-    pub(crate) async fn cover(&mut self, bytes: u64) -> Result<(), Refusal> {
+    /// Sees to it that a body that has `bytes` by now, and goes to `file`, fits: in its lot, and on the disk.
+    pub(crate) async fn cover(&mut self, bytes: u64, file: &Arc<File>) -> Result<(), Refusal> {
         let Some(charge) = &mut self.0 else { return Ok(()) };
         if charge.cover(bytes)? {
-            let lots = Arc::clone(charge.lots());
-            // What could not be cut is cut the next time.
-            drop(tokio::task::spawn_blocking(move || lots.cut()).await);
+            let (lots, file, charged) =
+                (Arc::clone(charge.lots()), Arc::clone(file), charge.bytes());
+            let room = move || lots.with_room(|| reserve(&file, charged));
+            tokio::task::spawn_blocking(room).await.map_err(io::Error::from)??;
         }
         Ok(())
     }

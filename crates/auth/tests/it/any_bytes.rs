@@ -4,8 +4,10 @@ use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use hither_auth::{
     Action, Claims, CredentialConfig, Credentials, Folder, Identity, KeySet, Origin, Permission,
-    Policy, Refusal, Secret, Shown, SignedToken, TokenSource,
+    Policy, Refusal, Secret, Shown, SignedToken, TokenSource, person_behind, public_key_of,
+    subject_of,
 };
+use rustls_pki_types::CertificateDer;
 use std::time::{Duration, UNIX_EPOCH};
 
 /// Four lines: claims, scope, path, challenge; and all of it as a token. An explanation of whatever they say ends, is
@@ -80,4 +82,25 @@ fn explained(token: &Secret, path: &str, challenge: &str) {
         assert!(token.expose().len() < 40 || !text.contains(token.expose()));
     }
     assert_eq!(credentials.identity(&asked, now).len(), 64);
+}
+
+/// Certificates one after the other: whoever is behind them is one of them, and nobody's key is made up.
+pub(crate) fn certificates(data: &[u8]) {
+    let (mut chain, mut rest) = (Vec::new(), data);
+    // The length of a sequence of some hundred bytes is in its third and fourth.
+    while let [_, _, high, low, ..] = rest {
+        let length = (4 + usize::from(*high) * 256 + usize::from(*low)).min(rest.len());
+        chain.push(CertificateDer::from(&rest[..length]));
+        rest = &rest[length..];
+    }
+    for now in [0, 1_800_000_000, i64::MAX] {
+        if let Ok(person) = person_behind(&chain, now) {
+            assert!(person < chain.len());
+            assert!(subject_of(&chain[person..]).is_some());
+        }
+    }
+    drop(subject_of(&chain));
+    for certificate in &chain {
+        assert!(public_key_of(certificate).is_none_or(|key| key.len() < certificate.len()));
+    }
 }

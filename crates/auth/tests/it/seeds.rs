@@ -9,3 +9,10 @@ fn seeds_are_explained_as_they_are_and_damaged() {
     let seeds = seeds::replay("token", b".eyJ", any_bytes::token).unwrap();
     assert!(seeds >= 3, "{seeds} seeds");
 }
+
+#[test]
+fn seeds_of_certificates() {
+    // An object identifier, as extensions begin.
+    let seeds = seeds::replay("certificates", b"\x06\x08", any_bytes::certificates).unwrap();
+    assert!(seeds >= 3, "{seeds} seeds");
+}

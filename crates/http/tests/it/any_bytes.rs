@@ -2,11 +2,14 @@
 
 use crate::parts;
 use bytes::Bytes;
+use hither_http::conditions::{Verdict, Version, evaluate, range_counts};
 use hither_http::metalink::{self, LOWEST_PRIORITY, Metalink};
 use hither_http::vector::RangeList;
 use hither_http::vector::frames::{Event, Frames};
-use hither_http::{Multipart, propfind, range_set};
-use http::Uri;
+use hither_http::{ContentRange, Multipart, digest, digests, propfind, range_set};
+use http::header::{HeaderMap, HeaderName, HeaderValue};
+use http::{StatusCode, Uri};
+use std::time::{Duration, UNIX_EPOCH};
 
 /// A line with the boundary, then a body: no piece of it comes out otherwise because it was fed in other pieces.
 pub(crate) fn multipart(data: &[u8]) {
@@ -93,6 +96,42 @@ pub(crate) fn frames(data: &[u8]) {
         (size, bytes_at, frames.finish())
     };
     assert_eq!(read(1), read(data.len().max(1)));
+}
+
+/// The header of a request, as lines: what it demands of a file holds for one version or is refused, and a `Content-Range`
+/// that is read says what it was read as.
+pub(crate) fn fields(data: &[u8]) {
+    let mut headers = HeaderMap::new();
+    for line in data.split(|byte| *byte == b'\n') {
+        let Some(colon) = line.iter().position(|byte| *byte == b':') else { continue };
+        let name = HeaderName::from_bytes(&line[..colon]);
+        if let (Ok(name), Ok(value)) = (name, HeaderValue::from_bytes(&line[colon + 1..])) {
+            headers.append(name, value);
+        }
+    }
+    let now = UNIX_EPOCH + Duration::from_secs(1_700_000_000);
+    let version = Version { etag: "\"1-2-3-4\"".to_owned(), modified: now };
+    for version in [Some(&version), None] {
+        let (read, write) = (evaluate(&headers, version, true), evaluate(&headers, version, false));
+        assert_ne!(write, Verdict::NotModified);
+        // What may be changed under these conditions may be read, or is known already.
+        assert!(write != Verdict::Proceed || read != Verdict::Failed, "{headers:?}");
+    }
+    let _counts = range_counts(&headers, &version, now);
+    for digest in digests(StatusCode::OK, &headers) {
+        assert_eq!(digest.value.len(), digest.algorithm.width());
+        assert!(HeaderValue::from_str(&digest.to_repr_field()).is_ok());
+    }
+    drop((digest::wanted(&headers), digest::wanted_repr(&headers)));
+    for value in headers.values() {
+        if let Ok(ContentRange::Satisfied { range, total }) = ContentRange::parse(value.as_bytes())
+        {
+            assert!(range.start < range.end && total.is_none_or(|total| range.end <= total));
+            let total = total.map_or_else(|| "*".to_owned(), |total| total.to_string());
+            let field = format!("bytes {}-{}/{total}", range.start, range.end - 1);
+            assert!(ContentRange::parse(field.as_bytes()).is_ok(), "{field}");
+        }
+    }
 }
 
 /// The body of a PROPFIND or PROPPATCH.

@@ -37,3 +37,8 @@ fn seeds_of_frames() {
 fn seeds_of_questions() {
     replay("questions", any_bytes::questions);
 }
+
+#[test]
+fn seeds_of_fields() {
+    replay("fields", any_bytes::fields);
+}

@@ -97,7 +97,7 @@ impl From<io::Error> for LotError {
 }
 
 /// What a file of so many bytes takes.
-pub(super) fn footprint(bytes: u64) -> u64 {
+pub(crate) fn footprint(bytes: u64) -> u64 {
     bytes.checked_next_multiple_of(BLOCK).unwrap_or(u64::MAX)
 }
 

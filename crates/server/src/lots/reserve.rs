@@ -14,6 +14,9 @@ pub(crate) trait Reserve: Send + Debug {
     fn bytes(&self) -> u64;
     /// Makes it as large as that. If it cannot grow, it stays as it is.
     fn resize(&mut self, bytes: u64) -> io::Result<()>;
+    /// Gives back what it has beside that for what files take beside their bytes, and sees to it that it can be had by
+    /// others at once.
+    fn lend(&mut self) -> io::Result<()>;
 }
 
 /// A reserve in a file.
@@ -21,6 +24,13 @@ pub(crate) trait Reserve: Send + Debug {
 pub(crate) struct FileReserve {
     file: File,
     bytes: u64,
+    /// With what is there to be lent.
+    length: u64,
+}
+
+/// What is there to be lent: a file of so many bytes in pieces here and there takes blocks for its map as well.
+fn margin(bytes: u64) -> u64 {
+    if bytes == 0 { 0 } else { (bytes / 256).max(1 << 20) }
 }
 
 impl FileReserve {
@@ -30,22 +40,28 @@ impl FileReserve {
         let file =
             options.read(true).write(true).create(true).truncate(false).mode(0o600).open(path)?;
         let bytes = file.metadata()?.len();
-        let mut reserve = Self { file, bytes };
+        let mut reserve = Self { file, bytes, length: bytes };
         // A crash amid growing may have left a length without blocks.
         reserve.take(0, bytes).or_else(|_| reserve.resize(0))?;
         Ok(reserve)
     }
 
-    fn take(&self, from: u64, bytes: u64) -> io::Result<()> {
-        if bytes == 0 {
+    fn take(&self, from: u64, to: u64) -> io::Result<()> {
+        if from >= to {
             return Ok(());
         }
         loop {
-            match fallocate(&self.file, FallocateFlags::empty(), from, bytes) {
+            match fallocate(&self.file, FallocateFlags::empty(), from, to - from) {
                 Err(Errno::INTR) => {}
                 done => return Ok(done?),
             }
         }
+    }
+
+    fn cut(&mut self, length: u64) -> io::Result<()> {
+        self.file.set_len(length)?;
+        self.length = length;
+        Ok(())
     }
 }
 
@@ -55,16 +71,24 @@ impl Reserve for FileReserve {
     }
 
     fn resize(&mut self, bytes: u64) -> io::Result<()> {
-        let grown = match bytes > self.bytes {
-            true => self.take(self.bytes, bytes - self.bytes),
-            false if bytes == self.bytes => return Ok(()),
-            false => Ok(()),
+        let (before, wanted) = (self.length, bytes.saturating_add(margin(bytes)));
+        let grown = self.take(before, wanted).map(|()| wanted);
+        // On a disk that is nearly full without what might be lent.
+        let length = match grown {
+            Err(_) if bytes <= before => Ok(before),
+            Err(_) => self.take(before, bytes).map(|()| bytes),
+            grown => grown,
         };
-        let bytes = if grown.is_ok() { bytes } else { self.bytes };
         // What was taken of a step that failed goes as well.
-        self.file.set_len(bytes)?;
-        self.bytes = bytes;
-        grown
+        self.cut(*length.as_ref().unwrap_or(&before))?;
+        self.bytes = length.map(|_| bytes)?;
+        Ok(())
+    }
+
+    fn lend(&mut self) -> io::Result<()> {
+        self.cut(self.bytes)?;
+        // Some file systems give blocks away again only when it is on the disk that they are free.
+        self.file.sync_all()
     }
 }
 
@@ -79,6 +103,10 @@ impl Reserve for NoReserve {
 
     fn resize(&mut self, bytes: u64) -> io::Result<()> {
         self.0 = bytes;
+        Ok(())
+    }
+
+    fn lend(&mut self) -> io::Result<()> {
         Ok(())
     }
 }
@@ -97,6 +125,8 @@ mod tests {
         reserve.resize(8 << 20).unwrap();
         assert!(blocks() >= 8 << 20, "{}", blocks());
         reserve.resize(1 << 20).unwrap();
+        assert!((2 << 20..3 << 20).contains(&blocks()), "{}", blocks());
+        reserve.lend().unwrap();
         assert!((1 << 20..2 << 20).contains(&blocks()), "{}", blocks());
         drop(reserve);
         assert_eq!(FileReserve::open(&path).unwrap().bytes(), 1 << 20);
@@ -111,7 +141,7 @@ mod tests {
         assert!(reserve.resize(1 << 60).is_err());
         assert_eq!(reserve.bytes(), 1 << 20);
         let meta = std::fs::metadata(&path).unwrap();
-        assert_eq!(meta.len(), 1 << 20);
-        assert!(meta.blocks() * 512 < 2 << 20);
+        assert_eq!(meta.len(), 2 << 20);
+        assert!(meta.blocks() * 512 < 3 << 20);
     }
 }

@@ -59,6 +59,10 @@ impl Reserve for Shared {
             Ok(())
         })
     }
+
+    fn lend(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 impl Usage for Shared {

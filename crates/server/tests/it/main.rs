@@ -1,14 +1,18 @@
 //! The server as clients see it: over sockets.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
+mod any_bytes;
 mod bounds;
 mod client;
 mod connections;
+mod hostile;
+mod races;
 mod ranges;
 mod reading;
 mod replicas;
 mod rig;
 mod running;
+mod seeds;
 mod suite;
 mod third_party;
 mod writing;

@@ -1,0 +1,280 @@
+//! Requests that mean harm: what could be read in two ways, what grows when it is read, names that lead elsewhere, and
+//! HTTP/2 in bad faith.
+
+use crate::rig::{Served, reply};
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::os::unix::fs::symlink;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Sends bytes, and reads to the end what comes.
+fn said(served: &Served, bytes: &[u8]) -> String {
+    let mut stream = served.connect();
+    let _ = stream.write_all(bytes).and_then(|()| stream.shutdown(Shutdown::Write));
+    let mut came = Vec::new();
+    let _ = stream.read_to_end(&mut came);
+    String::from_utf8_lossy(&came).into_owned()
+}
+
+fn writing() -> Served {
+    let served = Served::new(|settings| settings.write = true);
+    served.file("file", b"content");
+    served
+}
+
+#[test]
+fn a_request_that_could_end_in_two_places_is_none() {
+    let served = writing();
+    let smuggled = "DELETE /file HTTP/1.1\r\nHost: a\r\n\r\n";
+    for head in [
+        "Content-Length: 5\r\nContent-Length: 6\r\n",
+        "Content-Length: 5, 6\r\n",
+        "Content-Length: +5\r\n",
+        "Content-Length: 0x5\r\n",
+        "Content-Length: 99999999999999999999999\r\n",
+        "Content-Length : 5\r\n",
+        "Content-Length: 0\r\n folded\r\n",
+        "Transfer-Encoding: xchunked\r\n",
+        "Transfer-Encoding: chunked, identity\r\n",
+        "Transfer-Encoding : chunked\r\n",
+        "Transfer-Encoding: identity\r\nContent-Length: 0\r\n",
+    ] {
+        let text = format!("PUT /new HTTP/1.1\r\nHost: a\r\n{head}\r\n{smuggled}");
+        let told = said(&served, text.as_bytes());
+        let first = told.get(..12).unwrap_or("HTTP/1.1 400");
+        assert!(
+            first.starts_with("HTTP/1.1 4") || first.starts_with("HTTP/1.1 501"),
+            "{head:?}: {told}"
+        );
+        assert!(!told.contains("204 No Content"), "{head:?}: {told}");
+    }
+    // Both at once: read as the standard has it, and nothing more is believed of that connection.
+    let both = "PUT /new HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n";
+    let told = said(&served, format!("{both}{smuggled}").as_bytes());
+    assert_eq!(told.matches("HTTP/1.1 ").count(), 1, "{told}");
+    assert_eq!(served.get("/file", &[]).text(), "content");
+}
+
+#[test]
+fn heads_and_chunks_without_measure_are_refused() {
+    let served = writing();
+    let many: String = (0..5_000).map(|n| format!("X-{n}: y\r\n")).collect();
+    let told = said(&served, format!("GET /file HTTP/1.1\r\nHost: a\r\n{many}\r\n").as_bytes());
+    assert!(told.starts_with("HTTP/1.1 431"), "{told}");
+    let head = "PUT /new HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n";
+    let long = "x".repeat(100_000);
+    for body in [
+        format!("1;{long}\r\na\r\n0\r\n\r\n"),
+        format!("0\r\nTrailer: {}\r\n\r\n", long.repeat(20)),
+        "ffffffffffffffffffff\r\na\r\n0\r\n\r\n".to_owned(),
+        "-1\r\na\r\n0\r\n\r\n".to_owned(),
+        "1\na\n0\n\n".to_owned(),
+        "5\r\nabcdefgh\r\n0\r\n\r\n".to_owned(),
+    ] {
+        let told = said(&served, format!("{head}{body}").as_bytes());
+        let refused = told.is_empty() || told.starts_with("HTTP/1.1 4");
+        assert!(refused, "{}: {told}", &body[..10.min(body.len())]);
+        assert!(!served.path().join("new").exists());
+    }
+    for target in ["a".repeat(70_000), "/a".repeat(500), format!("/{}", "%41".repeat(4_200))] {
+        let told = served.get(&target, &[]);
+        assert!(matches!(told.status, 400 | 414 | 431), "{}", told.head);
+    }
+}
+
+#[test]
+fn documents_that_grow_when_they_are_read_are_refused() {
+    let served = writing();
+    let mut laughs = "<!DOCTYPE p [<!ENTITY a0 \"ha\">".to_owned();
+    for n in 1..40 {
+        laughs.push_str(&format!("<!ENTITY a{n} \"&a{};&a{};\">", n - 1, n - 1));
+    }
+    laughs.push_str("]><propfind xmlns=\"DAV:\"><prop><x>&a39;</x></prop></propfind>");
+    let outside = "<!DOCTYPE p [<!ENTITY a SYSTEM \"file:///etc/passwd\">]>\
+        <propfind xmlns=\"DAV:\"><prop><x>&a;</x></prop></propfind>";
+    let deep = format!("<propfind xmlns=\"DAV:\">{}", "<a>".repeat(200_000));
+    let wide =
+        format!("<propfind xmlns=\"DAV:\"><prop>{}</prop></propfind>", "<a/>".repeat(300_000));
+    for text in [laughs.as_str(), outside, &deep, &wide] {
+        for method in ["PROPFIND", "PROPPATCH"] {
+            let told = served.ask(method, "/file", &["Depth: 0"], text.as_bytes());
+            assert!(matches!(told.status, 400 | 413), "{}", told.head);
+            assert!(told.body.len() < 1_000);
+        }
+    }
+}
+
+#[test]
+fn no_spelling_of_a_name_leads_out_of_the_tree() {
+    let served = Served::new(|settings| {
+        std::fs::write(settings.root.join("secret"), "secret").unwrap();
+        settings.root = settings.root.join("tree");
+        std::fs::create_dir_all(settings.root.join("d")).unwrap();
+        settings.write = true;
+    });
+    symlink("../secret", served.path().join("tree/link")).unwrap();
+    symlink("..", served.path().join("tree/up")).unwrap();
+    for target in [
+        "/../secret",
+        "/%2e%2e/secret",
+        "/.%2e/secret",
+        "/d/../../secret",
+        "/d/..%2f..%2fsecret",
+        "/%c0%ae%c0%ae/secret",
+        "/%c0%ae%c0%ae%c0%afsecret",
+        "/%u002e%u002e/secret",
+        "/secret%00",
+        "/d%00/../secret",
+        "//../secret",
+        "/link",
+        "/up/secret",
+        "/up/tree/../secret",
+        "http://a/../secret",
+    ] {
+        let told = served.get(target, &[]);
+        assert!(told.status >= 400, "{target}: {}", told.head);
+        // A link itself may be replaced: it is in the tree.
+        let is_own = target == "/link";
+        let told = served.ask("PUT", target, &[], b"other");
+        assert!(told.status >= 400 || is_own, "{target}: {}", told.head);
+        let told = served.ask("COPY", "/d", &[&format!("Destination: {target}")], b"");
+        assert!(told.status >= 400 || is_own, "{target}: {}", told.head);
+    }
+    // A backslash and what is encoded twice are letters like others.
+    for target in ["/..%5csecret", "/%252e%252e%252fsecret"] {
+        assert_eq!(served.get(target, &[]).status, 404);
+        assert_eq!(served.ask("PUT", target, &[], b"other").status, 201);
+    }
+    assert_eq!(std::fs::read(served.path().join("secret")).unwrap(), b"secret");
+    assert_eq!(std::fs::read_dir(served.path()).unwrap().count(), 2);
+}
+
+#[test]
+fn a_link_that_is_turned_outside_amid_requests_leads_nowhere() {
+    let served = Served::new(|settings| {
+        std::fs::create_dir(settings.root.join("outside")).unwrap();
+        std::fs::write(settings.root.join("outside/file"), "secret").unwrap();
+        settings.root = settings.root.join("tree");
+        std::fs::create_dir_all(settings.root.join("inside")).unwrap();
+        std::fs::write(settings.root.join("inside/file"), "public").unwrap();
+        (settings.write, settings.durable) = (true, false);
+    });
+    let tree = served.path().join("tree");
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for target in ["../outside", "inside"].into_iter().cycle() {
+                symlink(target, tree.join("next")).unwrap();
+                std::fs::rename(tree.join("next"), tree.join("link")).unwrap();
+                if over.load(Ordering::Relaxed) {
+                    return;
+                }
+            }
+        });
+        let mut found = 0;
+        for n in 0..300 {
+            let told = served.get("/link/file", &[]);
+            assert!(matches!(told.status, 200 | 403 | 404), "{}", told.head);
+            assert_ne!(told.text(), "secret");
+            found += usize::from(told.status == 200);
+            let told = served.ask("PUT", &format!("/link/new{n}"), &[], b"x");
+            assert!(matches!(told.status, 201 | 403 | 404 | 409), "{}", told.head);
+        }
+        over.store(true, Ordering::Relaxed);
+        assert!(found > 0, "the link was never inside");
+    });
+    assert_eq!(std::fs::read_dir(served.path().join("outside")).unwrap().count(), 1);
+}
+
+/// A frame of HTTP/2.
+fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(payload.len()).unwrap().to_be_bytes();
+    let mut frame = length[1..].to_vec();
+    frame.extend([kind, flags]);
+    frame.extend(stream.to_be_bytes());
+    frame.extend(payload);
+    frame
+}
+
+fn begun(served: &Served) -> TcpStream {
+    let mut stream = served.connect();
+    stream.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").unwrap();
+    stream.write_all(&frame(4, 0, 0, &[])).unwrap();
+    stream
+}
+
+/// `GET /file`, as fields of HPACK.
+const GET_FILE: &[u8] = b"\x82\x86\x44\x05/file\x41\x01a";
+
+/// Sends frames until there are so many or the server has had enough; tells whether it has.
+fn flood(served: &Served, count: u32, frames: impl Fn(u32) -> Vec<u8>) -> bool {
+    let mut stream = begun(served);
+    let mut reading = stream.try_clone().unwrap();
+    let came = std::thread::spawn(move || {
+        let mut came = Vec::new();
+        let _ = reading.read_to_end(&mut came);
+        came
+    });
+    let refused = (0..count).any(|n| stream.write_all(&frames(n)).is_err());
+    let _ = stream.shutdown(Shutdown::Write);
+    let came = came.join().unwrap();
+    // The last frame is a GOAWAY with a reason, or none came to the end.
+    refused || came.windows(5).any(|head| head[3] == 7 && head[0] == 0)
+}
+
+#[test]
+fn streams_that_are_reset_as_soon_as_they_are_opened_end_the_connection() {
+    let served = writing();
+    let ended = flood(&served, 20_000, |n| {
+        let stream = 2 * n + 1;
+        [frame(1, 5, stream, GET_FILE), frame(3, 0, stream, &8u32.to_be_bytes())].concat()
+    });
+    assert!(ended, "twenty thousand requests were given up, and the server went on");
+    assert_eq!(served.get("/file", &[]).text(), "content");
+}
+
+#[test]
+fn a_header_that_goes_on_without_end_ends_the_connection() {
+    let served = Served::new(|settings| settings.limits.header_bytes = 64 << 10);
+    served.file("file", b"content");
+    let field = [&[0, 4][..], b"name", &[127, 0x81, 0x77], &[b'v'; 15_488]].concat();
+    let ended = flood(&served, 2_000, |n| match n {
+        0 => frame(1, 1, 1, GET_FILE),
+        _ => frame(9, 0, 1, &field),
+    });
+    assert!(ended, "thirty megabytes of header were taken");
+    assert!(flood(&served, 200_000, |n| match n {
+        0 => frame(1, 1, 1, GET_FILE),
+        _ => frame(9, 0, 1, &[]),
+    }));
+    assert_eq!(served.get("/file", &[]).text(), "content");
+}
+
+#[test]
+fn more_streams_than_allowed_are_refused_and_the_others_answered() {
+    let served = writing();
+    served.file("large", &vec![7; 8 << 20]);
+    let mut stream = begun(&served);
+    let large = b"\x82\x86\x44\x06/large\x41\x01a";
+    // The client grants 64 KiB for all of them, and takes none of it.
+    for n in 0..1_000u32 {
+        let _ = stream.write_all(&frame(1, 5, 2 * n + 1, large));
+    }
+    for _ in 0..5 {
+        assert_eq!(served.get("/file", &[]).text(), "content");
+    }
+}
+
+#[test]
+fn a_length_beyond_all_files_is_refused_before_the_body() {
+    let served = writing();
+    for length in ["9223372036854775808", "18446744073709551614"] {
+        let mut stream = served.connect();
+        let head = format!(
+            "PUT /new HTTP/1.1\r\nHost: a\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n"
+        );
+        stream.write_all(head.as_bytes()).unwrap();
+        let told = reply(&mut stream);
+        assert!(matches!(told.status, 400 | 413 | 431 | 507), "{}", told.head);
+    }
+}
