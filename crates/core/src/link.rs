@@ -47,6 +47,8 @@ impl LinkEstimate {
 ///
 /// - The answer takes several windows: a pause of a good part of a round trip ends the train. (What came before it may be
 ///   too little for a train: the end of another answer. Then the train begins behind it.)
+/// - The server is slow: a head, or an answer of a few bytes, leaves before the data has come from its disk. So a train
+///   begins with the first read that is no such thing.
 /// - The sender paces, as BBR does, which spreads its first window over about a third of a round trip: a train spread
 ///   like that says nothing.
 /// - The receiver is busy elsewhere: then many segments lie ready when it comes to read. Where they all came within one
@@ -73,6 +75,8 @@ const LATE: Duration = Duration::from_millis(4);
 const FASTER_THAN_READER: f64 = 8e6;
 /// Bytes that make a train, a third of an initial window: fewer are over before they can be timed.
 const TRAIN_BYTES: u64 = INITIAL_WINDOW_BYTES / 3;
+/// Half a segment: less is no data that was split into segments.
+const DATA_BYTES: u64 = 1448 / 2;
 /// Bytes per read, on average, from which on the reader was the slower one: two segments.
 const COALESCED_BYTES: u64 = 2 * 1448;
 /// Reads after which a train is no burst any more.
@@ -92,7 +96,8 @@ impl TrainEstimator {
         } else {
             let pause = now.saturating_sub(self.last);
             let window_ended = self.rtt.is_some_and(|rtt| rtt >= PACING_RTT && pause > rtt / 3);
-            if window_ended && !self.over && self.bytes < TRAIN_BYTES {
+            let least = if window_ended { TRAIN_BYTES } else { DATA_BYTES };
+            if !self.over && self.bytes < least {
                 *self = Self { first: Some(now), last: now, bytes, ..Self::new(self.rtt) };
                 return;
             }
@@ -203,6 +208,16 @@ mod tests {
             two.arrived(Duration::from_secs(1) + Duration::from_micros(120) * i, 1448);
         }
         assert!((mbit(&two).unwrap() - 96.5).abs() < 1.0, "{:?}", mbit(&two));
+    }
+
+    #[test]
+    fn a_server_that_reads_its_disk_after_the_head_does_not_make_the_path_slow() {
+        // Of Debian's xrootd, asked the first time for the end of a file.
+        let mut train = TrainEstimator::new(Some(Duration::from_millis(240)));
+        train.arrived(Duration::from_micros(723_894), 21);
+        train.arrived(Duration::from_micros(742_467), 4096);
+        train.arrived(Duration::from_micros(742_602), 3912);
+        assert!((mbit(&train).unwrap() - 64.0).abs() < 0.1, "{:?}", mbit(&train));
     }
 
     #[test]

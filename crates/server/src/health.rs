@@ -5,6 +5,7 @@
 //! certificate has not expired, and nobody has told the server to stop.
 
 use crate::iso_date;
+use crate::page::human;
 use crate::site::Site;
 use crate::tls::Tls;
 use serde::Serialize;
@@ -58,10 +59,10 @@ pub(crate) async fn look(site: &Site, tls: Option<&Tls>, is_stopping: bool) -> H
     };
     let least = site.limits().free_bytes;
     let space = tree.as_ref().ok().filter(|_| writes).map(|(free, _)| {
-        let seen = format!("{free} bytes are free");
+        let seen = format!("{} are free", human(*free));
         match *free >= least {
             true => check(true, seen),
-            false => check(false, format!("{seen}, expected at least {least}")),
+            false => check(false, format!("{seen}, expected at least {}", human(least))),
         }
     });
     let checks = Checks {

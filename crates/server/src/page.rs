@@ -14,16 +14,14 @@ use hither_core::storage::below;
 use http::{Method, StatusCode, header};
 use std::fmt::Write as _;
 
-const STYLE: &str = "\
-:root{color-scheme:light dark}\
-body{font:15px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem}\
-h1{font-size:1.2rem;font-weight:600;overflow-wrap:anywhere}\
-table{border-collapse:collapse;width:100%}\
-td,th{padding:.2rem .6rem;text-align:left;border-bottom:1px solid #8883}\
-th{font-weight:500;opacity:.7}\
-.n{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}\
-.s{font-family:ui-monospace,monospace;font-size:.85em;opacity:.7}\
-a{text-decoration:none;overflow-wrap:anywhere}a:hover{text-decoration:underline}";
+const STYLE: &str = include_str!("page.css");
+/// What stands before a name: a folder, or a file.
+const SIGNS: &str = "<svg hidden><symbol id=\"d\" viewBox=\"0 0 16 16\"><path d=\"M1.5 4.5a1 1 0 0 1 1-1h3.6l1.5 1.7h5.9a1 1 0 0 1 1 \
+    1v6.3a1 1 0 0 1-1 1h-11a1 1 0 0 1-1-1z\"/></symbol><symbol id=\"f\" viewBox=\"0 0 16 16\"><path d=\"M3.5 2.5a1 1 0 0 1 \
+    1-1h4.8l3.2 3.2v8.8a1 1 0 0 1-1 1h-7a1 1 0 0 1-1-1zM9 1.5v3.4h3.5\"/></symbol></svg>\n";
+/// Sums that are shown, the one that grids compare first.
+const SUMS: [Algorithm; 4] =
+    [Algorithm::Adler32, Algorithm::Crc32c, Algorithm::Md5, Algorithm::Sha256];
 
 /// A name that does not work as long as the page runs nothing and loads nothing.
 const POLICY: &str =
@@ -45,7 +43,8 @@ pub(crate) async fn answer(site: &Site, call: &Call) -> Result<Answer, Refusal> 
         let view = site.view(call);
         let paths = names.iter().map(|name| call.place.join(name));
         let paths = paths.filter(|path| view.shows(path)).collect();
-        let listing = Listing::new(site.disk.tree(), Page { place: call.place.clone() }, paths);
+        let page = Page { place: call.place.clone(), folders: 0, files: 0, bytes: 0 };
+        let listing = Listing::new(site.disk.tree(), page, paths);
         answer.body = Body::Supplied(Supplied::new(Box::new(listing), None, &site.memory));
     }
     Ok(answer)
@@ -54,25 +53,32 @@ pub(crate) async fn answer(site: &Site, call: &Call) -> Result<Answer, Refusal> 
 #[derive(Debug)]
 struct Page {
     place: Place,
+    /// What has been told of so far.
+    folders: u64,
+    files: u64,
+    bytes: u64,
 }
 
 // Writing to a String can't fail.
 impl Form for Page {
     fn head(&mut self, out: &mut String) {
-        let title = escaped(&self.place.to_string());
         let _ = write!(
             out,
             "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
-             <meta name=\"viewport\" content=\"width=device-width\"><title>{title}</title>\
-             <style>{STYLE}</style></head>\n<body><h1>{}</h1>\n<table>\n\
-             <tr><th>Name</th><th class=\"n\">Size</th><th class=\"n\">Changed</th><th>adler32</th></tr>\n",
+             <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\
+             <meta name=\"color-scheme\" content=\"light dark\"><title>{}</title>\
+             <style>{STYLE}</style></head>\n<body>{SIGNS}<nav aria-label=\"Folders above\"><h1>{}</h1></nav>\n\
+             <main><table>\n<thead><tr><th scope=\"col\">Name</th><th scope=\"col\" class=\"n\">Size</th>\
+             <th scope=\"col\">Changed (UTC)</th><th scope=\"col\">Checksum</th></tr></thead>\n<tbody>\n",
+            escaped(&self.place.to_string()),
             self.crumbs()
         );
         if let Some((parent, _)) = self.place.split() {
             let _ = writeln!(
                 out,
-                "<tr><td><a href=\"{}\">..</a></td><td></td><td></td><td></td></tr>",
-                href(parent, true)
+                "<tr><td colspan=\"4\"><a href=\"{}\">{}..</a></td></tr>",
+                href(parent, true),
+                sign("d")
             );
         }
     }
@@ -81,33 +87,67 @@ impl Form for Page {
         let is_directory = meta.kind == Kind::Directory;
         let name = path.rsplit_once('/').map_or(path, |(_, name)| name);
         let (link, slash) = (href(path, is_directory), if is_directory { "/" } else { "" });
-        let date = iso_date::format(meta.modified).replace('T', " ");
+        let time = iso_date::format(meta.modified);
+        let date = time.replace('T', " ");
         let date = date.trim_end_matches('Z');
-        let (size, exact, sum) = match is_directory {
-            true => (String::new(), String::new(), String::new()),
+        let (size, exact, sums) = match is_directory {
+            true => {
+                self.folders += 1;
+                (String::new(), String::new(), String::new())
+            }
             false => {
-                let exact = format!(" title=\"{} bytes\"", meta.size);
-                let sum = sums::noted_at(tree, path, meta, Algorithm::Adler32);
-                (human(meta.size), exact, sum.map(|sum| sum.hex()).unwrap_or_default())
+                self.files += 1;
+                self.bytes = self.bytes.saturating_add(meta.size);
+                (
+                    human(meta.size),
+                    format!(" title=\"{} bytes\"", meta.size),
+                    sums(tree, path, meta),
+                )
             }
         };
         let _ = writeln!(
             out,
-            "<tr><td><a href=\"{link}\">{}{slash}</a></td><td class=\"n\"{exact}>{size}</td>\
-             <td class=\"n\">{date}</td><td class=\"s\">{sum}</td></tr>",
+            "<tr><td><a href=\"{link}\">{}{}{slash}</a></td><td class=\"n\"{exact}>{size}</td>\
+             <td><time datetime=\"{time}\">{date}</time></td><td>{sums}</td></tr>",
+            sign(if is_directory { "d" } else { "f" }),
             escaped(name)
         );
     }
 
     fn end(&mut self, out: &mut String) {
-        out.push_str("</table></body></html>\n");
+        let count = |count: u64, one: &str, more: &str| match count {
+            1 => format!("one {one}"),
+            count => format!("{count} {more}"),
+        };
+        let _ = writeln!(
+            out,
+            "</tbody></table></main>\n<footer><span>{}, {}, {}</span> <span>{}</span></footer>\n</body></html>",
+            count(self.folders, "folder", "folders"),
+            count(self.files, "file", "files"),
+            human(self.bytes),
+            concat!("hither ", env!("CARGO_PKG_VERSION"))
+        );
     }
+}
+
+fn sign(name: &str) -> String {
+    format!("<svg class=\"{name}\" aria-hidden=\"true\"><use href=\"#{name}\"/></svg>")
+}
+
+/// The sums that are noted of a file: the first to be seen, all of them to be pointed at.
+fn sums(tree: &Tree, path: &str, meta: &Meta) -> String {
+    let Ok(found) = tree.find(path) else { return String::new() };
+    let noted = SUMS.iter().filter_map(|kind| sums::noted(&found.file, meta, *kind));
+    let noted: Vec<_> = noted.map(|sum| (sum.algorithm().name(), sum.hex())).collect();
+    let Some((name, first)) = noted.first() else { return String::new() };
+    let all: Vec<_> = noted.iter().map(|(name, sum)| format!("{name} {sum}")).collect();
+    format!("<span title=\"{}\">{name} <code>{first}</code></span>", all.join(", "))
 }
 
 impl Page {
     /// The path, every directory of it a link.
     fn crumbs(&self) -> String {
-        let mut crumbs = "<a href=\"/\">/</a>".to_owned();
+        let mut crumbs = "<a href=\"/\" aria-label=\"root\">/</a>".to_owned();
         let mut path = String::new();
         for name in self.place.path().split('/').filter(|name| !name.is_empty()) {
             path = below(&path, name);
@@ -134,7 +174,7 @@ pub(crate) fn escaped(text: &str) -> String {
 }
 
 /// A size for people, in powers of 1024.
-fn human(bytes: u64) -> String {
+pub(crate) fn human(bytes: u64) -> String {
     const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
     if bytes < 1024 {
         return format!("{bytes} B");

@@ -115,7 +115,7 @@ impl Recent {
         let Some(span) = state.spans.back_mut() else { return };
         span.head.note(figures.head);
         span.whole.note(figures.whole);
-        let is_content = figures.status / 100 == 2 && figures.sent > 0;
+        let is_content = figures.ranges.is_some() && figures.sent > 0;
         if let Some(path) = figures.file.as_ref().filter(|_| is_content) {
             span.sent(path, figures.sent);
         }
@@ -280,7 +280,7 @@ mod tests {
         Figures {
             sent,
             file,
-            status: 200,
+            ranges: Some(1),
             head: time / 2,
             whole: time,
             ..Figures::of(&Method::GET)

@@ -233,14 +233,15 @@ impl Server {
         Ok(())
     }
 
-    /// Does `work` when the server is told to stop, before it waits for what is under way.
-    pub fn when_stopped(&self, work: impl FnOnce() + Send + 'static) {
+    /// Does `work`, which does not wait for anything, when the server is told to stop; [`Server::wait`] does not end before.
+    pub fn when_stopped(&mut self, work: impl FnOnce() + Send + 'static) {
         let mut stop = self.stop.0.subscribe();
-        self.runtime.spawn(async move {
+        let work = async move {
             if stop.wait_for(|stop| *stop).await.is_ok() {
                 work();
             }
-        });
+        };
+        self.doors.spawn_on(work, self.runtime.handle());
     }
 
     fn signals(&self, kind: SignalKind, name: &str) -> Result<Signal> {

@@ -131,16 +131,6 @@ pub(crate) fn noted(file: &File, meta: &Meta, algorithm: Algorithm) -> Option<Ch
     (stamp == meta.stamp()).then(|| Checksum::from_hex(algorithm, sum).ok())?
 }
 
-/// The same, of a file that is not open.
-pub(crate) fn noted_at(
-    tree: &Tree,
-    path: &str,
-    meta: &Meta,
-    algorithm: Algorithm,
-) -> Option<Checksum> {
-    noted(&tree.find(path).ok()?.file, meta, algorithm)
-}
-
 /// Notes the sum of this version of a file.
 pub(crate) fn note(file: &File, meta: &Meta, sum: &Checksum) -> io::Result<()> {
     let text = format!("{} {}", meta.stamp(), sum.hex());

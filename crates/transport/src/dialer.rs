@@ -47,6 +47,13 @@ pub(crate) struct Line {
     end: FarEnd,
 }
 
+impl Line {
+    /// The flight of what is sent first.
+    pub(crate) fn flight(&self) -> u64 {
+        self.end.flight
+    }
+}
+
 /// The machine at the other end of a line.
 #[derive(Debug, Clone, Copy)]
 struct FarEnd {
@@ -159,8 +166,8 @@ impl Dialer {
         Ok((Stream::tls(shaken.stream, explains), shaken.multiplexes))
     }
 
-    /// TLS for XRootD over a line to `location`, on which `words` are said in clear first. Returns what was answered to them
-    /// in clear, also if TLS failed after it.
+    /// TLS for XRootD over a line to `location`, on which `words` are said in clear first. Returns how many flights it took, and
+    /// what was answered to the words in clear, also if TLS failed after it.
     ///
     /// # Errors
     ///
@@ -172,12 +179,12 @@ impl Dialer {
         location: &Location,
         config: &TransportConfig,
         account: &Account,
-    ) -> (Result<TlsStream<Preface<Tapped>>>, Option<Bytes>) {
+    ) -> (Result<(TlsStream<Preface<Tapped>>, u64)>, Option<Bytes>) {
         let (stream, answer) = Preface::new(line.stream, words);
         let shaken = self.shake(stream, line.end, location, config, Above::Xrootd).await;
         let stream = shaken.map(|shaken| {
             account.handshaken(line.end.flight, shaken.flights);
-            shaken.stream
+            (shaken.stream, shaken.flights)
         });
         (stream, answer.get().cloned())
     }

@@ -12,9 +12,21 @@ impl PutOff {
     /// Notes what was said of it when a request failed.
     pub(crate) fn learn(&self, error: &Error) {
         if let Retry::Later { after } = error.retry() {
-            let mut until = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-            *until = Instant::now().checked_add(after);
+            self.until(Instant::now().checked_add(after));
         }
+    }
+
+    /// Leaves it alone as long as an error says that its server should be.
+    pub(crate) fn pause(&self, error: &Error) {
+        if let Retry::SameServer { after } = error.retry()
+            && !after.is_zero()
+        {
+            self.until(Instant::now().checked_add(after));
+        }
+    }
+
+    fn until(&self, instant: Option<Instant>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = instant;
     }
 
     /// Waits as long as was asked for.
@@ -22,6 +34,36 @@ impl PutOff {
         let until = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(until) = until {
             tokio::time::sleep_until(until).await;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hither_core::error::ErrorKind;
+    use std::time::Duration;
+
+    async fn waited(retry: Retry, note: impl Fn(&PutOff, &Error)) -> Duration {
+        let put_off = PutOff::default();
+        note(&put_off, &Error::new(ErrorKind::Unavailable, "busy").with_retry(retry));
+        let began = Instant::now();
+        put_off.wait().await;
+        began.elapsed()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_asked_for_is_waited_for() {
+        let after = Duration::from_secs(3);
+        let (later, soon) = (Retry::Later { after }, Retry::SameServer { after });
+        assert_eq!(waited(later, PutOff::learn).await.as_secs(), 3);
+        assert_eq!(waited(soon, PutOff::pause).await.as_secs(), 3);
+        for (retry, note) in [
+            (soon, PutOff::learn as fn(&_, &_)),
+            (later, PutOff::pause),
+            (Retry::Never, PutOff::pause),
+        ] {
+            assert_eq!(waited(retry, note).await, Duration::ZERO);
         }
     }
 }

@@ -11,7 +11,7 @@ use serde_json::json;
 pub(super) fn run(request: &Serve, common: &Common) -> Result<(), Failure> {
     let settings = settings(request, common)?;
     let (root, write) = (settings.root.clone(), settings.write);
-    let server = Server::start(settings)?;
+    let mut server = Server::start(settings)?;
     server.stop_on_termination()?;
     let stopper = server.stopper();
     on_interruption(move || stopper.stop());

@@ -48,13 +48,14 @@ function ceiling(value, base) {
   let unit = 1;
   while (base === 1024 && value >= unit * 1024) unit *= 1024;
   let step = Math.pow(10, Math.floor(Math.log10(value / unit)));
+  if (base === 1024 && step >= 100 && value > 500 * unit) return 1024 * unit;
   for (const factor of [1, 2, 5, 10]) if (step * factor * unit >= value) return step * factor * unit;
   return value;
 }
 /* Series are [class, values in each second, oldest first]; a chart is as wide as five minutes. */
 function chart(id, series, base, format, samples, seconds) {
   const svg = at(id), box = svg.getBoundingClientRect();
-  const width = Math.max(box.width, 200), height = Math.max(box.height, 60), left = 70, foot = 20, top = 8;
+  const width = Math.max(box.width, 200), height = Math.max(box.height, 60), left = 76, foot = 20, top = 8;
   const most = ceiling(Math.max(...series.flatMap(([, values]) => values), 0), base);
   const x = (n, count) => width - (count - 1 - n) * (width - left) / (samples - 1);
   const y = (value) => height - foot - value / most * (height - foot - top);
@@ -64,7 +65,7 @@ function chart(id, series, base, format, samples, seconds) {
     parts.push(draw("text", { x: left - 8, y: y(part * most) + 4, "text-anchor": "end" }, format(part * most)));
   }
   const minutes = Math.round(samples * seconds / 60);
-  for (let minute = 0; minute <= minutes; minute += 1) {
+  for (let minute = 0; minute <= minutes; minute += width < 600 ? 2 : 1) {
     const place = width - minute * (width - left) / minutes;
     const anchor = minute === 0 ? "end" : minute === minutes ? "start" : "middle";
     parts.push(draw("text", { x: place, y: height - 4, "text-anchor": anchor }, minute ? "−" + minute + " min" : "now"));
@@ -135,10 +136,10 @@ function show(now) {
   const verdict = now.health.healthy ? "healthy" : "not healthy: " + bad.map(([, check]) => check.seen).join("; ");
   if (at("health").textContent !== verdict) text("health", verdict);
   at("health").className = now.health.healthy ? "" : "bad";
-  text("sending", bytes(last(past.sent_bytes)) + "/s", "bodies of answers");
-  text("receiving", bytes(last(past.received_bytes)) + "/s", "bodies of requests");
+  text("sending", bytes(last(past.sent_bytes)) + "/s", "to clients");
+  text("receiving", bytes(last(past.received_bytes)) + "/s", "from clients");
   text("requests", number(last(past.requests)) + "/s", number(past.failures.reduce((sum, value) => sum + value, 0)) + " failed lately");
-  text("open", number(now.requests_open), `${now.requests_open === 1 ? "request" : "requests"}, ${number(now.uploads_open)} of them PUT`);
+  text("open", number(now.requests_open), number(now.uploads_open) + (now.uploads_open === 1 ? " upload" : " uploads"));
   text("connections", number(now.connections.now), "of " + number(now.connections.most));
   bar("connections-bar", now.connections.now, now.connections.most);
   text("memory", bytes(now.memory_bytes.now), "of " + bytes(now.memory_bytes.most));

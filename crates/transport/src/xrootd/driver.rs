@@ -72,6 +72,8 @@ pub(super) struct Parts<'a> {
     pub(super) name: String,
     /// The server's round-trip time.
     pub(super) rtt: Duration,
+    /// The flight of the login.
+    pub(super) flight: u64,
     /// Requests go out with the login.
     pub(super) ahead: bool,
 }
@@ -118,8 +120,9 @@ pub(super) struct Driver<'a, S> {
     patience_until: Option<Instant>,
     /// Requests are sent as they come, because the login is done or is not waited for.
     is_open: bool,
-    /// The flight of the login.
+    /// The flight of the login, and of the first requests.
     login_flight: u64,
+    first_flight: u64,
     /// What everybody knows of the server by now.
     known: Profile,
     /// The server has shown that it speaks the protocol.
@@ -136,9 +139,7 @@ enum Turn {
 
 impl<'a, S: AsyncRead + AsyncWrite + Unpin> Driver<'a, S> {
     pub(super) fn new(parts: Parts<'a>, stream: S) -> Self {
-        let Parts { session, first, commands, tap, load, config, name, rtt, ahead: is_open } =
-            parts;
-        let login_flight = tap.account().next_flight();
+        let Parts { session, first, commands, tap, load, config, name, rtt, flight, ahead } = parts;
         Self {
             session,
             stream,
@@ -161,8 +162,9 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Driver<'a, S> {
             heard: Instant::now(),
             midway: false,
             patience_until: None,
-            is_open,
-            login_flight,
+            is_open: ahead,
+            login_flight: flight,
+            first_flight: flight + u64::from(!ahead),
             known: Profile::default(),
             met: false,
         }

@@ -30,7 +30,7 @@ impl Awaited {
     ) -> Result<T, Trouble> {
         let result = answer.await;
         self.over = true;
-        result.unwrap_or(Err(Trouble::TooLate))
+        result.unwrap_or_else(|_| Err(self.lease.too_late()))
     }
 }
 
@@ -50,7 +50,8 @@ pub(super) async fn ask_in(
 ) -> Result<Answered, Trouble> {
     let (reply, answer) = oneshot::channel();
     let id = sessions.number();
-    lease.tell(Command::Ask(id, Ask { what, reply }));
+    let flight = sessions.next_flight();
+    lease.tell(Command::Ask(id, Ask { what, flight, reply }));
     Awaited::new(Arc::clone(lease), id).end(answer).await
 }
 

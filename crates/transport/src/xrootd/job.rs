@@ -38,7 +38,7 @@ pub(super) enum Trouble {
     Elsewhere(Redirect),
     /// The server wants TLS. Nothing was asked of it.
     WantsTls,
-    /// The session was over before it took the job.
+    /// The session was over before it took the job; it had been established.
     TooLate,
     /// It failed.
     Failed(Error),
@@ -52,6 +52,8 @@ pub(super) struct Fetch {
     pub(super) request: Request,
     /// Where the bytes go.
     pub(super) sink: PartSink,
+    /// The flight that was next when it was asked for.
+    pub(super) flight: u64,
     /// Who waits for the end.
     pub(super) reply: oneshot::Sender<Result<Facts, Trouble>>,
 }
@@ -88,6 +90,8 @@ impl What {
 pub(super) struct Ask {
     /// What.
     pub(super) what: What,
+    /// The flight that was next when it was asked.
+    pub(super) flight: u64,
     /// Who waits for the answer.
     pub(super) reply: oneshot::Sender<Result<Answered, Trouble>>,
 }

@@ -15,7 +15,7 @@ use crate::config::TransportConfig;
 use crate::location::Location;
 use crate::network::Shared;
 use crate::xrootd::directions::Directions;
-use crate::xrootd::job::Command;
+use crate::xrootd::job::{Command, Trouble};
 use crate::xrootd::name::OpenName;
 use establish::Establishing;
 use hither_core::endpoint::Endpoint;
@@ -23,7 +23,7 @@ use hither_core::error::Error;
 use hither_core::{Claim, LinkEstimate, lanes};
 use hither_xrd::client::Profile;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio::sync::watch;
@@ -79,6 +79,8 @@ pub(super) struct Lease {
 pub(super) struct Load {
     jobs: AtomicUsize,
     bytes: AtomicU64,
+    /// Why it was never established.
+    failure: OnceLock<Error>,
     sessions: Weak<Sessions>,
 }
 
@@ -87,13 +89,18 @@ impl Load {
     #[cfg(test)]
     pub(super) fn alone() -> Self {
         let (jobs, bytes) = (AtomicUsize::new(usize::MAX / 2), AtomicU64::new(u64::MAX / 2));
-        Self { jobs, bytes, sessions: Weak::new() }
+        Self { jobs, bytes, failure: OnceLock::new(), sessions: Weak::new() }
     }
 
     /// A job for so many bytes is over.
     pub(super) fn done(&self, bytes: u64) {
         self.jobs.fetch_sub(1, Ordering::Relaxed);
         self.bytes.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    /// It could not be established. Said before it takes no more commands.
+    fn failed(&self, error: &Error) {
+        let _first = self.failure.set(error.clone());
     }
 
     /// The server has shown what it is like.
@@ -120,6 +127,11 @@ impl Lease {
     /// Tells the session something. A session that has just ended drops it, and with it the way to reply.
     pub(super) fn tell(&self, command: Command) {
         let _ended = self.commands.send(command);
+    }
+
+    /// What became of a job that it did not take: on a busy machine it may have failed before it was told anything.
+    pub(super) fn too_late(&self) -> Trouble {
+        self.load.failure.get().cloned().map_or(Trouble::TooLate, Trouble::Failed)
     }
 
     /// It is going to be told to do something with so many bytes.
@@ -233,6 +245,11 @@ impl Sessions {
         self.state().announced = Arc::downgrade(name);
     }
 
+    /// The flight of what is sent now.
+    pub(super) fn next_flight(&self) -> u64 {
+        self.shared.account.next_flight()
+    }
+
     /// A number for a job.
     pub(super) fn number(&self) -> u64 {
         self.last_job.fetch_add(1, Ordering::Relaxed) + 1
@@ -305,6 +322,7 @@ impl Sessions {
         let load = Arc::new(Load {
             jobs: AtomicUsize::new(0),
             bytes: AtomicU64::new(0),
+            failure: OnceLock::new(),
             sessions: Arc::downgrade(self),
         });
         let lease = Arc::new(Lease { commands, load: Arc::clone(&load) });

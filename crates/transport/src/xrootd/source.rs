@@ -55,6 +55,16 @@ struct Current {
     name: Option<Arc<OpenName>>,
     /// Servers that a redirect led to and that failed, since something was read.
     tried: Vec<String>,
+    /// How often it has turned to another place: what a request has learned counts only if it has not done so since.
+    turns: u64,
+}
+
+/// Where a request goes.
+struct Course {
+    place: Place,
+    name: Arc<OpenName>,
+    lead: Lead,
+    turns: u64,
 }
 
 /// What led to where a file is.
@@ -99,27 +109,27 @@ impl XrootdSource {
     }
 
     /// Where the file is by now, what it is called there, and what led there.
-    async fn place(&self) -> Result<(Place, Arc<OpenName>, Lead)> {
-        let Current { place, lead, name, tried } = {
+    async fn course(&self) -> Result<Course> {
+        let Current { place, lead, name, tried, turns } = {
             let mut current = self.current();
             current.guess(&self.network);
             current.clone()
         };
         if let Some(name) = name {
-            return Ok((place, name, lead));
+            return Ok(Course { place, name, lead, turns });
         }
         let path = place.path(&self.network, &tried).await?;
         let name = Arc::new(OpenName::for_reading(path));
         let mut current = self.current();
         // Somebody else may have been faster, or may have been redirected meanwhile.
-        if current.place.location != place.location {
-            return Ok((place, name, lead));
+        if current.turns != turns {
+            return Ok(Course { place, name, lead, turns });
         }
         let name = Arc::clone(current.name.get_or_insert(name));
         if self.announced.load(Ordering::Relaxed) {
             place.sessions.announce_large(&name);
         }
-        Ok((place, name, lead))
+        Ok(Course { place, name, lead, turns })
     }
 
     async fn fetch_following(&self, request: Request, sink: PartSink) -> Result<Answer> {
@@ -134,30 +144,31 @@ impl XrootdSource {
         let mut renewed = false;
         for _ in 0..=MOST_REDIRECTS {
             self.put_off.wait().await;
-            let (place, name, lead) = self.place().await?;
+            let Course { place, name, lead, turns } = self.course().await?;
             match self.fetch_at(&place, name, request.clone(), &sink).await {
                 Ok(facts) => {
                     self.found(&place);
                     return Ok(answer(&request, facts));
                 }
-                Err(Trouble::Elsewhere(redirect)) => self.follow(&place, &redirect)?,
-                Err(Trouble::WantsTls) => self.change(&place, place.again(&self.network)),
+                Err(Trouble::Elsewhere(redirect)) => self.follow(&place, turns, &redirect)?,
+                Err(Trouble::WantsTls) => self.change(turns, place.again(&self.network)),
                 Err(Trouble::TooLate) => {}
                 Err(Trouble::Failed(error)) => {
                     if let Some(clear) = place.without_tls(&error, &self.network) {
-                        self.change(&place, clear);
+                        self.change(turns, clear);
                         continue;
                     }
                     if lead == Lead::Likely && !delivered.load(Ordering::Relaxed) {
-                        self.misled(&place, &error);
+                        self.misled(&place, turns, &error);
                         continue;
                     }
                     self.put_off.learn(&error);
+                    self.put_off.pause(&error);
                     if !renewed && self.renewed(&place, &error).await {
                         renewed = true;
                         continue;
                     }
-                    return Err(self.turn_back(&place, error));
+                    return Err(self.turn_back(&place, turns, error));
                 }
             }
         }
@@ -179,7 +190,8 @@ impl XrootdSource {
             let mut sink = sink.lock().unwrap_or_else(PoisonError::into_inner);
             sink(part);
         });
-        lease.tell(Command::Fetch(id, Fetch { name, request, sink, reply }));
+        let flight = place.sessions.next_flight();
+        lease.tell(Command::Fetch(id, Fetch { name, request, sink, flight, reply }));
         Awaited::new(lease, id).end(answer).await
     }
 
@@ -193,25 +205,25 @@ impl XrootdSource {
         renewed
     }
 
-    fn follow(&self, from: &Place, redirect: &Redirect) -> Result<()> {
+    fn follow(&self, from: &Place, turns: u64, redirect: &Redirect) -> Result<()> {
         let place = from.redirected(redirect, &self.network)?;
         let mut current = self.current();
-        // Another request may have followed already.
-        if current.place.location == from.location {
+        // Another request may have followed already, and may have come back.
+        if current.turns == turns {
             current.lead = match current.lead {
                 Lead::Named | Lead::Asked | Lead::Plain if is_plain(redirect) => Lead::Plain,
                 _ => Lead::Other,
             };
-            (current.place, current.name) = (place, None);
+            current.turn_to(place);
         }
         Ok(())
     }
 
-    /// What was at `from` is better asked for at `place`.
-    fn change(&self, from: &Place, place: Place) {
+    /// What was asked for is better asked for at `place`.
+    fn change(&self, turns: u64, place: Place) {
         let mut current = self.current();
-        if current.place.location == from.location {
-            (current.place, current.name) = (place, None);
+        if current.turns == turns {
+            current.turn_to(place);
         }
     }
 
@@ -236,10 +248,10 @@ impl XrootdSource {
 
     /// The file was looked for where it only was likely to be. Now the first server is asked, which is told of a server that
     /// has failed; that one of several has no such file is for it to know.
-    fn misled(&self, from: &Place, error: &Error) {
+    fn misled(&self, from: &Place, turns: u64, error: &Error) {
         let mut current = self.current();
         // Somebody else may have noticed already, or may have found it there.
-        if current.place.location != from.location {
+        if current.turns != turns {
             return;
         }
         let place = Place::new(self.first.clone(), &self.network);
@@ -250,12 +262,13 @@ impl XrootdSource {
             ErrorKind::NotFound => Vec::new(),
             _ => vec![from.location.host().to_owned()],
         };
-        *current = Current { place, lead: Lead::Asked, name: None, tried };
+        (current.lead, current.tried) = (Lead::Asked, tried);
+        current.turn_to(place);
     }
 
     /// A server that a redirect led to and that fails may have been the wrong one, or no longer be the right one: the first
     /// one is asked for another.
-    fn turn_back(&self, from: &Place, error: Error) -> Error {
+    fn turn_back(&self, from: &Place, turns: u64, error: Error) -> Error {
         let error = from.explained(&self.network, Action::Read, error);
         let curable = match error.kind() {
             ErrorKind::NotFound | ErrorKind::Unavailable | ErrorKind::Timeout => {
@@ -272,11 +285,10 @@ impl XrootdSource {
         if !curable || from.named == self.first || current.tried.len() >= MOST_ASTRAY {
             return error;
         }
-        if current.place.location == from.location {
-            let mut tried = std::mem::take(&mut current.tried);
-            tried.push(from.location.host().to_owned());
-            let place = Place::new(self.first.clone(), &self.network);
-            *current = Current { place, lead: Lead::Asked, name: None, tried };
+        if current.turns == turns {
+            current.tried.push(from.location.host().to_owned());
+            current.lead = Lead::Asked;
+            current.turn_to(Place::new(self.first.clone(), &self.network));
         }
         error.with_retry(Retry::SameServer { after: Duration::ZERO })
     }
@@ -285,9 +297,15 @@ impl XrootdSource {
 impl Current {
     fn new(first: &Location, network: &Network) -> Self {
         let place = Place::new(first.clone(), network);
-        let mut current = Self { place, lead: Lead::Named, name: None, tried: Vec::new() };
+        let (lead, name, tried) = (Lead::Named, None, Vec::new());
+        let mut current = Self { place, lead, name, tried, turns: 0 };
         current.guess(network);
         current
+    }
+
+    fn turn_to(&mut self, place: Place) {
+        (self.place, self.name) = (place, None);
+        self.turns += 1;
     }
 
     /// Turns to where the first server has sent others, if nobody was asked yet.
@@ -296,7 +314,8 @@ impl Current {
             && self.name.is_none()
             && let Some(place) = self.place.likely(network)
         {
-            (self.place, self.lead) = (place, Lead::Likely);
+            self.lead = Lead::Likely;
+            self.turn_to(place);
         }
     }
 }

@@ -82,7 +82,7 @@ async fn read(
     let (reply, came) = oneshot::channel();
     let request = Request { ranges: vec![0..10], tail: 0, validator: None, size: None };
     let name = Arc::new(OpenName::for_reading("/f".to_owned()));
-    let fetch = Fetch { name, request, sink: Box::new(|_| ()), reply };
+    let fetch = Fetch { name, request, sink: Box::new(|_| ()), flight: 1, reply };
     orders.send(Command::Fetch(1, fetch)).unwrap();
     let parts = Parts {
         session: Session::new(setup),
@@ -93,6 +93,7 @@ async fn read(
         config: TransportConfig::default(),
         name: "root://test".to_owned(),
         rtt: Duration::from_millis(1),
+        flight: 1,
         ahead: false,
     };
     let start = Instant::now();

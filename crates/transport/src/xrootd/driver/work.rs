@@ -71,6 +71,14 @@ impl Running {
         }
     }
 
+    /// The flight that was next when it was asked for.
+    fn flight(&self) -> u64 {
+        match self {
+            Self::Fetch(fetching) => fetching.fetch.flight,
+            Self::Ask(asking) => asking.ask.flight,
+        }
+    }
+
     fn tickets(&self) -> Vec<Ticket> {
         match self {
             Self::Fetch(fetching) => fetching.tickets.iter().copied().collect(),
@@ -284,10 +292,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
         if !self.is_open {
             return;
         }
-        let flight = self.tap.account().next_flight();
         if let Some(job) = self.jobs.get_mut(&id)
             && job.tally().flight == 0
         {
+            // It has waited for this connection, and for what had come when it was asked for; not for what came to others
+            // in the meantime.
+            let flight = job.flight().max(self.first_flight);
             job.tally().flight = flight;
             self.tap.account().sent(flight, job.bytes());
         }

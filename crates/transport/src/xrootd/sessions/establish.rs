@@ -50,6 +50,8 @@ struct Connected {
     wire: Wire,
     tap: Arc<Tap>,
     rtt: Duration,
+    /// The flight of the login.
+    flight: u64,
     /// Requests go out with the login.
     ahead: bool,
 }
@@ -94,6 +96,7 @@ impl Establishing {
             let end = match self.established(std::mem::take(&mut first)).await {
                 Ok(end) => end,
                 Err((error, left)) => {
+                    self.load.failed(&error);
                     self.fail(left, &error);
                     return Some(error);
                 }
@@ -166,7 +169,7 @@ impl Establishing {
 
     /// Connects, and drives the session to its end. `first` is what to do first; it comes back with an error.
     async fn established(&mut self, first: Vec<Command>) -> Result<End, (Error, Vec<Command>)> {
-        let Connected { session, wire, tap, rtt, ahead } = match self.connected().await {
+        let Connected { session, wire, tap, rtt, flight, ahead } = match self.connected().await {
             Ok(connected) => connected,
             Err(error) => return Err((error, first)),
         };
@@ -179,6 +182,7 @@ impl Establishing {
             config: self.shared.config.clone(),
             name: self.location.origin(),
             rtt,
+            flight,
             ahead,
         };
         Ok(match wire {
@@ -197,20 +201,28 @@ impl Establishing {
         if let Some(sessions) = self.sessions.upgrade() {
             sessions.measured(rtt);
         }
-        self.learned_of_first().await;
+        let mut flight = line.flight();
+        if self.learned_of_first().await {
+            flight = account.next_flight();
+        }
         let setup = self.setup().await?;
         let ahead = setup.pace == Pace::Flight;
         let mut session = Session::new(setup);
         let wire = match session.greets_at_once() {
-            true => Wire::Tls(Box::new(self.secured(&mut session, line).await?)),
+            true => {
+                let (stream, shaken) = self.secured(&mut session, line).await?;
+                flight += shaken;
+                Wire::Tls(Box::new(stream))
+            }
             false => Wire::Plain(line.stream),
         };
-        Ok(Connected { session, wire, tap, rtt, ahead })
+        Ok(Connected { session, wire, tap, rtt, flight, ahead })
     }
 
     /// Waits until it is known how to log in, if another session is about to find out; but no longer than for a connection.
-    async fn learned_of_first(&mut self) {
-        let Some(mut met) = self.met.take() else { return };
+    /// Tells whether there was something to wait for.
+    async fn learned_of_first(&mut self) -> bool {
+        let Some(mut met) = self.met.take() else { return false };
         // It fails when nobody needs a session any more, which shows in other ways.
         let known = met.wait_for(|known| *known);
         let _over = tokio::time::timeout(self.config().connect_timeout, known).await.is_ok();
@@ -219,14 +231,15 @@ impl Establishing {
             self.profile = state.profile.clone();
             self.careful = state.careful || !state.profile.proven;
         }
+        true
     }
 
-    /// TLS, whose first message goes out right behind the wish for it.
+    /// TLS, whose first message goes out right behind the wish for it, and how many flights it took.
     async fn secured(
         &self,
         session: &mut Session,
         line: Line,
-    ) -> Result<TlsStream<Preface<Tapped>>> {
+    ) -> Result<(TlsStream<Preface<Tapped>>, u64)> {
         let first = session.outgoing();
         let words = first.copy_to_bytes(first.remaining());
         let Shared { dialer, config, account, .. } = &*self.shared;
