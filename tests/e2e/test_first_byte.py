@@ -58,7 +58,7 @@ def trips(away, tmp_path, small):
 
 @pytest.mark.parametrize(
     ("scheme", "more", "stranger", "acquaintance"),
-    [("root", "", 2, 2), ("root", UNIX, 7, 2), ("roots", "", 3, 3), ("roots", UNIX, 9, 3)],
+    [("root", "", 2, 2), ("root", UNIX, 4, 2), ("roots", "", 3, 3), ("roots", UNIX, 6, 3)],
     ids=["nobody is asked who he is", "unix", "TLS", "TLS and unix"],
 )
 def test_the_first_data_comes_after_as_few_round_trips_as_there_can_be(trips, scheme, more, stranger, acquaintance):

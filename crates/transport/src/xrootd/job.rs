@@ -38,7 +38,7 @@ pub(super) enum Trouble {
     Elsewhere(Redirect),
     /// The server wants TLS. Nothing was asked of it.
     WantsTls,
-    /// The session was over before it took the job; it had been established.
+    /// The session was over before it took the job, and not because it failed.
     TooLate,
     /// It failed.
     Failed(Error),

@@ -79,7 +79,7 @@ pub(super) struct Lease {
 pub(super) struct Load {
     jobs: AtomicUsize,
     bytes: AtomicU64,
-    /// Why it was never established.
+    /// Why it is over, if it failed.
     failure: OnceLock<Error>,
     sessions: Weak<Sessions>,
 }
@@ -98,7 +98,7 @@ impl Load {
         self.bytes.fetch_sub(bytes, Ordering::Relaxed);
     }
 
-    /// It could not be established. Said before it takes no more commands.
+    /// It could not be established, or broke. Said before it takes no more commands.
     fn failed(&self, error: &Error) {
         let _first = self.failure.set(error.clone());
     }

@@ -3,9 +3,10 @@
 //! **In one flight.** Handshake, login, authentication, opening a file and reading it go out together, if it is known how the
 //! server wants to be logged in to. That is remembered ([`Endpoint::xrootd`](hither_core::Endpoint::xrootd)). A server that
 //! was never met is taken for one that wants no proof, as most public ones do, unless there is a token to give; where that
-//! is wrong it breaks the connection, and the session is established once more, step by step. So a wrong guess costs two
-//! round trips, once for each server, and a right one saves one for each process. The first connection of a job is the only
-//! one that guesses: those that are opened beside it log in first.
+//! is wrong it says what it wants and breaks the connection, and the session is established once more, with that in the
+//! one flight. If that is wrong, too, it goes step by step. So a wrong guess costs two round trips, once for each server, and
+//! a right one saves one for each process. The first connection of a job is the only one that guesses: those that are
+//! opened beside it log in first.
 
 use super::{Load, Sessions};
 use crate::access;
@@ -28,6 +29,9 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::sync::watch;
+
+/// A guess, what the server says it wants, and step by step.
+const MOST_ATTEMPTS: usize = 3;
 
 /// A session on its way.
 pub(super) struct Establishing {
@@ -90,13 +94,10 @@ impl Establishing {
     /// Runs until the session is over; returns why it could not be established, if so.
     pub(super) async fn run(mut self) -> Option<Error> {
         let mut first = Vec::new();
-        // A wrong guess is made once.
-        for careful in [self.careful, true] {
-            self.careful = careful;
+        for attempt in 0..MOST_ATTEMPTS {
             let end = match self.established(std::mem::take(&mut first)).await {
                 Ok(end) => end,
                 Err((error, left)) => {
-                    self.load.failed(&error);
                     self.fail(left, &error);
                     return Some(error);
                 }
@@ -119,6 +120,10 @@ impl Establishing {
                 }
                 End::Mispredicted(profile, commands) => {
                     first = commands;
+                    // A wrong guess is made once, and one by what the server said it wants.
+                    let told = !profile.methods.is_empty();
+                    let is_new = profile.methods != self.profile.methods;
+                    self.careful = attempt > 0 || !told || !is_new;
                     self.profile = *profile;
                     self.profile.proven = false;
                     if let Some(sessions) = self.sessions.upgrade() {
@@ -144,6 +149,7 @@ impl Establishing {
 
     /// Nothing that was asked will be done.
     fn fail(&mut self, commands: Vec<Command>, error: &Error) {
+        self.load.failed(error);
         self.end(commands, || Trouble::Failed(error.clone()));
     }
 

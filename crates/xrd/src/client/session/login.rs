@@ -12,7 +12,7 @@ use super::{PartId, Session};
 use crate::client::credential::advice;
 use crate::client::event::{Event, SessionError, Ticket};
 use crate::client::job::{Gather, Job};
-use crate::client::setup::{Pace, Tls};
+use crate::client::setup::{Pace, Profile, Tls};
 use crate::wire::{
     ErrorAnswer, ErrorCode, HANDSHAKE, LoginAnswer, LoginRequest, PROTOCOL_VERSION, ProtocolAnswer,
     ProtocolRequest, Redirect, Request, SecurityMethod, WaitAnswer, protocol, query_kind, server,
@@ -125,18 +125,25 @@ impl Session {
             return;
         }
         if !self.setup.profile.methods.is_empty() {
-            let expected = self.setup.profile.method.clone();
-            let credential = self.setup.credentials.iter().position(|credential| {
-                expected.as_deref() == Some(credential.method())
-                    && credential.obstacle(None, self.in_tls).is_none()
-            });
-            let Some(index) = credential else { return };
+            let Some(index) = self.expected() else { return };
             self.login.tried.push(index);
             self.send_step(Step::Auth(index));
         }
         self.login.ahead = true;
         self.open_gate = true;
         self.send_held();
+    }
+
+    /// The credential that a host wants which offered methods before: of the one that it accepted, else of the first one.
+    fn expected(&self) -> Option<usize> {
+        let Profile { methods, method, .. } = &self.setup.profile;
+        let names = method.as_ref().map_or(methods.as_slice(), std::slice::from_ref);
+        names.iter().find_map(|name| {
+            self.setup.credentials.iter().position(|credential| {
+                credential.method() == name.as_str()
+                    && credential.obstacle(None, self.in_tls).is_none()
+            })
+        })
     }
 
     pub(super) fn after_tls(&mut self) {
