@@ -15,6 +15,7 @@ import pytest
 import servers
 from conftest import ROOT
 from links import HITHER, Loopback
+from token_issuer import Issuer, Key
 
 PATIENCE = 60
 CONTENT = bytes(range(256)) * 4096
@@ -131,6 +132,26 @@ def test_metrics_and_log_tell_what_curl_did(tmp_path):
     assert ranges["tcp"]["retransmits"] == 0
     assert (put["received"], put["disk_ms"] > 0) == (len(CONTENT), True)
     assert none["reason"] == "there is no such file or directory"
+
+
+def test_the_log_names_who_asked_and_why_they_were_refused(tmp_path):
+    key = Key(tmp_path, "key")
+    with Issuer(key) as issuer:
+        text = f'[auth]\naudience = ["https://se.example"]\n[[auth.issuers]]\nurl = "{issuer.url}"\nbase = ["/"]'
+        with serving(tmp_path, text) as served:
+            may, may_not = issuer.token("storage.read:/"), issuer.token("storage.read:/elsewhere")
+            for token, status in [(may, 200), (may_not, 403), ("x.y.z", 401)]:
+                assert served.curl("file.bin", "-H", f"Authorization: Bearer {token}")[0] == status
+            assert served.curl(f"file.bin?authz=Bearer%20{may}&a=b")[0] == 401
+            lines = served.stop()
+            name = f"{issuer.url} {issuer.claims('')['sub']}"
+        assert [line.get("who") for line in lines] == [name, name, None, None]
+        reasons = [line.get("reason", "") for line in lines]
+        assert reasons[0] == ""
+        assert "scope" in reasons[1]
+        assert reasons[2:] == ["the token is not valid here", "a token or certificate is needed for that"]
+        assert lines[3]["target"] == "/file.bin?authz=...&a=b"
+        assert may.split(".")[2] not in served.log.read_text()
 
 
 def test_prometheus_would_read_the_metrics(tmp_path):

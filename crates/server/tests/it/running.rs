@@ -132,6 +132,29 @@ fn health_is_what_is_seen() {
 }
 
 #[test]
+fn a_certificate_that_has_expired_is_not_healthy() {
+    let folder = tempfile::tempdir().unwrap();
+    for (year, status) in [(2001, 503), (2999, 200)] {
+        let mut wanted = rcgen::CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
+        wanted.not_before = rcgen::date_time_ymd(2000, 1, 1);
+        wanted.not_after = rcgen::date_time_ymd(year, 1, 1);
+        let key = rcgen::KeyPair::generate().unwrap();
+        let text = wanted.self_signed(&key).unwrap().pem();
+        let mut files = Vec::new();
+        for (name, text) in [("cert", text), ("key", key.serialize_pem())] {
+            files.push(folder.path().join(name));
+            std::fs::write(folder.path().join(name), text).unwrap();
+        }
+        let shown = format!("certificate = {:?}\nkey = {:?}", files[0], files[1]);
+        let tls = Settings::from_toml(&format!("[tls]\n{shown}")).unwrap().tls;
+        let served = watched(|settings| settings.tls = tls);
+        let seen = told(&served, "GET", "/healthz");
+        assert_eq!(seen.status, status, "{}", seen.text());
+        assert!(seen.text().contains(&format!("{year}-01-01T00:00:00Z")), "{}", seen.text());
+    }
+}
+
+#[test]
 fn the_page_may_run_its_own_script_and_nothing_else() {
     let served = watched(|_| {});
     served.file("file", b"1");
