@@ -40,6 +40,8 @@ pub(crate) struct Landing {
 #[derive(Debug, Default)]
 struct State {
     begun: Option<Begun>,
+    /// What was begun last, also when it has its name.
+    open: Option<Arc<Open>>,
     /// The checksum of what was written, when it is whole.
     sum: Option<Checksum>,
 }
@@ -50,14 +52,15 @@ struct Begun {
     size: u64,
     taken: Taken,
     upload: tree::Upload,
-    open: Arc<Open>,
 }
 
-/// The same for those who write.
+/// The same for those who write and count.
 #[derive(Debug)]
 struct Open {
     file: File,
     written: AtomicU64,
+    /// Bytes of that which are on the disk.
+    synced: AtomicU64,
 }
 
 impl Landing {
@@ -85,21 +88,23 @@ impl Landing {
         let taken = self.site.space.take(self.place.path(), size)?;
         let (directory, _) = self.place.split().unwrap_or_default();
         let directory = directory.to_owned();
-        let begun = self.site.disk.run(move |tree| -> io::Result<Begun> {
+        let begun = self.site.disk.run(move |tree| -> io::Result<(Begun, File)> {
             let upload = tree.begin(&directory)?;
             taken.with_room(|| upload.reserve(size))?;
             let file = upload.file().try_clone()?;
-            let open = Arc::new(Open { file, written: AtomicU64::new(0) });
-            Ok(Begun { size, taken, upload, open })
+            Ok((Begun { size, taken, upload }, file))
         });
-        self.state().begun = Some(begun.await.map_err(no_parent)?);
+        let (begun, file) = begun.await.map_err(no_parent)?;
+        let open = Open { file, written: AtomicU64::new(0), synced: AtomicU64::new(0) };
+        let mut state = self.state();
+        (state.begun, state.open) = (Some(begun), Some(Arc::new(open)));
         Ok(())
     }
 
     /// What was written, and its checksum; none if it is not whole.
     pub(crate) fn written(&self) -> Option<(File, Vec<Checksum>)> {
         let state = self.state();
-        let open = Arc::clone(&state.begun.as_ref()?.open);
+        let open = state.open.clone()?;
         let sum = state.sum.clone()?;
         drop(state);
         Some((open.file.try_clone().ok()?, vec![sum]))
@@ -125,12 +130,19 @@ impl Landing {
         Ok(meta.size)
     }
 
+    /// Lets go of what was written, and of its space.
+    pub(crate) fn give_up(&self) {
+        let State { begun, open, .. } = std::mem::take(&mut *self.state());
+        // A file system takes its time to forget a large file.
+        tokio::task::spawn_blocking(move || drop((begun, open)));
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn open(&self) -> Option<Arc<Open>> {
-        self.state().begun.as_ref().map(|begun| Arc::clone(&begun.open))
+        self.state().open.clone()
     }
 
     fn cannot<T: Send + 'static>() -> BoxFuture<'static, Result<T>> {
@@ -144,12 +156,16 @@ impl Count for Landing {
         let (open, disk) = (self.open(), self.site.disk.clone());
         Box::pin(async move {
             let Some(open) = open else { return 0 };
+            let counting = Arc::clone(&open);
             let synced = disk.run_durably(move |_| {
-                let written = open.written.load(Ordering::Acquire);
-                open.file.sync_data().map(|()| written)
+                let written = counting.written.load(Ordering::Acquire);
+                counting.file.sync_data()?;
+                counting.synced.store(written, Ordering::Release);
+                Ok::<_, io::Error>(())
             });
-            // What cannot be brought to the disk is not there.
-            synced.await.unwrap_or(0)
+            // What cannot be brought to the disk is not there, and fails when it gets its name.
+            drop(synced.await);
+            open.synced.load(Ordering::Acquire)
         })
     }
 
@@ -206,7 +222,7 @@ impl Upload for Writing {
     }
 
     fn abort(self: Box<Self>) -> BoxFuture<'static, Result<()>> {
-        self.landing.state().begun = None;
+        self.landing.give_up();
         Box::pin(std::future::ready(Ok(())))
     }
 }

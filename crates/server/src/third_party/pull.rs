@@ -4,7 +4,7 @@ use super::compare::Comparison;
 use super::landing::{Ground, Landing};
 use super::order::Order;
 use super::remote::{self, Look, Remote};
-use super::report::{self, TYPE, Work, nothing};
+use super::report::{self, TYPE, Work};
 use super::watch::Watch;
 use super::{Direction, ThirdParty, failed};
 use crate::answer::Answer;
@@ -71,11 +71,11 @@ pub(crate) async fn answer(
     let headers = call.headers.clone();
     let third = Arc::clone(third);
     let every = third.settings.marker();
-    let count = Arc::clone(&landing);
+    let (count, left) = (Arc::clone(&landing), Arc::clone(&landing));
+    let clean_up = async move { left.give_up() };
     let replace = replace && may_replace;
     let pull = Pull { third, order, remote, landing, size, streams, replace, headers };
-    let telling =
-        report::tell(Work { work: pull.run(), clean_up: nothing(), count, every, taking });
+    let telling = report::tell(Work { work: pull.run(), clean_up, count, every, taking });
     let answer = Answer::empty(StatusCode::ACCEPTED).with(header::CONTENT_TYPE, TYPE);
     Ok(Answer { body: Body::Told(telling), ..answer })
 }

@@ -178,11 +178,6 @@ pub(crate) fn one_line(text: &str) -> String {
     line
 }
 
-/// A future without an outcome that is done.
-pub(crate) fn nothing() -> impl Future<Output = ()> + Send + 'static {
-    std::future::ready(())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -241,7 +236,7 @@ mod tests {
             tokio::time::sleep(MINUTE * 5 / 2).await;
             Ok(77)
         };
-        let (telling, counts) = report(work, nothing());
+        let (telling, counts) = report(work, std::future::ready(()));
         let text = read(telling).await;
         assert_eq!(counted(&text), [0, 1, 2, 77]);
         assert!(text.starts_with("Perf Marker\n    Timestamp: "), "{text}");
@@ -255,7 +250,7 @@ mod tests {
     async fn a_failure_is_one_line_whatever_is_in_it() {
         let what = format!("bad\r\nsuccess: {}", "ü".repeat(1000));
         let work = async move { Err(Error::new(ErrorKind::Local, what)) };
-        let (telling, counts) = report(work, nothing());
+        let (telling, counts) = report(work, std::future::ready(()));
         let text = read(telling).await;
         let last = text.lines().next_back().unwrap();
         assert!(last.starts_with("failure: bad  success: ü") && last.len() < 1000, "{last}");
@@ -281,7 +276,7 @@ mod tests {
             tokio::time::sleep(MINUTE * 100).await;
             Ok(7)
         };
-        let (telling, _) = report(work, nothing());
+        let (telling, _) = report(work, std::future::ready(()));
         tokio::time::sleep(MINUTE * 200).await;
         let text = read(telling).await;
         assert_eq!(counted(&text).len(), MOST_WAITING + 1);
