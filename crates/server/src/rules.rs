@@ -28,6 +28,7 @@ pub(crate) fn only_at_start(now: &Settings, next: &Settings) -> Vec<&'static str
         ("listen", now.listen != next.listen),
         ("metrics", now.metrics != next.metrics),
         ("durable", now.durable != next.durable),
+        ("network", now.network != next.network),
         ("lots", now.lots != next.lots),
         ("tls", now.tls.is_some() != next.tls.is_some()),
         ("access_log", now.access_log.is_some() != next.access_log.is_some()),
@@ -54,6 +55,7 @@ pub(crate) fn merged(now: &Settings, next: Settings) -> Settings {
         listen: now.listen.clone(),
         metrics: now.metrics,
         durable: now.durable,
+        network: now.network.clone(),
         lots: now.lots.clone(),
         tls: if now.tls.is_some() { next.tls.or_else(|| now.tls.clone()) } else { None },
         access_log: match &now.access_log {
@@ -72,11 +74,11 @@ mod tests {
     #[test]
     fn what_needs_a_restart_stays_and_is_named() {
         let now = Settings::from_toml("root = '/a'\naccess_log = '/log'").unwrap();
-        let next =
-            "root = '/b'\nwrite = true\n[limits]\nranges = 7\nmemory_bytes = 1\n[lots]\nbytes = 1";
+        let next = "root = '/b'\nwrite = true\n[limits]\nranges = 7\nmemory_bytes = 1\n\
+                    [lots]\nbytes = 1\n[network]\ncongestion = 'x'";
         let next = Settings::from_toml(next).unwrap();
         let named = only_at_start(&now, &next);
-        assert_eq!(named, ["root", "lots", "access_log", "limits.memory_bytes"]);
+        assert_eq!(named, ["root", "network", "lots", "access_log", "limits.memory_bytes"]);
         let merged = merged(&now, next);
         assert_eq!(merged.root, now.root);
         assert_eq!(merged.access_log, now.access_log);

@@ -145,6 +145,7 @@ impl Server {
         };
         for address in &settings.listen {
             let (listener, address) = server.open_door(*address)?;
+            settings.network.apply(&listener)?;
             server.addresses.push(address);
             server.doors.spawn_on(Arc::clone(&door).serve(listener), server.runtime.handle());
         }

@@ -2,6 +2,7 @@
 
 use crate::access::AuthSettings;
 use crate::lot_settings::LotSettings;
+use crate::network::NetworkSettings;
 use crate::replicas::{ReplicaSettings, Replicas};
 use crate::third_party_settings::ThirdPartySettings;
 use hither_core::error::{Error, ErrorKind, Result};
@@ -62,6 +63,9 @@ pub struct Settings {
     /// if it is not said.
     #[serde(default)]
     pub metrics: Option<SocketAddr>,
+    /// How connections send.
+    #[serde(default)]
+    pub network: NetworkSettings,
     /// Bounds.
     #[serde(default)]
     pub limits: Limits,
@@ -171,6 +175,7 @@ impl Settings {
             tls: None,
             access_log: None,
             metrics: None,
+            network: NetworkSettings::default(),
             limits: Limits::default(),
             auth: None,
             lots: None,
@@ -224,6 +229,7 @@ impl Settings {
         if let Some(third_party) = &self.third_party {
             third_party.check()?;
         }
+        self.network.check()?;
         match self.listen.is_empty() {
             true => Err(invalid("there is no address to listen at".to_owned())),
             false => Ok(()),

@@ -1,0 +1,121 @@
+//! How connections send: what the kernel does for a server that it does not do for everybody.
+//!
+//! It is set on the sockets that listen, and every connection that they take has it from them.
+
+use hither_core::error::{Error, ErrorKind, Result};
+use rustix::net::sockopt::set_tcp_congestion;
+use serde::Deserialize;
+use std::io;
+use std::os::fd::AsRawFd;
+
+/// How connections send; what is not said is as the system has it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
+pub struct NetworkSettings {
+    /// The congestion control (`TCP_CONGESTION`), one that the system allows (`net.ipv4.tcp_allowed_congestion_control`).
+    pub congestion: Option<String>,
+    /// Most bytes per second on one connection (`SO_MAX_PACING_RATE`): packets go out evenly, rather than in bursts that a
+    /// switch on the way drops.
+    pub pacing_bytes_per_second: Option<u64>,
+}
+
+impl NetworkSettings {
+    /// # Errors
+    /// [`ErrorKind::Invalid`] for a rate of 0.
+    pub(crate) fn check(&self) -> Result<()> {
+        match self.pacing_bytes_per_second {
+            Some(0) => {
+                let what = "network.pacing_bytes_per_second is 0, expected at least 1";
+                Err(Error::new(ErrorKind::Invalid, what))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Sets it for a socket, and for all connections that it takes from now on.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Local`] where the system does not know or does not allow it.
+    pub(crate) fn apply(&self, socket: &(impl AsRawFd + rustix::fd::AsFd)) -> Result<()> {
+        if let Some(name) = &self.congestion {
+            set_tcp_congestion(socket, name).map_err(|error| {
+                let what = format!(
+                    "the system does not allow network.congestion {name:?} \
+                     (net.ipv4.tcp_allowed_congestion_control says what it does)"
+                );
+                Error::new(ErrorKind::Local, what).with_source(io::Error::from(error))
+            })?;
+        }
+        let Some(rate) = self.pacing_bytes_per_second else { return Ok(()) };
+        pace(socket, rate).map_err(|error| {
+            let what = "cannot set network.pacing_bytes_per_second";
+            Error::new(ErrorKind::Local, what).with_source(error)
+        })
+    }
+}
+
+fn pace(socket: &impl AsRawFd, rate: u64) -> io::Result<()> {
+    let rate: libc::c_ulong = rate;
+    let length = libc::socklen_t::try_from(size_of_val(&rate)).map_err(io::Error::other)?;
+    // SAFETY: the kernel reads `length` bytes from `rate`, which has as many and lives through the call.
+    #[expect(unsafe_code, reason = "no crate in use has this option of sockets")]
+    let failed = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_MAX_PACING_RATE,
+            (&raw const rate).cast(),
+            length,
+        )
+    };
+    if failed == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::net::sockopt::tcp_congestion;
+    use std::net::{TcpListener, TcpStream};
+
+    #[test]
+    fn connections_have_it_from_the_socket_that_took_them() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let network = NetworkSettings {
+            congestion: Some("reno".to_owned()),
+            pacing_bytes_per_second: Some(1_000_000),
+        };
+        network.apply(&listener).unwrap();
+        let _client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (taken, _) = listener.accept().unwrap();
+        assert_eq!(tcp_congestion(&taken).unwrap(), "reno");
+        assert_eq!(rate(&taken), 1_000_000);
+    }
+
+    #[test]
+    fn what_the_system_does_not_have_is_named() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let network = NetworkSettings { congestion: Some("none".to_owned()), ..Default::default() };
+        assert!(network.apply(&listener).unwrap_err().to_string().contains("\"none\""));
+        let network = NetworkSettings { pacing_bytes_per_second: Some(0), ..Default::default() };
+        assert!(network.check().unwrap_err().to_string().contains("pacing_bytes_per_second"));
+    }
+
+    fn rate(socket: &TcpStream) -> u64 {
+        let mut rate: libc::c_ulong = 0;
+        let mut length = libc::socklen_t::try_from(size_of_val(&rate)).unwrap();
+        // SAFETY: the kernel writes at most `length` bytes to `rate`, which has as many.
+        #[expect(unsafe_code, reason = "no crate in use has this option of sockets")]
+        let failed = unsafe {
+            libc::getsockopt(
+                socket.as_raw_fd(),
+                libc::SOL_SOCKET,
+                libc::SO_MAX_PACING_RATE,
+                (&raw mut rate).cast(),
+                &raw mut length,
+            )
+        };
+        assert_eq!(failed, 0);
+        rate
+    }
+}
