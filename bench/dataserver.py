@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""`hither serve` beside nginx and xrootd's HTTP on loopback, files in memory: seconds, and processor seconds of the server.
+"""`hither serve` beside nginx and xrootd's HTTP on loopback: seconds, and processor seconds of the server.
 
-10,000 pieces of 2 KB from a file of 1 GB, each server asked in the ways that suit it; whole files of 16 MiB and ranges of 1 MB
-over 1, 16 and 256 connections, in clear text and over TLS. One client for all, which does as little as a client can
-(peers/http_pull.cpp). Needs no root.
+From memory: 10,000 pieces of 2 KB from a file of 1 GB, each server asked in the ways that suit it; whole files of 16 MiB and ranges
+of 1 MB over 1, 16 and 256 connections, in clear text and over TLS. From disk: the whole file, and the pieces. One client for all,
+which does as little as a client can (peers/http_pull.cpp). Root gets real-time priority for it, and else nothing more.
 """
 
 import argparse
+import contextlib
 import csv
 import json
 import os
@@ -16,6 +17,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -155,6 +157,41 @@ def bulk_cases(folder: Path, big: Path, whole: Path, names: list[str]) -> Iterat
             yield Case("ranges of 1 MB", name, f"{connections} conn.", requests, connections)
 
 
+def forget(file: Path) -> None:
+    """What the kernel has of a file in memory."""
+    with file.open("rb") as opened:
+        os.fsync(opened.fileno())
+        os.posix_fadvise(opened.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+def read_alone(file: Path) -> float:
+    """Seconds to read a file in blocks that go nowhere."""
+    began, block = time.monotonic(), bytearray(256 << 10)
+    with file.open("rb", buffering=0) as opened:
+        while opened.readinto(block):
+            pass
+    return time.monotonic() - began
+
+
+def cold(folder: Path, file: Path, ports: dict[str, int], rounds: int) -> tuple[list[float], list[Case]]:
+    """From disk: how long it takes alone, then each server; each of them also from memory."""
+    whole = written(folder, "cold", [request("GET", f"/{file.name}")])
+    few = {c.server: c for c in piece_cases(folder, file) if c.server in ports and (c.connections == 8 or "QUERY" in c.way)}
+    cases = [Case(f"{what}, {where}", n, "", few[n].requests if what == "pieces" else whole, few[n].connections if what == "pieces" else 1)
+             for n in ports for what in ("whole", "pieces") for where in ("memory", "disk")]
+    disk = []
+    for _ in range(rounds):
+        forget(file)
+        disk.append(read_alone(file))
+        for case in cases:
+            if case.group.endswith("disk"):
+                forget(file)
+            measure(case, ports[case.server], tls=False)
+            if case.group == "pieces, disk":
+                read_alone(file)
+    return disk, cases
+
+
 def cpu_seconds(session: int) -> float:
     """Of all processes of a session."""
     total = 0
@@ -229,6 +266,22 @@ def bulk_table(cases: list[Case]) -> Iterator[str]:
         yield f"| {c.group}, {c.way} | {c.server} | {c.bytes / c.time / 1e9:.2f} | {ratios[0]} | {c.cpu_per_gb:.3f} | {ratios[1]} |"
 
 
+def cold_table(disk: list[float], cases: list[Case]) -> Iterator[str]:
+    alone = statistics.median(disk)
+    yield f"Reading the file from disk alone takes {alone:.2f} s. Overlap: how much of the shorter one of disk and network is hidden."
+    yield ""
+    yield "| | whole, from memory, s | from disk, s | overlap | pieces, from memory, ms | from disk, ms |"
+    yield "|---|---:|---:|---:|---:|---:|"
+    for server in dict.fromkeys(c.server for c in cases):
+        took = {c.group: c.time for c in cases if c.server == server and c.seconds}
+        if len(took) < 4:
+            continue
+        warm, both = took["whole, memory"], took["whole, disk"]
+        overlap = (alone + warm - both) / min(alone, warm)
+        few = [f"{took[f'pieces, {where}'] * 1e3:.0f}" for where in ("memory", "disk")]
+        yield f"| {server} | {warm:.2f} | {both:.2f} | {overlap:.0%} | {few[0]} | {few[1]} |"
+
+
 def bounds(clear: list[Case], tls: list[Case], few: list[Case]) -> Iterator[str]:
     good = [c for c in few if not c.failure]
     ours = min((c.time for c in good if c.server == "hither" and "QUERY" in c.way), default=None)
@@ -268,7 +321,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--servers", default="hither,nginx,nginx x2,xrootd", help="default %(default)s")
-    parser.add_argument("--only", default="pieces,clear,tls", help="default %(default)s")
+    parser.add_argument("--only", default="pieces,clear,tls,cold", help="default %(default)s")
     parser.add_argument("--connections", default="", help="only these numbers of connections, comma separated")
     parser.add_argument("--output", type=Path, default=HERE / "results" / "dataserver")
     options = parser.parse_args()
@@ -276,7 +329,10 @@ def main() -> int:
     widefile.ensure()
     names, only = options.servers.split(","), options.only.split(",")
     wanted = [int(n) for n in options.connections.split(",") if n]
-    found: dict[str, list[Case]] = {"pieces": [], "clear": [], "tls": []}
+    found: dict[str, list[Case]] = {"pieces": [], "clear": [], "tls": [], "cold": []}
+    disk: list[float] = []
+    with contextlib.suppress(PermissionError):
+        os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1))
     with tempfile.TemporaryDirectory(prefix="hither-dataserver-", dir=widefile.DEFAULT_OUTPUT.parent) as made:
         folder = Path(made)
         root = folder / "root"
@@ -290,27 +346,29 @@ def main() -> int:
         certificate = servers.certificate(folder)
         for kind in ("clear", "tls"):
             tls = certificate if kind == "tls" else None
-            if kind not in only and not (kind == "clear" and "pieces" in only):
+            if kind not in only and not (kind == "clear" and {"pieces", "cold"} & set(only)):
                 continue
             with ExitStack() as inner:
                 ports = {name: inner.enter_context(start()) for name, start in starters(tls, root, names).items()}
                 if kind == "clear" and "pieces" in only:
                     cases = [c for c in piece_cases(folder, big) if c.server in ports]
                     found["pieces"] = play(cases, ports, 3 * options.runs, False)
+                if kind == "clear" and "cold" in only:
+                    disk, found["cold"] = cold(folder, big, ports, options.runs)
                 if kind in only:
                     cases = list(bulk_cases(folder, big, whole, list(ports)))
                     cases = [c for c in cases if not wanted or c.connections in wanted]
                     found[kind] = play(cases, ports, options.runs, kind == "tls")
-    write(options.output, found, widefile.DEFAULT_OUTPUT.stat().st_size)
+    write(options.output, found, disk, widefile.DEFAULT_OUTPUT.stat().st_size)
     return 0
 
 
-def write(output: Path, found: dict[str, list[Case]], size: int) -> None:
+def write(output: Path, found: dict[str, list[Case]], disk: list[float], size: int) -> None:
     load = " ".join(f"{load:.1f}" for load in os.getloadavg())
     parts = [
         "# A data server beside others",
         "",
-        f"`hither serve`, nginx (one worker and one for each core) and xrootd's HTTP, files in memory, loopback; {os.cpu_count()} cores shared",
+        f"`hither serve`, nginx (one worker and one for each core) and xrootd's HTTP, files in memory unless said, loopback; {os.cpu_count()} cores shared",
         "with a client of one thread that reads and forgets. Medians of interleaved rounds; CPU is that of all of a server's processes.",
         f"Load of the machine at the end (1, 5, 15 minutes): {load}.",
         "",
@@ -325,6 +383,8 @@ def write(output: Path, found: dict[str, list[Case]], size: int) -> None:
     for kind, title in (("clear", "Clear text"), ("tls", "TLS")):
         if found[kind]:
             parts += [f"## {title}", "", *bulk_table(found[kind]), ""]
+    if found["cold"]:
+        parts += ["## From disk", "", *cold_table(disk, found["cold"]), ""]
     output.with_suffix(".md").write_text("\n".join(parts))
     with output.with_suffix(".csv").open("w", newline="") as file:
         writer = csv.writer(file)
