@@ -1,10 +1,12 @@
 //! The body of an answer: nothing, some bytes, or blocks that are made as the client takes them.
 //!
-//! A block goes past memory if it can ([`crate::shortcut`]). One whose data is in memory is made on the spot, when the client has
-//! taken others: a thread that is woken for it costs more than it helps. One whose data is not is made on a thread that may wait
-//! for the disk, and while it is on its way to the client, the next is being read: disk and network overlap.
+//! A block goes past memory if it can ([`crate::shortcut`]). One whose data is not in memory is made on a thread that may wait for
+//! the disk, and while it is on its way to the client, the next is being read: disk and network overlap. One whose data is in
+//! memory is made on the spot, when the client has taken others: a thread that is woken for it costs more than it helps. Only
+//! where a block is of many small pieces, and as long as a processor may be free, another thread makes the one after it
+//! meanwhile.
 //!
-//! No more than that one block is made ahead; see [`crate::loan`] for what bounds it.
+//! No more than two blocks are in memory; see [`crate::loan`] for what bounds all of them.
 
 use crate::loan::{Allowance, Loan, Memory};
 use crate::shortcut::{Chunk, Shortcut};
@@ -13,6 +15,7 @@ use bytes::{Buf, Bytes};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use hyper::body::{Frame, SizeHint};
+use std::collections::VecDeque;
 use std::fmt::{self, Debug};
 use std::fs::File;
 use std::io;
@@ -28,7 +31,14 @@ use tokio::time::Instant;
 /// Blocks of one answer in memory: one that is sent, one that is read.
 const BLOCKS: usize = 2;
 /// Blocks that are made on the spot until others have their turn.
-const MOST_AT_ONCE: u32 = 4;
+const MOST_AT_ONCE: u32 = 16;
+
+/// Whether work may wait for the disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Wait {
+    Yes,
+    No,
+}
 
 /// Makes the blocks of an answer, one after the other.
 pub(crate) trait Supply: Send + Debug + 'static {
@@ -36,19 +46,29 @@ pub(crate) trait Supply: Send + Debug + 'static {
     fn next_bytes(&self) -> usize;
     /// Writes the next block to the front of `buffer`, whatever is in it, and tells its length. May wait for the disk.
     fn fill(&mut self, buffer: &mut Vec<u8>) -> io::Result<usize>;
-    /// Whether the next block can perhaps be made without waiting.
+    /// Whether the next block can perhaps be [taken](Self::take) and made without waiting.
     fn is_near(&self) -> bool {
         false
     }
-    /// The same as `fill`, without waiting; nothing, and nothing has changed, if that cannot be.
-    fn fill_now(&mut self, _buffer: &mut Vec<u8>) -> io::Result<Option<usize>> {
-        Ok(None)
+    /// The next block as work of its own; nothing if there is no such thing.
+    fn take(&mut self) -> Option<Box<dyn Work>> {
+        None
+    }
+    /// Whether the next block takes longer to make than another thread to wake.
+    fn is_laborious(&self) -> bool {
+        false
     }
     /// The next block, which may then be of any length, as a piece of a file that is in memory; nothing, and nothing has
     /// changed, if it is no such thing.
     fn piece(&mut self) -> Option<(Arc<File>, Range<u64>)> {
         None
     }
+}
+
+/// A block, apart from what comes before and after it.
+pub(crate) trait Work: Send + Debug + 'static {
+    /// As [`Supply::fill`]; where it may not wait and would have to, an error of the kind `WouldBlock`.
+    fn make(&self, buffer: &mut Vec<u8>, wait: Wait) -> io::Result<usize>;
 }
 
 /// See the module above.
@@ -66,7 +86,12 @@ pub(crate) enum Body {
 pub(crate) struct Supplied {
     memory: Arc<Memory>,
     allowance: Allowance,
-    state: State,
+    /// What makes the next block; none while it makes one, and when there are no more.
+    supply: Option<Box<dyn Supply>>,
+    /// Blocks that other threads are making, in their order.
+    making: VecDeque<JoinHandle<io::Result<Made>>>,
+    /// While the next block could be made on the spot, but there is no room for it yet.
+    borrowing: Option<Borrowing>,
     /// Past memory, where that is possible.
     shortcut: Option<Arc<Shortcut>>,
     /// Blocks made on the spot since others had their turn.
@@ -77,16 +102,13 @@ pub(crate) struct Supplied {
     disk: Duration,
 }
 
-/// What makes the next block, this one, and how long it took.
-type Filled = io::Result<(Box<dyn Supply>, Bytes, Duration)>;
-
+/// A block that another thread has made.
 #[derive(Debug)]
-enum State {
-    Waiting(Box<dyn Supply>),
-    /// Its data is in memory, but there is no room for it yet.
-    Borrowing(Box<dyn Supply>, Borrowing),
-    Filling(JoinHandle<Filled>),
-    Over,
+struct Made {
+    bytes: Bytes,
+    took: Duration,
+    /// What makes the next one, if it was away for this one.
+    supply: Option<Box<dyn Supply>>,
 }
 
 struct Borrowing(BoxFuture<'static, Option<Loan>>);
@@ -100,20 +122,23 @@ impl Debug for Borrowing {
 impl Supplied {
     /// A body of `length` bytes, if that is known.
     pub(crate) fn new(supply: Box<dyn Supply>, length: Option<u64>, memory: &Arc<Memory>) -> Self {
-        let (memory, allowance) = (Arc::clone(memory), Arc::new(Semaphore::new(BLOCKS)));
-        let state = State::Waiting(supply);
-        let disk = Duration::ZERO;
-        Self { memory, allowance, state, shortcut: None, at_once: 0, left: length, disk }
+        Self {
+            memory: Arc::clone(memory),
+            allowance: Arc::new(Semaphore::new(BLOCKS)),
+            supply: Some(supply),
+            making: VecDeque::new(),
+            borrowing: None,
+            shortcut: None,
+            at_once: 0,
+            left: length,
+            disk: Duration::ZERO,
+        }
     }
 
     /// Has the next block made on a thread that may wait.
     fn begin(&mut self, supply: Box<dyn Supply>) {
         let bytes = supply.next_bytes();
-        if bytes == 0 {
-            self.state = State::Over;
-            return;
-        }
-        self.state = State::Filling(match self.memory.try_borrow(bytes, &self.allowance) {
+        self.making.push_back(match self.memory.try_borrow(bytes, &self.allowance) {
             Some(loan) => tokio::task::spawn_blocking(move || fill(supply, loan)),
             None => {
                 let (memory, allowance) = (Arc::clone(&self.memory), Arc::clone(&self.allowance));
@@ -126,84 +151,111 @@ impl Supplied {
     }
 
     /// A block is on its way: the next one is begun, if that takes more than to make it when its turn comes.
-    fn look_ahead(&mut self, supply: Box<dyn Supply>) {
-        match supply.is_near() {
-            true => self.state = State::Waiting(supply),
-            false => self.begin(supply),
+    fn look_ahead(&mut self) {
+        if !self.making.is_empty() {
+            return;
+        }
+        match self.supply.take() {
+            Some(supply) if supply.next_bytes() > 0 && !supply.is_near() => self.begin(supply),
+            supply => self.supply = supply,
         }
     }
 
-    /// The next block, if it needs nothing but a buffer.
+    /// Has the block after the one that is made on the spot made meanwhile, if that helps.
+    fn share(&mut self, supply: &mut dyn Supply) {
+        if supply.is_laborious()
+            && supply.is_near()
+            && let Some(help) = self.memory.help()
+            && let Some(loan) = self.memory.try_borrow(supply.next_bytes(), &self.allowance)
+            && let Some(work) = supply.take()
+        {
+            self.making.push_back(tokio::task::spawn_blocking(move || {
+                let made = make(&*work, loan);
+                drop(help);
+                made
+            }));
+        }
+    }
+
+    /// The next block, made on the spot; nothing if that turns out to take longer.
     fn make(&mut self, mut supply: Box<dyn Supply>, mut loan: Loan) -> io::Result<Option<Chunk>> {
-        let began = Instant::now();
-        let filled = supply.fill_now(loan.buffer())?;
-        self.disk += began.elapsed();
-        let Some(filled) = filled else {
-            self.state = State::Filling(tokio::task::spawn_blocking(move || fill(supply, loan)));
+        let Some(work) = supply.take() else {
+            self.making.push_back(tokio::task::spawn_blocking(move || fill(supply, loan)));
             return Ok(None);
         };
-        self.at_once += 1;
-        self.look_ahead(supply);
-        Ok(Some(Chunk::Memory(loan.freeze(filled))))
+        self.share(&mut *supply);
+        self.supply = Some(supply);
+        let began = Instant::now();
+        let made = work.make(loan.buffer(), Wait::No);
+        self.disk += began.elapsed();
+        match made {
+            Ok(filled) => {
+                self.at_once += 1;
+                self.look_ahead();
+                Ok(Some(Chunk::Memory(loan.freeze(filled))))
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                let making = tokio::task::spawn_blocking(move || make(&*work, loan));
+                self.making.push_front(making);
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
     }
 
-    /// The next block; nothing if the state has changed and is to be looked at again.
+    /// The next block; nothing if there is something else to be looked at, or none.
     fn step(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Option<Chunk>>> {
-        match std::mem::replace(&mut self.state, State::Over) {
-            State::Over => Poll::Ready(Ok(None)),
-            State::Waiting(supply) if self.at_once >= MOST_AT_ONCE => {
-                self.at_once = 0;
-                self.state = State::Waiting(supply);
-                cx.waker().wake_by_ref();
-                Poll::Pending
-            }
-            State::Waiting(mut supply) => {
-                if let Some(shortcut) = &self.shortcut
-                    && let Some((file, range)) = supply.piece()
-                {
-                    self.at_once += 1;
-                    self.state = State::Waiting(supply);
-                    return Poll::Ready(Ok(Some(shortcut.piece(file, &range))));
-                }
-                let bytes = supply.next_bytes();
-                if bytes == 0 || !supply.is_near() {
-                    self.begin(supply);
-                } else if let Some(loan) = self.memory.try_borrow(bytes, &self.allowance) {
-                    return Poll::Ready(self.make(supply, loan));
-                } else {
-                    let memory = Arc::clone(&self.memory);
-                    let loan = memory.borrow(bytes, Arc::clone(&self.allowance)).boxed();
-                    self.state = State::Borrowing(supply, Borrowing(loan));
-                }
-                Poll::Ready(Ok(None))
-            }
-            State::Borrowing(supply, mut borrowing) => match borrowing.0.poll_unpin(cx) {
-                Poll::Ready(Some(loan)) => Poll::Ready(self.make(supply, loan)),
-                Poll::Ready(None) => Poll::Ready(Err(given_up())),
-                Poll::Pending => {
-                    self.state = State::Borrowing(supply, borrowing);
-                    Poll::Pending
-                }
-            },
-            State::Filling(mut filling) => {
-                let Poll::Ready(filled) = filling.poll_unpin(cx) else {
-                    self.state = State::Filling(filling);
-                    return Poll::Pending;
-                };
-                self.at_once = 0;
-                let (supply, bytes, time) = filled.map_err(io::Error::from).flatten()?;
-                self.disk += time;
-                self.look_ahead(supply);
-                Poll::Ready(Ok((!bytes.is_empty()).then_some(Chunk::Memory(bytes))))
-            }
+        if let Some(making) = self.making.front_mut() {
+            let made = ready!(making.poll_unpin(cx)).map_err(io::Error::from).flatten();
+            self.making.pop_front();
+            let Made { bytes, took, supply } = made?;
+            self.at_once = 0;
+            self.disk += took;
+            self.supply = supply.or_else(|| self.supply.take());
+            self.look_ahead();
+            return Poll::Ready(Ok((!bytes.is_empty()).then_some(Chunk::Memory(bytes))));
         }
+        let Some(mut supply) = self.supply.take() else { return Poll::Ready(Ok(None)) };
+        if self.at_once >= MOST_AT_ONCE {
+            self.at_once = 0;
+            self.supply = Some(supply);
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        if let Some(shortcut) = &self.shortcut
+            && let Some((file, range)) = supply.piece()
+        {
+            self.at_once += 1;
+            self.supply = Some(supply);
+            return Poll::Ready(Ok(Some(shortcut.piece(file, &range))));
+        }
+        let bytes = supply.next_bytes();
+        if bytes == 0 {
+            return Poll::Ready(Ok(None));
+        }
+        if !supply.is_near() {
+            self.begin(supply);
+            return Poll::Ready(Ok(None));
+        }
+        let borrowing = self.borrowing.get_or_insert_with(|| {
+            let memory = Arc::clone(&self.memory);
+            Borrowing(memory.borrow(bytes, Arc::clone(&self.allowance)).boxed())
+        });
+        let Poll::Ready(loan) = borrowing.0.poll_unpin(cx) else {
+            self.supply = Some(supply);
+            return Poll::Pending;
+        };
+        self.borrowing = None;
+        Poll::Ready(loan.ok_or_else(given_up).and_then(|loan| self.make(supply, loan)))
     }
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Result<Chunk>>> {
         loop {
             let chunk = match ready!(self.step(cx)) {
                 Ok(Some(chunk)) => chunk,
-                Ok(None) if matches!(self.state, State::Over) => return Poll::Ready(None),
+                Ok(None) if self.making.is_empty() && self.supply.is_none() => {
+                    return Poll::Ready(None);
+                }
                 Ok(None) => continue,
                 Err(error) => return Poll::Ready(Some(Err(error))),
             };
@@ -215,16 +267,22 @@ impl Supplied {
     }
 }
 
-fn fill(mut supply: Box<dyn Supply>, mut loan: Loan) -> Filled {
+fn fill(mut supply: Box<dyn Supply>, mut loan: Loan) -> io::Result<Made> {
     let began = Instant::now();
     let filled = supply.fill(loan.buffer())?;
-    Ok((supply, loan.freeze(filled), began.elapsed()))
+    Ok(Made { bytes: loan.freeze(filled), took: began.elapsed(), supply: Some(supply) })
+}
+
+fn make(work: &dyn Work, mut loan: Loan) -> io::Result<Made> {
+    let began = Instant::now();
+    let filled = work.make(loan.buffer(), Wait::Yes)?;
+    Ok(Made { bytes: loan.freeze(filled), took: began.elapsed(), supply: None })
 }
 
 impl Drop for Supplied {
     fn drop(&mut self) {
-        if let State::Filling(filling) = &self.state {
-            filling.abort();
+        for making in &self.making {
+            making.abort();
         }
     }
 }

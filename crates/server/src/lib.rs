@@ -17,6 +17,7 @@ mod access_log;
 mod answer;
 mod arriving;
 mod authorizer;
+mod block;
 mod body;
 mod client_verifier;
 mod clocked;

@@ -22,7 +22,11 @@ pub(crate) struct Memory {
     units: Arc<Semaphore>,
     most_units: u32,
     spare: Arc<Spare>,
+    help: Arc<Semaphore>,
 }
+
+/// The right to have a block made by another thread though its data is in memory.
+pub(crate) type Help = OwnedSemaphorePermit;
 
 #[derive(Debug, Default)]
 struct Spare(Mutex<Vec<Vec<u8>>>);
@@ -47,7 +51,14 @@ impl Memory {
     pub(crate) fn new(bytes: usize) -> Self {
         let most_units = u32::try_from(bytes / UNIT_BYTES).unwrap_or(u32::MAX).max(1);
         let units = Arc::new(Semaphore::new(usize::try_from(most_units).unwrap_or(1)));
-        Self { units, most_units, spare: Arc::new(Spare::default()) }
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        let help = Arc::new(Semaphore::new(processors - 1));
+        Self { units, most_units, spare: Arc::new(Spare::default()), help }
+    }
+
+    /// Help, if a processor may be free for it.
+    pub(crate) fn help(&self) -> Option<Help> {
+        Arc::clone(&self.help).try_acquire_owned().ok()
     }
 
     /// Bytes that are lent, and that there are.

@@ -13,21 +13,20 @@
 //! kernel's. Of a long range that is not, the kernel is told some blocks before they are read: a disk that is asked for one
 //! block at a time does nothing while that is handed on.
 
-use crate::body::Supply;
+use crate::block::Block;
+use crate::body::{Supply, Wait, Work};
 use crate::shortcut::{self, is_near, reach};
 use hither_http::byteranges::Byteranges;
 use hither_http::vector::frames;
 use rustix::fs::{Advice, fadvise};
-use rustix::io::{Errno, ReadWriteFlags, preadv2, retry_on_intr};
 use std::fs::File;
-use std::io::{self, IoSliceMut};
+use std::io;
 use std::num::NonZeroU64;
 use std::ops::Range;
-use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
-/// Bytes between two pieces that are read along rather than read around.
-const GAP_BYTES: u64 = 8 << 10;
+/// From so many reads on, a block takes longer to make than another thread to wake.
+const MANY_READS: usize = 16;
 /// Less than that is sooner copied than sent past memory.
 const LEAST_PIECE_BYTES: u64 = 32 << 10;
 /// Bytes of a range that the kernel is told of before they are read.
@@ -60,36 +59,6 @@ pub(crate) struct Pieces {
     next: Block,
     /// Up to where the kernel has been told of a range.
     told: u64,
-    scratch: Vec<u8>,
-}
-
-/// Whether a read may wait for the disk.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Wait {
-    Yes,
-    No,
-}
-
-/// A block that is laid out.
-#[derive(Debug, Default)]
-struct Block {
-    bytes: usize,
-    texts: Vec<(usize, Vec<u8>)>,
-    reads: Vec<Read>,
-}
-
-/// A piece of the file and its place in the block.
-#[derive(Debug, Clone, Copy)]
-struct Read {
-    to: usize,
-    len: usize,
-    offset: u64,
-}
-
-impl Read {
-    fn end(&self) -> u64 {
-        self.offset.saturating_add(self.len as u64)
-    }
 }
 
 impl Pieces {
@@ -97,8 +66,9 @@ impl Pieces {
     pub(crate) fn new(file: File, form: Form, ranges: Vec<Range<u64>>, block: usize) -> Self {
         let block = block as u64;
         let from = ranges.first().map_or(0, |range| range.start);
-        let (file, next, scratch) = (Arc::new(file), Block::default(), Vec::new());
-        let mut pieces = Self { file, form, block, ranges, at: 0, from, next, told: 0, scratch };
+        let file = Arc::new(file);
+        let next = Block::new(Arc::clone(&file), false, block);
+        let mut pieces = Self { file, form, block, ranges, at: 0, from, next, told: 0 };
         pieces.next = pieces.lay_out(true);
         pieces
     }
@@ -124,7 +94,8 @@ impl Pieces {
     /// The next block. Pieces are cut at multiples of the block from the start of their range, so that the number of frames
     /// is known beforehand.
     fn lay_out(&mut self, is_first: bool) -> Block {
-        let mut block = Block::default();
+        let is_framed = matches!(self.form, Form::Frames { .. });
+        let mut block = Block::new(Arc::clone(&self.file), is_framed, self.block);
         if let (true, Form::Frames { size }) = (is_first, &self.form) {
             block.text(frames::preamble(*size).to_vec());
         }
@@ -136,16 +107,17 @@ impl Pieces {
                 Form::Frames { .. } => frames::HEADER_BYTES,
             };
             let len = usize::try_from(end - self.from).unwrap_or(usize::MAX);
-            let room = self.block.saturating_sub(block.bytes as u64);
-            if !block.reads.is_empty() && (head as u64).saturating_add(end - self.from) > room {
+            let room = self.block.saturating_sub(block.bytes() as u64);
+            if !block.reads().is_empty() && (head as u64).saturating_add(end - self.from) > room {
                 return block;
             }
             match &self.form {
-                Form::Parts(parts) if head > 0 => block.text(parts.head(range).into_bytes()),
-                _ => block.bytes += head,
+                Form::Parts(parts) if head > 0 => {
+                    block.text(parts.head(range).into_bytes());
+                    block.piece(0, self.from, len);
+                }
+                _ => block.piece(head, self.from, len),
             }
-            block.reads.push(Read { to: block.bytes, len, offset: self.from });
-            block.bytes += len;
             self.from = end;
             if end == range.end {
                 self.at += 1;
@@ -159,61 +131,19 @@ impl Pieces {
         block
     }
 
-    fn read(&mut self, block: &Block, buffer: &mut [u8], wait: Wait) -> io::Result<()> {
-        let mut reads = block.reads.clone();
-        reads.sort_unstable_by_key(|read| read.offset);
-        if wait == Wait::Yes {
-            self.announce(&reads)?;
-        }
-        let mut rest = reads.as_slice();
-        while let Some(first) = rest.first() {
-            let mut end = first.end();
-            let mut count = 1;
-            for read in rest.iter().skip(1) {
-                let close = read.offset <= end.saturating_add(GAP_BYTES);
-                if !close || read.end().saturating_sub(first.offset) > self.block {
-                    break;
-                }
-                end = end.max(read.end());
-                count += 1;
-            }
-            let (group, after) = rest.split_at_checked(count).ok_or_else(misplaced)?;
-            self.read_group(group, first.offset..end, buffer, wait)?;
-            rest = after;
-        }
-        Ok(())
-    }
-
-    fn read_group(
-        &mut self,
-        group: &[Read],
-        span: Range<u64>,
-        buffer: &mut [u8],
-        wait: Wait,
-    ) -> io::Result<()> {
-        if let [read] = group {
-            return read_at(&self.file, slot(buffer, read.to, read.len)?, read.offset, wait);
-        }
-        let len = usize::try_from(span.end - span.start).map_err(|_| misplaced())?;
-        if self.scratch.len() < len {
-            self.scratch.resize(len, 0);
-        }
-        let scratch = self.scratch.get_mut(..len).ok_or_else(misplaced)?;
-        read_at(&self.file, scratch, span.start, wait)?;
-        for read in group {
-            let from = usize::try_from(read.offset - span.start).map_err(|_| misplaced())?;
-            let bytes = scratch.get(from..from + read.len).ok_or_else(misplaced)?;
-            slot(buffer, read.to, read.len)?.copy_from_slice(bytes);
-        }
-        Ok(())
+    /// The next block; the one after it is laid out.
+    fn following(&mut self) -> Block {
+        let following = self.lay_out(false);
+        std::mem::replace(&mut self.next, following)
     }
 
     /// Tells the kernel what will be read, if it is not in memory.
-    fn announce(&mut self, reads: &[Read]) -> io::Result<()> {
+    fn announce(&mut self, block: &Block) -> io::Result<()> {
         let will_need = |file: &File, start: u64, end: u64| {
             fadvise(file, start, NonZeroU64::new(end.saturating_sub(start)), Advice::WillNeed)
         };
-        let Some(first) = reads.first() else { return Ok(()) };
+        let reads = block.reads();
+        let Some(first) = reads.iter().min_by_key(|read| read.offset) else { return Ok(()) };
         if self.form == Form::Plain {
             let end = self.ranges.first().map_or(0, |range| range.end);
             let ahead = first.end().saturating_add(AHEAD_BYTES).min(end);
@@ -224,36 +154,9 @@ impl Pieces {
                 self.told = ahead;
             }
         } else if reads.len() > 1 && !is_near(&self.file, first.offset) {
-            for read in reads.iter().chain(&self.next.reads) {
+            for read in reads.iter().chain(self.next.reads()) {
                 will_need(&self.file, read.offset, read.end())?;
             }
-        }
-        Ok(())
-    }
-
-    /// Makes a block, without waiting if so told: then an error of the kind `WouldBlock` says that it would have to.
-    fn make(&mut self, block: &Block, buffer: &mut Vec<u8>, wait: Wait) -> io::Result<()> {
-        if buffer.len() < block.bytes {
-            buffer.resize(block.bytes, 0);
-        }
-        for (to, text) in &block.texts {
-            slot(buffer, *to, text.len())?.copy_from_slice(text);
-        }
-        self.read(block, buffer, wait)?;
-        match self.form {
-            Form::Frames { .. } => Self::seal(block, buffer),
-            Form::Plain | Form::Parts(_) => Ok(()),
-        }
-    }
-
-    /// Writes the header of each frame before its data.
-    fn seal(block: &Block, buffer: &mut [u8]) -> io::Result<()> {
-        for read in &block.reads {
-            let start = read.to.checked_sub(frames::HEADER_BYTES).ok_or_else(misplaced)?;
-            let frame = slot(buffer, start, frames::HEADER_BYTES + read.len)?;
-            let (head, data) = frame.split_at_mut(frames::HEADER_BYTES);
-            let length = u32::try_from(read.len).map_err(|_| misplaced())?;
-            head.copy_from_slice(&frames::header(read.offset, length, data));
         }
         Ok(())
     }
@@ -262,47 +165,31 @@ impl Pieces {
 /// In place of where a range goes on: all is laid out, the text after the last part too.
 const END: u64 = u64::MAX - 1;
 
-impl Block {
-    fn text(&mut self, text: Vec<u8>) {
-        let to = self.bytes;
-        self.bytes += text.len();
-        self.texts.push((to, text));
-    }
-}
-
 impl Supply for Pieces {
     fn next_bytes(&self) -> usize {
-        self.next.bytes
+        self.next.bytes()
     }
 
     fn fill(&mut self, buffer: &mut Vec<u8>) -> io::Result<usize> {
-        let following = self.lay_out(false);
-        let block = std::mem::replace(&mut self.next, following);
-        self.make(&block, buffer, Wait::Yes)?;
-        Ok(block.bytes)
+        let block = self.following();
+        self.announce(&block)?;
+        block.make(buffer, Wait::Yes)
     }
 
     fn is_near(&self) -> bool {
-        self.next.reads.first().is_none_or(|read| is_near(&self.file, read.offset))
+        self.next.reads().first().is_none_or(|read| is_near(&self.file, read.offset))
     }
 
-    fn fill_now(&mut self, buffer: &mut Vec<u8>) -> io::Result<Option<usize>> {
-        let block = std::mem::take(&mut self.next);
-        match self.make(&block, buffer, Wait::No) {
-            Ok(()) => {
-                self.next = self.lay_out(false);
-                Ok(Some(block.bytes))
-            }
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                self.next = block;
-                Ok(None)
-            }
-            Err(error) => Err(error),
-        }
+    fn take(&mut self) -> Option<Box<dyn Work>> {
+        Some(Box::new(self.following()))
+    }
+
+    fn is_laborious(&self) -> bool {
+        self.next.reads().len() >= MANY_READS
     }
 
     fn piece(&mut self) -> Option<(Arc<File>, Range<u64>)> {
-        let (Form::Plain, [range], [read]) = (&self.form, &*self.ranges, &*self.next.reads) else {
+        let (Form::Plain, [range], [read]) = (&self.form, &*self.ranges, self.next.reads()) else {
             return None;
         };
         let end = range.end.min(read.offset.saturating_add(shortcut::MOST_BYTES as u64));
@@ -318,37 +205,6 @@ impl Supply for Pieces {
         self.next = self.lay_out(false);
         Some((Arc::clone(&self.file), piece))
     }
-}
-
-/// Reads all of `buffer`.
-fn read_at(file: &File, mut buffer: &mut [u8], mut offset: u64, wait: Wait) -> io::Result<()> {
-    if wait == Wait::Yes {
-        return file.read_exact_at(buffer, offset);
-    }
-    while !buffer.is_empty() {
-        let slices = &mut [IoSliceMut::new(buffer)];
-        let read = retry_on_intr(|| preadv2(file, slices, offset, ReadWriteFlags::NOWAIT));
-        match read {
-            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-            Ok(count) => {
-                buffer = buffer.get_mut(count..).unwrap_or_default();
-                offset = offset.saturating_add(count as u64);
-            }
-            // This file system always waits.
-            Err(Errno::OPNOTSUPP) => return Err(io::ErrorKind::WouldBlock.into()),
-            Err(error) => return Err(error.into()),
-        }
-    }
-    Ok(())
-}
-
-fn slot(buffer: &mut [u8], to: usize, len: usize) -> io::Result<&mut [u8]> {
-    buffer.get_mut(to..to + len).ok_or_else(misplaced)
-}
-
-/// The layout is wrong: a fault of this file.
-fn misplaced() -> io::Error {
-    io::Error::other("a piece of the answer has no place in its block")
 }
 
 #[cfg(test)]
