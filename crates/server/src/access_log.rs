@@ -151,9 +151,22 @@ pub(crate) struct AccessLog(Option<Arc<Lines>>);
 #[derive(Debug)]
 struct Lines {
     feed: SyncSender<Entry>,
-    /// Lines that were left out since the last one that was not, and in all.
-    lost: AtomicU64,
-    lost_ever: AtomicU64,
+    lost: Arc<Lost>,
+}
+
+/// Lines that were left out, or could not be written, since the last one that was not, and in all.
+#[derive(Debug, Default)]
+struct Lost {
+    lately: AtomicU64,
+    ever: AtomicU64,
+}
+
+impl Lost {
+    /// So many, which would have told of `told` others.
+    fn add(&self, lines: u64, told: u64) {
+        self.lately.fetch_add(lines.saturating_add(told), Ordering::Relaxed);
+        self.ever.fetch_add(lines, Ordering::Relaxed);
+    }
 }
 
 enum Entry {
@@ -170,10 +183,11 @@ impl AccessLog {
         let Some(path) = path else { return Ok(Self(None)) };
         let out = opened(path)?;
         let (feed, entries) = sync_channel(MOST_WAITING);
-        let lines = Lines { feed, lost: AtomicU64::new(0), lost_ever: AtomicU64::new(0) };
+        let lines = Lines { feed, lost: Arc::default() };
+        let lost = Arc::clone(&lines.lost);
         std::thread::Builder::new()
             .name("hither-log".to_owned())
-            .spawn(move || write_all(&entries, out))
+            .spawn(move || write_all(&entries, out, &lost))
             .map_err(|error| cannot(path, error))?;
         Ok(Self(Some(Arc::new(lines))))
     }
@@ -203,18 +217,17 @@ impl AccessLog {
         }
     }
 
-    /// Lines that were left out so far.
+    /// Lines that were left out or could not be written so far.
     pub(crate) fn lost(&self) -> u64 {
-        self.0.as_ref().map_or(0, |lines| lines.lost_ever.load(Ordering::Relaxed))
+        self.0.as_ref().map_or(0, |lines| lines.lost.ever.load(Ordering::Relaxed))
     }
 
     pub(crate) fn write(&self, mut line: Box<Line>) {
         let Some(lines) = &self.0 else { return };
-        let lost = lines.lost.swap(0, Ordering::Relaxed);
-        line.lost = lost;
+        line.lost = lines.lost.lately.swap(0, Ordering::Relaxed);
+        let told = line.lost;
         if lines.feed.try_send(Entry::Line(line)).is_err() {
-            lines.lost.fetch_add(lost + 1, Ordering::Relaxed);
-            lines.lost_ever.fetch_add(1, Ordering::Relaxed);
+            lines.lost.add(1, told);
         }
     }
 }
@@ -232,38 +245,56 @@ fn cannot(path: &Path, error: io::Error) -> Error {
     Error::new(ErrorKind::Local, what).with_source(error)
 }
 
-fn write_all(entries: &Receiver<Entry>, mut out: Box<dyn Write + Send>) {
-    let mut text = Vec::new();
+fn write_all(entries: &Receiver<Entry>, out: Box<dyn Write + Send>, lost: &Lost) {
+    let mut batch = Batch { out, text: Vec::new(), lines: 0, told: 0 };
     while let Ok(entry) = entries.recv() {
         let mut entry = Some(entry);
         // Whatever waits goes with it.
         while let Some(next) = entry.take() {
             match next {
-                Entry::Line(line) => {
-                    if serde_json::to_writer(&mut text, &line).is_ok() {
-                        text.push(b'\n');
-                    }
-                }
+                Entry::Line(line) => batch.add(&line),
                 Entry::Out(other) => {
-                    flush(&mut *out, &mut text);
-                    out = other;
+                    batch.write(lost);
+                    batch.out = other;
                 }
                 Entry::Written(whom) => {
-                    flush(&mut *out, &mut text);
+                    batch.write(lost);
                     // They may have lost patience.
                     let _ = whom.send(());
                 }
             }
-            entry = if text.len() < BATCH_BYTES { entries.try_recv().ok() } else { None };
+            entry = if batch.text.len() < BATCH_BYTES { entries.try_recv().ok() } else { None };
         }
-        flush(&mut *out, &mut text);
+        batch.write(lost);
     }
 }
 
-/// There is nobody to tell that the log cannot be written.
-fn flush(out: &mut dyn Write, text: &mut Vec<u8>) {
-    drop(out.write_all(text).and_then(|()| out.flush()));
-    text.clear();
+/// Lines that are written together.
+struct Batch {
+    out: Box<dyn Write + Send>,
+    text: Vec<u8>,
+    lines: u64,
+    /// Lost ones that they tell of.
+    told: u64,
+}
+
+impl Batch {
+    fn add(&mut self, line: &Line) {
+        if serde_json::to_writer(&mut self.text, line).is_ok() {
+            self.text.push(b'\n');
+            self.lines += 1;
+            self.told = self.told.saturating_add(line.lost);
+        }
+    }
+
+    fn write(&mut self, lost: &Lost) {
+        if self.out.write_all(&self.text).and_then(|()| self.out.flush()).is_err() {
+            // There is nobody to tell but those who read the metrics.
+            lost.add(self.lines, self.told);
+        }
+        self.text.clear();
+        (self.lines, self.told) = (0, 0);
+    }
 }
 
 #[cfg(test)]
@@ -279,6 +310,29 @@ mod tests {
         ] {
             assert_eq!(without_secrets(target), kept);
         }
+    }
+
+    #[test]
+    fn lines_that_cannot_be_written_are_counted() {
+        let log = AccessLog::open(Some(Path::new("/dev/full"))).unwrap();
+        let line = || {
+            let address = ([127, 0, 0, 1], 1).into();
+            let (is_secure, certificate, link, shortcut) = (false, None, Arc::default(), None);
+            let peer = Peer { address, is_secure, certificate, link, shortcut };
+            Box::new(Line::new(&http::Request::new(()), &peer))
+        };
+        log.write(line());
+        log.write(line());
+        log.flush();
+        assert_eq!(log.lost(), 2);
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("log");
+        log.reopen(&file).unwrap();
+        log.write(line());
+        log.flush();
+        let text = std::fs::read_to_string(file).unwrap();
+        assert!(text.ends_with("\"lost\":2}\n"), "{text}");
+        assert_eq!(log.lost(), 2);
     }
 
     #[test]

@@ -229,7 +229,7 @@ impl Polled {
             lots_used: maker.level("hither_lots_used_bytes", "Bytes used of lots.")?,
             lines_lost: maker.count(
                 "hither_log_lines_lost_total",
-                "Lines of the access log that were left out because its disk was too slow.",
+                "Lines of the access log that were left out or could not be written.",
             )?,
             uptime: maker.level("hither_uptime_seconds", "Time since the server was started.")?,
             copies_open: maker.level("hither_copies_open", "Third-party copies under way.")?,

@@ -5,6 +5,7 @@ use hither_server::{AuthSettings, Settings};
 use serde_json::Value;
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::path::Path;
 
 fn watched(change: impl FnOnce(&mut Settings)) -> Served {
     Served::new(|settings| {
@@ -131,27 +132,52 @@ fn health_is_what_is_seen() {
     assert_eq!(told(&served, "HEAD", "/healthz").status, 200);
 }
 
+/// A certificate that is valid until the begin of a year, as settings of a file.
+fn certificate(folder: &Path, year: i32) -> Settings {
+    let mut wanted = rcgen::CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
+    wanted.not_before = rcgen::date_time_ymd(2000, 1, 1);
+    wanted.not_after = rcgen::date_time_ymd(year, 1, 1);
+    let key = rcgen::KeyPair::generate().unwrap();
+    let (shown, own) = (folder.join(format!("{year}.pem")), folder.join(format!("{year}.key")));
+    std::fs::write(&shown, wanted.self_signed(&key).unwrap().pem()).unwrap();
+    std::fs::write(&own, key.serialize_pem()).unwrap();
+    Settings::from_toml(&format!("[tls]\ncertificate = {shown:?}\nkey = {own:?}")).unwrap()
+}
+
 #[test]
-fn a_certificate_that_has_expired_is_not_healthy() {
+fn a_certificate_that_has_expired_is_not_healthy_until_there_is_another() {
     let folder = tempfile::tempdir().unwrap();
-    for (year, status) in [(2001, 503), (2999, 200)] {
-        let mut wanted = rcgen::CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
-        wanted.not_before = rcgen::date_time_ymd(2000, 1, 1);
-        wanted.not_after = rcgen::date_time_ymd(year, 1, 1);
-        let key = rcgen::KeyPair::generate().unwrap();
-        let text = wanted.self_signed(&key).unwrap().pem();
-        let mut files = Vec::new();
-        for (name, text) in [("cert", text), ("key", key.serialize_pem())] {
-            files.push(folder.path().join(name));
-            std::fs::write(folder.path().join(name), text).unwrap();
-        }
-        let shown = format!("certificate = {:?}\nkey = {:?}", files[0], files[1]);
-        let tls = Settings::from_toml(&format!("[tls]\n{shown}")).unwrap().tls;
-        let served = watched(|settings| settings.tls = tls);
-        let seen = told(&served, "GET", "/healthz");
-        assert_eq!(seen.status, status, "{}", seen.text());
-        assert!(seen.text().contains(&format!("{year}-01-01T00:00:00Z")), "{}", seen.text());
-    }
+    let (old, new) = (certificate(folder.path(), 2001), certificate(folder.path(), 2999));
+    let served = watched(|settings| settings.tls = old.tls);
+    let seen = told(&served, "GET", "/healthz");
+    assert_eq!(seen.status, 503);
+    assert!(seen.text().contains("expired at 2001-01-01T00:00:00Z"), "{}", seen.text());
+    let mut next = new;
+    next.access_log = Some(served.path().join("access.json"));
+    let left = served.server.as_ref().unwrap().reloader().reload(next);
+    assert_eq!(left.unwrap(), ["root", "listen", "metrics"]);
+    let seen = told(&served, "GET", "/healthz");
+    assert_eq!(seen.status, 200);
+    assert!(seen.text().contains("valid until 2999-01-01T00:00:00Z"), "{}", seen.text());
+    let mut stream = served.connect();
+    stream.write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap();
+    let _ = stream.read_to_end(&mut Vec::new());
+    assert_eq!(metric(&served, "hither_connections_failed_total{reason=\"handshake\"}"), 1.0);
+}
+
+#[test]
+fn a_server_that_is_being_stopped_tells_so() {
+    let mut served = watched(|settings| settings.limits.stop_seconds = 30.0);
+    served.file("large", &vec![7; 32 << 20]);
+    let mut stream = served.connect();
+    stream.write_all(b"GET /large HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+    stream.read_exact(&mut [0; 12]).unwrap();
+    served.server.as_ref().unwrap().stopper().stop();
+    let seen = told(&served, "GET", "/healthz");
+    assert!(seen.status == 503 && seen.text().contains("being stopped"), "{}", seen.text());
+    stream.read_to_end(&mut Vec::new()).unwrap();
+    let lines = lines(&mut served, "access.json");
+    assert_eq!(lines[0]["complete"], true);
 }
 
 #[test]
