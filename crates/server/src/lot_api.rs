@@ -19,7 +19,7 @@ use crate::refusal::Refusal;
 use crate::site::{Call, Site};
 use http::{Method, StatusCode, header};
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -40,8 +40,15 @@ struct Wanted {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Changed {
+    #[serde(default, deserialize_with = "said")]
     bytes: Option<u64>,
+    #[serde(default, deserialize_with = "said")]
     lease_seconds: Option<u64>,
+}
+
+/// A number that is not said is not there; `null` is no number.
+fn said<'de, D: Deserializer<'de>>(value: D) -> Result<Option<u64>, D::Error> {
+    u64::deserialize(value).map(Some)
 }
 
 /// A lot as it is told of.
@@ -104,12 +111,18 @@ pub(crate) async fn answer(
             run(lots, move |lots| lots.release(&owner, &id, now)).await?;
             Ok(Answer::empty(StatusCode::NO_CONTENT))
         }
-        (_, list) => {
-            let allowed = if list { "GET, HEAD, POST" } else { "GET, HEAD, PATCH, DELETE" };
-            Err(Refusal::new(StatusCode::METHOD_NOT_ALLOWED, "lots have no such method")
-                .with(header::ALLOW, allowed))
-        }
+        _ => Err(Refusal::new(StatusCode::METHOD_NOT_ALLOWED, "lots have no such method")
+            .with(header::ALLOW, methods_of(&id))),
     }
+}
+
+/// What may be asked there, if it is a place of this API.
+pub(crate) fn methods(place: &Place) -> Option<&'static str> {
+    below(place).map(methods_of)
+}
+
+fn methods_of(id: &str) -> &'static str {
+    if id.is_empty() { "OPTIONS, GET, HEAD, POST" } else { "OPTIONS, GET, HEAD, PATCH, DELETE" }
 }
 
 /// A lot is changed by its owner, with what it takes to make one there.

@@ -134,7 +134,11 @@ impl Site {
             peer.shortcut = None;
         }
         if head.method == Method::OPTIONS {
-            return Ok(self.options());
+            let lots = self.space.lots().and_then(|_| Place::parse(head.uri.path()).ok());
+            return Ok(match lots.and_then(|place| lot_api::methods(&place)) {
+                Some(methods) => Answer::empty(StatusCode::OK).with(header::ALLOW, methods),
+                None => self.options(),
+            });
         }
         let place = Place::parse(head.uri.path())?;
         let host = head.headers.get(header::HOST).and_then(|host| host.to_str().ok());

@@ -130,7 +130,7 @@ fn next(chance: &mut u64) -> u32 {
 }
 
 async fn read(plan: Arc<Plan>, number: u64, pause: Duration) -> Vec<u32> {
-    let (mut chance, mut times) = (number * 0x9e37_79b9_7f4a_7c15 + 1, Vec::new());
+    let (mut chance, mut times) = (number.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1, Vec::new());
     let mut client = None;
     if !pause.is_zero() {
         let part = f64::from(next(&mut chance) % 1000) / 1000.0;

@@ -88,6 +88,7 @@ impl From<io::Error> for LotError {
         match error.raw_os_error().map(Errno::from_raw_os_error) {
             Some(Errno::NOSPC | Errno::DQUOT | Errno::FBIG) => Self::NoSpace,
             Some(Errno::ROFS | Errno::ACCESS | Errno::PERM) => Self::Forbidden,
+            Some(Errno::NAMETOOLONG) => Self::Invalid("a name in the path is too long"),
             None if error.kind() == io::ErrorKind::InvalidInput => {
                 Self::Invalid("a symbolic link is on the way to that path")
             }
