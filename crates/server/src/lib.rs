@@ -14,6 +14,7 @@
 
 mod access;
 mod access_log;
+mod ahead;
 mod answer;
 mod arriving;
 mod authorizer;

@@ -3,25 +3,22 @@
 //! The answer is made block by block, and a block in three steps. It is laid out: which pieces of the file it holds and
 //! where they stand in it, so that every byte is read to where it is sent from. It is read, in the order of the file,
 //! whatever the order of the answer is; pieces that lie close together are read as one. And the frames among it get their
-//! sums. If the first piece is not in memory, the kernel is told of all the others, and of those of the next block, before
-//! any is waited for: the disk sees them together.
+//! sums.
 //!
 //! Frames come in the order of the file, since their reader does not care: then the order of the disk is that of the answer
 //! over all blocks. Parts come in the order in which they were asked for.
 //!
 //! What is in memory is read without waiting, on the spot; one range as it is goes past this memory, if it is in the
-//! kernel's. Of a long range that is not, the kernel is told some blocks before they are read: a disk that is asked for one
-//! block at a time does nothing while that is handed on.
+//! kernel's. Of what is not, the kernel is told [ahead](crate::ahead).
 
+use crate::ahead::Ahead;
 use crate::block::Block;
 use crate::body::{Supply, Wait, Work};
 use crate::shortcut::{self, is_near, reach};
 use hither_http::byteranges::Byteranges;
 use hither_http::vector::frames;
-use rustix::fs::{Advice, fadvise};
 use std::fs::File;
 use std::io;
-use std::num::NonZeroU64;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -29,8 +26,6 @@ use std::sync::Arc;
 const MANY_READS: usize = 16;
 /// Less than that is sooner copied than sent past memory.
 const LEAST_PIECE_BYTES: u64 = 32 << 10;
-/// Bytes of a range that the kernel is told of before they are read.
-const AHEAD_BYTES: u64 = 4 << 20;
 
 /// How the bytes are wrapped.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -57,8 +52,9 @@ pub(crate) struct Pieces {
     at: usize,
     from: u64,
     next: Block,
-    /// Up to where the kernel has been told of a range.
-    told: u64,
+    ahead: Ahead,
+    /// Bytes of the ranges in blocks that were handed out.
+    done: u64,
 }
 
 impl Pieces {
@@ -68,7 +64,8 @@ impl Pieces {
         let from = ranges.first().map_or(0, |range| range.start);
         let file = Arc::new(file);
         let next = Block::new(Arc::clone(&file), false, block);
-        let mut pieces = Self { file, form, block, ranges, at: 0, from, next, told: 0 };
+        let ahead = Ahead::new(&ranges);
+        let mut pieces = Self { file, form, block, ranges, at: 0, from, next, ahead, done: 0 };
         pieces.next = pieces.lay_out(true);
         pieces
     }
@@ -134,31 +131,8 @@ impl Pieces {
     /// The next block; the one after it is laid out.
     fn following(&mut self) -> Block {
         let following = self.lay_out(false);
+        self.done += self.next.reads().iter().map(|read| read.len as u64).sum::<u64>();
         std::mem::replace(&mut self.next, following)
-    }
-
-    /// Tells the kernel what will be read, if it is not in memory.
-    fn announce(&mut self, block: &Block) -> io::Result<()> {
-        let will_need = |file: &File, start: u64, end: u64| {
-            fadvise(file, start, NonZeroU64::new(end.saturating_sub(start)), Advice::WillNeed)
-        };
-        let reads = block.reads();
-        let Some(first) = reads.iter().min_by_key(|read| read.offset) else { return Ok(()) };
-        if self.form == Form::Plain {
-            let end = self.ranges.first().map_or(0, |range| range.end);
-            let ahead = first.end().saturating_add(AHEAD_BYTES).min(end);
-            if ahead > self.told.saturating_add(AHEAD_BYTES / 2)
-                || (ahead == end && self.told < end)
-            {
-                will_need(&self.file, self.told.max(first.offset), ahead)?;
-                self.told = ahead;
-            }
-        } else if reads.len() > 1 && !is_near(&self.file, first.offset) {
-            for read in reads.iter().chain(self.next.reads()) {
-                will_need(&self.file, read.offset, read.end())?;
-            }
-        }
-        Ok(())
     }
 }
 
@@ -171,13 +145,13 @@ impl Supply for Pieces {
     }
 
     fn fill(&mut self, buffer: &mut Vec<u8>) -> io::Result<usize> {
-        let block = self.following();
-        self.announce(&block)?;
-        block.make(buffer, Wait::Yes)
+        self.ahead.tell(&self.file, &self.ranges, self.done)?;
+        self.following().make(buffer, Wait::Yes)
     }
 
     fn is_near(&self) -> bool {
-        self.next.reads().first().is_none_or(|read| is_near(&self.file, read.offset))
+        let first = self.next.reads().first();
+        !self.ahead.is_on() && first.is_none_or(|read| is_near(&self.file, read.offset))
     }
 
     fn take(&mut self) -> Option<Box<dyn Work>> {
@@ -193,7 +167,7 @@ impl Supply for Pieces {
             return None;
         };
         let end = range.end.min(read.offset.saturating_add(shortcut::MOST_BYTES as u64));
-        if end - read.offset < LEAST_PIECE_BYTES {
+        if end - read.offset < LEAST_PIECE_BYTES || self.ahead.is_on() {
             return None;
         }
         let reach = reach(&self.file, &(read.offset..end));
@@ -201,6 +175,7 @@ impl Supply for Pieces {
             return None;
         }
         let piece = read.offset..reach;
+        self.done += reach - read.offset;
         (self.at, self.from) = if reach < range.end { (0, reach) } else { (1, u64::MAX) };
         self.next = self.lay_out(false);
         Some((Arc::clone(&self.file), piece))
