@@ -34,7 +34,7 @@ PIECES, PIECE_BYTES = 10_000, 2048
 WHOLE_BYTES = 16 << 20
 RANGE_BYTES = 1_000_000
 CONNECTIONS = (1, 16, 256)
-LEAST_BYTES = 1_500_000_000
+LEAST_BYTES = 3_000_000_000
 """What a measurement of throughput moves, at the least."""
 NGINX_LINE = 8000
 """Bytes of a Range field that fit nginx's stock buffers."""
