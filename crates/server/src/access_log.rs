@@ -318,7 +318,8 @@ mod tests {
         let line = || {
             let address = ([127, 0, 0, 1], 1).into();
             let (is_secure, certificate, link, shortcut) = (false, None, Arc::default(), None);
-            let peer = Peer { address, is_secure, certificate, link, shortcut };
+            let held = Arc::default();
+            let peer = Peer { address, is_secure, certificate, link, held, shortcut };
             Box::new(Line::new(&http::Request::new(()), &peer))
         };
         log.write(line());

@@ -28,6 +28,7 @@ mod disk;
 mod get;
 mod guard;
 mod health;
+mod held;
 mod iso_date;
 mod keyring;
 mod listener;

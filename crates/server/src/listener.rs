@@ -105,7 +105,8 @@ impl Doors {
         let stall = self.site.limits().stall();
         let (link, ended) = Link::to(&stream);
         let (is_secure, certificate) = (self.tls.is_some(), None);
-        let peer = Peer { address, is_secure, certificate, link, shortcut: None };
+        let held = Arc::default();
+        let peer = Peer { address, is_secure, certificate, link, held, shortcut: None };
         match &self.tls {
             None => {
                 let shortcut = Arc::new(Shortcut::new(&self.site.area));
@@ -139,14 +140,17 @@ impl Doors {
         let limits = self.site.limits();
         let stream = Clocked::new(stream, limits.idle(), limits.stall()).until(ended);
         let stream = TokioIo::new(stream);
-        let site = Arc::clone(&self.site);
+        let (site, held) = (Arc::clone(&self.site), Arc::clone(&peer.held));
         let service = service_fn(move |request| {
             let (site, peer) = (Arc::clone(&site), peer.clone());
             async move { Ok::<_, Infallible>(site.answer(request, peer).await) }
         });
         let connection = http.serve_connection(stream, service).into_owned();
         // How a connection ended, the lines of the access log say.
-        let _ = watcher.watch(connection).await;
+        tokio::select! {
+            _ = watcher.watch(connection) => {}
+            () = held.overdue(limits.stall()) => {}
+        }
     }
 
     fn http(&self) -> Builder<TokioExecutor> {

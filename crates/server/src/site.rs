@@ -7,6 +7,7 @@ use crate::answer::Answer;
 use crate::arriving::Arriving;
 use crate::authorizer::{Action, Asking, Authorizer, Decision};
 use crate::disk::Disk;
+use crate::held::Held;
 use crate::loan::Memory;
 use crate::note::{Note, Records};
 use crate::place::Place;
@@ -50,6 +51,8 @@ pub(crate) struct Peer {
     pub(crate) certificate: Option<Arc<str>>,
     /// What the kernel knows of the connection.
     pub(crate) link: Arc<Link>,
+    /// What is on its way to it.
+    pub(crate) held: Arc<Held>,
     /// Past memory to its socket, where there is such a way.
     pub(crate) shortcut: Option<Arc<Shortcut>>,
 }
@@ -109,6 +112,7 @@ impl Site {
         peer: Peer,
     ) -> Response<Watched> {
         let mut note = self.records.begin(&request, &peer);
+        let held = (request.version() >= Version::HTTP_2).then(|| Arc::clone(&peer.held));
         let done = self.done(request, peer, &mut note).await;
         let mut answer = done.unwrap_or_else(|refusal| {
             note.reason(&refusal.what);
@@ -116,7 +120,8 @@ impl Site {
         });
         answer.set(header::SERVER, concat!("hither/", env!("CARGO_PKG_VERSION")));
         note.answered(answer.status, answer.ranges);
-        let mut response = Response::new(Watched::new(answer.body, note));
+        let mut response =
+            Response::new(Watched::new(answer.body, note, held.map(|held| held.answer())));
         *response.status_mut() = answer.status;
         *response.headers_mut() = answer.headers;
         response

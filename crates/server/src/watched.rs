@@ -1,11 +1,13 @@
 //! The body of an answer as it goes out, with what is [noted](crate::note) of it.
 
 use crate::body::Body;
+use crate::held::{Mark, Outgoing};
 use crate::note::Note;
 use bytes::Buf;
 use hyper::body::{Frame, SizeHint};
 use std::io;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use tokio::time::Instant;
 
@@ -16,31 +18,35 @@ pub(crate) struct Watched {
     note: Note,
     /// When the last bytes were handed out, until more are asked for.
     handed: Option<Instant>,
+    /// Of what the client takes, over HTTP/2.
+    mark: Option<Arc<Mark>>,
 }
 
 impl Watched {
-    pub(crate) fn new(body: Body, mut note: Note) -> Self {
+    pub(crate) fn new(body: Body, mut note: Note, mark: Option<Arc<Mark>>) -> Self {
         if hyper::body::Body::is_end_stream(&body) {
             note.complete();
         }
-        Self { body, note, handed: None }
+        Self { body, note, handed: None, mark }
     }
 }
 
-type Data = <Body as hyper::body::Body>::Data;
-
 impl hyper::body::Body for Watched {
-    type Data = Data;
+    type Data = Outgoing;
     type Error = io::Error;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<io::Result<Frame<Data>>>> {
+    ) -> Poll<Option<io::Result<Frame<Outgoing>>>> {
         if let Some(handed) = self.handed.take() {
             self.note.waited(handed.elapsed());
         }
-        let frame = ready!(Pin::new(&mut self.body).poll_frame(cx));
+        let frame = Pin::new(&mut self.body).poll_frame(cx);
+        if let Some(mark) = &self.mark {
+            mark.asked(frame.is_ready());
+        }
+        let frame = ready!(frame);
         match &frame {
             Some(Ok(frame)) => {
                 self.note.sent(frame.data_ref().map_or(0, Buf::remaining));
@@ -52,7 +58,8 @@ impl hyper::body::Body for Watched {
         if self.body.is_end_stream() && !matches!(frame, Some(Err(_))) {
             self.note.complete();
         }
-        Poll::Ready(frame)
+        let out = |chunk| Outgoing::new(chunk, self.mark.clone());
+        Poll::Ready(frame.map(|frame| frame.map(|frame| frame.map_data(out))))
     }
 
     fn is_end_stream(&self) -> bool {

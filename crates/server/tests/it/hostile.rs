@@ -250,18 +250,41 @@ fn a_header_that_goes_on_without_end_ends_the_connection() {
     assert_eq!(served.get("/file", &[]).text(), "content");
 }
 
+/// A connection of HTTP/2 that asks for a file so many times, and grants none of the answers a byte.
+fn taking_nothing(served: &Served, path: &[u8], times: u32) -> TcpStream {
+    let mut stream = served.connect();
+    stream.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").unwrap();
+    stream.write_all(&frame(4, 0, 0, &[0, 4, 0, 0, 0, 0])).unwrap();
+    let length = u8::try_from(path.len()).unwrap();
+    let fields = [&[0x82, 0x86, 0x44, length], path, b"\x41\x01a"].concat();
+    for n in 0..times {
+        let _ = stream.write_all(&frame(1, 5, 2 * n + 1, &fields));
+    }
+    stream
+}
+
 #[test]
 fn more_streams_than_allowed_are_refused_and_the_others_answered() {
     let served = writing();
     served.file("large", &vec![7; 8 << 20]);
-    let mut stream = begun(&served);
-    let large = b"\x82\x86\x44\x06/large\x41\x01a";
-    // The client grants 64 KiB for all of them, and takes none of it.
-    for n in 0..1_000u32 {
-        let _ = stream.write_all(&frame(1, 5, 2 * n + 1, large));
-    }
+    let _greedy = taking_nothing(&served, b"/large", 1_000);
     for _ in 0..5 {
         assert_eq!(served.get("/file", &[]).text(), "content");
+    }
+}
+
+#[test]
+fn who_grants_no_bytes_of_small_and_large_answers_is_left() {
+    let served = Served::new(|settings| settings.limits.stall_seconds = 0.3);
+    served.file("large", &vec![7; 8 << 20]);
+    served.file("file", b"content");
+    for path in [&b"/large"[..], b"/file"] {
+        let mut stream = taking_nothing(&served, path, 1);
+        // Pings are answered meanwhile, so the connection is alive.
+        stream.write_all(&frame(6, 0, 0, &[1; 8])).unwrap();
+        let mut came = Vec::new();
+        let ended = stream.read_to_end(&mut came);
+        assert!(ended.is_ok_and(|_| !came.is_empty()), "{}", String::from_utf8_lossy(path));
     }
 }
 
