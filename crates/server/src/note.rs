@@ -44,9 +44,12 @@ impl Tally {
         }
     }
 
-    /// So much time went into a file.
-    pub(crate) fn disk(&self, time: Duration) {
-        add(&self.disk_nanoseconds, time);
+    /// Does something with a file, which counts as time of the disk.
+    pub(crate) fn timed<T>(&self, work: impl FnOnce() -> T) -> T {
+        let began = Instant::now();
+        let done = work();
+        add(&self.disk_nanoseconds, began.elapsed());
+        done
     }
 
     /// It was waited so long for the client to send more.

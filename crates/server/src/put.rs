@@ -35,7 +35,6 @@ use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::time::SystemTime;
 use tokio::task::JoinHandle;
-use tokio::time::Instant;
 
 /// Bytes that are written at a time. Two such batches are in memory.
 const BATCH_BYTES: usize = 512 << 10;
@@ -123,7 +122,7 @@ async fn whole(
     let algorithms = expected.iter().map(Checksum::algorithm).filter(|one| !ALWAYS.contains(one));
     let hashers = ALWAYS.into_iter().chain(algorithms).map(Hasher::new).collect();
     let file = Arc::new(upload.file().try_clone()?);
-    let writer = Writer { file, at: 0, hashers };
+    let (writer, tally) = (Writer { file, at: 0, hashers }, Arc::clone(&body.tally));
     let Writer { hashers, .. } = receive(body, writer, manner.limit, &mut taken).await?;
     let sums: Vec<Checksum> = hashers.into_iter().map(Hasher::finish).collect();
     if let Some(wrong) = expected.iter().find(|expected| !sums.contains(expected)) {
@@ -131,8 +130,10 @@ async fn whole(
         return Err(Refusal::new(StatusCode::BAD_REQUEST, what));
     }
     let published = Finished { upload, sums, taken, headers, replace: manner.replace };
-    let (meta, replaced) =
-        site.disk.run_durably(move |tree| published.publish(tree, place.path())).await?;
+    let (meta, replaced) = site
+        .disk
+        .run_durably(move |tree| tally.timed(|| published.publish(tree, place.path())))
+        .await?;
     let status = if replaced { StatusCode::NO_CONTENT } else { StatusCode::CREATED };
     Ok(Answer::empty(status).with(header::ETAG, &meta.put_tag()))
 }
@@ -233,12 +234,8 @@ async fn receive(
             let full = std::mem::take(&mut batch);
             batched = 0;
             let tally = Arc::clone(&tally);
-            writing = Batch::Writing(tokio::task::spawn_blocking(move || {
-                let began = Instant::now();
-                let written = writer.write(full);
-                tally.disk(began.elapsed());
-                written
-            }));
+            let write = move || tally.timed(|| writer.write(full));
+            writing = Batch::Writing(tokio::task::spawn_blocking(write));
         }
         if over {
             return writing.done().await;
