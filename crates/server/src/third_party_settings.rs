@@ -48,8 +48,8 @@ pub struct ThirdPartySettings {
     pub authorities: Option<PathBuf>,
     /// Copies at a time; further ones are refused, to be tried again.
     pub transfers: usize,
-    /// Most connections for one copy: as many are used for a pull, unless its client asks for fewer. One piece of 2 MiB is in
-    /// memory for each.
+    /// Most connections for one copy: as many are used for a pull, unless its client asks for fewer. Up to three times 2 MiB are in
+    /// memory for each, or 48 MiB for all of them if that is more.
     pub streams: usize,
     /// Seconds between two reports of progress.
     pub marker_seconds: f64,

@@ -19,8 +19,10 @@ use hither_transfer::{CopyOptions, Destination, Place, Progress, Verify, copy};
 use http::{HeaderMap, StatusCode, header};
 use std::sync::Arc;
 
-/// Bytes of a piece: what one stream asks for at a time.
-const BLOCK_BYTES: u64 = 2 << 20;
+/// Bytes that all streams of a pull together ask for at a time, and the least of one: a stream waits a round trip for each of its
+/// pieces, so that few streams ask for large ones.
+const ASKED_BYTES: u64 = 16 << 20;
+const LEAST_PIECE_BYTES: u64 = 2 << 20;
 
 /// What there is to do.
 #[derive(Debug)]
@@ -111,7 +113,7 @@ impl Pull {
         // What it is, is asked of the storage, which knows.
         options.recursive = self.size.is_some();
         options.verify = Verify::Algorithm(Algorithm::Adler32);
-        options.block_bytes = BLOCK_BYTES;
+        options.block_bytes = (ASKED_BYTES / self.streams.max(1) as u64).max(LEAST_PIECE_BYTES);
         options.max_lanes = self.streams;
         let progress = Arc::new(Progress::default());
         let source = place(Arc::<Remote>::clone(&self.remote), self.remote.path().to_owned());
