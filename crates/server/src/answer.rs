@@ -1,6 +1,6 @@
 //! An answer on its way out.
 
-use crate::body::Body;
+use crate::sending::body::Body;
 use bytes::Bytes;
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 use http::{StatusCode, header};

@@ -5,15 +5,15 @@
 //! has changed, and the error says why. What cannot be changed while the server runs ([`rules::only_at_start`]) stays as it is,
 //! and is named.
 
-use crate::access::AuthSettings;
-use crate::authorizer::{Authorizer, Open};
-use crate::discovery::Online;
+use crate::connection::tls::{Current, Tls};
 use crate::replicas::Replicas;
+use crate::rights::access::AuthSettings;
+use crate::rights::authorizer::{Authorizer, Open};
+use crate::rights::discovery::Online;
 use crate::rules::{self, Rules};
 use crate::settings::Settings;
 use crate::site::Site;
 use crate::third_party::ThirdParty;
-use crate::tls::{Current, Tls};
 use hither_core::error::Result;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::runtime::Handle;

@@ -9,11 +9,11 @@
 //! A file that is missing here though its folder has copies has a document as well: that is when it is needed.
 
 use crate::answer::Answer;
-use crate::place::{Place, href};
+use crate::files::place::{Place, href};
+use crate::files::sums;
+use crate::files::tree::{Found, is_missing};
 use crate::refusal::Refusal;
 use crate::site::{Call, Site};
-use crate::sums;
-use crate::tree::{Found, is_missing};
 use hither_core::checksum::Algorithm;
 use hither_core::error::{Error, ErrorKind, Result};
 use hither_http::digest::{DIGEST, Digest, DigestAlgorithm};
@@ -149,7 +149,7 @@ pub(crate) async fn document(
     let mut file = MetalinkFile::default();
     file.name = call.place.split().map(|(_, name)| name.to_owned()).unwrap_or_default();
     match found.await? {
-        Some(found) if found.meta.kind == crate::tree::Kind::File => {
+        Some(found) if found.meta.kind == crate::files::tree::Kind::File => {
             file.size = Some(found.meta.size);
             file.digests = known(&found.file, &found);
             urls.extend(here(call));
@@ -169,7 +169,7 @@ pub(crate) async fn document(
         .with(header::CACHE_CONTROL, "no-cache")
         .with(header::X_CONTENT_TYPE_OPTIONS, "nosniff");
     if call.method == Method::HEAD {
-        answer.body = crate::body::Body::Empty;
+        answer.body = crate::sending::body::Body::Empty;
         answer.set(header::CONTENT_LENGTH, &length);
     }
     Ok(Some(answer))

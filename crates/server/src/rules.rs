@@ -4,8 +4,8 @@
 //! request that is under way may see the end of the old and the beginning of the new ones: each of its decisions is by one
 //! of them.
 
-use crate::authorizer::Authorizer;
 use crate::replicas::Replicas;
+use crate::rights::authorizer::Authorizer;
 use crate::settings::{Limits, Settings};
 use crate::third_party::ThirdParty;
 use std::sync::Arc;

@@ -1,34 +1,36 @@
 //! The server as a whole: from settings to something that runs and can be stopped.
 //!
 //! ```text
-//!  listener   connections, TLS, HTTP/1.1 and HTTP/2 (hyper), clocks
+//!  connection   taking them, TLS, HTTP/1.1 and HTTP/2 (hyper), clocks
 //!     │
-//!  site       one request: its name, whether it may (Authorizer), which method, the line of the log
+//!  site         one request: its name, which method, what every answer carries  ── monitoring   what is noted of it
+//!     │   ╰───── rights    who may do what: tokens, certificates (Authorizer)
 //!     │
-//!  get, query, put, propfind, ...   one file for each method or pair of them
+//!  method       one file for each method or pair of them; third_party for copies between servers
+//!     │   ╰───── space     what may be written where: lots
 //!     │
-//!  tree       the files, confined below the root; on threads that may wait for the disk
+//!  files        the tree, confined below the root; on threads that may wait for the disk
 //!     │
-//!  pieces, body, loan               from disk to the connection in bounded memory
+//!  sending      from disk to the connection in bounded memory, or past it
 //! ```
 
-use crate::access_log::AccessLog;
-use crate::authorizer::Authorizer;
-use crate::disk::Disk;
-use crate::listener::Doors;
-use crate::lot_api::seconds;
-use crate::lot_settings::TEND_EVERY;
-use crate::lots::Lots;
-use crate::meters::Meters;
-use crate::monitor::Monitor;
-use crate::note::Records;
+use crate::connection::listener::Doors;
+use crate::connection::tls::{self, Tls};
+use crate::files::disk::Disk;
+use crate::files::tree::{Ages, Tree};
+use crate::monitoring::access_log::AccessLog;
+use crate::monitoring::meters::Meters;
+use crate::monitoring::monitor::Monitor;
+use crate::monitoring::note::Records;
 use crate::refusal::Refusal;
 use crate::reload::{Prepared, Reloader};
+use crate::rights::authorizer::Authorizer;
 use crate::settings::Settings;
 use crate::site::Site;
 use crate::space::Space;
-use crate::tls::{self, Tls};
-use crate::tree::{Ages, Tree};
+use crate::space::lot_api::seconds;
+use crate::space::lot_settings::TEND_EVERY;
+use crate::space::lots::Lots;
 use hither_core::error::{Error, ErrorKind, Result};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::io;

@@ -1,10 +1,10 @@
 //! What a server is told: the tree, where to listen, and how much anybody may take.
 
-use crate::access::AuthSettings;
-use crate::lot_settings::LotSettings;
-use crate::network::NetworkSettings;
+use crate::connection::network::NetworkSettings;
 use crate::replicas::{ReplicaSettings, Replicas};
-use crate::third_party_settings::ThirdPartySettings;
+use crate::rights::access::AuthSettings;
+use crate::space::lot_settings::LotSettings;
+use crate::third_party::settings::ThirdPartySettings;
 use hither_core::error::{Error, ErrorKind, Result};
 use serde::Deserialize;
 use std::net::{Ipv4Addr, SocketAddr};

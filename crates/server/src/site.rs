@@ -4,23 +4,24 @@
 //! method does it; the answer gets what every answer carries, and a line in the access log.
 
 use crate::answer::Answer;
-use crate::arriving::Arriving;
-use crate::authorizer::{Action, Asking, Authorizer, Decision};
-use crate::disk::Disk;
-use crate::held::Held;
-use crate::loan::Memory;
-use crate::note::{Note, Records};
-use crate::place::Place;
+use crate::connection::held::Held;
+use crate::connection::shortcut::{Area, Shortcut};
+use crate::connection::tcp_info::Link;
+use crate::files::disk::Disk;
+use crate::files::place::Place;
+use crate::files::sums::Sums;
+use crate::method::arriving::Arriving;
+use crate::method::{collection, get, patch, propfind, put, query, relocate};
+use crate::monitoring::note::{Note, Records};
 use crate::refusal::Refusal;
+use crate::rights::authorizer::{Action, Asking, Authorizer, Decision};
 use crate::rules::Rules;
+use crate::sending::loan::Memory;
+use crate::sending::watched::Watched;
 use crate::settings::Limits;
-use crate::shortcut::{Area, Shortcut};
 use crate::space::Space;
-use crate::sums::Sums;
-use crate::tcp_info::Link;
+use crate::space::lot_api;
 use crate::third_party::Counts;
-use crate::watched::Watched;
-use crate::{collection, get, lot_api, patch, propfind, put, query, relocate};
 use hither_http::vector::{ACCEPT_QUERY, RANGES_TYPE};
 use http::header::HeaderMap;
 use http::{Method, Request, Response, StatusCode, Version, header};

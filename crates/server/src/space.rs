@@ -6,10 +6,14 @@
 //! What is counted for a change is what it did: files are counted under private names that nobody else changes, or in the
 //! turn in which the names change ([`Tree::alone`]). So lots hold what is in their folders, however requests race.
 
-use crate::lot_api::seconds;
-use crate::lots::{Charge, Lots, footprint};
+pub(crate) mod lot_api;
+pub(crate) mod lot_settings;
+pub(crate) mod lots;
+
+use crate::files::tree::{Ages, Replaced, Tree, reserve};
 use crate::refusal::Refusal;
-use crate::tree::{Ages, Replaced, Tree, reserve};
+use crate::space::lot_api::seconds;
+use crate::space::lots::{Charge, Lots, footprint};
 use hither_core::storage::is_unfinished;
 use std::fs::File;
 use std::io;

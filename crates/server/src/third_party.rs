@@ -25,6 +25,7 @@ mod pull;
 mod push;
 mod remote;
 mod report;
+pub(crate) mod settings;
 mod watch;
 
 pub(crate) use hosts::HostRules;
@@ -34,7 +35,7 @@ pub(crate) use push::answer as push;
 pub(crate) use report::Telling;
 
 use crate::refusal::Refusal;
-use crate::third_party_settings::ThirdPartySettings;
+use crate::third_party::settings::ThirdPartySettings;
 use hither_core::error::{Error, ErrorKind, Result};
 use hither_transport::{Location, Network};
 use http::{StatusCode, header};

@@ -1,6 +1,6 @@
 //! Whether both servers have the same file.
 
-use crate::sums::sum_of;
+use crate::files::sums::sum_of;
 use hither_core::Checksum;
 use hither_core::error::{Error, ErrorKind, Result};
 use std::fs::File;

@@ -77,7 +77,7 @@ fn refused(what: String) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use crate::third_party_settings::ThirdPartySettings;
+    use crate::third_party::settings::ThirdPartySettings;
     use hither_transport::{Gate, Location};
 
     fn passes(settings: &str, url: &str, address: &str) -> bool {

@@ -1,16 +1,16 @@
 //! Where a file that is fetched comes to be: a storage for one copy, into which a file without a name is written.
 //!
-//! Space is taken as for a PUT ([`crate::space`], [`crate::tree::Upload`]): before the client is answered, if the size is known
+//! Space is taken as for a PUT ([`crate::space`], [`crate::files::tree::Upload`]): before the client is answered, if the size is known
 //! by then. Pieces may be written in any order. What is counted as being here is on disk, not in the kernel's memory.
 
 use super::failed;
 use super::report::Count;
-use crate::place::Place;
-use crate::put::{Finished, no_parent, too_large};
+use crate::files::place::Place;
+use crate::files::tree;
+use crate::method::put::{Finished, no_parent, too_large};
 use crate::refusal::Refusal;
 use crate::site::Site;
 use crate::space::Taken;
-use crate::tree;
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use hither_core::error::{Error, ErrorKind, Result};

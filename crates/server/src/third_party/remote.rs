@@ -69,7 +69,7 @@ async fn told(
     let reply = network.call(call).await?;
     let told = digest::digests(reply.status, &reply.headers);
     let known = told.into_iter().filter_map(|digest| {
-        Checksum::new(crate::sums::known(digest.algorithm)?, &digest.value).ok()
+        Checksum::new(crate::files::sums::known(digest.algorithm)?, &digest.value).ok()
     });
     Ok(known.collect())
 }

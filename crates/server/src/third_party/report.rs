@@ -181,8 +181,8 @@ pub(crate) fn one_line(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::third_party::settings::ThirdPartySettings;
     use crate::third_party::{Copies, Counts, Direction, ThirdParty};
-    use crate::third_party_settings::ThirdPartySettings;
     use hither_core::error::ErrorKind;
     use std::sync::atomic::{AtomicU64, Ordering};
     use tokio::runtime::Handle;

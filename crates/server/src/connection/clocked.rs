@@ -1,0 +1,146 @@
+//! A connection whose other end cannot hold it for ever: the first bytes must come, and what is written must be taken,
+//! within bounded times. (The clock between requests is hyper's, the one amid a request's body [`crate::method::arriving`]'s.)
+
+use crate::connection::tcp_info::Ended;
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::{Sleep, sleep};
+
+/// See the module above.
+#[derive(Debug)]
+pub(crate) struct Clocked<S> {
+    /// Goes before the stream does.
+    ended: Option<Ended>,
+    stream: S,
+    /// Runs until the first bytes have come.
+    first: Option<Pin<Box<Sleep>>>,
+    stall: Duration,
+    /// Runs while a write waits.
+    writing: Option<Pin<Box<Sleep>>>,
+}
+
+impl<S> Clocked<S> {
+    pub(crate) fn new(stream: S, first: Duration, stall: Duration) -> Self {
+        let first = Some(Box::pin(sleep(first)));
+        Self { ended: None, stream, first, stall, writing: None }
+    }
+
+    /// The stream's socket is known to somebody until it ends.
+    pub(crate) fn until(mut self, ended: Ended) -> Self {
+        self.ended = Some(ended);
+        self
+    }
+
+    /// What became of a write: while it waits, the clock runs.
+    fn watch<T>(
+        &mut self,
+        cx: &mut Context<'_>,
+        written: Poll<io::Result<T>>,
+    ) -> Poll<io::Result<T>> {
+        if written.is_ready() {
+            self.writing = None;
+            return written;
+        }
+        let stall = self.stall;
+        let clock = self.writing.get_or_insert_with(|| Box::pin(sleep(stall)));
+        match clock.as_mut().poll(cx) {
+            Poll::Ready(()) => Poll::Ready(Err(late("the client takes nothing"))),
+            Poll::Pending => Poll::Pending,
+        }
+    }
+}
+
+fn late(what: &'static str) -> io::Error {
+    io::Error::new(io::ErrorKind::TimedOut, what)
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Clocked<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let read = Pin::new(&mut self.stream).poll_read(cx, buffer);
+        if read.is_ready() {
+            self.first = None;
+        } else if let Some(first) = &mut self.first
+            && first.as_mut().poll(cx).is_ready()
+        {
+            return Poll::Ready(Err(late("the client says nothing")));
+        }
+        read
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Clocked<S> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.stream).poll_write(cx, bytes);
+        self.watch(cx, written)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        slices: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.stream).poll_write_vectored(cx, slices);
+        self.watch(cx, written)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let flushed = Pin::new(&mut self.stream).poll_flush(cx);
+        self.watch(cx, flushed)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let shut = Pin::new(&mut self.stream).poll_shutdown(cx);
+        self.watch(cx, shut)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    const SOON: Duration = Duration::from_millis(20);
+    const NEVER: Duration = Duration::from_secs(3600);
+
+    #[tokio::test]
+    async fn a_client_that_says_nothing_is_left() {
+        let (_client, server) = tokio::io::duplex(64);
+        let mut server = Clocked::new(server, SOON, NEVER);
+        let error = server.read_u8().await.unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+    }
+
+    #[tokio::test]
+    async fn after_the_first_bytes_it_may_be_silent() {
+        let (mut client, server) = tokio::io::duplex(64);
+        let mut server = Clocked::new(server, SOON, NEVER);
+        client.write_all(b"a").await.unwrap();
+        server.read_u8().await.unwrap();
+        let waiting = tokio::time::timeout(SOON * 10, server.read_u8());
+        assert!(waiting.await.is_err(), "no error of its own");
+    }
+
+    #[tokio::test]
+    async fn a_client_that_takes_nothing_is_left() {
+        let (_client, server) = tokio::io::duplex(64);
+        let mut server = Clocked::new(server, NEVER, SOON);
+        let error = server.write_all(&[0; 256]).await.unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+    }
+}

@@ -1,0 +1,257 @@
+//! PROPFIND (RFC 4918 section 9.1): what is known of a name, of those in a directory, or, within bounds, of all below it.
+
+use crate::answer::Answer;
+use crate::files::place::href;
+use crate::files::tree::{Kind, MOST_DEPTH, Meta, Tree};
+use crate::iso_date;
+use crate::method::listing::{Form, Listing};
+use crate::method::properties::{self, Properties};
+use crate::refusal::Refusal;
+use crate::rights::authorizer::Action;
+use crate::sending::body::{Body, Supplied};
+use crate::site::{Call, Site, View};
+use crate::space::Space;
+use hither_core::storage::below;
+use hither_http::propfind::{CONTENT_TYPE, PropertyName, PropfindError, Question, element, escape};
+use http::{StatusCode, header};
+use std::fmt::Write as _;
+use std::io;
+use std::time::SystemTime;
+
+const DAV: &str = "DAV:";
+/// What the server knows by itself, and tells without being asked for it by name.
+const LIVE: [&str; 6] = [
+    "resourcetype",
+    "getcontentlength",
+    "getlastmodified",
+    "creationdate",
+    "getetag",
+    "getcontenttype",
+];
+/// What it tells when asked for it (RFC 4331).
+const SPACE: [&str; 2] = ["quota-available-bytes", "quota-used-bytes"];
+
+/// How far down.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Depth {
+    Own,
+    Children,
+    All,
+}
+
+pub(crate) async fn answer(site: &Site, call: Call) -> Result<Answer, Refusal> {
+    site.allow(&call, &call.place, Action::Read)?;
+    let depth = match call.text("depth") {
+        Some("0") => Depth::Own,
+        Some("1") => Depth::Children,
+        None => Depth::All,
+        Some(text) if text.eq_ignore_ascii_case("infinity") => Depth::All,
+        Some(_) => {
+            let what = "depth is 0, 1 or infinity";
+            return Err(Refusal::new(StatusCode::BAD_REQUEST, what));
+        }
+    };
+    let view = site.view(&call);
+    let Call { place, mut body, .. } = call;
+    let most = site.limits().document_bytes;
+    let body = body.collect(most).await?;
+    let question = Question::parse(&body, most).map_err(unreadable)?;
+    let names = site.limits().names;
+    let paths = site
+        .disk
+        .run(move |tree| {
+            let meta = tree.meta(place.path())?;
+            if place.is_directory() && meta.kind != Kind::Directory {
+                return Err(Refusal::not_found());
+            }
+            paths(tree, place.path(), &meta, depth, names, &view)?.ok_or_else(|| too_many(names))
+        })
+        .await?;
+    let answer = Answer::empty(StatusCode::MULTI_STATUS).with(header::CONTENT_TYPE, CONTENT_TYPE);
+    let form = Multistatus { question, space: site.space.clone() };
+    let listing = Listing::new(site.disk.tree(), form, paths);
+    let body = Body::Supplied(Supplied::new(Box::new(listing), None, &site.memory));
+    Ok(Answer { body, ..answer })
+}
+
+/// A body that asks for nothing.
+pub(crate) fn unreadable(error: PropfindError) -> Refusal {
+    let inner = std::error::Error::source(&error).map(|inner| format!(": {inner}"));
+    Refusal::new(StatusCode::BAD_REQUEST, format!("{error}{}", inner.unwrap_or_default()))
+}
+
+fn too_many(most: usize) -> Refusal {
+    let what = format!("there are more than {most} names: ask for one directory after the other");
+    Refusal::new(StatusCode::FORBIDDEN, what)
+}
+
+/// The names to tell of, of those that may be seen; none if they are more than `most`.
+fn paths(
+    tree: &Tree,
+    path: &str,
+    meta: &Meta,
+    depth: Depth,
+    most: usize,
+    view: &View,
+) -> io::Result<Option<Vec<String>>> {
+    let mut paths = vec![path.to_owned()];
+    if meta.kind != Kind::Directory || depth == Depth::Own {
+        return Ok(Some(paths));
+    }
+    let mut waiting = vec![(path.to_owned(), 0)];
+    while let Some((directory, level)) = waiting.pop() {
+        for name in tree.names(&directory, most)? {
+            let path = below(&directory, &name);
+            if !view.shows(&path) {
+                continue;
+            }
+            // Links to directories are shown, and not gone into: they may lead in a circle.
+            let deeper = depth == Depth::All
+                && level < MOST_DEPTH
+                && !tree.is_link(&path)?
+                && tree.meta_below(&path).is_some_and(|meta| meta.kind == Kind::Directory);
+            if deeper {
+                waiting.push((path.clone(), level + 1));
+            }
+            if paths.len() > most {
+                return Ok(None);
+            }
+            paths.push(path);
+        }
+    }
+    Ok(Some(paths))
+}
+
+/// Whether a property is the server's own.
+pub(crate) fn is_live(name: &PropertyName) -> bool {
+    let local = name.local.as_str();
+    name.namespace == DAV && (LIVE.contains(&local) || SPACE.contains(&local))
+}
+
+/// What an answer about several names begins with.
+pub(crate) fn multistatus_head() -> String {
+    "<?xml version=\"1.0\" encoding=\"utf-8\"?>\n<D:multistatus xmlns:D=\"DAV:\">\n".to_owned()
+}
+
+#[derive(Debug)]
+struct Multistatus {
+    question: Question,
+    space: Space,
+}
+
+// Writing to a String can't fail.
+impl Form for Multistatus {
+    fn head(&mut self, out: &mut String) {
+        out.push_str(&multistatus_head());
+    }
+
+    fn name(&mut self, tree: &Tree, path: &str, meta: &Meta, out: &mut String) {
+        let one = One { tree, space: &self.space, path, meta };
+        let is_directory = meta.kind == Kind::Directory;
+        let _ = write!(out, "<D:response><D:href>{}</D:href>", escape(&href(path, is_directory)));
+        let mut missing = Vec::new();
+        out.push_str("<D:propstat><D:prop>");
+        match &self.question {
+            Question::All { include } => {
+                for local in LIVE {
+                    one.push_live(local, out);
+                }
+                for (name, value) in one.dead() {
+                    out.push_str(&element(&name, &value));
+                }
+                for name in include.iter().filter(|name| SPACE.contains(&name.local.as_str())) {
+                    one.push_live(&name.local, out);
+                }
+            }
+            Question::Names => {
+                for local in LIVE.into_iter().filter(|local| one.live(local).is_some()) {
+                    let _ = write!(out, "<D:{local}/>");
+                }
+                for name in one.dead().keys() {
+                    out.push_str(&element(name, ""));
+                }
+            }
+            Question::These(names) => {
+                let dead = match names.iter().all(is_live) {
+                    true => Properties::new(),
+                    false => one.dead(),
+                };
+                for name in names {
+                    let found = if is_live(name) {
+                        one.push_live(&name.local, out)
+                    } else if let Some(value) = dead.get(name) {
+                        out.push_str(&element(name, value));
+                        true
+                    } else {
+                        false
+                    };
+                    if !found {
+                        missing.push(name);
+                    }
+                }
+            }
+        }
+        out.push_str("</D:prop><D:status>HTTP/1.1 200 OK</D:status></D:propstat>");
+        if !missing.is_empty() {
+            out.push_str("<D:propstat><D:prop>");
+            for name in missing {
+                out.push_str(&element(name, ""));
+            }
+            out.push_str("</D:prop><D:status>HTTP/1.1 404 Not Found</D:status></D:propstat>");
+        }
+        out.push_str("</D:response>\n");
+    }
+
+    fn end(&mut self, out: &mut String) {
+        out.push_str("</D:multistatus>\n");
+    }
+}
+
+/// One name that is told of.
+struct One<'a> {
+    tree: &'a Tree,
+    space: &'a Space,
+    path: &'a str,
+    meta: &'a Meta,
+}
+
+impl One<'_> {
+    /// Bytes that are free and used: in its lot, or else where its files are.
+    fn space(&self) -> Option<(u64, u64)> {
+        self.space.quota(self.path).or_else(|| self.tree.space(self.path).ok())
+    }
+
+    /// Writes a property of the server's own; tells whether there is one.
+    fn push_live(&self, local: &str, out: &mut String) -> bool {
+        let Some(value) = self.live(local) else { return false };
+        let _ = match value.is_empty() {
+            true => write!(out, "<D:{local}/>"),
+            false => write!(out, "<D:{local}>{value}</D:{local}>"),
+        };
+        true
+    }
+
+    /// What is in the element of one.
+    fn live(&self, local: &str) -> Option<String> {
+        let is_file = self.meta.kind == Kind::File;
+        match local {
+            "resourcetype" if is_file => Some(String::new()),
+            "resourcetype" => Some("<D:collection/>".to_owned()),
+            "getcontentlength" => is_file.then(|| self.meta.size.to_string()),
+            "getlastmodified" => Some(httpdate::fmt_http_date(self.meta.modified)),
+            "creationdate" => self.meta.created.map(iso_date::format),
+            "getetag" => is_file.then(|| escape(&self.meta.version(SystemTime::now()).etag)),
+            "getcontenttype" => {
+                is_file.then(|| crate::method::get::media_type(self.path).to_owned())
+            }
+            "quota-available-bytes" => self.space().map(|space| space.0.to_string()),
+            "quota-used-bytes" => self.space().map(|space| space.1.to_string()),
+            _ => None,
+        }
+    }
+
+    /// Those that clients gave it.
+    fn dead(&self) -> Properties {
+        self.tree.find(self.path).map(|found| properties::read(&found.file)).unwrap_or_default()
+    }
+}

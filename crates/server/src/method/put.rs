@@ -1,0 +1,324 @@
+//! PUT (RFC 9110): a file is under its name when all of it has come, and is what the client says it is; before that it is
+//! nowhere ([`crate::files::tree::Upload`]).
+//!
+//! Space is taken before the body is asked for, so what does not fit is refused before it is sent: a client that waits for
+//! "100 Continue" sends nothing at all. While one batch is written, the next arrives.
+//!
+//! Conditions are looked at twice: before the body is asked for, to spare it, and when the file gets its name, in the turn of
+//! this request to change names. So of two clients that replace the same version, one is told that it came late.
+//!
+//! **In pieces.** With `Content-Range` a PUT writes a part of a file in place (RFC 9110 section 14.5). That is done only under
+//! names that are made for it and shown to nobody ([`is_unfinished`]): whoever writes so moves the file to its name in the
+//! end. For other names it is refused with 400, as that section asks for.
+
+use crate::answer::Answer;
+use crate::files::place::Place;
+use crate::files::sums;
+use crate::files::tree::{Kind, Meta, Tree, Upload};
+use crate::method::arriving::Arriving;
+use crate::method::collection::check_conditions;
+use crate::refusal::Refusal;
+use crate::rights::authorizer::Action;
+use crate::site::{Call, Site};
+use crate::space::Taken;
+use bytes::Bytes;
+use hither_core::checksum::{Algorithm, Checksum, Hasher};
+use hither_core::storage::is_unfinished;
+use hither_http::ContentRange;
+use hither_http::digest::digests;
+use http::header::HeaderMap;
+use http::{StatusCode, header};
+use std::fs::File;
+use std::io;
+use std::ops::Range;
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+use std::time::SystemTime;
+use tokio::task::JoinHandle;
+
+/// Bytes that are written at a time. Two such batches are in memory.
+const BATCH_BYTES: usize = 512 << 10;
+/// Sums that are noted of every file: they cost little beside the writing.
+const ALWAYS: [Algorithm; 2] = [Algorithm::Adler32, Algorithm::Crc32c];
+
+/// What a name may be written over.
+#[derive(Debug)]
+pub(crate) struct Target {
+    pub(crate) may_replace: bool,
+    /// What has the name so far.
+    pub(crate) there: Option<Meta>,
+}
+
+/// Fails unless whoever sent the request may put a file under its name now.
+pub(crate) async fn writable(site: &Site, call: &Call) -> Result<Target, Refusal> {
+    let may_replace = site.allow_writing(call, &call.place)?;
+    if call.place.is_root() || call.place.is_directory() {
+        let what = "a directory is made with MKCOL, a file has no slash at its end";
+        return Err(Refusal::new(StatusCode::METHOD_NOT_ALLOWED, what));
+    }
+    let path = call.place.path().to_owned();
+    let there = site.disk.run(move |tree| tree.look(&path)).await?;
+    match &there {
+        Some(meta) if meta.kind == Kind::Directory => {
+            let what = "there is a directory of that name";
+            return Err(Refusal::new(StatusCode::CONFLICT, what));
+        }
+        Some(_) if !may_replace => site.allow(call, &call.place, Action::Modify)?,
+        _ => {}
+    }
+    check_conditions(&call.headers, there.as_ref())?;
+    Ok(Target { may_replace, there })
+}
+
+pub(crate) async fn answer(site: &Site, call: Call) -> Result<Answer, Refusal> {
+    let Target { may_replace, .. } = writable(site, &call).await?;
+    let limit = site.limits().file_bytes.unwrap_or(u64::MAX);
+    if call.body.length().is_some_and(|length| length > limit) {
+        return Err(too_large(limit));
+    }
+    if let Some(field) = call.headers.get(header::CONTENT_RANGE) {
+        let piece = piece(&call.place, field.as_bytes(), call.body.length(), limit)?;
+        return put_piece(site, call.place, call.body, piece).await;
+    }
+    let replace = may_replace && call.headers.get(header::IF_NONE_MATCH).is_none_or(|v| v != "*");
+    let Call { place, headers, body, .. } = call;
+    whole(site, place, headers, body, Manner { limit, replace }).await
+}
+
+pub(crate) fn too_large(limit: u64) -> Refusal {
+    let what = format!("files here have at most {limit} bytes");
+    Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, what)
+}
+
+/// How a file is put.
+#[derive(Debug, Clone, Copy)]
+struct Manner {
+    /// Most bytes.
+    limit: u64,
+    /// Whether what has the name may be replaced.
+    replace: bool,
+}
+
+async fn whole(
+    site: &Site,
+    place: Place,
+    headers: HeaderMap,
+    body: Arriving,
+    manner: Manner,
+) -> Result<Answer, Refusal> {
+    let length = body.length();
+    let expected: Vec<Checksum> = digests(StatusCode::OK, &headers)
+        .into_iter()
+        .filter_map(|digest| Checksum::new(sums::known(digest.algorithm)?, &digest.value).ok())
+        .collect();
+    let taken = site.space.take(place.path(), length.unwrap_or_default())?;
+    let directory = place.split().unwrap_or_default().0.to_owned();
+    let begun = site.disk.run(move |tree| -> io::Result<(Taken, Upload)> {
+        let upload = tree.begin(&directory)?;
+        taken.with_room(|| upload.reserve(length.unwrap_or_default()))?;
+        Ok((taken, upload))
+    });
+    let (mut taken, upload) = begun.await.map_err(no_parent)?;
+    let algorithms = expected.iter().map(Checksum::algorithm).filter(|one| !ALWAYS.contains(one));
+    let hashers = ALWAYS.into_iter().chain(algorithms).map(Hasher::new).collect();
+    let file = Arc::new(upload.file().try_clone()?);
+    let (writer, tally) = (Writer { file, at: 0, hashers }, Arc::clone(&body.tally));
+    let Writer { hashers, .. } = receive(body, writer, manner.limit, &mut taken).await?;
+    let sums: Vec<Checksum> = hashers.into_iter().map(Hasher::finish).collect();
+    if let Some(wrong) = expected.iter().find(|expected| !sums.contains(expected)) {
+        let what = format!("what came is not what was announced: its checksum is not {wrong}");
+        return Err(Refusal::new(StatusCode::BAD_REQUEST, what));
+    }
+    let published = Finished { upload, sums, taken, headers, replace: manner.replace };
+    let (meta, replaced) = site
+        .disk
+        .run_durably(move |tree| tally.timed(|| published.publish(tree, place.path())))
+        .await?;
+    let status = if replaced { StatusCode::NO_CONTENT } else { StatusCode::CREATED };
+    Ok(Answer::empty(status).with(header::ETAG, &meta.put_tag()))
+}
+
+/// A file all of which has come.
+#[derive(Debug)]
+pub(crate) struct Finished {
+    pub(crate) upload: Upload,
+    /// What is noted of it.
+    pub(crate) sums: Vec<Checksum>,
+    pub(crate) taken: Taken,
+    /// Of the request, with its conditions.
+    pub(crate) headers: HeaderMap,
+    /// Whether what has the name may be replaced.
+    pub(crate) replace: bool,
+}
+
+impl Finished {
+    /// Gives it its name. Tells what is known of it, and whether it replaced something.
+    pub(crate) fn publish(mut self, tree: &Tree, path: &str) -> Result<(Meta, bool), Refusal> {
+        // A time to the nanosecond, which no change will have again: what is noted is bound to it.
+        self.upload.file().set_modified(SystemTime::now())?;
+        let meta = Meta::of(self.upload.file())?;
+        for sum in self.sums.iter().filter(|_| meta.is_fine()) {
+            // Where attributes cannot be written, sums are computed when they are asked for.
+            drop(sums::note(self.upload.file(), &meta, sum));
+        }
+        self.upload.sync()?;
+        let alone = tree.alone();
+        check_conditions(&self.headers, tree.look(path)?.as_ref())?;
+        let there = tree.own(path)?;
+        let published = self.upload.publish(tree, path, self.replace);
+        published.map_err(|error| match error.kind() {
+            io::ErrorKind::AlreadyExists if !self.replace => Refusal::failed_precondition(),
+            _ => no_parent(error.into()),
+        })?;
+        self.taken.done(meta.size, there.as_ref().map_or(0, |there| there.size));
+        drop(alone);
+        self.upload.sync_name()?;
+        Ok((meta, there.is_some()))
+    }
+}
+
+/// Where there is no directory, that is a conflict (RFC 4918 section 9.7.1).
+pub(crate) fn no_parent(refusal: Refusal) -> Refusal {
+    match refusal.status {
+        StatusCode::NOT_FOUND => Refusal::conflict(),
+        _ => refusal,
+    }
+}
+
+/// What is written where, and what is computed of it.
+#[derive(Debug)]
+struct Writer {
+    file: Arc<File>,
+    at: u64,
+    hashers: Vec<Hasher>,
+}
+
+impl Writer {
+    fn write(mut self, batch: Vec<Bytes>) -> io::Result<Self> {
+        for bytes in batch {
+            self.file.write_all_at(&bytes, self.at)?;
+            self.at += bytes.len() as u64;
+            for hasher in &mut self.hashers {
+                hasher.update(&bytes);
+            }
+        }
+        Ok(self)
+    }
+}
+
+/// Writes a body of at most `most` bytes as it arrives.
+async fn receive(
+    mut body: Arriving,
+    writer: Writer,
+    most: u64,
+    taken: &mut Taken,
+) -> Result<Writer, Refusal> {
+    let file = Arc::clone(&writer.file);
+    let (mut writing, mut received) = (Batch::Idle(writer), 0u64);
+    let (mut batch, mut batched) = (Vec::new(), 0);
+    let tally = Arc::clone(&body.tally);
+    loop {
+        let next = body.next().await?;
+        let over = next.is_none();
+        if let Some(bytes) = next {
+            received = received.saturating_add(bytes.len() as u64);
+            if received > most {
+                return Err(too_large(most));
+            }
+            taken.cover(received, &file).await?;
+            batched += bytes.len();
+            batch.push(bytes);
+        }
+        if batched >= BATCH_BYTES || over {
+            let writer = writing.done().await?;
+            let full = std::mem::take(&mut batch);
+            batched = 0;
+            let tally = Arc::clone(&tally);
+            let write = move || tally.timed(|| writer.write(full));
+            writing = Batch::Writing(tokio::task::spawn_blocking(write));
+        }
+        if over {
+            return writing.done().await;
+        }
+    }
+}
+
+/// The last batch.
+#[derive(Debug)]
+enum Batch {
+    Idle(Writer),
+    Writing(JoinHandle<io::Result<Writer>>),
+}
+
+impl Batch {
+    async fn done(self) -> Result<Writer, Refusal> {
+        match self {
+            Self::Idle(writer) => Ok(writer),
+            Self::Writing(writing) => Ok(writing.await.map_err(io::Error::from)??),
+        }
+    }
+}
+
+/// The place of a piece, and the size of the whole file.
+fn piece(
+    place: &Place,
+    field: &[u8],
+    length: Option<u64>,
+    limit: u64,
+) -> Result<(Range<u64>, u64), Refusal> {
+    let bad = |what: String| Refusal::new(StatusCode::BAD_REQUEST, what);
+    if !is_unfinished(place.path()) {
+        let what = "only files under names of unfinished uploads are written in pieces";
+        return Err(bad(what.to_owned()));
+    }
+    match ContentRange::parse(field) {
+        Ok(ContentRange::Satisfied { range, total: Some(total) }) => {
+            if total > limit {
+                return Err(too_large(limit));
+            }
+            if length.is_some_and(|length| length != range.end - range.start) {
+                return Err(bad("the body is not as long as its content-range says".to_owned()));
+            }
+            Ok((range, total))
+        }
+        Ok(_) => {
+            Err(bad("a piece has to say where it belongs and how long the file is".to_owned()))
+        }
+        Err(error) => Err(bad(error.to_string())),
+    }
+}
+
+async fn put_piece(
+    site: &Site,
+    place: Place,
+    body: Arriving,
+    (range, total): (Range<u64>, u64),
+) -> Result<Answer, Refusal> {
+    let (path, space) = (place.path().to_owned(), site.space.clone());
+    let opened = site.disk.run(move |tree| -> Result<File, Refusal> {
+        // Of several pieces that come first at the same time, one takes the space for all.
+        let _alone = tree.alone();
+        let file = tree.write_to(&path, true)?;
+        let size = file.metadata()?.len();
+        if size < total {
+            // All of its space, once.
+            let taken = space.take(&path, total)?;
+            taken.with_room(|| crate::files::tree::reserve(&file, total))?;
+            if size == 0 {
+                file.set_len(total)?;
+            }
+            taken.done(total, size);
+        }
+        Ok(file)
+    });
+    let file = opened.await.map_err(no_parent)?;
+    let writer = Writer { file: Arc::new(file), at: range.start, hashers: Vec::new() };
+    let written = receive(body, writer, range.end - range.start, &mut Taken::nothing()).await?;
+    match written.at == range.end {
+        true => Ok(Answer::empty(StatusCode::NO_CONTENT)),
+        false => Err(Refusal::new(
+            StatusCode::BAD_REQUEST,
+            "the body is not as long as its content-range says",
+        )),
+    }
+}

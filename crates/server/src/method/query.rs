@@ -1,0 +1,184 @@
+//! QUERY (RFC 10008) with a list of ranges: [`hither_http::vector`] describes what comes and goes.
+
+use crate::answer::Answer;
+use crate::files::tree::Kind;
+use crate::method::get;
+use crate::refusal::Refusal;
+use crate::rights::authorizer::Action;
+use crate::sending::pieces::Form;
+use crate::site::{Call, Site, accept_query};
+use hither_http::conditions::{Verdict, evaluate};
+use hither_http::vector::{ACCEPT_QUERY, FRAMES_TYPE, ListError, RANGES_TYPE, RangeList};
+use http::{StatusCode, header};
+use std::ops::Range;
+use std::time::SystemTime;
+
+const PARTS_TYPE: &str = "multipart/byteranges";
+
+/// How the ranges are to come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Wish {
+    Frames,
+    Parts,
+}
+
+pub(crate) async fn answer(site: &Site, call: Call) -> Result<Answer, Refusal> {
+    site.allow(&call, &call.place, Action::Read)?;
+    check_type(call.text(header::CONTENT_TYPE))?;
+    let wish = wish(call.text(header::ACCEPT)).ok_or_else(|| {
+        let what = format!("the answer can be {FRAMES_TYPE} or {PARTS_TYPE}");
+        Refusal::new(StatusCode::NOT_ACCEPTABLE, what)
+    })?;
+    let Call { place, headers, mut body, .. } = call;
+    let most = site.limits().ranges;
+    let list = body.collect(RangeList::most_bytes(most)).await?;
+    let list = RangeList::decode(&list, most).map_err(|error| {
+        let status = match error {
+            ListError::TooMany { .. } => StatusCode::PAYLOAD_TOO_LARGE,
+            _ => StatusCode::BAD_REQUEST,
+        };
+        Refusal::new(status, error.to_string())
+    })?;
+    let found = site.disk.find(place.path()).await?;
+    if found.meta.kind != Kind::File || place.is_directory() {
+        return Err(Refusal::not_found());
+    }
+    let version = found.meta.version(SystemTime::now());
+    let size = found.meta.size;
+    let mut answer = match evaluate(&headers, Some(&version), true) {
+        Verdict::Failed => return Err(Refusal::failed_precondition()),
+        Verdict::NotModified => Answer::empty(StatusCode::NOT_MODIFIED),
+        Verdict::Proceed => {
+            let ranges = within(list, size);
+            match wish {
+                Wish::Frames => {
+                    let form = Form::Frames { size };
+                    let answer = get::send(site, found, StatusCode::OK, form, merged(ranges));
+                    answer.with(header::CONTENT_TYPE, FRAMES_TYPE)
+                }
+                Wish::Parts => {
+                    check_parts(&ranges, size)?;
+                    get::parts(site, found, StatusCode::OK, &place, ranges)
+                }
+            }
+        }
+    };
+    get::describe(&mut answer, &version);
+    answer.set(header::VARY, "accept");
+    Ok(answer)
+}
+
+fn check_type(kind: Option<&str>) -> Result<(), Refusal> {
+    let Some(kind) = kind else {
+        let what = "the request does not say of what type its body is";
+        return Err(Refusal::new(StatusCode::BAD_REQUEST, what));
+    };
+    match essence(kind).eq_ignore_ascii_case(RANGES_TYPE) {
+        true => Ok(()),
+        false => {
+            let what = format!("queries are of the type {RANGES_TYPE} here");
+            Err(Refusal::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, what)
+                .with(ACCEPT_QUERY, &accept_query()))
+        }
+    }
+}
+
+/// A type without its parameters.
+fn essence(kind: &str) -> &str {
+    kind.split(';').next().unwrap_or_default().trim()
+}
+
+/// What an `Accept` field wants: what it names rather than what it does not exclude, frames rather than parts.
+fn wish(accept: Option<&str>) -> Option<Wish> {
+    let Some(accept) = accept else { return Some(Wish::Frames) };
+    let named = |kind: &str| {
+        let mut items = accept.split(',').filter(|item| !is_excluded(item)).map(essence);
+        items.any(|item| item.eq_ignore_ascii_case(kind))
+    };
+    if named(FRAMES_TYPE) {
+        return Some(Wish::Frames);
+    }
+    if named(PARTS_TYPE) || named("multipart/*") {
+        return Some(Wish::Parts);
+    }
+    (named("*/*") || named("application/*")).then_some(Wish::Frames)
+}
+
+/// Whether an item has the weight 0.
+fn is_excluded(item: &str) -> bool {
+    let weight = item.split(';').skip(1).find_map(|parameter| parameter.trim().strip_prefix("q="));
+    weight.and_then(|weight| weight.trim().parse::<f32>().ok()).is_some_and(|weight| weight <= 0.0)
+}
+
+/// What of the list lies in a file of `size` bytes.
+fn within(list: RangeList, size: u64) -> Vec<Range<u64>> {
+    let tail = (list.tail > 0).then(|| size.saturating_sub(list.tail)..size);
+    let ranges = list.ranges.into_iter().chain(tail);
+    ranges.map(|range| range.start..range.end.min(size)).filter(|r| r.start < r.end).collect()
+}
+
+/// In the order of the file, those that touch or overlap as one: every byte once.
+fn merged(mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
+    ranges.sort_unstable_by_key(|range| range.start);
+    ranges.dedup_by(|next, last| {
+        let touch = next.start <= last.end;
+        if touch {
+            last.end = last.end.max(next.end);
+        }
+        touch
+    });
+    ranges
+}
+
+/// Parts come as they were asked for, so what overlaps is sent again: within bounds.
+fn check_parts(ranges: &[Range<u64>], size: u64) -> Result<(), Refusal> {
+    let bytes = ranges.iter().try_fold(0u64, |sum, range| sum.checked_add(range.end - range.start));
+    if ranges.is_empty() {
+        return Err(Refusal::new(
+            StatusCode::RANGE_NOT_SATISFIABLE,
+            format!("the file has {size} bytes: no range lies in it"),
+        )
+        .with(header::CONTENT_RANGE, &format!("bytes */{size}")));
+    }
+    if bytes.is_none_or(|bytes| bytes > size.saturating_mul(2)) {
+        let what = "the ranges are more than twice the file: ask for frames, or for less";
+        return Err(Refusal::new(StatusCode::UNPROCESSABLE_ENTITY, what));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn what_is_named_counts_before_what_is_not_excluded() {
+        for (accept, expected) in [
+            (None, Some(Wish::Frames)),
+            (Some("*/*"), Some(Wish::Frames)),
+            (Some("multipart/byteranges, */*;q=0.1"), Some(Wish::Parts)),
+            (Some("application/vnd.hither.frames.v1, multipart/byteranges"), Some(Wish::Frames)),
+            (Some("application/vnd.hither.frames.v1;q=0, multipart/*"), Some(Wish::Parts)),
+            (Some("text/html"), None),
+        ] {
+            assert_eq!(wish(accept), expected, "{accept:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn every_byte_is_sent_once(list in prop::collection::vec((0..200u64, 1..30u64), 0..20), tail in 0..40u64) {
+            let ranges: Vec<_> = list.into_iter().map(|(start, len)| start..start + len).collect();
+            let wanted = |byte: u64| {
+                byte < 150 && (ranges.iter().any(|range| range.contains(&byte)) || byte + tail >= 150)
+            };
+            let sent = merged(within(RangeList { ranges: ranges.clone(), tail }, 150));
+            for byte in 0..250 {
+                let times = sent.iter().filter(|range| range.contains(&byte)).count();
+                prop_assert_eq!(times, usize::from(wanted(byte)), "byte {}", byte);
+            }
+            prop_assert!(sent.is_sorted_by(|a, b| a.end < b.start));
+        }
+    }
+}

@@ -1,0 +1,355 @@
+//! The metrics of a server, as Prometheus reads them (text format 0.0.4).
+//!
+//! All series are there from the beginning, at zero, and are found without a look-up: an addition to each is all that a
+//! request costs. Names of files, clients or users are in none of them, so there are never more series than at the start.
+
+use crate::monitoring::meters::{Figures, METHODS, MethodIndex, Work};
+use crate::third_party::Copies;
+use hither_core::error::{Error, ErrorKind, Result};
+use prometheus::core::Collector;
+use prometheus::{
+    Counter, CounterVec, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec,
+    IntGauge, IntGaugeVec, Opts, Registry, TextEncoder,
+};
+
+/// Media type of the text.
+pub(crate) const MEDIA_TYPE: &str = prometheus::TEXT_FORMAT;
+
+/// The classes of statuses, by their first digit less two.
+const CLASSES: [&str; 4] = ["2xx", "3xx", "4xx", "5xx"];
+const WORKS: [&str; 3] = ["read", "write", "list"];
+/// Seconds.
+const TIMES: [f64; 17] = [
+    0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0,
+    60.0, 300.0,
+];
+/// What becomes of copies from and to other servers.
+const COPIES: [&str; 4] = ["pulled", "pushed", "failed", "cancelled"];
+const DIRECTIONS: [&str; 2] = ["pull", "push"];
+const RANGES: [f64; 10] = [1.0, 2.0, 4.0, 16.0, 64.0, 256.0, 1_024.0, 4_096.0, 16_384.0, 65_536.0];
+
+/// See the module above.
+#[derive(Debug)]
+pub(crate) struct Metrics {
+    registry: Registry,
+    /// By method and class of status; the last class is of answers that never began.
+    requests: Vec<Vec<IntCounter>>,
+    open: Vec<IntGauge>,
+    pub(crate) sent: IntCounter,
+    pub(crate) received: IntCounter,
+    broken: IntCounter,
+    head: Vec<Histogram>,
+    whole: Vec<Histogram>,
+    ranges: Histogram,
+    disk: Vec<Counter>,
+    client: Counter,
+    pub(crate) accepted: IntCounter,
+    pub(crate) connections: IntGauge,
+    pub(crate) handshakes_failed: IntCounter,
+    pub(crate) accept_failed: IntCounter,
+    polled: Polled,
+}
+
+/// What is looked up when somebody reads the metrics.
+#[derive(Debug)]
+struct Polled {
+    memory: IntGauge,
+    memory_most: IntGauge,
+    connections_most: IntGauge,
+    lots: IntGauge,
+    lots_reserved: IntGauge,
+    lots_used: IntGauge,
+    lines_lost: IntCounter,
+    uptime: IntGauge,
+    copies_open: IntGauge,
+    /// In the order of [`COPIES`], and of [`DIRECTIONS`].
+    copies: Vec<IntCounter>,
+    copied: Vec<IntCounter>,
+}
+
+/// What [`Polled`] is set to.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Levels {
+    /// Bytes of file data in memory, and the bound.
+    pub(crate) memory: u64,
+    pub(crate) memory_most: u64,
+    pub(crate) connections_most: u64,
+    /// Lots, bytes reserved in them and used of those.
+    pub(crate) lots: u64,
+    pub(crate) lots_reserved: u64,
+    pub(crate) lots_used: u64,
+    pub(crate) lines_lost: u64,
+    pub(crate) uptime_seconds: u64,
+    /// Copies from and to other servers.
+    pub(crate) copies: Copies,
+}
+
+type Made<T> = std::result::Result<T, prometheus::Error>;
+
+impl Metrics {
+    /// # Errors
+    /// [`ErrorKind::Invalid`] if two have the same name.
+    pub(crate) fn new() -> Result<Self> {
+        Self::build().map_err(|error| {
+            Error::new(ErrorKind::Invalid, "the metrics make no sense").with_source(error)
+        })
+    }
+
+    fn build() -> Made<Self> {
+        let maker = Maker(Registry::new());
+        let build =
+            maker.gauges("hither_build_info", "Version of the server; always 1.", "version")?;
+        build.get_metric_with_label_values(&[env!("CARGO_PKG_VERSION")])?.set(1);
+        let requests = maker.keep(IntCounterVec::new(
+            Opts::new("hither_requests_total", "Requests, by method and class of status."),
+            &["method", "code"],
+        )?)?;
+        let open = "Requests under way, by method: those of PUT are open uploads.";
+        let open = maker.gauges("hither_requests_open", open, "method")?;
+        let refused = maker.keep(IntCounterVec::new(
+            Opts::new("hither_connections_failed_total", "Connections that could not be used."),
+            &["reason"],
+        )?)?;
+        let disk = maker.keep(CounterVec::new(
+            Opts::new("hither_disk_seconds_total", "Time of threads that read or wrote files."),
+            &["work"],
+        )?)?;
+        let whole = "Time from the head of a request to the last byte of its answer.";
+        let head = "Time from the head of a request to that of its answer.";
+        let ranges = HistogramOpts::new("hither_request_ranges", "Ranges in an answer.");
+        let ranges = maker.keep(Histogram::with_opts(ranges.buckets(RANGES.to_vec()))?)?;
+        let class = |method: &str| {
+            let series =
+                CLASSES.iter().map(|class| requests.get_metric_with_label_values(&[method, class]));
+            series.collect::<Made<Vec<_>>>()
+        };
+        Ok(Self {
+            requests: METHODS.iter().map(|method| class(method)).collect::<Made<_>>()?,
+            open: METHODS
+                .iter()
+                .map(|method| open.get_metric_with_label_values(&[method]))
+                .collect::<Made<_>>()?,
+            sent: maker.count("hither_sent_bytes_total", "Bytes of bodies of answers.")?,
+            received: maker.count("hither_received_bytes_total", "Bytes of bodies of requests.")?,
+            broken: maker.count("hither_answers_broken_total", "Answers that ended early.")?,
+            head: maker.times("hither_request_head_seconds", head)?,
+            whole: maker.times("hither_request_seconds", whole)?,
+            ranges,
+            disk: WORKS
+                .iter()
+                .map(|work| disk.get_metric_with_label_values(&[work]))
+                .collect::<Made<_>>()?,
+            client: maker.keep(Counter::new(
+                "hither_client_seconds_total",
+                "Time that answers waited for clients to take what was there.",
+            )?)?,
+            accepted: maker.count("hither_connections_total", "Connections that were taken.")?,
+            connections: maker.level("hither_connections_open", "Connections that are open.")?,
+            handshakes_failed: refused.get_metric_with_label_values(&["handshake"])?,
+            accept_failed: refused.get_metric_with_label_values(&["accept"])?,
+            polled: Polled::new(&maker)?,
+            registry: maker.0,
+        })
+    }
+
+    /// A request has begun.
+    pub(crate) fn begin(&self, method: MethodIndex) {
+        if let Some(open) = self.open.get(method.0) {
+            open.inc();
+        }
+    }
+
+    /// A request is over.
+    pub(crate) fn end(&self, figures: &Figures) {
+        let (method, work) = (figures.method, figures.method.work());
+        if let Some(open) = self.open.get(method.0) {
+            open.dec();
+        }
+        // One that was given up before it was answered is the client's doing: as nginx counts them.
+        let class = usize::from(figures.status / 100).checked_sub(2).unwrap_or(2);
+        if let Some(requests) = self.requests.get(method.0).and_then(|by| by.get(class)) {
+            requests.inc();
+        }
+        if !figures.complete {
+            self.broken.inc();
+        }
+        let at = match work {
+            Work::Read => 0,
+            Work::Write => 1,
+            Work::List => 2,
+        };
+        if let (Some(head), Some(whole), Some(disk)) =
+            (self.head.get(at), self.whole.get(at), self.disk.get(at))
+        {
+            head.observe(figures.head.as_secs_f64());
+            whole.observe(figures.whole.as_secs_f64());
+            disk.inc_by(figures.disk.as_secs_f64());
+        }
+        self.client.inc_by(figures.client.as_secs_f64());
+        if let Some(ranges) = figures.ranges {
+            // A bound of the settings is far below what a double holds.
+            self.ranges.observe(u32::try_from(ranges).map_or(f64::MAX, f64::from));
+        }
+    }
+
+    /// Requests that are over.
+    pub(crate) fn requests(&self) -> u64 {
+        self.requests.iter().flatten().map(IntCounter::get).sum()
+    }
+
+    /// Those of them that the server is to blame for.
+    pub(crate) fn failures(&self) -> u64 {
+        self.requests.iter().filter_map(|by| by.last()).map(IntCounter::get).sum()
+    }
+
+    /// Requests that are under way, and those of them that are uploads.
+    pub(crate) fn under_way(&self) -> (i64, i64) {
+        let put = METHODS.iter().position(|method| *method == "PUT");
+        let puts = put.and_then(|put| self.open.get(put)).map_or(0, IntGauge::get);
+        (self.open.iter().map(IntGauge::get).sum(), puts)
+    }
+
+    /// All of them as text.
+    pub(crate) fn text(&self, levels: &Levels) -> String {
+        self.polled.set(levels);
+        // They can't be written if they have no samples, which none of these can be without.
+        TextEncoder::new().encode_to_string(&self.registry.gather()).unwrap_or_default()
+    }
+}
+
+impl Polled {
+    fn new(maker: &Maker) -> Made<Self> {
+        Ok(Self {
+            memory: maker.level("hither_memory_bytes", "File data in memory, on its way.")?,
+            memory_most: maker.level("hither_memory_bytes_limit", "The bound of that.")?,
+            connections_most: maker
+                .level("hither_connections_limit", "Connections that may be open.")?,
+            lots: maker.level("hither_lots", "Lots.")?,
+            lots_reserved: maker.level("hither_lots_reserved_bytes", "Bytes in all lots.")?,
+            lots_used: maker.level("hither_lots_used_bytes", "Bytes used of lots.")?,
+            lines_lost: maker.count(
+                "hither_log_lines_lost_total",
+                "Lines of the access log that were left out or could not be written.",
+            )?,
+            uptime: maker.level("hither_uptime_seconds", "Time since the server was started.")?,
+            copies_open: maker.level("hither_copies_open", "Third-party copies under way.")?,
+            copies: maker.counts(
+                "hither_copies_total",
+                "Third-party copies that are over.",
+                "outcome",
+                &COPIES,
+            )?,
+            copied: maker.counts(
+                "hither_copied_bytes_total",
+                "Bytes of files that third-party copies have moved.",
+                "direction",
+                &DIRECTIONS,
+            )?,
+        })
+    }
+
+    fn set(&self, levels: &Levels) {
+        let number = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
+        self.memory.set(number(levels.memory));
+        self.memory_most.set(number(levels.memory_most));
+        self.connections_most.set(number(levels.connections_most));
+        self.lots.set(number(levels.lots));
+        self.lots_reserved.set(number(levels.lots_reserved));
+        self.lots_used.set(number(levels.lots_used));
+        self.lines_lost.inc_by(levels.lines_lost.saturating_sub(self.lines_lost.get()));
+        self.uptime.set(number(levels.uptime_seconds));
+        let Copies { under_way, pulled, pushed, bytes_pulled, bytes_pushed, failed, cancelled } =
+            levels.copies;
+        self.copies_open.set(number(under_way));
+        let now = [pulled, pushed, failed, cancelled, bytes_pulled, bytes_pushed];
+        for (counter, now) in self.copies.iter().chain(&self.copied).zip(now) {
+            counter.inc_by(now.saturating_sub(counter.get()));
+        }
+    }
+}
+
+/// Makes metrics and keeps them in a registry.
+struct Maker(Registry);
+
+impl Maker {
+    fn keep<C: Collector + Clone + 'static>(&self, metric: C) -> Made<C> {
+        self.0.register(Box::new(metric.clone()))?;
+        Ok(metric)
+    }
+
+    fn count(&self, name: &str, help: &str) -> Made<IntCounter> {
+        self.keep(IntCounter::new(name, help)?)
+    }
+
+    /// One for each value of a label.
+    fn counts(
+        &self,
+        name: &str,
+        help: &str,
+        label: &str,
+        values: &[&str],
+    ) -> Made<Vec<IntCounter>> {
+        let vector = self.keep(IntCounterVec::new(Opts::new(name, help), &[label])?)?;
+        values.iter().map(|value| vector.get_metric_with_label_values(&[value])).collect()
+    }
+
+    fn level(&self, name: &str, help: &str) -> Made<IntGauge> {
+        self.keep(IntGauge::new(name, help)?)
+    }
+
+    fn gauges(&self, name: &str, help: &str, label: &str) -> Made<IntGaugeVec> {
+        self.keep(IntGaugeVec::new(Opts::new(name, help), &[label])?)
+    }
+
+    /// For each kind of work.
+    fn times(&self, name: &str, help: &str) -> Made<Vec<Histogram>> {
+        let options = HistogramOpts::new(name, help).buckets(TIMES.to_vec());
+        let vector = self.keep(HistogramVec::new(options, &["work"])?)?;
+        WORKS.iter().map(|work| vector.get_metric_with_label_values(&[work])).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http::Method;
+    use std::time::Duration;
+
+    #[test]
+    fn requests_are_counted_by_method_and_status() {
+        let metrics = Metrics::new().unwrap();
+        let mut figures = Figures::of(&Method::GET);
+        metrics.begin(figures.method);
+        figures.status = 206;
+        figures.ranges = Some(3);
+        figures.head = Duration::from_millis(2);
+        figures.whole = Duration::from_millis(20);
+        figures.complete = true;
+        assert_eq!(metrics.under_way(), (1, 0));
+        metrics.end(&figures);
+        let odd = Figures { status: 503, ..Figures::of(&Method::from_bytes(b"BREW").unwrap()) };
+        metrics.begin(odd.method);
+        metrics.end(&odd);
+        let copies = Copies { failed: 2, bytes_pushed: 7, under_way: 1, ..Copies::default() };
+        let levels = Levels { lines_lost: 5, copies, ..Levels::default() };
+        let text = metrics.text(&levels);
+        for line in [
+            "hither_requests_total{code=\"2xx\",method=\"GET\"} 1",
+            "hither_requests_total{code=\"5xx\",method=\"other\"} 1",
+            "hither_requests_open{method=\"GET\"} 0",
+            "hither_request_head_seconds_bucket{work=\"read\",le=\"0.0025\"} 1",
+            "hither_request_head_seconds_bucket{work=\"read\",le=\"0.001\"} 0",
+            "hither_request_ranges_sum 3",
+            "hither_answers_broken_total 1",
+            "hither_log_lines_lost_total 5",
+            "hither_copies_open 1",
+            "hither_copies_total{outcome=\"failed\"} 2",
+            "hither_copied_bytes_total{direction=\"push\"} 7",
+            "# TYPE hither_requests_total counter",
+        ] {
+            assert!(text.lines().any(|found| found == line), "{line} is not in\n{text}");
+        }
+        assert_eq!((metrics.requests(), metrics.failures()), (2, 1));
+        assert_eq!(metrics.text(&levels), text);
+    }
+}
