@@ -9,7 +9,7 @@ import zlib
 import pytest
 import servers
 from links import HITHER
-from serving import CONTENT, DEBIANS_PYTHON, PATIENCE, run, serving
+from served import CONTENT, DEBIANS_PYTHON, PATIENCE, run, serving
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from pathlib import Path
 import pieces
 import pytest
 import servers
-from serving import CONTENT, DEBIANS_PYTHON, PATIENCE, Served, require, run, serving
+from served import CONTENT, DEBIANS_PYTHON, PATIENCE, Served, require, run, serving
 
 PEERS = Path(__file__).resolve().parents[2] / "bench" / "peers"
 

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 import servers
 from links import Loopback
-from serving import CONTENT, DEBIANS_PYTHON, PATIENCE, Served, require, run, serving
+from served import CONTENT, DEBIANS_PYTHON, PATIENCE, Served, require, run, serving
 from token_issuer import Issuer, Key
 
 SECRET = "Bearer c2VjcmV0LXRoYXQtbm9ib2R5LXNlZXM"
