@@ -41,7 +41,9 @@ pub(crate) fn requests(served: &Served, data: &[u8]) {
     if let Err(error) = stream.read_to_end(&mut came) {
         assert_ne!(error.kind(), std::io::ErrorKind::WouldBlock, "the connection does not end");
     }
-    assert!(!came.windows(SECRET.len()).any(|window| window == SECRET));
+    // A message may quote what a client says, and a fuzzer comes upon what it is compared with.
+    let tells = |bytes: &[u8]| bytes.windows(SECRET.len()).any(|window| window == SECRET);
+    assert!(tells(data) || !tells(&came));
     let mut at = 0;
     while let Some(found) =
         came.get(at..).and_then(|rest| rest.windows(9).position(|w| w == b"HTTP/1.1 "))
