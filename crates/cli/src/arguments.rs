@@ -8,6 +8,7 @@ pub(crate) use trace::{Histogram, Import, Replay, Show, Trace};
 
 use crate::credentials;
 use clap::{Args, Parser, Subcommand};
+use clap_complete::Shell;
 use hither::{Algorithm, Target, Verify};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -17,9 +18,15 @@ Exit codes: 0 done, 1 internal or local failure, 2 wrong usage or expression, 3 
 4 credentials, 5 server or network, 6 timeout, 7 corrupt or not the format, 8 unsupported, 9 the file changed, \
 10 exists already, 11 no space left, 130 interrupted.";
 
+/// The version; in packages with commit and date, which `make packages` puts into the variable.
+const VERSION: &str = match option_env!("HITHER_VERSION") {
+    Some(version) => version,
+    None => env!("CARGO_PKG_VERSION"),
+};
+
 /// Remote scientific data, read as if it were here.
 #[derive(Debug, Parser)]
-#[command(name = "hither", version, after_help = EXIT_CODES, arg_required_else_help = true)]
+#[command(name = "hither", version = VERSION, after_help = EXIT_CODES, arg_required_else_help = true)]
 pub(crate) struct Arguments {
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -144,6 +151,21 @@ pub(crate) enum Command {
     /// Look at traces of reads, make them from other programs' records, read again what they say.
     #[command(subcommand)]
     Trace(Trace),
+    /// Print the script that completes words in a shell.
+    #[command(
+        after_help = "Example: hither completions bash > ~/.local/share/bash-completion/completions/hither"
+    )]
+    Completions {
+        /// Shell.
+        shell: Shell,
+    },
+    /// Write man pages into a directory, for packages.
+    #[command(hide = true)]
+    Man {
+        /// Directory.
+        #[arg(value_name = "DIR")]
+        directory: PathBuf,
+    },
 }
 
 impl Command {
@@ -156,7 +178,7 @@ impl Command {
             Self::Tree(Tree { target: None, .. }) => String::new(),
             Self::Cat { url, .. } => url.clone(),
             Self::Trace(trace) => trace.url(),
-            Self::Serve(_) => String::new(),
+            Self::Serve(_) | Self::Completions { .. } | Self::Man { .. } => String::new(),
             Self::Ls(Ls { urls, .. })
             | Self::Stat(Stat { urls, .. })
             | Self::Locate(Locate { urls })

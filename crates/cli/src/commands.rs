@@ -3,6 +3,7 @@
 mod cat;
 mod checksum;
 mod chmod;
+mod completions;
 mod cp;
 mod draw;
 mod each;
@@ -41,6 +42,8 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
         Command::Trace(Trace::Show(request)) => return trace::show(request, common.json),
         Command::Trace(Trace::Import(request)) => return trace::import(request, common.json),
         Command::Serve(request) => return serve::run(request, &common),
+        Command::Completions { shell } => return completions::run(*shell),
+        Command::Man { directory } => return completions::man(directory),
         _ => {}
     }
     let client = client(&common, &command.url())?;
@@ -71,6 +74,8 @@ fn run_with(client: &Client, command: Command, json: bool) -> Result<(), Failure
         Command::Trace(Trace::Import(request)) => trace::import(&request, json),
         Command::Cat { range, url } => cat::run(client, &url, range.as_deref(), json),
         Command::Serve(request) => serve::run(&request, &Common { json, ..Common::default() }),
+        Command::Completions { shell } => completions::run(shell),
+        Command::Man { directory } => completions::man(&directory),
     }
 }
 

@@ -1,0 +1,49 @@
+//! `hither completions` and `hither man`: what shells and `man` know of the command, generated from
+//! its arguments.
+
+use super::print;
+use crate::arguments::Arguments;
+use crate::exit::Failure;
+use clap::CommandFactory;
+use clap_complete::Shell;
+use std::path::Path;
+
+/// Prints the script that completes the command's words in this shell.
+pub(super) fn run(shell: Shell) -> Result<(), Failure> {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Arguments::command(), "hither", &mut script);
+    print(&String::from_utf8_lossy(&script))
+        .map_err(|error| Failure::local("cannot write to the standard output", error))
+}
+
+/// Writes a man page for the command and one for each verb, into a directory that exists.
+pub(super) fn man(directory: &Path) -> Result<(), Failure> {
+    clap_mangen::generate_to(Arguments::command(), directory).map_err(|error| {
+        Failure::local(format!("cannot write man pages to {}", directory.display()), error)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_verb_has_a_man_page_but_the_hidden_one() {
+        let directory = tempfile::tempdir().expect("a directory");
+        man(directory.path()).expect("pages");
+        for verb in ["", "-draw", "-serve", "-trace-show"] {
+            let page = directory.path().join(format!("hither{verb}.1"));
+            let text = std::fs::read_to_string(&page).expect("a page");
+            assert!(text.contains(".SH SYNOPSIS"), "{}", page.display());
+        }
+        assert!(!directory.path().join("hither-man.1").exists());
+    }
+
+    #[test]
+    fn a_directory_that_is_not_there_is_named() {
+        let failure = man(Path::new("/nowhere/at/all")).expect_err("no directory");
+        assert!(
+            failure.object()["message"].as_str().is_some_and(|m| m.contains("/nowhere/at/all"))
+        );
+    }
+}
