@@ -1,14 +1,14 @@
 """hither: remote scientific data, read as if it were here."""
 
-from hither._branches import Branch, BranchInfo
 from hither._client import Client, default_client
 from hither._core import Entry, FileStat, Hint
-from hither._dataset import Dataset, dataset
-from hither._explain import Explanation, explain
 from hither._file import RemoteFile, open
-from hither._report import Report, SourceReport
-from hither._root import RootFile, open_root
-from hither._tree import Tree, open_tree
+from hither._reporting.explain import Explanation, explain
+from hither._reporting.report import Report, SourceReport
+from hither._tree.branches import Branch, BranchInfo
+from hither._tree.dataset import Dataset, dataset
+from hither._tree.root_file import RootFile, open_root
+from hither._tree.tree import Tree, open_tree
 from hither.exceptions import HitherError
 
 __all__ = [

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from hither import _core
 from hither._closing import Closing
-from hither._report import Report, read_report
+from hither._reporting.report import Report, read_report
 from hither._sizes import parse_bytes
 
 if TYPE_CHECKING:

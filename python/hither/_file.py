@@ -7,7 +7,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from hither._client import Client, default_client
-from hither._report import Report, SourceReport
+from hither._reporting.report import Report, SourceReport
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

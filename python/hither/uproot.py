@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from hither._client import Client
-    from hither._report import Report
+    from hither._reporting.report import Report
 
 __all__ = ["Source", "install", "uninstall"]
 

@@ -142,7 +142,7 @@ def test_collections_are_computed_on_workers(cluster, files):
 
 
 def test_without_dask_awkward_it_is_said_what_is_missing(files, monkeypatch):
-    monkeypatch.delitem(sys.modules, "hither._dask", raising=False)
+    monkeypatch.delitem(sys.modules, "hither._tree.dask_awkward", raising=False)
     monkeypatch.setitem(sys.modules, "dask_awkward", None)
     with pytest.raises(ImportError, match="pip install dask-awkward"):
         files.to_dask_awkward()

@@ -12,7 +12,7 @@ from samples import SAMPLES
 from serving import talkfile
 
 import hither
-from hither import _progress
+from hither._reporting import progress_bar
 
 
 @pytest.fixture(scope="module")
@@ -134,7 +134,7 @@ class Bar:
 @pytest.fixture
 def bars(monkeypatch):
     Bar.made = []
-    monkeypatch.setattr(_progress, "_bar", lambda what: Bar(what, 0))
+    monkeypatch.setattr(progress_bar, "_bar", lambda what: Bar(what, 0))
     return Bar.made
 
 

@@ -7,13 +7,13 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from hither._branches import Branch, Listing, listed, missing, name_filter
 from hither._client import Client, default_client
 from hither._closing import Closing
-from hither._progress import SILENT, Meter
-from hither._report import Report, read_report
-from hither._request import Request, checked_library, chosen, entry_range
+from hither._reporting.progress_bar import SILENT, Meter
+from hither._reporting.report import Report, read_report
 from hither._sizes import parse_bytes
+from hither._tree.branches import Branch, Listing, listed, missing, name_filter
+from hither._tree.request import Request, checked_library, chosen, entry_range
 from hither.exceptions import InvalidError, MissingKeyError, UnsupportedError
 
 if TYPE_CHECKING:
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from typing import TypeAlias
 
     from hither import _core
-    from hither._branches import BranchInfo, NameFilter
-    from hither._request import Library
+    from hither._tree.branches import BranchInfo, NameFilter
+    from hither._tree.request import Library
 
     Name: TypeAlias = str | os.PathLike[str]
     Result = TypeVar("Result")
@@ -331,7 +331,7 @@ class Tree(Closing, Mapping[str, "Branch"]):
         return self._core.arrays(request.columns, request.cut, (request.start, request.stop), progress)
 
     def _made(self, request: Request, told: tuple[list[_core.Column], str]) -> Any:  # noqa: ANN401
-        from hither._arrays import together
+        from hither._tree.library import together
 
         columns, report = told
         self._report = read_report(report)
@@ -353,7 +353,7 @@ class Tree(Closing, Mapping[str, "Branch"]):
         return cast("list[int]", self._core.partitions(self._entries(request, step_size)).wait())
 
     def _step(self, request: Request, step: tuple[int, int, list[_core.Column]]) -> Any:  # noqa: ANN401
-        from hither._arrays import together
+        from hither._tree.library import together
 
         return together(request.columns, step[2], request.library)
 
@@ -389,20 +389,20 @@ class Tree(Closing, Mapping[str, "Branch"]):
 
     def _is_for_uproot(self, request: Request, error: Exception) -> bool:
         """Tell whether uproot knows what hither does not, and note what that is."""
-        from hither import _fallback
+        from hither._tree import uproot_fallback
 
         branches = self._listing().branches
         suspects = [name for name in request.columns if name not in branches or branches[name].unsupported]
         if not suspects and isinstance(error, UnsupportedError):
             # What a branch really holds showed when its data came.
             suspects = request.columns
-        found = _fallback.known(self, suspects) if suspects else []
+        found = uproot_fallback.known(self, suspects) if suspects else []
         request.foreign.extend(found)
         return bool(found)
 
     def _with_uproot(self, request: Request) -> Any:  # noqa: ANN401
-        from hither import _fallback
-        from hither._arrays import merged
+        from hither._tree import uproot_fallback
+        from hither._tree.library import merged
 
         own = [name for name in request.columns if name not in request.foreign]
         parts = []
@@ -410,7 +410,7 @@ class Tree(Closing, Mapping[str, "Branch"]):
             part = request._replace(columns=own, foreign=[])
             parts.append(self._made(part, self._job(part, SILENT.part()).wait()))
         told = self._report if own else Report()
-        parts.append(_fallback.arrays(self, request.foreign, request))
+        parts.append(uproot_fallback.arrays(self, request.foreign, request))
         notices = (*told.notices, f"read by uproot: {', '.join(request.foreign)}")
         self._report = Report(**{**told.__dict__, "notices": notices})
         return merged(parts, request.columns, request.library)

@@ -147,7 +147,7 @@ class Report:
 
     def _repr_html_(self) -> str:
         """Return a picture of where the time and the bytes went, and the lines, for notebooks."""
-        from hither._picture import drawn
+        from hither._reporting.svg import drawn
 
         notices = "".join(f"<div>{html.escape(notice)}</div>" for notice in self.notices)
         return f"{drawn(self)}<pre>{html.escape(str(self))}</pre>{notices}"

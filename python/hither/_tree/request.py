@@ -9,7 +9,7 @@ from hither.exceptions import InvalidError
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from hither._branches import NameFilter
+    from hither._tree.branches import NameFilter
 
 Library = Literal["ak", "np", "pd", "arrow"]
 LIBRARIES = ("ak", "np", "pd", "arrow")

@@ -9,8 +9,8 @@ from hither.exceptions import UnsupportedError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hither._request import Request
-    from hither._tree import Tree
+    from hither._tree.request import Request
+    from hither._tree.tree import Tree
 
 
 def _opened(tree: Tree) -> Any:  # noqa: ANN401

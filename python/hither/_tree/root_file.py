@@ -6,11 +6,11 @@ import os
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
-from hither._branches import missing
 from hither._client import Client, default_client
 from hither._closing import Closing
 from hither._file import RemoteFile
-from hither._tree import Tree
+from hither._tree.branches import missing
+from hither._tree.tree import Tree
 
 if TYPE_CHECKING:
     from typing import TypeAlias

@@ -29,8 +29,6 @@ from fsspec.utils import isfilelike, stringify_path
 
 from hither._client import Client, default_client
 from hither._file import RemoteFile
-from hither._fsspec_files import OpenedFile, Seen, UploadFile, is_named
-from hither._fsspec_parquet import MARKS, NAMES, TAIL_BYTES, ParquetFile
 from hither.exceptions import (
     AlreadyExistsError,
     ChangedError,
@@ -40,6 +38,8 @@ from hither.exceptions import (
     NotFoundError,
     UnsupportedError,
 )
+from hither.fsspec._files import OpenedFile, Seen, UploadFile, is_named
+from hither.fsspec._parquet import MARKS, NAMES, TAIL_BYTES, ParquetFile
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING, Any
 
 from hither._client import Client, default_client
 from hither._closing import Closing
-from hither._progress import Meter
-from hither._request import chosen
-from hither._tree import Tree
+from hither._reporting.progress_bar import Meter
+from hither._tree.request import chosen
+from hither._tree.tree import Tree
 from hither.exceptions import InvalidError, NotFoundError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from typing import TypeAlias
 
-    from hither._branches import NameFilter
-    from hither._request import Library
+    from hither._tree.branches import NameFilter
+    from hither._tree.request import Library
 
     Name: TypeAlias = str | os.PathLike[str]
 
@@ -132,7 +132,7 @@ class Dataset(Closing):
         progress: bool = False,
     ) -> Any:  # noqa: ANN401
         """Read branches and expressions of all files, one after the other; as :meth:`hither.Tree.arrays`."""
-        from hither._arrays import joined
+        from hither._tree.library import joined
 
         whole = 1 << 62
         read = self._begin(columns, cut, whole, filter_name, library, native, progress, _READ_AHEAD)
@@ -190,7 +190,7 @@ class Dataset(Closing):
 
         """
         try:
-            from hither._dask import Part, collection
+            from hither._tree.dask_awkward import Part, collection
         except ImportError as error:
             message = f"to_dask_awkward needs dask-awkward (pip install dask-awkward): {error}"
             raise ImportError(message) from error

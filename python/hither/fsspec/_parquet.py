@@ -20,14 +20,14 @@ import threading
 from bisect import bisect_right
 from typing import TYPE_CHECKING, Any
 
-from hither._fsspec_files import OpenedFile
+from hither.fsspec._files import OpenedFile
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from hither._core import Entry, File, Hint
     from hither._file import RemoteFile
-    from hither._fsspec_files import Seen
+    from hither.fsspec._files import Seen
 
 NAMES = (".parquet", ".parq", ".pq")
 """What the names of Parquet files end in."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hither._report import human_bytes
+from hither._reporting.report import human_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from hither._report import Report
+    from hither._reporting.report import Report
 
 _WIDTH = 640
 _LEFT = 110

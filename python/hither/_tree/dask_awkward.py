@@ -10,7 +10,7 @@ from dask.base import tokenize
 from dask_awkward.lib.io.columnar import ColumnProjectionMixin
 from dask_awkward.lib.unproject_layout import unproject_layout
 
-from hither._tree import Tree
+from hither._tree.tree import Tree
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

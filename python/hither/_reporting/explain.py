@@ -6,16 +6,16 @@ import html
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from hither._tree import Tree
+from hither._tree.tree import Tree
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Sequence
     from typing import TypeAlias
 
-    from hither._branches import NameFilter
     from hither._client import Client
-    from hither._report import Report
+    from hither._reporting.report import Report
+    from hither._tree.branches import NameFilter
 
     Name: TypeAlias = str | os.PathLike[str]
 
@@ -53,7 +53,7 @@ class Explanation:
 
     def _repr_html_(self) -> str:
         """Return a picture of where the time and the bytes went, and the text, for notebooks."""
-        from hither._picture import drawn
+        from hither._reporting.svg import drawn
 
         cut = f" where {self.cut}" if self.cut else ""
         what = f"{', '.join(self.columns)}{cut} of {self.tree} in {self.url}"

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from typing import TypeAlias
 
-    from hither._request import Library
-    from hither._tree import Tree
+    from hither._tree.request import Library
+    from hither._tree.tree import Tree
 
     NameFilter: TypeAlias = str | Iterable[str] | Callable[[str], bool] | None
 

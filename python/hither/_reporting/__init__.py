@@ -1,0 +1,1 @@
+"""Counters and timings of reads, as text, pictures and progress bars."""

@@ -1,0 +1,1 @@
+"""Trees, branches, ROOT files and datasets."""
