@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from hither import _core
 from hither._closing import Closing
-from hither._reporting.report import Report, read_report
+from hither._reporting.report import Report, report_from_core
 from hither._sizes import parse_bytes
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ class Client(Closing):
         anonymous: bool = False,
     ) -> None:
         """Check the settings; nothing is started before it is needed."""
-        self._settings: dict[str, Any] = {
+        self._options: dict[str, Any] = {
             "connections": connections,
             "cache_bytes": None if cache is None else parse_bytes(cache),
             "store": None if isinstance(store, bool) else store,
@@ -147,17 +147,17 @@ class Client(Closing):
             "credentials_over_http": credentials_over_http,
             "anonymous": anonymous,
         }
-        self._core = _core.Client(self._settings)
+        self._core = _core.Client(self._options)
         _cores.add(self._core)
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the settings."""
-        return self._settings
+        return self._options
 
-    def __setstate__(self, settings: dict[str, Any]) -> None:
+    def __setstate__(self, options: dict[str, Any]) -> None:
         """Be a client with these settings."""
-        self._settings = settings
-        self._core = _core.Client(settings)
+        self._options = options
+        self._core = _core.Client(options)
         _cores.add(self._core)
 
     def close(self) -> None:
@@ -167,7 +167,7 @@ class Client(Closing):
     @property
     def report(self) -> Report:
         """The account of everything that was read with this client so far, in this process."""
-        return read_report(self._core.report())
+        return report_from_core(self._core.report())
 
     @property
     def store_error(self) -> str | None:
@@ -324,7 +324,7 @@ def default_client() -> Client:
 
 
 @atexit.register
-def _settle() -> None:
+def _shut_down() -> None:
     for core in list(_cores):
         core.settle()
     _core.end()

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from hither._core import Buffer, File, FileStat, Hint, Job
 
-_OPEN_ENDED = 64 << 20
+_MAX_UNSIZED_READ = 64 << 20
 """Reads of more bytes than this learn the size of the file first."""
 
 
@@ -34,7 +34,7 @@ class RemoteFile(io.RawIOBase):
         URL (``http://``, ``https://``, ``root://``, ``roots://``, ``s3://``), or a local path.
     client
         The client; :func:`hither.default_client` by default.
-    foresee
+    tree_cache
         Whether the layout of ROOT trees in the file foretells reads. For programs that know it themselves and name all
         that they need at once, ``False`` spares what they would not read.
 
@@ -47,24 +47,24 @@ class RemoteFile(io.RawIOBase):
 
     """
 
-    def __init__(self, url: str | os.PathLike[str], *, client: Client | None = None, foresee: bool = True) -> None:
+    def __init__(self, url: str | os.PathLike[str], *, client: Client | None = None, tree_cache: bool = True) -> None:
         """Open it."""
         super().__init__()
         self._client = client or default_client()
-        self._foresee = foresee
-        self._core = self._opened(os.fspath(url))
-        self._at = 0
+        self._tree_cache = tree_cache
+        self._core = self._open_core(os.fspath(url))
+        self._position = 0
         self._size: int | None = None
-        self._before = self._client.report
+        self._report_at_open = self._client.report
 
-    def _opened(self, url: str) -> File:
-        core = self._client._core.open(url, self._foresee)  # noqa: SLF001
+    def _open_core(self, url: str) -> File:
+        core = self._client._core.open(url, self._tree_cache)  # noqa: SLF001
         core.begin()
         return core
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Open it again, at the same place."""
-        return _reopened, (self._core.url, self._client, self._at, self._foresee)
+        return _reopen, (self._core.url, self._client, self._position, self._tree_cache)
 
     def __repr__(self) -> str:
         """Return how it would be opened."""
@@ -96,7 +96,7 @@ class RemoteFile(io.RawIOBase):
     def report(self) -> Report:
         """The account of its client since the file was opened, and the places of this file."""
         places, notices = self._core.places()
-        since = self._client.report.since(self._before)
+        since = self._client.report.since(self._report_at_open)
         told = {
             **since.__dict__,
             "sources": tuple(SourceReport(*place) for place in places),
@@ -114,12 +114,12 @@ class RemoteFile(io.RawIOBase):
         FileNotFoundError, PermissionError, TimeoutError, ConnectionError
 
         """
-        stat: FileStat = self._open().stat().wait()
+        stat: FileStat = self._checked_core().stat().wait()
         return stat
 
     async def stat_async(self) -> FileStat:
         """Do as :meth:`stat`, in an event loop."""
-        stat: FileStat = await self._open().stat()
+        stat: FileStat = await self._checked_core().stat()
         return stat
 
     def read_at(self, offset: int, length: int) -> bytes:
@@ -154,11 +154,11 @@ class RemoteFile(io.RawIOBase):
             A range lies beyond the end of the file (:class:`hither.exceptions.CorruptError`), or as :meth:`read_at`.
 
         """
-        return _views(self._read_ranges(ranges).wait())
+        return _as_views(self._read_ranges(ranges).wait())
 
     async def read_ranges_async(self, ranges: Iterable[tuple[int, int]]) -> list[memoryview]:
         """Do as :meth:`read_ranges`, in an event loop."""
-        return _views(await self._read_ranges(ranges))
+        return _as_views(await self._read_ranges(ranges))
 
     def hint(self, ranges: Iterable[tuple[int, int]], *, within: float = 0.0) -> Hint | None:
         """Say that ``ranges`` will be read, in this order, about ``within`` seconds from now.
@@ -166,74 +166,74 @@ class RemoteFile(io.RawIOBase):
         They are fetched ahead of that in few requests, as far as there is room, and dropped unread if the room is needed.
         None for local files, of which nothing is fetched ahead.
         """
-        return self._open().hint(_checked(ranges), within)
+        return self._checked_core().hint(_check_ranges(ranges), within)
 
-    def fetch_ends(self, tail: int = 0) -> None:
+    def prefetch_ends(self, tail: int = 0) -> None:
         """Ask for size, version, head and ``tail`` bytes of the end now, in one flight.
 
         For a file of which a few small things at both ends will be read, and then much in between. The first use waits for
         it; after that it does nothing. A few kilobytes of the end are fetched at the least, a megabyte at the most.
         """
-        self._open().fetch_ends(tail)
+        self._checked_core().fetch_ends(tail)
 
     def cancel(self, hint: Hint) -> None:
         """Take a hint back: what has not been asked for yet will not be."""
-        self._open().cancel(hint)
+        self._checked_core().cancel(hint)
 
     def _read_at(self, offset: int, length: int) -> Job:
         if offset < 0 or length < 0:
             message = f"offset {offset} and length {length}: neither can be negative"
             raise ValueError(message)
-        return self._open().read_at(offset, length)
+        return self._checked_core().read_at(offset, length)
 
     def _read_ranges(self, ranges: Iterable[tuple[int, int]]) -> Job:
-        return self._open().read_ranges(_checked(ranges))
+        return self._checked_core().read_ranges(_check_ranges(ranges))
 
     # --- as Python's own files -----------------------------------------------------------------------------------------
 
     def readable(self) -> bool:
         """Return True."""
-        self._open()
+        self._checked_core()
         return True
 
     def seekable(self) -> bool:
         """Return True."""
-        self._open()
+        self._checked_core()
         return True
 
     def tell(self) -> int:
         """Return the position, in bytes."""
-        self._open()
-        return self._at
+        self._checked_core()
+        return self._position
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
         """Go to ``offset`` from the start, from here, or from the end; return the position. The end costs :attr:`size`."""
-        self._open()
+        self._checked_core()
         if whence not in (os.SEEK_SET, os.SEEK_CUR, os.SEEK_END):
             message = f"whence is {whence}, expected 0, 1 or 2"
             raise ValueError(message)
-        start = 0 if whence == os.SEEK_SET else self._at if whence == os.SEEK_CUR else self.size
+        start = 0 if whence == os.SEEK_SET else self._position if whence == os.SEEK_CUR else self.size
         if start + offset < 0:
             message = f"cannot go to {start + offset}, which is before the start"
             raise ValueError(message)
-        self._at = start + offset
-        return self._at
+        self._position = start + offset
+        return self._position
 
     def read(self, size: int | None = -1, /) -> bytes:
         """Return the next ``size`` bytes, fewer at the end of the file; with -1 or None all that are left."""
-        self._open()
+        self._checked_core()
         if size is None or size < 0:
             return self.readall()
-        if size > _OPEN_ENDED:
-            size = min(size, max(0, self.size - self._at))
-        found = self.read_at(self._at, size)
-        self._at += len(found)
+        if size > _MAX_UNSIZED_READ:
+            size = min(size, max(0, self.size - self._position))
+        found = self.read_at(self._position, size)
+        self._position += len(found)
         return found
 
     def readall(self) -> bytes:
         """Return all bytes that are left."""
-        found = self.read_at(self._at, max(0, self.size - self._at))
-        self._at += len(found)
+        found = self.read_at(self._position, max(0, self.size - self._position))
+        self._position += len(found)
         return found
 
     def readinto(self, buffer: typing_extensions.Buffer, /) -> int:
@@ -243,7 +243,7 @@ class RemoteFile(io.RawIOBase):
         target[: len(found)] = found
         return len(found)
 
-    def _open(self) -> File:
+    def _checked_core(self) -> File:
         if self.closed:
             message = "I/O operation on closed file"
             raise ValueError(message)
@@ -253,9 +253,9 @@ class RemoteFile(io.RawIOBase):
         """Close it; what was asked for ahead is cancelled."""
         if not self.closed:
             super().close()
-            self._let_go()
+            self._release()
 
-    def _let_go(self) -> None:
+    def _release(self) -> None:
         self._core.close()
 
 
@@ -267,13 +267,13 @@ def open(url: str | os.PathLike[str], *, client: Client | None = None) -> Remote
     return RemoteFile(url, client=client)
 
 
-def _reopened(url: str, client: Client, at: int, foresee: bool) -> RemoteFile:  # noqa: FBT001
-    file = RemoteFile(url, client=client, foresee=foresee)
+def _reopen(url: str, client: Client, at: int, tree_cache: bool) -> RemoteFile:  # noqa: FBT001
+    file = RemoteFile(url, client=client, tree_cache=tree_cache)
     file.seek(at)
     return file
 
 
-def _checked(ranges: Iterable[tuple[int, int]]) -> Sequence[tuple[int, int]]:
+def _check_ranges(ranges: Iterable[tuple[int, int]]) -> Sequence[tuple[int, int]]:
     checked = [(int(start), int(stop)) for start, stop in ranges]
     for start, stop in checked:
         if not 0 <= start <= stop:
@@ -282,7 +282,7 @@ def _checked(ranges: Iterable[tuple[int, int]]) -> Sequence[tuple[int, int]]:
     return checked
 
 
-def _views(buffers: list[Buffer]) -> list[memoryview]:
+def _as_views(buffers: list[Buffer]) -> list[memoryview]:
     import numpy as np
 
     return [np.asarray(buffer).data for buffer in buffers]

@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 
 __all__ = ["Source", "install", "uninstall"]
 
-_THREADS = 8
+_MAX_THREADS = 8
 """Lists of ranges that are waited for side by side."""
-_STEPS = 32
+_MAX_PARTS = 32
 """Parts of a list that are handed on as they come."""
-_STEP = 64
+_MIN_PART_RANGES = 64
 """Ranges of such a part at the least."""
 
 
@@ -58,12 +58,12 @@ class Source(uproot.source.chunk.Source):  # type: ignore[misc]
         """Open it, without waiting."""
         super().__init__()
         self._options = options
-        file = RemoteFile(_plain(file_path), client=client, foresee=False)
+        file = RemoteFile(_strip_protocol(file_path), client=client, tree_cache=False)
         # uproot asks for the header, the keys and the descriptions of classes one after the other.
-        file.fetch_ends()
-        self._begin(file, file_path)
+        file.prefetch_ends()
+        self._set_up(file, file_path)
 
-    def _begin(self, file: RemoteFile, file_path: str) -> None:
+    def _set_up(self, file: RemoteFile, file_path: str) -> None:
         self._file_path = file_path
         self._file = file
         self._lock = threading.Lock()
@@ -80,7 +80,7 @@ class Source(uproot.source.chunk.Source):  # type: ignore[misc]
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Be such a source."""
         self.__dict__.update(state)
-        self._begin(state["_file"], state["_file_path"])
+        self._set_up(state["_file"], state["_file_path"])
 
     def __repr__(self) -> str:
         """Return what is read."""
@@ -132,7 +132,7 @@ class Source(uproot.source.chunk.Source):  # type: ignore[misc]
             future.add_done_callback(uproot.source.chunk.notifier(chunk, notifications))
             chunks.append(chunk)
         if self._options.get("use_threads", True):
-            self._executor_of_process().submit(self._fill, wanted, futures)
+            self._process_executor().submit(self._fill, wanted, futures)
         else:
             self._fill(wanted, futures)
         return chunks
@@ -140,7 +140,7 @@ class Source(uproot.source.chunk.Source):  # type: ignore[misc]
     def _fill(self, ranges: list[tuple[int, int]], futures: list[Future[memoryview]]) -> None:
         """Ask for all of it at once, and hand it on in the order of the file as it comes: uproot unpacks it meanwhile."""
         order = sorted(range(len(ranges)), key=ranges.__getitem__)
-        step = max(_STEP, -(-len(order) // _STEPS))
+        step = max(_MIN_PART_RANGES, -(-len(order) // _MAX_PARTS))
         steps = [order[at : at + step] for at in range(0, len(order), step)]
         try:
             if len(steps) > 1:
@@ -155,14 +155,14 @@ class Source(uproot.source.chunk.Source):  # type: ignore[misc]
                 if not future.done():
                     future.set_exception(error)
 
-    def _executor_of_process(self) -> ThreadPoolExecutor:
+    def _process_executor(self) -> ThreadPoolExecutor:
         """Return threads of this process: a forked child has none of its parent's."""
         if self.closed:
             message = f"file {self._file_path!r} is closed"
             raise OSError(message)
         with self._lock:
             if self._pool is None or self._pool_process != os.getpid():
-                self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="hither-uproot")
+                self._pool = ThreadPoolExecutor(_MAX_THREADS, thread_name_prefix="hither-uproot")
                 self._pool_process = os.getpid()
             return self._pool
 
@@ -199,14 +199,14 @@ def install() -> None:
         )
         raise UnsupportedError(message)
 
-    def chosen(file_path_or_object: Any, options: dict[str, Any]) -> Any:  # noqa: ANN401
+    def choose_source(file_path_or_object: Any, options: dict[str, Any]) -> Any:  # noqa: ANN401
         path = os.fspath(file_path_or_object) if isinstance(file_path_or_object, os.PathLike) else file_path_or_object
         if options["handler"] is None and isinstance(path, str) and path.lower().startswith(_SCHEMES):
             return Source, path
         return choose(file_path_or_object, options)
 
     _replaced.append(choose)
-    uproot._util.file_path_to_source_class = chosen  # noqa: SLF001
+    uproot._util.file_path_to_source_class = choose_source  # noqa: SLF001
 
 
 def uninstall() -> None:
@@ -219,5 +219,5 @@ _OURS = ("http://", "https://", "root://", "roots://")
 _SCHEMES = (*_OURS, *(f"hither+{scheme}" for scheme in _OURS))
 
 
-def _plain(url: str) -> str:
+def _strip_protocol(url: str) -> str:
     return url.removeprefix("hither+")

@@ -159,7 +159,7 @@ def test_filesystems_and_their_files_pickle(site, content):
     again = pickle.loads(pickle.dumps(fs))
     assert again.cat_file(path, 5, 9) == content[5:9]
     given = HitherFileSystem(client=hither.Client(store=False, connections=3), skip_instance_cache=True)
-    assert pickle.loads(pickle.dumps(given)).client._settings["connections"] == 3
+    assert pickle.loads(pickle.dumps(given)).client._options["connections"] == 3
     with fs.open(path) as file:
         file.seek(8)
         assert pickle.loads(pickle.dumps(file)).read(4) == content[8:12]

@@ -272,4 +272,4 @@ def test_the_command_is_on_the_path(site, content):
 def test_clients_pickle_with_their_settings():
     client = hither.Client(connections=3, store=False, cache="1 MiB")
     again = pickle.loads(pickle.dumps(client))
-    assert again._settings == client._settings
+    assert again._options == client._options

@@ -53,11 +53,11 @@ class Explanation:
 
     def _repr_html_(self) -> str:
         """Return a picture of where the time and the bytes went, and the text, for notebooks."""
-        from hither._reporting.svg import drawn
+        from hither._reporting.svg import timing_svg
 
         cut = f" where {self.cut}" if self.cut else ""
         what = f"{', '.join(self.columns)}{cut} of {self.tree} in {self.url}"
-        return f"<div>{html.escape(what)}</div>{drawn(self.report)}<pre>{html.escape(str(self))}</pre>"
+        return f"<div>{html.escape(what)}</div>{timing_svg(self.report)}<pre>{html.escape(str(self))}</pre>"
 
 
 def explain(
@@ -94,11 +94,11 @@ def explain(
     """
     if not isinstance(tree, Tree):
         with Tree(tree, path, client=client) as opened:
-            return _explained(opened, columns, cut, filter_name, (entry_start, entry_stop), native)
-    return _explained(tree, columns, cut, filter_name, (entry_start, entry_stop), native)
+            return _explain(opened, columns, cut, filter_name, (entry_start, entry_stop), native)
+    return _explain(tree, columns, cut, filter_name, (entry_start, entry_stop), native)
 
 
-def _explained(
+def _explain(
     tree: Tree,
     columns: str | Sequence[str] | None,
     cut: str | None,
@@ -107,7 +107,7 @@ def _explained(
     native: bool,  # noqa: FBT001
 ) -> Explanation:
     request = tree._request(columns, cut, filter_name, *span, "ak", native)  # noqa: SLF001
-    selected, report = tree._explained(request, native)  # noqa: SLF001
+    selected, report = tree._read_for_report(request, native)  # noqa: SLF001
     return Explanation(
         url=tree._shown_url,  # noqa: SLF001
         tree=tree.name,

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-class Meter(Closing):
+class ProgressBar(Closing):
     """Counts the bytes of reads that are given its parts; its ``tick`` shows them."""
 
     def __init__(self, what: str, *, shown: bool = True) -> None:
@@ -21,14 +21,14 @@ class Meter(Closing):
         self._parts: list[_core.Progress] = []
         self.tick = None if self._bar is None else self._show
 
-    def part(self) -> _core.Progress:
+    def add_read(self) -> _core.Progress:
         """Return the progress of a further read."""
         part = _core.Progress()
         if self._bar is not None:
             self._parts.append(part)
         return part
 
-    def over(self, steps: Iterator[Any]) -> Iterator[Any]:
+    def wrap(self, steps: Iterator[Any]) -> Iterator[Any]:
         """Yield the steps; close the bar after the last."""
         try:
             yield from steps
@@ -49,7 +49,7 @@ class Meter(Closing):
         self._bar.update(sum(arrived for arrived, _ in figures) - self._bar.n)
 
 
-SILENT = Meter("", shown=False)
+HIDDEN = ProgressBar("", shown=False)
 """For reads that show nothing."""
 
 

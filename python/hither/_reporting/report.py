@@ -108,52 +108,52 @@ class Report:
 
     def __str__(self) -> str:
         """Return what the command ``hither explain`` prints; of reads as bytes, how many there were and what they waited for."""
-        lines = [*self._lines_of_time(), *self._lines_of_counts()]
+        lines = [*self._timing_lines(), *self._counter_lines()]
         return "\n".join(f"  {label:<26} {value}" for label, value in lines)
 
-    def _lines_of_time(self) -> Iterator[tuple[str, str]]:
+    def _timing_lines(self) -> Iterator[tuple[str, str]]:
         phases = self.phases
         if phases:
             source = "from the store" if self.metadata_from_store else "from the server"
             waiting = (self.round_trips + 1) * self.rtt_seconds
-            yield "total", _seconds(self.seconds)
-            yield "connect", f"{_seconds(phases['connect'])}   (round trip {self.rtt_seconds * 1e3:.2f} ms)"
-            yield "open: find the tree", f"{_seconds(phases['open'])}   {source}"
-            yield "data: baskets arriving", _seconds(phases["data"])
-            yield "after the last byte", _seconds(phases["rest"])
+            yield "total", _format_seconds(self.seconds)
+            yield "connect", f"{_format_seconds(phases['connect'])}   (round trip {self.rtt_seconds * 1e3:.2f} ms)"
+            yield "open: find the tree", f"{_format_seconds(phases['open'])}   {source}"
+            yield "data: baskets arriving", _format_seconds(phases["data"])
+            yield "after the last byte", _format_seconds(phases["rest"])
             yield (
                 "waiting for round trips",
-                f"{_seconds(waiting)}   {self.round_trips} dependent flights and the handshake",
+                f"{_format_seconds(waiting)}   {self.round_trips} dependent flights and the handshake",
             )
-            yield "decode", f"{_seconds(self.decode_seconds)}   summed over threads, while data arrived"
-            yield "compute", f"{_seconds(self.compute_seconds)}   likewise"
+            yield "decode", f"{_format_seconds(self.decode_seconds)}   summed over threads, while data arrived"
+            yield "compute", f"{_format_seconds(self.compute_seconds)}   likewise"
         else:
-            yield "connect", f"{_seconds(self.connect_seconds)}   (round trip {self.rtt_seconds * 1e3:.2f} ms)"
+            yield "connect", f"{_format_seconds(self.connect_seconds)}   (round trip {self.rtt_seconds * 1e3:.2f} ms)"
             yield "round trips", f"{self.round_trips:8}"
             yield "reads", f"{self.reads:8}     {self.reads_without_wait} found all their bytes in memory"
-            yield "waited for bytes", f"{_seconds(self.waited_seconds)}   summed over calls"
+            yield "waited for bytes", f"{_format_seconds(self.waited_seconds)}   summed over calls"
 
-    def _lines_of_counts(self) -> Iterator[tuple[str, str]]:
+    def _counter_lines(self) -> Iterator[tuple[str, str]]:
         yield "requests", f"{self.requests:8}     on {self.connections} connections, {self.retries} sent again"
         if self.whole_file_downloads:
             yield "whole files", f"{self.whole_file_downloads:8}     downloaded: the server sent no ranges of them"
-        yield "bytes asked for", f"{self.bytes_requested:8}     {human_bytes(self.bytes_requested)}"
-        headers = f"with headers and framing {human_bytes(self.bytes_received)}"
-        yield "bytes fetched", f"{self.bytes_payload:8}     {human_bytes(self.bytes_payload)} {headers}"
-        yield "bytes used", f"{self.bytes_used:8}     {human_bytes(self.bytes_used)}"
-        yield "bytes wasted", f"{self.bytes_wasted:8}     {human_bytes(self.bytes_wasted)}"
+        yield "bytes asked for", f"{self.bytes_requested:8}     {format_bytes(self.bytes_requested)}"
+        headers = f"with headers and framing {format_bytes(self.bytes_received)}"
+        yield "bytes fetched", f"{self.bytes_payload:8}     {format_bytes(self.bytes_payload)} {headers}"
+        yield "bytes used", f"{self.bytes_used:8}     {format_bytes(self.bytes_used)}"
+        yield "bytes wasted", f"{self.bytes_wasted:8}     {format_bytes(self.bytes_wasted)}"
         for place in self.sources if len(self.sources) > 1 else ():
             yield "from", f"{place.bytes:8}     {place.failures} failed, {place.name}"
 
     def _repr_html_(self) -> str:
         """Return a picture of where the time and the bytes went, and the lines, for notebooks."""
-        from hither._reporting.svg import drawn
+        from hither._reporting.svg import timing_svg
 
         notices = "".join(f"<div>{html.escape(notice)}</div>" for notice in self.notices)
-        return f"{drawn(self)}<pre>{html.escape(str(self))}</pre>{notices}"
+        return f"{timing_svg(self)}<pre>{html.escape(str(self))}</pre>{notices}"
 
 
-def read_report(text: str) -> Report:
+def report_from_core(text: str) -> Report:
     """Return the report that the core wrote as JSON."""
     told = json.loads(text)
     reads = told.pop("reads", {})
@@ -166,11 +166,11 @@ def read_report(text: str) -> Report:
     return Report(**{name: value for name, value in told.items() if name in known})
 
 
-def _seconds(seconds: float) -> str:
+def _format_seconds(seconds: float) -> str:
     return f"{seconds:8.3f} s"
 
 
-def human_bytes(count: int) -> str:
+def format_bytes(count: int) -> str:
     """Return a number of bytes as the command writes it: ``"1.50 MiB"``."""
     if count < 1 << 10:
         return f"{count} B"

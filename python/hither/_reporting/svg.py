@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hither._reporting.report import human_bytes
+from hither._reporting.report import format_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -15,30 +15,32 @@ _WIDTH = 640
 _LEFT = 110
 _RIGHT = 20
 _ROW = 44
-_OF_TIME = ("#4477aa", "#66ccee", "#228833", "#ccbb44")
-_OF_THREADS = ("#ee6677", "#aa3377")
-_OF_BYTES = ("#228833", "#bbbbbb")
+_TIME_COLOURS = ("#4477aa", "#66ccee", "#228833", "#ccbb44")
+_THREADS_COLOURS = ("#ee6677", "#aa3377")
+_BYTES_COLOURS = ("#228833", "#bbbbbb")
 """Paul Tol's bright scheme: people who see no red or green can tell them apart."""
 
 
-def drawn(report: Report) -> str:
+def timing_svg(report: Report) -> str:
     """Return the picture of a report, an SVG element; without a time there is nothing to draw but bytes."""
     rows = []
     names = {"connect": "connect", "open": "find the tree", "data": "data arriving", "rest": "finish"}
     phases = [(names[name], seconds) for name, seconds in report.phases.items()]
     if phases:
-        rows.append(_row("time", phases, max(report.seconds, sum(it for _, it in phases)), _told_seconds, _OF_TIME))
+        rows.append(
+            _row("time", phases, max(report.seconds, sum(it for _, it in phases)), _format_seconds, _TIME_COLOURS)
+        )
         work = [("decode", report.decode_seconds), ("compute", report.compute_seconds)]
         # On several threads at a time: it may be more than all of the time.
         longest = max(report.seconds, sum(it for _, it in work))
-        rows.append(_row("threads", work, longest, _told_seconds, _OF_THREADS))
+        rows.append(_row("threads", work, longest, _format_seconds, _THREADS_COLOURS))
     elif report.waited_seconds > 0 or report.connect_seconds > 0:
         waits = [("connect", report.connect_seconds), ("waited for bytes", report.waited_seconds)]
-        rows.append(_row("time", waits, sum(it for _, it in waits), _told_seconds, _OF_TIME))
+        rows.append(_row("time", waits, sum(it for _, it in waits), _format_seconds, _TIME_COLOURS))
     if report.bytes_payload:
         used = min(report.bytes_used, report.bytes_payload)
         parts: list[tuple[str, float]] = [("used", used), ("not used", report.bytes_payload - used)]
-        rows.append(_row("bytes", parts, report.bytes_payload, lambda it: human_bytes(int(it)), _OF_BYTES))
+        rows.append(_row("bytes", parts, report.bytes_payload, lambda it: format_bytes(int(it)), _BYTES_COLOURS))
     if not rows:
         return ""
     counts = f"requests: {report.requests}, round trips: {report.round_trips}, connections: {report.connections}"
@@ -51,7 +53,7 @@ def drawn(report: Report) -> str:
     )
 
 
-def _told_seconds(seconds: float) -> str:
+def _format_seconds(seconds: float) -> str:
     return f"{seconds:.2f} s" if seconds >= 1 else f"{seconds * 1e3:.0f} ms"
 
 
@@ -59,7 +61,7 @@ def _row(
     label: str,
     parts: Sequence[tuple[str, float]],
     whole: float,
-    told: Callable[[float], str],
+    format_amount: Callable[[float], str],
     colours: Sequence[str],
 ) -> str:
     """Return one bar of ``parts``, as long as ``whole`` is the width of the picture, and what they are below it."""
@@ -69,7 +71,7 @@ def _row(
     for (name, amount), colour in zip(parts, colours, strict=False):
         pieces.append(f"<rect x='{at:.1f}' y='3' width='{amount * scale:.1f}' height='16' fill='{colour}'/>")
         at += amount * scale
-        text = f"{name} {told(amount)}"
+        text = f"{name} {format_amount(amount)}"
         pieces.append(f"<rect x='{text_at}' y='25' width='9' height='9' fill='{colour}'/>")
         pieces.append(f"<text x='{text_at + 13}' y='34' font-size='11'>{text}</text>")
         text_at += 28 + round(6 * len(text))

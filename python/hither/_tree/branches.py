@@ -35,7 +35,7 @@ class BranchInfo(NamedTuple):
     """Bytes unpacked."""
 
 
-class Listing(NamedTuple):
+class TreeInfo(NamedTuple):
     """What is known of a tree once it is open."""
 
     path: str
@@ -44,11 +44,11 @@ class Listing(NamedTuple):
     branches: dict[str, BranchInfo]
 
 
-def listed(told: tuple[str, str, int, list[tuple[Any, ...]]]) -> Listing:
+def tree_info(told: tuple[str, str, int, list[tuple[Any, ...]]]) -> TreeInfo:
     """Return what the core told of a tree."""
     path, title, entries, branches = told
     infos = (BranchInfo(*branch) for branch in branches)
-    return Listing(path, title, entries, {info.name: info for info in infos})
+    return TreeInfo(path, title, entries, {info.name: info for info in infos})
 
 
 class Branch:
@@ -98,7 +98,7 @@ class Branch:
         return arrays[self.name]
 
 
-def missing(what: str, name: str, names: Iterable[str]) -> MissingKeyError:
+def missing_key_error(what: str, name: str, names: Iterable[str]) -> MissingKeyError:
     """Return the error for a name that is not among ``names``, which tells those that look alike."""
     import difflib
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from hither._client import Client
 
 
-class Part(NamedTuple):
+class Partition(NamedTuple):
     """Consecutive entries of a file."""
 
     url: str
@@ -26,7 +26,7 @@ class Part(NamedTuple):
     stop: int
 
 
-class ReadPart(ColumnProjectionMixin):  # type: ignore[misc]
+class ReadPartition(ColumnProjectionMixin):  # type: ignore[misc]
     """Reads the columns of a part. dask-awkward asks for one that reads fewer of them: :meth:`project_columns`."""
 
     behavior = None
@@ -44,7 +44,7 @@ class ReadPart(ColumnProjectionMixin):  # type: ignore[misc]
         """Return what tells one such function from another."""
         return tokenize(type(self).__name__, self.path, self.form.to_json(), self.whole.to_json())
 
-    def __call__(self, part: Part) -> ak.Array:
+    def __call__(self, part: Partition) -> ak.Array:
         """Read it."""
         columns = list(self.form.fields)
         if columns:
@@ -56,20 +56,22 @@ class ReadPart(ColumnProjectionMixin):  # type: ignore[misc]
             layout = ak.contents.RecordArray([], [], length=part.stop - part.start)
         return ak.Array(unproject_layout(self.whole, layout))
 
-    def project_columns(self, columns: Iterable[str]) -> ReadPart:
+    def project_columns(self, columns: Iterable[str]) -> ReadPartition:
         """Return a function that reads those only; ``column.field`` is a field of what is in a column."""
         asked = frozenset(columns)
         kept = [
             name for name in self.form.fields if name in asked or any(other.startswith(f"{name}.") for other in asked)
         ]
         form = ak.forms.RecordForm([self.form.content(name) for name in kept], kept)
-        return ReadPart(self.client, self.path, form, self.whole)
+        return ReadPartition(self.client, self.path, form, self.whole)
 
 
-def collection(parts: list[Part], none: ak.Array, path: str | None, client: Client) -> Any:  # noqa: ANN401
+def collection(parts: list[Partition], none: ak.Array, path: str | None, client: Client) -> Any:  # noqa: ANN401
     """Return an array of which each partition is a part; ``none`` has the columns, and no entries."""
     form = ak.forms.from_dict(none.layout.form.to_dict())
     divisions = [0]
     for part in parts:
         divisions.append(divisions[-1] + part.stop - part.start)
-    return dask_awkward.from_map(ReadPart(client, path, form, form), parts, label="hither", divisions=tuple(divisions))
+    return dask_awkward.from_map(
+        ReadPartition(client, path, form, form), parts, label="hither", divisions=tuple(divisions)
+    )

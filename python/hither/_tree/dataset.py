@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from hither._client import Client, default_client
 from hither._closing import Closing
-from hither._reporting.progress_bar import Meter
-from hither._tree.request import chosen
+from hither._reporting.progress_bar import ProgressBar
+from hither._tree.request import select_columns
 from hither._tree.tree import Tree
 from hither.exceptions import InvalidError, NotFoundError
 
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 
     Name: TypeAlias = str | os.PathLike[str]
 
-_OPENED_AHEAD = 64
+_MAX_OPEN_AHEAD = 64
 """Trees that are being opened before their turn: two round trips each, and a few hundred kilobytes."""
-_READ_AHEAD = 64
+_MAX_READ_AHEAD = 64
 """Files that are being read before their turn by `arrays`, which holds all of the result anyway."""
-_STEPS_AHEAD = 2
+_MAX_ITERATE_AHEAD = 2
 """The same for `iterate`, of which each may hold two steps."""
 
 
@@ -60,14 +60,14 @@ class Dataset(Closing):
         self._client = client or default_client()
         self._path = path
         several = [urls] if isinstance(urls, (str, os.PathLike)) else list(urls)
-        self._urls = [url for one in several for url in _expanded(os.fspath(one), self._client)]
+        self._urls = [url for one in several for url in _expand_pattern(os.fspath(one), self._client)]
         if not self._urls:
             raise InvalidError("a dataset of no files")
         self._first: Tree | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Be the same, with the files that were found."""
-        return _again, (self._urls, self._path, self._client)
+        return _reopen, (self._urls, self._path, self._client)
 
     def __repr__(self) -> str:
         """Return how many files it has."""
@@ -97,7 +97,7 @@ class Dataset(Closing):
         ahead: deque[Tree] = deque()
         for url in self._urls:
             ahead.append(Tree(url, self._path, client=self._client))
-            if len(ahead) > _OPENED_AHEAD:
+            if len(ahead) > _MAX_OPEN_AHEAD:
                 yield ahead.popleft()
         yield from ahead
 
@@ -132,15 +132,15 @@ class Dataset(Closing):
         progress: bool = False,
     ) -> Any:  # noqa: ANN401
         """Read branches and expressions of all files, one after the other; as :meth:`hither.Tree.arrays`."""
-        from hither._tree.library import joined
+        from hither._tree.library import concatenate
 
         whole = 1 << 62
-        read = self._begin(columns, cut, whole, filter_name, library, native, progress, _READ_AHEAD)
+        read = self._iterate_files(columns, cut, whole, filter_name, library, native, progress, _MAX_READ_AHEAD)
         parts = list(read)
         if not parts:
-            wanted = self._chosen(columns, filter_name)
+            wanted = self._select_columns(columns, filter_name)
             return self.first.arrays(wanted, cut, entry_stop=0, library=library, native=native)
-        return parts[0] if len(parts) == 1 else joined(parts, library)
+        return parts[0] if len(parts) == 1 else concatenate(parts, library)
 
     def iterate(
         self,
@@ -154,7 +154,7 @@ class Dataset(Closing):
         progress: bool = False,
     ) -> Iterator[Any]:
         """Read in steps, of which none holds entries of two files; as :meth:`hither.Tree.iterate`."""
-        return self._begin(columns, cut, step_size, filter_name, library, native, progress, _STEPS_AHEAD)
+        return self._iterate_files(columns, cut, step_size, filter_name, library, native, progress, _MAX_ITERATE_AHEAD)
 
     def to_dask_awkward(
         self,
@@ -190,21 +190,21 @@ class Dataset(Closing):
 
         """
         try:
-            from hither._tree.dask_awkward import Part, collection
+            from hither._tree.dask_awkward import Partition, collection
         except ImportError as error:
             message = f"to_dask_awkward needs dask-awkward (pip install dask-awkward): {error}"
             raise ImportError(message) from error
-        wanted = self._chosen(columns, filter_name)
+        wanted = self._select_columns(columns, filter_name)
         none = self.first.arrays(wanted, entry_stop=0, native=native)
-        parts: list[Part] = []
+        parts: list[Partition] = []
         for tree in self:
             starts = tree._partitions(wanted, step_size)  # noqa: SLF001
-            parts.extend(Part(tree.url, start, stop) for start, stop in itertools.pairwise(starts))
+            parts.extend(Partition(tree.url, start, stop) for start, stop in itertools.pairwise(starts))
         if not parts:
-            parts = [Part(self._urls[0], 0, 0)]
+            parts = [Partition(self._urls[0], 0, 0)]
         return collection(parts, none, self._path, self._client)
 
-    def _begin(
+    def _iterate_files(
         self,
         columns: str | Sequence[str] | None,
         cut: str | None,
@@ -213,25 +213,25 @@ class Dataset(Closing):
         library: Library,
         native: bool,  # noqa: FBT001
         progress: bool,  # noqa: FBT001
-        most_ahead: int,
+        max_ahead: int,
     ) -> Iterator[Any]:
-        wanted = self._chosen(columns, filter_name)
-        meter = Meter(f"{len(self._urls)} files", shown=progress)
+        wanted = self._select_columns(columns, filter_name)
+        bar = ProgressBar(f"{len(self._urls)} files", shown=progress)
 
         def iterate(tree: Tree) -> Iterator[Any]:
-            return tree._iterate(wanted, cut, step_size, None, (None, None), library, native, meter)  # noqa: SLF001
+            return tree._iterate(wanted, cut, step_size, None, (None, None), library, native, bar)  # noqa: SLF001
 
-        return meter.over(self._each(iterate, most_ahead))
+        return bar.wrap(self._read_ahead(iterate, max_ahead))
 
-    def _chosen(self, columns: str | Sequence[str] | None, filter_name: NameFilter) -> list[str]:
-        return chosen(columns, filter_name, lambda passing: self.first.keys(filter_name=passing))
+    def _select_columns(self, columns: str | Sequence[str] | None, filter_name: NameFilter) -> list[str]:
+        return select_columns(columns, filter_name, lambda passing: self.first.keys(filter_name=passing))
 
-    def _each(self, iterate: Callable[[Tree], Iterator[Any]], most_ahead: int) -> Iterator[Any]:
+    def _read_ahead(self, iterate: Callable[[Tree], Iterator[Any]], max_ahead: int) -> Iterator[Any]:
         """Yield the steps of each file; further files are begun before their turn."""
         begun: deque[Iterator[Any]] = deque()
         for tree in self:
             begun.append(iterate(tree))
-            if len(begun) > most_ahead:
+            if len(begun) > max_ahead:
                 yield from begun.popleft()
         while begun:
             yield from begun.popleft()
@@ -242,13 +242,13 @@ def dataset(urls: Name | Iterable[Name], path: str | None = None, *, client: Cli
     return Dataset(urls, path, client=client)
 
 
-def _again(urls: list[str], path: str | None, client: Client) -> Dataset:
+def _reopen(urls: list[str], path: str | None, client: Client) -> Dataset:
     made = Dataset.__new__(Dataset)
     made._urls, made._path, made._client, made._first = urls, path, client, None  # noqa: SLF001
     return made
 
 
-def _expanded(url: str, client: Client) -> list[str]:
+def _expand_pattern(url: str, client: Client) -> list[str]:
     if "://" not in url:
         if not glob.has_magic(url):
             return [url]

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from hither._tree.request import Library
 
 
-def together(names: Sequence[str], columns: Sequence[_core.Column], library: Library) -> Any:  # noqa: ANN401
+def build(names: Sequence[str], columns: Sequence[_core.Column], library: Library) -> Any:  # noqa: ANN401
     """Return what ``arrays`` returns for these columns.
 
     ``"ak"``: an ``ak.Array`` of records; ``"np"``: a dict of NumPy arrays, of objects where entries differ in length;
@@ -37,7 +37,7 @@ def together(names: Sequence[str], columns: Sequence[_core.Column], library: Lib
     return pa.table({name: arrow_array(column) for name, column in named.items()})
 
 
-def joined(parts: Sequence[Any], library: Library) -> Any:  # noqa: ANN401
+def concatenate(parts: Sequence[Any], library: Library) -> Any:  # noqa: ANN401
     """Return the results of :func:`together` for several files, one after the other."""
     if library == "ak":
         import awkward as ak
@@ -54,7 +54,7 @@ def joined(parts: Sequence[Any], library: Library) -> Any:  # noqa: ANN401
     return pa.concat_tables(list(parts))
 
 
-def merged(parts: Sequence[Any], names: Sequence[str], library: Library) -> Any:  # noqa: ANN401
+def merge_fields(parts: Sequence[Any], names: Sequence[str], library: Library) -> Any:  # noqa: ANN401
     """Return the fields of several results of the same entries as one, in the order of ``names``."""
     if library == "ak":
         fields = {name: part[name].layout for part in parts for name in part.fields}
@@ -72,7 +72,7 @@ def merged(parts: Sequence[Any], names: Sequence[str], library: Library) -> Any:
     return pa.table({name: arrays[name] for name in names})
 
 
-def numbers(buffer: _core.Buffer, item_shape: Sequence[int] = ()) -> npt.NDArray[Any]:
+def as_numpy(buffer: _core.Buffer, item_shape: Sequence[int] = ()) -> npt.NDArray[Any]:
     """Return the numbers of a buffer, with the dimensions of one item behind the first."""
     flat = np.asarray(buffer)
     if not item_shape:
@@ -99,7 +99,7 @@ def awkward_layout(column: _core.Column) -> Any:  # noqa: ANN401
     for size in reversed(column.item_shape):
         layout = ak.contents.RegularArray(layout, size, zeros_length=column.entries)
     if column.offsets is not None:
-        layout = ak.contents.ListOffsetArray(ak.index.Index64(numbers(column.offsets)), layout)
+        layout = ak.contents.ListOffsetArray(ak.index.Index64(as_numpy(column.offsets)), layout)
     return layout
 
 
@@ -109,11 +109,11 @@ def _awkward_values(values: object) -> Any:  # noqa: ANN401
     if isinstance(values, _core.Column):
         return awkward_layout(values)
     if isinstance(values, _core.Strings):
-        characters = ak.contents.NumpyArray(numbers(values.bytes), parameters={"__array__": "char"})
-        offsets = ak.index.Index64(numbers(values.offsets))
+        characters = ak.contents.NumpyArray(as_numpy(values.bytes), parameters={"__array__": "char"})
+        offsets = ak.index.Index64(as_numpy(values.offsets))
         return ak.contents.ListOffsetArray(offsets, characters, parameters={"__array__": "string"})
     assert isinstance(values, _core.Buffer)  # noqa: S101
-    return ak.contents.NumpyArray(numbers(values))
+    return ak.contents.NumpyArray(as_numpy(values))
 
 
 # --- NumPy and pandas ----------------------------------------------------------------------------------------------------
@@ -124,7 +124,7 @@ def numpy_array(column: _core.Column) -> npt.NDArray[Any]:
     items = _numpy_values(column)
     if column.offsets is None:
         return items
-    offsets = numbers(column.offsets)
+    offsets = as_numpy(column.offsets)
     rows = np.empty(column.entries, dtype=object)
     for entry in range(column.entries):
         rows[entry] = items[offsets[entry] : offsets[entry + 1]]
@@ -134,7 +134,7 @@ def numpy_array(column: _core.Column) -> npt.NDArray[Any]:
 def _numpy_values(column: _core.Column) -> npt.NDArray[Any]:
     values = column.values
     if isinstance(values, _core.Buffer):
-        return numbers(values, column.item_shape)
+        return as_numpy(values, column.item_shape)
     if isinstance(values, _core.Column):
         inner = numpy_array(values)
     else:
@@ -146,8 +146,8 @@ def _numpy_values(column: _core.Column) -> npt.NDArray[Any]:
 
 
 def _texts(strings: _core.Strings) -> list[str]:
-    offsets = numbers(strings.offsets).tolist()
-    characters = numbers(strings.bytes).tobytes()
+    offsets = as_numpy(strings.offsets).tolist()
+    characters = as_numpy(strings.bytes).tobytes()
     ends = itertools.pairwise(offsets)
     return [characters[start:stop].decode("utf-8", "surrogateescape") for start, stop in ends]
 
@@ -168,13 +168,13 @@ def arrow_array(column: _core.Column) -> Any:  # noqa: ANN401
     if isinstance(values, _core.Column):
         array = arrow_array(values)
     elif isinstance(values, _core.Strings):
-        offsets, characters = (pa.py_buffer(numbers(it)) for it in (values.offsets, values.bytes))
+        offsets, characters = (pa.py_buffer(as_numpy(it)) for it in (values.offsets, values.bytes))
         array = pa.LargeStringArray.from_buffers(len(values.offsets) - 1, offsets, characters)
     else:
         assert isinstance(values, _core.Buffer)  # noqa: S101
-        array = pa.array(numbers(values))
+        array = pa.array(as_numpy(values))
     for size in reversed(column.item_shape):
         array = pa.FixedSizeListArray.from_arrays(array, size)
     if column.offsets is not None:
-        array = pa.LargeListArray.from_arrays(pa.array(numbers(column.offsets)), array)
+        array = pa.LargeListArray.from_arrays(pa.array(as_numpy(column.offsets)), array)
     return array

@@ -16,7 +16,7 @@ LIBRARIES = ("ak", "np", "pd", "arrow")
 _ALL = (1 << 64) - 1
 
 
-class Request(NamedTuple):
+class ArraysRequest(NamedTuple):
     """What is to be read of a tree."""
 
     columns: list[str]
@@ -33,7 +33,7 @@ class Request(NamedTuple):
     """Columns that uproot has to read."""
 
 
-def chosen(
+def select_columns(
     columns: str | Sequence[str] | None,
     filter_name: NameFilter,
     keys: Callable[[NameFilter], list[str]],
@@ -53,7 +53,7 @@ def chosen(
     return [columns] if isinstance(columns, str) else list(dict.fromkeys(columns))
 
 
-def checked_library(library: Library) -> Library:
+def check_library(library: Library) -> Library:
     """Return ``library``.
 
     Raises

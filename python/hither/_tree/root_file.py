@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 from hither._client import Client, default_client
 from hither._closing import Closing
 from hither._file import RemoteFile
-from hither._tree.branches import missing
+from hither._tree.branches import missing_key_error
 from hither._tree.tree import Tree
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ class RootFile(Closing, Mapping[str, Tree]):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Open it again."""
-        return _reopened, (self._url, self._client)
+        return _reopen, (self._url, self._client)
 
     def __repr__(self) -> str:
         """Return how it would be opened."""
@@ -62,7 +62,7 @@ class RootFile(Closing, Mapping[str, Tree]):
         """
         plain = path.split(";", maxsplit=1)[0]
         if plain not in self.keys():
-            raise missing("tree", path, self.keys())
+            raise missing_key_error("tree", path, self.keys())
         return Tree(self._url, path, client=self._client)
 
 
@@ -71,5 +71,5 @@ def open_root(url: Name, *, client: Client | None = None) -> RootFile:
     return RootFile(url, client=client)
 
 
-def _reopened(url: str, client: Client) -> RootFile:
+def _reopen(url: str, client: Client) -> RootFile:
     return RootFile(url, client=client)

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from hither._client import Client, default_client
 from hither._closing import Closing
-from hither._reporting.progress_bar import SILENT, Meter
-from hither._reporting.report import Report, read_report
+from hither._reporting.progress_bar import HIDDEN, ProgressBar
+from hither._reporting.report import Report, report_from_core
 from hither._sizes import parse_bytes
-from hither._tree.branches import Branch, Listing, listed, missing, name_filter
-from hither._tree.request import Request, checked_library, chosen, entry_range
+from hither._tree.branches import Branch, TreeInfo, missing_key_error, name_filter, tree_info
+from hither._tree.request import ArraysRequest, check_library, entry_range, select_columns
 from hither.exceptions import InvalidError, MissingKeyError, UnsupportedError
 
 if TYPE_CHECKING:
@@ -50,12 +50,12 @@ class Tree(Closing, Mapping[str, "Branch"]):
         self._client = client or default_client()
         self._core = self._client._core.open_tree(os.fspath(url), path)  # noqa: SLF001
         self._core.begin()
-        self._known: Listing | None = None
+        self._info: TreeInfo | None = None
         self._report = Report()
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Open it again."""
-        return _reopened, (self._core.url, self._core.path, self._client)
+        return _reopen, (self._core.url, self._core.path, self._client)
 
     def __repr__(self) -> str:
         """Return how it would be opened."""
@@ -67,10 +67,10 @@ class Tree(Closing, Mapping[str, "Branch"]):
 
     # --- what is in it -------------------------------------------------------------------------------------------------
 
-    def _listing(self) -> Listing:
-        if self._known is None:
-            self._known = listed(self._core.listing().wait())
-        return self._known
+    def _tree_info(self) -> TreeInfo:
+        if self._info is None:
+            self._info = tree_info(self._core.listing().wait())
+        return self._info
 
     @property
     def client(self) -> Client:
@@ -90,17 +90,17 @@ class Tree(Closing, Mapping[str, "Branch"]):
     @property
     def name(self) -> str:
         """Path of the tree in its file."""
-        return self._listing().path
+        return self._tree_info().path
 
     @property
     def title(self) -> str:
         """Title of the tree."""
-        return self._listing().title
+        return self._tree_info().title
 
     @property
     def num_entries(self) -> int:
         """Number of entries."""
-        return self._listing().num_entries
+        return self._tree_info().num_entries
 
     @property
     def report(self) -> Report:
@@ -110,7 +110,7 @@ class Tree(Closing, Mapping[str, "Branch"]):
     @property
     def branches(self) -> list[BranchInfo]:
         """What is known of each branch, in the order of the tree."""
-        return list(self._listing().branches.values())
+        return list(self._tree_info().branches.values())
 
     def keys(self, *, filter_name: NameFilter = None) -> list[str]:  # type: ignore[override]
         """Return the names of branches.
@@ -119,7 +119,7 @@ class Tree(Closing, Mapping[str, "Branch"]):
         of these, or a function of the name.
         """
         passes = name_filter(filter_name)
-        return [name for name in self._listing().branches if passes(name)]
+        return [name for name in self._tree_info().branches if passes(name)]
 
     def typenames(self, *, filter_name: NameFilter = None) -> dict[str, str]:
         """Return the C++ types of branches, with ``" (through uproot)"`` behind those that hither does not read itself."""
@@ -127,21 +127,21 @@ class Tree(Closing, Mapping[str, "Branch"]):
         through = " (through uproot)"
         return {
             name: branch.typename + (through if branch.unsupported else "")
-            for name, branch in self._listing().branches.items()
+            for name, branch in self._tree_info().branches.items()
             if passes(name)
         }
 
     def __iter__(self) -> Iterator[str]:
         """Iterate over the names of branches."""
-        return iter(self._listing().branches)
+        return iter(self._tree_info().branches)
 
     def __len__(self) -> int:
         """Return the number of branches."""
-        return len(self._listing().branches)
+        return len(self._tree_info().branches)
 
     def __contains__(self, name: object) -> bool:
         """Tell whether there is a branch of that name."""
-        return name in self._listing().branches
+        return name in self._tree_info().branches
 
     def __getitem__(self, name: str) -> Branch:
         """Return a branch.
@@ -152,9 +152,9 @@ class Tree(Closing, Mapping[str, "Branch"]):
             There is none of that name; the message names those that look alike.
 
         """
-        branches = self._listing().branches
+        branches = self._tree_info().branches
         if name not in branches:
-            raise missing("branch", name, branches)
+            raise missing_key_error("branch", name, branches)
         return Branch(self, branches[name])
 
     # --- arrays --------------------------------------------------------------------------------------------------------
@@ -209,10 +209,10 @@ class Tree(Closing, Mapping[str, "Branch"]):
         request = self._request(columns, cut, filter_name, entry_start, entry_stop, library, native)
 
         def own() -> Any:  # noqa: ANN401
-            with self._meter(progress) as meter:
-                return self._made(request, self._job(request, meter.part()).wait(meter.tick))
+            with self._progress_bar(progress) as bar:
+                return self._build(request, self._read_job(request, bar.add_read()).wait(bar.tick))
 
-        return self._read(request, native, own, lambda: self._with_uproot(request))
+        return self._read_or_fall_back(request, native, own, lambda: self._read_with_uproot(request))
 
     async def arrays_async(
         self,
@@ -225,10 +225,10 @@ class Tree(Closing, Mapping[str, "Branch"]):
         library: Library = "ak",
     ) -> Any:  # noqa: ANN401
         """Do as :meth:`arrays` with ``native``, in an event loop."""
-        if self._known is None:
-            self._known = listed(await self._core.listing())
+        if self._info is None:
+            self._info = tree_info(await self._core.listing())
         request = self._request(columns, cut, filter_name, entry_start, entry_stop, library, native=True)
-        return self._made(request, await self._job(request, SILENT.part()))
+        return self._build(request, await self._read_job(request, HIDDEN.add_read()))
 
     def iterate(
         self,
@@ -249,12 +249,12 @@ class Tree(Closing, Mapping[str, "Branch"]):
         ``"100 MB"``: three such steps are there at a time. The other parameters and the errors are those of :meth:`arrays`,
         and so is what each step gives.
         """
-        meter = self._meter(progress)
+        bar = self._progress_bar(progress)
         span = (entry_start, entry_stop)
-        return meter.over(self._iterate(columns, cut, step_size, filter_name, span, library, native, meter))
+        return bar.wrap(self._iterate(columns, cut, step_size, filter_name, span, library, native, bar))
 
-    def _meter(self, progress: bool) -> Meter:  # noqa: FBT001
-        return Meter(self._shown_url.rsplit("/", 1)[-1], shown=progress)
+    def _progress_bar(self, progress: bool) -> ProgressBar:  # noqa: FBT001
+        return ProgressBar(self._shown_url.rsplit("/", 1)[-1], shown=progress)
 
     def _iterate(
         self,
@@ -265,21 +265,21 @@ class Tree(Closing, Mapping[str, "Branch"]):
         span: tuple[int | None, int | None],
         library: Library,
         native: bool,  # noqa: FBT001
-        meter: Meter,
+        bar: ProgressBar,
     ) -> Iterator[Any]:
         """Ask for the first step."""
         request = self._request(columns, cut, filter_name, *span, library, native)
 
         def own() -> Iterator[Any]:
-            entries = self._entries(request, step_size)
-            return self._each_step(request, self._steps(request, entries, meter.part()), meter)
+            entries = self._step_entries(request, step_size)
+            return self._each_step(request, self._start_iterator(request, entries, bar.add_read()), bar)
 
-        return self._read(request, native, own, lambda: self._iterate_with_uproot(request, step_size))
+        return self._read_or_fall_back(request, native, own, lambda: self._iterate_with_uproot(request, step_size))
 
-    def _each_step(self, request: Request, steps: _core.Steps, meter: Meter) -> Iterator[Any]:
+    def _each_step(self, request: ArraysRequest, steps: _core.Steps, bar: ProgressBar) -> Iterator[Any]:
         try:
-            while (step := steps.next().wait(meter.tick)) is not None:
-                yield self._step(request, step)
+            while (step := steps.next().wait(bar.tick)) is not None:
+                yield self._build_step(request, step)
         finally:
             steps.close()
 
@@ -295,17 +295,17 @@ class Tree(Closing, Mapping[str, "Branch"]):
         library: Library = "ak",
     ) -> AsyncIterator[Any]:
         """Do as :meth:`iterate` with ``native``, in an event loop."""
-        if self._known is None:
-            self._known = listed(await self._core.listing())
+        if self._info is None:
+            self._info = tree_info(await self._core.listing())
         request = self._request(columns, cut, filter_name, entry_start, entry_stop, library, native=True)
         if isinstance(step_size, int):
             entries = max(1, step_size)
         else:
             entries = await self._core.entries_in(request.columns, parse_bytes(step_size))
-        steps = self._steps(request, entries, SILENT.part())
+        steps = self._start_iterator(request, entries, HIDDEN.add_read())
         try:
             while (step := await steps.next()) is not None:
-                yield self._step(request, step)
+                yield self._build_step(request, step)
         finally:
             steps.close()
 
@@ -318,50 +318,50 @@ class Tree(Closing, Mapping[str, "Branch"]):
         entry_stop: int | None,
         library: Library,
         native: bool,  # noqa: FBT001
-    ) -> Request:
-        wanted = chosen(columns, filter_name, lambda passing: self.keys(filter_name=passing))
+    ) -> ArraysRequest:
+        wanted = select_columns(columns, filter_name, lambda passing: self.keys(filter_name=passing))
         foreign: list[str] = []
         if columns is None and not native:
-            branches = self._listing().branches
+            branches = self._tree_info().branches
             foreign = [name for name in wanted if branches[name].unsupported]
         start, stop = entry_range(entry_start, entry_stop, lambda: self.num_entries)
-        return Request(wanted, cut, start, stop, checked_library(library), foreign)
+        return ArraysRequest(wanted, cut, start, stop, check_library(library), foreign)
 
-    def _job(self, request: Request, progress: _core.Progress) -> _core.Job:
+    def _read_job(self, request: ArraysRequest, progress: _core.Progress) -> _core.Job:
         return self._core.arrays(request.columns, request.cut, (request.start, request.stop), progress)
 
-    def _made(self, request: Request, told: tuple[list[_core.Column], str]) -> Any:  # noqa: ANN401
-        from hither._tree.library import together
+    def _build(self, request: ArraysRequest, told: tuple[list[_core.Column], str]) -> Any:  # noqa: ANN401
+        from hither._tree.library import build
 
         columns, report = told
-        self._report = read_report(report)
-        return together(request.columns, columns, request.library)
+        self._report = report_from_core(report)
+        return build(request.columns, columns, request.library)
 
-    def _steps(self, request: Request, entries: int, progress: _core.Progress) -> _core.Steps:
+    def _start_iterator(self, request: ArraysRequest, entries: int, progress: _core.Progress) -> _core.Steps:
         return self._core.steps(request.columns, request.cut, (request.start, request.stop), entries, progress)
 
-    def _entries(self, request: Request, step_size: int | str) -> int:
+    def _step_entries(self, request: ArraysRequest, step_size: int | str) -> int:
         if isinstance(step_size, int):
             return max(1, step_size)
         return cast("int", self._core.entries_in(request.columns, parse_bytes(step_size)).wait())
 
     def _partitions(self, columns: list[str], step_size: int | str) -> list[int]:
         """Return where partitions begin, and the number of entries."""
-        branches = self._listing().branches
+        branches = self._tree_info().branches
         own = [name for name in columns if name not in branches or not branches[name].unsupported]
-        request = Request(own, None, 0, 0, "ak", [])
-        return cast("list[int]", self._core.partitions(self._entries(request, step_size)).wait())
+        request = ArraysRequest(own, None, 0, 0, "ak", [])
+        return cast("list[int]", self._core.partitions(self._step_entries(request, step_size)).wait())
 
-    def _step(self, request: Request, step: tuple[int, int, list[_core.Column]]) -> Any:  # noqa: ANN401
-        from hither._tree.library import together
+    def _build_step(self, request: ArraysRequest, step: tuple[int, int, list[_core.Column]]) -> Any:  # noqa: ANN401
+        from hither._tree.library import build
 
-        return together(request.columns, step[2], request.library)
+        return build(request.columns, step[2], request.library)
 
     # --- what uproot has to read ---------------------------------------------------------------------------------------
 
-    def _read(
+    def _read_or_fall_back(
         self,
-        request: Request,
+        request: ArraysRequest,
         native: bool,  # noqa: FBT001
         own: Callable[[], Result],
         with_uproot: Callable[[], Result],
@@ -372,55 +372,55 @@ class Tree(Closing, Mapping[str, "Branch"]):
         try:
             return own()
         except (MissingKeyError, UnsupportedError, InvalidError) as error:
-            if native or not self._is_for_uproot(request, error):
+            if native or not self._find_foreign(request, error):
                 raise
             return with_uproot()
 
-    def _explained(self, request: Request, native: bool) -> tuple[int, Report]:  # noqa: FBT001
+    def _read_for_report(self, request: ArraysRequest, native: bool) -> tuple[int, Report]:  # noqa: FBT001
         """Read it, and return how many entries the result has, and the account."""
 
         def own() -> int:
-            columns, report = self._job(request, SILENT.part()).wait()
-            self._report = read_report(report)
+            columns, report = self._read_job(request, HIDDEN.add_read()).wait()
+            self._report = report_from_core(report)
             return columns[0].entries if columns else 0
 
-        selected = self._read(request, native, own, lambda: len(self._with_uproot(request)))
+        selected = self._read_or_fall_back(request, native, own, lambda: len(self._read_with_uproot(request)))
         return selected, self._report
 
-    def _is_for_uproot(self, request: Request, error: Exception) -> bool:
+    def _find_foreign(self, request: ArraysRequest, error: Exception) -> bool:
         """Tell whether uproot knows what hither does not, and note what that is."""
         from hither._tree import uproot_fallback
 
-        branches = self._listing().branches
+        branches = self._tree_info().branches
         suspects = [name for name in request.columns if name not in branches or branches[name].unsupported]
         if not suspects and isinstance(error, UnsupportedError):
             # What a branch really holds showed when its data came.
             suspects = request.columns
-        found = uproot_fallback.known(self, suspects) if suspects else []
+        found = uproot_fallback.select_readable(self, suspects) if suspects else []
         request.foreign.extend(found)
         return bool(found)
 
-    def _with_uproot(self, request: Request) -> Any:  # noqa: ANN401
+    def _read_with_uproot(self, request: ArraysRequest) -> Any:  # noqa: ANN401
         from hither._tree import uproot_fallback
-        from hither._tree.library import merged
+        from hither._tree.library import merge_fields
 
         own = [name for name in request.columns if name not in request.foreign]
         parts = []
         if own:
             part = request._replace(columns=own, foreign=[])
-            parts.append(self._made(part, self._job(part, SILENT.part()).wait()))
+            parts.append(self._build(part, self._read_job(part, HIDDEN.add_read()).wait()))
         told = self._report if own else Report()
-        parts.append(uproot_fallback.arrays(self, request.foreign, request))
+        parts.append(uproot_fallback.read_arrays(self, request.foreign, request))
         notices = (*told.notices, f"read by uproot: {', '.join(request.foreign)}")
         self._report = Report(**{**told.__dict__, "notices": notices})
-        return merged(parts, request.columns, request.library)
+        return merge_fields(parts, request.columns, request.library)
 
-    def _iterate_with_uproot(self, request: Request, step_size: int | str) -> Iterator[Any]:
-        own = [name for name in request.columns if name not in request.foreign] or list(self._listing().branches)[:1]
-        step = self._entries(request._replace(columns=own), step_size)
+    def _iterate_with_uproot(self, request: ArraysRequest, step_size: int | str) -> Iterator[Any]:
+        own = [name for name in request.columns if name not in request.foreign] or list(self._tree_info().branches)[:1]
+        step = self._step_entries(request._replace(columns=own), step_size)
         for start in range(request.start, min(request.stop, self.num_entries), step):
             stop = min(start + step, request.stop)
-            yield self._with_uproot(request._replace(start=start, stop=stop))
+            yield self._read_with_uproot(request._replace(start=start, stop=stop))
 
 
 def open_tree(url: Name, path: str | None = None, *, client: Client | None = None) -> Tree:
@@ -428,5 +428,5 @@ def open_tree(url: Name, path: str | None = None, *, client: Client | None = Non
     return Tree(url, path, client=client)
 
 
-def _reopened(url: str, path: str | None, client: Client) -> Tree:
+def _reopen(url: str, path: str | None, client: Client) -> Tree:
     return Tree(url, path, client=client)

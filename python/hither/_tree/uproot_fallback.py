@@ -9,11 +9,11 @@ from hither.exceptions import UnsupportedError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hither._tree.request import Request
+    from hither._tree.request import ArraysRequest
     from hither._tree.tree import Tree
 
 
-def _opened(tree: Tree) -> Any:  # noqa: ANN401
+def _open_with_uproot(tree: Tree) -> Any:  # noqa: ANN401
     """Return uproot's tree over hither's file; None without uproot."""
     try:
         import uproot
@@ -22,18 +22,18 @@ def _opened(tree: Tree) -> Any:  # noqa: ANN401
     return uproot.open(tree.client.open(tree.url))[tree.name]
 
 
-def known(tree: Tree, names: Sequence[str]) -> list[str]:
+def select_readable(tree: Tree, names: Sequence[str]) -> list[str]:
     """Return those of ``names`` that are branches to uproot."""
-    theirs = _opened(tree)
+    theirs = _open_with_uproot(tree)
     if theirs is None:
         return []
     with theirs.file:
         return [name for name in names if name in theirs]
 
 
-def arrays(tree: Tree, names: Sequence[str], request: Request) -> Any:  # noqa: ANN401
+def read_arrays(tree: Tree, names: Sequence[str], request: ArraysRequest) -> Any:  # noqa: ANN401
     """Return what uproot makes of ``names``, with the cut of the request."""
-    theirs = _opened(tree)
+    theirs = _open_with_uproot(tree)
     if theirs is None:
         message = f"hither does not read {', '.join(names)} itself, and uproot, which may, is not installed"
         raise UnsupportedError(message)

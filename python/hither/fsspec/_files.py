@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from hither._core import Entry
 
 
-def is_named(path: str, endings: tuple[str, ...]) -> bool:
+def has_suffix(path: str, endings: tuple[str, ...]) -> bool:
     """Tell whether the name of a file, by URL, ends in one of these."""
     return re.split("[?#]", path, maxsplit=1)[0].lower().endswith(endings)
 
 
 @dataclass(frozen=True)
-class Seen:
+class ObservedStat:
     """What reading a file told of it."""
 
     size: int
@@ -34,10 +34,10 @@ class Seen:
     modified: float | None = None
 
 
-class OpenedFile(RemoteFile):
+class FsspecFile(RemoteFile):
     """A file to read, of which the size may be known already; ``fs`` and ``path`` are as other filesystems' files have them."""
 
-    def __init__(self, fs: Any, path: str, known: Entry | Seen | None) -> None:  # noqa: ANN401
+    def __init__(self, fs: Any, path: str, known: Entry | ObservedStat | None) -> None:  # noqa: ANN401
         """Open it."""
         super().__init__(path, client=fs.client)
         self.fs = fs

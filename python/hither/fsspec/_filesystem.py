@@ -38,8 +38,8 @@ from hither.exceptions import (
     NotFoundError,
     UnsupportedError,
 )
-from hither.fsspec._files import OpenedFile, Seen, UploadFile, is_named
-from hither.fsspec._parquet import MARKS, NAMES, TAIL_BYTES, ParquetFile
+from hither.fsspec._files import FsspecFile, ObservedStat, UploadFile, has_suffix
+from hither.fsspec._parquet import PARQUET_MAGIC, PARQUET_SUFFIXES, TAIL_BYTES, ParquetFile
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -48,19 +48,19 @@ if TYPE_CHECKING:
 
 __all__ = ["HitherFileSystem"]
 
-_KEPT_FILES = 32
+_MAX_OPEN_FILES = 32
 """Files that stay open between reads of ranges."""
-_KEPT_SECONDS = 60.0
+_MAX_OPEN_SECONDS = 60.0
 """For so long; opened again, a file is read in its newest version."""
-_RECENT_SECONDS = 2.0
+_STAT_SECONDS = 2.0
 """For which what a server said of a name is not asked again: programs look, look again and open."""
-_TOGETHER_SECONDS = 0.005
+_BATCH_SECONDS = 0.005
 """Between lists of ranges that are asked for at once."""
-_FIRST_BYTES = 64 << 10
+_FIRST_READ_BYTES = 64 << 10
 """Of a file that is read whole: most files are smaller, and take one round trip."""
-_STEP_BYTES = 16 << 20
+_DOWNLOAD_CHUNK_BYTES = 16 << 20
 """Of a file that is downloaded: what is in memory at a time."""
-_OF_FSSPEC = ("asynchronous", "loop", "batch_size", "use_listings_cache", "listings_expiry_time", "max_paths")
+_FSSPEC_OPTIONS = ("asynchronous", "loop", "batch_size", "use_listings_cache", "listings_expiry_time", "max_paths")
 _QUERY = re.compile(r"\?[^/*?\[\]=]+=")
 
 
@@ -92,7 +92,7 @@ class HitherFileSystem(AsyncFileSystem):  # type: ignore[misc]
 
     def __init__(self, *, client: Client | None = None, auto_mkdir: bool = True, **options: Any) -> None:  # noqa: ANN401
         """Connect to nothing yet."""
-        ours = {name: options.pop(name) for name in list(options) if name not in _OF_FSSPEC}
+        ours = {name: options.pop(name) for name in list(options) if name not in _FSSPEC_OPTIONS}
         super().__init__(**options)
         if client is not None and ours:
             message = f"{', '.join(ours)}: a client that is given has settings of its own"
@@ -100,11 +100,11 @@ class HitherFileSystem(AsyncFileSystem):  # type: ignore[misc]
         self._client = Client(**ours) if ours else client
         self._auto_mkdir = auto_mkdir
         self._lock = threading.Lock()
-        self._kept: OrderedDict[str, tuple[float, RemoteFile]] = OrderedDict()
-        self._recent: dict[str, tuple[float, Entry | Seen]] = {}
-        self._lists: dict[str, _Lists] = {}
+        self._open_files: OrderedDict[str, tuple[float, RemoteFile]] = OrderedDict()
+        self._stats: dict[str, tuple[float, Entry | ObservedStat]] = {}
+        self._batches: dict[str, _RangeBatch] = {}
         self._columns_read: dict[int, set[int]] = {}
-        self._making: asyncio.Lock | None = None
+        self._mkdir_lock: asyncio.Lock | None = None
 
     @property
     def client(self) -> Client:
@@ -131,38 +131,38 @@ class HitherFileSystem(AsyncFileSystem):  # type: ignore[misc]
 
     async def _info(self, path: str, **_: Any) -> dict[str, Any]:  # noqa: ANN401
         path = self._strip_protocol(path)
-        entry = self._known(path)
+        entry = self._recent_stat(path)
         if entry is None:
-            entry = await self._looked_into(path) if is_named(path, NAMES) else None
-            entry = self._learn(path, entry or await self.client.stat_async(path))
-        return _described(path, entry)
+            entry = await self._stat_parquet(path) if has_suffix(path, PARQUET_SUFFIXES) else None
+            entry = self._remember_stat(path, entry or await self.client.stat_async(path))
+        return _info_of(path, entry)
 
-    async def _looked_into(self, path: str) -> Seen | None:
+    async def _stat_parquet(self, path: str) -> ObservedStat | None:
         """Look at a Parquet file by its end, which is read next; None if it is none: a folder, say."""
-        file = self._ranged(path, _RECENT_SECONDS)
+        file = self._range_file(path, _STAT_SECONDS)
         try:
             found = await file.stat_async()
             mark = await file.read_at_async(max(0, found.size - 4), 4)
         except HitherError:
             return None
-        return Seen(found.size, found.validator) if mark in MARKS else None
+        return ObservedStat(found.size, found.validator) if mark in PARQUET_MAGIC else None
 
-    def _known(self, path: str) -> Entry | Seen | None:
+    def _recent_stat(self, path: str) -> Entry | ObservedStat | None:
         with self._lock:
-            at, entry = self._recent.get(path) or (0.0, None)
-        return entry if time.monotonic() - at < _RECENT_SECONDS else None
+            at, entry = self._stats.get(path) or (0.0, None)
+        return entry if time.monotonic() - at < _STAT_SECONDS else None
 
-    def _learn(self, path: str, entry: Entry | Seen) -> Entry | Seen:
+    def _remember_stat(self, path: str, entry: Entry | ObservedStat) -> Entry | ObservedStat:
         now = time.monotonic()
         with self._lock:
-            self._recent = {name: it for name, it in self._recent.items() if now - it[0] < _RECENT_SECONDS}
-            self._recent[path] = (now, entry)
+            self._stats = {name: it for name, it in self._stats.items() if now - it[0] < _STAT_SECONDS}
+            self._stats[path] = (now, entry)
         return entry
 
     def _forget(self, path: str) -> None:
         """What is at ``path`` or below it is another thing now."""
         with self._lock:
-            for known in (self._recent, self._kept):
+            for known in (self._stats, self._open_files):
                 for name in [name for name in known if name == path or name.startswith(f"{path}/")]:
                     known.pop(name)
 
@@ -172,8 +172,8 @@ class HitherFileSystem(AsyncFileSystem):  # type: ignore[misc]
             self._forget(self._strip_protocol(path))
             return
         with self._lock:
-            self._recent.clear()
-            self._kept.clear()
+            self._stats.clear()
+            self._open_files.clear()
 
     async def _ls(self, path: str, detail: bool = True, **_: Any) -> list[Any]:  # noqa: ANN401, FBT001, FBT002
         path = self._strip_protocol(path)
@@ -185,7 +185,7 @@ class HitherFileSystem(AsyncFileSystem):  # type: ignore[misc]
             if found["type"] == "directory":
                 raise
             return [found] if detail else [path]
-        listed = [_described(f"{path}/{entry.url.rstrip('/').rsplit('/', 1)[-1]}", entry) for entry in entries]
+        listed = [_info_of(f"{path}/{entry.url.rstrip('/').rsplit('/', 1)[-1]}", entry) for entry in entries]
         return listed if detail else [each["name"] for each in listed]
 
     async def _glob(self, path: str, maxdepth: int | None = None, **options: Any) -> Any:  # noqa: ANN401
@@ -199,23 +199,23 @@ class HitherFileSystem(AsyncFileSystem):  # type: ignore[misc]
 
     # --- reading -------------------------------------------------------------------------------------------------------
 
-    def _ranged(self, path: str, seconds: float = _KEPT_SECONDS) -> RemoteFile:
+    def _range_file(self, path: str, seconds: float = _MAX_OPEN_SECONDS) -> RemoteFile:
         """Return the file that ranges of ``path`` are read from, opened not longer ago than that.
 
         Who reads ranges knows what is needed: nothing is foreseen, but that files with a directory at an end are read there.
         """
         now = time.monotonic()
         with self._lock:
-            at, file = self._kept.pop(path, (0.0, None))
+            at, file = self._open_files.pop(path, (0.0, None))
             if file is None or now - at > seconds:
-                at, file = now, RemoteFile(path, client=self.client, foresee=False)
-                if is_named(path, NAMES):
-                    file.fetch_ends(TAIL_BYTES)
-                elif is_named(path, (".root",)):
-                    file.fetch_ends()
-            self._kept[path] = (at, file)
-            while len(self._kept) > _KEPT_FILES:
-                self._kept.popitem(last=False)
+                at, file = now, RemoteFile(path, client=self.client, tree_cache=False)
+                if has_suffix(path, PARQUET_SUFFIXES):
+                    file.prefetch_ends(TAIL_BYTES)
+                elif has_suffix(path, (".root",)):
+                    file.prefetch_ends()
+            self._open_files[path] = (at, file)
+            while len(self._open_files) > _MAX_OPEN_FILES:
+                self._open_files.popitem(last=False)
         return file
 
     async def _cat_file(self, path: str, start: int | None = None, end: int | None = None, **_: Any) -> bytes:  # noqa: ANN401
@@ -241,7 +241,7 @@ class HitherFileSystem(AsyncFileSystem):  # type: ignore[misc]
         of_file: dict[str, list[int]] = {}
         for at, path in enumerate(paths):
             of_file.setdefault(self._strip_protocol(path), []).append(at)
-        limits = list(zip(_each(starts, len(paths)), _each(ends, len(paths)), strict=True))
+        limits = list(zip(_one_per_range(starts, len(paths)), _one_per_range(ends, len(paths)), strict=True))
         reads = (self._read(path, [limits[at] for at in places]) for path, places in of_file.items())
         found: list[Any] = [None] * len(paths)
         for places, read in zip(of_file.values(), await asyncio.gather(*reads, return_exceptions=True), strict=True):
@@ -261,19 +261,19 @@ class HitherFileSystem(AsyncFileSystem):  # type: ignore[misc]
 
     async def _read_once(self, path: str, limits: list[tuple[int | None, int | None]]) -> list[bytes]:
         """Return ranges as Python slices them: from the end where negative, cut at the end of the file."""
-        file = self._ranged(path)
-        told = [
+        file = self._range_file(path)
+        known = [
             (start or 0, max(start or 0, end))
             for start, end in limits
             if (start or 0) >= 0 and end is not None and end >= 0
         ]
-        if len(told) == len(limits) == 1:
-            return [await file.read_at_async(told[0][0], told[0][1] - told[0][0])]
-        if len(told) == len(limits):
-            turn = await self._joined(path, file, told)
+        if len(known) == len(limits) == 1:
+            return [await file.read_at_async(known[0][0], known[0][1] - known[0][0])]
+        if len(known) == len(limits):
+            turn = await self._join_batch(path, file, known)
             try:
                 async with turn:
-                    return [bytes(view) for view in await file.read_ranges_async(told)]
+                    return [bytes(view) for view in await file.read_ranges_async(known)]
             except CorruptError:
                 # One lies beyond the end, of which nothing was known before.
                 pass
@@ -282,38 +282,38 @@ class HitherFileSystem(AsyncFileSystem):  # type: ignore[misc]
         views = await file.read_ranges_async([(start, max(start, stop)) for start, stop in cut])
         return [bytes(view) for view in views]
 
-    async def _joined(self, path: str, file: RemoteFile, ranges: list[tuple[int, int]]) -> asyncio.Lock:
+    async def _join_batch(self, path: str, file: RemoteFile, ranges: list[tuple[int, int]]) -> asyncio.Lock:
         """Wait for other lists of ranges of the same file, if they come at once, and name all of them together.
 
         uproot cuts what it needs into lists of a thousand, and asks for them one right after the other. They are to be read
         in turns: all are under way, and who reads the last one first would have it sent once more.
         """
-        lists = self._lists.get(path)
-        if lists is not None:
-            lists.ranges += ranges
-            lists.count += 1
-            await lists.named.wait()
-            return lists.turn
-        lists = self._lists[path] = _Lists(list(ranges))
+        batch = self._batches.get(path)
+        if batch is not None:
+            batch.ranges += ranges
+            batch.count += 1
+            await batch.named.wait()
+            return batch.turn
+        batch = self._batches[path] = _RangeBatch(list(ranges))
         try:
             seen = 0
-            while seen < lists.count:
-                seen = lists.count
-                await asyncio.sleep(_TOGETHER_SECONDS)
-            if lists.count > 1:
-                file.hint(sorted(lists.ranges))
+            while seen < batch.count:
+                seen = batch.count
+                await asyncio.sleep(_BATCH_SECONDS)
+            if batch.count > 1:
+                file.hint(sorted(batch.ranges))
         finally:
-            del self._lists[path]
-            lists.named.set()
-        return lists.turn
+            del self._batches[path]
+            batch.named.set()
+        return batch.turn
 
     async def _whole(self, path: str) -> bytes:
-        with RemoteFile(path, client=self.client, foresee=False) as file:
-            head = await file.read_at_async(0, _FIRST_BYTES)
-            if len(head) < _FIRST_BYTES:
+        with RemoteFile(path, client=self.client, tree_cache=False) as file:
+            head = await file.read_at_async(0, _FIRST_READ_BYTES)
+            if len(head) < _FIRST_READ_BYTES:
                 return head
             size = (await self._info(path))["size"]
-            return head + await file.read_at_async(_FIRST_BYTES, max(0, size - _FIRST_BYTES))
+            return head + await file.read_at_async(_FIRST_READ_BYTES, max(0, size - _FIRST_READ_BYTES))
 
     def _open(
         self,
@@ -326,10 +326,10 @@ class HitherFileSystem(AsyncFileSystem):  # type: ignore[misc]
     ) -> RemoteFile | UploadFile:
         path = self._strip_protocol(path)
         if mode == "rb":
-            known = self._known(path)
-            if is_named(path, NAMES):
-                return ParquetFile(self, path, known, self._ranged(path, _RECENT_SECONDS), self._columns_read)
-            return OpenedFile(self, path, known)
+            known = self._recent_stat(path)
+            if has_suffix(path, PARQUET_SUFFIXES):
+                return ParquetFile(self, path, known, self._range_file(path, _STAT_SECONDS), self._columns_read)
+            return FsspecFile(self, path, known)
         if mode not in ("wb", "xb"):
             message = f"mode {mode!r}: files are read ('rb') or written as a whole ('wb', 'xb')"
             raise UnsupportedError(message)
@@ -360,9 +360,9 @@ class HitherFileSystem(AsyncFileSystem):  # type: ignore[misc]
     async def _download(self, path: str, target: IO[bytes], callback: Any) -> None:  # noqa: ANN401
         size = (await self._info(path))["size"]
         callback.set_size(size)
-        with RemoteFile(path, client=self.client, foresee=False) as file:
-            for start in range(0, size, _STEP_BYTES):
-                found = await file.read_at_async(start, _STEP_BYTES)
+        with RemoteFile(path, client=self.client, tree_cache=False) as file:
+            for start in range(0, size, _DOWNLOAD_CHUNK_BYTES):
+                found = await file.read_at_async(start, _DOWNLOAD_CHUNK_BYTES)
                 await asyncio.to_thread(target.write, found)
                 callback.relative_update(len(found))
 
@@ -390,10 +390,10 @@ class HitherFileSystem(AsyncFileSystem):  # type: ignore[misc]
         callback.absolute_update(size)
 
     async def _write(self, path: str, content: bytes | Path, *, overwrite: bool) -> None:
-        await self._in_directory(path, lambda: self.client.put_async(path, content, overwrite=overwrite))
+        await self._with_parent(path, lambda: self.client.put_async(path, content, overwrite=overwrite))
         self._forget(path)
 
-    async def _in_directory(self, path: str, make: Callable[[], Any]) -> None:
+    async def _with_parent(self, path: str, make: Callable[[], Any]) -> None:
         """Do what needs the directory of ``path``."""
         try:
             await make()
@@ -415,8 +415,8 @@ class HitherFileSystem(AsyncFileSystem):  # type: ignore[misc]
 
     async def _makedirs(self, path: str, exist_ok: bool = False) -> None:  # noqa: FBT001, FBT002
         # Servers refuse all but one of several requests that make the same directory.
-        self._making = self._making or asyncio.Lock()
-        async with self._making:
+        self._mkdir_lock = self._mkdir_lock or asyncio.Lock()
+        async with self._mkdir_lock:
             await self._make_all(self._strip_protocol(path), exist_ok=exist_ok)
 
     async def _make_all(self, path: str, *, exist_ok: bool) -> None:
@@ -469,7 +469,7 @@ class HitherFileSystem(AsyncFileSystem):  # type: ignore[misc]
 
     async def _mv_file(self, path1: str, path2: str) -> None:
         path1, path2 = self._strip_protocol(path1), self._strip_protocol(path2)
-        await self._in_directory(path2, lambda: self.client.rename_async(path1, path2, overwrite=True))
+        await self._with_parent(path2, lambda: self.client.rename_async(path1, path2, overwrite=True))
         self._forget(path1)
         self._forget(path2)
 
@@ -482,11 +482,11 @@ class HitherFileSystem(AsyncFileSystem):  # type: ignore[misc]
             It does not say.
 
         """
-        told = self.info(path)["mtime"]
-        if told is None:
+        known = self.info(path)["mtime"]
+        if known is None:
             message = f"{path}: the server does not tell when it was changed"
             raise UnsupportedError(message)
-        return datetime.fromtimestamp(told, tz=timezone.utc)
+        return datetime.fromtimestamp(known, tz=timezone.utc)
 
     def mv(self, path1: Any, path2: Any, recursive: bool = False, maxdepth: int | None = None, **options: Any) -> None:  # noqa: ANN401, FBT001, FBT002
         """Move files; a single file or directory is renamed by its server, into ``path2`` if that is a directory."""
@@ -505,7 +505,7 @@ class HitherFileSystem(AsyncFileSystem):  # type: ignore[misc]
         sync(self.loop, self._mv_file, path1, path2)
 
 
-class _Lists:
+class _RangeBatch:
     """Lists of ranges of one file that were asked for at once, and whether they have been named."""
 
     def __init__(self, ranges: list[tuple[int, int]]) -> None:
@@ -516,11 +516,11 @@ class _Lists:
         self.turn = asyncio.Lock()
 
 
-def _described(path: str, entry: Entry | Seen) -> dict[str, Any]:
+def _info_of(path: str, entry: Entry | ObservedStat) -> dict[str, Any]:
     kind = entry.kind if entry.kind in ("file", "directory") else "other"
     return {"name": path, "size": entry.size, "type": kind, "mtime": entry.modified, "validator": entry.validator}
 
 
-def _each(limits: Any, count: int) -> Iterable[int | None]:  # noqa: ANN401
+def _one_per_range(limits: Any, count: int) -> Iterable[int | None]:  # noqa: ANN401
     """Return a limit for each of ``count`` ranges; a single one is for all."""
     return [limits] * count if limits is None or isinstance(limits, int) else limits
