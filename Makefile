@@ -17,7 +17,7 @@ endif
 .PHONY: demo test check bench data peers build fuzz interleavings python
 
 demo: build data
-	$(PYTHON) bench/demo.py
+	$(PYTHON) -m bench.demo
 
 test: build data interleavings python
 	cargo test --workspace --locked
@@ -46,7 +46,7 @@ check:
 
 bench: build data
 	cargo build --release --locked -p hither -p hither-testkit --examples
-	$(PYTHON) bench/run.py $(BENCH)
+	$(PYTHON) -m bench.run $(BENCH)
 
 # The compiler that was tested with cargo-fuzz; the sanitizers need a nightly one.
 NIGHTLY := nightly-2026-05-20
@@ -59,7 +59,7 @@ fuzz:
 		-max_total_time=$(SECONDS_EACH) -rss_limit_mb=1024 -timeout=10 || exit 1; done
 
 data: peers
-	$(PYTHON) bench/talkfile.py >/dev/null
+	$(PYTHON) -m bench.generators.talkfile >/dev/null
 
 peers:
 	tools/setup-peers

@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 """`hither cp` side by side with the tools that people move files with: one large file, down and up.
 
 Two links: loopback, and 120 ms at 1 Gbit/s (stock kernel settings, cubic; with and without loss). On the long one the
@@ -6,7 +5,7 @@ measure is iperf3 with eight streams in the same round; on loopback it is curl. 
 with another one each time; medians and ratios are printed, and written with every single run to bench/results/copy.*.
 The long link needs root (hither-wan).
 
-    python bench/copying.py --rounds 3 --links loopback,far,lossy --size 1024 [--only hither,curl]
+    python -m bench.copying --rounds 3 --links loopback,far,lossy --size 1024 [--only hither,curl]
 
 Who takes part is who is installed. The files lie in memory (/dev/shm) at both ends: disks are not what is compared.
 """
@@ -25,11 +24,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-import servers
-from links import HITHER, Link, Loopback, Wan
+from bench.harness import servers
+from bench.harness.links import Link, Loopback, Wan
+from bench.harness.paths import BENCH, HITHER, RESULTS
 
-HERE = Path(__file__).resolve().parent
-RESULTS = HERE / "results"
 MEMORY = Path("/dev/shm")
 # A run that takes longer is cut off: its rate is that of what it moved, which we do not know, so it counts as slower than this.
 CAP_SECONDS = 60
@@ -140,7 +138,7 @@ def site(where: Loopback, folder: Path) -> Iterator[Site]:
 
 
 def measured(where: Loopback, command: list[str], size: int) -> tuple[float, float, float, str]:
-    timed = [sys.executable, str(HERE / "timed.py"), str(CAP_SECONDS), *command]
+    timed = [sys.executable, str(BENCH / "harness" / "process_time.py"), str(CAP_SECONDS), *command]
     told = json.loads(subprocess.run(where.client(timed), stdout=subprocess.PIPE, text=True, check=True).stdout)
     note = "cut off" if told["timeout"] else "" if told["exit"] == 0 else f"exit {told['exit']}: {told['stderr'][-200:]}"
     return size * 8e-6 / told["wall"], told["wall"], told["cpu"] / (size / 1e9), note

@@ -1,11 +1,10 @@
-#!/usr/bin/env python3
 """The talk's table, today: one query of a tree of 275 MB, from seven places.
 
 As root the links are packets between two network namespaces (hither-wan); else hither-proxy delays the bytes on
 loopback, which knows no TCP slow start, and the table says so. Every way of reading must give the same answer.
 
 The old ways are ROOT's own: without a cache it asks for one piece (basket) at a time, and with 64 KB for as many as fit.
-Where ROOT is missing, a small HTTP client does the same (peers/piecewise.py). What would take longer than a
+Where ROOT is missing, a small HTTP client does the same (peers/draw/piecewise.py). What would take longer than a
 minute is computed from a part of it, run on that very link, and marked `~`.
 """
 
@@ -18,11 +17,12 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import servers
-import talkfile
-from contest import PEERS, RAW, Addresses, Contender, Query, Run, contest, disagreement, hither, root_draw
-from links import HITHER, HITHER_PROXY, HITHER_WAN, LINKS, Link, Loopback, is_root, place
-from tables import seconds
+from bench.generators import talkfile
+from bench.harness import servers
+from bench.harness.contenders import RAW, Addresses, Contender, Query, Run, contest, disagreement, hither, root_draw
+from bench.harness.links import LINKS, Link, Loopback, is_root, place
+from bench.harness.paths import HITHER, HITHER_PROXY, HITHER_WAN, PEERS
+from bench.harness.tables import seconds
 
 PICTURE = Path(__file__).resolve().parent.parent / "demo.png"
 LONGEST_MEASURED = 45.0  # seconds; the whole demo is to end within five minutes
@@ -72,7 +72,7 @@ def old_command(way: OldWay, with_root: bool, share: float, facts: dict) -> Cont
         return Contender(way.title, root_draw("http", way.cache, entries), answers=share == 1)
 
     def command(at: Addresses, query: Query) -> list[str]:
-        client = [sys.executable, str(PEERS / "piecewise.py"), at.http, str(query.file.with_suffix(".ranges.json"))]
+        client = [sys.executable, str(PEERS / "draw" / "piecewise.py"), at.http, str(query.file.with_suffix(".ranges.json"))]
         return [*client, str(way.cache), f"{share:.6f}"]
 
     return Contender(way.title, command, answers=share == 1)

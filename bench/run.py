@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 """hither side by side with its peers: the talk's query, over the talk's links, in one session.
 
 Runs are interleaved (every contender once, then every contender again), so a machine that grows slow grows slow for
@@ -14,14 +13,23 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-import plots
-import servers
-import tables
-import talkfile
-from contest import PEERS_OF_HITHER, RAW, Addresses, Contender, Query, Run, contest, disagreement, hither, raw
-from links import HITHER, LINKS, Link, Loopback, Wan, is_root
+from bench.generators import talkfile
+from bench.harness import plots, servers, tables
+from bench.harness.contenders import (
+    PEERS_OF_HITHER,
+    RAW,
+    Addresses,
+    Contender,
+    Query,
+    Run,
+    contest,
+    disagreement,
+    hither,
+    raw,
+)
+from bench.harness.links import LINKS, Link, Loopback, Wan, is_root
+from bench.harness.paths import HITHER, RESULTS
 
-HERE = Path(__file__).resolve().parent
 CURVE = (1, 2, 4, 8, 16, 32, 64)
 
 
@@ -124,7 +132,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--no-curve", action="store_true", help="leave out time against connections")
     parser.add_argument("--native", action="store_true", help="hither over root:// and http beside who reads over root://, and no more; writes native.*")
     parser.add_argument("--timeout", type=float, default=120, help="seconds after which a run is killed (default 120)")
-    parser.add_argument("--output", type=Path, default=HERE / "results")
+    parser.add_argument("--output", type=Path, default=RESULTS)
     chosen = parser.parse_args()
     if chosen.quick:
         chosen.runs, chosen.no_curve = 1, True

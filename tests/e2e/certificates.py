@@ -3,7 +3,7 @@
 import subprocess
 from pathlib import Path
 
-import servers
+from bench.harness import servers
 
 # `openssl ca` is the only one of its commands that takes two dates, and it wants its books kept.
 BOOKS = """\

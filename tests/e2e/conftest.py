@@ -9,13 +9,10 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "bench"))
-
-import access_log  # noqa: E402
-import servers  # noqa: E402
-import talkfile  # noqa: E402
-from links import HITHER, HITHER_WAN, LINKS, Loopback, Wan, is_root  # noqa: E402
+from bench.generators import talkfile
+from bench.harness import access_log, servers
+from bench.harness.links import LINKS, Loopback, Wan, is_root
+from bench.harness.paths import BENCH, HITHER, HITHER_WAN
 
 # Generous: a test that hangs must end, a slow machine must not fail.
 TIMEOUT = 120
@@ -42,7 +39,7 @@ def run_hither(*arguments, where: Loopback | None = None) -> Finished:
 
 def run(command: list, where: Loopback | None = None) -> Finished:
     command = [str(word) for word in command]
-    timed = [sys.executable, str(ROOT / "bench" / "timed.py"), str(TIMEOUT), *command]
+    timed = [sys.executable, str(BENCH / "harness" / "process_time.py"), str(TIMEOUT), *command]
     if where:
         timed = where.client(timed)
     told = json.loads(subprocess.run(timed, stdout=subprocess.PIPE, text=True, check=True).stdout)

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-import servers
-from links import HITHER
+
+from bench.harness import servers
+from bench.harness.paths import HITHER
 
 PATIENCE = 60
 CONTENT = bytes(range(256)) * 4096

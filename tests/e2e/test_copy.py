@@ -6,11 +6,12 @@ import random
 import subprocess
 from pathlib import Path
 
-import access_log
 import pytest
-import servers
 from conftest import require
-from links import HITHER, Loopback
+
+from bench.harness import access_log, servers
+from bench.harness.links import Loopback
+from bench.harness.paths import HITHER
 
 BLOCK = 4 << 20
 LANES = 4

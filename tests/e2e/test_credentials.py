@@ -4,10 +4,11 @@ import subprocess
 from pathlib import Path
 
 import pytest
-import servers
 from conftest import HITHER, Site, require, run
-from links import Loopback
 from token_server import TokenServer, good, token
+
+from bench.harness import servers
+from bench.harness.links import Loopback
 
 UNAUTHENTICATED = 4
 QUERY = ("rawtr", "--where", "E33>5", "--json")

@@ -5,7 +5,8 @@ import subprocess
 
 import pytest
 from cutting import Relay
-from links import HITHER
+
+from bench.harness.paths import HITHER
 
 USAGE, NOT_FOUND, CREDENTIALS, UNAVAILABLE, TIMEOUT, CORRUPT = 2, 3, 4, 5, 6, 7
 

@@ -3,9 +3,10 @@
 from pathlib import Path
 
 import pytest
-import servers
 from conftest import HITHER, require, run
-from links import Link, Wan
+
+from bench.harness import servers
+from bench.harness.links import Link, Wan
 
 pytestmark = pytest.mark.netns
 

@@ -3,12 +3,13 @@
 import math
 import random
 
-import access_log
 import pytest
-import servers
 from conftest import require, run
 from cutting import Relay
-from links import READ_RANGES, Loopback
+
+from bench.harness import access_log, servers
+from bench.harness.links import Loopback
+from bench.harness.paths import READ_RANGES
 
 RANGES = 3000
 SIZE = 3_000_000

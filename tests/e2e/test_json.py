@@ -3,7 +3,7 @@
 import json
 import subprocess
 
-from links import HITHER
+from bench.harness.paths import HITHER
 
 REPORT = {
     "seconds": float,

@@ -7,8 +7,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-import servers
-from links import Loopback
+
+from bench.harness import servers
+from bench.harness.links import Loopback
 
 USAGE, NOT_FOUND, UNAVAILABLE, UNSUPPORTED, EXISTS = 2, 3, 5, 8, 10
 

@@ -1,9 +1,10 @@
 """Through a proxy: tinyproxy, which says in its log whom it was asked for."""
 
 import pytest
-import servers
 from conftest import HITHER, Site, require, run
-from links import Loopback
+
+from bench.harness import servers
+from bench.harness.links import Loopback
 
 CREDENTIALS, UNAVAILABLE = 4, 5
 

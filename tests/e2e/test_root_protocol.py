@@ -6,9 +6,10 @@ import shutil
 import subprocess
 
 import pytest
-import servers
 from conftest import HITHER, require, run
-from links import Loopback
+
+from bench.harness import servers
+from bench.harness.links import Loopback
 
 NOT_FOUND, CREDENTIALS, UNSUPPORTED = 3, 4, 8
 QUERY = ("rawtr", "--where", "E33>5", "--json")

@@ -5,10 +5,11 @@ import shutil
 from pathlib import Path
 
 import pytest
-import servers
 from conftest import HITHER, require, run
-from links import Loopback
 from token_issuer import Issuer, Key
+
+from bench.harness import servers
+from bench.harness.links import Loopback
 
 CREDENTIALS = 4
 AUDIENCE = "https://wlcg.cern.ch/jwt/v1/any"

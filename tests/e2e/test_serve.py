@@ -7,9 +7,10 @@ import subprocess
 import zlib
 
 import pytest
-import servers
-from links import HITHER
 from served import CONTENT, DEBIANS_PYTHON, PATIENCE, run, serving
+
+from bench.harness import servers
+from bench.harness.paths import HITHER
 
 
 @pytest.fixture

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-import servers
-from links import HITHER
 from token_issuer import Issuer, Key, openssl, part
+
+from bench.harness import servers
+from bench.harness.paths import HITHER
 
 pytestmark = pytest.mark.skipif(
     not shutil.which("curl") or not shutil.which("openssl"), reason="needs curl and openssl"

@@ -15,12 +15,12 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
-import pieces
 import pytest
-import servers
 from served import CONTENT, DEBIANS_PYTHON, PATIENCE, Served, require, run, serving
 
-PEERS = Path(__file__).resolve().parents[2] / "bench" / "peers"
+from bench.harness import servers
+from bench.harness.paths import PEERS
+from bench.reads import pieces
 
 
 @dataclass
@@ -77,7 +77,7 @@ def assert_right(answer: dict, facts: dict) -> None:
 @pytest.mark.parametrize("source", ["default", "HTTPSource"])
 def test_uproot_reads_a_tree(site, small, source):
     """`default` is fsspec with aiohttp; HTTPSource asks for many ranges at a time."""
-    assert_right(query(site, "uproot_read.py", source, str(small.path)), small.facts)
+    assert_right(query(site, "draw/uproot_read.py", source, str(small.path)), small.facts)
     requests = [line for line in site.logged() if line["target"] == "/small.root"]
     assert {line["status"] for line in requests} <= {200, 206}
     assert all(line["complete"] for line in requests)

@@ -17,7 +17,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from links import HITHER, is_root
+
+from bench.harness.links import is_root
+from bench.harness.paths import HITHER, ROOT
 
 MIB = 1 << 20
 LOTS = "/.well-known/hither/lots"
@@ -293,7 +295,7 @@ def test_a_disk(hither, tmp_path, job):
     if probe.returncode != 0:
         pytest.skip(f"there are no loop devices here: {probe.stderr.strip()}")
     command = ["unshare", "-m", "--propagation", "private", sys.executable, __file__, job, tmp_path]
-    paths = os.pathsep.join([str(Path(__file__).parent), str(Path(__file__).parents[2] / "bench")])
+    paths = os.pathsep.join([str(Path(__file__).parent), str(ROOT)])
     done = subprocess.run(
         [str(word) for word in command],
         capture_output=True,

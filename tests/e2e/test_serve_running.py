@@ -12,10 +12,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-import servers
-from conftest import ROOT
-from links import HITHER, Loopback
 from token_issuer import Issuer, Key
+
+from bench.harness import servers
+from bench.harness.links import Loopback
+from bench.harness.paths import HITHER, ROOT
 
 PATIENCE = 60
 CONTENT = bytes(range(256)) * 4096

@@ -1,6 +1,6 @@
 """The servers that users have, as Debian ships them: the same answers from all, and hardly more requests than needed.
 
-What a server takes in one request differs (bench/servers.py says how), and hither has to find out by itself: the first
+What a server takes in one request differs (bench/harness/servers.py says how), and hither has to find out by itself: the first
 process may spend a few requests on that, the second one knows it from the store.
 """
 
@@ -11,12 +11,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-import access_log
 import pytest
-import servers
 from conftest import Site, require, run
 from cutting import Relay
-from links import HITHER, READ_RANGES, Loopback
+
+from bench.harness import access_log, servers
+from bench.harness.links import Loopback
+from bench.harness.paths import HITHER, READ_RANGES
 
 QUERY = ("rawtr", "--where", "E33>5", "--json")
 RANGES = 5000

@@ -3,10 +3,11 @@
 import math
 
 import pytest
-import servers
 from conftest import Site, require
 from cutting import Relay
-from links import Loopback
+
+from bench.harness import servers
+from bench.harness.links import Loopback
 
 QUERY = ("rawtr", "--where", "E33>5", "--no-store", "--json")
 

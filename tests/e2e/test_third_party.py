@@ -16,10 +16,11 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
-import servers
-from links import Loopback
 from served import CONTENT, DEBIANS_PYTHON, PATIENCE, Served, require, run, serving
 from token_issuer import Issuer, Key
+
+from bench.harness import servers
+from bench.harness.links import Loopback
 
 SECRET = "Bearer c2VjcmV0LXRoYXQtbm9ib2R5LXNlZXM"
 LARGE = b"".join(n.to_bytes(4, "big") for n in range(2 << 20))

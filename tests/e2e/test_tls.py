@@ -4,9 +4,10 @@ import subprocess
 
 import certificates
 import pytest
-import servers
 from conftest import HITHER, Site, require, run
-from links import LINKS, Loopback, Wan
+
+from bench.harness import servers
+from bench.harness.links import LINKS, Loopback, Wan
 
 CREDENTIALS, UNAVAILABLE = 4, 5
 QUERY = ("rawtr", "--where", "E33>5", "--json")

@@ -8,9 +8,10 @@ import sys
 from pathlib import Path
 
 import pytest
-import servers
 from conftest import require
-from links import BINARIES
+
+from bench.harness import servers
+from bench.harness.paths import BINARIES
 
 HITHER_JOB = BINARIES / "hither-job"
 RECORDER = Path("/usr/lib/x86_64-linux-gnu/libXrdClRecorder-5.so")

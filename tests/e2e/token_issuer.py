@@ -10,7 +10,7 @@ import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-import servers
+from bench.harness import servers
 
 
 def encoded(content: bytes) -> str:

@@ -2,18 +2,15 @@
 
 import contextlib
 import os
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "bench"))
-
-import access_log
-import servers
-import talkfile
-from links import HITHER_WAN, LINKS, Loopback, Wan, is_root
+from bench.generators import talkfile
+from bench.harness import access_log, servers
+from bench.harness.links import LINKS, Loopback, Wan, is_root
+from bench.harness.paths import HITHER_WAN
 
 __all__ = [
     "LINKS",

@@ -21,7 +21,7 @@ def path():
     """The talk's tree with 3,000 entries; made if it is not there."""
     data = REPOSITORY / "target" / "data"
     program = (
-        "import sys; sys.path.insert(0, 'bench'); import talkfile; from pathlib import Path;"
+        "import sys; from pathlib import Path; from bench.generators import talkfile;"
         "talkfile.ensure(Path(sys.argv[1]), events=3000)"
     )
     subprocess.run([sys.executable, "-c", program, str(data / "small.root")], cwd=REPOSITORY, check=True)

@@ -1,5 +1,6 @@
-//! Many clients of an HTTP server at once, for `bench/load.py`: connections that are kept open, readers of files that some ask
-//! for more than others, and readers that take a kilobyte a second. Prints what happened as JSON.
+//! Many clients of an HTTP server at once, for `bench/server/many_clients.py`: connections that are kept open,
+//! readers of files that some ask for more than others, and readers that take a kilobyte a second. Prints what
+//! happened as JSON.
 //!
 //!     cargo run --release -p hither-testkit --example load -- 127.0.0.1:8080 SECONDS IDLE ACTIVE SLOW FILES
 //!

@@ -13,11 +13,10 @@ pub(crate) struct Served {
 impl Served {
     /// Starts `server` over `root`. Where it is not installed, that is told, and fails in CI only.
     pub(crate) fn start(server: &str, root: &Path) -> Option<Self> {
-        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bench/serve.py");
         let mut child = Command::new("python3")
-            .arg(script)
-            .arg(server)
+            .args(["-m", "bench.harness.serve_for_tests", server])
             .arg(root)
+            .current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("../.."))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()

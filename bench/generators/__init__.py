@@ -1,0 +1,1 @@
+"""Sample files that benchmarks and tests read."""

@@ -1,0 +1,67 @@
+"""Generates a file of 700 MB with 12,000 events, of which a job reads half of the branches.
+
+That is the job of the talk on davix (Devresse, Furano: "Efficient HTTP based I/O on very large datasets"). Its file is
+not public; this one has 600 branches of 38 floats with 11 bits of mantissa, and everything else as ROOT chooses: zlib
+level 1, baskets and clusters of its own. Needs ROOT. Beside events.root an events.json says what is in it, and what the
+sum of every second branch is according to ROOT.
+"""
+
+import json
+from pathlib import Path
+
+from bench.generators.generate_once import once, recipe
+from bench.generators.talkfile import import_root
+from bench.harness.paths import DATA
+
+HERE = Path(__file__).resolve().parent
+SCRIPT = HERE / "eventfile.cxx"
+DEFAULT_OUTPUT = DATA / "events.root"
+TREE = "Events"
+EVENTS = 12_000
+BRANCHES = 600
+
+
+def names() -> list[str]:
+    """The branches that the job reads."""
+    return [f"b{n}" for n in range(0, BRANCHES, 2)]
+
+
+def expression() -> str:
+    """Their sum, element by element; as a tree of sums, since an expression may only be so deep."""
+    terms = names()
+    while len(terms) > 1:
+        pairs = [f"({left}+{right})" for left, right in zip(terms[::2], terms[1::2])]
+        terms = pairs + terms[len(pairs) * 2 :]
+    return terms[0]
+
+
+def ensure(output: Path = DEFAULT_OUTPUT, events: int = EVENTS) -> dict:
+    """Writes the file unless it is there already; returns its facts."""
+
+    def write(part: Path) -> dict:
+        write_events(part, events, BRANCHES)
+        answer = import_root().events.sum(str(part), False, -1)
+        return {
+            "tree": TREE,
+            "entries": events,
+            "branches": BRANCHES,
+            "values": answer.values,
+            "sum": answer.sum,
+            "job_bytes": answer.bytes,
+        }
+
+    return once(output, recipe(HERE / "eventfile.py", SCRIPT, events=events), write)
+
+
+def write_events(path: Path, events: int, branches: int) -> None:
+    """Has ROOT write such a file, of so many branches."""
+    ROOT = import_root()
+    if ROOT is None:
+        raise RuntimeError(f"{path} is written by ROOT, which is not installed (tools/setup-peers)")
+    ROOT.gInterpreter.Declare(SCRIPT.read_text())
+    if ROOT.events.write(str(path), events, branches) != 0:
+        raise RuntimeError(f"ROOT can't write {path}")
+
+
+if __name__ == "__main__":
+    print(json.dumps(ensure(), indent=1))

@@ -1,0 +1,50 @@
+"""Generates a file of 1 GB with 1,500 branches, of which an analysis reads seven; written by ROOT as eventfile.cxx does.
+
+Beside wide.root a wide.json says what is in it, and what uproot makes of the seven branches on the local file.
+"""
+
+import json
+from pathlib import Path
+
+from bench.generators.eventfile import SCRIPT, write_events
+from bench.generators.generate_once import once, recipe
+from bench.harness.paths import DATA
+
+HERE = Path(__file__).resolve().parent
+DEFAULT_OUTPUT = DATA / "wide.root"
+TREE = "Events"
+EVENTS = 6_700
+BRANCHES = 1_500
+WANTED = tuple(f"b{n}" for n in range(100, BRANCHES, 200))
+
+
+def ensure(output: Path = DEFAULT_OUTPUT) -> dict:
+    """Writes the file unless it is there already; returns its facts."""
+
+    def write(part: Path) -> dict:
+        write_events(part, EVENTS, BRANCHES)
+        return {"tree": TREE, "entries": EVENTS, "branches": BRANCHES, **described(part)}
+
+    return once(output, recipe(HERE / "widefile.py", SCRIPT), write)
+
+
+def described(path: Path) -> dict:
+    """How much of it the job needs, and the answer."""
+    import uproot
+
+    with uproot.open(path) as file:
+        tree = file[TREE]
+        arrays = tree.arrays(list(WANTED), library="np")
+        key = file.key(TREE)
+        values = sum(array.size for array in arrays.values())
+        return {
+            "job_bytes": sum(tree[name].compressed_bytes for name in WANTED),
+            "tree_bytes": int(key.fNbytes),
+            "tree_offset": int(key.fSeekKey),
+            "values": int(values),
+            "mean": sum(float(array.sum(dtype="f8")) for array in arrays.values()) / values,
+        }
+
+
+if __name__ == "__main__":
+    print(json.dumps(ensure(), indent=1))

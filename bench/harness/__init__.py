@@ -1,0 +1,1 @@
+"""Parts that benchmarks share: links, servers, contenders, rounds, tables and plots."""

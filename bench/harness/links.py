@@ -1,0 +1,168 @@
+"""The talk's seven links, and the three places where a client and a server can be put at the ends of one.
+
+A place answers three questions: how is a command run on the client's side, how on the server's side, and at which
+address does the client find the server. `Wan` is the real one (packets between two network namespaces, needs root),
+`Loopback` has no link at all, and `Proxied` is an approximation for people without root: delay and rate are right,
+but there is no TCP slow start.
+"""
+
+import json
+import os
+import re
+import select
+import signal
+import subprocess
+from dataclasses import dataclass
+
+from bench.harness.paths import HITHER_PROXY, HITHER_WAN
+
+
+@dataclass(frozen=True)
+class Link:
+    """One row of the talk's table. `mbit` None is unlimited; no link at all is rtt 0 and unlimited."""
+
+    letter: str
+    rtt_ms: float
+    mbit: float | None
+    where: str
+
+    @property
+    def is_loopback(self) -> bool:
+        return self.rtt_ms == 0 and self.mbit is None
+
+    @property
+    def label(self) -> str:
+        if self.is_loopback:
+            return "loopback"
+        rate = f"{self.mbit:g} Mbit/s" if self.mbit else "unlimited"
+        return f"{self.rtt_ms:g} ms, {rate}"
+
+    def options(self) -> list[str]:
+        """For hither-wan and hither-proxy."""
+        rate = ["--rate", f"{self.mbit:g}Mbit"] if self.mbit else []
+        return ["--rtt", f"{self.rtt_ms:g}ms", *rate]
+
+
+LINKS = {
+    link.letter: link
+    for link in (
+        Link("A", 0, None, "the same machine"),
+        Link("B", 0.3, 100, "CERN, cable"),
+        Link("C", 2, 10, "CERN, wireless"),
+        Link("D", 11, 100, "Orsay"),
+        Link("E", 22, 100, "Amsterdam"),
+        Link("F", 72, 8, "a home with ADSL"),
+        Link("G", 240, None, "by way of Caltech"),
+    )
+}
+
+
+def is_root() -> bool:
+    return os.geteuid() == 0
+
+
+class Loopback:
+    """Both ends on this machine, nothing in between."""
+
+    server_host = "127.0.0.1"
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        return None
+
+    def client(self, command: list[str]) -> list[str]:
+        return command
+
+    def server(self, command: list[str]) -> list[str]:
+        return command
+
+    def reach(self, port: int) -> tuple[str, int]:
+        """Where the client finds what listens on the server's `port`."""
+        return self.server_host, port
+
+    def reset(self) -> None:
+        return None
+
+    def stats(self) -> dict | None:
+        return None
+
+
+class Wan(Loopback):
+    """Two network namespaces joined by `hither-wan`: real kernel TCP on both ends, and a witness in the middle."""
+
+    def __init__(self, link: Link, congestion: str = "cubic"):
+        self.name = f"bench{os.getpid()}{link.letter.lower()}"
+        self.link = link
+        self.congestion = congestion
+
+    def __enter__(self):
+        up = [HITHER_WAN, "up", self.name, *self.link.options(), "--congestion", self.congestion]
+        # The link goes when this process does, however it ends.
+        up += ["--owner", str(os.getpid()), "--json"]
+        answer = subprocess.run(up, check=True, stdout=subprocess.PIPE, text=True).stdout
+        self.server_host = json.loads(answer)["server"]["address"]
+        return self
+
+    def __exit__(self, *_):
+        subprocess.run([HITHER_WAN, "down", self.name], check=False)
+
+    def client(self, command: list[str]) -> list[str]:
+        return [str(HITHER_WAN), "exec", self.name, "client", "--", *command]
+
+    def server(self, command: list[str]) -> list[str]:
+        return [str(HITHER_WAN), "exec", self.name, "server", "--", *command]
+
+    def initial_window(self, segments: int) -> None:
+        """What a server's connections may send before the first acknowledgement, as an administrator sets it: by route."""
+        show = subprocess.run(self.server(["ip", "route", "show", "scope", "link"]), check=True, stdout=subprocess.PIPE, text=True)
+        route = re.sub(r" initcwnd \d+", "", show.stdout.splitlines()[0]).split()
+        change = ["ip", "route", "change", *route, "scope", "link", "initcwnd", str(segments)]
+        subprocess.run(self.server(change), check=True)
+
+    def reset(self) -> None:
+        subprocess.run([HITHER_WAN, "stats", self.name, "--json", "--reset"], check=True, stdout=subprocess.DEVNULL)
+
+    def stats(self) -> dict:
+        command = [HITHER_WAN, "stats", self.name, "--json"]
+        return json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)
+
+
+class Proxied(Loopback):
+    """Server on loopback, behind one `hither-proxy` per port."""
+
+    def __init__(self, link: Link):
+        self.link = link
+        self.proxies: list[subprocess.Popen] = []
+        self.ports: dict[int, int] = {}
+
+    def __exit__(self, *_):
+        for proxy in self.proxies:
+            proxy.send_signal(signal.SIGTERM)
+        for proxy in self.proxies:
+            proxy.wait()
+
+    def reach(self, port: int) -> tuple[str, int]:
+        if port not in self.ports:
+            self.ports[port] = self.start(port)
+        return self.server_host, self.ports[port]
+
+    def start(self, port: int) -> int:
+        command = [HITHER_PROXY, "--listen", "127.0.0.1:0", "--to", f"127.0.0.1:{port}", *self.link.options()]
+        proxy = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        self.proxies.append(proxy)
+        if not select.select([proxy.stdout], [], [], 10)[0]:
+            raise RuntimeError("hither-proxy did not say within 10 s where it listens")
+        line = proxy.stdout.readline()
+        found = re.search(r"127\.0\.0\.1:(\d+)", line)
+        if not found:
+            raise RuntimeError(f"hither-proxy did not say where it listens, but {line!r}")
+        return int(found[1])
+
+
+def place(link: Link, congestion: str = "cubic") -> Loopback:
+    """The best place that this user may have."""
+    if link.is_loopback:
+        return Loopback()
+    return Wan(link, congestion) if is_root() else Proxied(link)

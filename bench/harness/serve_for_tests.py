@@ -1,0 +1,43 @@
+"""python -m bench.harness.serve_for_tests SERVER FOLDER: runs a server that files can be written to, until its standard input ends.
+
+Prints the port, or why there is none. For tests that are not written in Python.
+"""
+
+import sys
+from pathlib import Path
+
+from bench.harness import servers
+from bench.harness.links import Loopback
+
+# Everybody has a name, and a folder of that name.
+NAMED = """xrootd.seclib libXrdSec.so
+sec.protocol unix
+sec.protbind * only unix
+ofs.authorize 1
+acc.authdb {root}/rights
+"""
+
+WRITABLE = {
+    "apache": lambda root: servers.apache(Loopback(), root, webdav=True),
+    "nginx": lambda root: servers.nginx(Loopback(), root, webdav=True),
+    "rclone": lambda root: servers.rclone(Loopback(), root),
+    "s3s": lambda root: servers.s3s(Loopback(), root),
+    "xrootd": lambda root: servers.xrootd(Loopback(), root),
+    "xrootd-named": lambda root: servers.xrootd(Loopback(), root, more=NAMED.format(root=root.resolve())),
+}
+
+
+def main() -> int:
+    server, folder = sys.argv[1:]
+    try:
+        with WRITABLE[server](Path(folder)) as port:
+            print(port, flush=True)
+            sys.stdin.read()
+    except RuntimeError as error:
+        print(error, flush=True)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

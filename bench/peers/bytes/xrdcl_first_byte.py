@@ -1,0 +1,28 @@
+"""XrdCl's side of the count of round trips: opens a file, reads its beginning, and ends without another word.
+
+    python xrdcl_first_byte.py URL BYTES
+"""
+
+import os
+import sys
+
+from XRootD import client
+
+
+def main() -> None:
+    url, count = sys.argv[1], int(sys.argv[2])
+    file = client.File()
+    status, _ = file.open(url)
+    if not status.ok:
+        sys.exit(f"first_byte: {status.message}")
+    status, content = file.read(0, count)
+    if not status.ok:
+        sys.exit(f"first_byte: {status.message}")
+    sys.stdout.buffer.write(content)
+    sys.stdout.flush()
+    # No good-bye: what is said after the data is not what is counted.
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,45 @@
+"""Half of the branches of a tree, read to the end by ROOT: TTreeCache, GetEntry, and a sum over all values.
+
+    python root_sum.py URL [--cache BYTES] [--threads]
+
+Timed in C++ (bench/generators/eventfile.cxx) from TFile::Open on; loading libraries and compiling is not. `--threads` lets ROOT
+decompress branches in parallel.
+"""
+
+import argparse
+import json
+import sys
+import warnings
+from pathlib import Path
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("url")
+    parser.add_argument("--cache", type=int, default=-1)
+    parser.add_argument("--threads", action="store_true")
+    arguments = parser.parse_args()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        import ROOT
+    ROOT.gROOT.SetBatch(True)
+    ROOT.gErrorIgnoreLevel = ROOT.kError
+    if arguments.threads:
+        ROOT.EnableImplicitMT()
+    handler = ROOT.gROOT.GetPluginManager().FindHandler("TFile", arguments.url)
+    web = bool(handler) and handler.GetClass() == "ROOT::Deprecated::TWebFile"
+    if web:
+        ROOT.gSystem.Load("libNet")
+    elif handler:
+        handler.LoadPlugin()
+    ROOT.gInterpreter.Declare((Path(__file__).resolve().parents[2] / "generators" / "eventfile.cxx").read_text())
+    result = ROOT.events.sum(arguments.url, web, arguments.cache)
+    if result.values < 0:
+        sys.exit(f"root_sum: ROOT can't read {arguments.url}")
+    seconds = result.open + result.read
+    report = {"seconds": seconds, "open": result.open, "requests": result.reads, "bytes_used": result.bytes}
+    print(json.dumps({"selected": result.values, "mean": result.sum / result.values, "report": report}))
+
+
+if __name__ == "__main__":
+    main()

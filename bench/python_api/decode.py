@@ -1,0 +1,102 @@
+"""How fast columns become arrays: 30 of 1,000 branches of a local NanoAOD-like file in the page cache, by codec.
+
+hither's `tree.arrays`, uproot as it comes and with threads that decompress, ROOT's RDataFrame.AsNumpy on as many threads as
+there are cores, and liblzma alone on the same baskets. Every process opens the file several times and reads it; the median
+counts. Values are compared.
+"""
+
+import argparse
+import math
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from bench.generators import nanofile
+from bench.harness import interleaved
+from bench.harness.contenders import Run
+from bench.harness.interleaved import Entrant, Rounds
+from bench.harness.links import Loopback
+from bench.harness.paths import PEERS, RESULTS
+
+QUICK_ENTRIES = 20_000
+# How much faster than whom, by codec.
+FASTER = {"zstd": {"uproot": 3, "RDataFrame.AsNumpy": 1.5}, "zlib": {"uproot": 3, "RDataFrame.AsNumpy": 1.5}, "lzma": {}}
+OF_LIBLZMA = 0.9
+
+
+def entrants(file: Path, codec: str, repeats: int, cpus: int, answers: dict) -> tuple[list[Entrant], list[Entrant]]:
+    """Those that take turns, and those that run once: AsNumpy compiles for a minute and more."""
+
+    def check(run: Run) -> str | None:
+        count, total = answers.setdefault(codec, (run.selected, run.mean))
+        right = run.selected == count and math.isclose(run.mean, total, rel_tol=1e-9)
+        return None if right else f"{run.selected} values with a sum of {run.mean} instead of {count} and {total}"
+
+    def entrant(name: str, reader: str, cores: int, checked: bool = True) -> Entrant:
+        times = repeats if reader != "root" else 1
+        command = [sys.executable, PEERS / "columns" / "decode_read.py", reader, file, times, cores]
+        return Entrant(name, command, check) if checked else Entrant(name, command)
+
+    found = [
+        entrant("hither", "hither", cpus),
+        entrant("hither, one core", "hither", 1),
+        entrant("uproot", "uproot", cpus),
+        entrant("uproot, threads", "uproot-threads", cpus),
+    ]
+    if codec == "lzma":
+        found.append(entrant("liblzma, one core", "liblzma", 1, checked=False))
+    return found, [entrant("RDataFrame.AsNumpy", "root", cpus)]
+
+
+def bounds(played: Rounds, codecs: list[str], cpus: int) -> Iterator[str]:
+    for codec in codecs:
+        for name, times in FASTER[codec].items():
+            yield interleaved.bound(f"{codec}: hither's time beside {name}'s", played.ratio(codec, "", "hither", name), 1 / times)
+        if codec == "lzma":
+            ours, floor = (played.median(codec, "", name) for name in ("hither", "liblzma, one core"))
+            ratio = ours * cpus / floor if ours and floor else None
+            what = f"{codec}: hither's time beside that of liblzma on {cpus} cores"
+            yield interleaved.bound(what, ratio, 1 / OF_LIBLZMA)
+        if alone := played.ratio(codec, "", "hither, one core", "hither"):
+            yield f"{codec}: {alone:.2f} x as fast on {cpus} cores as on one, {alone / cpus:.0%} of each core's work"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--repeats", type=int, default=3, help="reads in each process, after a first one")
+    parser.add_argument("--codecs", nargs="+", default=list(nanofile.CODECS), choices=nanofile.CODECS)
+    parser.add_argument("--entries", type=int, default=nanofile.ENTRIES)
+    parser.add_argument("--quick", action="store_true", help=f"one run each, {QUICK_ENTRIES:,} entries")
+    parser.add_argument("--no-root", action="store_true", help="without RDataFrame, which compiles for minutes")
+    parser.add_argument("--output", type=Path, default=RESULTS / "python_api" / "decode")
+    options = parser.parse_args()
+    entries = QUICK_ENTRIES if options.quick else options.entries
+    cpus = len(os.sched_getaffinity(0))
+    played, answers = Rounds(1 if options.quick else options.runs), {}
+    sizes = {}
+    with interleaved.until_interrupted():
+        for codec in options.codecs:
+            file = nanofile.ensure(codec, entries)
+            sizes[codec] = f"{file.stat().st_size / 1e6:.0f} MB {codec}"
+            file.read_bytes()
+            turns, once = entrants(file, codec, options.repeats, cpus, answers)
+            played.play(Loopback(), codec, "", turns)
+            if not options.no_root:
+                alone = Rounds(1, timeout=900)
+                alone.play(Loopback(), codec, "", once)
+                played.runs += alone.runs
+                played.wrong += alone.wrong
+    notes = [
+        f"`arrays` of {len(nanofile.COLUMNS)} of 1,000 branches, {entries:,} entries: flat and jagged, floats, integers, flags.",
+        f"Files of {', '.join(sizes.values())}, written by ROOT, in the page cache. The file is open; the first",
+        f"read of a process is not counted; medians of {options.repeats} reads in each of {played.count} processes, which take turns.",
+        f"{cpus} cores. `liblzma` unpacks the same baskets, and nothing else. AsNumpy's second call in one process counts, once.",
+    ]
+    interleaved.write(played, options.output, "Decoding", notes, bounds(played, options.codecs, cpus), "hither")
+    return 1 if played.wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""Reads of files over a link, beside peers."""

@@ -1,0 +1,1 @@
+"""`hither serve`, beside other servers and under load."""
