@@ -19,9 +19,21 @@ from pathlib import Path
 
 from bench.generators import talkfile
 from bench.harness import servers
-from bench.harness.contenders import RAW, Addresses, Contender, Query, Run, contest, disagreement, hither, root_draw
+from bench.harness.contenders import (
+    RAW,
+    Addresses,
+    Contender,
+    Query,
+    Run,
+    contest,
+    disagreement,
+    hither,
+    peer,
+    root_draw,
+)
 from bench.harness.links import LINKS, Link, Loopback, is_root, place
-from bench.harness.paths import HITHER, HITHER_PROXY, HITHER_WAN, PEERS
+from bench.harness.paths import HITHER, HITHER_PROXY, HITHER_WAN
+from bench.harness.pyroot import import_root
 from bench.harness.tables import seconds
 
 PICTURE = Path(__file__).resolve().parent.parent / "demo.png"
@@ -62,7 +74,7 @@ def say(text: str) -> None:
 
 
 def have_root() -> bool:
-    return talkfile.import_root() is not None
+    return import_root() is not None
 
 
 def old_command(way: OldWay, with_root: bool, share: float, facts: dict) -> Contender:
@@ -72,7 +84,7 @@ def old_command(way: OldWay, with_root: bool, share: float, facts: dict) -> Cont
         return Contender(way.title, root_draw("http", way.cache, entries), answers=share == 1)
 
     def command(at: Addresses, query: Query) -> list[str]:
-        client = [sys.executable, str(PEERS / "draw" / "piecewise.py"), at.http, str(query.file.with_suffix(".ranges.json"))]
+        client = peer("draw.piecewise", at.http, str(query.file.with_suffix(".ranges.json")))
         return [*client, str(way.cache), f"{share:.6f}"]
 
     return Contender(way.title, command, answers=share == 1)

@@ -1,4 +1,5 @@
-// Fills and reads the events of eventfile.py. Compiled by ROOT's interpreter; the peers read with the same code.
+// Writes and reads the events of eventfile.py. Compiled by ROOT's interpreter, after `open_url` of harness/pyroot.py;
+// peers/columns/root_sum.py reads with the same code.
 #pragma cling optimize(2)
 #include <chrono>
 #include <cmath>
@@ -10,9 +11,6 @@
 #include "TFile.h"
 #include "TTree.h"
 #include "TTreeCache.h"
-#if __has_include("TWebFile.h")
-#include "TWebFile.h"
-#endif
 
 namespace events {
 
@@ -29,7 +27,7 @@ inline std::uint64_t next(std::uint64_t &state)
    return z ^ (z >> 31);
 }
 
-// A measurement with its last digits dropped, as experiments store it: 11 bits of mantissa are left.
+// A measurement with its last digits dropped, as experiments store it: 11 bits of mantissa remain.
 inline float reduced(float value)
 {
    std::uint32_t bits;
@@ -66,19 +64,14 @@ struct Result {
    long long values = -1, reads = 0, bytes = 0;
 };
 
-// Sums every second branch over all entries. cache < 0 keeps ROOT's own choice of the cache's size.
+// Sums every second branch over all entries. cache < 0 keeps ROOT's default size of the cache.
 Result sum(const char *url, bool web, long long cache)
 {
    using Clock = std::chrono::steady_clock;
    const auto since = [](Clock::time_point then) { return std::chrono::duration<double>(Clock::now() - then).count(); };
    Result result;
    auto mark = Clock::now();
-   std::unique_ptr<TFile> file;
-#if __has_include("TWebFile.h")
-   // The plug-in for http names a constructor that does not exist (ROOT 6.40's wheel); the class works.
-   if (web) file.reset(new ROOT::Deprecated::TWebFile(url, ""));
-#endif
-   if (!file) file.reset(TFile::Open(url));
+   std::unique_ptr<TFile> file(open_url(url, web));
    if (!file || file->IsZombie()) return result;
    auto tree = file->Get<TTree>("Events");
    if (!tree) return result;

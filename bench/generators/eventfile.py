@@ -2,33 +2,32 @@
 
 That is the job of the talk on davix (Devresse, Furano: "Efficient HTTP based I/O on very large datasets"). Its file is
 not public; this one has 600 branches of 38 floats with 11 bits of mantissa, and everything else as ROOT chooses: zlib
-level 1, baskets and clusters of its own. Needs ROOT. Beside events.root an events.json says what is in it, and what the
-sum of every second branch is according to ROOT.
+level 1, baskets and clusters of its own. Needs ROOT. events.json beside events.root holds the facts, among them ROOT's
+sum of every second branch.
 """
 
 import json
 from pathlib import Path
 
-from bench.generators.generate_once import once, recipe
-from bench.generators.talkfile import import_root
+from bench.generators.generate_once import generate_once, recipe
 from bench.harness.paths import DATA
+from bench.harness.pyroot import OPEN_URL, import_root
 
-HERE = Path(__file__).resolve().parent
-SCRIPT = HERE / "eventfile.cxx"
+SCRIPT = Path(__file__).with_suffix(".cxx")
 DEFAULT_OUTPUT = DATA / "events.root"
 TREE = "Events"
 EVENTS = 12_000
 BRANCHES = 600
 
 
-def names() -> list[str]:
+def job_branches() -> list[str]:
     """The branches that the job reads."""
     return [f"b{n}" for n in range(0, BRANCHES, 2)]
 
 
 def expression() -> str:
-    """Their sum, element by element; as a tree of sums, since an expression may only be so deep."""
-    terms = names()
+    """Their sum, element by element; as a balanced tree of sums, because the depth of an expression is limited."""
+    terms = job_branches()
     while len(terms) > 1:
         pairs = [f"({left}+{right})" for left, right in zip(terms[::2], terms[1::2])]
         terms = pairs + terms[len(pairs) * 2 :]
@@ -36,7 +35,7 @@ def expression() -> str:
 
 
 def ensure(output: Path = DEFAULT_OUTPUT, events: int = EVENTS) -> dict:
-    """Writes the file unless it is there already; returns its facts."""
+    """Writes the file unless it exists; returns its facts."""
 
     def write(part: Path) -> dict:
         write_events(part, events, BRANCHES)
@@ -50,17 +49,17 @@ def ensure(output: Path = DEFAULT_OUTPUT, events: int = EVENTS) -> dict:
             "job_bytes": answer.bytes,
         }
 
-    return once(output, recipe(HERE / "eventfile.py", SCRIPT, events=events), write)
+    return generate_once(output, recipe(Path(__file__), SCRIPT, events=events), write)
 
 
 def write_events(path: Path, events: int, branches: int) -> None:
-    """Has ROOT write such a file, of so many branches."""
+    """Writes such a file with ROOT."""
     ROOT = import_root()
     if ROOT is None:
         raise RuntimeError(f"{path} is written by ROOT, which is not installed (tools/setup-peers)")
-    ROOT.gInterpreter.Declare(SCRIPT.read_text())
+    ROOT.gInterpreter.Declare(OPEN_URL + SCRIPT.read_text())
     if ROOT.events.write(str(path), events, branches) != 0:
-        raise RuntimeError(f"ROOT can't write {path}")
+        raise RuntimeError(f"ROOT cannot write {path}")
 
 
 if __name__ == "__main__":

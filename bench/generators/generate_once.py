@@ -1,4 +1,4 @@
-"""Files that take long to write are written once, and again only when the recipe or the file has changed."""
+"""Generates a sample file once, and again only if its recipe or the file has changed."""
 
 import hashlib
 import json
@@ -10,17 +10,18 @@ from pathlib import Path
 
 
 def recipe(*sources: Path | str, **numbers: int) -> str:
-    """A name for how a file is made: it changes whenever the scripts, the texts or the numbers do."""
+    """A name for how a file is made: it changes with the scripts, the texts and the numbers."""
     digest = hashlib.sha256()
     for source in sources:
         digest.update(source.read_bytes() if isinstance(source, Path) else source.encode())
     return "-".join([digest.hexdigest()[:16], *map(str, numbers.values())])
 
 
-def once(output: Path, recipe: str, write: Callable[[Path], dict], *, quiet: bool = False) -> dict:
-    """Have `write` make a file at a path beside `output`, unless it is there already; return its facts.
+def generate_once(output: Path, recipe: str, write: Callable[[Path], dict], *, quiet: bool = False) -> dict:
+    """Returns the facts about `output`; has `write` make it first if it is missing or was made by another recipe.
 
-    `write` returns what is in the file. That, the recipe and the number of bytes are kept in a .json beside the file.
+    `write` gets a path beside `output` and returns what is in the file. That, the recipe and the number of bytes are kept in
+    a .json beside the file.
     """
     sidecar = output.with_suffix(".json")
     if output.exists() and sidecar.exists():
@@ -32,16 +33,16 @@ def once(output: Path, recipe: str, write: Callable[[Path], dict], *, quiet: boo
     started = time.monotonic()
     output.parent.mkdir(parents=True, exist_ok=True)
     part = output.with_name(f".{output.name}.{os.getpid()}.root")
-    described = sidecar.with_name(f".{sidecar.name}.{os.getpid()}")
+    part_facts = sidecar.with_name(f".{sidecar.name}.{os.getpid()}")
     try:
-        told = write(part)
-        facts = {"recipe": recipe, "bytes": part.stat().st_size, **told}
-        described.write_text(json.dumps(facts, indent=1) + "\n")
+        contents = write(part)
+        facts = {"recipe": recipe, "bytes": part.stat().st_size, **contents}
+        part_facts.write_text(json.dumps(facts, indent=1) + "\n")
         os.replace(part, output)
-        os.replace(described, sidecar)
+        os.replace(part_facts, sidecar)
     finally:
         part.unlink(missing_ok=True)
-        described.unlink(missing_ok=True)
+        part_facts.unlink(missing_ok=True)
     if not quiet:
         print(f"wrote {output} in {time.monotonic() - started:.0f} s", file=sys.stderr)
     return facts

@@ -1,4 +1,4 @@
-// Fills the events of nanofile.py. Compiled by ROOT's interpreter.
+// Writes the events of nanofile.py. Compiled by ROOT's interpreter.
 #pragma cling optimize(2)
 #include <cmath>
 #include <cstdint>
@@ -37,16 +37,16 @@ inline float reduced(double value, int mantissa)
    return single;
 }
 
-constexpr int kMost = 64;
+constexpr int kMaxItems = 64;
 
 // A branch: one value for each item of its collection, or one for each event.
 struct Column {
    char type;
    int kind;
-   float floats[kMost];
-   int ints[kMost];
-   unsigned char bytes[kMost];
-   bool bools[kMost];
+   float floats[kMaxItems];
+   int ints[kMaxItems];
+   unsigned char bytes[kMaxItems];
+   bool bools[kMaxItems];
 
    void *address()
    {
@@ -84,8 +84,8 @@ struct Collection {
    std::vector<std::unique_ptr<Column>> columns;
 };
 
-// `columns` are names and types, "Muon_pt/F"; those of a collection follow its counter, "nMuon/2.5", which says how many
-// there are on average. Columns before the first counter, and those after "n/0", have one value for each event.
+// `columns` are names and types, "Muon_pt/F"; those of a collection follow its counter, "nMuon/2.5", which gives the mean
+// number of items. Columns before the first counter, and those after "n/0", have one value for each event.
 int write(const char *path, long long entries, int compression, const std::vector<std::string> &columns)
 {
    ROOT::EnableImplicitMT(2);
@@ -122,7 +122,7 @@ int write(const char *path, long long entries, int compression, const std::vecto
          int count = 1;
          if (!collection->name.empty()) {
             count = static_cast<int>(-std::log(uniform(state)) * (collection->mean + 0.5));
-            collection->count = count = count < kMost ? count : kMost;
+            collection->count = count = count < kMaxItems ? count : kMaxItems;
          }
          for (auto &column : collection->columns) column->fill(count, state);
       }

@@ -1,8 +1,8 @@
 """Generates files like CMS's NanoAOD: 1,000 branches, jagged collections and flags, some 500 MB; one for each codec.
 
 25 collections of 19 variables each, with a counter; 425 trigger flags, a byte each; 75 variables of the event. Floats
-have 8 to 12 bits of mantissa. Baskets and clusters are ROOT's own choice. Needs ROOT. Beside nano-CODEC.root a
-nano-CODEC.json says what is in it.
+have 8 to 12 bits of mantissa. Baskets and clusters are ROOT's own choice. Needs ROOT. nano-CODEC.json beside
+nano-CODEC.root holds the facts.
 
 A job reads 30 branches (`COLUMNS`).
 """
@@ -12,15 +12,14 @@ import subprocess
 import sys
 from pathlib import Path
 
-from bench.generators.generate_once import once, recipe
-from bench.generators.talkfile import import_root
+from bench.generators.generate_once import generate_once, recipe
 from bench.harness.paths import DATA
+from bench.harness.pyroot import import_root
 
-HERE = Path(__file__).resolve().parent
-FOLDER = DATA
+SCRIPT = Path(__file__).with_suffix(".cxx")
 TREE = "Events"
 ENTRIES = 190_000
-# ROOT's numbers: a hundred times the codec, and the level that ROOT recommends for it.
+# ROOT's compression settings: a hundred times the codec, plus the level that ROOT recommends for it.
 CODECS = {"zstd": 505, "zlib": 101, "lzma": 207}
 
 COLLECTIONS = {
@@ -29,7 +28,7 @@ COLLECTIONS = {
     "GenDressedLepton": 0.6, "LowPtElectron": 0.5, "OtherPV": 2, "PSWeight": 3, "LHEPart": 4, "FsrPhoton": 0.2,
     "boostedTau": 0.3, "PPSLocalTrack": 0.5, "Proton": 0.3, "SubGenJet": 1,
 }  # fmt: skip
-# What a collection has beside its kinematics: types of leaves, as ROOT has them.
+# The variables of a collection beside its kinematics: ROOT's types of leaves.
 KINEMATICS = ("pt", "eta", "phi", "mass")
 VARIABLES = ("F", "F", "F", "F", "F", "F", "F", "F", "I", "I", "I", "b", "b", "O", "O")
 
@@ -43,7 +42,7 @@ COLUMNS = [
 
 
 def columns() -> list[str]:
-    """All branches, as nanofile.cxx wants them."""
+    """All branches, in the form that nanofile.cxx takes."""
     found = [f"event_f{n}/F" for n in range(50)] + [f"event_i{n}/I" for n in range(25)]
     for name, mean in COLLECTIONS.items():
         found.append(f"n{name}/{mean}")
@@ -54,40 +53,39 @@ def columns() -> list[str]:
 
 
 def path(codec: str, entries: int = ENTRIES) -> Path:
-    """Where the file is."""
-    return FOLDER / (f"nano-{codec}.root" if entries == ENTRIES else f"nano-{codec}-{entries}.root")
+    """The path of the file."""
+    return DATA / (f"nano-{codec}.root" if entries == ENTRIES else f"nano-{codec}-{entries}.root")
 
 
 def ensure(codec: str, entries: int = ENTRIES) -> Path:
-    """Writes the file unless it is there already."""
+    """Writes the file unless it exists."""
 
-    def written(part: Path) -> dict:
-        # In a process of its own: ROOT keeps what it has been told.
-        command = [sys.executable, __file__, "--part", part, codec, "--entries", entries]
+    def write_apart(part: Path) -> dict:
+        # In a process of its own, because ROOT cannot forget what it has compiled.
+        command = [sys.executable, "-m", "bench.generators.nanofile", "--part", part, codec, "--entries", entries]
         subprocess.run([str(word) for word in command], check=True)
         return {"entries": entries, "branches": len(columns()) - 1}
 
     output = path(codec, entries)
-    script = HERE / "nanofile.cxx"
-    once(output, recipe(script, repr(columns()), entries=entries, codec=CODECS[codec]), written)
+    generate_once(output, recipe(SCRIPT, repr(columns()), entries=entries, codec=CODECS[codec]), write_apart)
     return output
 
 
 def write(part: str, codec: str, entries: int) -> None:
-    """Has ROOT write the file."""
+    """Writes the file with ROOT."""
     ROOT = import_root()
     if ROOT is None:
         raise RuntimeError("files like NanoAOD are written by ROOT, which is not installed (tools/setup-peers)")
-    ROOT.gInterpreter.Declare((HERE / "nanofile.cxx").read_text())
+    ROOT.gInterpreter.Declare(SCRIPT.read_text())
     if ROOT.nanofile.write(part, entries, CODECS[codec], ROOT.std.vector["std::string"](columns())) != 0:
-        raise RuntimeError(f"ROOT can't write {part}")
+        raise RuntimeError(f"ROOT cannot write {part}")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("codecs", nargs="*", default=list(CODECS))
     parser.add_argument("--entries", type=int, default=ENTRIES)
-    parser.add_argument("--part", help="write one codec to this path, and nothing else")
+    parser.add_argument("--part", help="write only this file")
     options = parser.parse_args()
     for codec in options.codecs:
         if options.part:

@@ -1,6 +1,6 @@
-// Fills the tree of the talk's file; driven by talkfile.py, which decides the branches.
+// Writes the tree of the talk's file; talkfile.py decides the branches.
 //
-// Compiled by ROOT's interpreter. Everything that is random comes from one splitmix64 stream with a fixed
+// Compiled by ROOT's interpreter. All random numbers come from one splitmix64 stream with a fixed
 // seed, so the same ROOT version writes the same bytes (the file is opened with ROOT's "reproducible" option,
 // which fixes dates and the UUID).
 #pragma cling optimize(2)
@@ -35,7 +35,7 @@ struct Tables {
       for (int i = 0; i < kTable; ++i) {
          const double u = (i + 0.5) / kTable;
          exponential[i] = static_cast<float>(-std::log(u));
-         // Logistic instead of normal: closed form, and nobody looks at the tails of filler.
+         // Logistic instead of normal: it has a closed form, and the tails of filler do not matter.
          gaussian[i] = static_cast<float>(std::log(u / (1 - u)) * 0.5513);
       }
    }
@@ -64,7 +64,7 @@ inline double draw(const Branch &b, Random &random, const Tables &tables, long l
    const double uniform = static_cast<double>(bits >> 40) / static_cast<double>(1 << 24);
    switch (b.kind) {
    case kSparse:
-      // Zero stays zero; what is hit is at least one quantum.
+      // A cell without a hit stays zero; one with a hit holds at least one quantum.
       if (uniform >= b.occupancy * intensity) return 0;
       return b.step * (1 + std::floor(tables.exponential[cell] * b.scale / b.step));
    case kGaussian: return b.step * std::floor(tables.gaussian[cell] * b.scale * intensity / b.step + 0.5);
@@ -104,7 +104,7 @@ void add(const char *name, char type, int length, int kind, double scale, double
    branches.push_back(b);
 }
 
-// Writes tree "T" to an already chosen path; returns 0, or 1 where the file can't be created.
+// Writes tree "T"; returns 0, or 1 if the file cannot be created.
 int write(const char *path, long long entries, int basket_bytes)
 {
    TFile file((std::string(path) + "?reproducible=talk.root").c_str(), "RECREATE", "the talk's file", 101);

@@ -11,22 +11,22 @@ about 1.5 KB. That file is not public; this script writes one of the same shape:
 - the basket offsets of all branches make the TTree object about 1.2 MB, at the end of the file.
 
 Deterministic: a fixed seed, and ROOT's "reproducible" files (fixed dates and UUID): the same ROOT version writes
-the same bytes. Where ROOT is missing, uproot writes an approximation: the same two columns and cuts, but every branch
+the same bytes. Without ROOT, uproot writes an approximation: the same two columns and cuts, but every branch
 flushes at the same entry (uproot has no basket buffers of its own), so there are more and smaller baskets, and the
 file is some 320 MB.
 
-Beside FILE.root a FILE.json says what is in it: sizes, baskets, and the answer of the query as ROOT gives it.
+FILE.json beside FILE.root holds the facts: sizes, baskets, and ROOT's answer to the query.
 """
 
 import argparse
 import hashlib
 import sys
-import warnings
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.generators.generate_once import once, recipe
+from bench.generators.generate_once import generate_once, recipe
 from bench.harness.paths import DATA
+from bench.harness.pyroot import import_root
 
 HERE = Path(__file__).resolve().parent
 DEFAULT_OUTPUT = DATA / "talk.root"
@@ -131,28 +131,16 @@ def branches() -> list[Branch]:
     return event + vertex + detectors[:45] + sums + detectors[45:] + jets + monitor
 
 
-def import_root():
-    """PyROOT, or None where it can't be imported."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
-            import ROOT
-        except ImportError:
-            return None
-    ROOT.gROOT.SetBatch(True)
-    return ROOT
-
-
 def write_with_root(ROOT, path: Path, events: int) -> None:
     ROOT.gInterpreter.Declare((HERE / "talkfile.cxx").read_text())
     for b in branches():
         ROOT.talk.add(b.name, b.type, b.length, b.kind, b.scale, b.step, b.occupancy)
     if ROOT.talk.write(str(path), events, BASKET_BYTES) != 0:
-        sys.exit(f"talkfile: ROOT can't create {path}")
+        sys.exit(f"talkfile: ROOT cannot create {path}")
 
 
 def facts_with_root(ROOT, path: Path) -> dict:
-    """What is in the file, and the answer of the query, as ROOT sees them."""
+    """The contents of the file and the answer to the query, according to ROOT."""
     file = ROOT.TFile.Open(str(path))
     tree = file.Get(TREE)
     key = file.GetKey(TREE)
@@ -220,7 +208,7 @@ def draw_numpy(b: Branch, first: int, count: int, random):
 
 
 def write_with_uproot(path: Path, events: int) -> dict:
-    """The approximation; returns its facts, computed from the numbers written."""
+    """Writes the approximation; returns its facts, computed from the numbers written."""
     import numpy as np
     import uproot
 
@@ -249,7 +237,7 @@ def write_with_uproot(path: Path, events: int) -> dict:
     values = np.concatenate(kept).astype("f8")
     h = HISTOGRAM
     edges = np.linspace(h["lo"], h["hi"], h["bins"] + 1)
-    # Upper edges belong to the next bin, as ROOT has it; numpy would put the last one into the last bin.
+    # ROOT puts a value at an upper edge into the next bin; numpy would put the last edge into the last bin.
     inside = values[(values >= h["lo"]) & (values < h["hi"])]
     return {
         "writer": f"uproot {uproot.__version__} (approximation)",
@@ -276,7 +264,7 @@ def write_with_uproot(path: Path, events: int) -> dict:
 
 
 def ensure(output: Path = DEFAULT_OUTPUT, events: int = EVENTS, force_uproot: bool = False, quiet: bool = False) -> dict:
-    """Writes the file unless it is there already; returns its facts."""
+    """Writes the file unless it exists; returns its facts."""
 
     def write(part: Path) -> dict:
         ROOT = None if force_uproot else import_root()
@@ -288,15 +276,15 @@ def ensure(output: Path = DEFAULT_OUTPUT, events: int = EVENTS, force_uproot: bo
         sha256 = hashlib.sha256(part.read_bytes()).hexdigest()
         return {"sha256": sha256, "tree": TREE, "expression": EXPRESSION, "cut": CUT, **facts}
 
-    how = recipe(HERE / "talkfile.py", HERE / "talkfile.cxx", events=events)
-    return once(output, how, write, quiet=quiet)
+    made_by = recipe(HERE / "talkfile.py", HERE / "talkfile.cxx", events=events)
+    return generate_once(output, made_by, write, quiet=quiet)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--output", type=Path, default=DEFAULT_OUTPUT, help="default: %(default)s")
-    parser.add_argument("--events", type=int, default=EVENTS, help="fewer for a small file of the same shape")
-    parser.add_argument("--uproot", action="store_true", help="write the approximation even where ROOT is there")
+    parser.add_argument("--events", type=int, default=EVENTS, help="default: %(default)s")
+    parser.add_argument("--uproot", action="store_true", help="write the approximation even if ROOT is installed")
     arguments = parser.parse_args()
     facts = ensure(arguments.output, arguments.events, arguments.uproot)
     for name, value in facts.items():

@@ -1,16 +1,15 @@
 """Generates a file of 1 GB with 1,500 branches, of which an analysis reads seven; written by ROOT as eventfile.cxx does.
 
-Beside wide.root a wide.json says what is in it, and what uproot makes of the seven branches on the local file.
+wide.json beside wide.root holds the facts, among them uproot's answer for the seven branches of the local file.
 """
 
 import json
 from pathlib import Path
 
 from bench.generators.eventfile import SCRIPT, write_events
-from bench.generators.generate_once import once, recipe
+from bench.generators.generate_once import generate_once, recipe
 from bench.harness.paths import DATA
 
-HERE = Path(__file__).resolve().parent
 DEFAULT_OUTPUT = DATA / "wide.root"
 TREE = "Events"
 EVENTS = 6_700
@@ -19,17 +18,17 @@ WANTED = tuple(f"b{n}" for n in range(100, BRANCHES, 200))
 
 
 def ensure(output: Path = DEFAULT_OUTPUT) -> dict:
-    """Writes the file unless it is there already; returns its facts."""
+    """Writes the file unless it exists; returns its facts."""
 
     def write(part: Path) -> dict:
         write_events(part, EVENTS, BRANCHES)
-        return {"tree": TREE, "entries": EVENTS, "branches": BRANCHES, **described(part)}
+        return {"tree": TREE, "entries": EVENTS, "branches": BRANCHES, **job_facts(part)}
 
-    return once(output, recipe(HERE / "widefile.py", SCRIPT), write)
+    return generate_once(output, recipe(Path(__file__), SCRIPT), write)
 
 
-def described(path: Path) -> dict:
-    """How much of it the job needs, and the answer."""
+def job_facts(path: Path) -> dict:
+    """The bytes that the job needs, and the answer."""
     import uproot
 
     with uproot.open(path) as file:

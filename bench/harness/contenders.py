@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from bench.harness.links import Loopback
-from bench.harness.paths import BENCH, HITHER, PEERS
+from bench.harness.paths import BENCH, HITHER
 
 # Part headers of a multipart answer, and what else a protocol adds to the bytes that the query needs.
 FRAMING = 1.1
@@ -84,6 +84,11 @@ class Run:
         return values
 
 
+def peer(program: str, *arguments: object) -> list[str]:
+    """The command line of a program of `peers`, to be run from the repository's root."""
+    return [sys.executable, "-m", f"bench.peers.{program}", *map(str, arguments)]
+
+
 def hither(
     connections: int | None = None, store: Path | None = None, protocol: str = "http"
 ) -> Callable[[Addresses, Query], list[str] | None]:
@@ -104,7 +109,7 @@ def root_draw(protocol: str, cache: int, entries: int | None = None) -> Callable
     def command(at: Addresses, _: Query) -> list[str] | None:
         url = at.http if protocol == "http" else at.root
         limit = ["--entries", str(entries)] if entries else []
-        return [sys.executable, str(PEERS / "draw" / "root_draw.py"), url, "--cache", str(cache), *limit] if url else None
+        return peer("draw.root_draw", url, "--cache", str(cache), *limit) if url else None
 
     return command
 
@@ -112,14 +117,14 @@ def root_draw(protocol: str, cache: int, entries: int | None = None) -> Callable
 def uproot_read(protocol: str, source: str) -> Callable[[Addresses, Query], list[str] | None]:
     def command(at: Addresses, query: Query) -> list[str] | None:
         url = {"http": at.http, "http raised": at.http_raised, "root": at.root}[protocol]
-        return [sys.executable, str(PEERS / "draw" / "uproot_read.py"), url, source, str(query.warm_up)] if url else None
+        return peer("draw.uproot_read", url, source, str(query.warm_up)) if url else None
 
     return command
 
 
 def raw(connections: int = 1) -> Callable[[Addresses, Query], list[str]]:
     def command(at: Addresses, query: Query) -> list[str]:
-        client = [sys.executable, str(PEERS / "bytes" / "raw_client.py"), at.raw_host, str(at.raw_port)]
+        client = peer("bytes.raw_client", at.raw_host, str(at.raw_port))
         return [*client, str(query.floor_bytes), str(connections)]
 
     return command

@@ -14,10 +14,10 @@ from pathlib import Path
 
 from bench.generators import talkfile
 from bench.harness import access_log, interleaved, servers
-from bench.harness.contenders import RAW, Addresses, Contender, Query, Run, disagreement, hither, uproot_read
+from bench.harness.contenders import RAW, Addresses, Contender, Query, Run, disagreement, hither, peer, uproot_read
 from bench.harness.interleaved import Entrant, Rounds
 from bench.harness.links import LINKS, Link, Loopback, Wan, is_root
-from bench.harness.paths import PEERS, RESULTS
+from bench.harness.paths import RESULTS
 
 DRAW, TREE, WIRE, NEAR = "hither draw", "hither.open_tree", RAW.name, "uproot, local file"
 SOURCE, FILESYSTEM, APART = "uproot, hither.uproot.Source", "uproot, hither filesystem", "uproot, hither filesystem, gaps left out"
@@ -30,13 +30,13 @@ PATIENCE = "ABDEG"
 def arrays(protocol: str) -> Callable[[Addresses, Query], list[str]]:
     def command(at: Addresses, query: Query) -> list[str]:
         url = at.http if protocol == "http" else at.root
-        return [sys.executable, str(PEERS / "draw" / "hither_arrays.py"), url, str(query.warm_up)]
+        return peer("draw.hither_arrays", url, str(query.warm_up))
 
     return command
 
 
 def near(_: Addresses, query: Query) -> list[str]:
-    return [sys.executable, str(PEERS / "draw" / "uproot_read.py"), str(query.file), "default", str(query.warm_up)]
+    return peer("draw.uproot_read", str(query.file), "default", str(query.warm_up))
 
 
 OVER_HTTP = "hither.open_tree, http"

@@ -14,10 +14,10 @@ from functools import partial
 from pathlib import Path
 
 from bench.harness import interleaved, servers
-from bench.harness.contenders import Run
+from bench.harness.contenders import Run, peer
 from bench.harness.interleaved import Entrant, Rounds
 from bench.harness.links import Link, Wan, is_root
-from bench.harness.paths import PEERS, RESULTS
+from bench.harness.paths import RESULTS
 from bench.reads import open_ahead
 
 LINK = Link("x", 150, 1000, "across an ocean")
@@ -55,7 +55,7 @@ def entrants(listed: Path, folder: Path, right: dict) -> list[Entrant]:
     all_of_them = []
     for way, name in WAYS.items():
         store = folder / f"store-{way}"
-        command = [sys.executable, PEERS / "columns" / "dataset_read.py", listed, way, TREE, BRANCH, store]
+        command = peer("columns.dataset_read", listed, way, TREE, BRANCH, store)
         forget = partial(shutil.rmtree, store, ignore_errors=True)
         all_of_them.append(Entrant(f"{name}, cold", command, partial(check, right), forget))
         all_of_them.append(Entrant(f"{name}, warm", command, partial(check, right)))

@@ -14,10 +14,10 @@ from pathlib import Path
 
 from bench.generators import nanofile
 from bench.harness import interleaved
-from bench.harness.contenders import Run
+from bench.harness.contenders import Run, peer
 from bench.harness.interleaved import Entrant, Rounds
 from bench.harness.links import Loopback
-from bench.harness.paths import PEERS, RESULTS
+from bench.harness.paths import RESULTS
 
 QUICK_ENTRIES = 20_000
 # How much faster than whom, by codec.
@@ -35,7 +35,7 @@ def entrants(file: Path, codec: str, repeats: int, cpus: int, answers: dict) -> 
 
     def entrant(name: str, reader: str, cores: int, checked: bool = True) -> Entrant:
         times = repeats if reader != "root" else 1
-        command = [sys.executable, PEERS / "columns" / "decode_read.py", reader, file, times, cores]
+        command = peer("columns.decode_read", reader, file, times, cores)
         return Entrant(name, command, check) if checked else Entrant(name, command)
 
     found = [

@@ -17,10 +17,10 @@ from pathlib import Path
 from bench.generators import talkfile, widefile
 from bench.harness import access_log, interleaved, servers
 from bench.harness.access_log import Logged
-from bench.harness.contenders import Run
+from bench.harness.contenders import Run, peer
 from bench.harness.interleaved import Entrant, Rounds
 from bench.harness.links import Link, Wan, is_root
-from bench.harness.paths import PEERS, RESULTS
+from bench.harness.paths import RESULTS
 
 LINK = Link("w", 150, 1000, "across an ocean")
 WIDE, SMALL = "7 of 1,500", "4 MB"
@@ -85,10 +85,10 @@ def check_bytes(witness: Witness, facts: dict, run: Run) -> str | None:
 
 def wide_entrants(witness: Witness, http: str, root: str, raw: tuple[str, int], facts: dict, warm_up: Path) -> list[Entrant]:
     def read(name: str, url: str, way: str) -> Entrant:
-        command = [sys.executable, PEERS / "columns" / "branches_read.py", url, way, facts["tree"], ",".join(widefile.WANTED), warm_up]
+        command = peer("columns.branches_read", url, way, facts["tree"], ",".join(widefile.WANTED), warm_up)
         return Entrant(name, command, partial(check_sums, witness, facts), witness.begin)
 
-    wire = [sys.executable, PEERS / "bytes" / "raw_client.py", *raw, facts["job_bytes"] + facts["tree_bytes"]]
+    wire = peer("bytes.raw_client", *raw, facts["job_bytes"] + facts["tree_bytes"])
     return [
         read(TREE, http, "tree"),
         read(STEPS, http, "steps"),
@@ -100,10 +100,10 @@ def wide_entrants(witness: Witness, http: str, root: str, raw: tuple[str, int], 
 
 def small_entrants(witness: Witness, http: str, facts: dict, warm_up: Path) -> list[Entrant]:
     def whole(name: str, way: str) -> Entrant:
-        return Entrant(name, [sys.executable, PEERS / "bytes" / "whole_read.py", http, way], partial(check_bytes, witness, facts), witness.begin)
+        return Entrant(name, peer("bytes.whole_read", http, way), partial(check_bytes, witness, facts), witness.begin)
 
     def read(name: str, way: str) -> Entrant:
-        command = [sys.executable, PEERS / "columns" / "branches_read.py", http, way, facts["tree"], "*", warm_up]
+        command = peer("columns.branches_read", http, way, facts["tree"], "*", warm_up)
         return Entrant(name, command, partial(check_sums, witness, facts), witness.begin)
 
     return [whole(WGET, "wget"), whole(BYTES, "hither"), read(TREE, "tree"), read(SOURCE, "hither")]

@@ -12,10 +12,10 @@ from pathlib import Path
 
 from bench.generators import eventfile
 from bench.harness import interleaved, servers
-from bench.harness.contenders import Run
+from bench.harness.contenders import Run, peer
 from bench.harness.interleaved import Entrant, Rounds
 from bench.harness.links import Link, Wan, is_root
-from bench.harness.paths import HITHER, PEERS, RESULTS
+from bench.harness.paths import HITHER, RESULTS
 
 LINKS = (Link("j", 0.3, 1000, "the same site"), Link("k", 25, 1000, "across a continent"))
 CACHE = 100_000_000
@@ -29,14 +29,14 @@ def entrants(http: str, root: str, host: str, raw: int, facts: dict) -> list[Ent
         return None if right else f"{run.selected} values and a sum of {total} instead of {facts['values']} and {facts['sum']}"
 
     draw = [HITHER, "draw", f"{http}:{facts['tree']}", eventfile.expression(), "--no-store", "--json"]
-    peer = [sys.executable, PEERS / "columns" / "root_sum.py"]
-    wire = [sys.executable, PEERS / "bytes" / "raw_client.py", host, raw, facts["job_bytes"]]
+    root_sum = peer("columns.root_sum")
+    wire = peer("bytes.raw_client", host, raw, facts["job_bytes"])
     return [
         Entrant("hither http", draw, check),
-        Entrant(ROOT_NAMES[0], [*peer, root], check),
-        Entrant(ROOT_NAMES[1], [*peer, root, "--threads"], check),
-        Entrant(ROOT_NAMES[2], [*peer, root, "--cache", CACHE], check),
-        Entrant("ROOT http", [*peer, http], check),
+        Entrant(ROOT_NAMES[0], [*root_sum, root], check),
+        Entrant(ROOT_NAMES[1], [*root_sum, root, "--threads"], check),
+        Entrant(ROOT_NAMES[2], [*root_sum, root, "--cache", CACHE], check),
+        Entrant("ROOT http", [*root_sum, http], check),
         Entrant("wire", wire),
     ]
 
@@ -71,7 +71,7 @@ def main() -> int:
                 urls = f"http://{host}:{http}/{file.name}", f"root://{host}:{xrootd}//{file.name}"
                 played.play(where, link.label, "", entrants(*urls, host, raw, facts))
     notes = [
-        f"The sum of {len(eventfile.names())} of {facts['branches']} branches over {facts['entries']:,} events: "
+        f"The sum of {len(eventfile.job_branches())} of {facts['branches']} branches over {facts['entries']:,} events: "
         f"{facts['job_bytes'] / 1e6:.0f} MB of a file of {facts['bytes'] / 1e6:.0f} MB, zlib level 1, baskets and",
         "clusters as ROOT chooses. nginx and xrootd serve the same file; `wire` is as many bytes over one TCP connection,",
         "nothing decoded. Client, server and link share two cores, cubic, medians; start-up of Python and ROOT not counted",

@@ -17,8 +17,9 @@ from pathlib import Path
 
 from bench.generators import talkfile
 from bench.harness import servers
+from bench.harness.contenders import peer
 from bench.harness.links import Link, Wan, is_root
-from bench.harness.paths import HITHER, PEERS, RESULTS
+from bench.harness.paths import HITHER, RESULTS
 
 LINK = Link("r", 100, None, "another country")
 UNIX = "xrootd.seclib libXrdSec.so\nsec.protocol unix\nsec.protbind * only unix\n"
@@ -57,7 +58,7 @@ def contenders(url: str, store: Path, trust: Path) -> Iterator[tuple[str, list, 
     yield STRANGER, cat, lambda: shutil.rmtree(store, ignore_errors=True)
     yield KNOWN, cat, lambda: None
     trusting = ["env", f"X509_CERT_FILE={trust / 'authority.pem'}", f"X509_CERT_DIR={trust}"]
-    yield "XrdCl 6.2 (Python)", [*trusting, sys.executable, PEERS / "bytes" / "xrdcl_first_byte.py", url, BYTES], lambda: None
+    yield "XrdCl 6.2 (Python)", [*trusting, *peer("bytes.xrdcl_first_byte", url, BYTES)], lambda: None
     yield "xrdcp 5.5", [*trusting, "xrdcp", "-s", "-f", url, "-"], lambda: None
 
 

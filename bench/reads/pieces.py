@@ -20,7 +20,7 @@ from pathlib import Path
 
 from bench.generators import eventfile
 from bench.harness import access_log, interleaved, servers
-from bench.harness.contenders import Run
+from bench.harness.contenders import Run, peer
 from bench.harness.interleaved import Entrant, Rounds
 from bench.harness.links import Link, Loopback, Wan, is_root
 from bench.harness.paths import BUILT_PEERS, PEERS, READ_RANGES, RESULTS
@@ -98,8 +98,8 @@ class Bench:
             [READ_RANGES, at, self.ranges, "--output", self.output, "--store", store]
             for at, store in zip((url, root_url), self.stores, strict=True)
         )
-        root = [sys.executable, PEERS / "ranges" / "root_ranges.py"]
-        wire = [sys.executable, PEERS / "bytes" / "raw_client.py", host, raw, self.bytes]
+        root = peer("ranges.root_ranges")
+        wire = peer("bytes.raw_client", host, raw, self.bytes)
         found = [
             Entrant("hither", ours, **fresh),
             # The same command again: it finds what the first one learned about the server.
@@ -115,7 +115,7 @@ class Bench:
                 Entrant("hither root://", native, **fresh_root),
                 Entrant("hither root://, server known", native, **scene),
                 Entrant("ROOT root://", [*root, root_url, self.ranges, self.output], **scene),
-                Entrant("XrdCl 6 root://", [sys.executable, PEERS / "ranges" / "xrdcl_ranges.py", root_url, self.ranges, self.output], **scene),
+                Entrant("XrdCl 6 root://", peer("ranges.xrdcl_ranges", root_url, self.ranges, self.output), **scene),
             ]
         return found
 

@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.harness import interleaved, servers
+from bench.harness.contenders import peer
 from bench.harness.interleaved import Entrant, Rounds
 from bench.harness.links import Link, Wan, is_root
-from bench.harness.paths import PEERS, RESULTS
+from bench.harness.paths import RESULTS
 
 MEMORY = Path("/dev/shm")
 
@@ -53,10 +54,10 @@ def numbered(path: Path) -> None:
 def entrants(url: str, host: str, raw: int, each: int, streams: bool) -> list[Entrant]:
     def read(name: str, way: str) -> list:
         sizes = [THREADS, FILE_BYTES, each // PART[name], READ_BYTES]
-        return [sys.executable, PEERS / "bytes" / "threads_read.py", way, url, *sizes]
+        return peer("bytes.threads_read", way, url, *sizes)
 
     def wire(name: str, connections: int) -> list:
-        return [sys.executable, PEERS / "bytes" / "raw_client.py", host, raw, each * THREADS // PART[name], connections]
+        return peer("bytes.raw_client", host, raw, each * THREADS // PART[name], connections)
 
     found = [
         Entrant(HITHER, read(HITHER, "hither")),

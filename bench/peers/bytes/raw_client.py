@@ -1,6 +1,6 @@
 """The floor: how long BYTES take over fresh TCP connections, request and handshake included, and nothing else.
 
-    python raw_client.py HOST PORT BYTES [CONNECTIONS]
+    python -m bench.peers.bytes.raw_client HOST PORT BYTES [CONNECTIONS]
 """
 
 import json

@@ -1,6 +1,6 @@
 """Sends as many bytes as asked for: eight bytes in (a big-endian count), that many out.
 
-    python raw_server.py HOST PORT
+    python -m bench.peers.bytes.raw_server HOST PORT
 """
 
 import socket

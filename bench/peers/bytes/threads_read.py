@@ -1,6 +1,6 @@
 """Threads that share one file, each reading a part of its own from front to back: by hither or by XrdCl.
 
-    python threads_read.py WAY URL THREADS FILE_BYTES EACH_BYTES READ_BYTES
+    python -m bench.peers.bytes.threads_read WAY URL THREADS FILE_BYTES EACH_BYTES READ_BYTES
 
 WAY is `hither` or `xrdcl`. The file is one of `numbered` (reads/threads.py): every block of 1 MiB begins with its number and is
 empty otherwise. What is read is compared with that. Imports are not timed, opening the file is.

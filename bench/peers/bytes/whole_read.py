@@ -1,6 +1,6 @@
 """Reads all of a file, as bytes.
 
-    python whole_read.py URL WAY
+    python -m bench.peers.bytes.whole_read URL WAY
 
 WAY is `hither` (hither.open, in one read) or `wget` (its process, into a pipe). Imports are not timed.
 """

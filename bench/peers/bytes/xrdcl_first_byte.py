@@ -1,6 +1,6 @@
 """XrdCl's side of the count of round trips: opens a file, reads its beginning, and ends without another word.
 
-    python xrdcl_first_byte.py URL BYTES
+    python -m bench.peers.bytes.xrdcl_first_byte URL BYTES
 """
 
 import os

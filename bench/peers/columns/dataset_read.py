@@ -1,6 +1,6 @@
 """Reads a tree that is in many files, with hither.dataset.
 
-    python dataset_read.py LIST_OF_URLS WAY TREE BRANCH STORE
+    python -m bench.peers.columns.dataset_read LIST_OF_URLS WAY TREE BRANCH STORE
 
 WAY is `entries` (opens every file) or `arrays`. Imports are not timed.
 """

@@ -1,6 +1,6 @@
 """Columns of a local tree as arrays, by one of several readers, several times in one process.
 
-    python decode_read.py READER FILE REPEATS CPUS
+    python -m bench.peers.columns.decode_read READER FILE REPEATS CPUS
 
 READER is `hither`, `uproot`, `uproot-threads` (decompression on a pool of as many threads as there are CPUs), `root`
 (RDataFrame's AsNumpy on as many threads), or `liblzma`: every basket of the columns through Python's liblzma, one after
@@ -13,12 +13,11 @@ import statistics
 import struct
 import sys
 import time
-import warnings
 from collections.abc import Callable
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
 from bench.generators.nanofile import COLUMNS, TREE
+from bench.harness.pyroot import import_root
 
 # Whose sums are compared: of each kind one.
 CHECKED = ("event_f1", "event_i0", "HLT_1", "Muon_pt", "GenPart_v8")
@@ -68,11 +67,9 @@ def uproot_reader(path: str, workers: int) -> Callable:
 
 
 def root_reader(path: str, cpus: int) -> Callable:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        import ROOT
     import numpy as np
 
+    ROOT = import_root()
     ROOT.EnableImplicitMT(cpus)
 
     def checked(arrays) -> tuple[int, float]:

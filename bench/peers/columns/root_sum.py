@@ -1,6 +1,6 @@
 """Half of the branches of a tree, read to the end by ROOT: TTreeCache, GetEntry, and a sum over all values.
 
-    python root_sum.py URL [--cache BYTES] [--threads]
+    python -m bench.peers.columns.root_sum URL [--cache BYTES] [--threads]
 
 Timed in C++ (bench/generators/eventfile.cxx) from TFile::Open on; loading libraries and compiling is not. `--threads` lets ROOT
 decompress branches in parallel.
@@ -9,8 +9,9 @@ decompress branches in parallel.
 import argparse
 import json
 import sys
-import warnings
-from pathlib import Path
+
+from bench.generators import eventfile
+from bench.harness.pyroot import root_with
 
 
 def main() -> None:
@@ -19,20 +20,9 @@ def main() -> None:
     parser.add_argument("--cache", type=int, default=-1)
     parser.add_argument("--threads", action="store_true")
     arguments = parser.parse_args()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        import ROOT
-    ROOT.gROOT.SetBatch(True)
-    ROOT.gErrorIgnoreLevel = ROOT.kError
+    ROOT, web = root_with(eventfile.SCRIPT.read_text(), arguments.url)
     if arguments.threads:
         ROOT.EnableImplicitMT()
-    handler = ROOT.gROOT.GetPluginManager().FindHandler("TFile", arguments.url)
-    web = bool(handler) and handler.GetClass() == "ROOT::Deprecated::TWebFile"
-    if web:
-        ROOT.gSystem.Load("libNet")
-    elif handler:
-        handler.LoadPlugin()
-    ROOT.gInterpreter.Declare((Path(__file__).resolve().parents[2] / "generators" / "eventfile.cxx").read_text())
     result = ROOT.events.sum(arguments.url, web, arguments.cache)
     if result.values < 0:
         sys.exit(f"root_sum: ROOT can't read {arguments.url}")

@@ -1,6 +1,6 @@
 """The package's side of the comparison: both columns as one awkward array, cut while they are read, then NumPy.
 
-    python hither_arrays.py URL WARM_UP_FILE
+    python -m bench.peers.draw.hither_arrays URL WARM_UP_FILE
 
 Imports are not timed, nor is a first read of a small local file that loads what is loaded late.
 """

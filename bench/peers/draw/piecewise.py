@@ -1,6 +1,6 @@
 """What a reader without a plan does: one request, wait, the next one. Stands in for ROOT where ROOT is missing.
 
-    python piecewise.py URL RANGES.json GROUP_BYTES SHARE
+    python -m bench.peers.draw.piecewise URL RANGES.json GROUP_BYTES SHARE
 
 GROUP_BYTES 0 asks for one basket at a time; otherwise for as many as fit, in one multi-range request. SHARE below 1 stops after
 that part of the baskets. RANGES.json says where the baskets lie; reading the tree's header and metadata, which would tell, takes

@@ -1,6 +1,6 @@
 """ROOT's side of the comparison: TTree::Draw("rawtr", "E33>5") on a URL, timed in C++.
 
-    python root_draw.py URL [--cache BYTES] [--entries N]
+    python -m bench.peers.draw.root_draw URL [--cache BYTES] [--entries N]
 
 Timed is what a physicist waits for: TFile::Open, the tree, Draw. Start-up is not: libraries and the plug-in of the
 protocol are loaded, and the formula's code is compiled on a small tree in memory, before the clock starts.
@@ -9,41 +9,28 @@ protocol are loaded, and the formula's code is compiled on a small tree in memor
 import argparse
 import json
 import sys
-import warnings
+
+from bench.harness.pyroot import root_with
 
 CODE = r"""
 #include <chrono>
 #include <memory>
-#include "TFile.h"
 #include "TH1.h"
 #include "TTree.h"
-#if __has_include("TWebFile.h")
-#include "TWebFile.h"
-#endif
 
 struct TalkResult {
    double open = 0, tree = 0, draw = 0, mean = 0, stddev = 0;
    long long selected = -1, reads = 0, reads_opening = 0, bytes = 0;
 };
 
-// TFile::Open finds the class for a URL through the plug-in manager. In the wheel of ROOT 6.40 the plug-in for http
-// names a constructor that does not exist, although the class is there and works: `web` makes one directly.
-TFile *talk_open(const char *url, bool web)
-{
-#if __has_include("TWebFile.h")
-   if (web) return new ROOT::Deprecated::TWebFile(url, "");
-#endif
-   return TFile::Open(url);
-}
-
-// cache < 0 keeps ROOT's own choice.
+// cache < 0 keeps ROOT's default.
 TalkResult talk_draw(const char *url, bool web, long long cache, long long entries)
 {
    using Clock = std::chrono::steady_clock;
    const auto since = [](Clock::time_point then) { return std::chrono::duration<double>(Clock::now() - then).count(); };
    TalkResult result;
    auto mark = Clock::now();
-   std::unique_ptr<TFile> file(talk_open(url, web));
+   std::unique_ptr<TFile> file(open_url(url, web));
    result.open = since(mark);
    if (!file || file->IsZombie()) return result;
    mark = Clock::now();
@@ -88,18 +75,7 @@ def main() -> None:
     parser.add_argument("--entries", type=int, default=1_000_000_000, help="draw only the first so many")
     arguments = parser.parse_args()
 
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        import ROOT
-    ROOT.gROOT.SetBatch(True)
-    ROOT.gErrorIgnoreLevel = ROOT.kError
-    handler = ROOT.gROOT.GetPluginManager().FindHandler("TFile", arguments.url)
-    web = bool(handler) and handler.GetClass() == "ROOT::Deprecated::TWebFile"
-    if web:
-        ROOT.gSystem.Load("libNet")
-    elif handler:
-        handler.LoadPlugin()
-    ROOT.gInterpreter.Declare(CODE)
+    ROOT, web = root_with(CODE, arguments.url)
     ROOT.talk_warm_up()
 
     result = ROOT.talk_draw(arguments.url, web, arguments.cache, arguments.entries)

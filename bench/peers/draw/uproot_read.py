@@ -1,6 +1,6 @@
 """uproot's side of the comparison: both columns as NumPy arrays, then the cut.
 
-    python uproot_read.py URL SOURCE WARM_UP_FILE
+    python -m bench.peers.draw.uproot_read URL SOURCE WARM_UP_FILE
 
 SOURCE is `default` (uproot's own choice: fsspec), or the name of a class in uproot (HTTPSource, XRootDSource); or one of
 hither's ways to serve uproot: `hither`, `hither filesystem`, and the same with uproot told not to join ranges over gaps.

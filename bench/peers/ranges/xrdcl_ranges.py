@@ -1,6 +1,6 @@
 """Many ranges of one file by XrdCl's vector reads, 1,024 ranges in each, all of them on their way at once.
 
-    python xrdcl_ranges.py URL RANGES OUTPUT       RANGES: a line for each range, with its first byte and its length
+    python -m bench.peers.ranges.xrdcl_ranges URL RANGES OUTPUT       RANGES: a line for each range, with its first byte and its length
 
 More ranges in one vector read are refused by servers. Imports are not timed, opening the file is.
 """

@@ -1,0 +1,1 @@
+"""Reads of bytes, and the sockets that measure the link itself."""
