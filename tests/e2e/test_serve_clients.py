@@ -9,7 +9,6 @@ uninitialised memory says, asks for no listing over http, and answers `mkdir -p`
 import json
 import os
 import subprocess
-import sys
 import zlib
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -19,7 +18,8 @@ import pytest
 from served import CONTENT, DEBIANS_PYTHON, PATIENCE, Served, require, run, serving
 
 from bench.harness import servers
-from bench.harness.paths import PEERS
+from bench.harness.contenders import peer
+from bench.harness.paths import ROOT
 from bench.reads import pieces
 
 
@@ -64,7 +64,7 @@ def site(request, tmp_path, small):
 
 def query(site: Trusted, program: str, *arguments: str) -> dict:
     """Runs one of the benchmarks' programs that draw with a cut."""
-    told = site.run(sys.executable, PEERS / program, site.url("small.root"), *arguments)
+    told = site.run(*peer(f"draw.{program}", site.url("small.root"), *arguments), cwd=ROOT)
     return json.loads(told)
 
 
@@ -77,7 +77,7 @@ def assert_right(answer: dict, facts: dict) -> None:
 @pytest.mark.parametrize("source", ["default", "HTTPSource"])
 def test_uproot_reads_a_tree(site, small, source):
     """`default` is fsspec with aiohttp; HTTPSource asks for many ranges at a time."""
-    assert_right(query(site, "draw/uproot_read.py", source, str(small.path)), small.facts)
+    assert_right(query(site, "uproot_read", source, str(small.path)), small.facts)
     requests = [line for line in site.logged() if line["target"] == "/small.root"]
     assert {line["status"] for line in requests} <= {200, 206}
     assert all(line["complete"] for line in requests)
@@ -89,7 +89,7 @@ def test_root_reads_a_tree(site, small):
     """TFile::Open gives a TWebFile, which asks for vectors of a TTreeCache as one request each."""
     if find_spec("ROOT") is None:
         require("ROOT")
-    assert_right(query(site, "root_draw.py"), small.facts)
+    assert_right(query(site, "root_draw"), small.facts)
     # It writes the whole URL into the request.
     requests = [line for line in site.logged() if line["target"].endswith("/small.root")]
     assert {line["status"] for line in requests} <= {200, 206}
