@@ -9,7 +9,7 @@
 
 use crate::environment::Environment;
 use crate::error::{AuthError, Result};
-use crate::private_file::{self, Guard};
+use crate::private_file::{self, FileModeCheck};
 use crate::proxy::is_marked;
 use crate::quote::span;
 use rustls_pki_types::pem::PemObject;
@@ -94,15 +94,23 @@ impl CertificateSource {
         let (path, pem, key_path, key_pem);
         match self {
             Self::Files { certificate, key } => {
-                let public = Guard { owner: None, link };
+                let public = FileModeCheck { owner: None, link };
                 pem = private_file::read(what, certificate, public, LARGEST_PEM)?;
-                key_pem =
-                    private_file::read("key", key, Guard { owner: Some(uid), link }, LARGEST_PEM)?;
+                key_pem = private_file::read(
+                    "key",
+                    key,
+                    FileModeCheck { owner: Some(uid), link },
+                    LARGEST_PEM,
+                )?;
                 (path, key_path) = (certificate, key);
             }
             Self::Proxy(proxy) | Self::DefaultProxy(proxy) => {
-                pem =
-                    private_file::read(what, proxy, Guard { owner: Some(uid), link }, LARGEST_PEM)?;
+                pem = private_file::read(
+                    what,
+                    proxy,
+                    FileModeCheck { owner: Some(uid), link },
+                    LARGEST_PEM,
+                )?;
                 key_pem = pem.clone();
                 (path, key_path) = (proxy, proxy);
             }

@@ -12,20 +12,20 @@
 //! have been revoked or the clocks differ. A source that then still has the old one is asked again after 5 s. A renewal
 //! that fails is an error only once the old token has expired: the file may just be being written.
 //!
-//! Many requests notice at the same time. Each answer carries a [`Serial`], the number of the token; a refresh of a token
+//! Many requests notice at the same time. Each answer carries a [`TokenGeneration`], the number of the token; a refresh of a token
 //! that is no longer the current one returns at once. So one command runs, however many requests wait for it.
 
 use crate::basic::Basic;
 use crate::certificate::ClientCertificate;
 use crate::config::CredentialConfig;
 use crate::error::Result;
-use crate::identity::Identity;
+use crate::identity::CachePartition;
 use crate::netrc::{self, Netrc};
 use crate::origin::Origin;
-use crate::private_file::{self, Guard};
+use crate::private_file::{self, FileModeCheck};
 use crate::secret::Secret;
-use crate::token::claims::{Claims, NotAJwt};
-use crate::token::source::{Found, TokenSource};
+use crate::token::claims::{Claims, MalformedJwt};
+use crate::token::source::{DiscoveredToken, TokenSource};
 use crate::trust::TrustAnchors;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -37,23 +37,23 @@ const PAUSE: i64 = 5;
 
 /// The number of a token, to tell whether it is still the current one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Serial(u64);
+pub struct TokenGeneration(u64);
 
 /// What to put into the `Authorization` field of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Authorization {
     /// This value.
-    Ready(Secret, Serial),
+    Ready(Secret, TokenGeneration),
     /// No such field.
-    Nothing(Serial),
+    Nothing(TokenGeneration),
     /// First call [`Credentials::refresh`], then ask again.
-    NeedsRefresh(Serial),
+    NeedsRefresh(TokenGeneration),
 }
 
 impl Authorization {
     /// The number of the token that was looked at.
     #[must_use]
-    pub fn serial(&self) -> Serial {
+    pub fn serial(&self) -> TokenGeneration {
         match self {
             Self::Ready(_, serial) | Self::Nothing(serial) | Self::NeedsRefresh(serial) => *serial,
         }
@@ -62,7 +62,7 @@ impl Authorization {
 
 /// Why a credential stays at home.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Withheld {
+pub(crate) enum WithholdReason {
     /// A redirect led to a host that is not allowed to get it.
     Redirected,
     /// Everybody on the way could read it.
@@ -71,23 +71,23 @@ pub(crate) enum Withheld {
 
 /// The credential chosen for an origin.
 #[derive(Debug, Clone)]
-pub(crate) enum Chosen {
+pub(crate) enum ChosenCredential {
     Basic(Basic, &'static str),
-    Token(Arc<Held>),
+    Token(Arc<CachedToken>),
     Nothing,
 }
 
 /// A token that was read.
 #[derive(Debug)]
-pub(crate) struct Held {
+pub(crate) struct CachedToken {
     pub(crate) token: Secret,
     pub(crate) place: String,
-    pub(crate) claims: Result<Claims, NotAJwt>,
+    pub(crate) claims: Result<Claims, MalformedJwt>,
     /// When it was first read.
     read: i64,
 }
 
-impl Held {
+impl CachedToken {
     /// The second from which it should be read again.
     fn due(&self) -> Option<i64> {
         let expires = self.claims.as_ref().ok()?.expires?;
@@ -121,7 +121,7 @@ struct Shared {
 #[derive(Debug, Default)]
 struct State {
     serial: u64,
-    held: Option<Arc<Held>>,
+    held: Option<Arc<CachedToken>>,
     netrc: Netrc,
     /// When the sources were last read.
     read: Option<i64>,
@@ -165,7 +165,7 @@ impl Credentials {
     pub fn authorization(&self, asked: &Origin, at: &Origin, now: SystemTime) -> Authorization {
         let now = seconds(now);
         let state = self.state();
-        let serial = Serial(state.serial);
+        let serial = TokenGeneration(state.serial);
         if self.is_empty() || self.withheld(asked, at).is_some() {
             return Authorization::Nothing(serial);
         }
@@ -173,15 +173,15 @@ impl Credentials {
             return Authorization::NeedsRefresh(serial);
         }
         match self.chosen(&state, asked) {
-            Chosen::Basic(basic, _) => Authorization::Ready(basic.header(), serial),
-            Chosen::Token(held) if self.is_due(&state, &held, now) => {
+            ChosenCredential::Basic(basic, _) => Authorization::Ready(basic.header(), serial),
+            ChosenCredential::Token(held) if self.is_due(&state, &held, now) => {
                 Authorization::NeedsRefresh(serial)
             }
-            Chosen::Token(held) => {
+            ChosenCredential::Token(held) => {
                 let value = zeroize::Zeroizing::new(format!("Bearer {}", held.token.expose()));
                 Authorization::Ready(Secret::new(value.as_str()), serial)
             }
-            Chosen::Nothing => Authorization::Nothing(serial),
+            ChosenCredential::Nothing => Authorization::Nothing(serial),
         }
     }
 
@@ -191,7 +191,7 @@ impl Credentials {
     /// # Errors
     ///
     /// Why there is no usable token although one was given or named. A token that is still valid is kept instead.
-    pub fn refresh(&self, serial: Serial, now: SystemTime) -> Result<bool> {
+    pub fn refresh(&self, serial: TokenGeneration, now: SystemTime) -> Result<bool> {
         let now = seconds(now);
         let shared = &self.shared;
         let _reading = shared.reading.lock().unwrap_or_else(PoisonError::into_inner);
@@ -241,19 +241,19 @@ impl Credentials {
     /// Who we are to `asked`, as a name for caches: hexadecimal digits that reveal nothing, and the empty text for
     /// nobody. Reads the sources if they have not been read: may wait, as [`Credentials::refresh`].
     #[must_use]
-    pub fn identity(&self, asked: &Origin, now: SystemTime) -> String {
-        let mut identity = Identity::default();
+    pub fn cache_partition(&self, asked: &Origin, now: SystemTime) -> String {
+        let mut identity = CachePartition::default();
         let serial = {
             let state = self.state();
-            (state.read.is_none() && !self.is_empty()).then_some(Serial(state.serial))
+            (state.read.is_none() && !self.is_empty()).then_some(TokenGeneration(state.serial))
         };
         let failed = serial.is_some_and(|serial| self.refresh(serial, now).is_err());
         match self.chosen(&self.state(), asked) {
             // It is wanted and not there: whatever is read, it is not shared with those who go without.
-            Chosen::Nothing if failed => identity.add("unknown", &[]),
-            Chosen::Nothing => {}
-            Chosen::Basic(basic, _) => identity.add("basic", &[basic.user()]),
-            Chosen::Token(held) => {
+            ChosenCredential::Nothing if failed => identity.add("unknown", &[]),
+            ChosenCredential::Nothing => {}
+            ChosenCredential::Basic(basic, _) => identity.add("basic", &[basic.user()]),
+            ChosenCredential::Token(held) => {
                 let handed_in = matches!(self.config().token, Some(TokenSource::Value(_)));
                 match held.claims.as_ref().map(|claims| (&claims.issuer, &claims.subject)) {
                     Ok((Some(issuer), Some(subject))) if !handed_in => {
@@ -315,16 +315,16 @@ impl Credentials {
         asked == at || self.config().follow.iter().any(|pattern| pattern.matches(at))
     }
 
-    pub(crate) fn withheld(&self, asked: &Origin, at: &Origin) -> Option<Withheld> {
+    pub(crate) fn withheld(&self, asked: &Origin, at: &Origin) -> Option<WithholdReason> {
         if !self.may_follow(asked, at) {
-            return Some(Withheld::Redirected);
+            return Some(WithholdReason::Redirected);
         }
         let safe = at.is_encrypted() || at.is_loopback() || self.config().over_plain_http;
-        (!safe).then_some(Withheld::Plain)
+        (!safe).then_some(WithholdReason::Plain)
     }
 
     /// The credential for URLs of `asked`, as far as the sources have been read, and what was wrong with them.
-    pub(crate) fn chosen_for(&self, asked: &Origin) -> (Chosen, Vec<String>) {
+    pub(crate) fn chosen_for(&self, asked: &Origin) -> (ChosenCredential, Vec<String>) {
         let state = self.state();
         (self.chosen(&state, asked), state.problems.clone())
     }
@@ -341,23 +341,23 @@ impl Credentials {
         }
     }
 
-    fn chosen(&self, state: &State, asked: &Origin) -> Chosen {
+    fn chosen(&self, state: &State, asked: &Origin) -> ChosenCredential {
         if let Some(basic) = self.basic_of_url(asked) {
-            return Chosen::Basic(basic.clone(), "the URL");
+            return ChosenCredential::Basic(basic.clone(), "the URL");
         }
         let config = self.config();
         let explicit = config.token.as_ref().is_some_and(TokenSource::is_explicit);
         let token = state.held.as_ref();
         if let Some(held) = token.filter(|_| explicit) {
-            return Chosen::Token(Arc::clone(held));
+            return ChosenCredential::Token(Arc::clone(held));
         }
         if let Some(basic) = &config.basic {
-            return Chosen::Basic(basic.clone(), "the configuration");
+            return ChosenCredential::Basic(basic.clone(), "the configuration");
         }
         if let Some(basic) = state.netrc.entry(asked.host()) {
-            return Chosen::Basic(basic.clone(), ".netrc");
+            return ChosenCredential::Basic(basic.clone(), ".netrc");
         }
-        token.map_or(Chosen::Nothing, |held| Chosen::Token(Arc::clone(held)))
+        token.map_or(ChosenCredential::Nothing, |held| ChosenCredential::Token(Arc::clone(held)))
     }
 
     fn basic_of_url(&self, asked: &Origin) -> Option<&Basic> {
@@ -381,7 +381,7 @@ impl Credentials {
             && config.netrc.is_none()
     }
 
-    fn is_due(&self, state: &State, held: &Held, now: i64) -> bool {
+    fn is_due(&self, state: &State, held: &CachedToken, now: i64) -> bool {
         let fixed = self.config().token.as_ref().is_some_and(TokenSource::is_fixed);
         let rested =
             state.read.is_none_or(|read| !(read..read.saturating_add(PAUSE)).contains(&now));
@@ -391,7 +391,7 @@ impl Credentials {
     fn read_netrc(&self, problems: &mut Vec<String>) -> Netrc {
         let config = self.config();
         let Some(path) = &config.netrc else { return Netrc::default() };
-        let guard = Guard { owner: Some(config.uid), link: true };
+        let guard = FileModeCheck { owner: Some(config.uid), link: true };
         match private_file::read(".netrc", path, guard, netrc::LARGEST) {
             Ok(content) => std::str::from_utf8(&content).map(Netrc::parse).unwrap_or_default(),
             Err(error) => {
@@ -406,7 +406,7 @@ impl Credentials {
 
 impl State {
     /// Takes what was found. Returns whether it is another token than before.
-    fn replace(&mut self, found: Option<Found>, now: i64) -> bool {
+    fn replace(&mut self, found: Option<DiscoveredToken>, now: i64) -> bool {
         let same = match (&self.held, &found) {
             (Some(held), Some(found)) => held.token == found.token,
             (None, None) => self.serial > 0,
@@ -414,9 +414,9 @@ impl State {
         };
         if !same {
             self.serial += 1;
-            self.held = found.map(|Found { token, place }| {
+            self.held = found.map(|DiscoveredToken { token, place }| {
                 let claims = Claims::decode(&token);
-                Arc::new(Held { token, place, claims, read: now })
+                Arc::new(CachedToken { token, place, claims, read: now })
             });
         }
         !same

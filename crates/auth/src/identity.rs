@@ -11,11 +11,11 @@ use sha2::{Digest, Sha256};
 
 /// Collects what makes up an identity.
 #[derive(Default)]
-pub(crate) struct Identity {
+pub(crate) struct CachePartition {
     digest: Option<Sha256>,
 }
 
-impl Identity {
+impl CachePartition {
     /// Adds one credential of some `kind`. Lengths go in as well, so that no two lists of parts look alike.
     pub(crate) fn add(&mut self, kind: &str, parts: &[&str]) {
         let digest = self.digest.get_or_insert_default();

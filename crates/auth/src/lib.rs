@@ -8,7 +8,7 @@
 //! - [`Credentials`] answers what to send where, renews it, and explains refusals;
 //! - [`Claims`] and [`Permission`] are what a token says of itself;
 //! - [`ClientCertificate`] and [`TrustAnchors`] are what TLS needs;
-//! - for servers, [`SignedToken`] is believed if one of a [`KeySet`] signed it, and [`Policy`] says who may do what.
+//! - for servers, [`UnverifiedJwt`] is believed if one of a [`Jwks`] signed it, and [`Policy`] says who may do what.
 //!
 //! ```
 //! use hither_auth::{Authorization, CredentialConfig, Credentials, Origin, Secret, TokenSource};
@@ -53,18 +53,18 @@ mod trust;
 pub use basic::Basic;
 pub use certificate::{CertificateSource, ClientCertificate};
 pub use config::CredentialConfig;
-pub use credentials::{Authorization, Credentials, Serial};
+pub use credentials::{Authorization, Credentials, TokenGeneration};
 pub use environment::Environment;
 pub use error::{AuthError, Result};
 pub use follow::HostPattern;
 pub use origin::Origin;
-pub use policy::{Denial, Folder, Grant, Identity, Issuer, Policy, Shown};
-pub use proxy::{BadProxy, not_after_of, person_behind, public_key_of, subject_of};
-pub use refusal::Refusal;
+pub use policy::{Denial, Grant, Issuer, PathPrefix, Policy, PresentedToken, Principal};
+pub use proxy::{ProxyChainError, end_entity_index, not_after_of, public_key_of, subject_of};
+pub use refusal::RejectedRequest;
 pub use secret::Secret;
-pub use token::claims::{Claims, NotAJwt};
-pub use token::keys::{BadKeys, KeySet};
+pub use token::claims::{Claims, MalformedJwt};
+pub use token::keys::{Jwks, JwksError};
 pub use token::scope::{Action, Permission};
-pub use token::signed::{BadToken, SignedToken, VerifiedToken};
+pub use token::signed::{JwtError, UnverifiedJwt, VerifiedJwt};
 pub use token::source::TokenSource;
 pub use trust::{TrustAnchors, TrustConfig};

@@ -1,6 +1,6 @@
 //! Who may do what on a server.
 //!
-//! A [`Policy`] is what a site has configured; [`Policy::may`] is the whole decision, without clock or I/O. What nobody
+//! A [`Policy`] is what a site has configured; [`Policy::authorize`] is the whole decision, without clock or I/O. What nobody
 //! allowed is forbidden. An action passes if any of these lets it:
 //!
 //! 1. what everybody may do (`anonymous`), also for those whose token or certificate is of no use: they could as well have
@@ -24,7 +24,7 @@
 use crate::quote::{cleaned, quoted, span};
 use crate::token::claims::Claims;
 use crate::token::scope::{Action, granted_path};
-use crate::token::signed::VerifiedToken;
+use crate::token::signed::VerifiedJwt;
 use percent_encoding::percent_decode_str;
 use std::fmt;
 use std::sync::Arc;
@@ -55,7 +55,7 @@ pub struct Issuer {
     /// As it stands in the claim `iss`.
     pub url: String,
     /// Where the paths of its scopes count from.
-    pub bases: Vec<Folder>,
+    pub bases: Vec<PathPrefix>,
     /// What members of its groups may do with a token that has no scope for storage.
     pub groups: Vec<(String, Grant)>,
 }
@@ -64,61 +64,61 @@ pub struct Issuer {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Grant {
     /// Where.
-    pub folder: Folder,
+    pub folder: PathPrefix,
     /// What; `Create` and `Modify` do not include one another.
     pub actions: Vec<Action>,
 }
 
 /// A folder of the tree in normal form.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Folder(Vec<String>);
+pub struct PathPrefix(Vec<String>);
 
 /// Who asks.
 #[derive(Debug, Clone, Default)]
-pub struct Identity {
+pub struct Principal {
     /// The token that came with the request.
-    pub token: Shown,
+    pub token: PresentedToken,
     /// The distinguished name of the client's certificate, if there was one and it was verified.
     pub certificate: Option<Arc<str>>,
 }
 
 /// What came in place of a token.
 #[derive(Debug, Clone, Default)]
-pub enum Shown {
+pub enum PresentedToken {
     /// None.
     #[default]
     Nothing,
     /// One that is not believed.
     Invalid,
     /// One with a right signature.
-    Token(Arc<VerifiedToken>),
+    Token(Arc<VerifiedJwt>),
 }
 
 /// Why something may not be done. The text is for whoever asked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Denial {
     /// Nothing that proves who asks: 401.
-    Unproved {
+    Unauthenticated {
         /// Whether there was a token, though of no use.
         shown: bool,
     },
     /// A token that is real, but not to be used here and now: 401, with the claim that is to blame.
-    Unusable(String),
+    InvalidToken(String),
     /// It is known who asks, and that is not allowed: 403, with the claim that is to blame.
-    NotAllowed(String),
+    Forbidden(String),
 }
 
 impl fmt::Display for Denial {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Unproved { shown: false } => "a token or certificate is needed for that",
-            Self::Unproved { shown: true } => "the token is not valid here",
-            Self::Unusable(why) | Self::NotAllowed(why) => why,
+            Self::Unauthenticated { shown: false } => "a token or certificate is needed for that",
+            Self::Unauthenticated { shown: true } => "the token is not valid here",
+            Self::InvalidToken(why) | Self::Forbidden(why) => why,
         })
     }
 }
 
-impl Folder {
+impl PathPrefix {
     /// A folder by its path, as it is called on disk; a slash in front or at the end is of no matter.
     #[must_use]
     pub fn of(path: &str) -> Option<Self> {
@@ -146,7 +146,7 @@ impl Folder {
     }
 }
 
-impl fmt::Display for Folder {
+impl fmt::Display for PathPrefix {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "/{}", self.0.join("/"))
     }
@@ -177,15 +177,15 @@ impl Policy {
     /// # Errors
     ///
     /// The [`Denial`] says why not, in words for whoever asks.
-    pub fn may(
+    pub fn authorize(
         &self,
-        identity: &Identity,
+        identity: &Principal,
         action: Action,
         path: &str,
         now: i64,
     ) -> Result<(), Denial> {
         let Some(components) = components(path) else {
-            return Err(Denial::NotAllowed("the path is not in normal form".to_owned()));
+            return Err(Denial::Forbidden("the path is not in normal form".to_owned()));
         };
         let components: Vec<&str> = components.collect();
         if self.anonymous.iter().any(|grant| grant.allows(action, &components)) {
@@ -198,10 +198,10 @@ impl Policy {
             return Ok(());
         }
         match (&identity.token, subject) {
-            (Shown::Token(token), _) => self.token_may(token, action, &components, now),
-            (Shown::Invalid, _) => Err(Denial::Unproved { shown: true }),
-            (Shown::Nothing, None) => Err(Denial::Unproved { shown: false }),
-            (Shown::Nothing, Some(subject)) => Err(Denial::NotAllowed(format!(
+            (PresentedToken::Token(token), _) => self.token_may(token, action, &components, now),
+            (PresentedToken::Invalid, _) => Err(Denial::Unauthenticated { shown: true }),
+            (PresentedToken::Nothing, None) => Err(Denial::Unauthenticated { shown: false }),
+            (PresentedToken::Nothing, Some(subject)) => Err(Denial::Forbidden(format!(
                 "{} /{} is not allowed for {}",
                 action.verb(),
                 cleaned(&components.join("/")),
@@ -216,27 +216,29 @@ impl Policy {
     /// # Errors
     ///
     /// The [`Denial`] says why there is none.
-    pub fn name(&self, identity: &Identity, now: i64) -> Result<String, Denial> {
+    pub fn name(&self, identity: &Principal, now: i64) -> Result<String, Denial> {
         match (&identity.token, &identity.certificate) {
-            (Shown::Token(token), _) => {
+            (PresentedToken::Token(token), _) => {
                 self.issuer(token)?;
                 check_times(token.claims(), now)?;
                 self.check_audience(token.claims())?;
                 let subject = token.claims().subject.as_deref();
                 let subject = subject.filter(|subject| !subject.is_empty()).ok_or_else(|| {
-                    Denial::NotAllowed("sub: the token does not say whose it is".to_owned())
+                    Denial::Forbidden("sub: the token does not say whose it is".to_owned())
                 })?;
                 Ok(format!("{} {subject}", token.issuer()))
             }
             (_, Some(subject)) => Ok(subject.to_string()),
-            (shown, None) => Err(Denial::Unproved { shown: matches!(shown, Shown::Invalid) }),
+            (shown, None) => {
+                Err(Denial::Unauthenticated { shown: matches!(shown, PresentedToken::Invalid) })
+            }
         }
     }
 
-    fn issuer(&self, token: &VerifiedToken) -> Result<&Issuer, Denial> {
+    fn issuer(&self, token: &VerifiedJwt) -> Result<&Issuer, Denial> {
         let issuer = self.issuers.iter().find(|issuer| issuer.url == token.issuer());
         // Its keys were known a moment ago: the configuration has changed.
-        issuer.ok_or(Denial::Unproved { shown: true })
+        issuer.ok_or(Denial::Unauthenticated { shown: true })
     }
 
     /// Whether anybody at all may change something.
@@ -252,7 +254,7 @@ impl Policy {
 
     fn token_may(
         &self,
-        token: &VerifiedToken,
+        token: &VerifiedJwt,
         action: Action,
         path: &[&str],
         now: i64,
@@ -275,7 +277,7 @@ impl Policy {
         {
             return Ok(());
         }
-        Err(Denial::Unusable(match claims.audience.is_empty() {
+        Err(Denial::InvalidToken(match claims.audience.is_empty() {
             true => {
                 "aud: the token is for no server in particular, expected one for this server".into()
             }
@@ -302,7 +304,7 @@ fn check_times(claims: &Claims, now: i64) -> Result<(), Denial> {
         }
         _ => return Ok(()),
     };
-    Err(Denial::Unusable(why))
+    Err(Denial::InvalidToken(why))
 }
 
 /// Whether a word of a scope is about storage, valid or not.
@@ -314,7 +316,9 @@ fn is_of_storage(word: &str) -> bool {
 fn scope_may(issuer: &Issuer, words: &[&str], action: Action, path: &[&str]) -> Result<(), Denial> {
     let mut elsewhere = Vec::new();
     for word in words {
-        let Some(granted) = granted_path(word, action).and_then(Folder::of_scope) else { continue };
+        let Some(granted) = granted_path(word, action).and_then(PathPrefix::of_scope) else {
+            continue;
+        };
         for base in &issuer.bases {
             let folder = base.join(&granted);
             if folder.holds(path) {
@@ -325,7 +329,7 @@ fn scope_may(issuer: &Issuer, words: &[&str], action: Action, path: &[&str]) -> 
     }
     let path = cleaned(&path.join("/"));
     let verb = action.verb();
-    Err(Denial::NotAllowed(match elsewhere.is_empty() {
+    Err(Denial::Forbidden(match elsewhere.is_empty() {
         true => format!(
             "scope: {} does not allow {verb} /{path}: it needs {} for that path",
             quoted(&words.join(" ")),
@@ -351,7 +355,7 @@ fn groups_may(
     if allowed {
         return Ok(());
     }
-    Err(Denial::NotAllowed(format!(
+    Err(Denial::Forbidden(format!(
         "wlcg.groups: {} does not allow {} /{}, and there is no scope for storage",
         quoted(&claims.groups.join(" ")),
         action.verb(),

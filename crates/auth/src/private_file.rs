@@ -15,7 +15,7 @@ use zeroize::Zeroizing;
 
 /// Who may read a file, and how it may be reached.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Guard {
+pub(crate) struct FileModeCheck {
     /// The file must belong to this user; `None` for files that hold no secret (certificates).
     pub(crate) owner: Option<u32>,
     /// Whether a symbolic link may lead to it.
@@ -26,7 +26,7 @@ pub(crate) struct Guard {
 pub(crate) fn read(
     what: &'static str,
     path: &Path,
-    guard: Guard,
+    guard: FileModeCheck,
     limit: usize,
 ) -> Result<Zeroizing<Vec<u8>>> {
     let unreadable = |source| AuthError::Unreadable { what, path: path.to_owned(), source };
@@ -80,7 +80,7 @@ mod tests {
     fn a_file_must_be_ours_and_ours_alone() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("bt");
-        let guard = Guard { owner: Some(uid()), link: false };
+        let guard = FileModeCheck { owner: Some(uid()), link: false };
         let read = |guard| read("token file", &path, guard, 10);
         assert!(matches!(read(guard), Err(AuthError::Unreadable { .. })));
 
@@ -96,9 +96,9 @@ mod tests {
             }
         }
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
-        let foreign = Guard { owner: Some(uid() + 1), link: false };
+        let foreign = FileModeCheck { owner: Some(uid() + 1), link: false };
         assert!(matches!(read(foreign), Err(AuthError::Foreign { .. })));
-        assert_eq!(**read(Guard { owner: None, link: false }).as_ref().unwrap(), b"secret");
+        assert_eq!(**read(FileModeCheck { owner: None, link: false }).as_ref().unwrap(), b"secret");
     }
 
     #[test]
@@ -108,7 +108,7 @@ mod tests {
         std::fs::write(&path, "longer than ten").unwrap();
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
         symlink(&path, &link).unwrap();
-        let guard = |link| Guard { owner: Some(uid()), link };
+        let guard = |link| FileModeCheck { owner: Some(uid()), link };
         assert!(read("key", &link, guard(false), 100).is_err());
         assert!(read("key", &link, guard(true), 100).is_ok());
         let error = read("key", &path, guard(false), 10).unwrap_err().to_string();

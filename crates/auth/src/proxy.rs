@@ -27,12 +27,12 @@ const MOST_PROXIES: usize = 10;
 /// Why a chain with proxies is not believed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the proxy certificate {what}")]
-pub struct BadProxy {
+pub struct ProxyChainError {
     what: &'static str,
 }
 
-fn bad<T>(what: &'static str) -> Result<T, BadProxy> {
-    Err(BadProxy { what })
+fn bad<T>(what: &'static str) -> Result<T, ProxyChainError> {
+    Err(ProxyChainError { what })
 }
 
 /// Verifies the proxies at the front of a chain, and tells at which place the person's certificate is: 0 if there are none.
@@ -40,8 +40,8 @@ fn bad<T>(what: &'static str) -> Result<T, BadProxy> {
 ///
 /// # Errors
 ///
-/// [`BadProxy`] if one of them is not as RFC 3820 has it.
-pub fn person_behind(chain: &[CertificateDer<'_>], now: i64) -> Result<usize, BadProxy> {
+/// [`ProxyChainError`] if one of them is not as RFC 3820 has it.
+pub fn end_entity_index(chain: &[CertificateDer<'_>], now: i64) -> Result<usize, ProxyChainError> {
     let mut below = 0;
     let Some(mut certificate) = chain.first().map(parsed).transpose()? else {
         return bad("is missing");
@@ -57,7 +57,7 @@ pub fn person_behind(chain: &[CertificateDer<'_>], now: i64) -> Result<usize, Ba
     Ok(below)
 }
 
-fn parsed<'a>(der: &'a CertificateDer<'_>) -> Result<X509Certificate<'a>, BadProxy> {
+fn parsed<'a>(der: &'a CertificateDer<'_>) -> Result<X509Certificate<'a>, ProxyChainError> {
     match X509Certificate::from_der(der) {
         Ok(([], certificate)) => Ok(certificate),
         _ => bad("cannot be read"),
@@ -94,14 +94,15 @@ fn check_link(
     issuer: &X509Certificate<'_>,
     below: usize,
     now: i64,
-) -> Result<(), BadProxy> {
+) -> Result<(), ProxyChainError> {
     if proxy.issuer().as_raw() != issuer.subject().as_raw() {
         return bad("is not of the next one in the chain");
     }
     if proxy.verify_signature(Some(issuer.public_key())).is_err() {
         return bad("has a wrong signature");
     }
-    let time = ASN1Time::from_timestamp(now).map_err(|_| BadProxy { what: "has no time" })?;
+    let time =
+        ASN1Time::from_timestamp(now).map_err(|_| ProxyChainError { what: "has no time" })?;
     if !proxy.validity().is_valid_at(time) {
         return bad("is not valid now");
     }
@@ -113,7 +114,10 @@ fn check_link(
 }
 
 /// The name of the issuer, and one common name more.
-fn check_name(proxy: &X509Certificate<'_>, issuer: &X509Certificate<'_>) -> Result<(), BadProxy> {
+fn check_name(
+    proxy: &X509Certificate<'_>,
+    issuer: &X509Certificate<'_>,
+) -> Result<(), ProxyChainError> {
     let mut names = proxy.subject().iter_rdn();
     for expected in issuer.subject().iter_rdn() {
         let same = names.next().is_some_and(|name| {
@@ -132,7 +136,7 @@ fn check_name(proxy: &X509Certificate<'_>, issuer: &X509Certificate<'_>) -> Resu
     }
 }
 
-fn check_extensions(proxy: &X509Certificate<'_>, below: usize) -> Result<(), BadProxy> {
+fn check_extensions(proxy: &X509Certificate<'_>, below: usize) -> Result<(), ProxyChainError> {
     for extension in proxy.extensions() {
         match extension.parsed_extension() {
             _ if extension.oid.to_id_string() == PROXY_CERT_INFO => {
@@ -159,8 +163,8 @@ fn check_extensions(proxy: &X509Certificate<'_>, below: usize) -> Result<(), Bad
 }
 
 /// `ProxyCertInfo`: an optional number of proxies that may be below, and a policy.
-fn check_info(value: &[u8], below: usize) -> Result<(), BadProxy> {
-    let unreadable = BadProxy { what: "has an information that cannot be read" };
+fn check_info(value: &[u8], below: usize) -> Result<(), ProxyChainError> {
+    let unreadable = ProxyChainError { what: "has an information that cannot be read" };
     let (rest, info) = Sequence::from_der(value).map_err(|_| unreadable)?;
     let content: &[u8] = &info.content;
     let (content, most) = match Integer::from_der(content) {

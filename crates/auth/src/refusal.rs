@@ -11,17 +11,17 @@
 //! What comes from tokens and servers is shortened, and freed of control characters and of the secret itself.
 
 use crate::certificate::ClientCertificate;
-use crate::credentials::{Chosen, Credentials, Held, Withheld, seconds};
+use crate::credentials::{CachedToken, ChosenCredential, Credentials, WithholdReason, seconds};
 use crate::origin::Origin;
 use crate::policy::EVERY_SERVER;
 use crate::quote::{cleaned, quoted, span};
-use crate::token::claims::{Claims, NotAJwt};
+use crate::token::claims::{Claims, MalformedJwt};
 use crate::token::scope::{Action, Permission, without_path};
 use std::time::SystemTime;
 
 /// A request that was refused.
 #[derive(Debug, Clone, Copy)]
-pub struct Refusal<'a> {
+pub struct RejectedRequest<'a> {
     /// The origin of the URL that the user gave.
     pub asked: &'a Origin,
     /// The one that refused: another one after a redirect.
@@ -39,20 +39,20 @@ pub struct Refusal<'a> {
 impl Credentials {
     /// Explains a refusal. May read the certificate's files.
     #[must_use]
-    pub fn explain_refusal(&self, refusal: &Refusal<'_>, now: SystemTime) -> String {
-        let Refusal { asked, at, .. } = *refusal;
+    pub fn explain_rejection(&self, refusal: &RejectedRequest<'_>, now: SystemTime) -> String {
+        let RejectedRequest { asked, at, .. } = *refusal;
         let (chosen, mut problems) = self.chosen_for(asked);
         let mut clauses = match (&chosen, self.withheld(asked, at)) {
-            (Chosen::Nothing, _) => vec![self.nothing(refusal)],
+            (ChosenCredential::Nothing, _) => vec![self.nothing(refusal)],
             (chosen, Some(why)) => vec![withheld(chosen, why, refusal)],
-            (Chosen::Basic(basic, place), None) => {
+            (ChosenCredential::Basic(basic, place), None) => {
                 let user = quoted(basic.user());
                 vec![match refusal.status {
                     401 => format!("it does not take the password of user {user} from {place}"),
                     _ => format!("{} is not allowed for user {user}", refusal.action.verb()),
                 }]
             }
-            (Chosen::Token(held), None) => token(held, refusal, seconds(now)),
+            (ChosenCredential::Token(held), None) => token(held, refusal, seconds(now)),
         };
         let certificate = match self.withheld(asked, at).is_none() && at.is_encrypted() {
             true => self.load_certificate(now, &mut problems),
@@ -68,7 +68,7 @@ impl Credentials {
         clauses.join("; ")
     }
 
-    fn nothing(&self, refusal: &Refusal<'_>) -> String {
+    fn nothing(&self, refusal: &RejectedRequest<'_>) -> String {
         let config = self.config();
         let mut places = config.token.as_ref().map(|source| source.places()).unwrap_or_default();
         places.extend(config.netrc.as_ref().map(|path| path.display().to_string()));
@@ -95,29 +95,33 @@ impl Credentials {
     }
 }
 
-fn withheld(chosen: &Chosen, why: Withheld, refusal: &Refusal<'_>) -> String {
+fn withheld(
+    chosen: &ChosenCredential,
+    why: WithholdReason,
+    refusal: &RejectedRequest<'_>,
+) -> String {
     let what = match chosen {
-        Chosen::Token(held) => format!("the token from {}", held.place),
+        ChosenCredential::Token(held) => format!("the token from {}", held.place),
         _ => "the password".to_owned(),
     };
-    let Refusal { asked, at, .. } = refusal;
+    let RejectedRequest { asked, at, .. } = refusal;
     match why {
-        Withheld::Redirected => format!(
+        WithholdReason::Redirected => format!(
             "{what} was not sent: it is meant for {asked}, and the redirect led to {at}; allow it to follow to {} if both \
              belong together",
             at.host()
         ),
-        Withheld::Plain => format!(
+        WithholdReason::Plain => format!(
             "{what} was not sent, as everybody on the way could read it over plain http: use https:// if the server has it"
         ),
     }
 }
 
 /// What was sent and whose it is, and what of it is to blame.
-fn token(held: &Held, refusal: &Refusal<'_>, now: i64) -> Vec<String> {
+fn token(held: &CachedToken, refusal: &RejectedRequest<'_>, now: i64) -> Vec<String> {
     let claims = match &held.claims {
         Ok(claims) => claims,
-        Err(reason @ NotAJwt::Damaged) => {
+        Err(reason @ MalformedJwt::Damaged) => {
             return vec![format!("it does not take the token from {}: {reason}", held.place)];
         }
         Err(reason) => {
@@ -158,7 +162,7 @@ fn summary(claims: &Claims, now: i64) -> String {
 }
 
 /// The claims that do not fit the request.
-fn blamed(claims: &Claims, refusal: &Refusal<'_>, now: i64) -> Vec<String> {
+fn blamed(claims: &Claims, refusal: &RejectedRequest<'_>, now: i64) -> Vec<String> {
     let mut blamed = Vec::new();
     if let Some(expires) = claims.expires.filter(|&expires| now >= expires) {
         blamed.push(format!("it expired {} ago (exp)", span(now.saturating_sub(expires))));
@@ -182,8 +186,8 @@ fn blamed(claims: &Claims, refusal: &Refusal<'_>, now: i64) -> Vec<String> {
     blamed
 }
 
-fn scope_to_blame(scope: &[String], refusal: &Refusal<'_>) -> Option<String> {
-    let Refusal { action, path, .. } = *refusal;
+fn scope_to_blame(scope: &[String], refusal: &RejectedRequest<'_>) -> Option<String> {
+    let RejectedRequest { action, path, .. } = *refusal;
     let path = quoted(path);
     match Permission::of(scope, action, refusal.path) {
         Permission::Granted => None,
@@ -230,11 +234,11 @@ fn is_meant_for(audience: &str, server: &Origin) -> bool {
 }
 
 /// What the server said: the kinds of credentials that it takes, and its word on what was wrong.
-fn said(challenge: &str, chosen: &Chosen) -> Option<String> {
+fn said(challenge: &str, chosen: &ChosenCredential) -> Option<String> {
     let challenge = match chosen {
-        Chosen::Token(held) => held.token.redacted(challenge),
-        Chosen::Basic(basic, _) => basic.redacted(challenge),
-        Chosen::Nothing => challenge.to_owned(),
+        ChosenCredential::Token(held) => held.token.redacted(challenge),
+        ChosenCredential::Basic(basic, _) => basic.redacted(challenge),
+        ChosenCredential::Nothing => challenge.to_owned(),
     };
     let challenge = challenge.trim();
     (!challenge.is_empty()).then(|| format!("the server says: {}", cleaned(challenge)))

@@ -6,7 +6,7 @@
 
 use crate::certificate::{LARGEST_PEM, certificates};
 use crate::error::{AuthError, Result};
-use crate::private_file::{self, Guard};
+use crate::private_file::{self, FileModeCheck};
 use rustls_pki_types::CertificateDer;
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -73,7 +73,7 @@ impl TrustConfig {
 }
 
 /// Certificates are no secret.
-const PUBLIC: Guard = Guard { owner: None, link: true };
+const PUBLIC: FileModeCheck = FileModeCheck { owner: None, link: true };
 
 impl TrustAnchors {
     fn add(

@@ -9,7 +9,7 @@ pub(crate) use trace::{Histogram, Import, Replay, Show, Trace};
 use crate::credentials;
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
-use hither::{Algorithm, Target, Verify};
+use hither::{Algorithm, PageChecksums, TreeUrl};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -31,12 +31,12 @@ pub(crate) struct Arguments {
     #[command(subcommand)]
     pub(crate) command: Command,
     #[command(flatten)]
-    pub(crate) common: Common,
+    pub(crate) common: GlobalArgs,
 }
 
 /// What every verb takes.
 #[derive(Debug, Clone, Default, Args)]
-pub struct Common {
+pub struct GlobalArgs {
     /// Print one JSON object instead of text.
     #[arg(long, global = true)]
     pub json: bool,
@@ -66,7 +66,7 @@ pub struct Common {
     /// What is held against checksums of its pages over root:// in clear: never, long (runs of 64 KiB and more, where the
     /// server can) or always (servers that cannot are refused) [default: never, or what the configuration says].
     #[arg(long, global = true, value_name = "WHAT")]
-    pub verify: Option<Verify>,
+    pub verify: Option<PageChecksums>,
     /// Another URL of the same file, to be used when the first one fails; may be given several times.
     #[arg(long, global = true, value_name = "URL")]
     pub replica: Vec<String>,
@@ -86,7 +86,7 @@ pub struct Common {
     pub config: Option<PathBuf>,
     /// Who to be.
     #[command(flatten)]
-    pub credentials: credentials::Flags,
+    pub credentials: credentials::CredentialArgs,
 }
 
 #[derive(Debug, Subcommand)]
@@ -174,7 +174,7 @@ impl Command {
         match self {
             Self::Draw(Draw { target, .. })
             | Self::Explain(Draw { target, .. })
-            | Self::Tree(Tree { target: Some(target), .. }) => Target::parse(target).url,
+            | Self::Tree(Tree { target: Some(target), .. }) => TreeUrl::parse(target).url,
             Self::Tree(Tree { target: None, .. }) => String::new(),
             Self::Cat { url, .. } => url.clone(),
             Self::Trace(trace) => trace.url(),

@@ -9,7 +9,7 @@ use std::ffi::OsString;
 /// rest of the process.
 pub fn run(words: impl IntoIterator<Item = OsString>) -> u8 {
     if let Err(error) = ctrlc::set_handler(exit::interrupted) {
-        return exit::failed(&exit::Failure::local("cannot watch for Ctrl-C", error), false);
+        return exit::failed(&exit::CommandError::local("cannot watch for Ctrl-C", error), false);
     }
     let arguments = match Arguments::try_parse_from(words) {
         Ok(arguments) => arguments,

@@ -21,22 +21,24 @@ mod tree;
 
 pub use cp::{copy_options, place_of};
 
-use crate::arguments::{Arguments, Command, Common, Trace};
+use crate::arguments::{Arguments, Command, GlobalArgs, Trace};
 use crate::configuration::{client, eprint_line, trace as trace_file};
-use crate::exit::Failure;
+use crate::exit::CommandError;
 use hither::Client;
 use std::io::Write;
 use std::path::PathBuf;
 
 /// Runs what was asked for.
-pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
+pub(crate) fn run(arguments: Arguments) -> Result<(), CommandError> {
     let Arguments { command, common } = arguments;
     // None may write over the trace that it is about.
     match &command {
         Command::Trace(Trace::Replay(request)) => {
             let same = |path: PathBuf| path.canonicalize().ok() == request.file.canonicalize().ok();
             if request.file.exists() && trace_file(&common).is_some_and(same) {
-                return Err(Failure::usage("a trace cannot be read and written at the same time"));
+                return Err(CommandError::usage(
+                    "a trace cannot be read and written at the same time",
+                ));
             }
         }
         Command::Trace(Trace::Show(request)) => return trace::show(request, common.json),
@@ -54,7 +56,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
     done
 }
 
-fn run_with(client: &Client, command: Command, json: bool) -> Result<(), Failure> {
+fn run_with(client: &Client, command: Command, json: bool) -> Result<(), CommandError> {
     match command {
         Command::Draw(request) => draw::run(client, &request, json),
         Command::Explain(request) => explain::run(client, &request, json),
@@ -73,7 +75,9 @@ fn run_with(client: &Client, command: Command, json: bool) -> Result<(), Failure
         Command::Trace(Trace::Show(request)) => trace::show(&request, json),
         Command::Trace(Trace::Import(request)) => trace::import(&request, json),
         Command::Cat { range, url } => cat::run(client, &url, range.as_deref(), json),
-        Command::Serve(request) => serve::run(&request, &Common { json, ..Common::default() }),
+        Command::Serve(request) => {
+            serve::run(&request, &GlobalArgs { json, ..GlobalArgs::default() })
+        }
         Command::Completions { shell } => completions::run(shell),
         Command::Man { directory } => completions::man(&directory),
     }

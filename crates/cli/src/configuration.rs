@@ -1,8 +1,8 @@
 //! Arguments, environment, configuration file, defaults: in this order.
 
-use crate::arguments::{Common, size, staleness};
+use crate::arguments::{GlobalArgs, size, staleness};
 use crate::credentials::{Section, credentials};
-use crate::exit::Failure;
+use crate::exit::CommandError;
 use crate::proxies::proxies;
 use hither::{Client, ClientConfig, DiskCacheConfig, Mirror, S3Config};
 use serde::Deserialize;
@@ -12,7 +12,7 @@ use std::time::Duration;
 /// The configuration file, TOML.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct File {
+struct ConfigFile {
     /// Most connections to a server.
     connections: Option<u16>,
     /// Where to remember; the empty string for nowhere.
@@ -50,7 +50,7 @@ struct MirrorRule {
 }
 
 /// A client as the user wants it, for a command about the file at `url`.
-pub(crate) fn client(common: &Common, url: &str) -> Result<Client, Failure> {
+pub(crate) fn client(common: &GlobalArgs, url: &str) -> Result<Client, CommandError> {
     let client = Client::new(configured(common, url)?)?;
     if let Some(error) = client.store_error() {
         eprint_line(&format!("hither: nothing is remembered between runs: {error}"));
@@ -64,23 +64,23 @@ pub(crate) fn client(common: &Common, url: &str) -> Result<Client, Failure> {
 ///
 /// [`hither::ErrorKind::Invalid`] for values that make no sense, [`hither::ErrorKind::Local`] for a configuration file that
 /// cannot be read.
-pub fn client_config(common: &Common) -> Result<ClientConfig, hither::Error> {
+pub fn client_config(common: &GlobalArgs) -> Result<ClientConfig, hither::Error> {
     Ok(configured(common, "")?)
 }
 
-fn configured(common: &Common, url: &str) -> Result<ClientConfig, Failure> {
+fn configured(common: &GlobalArgs, url: &str) -> Result<ClientConfig, CommandError> {
     let file = read_file(common.config.as_deref())?;
     let mut config = ClientConfig::default();
     let from_environment = match environment("HITHER_CONNECTIONS") {
         Some(text) => Some(text.parse::<u16>().ok().filter(|&n| n > 0).ok_or_else(|| {
-            Failure::usage(format!(
+            CommandError::usage(format!(
                 "HITHER_CONNECTIONS is {text:?}, expected a number of connections"
             ))
         })?),
         None => None,
     };
     if let Some(connections) = common.connections.or(from_environment).or(file.connections) {
-        config.transport.max_lanes = usize::from(connections.max(1));
+        config.transport.max_connections = usize::from(connections.max(1));
     }
     if let Some(seconds) = common.connect_timeout.or(file.connect_timeout) {
         config.transport.connect_timeout = duration("connect_timeout", seconds)?;
@@ -115,29 +115,29 @@ fn configured(common: &Common, url: &str) -> Result<ClientConfig, Failure> {
         config.store = None;
     }
     let configured = file.disk_cache.as_deref().map(size).transpose();
-    let configured = configured.map_err(|why| Failure::usage(format!("disk_cache: {why}")))?;
+    let configured = configured.map_err(|why| CommandError::usage(format!("disk_cache: {why}")))?;
     let bytes = common.disk_cache.or(configured).filter(|bytes| *bytes > 0);
     config.disk_cache = bytes.map(|bytes| DiskCacheConfig { bytes });
     let configured =
         [("HITHER_STALENESS", environment("HITHER_STALENESS")), ("staleness", file.staleness)];
     let configured = configured.into_iter().find_map(|(name, text)| Some((name, text?)));
     let configured = configured.map(|(name, text)| {
-        staleness(&text).map_err(|why| Failure::usage(format!("{name}: {why}")))
+        staleness(&text).map_err(|why| CommandError::usage(format!("{name}: {why}")))
     });
     config.staleness = common.staleness.or(configured.transpose()?).unwrap_or_default();
     config.trace = trace(common);
     Ok(config)
 }
 
-fn duration(name: &str, seconds: f64) -> Result<Duration, Failure> {
+fn duration(name: &str, seconds: f64) -> Result<Duration, CommandError> {
     Duration::try_from_secs_f64(seconds)
         .ok()
         .filter(|clock| !clock.is_zero())
-        .ok_or_else(|| Failure::usage(format!("{name} is {seconds}, expected seconds")))
+        .ok_or_else(|| CommandError::usage(format!("{name} is {seconds}, expected seconds")))
 }
 
 /// Where to write a trace, if anywhere.
-pub(crate) fn trace(common: &Common) -> Option<PathBuf> {
+pub(crate) fn trace(common: &GlobalArgs) -> Option<PathBuf> {
     let named = common.trace.clone();
     named.or_else(|| environment("HITHER_TRACE").map(PathBuf::from)).map(numbered)
 }
@@ -150,17 +150,22 @@ fn numbered(path: PathBuf) -> PathBuf {
     }
 }
 
-fn read_file(named: Option<&Path>) -> Result<File, Failure> {
+fn read_file(named: Option<&Path>) -> Result<ConfigFile, CommandError> {
     let default = || folder("XDG_CONFIG_HOME", ".config").map(|dir| dir.join("hither/config.toml"));
-    let Some(path) = named.map(Path::to_owned).or_else(default) else { return Ok(File::default()) };
+    let Some(path) = named.map(Path::to_owned).or_else(default) else {
+        return Ok(ConfigFile::default());
+    };
     let text = match std::fs::read_to_string(&path) {
         Ok(text) => text,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound && named.is_none() => {
-            return Ok(File::default());
+            return Ok(ConfigFile::default());
         }
-        Err(error) => return Err(Failure::local(format!("cannot read {}", path.display()), error)),
+        Err(error) => {
+            return Err(CommandError::local(format!("cannot read {}", path.display()), error));
+        }
     };
-    toml::from_str(&text).map_err(|error| Failure::usage(format!("{}: {error}", path.display())))
+    toml::from_str(&text)
+        .map_err(|error| CommandError::usage(format!("{}: {error}", path.display())))
 }
 
 fn default_store() -> Option<PathBuf> {

@@ -1,7 +1,7 @@
 //! Who to be: options, the environment as grids have it, the configuration file.
 
 use crate::configuration::environment;
-use crate::exit::Failure;
+use crate::exit::CommandError;
 use crate::terminal;
 use clap::Args;
 use hither::{Basic, CertificateSource, CredentialConfig, Credentials, Environment};
@@ -12,7 +12,7 @@ use std::path::PathBuf;
 /// What every verb takes.
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Credentials")]
-pub struct Flags {
+pub struct CredentialArgs {
     /// File with a bearer token that only you can read; read again before it expires [default: BEARER_TOKEN,
     /// BEARER_TOKEN_FILE, $XDG_RUNTIME_DIR/bt_uUID, /tmp/bt_uUID].
     #[arg(long, global = true, value_name = "FILE", conflicts_with = "token_command")]
@@ -82,7 +82,10 @@ pub(crate) struct Section {
 }
 
 /// The credentials that the user wants to be used.
-pub(crate) fn credentials(flags: &Flags, file: Section) -> Result<Credentials, Failure> {
+pub(crate) fn credentials(
+    flags: &CredentialArgs,
+    file: Section,
+) -> Result<Credentials, CommandError> {
     let mut config = CredentialConfig::discover(&read_environment());
     let named_token = environment("BEARER_TOKEN").or_else(|| environment("BEARER_TOKEN_FILE"));
     let source = |file: &Option<PathBuf>, command: &Option<String>| match (file, command) {
@@ -154,6 +157,6 @@ fn read_environment() -> Environment {
     })
 }
 
-fn wrong(error: hither::AuthError) -> Failure {
+fn wrong(error: hither::AuthError) -> CommandError {
     Error::new(ErrorKind::Invalid, "the credentials cannot be used").with_source(error).into()
 }

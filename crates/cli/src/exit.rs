@@ -10,7 +10,7 @@ use crate::configuration::eprint_line;
 
 /// Why the command failed.
 #[derive(Debug)]
-pub(crate) struct Failure {
+pub(crate) struct CommandError {
     code: u8,
     kind: &'static str,
     message: String,
@@ -19,7 +19,7 @@ pub(crate) struct Failure {
     is_told: bool,
 }
 
-impl Failure {
+impl CommandError {
     /// Wrong usage.
     pub(crate) fn usage(message: impl Display) -> Self {
         Self {
@@ -61,8 +61,8 @@ impl Failure {
 }
 
 /// For programs that are not the command.
-impl From<Failure> for Error {
-    fn from(failure: Failure) -> Self {
+impl From<CommandError> for Error {
+    fn from(failure: CommandError) -> Self {
         let kind = if failure.code == 2 { ErrorKind::Invalid } else { ErrorKind::Local };
         let whole =
             failure.causes.iter().fold(failure.message, |all, cause| format!("{all}: {cause}"));
@@ -70,7 +70,7 @@ impl From<Failure> for Error {
     }
 }
 
-impl From<Error> for Failure {
+impl From<Error> for CommandError {
     fn from(error: Error) -> Self {
         let (code, kind) = match error.kind() {
             ErrorKind::Invalid => (2, "invalid"),
@@ -100,14 +100,14 @@ impl From<Error> for Failure {
     }
 }
 
-impl From<std::io::Error> for Failure {
+impl From<std::io::Error> for CommandError {
     fn from(error: std::io::Error) -> Self {
         Self::local("cannot write the output", error)
     }
 }
 
 /// Tells what failed, as text.
-pub(crate) fn tell(failure: &Failure) {
+pub(crate) fn tell(failure: &CommandError) {
     eprint_line(&format!("hither: {}", failure.message));
     for cause in failure.causes.iter().filter(|cause| !failure.message.contains(cause.as_str())) {
         eprint_line(&format!("  because: {cause}"));
@@ -115,7 +115,7 @@ pub(crate) fn tell(failure: &Failure) {
 }
 
 /// Tells what failed, as text, or with `json` as an object on the standard output as well.
-pub(crate) fn failed(failure: &Failure, json: bool) -> u8 {
+pub(crate) fn failed(failure: &CommandError, json: bool) -> u8 {
     tell(failure);
     if json && !failure.is_told {
         let error = serde_json::json!({ "error": failure.object() });

@@ -14,8 +14,8 @@ mod progress;
 mod proxies;
 mod terminal;
 
-pub use arguments::Common;
+pub use arguments::GlobalArgs;
 pub use command_line::run;
 pub use commands::{copy_options, place_of};
 pub use configuration::client_config;
-pub use credentials::Flags;
+pub use credentials::CredentialArgs;

@@ -12,34 +12,34 @@ mod text;
 pub(crate) use axis::grouped;
 
 use crate::arguments::PictureFiles;
-use crate::exit::Failure;
+use crate::exit::CommandError;
 use hither::Histogram;
 use std::path::Path;
 
 /// The histogram as text, as wide as the terminal.
-pub(crate) fn terminal(data: &Data, title: &str, label: &str) -> String {
+pub(crate) fn terminal(data: &PlotData, title: &str, label: &str) -> String {
     text::draw(data, title, label, text::Paper::from_environment())
 }
 
 /// The histogram as an SVG document.
-pub(crate) fn svg(data: &Data, title: &str, label: &str) -> Result<String, Failure> {
+pub(crate) fn svg(data: &PlotData, title: &str, label: &str) -> Result<String, CommandError> {
     chart::svg(&Bars::new(data, chart::MOST_BARS), title, label)
-        .map_err(|error| Failure::local("cannot draw the SVG picture", error))
+        .map_err(|error| CommandError::local("cannot draw the SVG picture", error))
 }
 
 /// The histogram as a PNG file.
-pub(crate) fn png(data: &Data, title: &str, label: &str) -> Result<Vec<u8>, Failure> {
+pub(crate) fn png(data: &PlotData, title: &str, label: &str) -> Result<Vec<u8>, CommandError> {
     chart::png(&Bars::new(data, chart::MOST_BARS), title, label)
-        .map_err(|error| Failure::local("cannot draw the PNG picture", error))
+        .map_err(|error| CommandError::local("cannot draw the PNG picture", error))
 }
 
 /// Draws what pictures were asked for, and writes each file whole or not at all.
 pub(crate) fn write(
-    data: &Data,
+    data: &PlotData,
     title: &str,
     label: &str,
     files: &PictureFiles,
-) -> Result<(), Failure> {
+) -> Result<(), CommandError> {
     if let Some(path) = &files.png {
         write_whole(path, &png(data, title, label)?)?;
     }
@@ -49,8 +49,8 @@ pub(crate) fn write(
     Ok(())
 }
 
-fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
-    let failed = |error| Failure::local(format!("cannot write {}", path.display()), error);
+fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), CommandError> {
+    let failed = |error| CommandError::local(format!("cannot write {}", path.display()), error);
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(".part");
     let part = path.with_file_name(name);
@@ -60,7 +60,7 @@ fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
 
 /// What is drawn: bins of equal width on the picture.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Data {
+pub(crate) struct PlotData {
     /// Lower edge of the first bin.
     pub(crate) lo: f64,
     /// Upper edge of the last bin.
@@ -75,7 +75,7 @@ pub(crate) struct Data {
     pub(crate) counted: &'static str,
 }
 
-impl From<&Histogram> for Data {
+impl From<&Histogram> for PlotData {
     fn from(histogram: &Histogram) -> Self {
         let mut facts = vec![
             ("values", grouped(histogram.selected)),
@@ -106,14 +106,14 @@ struct Bars {
     hi: f64,
     /// Names and values for the box in the corner.
     facts: Vec<(&'static str, String)>,
-    /// See [`Data::marks`].
+    /// See [`PlotData::marks`].
     marks: Option<Vec<(f64, String)>>,
     /// What is counted, and where the axis does not tell it, in what.
     counted: String,
 }
 
 impl Bars {
-    fn new(data: &Data, most: usize) -> Self {
+    fn new(data: &PlotData, most: usize) -> Self {
         let merged = data.counts.len().div_ceil(most.max(1)).max(1);
         let finite = |count: &f64| if count.is_finite() { *count } else { 0.0 };
         let heights: Vec<f64> =
@@ -163,13 +163,13 @@ fn printable(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use hither::query::{HistogramBuilder, Selected};
+    use hither::query::{HistogramBuilder, SelectedValues};
 
     use super::*;
 
     /// Bins of 0..10 with the heights of a hill.
-    pub(super) fn hill(bins: usize) -> Data {
-        let mut selected = Selected::default();
+    pub(super) fn hill(bins: usize) -> PlotData {
+        let mut selected = SelectedValues::default();
         for i in 0..20_000_u32 {
             let x = f64::from(i % 200) / 20.0;
             let height = 8.0 * (-(x - 4.0) * (x - 4.0) / 4.0).exp();
@@ -180,7 +180,7 @@ mod tests {
         selected.values.push(11.0);
         let mut builder = HistogramBuilder::new(bins, Some((0.0, 10.0))).unwrap();
         builder.fill(&selected);
-        Data::from(&builder.finish())
+        PlotData::from(&builder.finish())
     }
 
     #[test]
@@ -211,7 +211,7 @@ mod tests {
     #[test]
     fn marks_with_names_stay_few_and_keep_zero() {
         let names = (-30..=30).map(|i| (f64::from(i), i.to_string())).collect();
-        let data = Data { lo: -31.0, hi: 31.0, marks: Some(names), ..hill(62) };
+        let data = PlotData { lo: -31.0, hi: 31.0, marks: Some(names), ..hill(62) };
         for most in [2, 5, 9] {
             let marks = Bars::new(&data, 100).marks(most);
             assert!(marks.len() <= 2 * most && marks.contains(&(0.0, "0".to_owned())), "{marks:?}");
@@ -223,7 +223,7 @@ mod tests {
     fn histograms_without_anything_in_them_are_drawn() {
         for range in [None, Some((-1e300, 1e300)), Some((1e-300, 2e-300)), Some((1e15, 1e15 + 1.0))]
         {
-            let histogram = Data::from(&HistogramBuilder::new(7, range).unwrap().finish());
+            let histogram = PlotData::from(&HistogramBuilder::new(7, range).unwrap().finish());
             assert!(svg(&histogram, "", "").unwrap().contains("values"));
             assert!(terminal(&histogram, "", "").contains("values 0"));
         }

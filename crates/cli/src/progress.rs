@@ -1,6 +1,6 @@
 //! A progress bar on a terminal, for jobs that take longer than a second.
 
-use hither::{Progress, Stage};
+use hither::{ScanPhase, ScanProgress};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::IsTerminal;
 use std::sync::mpsc;
@@ -10,8 +10,8 @@ const BEFORE_SHOWING: Duration = Duration::from_secs(1);
 const BETWEEN_UPDATES: Duration = Duration::from_millis(100);
 
 /// Runs `job` and shows its progress on the standard error, if that is a terminal.
-pub(crate) fn watched<T>(job: impl FnOnce(&Progress) -> T) -> T {
-    let progress = Progress::default();
+pub(crate) fn with_progress_bar<T>(job: impl FnOnce(&ScanProgress) -> T) -> T {
+    let progress = ScanProgress::default();
     if !std::io::stderr().is_terminal() {
         return job(&progress);
     }
@@ -26,7 +26,7 @@ pub(crate) fn watched<T>(job: impl FnOnce(&Progress) -> T) -> T {
     })
 }
 
-fn show(progress: &Progress, done: &mpsc::Receiver<()>) {
+fn show(progress: &ScanProgress, done: &mpsc::Receiver<()>) {
     if done.recv_timeout(BEFORE_SHOWING) != Err(mpsc::RecvTimeoutError::Timeout) {
         return;
     }
@@ -34,15 +34,15 @@ fn show(progress: &Progress, done: &mpsc::Receiver<()>) {
     loop {
         let (bytes, total) = progress.bytes();
         match progress.stage() {
-            Stage::Opening => bar.set_style(style("{spinner} opening, {elapsed}")),
-            Stage::Reading => {
+            ScanPhase::Opening => bar.set_style(style("{spinner} opening, {elapsed}")),
+            ScanPhase::Reading => {
                 bar.set_length(total);
                 bar.set_position(bytes);
                 bar.set_style(style(
                     "{bar:30} {binary_bytes}/{binary_total_bytes} {binary_bytes_per_sec}, {eta} left",
                 ));
             }
-            Stage::Done => break,
+            ScanPhase::Done => break,
         }
         bar.tick();
         if done.recv_timeout(BETWEEN_UPDATES) != Err(mpsc::RecvTimeoutError::Timeout) {

@@ -1,7 +1,7 @@
 //! Which proxies to use: the option, the environment as curl reads it, the configuration file.
 
 use crate::configuration::environment;
-use crate::exit::Failure;
+use crate::exit::CommandError;
 use hither::Proxies;
 
 /// `option` and `no_proxy` are those of the command line and of the configuration file, in this order.
@@ -9,7 +9,7 @@ pub(crate) fn proxies(
     option: Option<&str>,
     file: Option<&str>,
     file_direct: Option<&str>,
-) -> Result<Proxies, Failure> {
+) -> Result<Proxies, CommandError> {
     // Upper case would be `http_proxy` set by a request, where the command runs below a web server.
     let http = environment("http_proxy");
     let https = either("https_proxy");

@@ -3,7 +3,7 @@
 //! What is typed is not shown. The terminal hands over every key as it is pressed, Ctrl-C included: if a signal ended the
 //! command in the middle of the question, nobody would see anymore what they type into their shell.
 
-use crate::exit::Failure;
+use crate::exit::CommandError;
 use hither::Secret;
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
 use std::fs::File;
@@ -37,16 +37,16 @@ impl Drop for Silent<'_> {
 }
 
 /// Asks `question` and reads the answer.
-pub(crate) fn password(question: &str) -> Result<Secret, Failure> {
+pub(crate) fn password(question: &str) -> Result<Secret, CommandError> {
     let terminal = File::options().read(true).write(true).open("/dev/tty").map_err(|_| {
-        Failure::usage("there is no terminal to ask for the password: set HITHER_PASSWORD")
+        CommandError::usage("there is no terminal to ask for the password: set HITHER_PASSWORD")
     })?;
-    let failed = |error| Failure::local("cannot ask for the password", error);
+    let failed = |error| CommandError::local("cannot ask for the password", error);
     (&terminal).write_all(question.as_bytes()).map_err(failed)?;
     let silent = Silent::new(&terminal).map_err(failed)?;
     let typed = typed(&mut &terminal).map_err(failed)?;
     drop(silent);
-    typed.map(Secret::new).ok_or_else(|| Failure::usage("no password was given"))
+    typed.map(Secret::new).ok_or_else(|| CommandError::usage("no password was given"))
 }
 
 /// What was typed up to the end of the line; none if the person gave up.

@@ -15,38 +15,38 @@ use serde::{Deserialize, Serialize};
 
 /// What is known of one limit of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Allowance {
+pub struct LearnedLimit {
     /// Most to put into one request now; at least 1.
-    pub most: u64,
+    pub current: u64,
     /// Most that was ever answered in full; 0 if nothing was.
-    pub taken: u64,
+    pub accepted: u64,
     /// Least that was refused; 0 if nothing was.
-    pub refused: u64,
+    pub rejected: u64,
 }
 
-impl Allowance {
+impl LearnedLimit {
     /// Nothing is known: `most` is where to start.
     #[must_use]
     pub const fn starting(most: u64) -> Self {
-        Self { most, taken: 0, refused: 0 }
+        Self { current: most, accepted: 0, rejected: 0 }
     }
 
     /// More than `most` is known to be refused, as by servers of this make.
     #[must_use]
     pub const fn limited(most: u64) -> Self {
-        Self { most, taken: 0, refused: most.saturating_add(1) }
+        Self { current: most, accepted: 0, rejected: most.saturating_add(1) }
     }
 
     /// A request with this much was answered in full. Nothing grows beyond `ceiling` by that.
     pub fn took(&mut self, amount: u64, ceiling: u64) {
-        self.taken = self.taken.max(amount);
-        if amount >= self.refused {
-            self.refused = 0;
+        self.accepted = self.accepted.max(amount);
+        if amount >= self.rejected {
+            self.rejected = 0;
         }
         // Only a request that made use of the allowance says something about more.
-        if amount.saturating_mul(2) > self.most {
-            self.most = match self.refused {
-                0 => self.most.saturating_mul(2).min(ceiling).max(self.most),
+        if amount.saturating_mul(2) > self.current {
+            self.current = match self.rejected {
+                0 => self.current.saturating_mul(2).min(ceiling).max(self.current),
                 _ => self.between(),
             };
         }
@@ -54,18 +54,18 @@ impl Allowance {
 
     /// A request with this much was refused for it.
     pub fn refuse(&mut self, amount: u64) {
-        let first = self.refused == 0;
-        if first || amount < self.refused {
-            self.refused = amount.max(2);
+        let first = self.rejected == 0;
+        if first || amount < self.rejected {
+            self.rejected = amount.max(2);
         }
-        if self.taken >= amount {
+        if self.accepted >= amount {
             // It took that once, and does not any more.
-            self.taken = 0;
+            self.accepted = 0;
         }
-        if amount > self.most {
+        if amount > self.current {
             return;
         }
-        self.most = match self.taken {
+        self.current = match self.accepted {
             0 if first => amount / 2,
             0 => amount / 8,
             _ => self.between(),
@@ -73,41 +73,41 @@ impl Allowance {
         .max(1);
     }
 
-    /// As [`Allowance::refuse`], where the way of refusing makes it likely that more than one is never taken.
+    /// As [`LearnedLimit::refuse`], where the way of refusing makes it likely that more than one is never taken.
     pub fn refuse_several(&mut self, amount: u64) {
         self.refuse(amount);
-        if self.taken <= 1 {
-            self.most = self.most.min(if amount > 2 { 2 } else { 1 });
+        if self.accepted <= 1 {
+            self.current = self.current.min(if amount > 2 { 2 } else { 1 });
         }
     }
 
     /// Whether so much has never been taken yet.
     #[must_use]
     pub fn is_unproven(&self, amount: u64) -> bool {
-        amount > self.taken
+        amount > self.accepted
     }
 
     /// Whether the limit is known well enough to look no further.
     #[must_use]
     pub fn is_settled(&self) -> bool {
-        let (taken, refused) = (self.taken.max(1), self.refused);
+        let (taken, refused) = (self.accepted.max(1), self.rejected);
         refused > 0
             && (taken.saturating_mul(8) >= refused.saturating_mul(7) || refused <= taken + 1)
     }
 
     /// With every figure within `1..=largest`.
     #[must_use]
-    pub fn sane(self, least: u64, largest: u64) -> Self {
+    pub fn clamped(self, least: u64, largest: u64) -> Self {
         Self {
-            most: self.most.clamp(least, largest),
-            taken: self.taken.min(largest),
-            refused: self.refused.min(largest.saturating_add(1)),
+            current: self.current.clamp(least, largest),
+            accepted: self.accepted.min(largest),
+            rejected: self.rejected.min(largest.saturating_add(1)),
         }
     }
 
     /// Where to look next for the limit.
     fn between(&self) -> u64 {
-        let (taken, refused) = (self.taken.max(1), self.refused);
+        let (taken, refused) = (self.accepted.max(1), self.rejected);
         if self.is_settled() {
             return taken;
         }
@@ -123,17 +123,17 @@ mod tests {
 
     /// Requests refused until the allowance rests, and where.
     fn learn(limit: u64, start: u64) -> (u32, u64) {
-        let mut allowance = Allowance::starting(start);
+        let mut allowance = LearnedLimit::starting(start);
         let mut refusals = 0;
         for _ in 0..100 {
-            if allowance.most <= limit {
-                allowance.took(allowance.most, 10_000);
+            if allowance.current <= limit {
+                allowance.took(allowance.current, 10_000);
             } else {
-                allowance.refuse(allowance.most);
+                allowance.refuse(allowance.current);
                 refusals += 1;
             }
         }
-        (refusals, allowance.most)
+        (refusals, allowance.current)
     }
 
     #[test]
@@ -146,32 +146,32 @@ mod tests {
 
     #[test]
     fn what_was_on_its_way_when_the_allowance_fell_is_no_news() {
-        let mut allowance = Allowance::starting(200);
+        let mut allowance = LearnedLimit::starting(200);
         (0..4).for_each(|_| allowance.refuse(200));
-        assert_eq!(allowance, Allowance { most: 100, taken: 0, refused: 200 });
+        assert_eq!(allowance, LearnedLimit { current: 100, accepted: 0, rejected: 200 });
     }
 
     #[test]
     fn two_tell_one_from_several() {
-        let mut allowance = Allowance::starting(200);
+        let mut allowance = LearnedLimit::starting(200);
         allowance.refuse_several(200);
-        assert_eq!(allowance.most, 2);
+        assert_eq!(allowance.current, 2);
         allowance.took(2, 10_000);
-        assert_eq!(allowance.most, 20);
-        let mut single = Allowance::starting(200);
+        assert_eq!(allowance.current, 20);
+        let mut single = LearnedLimit::starting(200);
         single.refuse_several(200);
         single.refuse_several(2);
-        assert_eq!((single.most, single.refused), (1, 2));
+        assert_eq!((single.current, single.rejected), (1, 2));
     }
 
     #[test]
     fn a_server_may_change_its_mind() {
-        let mut allowance = Allowance { most: 400, taken: 400, refused: 420 };
+        let mut allowance = LearnedLimit { current: 400, accepted: 400, rejected: 420 };
         allowance.refuse(400);
-        assert!(allowance.most < 400 && allowance.taken == 0);
-        let mut raised = Allowance { most: 400, taken: 400, refused: 420 };
+        assert!(allowance.current < 400 && allowance.accepted == 0);
+        let mut raised = LearnedLimit { current: 400, accepted: 400, rejected: 420 };
         raised.took(500, 10_000);
-        assert_eq!((raised.refused, raised.taken), (0, 500));
+        assert_eq!((raised.rejected, raised.accepted), (0, 500));
     }
 
     proptest! {
@@ -185,10 +185,10 @@ mod tests {
 
         #[test]
         fn no_order_of_events_leads_astray(events in prop::collection::vec((any::<bool>(), any::<u64>()), 0..50)) {
-            let mut allowance = Allowance::starting(200);
+            let mut allowance = LearnedLimit::starting(200);
             for (good, amount) in events {
                 if good { allowance.took(amount, 10_000) } else { allowance.refuse(amount) }
-                prop_assert!(allowance.most >= 1);
+                prop_assert!(allowance.current >= 1);
             }
         }
     }

@@ -38,15 +38,15 @@ mod waiter;
 
 pub(crate) use claims::Claimed;
 pub use config::{CacheConfig, HISTORICAL_BLOCK_BYTES};
-pub(crate) use entry::Tally;
+pub(crate) use entry::ByteCounters;
 pub use version::{CacheKey, Version};
-pub(crate) use waiter::{Collected, Outcome};
+pub(crate) use waiter::{Collected, WaitOutcome};
 
-use crate::file::{Counts, ReadTotals};
+use crate::file::{ReadCounters, ReadTotals};
 use crate::sync::{Mutex, lock};
-use crate::{Error, Found, Part};
-use entry::{Entry, House};
-use policy::Policy;
+use crate::{CacheStatus, Error, Part};
+use entry::{CacheEntry, EntryContext};
+use policy::EvictionPolicy;
 use std::collections::HashMap;
 use std::ops::Range;
 use std::task::{Context, Poll, Waker};
@@ -68,51 +68,56 @@ pub struct Gauges {
 #[derive(Debug)]
 pub struct Cache {
     config: CacheConfig,
-    counts: Counts,
-    state: Mutex<State>,
+    counts: ReadCounters,
+    state: Mutex<CacheState>,
 }
 
 #[derive(Debug)]
-struct State {
-    policy: Policy,
-    entries: HashMap<u64, Entry>,
+struct CacheState {
+    policy: EvictionPolicy,
+    entries: HashMap<u64, CacheEntry>,
     /// The latest entry of each file.
     latest: HashMap<CacheKey, u64>,
     next_entry: u64,
     openings: u64,
     wakers: Vec<Waker>,
-    tally: Tally,
+    tally: ByteCounters,
 }
 
 /// How things stand with a file, from the point of view of who reads it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Standing {
+pub(crate) struct FileSnapshot {
     pub(crate) size: Option<u64>,
-    /// See [`crate::Conditions::ahead_bytes`] and those after it.
+    /// See [`crate::PrefetchContext::ahead_bytes`] and those after it.
     pub(crate) ahead_bytes: u64,
     pub(crate) ahead_budget_bytes: u64,
-    pub(crate) tally: Tally,
+    pub(crate) tally: ByteCounters,
 }
 
 /// What a look at a range found.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Look {
+pub(crate) struct Lookup {
     /// Present means that the bytes have been copied.
-    pub(crate) found: Found,
+    pub(crate) found: CacheStatus,
     pub(crate) absent_bytes: u64,
-    pub(crate) standing: Standing,
+    pub(crate) standing: FileSnapshot,
 }
 
-impl Look {
+impl Lookup {
     /// A look at nothing, of a version that may not be the file's any more.
     pub(crate) const UNCONFIRMED: Self = Self {
-        found: Found::InFlight,
+        found: CacheStatus::InFlight,
         absent_bytes: 0,
-        standing: Standing {
+        standing: FileSnapshot {
             size: None,
             ahead_bytes: 0,
             ahead_budget_bytes: 0,
-            tally: Tally { ahead_bytes: 0, fetched_bytes: 0, used_bytes: 0, wasted_bytes: 0 },
+            tally: ByteCounters {
+                ahead_bytes: 0,
+                fetched_bytes: 0,
+                used_bytes: 0,
+                wasted_bytes: 0,
+            },
         },
     };
 }
@@ -121,16 +126,16 @@ impl Cache {
     /// An empty one.
     #[must_use]
     pub fn new(config: CacheConfig) -> Self {
-        let state = State {
-            policy: Policy::new(config.budget_bytes),
+        let state = CacheState {
+            policy: EvictionPolicy::new(config.budget_bytes),
             entries: HashMap::new(),
             latest: HashMap::new(),
             next_entry: 0,
             openings: 0,
             wakers: Vec::new(),
-            tally: Tally::default(),
+            tally: ByteCounters::default(),
         };
-        Self { config, counts: Counts::default(), state: Mutex::new(state) }
+        Self { config, counts: ReadCounters::default(), state: Mutex::new(state) }
     }
 
     /// How much it holds.
@@ -146,9 +151,9 @@ impl Cache {
         let entries = || state.entries.values();
         Gauges {
             present_bytes: state.policy.bytes(),
-            in_flight_bytes: entries().map(Entry::in_flight_bytes).sum(),
-            waiters: entries().map(Entry::waiter_count).sum(),
-            ahead_bytes: entries().map(Entry::ahead_bytes).sum(),
+            in_flight_bytes: entries().map(CacheEntry::in_flight_bytes).sum(),
+            waiters: entries().map(CacheEntry::waiter_count).sum(),
+            ahead_bytes: entries().map(CacheEntry::ahead_bytes).sum(),
         }
     }
 
@@ -165,12 +170,12 @@ impl Cache {
         }
     }
 
-    pub(crate) fn counts(&self) -> &Counts {
+    pub(crate) fn counts(&self) -> &ReadCounters {
         &self.counts
     }
 
     /// Does something under the lock, makes room, and wakes who is to be woken after it.
-    fn with<T>(&self, act: impl FnOnce(&mut State) -> T) -> T {
+    fn with<T>(&self, act: impl FnOnce(&mut CacheState) -> T) -> T {
         let mut state = lock(&self.state);
         let result = act(&mut state);
         if state.policy.is_over_budget() {
@@ -183,10 +188,14 @@ impl Cache {
     }
 
     /// The same for one entry.
-    fn entry<T>(&self, id: u64, act: impl FnOnce(&mut Entry, &mut House<'_>) -> T) -> Option<T> {
+    fn entry<T>(
+        &self,
+        id: u64,
+        act: impl FnOnce(&mut CacheEntry, &mut EntryContext<'_>) -> T,
+    ) -> Option<T> {
         self.with(|state| {
-            let State { policy, entries, wakers, tally, .. } = state;
-            let mut house = House { policy, wakers, tally };
+            let CacheState { policy, entries, wakers, tally, .. } = state;
+            let mut house = EntryContext { policy, wakers, tally };
             entries.get_mut(&id).map(|entry| act(entry, &mut house))
         })
     }
@@ -202,7 +211,7 @@ impl Cache {
             let id = known.unwrap_or_else(|| {
                 state.next_entry += 1;
                 let id = state.next_entry;
-                state.entries.insert(id, Entry::new(id, key.clone()));
+                state.entries.insert(id, CacheEntry::new(id, key.clone()));
                 state.latest.insert(key.clone(), id);
                 id
             });
@@ -236,23 +245,23 @@ impl Cache {
         opened: u64,
         range: &Range<u64>,
         target: Option<&mut [u8]>,
-    ) -> Look {
+    ) -> Lookup {
         let mut state = lock(&self.state);
-        let State { policy, entries, wakers, tally, .. } = &mut *state;
-        let mut house = House { policy, wakers, tally };
+        let CacheState { policy, entries, wakers, tally, .. } = &mut *state;
+        let mut house = EntryContext { policy, wakers, tally };
         let mut look =
-            Look { found: Found::Absent, absent_bytes: 0, standing: Standing::default() };
+            Lookup { found: CacheStatus::Miss, absent_bytes: 0, standing: FileSnapshot::default() };
         let Some(entry) = entries.get_mut(&id) else { return look };
         let confirmed = entry.confirmed >= opened && entry.changed.is_none();
         if confirmed && entry.covers(range) {
-            look.found = Found::Present;
+            look.found = CacheStatus::Hit;
             if let Some(target) = target {
                 entry.copy(range, target, &mut house);
             }
         } else {
             (look.found, look.absent_bytes) = entry.find(range);
-            if look.found == Found::Present && !confirmed {
-                look.found = Found::InFlight;
+            if look.found == CacheStatus::Hit && !confirmed {
+                look.found = CacheStatus::InFlight;
             }
         }
         look.standing = standing(entry, house.policy, &self.config);
@@ -260,7 +269,7 @@ impl Cache {
     }
 
     /// How things stand with a file.
-    pub(crate) fn standing(&self, id: u64) -> Standing {
+    pub(crate) fn standing(&self, id: u64) -> FileSnapshot {
         let state = lock(&self.state);
         let known = state.entries.get(&id);
         known.map(|entry| standing(entry, &state.policy, &self.config)).unwrap_or_default()
@@ -299,8 +308,8 @@ impl Cache {
     /// The file is not the one any more that the entry is of.
     pub(crate) fn change(&self, id: u64, error: &Error) {
         self.with(|state| {
-            let State { policy, entries, wakers, tally, latest, .. } = state;
-            let mut house = House { policy, wakers, tally };
+            let CacheState { policy, entries, wakers, tally, latest, .. } = state;
+            let mut house = EntryContext { policy, wakers, tally };
             if let Some(entry) = entries.get_mut(&id) {
                 entry.change(error, &mut house);
                 if latest.get(&entry.key) == Some(&id) {
@@ -324,10 +333,10 @@ impl Cache {
         id: u64,
         waiter: u64,
         cx: &Context<'_>,
-    ) -> Poll<(Outcome, Collected)> {
+    ) -> Poll<(WaitOutcome, Collected)> {
         let ended = self.entry(id, |entry, house| {
             let Some(waiting) = entry.waiter(waiter) else {
-                return Poll::Ready((Outcome::Again, Collected::default()));
+                return Poll::Ready((WaitOutcome::Again, Collected::default()));
             };
             if waiting.outcome.is_none() {
                 waiting.waker = Some(cx.waker().clone());
@@ -336,9 +345,9 @@ impl Cache {
             let ended = entry.remove_waiter(waiter, house);
             let (outcome, collected) =
                 ended.map_or((None, Collected::default()), |it| (it.outcome, it.collected));
-            Poll::Ready((outcome.unwrap_or(Outcome::Again), collected))
+            Poll::Ready((outcome.unwrap_or(WaitOutcome::Again), collected))
         });
-        ended.unwrap_or(Poll::Ready((Outcome::Again, Collected::default())))
+        ended.unwrap_or(Poll::Ready((WaitOutcome::Again, Collected::default())))
     }
 
     /// A read is given up.
@@ -348,10 +357,10 @@ impl Cache {
     }
 }
 
-fn standing(entry: &Entry, policy: &Policy, config: &CacheConfig) -> Standing {
+fn standing(entry: &CacheEntry, policy: &EvictionPolicy, config: &CacheConfig) -> FileSnapshot {
     let ahead_bytes = entry.ahead_bytes();
     let others = (policy.ahead_bytes() + policy.flying_ahead).saturating_sub(ahead_bytes);
-    Standing {
+    FileSnapshot {
         size: entry.size(),
         ahead_bytes,
         ahead_budget_bytes: config.ahead_bytes.saturating_sub(others),
@@ -359,7 +368,7 @@ fn standing(entry: &Entry, policy: &Policy, config: &CacheConfig) -> Standing {
     }
 }
 
-impl State {
+impl CacheState {
     /// Nothing is kept of a file that nobody has open and of which nothing is present.
     fn forget_if_empty(&mut self, id: u64) {
         let empty =

@@ -14,7 +14,7 @@
 //! first, and goes on serving the others. Whoever takes that for overload slows down or stops for no reason: with one file
 //! in twenty being fetched, the rule above would settle at a dozen requests at a time, each pause holding up all. From a
 //! single answer the two cannot be told apart, from many they can. So a 503 that names a time is about its file
-//! ([`Fate::PutOff`]: asked again when it said, by itself, and nothing else changes) as long as less than half of the
+//! ([`RequestOutcome::RetryAfter`]: asked again when it said, by itself, and nothing else changes) as long as less than half of the
 //! latest answers were refusals, and also when it was the only request under way: then there cannot have been too many. An
 //! overloaded server that refuses by the dozen is past the half within `MEMORY` answers; one that refuses a few of many
 //! is served well enough by those few waiting as long as it said. A 202 is always about its file, a 429 never.
@@ -32,7 +32,7 @@ const BUSY_SHARE: f64 = 0.5;
 
 /// The limit on requests under way at one server.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Courtesy {
+pub struct ConcurrencyLimit {
     limit: f64,
     /// Where the server refused last.
     ceiling: f64,
@@ -45,7 +45,7 @@ pub struct Courtesy {
     refused_share: f64,
 }
 
-impl Default for Courtesy {
+impl Default for ConcurrencyLimit {
     fn default() -> Self {
         Self {
             limit: f64::INFINITY,
@@ -61,22 +61,22 @@ impl Default for Courtesy {
 
 /// What became of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fate {
+pub enum RequestOutcome {
     /// It was answered.
     Served,
     /// The server was too busy for it.
-    Refused,
+    Overloaded,
     /// The server has to make the file ready first.
-    PutOff,
+    RetryAfter,
     /// It failed in a way that says nothing about how busy the server is.
     Failed,
 }
 
-impl Courtesy {
+impl ConcurrencyLimit {
     /// Counts one more request as under way, if that is within the limit.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "small numbers")]
-    pub fn enter(&mut self) -> bool {
+    pub fn try_acquire(&mut self) -> bool {
         let fits = self.running == 0 || ((self.running + 1) as f64) <= self.limit;
         self.running += usize::from(fits);
         fits
@@ -91,21 +91,21 @@ impl Courtesy {
     /// A request is no longer under way. Tells whether it is worth sending again at once: it was refused, and fewer are
     /// asked for now than there were.
     #[expect(clippy::cast_precision_loss, reason = "small numbers")]
-    pub fn leave(&mut self, fate: Fate) -> bool {
+    pub fn release(&mut self, fate: RequestOutcome) -> bool {
         let running = self.running;
         self.running = running.saturating_sub(1);
         let same_sign = self.sent_before_cut > 0;
         self.sent_before_cut = self.sent_before_cut.saturating_sub(1);
         match fate {
-            Fate::Served => self.refused_share -= self.refused_share / MEMORY,
-            Fate::Refused | Fate::PutOff => {
+            RequestOutcome::Served => self.refused_share -= self.refused_share / MEMORY,
+            RequestOutcome::Overloaded | RequestOutcome::RetryAfter => {
                 self.refused_share += (1.0 - self.refused_share) / MEMORY;
             }
-            Fate::Failed => {}
+            RequestOutcome::Failed => {}
         }
         match fate {
-            Fate::Failed | Fate::PutOff => false,
-            Fate::Served => {
+            RequestOutcome::Failed | RequestOutcome::RetryAfter => false,
+            RequestOutcome::Served => {
                 self.served_since_cut = self.served_since_cut.saturating_add(1);
                 if self.limit.is_finite() && (running as f64) + 1.0 >= self.limit {
                     let pace = if self.limit + 1.0 < self.ceiling { 1.0 } else { PROBING };
@@ -113,11 +113,11 @@ impl Courtesy {
                 }
                 false
             }
-            Fate::Refused if same_sign => {
+            RequestOutcome::Overloaded if same_sign => {
                 self.refused_since_cut = self.refused_since_cut.saturating_add(1);
                 true
             }
-            Fate::Refused => {
+            RequestOutcome::Overloaded => {
                 let close = self.served_since_cut >= self.refused_since_cut.max(1);
                 let cut = if close { MILD_CUT } else { HARD_CUT };
                 self.ceiling = running as f64;
@@ -147,16 +147,17 @@ mod tests {
 
     /// A server that serves `capacity` requests a tick and refuses all of a tick in which there are more.
     fn collapsing(capacity: usize, lanes: usize, ticks: usize) -> (usize, usize) {
-        let (mut courtesy, mut served, mut refused) = (Courtesy::default(), 0, 0);
+        let (mut courtesy, mut served, mut refused) = (ConcurrencyLimit::default(), 0, 0);
         for _ in 0..ticks {
-            let sent = (0..lanes).take_while(|_| courtesy.enter()).count();
-            let fate = if sent > capacity { Fate::Refused } else { Fate::Served };
+            let sent = (0..lanes).take_while(|_| courtesy.try_acquire()).count();
+            let fate =
+                if sent > capacity { RequestOutcome::Overloaded } else { RequestOutcome::Served };
             match fate {
-                Fate::Refused => refused += sent,
+                RequestOutcome::Overloaded => refused += sent,
                 _ => served += sent,
             }
             for _ in 0..sent {
-                courtesy.leave(fate);
+                courtesy.release(fate);
             }
         }
         (served, refused)
@@ -176,12 +177,16 @@ mod tests {
     /// A server that serves `capacity` of each round and refuses the others: far above it, the limit halves.
     #[test]
     fn far_too_many_requests_are_soon_few_enough() {
-        let (mut courtesy, capacity) = (Courtesy::default(), 64);
+        let (mut courtesy, capacity) = (ConcurrencyLimit::default(), 64);
         let mut refused = 0;
         for _ in 0..8 {
-            let sent = (0..1024).take_while(|_| courtesy.enter()).count();
+            let sent = (0..1024).take_while(|_| courtesy.try_acquire()).count();
             for nth in 0..sent {
-                courtesy.leave(if nth < capacity { Fate::Served } else { Fate::Refused });
+                courtesy.release(if nth < capacity {
+                    RequestOutcome::Served
+                } else {
+                    RequestOutcome::Overloaded
+                });
             }
             refused += sent.saturating_sub(capacity);
         }
@@ -192,28 +197,28 @@ mod tests {
     #[test]
     fn without_refusals_there_is_no_limit() {
         assert_eq!(collapsing(usize::MAX, 1024, 10), (10_240, 0));
-        assert_eq!(Courtesy::default().limit(), None);
+        assert_eq!(ConcurrencyLimit::default().limit(), None);
     }
 
     #[test]
     fn a_server_that_recovers_is_asked_for_more_again() {
-        let mut courtesy = Courtesy::default();
-        assert!((0..100).all(|_| courtesy.enter()));
-        (0..100).for_each(|_| _ = courtesy.leave(Fate::Refused));
+        let mut courtesy = ConcurrencyLimit::default();
+        assert!((0..100).all(|_| courtesy.try_acquire()));
+        (0..100).for_each(|_| _ = courtesy.release(RequestOutcome::Overloaded));
         let after_cut = courtesy.limit().unwrap();
         for _ in 0..10_000 {
-            let sent = (0..100).take_while(|_| courtesy.enter()).count();
-            (0..sent).for_each(|_| _ = courtesy.leave(Fate::Served));
+            let sent = (0..100).take_while(|_| courtesy.try_acquire()).count();
+            (0..sent).for_each(|_| _ = courtesy.release(RequestOutcome::Served));
         }
         assert_eq!((after_cut, courtesy.limit().unwrap() >= 100), (90, true));
     }
 
     #[test]
     fn the_last_request_is_never_held_back_and_its_refusal_is_final() {
-        let mut courtesy = Courtesy::default();
+        let mut courtesy = ConcurrencyLimit::default();
         for _ in 0..10 {
-            assert!(courtesy.enter());
-            assert!(!courtesy.leave(Fate::Refused));
+            assert!(courtesy.try_acquire());
+            assert!(!courtesy.release(RequestOutcome::Overloaded));
         }
         assert_eq!(courtesy.limit(), Some(1));
     }
@@ -221,42 +226,50 @@ mod tests {
     /// One in twenty is being fetched from tape: nobody else is held up.
     #[test]
     fn files_that_are_put_off_do_not_slow_the_others_down() {
-        let mut courtesy = Courtesy::default();
+        let mut courtesy = ConcurrencyLimit::default();
         for nth in 0..100_000 {
             while courtesy.running < 64 {
-                assert!(courtesy.enter());
+                assert!(courtesy.try_acquire());
             }
             let put_off = nth % 20 == 7;
             assert!(!put_off || courtesy.is_about_the_file());
-            courtesy.leave(if put_off { Fate::PutOff } else { Fate::Served });
+            courtesy.release(if put_off {
+                RequestOutcome::RetryAfter
+            } else {
+                RequestOutcome::Served
+            });
         }
         assert_eq!(courtesy.limit(), None);
     }
 
     #[test]
     fn a_server_that_refuses_by_the_dozen_is_busy_and_one_that_refuses_a_lone_request_is_not() {
-        let mut courtesy = Courtesy::default();
-        assert!((0..64).all(|_| courtesy.enter()));
+        let mut courtesy = ConcurrencyLimit::default();
+        assert!((0..64).all(|_| courtesy.try_acquire()));
         let put_off = (0..64).take_while(|_| {
             let about_the_file = courtesy.is_about_the_file();
-            courtesy.leave(if about_the_file { Fate::PutOff } else { Fate::Refused });
+            courtesy.release(if about_the_file {
+                RequestOutcome::RetryAfter
+            } else {
+                RequestOutcome::Overloaded
+            });
             about_the_file
         });
         let put_off = put_off.count();
         assert!((8..16).contains(&put_off), "{put_off}");
         assert!(courtesy.limit().is_some());
         while courtesy.running > 1 {
-            courtesy.leave(Fate::Refused);
+            courtesy.release(RequestOutcome::Overloaded);
         }
         assert!(courtesy.is_about_the_file());
     }
 
     #[test]
     fn a_server_that_serves_nothing_is_soon_asked_by_one() {
-        let mut courtesy = Courtesy::default();
+        let mut courtesy = ConcurrencyLimit::default();
         for _ in 0..7 {
-            let sent = (0..64).take_while(|_| courtesy.enter()).count();
-            (0..sent).for_each(|_| _ = courtesy.leave(Fate::Refused));
+            let sent = (0..64).take_while(|_| courtesy.try_acquire()).count();
+            (0..sent).for_each(|_| _ = courtesy.release(RequestOutcome::Overloaded));
         }
         assert_eq!(courtesy.limit(), Some(1));
     }

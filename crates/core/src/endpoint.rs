@@ -2,9 +2,9 @@
 //!
 //! The record of one endpoint (scheme, host and port) starts conservative, is raised on success and lowered on
 //! refusal. It is kept in memory by the transport and on disk by the store, with an expiry, and is untrusted when it
-//! comes back from there: [`Endpoint::sane`] clamps every figure.
+//! comes back from there: [`Endpoint::clamped`] clamps every figure.
 
-use crate::{Allowance, Limits, LinkEstimate};
+use crate::{LearnedLimit, Limits, LinkEstimate};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
@@ -34,11 +34,11 @@ pub struct Endpoint {
     /// Whether `bytes=-N` works.
     pub suffix: bool,
     /// Ranges in one request.
-    pub range_count: Allowance,
+    pub range_count: LearnedLimit,
     /// Bytes of range text in one request, without `bytes=`.
-    pub header_bytes: Allowance,
+    pub header_bytes: LearnedLimit,
     /// Bytes of the file in one answer.
-    pub answer_bytes: Allowance,
+    pub answer_bytes: LearnedLimit,
     /// Smallest round-trip time seen, in microseconds; 0 if never measured.
     pub rtt_micros: u64,
     /// Highest bandwidth seen, in bytes per second; 0 if never measured.
@@ -56,17 +56,17 @@ pub struct Endpoint {
     pub query_ranges: usize,
     /// What it can do for those who list and write.
     #[serde(default)]
-    pub names: NameSupport,
+    pub names: NamespaceSupport,
     /// How one logs in to it over XRootD's own protocol, if that was done.
     #[serde(default)]
-    pub xrootd: Option<Xrootd>,
+    pub xrootd: Option<XrootdEndpoint>,
 }
 
 /// What a server can do besides sending files; none for what was never asked.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
-pub struct NameSupport {
+pub struct NamespaceSupport {
     /// It knows PROPFIND.
     pub lists: Option<bool>,
     /// It knows MOVE.
@@ -82,7 +82,7 @@ pub struct NameSupport {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
-pub struct Xrootd {
+pub struct XrootdEndpoint {
     /// The version that it speaks.
     pub version: u32,
     /// What it says of itself.
@@ -96,16 +96,16 @@ pub struct Xrootd {
     /// Ranges in one vector read, and bytes in each, if it said so.
     pub vector: Option<(usize, u32)>,
     /// How it numbers the files that are opened on a connection, if that was seen.
-    pub numbering: Option<Numbering>,
+    pub numbering: Option<HandleNumbering>,
     /// Where it sends those who ask for files, if it has none itself; what was used last comes first.
-    pub directions: Vec<Direction>,
+    pub directions: Vec<LearnedRedirect>,
 }
 
 /// How a server names the files that are open on a connection: by numbers, of which it gives the lowest that is free.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
-pub enum Numbering {
+pub enum HandleNumbering {
     /// The lowest byte first.
     LittleEndian,
     /// The highest byte first.
@@ -118,7 +118,7 @@ pub enum Numbering {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
-pub struct Direction {
+pub struct LearnedRedirect {
     /// The directory of the file.
     pub directory: String,
     /// The name or address of the server that has it, as it stands in a URL.
@@ -136,21 +136,21 @@ pub const MOST_DIRECTIONS: usize = 64;
 /// Letters in a directory and in a host that are remembered.
 pub const LONGEST_DIRECTION: (usize, usize) = (1024, 255);
 
-impl Xrootd {
+impl XrootdEndpoint {
     /// The record with everything clamped to what can be meant.
     #[must_use]
-    fn sane(mut self) -> Self {
+    fn clamped(mut self) -> Self {
         let (methods, letters) = MOST_METHODS;
         self.methods.retain(|name| name.len() <= letters);
         self.methods.truncate(methods);
         self.method = self.method.filter(|name| self.methods.contains(name));
-        self.directions.retain(Direction::is_plausible);
+        self.directions.retain(LearnedRedirect::is_plausible);
         self.directions.truncate(MOST_DIRECTIONS);
         self
     }
 }
 
-impl Direction {
+impl LearnedRedirect {
     /// Whether it is short enough to be remembered, and names a server.
     #[must_use]
     pub fn is_plausible(&self) -> bool {
@@ -161,7 +161,7 @@ impl Direction {
     }
 }
 
-impl NameSupport {
+impl NamespaceSupport {
     /// What is known here, else what `older` knows.
     #[must_use]
     pub fn or(self, older: Self) -> Self {
@@ -205,16 +205,16 @@ impl Default for Endpoint {
         Self {
             ranges: RangeSupport::Unknown,
             suffix: true,
-            range_count: Allowance::starting(CONSERVATIVE_RANGES),
-            header_bytes: Allowance::starting(CONSERVATIVE_HEADER_BYTES),
-            answer_bytes: Allowance::starting(LARGEST_REQUEST_BYTES),
+            range_count: LearnedLimit::starting(CONSERVATIVE_RANGES),
+            header_bytes: LearnedLimit::starting(CONSERVATIVE_HEADER_BYTES),
+            answer_bytes: LearnedLimit::starting(LARGEST_REQUEST_BYTES),
             rtt_micros: 0,
             bandwidth: 0,
             max_lanes: 0,
             streams: 0,
             query: None,
             query_ranges: MOST_QUERY_RANGES,
-            names: NameSupport::default(),
+            names: NamespaceSupport::default(),
             xrootd: None,
         }
     }
@@ -223,23 +223,23 @@ impl Default for Endpoint {
 impl Endpoint {
     /// The record with every figure clamped to what can be meant.
     #[must_use]
-    pub fn sane(mut self) -> Self {
-        self.range_count = self.range_count.sane(1, MOST_RANGES);
-        self.header_bytes = self.header_bytes.sane(LEAST_HEADER_BYTES, LARGEST_HEADER_BYTES);
-        self.answer_bytes = self.answer_bytes.sane(LEAST_ANSWER_BYTES, LARGEST_REQUEST_BYTES);
+    pub fn clamped(mut self) -> Self {
+        self.range_count = self.range_count.clamped(1, MOST_RANGES);
+        self.header_bytes = self.header_bytes.clamped(LEAST_HEADER_BYTES, LARGEST_HEADER_BYTES);
+        self.answer_bytes = self.answer_bytes.clamped(LEAST_ANSWER_BYTES, LARGEST_REQUEST_BYTES);
         self.rtt_micros = self.rtt_micros.min(60_000_000);
         self.max_lanes = self.max_lanes.min(1024);
         self.streams = self.streams.min(MOST_STREAMS);
         self.query_ranges = self.query_ranges.clamp(1, MOST_QUERY_RANGES);
-        self.xrootd = self.xrootd.map(Xrootd::sane);
+        self.xrootd = self.xrootd.map(XrootdEndpoint::clamped);
         self
     }
 
     /// After a refusal: keeps the allowances usable, and says [`RangeSupport::Single`] where two ranges were too many.
     pub fn settle(&mut self) {
-        self.header_bytes.most = self.header_bytes.most.max(LEAST_HEADER_BYTES);
-        self.answer_bytes.most = self.answer_bytes.most.max(LEAST_ANSWER_BYTES);
-        if self.range_count.refused == 2 {
+        self.header_bytes.current = self.header_bytes.current.max(LEAST_HEADER_BYTES);
+        self.answer_bytes.current = self.answer_bytes.current.max(LEAST_ANSWER_BYTES);
+        if self.range_count.rejected == 2 {
             self.ranges = RangeSupport::Single;
         }
     }
@@ -274,12 +274,13 @@ impl Endpoint {
     /// Apache, Go and XrdHttp. Where one more range is one more request, it costs the heads of both: some 500 bytes.
     #[must_use]
     pub fn limits(&self) -> Limits {
-        let count = |allowance: &Allowance| usize::try_from(allowance.most).unwrap_or(usize::MAX);
+        let count =
+            |allowance: &LearnedLimit| usize::try_from(allowance.current).unwrap_or(usize::MAX);
         let limits = Limits {
             max_ranges: count(&self.range_count).max(1),
             max_header_bytes: count(&self.header_bytes),
             max_range_bytes: u64::MAX,
-            max_total_bytes: self.answer_bytes.most,
+            max_total_bytes: self.answer_bytes.current,
             range_cost_bytes: PART_COST_BYTES,
         };
         if self.query == Some(true) && self.ranges != RangeSupport::Whole {

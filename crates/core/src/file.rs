@@ -2,8 +2,8 @@
 //!
 //! A read goes three ways. If all of its bytes are present it copies them and is done: a look-up, no waiting, nothing
 //! allocated ([`CachedFile::begin`]). If not, it claims what is absent and waits for that and for what is in flight
-//! ([`Pending`]); who has bytes in flight, this open file or another one of the same file, does not matter. And each read,
-//! found or not, is shown to the file's [`Advisor`], whose advice becomes wishes beside the hints of the program.
+//! ([`PendingRead`]); who has bytes in flight, this open file or another one of the same file, does not matter. And each read,
+//! found or not, is shown to the file's [`Prefetcher`], whose advice becomes wishes beside the hints of the program.
 //!
 //! What is to be asked for is handed to the *driver*, a future that the first need of it starts and that ends when there is
 //! nothing to do. It owns the [`Reader`](crate::Reader), and with that the requests: see `file/driver.rs`. No byte is
@@ -28,16 +28,18 @@ mod shared;
 mod wishes;
 mod work;
 
-pub(crate) use counts::Counts;
+pub(crate) use counts::ReadCounters;
 pub use counts::ReadTotals;
-pub use pending::Pending;
+pub use pending::PendingRead;
 pub use wishes::HintId;
 
-use crate::cache::{Cache, CacheKey, Look, Version};
+use crate::cache::{Cache, CacheKey, Lookup, Version};
 use crate::error::{Error, ErrorKind, Result};
 use crate::sync::{Mutex, lock};
-use crate::trace::{FileRecorder, Times};
-use crate::{Access, Advice, Advisor, Conditions, Found, Part, ReaderConfig, Source, range};
+use crate::trace::{FileRecorder, ReadTimes};
+use crate::{
+    Access, Advice, CacheStatus, Part, PrefetchContext, Prefetcher, ReaderConfig, Source, range,
+};
 use bytes::Bytes;
 use futures_core::future::BoxFuture;
 use futures_util::task::AtomicWaker;
@@ -45,7 +47,7 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
-use work::Work;
+use work::DriverWork;
 
 /// Runs a future to its end, somewhere else.
 pub type Spawn = Arc<dyn Fn(BoxFuture<'static, ()>) + Send + Sync>;
@@ -73,38 +75,38 @@ impl WeakFile {
 /// Closes the file when the last clone is gone.
 #[derive(Debug)]
 struct Open {
-    file: Arc<Shared>,
+    file: Arc<CachedFileInner>,
 }
 
 /// What the open file and its driver share.
-struct Shared {
+struct CachedFileInner {
     source: Arc<dyn Source>,
     cache: Arc<Cache>,
     key: CacheKey,
     config: ReaderConfig,
     spawn: Spawn,
-    state: Mutex<State>,
+    state: Mutex<CachedFileState>,
     /// The driver, when it has nothing to do.
     driver: AtomicWaker,
     recorder: OnceLock<FileRecorder>,
 }
 
 #[derive(Debug)]
-struct State {
-    advisor: Box<dyn Advisor>,
+struct CachedFileState {
+    advisor: Box<dyn Prefetcher>,
     /// In the cache.
     entry: u64,
     /// The number of the opening; the owner of what is in flight.
     opened: u64,
     /// A read has been served: the version is settled.
     bound: bool,
-    conditions: Conditions,
-    work: Work,
+    conditions: PrefetchContext,
+    work: DriverWork,
     driving: bool,
     closed: bool,
 }
 
-impl fmt::Debug for Shared {
+impl fmt::Debug for CachedFileInner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Shared").field("source", &self.source).finish_non_exhaustive()
     }
@@ -112,21 +114,21 @@ impl fmt::Debug for Shared {
 
 /// Advises nothing.
 #[derive(Debug)]
-struct Silent;
+struct NoPrefetch;
 
-impl Advisor for Silent {
-    fn accessed(&mut self, _: &Access, _: &Conditions) -> Advice {
+impl Prefetcher for NoPrefetch {
+    fn observe(&mut self, _: &Access, _: &PrefetchContext) -> Advice {
         Advice::default()
     }
 }
 
 /// How a read begins.
 #[derive(Debug)]
-pub enum Begun {
+pub enum ReadStart {
     /// It is over: so many bytes were copied, fewer than asked for at the end of the file.
     Done(usize),
     /// It has to wait.
-    Waiting(Pending),
+    Waiting(PendingRead),
 }
 
 /// A vector of ranges may be at most so long in all; more is not a read but a copy. 1 GiB.
@@ -144,7 +146,7 @@ impl CachedFile {
         spawn: Spawn,
     ) -> Self {
         let (entry, opened) = cache.open(&key);
-        let conditions = Conditions {
+        let conditions = PrefetchContext {
             size: None,
             link: source.link(),
             limits: source.limits(),
@@ -153,17 +155,17 @@ impl CachedFile {
             wasted_bytes: 0,
             fetched_bytes: 0,
         };
-        let state = State {
-            advisor: Box::new(Silent),
+        let state = CachedFileState {
+            advisor: Box::new(NoPrefetch),
             entry,
             opened,
             bound: false,
             conditions,
-            work: Work::default(),
+            work: DriverWork::default(),
             driving: false,
             closed: false,
         };
-        let file = Shared {
+        let file = CachedFileInner {
             source,
             cache,
             key,
@@ -177,7 +179,7 @@ impl CachedFile {
     }
 
     /// Replaces who says what will be read next.
-    pub fn set_advisor(&self, advisor: Box<dyn Advisor>) {
+    pub fn set_advisor(&self, advisor: Box<dyn Prefetcher>) {
         lock(&self.shared().state).advisor = advisor;
     }
 
@@ -271,7 +273,7 @@ impl CachedFile {
     /// # Errors
     ///
     /// [`ErrorKind::Changed`] if the file is not the one any more that was opened.
-    pub fn begin(&self, offset: u64, target: &mut [u8]) -> Result<Begun> {
+    pub fn begin(&self, offset: u64, target: &mut [u8]) -> Result<ReadStart> {
         let file = self.shared();
         let at = file.source.clock().now();
         let mut state = lock(&file.state);
@@ -281,25 +283,25 @@ impl CachedFile {
         // Where a file ends that has not been confirmed to be the same, is not known.
         let is_end = range.end == end || state.bound || file.is_confirmed(&state);
         if is_end && range.is_empty() {
-            return Ok(Begun::Done(0));
+            return Ok(ReadStart::Done(0));
         }
         let wanted = usize::try_from(range::len(&range)).unwrap_or(0);
-        let (mut look, mut advice) = (Look::UNCONFIRMED, Advice::default());
+        let (mut look, mut advice) = (Lookup::UNCONFIRMED, Advice::default());
         if !range.is_empty() {
             let target = target.get_mut(..wanted).filter(|_| is_end);
             look = file.cache.read(state.entry, state.opened, &range, target);
             advice = state.accessed(&range, at, &look, false, file);
             file.cache.counts().began(range::len(&range), &look);
         }
-        if look.found == Found::Present && is_end {
+        if look.found == CacheStatus::Hit && is_end {
             state.bound = true;
             file.heed(&mut state, &advice, at, &look.standing);
             drop(state);
-            file.record(std::slice::from_ref(&range), Times::at_once(at), &look);
-            return Ok(Begun::Done(wanted));
+            file.record(std::slice::from_ref(&range), ReadTimes::at_once(at), &look);
+            return Ok(ReadStart::Done(wanted));
         }
         let pending = self.wait_for(&mut state, vec![offset..end], &[(advice, look)], at)?;
-        Ok(Begun::Waiting(pending))
+        Ok(ReadStart::Waiting(pending))
     }
 
     /// Reads as many bytes as `target` holds, from `offset` on; fewer at the end of the file. Returns how many.
@@ -309,8 +311,8 @@ impl CachedFile {
     /// Whatever fetching them failed with; [`ErrorKind::Changed`] if the file is not the one any more that was opened.
     pub async fn read_at(&self, offset: u64, target: &mut [u8]) -> Result<usize> {
         match self.begin(offset, target)? {
-            Begun::Done(bytes) => Ok(bytes),
-            Begun::Waiting(pending) => pending.into_slice(target).await,
+            ReadStart::Done(bytes) => Ok(bytes),
+            ReadStart::Waiting(pending) => pending.into_slice(target).await,
         }
     }
 
@@ -342,7 +344,7 @@ impl CachedFile {
     /// # Errors
     ///
     /// As [`CachedFile::read_ranges`].
-    pub async fn read_aside(&self, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
+    pub async fn read_untracked(&self, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
         let wanted = range::merged(ranges, 0);
         if wanted.is_empty() || range::total_bytes(&wanted) > LARGEST_READ_BYTES {
             return self.read_ranges(ranges).await;
@@ -366,7 +368,7 @@ impl CachedFile {
         }
     }
 
-    fn begin_ranges(&self, ranges: &[Range<u64>], wanted: Vec<Range<u64>>) -> Result<Pending> {
+    fn begin_ranges(&self, ranges: &[Range<u64>], wanted: Vec<Range<u64>>) -> Result<PendingRead> {
         let file = self.shared();
         let at = file.source.clock().now();
         let mut state = lock(&file.state);
@@ -386,17 +388,17 @@ impl CachedFile {
     /// A read that cannot be served at once.
     fn wait_for(
         &self,
-        state: &mut State,
+        state: &mut CachedFileState,
         ranges: Vec<Range<u64>>,
-        looks: &[(Advice, Look)],
+        looks: &[(Advice, Lookup)],
         at: Duration,
-    ) -> Result<Pending> {
+    ) -> Result<PendingRead> {
         let file = self.shared();
         let (entry, waiter) = file.claim(state, &ranges)?;
         for (advice, look) in looks {
-            if look.found == Found::Absent && !advice.along.is_empty() {
+            if look.found == CacheStatus::Miss && !advice.same_request.is_empty() {
                 let (along, _) =
-                    file.cache.claim_ahead(entry, state.opened, &advice.along, u64::MAX);
+                    file.cache.claim_ahead(entry, state.opened, &advice.same_request, u64::MAX);
                 state.work.urgent.extend(along);
             }
             file.heed(state, advice, at, &look.standing);
@@ -405,15 +407,15 @@ impl CachedFile {
         let looks = looks.iter().map(|(_, look)| look);
         let absent_bytes = looks.clone().map(|look| look.absent_bytes).sum();
         let found = looks.map(|look| look.found).max_by_key(|found| match found {
-            Found::Present => 0,
-            Found::InFlight => 1,
-            Found::Absent => 2,
+            CacheStatus::Hit => 0,
+            CacheStatus::InFlight => 1,
+            CacheStatus::Miss => 2,
         });
-        let found = found.unwrap_or(Found::Present);
-        Ok(Pending::new(self.clone(), ranges, entry, waiter, at, (found, absent_bytes)))
+        let found = found.unwrap_or(CacheStatus::Hit);
+        Ok(PendingRead::new(self.clone(), ranges, entry, waiter, at, (found, absent_bytes)))
     }
 
-    fn shared(&self) -> &Arc<Shared> {
+    fn shared(&self) -> &Arc<CachedFileInner> {
         &self.open.file
     }
 }

@@ -16,7 +16,7 @@ use crate::link::INITIAL_WINDOW_BYTES;
 use std::time::Duration;
 
 /// Most lanes to one endpoint for a single interactive job.
-pub const INTERACTIVE: usize = 64;
+pub const MAX_INTERACTIVE: usize = 64;
 /// Lanes used where the round-trip time is long but the bandwidth is not known: a server that paces its first window
 /// hides it. Sixteen windows are a tenth of a second on a path of 18 Mbit/s.
 const BANDWIDTH_UNKNOWN: usize = 16;
@@ -39,7 +39,7 @@ pub fn speculative(rtt: Duration, cap: usize) -> usize {
 
 /// Lanes worth sending on for a job of `bytes`.
 #[must_use]
-pub fn useful(bytes: u64, link: &LinkEstimate, cap: usize) -> usize {
+pub fn for_bytes(bytes: u64, link: &LinkEstimate, cap: usize) -> usize {
     let by_size = usize::try_from(bytes.div_ceil(SHARE_FLOOR_BYTES)).unwrap_or(usize::MAX);
     let by_path = match (link.bandwidth_delay_bytes(), link.rtt) {
         (Some(product), _) => windows(product / WINDOWS_PER_LANE) + 1,
@@ -70,7 +70,7 @@ pub fn for_requests(useful: usize, requests: usize, bytes: u64, cap: usize) -> u
 /// path at once; four more, each a handshake late, only overflowed its queue, and repairing that took longer than they
 /// had gained (0.97 s on twelve lanes, 0.89 s on eight, medians of five). Where lanes are few, each counts.
 #[must_use]
-pub fn settled(useful: usize, open: usize) -> usize {
+pub fn prefer_open(useful: usize, open: usize) -> usize {
     let kept = open.min(useful);
     if kept >= MANY && 3 * kept >= 2 * useful { kept } else { useful }
 }
@@ -85,16 +85,16 @@ pub fn settled(useful: usize, open: usize) -> usize {
 ///
 /// A narrow path gets fewer: not more than leave each lane an initial window when path and queue are full.
 #[must_use]
-pub fn bulk(link: &LinkEstimate, cap: usize) -> usize {
+pub fn for_bulk(link: &LinkEstimate, cap: usize) -> usize {
     let by_rtt =
         link.rtt.map_or(0, |rtt| usize::try_from(rtt.as_millis() / 2).unwrap_or(usize::MAX));
     let by_path = link.bandwidth_delay_bytes().map_or(usize::MAX, |product| windows(2.0 * product));
-    by_rtt.min(by_path).max(BULK_LEAST).min(cap).max(1)
+    by_rtt.min(by_path).max(MIN_BULK).min(cap).max(1)
 }
 
 /// Lanes of a bulk job on the shortest path, and before anything is known: enough for small files to hide each other's
 /// opening and closing.
-pub const BULK_LEAST: usize = 4;
+pub const MIN_BULK: usize = 4;
 
 /// Initial windows of the bandwidth-delay product to each lane.
 const WINDOWS_PER_LANE: f64 = 2.0;
@@ -127,29 +127,29 @@ mod tests {
     #[test]
     fn lanes_follow_the_bandwidth_delay_product() {
         let job = 7_400_000;
-        assert_eq!(useful(job, &link(0.3, 100.0), 64), 2);
-        assert_eq!(useful(job, &link(2.0, 10.0), 64), 2);
-        assert_eq!(useful(job, &link(11.0, 100.0), 64), 6);
-        assert_eq!(useful(job, &link(22.0, 100.0), 64), 11);
-        assert_eq!(useful(job, &link(72.0, 8.0), 64), 4);
-        assert_eq!(useful(job, &link(240.0, 250.0), 64), 64);
+        assert_eq!(for_bytes(job, &link(0.3, 100.0), 64), 2);
+        assert_eq!(for_bytes(job, &link(2.0, 10.0), 64), 2);
+        assert_eq!(for_bytes(job, &link(11.0, 100.0), 64), 6);
+        assert_eq!(for_bytes(job, &link(22.0, 100.0), 64), 11);
+        assert_eq!(for_bytes(job, &link(72.0, 8.0), 64), 4);
+        assert_eq!(for_bytes(job, &link(240.0, 250.0), 64), 64);
     }
 
     #[test]
     fn bulk_jobs_get_lanes_by_the_round_trip_time() {
-        assert_eq!(bulk(&link(120.0, 1000.0), 64), 60);
-        assert_eq!(bulk(&link(240.0, 1000.0), 64), 64);
-        assert_eq!(bulk(&link(20.0, 1000.0), 64), 10);
-        assert_eq!(bulk(&link(0.1, 10_000.0), 64), BULK_LEAST);
-        assert_eq!(bulk(&link(72.0, 8.0), 64), 10);
-        assert_eq!(bulk(&LinkEstimate::default(), 64), BULK_LEAST);
-        assert_eq!(bulk(&link(120.0, 1000.0), 2), 2);
+        assert_eq!(for_bulk(&link(120.0, 1000.0), 64), 60);
+        assert_eq!(for_bulk(&link(240.0, 1000.0), 64), 64);
+        assert_eq!(for_bulk(&link(20.0, 1000.0), 64), 10);
+        assert_eq!(for_bulk(&link(0.1, 10_000.0), 64), MIN_BULK);
+        assert_eq!(for_bulk(&link(72.0, 8.0), 64), 10);
+        assert_eq!(for_bulk(&LinkEstimate::default(), 64), MIN_BULK);
+        assert_eq!(for_bulk(&link(120.0, 1000.0), 2), 2);
     }
 
     #[test]
     fn a_small_job_gets_few_lanes() {
-        assert_eq!(useful(5_000, &link(240.0, 1000.0), 64), 2);
-        assert_eq!(useful(0, &link(240.0, 1000.0), 64), 1);
+        assert_eq!(for_bytes(5_000, &link(240.0, 1000.0), 64), 2);
+        assert_eq!(for_bytes(0, &link(240.0, 1000.0), 64), 1);
     }
 
     #[test]
@@ -167,20 +167,20 @@ mod tests {
     fn what_a_common_path_will_use_is_nearly_open_by_then() {
         for rtt in [11_u8, 22, 33] {
             let opened = speculative(Duration::from_millis(rtt.into()), 64);
-            let used = useful(1_000_000, &link(rtt.into(), 80.0), 64);
+            let used = for_bytes(1_000_000, &link(rtt.into(), 80.0), 64);
             assert!(opened.abs_diff(used) <= 1, "{opened} opened, {used} used at {rtt} ms");
         }
     }
 
     #[test]
     fn lanes_that_are_nearly_enough_are_enough() {
-        assert_eq!([settled(12, 8), settled(12, 7), settled(13, 8)], [8, 12, 13]);
-        assert_eq!([settled(4, 9), settled(6, 4), settled(64, 64)], [4, 6, 64]);
+        assert_eq!([prefer_open(12, 8), prefer_open(12, 7), prefer_open(13, 8)], [8, 12, 13]);
+        assert_eq!([prefer_open(4, 9), prefer_open(6, 4), prefer_open(64, 64)], [4, 6, 64]);
     }
 
     #[test]
     fn the_callers_cap_holds() {
-        assert_eq!(useful(7_400_000, &link(240.0, 1000.0), 1), 1);
+        assert_eq!(for_bytes(7_400_000, &link(240.0, 1000.0), 1), 1);
         assert_eq!(speculative(Duration::from_millis(240), 8), 8);
         assert_eq!(speculative(Duration::from_millis(240), 64), 64);
         assert_eq!(speculative(Duration::from_micros(30), 64), 1);

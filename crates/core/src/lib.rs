@@ -28,22 +28,24 @@ mod straggler;
 mod sync;
 pub mod trace;
 
-pub use allowance::Allowance;
+pub use allowance::LearnedLimit;
 pub use cache::{Cache, CacheConfig, CacheKey};
 pub use checksum::{Algorithm, Checksum, Hasher};
 pub use clock::Clock;
-pub use courtesy::{Courtesy, Fate};
-pub use endpoint::{Endpoint, NameSupport, RangeSupport};
+pub use courtesy::{ConcurrencyLimit, RequestOutcome};
+pub use endpoint::{Endpoint, NamespaceSupport, RangeSupport};
 pub use error::{Error, ErrorKind, Result, Retry};
 pub use file::CachedFile;
-pub use ledger::{Claim, Held, Ledger};
+pub use ledger::{EndpointStore, SlotClaim, SlotGuard};
 pub use limits::Limits;
 pub use link::LinkEstimate;
 pub use plan::{Plan, PlanConfig};
-pub use prefetch::{Access, Advice, Advisor, Conditions, Found, ReadAhead, ReadAheadConfig};
+pub use prefetch::{
+    Access, Advice, CacheStatus, PrefetchContext, Prefetcher, ReadAhead, ReadAheadConfig,
+};
 pub use replicas::{Health, Replica, Replicas, ReplicasConfig};
 pub use report::{ReadReport, Report, SourceReport};
 pub use schedule::{Reader, ReaderConfig};
-pub use source::{Answer, Part, PartSink, Request, Source};
-pub use storage::{Entry, EntryKind, PutOptions, Storage, Upload};
-pub use trace::{FileRecorder, ReadEvent, Times, TraceSink};
+pub use source::{Part, PartSink, Request, ResponseMeta, Source};
+pub use storage::{DirEntry, FileKind, PutOptions, Storage, Upload};
+pub use trace::{FileRecorder, ReadEvent, ReadTimes, TraceSink};

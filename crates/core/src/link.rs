@@ -8,7 +8,7 @@ pub const INITIAL_WINDOW_BYTES: u64 = 10 * 1448;
 
 /// What is asked of a stranger first, where there is more: with the head of the answer it fits into an initial window, so
 /// that it is there after one round trip.
-pub const INTRODUCTION_BYTES: u64 = 12 << 10;
+pub const INITIAL_REQUEST_BYTES: u64 = 12 << 10;
 
 /// Estimates of a path; `None` where nothing was measured yet.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -54,7 +54,7 @@ impl LinkEstimate {
 /// - The receiver is busy elsewhere: then many segments lie ready when it comes to read. Where they all came within one
 ///   scheduling delay, the path was faster than the reader, and how fast the reader was is all that is known.
 #[derive(Debug, Clone, Default)]
-pub struct TrainEstimator {
+pub struct BandwidthEstimator {
     rtt: Option<Duration>,
     first: Option<Duration>,
     last: Duration,
@@ -82,7 +82,7 @@ const COALESCED_BYTES: u64 = 2 * 1448;
 /// Reads after which a train is no burst any more.
 const MOST_READS: usize = 64;
 
-impl TrainEstimator {
+impl BandwidthEstimator {
     /// A train on a path of this round-trip time.
     #[must_use]
     pub fn new(rtt: Option<Duration>) -> Self {
@@ -149,15 +149,15 @@ mod tests {
     use super::*;
 
     /// Nine segments of an initial window, `gap` apart.
-    fn train(gap: Duration, rtt_ms: u64) -> TrainEstimator {
-        let mut train = TrainEstimator::new(Some(Duration::from_millis(rtt_ms)));
+    fn train(gap: Duration, rtt_ms: u64) -> BandwidthEstimator {
+        let mut train = BandwidthEstimator::new(Some(Duration::from_millis(rtt_ms)));
         for i in 0..9 {
             train.arrived(Duration::from_secs(1) + gap * i, 1448);
         }
         train
     }
 
-    fn mbit(train: &TrainEstimator) -> Option<f64> {
+    fn mbit(train: &BandwidthEstimator) -> Option<f64> {
         train.bandwidth().map(|bytes| bytes * 8e-6)
     }
 
@@ -174,7 +174,7 @@ mod tests {
 
     #[test]
     fn a_reader_that_comes_late_does_not_make_the_path_slow() {
-        let mut train = TrainEstimator::new(Some(Duration::from_millis(240)));
+        let mut train = BandwidthEstimator::new(Some(Duration::from_millis(240)));
         train.arrived(Duration::from_micros(1_000_000), 370);
         train.arrived(Duration::from_micros(1_003_000), 8_000);
         assert!((mbit(&train).unwrap() - 64.0).abs() < 0.1);
@@ -202,7 +202,7 @@ mod tests {
 
     #[test]
     fn the_end_of_another_answer_is_no_train() {
-        let mut two = TrainEstimator::new(Some(Duration::from_millis(240)));
+        let mut two = BandwidthEstimator::new(Some(Duration::from_millis(240)));
         two.arrived(Duration::from_millis(760), 560);
         for i in 0..6 {
             two.arrived(Duration::from_secs(1) + Duration::from_micros(120) * i, 1448);
@@ -213,7 +213,7 @@ mod tests {
     #[test]
     fn a_server_that_reads_its_disk_after_the_head_does_not_make_the_path_slow() {
         // Of Debian's xrootd, asked the first time for the end of a file.
-        let mut train = TrainEstimator::new(Some(Duration::from_millis(240)));
+        let mut train = BandwidthEstimator::new(Some(Duration::from_millis(240)));
         train.arrived(Duration::from_micros(723_894), 21);
         train.arrived(Duration::from_micros(742_467), 4096);
         train.arrived(Duration::from_micros(742_602), 3912);
@@ -222,7 +222,7 @@ mod tests {
 
     #[test]
     fn a_few_bytes_say_nothing() {
-        let mut train = TrainEstimator::default();
+        let mut train = BandwidthEstimator::default();
         train.arrived(Duration::ZERO, 400);
         train.arrived(Duration::from_millis(1), 400);
         assert_eq!(train.bandwidth(), None);

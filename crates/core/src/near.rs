@@ -8,7 +8,7 @@ const LONGEST: usize = 256;
 /// The names that resemble `wanted`, `most` of them, best first: equal but for case, equal last path component, within a
 /// small edit distance, or containing it.
 #[must_use]
-pub fn near_matches<'a>(
+pub fn closest_names<'a>(
     wanted: &str,
     names: impl IntoIterator<Item = &'a str>,
     most: usize,
@@ -80,16 +80,16 @@ mod tests {
     #[test]
     fn misspelt_names_find_their_original_first() {
         let names = ["rawtr", "E33", "E33_time", "jets/pt", "run", "TMath::Abs"];
-        assert_eq!(near_matches("e33", names, 5)[0], "E33");
-        assert_eq!(near_matches("rwatr", names, 5), ["rawtr"]);
-        assert_eq!(near_matches("pt", names, 5)[0], "jets/pt");
-        assert_eq!(near_matches("tmath::abs", names, 5), ["TMath::Abs"]);
-        assert!(near_matches("muon_eta", names, 5).is_empty());
+        assert_eq!(closest_names("e33", names, 5)[0], "E33");
+        assert_eq!(closest_names("rwatr", names, 5), ["rawtr"]);
+        assert_eq!(closest_names("pt", names, 5)[0], "jets/pt");
+        assert_eq!(closest_names("tmath::abs", names, 5), ["TMath::Abs"]);
+        assert!(closest_names("muon_eta", names, 5).is_empty());
     }
 
     #[test]
     fn the_nearest_comes_first() {
-        assert_eq!(near_matches("abcdef", ["abcxef", "abcdef"], 2), ["abcdef", "abcxef"]);
+        assert_eq!(closest_names("abcdef", ["abcxef", "abcdef"], 2), ["abcdef", "abcxef"]);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! What to fetch before it is asked for.
 //!
 //! A program that opens a file and reads here and there does not say what it will read; what it has read tells. Every
-//! read of an open file is shown to the file's [`Advisor`], as an [`Access`], together with the [`Conditions`] of the
+//! read of an open file is shown to the file's [`Prefetcher`], as an [`Access`], together with the [`PrefetchContext`] of the
 //! moment. The advisor answers with [`Advice`]: what to bring along if the read has to go to the server anyway, what will
 //! be read soon, what will not be read after all. It decides and never waits: whether and when any of it is fetched is up
 //! to who asked, who knows what is present, what is in flight and how much memory there is.
@@ -24,13 +24,13 @@ use std::time::Duration;
 
 /// How a read found its bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Found {
+pub enum CacheStatus {
     /// All present: the program did not wait.
-    Present,
+    Hit,
     /// Some were still on their way, none had to be asked for: the program was faster than the fetching.
     InFlight,
     /// Some had to be asked for.
-    Absent,
+    Miss,
 }
 
 /// One read of a program.
@@ -41,14 +41,14 @@ pub struct Access {
     /// When, by the clock of the source.
     pub at: Duration,
     /// How it found its bytes.
-    pub found: Found,
+    pub found: CacheStatus,
     /// One of several ranges that the program named together: it has planned what it wants itself.
     pub planned: bool,
 }
 
 /// How things stand at the time of a read.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Conditions {
+pub struct PrefetchContext {
     /// Size of the file in bytes, once it is known.
     pub size: Option<u64>,
     /// The path to the server.
@@ -57,7 +57,7 @@ pub struct Conditions {
     pub limits: Limits,
     /// Bytes of this file that were fetched ahead, or are on their way, and have not been read yet.
     pub ahead_bytes: u64,
-    /// The most that [`Conditions::ahead_bytes`] should grow to, given the memory there is.
+    /// The most that [`PrefetchContext::ahead_bytes`] should grow to, given the memory there is.
     pub ahead_budget_bytes: u64,
     /// Bytes of this file that were fetched ahead and dropped without having been read, since it was opened.
     pub wasted_bytes: u64,
@@ -69,16 +69,16 @@ pub struct Conditions {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Advice {
     /// Fetched in one go with the read, if that has to wait for a request anyway.
-    pub along: Vec<Range<u64>>,
+    pub same_request: Vec<Range<u64>>,
     /// Fetched ahead, in this order, as far as there is room. What is present or in flight costs nothing to name again.
-    pub soon: Vec<Range<u64>>,
+    pub will_need: Vec<Range<u64>>,
     /// Named before, and not wanted any more. What has not been sent yet is not sent.
-    pub never: Vec<Range<u64>>,
+    pub dont_need: Vec<Range<u64>>,
 }
 
 /// Says what will be read, from what was read. One per open file.
-pub trait Advisor: Send + Debug {
+pub trait Prefetcher: Send + Debug {
     /// Looks at a read. Called before it is served, in the order in which reads begin. Must be quick: a read that finds
     /// its bytes takes less than a microsecond, and this is part of it.
-    fn accessed(&mut self, access: &Access, conditions: &Conditions) -> Advice;
+    fn observe(&mut self, access: &Access, conditions: &PrefetchContext) -> Advice;
 }

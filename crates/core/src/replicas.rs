@@ -29,18 +29,18 @@ mod member;
 mod verdict;
 
 pub use health::Health;
-pub use member::{DigestCheck, Replica};
+pub use member::{ChecksumQuery, Replica};
 
 use crate::checksum::Checksum;
 use crate::error::{Error, ErrorKind, Result, Retry};
 use crate::report::SourceReport;
-use crate::source::{Answer, PartSink, Request, Source};
+use crate::source::{PartSink, Request, ResponseMeta, Source};
 use crate::{Clock, Endpoint, Limits, LinkEstimate};
 use futures_core::future::BoxFuture;
-use member::Member;
+use member::ActiveReplica;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use verdict::Blame;
+use verdict::FailureScope;
 
 /// When a job has had this many bytes, further members share the work.
 const BULK_BYTES: u64 = 64 << 20;
@@ -76,10 +76,10 @@ enum Among {
 }
 
 /// Finds further replicas when those known have failed, by asking a catalogue or the servers themselves.
-pub trait Discover: Send + Sync + std::fmt::Debug {
+pub trait ReplicaDiscovery: Send + Sync + std::fmt::Debug {
     /// Replicas that are not among those known, whose `errors` these are; `None` if it is not worth asking yet. Once it has
     /// answered it is not asked again.
-    fn more(&self, errors: &[Error]) -> BoxFuture<'_, Option<Vec<Replica>>>;
+    fn locate(&self, errors: &[Error]) -> BoxFuture<'_, Option<Vec<Replica>>>;
 }
 
 /// A file in several places.
@@ -87,14 +87,14 @@ pub trait Discover: Send + Sync + std::fmt::Debug {
 pub struct Replicas {
     config: ReplicasConfig,
     health: Arc<Health>,
-    discover: Option<Box<dyn Discover>>,
-    first: Arc<Member>,
+    discover: Option<Box<dyn ReplicaDiscovery>>,
+    first: Arc<ActiveReplica>,
     state: Mutex<State>,
 }
 
 #[derive(Debug)]
 struct State {
-    members: Vec<Arc<Member>>,
+    members: Vec<Arc<ActiveReplica>>,
     size: Option<u64>,
     checksum: Option<Checksum>,
     delivered_bytes: u64,
@@ -107,7 +107,7 @@ impl Replicas {
     /// A file with its first replica; the state of servers is shared through `health`.
     #[must_use]
     pub fn new(first: Replica, health: Arc<Health>, config: ReplicasConfig) -> Self {
-        let first = Arc::new(Member::new(first));
+        let first = Arc::new(ActiveReplica::new(first));
         let state = State {
             members: vec![Arc::clone(&first)],
             size: None,
@@ -140,7 +140,7 @@ impl Replicas {
 
     /// With a way to find further replicas.
     #[must_use]
-    pub fn with_discovery(mut self, discover: Box<dyn Discover>) -> Self {
+    pub fn with_discovery(mut self, discover: Box<dyn ReplicaDiscovery>) -> Self {
         self.discover = Some(discover);
         self
     }
@@ -148,9 +148,9 @@ impl Replicas {
     /// Adds a replica at the end of the order, unless it is there already.
     pub fn add(&self, replica: Replica) {
         let mut state = self.state();
-        let known = |member: &Arc<Member>| member.name() == replica.source.name();
+        let known = |member: &Arc<ActiveReplica>| member.name() == replica.source.name();
         if !state.members.iter().any(known) {
-            state.members.push(Arc::new(Member::new(replica)));
+            state.members.push(Arc::new(ActiveReplica::new(replica)));
         }
     }
 
@@ -166,9 +166,9 @@ impl Replicas {
         self.state().members.iter().map(|member| member.report()).collect()
     }
 
-    async fn fetch_anywhere(&self, request: Request, sink: PartSink) -> Result<Answer> {
-        let tee = attempt::Tee::new(sink);
-        let mut tried: Vec<Arc<Member>> = Vec::new();
+    async fn fetch_anywhere(&self, request: Request, sink: PartSink) -> Result<ResponseMeta> {
+        let tee = attempt::DedupSink::new(sink);
+        let mut tried: Vec<Arc<ActiveReplica>> = Vec::new();
         let mut errors: Vec<Error> = Vec::new();
         loop {
             let Some(member) = self.choose(&tried, Among::All) else {
@@ -182,23 +182,25 @@ impl Replicas {
                 Ok(answer) => return Ok(answer),
                 Err(failed) => errors.extend(failed),
             }
-            if let Some(fault) = errors.iter().find(|e| verdict::blame(e) == Blame::Request) {
+            if let Some(fault) =
+                errors.iter().find(|e| verdict::classify(e) == FailureScope::Request)
+            {
                 return Err(fault.clone());
             }
         }
     }
 
     /// The member for the next request, leaving out those tried.
-    fn choose(&self, tried: &[Arc<Member>], among: Among) -> Option<Arc<Member>> {
+    fn choose(&self, tried: &[Arc<ActiveReplica>], among: Among) -> Option<Arc<ActiveReplica>> {
         let state = self.state();
-        let open: Vec<&Arc<Member>> = state
+        let open: Vec<&Arc<ActiveReplica>> = state
             .members
             .iter()
             .filter(|member| {
                 member.excluded().is_none() && !tried.iter().any(|it| Arc::ptr_eq(it, member))
             })
             .collect();
-        let alive: Vec<&Arc<Member>> =
+        let alive: Vec<&Arc<ActiveReplica>> =
             open.iter().copied().filter(|member| !self.health.is_down(member.site())).collect();
         let Some(&first) = alive.first() else {
             // Everybody is thought to be down. Thinking so may be wrong.
@@ -208,14 +210,14 @@ impl Replicas {
             return Some(Arc::clone(first));
         }
         let usual = first.speed().unwrap_or(1.0);
-        let wait = |member: &Member| member.wait(usual);
+        let wait = |member: &ActiveReplica| member.wait(usual);
         alive.into_iter().min_by(|a, b| wait(a).total_cmp(&wait(b))).map(Arc::clone)
     }
 
     /// The first living member: whose limits and path stand for all.
-    fn leader(&self) -> Arc<Member> {
+    fn leader(&self) -> Arc<ActiveReplica> {
         let state = self.state();
-        let living = |member: &&Arc<Member>| {
+        let living = |member: &&Arc<ActiveReplica>| {
             member.excluded().is_none() && !self.health.is_down(member.site())
         };
         let leader = state.members.iter().find(living).unwrap_or(&self.first);
@@ -231,7 +233,7 @@ impl Replicas {
         let Some(discover) = self.discover.as_ref().filter(|_| self.can_discover()) else {
             return false;
         };
-        let Some(found) = discover.more(errors).await else { return false };
+        let Some(found) = discover.locate(errors).await else { return false };
         self.state().discovered = true;
         let before = self.state().members.len();
         found.into_iter().for_each(|replica| self.add(replica));
@@ -239,7 +241,7 @@ impl Replicas {
     }
 
     /// What the answer of a member means for all: the size, and the validator of the first one only.
-    fn settle(&self, member: &Arc<Member>, mut answer: Answer) -> Answer {
+    fn settle(&self, member: &Arc<ActiveReplica>, mut answer: ResponseMeta) -> ResponseMeta {
         let mut state = self.state();
         if state.size.is_none() {
             state.size = answer.size;
@@ -303,10 +305,10 @@ impl Source for Replicas {
         self.leader().source().endpoint()
     }
 
-    fn max_lanes(&self) -> usize {
+    fn max_connections(&self) -> usize {
         let state = self.state();
         let living = state.members.iter().filter(|member| member.excluded().is_none());
-        living.map(|member| member.source().max_lanes()).sum::<usize>().max(1)
+        living.map(|member| member.source().max_connections()).sum::<usize>().max(1)
     }
 
     fn max_requests(&self) -> usize {
@@ -315,22 +317,22 @@ impl Source for Replicas {
         living.map(|member| member.source().max_requests()).sum::<usize>().max(1)
     }
 
-    fn idle_lanes(&self) -> usize {
+    fn idle_connections(&self) -> usize {
         let state = self.state();
         let living = state.members.iter().filter(|member| member.excluded().is_none());
-        living.map(|member| member.source().idle_lanes()).sum()
+        living.map(|member| member.source().idle_connections()).sum()
     }
 
-    fn warm(&self, lanes: usize) {
+    fn preconnect(&self, lanes: usize) {
         let leader = self.leader();
-        leader.source().warm(lanes.min(leader.source().max_lanes()));
+        leader.source().preconnect(lanes.min(leader.source().max_connections()));
     }
 
-    fn announce_large(&self) {
-        self.leader().source().announce_large();
+    fn expect_bulk(&self) {
+        self.leader().source().expect_bulk();
     }
 
-    fn fetch(&self, request: Request, sink: PartSink) -> BoxFuture<'_, Result<Answer>> {
+    fn fetch(&self, request: Request, sink: PartSink) -> BoxFuture<'_, Result<ResponseMeta>> {
         Box::pin(self.fetch_anywhere(request, sink))
     }
 }

@@ -34,8 +34,8 @@ mod urgent;
 
 use crate::error::{Error, Result};
 use crate::plan::{Plan, PlanConfig};
-use crate::source::{Answer, Part, Request, Source};
-use crate::straggler::{self, InFlight};
+use crate::source::{Part, Request, ResponseMeta, Source};
+use crate::straggler::{self, InFlightRequest};
 use crate::{Limits, lanes, plan, range};
 use futures_channel::mpsc;
 use futures_core::future::BoxFuture;
@@ -92,7 +92,7 @@ pub struct Reader<'a> {
     /// Most requests that were under way at a time.
     widest: usize,
     running: FuturesUnordered<BoxFuture<'a, (u64, Ended)>>,
-    requests: HashMap<u64, InFlight>,
+    requests: HashMap<u64, InFlightRequest>,
     next_id: u64,
     parts: mpsc::UnboundedReceiver<(u64, Part)>,
     sink: mpsc::UnboundedSender<(u64, Part)>,
@@ -105,16 +105,16 @@ pub struct Reader<'a> {
     /// Requests relieved by others.
     reliefs: usize,
     retries: u64,
-    answer: Answer,
+    answer: ResponseMeta,
 }
 
 /// What happens to a [`Reader`].
 #[derive(Debug, Clone)]
-pub enum Step {
+pub enum FetchEvent {
     /// Bytes arrived.
     Part(Part),
     /// A request was answered in full; its parts came before.
-    Answered(Answer),
+    Answered(ResponseMeta),
     /// A request failed for good. The others go on.
     Failed {
         /// Why.
@@ -125,7 +125,7 @@ pub enum Step {
 }
 
 /// How a request ended; none if it was cut off because it had delivered what was left to it.
-type Ended = Option<Result<Answer>>;
+type Ended = Option<Result<ResponseMeta>>;
 
 impl<'a> Reader<'a> {
     /// A reader of `source`; requests carry `validator`, so that a file that changed is noticed.
@@ -154,7 +154,7 @@ impl<'a> Reader<'a> {
             put_off_since: None,
             reliefs: 0,
             retries: 0,
-            answer: Answer::default(),
+            answer: ResponseMeta::default(),
         }
     }
 
@@ -169,7 +169,7 @@ impl<'a> Reader<'a> {
         });
     }
 
-    /// Asks for `ranges`, on at most `max_lanes` lanes. What was pushed before is sent before.
+    /// Asks for `ranges`, on at most `max_connections` lanes. What was pushed before is sent before.
     pub fn push(&mut self, ranges: &[Range<u64>], max_lanes: usize) {
         let requests = self.planned(ranges, max_lanes);
         self.queue.extend(requests);
@@ -187,16 +187,16 @@ impl<'a> Reader<'a> {
 
     fn planned(&mut self, ranges: &[Range<u64>], max_lanes: usize) -> Vec<Request> {
         let bytes = range::total_bytes(ranges);
-        let most = self.source.max_lanes().min(max_lanes).max(1);
+        let most = self.source.max_connections().min(max_lanes).max(1);
         let limits = self.source.limits();
-        let useful = lanes::useful(bytes, &self.source.link(), most);
+        let useful = lanes::for_bytes(bytes, &self.source.link(), most);
         let requests = plan::fewest_requests(ranges, &limits);
         let useful = lanes::for_requests(useful, requests, bytes, most);
-        let lanes = lanes::settled(useful, self.running.len() + self.source.idle_lanes());
+        let lanes = lanes::prefer_open(useful, self.running.len() + self.source.idle_connections());
         // Where those that are open suffice, no others are opened to have all take the same number of turns.
         let cap = if lanes < useful { lanes } else { most };
         let config = self.plan_config(PlanConfig::balanced(ranges, &limits, lanes, cap));
-        self.source.warm(config.lanes);
+        self.source.preconnect(config.lanes);
         self.lanes = self.lanes.max(config.lanes);
         self.planned_with = Some(limits);
         self.requests_of(Plan::new(ranges, &limits, &config))
@@ -211,24 +211,24 @@ impl<'a> Reader<'a> {
     ///
     /// # Errors
     ///
-    /// The first failure that retrying does not cure. What else was pushed goes on; [`Reader::step`] tells what failed.
+    /// The first failure that retrying does not cure. What else was pushed goes on; [`Reader::next_event`] tells what failed.
     pub async fn next(&mut self) -> Option<Result<Part>> {
         loop {
-            match self.step().await? {
-                Step::Part(part) => return Some(Ok(part)),
-                Step::Answered(_) => {}
-                Step::Failed { error, .. } => return Some(Err(error)),
+            match self.next_event().await? {
+                FetchEvent::Part(part) => return Some(Ok(part)),
+                FetchEvent::Answered(_) => {}
+                FetchEvent::Failed { error, .. } => return Some(Err(error)),
             }
         }
     }
 
     /// What happens next; `None` when everything that was pushed has arrived or failed. Dropping the future loses nothing.
-    pub async fn step(&mut self) -> Option<Step> {
+    pub async fn next_event(&mut self) -> Option<FetchEvent> {
         loop {
             // Parts first: a request's end says what is missing only once its parts are counted.
             if let Ok((id, part)) = self.parts.try_recv() {
                 self.note_part(id, &part);
-                return Some(Step::Part(part));
+                return Some(FetchEvent::Part(part));
             }
             if let Some((id, ended)) = self.ended.pop_front() {
                 match self.conclude(id, ended) {
@@ -244,7 +244,7 @@ impl<'a> Reader<'a> {
             match select(self.parts.next(), self.running.next()).await {
                 Either::Left((Some((id, part)), _)) => {
                     self.note_part(id, &part);
-                    return Some(Step::Part(part));
+                    return Some(FetchEvent::Part(part));
                 }
                 Either::Right((Some(ended), _)) => self.ended.push_back(ended),
                 // The reader holds a sender itself and something is running, so neither stream can have ended.
@@ -260,7 +260,7 @@ impl<'a> Reader<'a> {
 
     /// What the server has said about the file so far.
     #[must_use]
-    pub fn answer(&self) -> &Answer {
+    pub fn answer(&self) -> &ResponseMeta {
         &self.answer
     }
 
@@ -287,13 +287,13 @@ impl<'a> Reader<'a> {
     /// Gives part of the slowest request to a lane that has nothing to do.
     fn relieve(&mut self) {
         let most = if self.config.exact { 0 } else { (self.lanes / 4).max(2) };
-        if self.reliefs >= most || self.source.idle_lanes() == 0 {
+        if self.reliefs >= most || self.source.idle_connections() == 0 {
             return;
         }
         let now = self.source.clock().now();
         let link = self.source.link();
         let requests = self.requests.values_mut();
-        if let Some(relief) = straggler::relieve(requests, now, &link) {
+        if let Some(relief) = straggler::split_slowest(requests, now, &link) {
             self.reliefs += 1;
             // Those bytes are charged already, to the request that they come from.
             self.send(relief, 0);
@@ -309,7 +309,7 @@ impl<'a> Reader<'a> {
         let deliver = Box::new(move |part| drop(sink.unbounded_send((id, part))));
         let (cut_off, registration) = AbortHandle::new_pair();
         let fetch = Abortable::new(self.source.fetch(request.clone(), deliver), registration);
-        self.requests.insert(id, InFlight::new(request, self.source.clock().now(), cut_off));
+        self.requests.insert(id, InFlightRequest::new(request, self.source.clock().now(), cut_off));
         self.running.push(Box::pin(async move { (id, fetch.await.ok()) }));
         self.widest = self.widest.max(self.running.len());
         id

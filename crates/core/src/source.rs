@@ -43,7 +43,7 @@ pub type PartSink = Box<dyn FnMut(Part) + Send>;
 
 /// What a server said about the file while it answered.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Answer {
+pub struct ResponseMeta {
     /// Size of the file, if told.
     pub size: Option<u64>,
     /// Strong validator: an entity tag with its quotes, else a date of last modification as sent.
@@ -69,19 +69,19 @@ pub trait Source: Send + Sync + Debug {
     /// What has been learned about the server.
     fn endpoint(&self) -> Endpoint;
     /// Most lanes (connections) that the caller and the server allow.
-    fn max_lanes(&self) -> usize;
+    fn max_connections(&self) -> usize;
     /// Most requests that may be on their way at a time: more than the lanes where one connection carries several, as
     /// many otherwise. It moves as the source learns.
     fn max_requests(&self) -> usize {
-        self.max_lanes()
+        self.max_connections()
     }
     /// Lanes that could send a request now without connecting first.
-    fn idle_lanes(&self) -> usize;
+    fn idle_connections(&self) -> usize;
     /// Starts connecting until there are `lanes` in all; returns at once.
-    fn warm(&self, lanes: usize);
+    fn preconnect(&self, lanes: usize);
     /// A job is coming that will want more than one lane if the path is long: as soon as the first one has shown how long
     /// it is, others may be opened beside its first request. Returns at once.
-    fn announce_large(&self) {}
+    fn expect_bulk(&self) {}
     /// Sends one request on one lane: one round trip.
-    fn fetch(&self, request: Request, sink: PartSink) -> BoxFuture<'_, Result<Answer>>;
+    fn fetch(&self, request: Request, sink: PartSink) -> BoxFuture<'_, Result<ResponseMeta>>;
 }

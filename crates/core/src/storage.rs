@@ -6,7 +6,7 @@
 //!
 //! A file that is being written does not exist under its name until [`Upload::commit`] has succeeded: what is interrupted
 //! leaves no half a file. (A server on which that cannot be had writes under another name first and renames; such names
-//! are told by [`is_unfinished`].)
+//! are told by [`is_partial`].)
 //!
 //! Links: [`Storage::stat`] and [`Storage::source`] follow them, [`Storage::list`] shows them as what they are, and
 //! [`Storage::remove`], [`Storage::remove_tree`] and [`Storage::rename`] act on the link itself. So what descends by
@@ -15,8 +15,8 @@
 mod path;
 
 pub use path::{
-    below, beside, check_name, check_path, is_unfinished, last_component, parent, unfinished_name,
-    unfinished_token,
+    check_name, check_path, file_name, is_partial, join, parent, partial_name, partial_token,
+    sibling,
 };
 
 use crate::checksum::{Algorithm, Checksum};
@@ -30,7 +30,7 @@ use std::time::SystemTime;
 
 /// What a name stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum EntryKind {
+pub enum FileKind {
     /// Bytes.
     File,
     /// Further names.
@@ -43,11 +43,11 @@ pub enum EntryKind {
 
 /// One name and what is known about it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Entry {
+pub struct DirEntry {
     /// Path from the storage's root.
     pub path: String,
     /// File or directory.
-    pub kind: EntryKind,
+    pub kind: FileKind,
     /// Size in bytes; 0 for anything but a file.
     pub size: u64,
     /// Last modification.
@@ -90,7 +90,7 @@ pub trait Upload: Send + Sync + Debug {
     /// Makes the file visible. If `checksum` is given and the server can compute one of that kind, the two are compared
     /// before that; a difference is [`ErrorKind::Corrupt`](crate::ErrorKind::Corrupt). If it fails, nothing
     /// becomes visible, and what was written is removed as far as that is possible.
-    fn commit(self: Box<Self>, checksum: Option<Checksum>) -> BoxFuture<'static, Result<Entry>>;
+    fn commit(self: Box<Self>, checksum: Option<Checksum>) -> BoxFuture<'static, Result<DirEntry>>;
     /// Removes what was written.
     fn abort(self: Box<Self>) -> BoxFuture<'static, Result<()>>;
 }
@@ -100,10 +100,10 @@ pub trait Storage: Send + Sync + Debug {
     /// The root, for messages; secrets removed.
     fn name(&self) -> String;
     /// What is known about one name.
-    fn stat<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<Entry>>;
+    fn stat<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<DirEntry>>;
     /// The names in a directory, in the order of their bytes, without itself. A file is
     /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid).
-    fn list<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<Vec<Entry>>>;
+    fn list<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<Vec<DirEntry>>>;
     /// A file to read. Nothing is sent yet.
     fn source(&self, path: &str) -> Result<Arc<dyn Source>>;
     /// Starts writing a file. Its directory must exist.

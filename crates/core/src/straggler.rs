@@ -32,7 +32,7 @@ const SMALLEST_RELIEF_BYTES: u64 = INITIAL_WINDOW_BYTES;
 
 /// A request under way.
 #[derive(Debug)]
-pub(crate) struct InFlight {
+pub(crate) struct InFlightRequest {
     request: Request,
     received: Vec<Range<u64>>,
     /// What came with the answers to others.
@@ -45,7 +45,7 @@ pub(crate) struct InFlight {
     relieved: bool,
 }
 
-impl InFlight {
+impl InFlightRequest {
     pub(crate) fn new(request: Request, sent: Duration, cut_off: AbortHandle) -> Self {
         let asked_bytes = range::total_bytes(&request.ranges);
         Self {
@@ -144,8 +144,8 @@ impl InFlight {
 }
 
 /// Takes part of the slowest of `requests` off it, if that pays: the request that an idle lane should send.
-pub(crate) fn relieve<'a>(
-    requests: impl Iterator<Item = &'a mut InFlight>,
+pub(crate) fn split_slowest<'a>(
+    requests: impl Iterator<Item = &'a mut InFlightRequest>,
     now: Duration,
     link: &LinkEstimate,
 ) -> Option<Request> {
@@ -175,11 +175,11 @@ mod tests {
     }
 
     /// A request for 400 baskets of a kilobyte, of which `done` have arrived.
-    fn request(done: u64, sent: Duration) -> InFlight {
+    fn request(done: u64, sent: Duration) -> InFlightRequest {
         let ranges = (0..400).map(|i| i * 3000..i * 3000 + 1000).collect();
         let (cut_off, _) = AbortHandle::new_pair();
         let request = Request { ranges, tail: 0, validator: None, size: None };
-        let mut in_flight = InFlight::new(request, sent, cut_off);
+        let mut in_flight = InFlightRequest::new(request, sent, cut_off);
         for i in 0..done {
             in_flight.received(i * 3000..i * 3000 + 1000);
         }
@@ -190,7 +190,7 @@ mod tests {
     fn the_slowest_gives_the_later_half() {
         let now = Duration::from_millis(500);
         let mut requests = [request(350, Duration::ZERO), request(100, Duration::ZERO)];
-        let relief = relieve(requests.iter_mut(), now, &link()).unwrap();
+        let relief = split_slowest(requests.iter_mut(), now, &link()).unwrap();
         assert_eq!(total_bytes(&relief.ranges), 150_000);
         assert_eq!(relief.ranges[0], 250 * 3000..250 * 3000 + 1000);
         assert_eq!(total_bytes(&requests[0].request.ranges), 400_000);
@@ -200,7 +200,8 @@ mod tests {
     #[test]
     fn a_relieved_request_is_cut_off_when_its_half_has_come() {
         let mut straggler = request(100, Duration::ZERO);
-        relieve(std::iter::once(&mut straggler), Duration::from_millis(500), &link()).unwrap();
+        split_slowest(std::iter::once(&mut straggler), Duration::from_millis(500), &link())
+            .unwrap();
         for i in 100..249 {
             straggler.received(i * 3000..i * 3000 + 1000);
         }
@@ -221,7 +222,7 @@ mod tests {
             ("nothing came yet", 0, link()),
         ] {
             let mut straggler = request(done, Duration::ZERO);
-            assert!(relieve(std::iter::once(&mut straggler), now, &link).is_none(), "{what}");
+            assert!(split_slowest(std::iter::once(&mut straggler), now, &link).is_none(), "{what}");
         }
     }
 

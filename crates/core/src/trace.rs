@@ -7,7 +7,7 @@
 //! turns the times of the file's own clock into those of the trace and hands a [`ReadEvent`] to the [`TraceSink`], which
 //! numbers files and keeps the records. Recording must cost next to nothing: a read that finds its bytes takes less than
 //! a microsecond. [`TraceWriter`] writes the records down (`block.rs` says how they lie in a file), [`TraceReader`] reads
-//! them, [`InOrder`] puts them in the order in which the program asked, and [`Statistics`] are what they say.
+//! them, [`SubmissionOrder`] puts them in the order in which the program asked, and [`Statistics`] are what they say.
 
 mod block;
 mod order;
@@ -16,12 +16,12 @@ mod statistics;
 mod varint;
 mod write;
 
-pub use order::InOrder;
+pub use order::SubmissionOrder;
 pub use read::{TraceReader, TracedRead};
-pub use statistics::{Bin, Displacements, FileStatistics, Plain, Runs, Statistics};
+pub use statistics::{Bin, Displacements, FileStatistics, LinearBins, Runs, Statistics};
 pub use write::TraceWriter;
 
-use crate::{Clock, Found};
+use crate::{CacheStatus, Clock};
 use std::fmt::Debug;
 use std::ops::Range;
 use std::sync::Arc;
@@ -30,16 +30,16 @@ use std::time::Duration;
 
 /// When a read was asked for, and when it ended. All by one clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Times {
+pub struct ReadTimes {
     /// The program asked.
     pub submitted: Duration,
-    /// The last of the bytes was there; not before [`Times::submitted`], also if they had been there for long.
+    /// The last of the bytes was there; not before [`ReadTimes::submitted`], also if they had been there for long.
     pub completed: Duration,
     /// The program had them in hand.
     pub consumed: Duration,
 }
 
-impl Times {
+impl ReadTimes {
     /// A read that took no time worth telling: it found its bytes.
     #[must_use]
     pub const fn at_once(at: Duration) -> Self {
@@ -57,10 +57,10 @@ pub struct ReadEvent<'a> {
     /// What was read, in the order of the program; several ranges if it asked for a vector.
     pub ranges: &'a [Range<u64>],
     /// When, since the trace began.
-    pub times: Times,
+    pub times: ReadTimes,
     /// How the read found its bytes.
-    pub found: Found,
-    /// How many of its bytes had to be asked for; more than 0 if and only if [`Found::Absent`]. Less than all of them is
+    pub found: CacheStatus,
+    /// How many of its bytes had to be asked for; more than 0 if and only if [`CacheStatus::Miss`]. Less than all of them is
     /// a read that was served in part.
     pub absent_bytes: u64,
 }
@@ -122,8 +122,14 @@ impl FileRecorder {
 
     /// Tells that a read is done, on the thread that did it. Times are those of the file's clock; `absent_bytes` as in
     /// [`ReadEvent::absent_bytes`].
-    pub fn record(&self, ranges: &[Range<u64>], times: Times, found: Found, absent_bytes: u64) {
-        let times = Times {
+    pub fn record(
+        &self,
+        ranges: &[Range<u64>],
+        times: ReadTimes,
+        found: CacheStatus,
+        absent_bytes: u64,
+    ) {
+        let times = ReadTimes {
             submitted: self.origin.applied(times.submitted),
             completed: self.origin.applied(times.completed),
             consumed: self.origin.applied(times.consumed),

@@ -5,8 +5,8 @@
 #![expect(clippy::print_stdout, reason = "printing is what this program is for")]
 
 use bytes::Bytes;
-use hither_formats::root::{Branch, Decoder, RootFile};
-use hither_formats::{Column, FormatError, SparseBytes, Step, Values};
+use hither_formats::root::{Branch, Decompressor, RootFile};
+use hither_formats::{Column, DecodeResult, FormatError, SparseBytes, Values};
 use serde_json::{Value, json};
 use xxhash_rust::xxh64::xxh64;
 
@@ -28,10 +28,12 @@ fn describe(error: &FormatError) -> Value {
 }
 
 /// The answer of a reader that has the whole file.
-fn done<T>(step: Result<Step<T>, FormatError>) -> Result<T, FormatError> {
+fn done<T>(step: Result<DecodeResult<T>, FormatError>) -> Result<T, FormatError> {
     match step? {
-        Step::Done(value) => Ok(value),
-        Step::Need(need) => Err(FormatError::Invalid { what: format!("still needs {need:?}") }),
+        DecodeResult::Data(value) => Ok(value),
+        DecodeResult::NeedsData(need) => {
+            Err(FormatError::Invalid { what: format!("still needs {need:?}") })
+        }
     }
 }
 
@@ -60,7 +62,7 @@ fn column(branch: &Branch, bytes: &SparseBytes, with_values: bool) -> Value {
         Err(error) => return json!({"type": branch.type_name(), "error": describe(&error)}),
     };
     let baskets = branch.baskets();
-    let mut decoder = Decoder::new();
+    let mut decoder = Decompressor::new();
     let mut pieces = Vec::new();
     for index in 0..baskets.len() {
         let stored = baskets.range(index).and_then(|range| bytes.get(range)).unwrap_or_default();

@@ -4,14 +4,16 @@
 #![expect(clippy::print_stdout, reason = "printing is what this program is for")]
 #![expect(clippy::disallowed_methods, reason = "measures real time")]
 
-use hither_formats::root::{Decoder, RootFile};
-use hither_formats::{Column, FormatError, SparseBytes, Step};
+use hither_formats::root::{Decompressor, RootFile};
+use hither_formats::{Column, DecodeResult, FormatError, SparseBytes};
 use std::time::Instant;
 
-fn done<T>(step: Step<T>) -> Result<T, FormatError> {
+fn done<T>(step: DecodeResult<T>) -> Result<T, FormatError> {
     match step {
-        Step::Done(value) => Ok(value),
-        Step::Need(need) => Err(FormatError::Invalid { what: format!("still needs {need:?}") }),
+        DecodeResult::Data(value) => Ok(value),
+        DecodeResult::NeedsData(need) => {
+            Err(FormatError::Invalid { what: format!("still needs {need:?}") })
+        }
     }
 }
 
@@ -29,7 +31,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         println!("open {opened:?}: {} columns, {all} baskets", tree.branches().count());
         let start = Instant::now();
         let (mut baskets, mut packed, mut values) = (0, 0, 0);
-        let mut decoder = Decoder::new();
+        let mut decoder = Decompressor::new();
         for name in &columns {
             let branch = tree.branch(name)?;
             let mut pieces = Vec::new();

@@ -1,7 +1,7 @@
 //! File formats as pure state machines: from columns and entries to byte ranges, and from bytes to arrays.
 //!
 //! Nothing in this crate does I/O. A reader is a function of the bytes that are there so far
-//! ([`SparseBytes`]); it answers with a [`Step`]: either the thing asked for, or the ranges that it still
+//! ([`SparseBytes`]); it answers with a [`DecodeResult`]: either the thing asked for, or the ranges that it still
 //! [needs](Need). Whoever drives it fetches those ranges, adds them, and asks again. The same bytes kept on disk
 //! therefore replay an open without a single round trip.
 
@@ -15,4 +15,4 @@ mod values;
 
 pub use column::{Column, ElementType, Strings, Values};
 pub use error::{FormatError, Result};
-pub use sparse::{Need, SparseBytes, Step};
+pub use sparse::{DecodeResult, NeededRanges, SparseBytes};

@@ -1,13 +1,13 @@
 //! What to offer instead of a name that is not there.
 
-use hither_core::near::near_matches;
+use hither_core::near::closest_names;
 
 /// Most names offered.
 const OFFERED: usize = 5;
 
 /// Up to five of `names` that resemble `wanted`. Where nothing resembles it and there are few names, all of them.
 pub(crate) fn near<'a>(wanted: &str, names: impl Iterator<Item = &'a str> + Clone) -> Vec<String> {
-    let near = near_matches(wanted, names.clone(), OFFERED);
+    let near = closest_names(wanted, names.clone(), OFFERED);
     let few: Vec<_> = names.take(2 * OFFERED + 1).collect();
     let offered = if near.is_empty() && few.len() <= 2 * OFFERED { few } else { near };
     offered.into_iter().map(str::to_owned).collect()

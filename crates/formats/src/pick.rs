@@ -6,7 +6,7 @@ use std::ops::Range;
 impl Column {
     /// The entries in `keep`, which are ranges in any order; what lies beyond the last entry is left out.
     #[must_use]
-    pub fn pick(&self, keep: &[Range<usize>]) -> Self {
+    pub fn take_ranges(&self, keep: &[Range<usize>]) -> Self {
         let whole = 0..self.entries;
         let keep: Vec<_> = keep.iter().map(|range| within(range, &whole)).collect();
         let entries = keep.iter().map(ExactSizeIterator::len).sum();
@@ -31,7 +31,7 @@ impl Column {
             entries,
             offsets,
             item_shape: self.item_shape.clone(),
-            values: self.values.pick(&values),
+            values: self.values.take_ranges(&values),
         }
     }
 }
@@ -39,7 +39,7 @@ impl Column {
 impl Values {
     /// The values in `keep`, which are ranges in any order; what lies beyond the last one is left out.
     #[must_use]
-    pub fn pick(&self, keep: &[Range<usize>]) -> Self {
+    pub fn take_ranges(&self, keep: &[Range<usize>]) -> Self {
         match self {
             Self::Bool(all) => Self::Bool(gathered(all, keep)),
             Self::I8(all) => Self::I8(gathered(all, keep)),
@@ -52,14 +52,14 @@ impl Values {
             Self::U64(all) => Self::U64(gathered(all, keep)),
             Self::F32(all) => Self::F32(gathered(all, keep)),
             Self::F64(all) => Self::F64(gathered(all, keep)),
-            Self::Text(all) => Self::Text(all.pick(keep)),
-            Self::Lists(inner) => Self::Lists(Box::new(inner.pick(keep))),
+            Self::Text(all) => Self::Text(all.take_ranges(keep)),
+            Self::Lists(inner) => Self::Lists(Box::new(inner.take_ranges(keep))),
         }
     }
 }
 
 impl Strings {
-    fn pick(&self, keep: &[Range<usize>]) -> Self {
+    fn take_ranges(&self, keep: &[Range<usize>]) -> Self {
         let count = self.offsets.len().saturating_sub(1);
         let at = |i: usize| self.offsets.get(i).map_or(0, |&at| usize::try_from(at).unwrap_or(0));
         let mut picked = Self { offsets: vec![0], bytes: Vec::new() };
@@ -129,7 +129,7 @@ mod tests {
             let whole = nested(&counts);
             let keep: Vec<_> = keep.into_iter().map(|(start, len)| start..start + len).collect();
             let pieces: Vec<_> = keep.iter().map(|range| whole.slice(range.clone())).collect();
-            prop_assert_eq!(whole.pick(&keep), Column::concat(&pieces).unwrap());
+            prop_assert_eq!(whole.take_ranges(&keep), Column::concat(&pieces).unwrap());
         }
     }
 }

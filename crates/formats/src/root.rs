@@ -50,11 +50,11 @@ mod tree;
 mod tree_reader;
 mod walk;
 
-pub use basket_map::{BasketMap, BasketRef, ColumnLayout, TreeLayout};
-pub use baskets::Baskets;
+pub use basket_map::{BasketMap, BasketRef, MappedColumn, MappedTree};
+pub use baskets::BasketTable;
 pub use branch::Branch;
 pub use clusters::Clusters;
-pub use codec::Decoder;
+pub use codec::Decompressor;
 pub use element::ColumnType;
 pub use file::{RootFile, TreeKey};
 pub use key::Key;

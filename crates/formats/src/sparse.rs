@@ -6,22 +6,22 @@ use std::ops::Range;
 
 /// What a reader answers: the thing asked for, or the ranges it needs first.
 #[derive(Debug)]
-pub enum Step<T> {
+pub enum DecodeResult<T> {
     /// Fetch these, add them to the [`SparseBytes`], and ask again.
-    Need(Need),
+    NeedsData(NeededRanges),
     /// The answer.
-    Done(T),
+    Data(T),
 }
 
 /// Byte ranges wanted by a reader.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Need {
+pub struct NeededRanges {
     /// Without these the reader cannot go on.
-    pub now: Vec<Range<u64>>,
+    pub required: Vec<Range<u64>>,
     /// As `now`, but the last `n` bytes of a file whose size is not known yet; 0 for none.
     pub tail: u64,
     /// Likely to be needed next; free to fetch along where that costs no round trip.
-    pub soon: Vec<Range<u64>>,
+    pub prefetch: Vec<Range<u64>>,
 }
 
 /// A file with holes: the pieces of it that have been fetched. Pieces never overlap and adjacent ones are joined

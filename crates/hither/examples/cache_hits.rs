@@ -6,7 +6,7 @@
 #![expect(clippy::disallowed_methods, reason = "measures real time")]
 
 use hither::{Client, ClientConfig};
-use hither_testkit::peer::Peer;
+use hither_testkit::peer::MockHttpServer;
 use hither_testkit::random::Random;
 use serde_json::json;
 use std::error::Error;
@@ -17,7 +17,7 @@ const SIZE: u64 = 64_000_000;
 fn main() -> Result<(), Box<dyn Error>> {
     let reads: u64 = std::env::args().nth(1).map_or(Ok(10_000_000), |word| word.parse())?;
     let bytes: Vec<u8> = (0..SIZE).map(|i| (i * 7 + i / 251).to_le_bytes()[0]).collect();
-    let peer = Peer::start(bytes)?;
+    let peer = MockHttpServer::start(bytes)?;
     let client = Client::new(ClientConfig::default())?;
     let file = client.open(&peer.url())?;
     let mut target = vec![0; 1_000_000];

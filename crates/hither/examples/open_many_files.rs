@@ -34,7 +34,7 @@ impl Arguments {
             match word.as_str() {
                 "--store" => config.store = Some(value()?.into()),
                 "--staleness" => config.staleness = Duration::from_secs(value()?.parse()?),
-                "--connections" => config.transport.max_lanes = value()?.parse()?,
+                "--connections" => config.transport.max_connections = value()?.parse()?,
                 "--piece" => arguments.piece = Some(value()?.parse()?),
                 _ => arguments.list = word,
             }
@@ -62,7 +62,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         .collect();
     drop(files);
     let seconds = started.elapsed().as_secs_f64();
-    let totals = client.account().totals();
+    let totals = client.counters().totals();
     drop(client);
     let object = json!({
         "seconds": seconds,

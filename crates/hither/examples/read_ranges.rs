@@ -44,7 +44,7 @@ impl Arguments {
             let mut value = || words.next().ok_or_else(|| format!("{word} needs a value"));
             match word.as_str() {
                 "--store" => arguments.config.store = Some(value()?.into()),
-                "--connections" => arguments.config.transport.max_lanes = value()?.parse()?,
+                "--connections" => arguments.config.transport.max_connections = value()?.parse()?,
                 "--output" => arguments.output = Some(value()?.into()),
                 "--think" => arguments.think = Duration::try_from_secs_f64(value()?.parse()?)?,
                 "--cache" => {
@@ -135,7 +135,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     if let Some(mut output) = output {
         output.flush()?;
     }
-    let totals = client.account().totals();
+    let totals = client.counters().totals();
     let report = json!({
         "seconds": seconds,
         "reads": reads,

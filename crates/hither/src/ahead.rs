@@ -1,10 +1,10 @@
 //! One file that is opened ahead of use: how far it is, and who waits for it.
 
-use crate::client::Shared;
-use crate::dataset::Dataset;
+use crate::client::ClientContext;
+use crate::dataset::FolderAccess;
 use crate::file::RemoteFile;
-use crate::opened::{self, Opened};
-use crate::opener::Opener;
+use crate::opened::{self, PrefetchedEnds};
+use crate::opener::OpenAheadQueue;
 use hither_core::Source;
 use hither_core::error::{Error, Result, Retry};
 use hither_store::MetadataKey;
@@ -24,17 +24,17 @@ const MOST_FAILURES: u32 = 4;
 const LONGEST_TAIL: u64 = 1 << 20;
 
 /// A file that may be opened ahead.
-pub(crate) struct Ahead {
-    pub(crate) shared: Arc<Shared>,
+pub(crate) struct OpenAheadTask {
+    pub(crate) shared: Arc<ClientContext>,
     pub(crate) source: Arc<dyn Source>,
     /// Where it is, if that is a place with a memory.
     pub(crate) location: Option<Location>,
     /// Its server.
     site: String,
-    state: Mutex<State>,
+    state: Mutex<TaskState>,
     changed: Notify,
     used: AtomicBool,
-    dataset: OnceLock<Arc<Dataset>>,
+    dataset: OnceLock<Arc<FolderAccess>>,
     /// Somebody waits for it to be opened in its turn.
     awaited: AtomicBool,
     /// Bytes of its end that are to be brought along at the least.
@@ -43,7 +43,7 @@ pub(crate) struct Ahead {
 
 /// How far it is.
 #[derive(Debug)]
-enum State {
+enum TaskState {
     /// Nothing was done for it.
     Idle,
     /// In line.
@@ -53,7 +53,7 @@ enum State {
     /// It comes back when its time is over.
     Away(Tries),
     /// Open.
-    Open(Arc<Opened>, Range<Instant>),
+    Open(Arc<PrefetchedEnds>, Range<Instant>),
     /// It could not be opened, and nobody has been told yet.
     Failed(Error),
     /// Its bytes are asked for as they are wanted.
@@ -64,7 +64,7 @@ enum State {
 #[derive(Debug, Clone, Default)]
 struct Tries {
     /// The file is open already, and more of it is fetched.
-    opened: Option<Arc<Opened>>,
+    opened: Option<Arc<PrefetchedEnds>>,
     /// When the first one began.
     began: Option<Instant>,
     failures: u32,
@@ -80,7 +80,7 @@ impl Tries {
 
 /// What comes after a try.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Turn {
+pub(crate) enum TaskOutcome {
     /// More of it, if more is wanted by now.
     Opened,
     /// Nothing: it is open, or failed.
@@ -89,15 +89,15 @@ pub(crate) enum Turn {
     Later(Duration),
 }
 
-impl fmt::Debug for Ahead {
+impl fmt::Debug for OpenAheadTask {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Ahead").field("source", &self.source.name()).finish_non_exhaustive()
     }
 }
 
-impl Ahead {
+impl OpenAheadTask {
     pub(crate) fn new(
-        shared: Arc<Shared>,
+        shared: Arc<ClientContext>,
         source: Arc<dyn Source>,
         location: Option<Location>,
         site: String,
@@ -107,7 +107,7 @@ impl Ahead {
             source,
             location,
             site,
-            state: Mutex::new(State::Idle),
+            state: Mutex::new(TaskState::Idle),
             changed: Notify::new(),
             used: AtomicBool::new(false),
             dataset: OnceLock::new(),
@@ -125,12 +125,12 @@ impl Ahead {
     pub(crate) fn key(&self) -> Option<MetadataKey> {
         let location = self.location.as_ref()?;
         let identity = self.shared.network.identity(location);
-        Some(MetadataKey { url: location.key(), identity })
+        Some(MetadataKey { url: location.cache_key(), identity })
     }
 
     /// Files of its server that may be opened at a time.
     pub(crate) fn most_at_once(&self) -> usize {
-        self.source.max_lanes().max(1)
+        self.source.max_connections().max(1)
     }
 
     /// Bytes of its end that the program will want; 0 if it does not say.
@@ -157,27 +157,27 @@ impl Ahead {
     ///
     /// # Errors
     /// What opening it failed with, once: whoever tries again asks the server.
-    pub(crate) async fn first_use(self: &Arc<Self>) -> Result<Option<Arc<Opened>>> {
+    pub(crate) async fn first_use(self: &Arc<Self>) -> Result<Option<Arc<PrefetchedEnds>>> {
         self.used.store(true, Ordering::Relaxed);
-        if self.jump_the_line() {
+        if self.start_now() {
             self.shared.opener.begin(Arc::clone(self));
         }
         self.settled().await
     }
 
     /// The file is used in a way that nothing was fetched for.
-    pub(crate) fn decline(&self) {
+    pub(crate) fn skip(&self) {
         self.used.store(true, Ordering::Relaxed);
         let mut state = self.state();
-        if matches!(&*state, State::Idle | State::InLine(Tries { opened: None, .. })) {
-            *state = State::Plain;
+        if matches!(&*state, TaskState::Idle | TaskState::InLine(Tries { opened: None, .. })) {
+            *state = TaskState::Plain;
         }
     }
 
     /// When it was opened: from its first turn until it was open; none as long as it is not.
-    pub(crate) fn opened_between(&self) -> Option<Range<Instant>> {
+    pub(crate) fn open_ahead_interval(&self) -> Option<Range<Instant>> {
         match &*self.state() {
-            State::Open(_, between) => Some(between.clone()),
+            TaskState::Open(_, between) => Some(between.clone()),
             _ => None,
         }
     }
@@ -192,24 +192,24 @@ impl Ahead {
         self.settled().await.map(drop)
     }
 
-    async fn settled(&self) -> Result<Option<Arc<Opened>>> {
+    async fn settled(&self) -> Result<Option<Arc<PrefetchedEnds>>> {
         loop {
             let changed = self.changed.notified();
             {
                 let mut state = self.state();
                 match &*state {
-                    State::Open(opened, _) => return Ok(Some(Arc::clone(opened))),
-                    State::Plain => return Ok(None),
-                    State::Idle => {
-                        *state = State::Plain;
+                    TaskState::Open(opened, _) => return Ok(Some(Arc::clone(opened))),
+                    TaskState::Plain => return Ok(None),
+                    TaskState::Idle => {
+                        *state = TaskState::Plain;
                         return Ok(None);
                     }
-                    State::Failed(error) => {
+                    TaskState::Failed(error) => {
                         let error = error.clone();
-                        *state = State::Plain;
+                        *state = TaskState::Plain;
                         return Err(error);
                     }
-                    State::InLine(_) | State::Running(_) | State::Away(_) => {}
+                    TaskState::InLine(_) | TaskState::Running(_) | TaskState::Away(_) => {}
                 }
             }
             changed.await;
@@ -217,31 +217,31 @@ impl Ahead {
     }
 
     /// Takes a place in line; tells whether there was a reason to.
-    pub(crate) fn stand_in_line(&self) -> bool {
+    pub(crate) fn enqueue(&self) -> bool {
         let mut state = self.state();
         let tries = match &*state {
-            State::Idle => Tries::default(),
-            State::Away(tries) => tries.clone(),
+            TaskState::Idle => Tries::default(),
+            TaskState::Away(tries) => tries.clone(),
             _ => return false,
         };
-        *state = State::InLine(tries);
+        *state = TaskState::InLine(tries);
         true
     }
 
     /// Takes a place in line once more, for what the habit has become; tells whether there was a reason to.
     pub(crate) fn stand_in_line_for_more(&self) -> bool {
         let mut state = self.state();
-        let State::Open(opened, between) = &*state else { return false };
+        let TaskState::Open(opened, between) = &*state else { return false };
         if self.is_used() || !opened.lacks(&self.dataset().wanted(opened.size)) {
             return false;
         }
         let (opened, began) = (Some(Arc::clone(opened)), Some(between.start));
-        *state = State::InLine(Tries { opened, began, ..Tries::default() });
+        *state = TaskState::InLine(Tries { opened, began, ..Tries::default() });
         true
     }
 
     /// The files beside it.
-    pub(crate) fn dataset(&self) -> &Arc<Dataset> {
+    pub(crate) fn dataset(&self) -> &Arc<FolderAccess> {
         self.dataset.get_or_init(|| {
             let name = self.source.name();
             let folder = name.rsplit_once('/').map_or("", |(folder, _)| folder);
@@ -250,7 +250,7 @@ impl Ahead {
     }
 
     /// The program reads something of it, of which more was fetched ahead than is usual.
-    pub(crate) fn reads(&self, opened: &Opened, ranges: &[Range<u64>]) {
+    pub(crate) fn reads(&self, opened: &PrefetchedEnds, ranges: &[Range<u64>]) {
         if self.dataset().reads(opened, ranges) {
             self.shared.opener.habit_changed(self.site(), self.dataset());
         }
@@ -259,33 +259,33 @@ impl Ahead {
     /// Leaves the line to be opened; tells whether it still stood there.
     pub(crate) fn take_turn(&self) -> bool {
         let mut state = self.state();
-        let State::InLine(tries) = &*state else { return false };
-        *state = State::Running(tries.clone().begun());
+        let TaskState::InLine(tries) = &*state else { return false };
+        *state = TaskState::Running(tries.clone().begun());
         true
     }
 
     /// Leaves the line to be opened at once. Where there is no room for what that would fetch, it is not opened at all.
-    fn jump_the_line(&self) -> bool {
+    fn start_now(&self) -> bool {
         let has_room = self.shared.opener.has_room();
         let mut state = self.state();
-        let State::InLine(tries) = &*state else { return false };
+        let TaskState::InLine(tries) = &*state else { return false };
         let begins = has_room || tries.opened.is_some();
-        *state = if begins { State::Running(tries.clone().begun()) } else { State::Plain };
+        *state = if begins { TaskState::Running(tries.clone().begun()) } else { TaskState::Plain };
         begins
     }
 
     /// One try to open it.
-    pub(crate) async fn run(self: &Arc<Self>, opener: &Arc<Opener>) -> Turn {
+    pub(crate) async fn run(self: &Arc<Self>, opener: &Arc<OpenAheadQueue>) -> TaskOutcome {
         let before = match &*self.state() {
-            State::Running(tries) => tries.opened.clone(),
-            _ => return Turn::Done,
+            TaskState::Running(tries) => tries.opened.clone(),
+            _ => return TaskOutcome::Done,
         };
         let (result, came) = match before {
             None if self.tail() > 0 && opened::is_remembered(self).await => {
                 // The store has the ends, and the first answer to what is read besides tells whether they are still true.
-                *self.state() = State::Plain;
+                *self.state() = TaskState::Plain;
                 self.changed.notify_waiters();
-                return Turn::Done;
+                return TaskOutcome::Done;
             }
             None => (opened::open(self, opener).await.map(Arc::new), true),
             Some(opened) => {
@@ -295,25 +295,25 @@ impl Ahead {
             }
         };
         let mut state = self.state();
-        let State::Running(tries) = &*state else { return Turn::Done };
+        let TaskState::Running(tries) = &*state else { return TaskOutcome::Done };
         let tries = tries.clone();
         let again = match &result {
             Ok(_) => None,
             Err(error) => self.again(error, tries.clone()),
         };
         let (next, turn) = match (result, again) {
-            (_, Some((tries, after))) => (State::Away(tries), Turn::Later(after)),
+            (_, Some((tries, after))) => (TaskState::Away(tries), TaskOutcome::Later(after)),
             (Ok(opened), None) => {
                 let now = Instant::now();
                 let between = tries.began.unwrap_or(now)..now;
-                let turn = if came { Turn::Opened } else { Turn::Done };
-                (State::Open(opened, between), turn)
+                let turn = if came { TaskOutcome::Opened } else { TaskOutcome::Done };
+                (TaskState::Open(opened, between), turn)
             }
-            (Err(error), None) => (State::Failed(error), Turn::Done),
+            (Err(error), None) => (TaskState::Failed(error), TaskOutcome::Done),
         };
         *state = next;
         drop(state);
-        if !matches!(turn, Turn::Later(_)) {
+        if !matches!(turn, TaskOutcome::Later(_)) {
             self.changed.notify_waiters();
             if !self.is_used() {
                 self.dataset().unused(self);
@@ -338,21 +338,21 @@ impl Ahead {
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, TaskState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl RemoteFile {
     /// The program reads these.
-    pub(crate) fn tell_reads(&self, opened: &Opened, ranges: &[Range<u64>]) {
+    pub(crate) fn tell_reads(&self, opened: &PrefetchedEnds, ranges: &[Range<u64>]) {
         if let Some(ahead) = &self.ahead {
             ahead.reads(opened, ranges);
         }
     }
 
     /// The program begins to use the file, which was opened ahead: how often it has read the one before it.
-    pub(crate) fn reads_before(&self, opened: &Opened) -> Option<usize> {
+    pub(crate) fn reads_before(&self, opened: &PrefetchedEnds) -> Option<usize> {
         self.ahead.as_ref()?.dataset().begins(opened)
     }
 
@@ -360,7 +360,7 @@ impl RemoteFile {
     /// is not open yet.
     #[must_use]
     pub fn opened_between(&self) -> Option<Range<std::time::Instant>> {
-        let between = self.ahead.as_ref()?.opened_between()?;
+        let between = self.ahead.as_ref()?.open_ahead_interval()?;
         Some(between.start.into_std()..between.end.into_std())
     }
 
@@ -387,7 +387,7 @@ impl RemoteFile {
     }
 
     /// What was fetched ahead of this first use, which may have to wait for it.
-    pub(crate) async fn opened(&self) -> Result<Option<Arc<Opened>>> {
+    pub(crate) async fn opened(&self) -> Result<Option<Arc<PrefetchedEnds>>> {
         match &self.ahead {
             Some(ahead) => ahead.first_use().await,
             None => Ok(None),

@@ -7,7 +7,7 @@
 //!
 //! Branches without a cut stay in the pieces that their baskets were decoded to, and are copied once, when they are joined.
 //!
-//! All of it at once ([`RemoteTree::arrays`]), or in steps ([`RemoteTree::steps`]) of which the next is being read while the
+//! All of it at once ([`RemoteTree::arrays`]), or in steps ([`RemoteTree::iterate`]) of which the next is being read while the
 //! program works on one. A step ends where a chunk ends, so no basket is fetched or unpacked twice.
 //!
 //! **Cuts.** A cut with one value for each entry keeps entries. One with a value for each element of an array keeps elements:
@@ -21,11 +21,11 @@ mod cut;
 mod plan;
 mod steps;
 
-pub use steps::{Step, Steps};
+pub use steps::{ArraysIterator, ArraysStep};
 
-use crate::client::Shared;
-use crate::draw::{Stages, report};
-use crate::progress::Progress;
+use crate::client::ClientContext;
+use crate::draw::{PhaseTimings, report};
+use crate::progress::ScanProgress;
 use crate::scan::{Piece, Scan};
 use crate::tree::RemoteTree;
 use futures_channel::oneshot;
@@ -33,7 +33,7 @@ use futures_util::future::{FutureExt, ready};
 use hither_core::Report;
 use hither_core::error::{Error, ErrorKind, Result};
 use hither_formats::Column;
-use plan::Plan;
+use plan::ColumnPlan;
 use rayon::prelude::*;
 use std::ops::Range;
 use std::sync::Arc;
@@ -78,7 +78,7 @@ impl RemoteTree {
     /// Whatever opening and reading the file may fail with; [`ErrorKind::NotFound`] with near matches for a tree or branch
     /// that is not there; [`ErrorKind::Unsupported`] for a branch of a type that cannot be read; [`ErrorKind::Invalid`] for
     /// an expression that does not parse, or a cut that does not fit the columns.
-    pub async fn arrays(&self, request: &ArraysRequest, progress: &Progress) -> Result<Arrays> {
+    pub async fn arrays(&self, request: &ArraysRequest, progress: &ScanProgress) -> Result<Arrays> {
         let account = self.file.shared.network.account();
         let (started, before) = (Instant::now(), account.totals());
         let read = match self.pieces(request, progress).await {
@@ -100,12 +100,12 @@ impl RemoteTree {
     async fn pieces(
         &self,
         request: &ArraysRequest,
-        progress: &Progress,
-    ) -> Result<(Vec<Vec<Piece>>, Stages)> {
+        progress: &ScanProgress,
+    ) -> Result<(Vec<Vec<Piece>>, PhaseTimings)> {
         let started = Instant::now();
         let open = self.opened().await?;
         let opened = started.elapsed();
-        let plan = Plan::new(&open.tree, request).map_err(|e| e.context(self.file.name()))?;
+        let plan = ColumnPlan::new(&open.tree, request).map_err(|e| e.context(self.file.name()))?;
         let mut pieces: Vec<Vec<Piece>> = request.columns.iter().map(|_| Vec::new()).collect();
         let entries = plan.entries();
         if entries.is_empty() {
@@ -130,12 +130,12 @@ impl RemoteTree {
             .await?;
         self.file.remember_endpoint();
         let (metadata_bytes, from_store) = (open.bytes_used, open.from_store);
-        Ok((pieces, Stages { open: opened, metadata_bytes, from_store, scan }))
+        Ok((pieces, PhaseTimings { open: opened, metadata_bytes, from_store, scan }))
     }
 }
 
 /// Joins the pieces of each column, side by side on the threads that decode.
-async fn joined(shared: &Arc<Shared>, pieces: Vec<Vec<Piece>>) -> Result<Vec<Column>> {
+async fn joined(shared: &Arc<ClientContext>, pieces: Vec<Vec<Piece>>) -> Result<Vec<Column>> {
     let (done, whole) = oneshot::channel();
     shared.decoders.spawn(move || {
         let columns: Result<Vec<_>, _> = pieces.into_par_iter().map(Piece::joined).collect();

@@ -17,9 +17,9 @@ impl Client {
     /// # Errors
     ///
     /// As [`Client::flush_trace`].
-    pub fn settle(&self) -> Result<()> {
+    pub fn flush(&self) -> Result<()> {
         self.shared.network.remember_all();
-        self.shared.writes.settle();
+        self.shared.writes.flush();
         self.flush_trace()
     }
 }

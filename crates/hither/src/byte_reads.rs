@@ -3,17 +3,17 @@
 //! A remote file is read through the client's cache ([`hither_core::cache`]), in which all files that the client has open
 //! under the same name and identity share their bytes. A local file is read directly: its cache is the system's.
 
-use crate::client::{Client, Shared};
+use crate::client::{Client, ClientContext};
 use crate::file::{RemoteFile, SMALL_BYTES};
-use crate::glance::{Glances, Restrained};
-use crate::opened::Opened;
-use crate::tiered::Tiered;
-use crate::tree_cache::TreesInTime;
+use crate::glance::{GatedPrefetcher, ReadAheadGate};
+use crate::opened::PrefetchedEnds;
+use crate::tiered::DiskCacheSource;
+use crate::tree_cache::LazyTreeOpener;
 use bytes::Bytes;
 use futures_util::future::FutureExt;
 use hither_core::cache::Version;
 use hither_core::error::{Error, ErrorKind, Result};
-use hither_core::file::{Begun, HintId, Spawn};
+use hither_core::file::{HintId, ReadStart, Spawn};
 use hither_core::{CacheKey, CachedFile, ReadAhead, Source, range};
 use hither_store::FileMetadata;
 use std::future::poll_fn;
@@ -29,25 +29,25 @@ const LARGE_BYTES: u64 = 8 << 20;
 
 /// The way of reads to the bytes.
 #[derive(Debug, Clone)]
-pub(crate) enum Way {
+pub(crate) enum ReadPath {
     /// Through the cache.
-    Cached(Arc<Cached>),
+    Cached(Arc<CachedReads>),
     /// Not so; the size of the file, once it is known.
     Direct(Arc<OnceLock<u64>>),
 }
 
 /// A file that is read through the cache, once it is read.
 #[derive(Debug, Default)]
-pub(crate) struct Cached {
+pub(crate) struct CachedReads {
     file: OnceLock<CachedFile>,
     /// Before the server, if parts of files are kept on disk.
-    tiered: OnceLock<Arc<Tiered>>,
+    tiered: OnceLock<Arc<DiskCacheSource>>,
     /// What was fetched when it was opened ahead has been taken over, if there was anything.
-    settled: OnceLock<Option<Arc<Opened>>>,
+    settled: OnceLock<Option<Arc<PrefetchedEnds>>>,
     /// Opens the trees in the file, if it has any.
-    trees: OnceLock<TreesInTime>,
+    trees: OnceLock<LazyTreeOpener>,
     /// First reads that tell nothing.
-    glances: Glances,
+    glances: ReadAheadGate,
     /// The next answer confirms what the store has of it.
     expects: AtomicBool,
     /// The program names what it reads: the layout of trees foretells nothing that it would not say itself.
@@ -86,8 +86,8 @@ impl RemoteFile {
         let end = offset.saturating_add(target.len() as u64);
         self.note_reads(std::slice::from_ref(&(offset..end)));
         let read = match cached.begin(offset, target) {
-            Ok(Begun::Done(bytes)) => return Ok(bytes),
-            Ok(Begun::Waiting(pending)) => {
+            Ok(ReadStart::Done(bytes)) => return Ok(bytes),
+            Ok(ReadStart::Waiting(pending)) => {
                 self.waits(offset, 1);
                 pending.into_slice(target).await
             }
@@ -138,7 +138,7 @@ impl RemoteFile {
         };
         self.note_reads(ranges);
         if wanted > SMALL_BYTES {
-            self.source.announce_large();
+            self.source.expect_bulk();
         }
         let read = async {
             let mut read = pin!(cached.read_ranges(ranges));
@@ -157,8 +157,9 @@ impl RemoteFile {
     /// foreseen from it. Reads through the one and the other are as of two files that are open.
     #[must_use]
     pub fn without_foresight(mut self) -> Self {
-        if matches!(self.way, Way::Cached(_)) {
-            self.way = Way::Cached(Arc::new(Cached { is_told: true, ..Cached::default() }));
+        if matches!(self.way, ReadPath::Cached(_)) {
+            self.way =
+                ReadPath::Cached(Arc::new(CachedReads { is_told: true, ..CachedReads::default() }));
         }
         self
     }
@@ -174,10 +175,10 @@ impl RemoteFile {
     /// going to read a few small things at both ends and then much in between. The first use waits for that.
     ///
     /// Nothing for local files, for files that were used before, and for those of which the store has the ends.
-    pub fn fetch_ends(&self, tail: u64) {
+    pub fn prefetch_ends(&self, tail: u64) {
         if let Some(ahead) = &self.ahead {
             ahead.set_tail(tail);
-            self.source.announce_large();
+            self.source.expect_bulk();
             self.stand_in_line();
         }
     }
@@ -191,17 +192,17 @@ impl RemoteFile {
 
     /// The file as it is read through the cache; none for local ones. May read credentials.
     pub(crate) fn cached(&self) -> Option<&CachedFile> {
-        let Way::Cached(cached) = &self.way else { return None };
+        let ReadPath::Cached(cached) = &self.way else { return None };
         Some(cached.file.get_or_init(|| {
             let file_key = self.metadata_key();
             let key = file_key.clone().map_or_else(
                 || CacheKey { name: self.source.name(), identity: String::new() },
                 |key| CacheKey { name: key.url, identity: key.identity },
             );
-            let Shared { cache, config, .. } = &*self.shared;
+            let ClientContext { cache, config, .. } = &*self.shared;
             let mut source = Arc::clone(&self.source);
             if let (Some(blocks), Some(key)) = (&self.shared.blocks, file_key) {
-                let tiered = Arc::new(Tiered::new(source, Arc::clone(blocks), key));
+                let tiered = Arc::new(DiskCacheSource::new(source, Arc::clone(blocks), key));
                 source = Arc::clone(cached.tiered.get_or_init(|| tiered)) as Arc<dyn Source>;
             }
             let file =
@@ -210,7 +211,7 @@ impl RemoteFile {
                 file.set_recorder(recorder.clone());
             }
             let by_offset = Box::new(ReadAhead::new(config.read_ahead));
-            let by_offset = Box::new(Restrained::new(by_offset, cached.glances.clone()));
+            let by_offset = Box::new(GatedPrefetcher::new(by_offset, cached.glances.clone()));
             if config.tree_cache.enabled && !cached.is_told {
                 let (advisor, trees) = self.foresight(file.downgrade(), Some(by_offset));
                 file.set_advisor(advisor);
@@ -224,7 +225,7 @@ impl RemoteFile {
 
     /// The same, with what was fetched of it when it was opened ahead; that is waited for.
     async fn settled(&self) -> Result<Option<&CachedFile>> {
-        let Way::Cached(cached) = &self.way else { return Ok(None) };
+        let ReadPath::Cached(cached) = &self.way else { return Ok(None) };
         let file = self.cached();
         if cached.settled.get().is_none()
             && let Some(file) = file
@@ -234,7 +235,7 @@ impl RemoteFile {
             let fresh = stored.as_ref().filter(|it| self.shared.is_fresh(it)).map(version_of);
             let version = opened.as_ref().map(|it| it.version()).or(fresh);
             if let (Some(version), Some(tiered)) = (&version, cached.tiered.get()) {
-                tiered.confirm(version).await;
+                tiered.validate(version).await;
             }
             cached.settled.get_or_init(|| {
                 match (&opened, &version, stored) {
@@ -258,16 +259,16 @@ impl RemoteFile {
 
     /// Whether what was fetched ahead has been taken over, or there was nothing.
     fn is_settled(&self) -> bool {
-        matches!(&self.way, Way::Cached(cached) if cached.settled.get().is_some())
+        matches!(&self.way, ReadPath::Cached(cached) if cached.settled.get().is_some())
     }
 
     /// The program is about to wait for a read of so many `ranges`.
     fn waits(&self, offset: u64, ranges: usize) {
-        if let Way::Cached(cached) = &self.way
+        if let ReadPath::Cached(cached) = &self.way
             && let Some(trees) = cached.trees.get()
         {
             let opened_ahead = matches!(cached.settled.get(), Some(Some(_)));
-            trees.waited(offset, ranges, opened_ahead);
+            trees.on_wait(offset, ranges, opened_ahead);
         }
     }
 
@@ -279,7 +280,7 @@ impl RemoteFile {
 
     /// The first reads of a file that was opened ahead tell what to bring along with others.
     fn note_reads(&self, ranges: &[Range<u64>]) {
-        if let Way::Cached(cached) = &self.way
+        if let ReadPath::Cached(cached) = &self.way
             && let Some(Some(opened)) = cached.settled.get()
             && opened.is_telling()
         {
@@ -293,7 +294,7 @@ impl RemoteFile {
             Err(error) if error.kind() == ErrorKind::Changed => _ = self.forget(),
             Err(_) => {}
             Ok(_) => {
-                if let Way::Cached(cached) = &self.way
+                if let ReadPath::Cached(cached) = &self.way
                     && cached.expects.swap(false, Ordering::Relaxed)
                 {
                     let version = cached.file.get().and_then(CachedFile::version);
@@ -307,8 +308,8 @@ impl RemoteFile {
     /// A read that goes past the cache.
     async fn read_direct(&self, offset: u64, target: &mut [u8]) -> Result<usize> {
         let size = match &self.way {
-            Way::Direct(known) => known.get().copied(),
-            Way::Cached(_) => None,
+            ReadPath::Direct(known) => known.get().copied(),
+            ReadPath::Cached(_) => None,
         };
         let size = match size {
             Some(size) => size,
@@ -330,7 +331,7 @@ impl RemoteFile {
         let size = self.first_byte(None).await?.size.ok_or_else(|| {
             Error::new(ErrorKind::Protocol, format!("{}: its size is not told", self.name()))
         })?;
-        if let Way::Direct(known) = &self.way {
+        if let ReadPath::Direct(known) = &self.way {
             known.get_or_init(|| size);
         }
         Ok(size)
@@ -342,7 +343,7 @@ fn version_of(known: &FileMetadata) -> Version {
 }
 
 /// Runs futures on the client's runtime.
-fn spawn(shared: &Shared) -> Spawn {
+fn spawn(shared: &ClientContext) -> Spawn {
     let runtime = shared.network.runtime().clone();
     Arc::new(move |future| drop(runtime.spawn(future)))
 }
@@ -350,15 +351,15 @@ fn spawn(shared: &Shared) -> Spawn {
 #[cfg(test)]
 mod tests {
     use crate::{Client, ClientConfig};
-    use hither_testkit::peer::Peer;
+    use hither_testkit::peer::MockHttpServer;
 
     #[test]
     fn both_ends_come_in_one_request_and_are_not_asked_for_again() {
         let content: Vec<u8> = (0..200_000_u32).map(|at| at.to_le_bytes()[0]).collect();
-        let peer = Peer::start(content.clone()).unwrap();
+        let peer = MockHttpServer::start(content.clone()).unwrap();
         let client = Client::new(ClientConfig::default()).unwrap();
         let file = client.open(&peer.url_of("/f")).unwrap().without_foresight();
-        file.fetch_ends(20_000);
+        file.prefetch_ends(20_000);
         for at in [0, 400, 180_000, 199_900] {
             let mut found = [0; 100];
             assert_eq!(file.read_at(&client, at, &mut found).unwrap(), 100);

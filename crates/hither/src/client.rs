@@ -5,20 +5,21 @@
 //! do not meet.
 
 use crate::file::RemoteFile;
-use crate::last_writes::LastWrites;
+use crate::last_writes::WriteBehindQueue;
 use crate::mirrors::Mirrors;
-use crate::opener::Opener;
-use crate::recording::Recording;
-use crate::tiered::Disk;
+use crate::opener::OpenAheadQueue;
+use crate::recording::TraceFileSink;
+use crate::tiered::DiskCacheSlot;
 use crate::tree_cache::TreeCacheConfig;
 use hither_core::error::{Error, ErrorKind, Result};
 use hither_core::file::ReadTotals;
 use hither_core::{
-    Cache, CacheConfig, Claim, Endpoint, Health, Ledger, ReadAheadConfig, ReaderConfig, Report,
+    Cache, CacheConfig, Endpoint, EndpointStore, Health, ReadAheadConfig, ReaderConfig, Report,
+    SlotClaim,
 };
-use hither_store::{BlockStore, FileMetadata, LaneClaim, Store, StoreConfig};
+use hither_store::{DiskCache, FileMetadata, LaneClaim, Store, StoreConfig};
 use hither_transport::{
-    Account, FileSource, Location, Monotonic, Network, TransportConfig, is_metalink,
+    LocalSource, Location, MonotonicClock, Network, TransferCounters, TransportConfig, is_metalink,
 };
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -68,26 +69,26 @@ pub struct DiskCacheConfig {
 /// Opens files and runs queries.
 #[derive(Debug)]
 pub struct Client {
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) shared: Arc<ClientContext>,
     runtime: tokio::runtime::Runtime,
 }
 
 /// What files keep of their client.
 #[derive(Debug)]
-pub(crate) struct Shared {
+pub(crate) struct ClientContext {
     pub(crate) config: ClientConfig,
     pub(crate) network: Arc<Network>,
     pub(crate) health: Arc<Health>,
     pub(crate) store: Option<Arc<Store>>,
     pub(crate) cache: Arc<Cache>,
     pub(crate) decoders: rayon::ThreadPool,
-    pub(crate) opener: Arc<Opener>,
+    pub(crate) opener: Arc<OpenAheadQueue>,
     /// Parts of files on disk.
-    pub(crate) blocks: Option<Arc<Disk>>,
+    pub(crate) blocks: Option<Arc<DiskCacheSlot>>,
     /// What is being written to disk.
-    pub(crate) writes: Arc<LastWrites>,
+    pub(crate) writes: Arc<WriteBehindQueue>,
     /// The trace that is written.
-    pub(crate) recording: Option<Arc<Recording>>,
+    pub(crate) recording: Option<Arc<TraceFileSink>>,
     /// Why there is no store although one was wanted.
     store_error: Option<Error>,
 }
@@ -116,7 +117,7 @@ impl Client {
             .thread_name(|n| format!("hither-decode-{n}"))
             .build()
             .map_err(|error| local("decoding", &error))?;
-        let writes = Arc::new(LastWrites::default());
+        let writes = Arc::new(WriteBehindQueue::default());
         let (store, blocks, store_error) = match &config.store {
             None => (None, None, None),
             Some(path) => match open_store(path, config.disk_cache, &writes) {
@@ -124,13 +125,15 @@ impl Client {
                 Err(error) => (None, None, Some(error)),
             },
         };
-        let ledger = store.clone().map(|store| Arc::new(Remembered(store)) as Arc<dyn Ledger>);
+        let ledger =
+            store.clone().map(|store| Arc::new(StoreLedger(store)) as Arc<dyn EndpointStore>);
         let network = Network::new(config.transport.clone(), runtime.handle().clone(), ledger);
-        let health = Health::new(Arc::new(Monotonic::start()));
-        let opener = Opener::new(runtime.handle().clone());
-        let recording = config.trace.as_deref().map(Recording::start).transpose()?.map(Arc::new);
+        let health = Health::new(Arc::new(MonotonicClock::start()));
+        let opener = OpenAheadQueue::new(runtime.handle().clone());
+        let recording =
+            config.trace.as_deref().map(TraceFileSink::start).transpose()?.map(Arc::new);
         let cache = Arc::new(Cache::new(config.cache));
-        let shared = Shared {
+        let shared = ClientContext {
             network,
             health,
             store,
@@ -176,7 +179,7 @@ impl Client {
         }
         let shared = Arc::clone(&self.shared);
         if let Some(path) = local_path(url) {
-            let source = FileSource::open(&path, Arc::clone(shared.network.account()))?;
+            let source = LocalSource::open(&path, Arc::clone(shared.network.account()))?;
             return Ok(RemoteFile::local(shared, source));
         }
         #[cfg(feature = "s3")]
@@ -191,7 +194,7 @@ impl Client {
             Ok::<_, Error>(all)
         })?;
         if is_metalink(&location) {
-            let found = self.wait(shared.network.whereabouts(&location))?;
+            let found = self.wait(shared.network.discover_replicas(&location))?;
             return RemoteFile::described(shared, found, others);
         }
         Ok(RemoteFile::remote(shared, location, others))
@@ -205,7 +208,7 @@ impl Client {
 
     /// The books of all files of this client.
     #[must_use]
-    pub fn account(&self) -> &Account {
+    pub fn counters(&self) -> &TransferCounters {
         self.shared.network.account()
     }
 
@@ -213,7 +216,7 @@ impl Client {
     /// are those of all that this client has done; times, retries and places are left empty.
     #[must_use]
     pub fn report(&self) -> Report {
-        let (totals, reads) = (self.account().totals(), self.reads());
+        let (totals, reads) = (self.counters().totals(), self.reads());
         Report {
             requests: totals.requests,
             round_trips: totals.flights,
@@ -262,7 +265,7 @@ impl Client {
     }
 }
 
-impl Shared {
+impl ClientContext {
     /// Whether the caller takes what the store has of a file for true, unasked.
     pub(crate) fn is_fresh(&self, known: &FileMetadata) -> bool {
         let age = SystemTime::now().duration_since(known.learned).unwrap_or(Duration::MAX);
@@ -274,11 +277,11 @@ impl Shared {
 fn open_store(
     path: &Path,
     disk_cache: Option<DiskCacheConfig>,
-    writes: &Arc<LastWrites>,
-) -> Result<(Arc<Store>, Option<Arc<Disk>>)> {
+    writes: &Arc<WriteBehindQueue>,
+) -> Result<(Arc<Store>, Option<Arc<DiskCacheSlot>>)> {
     let store = Store::open(path, StoreConfig::default())?;
-    let blocks = disk_cache.map(|it| BlockStore::open(&path.join("blocks"), it.bytes));
-    Ok((Arc::new(store), blocks.transpose()?.map(|it| Disk::new(it, Arc::clone(writes)))))
+    let blocks = disk_cache.map(|it| DiskCache::open(&path.join("blocks"), it.bytes));
+    Ok((Arc::new(store), blocks.transpose()?.map(|it| DiskCacheSlot::new(it, Arc::clone(writes)))))
 }
 
 /// What was learned about servers by reads that did not come to an end, or did not last long enough to keep it, is kept
@@ -286,28 +289,28 @@ fn open_store(
 impl Drop for Client {
     fn drop(&mut self) {
         self.shared.network.remember_all();
-        self.shared.writes.settle();
+        self.shared.writes.flush();
     }
 }
 
 /// The store as the memory of servers.
 #[derive(Debug)]
-struct Remembered(Arc<Store>);
+struct StoreLedger(Arc<Store>);
 
-impl Ledger for Remembered {
-    fn recall(&self, origin: &str) -> Option<Endpoint> {
+impl EndpointStore for StoreLedger {
+    fn get(&self, origin: &str) -> Option<Endpoint> {
         self.0.endpoint(origin, SystemTime::now())
     }
 
-    fn remember(&self, origin: &str, endpoint: &Endpoint) {
+    fn put(&self, origin: &str, endpoint: &Endpoint) {
         self.0.remember_endpoint(origin, endpoint, SystemTime::now());
     }
 
-    fn claim_lane(&self, origin: &str, most: usize) -> Claim {
-        match self.0.claim_lane(origin, most) {
-            LaneClaim::Granted(held) => Claim::Granted(Box::new(held)),
-            LaneClaim::Full => Claim::Full,
-            LaneClaim::Unknown => Claim::Granted(Box::new(())),
+    fn claim_slot(&self, origin: &str, most: usize) -> SlotClaim {
+        match self.0.claim_slot(origin, most) {
+            LaneClaim::Granted(held) => SlotClaim::Granted(Box::new(held)),
+            LaneClaim::Full => SlotClaim::Full,
+            LaneClaim::Unknown => SlotClaim::Granted(Box::new(())),
         }
     }
 }

@@ -1,8 +1,8 @@
 //! The files of one folder, as far as they were opened ahead: what the program reads of each tells what to bring along.
 
-use crate::ahead::Ahead;
-use crate::habit::{Habit, Wanted};
-use crate::opened::Opened;
+use crate::ahead::OpenAheadTask;
+use crate::habit::{AccessPattern, PrefetchRanges};
+use crate::opened::PrefetchedEnds;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,38 +10,38 @@ use std::sync::{Mutex, MutexGuard, PoisonError, Weak};
 
 /// The files of one folder.
 #[derive(Debug, Default)]
-pub(crate) struct Dataset {
-    state: Mutex<State>,
+pub(crate) struct FolderAccess {
+    state: Mutex<FolderState>,
 }
 
 #[derive(Debug, Default)]
-struct State {
-    habit: Habit,
+struct FolderState {
+    habit: AccessPattern,
     /// Open, and not used when they came to be so.
-    unused: Vec<Weak<Ahead>>,
+    unused: Vec<Weak<OpenAheadTask>>,
     /// Reads of the file that the program began to use last.
     reads_of_last: Option<Arc<AtomicUsize>>,
 }
 
-impl Dataset {
+impl FolderAccess {
     /// A file is open, and nobody uses it yet.
-    pub(crate) fn unused(&self, file: &Arc<Ahead>) {
+    pub(crate) fn unused(&self, file: &Arc<OpenAheadTask>) {
         self.state().unused.push(Arc::downgrade(file));
     }
 
     /// What to bring along with a file.
-    pub(crate) fn wanted(&self, size: Option<u64>) -> Wanted {
+    pub(crate) fn wanted(&self, size: Option<u64>) -> PrefetchRanges {
         self.state().habit.wanted(size)
     }
 
     /// The program begins to use a file. How often it has read the one that it used before, if there was one.
-    pub(crate) fn begins(&self, opened: &Opened) -> Option<usize> {
+    pub(crate) fn begins(&self, opened: &PrefetchedEnds) -> Option<usize> {
         let before = self.state().reads_of_last.replace(opened.count_of_reads());
         before.map(|reads| reads.load(Ordering::Relaxed))
     }
 
     /// The program reads these of a file. Tells whether other things will be wanted of the next than before.
-    pub(crate) fn reads(&self, opened: &Opened, ranges: &[Range<u64>]) -> bool {
+    pub(crate) fn reads(&self, opened: &PrefetchedEnds, ranges: &[Range<u64>]) -> bool {
         let first = opened.reads(ranges);
         let mut state = self.state();
         let noted = ranges
@@ -57,11 +57,11 @@ impl Dataset {
     }
 
     /// The files that were open and not used, of which more may be wanted now.
-    pub(crate) fn take_unused(&self) -> Vec<Weak<Ahead>> {
+    pub(crate) fn take_unused(&self) -> Vec<Weak<OpenAheadTask>> {
         std::mem::take(&mut self.state().unused)
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, FolderState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

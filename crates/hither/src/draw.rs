@@ -2,17 +2,17 @@
 
 use crate::client::Client;
 use crate::file::RemoteFile;
-use crate::progress::Progress;
-use crate::query::{Chunk, Expression, Histogram, HistogramBuilder, Selected, Selection};
+use crate::progress::ScanProgress;
+use crate::query::{Chunk, Expression, Histogram, HistogramBuilder, SelectedValues, Selection};
 use crate::scan::{ChunkColumns, ChunkPieces, Scan, ScanTotals};
-use crate::target::Target;
+use crate::target::TreeUrl;
 use crate::tree::RemoteTree;
 use futures_util::future::{FutureExt, ready};
 use hither_core::error::{Error, ErrorKind, Result};
 use hither_core::{ReadReport, Report};
 use hither_formats::root::Tree;
 use hither_formats::{ElementType, FormatError};
-use hither_transport::Totals;
+use hither_transport::TransferTotals;
 use std::ops::Range;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -53,7 +53,7 @@ impl DrawRequest {
 /// A histogram and how it was come by.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
-pub struct Drawing {
+pub struct DrawResult {
     /// URL or path of the file, without secrets.
     pub url: String,
     /// Name of the tree.
@@ -75,11 +75,11 @@ impl Client {
     /// that is not there; [`ErrorKind::Unsupported`] for a branch of a type that cannot be read.
     pub fn draw(
         &self,
-        target: &Target,
+        target: &TreeUrl,
         request: &DrawRequest,
-        progress: &Progress,
-    ) -> Result<Drawing> {
-        let before = (Instant::now(), self.account().totals());
+        progress: &ScanProgress,
+    ) -> Result<DrawResult> {
+        let before = (Instant::now(), self.counters().totals());
         let tree = self.open_tree(&target.url, target.tree.as_deref())?;
         self.draw_since(&before, &tree, request, progress)
     }
@@ -94,18 +94,18 @@ impl Client {
         &self,
         tree: &RemoteTree,
         request: &DrawRequest,
-        progress: &Progress,
-    ) -> Result<Drawing> {
-        self.draw_since(&(Instant::now(), self.account().totals()), tree, request, progress)
+        progress: &ScanProgress,
+    ) -> Result<DrawResult> {
+        self.draw_since(&(Instant::now(), self.counters().totals()), tree, request, progress)
     }
 
     fn draw_since(
         &self,
-        (started, before): &(Instant, Totals),
+        (started, before): &(Instant, TransferTotals),
         tree: &RemoteTree,
         request: &DrawRequest,
-        progress: &Progress,
-    ) -> Result<Drawing> {
+        progress: &ScanProgress,
+    ) -> Result<DrawResult> {
         let drawing = self.wait(async {
             match draw(tree, request, progress).await {
                 // What the store remembered was of an older version of the file.
@@ -117,7 +117,7 @@ impl Client {
         });
         progress.done();
         let (mut drawing, stages) = drawing?;
-        let after = self.account().totals();
+        let after = self.counters().totals();
         drawing.report = report(&stages, started.elapsed(), before, &after, &tree.file);
         Ok(drawing)
     }
@@ -125,7 +125,7 @@ impl Client {
 
 /// Figures of a job that only the job knows.
 #[derive(Debug, Default)]
-pub(crate) struct Stages {
+pub(crate) struct PhaseTimings {
     pub(crate) open: Duration,
     pub(crate) metadata_bytes: u64,
     pub(crate) from_store: bool,
@@ -135,8 +135,8 @@ pub(crate) struct Stages {
 async fn draw(
     tree: &RemoteTree,
     request: &DrawRequest,
-    progress: &Progress,
-) -> Result<(Drawing, Stages)> {
+    progress: &ScanProgress,
+) -> Result<(DrawResult, PhaseTimings)> {
     let started = Instant::now();
     let open = tree.opened().await?;
     let opened = started.elapsed();
@@ -159,7 +159,7 @@ async fn draw(
         file.first_byte(open.validator.clone()).await?;
     }
     let totals = scan
-        .run(evaluate, |selected: Selected| {
+        .run(evaluate, |selected: SelectedValues| {
             histogram.fill(&selected);
             ready(Ok(())).boxed()
         })
@@ -168,13 +168,13 @@ async fn draw(
     if open.from_store && (needs_data || !open.is_fresh) {
         file.confirmed(open.validator.clone());
     }
-    let stages = Stages {
+    let stages = PhaseTimings {
         open: opened,
         metadata_bytes: open.bytes_used,
         from_store: open.from_store,
         scan: totals,
     };
-    let drawing = Drawing {
+    let drawing = DrawResult {
         url: file.name(),
         tree: open.tree.name().to_owned(),
         entries: looked_at,
@@ -204,7 +204,7 @@ fn evaluate(
     names: &[String],
     chunk: &ChunkColumns,
     tree_entries: u64,
-) -> Result<Selected> {
+) -> Result<SelectedValues> {
     let entries = usize::try_from(chunk.entries.end - chunk.entries.start)
         .map_err(|_| Error::new(ErrorKind::Unsupported, "a chunk too large for this machine"))?;
     let input = Chunk::new(chunk.entries.start, entries).of_tree(tree_entries);
@@ -217,14 +217,14 @@ fn evaluate(
 
 /// The account of a job, from its own figures and those of the client before and after it.
 pub(crate) fn report(
-    stages: &Stages,
+    stages: &PhaseTimings,
     elapsed: Duration,
-    before: &Totals,
-    after: &Totals,
+    before: &TransferTotals,
+    after: &TransferTotals,
     file: &RemoteFile,
 ) -> Report {
     let micros = |micros: u64| Duration::from_micros(micros).as_secs_f64();
-    let (sources, notices) = file.places();
+    let (sources, notices) = file.replicas();
     let connect = after.connect_micros.saturating_sub(before.connect_micros);
     Report {
         seconds: elapsed.as_secs_f64(),

@@ -1,19 +1,19 @@
 //! One file, near or far.
 
-use crate::ahead::Ahead;
+use crate::ahead::OpenAheadTask;
 use crate::assemble::Assembly;
-use crate::byte_reads::Way;
-use crate::client::{Client, Shared};
-use crate::opened::Opened;
+use crate::byte_reads::ReadPath;
+use crate::client::{Client, ClientContext};
+use crate::opened::PrefetchedEnds;
 use bytes::Bytes;
 use hither_core::error::{Error, ErrorKind, Result};
-use hither_core::link::INTRODUCTION_BYTES;
+use hither_core::link::INITIAL_REQUEST_BYTES;
 use hither_core::{
-    Answer, Endpoint, FileRecorder, Found, Part, Reader, Replicas, Source, SourceReport, Times,
-    range,
+    CacheStatus, Endpoint, FileRecorder, Part, ReadTimes, Reader, Replicas, ResponseMeta, Source,
+    SourceReport, range,
 };
 use hither_store::MetadataKey;
-use hither_transport::{FileSource, Location, Whereabouts};
+use hither_transport::{LocalSource, Location, ReplicaList};
 use serde::Serialize;
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
@@ -22,7 +22,7 @@ use std::time::Duration;
 /// An open file. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct RemoteFile {
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) shared: Arc<ClientContext>,
     pub(crate) source: Arc<dyn Source>,
     /// What the file is remembered under, once it is known; none for local files, which need no remembering.
     key: Option<Arc<OnceLock<MetadataKey>>>,
@@ -31,8 +31,8 @@ pub struct RemoteFile {
     /// Where reads are recorded, if they are.
     pub(crate) recorder: Option<FileRecorder>,
     /// Its way to be opened ahead of use, if it is a remote one.
-    pub(crate) ahead: Option<Arc<Ahead>>,
-    pub(crate) way: Way,
+    pub(crate) ahead: Option<Arc<OpenAheadTask>>,
+    pub(crate) way: ReadPath,
 }
 
 /// What is known of a file without reading it.
@@ -52,21 +52,21 @@ const UNCHECKED_BYTES: u64 = 64 << 20;
 pub(crate) const SMALL_BYTES: u64 = 64 << 10;
 
 impl RemoteFile {
-    pub(crate) fn local(shared: Arc<Shared>, source: FileSource) -> Self {
-        let way = Way::Direct(Arc::default());
+    pub(crate) fn local(shared: Arc<ClientContext>, source: LocalSource) -> Self {
+        let way = ReadPath::Direct(Arc::default());
         Self { way, ..Self::new(shared, Arc::new(source)) }
     }
 
     /// A file that nothing is remembered of.
     #[cfg(feature = "s3")]
-    pub(crate) fn stored(shared: Arc<Shared>, source: Arc<dyn Source>) -> Self {
+    pub(crate) fn stored(shared: Arc<ClientContext>, source: Arc<dyn Source>) -> Self {
         let name = source.name();
         let site = name.rsplit_once('/').map_or(&*name, |(folder, _)| folder).to_owned();
-        let ahead = Ahead::new(Arc::clone(&shared), Arc::clone(&source), None, site);
+        let ahead = OpenAheadTask::new(Arc::clone(&shared), Arc::clone(&source), None, site);
         Self { ahead: Some(ahead), ..Self::new(shared, source) }
     }
 
-    fn new(shared: Arc<Shared>, source: Arc<dyn Source>) -> Self {
+    fn new(shared: Arc<ClientContext>, source: Arc<dyn Source>) -> Self {
         let recording = shared.recording.as_ref();
         let recorder = recording.map(|it| it.of_file(&source.name(), source.clock()));
         Self {
@@ -76,30 +76,34 @@ impl RemoteFile {
             remote: None,
             recorder,
             ahead: None,
-            way: Way::Cached(Arc::default()),
+            way: ReadPath::Cached(Arc::default()),
         }
     }
 
     /// The file at `location`, which is also at `others`.
-    pub(crate) fn remote(shared: Arc<Shared>, location: Location, others: Vec<Location>) -> Self {
+    pub(crate) fn remote(
+        shared: Arc<ClientContext>,
+        location: Location,
+        others: Vec<Location>,
+    ) -> Self {
         let all = shared.network.replicated(&location, Arc::clone(&shared.health));
         others.into_iter().for_each(|place| all.add(shared.network.replica(place)));
         let source = Arc::clone(&all) as Arc<dyn Source>;
         let (place, site) = (Some(location.clone()), location.origin());
-        let ahead = Ahead::new(Arc::clone(&shared), Arc::clone(&source), place, site);
+        let ahead = OpenAheadTask::new(Arc::clone(&shared), Arc::clone(&source), place, site);
         let (key, remote) = (Some(Arc::default()), Some((all, location)));
         Self { key, remote, ahead: Some(ahead), ..Self::new(shared, source) }
     }
 
     /// The same file, for reads that go past the cache.
     pub(crate) fn uncached(&self) -> Self {
-        Self { way: Way::Direct(Arc::default()), ahead: None, recorder: None, ..self.clone() }
+        Self { way: ReadPath::Direct(Arc::default()), ahead: None, recorder: None, ..self.clone() }
     }
 
     /// The file that a document describes, which is also at `others`.
     pub(crate) fn described(
-        shared: Arc<Shared>,
-        mut found: Whereabouts,
+        shared: Arc<ClientContext>,
+        mut found: ReplicaList,
         others: Vec<Location>,
     ) -> Result<Self> {
         if found.locations.is_empty() {
@@ -120,14 +124,14 @@ impl RemoteFile {
             let network = &self.shared.network;
             // A command may have to give a token first.
             let identity = tokio::task::block_in_place(|| network.identity(location));
-            MetadataKey { url: location.key(), identity }
+            MetadataKey { url: location.cache_key(), identity }
         };
         Some(known.get_or_init(find).clone())
     }
 
     /// What each place of the file has done, and why some are not used any more.
     #[must_use]
-    pub fn places(&self) -> (Vec<SourceReport>, Vec<String>) {
+    pub fn replicas(&self) -> (Vec<SourceReport>, Vec<String>) {
         self.remote.as_ref().map(|(all, _)| (all.members(), all.notices())).unwrap_or_default()
     }
 
@@ -181,7 +185,7 @@ impl RemoteFile {
 
     /// The smallest thing that can be asked of every server: its answer tells size and validator, and fails with
     /// [`ErrorKind::Changed`] if the file is not the one with `validator` any more.
-    pub(crate) async fn first_byte(&self, validator: Option<String>) -> Result<Answer> {
+    pub(crate) async fn first_byte(&self, validator: Option<String>) -> Result<ResponseMeta> {
         let mut reader = self.reader(validator);
         reader.push(std::slice::from_ref(&(0..1)), 1);
         while let Some(part) = reader.next().await {
@@ -206,7 +210,11 @@ impl RemoteFile {
     }
 
     /// Reads what was not fetched ahead, all of it in one go.
-    async fn read_opened(&self, opened: &Opened, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
+    async fn read_opened(
+        &self,
+        opened: &PrefetchedEnds,
+        ranges: &[Range<u64>],
+    ) -> Result<Vec<Bytes>> {
         let submitted = self.source.clock().now();
         opened.check_within(ranges, &self.name())?;
         self.tell_reads(opened, ranges);
@@ -218,7 +226,7 @@ impl RemoteFile {
             .map(|(range, _)| range.clone())
             .collect();
         if missing.is_empty() {
-            self.record(ranges, submitted, Found::Present, 0);
+            self.record(ranges, submitted, CacheStatus::Hit, 0);
         } else {
             let read = self.fetch_ranges(&missing, opened.validator.clone()).await;
             if read.as_ref().is_err_and(|error| error.kind() == ErrorKind::Changed) {
@@ -244,11 +252,11 @@ impl RemoteFile {
         &self,
         ranges: &[Range<u64>],
         validator: Option<String>,
-    ) -> Result<(Vec<Bytes>, Answer)> {
+    ) -> Result<(Vec<Bytes>, ResponseMeta)> {
         let wanted = range::total_bytes(ranges);
         let submitted = self.source.clock().now();
         if wanted > SMALL_BYTES {
-            self.source.announce_large();
+            self.source.expect_bulk();
         }
         if wanted > UNCHECKED_BYTES {
             self.check_within(ranges, validator.clone()).await?;
@@ -261,7 +269,7 @@ impl RemoteFile {
         // Nothing is known of a path that was never used. The start of an answer tells how far away the server is and what
         // it takes in one request; planning all of it without that costs more than the round trip.
         let (first, rest) = match self.is_stranger() && wanted > SMALL_BYTES {
-            true => range::divided(ranges, INTRODUCTION_BYTES),
+            true => range::divided(ranges, INITIAL_REQUEST_BYTES),
             false => (ranges.to_vec(), Vec::new()),
         };
         let mut reader = self.reader(validator);
@@ -286,7 +294,7 @@ impl RemoteFile {
                 format!("{}: {missing} of the ranges asked for lie beyond its end", self.name()),
             ));
         }
-        self.record(ranges, submitted, Found::Absent, range::total_bytes(ranges));
+        self.record(ranges, submitted, CacheStatus::Miss, range::total_bytes(ranges));
         Ok((found, reader.answer().clone()))
     }
 
@@ -295,12 +303,12 @@ impl RemoteFile {
         &self,
         ranges: &[Range<u64>],
         submitted: Duration,
-        found: Found,
+        found: CacheStatus,
         fetched: u64,
     ) {
         let Some(recorder) = &self.recorder else { return };
         let now = self.source.clock().now();
-        let times = Times { submitted, completed: now, consumed: now };
+        let times = ReadTimes { submitted, completed: now, consumed: now };
         recorder.record(ranges, times, found, fetched);
     }
 

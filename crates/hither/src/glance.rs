@@ -8,7 +8,7 @@
 //! the opening (`habit.rs`), so whoever waits so often does more than that. What it has read is noticed meanwhile.
 
 use crate::habit::MOST_READS;
-use hither_core::prefetch::{Access, Advice, Advisor, Conditions, Found};
+use hither_core::prefetch::{Access, Advice, CacheStatus, PrefetchContext, Prefetcher};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -17,9 +17,9 @@ pub(crate) const MOST_WAITS: u32 = 3;
 
 /// Reads of a file that say nothing of what will be read of it; none as long as nobody says otherwise.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Glances(Arc<AtomicUsize>);
+pub(crate) struct ReadAheadGate(Arc<AtomicUsize>);
 
-impl Glances {
+impl ReadAheadGate {
     /// The file was opened ahead; of the one that the program used before it, if there was one, so many reads were seen.
     pub(crate) fn opened_ahead(&self, reads_before: Option<usize>) {
         let few = match reads_before {
@@ -33,34 +33,34 @@ impl Glances {
 
 /// Lets another advisor say nothing for the first few reads.
 #[derive(Debug)]
-pub(crate) struct Restrained {
-    inner: Box<dyn Advisor>,
-    glances: Glances,
+pub(crate) struct GatedPrefetcher {
+    inner: Box<dyn Prefetcher>,
+    glances: ReadAheadGate,
     reads: usize,
     waits: u32,
     over: bool,
 }
 
-impl Restrained {
-    pub(crate) fn new(inner: Box<dyn Advisor>, glances: Glances) -> Self {
+impl GatedPrefetcher {
+    pub(crate) fn new(inner: Box<dyn Prefetcher>, glances: ReadAheadGate) -> Self {
         Self { inner, glances, reads: 0, waits: 0, over: false }
     }
 }
 
-impl Advisor for Restrained {
-    fn accessed(&mut self, access: &Access, conditions: &Conditions) -> Advice {
+impl Prefetcher for GatedPrefetcher {
+    fn observe(&mut self, access: &Access, conditions: &PrefetchContext) -> Advice {
         if self.over {
-            return self.inner.accessed(access, conditions);
+            return self.inner.observe(access, conditions);
         }
         self.reads += 1;
-        self.waits += u32::from(access.found != Found::Present);
+        self.waits += u32::from(access.found != CacheStatus::Hit);
         self.over = self.reads > self.glances.0.load(Ordering::Relaxed) || self.waits >= MOST_WAITS;
         let mut conditions = *conditions;
         if !self.over {
             // Without room nothing is named.
             conditions.ahead_budget_bytes = 0;
         }
-        self.inner.accessed(access, &conditions)
+        self.inner.observe(access, &conditions)
     }
 }
 
@@ -71,13 +71,13 @@ mod tests {
     use std::time::Duration;
 
     /// At which of twenty reads in a row something is named ahead, the first being 1.
-    fn begins(before: Option<Option<usize>>, found: Found) -> usize {
-        let glances = Glances::default();
+    fn begins(before: Option<Option<usize>>, found: CacheStatus) -> usize {
+        let glances = ReadAheadGate::default();
         if let Some(before) = before {
             glances.opened_ahead(before);
         }
-        let mut advisor = Restrained::new(Box::new(ReadAhead::default()), glances);
-        let conditions = Conditions {
+        let mut advisor = GatedPrefetcher::new(Box::new(ReadAhead::default()), glances);
+        let conditions = PrefetchContext {
             size: Some(1 << 30),
             link: LinkEstimate::default(),
             limits: Limits::unlimited(),
@@ -89,18 +89,18 @@ mod tests {
         let mut advice = (0..20_u64).map(|n| {
             let range = n * 1000..(n + 1) * 1000;
             let access = Access { range, at: Duration::ZERO, found, planned: false };
-            advisor.accessed(&access, &conditions)
+            advisor.observe(&access, &conditions)
         });
         1 + advice.position(|advice| advice != Advice::default()).unwrap()
     }
 
     #[test]
     fn files_are_read_ahead_when_more_is_read_of_them_than_of_the_one_before() {
-        assert_eq!(begins(None, Found::Present), 2);
-        assert_eq!(begins(Some(Some(1)), Found::Present), 2);
-        assert_eq!(begins(Some(Some(5)), Found::Present), 6);
-        assert_eq!(begins(Some(Some(MOST_READS)), Found::Present), 2);
-        assert_eq!(begins(Some(None), Found::Present), MOST_READS + 1);
-        assert_eq!(begins(Some(Some(5)), Found::Absent), 3);
+        assert_eq!(begins(None, CacheStatus::Hit), 2);
+        assert_eq!(begins(Some(Some(1)), CacheStatus::Hit), 2);
+        assert_eq!(begins(Some(Some(5)), CacheStatus::Hit), 6);
+        assert_eq!(begins(Some(Some(MOST_READS)), CacheStatus::Hit), 2);
+        assert_eq!(begins(Some(None), CacheStatus::Hit), MOST_READS + 1);
+        assert_eq!(begins(Some(Some(5)), CacheStatus::Miss), 3);
     }
 }

@@ -26,7 +26,7 @@ const MOST_WASTED: u32 = 16;
 
 /// What is known of a program's way with the files of a dataset.
 #[derive(Debug, Default)]
-pub(crate) struct Habit {
+pub(crate) struct AccessPattern {
     reads: Vec<Nth>,
     useful: u32,
     wasted: u32,
@@ -52,13 +52,13 @@ enum Along {
 
 /// What to bring along.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Wanted {
+pub(crate) struct PrefetchRanges {
     pub(crate) ranges: Vec<Range<u64>>,
     /// The end of the file, where its size is not known.
     pub(crate) tail: u64,
 }
 
-impl Habit {
+impl AccessPattern {
     /// A read, the so many-th of its file. Tells whether the habit is another one now.
     pub(crate) fn note(&mut self, nth: usize, range: &Range<u64>, size: Option<u64>) -> bool {
         if nth >= MOST_READS || range.is_empty() {
@@ -71,8 +71,8 @@ impl Habit {
     }
 
     /// What to bring along with the opening of a file; `None` for a size that is not known.
-    pub(crate) fn wanted(&self, size: Option<u64>) -> Wanted {
-        let mut wanted = Wanted::default();
+    pub(crate) fn wanted(&self, size: Option<u64>) -> PrefetchRanges {
+        let mut wanted = PrefetchRanges::default();
         if self.wasted > self.useful.saturating_add(MOST_WASTED) {
             return wanted;
         }
@@ -169,38 +169,38 @@ mod tests {
 
     #[test]
     fn two_files_make_a_habit_of_the_shorter_hull() {
-        let mut habit = Habit::default();
+        let mut habit = AccessPattern::default();
         assert!(!habit.note(0, &(1_000..1_100), Some(50_000)));
         assert!(!habit.note(1, &(49_000..49_100), Some(50_000)));
-        assert_eq!(habit.wanted(Some(40_000)), Wanted::default());
+        assert_eq!(habit.wanted(Some(40_000)), PrefetchRanges::default());
         assert!(habit.note(0, &(1_000..1_100), Some(60_000)));
         assert!(habit.note(1, &(59_000..59_100), Some(60_000)));
         let ranges = vec![1_000..1_100, 39_000..39_100];
-        assert_eq!(habit.wanted(Some(40_000)), Wanted { ranges, tail: 0 });
-        assert_eq!(habit.wanted(None), Wanted { ranges: vec![1_000..1_100], tail: 1_000 });
+        assert_eq!(habit.wanted(Some(40_000)), PrefetchRanges { ranges, tail: 0 });
+        assert_eq!(habit.wanted(None), PrefetchRanges { ranges: vec![1_000..1_100], tail: 1_000 });
         assert!(!habit.note(0, &(1_050..1_060), Some(60_000)));
     }
 
     #[test]
     fn a_habit_follows_until_there_is_none() {
-        let mut habit = Habit::default();
+        let mut habit = AccessPattern::default();
         habit.note(0, &(10_000..10_100), Some(1 << 20));
         assert!(habit.note(0, &(10_200..10_300), Some(3 << 20)));
         assert_eq!(habit.wanted(Some(1 << 20)).ranges, [9_900..10_400]);
         assert!(!habit.note(0, &(10_300..10_400), Some(2 << 20)));
         assert!(habit.note(0, &(10_400..10_500), Some(4 << 20)));
         assert!(!habit.note(0, &(500_000..500_100), Some(5 << 20)));
-        assert_eq!(habit.wanted(Some(1 << 20)), Wanted::default());
+        assert_eq!(habit.wanted(Some(1 << 20)), PrefetchRanges::default());
     }
 
     #[test]
     fn what_is_brought_along_for_nothing_is_given_up() {
-        let mut habit = Habit::default();
+        let mut habit = AccessPattern::default();
         (0..2).for_each(|_| _ = habit.note(0, &(0..100), None));
         (0..MOST_WASTED).for_each(|_| habit.ended(false));
         assert_eq!(habit.wanted(None).ranges, [0..100]);
         habit.ended(false);
-        assert_eq!(habit.wanted(None), Wanted::default());
+        assert_eq!(habit.wanted(None), PrefetchRanges::default());
         habit.ended(true);
         assert_eq!(habit.wanted(None).ranges, [0..100]);
     }
@@ -211,7 +211,7 @@ mod tests {
             reads in prop::collection::vec((0..20_usize, any::<u32>(), 1..100_000_u64, any::<u32>()), 0..60),
             size in any::<u32>(),
         ) {
-            let mut habit = Habit::default();
+            let mut habit = AccessPattern::default();
             for (nth, at, length, size) in reads {
                 let at = u64::from(at);
                 habit.note(nth, &(at..at + length), Some(u64::from(size)));

@@ -1,16 +1,16 @@
 //! What only XRootD servers can be asked: who has a file, having files fetched from tape, rights, extended attributes.
 
 use crate::client::Client;
-use crate::storage::{Named, Root};
+use crate::storage::{StoragePath, StorageRoot};
 use hither_core::error::{Error, ErrorKind, Result};
-use hither_transport::{ExtendedAttribute, Holder, Preparation, Protocol, XrootdName};
+use hither_transport::{ExtendedAttribute, PrepareAction, Protocol, ReplicaServer, XrootdPath};
 use std::collections::HashMap;
 use std::sync::Arc;
 
 /// A request for files that was made of one server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Prepared {
+pub struct PrepareReply {
     /// Which of the URLs that were given it is about, by their numbers.
     pub urls: Vec<usize>,
     /// What the server calls the request; empty if it does not say.
@@ -19,14 +19,14 @@ pub struct Prepared {
 
 impl Client {
     /// The name on an XRootD server that `url` stands for.
-    fn on_xrootd(&self, named: &Named, asked: &str) -> Result<XrootdName> {
+    fn on_xrootd(&self, named: &StoragePath, asked: &str) -> Result<XrootdPath> {
         match &named.root {
-            Root::Server(root) if root.protocol() == Protocol::Xrootd => {
+            StorageRoot::Server(root) if root.protocol() == Protocol::Xrootd => {
                 let network = Arc::clone(&self.shared.network);
-                Ok(XrootdName::new(root.below(&named.path, false), network))
+                Ok(XrootdPath::new(root.below(&named.path, false), network))
             }
             _ => {
-                let name = named.shown(&named.path);
+                let name = named.display_url(&named.path);
                 let what =
                     format!("{name}: only servers of root:// and roots:// can be asked {asked}");
                 Err(Error::new(ErrorKind::Unsupported, what))
@@ -40,21 +40,21 @@ impl Client {
     ///
     /// As [`Client::storage`]; [`ErrorKind::Unsupported`] for other servers than those of `root://`;
     /// [`ErrorKind::NotFound`] where nobody has it.
-    pub async fn holders(&self, url: &str) -> Result<Vec<Holder>> {
-        let named = self.named(url)?;
-        self.on_xrootd(&named, "who has a file")?.holders().await
+    pub async fn locate(&self, url: &str) -> Result<Vec<ReplicaServer>> {
+        let named = self.storage_path(url)?;
+        self.on_xrootd(&named, "who has a file")?.locate().await
     }
 
     /// Has files fetched to disk, or given up there, one request to each server. Nobody waits for them to be there.
     ///
     /// # Errors
     ///
-    /// The first one, as [`Client::holders`]. What was asked of other servers before remains asked.
-    pub async fn prepare(&self, urls: &[String], how: Preparation) -> Result<Vec<Prepared>> {
-        let mut servers: Vec<(XrootdName, Prepared, Vec<String>)> = Vec::new();
+    /// The first one, as [`Client::locate`]. What was asked of other servers before remains asked.
+    pub async fn prepare(&self, urls: &[String], how: PrepareAction) -> Result<Vec<PrepareReply>> {
+        let mut servers: Vec<(XrootdPath, PrepareReply, Vec<String>)> = Vec::new();
         let mut known: HashMap<String, usize> = HashMap::new();
         for (nth, url) in urls.iter().enumerate() {
-            let named = self.named(url)?;
+            let named = self.storage_path(url)?;
             let first = self.on_xrootd(&named, "to prepare files")?;
             let at = *known.entry(named.server).or_insert(servers.len());
             match servers.get_mut(at) {
@@ -63,7 +63,7 @@ impl Client {
                     further.push(named.path);
                 }
                 None => {
-                    let prepared = Prepared { urls: vec![nth], request: String::new() };
+                    let prepared = PrepareReply { urls: vec![nth], request: String::new() };
                     servers.push((first, prepared, Vec::new()));
                 }
             }
@@ -80,13 +80,13 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// As [`Client::holders`]; [`ErrorKind::Invalid`] for more than nine bits.
-    pub async fn change_mode(&self, url: &str, mode: u16) -> Result<()> {
+    /// As [`Client::locate`]; [`ErrorKind::Invalid`] for more than nine bits.
+    pub async fn chmod(&self, url: &str, mode: u16) -> Result<()> {
         if mode > 0o777 {
             let what = format!("{mode:o} is no mode: expected three octal digits, as in 640");
             return Err(Error::new(ErrorKind::Invalid, what));
         }
-        let named = self.named(url)?;
+        let named = self.storage_path(url)?;
         self.on_xrootd(&named, "to change rights")?.change_mode(mode).await
     }
 
@@ -94,9 +94,9 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// As [`Client::holders`].
+    /// As [`Client::locate`].
     pub async fn attributes(&self, url: &str) -> Result<Vec<ExtendedAttribute>> {
-        let named = self.named(url)?;
+        let named = self.storage_path(url)?;
         self.on_xrootd(&named, "for extended attributes")?.attributes().await
     }
 }
@@ -110,12 +110,12 @@ mod tests {
     fn other_servers_are_not_asked() {
         let client = Client::new(ClientConfig::default()).unwrap();
         for url in ["http://h/f", "/f"] {
-            let error = client.run(client.holders(url)).unwrap_err();
+            let error = client.run(client.locate(url)).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
-            let error = client.run(client.change_mode(url, 0o640)).unwrap_err();
+            let error = client.run(client.chmod(url, 0o640)).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
         }
-        let error = client.run(client.change_mode("root://h//f", 0o1640)).unwrap_err();
+        let error = client.run(client.chmod("root://h//f", 0o1640)).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
     }
 }

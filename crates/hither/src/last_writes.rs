@@ -23,7 +23,7 @@ type Write = Box<dyn FnOnce() + Send>;
 
 /// Writes that are not done.
 #[derive(Default)]
-pub(crate) struct LastWrites {
+pub(crate) struct WriteBehindQueue {
     line: Mutex<Line>,
     done: Condvar,
 }
@@ -37,15 +37,15 @@ struct Line {
     busy: bool,
 }
 
-impl fmt::Debug for LastWrites {
+impl fmt::Debug for WriteBehindQueue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("LastWrites").field("waiting", &self.line().waiting.len()).finish()
     }
 }
 
-impl LastWrites {
+impl WriteBehindQueue {
     /// Has `write`, which holds so many bytes, run on a thread of `runtime` that may wait, after those before it.
-    pub(crate) fn begin(
+    pub(crate) fn enqueue(
         self: &Arc<Self>,
         runtime: &Handle,
         bytes: u64,
@@ -65,7 +65,7 @@ impl LastWrites {
     }
 
     /// Waits until everything is written, but not for ever.
-    pub(crate) fn settle(&self) {
+    pub(crate) fn flush(&self) {
         drop(self.done.wait_timeout_while(self.line(), LAST_WRITES, |line| line.busy));
     }
 
@@ -101,16 +101,16 @@ mod tests {
     #[test]
     fn what_was_handed_over_is_written_in_order_before_the_end() {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build();
-        let (runtime, writes) = (runtime.unwrap(), Arc::new(LastWrites::default()));
+        let (runtime, writes) = (runtime.unwrap(), Arc::new(WriteBehindQueue::default()));
         let (written, all) = mpsc::channel();
         for nth in 0..100 {
             let written = written.clone();
-            writes.begin(runtime.handle(), 1, move || {
+            writes.enqueue(runtime.handle(), 1, move || {
                 written.send(nth).unwrap();
                 assert!(nth != 50, "one that fails holds up no other");
             });
         }
-        writes.settle();
+        writes.flush();
         assert_eq!(all.try_iter().collect::<Vec<_>>(), (0..100).collect::<Vec<_>>());
         let line = writes.line();
         assert_eq!((line.bytes, line.busy), (0, false));
@@ -119,21 +119,21 @@ mod tests {
     #[test]
     fn a_slow_disk_does_not_fill_the_memory() {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build();
-        let (runtime, writes) = (runtime.unwrap(), Arc::new(LastWrites::default()));
+        let (runtime, writes) = (runtime.unwrap(), Arc::new(WriteBehindQueue::default()));
         let (go, stand) = mpsc::channel::<()>();
         let (written, all) = mpsc::channel();
         let (begun, first) = mpsc::channel();
-        writes.begin(runtime.handle(), 1, move || {
+        writes.enqueue(runtime.handle(), 1, move || {
             begun.send(()).unwrap();
             stand.recv().unwrap_err();
         });
         first.recv().unwrap();
         for nth in 0..3 {
             let written = written.clone();
-            writes.begin(runtime.handle(), MOST_BYTES, move || written.send(nth).unwrap());
+            writes.enqueue(runtime.handle(), MOST_BYTES, move || written.send(nth).unwrap());
         }
         drop(go);
-        writes.settle();
+        writes.flush();
         assert_eq!(all.try_iter().collect::<Vec<_>>(), [0]);
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::client::Client;
 use crate::listing::each_tree;
-use crate::tree_cache::schema;
+use crate::tree_cache::schema_hash;
 use hither_core::error::{Error, ErrorKind, Result};
 use hither_store::{LearnedTree, Store};
 use serde::{Deserialize, Serialize};
@@ -24,14 +24,14 @@ pub struct LearnedListing {
 /// Learned sets on their way to another machine, as JSON.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct LearnedPackage {
+pub struct LearnedExport {
     /// Version of this form: 1.
     hither_learned: u32,
     /// The schemas, and the sets of each.
     trees: Vec<LearnedTree>,
 }
 
-impl LearnedPackage {
+impl LearnedExport {
     /// What of `listings` is worth taking along.
     #[must_use]
     pub fn new(listings: &[LearnedListing]) -> Self {
@@ -61,7 +61,7 @@ impl Client {
     pub fn learned(&self, url: &str, path: Option<&str>) -> Result<Vec<LearnedListing>> {
         let store = self.learned_store()?;
         let look = |path: &str, tree: &hither_formats::root::Tree| {
-            (path.to_owned(), schema(tree), tree.name().to_owned())
+            (path.to_owned(), schema_hash(tree), tree.name().to_owned())
         };
         let trees = self.wait(each_tree(&self.file(url)?, path, look))?;
         let listing = |(path, schema, tree): (String, String, String)| {
@@ -78,7 +78,7 @@ impl Client {
     ///
     /// [`ErrorKind::Local`] if there is no store, [`ErrorKind::Unsupported`] for another version of the form,
     /// [`ErrorKind::Corrupt`] if there is anything in it that could not have been learned.
-    pub fn import_learned(&self, package: &LearnedPackage) -> Result<()> {
+    pub fn import_learned(&self, package: &LearnedExport) -> Result<()> {
         let store = self.learned_store()?;
         if package.hither_learned != VERSION {
             let what = format!(

@@ -49,9 +49,9 @@ mod tree;
 mod tree_cache;
 mod upload;
 
-pub use arrays::{Arrays, ArraysRequest, Step, Steps};
+pub use arrays::{Arrays, ArraysIterator, ArraysRequest, ArraysStep};
 pub use client::{Client, ClientConfig, DiskCacheConfig};
-pub use draw::{DrawRequest, Drawing};
+pub use draw::{DrawRequest, DrawResult};
 pub use file::{FileStat, RemoteFile};
 pub use hither_auth::{
     AuthError, Basic, CertificateSource, CredentialConfig, Credentials, Environment, HostPattern,
@@ -59,7 +59,7 @@ pub use hither_auth::{
 };
 pub use hither_core::cache::CacheConfig;
 pub use hither_core::file::{HintId, ReadTotals};
-pub use hither_core::storage::{Entry, EntryKind, PutOptions, Storage, Upload};
+pub use hither_core::storage::{DirEntry, FileKind, PutOptions, Storage, Upload};
 pub use hither_core::{
     Algorithm, Checksum, Error, ErrorKind, Hasher, ReadAheadConfig, ReadReport, Report,
     SourceReport,
@@ -69,18 +69,18 @@ pub use hither_store::{LearnedSet, LearnedTree};
 #[cfg(feature = "s3")]
 pub use hither_transport::S3Config;
 pub use hither_transport::{
-    ExtendedAttribute, Holder, Identity, Preparation, Proxies, Resolve, TlsConfig, TransportConfig,
-    Verify,
+    ExtendedAttribute, Identity, PageChecksums, PrepareAction, Proxies, ReplicaServer, Resolve,
+    TlsConfig, TransportConfig,
 };
-pub use holders::Prepared;
-pub use learned::{LearnedListing, LearnedPackage};
+pub use holders::PrepareReply;
+pub use learned::{LearnedExport, LearnedListing};
 pub use listing::{BranchListing, TreeListing};
-pub use look::Looked;
+pub use look::UrlStat;
 pub use mirrors::{Mirror, Mirrors};
 pub use open_many::OpenMany;
-pub use progress::{Progress, Stage};
+pub use progress::{ScanPhase, ScanProgress};
 pub use query::{Expression, Histogram, Selection};
-pub use storage::Named;
-pub use target::Target;
+pub use storage::StoragePath;
+pub use target::TreeUrl;
 pub use tree::RemoteTree;
-pub use tree_cache::{TreeCache, TreeCacheConfig, TreeCourses};
+pub use tree_cache::{ColumnarPrefetcher, ColumnarPrefetcherHandle, TreeCacheConfig};

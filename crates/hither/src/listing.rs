@@ -2,10 +2,10 @@
 
 use crate::client::Client;
 use crate::file::RemoteFile;
-use crate::opening::Opening;
+use crate::opening::RootOpener;
 use crate::tree::RemoteTree;
 use hither_core::error::{Error, ErrorKind, Result};
-use hither_formats::Step;
+use hither_formats::DecodeResult;
 use hither_formats::root::{Branch, Clusters, RootFile, Tree, TreeKey};
 use serde::Serialize;
 use std::num::NonZeroU64;
@@ -125,14 +125,14 @@ pub(crate) async fn each_tree<T>(
     Ok(seen)
 }
 
-async fn open_root(file: &RemoteFile) -> Result<(Opening<'_>, RootFile)> {
-    let (mut opening, known) = Opening::new(file).with_store();
+async fn open_root(file: &RemoteFile) -> Result<(RootOpener<'_>, RootFile)> {
+    let (mut opening, known) = RootOpener::new(file).with_store();
     if known && !opening.is_fresh() {
         // One round trip instead of two, to know that what the store has is still true.
         match file.first_byte(opening.validator()).await {
             Err(error) if error.kind() == ErrorKind::Changed => {
                 file.forget();
-                opening = Opening::new(file);
+                opening = RootOpener::new(file);
             }
             checked => {
                 drop(checked?);
@@ -166,13 +166,13 @@ fn describe(branch: &Branch) -> BranchListing {
     }
 }
 
-impl Opening<'_> {
+impl RootOpener<'_> {
     /// All trees of the file.
     pub(crate) async fn tree_keys(&mut self, root: &RootFile) -> Result<Vec<TreeKey>> {
         loop {
             match root.trees(self.bytes()).map_err(|error| self.at_fault(error))? {
-                Step::Done(trees) => return Ok(trees),
-                Step::Need(need) => self.fetch(need).await?,
+                DecodeResult::Data(trees) => return Ok(trees),
+                DecodeResult::NeedsData(need) => self.fetch(need).await?,
             }
         }
     }

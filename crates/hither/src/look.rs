@@ -1,18 +1,18 @@
 //! What is known of a name.
 
 use crate::client::Client;
-use crate::storage::Named;
+use crate::storage::StoragePath;
 use hither_core::error::{Error, ErrorKind, Result};
-use hither_core::storage::{Entry, EntryKind};
+use hither_core::storage::{DirEntry, FileKind};
 
 /// A name that was looked at.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
-pub struct Looked {
+pub struct UrlStat {
     /// The name in its storage.
-    pub named: Named,
+    pub named: StoragePath,
     /// What is known of it.
-    pub entry: Entry,
+    pub entry: DirEntry,
     /// Why places of the file are not used any more.
     pub notices: Vec<String>,
 }
@@ -24,10 +24,10 @@ impl Client {
     /// # Errors
     ///
     /// As [`Client::storage`]; the refusals of a server; [`ErrorKind::Unavailable`], [`ErrorKind::Timeout`].
-    pub async fn look(&self, url: &str) -> Result<Looked> {
-        let named = self.named(url)?;
+    pub async fn stat(&self, url: &str) -> Result<UrlStat> {
+        let named = self.storage_path(url)?;
         let error = match named.storage.stat(&named.path).await {
-            Ok(entry) => return Ok(Looked { named, entry, notices: Vec::new() }),
+            Ok(entry) => return Ok(UrlStat { named, entry, notices: Vec::new() }),
             Err(error) => error,
         };
         if named.is_local() || !asks_again(&error) {
@@ -36,10 +36,10 @@ impl Client {
         let file = self.file(url)?;
         match file.stat_async().await {
             Ok(stat) => {
-                let (path, kind) = (named.path.clone(), EntryKind::File);
+                let (path, kind) = (named.path.clone(), FileKind::File);
                 let (size, validator) = (stat.size, stat.validator);
-                let entry = Entry { path, kind, size, modified: None, validator };
-                Ok(Looked { named, entry, notices: file.places().1 })
+                let entry = DirEntry { path, kind, size, modified: None, validator };
+                Ok(UrlStat { named, entry, notices: file.replicas().1 })
             }
             // The answer to a read has a body, which may say more than the status of a HEAD.
             Err(explained) if says_more(&error, &explained) => Err(explained),

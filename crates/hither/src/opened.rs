@@ -4,16 +4,16 @@
 //! the caller accepts that a file may have changed within a stated time ([`crate::ClientConfig::staleness`]), what was
 //! confirmed within that time is not asked about at all.
 
-use crate::ahead::Ahead;
-use crate::dataset::Dataset;
-use crate::habit::{MOST_READS, Wanted};
-use crate::opener::{Held, Opener};
+use crate::ahead::OpenAheadTask;
+use crate::dataset::FolderAccess;
+use crate::habit::{MOST_READS, PrefetchRanges};
+use crate::opener::{MemoryReservation, OpenAheadQueue};
 use bytes::Bytes;
 use hither_core::cache::Version;
 use hither_core::error::{Error, ErrorKind, Result};
-use hither_core::{Answer, Reader, range};
+use hither_core::{Reader, ResponseMeta, range};
 use hither_formats::root::RootFile;
-use hither_formats::{Need, SparseBytes, Step};
+use hither_formats::{DecodeResult, NeededRanges, SparseBytes};
 use hither_store::{FileMetadata, MetadataKey, Store};
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -23,13 +23,13 @@ use tokio::task::spawn_blocking;
 
 /// A file that was opened ahead.
 #[derive(Debug)]
-pub(crate) struct Opened {
+pub(crate) struct PrefetchedEnds {
     /// Its size in bytes, if the server tells.
     pub(crate) size: Option<u64>,
     /// What tells its version.
     pub(crate) validator: Option<String>,
     bytes: Mutex<SparseBytes>,
-    held: Held,
+    held: MemoryReservation,
     /// What was brought along because of a habit, and whether any of it was read.
     along: Mutex<Along>,
     /// Reads of the file so far; up to [`MOST_READS`] or a few more.
@@ -39,13 +39,13 @@ pub(crate) struct Opened {
 
 #[derive(Debug, Default)]
 struct Along {
-    dataset: Option<Arc<Dataset>>,
+    dataset: Option<Arc<FolderAccess>>,
     ranges: Vec<Range<u64>>,
     read: bool,
 }
 
-impl Opened {
-    fn new(opener: &Arc<Opener>, mut known: FileMetadata, size: Option<u64>) -> Self {
+impl PrefetchedEnds {
+    fn new(opener: &Arc<OpenAheadQueue>, mut known: FileMetadata, size: Option<u64>) -> Self {
         if !opener.has_room() {
             known.pieces.clear();
         }
@@ -64,12 +64,12 @@ impl Opened {
     }
 
     /// Notes what was brought along because of the habit with a dataset.
-    fn with_along(self, dataset: &Arc<Dataset>, ranges: &[Range<u64>]) -> Self {
+    fn with_along(self, dataset: &Arc<FolderAccess>, ranges: &[Range<u64>]) -> Self {
         self.bring_along(dataset, ranges);
         self
     }
 
-    fn bring_along(&self, dataset: &Arc<Dataset>, ranges: &[Range<u64>]) {
+    fn bring_along(&self, dataset: &Arc<FolderAccess>, ranges: &[Range<u64>]) {
         if !ranges.is_empty() {
             let mut along = self.along();
             along.dataset = Some(Arc::clone(dataset));
@@ -96,11 +96,11 @@ impl Opened {
     }
 
     /// Whether something of it is missing.
-    pub(crate) fn lacks(&self, wanted: &Wanted) -> bool {
+    pub(crate) fn lacks(&self, wanted: &PrefetchRanges) -> bool {
         !self.missing(wanted).is_empty()
     }
 
-    fn missing(&self, wanted: &Wanted) -> Vec<Range<u64>> {
+    fn missing(&self, wanted: &PrefetchRanges) -> Vec<Range<u64>> {
         missing(&self.bytes(), wanted)
     }
 
@@ -154,12 +154,15 @@ impl Opened {
 }
 
 /// Opens a file: from the store if that has it and it is still the same, else from its server.
-pub(crate) async fn open(file: &Arc<Ahead>, opener: &Arc<Opener>) -> Result<Opened> {
+pub(crate) async fn open(
+    file: &Arc<OpenAheadTask>,
+    opener: &Arc<OpenAheadQueue>,
+) -> Result<PrefetchedEnds> {
     let (key, known) = remembered(file).await;
     if let Some(known) = known {
         if file.shared.is_fresh(&known) {
             let size = Some(known.size);
-            return Ok(Opened::new(opener, known, size));
+            return Ok(PrefetchedEnds::new(opener, known, size));
         }
         match confirm(file, known).await {
             Ok((known, more)) => {
@@ -167,7 +170,9 @@ pub(crate) async fn open(file: &Arc<Ahead>, opener: &Arc<Opener>) -> Result<Open
                     keep(file, key, known.clone());
                 }
                 let size = Some(known.size);
-                return Ok(Opened::new(opener, known, size).with_along(file.dataset(), &more));
+                return Ok(
+                    PrefetchedEnds::new(opener, known, size).with_along(file.dataset(), &more)
+                );
             }
             // It is another one now: what it is replaces what it was.
             Err(error) if error.kind() == ErrorKind::Changed => {}
@@ -176,7 +181,7 @@ pub(crate) async fn open(file: &Arc<Ahead>, opener: &Arc<Opener>) -> Result<Open
     }
     let (need, wanted) = (first_need(), file.dataset().wanted(None));
     let (first, tail) =
-        ([&*need.now, &*wanted.ranges].concat(), need.tail.max(wanted.tail).max(file.tail()));
+        ([&*need.required, &*wanted.ranges].concat(), need.tail.max(wanted.tail).max(file.tail()));
     let (pieces, answer) = fetch(file, None, |reader| reader.push_tail(&first, tail)).await?;
     let learned = SystemTime::now();
     let size = answer.size.unwrap_or_default();
@@ -184,11 +189,11 @@ pub(crate) async fn open(file: &Arc<Ahead>, opener: &Arc<Opener>) -> Result<Open
     if answer.size.is_some() && found.validator.is_some() {
         keep(file, key, found.clone());
     }
-    Ok(Opened::new(opener, found, answer.size).with_along(file.dataset(), &wanted.ranges))
+    Ok(PrefetchedEnds::new(opener, found, answer.size).with_along(file.dataset(), &wanted.ranges))
 }
 
 /// Fetches what is wanted of a file that is open, by what the habit has become.
-pub(crate) async fn more(file: &Arc<Ahead>, opened: &Opened) -> Result<()> {
+pub(crate) async fn more(file: &Arc<OpenAheadTask>, opened: &PrefetchedEnds) -> Result<()> {
     let dataset = file.dataset();
     let missing = opened.missing(&dataset.wanted(opened.size));
     if missing.is_empty() {
@@ -217,19 +222,19 @@ pub(crate) async fn more(file: &Arc<Ahead>, opened: &Opened) -> Result<()> {
 }
 
 /// What of it is not there, in a file whose size is known.
-fn missing(bytes: &SparseBytes, wanted: &Wanted) -> Vec<Range<u64>> {
+fn missing(bytes: &SparseBytes, wanted: &PrefetchRanges) -> Vec<Range<u64>> {
     let there: Vec<_> =
         bytes.pieces().map(|(at, piece)| at..at.saturating_add(piece.len() as u64)).collect();
     range::difference(&range::merged(&wanted.ranges, 0), &range::merged(&there, 0))
 }
 
 /// Whether the store has anything of the file.
-pub(crate) async fn is_remembered(file: &Arc<Ahead>) -> bool {
+pub(crate) async fn is_remembered(file: &Arc<OpenAheadTask>) -> bool {
     remembered(file).await.1.is_some()
 }
 
 /// What the store has of the file, and under which name.
-async fn remembered(file: &Arc<Ahead>) -> (Option<MetadataKey>, Option<FileMetadata>) {
+async fn remembered(file: &Arc<OpenAheadTask>) -> (Option<MetadataKey>, Option<FileMetadata>) {
     let Some(store) = file.shared.store.clone() else { return (None, None) };
     let file = Arc::clone(file);
     let look = move || {
@@ -241,7 +246,10 @@ async fn remembered(file: &Arc<Ahead>) -> (Option<MetadataKey>, Option<FileMetad
 }
 
 /// Asks whether the file is still the one that is known, and for what is wanted of it besides; returns both.
-async fn confirm(file: &Ahead, mut known: FileMetadata) -> Result<(FileMetadata, Vec<Range<u64>>)> {
+async fn confirm(
+    file: &OpenAheadTask,
+    mut known: FileMetadata,
+) -> Result<(FileMetadata, Vec<Range<u64>>)> {
     let mut bytes = SparseBytes::new();
     known.pieces.drain(..).for_each(|(offset, piece)| bytes.insert(offset, piece));
     let more = missing(&bytes, &file.dataset().wanted(Some(known.size)));
@@ -262,10 +270,10 @@ async fn confirm(file: &Ahead, mut known: FileMetadata) -> Result<(FileMetadata,
 
 /// One request, sent once.
 async fn fetch(
-    file: &Ahead,
+    file: &OpenAheadTask,
     validator: Option<String>,
     ask: impl FnOnce(&mut Reader<'_>),
-) -> Result<(Vec<(u64, Bytes)>, Answer)> {
+) -> Result<(Vec<(u64, Bytes)>, ResponseMeta)> {
     let mut config = file.shared.config.reader;
     (config.attempts, config.patience) = (1, Duration::ZERO);
     let mut reader = Reader::new(&*file.source, validator, config);
@@ -282,22 +290,22 @@ async fn fetch(
 
 /// What a reader of ROOT files wants first of a file that it knows nothing of. Others begin in the same way: formats have
 /// their directories in front or at the end.
-fn first_need() -> Need {
+fn first_need() -> NeededRanges {
     match RootFile::open(&SparseBytes::new()) {
-        Ok(Step::Need(need)) => need,
-        _ => Need { now: vec![0..1], ..Need::default() },
+        Ok(DecodeResult::NeedsData(need)) => need,
+        _ => NeededRanges { required: vec![0..1], ..NeededRanges::default() },
     }
 }
 
 /// Starts writing what is known of a file into the store; nobody needs to know whether it worked.
-fn keep(file: &Ahead, key: Option<MetadataKey>, found: FileMetadata) {
+fn keep(file: &OpenAheadTask, key: Option<MetadataKey>, found: FileMetadata) {
     let (Some(store), Some(key)) = (file.shared.store.clone(), key) else { return };
     let bytes = found.held_bytes();
     let write = move || Store::remember_metadata(&store, &key, &found, SystemTime::now());
-    file.shared.writes.begin(file.shared.network.runtime(), bytes, write);
+    file.shared.writes.enqueue(file.shared.network.runtime(), bytes, write);
 }
 
-impl Drop for Opened {
+impl Drop for PrefetchedEnds {
     fn drop(&mut self) {
         let along = std::mem::take(self.along.get_mut().unwrap_or_else(PoisonError::into_inner));
         if let Some(dataset) = along.dataset {

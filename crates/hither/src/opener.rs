@@ -24,8 +24,8 @@
 //! to the next, and comes back at the end of the line when the time is over that the server named. Trouble that may pass
 //! (a broken connection) is treated in the same way, [`MOST_FAILURES`] times.
 
-use crate::ahead::{Ahead, Turn};
-use crate::dataset::Dataset;
+use crate::ahead::{OpenAheadTask, TaskOutcome};
+use crate::dataset::FolderAccess;
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -37,31 +37,31 @@ const MOST_HELD_BYTES: u64 = 64 << 20;
 
 /// Opens files ahead of use; shared by all files of a client.
 #[derive(Debug)]
-pub(crate) struct Opener {
+pub(crate) struct OpenAheadQueue {
     runtime: Handle,
-    servers: Mutex<HashMap<String, Server>>,
-    datasets: Mutex<HashMap<String, Arc<Dataset>>>,
+    servers: Mutex<HashMap<String, ServerQueue>>,
+    datasets: Mutex<HashMap<String, Arc<FolderAccess>>>,
     held_bytes: AtomicU64,
 }
 
 /// The files of one server.
 #[derive(Debug, Default)]
-struct Server {
+struct ServerQueue {
     /// In the order of their turn. Those that were dropped, or whose turn came early, are passed over.
-    line: VecDeque<Weak<Ahead>>,
+    line: VecDeque<Weak<OpenAheadTask>>,
     running: usize,
     /// The one that the program opened last.
-    last: Weak<Ahead>,
+    last: Weak<OpenAheadTask>,
 }
 
 /// Bytes that are held for an open file.
 #[derive(Debug)]
-pub(crate) struct Held {
-    opener: Arc<Opener>,
+pub(crate) struct MemoryReservation {
+    opener: Arc<OpenAheadQueue>,
     bytes: AtomicU64,
 }
 
-impl Opener {
+impl OpenAheadQueue {
     pub(crate) fn new(runtime: Handle) -> Arc<Self> {
         let held_bytes = AtomicU64::new(0);
         let (servers, datasets) = (Mutex::default(), Mutex::default());
@@ -69,12 +69,12 @@ impl Opener {
     }
 
     /// The program has opened a file. If it had opened another one before and not used that yet, both are opened ahead.
-    pub(crate) fn was_opened(self: &Arc<Self>, file: &Arc<Ahead>) {
+    pub(crate) fn was_opened(self: &Arc<Self>, file: &Arc<OpenAheadTask>) {
         let before = {
             let mut servers = self.servers();
             // Without an allocation for all but the first file of a server.
             if !servers.contains_key(file.site()) {
-                servers.insert(file.site().to_owned(), Server::default());
+                servers.insert(file.site().to_owned(), ServerQueue::default());
             }
             let Some(server) = servers.get_mut(file.site()) else { return };
             std::mem::replace(&mut server.last, Arc::downgrade(file)).upgrade()
@@ -86,8 +86,8 @@ impl Opener {
     }
 
     /// Puts a file at the end of its server's line, unless it was there before.
-    pub(crate) fn enqueue(self: &Arc<Self>, file: &Arc<Ahead>) {
-        if file.stand_in_line() {
+    pub(crate) fn enqueue(self: &Arc<Self>, file: &Arc<OpenAheadTask>) {
+        if file.enqueue() {
             self.servers()
                 .entry(file.site().to_owned())
                 .or_default()
@@ -98,14 +98,14 @@ impl Opener {
     }
 
     /// The files of a folder.
-    pub(crate) fn dataset(&self, folder: &str) -> Arc<Dataset> {
+    pub(crate) fn dataset(&self, folder: &str) -> Arc<FolderAccess> {
         let mut datasets = self.datasets.lock().unwrap_or_else(PoisonError::into_inner);
         Arc::clone(datasets.entry(folder.to_owned()).or_default())
     }
 
     /// More is wanted of files that are open and were not used yet. They go before those that are to be opened, because
     /// the program opened them before, and so will likely use them before.
-    pub(crate) fn habit_changed(self: &Arc<Self>, site: &str, dataset: &Dataset) {
+    pub(crate) fn habit_changed(self: &Arc<Self>, site: &str, dataset: &FolderAccess) {
         let mut again = Vec::new();
         for file in dataset.take_unused().iter().filter_map(Weak::upgrade) {
             match file.stand_in_line_for_more() {
@@ -122,7 +122,7 @@ impl Opener {
     }
 
     /// Begins with a file now, whatever the line.
-    pub(crate) fn begin(self: &Arc<Self>, file: Arc<Ahead>) {
+    pub(crate) fn begin(self: &Arc<Self>, file: Arc<OpenAheadTask>) {
         if let Some(server) = self.servers().get_mut(file.site()) {
             server.running += 1;
         }
@@ -136,9 +136,9 @@ impl Opener {
     }
 
     /// Counts bytes as held until what is returned is dropped.
-    pub(crate) fn hold(self: &Arc<Self>, bytes: u64) -> Held {
+    pub(crate) fn hold(self: &Arc<Self>, bytes: u64) -> MemoryReservation {
         self.held_bytes.fetch_add(bytes, Ordering::Relaxed);
-        Held { opener: Arc::clone(self), bytes: AtomicU64::new(bytes) }
+        MemoryReservation { opener: Arc::clone(self), bytes: AtomicU64::new(bytes) }
     }
 
     /// Begins with as many files as there is room for.
@@ -157,45 +157,45 @@ impl Opener {
     }
 
     /// Opens a file, and sees to what becomes of it.
-    async fn run(self: Arc<Self>, file: Arc<Ahead>) {
+    async fn run(self: Arc<Self>, file: Arc<OpenAheadTask>) {
         let turn = file.run(&self).await;
         let site = file.site().to_owned();
         if let Some(server) = self.servers().get_mut(&site) {
             server.running = server.running.saturating_sub(1);
         }
         match turn {
-            Turn::Later(after) => self.come_back(Arc::downgrade(&file), after),
+            TaskOutcome::Later(after) => self.come_back(Arc::downgrade(&file), after),
             // The habit has changed while it was being opened.
-            Turn::Opened if file.stand_in_line_for_more() => {
+            TaskOutcome::Opened if file.stand_in_line_for_more() => {
                 if let Some(server) = self.servers().get_mut(&site) {
                     server.line.push_front(Arc::downgrade(&file));
                 }
             }
-            Turn::Opened | Turn::Done => {}
+            TaskOutcome::Opened | TaskOutcome::Done => {}
         }
         drop(file);
         self.advance(&site);
     }
 
     /// Puts a file back in line after a while, if it still lives then.
-    fn come_back(self: &Arc<Self>, file: Weak<Ahead>, after: Duration) {
+    fn come_back(self: &Arc<Self>, file: Weak<OpenAheadTask>, after: Duration) {
         let opener = Arc::clone(self);
         self.runtime.spawn(async move {
             tokio::time::sleep(after).await;
             let Some(file) = file.upgrade() else { return };
             match file.is_used() {
-                true if file.stand_in_line() && file.take_turn() => opener.begin(file),
+                true if file.enqueue() && file.take_turn() => opener.begin(file),
                 _ => opener.enqueue(&file),
             }
         });
     }
 
-    fn servers(&self) -> MutexGuard<'_, HashMap<String, Server>> {
+    fn servers(&self) -> MutexGuard<'_, HashMap<String, ServerQueue>> {
         self.servers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Server {
+impl ServerQueue {
     /// The place in line of the next file to begin with, if there is one.
     fn next(&mut self, has_room: bool) -> Option<usize> {
         let first = loop {
@@ -214,7 +214,7 @@ impl Server {
     }
 }
 
-impl Held {
+impl MemoryReservation {
     /// Counts more bytes along.
     pub(crate) fn add(&self, bytes: u64) {
         self.opener.held_bytes.fetch_add(bytes, Ordering::Relaxed);
@@ -236,7 +236,7 @@ impl Held {
     }
 }
 
-impl Drop for Held {
+impl Drop for MemoryReservation {
     fn drop(&mut self) {
         self.release();
     }
@@ -245,18 +245,20 @@ impl Drop for Held {
 #[cfg(test)]
 mod tests {
     use crate::{Client, ClientConfig};
-    use hither_testkit::peer::{Fault, Peer, When};
+    use hither_testkit::peer::{Fault, FaultTrigger, MockHttpServer};
     use std::time::Duration;
 
     fn client() -> Client {
         let mut config = ClientConfig::default();
-        config.transport.max_lanes = 1;
+        config.transport.max_connections = 1;
         Client::new(config).unwrap()
     }
 
     #[test]
     fn first_use_jumps_the_line() {
-        let peer = Peer::start(vec![7; 100_000]).unwrap().with_fault(When::Nth(0), Fault::Hold(2));
+        let peer = MockHttpServer::start(vec![7; 100_000])
+            .unwrap()
+            .with_fault(FaultTrigger::Nth(0), Fault::Hold(2));
         let (client, other) = (client(), client());
         let open = |nth| client.open(&peer.url_of(&format!("/{nth}"))).unwrap();
         let files: Vec<_> = (0..50).map(open).collect();

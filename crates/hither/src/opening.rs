@@ -11,9 +11,9 @@ use hither_core::cache::Version;
 use hither_core::error::{Error, ErrorKind, Result};
 use hither_core::file::{CachedFile, WeakFile};
 use hither_core::link::INITIAL_WINDOW_BYTES;
-use hither_core::{Answer, Found, lanes, range};
+use hither_core::{CacheStatus, ResponseMeta, lanes, range};
 use hither_formats::root::{RootFile, Tree};
-use hither_formats::{Need, SparseBytes, Step};
+use hither_formats::{DecodeResult, NeededRanges, SparseBytes};
 use hither_store::FileMetadata;
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -45,7 +45,7 @@ const WINDOW_AFTER_ENDS_BYTES: u64 = INITIAL_WINDOW_BYTES * 3 / 2;
 /// Bytes of one file's metadata that are worth keeping.
 const MOST_KEPT_BYTES: u64 = 64 << 20;
 
-pub(crate) struct Opening<'a> {
+pub(crate) struct RootOpener<'a> {
     file: &'a RemoteFile,
     bytes: SparseBytes,
     validator: Option<String>,
@@ -57,7 +57,7 @@ pub(crate) struct Opening<'a> {
     through: Option<WeakFile>,
 }
 
-impl<'a> Opening<'a> {
+impl<'a> RootOpener<'a> {
     pub(crate) fn new(file: &'a RemoteFile) -> Self {
         let bytes = SparseBytes::new();
         Self {
@@ -115,8 +115,8 @@ impl<'a> Opening<'a> {
     pub(crate) async fn root(&mut self) -> Result<RootFile> {
         loop {
             match RootFile::open(&self.bytes).map_err(|error| self.at_fault(error))? {
-                Step::Done(root) => return Ok(root),
-                Step::Need(need) => self.fetch(need).await?,
+                DecodeResult::Data(root) => return Ok(root),
+                DecodeResult::NeedsData(need) => self.fetch(need).await?,
             }
         }
     }
@@ -125,8 +125,8 @@ impl<'a> Opening<'a> {
     pub(crate) async fn tree(&mut self, root: &RootFile, path: Option<&str>) -> Result<Tree> {
         loop {
             match root.tree(path, &self.bytes).map_err(|error| self.at_fault(error))? {
-                Step::Done(tree) => return Ok(tree),
-                Step::Need(need) => self.fetch(need).await?,
+                DecodeResult::Data(tree) => return Ok(tree),
+                DecodeResult::NeedsData(need) => self.fetch(need).await?,
             }
         }
     }
@@ -162,7 +162,7 @@ impl<'a> Opening<'a> {
         (kept.held_bytes() <= MOST_KEPT_BYTES).then_some(kept)
     }
 
-    pub(crate) async fn fetch(&mut self, need: Need) -> Result<()> {
+    pub(crate) async fn fetch(&mut self, need: NeededRanges) -> Result<()> {
         self.flights += 1;
         if self.flights > MOST_FLIGHTS {
             return Err(Error::new(
@@ -171,18 +171,18 @@ impl<'a> Opening<'a> {
             ));
         }
         let submitted = self.file.source.clock().now();
-        let mut wanted = range::merged(&need.now, 0);
+        let mut wanted = range::merged(&need.required, 0);
         if let Some(size) = self.bytes.size() {
             self.check_within(&wanted, size)?;
             let soon: Vec<_> =
-                need.soon.iter().map(|r| r.start.min(size)..r.end.min(size)).collect();
+                need.prefetch.iter().map(|r| r.start.min(size)..r.end.min(size)).collect();
             wanted = range::merged(&[wanted, soon].concat(), 0);
         }
-        self.bytes_used += range::total_bytes(&need.now).saturating_add(need.tail);
+        self.bytes_used += range::total_bytes(&need.required).saturating_add(need.tail);
         if need.tail == 0
             && let Some(file) = self.program()?
         {
-            let found = file.read_aside(&wanted).await?;
+            let found = file.read_untracked(&wanted).await?;
             let found = wanted.iter().zip(found);
             found.for_each(|(range, bytes)| self.bytes.insert(range.start, bytes));
             return Ok(());
@@ -208,7 +208,7 @@ impl<'a> Opening<'a> {
                 }
             });
         }
-        let Answer { size, validator, .. } = reader.answer().clone();
+        let ResponseMeta { size, validator, .. } = reader.answer().clone();
         if let Some(size) = size {
             self.bytes.set_size(size);
             if need.tail > 0 {
@@ -222,7 +222,7 @@ impl<'a> Opening<'a> {
             file.adopt(&Version { size, validator: self.validator.clone() }, &pieces);
         } else {
             let fetched = range::total_bytes(&wanted);
-            self.file.record(&wanted, submitted, Found::Absent, fetched);
+            self.file.record(&wanted, submitted, CacheStatus::Miss, fetched);
         }
         Ok(())
     }
@@ -245,7 +245,7 @@ impl<'a> Opening<'a> {
             return 1;
         }
         let source = &self.file.source;
-        match lanes::useful(bytes, &source.link(), source.max_lanes()) {
+        match lanes::for_bytes(bytes, &source.link(), source.max_connections()) {
             few @ 0..8 => (2 * few).saturating_sub(11).max(1),
             many => many,
         }

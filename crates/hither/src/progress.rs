@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
 /// What a job is busy with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Stage {
+pub enum ScanPhase {
     /// Waiting for a connection, or for the tree.
     Opening,
     /// Fetching and decoding data.
@@ -15,20 +15,20 @@ pub enum Stage {
 
 /// Shared by a job and its watcher; updated without locks.
 #[derive(Debug, Default)]
-pub struct Progress {
+pub struct ScanProgress {
     stage: AtomicU8,
     bytes: AtomicU64,
     total_bytes: AtomicU64,
 }
 
-impl Progress {
+impl ScanProgress {
     /// What the job is busy with.
     #[must_use]
-    pub fn stage(&self) -> Stage {
+    pub fn stage(&self) -> ScanPhase {
         match self.stage.load(Ordering::Relaxed) {
-            0 => Stage::Opening,
-            1 => Stage::Reading,
-            _ => Stage::Done,
+            0 => ScanPhase::Opening,
+            1 => ScanPhase::Reading,
+            _ => ScanPhase::Done,
         }
     }
 

@@ -3,7 +3,7 @@
 //! A query says which values to look at ([`Expression`]), which of them to keep ([`Selection`]), and what to do with
 //! them ([`HistogramBuilder`]). It knows nothing of files: it names the branches that it needs
 //! ([`Selection::columns`]), is handed their columns a [`Chunk`] of entries at a time, and answers with the values
-//! that pass ([`Selected`]). Evaluation has no state, so chunks can be evaluated on several threads; the histogram is
+//! that pass ([`SelectedValues`]). Evaluation has no state, so chunks can be evaluated on several threads; the histogram is
 //! then filled with the results in the order of their entries, and does not depend on where the chunks were cut.
 //!
 //! The parts, in the order in which an expression meets them:
@@ -149,8 +149,8 @@ impl Selection {
     /// [`NotFound`](hither_core::ErrorKind::NotFound) for a branch that the chunk does not have,
     /// [`Invalid`](hither_core::ErrorKind::Invalid) or [`Unsupported`](hither_core::ErrorKind::Unsupported) for
     /// indices that do not fit, [`Corrupt`](hither_core::ErrorKind::Corrupt) for a column that is not what
-    /// [`hither_formats::Column`] promises.
-    pub fn evaluate(&self, chunk: &Chunk<'_>) -> Result<Selected, Error> {
+    /// [`hither_formats::ColumnTracker`] promises.
+    pub fn evaluate(&self, chunk: &Chunk<'_>) -> Result<SelectedValues, Error> {
         select::select(&self.value, self.cut.as_ref(), chunk)
     }
 }
@@ -158,7 +158,7 @@ impl Selection {
 /// The values that passed, in the order of their entries.
 #[derive(Debug, Clone, Default, PartialEq)]
 #[non_exhaustive]
-pub struct Selected {
+pub struct SelectedValues {
     /// Number of entries that were looked at.
     pub entries: u64,
     /// The values.
@@ -210,7 +210,7 @@ mod tests {
             assert!(error.to_string().contains(part), "{text}: {error}");
         }
         let fine = Selection::parse("fixed[4]+j[7]", Some("n")).unwrap();
-        assert_eq!(fine.evaluate(&chunk).unwrap(), Selected::default());
+        assert_eq!(fine.evaluate(&chunk).unwrap(), SelectedValues::default());
     }
 
     #[test]

@@ -7,8 +7,8 @@
 use crate::file::RemoteFile;
 use hither_core::error::{Error, ErrorKind, Result};
 use hither_core::trace::{ReadEvent, TraceSink, TraceWriter};
-use hither_core::{Clock, FileRecorder, Found, range};
-use hither_transport::Monotonic;
+use hither_core::{CacheStatus, Clock, FileRecorder, range};
+use hither_transport::MonotonicClock;
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io;
@@ -19,27 +19,27 @@ use std::time::Duration;
 
 /// A trace being written.
 #[derive(Debug)]
-pub(crate) struct Recording {
+pub(crate) struct TraceFileSink {
     path: PathBuf,
-    clock: Monotonic,
-    state: Mutex<State>,
+    clock: MonotonicClock,
+    state: Mutex<RecorderState>,
 }
 
 #[derive(Debug)]
-struct State {
+struct RecorderState {
     writer: TraceWriter<File>,
     /// Why nothing is written any more.
     failed: Option<io::Error>,
 }
 
-impl Recording {
+impl TraceFileSink {
     /// Begins a trace at `path`, in place of what may be there.
     pub(crate) fn start(path: &Path) -> Result<Self> {
         let writer = File::create(path)
             .and_then(TraceWriter::new)
             .map_err(|error| not_written(path, &error))?;
-        let state = Mutex::new(State { writer, failed: None });
-        Ok(Self { path: path.to_owned(), clock: Monotonic::start(), state })
+        let state = Mutex::new(RecorderState { writer, failed: None });
+        Ok(Self { path: path.to_owned(), clock: MonotonicClock::start(), state })
     }
 
     /// What records the reads of the file called `name`, told in times of `clock`.
@@ -54,12 +54,12 @@ impl Recording {
         state.failed.as_ref().map_or(Ok(()), |error| Err(not_written(&self.path, error)))
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, RecorderState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
+impl RecorderState {
     /// Does something with the writer, unless that has failed before.
     fn with<T>(&mut self, act: impl FnOnce(&mut TraceWriter<File>) -> io::Result<T>) -> Option<T> {
         if self.failed.is_some() {
@@ -69,7 +69,7 @@ impl State {
     }
 }
 
-impl TraceSink for Recording {
+impl TraceSink for TraceFileSink {
     fn now(&self) -> Duration {
         self.clock.now()
     }
@@ -86,14 +86,14 @@ impl TraceSink for Recording {
 /// Vector reads of a file that were begun and are not complete. Each is told to the trace when as many bytes have come as
 /// were asked for up to it.
 #[derive(Debug, Default)]
-pub(crate) struct Outstanding {
+pub(crate) struct OutstandingReads {
     /// Bytes asked for up to its end, ranges, and when it was begun.
     reads: VecDeque<(u64, Vec<Range<u64>>, Duration)>,
     asked_bytes: u64,
     arrived_bytes: u64,
 }
 
-impl Outstanding {
+impl OutstandingReads {
     /// A read is begun.
     pub(crate) fn asked(&mut self, file: &RemoteFile, ranges: &[Range<u64>]) {
         if file.recorder.is_none() || ranges.is_empty() {
@@ -110,12 +110,12 @@ impl Outstanding {
             && *end <= self.arrived_bytes
             && let Some((_, ranges, submitted)) = self.reads.pop_front()
         {
-            file.record(&ranges, submitted, Found::Absent, range::total_bytes(&ranges));
+            file.record(&ranges, submitted, CacheStatus::Miss, range::total_bytes(&ranges));
         }
     }
 }
 
-impl Drop for Recording {
+impl Drop for TraceFileSink {
     fn drop(&mut self) {
         // Who wants to know has asked before.
         drop(self.flush());
@@ -129,23 +129,23 @@ fn not_written(path: &Path, error: &io::Error) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hither_core::Times;
+    use hither_core::ReadTimes;
     use hither_core::trace::TraceReader;
 
     #[test]
     fn reads_of_all_threads_are_in_the_file() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("trace");
-        let recording = Arc::new(Recording::start(&path).unwrap());
-        let clock = Monotonic::start();
+        let recording = Arc::new(TraceFileSink::start(&path).unwrap());
+        let clock = MonotonicClock::start();
         std::thread::scope(|scope| {
             for thread in 0..4_u64 {
                 let recorder = recording.of_file("file", &clock);
                 scope.spawn(move || {
                     for i in 0..1000 {
                         let at = thread * 1_000_000 + i;
-                        let times = Times::at_once(clock.now());
-                        recorder.record(&[at..at + 1], times, Found::Present, 0);
+                        let times = ReadTimes::at_once(clock.now());
+                        recorder.record(&[at..at + 1], times, CacheStatus::Hit, 0);
                     }
                 });
             }
@@ -163,10 +163,10 @@ mod tests {
 
     #[test]
     fn a_full_disk_ends_the_trace_and_not_the_job() {
-        let Ok(recording) = Recording::start(Path::new("/dev/full")) else { return };
+        let Ok(recording) = TraceFileSink::start(Path::new("/dev/full")) else { return };
         let recording = Arc::new(recording);
-        let recorder = recording.of_file("file", &Monotonic::start());
-        recorder.record(&[0..1], Times::at_once(Duration::ZERO), Found::Present, 0);
+        let recorder = recording.of_file("file", &MonotonicClock::start());
+        recorder.record(&[0..1], ReadTimes::at_once(Duration::ZERO), CacheStatus::Hit, 0);
         let error = recording.flush().unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Local);
         assert!(error.to_string().contains("/dev/full"), "{error}");

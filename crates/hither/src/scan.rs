@@ -23,17 +23,17 @@ pub(crate) use piece::{ChunkColumns, ChunkPieces, Piece};
 use crate::assemble::Assembly;
 use crate::file::RemoteFile;
 use crate::opening::OpenTree;
-use crate::progress::Progress;
-use crate::recording::Outstanding;
+use crate::progress::ScanProgress;
+use crate::recording::OutstandingReads;
 use bytes::Bytes;
 use futures_channel::mpsc;
 use futures_util::future::{BoxFuture, Either, FutureExt, select};
 use futures_util::stream::StreamExt;
 use hither_core::error::{Error, ErrorKind, Result};
 use hither_core::{Part, Reader, range};
-use hither_formats::root::{Decoder, Tree};
+use hither_formats::root::{Decompressor, Tree};
 use hither_formats::{Column, FormatError};
-use layout::Layout;
+use layout::ScanLayout;
 use std::collections::BTreeMap;
 use std::num::NonZeroU64;
 use std::ops::Range;
@@ -65,7 +65,7 @@ pub(crate) struct Scan<'a> {
     pub(crate) entries: Range<u64>,
     /// A chunk ends after every so many entries, counted from the first, if results are wanted in such steps.
     pub(crate) step_entries: Option<NonZeroU64>,
-    pub(crate) progress: &'a Progress,
+    pub(crate) progress: &'a ScanProgress,
 }
 
 /// Where a scan spent its effort.
@@ -100,8 +100,8 @@ impl Scan<'_> {
         Ok(self.layout()?.remote_bytes() > 0)
     }
 
-    fn layout(&self) -> Result<Layout> {
-        Layout::new(&self.open.tree, &self.columns, self.entries.clone(), self.step_entries)
+    fn layout(&self) -> Result<ScanLayout> {
+        ScanLayout::new(&self.open.tree, &self.columns, self.entries.clone(), self.step_entries)
             .map_err(|error| Error::from(error).context(self.file.name()))
     }
 
@@ -123,7 +123,7 @@ impl Scan<'_> {
             next_group: 0,
             asked_bytes: 0,
             arrived_bytes: 0,
-            outstanding: Outstanding::default(),
+            outstanding: OutstandingReads::default(),
             results: BTreeMap::new(),
             next_accepted: 0,
             totals: ScanTotals { bytes_used: layout.remote_bytes(), ..ScanTotals::default() },
@@ -148,7 +148,7 @@ struct Chunks {
 }
 
 impl Chunks {
-    fn new(layout: &Layout) -> Self {
+    fn new(layout: &ScanLayout) -> Self {
         let mut waiting = vec![0; layout.chunks.len()];
         let baskets = (0..layout.baskets.len())
             .map(|id| {
@@ -166,7 +166,7 @@ impl Chunks {
 
 struct Running<'a, T, E, A> {
     scan: &'a Scan<'a>,
-    layout: Layout,
+    layout: ScanLayout,
     reader: Reader<'a>,
     assembly: Assembly,
     chunks: Chunks,
@@ -174,13 +174,13 @@ struct Running<'a, T, E, A> {
     asked_bytes: u64,
     arrived_bytes: u64,
     /// For the trace.
-    outstanding: Outstanding,
+    outstanding: OutstandingReads,
     results: BTreeMap<usize, T>,
     next_accepted: usize,
     totals: ScanTotals,
     started: Instant,
     /// Decoders not in use; each holds tables worth keeping.
-    decoders: Arc<Mutex<Vec<Decoder>>>,
+    decoders: Arc<Mutex<Vec<Decompressor>>>,
     evaluate: Arc<E>,
     accept: A,
     events_in: mpsc::UnboundedSender<Event<T>>,
@@ -407,7 +407,7 @@ fn decode_basket(
     branch: usize,
     index: usize,
     bytes: &[u8],
-    decoder: &mut Decoder,
+    decoder: &mut Decompressor,
 ) -> Result<Column, FormatError> {
     match tree.branches().nth(branch) {
         Some(branch) => branch.decode_basket_with(decoder, index, bytes),

@@ -7,19 +7,19 @@
 use crate::client::{Client, local_path};
 use hither_core::error::{Error, ErrorKind, Result};
 use hither_core::storage::{Storage, check_path};
-use hither_transport::{LocalStorage, Location, Protocol, WebDav, XrootdStorage};
+use hither_transport::{LocalStorage, Location, Protocol, WebDavStorage, XrootdStorage};
 use percent_encoding::percent_decode_str;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 /// A name in a storage.
 #[derive(Debug, Clone)]
-pub struct Named {
+pub struct StoragePath {
     /// The storage, rooted at the root of the server.
     pub storage: Arc<dyn Storage>,
     /// What tells one storage from another; no secrets.
     pub server: String,
-    pub(crate) root: Root,
+    pub(crate) root: StorageRoot,
     /// The path in it.
     pub path: String,
     /// It was written with a slash at its end: a directory is meant.
@@ -28,29 +28,29 @@ pub struct Named {
 
 /// What stands before a path.
 #[derive(Debug, Clone)]
-pub(crate) enum Root {
+pub(crate) enum StorageRoot {
     Local,
     Server(Location),
     #[cfg(feature = "s3")]
     Bucket,
 }
 
-impl Named {
+impl StoragePath {
     /// How people write `path` of this storage: a URL without secrets, or a local path.
     #[must_use]
-    pub fn shown(&self, path: &str) -> String {
+    pub fn display_url(&self, path: &str) -> String {
         match &self.root {
-            Root::Local => format!("/{path}"),
-            Root::Server(root) => root.below(path, path.is_empty()).to_string(),
+            StorageRoot::Local => format!("/{path}"),
+            StorageRoot::Server(root) => root.below(path, path.is_empty()).to_string(),
             #[cfg(feature = "s3")]
-            Root::Bucket => format!("{}{path}", self.server),
+            StorageRoot::Bucket => format!("{}{path}", self.server),
         }
     }
 
     /// Whether it is on this machine.
     #[must_use]
     pub fn is_local(&self) -> bool {
-        matches!(self.root, Root::Local)
+        matches!(self.root, StorageRoot::Local)
     }
 }
 
@@ -62,7 +62,7 @@ impl Client {
     /// [`ErrorKind::Invalid`] or [`ErrorKind::Unsupported`] for what is no URL of a known scheme, or not UTF-8 when
     /// decoded; [`ErrorKind::Local`] if the working directory is gone.
     pub fn storage(&self, url: &str) -> Result<(Arc<dyn Storage>, String)> {
-        self.named(url).map(|named| (named.storage, named.path))
+        self.storage_path(url).map(|named| (named.storage, named.path))
     }
 
     /// The same, with what else can be told from the URL.
@@ -70,7 +70,7 @@ impl Client {
     /// # Errors
     ///
     /// As [`Client::storage`].
-    pub fn named(&self, url: &str) -> Result<Named> {
+    pub fn storage_path(&self, url: &str) -> Result<StoragePath> {
         if url.is_empty() {
             return Err(Error::new(ErrorKind::Invalid, "the URL is empty: name a file"));
         }
@@ -79,10 +79,10 @@ impl Client {
             let directory = url.ends_with('/');
             let path = path_from_root(&path)?;
             let storage = Arc::new(LocalStorage::new("/", Arc::clone(network.account())));
-            return Ok(Named {
+            return Ok(StoragePath {
                 storage,
                 server: "file:".to_owned(),
-                root: Root::Local,
+                root: StorageRoot::Local,
                 path,
                 directory,
             });
@@ -95,27 +95,37 @@ impl Client {
         let path = decoded(named.path())?;
         let directory = named.path().ends_with('/');
         let location = named.root();
-        let server = location.key();
+        let server = location.cache_key();
         let storage: Arc<dyn Storage> = match location.protocol() {
-            Protocol::Http => Arc::new(WebDav::new(location.clone(), Arc::clone(network))),
+            Protocol::Http => Arc::new(WebDavStorage::new(location.clone(), Arc::clone(network))),
             Protocol::Xrootd => Arc::new(XrootdStorage::new(location.clone(), Arc::clone(network))),
         };
-        Ok(Named { storage, server, root: Root::Server(location), path, directory })
+        Ok(StoragePath { storage, server, root: StorageRoot::Server(location), path, directory })
     }
 }
 
 #[cfg(feature = "s3")]
 impl Client {
     /// `BUCKET/KEY`. The key is taken literally: nothing in it is encoded.
-    fn in_bucket(&self, text: &str) -> Result<Named> {
+    fn in_bucket(&self, text: &str) -> Result<StoragePath> {
         let (bucket, key) = text.split_once('/').unwrap_or((text, ""));
         let directory = key.is_empty() || key.ends_with('/');
         let path = key.trim_end_matches('/').to_owned();
         check_path(&path)?;
         let shared = &self.shared;
-        let s3 = hither_transport::S3::new(bucket, &shared.config.s3, Arc::clone(&shared.network))?;
+        let s3 = hither_transport::S3Storage::new(
+            bucket,
+            &shared.config.s3,
+            Arc::clone(&shared.network),
+        )?;
         let server = s3.name();
-        Ok(Named { storage: Arc::new(s3), server, root: Root::Bucket, path, directory })
+        Ok(StoragePath {
+            storage: Arc::new(s3),
+            server,
+            root: StorageRoot::Bucket,
+            path,
+            directory,
+        })
     }
 }
 
@@ -185,7 +195,7 @@ mod tests {
             ("file:///x/", "file:", "x", true),
             ("/", "file:", "", true),
         ] {
-            let named = client.named(url).unwrap();
+            let named = client.storage_path(url).unwrap();
             assert_eq!(named.is_local(), server == "file:");
             let seen = (&*named.server, &*named.path, named.directory);
             assert_eq!(seen, (server, path, directory), "{url}");
@@ -195,9 +205,9 @@ mod tests {
     #[test]
     fn two_tokens_make_two_storages_that_do_not_tell_them() {
         let client = client();
-        let named = client.named("http://h/a?authz=hush").unwrap();
-        assert_ne!(named.server, client.named("http://h/a").unwrap().server);
-        assert_eq!(named.shown("a b"), "http://h/a%20b");
+        let named = client.storage_path("http://h/a?authz=hush").unwrap();
+        assert_ne!(named.server, client.storage_path("http://h/a").unwrap().server);
+        assert_eq!(named.display_url("a b"), "http://h/a%20b");
         assert!(!named.server.contains("hush") && !format!("{named:?}").contains("hush"));
     }
 
@@ -208,9 +218,9 @@ mod tests {
         std::fs::create_dir_all(root.join("a/b")).unwrap();
         std::os::unix::fs::symlink("a/b", root.join("link")).unwrap();
         let up = root.join("link/../x");
-        let path = client().named(up.to_str().unwrap()).unwrap().path;
+        let path = client().storage_path(up.to_str().unwrap()).unwrap().path;
         assert_eq!(PathBuf::from("/").join(path), root.join("a/x"));
-        let relative = client().named("not-there/yet").unwrap().path;
+        let relative = client().storage_path("not-there/yet").unwrap().path;
         let here = std::env::current_dir().unwrap();
         assert_eq!(PathBuf::from("/").join(relative), here.join("not-there/yet"));
     }
@@ -225,7 +235,7 @@ mod tests {
             ("http://h/a%00", ErrorKind::Invalid),
             ("gopher://h/x", ErrorKind::Unsupported),
         ] {
-            assert_eq!(client.named(url).unwrap_err().kind(), kind, "{url:?}");
+            assert_eq!(client.storage_path(url).unwrap_err().kind(), kind, "{url:?}");
         }
     }
 }

@@ -9,9 +9,9 @@ use crate::client::Client;
 use crate::file::{RemoteFile, SMALL_BYTES};
 use bytes::Bytes;
 use hither_core::error::{Error, ErrorKind, Result};
-use hither_core::link::INTRODUCTION_BYTES;
-use hither_core::schedule::Step;
-use hither_core::{Answer, Found, Part, Reader};
+use hither_core::link::INITIAL_REQUEST_BYTES;
+use hither_core::schedule::FetchEvent;
+use hither_core::{CacheStatus, Part, Reader, ResponseMeta};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
@@ -31,7 +31,7 @@ impl RemoteFile {
         mut write: impl FnMut(&[u8]) -> Result<()>,
     ) -> Result<()> {
         if let Some(ahead) = &self.ahead {
-            ahead.decline();
+            ahead.skip();
         }
         if range.is_empty() {
             return Ok(());
@@ -47,33 +47,35 @@ impl RemoteFile {
         let submitted = self.source.clock().now();
         let wanted = range.end - range.start;
         if wanted > SMALL_BYTES {
-            self.source.announce_large();
+            self.source.expect_bulk();
         }
         // The start of an answer tells of a path that was never used what the plan of the rest needs to know.
         let stranger = self.is_stranger() && wanted > SMALL_BYTES;
-        let first = if stranger { INTRODUCTION_BYTES } else { WINDOW_BYTES };
+        let first = if stranger { INITIAL_REQUEST_BYTES } else { WINDOW_BYTES };
         let mut reader = self.reader(None);
-        let mut order = Order::new(range.clone());
+        let mut order = ReorderBuffer::new(range.clone());
         order.ask(&mut reader, first);
         let mut version = None;
-        while let Some(step) = reader.step().await {
+        while let Some(step) = reader.next_event().await {
             match step {
-                Step::Part(part) => {
+                FetchEvent::Part(part) => {
                     let done = order.accept(part, write)?;
                     reader.release(done);
                     if order.on_their_way() < WINDOW_BYTES {
                         order.ask(&mut reader, WINDOW_BYTES);
                     }
                 }
-                Step::Answered(answer) => self.same_version(&mut reader, &mut version, &answer)?,
-                Step::Failed { error, .. } => return Err(error),
+                FetchEvent::Answered(answer) => {
+                    self.same_version(&mut reader, &mut version, &answer)?
+                }
+                FetchEvent::Failed { error, .. } => return Err(error),
             }
         }
         if order.next < range.end {
             let what = format!("{} ends before byte {}, which is wanted", self.name(), range.end);
             return Err(Error::new(ErrorKind::Corrupt, what));
         }
-        self.record(std::slice::from_ref(&range), submitted, Found::Absent, wanted);
+        self.record(std::slice::from_ref(&range), submitted, CacheStatus::Miss, wanted);
         Ok(())
     }
 
@@ -82,7 +84,7 @@ impl RemoteFile {
         &self,
         reader: &mut Reader<'_>,
         version: &mut Option<String>,
-        answer: &Answer,
+        answer: &ResponseMeta,
     ) -> Result<()> {
         let Some(told) = &answer.validator else { return Ok(()) };
         match version {
@@ -102,7 +104,7 @@ impl RemoteFile {
 
 /// Puts parts in the order of the file.
 #[derive(Debug)]
-struct Order {
+struct ReorderBuffer {
     /// The first byte that was not handed on.
     next: u64,
     /// The end of what was asked for.
@@ -112,7 +114,7 @@ struct Order {
     early: BTreeMap<u64, Bytes>,
 }
 
-impl Order {
+impl ReorderBuffer {
     fn new(range: Range<u64>) -> Self {
         Self { next: range.start, asked: range.start, end: range.end, early: BTreeMap::new() }
     }
@@ -200,7 +202,7 @@ mod tests {
             }
             let count = parts.len() as u64;
             parts.sort_by_key(|it| (it.offset.wrapping_mul(shuffle | 1) >> 7) % count);
-            let mut order = Order::new(range.clone());
+            let mut order = ReorderBuffer::new(range.clone());
             let (mut out, mut released) = (Vec::new(), 0);
             let taken: u64 = parts.iter().map(|it| it.bytes.len() as u64).sum();
             for part in parts {

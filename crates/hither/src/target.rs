@@ -4,14 +4,14 @@ use hither_transport::Location;
 
 /// A file and, perhaps, a tree in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Target {
+pub struct TreeUrl {
     /// URL or local path of the file.
     pub url: String,
     /// Path of the tree in the file.
     pub tree: Option<String>,
 }
 
-impl Target {
+impl TreeUrl {
     /// The URL as it may be shown: without what may be secret in it (user, password, query).
     #[must_use]
     pub fn shown(&self) -> String {
@@ -80,7 +80,7 @@ mod tests {
             ("file:///x/f.root:T", "file:///x/f.root", Some("T")),
             ("", "", None),
         ] {
-            let parsed = Target::parse(text);
+            let parsed = TreeUrl::parse(text);
             assert_eq!((parsed.url.as_str(), parsed.tree.as_deref()), (url, tree), "{text:?}");
         }
     }

@@ -6,15 +6,15 @@
 //! whatever is on disk, unless opening the file ahead has asked already. Disks are read and written on threads that may
 //! wait, and a disk that fails costs nothing but what it would have spared.
 
-use crate::last_writes::LastWrites;
+use crate::last_writes::WriteBehindQueue;
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use hither_core::cache::Version;
 use hither_core::error::Result;
 use hither_core::{
-    Answer, Clock, Endpoint, Limits, LinkEstimate, Part, PartSink, Request, Source, range,
+    Clock, Endpoint, Limits, LinkEstimate, Part, PartSink, Request, ResponseMeta, Source, range,
 };
-use hither_store::{BlockKey, BlockStore, Blocks, MetadataKey};
+use hither_store::{DiskCache, DiskCacheFile, DiskCacheKey, MetadataKey};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 use tokio::runtime::Handle;
@@ -22,22 +22,22 @@ use tokio::task::spawn_blocking;
 
 /// The disk of a client.
 #[derive(Debug)]
-pub(crate) struct Disk {
-    store: BlockStore,
-    writes: Arc<LastWrites>,
+pub(crate) struct DiskCacheSlot {
+    store: DiskCache,
+    writes: Arc<WriteBehindQueue>,
 }
 
-impl Disk {
-    pub(crate) fn new(store: BlockStore, writes: Arc<LastWrites>) -> Arc<Self> {
+impl DiskCacheSlot {
+    pub(crate) fn new(store: DiskCache, writes: Arc<WriteBehindQueue>) -> Arc<Self> {
         Arc::new(Self { store, writes })
     }
 }
 
 /// A source with a disk before it.
 #[derive(Debug)]
-pub(crate) struct Tiered {
+pub(crate) struct DiskCacheSource {
     inner: Arc<dyn Source>,
-    disk: Arc<Disk>,
+    disk: Arc<DiskCacheSlot>,
     file: MetadataKey,
     confirmed: Mutex<Option<Confirmed>>,
 }
@@ -47,19 +47,19 @@ pub(crate) struct Tiered {
 struct Confirmed {
     validator: String,
     /// None if nothing can be kept of it.
-    blocks: Option<Arc<Blocks>>,
+    blocks: Option<Arc<DiskCacheFile>>,
 }
 
 /// What arrived.
 type Arrived = Arc<Mutex<Vec<(u64, Bytes)>>>;
 
-impl Tiered {
-    pub(crate) fn new(inner: Arc<dyn Source>, disk: Arc<Disk>, file: MetadataKey) -> Self {
+impl DiskCacheSource {
+    pub(crate) fn new(inner: Arc<dyn Source>, disk: Arc<DiskCacheSlot>, file: MetadataKey) -> Self {
         Self { inner, disk, file, confirmed: Mutex::default() }
     }
 
     /// The server has said which version it is.
-    pub(crate) async fn confirm(&self, version: &Version) {
+    pub(crate) async fn validate(&self, version: &Version) {
         let (Some(size), Some(validator)) = (version.size, version.validator.clone()) else {
             return;
         };
@@ -67,20 +67,20 @@ impl Tiered {
             return;
         }
         let (disk, file) = (Arc::clone(&self.disk), self.file.clone());
-        let key = BlockKey { file, size, validator: validator.clone() };
+        let key = DiskCacheKey { file, size, validator: validator.clone() };
         let open = move || disk.store.file(&key, SystemTime::now());
         let blocks = spawn_blocking(open).await.ok().flatten().map(Arc::new);
         *self.confirmed() = Some(Confirmed { validator, blocks });
     }
 
     /// What is kept of the version that a request is about.
-    fn blocks(&self, request: &Request) -> Option<Arc<Blocks>> {
+    fn blocks(&self, request: &Request) -> Option<Arc<DiskCacheFile>> {
         let validator = request.validator.as_ref().filter(|_| request.tail == 0)?;
         let confirmed = self.confirmed();
         confirmed.as_ref().filter(|it| it.validator == *validator)?.blocks.clone()
     }
 
-    async fn fetch_tiered(&self, request: Request, mut sink: PartSink) -> Result<Answer> {
+    async fn fetch_tiered(&self, request: Request, mut sink: PartSink) -> Result<ResponseMeta> {
         let mut rest = request.clone();
         if let Some(blocks) = self.blocks(&request) {
             let wanted = request.ranges.clone();
@@ -94,7 +94,7 @@ impl Tiered {
             }
             if rest.ranges.is_empty() {
                 let validator = request.validator;
-                return Ok(Answer { size: request.size, validator, unasked_bytes: 0 });
+                return Ok(ResponseMeta { size: request.size, validator, unasked_bytes: 0 });
             }
         }
         let arrived = Arrived::default();
@@ -106,7 +106,7 @@ impl Tiered {
         let answer = self.inner.fetch(rest, tee).await?;
         let validator = answer.validator.clone().or(request.validator);
         let size = answer.size.or(request.size);
-        self.confirm(&Version { size, validator: validator.clone() }).await;
+        self.validate(&Version { size, validator: validator.clone() }).await;
         let kept = self
             .confirmed()
             .as_ref()
@@ -117,7 +117,7 @@ impl Tiered {
             let arrived = std::mem::take(&mut *lock(&arrived));
             let bytes = arrived.iter().map(|(_, bytes)| bytes.len() as u64).sum();
             let write = move || keep(&blocks, arrived);
-            self.disk.writes.begin(&Handle::current(), bytes, write);
+            self.disk.writes.enqueue(&Handle::current(), bytes, write);
         }
         Ok(answer)
     }
@@ -132,7 +132,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// Writes what arrived, in runs as long as they are.
-fn keep(blocks: &Blocks, mut arrived: Vec<(u64, Bytes)>) {
+fn keep(blocks: &DiskCacheFile, mut arrived: Vec<(u64, Bytes)>) {
     arrived.sort_by_key(|(offset, _)| *offset);
     let mut run: (u64, Vec<u8>) = (0, Vec::new());
     for (offset, bytes) in arrived {
@@ -145,7 +145,7 @@ fn keep(blocks: &Blocks, mut arrived: Vec<(u64, Bytes)>) {
     blocks.write(run.0, &run.1, SystemTime::now());
 }
 
-impl Source for Tiered {
+impl Source for DiskCacheSource {
     fn name(&self) -> String {
         self.inner.name()
     }
@@ -166,23 +166,23 @@ impl Source for Tiered {
         self.inner.endpoint()
     }
 
-    fn max_lanes(&self) -> usize {
-        self.inner.max_lanes()
+    fn max_connections(&self) -> usize {
+        self.inner.max_connections()
     }
 
     fn max_requests(&self) -> usize {
         self.inner.max_requests()
     }
 
-    fn idle_lanes(&self) -> usize {
-        self.inner.idle_lanes()
+    fn idle_connections(&self) -> usize {
+        self.inner.idle_connections()
     }
 
-    fn warm(&self, lanes: usize) {
-        self.inner.warm(lanes);
+    fn preconnect(&self, lanes: usize) {
+        self.inner.preconnect(lanes);
     }
 
-    fn fetch(&self, request: Request, sink: PartSink) -> BoxFuture<'_, Result<Answer>> {
+    fn fetch(&self, request: Request, sink: PartSink) -> BoxFuture<'_, Result<ResponseMeta>> {
         Box::pin(self.fetch_tiered(request, sink))
     }
 }

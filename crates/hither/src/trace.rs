@@ -5,15 +5,15 @@
 mod import;
 mod replay;
 
-pub use import::{Format, Imported, import};
-pub use replay::{ReplayRequest, Replayed};
+pub use import::{ImportFormat, ImportSummary, import};
+pub use replay::{ReplayReport, ReplayRequest};
 
 pub use hither_core::trace::{
-    Bin, Displacements, FileStatistics, Plain, Runs, Statistics, Times, TracedRead,
+    Bin, Displacements, FileStatistics, LinearBins, ReadTimes, Runs, Statistics, TracedRead,
 };
 
 use hither_core::error::{Error, ErrorKind, Result};
-use hither_core::trace::{InOrder, TraceReader};
+use hither_core::trace::{SubmissionOrder, TraceReader};
 use serde::Serialize;
 use std::fs::File;
 use std::io::BufReader;
@@ -21,7 +21,7 @@ use std::path::Path;
 
 /// What a trace says, and whether all of it is there.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Seen {
+pub struct TraceSummary {
     /// What it says.
     #[serde(flatten)]
     pub statistics: Statistics,
@@ -35,11 +35,14 @@ pub struct Seen {
 ///
 /// [`ErrorKind::NotFound`] and [`ErrorKind::Local`] for a file that cannot be read, [`ErrorKind::Corrupt`] and
 /// [`ErrorKind::Unsupported`] for one that is no trace of this version.
-pub fn look_at(path: &Path) -> Result<Seen> {
+pub fn summarize(path: &Path) -> Result<TraceSummary> {
     let named = |error: Error| error.context(path.display());
-    let mut reads = InOrder::new(open(path)?);
+    let mut reads = SubmissionOrder::new(open(path)?);
     let statistics = Statistics::of(&mut reads, |reads| reads.get_ref().names().to_vec());
-    Ok(Seen { statistics: statistics.map_err(named)?, cut_bytes: reads.get_ref().cut_bytes() })
+    Ok(TraceSummary {
+        statistics: statistics.map_err(named)?,
+        cut_bytes: reads.get_ref().cut_bytes(),
+    })
 }
 
 /// The reads of the trace in the file at `path`, in the order in which they were recorded.

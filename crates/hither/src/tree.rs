@@ -3,7 +3,7 @@
 use crate::client::Client;
 use crate::file::RemoteFile;
 use crate::listing::{TreeListing, describe_tree};
-use crate::opening::{OpenTree, Opening};
+use crate::opening::{OpenTree, RootOpener};
 use futures_util::future::{BoxFuture, FutureExt, Shared};
 use hither_core::error::Result;
 use hither_store::FileMetadata;
@@ -88,11 +88,11 @@ impl RemoteTree {
 
 async fn open(file: RemoteFile, path: Option<String>, use_store: bool) -> Result<Arc<OpenTree>> {
     let (mut opening, known) = match use_store {
-        true => Opening::new(&file).with_store(),
-        false => (Opening::new(&file), false),
+        true => RootOpener::new(&file).with_store(),
+        false => (RootOpener::new(&file), false),
     };
     if !known {
-        file.source.announce_large();
+        file.source.expect_bulk();
     }
     let root = opening.root().await?;
     let tree = opening.tree(&root, path.as_deref()).await?;
@@ -108,7 +108,7 @@ impl RemoteFile {
         let shared = Arc::clone(&self.shared);
         // It is a convenience: nobody needs to know whether it worked.
         let runtime = self.shared.network.runtime();
-        self.shared.writes.begin(runtime, metadata.held_bytes(), move || {
+        self.shared.writes.enqueue(runtime, metadata.held_bytes(), move || {
             if let Some(store) = &shared.store {
                 store.remember_metadata(&key, &metadata, SystemTime::now());
             }
@@ -132,7 +132,7 @@ impl RemoteFile {
         let (Some(store), Some(key)) = (self.shared.store.clone(), self.metadata_key()) else {
             return;
         };
-        self.shared.writes.begin(self.shared.network.runtime(), 0, move || {
+        self.shared.writes.enqueue(self.shared.network.runtime(), 0, move || {
             let now = SystemTime::now();
             if let Some(known) = store.metadata(&key, now).filter(|it| it.validator == validator) {
                 store.remember_metadata(&key, &known, now);

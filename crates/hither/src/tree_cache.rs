@@ -42,14 +42,14 @@ mod learned;
 #[cfg(test)]
 mod tests;
 
-use course::{Course, Moment};
-pub(crate) use foresight::TreesInTime;
-use hither_core::prefetch::{Access, Advice, Advisor, Conditions, Found};
+use course::{ReadBudget, TreeTracker};
+pub(crate) use foresight::LazyTreeOpener;
+use hither_core::prefetch::{Access, Advice, CacheStatus, PrefetchContext, Prefetcher};
 use hither_core::range;
 use hither_formats::root::BasketMap;
 use hither_store::LearnedSet;
 use learned::LearnedColumns;
-pub(crate) use learned::schema;
+pub(crate) use learned::schema_hash;
 use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -80,66 +80,66 @@ const MOST_AWAITING: usize = 4096;
 /// Baskets that one read may cover. Reads of more are those of a program that reads blocks.
 const MOST_AT_ONCE: usize = 64;
 
-/// An [`Advisor`] that knows trees.
+/// An [`Prefetcher`] that knows trees.
 #[derive(Debug)]
-pub struct TreeCache {
-    trees: TreeCourses,
+pub struct ColumnarPrefetcher {
+    trees: ColumnarPrefetcherHandle,
     /// Advises on what is no basket.
-    other: Option<Box<dyn Advisor>>,
+    other: Option<Box<dyn Prefetcher>>,
 }
 
-/// The other end of a [`TreeCache`]: tells it what the file's trees are, and asks what it has learned.
+/// The other end of a [`ColumnarPrefetcher`]: tells it what the file's trees are, and asks what it has learned.
 #[derive(Debug, Clone)]
-pub struct TreeCourses(Arc<Mutex<State>>);
+pub struct ColumnarPrefetcherHandle(Arc<Mutex<ColumnarState>>);
 
 #[derive(Debug)]
-struct State {
+struct ColumnarState {
     config: TreeCacheConfig,
     layout: Layout,
     /// The last that was heard of.
-    conditions: Option<Conditions>,
+    conditions: Option<PrefetchContext>,
 }
 
 #[derive(Debug)]
 enum Layout {
     /// Not known yet; reads so far.
-    Awaited(Vec<(Range<u64>, Found)>),
+    Awaited(Vec<(Range<u64>, CacheStatus)>),
     /// A course for each tree.
-    Known { map: Arc<BasketMap>, courses: Vec<Course> },
+    Known { map: Arc<BasketMap>, courses: Vec<TreeTracker> },
     /// There is none.
     None,
 }
 
-impl TreeCache {
+impl ColumnarPrefetcher {
     /// An advisor for a file whose trees are not known yet; `other` advises until they are, and on what is no basket.
     #[must_use]
-    pub fn new(config: TreeCacheConfig, other: Option<Box<dyn Advisor>>) -> Self {
+    pub fn new(config: TreeCacheConfig, other: Option<Box<dyn Prefetcher>>) -> Self {
         let layout = Layout::Awaited(Vec::new());
-        let state = State { config, layout, conditions: None };
-        Self { trees: TreeCourses(Arc::new(Mutex::new(state))), other }
+        let state = ColumnarState { config, layout, conditions: None };
+        Self { trees: ColumnarPrefetcherHandle(Arc::new(Mutex::new(state))), other }
     }
 
     /// The other end of it.
     #[must_use]
-    pub fn courses(&self) -> TreeCourses {
+    pub fn courses(&self) -> ColumnarPrefetcherHandle {
         self.trees.clone()
     }
 }
 
-impl Advisor for TreeCache {
-    fn accessed(&mut self, access: &Access, conditions: &Conditions) -> Advice {
+impl Prefetcher for ColumnarPrefetcher {
+    fn observe(&mut self, access: &Access, conditions: &PrefetchContext) -> Advice {
         match self.trees.lock().accessed(access, conditions) {
             Some(advice) => advice,
             None => {
                 let other = self.other.as_mut();
-                other.map(|other| other.accessed(access, conditions)).unwrap_or_default()
+                other.map(|other| other.observe(access, conditions)).unwrap_or_default()
             }
         }
     }
 }
 
-impl TreeCourses {
-    fn lock(&self) -> MutexGuard<'_, State> {
+impl ColumnarPrefetcherHandle {
+    fn lock(&self) -> MutexGuard<'_, ColumnarState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -152,7 +152,7 @@ impl TreeCourses {
         let course = |tree: usize| {
             let sets = learned.get(tree).map(Vec::as_slice).unwrap_or_default();
             let sets = sets.iter().filter_map(|set| LearnedColumns::of(set, &map, tree)).collect();
-            Course::new(Arc::clone(&map), tree, learn_entries, sets)
+            TreeTracker::new(Arc::clone(&map), tree, learn_entries, sets)
         };
         let courses = (0..map.trees().len()).map(course).collect();
         let known = Layout::Known { map: Arc::clone(&map), courses };
@@ -189,7 +189,7 @@ impl TreeCourses {
 
     /// What has been learned, by position of the tree.
     #[must_use]
-    pub fn lessons(&self) -> Vec<(usize, LearnedSet)> {
+    pub fn learned_sets(&self) -> Vec<(usize, LearnedSet)> {
         let state = self.lock();
         let Layout::Known { map, courses } = &state.layout else { return Vec::new() };
         let lessons = courses.iter().enumerate();
@@ -199,9 +199,9 @@ impl TreeCourses {
     }
 }
 
-impl State {
+impl ColumnarState {
     /// None for what is left to others.
-    fn accessed(&mut self, access: &Access, conditions: &Conditions) -> Option<Advice> {
+    fn accessed(&mut self, access: &Access, conditions: &PrefetchContext) -> Option<Advice> {
         match &mut self.layout {
             Layout::None => None,
             Layout::Awaited(reads) => {
@@ -213,7 +213,7 @@ impl State {
             }
             Layout::Known { map, courses } => {
                 let budget = share(self.config.budget_bytes, courses);
-                let moment = Moment::new(access.found, conditions, budget);
+                let moment = ReadBudget::new(access.found, conditions, budget);
                 let mut advice = Advice::default();
                 touch(map, courses, &access.range, &moment, &mut advice).then_some(advice)
             }
@@ -221,7 +221,7 @@ impl State {
     }
 
     /// Looks at what was read before the trees were known. The last read may still be waiting.
-    fn catch_up(&mut self, reads: Vec<(Range<u64>, Found)>) -> Advice {
+    fn catch_up(&mut self, reads: Vec<(Range<u64>, CacheStatus)>) -> Advice {
         let mut advice = Advice::default();
         let (Some(conditions), Layout::Known { map, courses }) =
             (self.conditions, &mut self.layout)
@@ -230,18 +230,19 @@ impl State {
         };
         let last = reads.len().saturating_sub(1);
         for (number, (range, found)) in reads.into_iter().enumerate() {
-            let found = if number == last { found } else { Found::Present };
-            let moment = Moment::new(found, &conditions, share(self.config.budget_bytes, courses));
+            let found = if number == last { found } else { CacheStatus::Hit };
+            let moment =
+                ReadBudget::new(found, &conditions, share(self.config.budget_bytes, courses));
             touch(map, courses, &range, &moment, &mut advice);
         }
-        let Advice { along, soon, .. } = advice;
-        advice = Advice { soon: [along, soon].concat(), ..Advice::default() };
+        let Advice { same_request: along, will_need: soon, .. } = advice;
+        advice = Advice { will_need: [along, soon].concat(), ..Advice::default() };
         advice
     }
 }
 
 /// The part of `budget` that each tree that is being read has.
-fn share(budget: u64, courses: &[Course]) -> u64 {
+fn share(budget: u64, courses: &[TreeTracker]) -> u64 {
     let read = courses.iter().filter(|course| !course.active.is_empty()).count();
     budget / (read as u64).max(1)
 }
@@ -249,9 +250,9 @@ fn share(budget: u64, courses: &[Course]) -> u64 {
 /// Shows the baskets in `range` to their trees; false if that is not how they are read.
 fn touch(
     map: &BasketMap,
-    courses: &mut [Course],
+    courses: &mut [TreeTracker],
     range: &Range<u64>,
-    moment: &Moment,
+    moment: &ReadBudget,
     advice: &mut Advice,
 ) -> bool {
     let Some(first) = map.overlapping(range).next() else { return false };

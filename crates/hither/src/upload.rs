@@ -5,7 +5,7 @@ use bytes::Bytes;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use hither_core::error::{Error, ErrorKind, Result};
-use hither_core::storage::{Entry, PutOptions, Upload};
+use hither_core::storage::{DirEntry, PutOptions, Upload};
 
 /// Least size of a block, in bytes, where the storage takes any: large enough that the round trip for each does not count.
 const BLOCK_BYTES: u64 = 4 << 20;
@@ -18,7 +18,7 @@ impl Client {
     /// # Errors
     ///
     /// [`ErrorKind::AlreadyExists`] if there is something of that name and it may not be replaced; the refusals of servers.
-    pub async fn put(&self, url: &str, bytes: Bytes, overwrite: bool) -> Result<Entry> {
+    pub async fn put(&self, url: &str, bytes: Bytes, overwrite: bool) -> Result<DirEntry> {
         let (storage, path) = self.storage(url)?;
         let size = bytes.len() as u64;
         let upload = storage.put(&path, PutOptions { size, overwrite, resume: None }).await?;

@@ -6,7 +6,7 @@
 //! but lacks what the form needs (a 206 that doesn't say where its bytes belong) is an error, because no byte of it
 //! can be trusted.
 //!
-//! [`Facts`] are what is worth remembering from any answer, whatever its form.
+//! [`ResponseHead`] are what is worth remembering from any answer, whatever its form.
 
 use crate::content_range::{ContentRange, ContentRangeError};
 use crate::field;
@@ -23,8 +23,8 @@ use std::time::Duration;
 /// The form of an answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Answer {
-    /// 206, several parts: read the body with [`Multipart`](crate::Multipart).
+pub enum RangeResponse {
+    /// 206, several parts: read the body with [`MultipartReader`](crate::Multipart).
     Multipart {
         /// What parts the parts, without the leading `--`.
         boundary: Vec<u8>,
@@ -69,7 +69,7 @@ pub enum Answer {
 /// An answer that lacks what its status promises.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum AnswerError {
+pub enum RangeResponseError {
     /// A 206 with neither `Content-Range` nor a multipart type.
     #[error("status 206 without a content-range, content-type is \"{content_type}\"")]
     NoContentRange {
@@ -109,10 +109,10 @@ pub fn classify(
     status: StatusCode,
     headers: &HeaderMap,
     ranges_asked: usize,
-) -> Result<Answer, AnswerError> {
+) -> Result<RangeResponse, RangeResponseError> {
     match status {
         StatusCode::PARTIAL_CONTENT => partial(headers, ranges_asked),
-        StatusCode::OK => Ok(Answer::Whole { size: content_length(headers) }),
+        StatusCode::OK => Ok(RangeResponse::Whole { size: content_length(headers) }),
         StatusCode::RANGE_NOT_SATISFIABLE => {
             // The size is a convenience here: a field that can't be read is as good as none.
             let size = headers.get(CONTENT_RANGE).and_then(|value| {
@@ -121,7 +121,7 @@ pub fn classify(
                     _ => None,
                 }
             });
-            Ok(Answer::Unsatisfied { size })
+            Ok(RangeResponse::Unsatisfied { size })
         }
         StatusCode::PAYLOAD_TOO_LARGE
         | StatusCode::URI_TOO_LONG
@@ -129,7 +129,7 @@ pub fn classify(
         | StatusCode::BAD_REQUEST
             if ranges_asked > 1 =>
         {
-            Ok(Answer::TooLarge { status })
+            Ok(RangeResponse::TooLarge { status })
         }
         StatusCode::MOVED_PERMANENTLY
         | StatusCode::FOUND
@@ -137,29 +137,31 @@ pub fn classify(
         | StatusCode::TEMPORARY_REDIRECT
         | StatusCode::PERMANENT_REDIRECT => {
             let location = text(headers, &LOCATION).filter(|location| !location.is_empty());
-            let location = location.ok_or(AnswerError::NoLocation { status })?;
-            Ok(Answer::Redirect { status, location })
+            let location = location.ok_or(RangeResponseError::NoLocation { status })?;
+            Ok(RangeResponse::Redirect { status, location })
         }
-        _ => Ok(Answer::Refused { status }),
+        _ => Ok(RangeResponse::Refused { status }),
     }
 }
 
-fn partial(headers: &HeaderMap, ranges_asked: usize) -> Result<Answer, AnswerError> {
+fn partial(headers: &HeaderMap, ranges_asked: usize) -> Result<RangeResponse, RangeResponseError> {
     let content_type = headers.get(CONTENT_TYPE).map_or(&b""[..], HeaderValue::as_bytes);
     let content_range = headers.get(CONTENT_RANGE);
     // A file may itself be a stored multipart message: then one range was asked and Content-Range tells which.
     if is_multipart(content_type) && (ranges_asked > 1 || content_range.is_none()) {
-        let boundary = boundary(content_type)
-            .ok_or_else(|| AnswerError::NoBoundary { content_type: excerpt(content_type) })?;
-        return Ok(Answer::Multipart { boundary });
+        let boundary = boundary(content_type).ok_or_else(|| RangeResponseError::NoBoundary {
+            content_type: excerpt(content_type),
+        })?;
+        return Ok(RangeResponse::Multipart { boundary });
     }
-    let value = content_range
-        .ok_or_else(|| AnswerError::NoContentRange { content_type: excerpt(content_type) })?;
+    let value = content_range.ok_or_else(|| RangeResponseError::NoContentRange {
+        content_type: excerpt(content_type),
+    })?;
     match ContentRange::parse(value.as_bytes())? {
-        ContentRange::Satisfied { range, total } => Ok(Answer::Single { range, total }),
+        ContentRange::Satisfied { range, total } => Ok(RangeResponse::Single { range, total }),
         // An empty file is one, whatever the status.
-        ContentRange::Unsatisfied { total: 0 } => Ok(Answer::Unsatisfied { size: Some(0) }),
-        ContentRange::Unsatisfied { total } => Err(AnswerError::SatisfiedNothing { total }),
+        ContentRange::Unsatisfied { total: 0 } => Ok(RangeResponse::Unsatisfied { size: Some(0) }),
+        ContentRange::Unsatisfied { total } => Err(RangeResponseError::SatisfiedNothing { total }),
     }
 }
 
@@ -225,7 +227,7 @@ pub enum RetryAfter {
 /// What is worth remembering of any answer.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Facts {
+pub struct ResponseHead {
     /// What tells this version of the file from another.
     pub validator: Option<Validator>,
     /// Size of the whole file in bytes, if the header tells it. (A multipart answer tells it in its parts.)
@@ -243,7 +245,7 @@ pub struct Facts {
     pub content_encoding: Option<String>,
 }
 
-impl Facts {
+impl ResponseHead {
     /// Collects them from an answer.
     #[must_use]
     pub fn of(status: StatusCode, headers: &HeaderMap) -> Self {

@@ -6,13 +6,13 @@ use std::ops::Range;
 
 /// What all parts of one answer share.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Byteranges {
+pub struct MultipartWriter {
     boundary: String,
     content_type: String,
     size: u64,
 }
 
-impl Byteranges {
+impl MultipartWriter {
     /// Parts of a file of `size` bytes. `boundary` must not occur in the data, which a random one does not; readers that go
     /// by `Content-Range` do not care.
     #[must_use]
@@ -63,7 +63,7 @@ fn digits(number: u64) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Answer, Event, Multipart, classify};
+    use crate::{MultipartEvent, MultipartReader, RangeResponse, classify};
     use bytes::Bytes;
     use http::{HeaderMap, StatusCode, header};
     use proptest::prelude::*;
@@ -74,7 +74,7 @@ mod tests {
             boundary in any::<u64>(),
             starts in prop::collection::vec(0..u64::MAX / 2, 1..10),
         ) {
-            let writer = Byteranges::new(boundary, "text/plain", u64::MAX);
+            let writer = MultipartWriter::new(boundary, "text/plain", u64::MAX);
             let mut body = Vec::new();
             for start in &starts {
                 let head = writer.head(&(*start..start + 3));
@@ -85,12 +85,12 @@ mod tests {
             body.extend_from_slice(writer.end().as_bytes());
             let headers = HeaderMap::from_iter([(header::CONTENT_TYPE, writer.content_type().parse().unwrap())]);
             let answer = classify(StatusCode::PARTIAL_CONTENT, &headers, starts.len()).unwrap();
-            let Answer::Multipart { boundary } = answer else { panic!("{answer:?}") };
-            let mut parts = Multipart::new(&boundary).unwrap();
+            let RangeResponse::Multipart { boundary } = answer else { panic!("{answer:?}") };
+            let mut parts = MultipartReader::new(&boundary).unwrap();
             let mut body = Bytes::from(body);
             let mut found = Vec::new();
             while let Some(event) = parts.next(&mut body).unwrap() {
-                if let Event::Data { offset, bytes } = event {
+                if let MultipartEvent::Data { offset, bytes } = event {
                     prop_assert_eq!(&bytes[..], b"abc");
                     found.push(offset);
                 }

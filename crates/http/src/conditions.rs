@@ -17,7 +17,7 @@ pub struct Version {
 
 /// What is to be done with a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
+pub enum ConditionResult {
     /// As it says.
     Proceed,
     /// The client has this version already: 304.
@@ -29,35 +29,35 @@ pub enum Verdict {
 /// Evaluates the preconditions of a request; `version` is none where there is no file. `is_read` for GET, HEAD and what is
 /// like them.
 #[must_use]
-pub fn evaluate(headers: &HeaderMap, version: Option<&Version>, is_read: bool) -> Verdict {
+pub fn evaluate(headers: &HeaderMap, version: Option<&Version>, is_read: bool) -> ConditionResult {
     if headers.contains_key(IF_MATCH) {
         if !matches_any(headers, &IF_MATCH, version, strong) {
-            return Verdict::Failed;
+            return ConditionResult::Failed;
         }
     } else if let (Some(date), Some(version)) = (date(headers, &IF_UNMODIFIED_SINCE), version)
         && seconds(version.modified) > seconds(date)
     {
-        return Verdict::Failed;
+        return ConditionResult::Failed;
     }
     if headers.contains_key(IF_NONE_MATCH) {
         return match (matches_any(headers, &IF_NONE_MATCH, version, weak), is_read) {
-            (false, _) => Verdict::Proceed,
-            (true, true) => Verdict::NotModified,
-            (true, false) => Verdict::Failed,
+            (false, _) => ConditionResult::Proceed,
+            (true, true) => ConditionResult::NotModified,
+            (true, false) => ConditionResult::Failed,
         };
     }
     if let (true, Some(date), Some(version)) = (is_read, date(headers, &IF_MODIFIED_SINCE), version)
         && seconds(version.modified) <= seconds(date)
     {
-        return Verdict::NotModified;
+        return ConditionResult::NotModified;
     }
-    Verdict::Proceed
+    ConditionResult::Proceed
 }
 
 /// Whether a `Range` field counts: there is no `If-Range`, or it names the version that is there. A date does only if the
 /// file was not changed in the second before `now`, in which it might have changed twice.
 #[must_use]
-pub fn range_counts(headers: &HeaderMap, version: &Version, now: SystemTime) -> bool {
+pub fn if_range_matches(headers: &HeaderMap, version: &Version, now: SystemTime) -> bool {
     let Some(value) = headers.get(IF_RANGE) else { return true };
     let text = trim(value.as_bytes());
     if text.starts_with(b"\"") || text.starts_with(b"W/") {
@@ -124,7 +124,7 @@ mod tests {
 
     #[test]
     fn tags_decide_before_dates() {
-        use Verdict::{Failed, NotModified, Proceed};
+        use ConditionResult::{Failed, NotModified, Proceed};
         let mine = version("\"a\"");
         for (headers, read, write) in [
             (fields(&[]), Proceed, Proceed),
@@ -152,16 +152,20 @@ mod tests {
 
     #[test]
     fn nothing_matches_no_file() {
-        assert_eq!(evaluate(&fields(&[(IF_MATCH, "*")]), None, false), Verdict::Failed);
-        assert_eq!(evaluate(&fields(&[(IF_NONE_MATCH, "*")]), None, false), Verdict::Proceed);
+        assert_eq!(evaluate(&fields(&[(IF_MATCH, "*")]), None, false), ConditionResult::Failed);
+        assert_eq!(
+            evaluate(&fields(&[(IF_NONE_MATCH, "*")]), None, false),
+            ConditionResult::Proceed
+        );
     }
 
     #[test]
     fn if_range_wants_the_very_version() {
         let now = UNIX_EPOCH + Duration::from_secs(THEN + 10);
-        let counts =
-            |etag, value: &str| range_counts(&fields(&[(IF_RANGE, value)]), &version(etag), now);
-        assert!(range_counts(&fields(&[]), &version("\"a\""), now));
+        let counts = |etag, value: &str| {
+            if_range_matches(&fields(&[(IF_RANGE, value)]), &version(etag), now)
+        };
+        assert!(if_range_matches(&fields(&[]), &version("\"a\""), now));
         assert!(counts("\"a\"", "\"a\""));
         assert!(!counts("\"a\"", "\"b\""));
         assert!(!counts("W/\"a\"", "W/\"a\""));
@@ -169,6 +173,6 @@ mod tests {
         assert!(!counts("\"a\"", &at(THEN + 1)) && !counts("\"a\"", "then"));
         let soon = UNIX_EPOCH + Duration::from_secs(THEN + 1);
         let headers = fields(&[(IF_RANGE, &at(THEN))]);
-        assert!(!range_counts(&headers, &version("\"a\""), soon));
+        assert!(!if_range_matches(&headers, &version("\"a\""), soon));
     }
 }

@@ -4,7 +4,7 @@
 //! handles what lies above:
 //!
 //! - [`range_header`]: ranges to the value of a `Range` field, and the exact length of that text;
-//! - [`answer`]: status and header fields to one of the forms of an [`Answer`], and the [`Facts`] worth remembering;
+//! - [`answer`]: status and header fields to one of the forms of an [`RangeResponse`], and the [`ResponseHead`] worth remembering;
 //! - [`multipart`]: a body of type `multipart/byteranges` to bytes at offsets, as they arrive;
 //! - [`vector`]: many ranges in the body of a `QUERY`, and the frames that answer it;
 //! - [`range_set`], [`byteranges`], [`conditions`]: the server's side of ranges, parts and conditional requests;
@@ -56,10 +56,12 @@ mod field;
 mod text;
 mod xml;
 
-pub use answer::{Answer, AnswerError, Facts, RetryAfter, Validator, classify};
+pub use answer::{
+    RangeResponse, RangeResponseError, ResponseHead, RetryAfter, Validator, classify,
+};
 pub use content_range::{ContentRange, ContentRangeError};
 pub use digest::{Digest, DigestAlgorithm, digests};
 pub use metalink::Metalink;
-pub use multipart::{Event, Multipart, MultipartError};
-pub use server_hint::{Hint, server_hint};
+pub use multipart::{MultipartError, MultipartEvent, MultipartReader};
+pub use server_hint::{ServerHint, server_hint};
 pub use xml::XmlError;

@@ -29,7 +29,7 @@ mod document;
 mod link;
 mod written;
 
-pub use link::{Links, links};
+pub use link::{MetalinkLinks, links};
 pub use written::{describedby, duplicate};
 
 use crate::digest::Digest;
@@ -46,7 +46,7 @@ pub const LOWEST_PRIORITY: u32 = 999_999;
 /// What a document may cost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Bounds {
+pub struct MetalinkLimits {
     /// Most bytes of it. 16 MiB by default.
     pub max_bytes: usize,
     /// Most files in it. 10,000 by default.
@@ -55,7 +55,7 @@ pub struct Bounds {
     pub max_replicas: usize,
 }
 
-impl Default for Bounds {
+impl Default for MetalinkLimits {
     fn default() -> Self {
         Self { max_bytes: 16 << 20, max_files: 10_000, max_replicas: 100 }
     }
@@ -79,12 +79,12 @@ pub struct MetalinkFile {
     /// Checksums of the whole file, each algorithm once; those of unknown algorithms are left out.
     pub digests: Vec<Digest>,
     /// Where it is, the best first.
-    pub replicas: Vec<Replica>,
+    pub replicas: Vec<MetalinkUrl>,
 }
 
 /// One place where a file is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Replica {
+pub struct MetalinkUrl {
     /// Its address: absolute in a document, perhaps relative in a header field. Untrusted.
     pub url: String,
     /// 1 (best) to [`LOWEST_PRIORITY`].
@@ -119,7 +119,7 @@ impl Metalink {
     ///
     /// # Errors
     /// See [`MetalinkError`]. A size, checksum or address that can't be read is passed over.
-    pub fn parse(document: &[u8], bounds: &Bounds) -> Result<Self, MetalinkError> {
+    pub fn parse(document: &[u8], bounds: &MetalinkLimits) -> Result<Self, MetalinkError> {
         document::parse(document, bounds)
     }
 

@@ -37,7 +37,7 @@ pub const MAX_BOUNDARY_BYTES: usize = 200;
 
 /// What the next bytes of the body were.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Event {
+pub enum MultipartEvent {
     /// A part begins.
     PartStart {
         /// The bytes of the file that the part holds.
@@ -164,7 +164,7 @@ enum LineEnd {
 
 /// The parser of one body. See the [module](self).
 #[derive(Debug)]
-pub struct Multipart {
+pub struct MultipartReader {
     /// `--` and the boundary.
     delimiter: Vec<u8>,
     state: State,
@@ -176,7 +176,7 @@ pub struct Multipart {
     complete: u64,
 }
 
-impl Multipart {
+impl MultipartReader {
     /// A parser for a body with this boundary, which [`classify`](crate::classify) takes from `Content-Type`.
     ///
     /// # Errors
@@ -200,7 +200,7 @@ impl Multipart {
     ///
     /// # Errors
     /// The body isn't a valid multipart message. What was given out before stands.
-    pub fn next(&mut self, piece: &mut Bytes) -> Result<Option<Event>, MultipartError> {
+    pub fn next(&mut self, piece: &mut Bytes) -> Result<Option<MultipartEvent>, MultipartError> {
         let event = self.advance(piece);
         if let Err(error) = &event {
             self.state = State::Failed(error.clone());
@@ -226,14 +226,14 @@ impl Multipart {
         Err(MultipartError::Truncated { complete: self.complete, missing })
     }
 
-    fn advance(&mut self, piece: &mut Bytes) -> Result<Option<Event>, MultipartError> {
+    fn advance(&mut self, piece: &mut Bytes) -> Result<Option<MultipartEvent>, MultipartError> {
         loop {
             if let State::Body { offset, end, line_end } = &mut self.state {
                 if offset == end {
                     self.state = State::Separator { end: *end, line_end: *line_end };
                     self.header_bytes = 0;
                     self.complete += 1;
-                    return Ok(Some(Event::PartEnd));
+                    return Ok(Some(MultipartEvent::PartEnd));
                 }
                 let wanted = usize::try_from(*end - *offset).unwrap_or(usize::MAX);
                 let bytes = piece.split_to(wanted.min(piece.len()));
@@ -242,7 +242,7 @@ impl Multipart {
                 }
                 let at = *offset;
                 *offset += bytes.len() as u64;
-                return Ok(Some(Event::Data { offset: at, bytes }));
+                return Ok(Some(MultipartEvent::Data { offset: at, bytes }));
             }
             match &self.state {
                 State::Failed(error) => return Err(error.clone()),
@@ -314,7 +314,7 @@ impl Multipart {
         trim(rest).is_empty().then_some(Mark::Opening)
     }
 
-    fn delimiter(&mut self, line: &Bytes) -> Result<Option<Event>, MultipartError> {
+    fn delimiter(&mut self, line: &Bytes) -> Result<Option<MultipartEvent>, MultipartError> {
         match (self.mark(line), &self.state) {
             (Some(Mark::Opening), _) => self.state = State::Fields { place: None },
             (Some(Mark::Closing), _) => return Ok(Some(self.end(&mut Bytes::new()))),
@@ -325,21 +325,25 @@ impl Multipart {
         Ok(None)
     }
 
-    fn end(&mut self, piece: &mut Bytes) -> Event {
+    fn end(&mut self, piece: &mut Bytes) -> MultipartEvent {
         piece.clear();
         self.line = Vec::new();
         self.state = State::Epilogue;
-        Event::End
+        MultipartEvent::End
     }
 
-    fn field(&mut self, line: &Bytes, line_end: LineEnd) -> Result<Option<Event>, MultipartError> {
+    fn field(
+        &mut self,
+        line: &Bytes,
+        line_end: LineEnd,
+    ) -> Result<Option<MultipartEvent>, MultipartError> {
         let State::Fields { place } = &mut self.state else {
             return Ok(None);
         };
         if line.is_empty() {
             let Place { range, total } = place.take().ok_or(MultipartError::NoContentRange)?;
             self.state = State::Body { offset: range.start, end: range.end, line_end };
-            return Ok(Some(Event::PartStart { range, total }));
+            return Ok(Some(MultipartEvent::PartStart { range, total }));
         }
         if line.starts_with(b" ") || line.starts_with(b"\t") {
             // The rest of a folded line (RFC 9112 section 5.2); Content-Range never needs one.

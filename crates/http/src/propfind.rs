@@ -24,7 +24,7 @@
 mod href;
 mod question;
 
-pub use question::{Change, PropertyName, Question, element, escape};
+pub use question::{PropertyName, PropertyUpdate, PropfindRequest, element, escape};
 
 use crate::text::excerpt;
 use crate::xml::{Element, Tokens, XmlError, seen};
@@ -56,14 +56,14 @@ pub const fn quota_body() -> &'static str {
 /// What an answer may cost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Bounds {
+pub struct PropfindLimits {
     /// Most bytes of the document. 64 MiB by default: some hundred thousand names.
     pub max_bytes: usize,
     /// Most names. 200,000 by default.
     pub max_resources: usize,
 }
 
-impl Default for Bounds {
+impl Default for PropfindLimits {
     fn default() -> Self {
         Self { max_bytes: 64 << 20, max_resources: 200_000 }
     }
@@ -152,7 +152,11 @@ const MAX_VALUE_BYTES: usize = 16 * 1024;
 ///
 /// # Errors
 /// See [`PropfindError`].
-pub fn parse(body: &[u8], asked: &Uri, bounds: &Bounds) -> Result<Vec<Resource>, PropfindError> {
+pub fn parse(
+    body: &[u8],
+    asked: &Uri,
+    bounds: &PropfindLimits,
+) -> Result<Vec<Resource>, PropfindError> {
     let tokens = Tokens::new(body, &[DAV], bounds.max_bytes, MAX_DEPTH)?;
     let mut reader = Reader { tokens, base: Base::of(asked)?, found: Vec::new() };
     reader.multistatus(bounds.max_resources)?;

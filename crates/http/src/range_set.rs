@@ -8,7 +8,7 @@ use std::ops::Range;
 
 /// A range as it is asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Asked {
+pub enum RangeSpec {
     /// `first-last`, or `first-` to the end.
     From {
         /// The first byte.
@@ -20,7 +20,7 @@ pub enum Asked {
     Tail(u64),
 }
 
-impl Asked {
+impl RangeSpec {
     /// The bytes that it means of a file of `size` bytes; none if there are none.
     #[must_use]
     pub fn within(self, size: u64) -> Option<Range<u64>> {
@@ -37,7 +37,7 @@ impl Asked {
 /// More ranges than a server takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("more than {most} ranges in one request")]
-pub struct TooMany {
+pub struct TooManyRanges {
     /// The bound.
     pub most: usize,
 }
@@ -54,7 +54,7 @@ pub struct TooMany {
 ///
 /// # Errors
 /// There are more than `most`.
-pub fn parse(field: &[u8], most: usize) -> Result<Option<Vec<Asked>>, TooMany> {
+pub fn parse(field: &[u8], most: usize) -> Result<Option<Vec<RangeSpec>>, TooManyRanges> {
     let Some((unit, list)) = field.split_at_checked(6) else { return Ok(None) };
     if !unit.eq_ignore_ascii_case(b"bytes=") {
         return Ok(None);
@@ -64,25 +64,25 @@ pub fn parse(field: &[u8], most: usize) -> Result<Option<Vec<Asked>>, TooMany> {
     for item in list.split(|byte| *byte == b',').map(trim).filter(|item| !item.is_empty()) {
         let Some(one) = one(item) else { return Ok(None) };
         if asked.len() == most {
-            return Err(TooMany { most });
+            return Err(TooManyRanges { most });
         }
         asked.push(one);
     }
     Ok(Some(asked).filter(|asked| !asked.is_empty()))
 }
 
-fn one(item: &[u8]) -> Option<Asked> {
+fn one(item: &[u8]) -> Option<RangeSpec> {
     if let Some(rest) = item.strip_prefix(b"-") {
-        return digits(rest).map(Asked::Tail);
+        return digits(rest).map(RangeSpec::Tail);
     }
     let dash = item.iter().position(|byte| *byte == b'-')?;
     let (first, rest) = item.split_at_checked(dash)?;
     let first = digits(first)?;
     match rest.get(1..)? {
-        b"" => Some(Asked::From { first, last: None }),
+        b"" => Some(RangeSpec::From { first, last: None }),
         last => {
             let last = digits(last)?;
-            (first <= last).then_some(Asked::From { first, last: Some(last) })
+            (first <= last).then_some(RangeSpec::From { first, last: Some(last) })
         }
     }
 }
@@ -131,7 +131,7 @@ mod tests {
 
     #[test]
     fn too_many_are_refused() {
-        assert_eq!(parse(b"bytes=0-0,1-1,2-2", 2), Err(TooMany { most: 2 }));
+        assert_eq!(parse(b"bytes=0-0,1-1,2-2", 2), Err(TooManyRanges { most: 2 }));
         assert!(parse(b"bytes=0-0,1-1", 2).is_ok());
     }
 

@@ -11,7 +11,7 @@
 /// What to assume of a server until it shows otherwise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Hint {
+pub struct ServerHint {
     /// The make that was recognised.
     pub software: &'static str,
     /// Most ranges in one request; `None` if only the header limits them.
@@ -25,15 +25,20 @@ pub struct Hint {
 }
 
 /// Ranges, text: what every server that takes several ranges at all was seen to accept.
-const CAUTIOUS: Hint =
-    Hint { software: "", max_ranges: Some(200), max_header_bytes: 3_900, multi: None, tail: None };
+const CAUTIOUS: ServerHint = ServerHint {
+    software: "",
+    max_ranges: Some(200),
+    max_header_bytes: 3_900,
+    multi: None,
+    tail: None,
+};
 
 /// No more text than this, even where a server takes a megabyte: it has to leave the client within a few windows.
 const ENOUGH_HEADER_BYTES: usize = 64 * 1024;
 
 /// The hint that the `Server` and `Via` fields of an answer give; `None` for an unknown make.
 #[must_use]
-pub fn server_hint(server: &str, via: Option<&str>) -> Option<Hint> {
+pub fn server_hint(server: &str, via: Option<&str>) -> Option<ServerHint> {
     let server = server.to_ascii_lowercase();
     let via = via.unwrap_or_default().to_ascii_lowercase();
     // What stands between limits what arrives: it comes first. Varnish 7.1 answers 416 to more than one range and
@@ -44,11 +49,11 @@ pub fn server_hint(server: &str, via: Option<&str>) -> Option<Hint> {
     MAKES.iter().find(|(name, _)| server.contains(name)).map(|(_, hint)| hint(&server))
 }
 
-type Make = (&'static str, fn(&str) -> Hint);
+type Make = (&'static str, fn(&str) -> ServerHint);
 
 const MAKES: &[Make] = &[
     // Its defaults. What it takes in a `QUERY`, it says itself.
-    ("hither/", |_| Hint {
+    ("hither/", |_| ServerHint {
         software: "hither",
         max_ranges: Some(20_000),
         max_header_bytes: ENOUGH_HEADER_BYTES,
@@ -66,7 +71,7 @@ const MAKES: &[Make] = &[
     ("uploadserver", |_| single("google")),
     ("xrootd", xrootd),
     // Its pools (Netty) take 8,192 bytes for the whole header block, path and token included (source).
-    ("dcache", |_| Hint {
+    ("dcache", |_| ServerHint {
         software: "dcache",
         max_header_bytes: 6_000,
         multi: Some(true),
@@ -74,7 +79,7 @@ const MAKES: &[Make] = &[
         ..CAUTIOUS
     }),
     // 8,192 bytes by default for the whole header block (documented: HttpConfiguration.requestHeaderSize).
-    ("jetty", |_| Hint {
+    ("jetty", |_| ServerHint {
         software: "jetty",
         max_header_bytes: 6_000,
         multi: Some(true),
@@ -83,14 +88,14 @@ const MAKES: &[Make] = &[
     }),
     // Measured, 1.4.69: 431 when the whole header block exceeds 8,192 bytes. Of more than ten ranges it answers the first
     // ten and says nothing of the others. Merges what touches.
-    ("lighttpd", |_| Hint {
+    ("lighttpd", |_| ServerHint {
         software: "lighttpd",
         max_header_bytes: 7_400,
         max_ranges: Some(10),
         ..GOOD
     }),
     // Measured, 2.6: 431 when the header block exceeds 1 MiB (58,476 ranges). It is Go's net/http.
-    ("caddy", |_| Hint {
+    ("caddy", |_| ServerHint {
         software: "caddy",
         max_header_bytes: ENOUGH_HEADER_BYTES,
         max_ranges: None,
@@ -98,7 +103,7 @@ const MAKES: &[Make] = &[
     }),
     // Measured, 2.4.71: the whole file for the 201st range (MaxRanges), 400 beyond 8,178 bytes of text
     // (LimitRequestFieldSize 8190). Merges what touches or overlaps, even into an answer of one part.
-    ("apache", |_| Hint {
+    ("apache", |_| ServerHint {
         software: "apache",
         max_ranges: Some(200),
         max_header_bytes: 8_100,
@@ -107,17 +112,17 @@ const MAKES: &[Make] = &[
 ];
 
 /// Several ranges and tails work.
-const GOOD: Hint = Hint { multi: Some(true), tail: Some(true), ..CAUTIOUS };
+const GOOD: ServerHint = ServerHint { multi: Some(true), tail: Some(true), ..CAUTIOUS };
 
 /// Measured, 1.22.1: 400 beyond 8,177 bytes of text, that is a header line of 8 KiB with its name and line end
 /// (`large_client_header_buffers 4 8k`), whatever the other lines hold; any number of ranges (`max_ranges`).
-fn nginx(software: &'static str) -> Hint {
-    Hint { software, max_ranges: None, max_header_bytes: 8_100, ..GOOD }
+fn nginx(software: &'static str) -> ServerHint {
+    ServerHint { software, max_ranges: None, max_header_bytes: 8_100, ..GOOD }
 }
 
 /// One range per request.
-fn single(software: &'static str) -> Hint {
-    Hint { software, max_ranges: Some(1), multi: Some(false), ..CAUTIOUS }
+fn single(software: &'static str) -> ServerHint {
+    ServerHint { software, max_ranges: Some(1), multi: Some(false), ..CAUTIOUS }
 }
 
 /// `XrootD/v5.5.3` is what Debian's sends. Measured, 5.5.3: 1,024 ranges; beyond that it writes an error into the body
@@ -125,12 +130,12 @@ fn single(software: &'static str) -> Hint {
 /// file is promised and never sent. From 5.6.2 on tails work (source). The header parser of all versions drops the
 /// connection when an incomplete line of 16 KiB is waiting (source), which a slow link makes likely and loopback never
 /// shows.
-fn xrootd(server: &str) -> Hint {
+fn xrootd(server: &str) -> ServerHint {
     let version = server.split_once("xrootd/v").map(|(_, version)| version);
     let numbers: Option<Vec<u32>> =
         version.and_then(|version| version.split('.').map(|part| part.parse().ok()).collect());
     let tail = numbers.map(|numbers| numbers.as_slice() >= [5, 6, 2].as_slice());
-    Hint {
+    ServerHint {
         software: "xrootd",
         max_ranges: Some(1_000),
         max_header_bytes: 15_000,

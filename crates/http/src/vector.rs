@@ -29,7 +29,7 @@
 pub mod frames;
 mod list;
 
-pub use list::{ListError, RangeList};
+pub use list::{RangeList, RangeListError};
 
 use crate::field::{list_items, value};
 use crate::text::trim;

@@ -1,14 +1,14 @@
 //! The client of a process.
 
-use crate::error::{closed, raised};
+use crate::error::{closed, to_exception};
 use crate::file::File;
 use crate::job::Job;
 use crate::names::{Entry, entry_of};
-use crate::process::{Held, OfProcess};
-use crate::settings::Settings;
+use crate::process::{ClientHandle, PerProcess};
+use crate::settings::PyClientOptions;
 use crate::tree::{self, Tree};
-use hither::{Error, ErrorKind, Named};
-use hither_transfer::{Existing, Place};
+use hither::{Error, ErrorKind, StoragePath};
+use hither_transfer::{CopyPath, OverwritePolicy};
 use pyo3::prelude::*;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,30 +16,30 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// What files share. In a child that was forked it is another one, made when it is first needed.
 #[pyclass(frozen, weakref, module = "hither._core")]
 pub(crate) struct Client {
-    settings: Settings,
+    settings: PyClientOptions,
     state: Mutex<State>,
 }
 
 #[derive(Default)]
 struct State {
-    held: Option<OfProcess<Arc<Held>>>,
+    held: Option<PerProcess<Arc<ClientHandle>>>,
     closed: bool,
 }
 
 impl Client {
     /// That of this process.
-    pub(crate) fn held(&self) -> PyResult<Arc<Held>> {
+    pub(crate) fn held(&self) -> PyResult<Arc<ClientHandle>> {
         // Taken with the GIL held, by whoever forks too: no child finds it locked.
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if state.closed {
             return Err(closed("the client"));
         }
-        if let Some(held) = state.held.as_ref().and_then(OfProcess::get) {
+        if let Some(held) = state.held.as_ref().and_then(PerProcess::get) {
             return Ok(Arc::clone(held));
         }
         let made = self.settings.config().and_then(hither::Client::new);
-        let held = Arc::new(Held::new(made.map_err(|error| raised(&error))?));
-        state.held = Some(OfProcess::new(Arc::clone(&held)));
+        let held = Arc::new(ClientHandle::new(made.map_err(|error| to_exception(&error))?));
+        state.held = Some(PerProcess::new(Arc::clone(&held)));
         Ok(held)
     }
 }
@@ -47,10 +47,10 @@ impl Client {
 #[pymethods]
 impl Client {
     #[new]
-    fn new(settings: Settings) -> PyResult<Self> {
+    fn new(settings: PyClientOptions) -> PyResult<Self> {
         let client = Self { settings, state: Mutex::default() };
         // What makes no sense is said here rather than at the first use.
-        client.settings.config().map_err(|error| raised(&error))?;
+        client.settings.config().map_err(|error| to_exception(&error))?;
         Ok(client)
     }
 
@@ -74,7 +74,7 @@ impl Client {
     fn stat(&self, url: String) -> PyResult<Job> {
         let held = self.held()?;
         let client = Arc::clone(&held);
-        let look = async move { client.client().look(&url).await };
+        let look = async move { client.client().stat(&url).await };
         Ok(Job::new(&held, look, |looked, py| entry_of(&looked.named, &looked.entry).give(py)))
     }
 
@@ -83,7 +83,7 @@ impl Client {
         let held = self.held()?;
         let client = Arc::clone(&held);
         let list = async move {
-            let named = client.client().named(&url)?;
+            let named = client.client().storage_path(&url)?;
             let entries = named.storage.list(&named.path).await?;
             Ok((named, entries))
         };
@@ -98,7 +98,7 @@ impl Client {
         let held = self.held()?;
         let client = Arc::clone(&held);
         let make = async move {
-            let named = client.client().named(&url)?;
+            let named = client.client().storage_path(&url)?;
             named.storage.make_directory(&named.path).await
         };
         Ok(Job::new(&held, make, |(), py| Ok(py.None())))
@@ -109,7 +109,7 @@ impl Client {
         let held = self.held()?;
         let client = Arc::clone(&held);
         let remove = async move {
-            let named = client.client().named(&url)?;
+            let named = client.client().storage_path(&url)?;
             match (named.path.is_empty(), recursive) {
                 (true, _) => Err(Error::new(ErrorKind::Invalid, "the root is not removed")),
                 (false, true) => named.storage.remove_tree(&named.path).await,
@@ -124,7 +124,8 @@ impl Client {
         let held = self.held()?;
         let client = Arc::clone(&held);
         let rename = async move {
-            let (from, to) = (client.client().named(&source)?, client.client().named(&target)?);
+            let (from, to) =
+                (client.client().storage_path(&source)?, client.client().storage_path(&target)?);
             if from.server != to.server {
                 let what = "the two names are on different servers: copy, then remove";
                 return Err(Error::new(ErrorKind::Unsupported, what));
@@ -150,7 +151,8 @@ impl Client {
         let put = async move {
             let source = local_place(client.client(), &path)?;
             let mut options = hither_cli::copy_options(client.client());
-            options.existing = if overwrite { Existing::Replace } else { Existing::Refuse };
+            options.existing =
+                if overwrite { OverwritePolicy::Replace } else { OverwritePolicy::Refuse };
             hither_transfer::upload(source, target, options, Arc::default()).await
         };
         Ok(Job::new(&held, put, move |entry, py| entry_of(&named, &entry).give(py)))
@@ -169,11 +171,11 @@ impl Client {
     /// Keeps what was learned, if the client was ever used in this process.
     fn settle(&self, py: Python<'_>) {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let held = state.held.as_ref().and_then(OfProcess::get).cloned();
+        let held = state.held.as_ref().and_then(PerProcess::get).cloned();
         drop(state);
         if let Some(held) = held {
             // It is for the next run; this one has nothing to do about it.
-            py.detach(|| drop(held.client().settle()));
+            py.detach(|| drop(held.client().flush()));
         }
     }
 
@@ -185,20 +187,20 @@ impl Client {
 }
 
 impl Client {
-    fn named(&self, url: &str) -> PyResult<(Arc<Held>, Named)> {
+    fn named(&self, url: &str) -> PyResult<(Arc<ClientHandle>, StoragePath)> {
         let held = self.held()?;
-        let named = held.client().named(url).map_err(|error| raised(&error))?;
+        let named = held.client().storage_path(url).map_err(|error| to_exception(&error))?;
         Ok((held, named))
     }
 }
 
 /// The file at a local path, even if that looks like a URL.
-fn local_place(client: &hither::Client, path: &Path) -> Result<Place, Error> {
+fn local_place(client: &hither::Client, path: &Path) -> Result<CopyPath, Error> {
     let failed = |why: String| Error::new(ErrorKind::Invalid, why);
     let absolute = std::path::absolute(path)
         .map_err(|error| failed(format!("{} is no path: {error}", path.display())))?;
     let text = absolute.to_str().ok_or_else(|| {
         failed(format!("{} is not UTF-8: give its bytes instead", path.display()))
     })?;
-    client.named(text).map(hither_cli::place_of)
+    client.storage_path(text).map(hither_cli::place_of)
 }

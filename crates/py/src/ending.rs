@@ -31,9 +31,9 @@ fn of_process(gate: u64) -> u64 {
 
 /// A thread that may use the interpreter: it does not end meanwhile.
 #[derive(Debug)]
-pub(crate) struct Inside(());
+pub(crate) struct InterpreterGuard(());
 
-impl Inside {
+impl InterpreterGuard {
     /// None when the interpreter is about to end.
     pub(crate) fn enter() -> Option<Self> {
         let enter =
@@ -43,7 +43,7 @@ impl Inside {
     }
 }
 
-impl Drop for Inside {
+impl Drop for InterpreterGuard {
     fn drop(&mut self) {
         GATE.fetch_sub(1, Ordering::AcqRel);
     }
@@ -51,7 +51,7 @@ impl Drop for Inside {
 
 /// Closes the gate, and waits for those inside. Event loops hear no more of jobs.
 #[pyfunction]
-pub(crate) fn end(py: Python<'_>) {
+pub(crate) fn shutdown(py: Python<'_>) {
     let close = |gate| Some(of_process(gate) | CLOSED);
     // It always closes.
     let _ = GATE.fetch_update(Ordering::AcqRel, Ordering::Acquire, close);

@@ -26,7 +26,7 @@ mod classes {
 }
 
 /// The exception for `error`. Its message has the causes, too.
-pub(crate) fn raised(error: &Error) -> PyErr {
+pub(crate) fn to_exception(error: &Error) -> PyErr {
     let (message, of_key) = (whole(error), is_of_key(error));
     match error.kind() {
         ErrorKind::NotFound if of_key => classes::MissingKeyError::new_err(message),

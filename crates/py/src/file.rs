@@ -3,7 +3,7 @@
 use crate::buffer::Buffer;
 use crate::client::Client;
 use crate::job::Job;
-use crate::process::{Held, OfProcess, Opened};
+use crate::process::{ClientHandle, PerProcess, ReopenedAfterFork};
 use hither::{HintId, RemoteFile};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -18,7 +18,7 @@ pub(crate) struct File {
     url: String,
     /// Whether reads are foreseen from the layout of its trees.
     foresee: bool,
-    opened: Opened<RemoteFile>,
+    opened: ReopenedAfterFork<RemoteFile>,
 }
 
 /// Name, bytes delivered, requests failed.
@@ -36,15 +36,15 @@ pub(crate) struct FileStat {
 
 /// A hint that was given.
 #[pyclass(frozen, module = "hither._core")]
-pub(crate) struct Hint(OfProcess<HintId>);
+pub(crate) struct Hint(PerProcess<HintId>);
 
 impl File {
     pub(crate) fn new(client: Py<Client>, url: String, foresee: bool) -> Self {
-        Self { client, url, foresee, opened: Opened::default() }
+        Self { client, url, foresee, opened: ReopenedAfterFork::default() }
     }
 
     /// The file as it is open in this process.
-    fn opened(&self, py: Python<'_>) -> PyResult<(Arc<Held>, RemoteFile)> {
+    fn opened(&self, py: Python<'_>) -> PyResult<(Arc<ClientHandle>, RemoteFile)> {
         self.opened.get_or(py, &self.client, |client| {
             let file = client.open(&self.url)?;
             Ok(if self.foresee { file } else { file.without_foresight() })
@@ -61,7 +61,7 @@ impl File {
 
     /// Asks for size, version and both ends of it at once.
     fn fetch_ends(&self, py: Python<'_>, tail: u64) -> PyResult<()> {
-        self.opened(py)?.1.fetch_ends(tail);
+        self.opened(py)?.1.prefetch_ends(tail);
         Ok(())
     }
 
@@ -115,7 +115,7 @@ impl File {
             let _entered = held.client().runtime().enter();
             file.hint(&ranges, when)
         });
-        Ok(hint.map(|hint| Hint(OfProcess::new(hint))))
+        Ok(hint.map(|hint| Hint(PerProcess::new(hint))))
     }
 
     /// Takes a hint back.
@@ -133,7 +133,7 @@ impl File {
 
     /// The places of the file as `(name, bytes, failures)`, and why some are not used any more.
     fn places(&self, py: Python<'_>) -> PyResult<(Vec<Place>, Vec<String>)> {
-        let (places, notices) = self.opened(py)?.1.places();
+        let (places, notices) = self.opened(py)?.1.replicas();
         let told = places.into_iter().map(|place| (place.name, place.bytes, place.failures));
         Ok((told.collect(), notices))
     }

@@ -8,9 +8,9 @@
 //! The threads of the runtime never wait for the GIL: they serve sockets, and the GIL may be held for as long as a program
 //! computes. Results are handed over by threads that are there to block.
 
-use crate::ending::Inside;
-use crate::error::{closed, raised};
-use crate::process::{Held, OfProcess};
+use crate::ending::InterpreterGuard;
+use crate::error::{closed, to_exception};
+use crate::process::{ClientHandle, PerProcess};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use hither::Error;
@@ -29,20 +29,20 @@ type Answer = Box<dyn FnOnce(Python<'_>) -> PyResult<Py<PyAny>> + Send>;
 
 /// An operation, and the client that it is for.
 struct Work {
-    client: Arc<Held>,
+    client: Arc<ClientHandle>,
     future: BoxFuture<'static, Result<Answer, Error>>,
 }
 
 /// An operation that has not begun: `wait()` for it, or `await` it, once.
 #[pyclass(frozen, module = "hither._core")]
 pub(crate) struct Job {
-    work: Mutex<OfProcess<Work>>,
+    work: Mutex<PerProcess<Work>>,
 }
 
 impl Job {
     /// A job of `client`, of whose result `answer` makes an object.
     pub(crate) fn new<T: Send + 'static>(
-        client: &Arc<Held>,
+        client: &Arc<ClientHandle>,
         future: impl Future<Output = Result<T, Error>> + Send + 'static,
         answer: impl FnOnce(T, Python<'_>) -> PyResult<Py<PyAny>> + Send + 'static,
     ) -> Self {
@@ -50,7 +50,7 @@ impl Job {
             done.map(|value| Box::new(move |py: Python<'_>| answer(value, py)) as Answer)
         });
         let work = Work { client: Arc::clone(client), future: whole.boxed() };
-        Self { work: Mutex::new(OfProcess::new(work)) }
+        Self { work: Mutex::new(PerProcess::new(work)) }
     }
 
     fn take(&self) -> PyResult<Work> {
@@ -71,7 +71,9 @@ impl Job {
             });
             match some {
                 Ok(done) => {
-                    return done.map_err(|error| raised(&error)).and_then(|answer| answer(py));
+                    return done
+                        .map_err(|error| to_exception(&error))
+                        .and_then(|answer| answer(py));
                 }
                 Err(_) => {
                     py.check_signals()?;
@@ -86,7 +88,7 @@ impl Job {
         let event_loop = py.import("asyncio")?.call_method0("get_running_loop")?;
         let result = event_loop.call_method0("create_future")?;
         // Nothing would settle it.
-        drop(Inside::enter().ok_or_else(|| closed("the interpreter"))?);
+        drop(InterpreterGuard::enter().ok_or_else(|| closed("the interpreter"))?);
         let Work { client, future } = self.take()?;
         let waiting = Waiting { event_loop: event_loop.unbind(), result: result.clone().unbind() };
         let runtime = client.client().runtime().clone();
@@ -123,9 +125,9 @@ struct Waiting {
 impl Waiting {
     fn settle(self, done: Result<Answer, Error>) {
         // None when the interpreter is about to end: nobody waits any more.
-        let Some(_inside) = Inside::enter() else { return };
+        let Some(_inside) = InterpreterGuard::enter() else { return };
         Python::try_attach(|py| {
-            let made = done.map_err(|error| raised(&error)).and_then(|answer| answer(py));
+            let made = done.map_err(|error| to_exception(&error)).and_then(|answer| answer(py));
             let settle = Bound::new(py, Settle { made: Mutex::new(Some(made)) });
             let told = settle.and_then(|settle| {
                 let context = PyDict::new(py);

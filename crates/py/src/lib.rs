@@ -28,7 +28,7 @@ mod _core {
     #[pymodule_export]
     use crate::command::run_command;
     #[pymodule_export]
-    use crate::ending::end;
+    use crate::ending::shutdown;
     #[pymodule_export]
     use crate::file::{File, FileStat, Hint};
     #[pymodule_export]
@@ -36,5 +36,5 @@ mod _core {
     #[pymodule_export]
     use crate::names::Entry;
     #[pymodule_export]
-    use crate::tree::{Progress, Steps, Tree};
+    use crate::tree::{ArraysIterator, ScanProgress, Tree};
 }

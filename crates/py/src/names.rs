@@ -1,6 +1,6 @@
 //! What is known of names.
 
-use hither::{EntryKind, Named};
+use hither::{FileKind, StoragePath};
 use pyo3::prelude::*;
 use std::time::UNIX_EPOCH;
 
@@ -43,16 +43,16 @@ impl Entry {
 }
 
 /// An entry of the storage that `named` is in.
-pub(crate) fn entry_of(named: &Named, entry: &hither::Entry) -> Entry {
+pub(crate) fn entry_of(named: &StoragePath, entry: &hither::DirEntry) -> Entry {
     let kind = match entry.kind {
-        EntryKind::File => "file",
-        EntryKind::Directory => "directory",
-        EntryKind::Link => "link",
-        EntryKind::Other => "other",
+        FileKind::File => "file",
+        FileKind::Directory => "directory",
+        FileKind::Link => "link",
+        FileKind::Other => "other",
     };
     let modified = entry.modified.and_then(|at| at.duration_since(UNIX_EPOCH).ok());
     Entry {
-        url: named.shown(&entry.path),
+        url: named.display_url(&entry.path),
         name: entry.path.rsplit('/').next().unwrap_or_default().to_owned(),
         kind,
         size: entry.size,

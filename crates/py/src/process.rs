@@ -5,18 +5,18 @@
 //! is forgotten, and the child makes its own.
 
 use crate::client::Client;
-use crate::error::raised;
+use crate::error::to_exception;
 use pyo3::prelude::*;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// A value that is of use only in the process that made it.
 #[derive(Debug)]
-pub(crate) struct OfProcess<T> {
+pub(crate) struct PerProcess<T> {
     process: u32,
     value: Option<T>,
 }
 
-impl<T> OfProcess<T> {
+impl<T> PerProcess<T> {
     /// Of this process.
     pub(crate) fn new(value: T) -> Self {
         Self { process: std::process::id(), value: Some(value) }
@@ -33,7 +33,7 @@ impl<T> OfProcess<T> {
     }
 }
 
-impl<T> Drop for OfProcess<T> {
+impl<T> Drop for PerProcess<T> {
     fn drop(&mut self) {
         if self.process != std::process::id() {
             std::mem::forget(self.value.take());
@@ -43,18 +43,18 @@ impl<T> Drop for OfProcess<T> {
 
 /// What a client has open in this process: a file, a tree. It is opened in each process that uses it.
 #[derive(Debug)]
-pub(crate) struct Opened<T>(Mutex<Option<OfProcess<OfClient<T>>>>);
+pub(crate) struct ReopenedAfterFork<T>(Mutex<Option<PerProcess<OfClient<T>>>>);
 
 /// Something open, and the client that it is of.
-type OfClient<T> = (Arc<Held>, T);
+type OfClient<T> = (Arc<ClientHandle>, T);
 
-impl<T> Default for Opened<T> {
+impl<T> Default for ReopenedAfterFork<T> {
     fn default() -> Self {
         Self(Mutex::default())
     }
 }
 
-impl<T: Clone + Send> Opened<T> {
+impl<T: Clone + Send> ReopenedAfterFork<T> {
     /// It, and the client that it is of; opened by `open` if it is not. The lock is taken with the GIL held, as that of the
     /// client, and not while anything is waited for: to open a Metalink document, it is fetched.
     pub(crate) fn get_or(
@@ -64,17 +64,17 @@ impl<T: Clone + Send> Opened<T> {
         open: impl FnOnce(&hither::Client) -> Result<T, hither::Error> + Send,
     ) -> PyResult<OfClient<T>> {
         let lock = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(opened) = lock().as_ref().and_then(OfProcess::get) {
+        if let Some(opened) = lock().as_ref().and_then(PerProcess::get) {
             return Ok(opened.clone());
         }
         let held = client.get().held()?;
-        let opened = py.detach(|| open(held.client())).map_err(|error| raised(&error))?;
+        let opened = py.detach(|| open(held.client())).map_err(|error| to_exception(&error))?;
         let now = (held, opened);
         let mut opened = lock();
-        if let Some(first) = opened.as_ref().and_then(OfProcess::get) {
+        if let Some(first) = opened.as_ref().and_then(PerProcess::get) {
             return Ok(first.clone());
         }
-        *opened = Some(OfProcess::new(now.clone()));
+        *opened = Some(PerProcess::new(now.clone()));
         Ok(now)
     }
 
@@ -89,9 +89,9 @@ impl<T: Clone + Send> Opened<T> {
 /// The end of a client waits for its threads. It may be dropped by one of them, or by a thread that holds the GIL, which
 /// they may be waiting for: so it ends on a thread of its own.
 #[derive(Debug)]
-pub(crate) struct Held(Option<hither::Client>);
+pub(crate) struct ClientHandle(Option<hither::Client>);
 
-impl Held {
+impl ClientHandle {
     pub(crate) fn new(client: hither::Client) -> Self {
         Self(Some(client))
     }
@@ -103,7 +103,7 @@ impl Held {
     }
 }
 
-impl Drop for Held {
+impl Drop for ClientHandle {
     fn drop(&mut self) {
         if let Some(client) = self.0.take() {
             // Without a thread to spare it ends here.

@@ -1,7 +1,7 @@
 //! How a Python program wants its client.
 
 use hither::{ClientConfig, Error, ErrorKind, Mirror, Secret};
-use hither_cli::{Common, Flags};
+use hither_cli::{CredentialArgs, GlobalArgs};
 use pyo3::FromPyObject;
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -10,7 +10,7 @@ use std::time::Duration;
 /// What the package hands over: a mapping with these keys. None is what the command would do.
 #[derive(Debug, Clone, FromPyObject)]
 #[pyo3(from_item_all)]
-pub(crate) struct Settings {
+pub(crate) struct PyClientOptions {
     connections: Option<u16>,
     cache_bytes: Option<u64>,
     store: Option<PathBuf>,
@@ -59,7 +59,7 @@ impl<'py> FromPyObject<'_, 'py> for Text {
     }
 }
 
-impl Settings {
+impl PyClientOptions {
     /// The configuration, with what the environment says now.
     pub(crate) fn config(&self) -> Result<ClientConfig, Error> {
         let mut config = hither_cli::client_config(&self.as_options())?;
@@ -82,9 +82,9 @@ impl Settings {
     }
 
     /// What a user of the command would say.
-    fn as_options(&self) -> Common {
+    fn as_options(&self) -> GlobalArgs {
         let it = self.clone();
-        let credentials = Flags {
+        let credentials = CredentialArgs {
             token: it.token.map(|text| text.0),
             token_file: it.token_file,
             token_command: it.token_command,
@@ -99,7 +99,7 @@ impl Settings {
             credentials_over_http: it.credentials_over_http,
             anonymous: it.anonymous,
         };
-        Common {
+        GlobalArgs {
             connections: it.connections,
             store: it.store,
             no_store: it.no_store,
@@ -111,7 +111,7 @@ impl Settings {
             trace: it.trace,
             config: it.config,
             credentials,
-            ..Common::default()
+            ..GlobalArgs::default()
         }
     }
 }

@@ -4,7 +4,7 @@ use crate::client::Client;
 use crate::column::Column;
 use crate::error::closed;
 use crate::job::Job;
-use crate::process::{Held, OfProcess, Opened};
+use crate::process::{ClientHandle, PerProcess, ReopenedAfterFork};
 use futures_util::lock::Mutex as AsyncMutex;
 use hither::{ArraysRequest, RemoteTree, Report};
 use pyo3::exceptions::PyRuntimeError;
@@ -20,7 +20,7 @@ pub(crate) struct Tree {
     url: String,
     #[pyo3(get)]
     path: Option<String>,
-    opened: Opened<RemoteTree>,
+    opened: ReopenedAfterFork<RemoteTree>,
 }
 
 /// Name, type, why it cannot be read, number of baskets, bytes as stored, bytes unpacked.
@@ -28,11 +28,11 @@ type Branch = (String, String, Option<String>, usize, u64, u64);
 
 impl Tree {
     pub(crate) fn new(client: Py<Client>, url: String, path: Option<String>) -> Self {
-        Self { client, url, path, opened: Opened::default() }
+        Self { client, url, path, opened: ReopenedAfterFork::default() }
     }
 
     /// The tree as it is open in this process.
-    fn opened(&self, py: Python<'_>) -> PyResult<(Arc<Held>, RemoteTree)> {
+    fn opened(&self, py: Python<'_>) -> PyResult<(Arc<ClientHandle>, RemoteTree)> {
         let open = |client: &hither::Client| client.open_tree(&self.url, self.path.as_deref());
         self.opened.get_or(py, &self.client, open)
     }
@@ -70,7 +70,7 @@ impl Tree {
         columns: Vec<String>,
         cut: Option<String>,
         entries: (u64, u64),
-        progress: &Progress,
+        progress: &ScanProgress,
     ) -> PyResult<Job> {
         let (held, tree) = self.opened(py)?;
         let request = request(columns, cut, entries);
@@ -86,7 +86,7 @@ impl Tree {
     fn entries_in(&self, py: Python<'_>, columns: Vec<String>, size: u64) -> PyResult<Job> {
         let (held, tree) = self.opened(py)?;
         let request = ArraysRequest::new(columns);
-        let count = async move { tree.entries_in(&request, size).await };
+        let count = async move { tree.num_entries_for(&request, size).await };
         Ok(Job::new(&held, count, |count, py| Ok(count.into_pyobject(py)?.into_any().unbind())))
     }
 
@@ -105,15 +105,15 @@ impl Tree {
         cut: Option<String>,
         entries: (u64, u64),
         step: NonZeroU64,
-        progress: &Progress,
-    ) -> PyResult<Steps> {
+        progress: &ScanProgress,
+    ) -> PyResult<ArraysIterator> {
         let (held, tree) = self.opened(py)?;
         let _entered = held.client().runtime().enter();
         let progress = Arc::clone(&progress.0);
-        let steps = tree.steps(request(columns, cut, entries), step, progress);
+        let steps = tree.iterate(request(columns, cut, entries), step, progress);
         let steps =
-            Mutex::new(OfProcess::new((Arc::clone(&held), Arc::new(AsyncMutex::new(steps)))));
-        Ok(Steps { steps })
+            Mutex::new(PerProcess::new((Arc::clone(&held), Arc::new(AsyncMutex::new(steps)))));
+        Ok(ArraysIterator { steps })
     }
 
     /// Lets go of it.
@@ -124,10 +124,10 @@ impl Tree {
 
 /// How far a read has come.
 #[pyclass(frozen, module = "hither._core")]
-pub(crate) struct Progress(Arc<hither::Progress>);
+pub(crate) struct ScanProgress(Arc<hither::ScanProgress>);
 
 #[pymethods]
-impl Progress {
+impl ScanProgress {
     #[new]
     fn new() -> Self {
         Self(Arc::default())
@@ -140,16 +140,16 @@ impl Progress {
 }
 
 /// Steps that are being read.
-type Reading = (Arc<Held>, Arc<AsyncMutex<hither::Steps>>);
+type Reading = (Arc<ClientHandle>, Arc<AsyncMutex<hither::ArraysIterator>>);
 
 /// Columns that come in steps.
 #[pyclass(frozen, module = "hither._core")]
-pub(crate) struct Steps {
-    steps: Mutex<OfProcess<Reading>>,
+pub(crate) struct ArraysIterator {
+    steps: Mutex<PerProcess<Reading>>,
 }
 
 #[pymethods]
-impl Steps {
+impl ArraysIterator {
     /// The next step as first entry, entry after the last, columns; None after the last step.
     fn next(&self) -> PyResult<Job> {
         let reading = self.steps.lock().unwrap_or_else(PoisonError::into_inner);
@@ -173,7 +173,7 @@ impl Steps {
 }
 
 /// The paths of the trees of a file.
-pub(crate) fn tree_paths(held: &Arc<Held>, url: String) -> Job {
+pub(crate) fn tree_paths(held: &Arc<ClientHandle>, url: String) -> Job {
     let client = Arc::clone(held);
     let list = async move { client.client().tree_paths(&url).await };
     Job::new(held, list, |paths: Vec<String>, py| Ok(paths.into_pyobject(py)?.unbind()))

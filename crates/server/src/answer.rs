@@ -1,31 +1,31 @@
 //! An answer on its way out.
 
-use crate::sending::body::Body;
+use crate::sending::body::ResponseBody;
 use bytes::Bytes;
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 use http::{StatusCode, header};
 
 /// Status, header and body.
 #[derive(Debug)]
-pub(crate) struct Answer {
+pub(crate) struct ServerResponse {
     pub(crate) status: StatusCode,
     pub(crate) headers: HeaderMap,
-    pub(crate) body: Body,
+    pub(crate) body: ResponseBody,
     /// Ranges that it holds, for the access log.
     pub(crate) ranges: Option<usize>,
 }
 
-impl Answer {
+impl ServerResponse {
     /// Nothing but a status.
     pub(crate) fn empty(status: StatusCode) -> Self {
-        Self { status, headers: HeaderMap::new(), body: Body::Empty, ranges: None }
+        Self { status, headers: HeaderMap::new(), body: ResponseBody::Empty, ranges: None }
     }
 
     /// A short text.
     pub(crate) fn text(status: StatusCode, kind: &'static str, text: String) -> Self {
         let mut answer = Self::empty(status);
         answer.headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
-        answer.body = Body::Whole(Bytes::from(text));
+        answer.body = ResponseBody::Whole(Bytes::from(text));
         answer
     }
 

@@ -34,10 +34,12 @@ pub use connection::network::NetworkSettings;
 pub use reload::Reloader;
 pub use replicas::ReplicaSettings;
 pub use rights::access::{
-    Allowed, AuthSettings, CertificateSettings, GroupSettings, IssuerSettings,
+    AllowedAction, AuthSettings, CertificateSettings, GroupSettings, IssuerSettings,
 };
-pub use rights::authorizer::{Action, Asking, Authorizer, Decision, Open, Prepared};
-pub use server::{Server, Stopper};
-pub use settings::{Limits, Settings, TlsFiles};
+pub use rights::authorizer::{
+    AccessRequest, Action, AllowAll, Authorizer, Decision, PrepareFuture,
+};
+pub use server::{Server, ShutdownHandle};
+pub use settings::{ServerLimits, Settings, TlsFiles};
 pub use space::lot_settings::LotSettings;
 pub use third_party::settings::ThirdPartySettings;

@@ -1,6 +1,6 @@
 //! Why a request is not done, as a status and a sentence.
 
-use crate::answer::Answer;
+use crate::answer::ServerResponse;
 use http::header::{HeaderName, HeaderValue};
 use http::{StatusCode, header};
 use rustix::io::Errno;
@@ -8,13 +8,13 @@ use std::io;
 
 /// An answer that says no.
 #[derive(Debug, Clone)]
-pub(crate) struct Refusal {
+pub(crate) struct HttpError {
     pub(crate) status: StatusCode,
     pub(crate) what: String,
     pub(crate) fields: Vec<(HeaderName, HeaderValue)>,
 }
 
-impl Refusal {
+impl HttpError {
     pub(crate) fn new(status: StatusCode, what: impl Into<String>) -> Self {
         Self { status, what: what.into(), fields: Vec::new() }
     }
@@ -39,8 +39,9 @@ impl Refusal {
     }
 
     /// As an answer: the sentence as plain text.
-    pub(crate) fn answer(self) -> Answer {
-        let mut answer = Answer::text(self.status, "text/plain; charset=utf-8", self.what + "\n");
+    pub(crate) fn answer(self) -> ServerResponse {
+        let mut answer =
+            ServerResponse::text(self.status, "text/plain; charset=utf-8", self.what + "\n");
         for (name, value) in self.fields {
             answer.headers.insert(name, value);
         }
@@ -50,7 +51,7 @@ impl Refusal {
 }
 
 /// What the file system says.
-impl From<io::Error> for Refusal {
+impl From<io::Error> for HttpError {
     fn from(error: io::Error) -> Self {
         if error.raw_os_error().is_none() && error.kind() == io::ErrorKind::InvalidInput {
             return Self::new(StatusCode::CONFLICT, error.to_string());
@@ -87,7 +88,7 @@ impl From<io::Error> for Refusal {
     }
 }
 
-impl From<Errno> for Refusal {
+impl From<Errno> for HttpError {
     fn from(errno: Errno) -> Self {
         io::Error::from(errno).into()
     }

@@ -1,31 +1,31 @@
 //! Other settings for a server that runs.
 //!
 //! A reload is all or nothing. Everything that can fail (the settings as such, keys and authorities in files, certificates,
-//! replicas, the file of the log) is made first, as it is made when a server starts ([`Prepared`]); if something does, nothing
+//! replicas, the file of the log) is made first, as it is made when a server starts ([`PreparedReload`]); if something does, nothing
 //! has changed, and the error says why. What cannot be changed while the server runs ([`rules::only_at_start`]) stays as it is,
 //! and is named.
 
-use crate::connection::tls::{Current, Tls};
-use crate::replicas::Replicas;
+use crate::connection::tls::{CertificateReloader, Current};
+use crate::replicas::ReplicaMap;
 use crate::rights::access::AuthSettings;
-use crate::rights::authorizer::{Authorizer, Open};
-use crate::rights::discovery::Online;
-use crate::rules::{self, Rules};
+use crate::rights::authorizer::{AllowAll, Authorizer};
+use crate::rights::discovery::OidcDiscovery;
+use crate::rules::{self, LiveSettings};
 use crate::settings::Settings;
-use crate::site::Site;
-use crate::third_party::ThirdParty;
+use crate::site::ServerContext;
+use crate::third_party::ThirdPartyCopier;
 use hither_core::error::Result;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::runtime::Handle;
 
 /// What is made of settings, at the start and at a reload.
 #[derive(Debug)]
-pub(crate) struct Prepared {
-    pub(crate) rules: Rules,
+pub(crate) struct PreparedReload {
+    pub(crate) rules: LiveSettings,
     pub(crate) certificate: Option<Current>,
 }
 
-impl Prepared {
+impl PreparedReload {
     pub(crate) fn new(
         settings: &Settings,
         authorizer: Option<&Arc<dyn Authorizer>>,
@@ -36,19 +36,19 @@ impl Prepared {
         let certificate = files.map(|files| Current::load(files, authorities.flatten()));
         let authorizer = match (authorizer, &settings.auth) {
             (Some(authorizer), _) => Arc::clone(authorizer),
-            (None, None) => Arc::new(Open { write: settings.write }),
+            (None, None) => Arc::new(AllowAll { write: settings.write }),
             (None, Some(auth)) => {
-                let discovery = Arc::new(Online::new(runtime.clone()));
+                let discovery = Arc::new(OidcDiscovery::new(runtime.clone()));
                 Arc::new(auth.guard(settings.write, discovery)?)
             }
         };
-        let replicas = Arc::new(Replicas::new(&settings.replicas)?);
+        let replicas = Arc::new(ReplicaMap::new(&settings.replicas)?);
         let third_party = settings.third_party.clone();
         let third_party =
-            third_party.map(|it| ThirdParty::open(it, runtime.clone())).transpose()?;
+            third_party.map(|it| ThirdPartyCopier::open(it, runtime.clone())).transpose()?;
         let limits = Arc::new(settings.limits.clone());
         let certificate = certificate.transpose()?;
-        Ok(Self { rules: Rules { limits, authorizer, replicas, third_party }, certificate })
+        Ok(Self { rules: LiveSettings { limits, authorizer, replicas, third_party }, certificate })
     }
 }
 
@@ -62,8 +62,8 @@ struct Inner {
     settings: Mutex<Settings>,
     /// What decides in place of the settings.
     authorizer: Option<Arc<dyn Authorizer>>,
-    site: Arc<Site>,
-    tls: Option<Arc<Tls>>,
+    site: Arc<ServerContext>,
+    tls: Option<Arc<CertificateReloader>>,
     runtime: Handle,
 }
 
@@ -71,8 +71,8 @@ impl Reloader {
     pub(crate) fn new(
         settings: Settings,
         authorizer: Option<Arc<dyn Authorizer>>,
-        site: Arc<Site>,
-        tls: Option<Arc<Tls>>,
+        site: Arc<ServerContext>,
+        tls: Option<Arc<CertificateReloader>>,
         runtime: Handle,
     ) -> Self {
         let settings = Mutex::new(settings);
@@ -90,7 +90,8 @@ impl Reloader {
         let left = rules::only_at_start(&now, &settings);
         let next = rules::merged(&now, settings);
         next.check()?;
-        let Prepared { rules, certificate } = Prepared::new(&next, authorizer.as_ref(), runtime)?;
+        let PreparedReload { rules, certificate } =
+            PreparedReload::new(&next, authorizer.as_ref(), runtime)?;
         if let Some(path) = &next.access_log {
             site.records.log.reopen(path)?;
         }

@@ -1,23 +1,25 @@
 //! Where else files are: what the settings say of copies of whole folders elsewhere, told to clients as Metalink.
 //!
 //! A file below such a folder is said to have a copy at each of its URLs, under the same name; nobody asks there whether that
-//! is so. Clients are told in three ways: by `Link` fields beside every answer about the file (RFC 6249), with the checksums
+//! is so. Clients are told in three ways: by `SocketRef` fields beside every answer about the file (RFC 6249), with the checksums
 //! that are noted of it; by a Metalink document (RFC 5854) in place of the file, for those that name its media type in
 //! `Accept`, as aria2 and davix do; and by the same document under the file's URL with the query `metalink`, which works for
 //! any file.
 //!
 //! A file that is missing here though its folder has copies has a document as well: that is when it is needed.
 
-use crate::answer::Answer;
-use crate::files::place::{Place, href};
+use crate::answer::ServerResponse;
+use crate::files::place::{NamespacePath, href};
 use crate::files::sums;
-use crate::files::tree::{Found, is_missing};
-use crate::refusal::Refusal;
-use crate::site::{Call, Site};
+use crate::files::tree::{DiskReader, is_missing};
+use crate::refusal::HttpError;
+use crate::site::{ServerContext, ServerRequest};
 use hither_core::checksum::Algorithm;
 use hither_core::error::{Error, ErrorKind, Result};
 use hither_http::digest::{DIGEST, Digest, DigestAlgorithm};
-use hither_http::metalink::{MEDIA_TYPE, Metalink, MetalinkFile, Replica, describedby, duplicate};
+use hither_http::metalink::{
+    MEDIA_TYPE, Metalink, MetalinkFile, MetalinkUrl, describedby, duplicate,
+};
 use http::header::{self, HeaderValue};
 use http::uri::Authority;
 use http::{Method, StatusCode};
@@ -36,19 +38,19 @@ pub struct ReplicaSettings {
 
 /// See the module above.
 #[derive(Debug, Default)]
-pub(crate) struct Replicas {
+pub(crate) struct ReplicaMap {
     /// Folders and their URLs without slashes at the ends, the deepest first.
-    folders: Vec<(Place, Vec<String>)>,
+    folders: Vec<(NamespacePath, Vec<String>)>,
 }
 
-impl Replicas {
+impl ReplicaMap {
     /// # Errors
     /// A path that is none, or a URL of a kind that files are not read by.
     pub(crate) fn new(settings: &[ReplicaSettings]) -> Result<Self> {
         let invalid = |what: String| Error::new(ErrorKind::Invalid, format!("replicas: {what}"));
         let mut folders = Vec::new();
         for ReplicaSettings { path, urls } in settings {
-            let place = Place::parse(path).map_err(|refusal| {
+            let place = NamespacePath::parse(path).map_err(|refusal| {
                 invalid(format!(
                     "{path:?} is no folder, as {:?} would be: {}",
                     "/store", refusal.what
@@ -69,7 +71,7 @@ impl Replicas {
     }
 
     /// Where else a file is; nowhere, if nobody said so.
-    fn of(&self, place: &Place) -> Vec<String> {
+    fn of(&self, place: &NamespacePath) -> Vec<String> {
         let Some((folder, urls)) = self.folders.iter().find(|(folder, _)| folder.holds(place))
         else {
             return Vec::new();
@@ -85,7 +87,12 @@ impl Replicas {
     }
 
     /// Adds to an answer about a file where else it is, and what is known of its bytes.
-    pub(crate) fn announce(&self, answer: &mut Answer, place: &Place, found: &Found) {
+    pub(crate) fn announce(
+        &self,
+        answer: &mut ServerResponse,
+        place: &NamespacePath,
+        found: &DiskReader,
+    ) {
         if self.folders.is_empty() {
             return;
         }
@@ -112,7 +119,7 @@ impl Replicas {
 }
 
 /// The sums that are noted of a file.
-fn known(file: &File, found: &Found) -> Vec<Digest> {
+fn known(file: &File, found: &DiskReader) -> Vec<Digest> {
     let kinds = [
         (DigestAlgorithm::Adler32, Algorithm::Adler32),
         (DigestAlgorithm::Crc32c, Algorithm::Crc32c),
@@ -128,9 +135,9 @@ fn known(file: &File, found: &Found) -> Vec<Digest> {
 
 /// The Metalink document in place of a file, if that is what is asked for.
 pub(crate) async fn document(
-    site: &Site,
-    call: &Call,
-) -> std::result::Result<Option<Answer>, Refusal> {
+    site: &ServerContext,
+    call: &ServerRequest,
+) -> std::result::Result<Option<ServerResponse>, HttpError> {
     let asked = call.query.as_deref() == Some("metalink");
     if call.place.is_directory() || !(asked || accepts(call)) {
         return Ok(None);
@@ -149,7 +156,7 @@ pub(crate) async fn document(
     let mut file = MetalinkFile::default();
     file.name = call.place.split().map(|(_, name)| name.to_owned()).unwrap_or_default();
     match found.await? {
-        Some(found) if found.meta.kind == crate::files::tree::Kind::File => {
+        Some(found) if found.meta.kind == crate::files::tree::EntryKind::File => {
             file.size = Some(found.meta.size);
             file.digests = known(&found.file, &found);
             urls.extend(here(call));
@@ -161,22 +168,22 @@ pub(crate) async fn document(
     urls.extend(elsewhere);
     let replicas = urls.into_iter().zip(1..);
     file.replicas =
-        replicas.map(|(url, priority)| Replica { url, priority, location: None }).collect();
+        replicas.map(|(url, priority)| MetalinkUrl { url, priority, location: None }).collect();
     let text = Metalink { files: vec![file] }.to_document();
     let length = text.len().to_string();
-    let mut answer = Answer::text(StatusCode::OK, MEDIA_TYPE, text)
+    let mut answer = ServerResponse::text(StatusCode::OK, MEDIA_TYPE, text)
         .with(header::VARY, "accept")
         .with(header::CACHE_CONTROL, "no-cache")
         .with(header::X_CONTENT_TYPE_OPTIONS, "nosniff");
     if call.method == Method::HEAD {
-        answer.body = crate::sending::body::Body::Empty;
+        answer.body = crate::sending::body::ResponseBody::Empty;
         answer.set(header::CONTENT_LENGTH, &length);
     }
     Ok(Some(answer))
 }
 
 /// Whether the media type of Metalink is named among what is accepted.
-fn accepts(call: &Call) -> bool {
+fn accepts(call: &ServerRequest) -> bool {
     let Some(accept) = call.text(header::ACCEPT) else { return false };
     accept.split(',').any(|item| {
         let mut parts = item.split(';').map(str::trim);
@@ -187,7 +194,7 @@ fn accepts(call: &Call) -> bool {
 }
 
 /// The file at this server, by the name that it was asked by.
-fn here(call: &Call) -> Option<String> {
+fn here(call: &ServerRequest) -> Option<String> {
     let host: Authority = call.host.as_deref()?.parse().ok()?;
     let scheme = if call.peer.is_secure { "https" } else { "http" };
     Some(format!("{scheme}://{host}{}", call.place.href(false)))
@@ -197,8 +204,8 @@ fn here(call: &Call) -> Option<String> {
 mod tests {
     use super::*;
 
-    fn replicas(text: &str) -> Result<Replicas> {
-        Replicas::new(&crate::settings::Settings::from_toml(text)?.replicas)
+    fn replicas(text: &str) -> Result<ReplicaMap> {
+        ReplicaMap::new(&crate::settings::Settings::from_toml(text)?.replicas)
     }
 
     #[test]
@@ -213,9 +220,9 @@ mod tests {
             ("/a/bc", vec!["https://all.example/a/bc"]),
             ("/a/b/c%20d", vec!["https://near.example/x/c%20d", "root://far.example//y/c d"]),
         ] {
-            assert_eq!(replicas.of(&Place::parse(path).unwrap()), expected, "{path}");
+            assert_eq!(replicas.of(&NamespacePath::parse(path).unwrap()), expected, "{path}");
         }
-        assert!(Replicas::default().of(&Place::parse("/a").unwrap()).is_empty());
+        assert!(ReplicaMap::default().of(&NamespacePath::parse("/a").unwrap()).is_empty());
     }
 
     #[test]

@@ -1,23 +1,23 @@
 //! What of the settings can be changed while the server runs, and how that is done.
 //!
-//! [`Site`](crate::site::Site) holds one [`Rules`], which every look-up takes as a whole; a reload puts another in its place. A
+//! [`ServerContext`](crate::site::Site) holds one [`LiveSettings`], which every look-up takes as a whole; a reload puts another in its place. A
 //! request that is under way may see the end of the old and the beginning of the new ones: each of its decisions is by one
 //! of them.
 
-use crate::replicas::Replicas;
+use crate::replicas::ReplicaMap;
 use crate::rights::authorizer::Authorizer;
-use crate::settings::{Limits, Settings};
-use crate::third_party::ThirdParty;
+use crate::settings::{ServerLimits, Settings};
+use crate::third_party::ThirdPartyCopier;
 use std::sync::Arc;
 
 /// See the module above.
 #[derive(Debug, Clone)]
-pub(crate) struct Rules {
-    pub(crate) limits: Arc<Limits>,
+pub(crate) struct LiveSettings {
+    pub(crate) limits: Arc<ServerLimits>,
     pub(crate) authorizer: Arc<dyn Authorizer>,
-    pub(crate) replicas: Arc<Replicas>,
+    pub(crate) replicas: Arc<ReplicaMap>,
     /// If files are copied from and to other servers.
-    pub(crate) third_party: Option<Arc<ThirdParty>>,
+    pub(crate) third_party: Option<Arc<ThirdPartyCopier>>,
 }
 
 /// What was asked of a reload and needs a restart, in the words of the settings.
@@ -43,7 +43,7 @@ pub(crate) fn only_at_start(now: &Settings, next: &Settings) -> Vec<&'static str
 /// The settings to go on with: `next`, but for what only a restart changes.
 pub(crate) fn merged(now: &Settings, next: Settings) -> Settings {
     let fixed = &now.limits;
-    let limits = Limits {
+    let limits = ServerLimits {
         connections: fixed.connections,
         memory_bytes: fixed.memory_bytes,
         disk_threads: fixed.disk_threads,

@@ -14,20 +14,20 @@
 //!  sending      from disk to the connection in bounded memory, or past it
 //! ```
 
-use crate::connection::listener::Doors;
-use crate::connection::tls::{self, Tls};
-use crate::files::disk::Disk;
-use crate::files::tree::{Ages, Tree};
+use crate::connection::listener::Acceptor;
+use crate::connection::tls::{self, CertificateReloader};
+use crate::files::disk::DiskBackend;
+use crate::files::tree::{CleanupAges, ConfinedDir};
 use crate::monitoring::access_log::AccessLog;
-use crate::monitoring::meters::Meters;
-use crate::monitoring::monitor::Monitor;
-use crate::monitoring::note::Records;
-use crate::refusal::Refusal;
-use crate::reload::{Prepared, Reloader};
+use crate::monitoring::meters::ServerStats;
+use crate::monitoring::monitor::AdminServer;
+use crate::monitoring::note::RequestRecorder;
+use crate::refusal::HttpError;
+use crate::reload::{PreparedReload, Reloader};
 use crate::rights::authorizer::Authorizer;
 use crate::settings::Settings;
-use crate::site::Site;
-use crate::space::Space;
+use crate::site::ServerContext;
+use crate::space::LotCharging;
 use crate::space::lot_api::seconds;
 use crate::space::lot_settings::TEND_EVERY;
 use crate::space::lots::Lots;
@@ -60,16 +60,16 @@ pub struct Server {
     addresses: Vec<SocketAddr>,
     metrics: Option<SocketAddr>,
     is_secure: bool,
-    stop: Stopper,
+    stop: ShutdownHandle,
     reloader: Reloader,
     log: AccessLog,
 }
 
 /// Stops a server: no connection is taken any more, what is under way may end.
 #[derive(Debug, Clone)]
-pub struct Stopper(Arc<watch::Sender<bool>>);
+pub struct ShutdownHandle(Arc<watch::Sender<bool>>);
 
-impl Stopper {
+impl ShutdownHandle {
     /// Does so. A second time changes nothing.
     pub fn stop(&self) {
         self.0.send_replace(true);
@@ -96,11 +96,13 @@ impl Server {
 
     fn run(settings: Settings, authorizer: Option<Arc<dyn Authorizer>>) -> Result<Self> {
         settings.check()?;
-        let disk =
-            Disk::new(Tree::open(&settings.root, settings.durable)?, settings.limits.disk_threads);
+        let disk = DiskBackend::new(
+            ConfinedDir::open(&settings.root, settings.durable)?,
+            settings.limits.disk_threads,
+        );
         let lots = settings.lots.as_ref().map(|lots| lots.open(&settings.root)).transpose()?;
         let log = AccessLog::open(settings.access_log.as_deref())?;
-        let meters = settings.metrics.map(|_| Meters::new().map(Arc::new)).transpose()?;
+        let meters = settings.metrics.map(|_| ServerStats::new().map(Arc::new)).transpose()?;
         raise_open_files();
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .thread_name("hither-serve")
@@ -108,22 +110,22 @@ impl Server {
             .enable_all()
             .build()
             .map_err(|error| local("cannot start the server's threads", error))?;
-        let Prepared { rules, certificate } =
-            Prepared::new(&settings, authorizer.as_ref(), runtime.handle())?;
-        let tls = certificate.map(|current| Arc::new(Tls::new(current)));
+        let PreparedReload { rules, certificate } =
+            PreparedReload::new(&settings, authorizer.as_ref(), runtime.handle())?;
+        let tls = certificate.map(|current| Arc::new(CertificateReloader::new(current)));
         let (stop, stopped) = watch::channel(false);
         let connections = Arc::new(Semaphore::new(settings.limits.connections));
         let is_secure = tls.is_some();
         if let Some(lots) = &lots {
             runtime.spawn(tend(Arc::clone(lots)));
         }
-        let records = Records { log: log.clone(), meters: meters.clone() };
-        let space = Space::new(lots);
+        let records = RequestRecorder { log: log.clone(), meters: meters.clone() };
+        let space = LotCharging::new(lots);
         if settings.write {
             runtime.spawn(sweep(disk.clone(), space.clone(), settings.limits.unfinished()));
         }
-        let site = Arc::new(Site::new(rules, disk, records, space));
-        let door = Arc::new(Doors {
+        let site = Arc::new(ServerContext::new(rules, disk, records, space));
+        let door = Arc::new(Acceptor {
             site: Arc::clone(&site),
             tls: tls.clone(),
             connections,
@@ -134,7 +136,7 @@ impl Server {
             addresses: Vec::new(),
             metrics: None,
             is_secure,
-            stop: Stopper(Arc::new(stop)),
+            stop: ShutdownHandle(Arc::new(stop)),
             reloader: Reloader::new(
                 settings.clone(),
                 authorizer,
@@ -157,7 +159,8 @@ impl Server {
             let (urls, began) = (server.urls(), Instant::now());
             let connections = settings.limits.connections;
             let tls = tls.clone();
-            let monitor = Monitor { site, meters, tls, stop: stopped, urls, connections, began };
+            let monitor =
+                AdminServer { site, meters, tls, stop: stopped, urls, connections, began };
             let monitor = Arc::new(monitor);
             server.runtime.spawn(Arc::clone(&monitor).serve(listener));
             server.runtime.spawn(monitor.sample());
@@ -202,7 +205,7 @@ impl Server {
 
     /// What stops it from elsewhere.
     #[must_use]
-    pub fn stopper(&self) -> Stopper {
+    pub fn stopper(&self) -> ShutdownHandle {
         self.stop.clone()
     }
 
@@ -262,7 +265,7 @@ impl Server {
 }
 
 /// Takes over certificates that have changed.
-async fn look_after(tls: Arc<Tls>) {
+async fn look_after(tls: Arc<CertificateReloader>) {
     let mut tick = tokio::time::interval(tls::LOOK_EVERY);
     loop {
         tick.tick().await;
@@ -272,7 +275,7 @@ async fn look_after(tls: Arc<Tls>) {
 }
 
 /// Removes what uploads have left behind: now, and once a day.
-async fn sweep(disk: Disk, space: Space, unfinished: Duration) {
+async fn sweep(disk: DiskBackend, space: LotCharging, unfinished: Duration) {
     let mut tick = tokio::time::interval(SWEEP_EVERY);
     // What a server that was killed left under private names is nobody's if no other server has this tree.
     let own = disk.tree().own_it();
@@ -280,12 +283,12 @@ async fn sweep(disk: Disk, space: Space, unfinished: Duration) {
     loop {
         tick.tick().await;
         let unfinished = SystemTime::now().checked_sub(unfinished).unwrap_or(UNIX_EPOCH);
-        let ages = Ages { private: private.take(), unfinished };
+        let ages = CleanupAges { private: private.take(), unfinished };
         let space = space.clone();
         // What failed is tried again the next time.
         let swept = disk.run(move |tree| {
             space.sweep(tree, ages);
-            Ok::<_, Refusal>(())
+            Ok::<_, HttpError>(())
         });
         drop(swept.await);
     }

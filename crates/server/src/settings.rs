@@ -1,7 +1,7 @@
 //! What a server is told: the tree, where to listen, and how much anybody may take.
 
 use crate::connection::network::NetworkSettings;
-use crate::replicas::{ReplicaSettings, Replicas};
+use crate::replicas::{ReplicaMap, ReplicaSettings};
 use crate::rights::access::AuthSettings;
 use crate::space::lot_settings::LotSettings;
 use crate::third_party::settings::ThirdPartySettings;
@@ -68,7 +68,7 @@ pub struct Settings {
     pub network: NetworkSettings,
     /// Bounds.
     #[serde(default)]
-    pub limits: Limits,
+    pub limits: ServerLimits,
     /// Who may do what. Without it everybody who can reach the server may read, and write if `write` says so.
     #[serde(default)]
     pub auth: Option<AuthSettings>,
@@ -100,7 +100,7 @@ pub struct TlsFiles {
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
-pub struct Limits {
+pub struct ServerLimits {
     /// Connections at a time; further ones wait.
     pub connections: usize,
     /// Most bytes of the header of a request.
@@ -133,7 +133,7 @@ pub struct Limits {
     pub stop_seconds: f64,
 }
 
-impl Default for Limits {
+impl Default for ServerLimits {
     fn default() -> Self {
         Self {
             connections: 16_384,
@@ -176,7 +176,7 @@ impl Settings {
             access_log: None,
             metrics: None,
             network: NetworkSettings::default(),
-            limits: Limits::default(),
+            limits: ServerLimits::default(),
             auth: None,
             lots: None,
             replicas: Vec::new(),
@@ -225,7 +225,7 @@ impl Settings {
                 return Err(invalid(format!("limits.{name} is {seconds}, expected seconds")));
             }
         }
-        Replicas::new(&self.replicas)?;
+        ReplicaMap::new(&self.replicas)?;
         if let Some(third_party) = &self.third_party {
             third_party.check()?;
         }
@@ -241,7 +241,7 @@ fn invalid(what: String) -> Error {
     Error::new(ErrorKind::Invalid, what)
 }
 
-impl Limits {
+impl ServerLimits {
     pub(crate) fn idle(&self) -> Duration {
         Duration::from_secs_f64(self.idle_seconds)
     }

@@ -1,27 +1,27 @@
 //! One request, from its head to its answer.
 //!
-//! In this order: its target becomes a name ([`Place`]); [`Authorizer`] says whether that may be done with it; the file of its
+//! In this order: its target becomes a name ([`NamespacePath`]); [`Authorizer`] says whether that may be done with it; the file of its
 //! method does it; the answer gets what every answer carries, and a line in the access log.
 
-use crate::answer::Answer;
-use crate::connection::held::Held;
-use crate::connection::shortcut::{Area, Shortcut};
-use crate::connection::tcp_info::Link;
-use crate::files::disk::Disk;
-use crate::files::place::Place;
-use crate::files::sums::Sums;
-use crate::method::arriving::Arriving;
+use crate::answer::ServerResponse;
+use crate::connection::held::WriteStallWatchdog;
+use crate::connection::shortcut::{PlaceholderMemory, SendfileQueue};
+use crate::connection::tcp_info::SocketRef;
+use crate::files::disk::DiskBackend;
+use crate::files::place::NamespacePath;
+use crate::files::sums::ChecksumCache;
+use crate::method::arriving::IncomingBody;
 use crate::method::{collection, get, patch, propfind, put, query, relocate};
-use crate::monitoring::note::{Note, Records};
-use crate::refusal::Refusal;
-use crate::rights::authorizer::{Action, Asking, Authorizer, Decision};
-use crate::rules::Rules;
-use crate::sending::loan::Memory;
-use crate::sending::watched::Watched;
-use crate::settings::Limits;
-use crate::space::Space;
+use crate::monitoring::note::{RequestRecord, RequestRecorder};
+use crate::refusal::HttpError;
+use crate::rights::authorizer::{AccessRequest, Action, Authorizer, Decision};
+use crate::rules::LiveSettings;
+use crate::sending::loan::BufferPool;
+use crate::sending::watched::RecordedBody;
+use crate::settings::ServerLimits;
+use crate::space::LotCharging;
 use crate::space::lot_api;
-use crate::third_party::Counts;
+use crate::third_party::CopyCounters;
 use hither_http::vector::{ACCEPT_QUERY, RANGES_TYPE};
 use http::header::HeaderMap;
 use http::{Method, Request, Response, StatusCode, Version, header};
@@ -31,16 +31,16 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 /// What is served, and how.
 #[derive(Debug)]
-pub(crate) struct Site {
-    rules: RwLock<Arc<Rules>>,
-    pub(crate) disk: Disk,
-    pub(crate) memory: Arc<Memory>,
-    pub(crate) area: Area,
-    pub(crate) sums: Sums,
-    pub(crate) space: Space,
-    pub(crate) records: Records,
+pub(crate) struct ServerContext {
+    rules: RwLock<Arc<LiveSettings>>,
+    pub(crate) disk: DiskBackend,
+    pub(crate) memory: Arc<BufferPool>,
+    pub(crate) area: PlaceholderMemory,
+    pub(crate) sums: ChecksumCache,
+    pub(crate) space: LotCharging,
+    pub(crate) records: RequestRecorder,
     /// What became of copies from and to other servers.
-    pub(crate) copies: Arc<Counts>,
+    pub(crate) copies: Arc<CopyCounters>,
 }
 
 /// The other end of a connection.
@@ -51,28 +51,28 @@ pub(crate) struct Peer {
     /// The distinguished name of its certificate, if it has shown one.
     pub(crate) certificate: Option<Arc<str>>,
     /// What the kernel knows of the connection.
-    pub(crate) link: Arc<Link>,
+    pub(crate) link: Arc<SocketRef>,
     /// What is on its way to it.
-    pub(crate) held: Arc<Held>,
+    pub(crate) held: Arc<WriteStallWatchdog>,
     /// Past memory to its socket, where there is such a way.
-    pub(crate) shortcut: Option<Arc<Shortcut>>,
+    pub(crate) shortcut: Option<Arc<SendfileQueue>>,
 }
 
 /// A request.
 #[derive(Debug)]
-pub(crate) struct Call {
+pub(crate) struct ServerRequest {
     pub(crate) method: Method,
-    pub(crate) place: Place,
+    pub(crate) place: NamespacePath,
     /// What stands behind the path.
     pub(crate) query: Option<String>,
     pub(crate) headers: HeaderMap,
-    pub(crate) body: Arriving,
+    pub(crate) body: IncomingBody,
     pub(crate) peer: Peer,
     /// The host that was asked, with its port if it was named.
     pub(crate) host: Option<String>,
 }
 
-impl Call {
+impl ServerRequest {
     /// The text of a field, if there is one and it is text.
     pub(crate) fn text(&self, name: impl header::AsHeaderName) -> Option<&str> {
         self.headers.get(name).and_then(|value| value.to_str().ok()).map(str::trim)
@@ -84,34 +84,40 @@ const READING: &str = "OPTIONS, GET, HEAD, QUERY, PROPFIND";
 const WRITING: &str =
     "OPTIONS, GET, HEAD, QUERY, PROPFIND, PUT, DELETE, MKCOL, COPY, MOVE, PROPPATCH";
 
-impl Site {
-    pub(crate) fn new(rules: Rules, disk: Disk, records: Records, space: Space) -> Self {
-        let memory = Arc::new(Memory::new(rules.limits.memory_bytes));
+impl ServerContext {
+    pub(crate) fn new(
+        rules: LiveSettings,
+        disk: DiskBackend,
+        records: RequestRecorder,
+        space: LotCharging,
+    ) -> Self {
+        let memory = Arc::new(BufferPool::new(rules.limits.memory_bytes));
         let rules = RwLock::new(Arc::new(rules));
-        let (area, sums, copies) = (Area::default(), Sums::default(), Arc::default());
+        let (area, sums, copies) =
+            (PlaceholderMemory::default(), ChecksumCache::default(), Arc::default());
         Self { rules, disk, memory, area, sums, space, records, copies }
     }
 
     /// What holds at the moment.
-    pub(crate) fn rules(&self) -> Arc<Rules> {
+    pub(crate) fn rules(&self) -> Arc<LiveSettings> {
         Arc::clone(&self.rules.read().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// From now on these hold.
-    pub(crate) fn change(&self, rules: Rules) {
+    pub(crate) fn change(&self, rules: LiveSettings) {
         *self.rules.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(rules);
     }
 
-    pub(crate) fn limits(&self) -> Arc<Limits> {
+    pub(crate) fn limits(&self) -> Arc<ServerLimits> {
         Arc::clone(&self.rules().limits)
     }
 
     /// Answers a request.
-    pub(crate) async fn answer(
+    pub(crate) async fn handle(
         self: &Arc<Self>,
         request: Request<Incoming>,
         peer: Peer,
-    ) -> Response<Watched> {
+    ) -> Response<RecordedBody> {
         let mut note = self.records.begin(&request, &peer);
         let held = (request.version() >= Version::HTTP_2).then(|| Arc::clone(&peer.held));
         let done = self.done(request, peer, &mut note).await;
@@ -122,7 +128,7 @@ impl Site {
         answer.set(header::SERVER, concat!("hither/", env!("CARGO_PKG_VERSION")));
         note.answered(answer.status, answer.ranges);
         let mut response =
-            Response::new(Watched::new(answer.body, note, held.map(|held| held.answer())));
+            Response::new(RecordedBody::new(answer.body, note, held.map(|held| held.answer())));
         *response.status_mut() = answer.status;
         *response.headers_mut() = answer.headers;
         response
@@ -132,28 +138,28 @@ impl Site {
         self: &Arc<Self>,
         request: Request<Incoming>,
         mut peer: Peer,
-        note: &mut Note,
-    ) -> Result<Answer, Refusal> {
+        note: &mut RequestRecord,
+    ) -> Result<ServerResponse, HttpError> {
         let (head, body) = request.into_parts();
         if head.version >= Version::HTTP_2 {
             // Its data lies in frames among those of other streams.
             peer.shortcut = None;
         }
         if head.method == Method::OPTIONS {
-            let lots = self.space.lots().and_then(|_| Place::parse(head.uri.path()).ok());
+            let lots = self.space.lots().and_then(|_| NamespacePath::parse(head.uri.path()).ok());
             return Ok(match lots.and_then(|place| lot_api::methods(&place)) {
-                Some(methods) => Answer::empty(StatusCode::OK).with(header::ALLOW, methods),
+                Some(methods) => ServerResponse::empty(StatusCode::OK).with(header::ALLOW, methods),
                 None => self.options(),
             });
         }
-        let place = Place::parse(head.uri.path())?;
+        let place = NamespacePath::parse(head.uri.path())?;
         let host = head.headers.get(header::HOST).and_then(|host| host.to_str().ok());
         let host = host.or_else(|| head.uri.authority().map(http::uri::Authority::as_str));
         let host = host.map(str::to_owned);
         let query = head.uri.query().map(str::to_owned);
-        let body = Arriving::new(body, &self.limits(), note.tally());
+        let body = IncomingBody::new(body, &self.limits(), note.tally());
         let (method, headers) = (head.method, head.headers);
-        let call = Call { method, place, query, headers, body, peer, host };
+        let call = ServerRequest { method, place, query, headers, body, peer, host };
         let prepared = self.rules().authorizer.prepare(&call.headers);
         if let Some(prepared) = prepared {
             prepared.await;
@@ -177,34 +183,43 @@ impl Site {
             "DELETE" => collection::delete(self, &call).await,
             "COPY" | "MOVE" => relocate::answer(self, &call).await,
             "PROPPATCH" => patch::answer(self, call).await,
-            _ => Err(Refusal::new(StatusCode::METHOD_NOT_ALLOWED, "no such method here")
+            _ => Err(HttpError::new(StatusCode::METHOD_NOT_ALLOWED, "no such method here")
                 .with(header::ALLOW, self.methods())),
         }
     }
 
     /// Fails unless that may be done with that name.
-    pub(crate) fn allow(&self, call: &Call, place: &Place, action: Action) -> Result<(), Refusal> {
+    pub(crate) fn authorize(
+        &self,
+        call: &ServerRequest,
+        place: &NamespacePath,
+        action: Action,
+    ) -> Result<(), HttpError> {
         verdict(self.rules().authorizer.decide(&asking(call, place, action)))
     }
 
     /// Which of the names below one that may be read somebody may see.
-    pub(crate) fn view(&self, call: &Call) -> View {
+    pub(crate) fn view(&self, call: &ServerRequest) -> ListingFilter {
         let authorizer = Arc::clone(&self.rules().authorizer);
         let (headers, peer) = (call.headers.clone(), call.peer.clone());
-        View(authorizer.hides().then(|| Box::new(Viewer { authorizer, headers, peer })))
+        ListingFilter(authorizer.hides().then(|| Box::new(Viewer { authorizer, headers, peer })))
     }
 
     /// What to call whoever sent a request; fails if that is not known and has to be.
-    pub(crate) fn name(&self, call: &Call) -> Result<String, Refusal> {
+    pub(crate) fn name(&self, call: &ServerRequest) -> Result<String, HttpError> {
         let name = self.rules().authorizer.name(&asking(call, &call.place, Action::Read));
         name.or_else(|decision| verdict(decision).map(|()| String::new()))
     }
 
     /// Fails unless something may come to be under that name. Tells whether what has the name may be replaced.
-    pub(crate) fn allow_writing(&self, call: &Call, place: &Place) -> Result<bool, Refusal> {
-        match self.allow(call, place, Action::Modify) {
+    pub(crate) fn allow_writing(
+        &self,
+        call: &ServerRequest,
+        place: &NamespacePath,
+    ) -> Result<bool, HttpError> {
+        match self.authorize(call, place, Action::Modify) {
             Ok(()) => Ok(true),
-            Err(_) => self.allow(call, place, Action::Create).map(|()| false),
+            Err(_) => self.authorize(call, place, Action::Create).map(|()| false),
         }
     }
 
@@ -212,8 +227,8 @@ impl Site {
         if self.rules().authorizer.writes() { WRITING } else { READING }
     }
 
-    fn options(&self) -> Answer {
-        Answer::empty(StatusCode::OK)
+    fn options(&self) -> ServerResponse {
+        ServerResponse::empty(StatusCode::OK)
             .with(header::ALLOW, self.methods())
             .with(header::ACCEPT_RANGES, "bytes")
             .with(header::HeaderName::from_static("dav"), "1")
@@ -223,7 +238,7 @@ impl Site {
 
 /// Which names somebody may see in a listing.
 #[derive(Debug)]
-pub(crate) struct View(Option<Box<Viewer>>);
+pub(crate) struct ListingFilter(Option<Box<Viewer>>);
 
 #[derive(Debug)]
 struct Viewer {
@@ -232,12 +247,12 @@ struct Viewer {
     peer: Peer,
 }
 
-impl View {
+impl ListingFilter {
     /// Whether they may see that one.
     pub(crate) fn shows(&self, path: &str) -> bool {
         let Some(viewer) = &self.0 else { return true };
         let Viewer { authorizer, headers, peer } = &**viewer;
-        let asking = Asking {
+        let asking = AccessRequest {
             action: Action::Read,
             path,
             headers,
@@ -249,17 +264,21 @@ impl View {
     }
 }
 
-fn asking<'a>(call: &'a Call, place: &'a Place, action: Action) -> Asking<'a> {
+fn asking<'a>(
+    call: &'a ServerRequest,
+    place: &'a NamespacePath,
+    action: Action,
+) -> AccessRequest<'a> {
     let Peer { address: peer, is_secure, ref certificate, .. } = call.peer;
     let (path, headers, certificate) = (place.path(), &call.headers, certificate.as_ref());
-    Asking { action, path, headers, peer, is_secure, certificate }
+    AccessRequest { action, path, headers, peer, is_secure, certificate }
 }
 
-fn verdict(decision: Decision) -> Result<(), Refusal> {
+fn verdict(decision: Decision) -> Result<(), HttpError> {
     match decision {
         Decision::Allowed => Ok(()),
         Decision::Refused { status, reason, challenge } => {
-            let refusal = Refusal::new(status, reason);
+            let refusal = HttpError::new(status, reason);
             Err(match challenge {
                 Some(challenge) => refusal.with(header::WWW_AUTHENTICATE, &challenge),
                 None => refusal,

@@ -1,33 +1,33 @@
 //! What a change of the tree takes of lots, and gives back to them.
 //!
-//! A change begins with [`Space::take`], which refuses it with 507 if it does not fit, and ends with [`Taken::done`]; if it
+//! A change begins with [`LotCharging::take`], which refuses it with 507 if it does not fit, and ends with [`WriteCharge::done`]; if it
 //! fails, what it took is given back by itself.
 //!
 //! What is counted for a change is what it did: files are counted under private names that nobody else changes, or in the
-//! turn in which the names change ([`Tree::alone`]). So lots hold what is in their folders, however requests race.
+//! turn in which the names change ([`ConfinedDir::lock_names`]). So lots hold what is in their folders, however requests race.
 
 pub(crate) mod lot_api;
 pub(crate) mod lot_settings;
 pub(crate) mod lots;
 
-use crate::files::tree::{Ages, Replaced, Tree, reserve};
-use crate::refusal::Refusal;
+use crate::files::tree::{CleanupAges, ConfinedDir, ReplacedEntry, reserve};
+use crate::refusal::HttpError;
 use crate::space::lot_api::seconds;
-use crate::space::lots::{Charge, Lots, footprint};
-use hither_core::storage::is_unfinished;
+use crate::space::lots::{LotCharge, Lots, footprint};
+use hither_core::storage::is_partial;
 use std::fs::File;
 use std::io;
 use std::sync::Arc;
 
 /// The lots of a site, if it keeps any.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Space(Option<Arc<Lots>>);
+pub(crate) struct LotCharging(Option<Arc<Lots>>);
 
 /// What a change has taken.
 #[derive(Debug)]
-pub(crate) struct Taken(Option<Charge>);
+pub(crate) struct WriteCharge(Option<LotCharge>);
 
-impl Space {
+impl LotCharging {
     pub(crate) fn new(lots: Option<Arc<Lots>>) -> Self {
         Self(lots)
     }
@@ -37,9 +37,9 @@ impl Space {
     }
 
     /// Takes `bytes` for a file that will be at `path`.
-    pub(crate) fn take(&self, path: &str, bytes: u64) -> Result<Taken, Refusal> {
+    pub(crate) fn take(&self, path: &str, bytes: u64) -> Result<WriteCharge, HttpError> {
         let charge = self.0.as_ref().map(|lots| lots.charge(path, bytes, seconds())).transpose()?;
-        Ok(Taken(charge))
+        Ok(WriteCharge(charge))
     }
 
     /// Bytes that are free and used in the lot that a path is in, if it is in one.
@@ -56,26 +56,26 @@ impl Space {
     }
 
     /// Bytes of what a change has put out of the way, if a lot at `path` wants to know.
-    fn replaced(&self, path: &str, replaced: &Replaced) -> io::Result<u64> {
+    fn replaced(&self, path: &str, replaced: &ReplacedEntry) -> io::Result<u64> {
         match replaced {
-            Replaced::Nothing => Ok(0),
-            Replaced::File(bytes) => Ok(footprint(*bytes)),
-            Replaced::Hidden(hidden) => self.count(path, hidden),
+            ReplacedEntry::Nothing => Ok(0),
+            ReplacedEntry::File(bytes) => Ok(footprint(*bytes)),
+            ReplacedEntry::Hidden(hidden) => self.count(path, hidden),
         }
     }
 
     /// Removes what is at a path if `check` agrees when its turn has come.
     pub(crate) fn remove(
         &self,
-        tree: &Tree,
+        tree: &ConfinedDir,
         path: &str,
-        check: impl FnOnce() -> Result<(), Refusal>,
-    ) -> Result<(), Refusal> {
-        let alone = tree.alone();
+        check: impl FnOnce() -> Result<(), HttpError>,
+    ) -> Result<(), HttpError> {
+        let alone = tree.lock_names();
         check()?;
-        let replaced = tree.take_away(path)?;
+        let replaced = tree.unlink_or_hide(path)?;
         let gone = self.replaced(path, &replaced)?;
-        if let Replaced::Hidden(hidden) = &replaced {
+        if let ReplacedEntry::Hidden(hidden) = &replaced {
             drop(alone);
             if let Err(error) = tree.remove(hidden) {
                 // What could not be removed stays where it was, for its owner to see.
@@ -98,14 +98,14 @@ impl Space {
     /// Gives what is at `from` the name `to` if `check` agrees when its turn has come. Tells whether nothing was replaced.
     pub(crate) fn rename(
         &self,
-        tree: &Tree,
+        tree: &ConfinedDir,
         (from, to): (&str, &str),
         replace: bool,
-        check: impl FnOnce() -> Result<(), Refusal>,
-    ) -> Result<bool, Refusal> {
+        check: impl FnOnce() -> Result<(), HttpError>,
+    ) -> Result<bool, HttpError> {
         // Whoever writes a file in parts is told so with its name that it is whole.
         tree.sync_file(from)?;
-        let alone = tree.alone();
+        let alone = tree.lock_names();
         check()?;
         let comes = match &self.0 {
             Some(lots) if !lots.is_same(from, to) => {
@@ -122,18 +122,18 @@ impl Space {
         clear(tree, &replaced);
         tree.sync_name(to)?;
         tree.sync_name(from)?;
-        Ok(replaced == Replaced::Nothing)
+        Ok(replaced == ReplacedEntry::Nothing)
     }
 
     /// Copies what is at `from` to `to`, a directory with what is in it if `deep`, if `check` agrees when the copy is whole.
     /// Tells whether nothing was replaced.
     pub(crate) fn copy(
         &self,
-        tree: &Tree,
+        tree: &ConfinedDir,
         (from, to): (&str, &str),
         (deep, replace): (bool, bool),
-        check: impl FnOnce() -> Result<(), Refusal>,
-    ) -> Result<bool, Refusal> {
+        check: impl FnOnce() -> Result<(), HttpError>,
+    ) -> Result<bool, HttpError> {
         let taken = self.take(to, self.count(to, from)?)?;
         if let Some(lots) = &self.0 {
             lots.cut();
@@ -141,7 +141,7 @@ impl Space {
         let hidden = tree.copy(from, to, deep)?;
         let named = || {
             let came = self.count(to, &hidden)?;
-            let alone = tree.alone();
+            let alone = tree.lock_names();
             check()?;
             let replaced = tree.rename(&hidden, to, replace)?;
             taken.done(came, self.replaced(to, &replaced)?);
@@ -149,18 +149,18 @@ impl Space {
             drop(alone);
             Ok(replaced)
         };
-        let replaced = named().inspect_err(|_: &Refusal| drop(tree.remove(&hidden)))?;
+        let replaced = named().inspect_err(|_: &HttpError| drop(tree.remove(&hidden)))?;
         clear(tree, &replaced);
         tree.sync_name(to)?;
-        Ok(replaced == Replaced::Nothing)
+        Ok(replaced == ReplacedEntry::Nothing)
     }
 }
 
-impl Space {
+impl LotCharging {
     /// Removes what uploads have left behind.
-    pub(crate) fn sweep(&self, tree: &Tree, ages: Ages) {
-        tree.sweep(ages, |path| {
-            if is_unfinished(path) {
+    pub(crate) fn sweep(&self, tree: &ConfinedDir, ages: CleanupAges) {
+        tree.remove_stale(ages, |path| {
+            if is_partial(path) {
                 // It counts in its lot.
                 drop(self.remove(tree, path, || Ok(())));
             } else {
@@ -171,20 +171,20 @@ impl Space {
 }
 
 /// Removes what was replaced. What cannot be is hidden, and swept away at last.
-fn clear(tree: &Tree, replaced: &Replaced) {
-    if let Replaced::Hidden(hidden) = replaced {
+fn clear(tree: &ConfinedDir, replaced: &ReplacedEntry) {
+    if let ReplacedEntry::Hidden(hidden) = replaced {
         drop(tree.remove(hidden));
     }
 }
 
-impl Taken {
+impl WriteCharge {
     /// For what has been taken already.
     pub(crate) fn nothing() -> Self {
         Self(None)
     }
 
     /// Sees to it that a body that has `bytes` by now, and goes to `file`, fits: in its lot, and on the disk.
-    pub(crate) async fn cover(&mut self, bytes: u64, file: &Arc<File>) -> Result<(), Refusal> {
+    pub(crate) async fn cover(&mut self, bytes: u64, file: &Arc<File>) -> Result<(), HttpError> {
         let Some(charge) = &mut self.0 else { return Ok(()) };
         if charge.cover(bytes)? {
             let (lots, file, charged) =

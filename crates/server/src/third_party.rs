@@ -28,13 +28,13 @@ mod report;
 pub(crate) mod settings;
 mod watch;
 
-pub(crate) use hosts::HostRules;
-pub(crate) use network::Block;
+pub(crate) use hosts::EgressRules;
+pub(crate) use network::Cidr;
 pub(crate) use pull::answer as pull;
 pub(crate) use push::answer as push;
-pub(crate) use report::Telling;
+pub(crate) use report::PerfMarkerStream;
 
-use crate::refusal::Refusal;
+use crate::refusal::HttpError;
 use crate::third_party::settings::ThirdPartySettings;
 use hither_core::error::{Error, ErrorKind, Result};
 use hither_transport::{Location, Network};
@@ -50,9 +50,9 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// What all copies share.
 #[derive(Debug)]
-pub(crate) struct ThirdParty {
+pub(crate) struct ThirdPartyCopier {
     settings: ThirdPartySettings,
-    hosts: Arc<HostRules>,
+    hosts: Arc<EgressRules>,
     network: Arc<Network>,
     places: Arc<Semaphore>,
     /// Most bytes of a push that are on their way.
@@ -61,7 +61,7 @@ pub(crate) struct ThirdParty {
 
 /// Counts what becomes of copies.
 #[derive(Debug, Default)]
-pub(crate) struct Counts {
+pub(crate) struct CopyCounters {
     under_way: AtomicU64,
     pulled: AtomicU64,
     pushed: AtomicU64,
@@ -73,7 +73,7 @@ pub(crate) struct Counts {
 
 /// What became of copies so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Copies {
+pub(crate) struct CopyTotals {
     /// Going on now.
     pub(crate) under_way: u64,
     /// Files fetched, and sent.
@@ -87,10 +87,10 @@ pub(crate) struct Copies {
     pub(crate) cancelled: u64,
 }
 
-impl Counts {
-    pub(crate) fn now(&self) -> Copies {
+impl CopyCounters {
+    pub(crate) fn now(&self) -> CopyTotals {
         let now = |count: &AtomicU64| count.load(Ordering::Relaxed);
-        Copies {
+        CopyTotals {
             under_way: now(&self.under_way),
             pulled: now(&self.pulled),
             pushed: now(&self.pushed),
@@ -104,28 +104,28 @@ impl Counts {
 
 /// Where a file goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Direction {
+enum CopyDirection {
     Pull,
     Push,
 }
 
 /// The place of one copy among those that may go on at a time.
 #[derive(Debug)]
-struct Taking {
-    counts: Arc<Counts>,
-    direction: Direction,
+struct CopySlot {
+    counts: Arc<CopyCounters>,
+    direction: CopyDirection,
     is_told: bool,
     _place: OwnedSemaphorePermit,
 }
 
-impl Taking {
+impl CopySlot {
     /// It is over: so many bytes were moved, or it failed.
     fn over(mut self, outcome: &Result<u64>) {
         self.is_told = true;
         let counts = &self.counts;
         let (files, bytes) = match self.direction {
-            Direction::Pull => (&counts.pulled, &counts.bytes_pulled),
-            Direction::Push => (&counts.pushed, &counts.bytes_pushed),
+            CopyDirection::Pull => (&counts.pulled, &counts.bytes_pulled),
+            CopyDirection::Push => (&counts.pushed, &counts.bytes_pushed),
         };
         match outcome {
             Ok(moved) => {
@@ -139,7 +139,7 @@ impl Taking {
     }
 }
 
-impl Drop for Taking {
+impl Drop for CopySlot {
     fn drop(&mut self) {
         self.counts.under_way.fetch_sub(1, Ordering::Relaxed);
         if !self.is_told {
@@ -148,7 +148,7 @@ impl Drop for Taking {
     }
 }
 
-impl ThirdParty {
+impl ThirdPartyCopier {
     /// As the settings say; connections are driven by `runtime`.
     pub(crate) fn open(settings: ThirdPartySettings, runtime: Handle) -> Result<Arc<Self>> {
         let hosts = Arc::new(settings.host_rules()?);
@@ -159,37 +159,44 @@ impl ThirdParty {
         Ok(Arc::new(Self { settings, hosts, network, places, under_way }))
     }
 
-    fn take(&self, direction: Direction, counts: &Arc<Counts>) -> Result<Taking, Refusal> {
+    fn take(
+        &self,
+        direction: CopyDirection,
+        counts: &Arc<CopyCounters>,
+    ) -> Result<CopySlot, HttpError> {
         let place = Arc::clone(&self.places).try_acquire_owned().map_err(|_| {
             let what = format!(
                 "{} files are being copied from and to other servers, which is as many as this server does at a time",
                 self.settings.transfers
             );
-            Refusal::new(StatusCode::SERVICE_UNAVAILABLE, what).with(header::RETRY_AFTER, "10")
+            HttpError::new(StatusCode::SERVICE_UNAVAILABLE, what).with(header::RETRY_AFTER, "10")
         })?;
         let counts = Arc::clone(counts);
         counts.under_way.fetch_add(1, Ordering::Relaxed);
-        Ok(Taking { counts, direction, is_told: false, _place: place })
+        Ok(CopySlot { counts, direction, is_told: false, _place: place })
     }
 
     /// Asks the other server what it has, without waiting for longer than [`PATIENCE`]. Fails where it must not be asked.
-    async fn first_look(&self, location: &Location) -> Result<Result<remote::Look>, Refusal> {
+    async fn first_look(
+        &self,
+        location: &Location,
+    ) -> Result<Result<remote::RemoteState>, HttpError> {
         self.hosts.check(location).map_err(|error| forbidden(&error))?;
         match tokio::time::timeout(PATIENCE, remote::look(&self.network, location)).await {
             // What answers with a status is no error here: it is the gate.
             Ok(Err(error)) if error.kind() == ErrorKind::PermissionDenied => Err(forbidden(&error)),
             Ok(looked) => Ok(looked),
-            Err(_) => Ok(Ok(remote::Look::Unknown)),
+            Err(_) => Ok(Ok(remote::RemoteState::Unknown)),
         }
     }
 }
 
-fn forbidden(error: &Error) -> Refusal {
-    Refusal::new(StatusCode::FORBIDDEN, error.to_string())
+fn forbidden(error: &Error) -> HttpError {
+    HttpError::new(StatusCode::FORBIDDEN, error.to_string())
 }
 
 /// A refusal of this server, for the end of a report.
-fn failed(refusal: Refusal) -> Error {
+fn failed(refusal: HttpError) -> Error {
     let kind = match refusal.status {
         StatusCode::INSUFFICIENT_STORAGE => ErrorKind::NoSpace,
         StatusCode::PRECONDITION_FAILED => ErrorKind::AlreadyExists,

@@ -13,11 +13,11 @@
 //! it stops there, and the next to append cuts that off. Appending takes a lock on the log, which goes with the process;
 //! reading takes none. Nothing is synced: after a crash of the machine checksums tell what did not reach the disk.
 //!
-//! **Bounds.** The logs together keep [`BlockStore::open`]'s bound as the store keeps its own: the least recently used go
+//! **Bounds.** The logs together keep [`DiskCache::open`]'s bound as the store keeps its own: the least recently used go
 //! first, whole (`folder.rs`). One log may take half of it. A log that was removed is still read by who has it open, and
 //! not appended to any more.
 
-use crate::folder::Folder;
+use crate::folder::PrivateDir;
 use crate::metadata::MetadataKey;
 use bytes::Bytes;
 use hither_core::{Result, range};
@@ -46,14 +46,14 @@ const MOST_KEY_BYTES: usize = 16 << 10;
 
 /// A directory of parts of files, shared by processes. Reads and writes are blocking file I/O.
 #[derive(Debug)]
-pub struct BlockStore {
-    folder: Arc<Folder>,
+pub struct DiskCache {
+    folder: Arc<PrivateDir>,
     max_bytes: u64,
 }
 
 /// One version of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct BlockKey {
+pub struct DiskCacheKey {
     /// URL and identity.
     pub file: MetadataKey,
     /// Size in bytes.
@@ -64,8 +64,8 @@ pub struct BlockKey {
 
 /// What is kept of one version of a file.
 #[derive(Debug)]
-pub struct Blocks {
-    folder: Arc<Folder>,
+pub struct DiskCacheFile {
+    folder: Arc<PrivateDir>,
     log: OwnedFd,
     size: u64,
     /// Most bytes of the log.
@@ -90,19 +90,19 @@ struct Slot {
     sum: u32,
 }
 
-impl BlockStore {
+impl DiskCache {
     /// Opens the directory, which is made, readable by its owner only, if it isn't there, for `max_bytes` in all.
     ///
     /// # Errors
     /// As [`Store::open`](crate::Store::open).
     pub fn open(directory: &Path, max_bytes: u64) -> Result<Self> {
-        let folder = Folder::open(directory, &[PREFIX], max_bytes)?;
+        let folder = PrivateDir::open(directory, &[PREFIX], max_bytes)?;
         Ok(Self { folder: Arc::new(folder), max_bytes })
     }
 
     /// What is kept of a version of a file, to be read and added to; `None` if nothing can be.
     #[must_use]
-    pub fn file(&self, key: &BlockKey, now: SystemTime) -> Option<Blocks> {
+    pub fn file(&self, key: &DiskCacheKey, now: SystemTime) -> Option<DiskCacheFile> {
         let text = key.text();
         if text.len() > MOST_KEY_BYTES {
             return None;
@@ -114,7 +114,7 @@ impl BlockStore {
         let start = begin(&log, text.as_bytes())?;
         let state = Mutex::new(State { records: BTreeMap::new(), walked: start });
         let folder = Arc::clone(&self.folder);
-        Some(Blocks { folder, log, size: key.size, most_bytes: self.max_bytes / 2, state })
+        Some(DiskCacheFile { folder, log, size: key.size, most_bytes: self.max_bytes / 2, state })
     }
 
     /// Bytes on disk.
@@ -124,7 +124,7 @@ impl BlockStore {
     }
 }
 
-impl BlockKey {
+impl DiskCacheKey {
     /// One text that no other key makes.
     fn text(&self) -> String {
         format!("{}\n{}\n{}", self.size, self.validator, self.file.text())
@@ -149,7 +149,7 @@ fn begin(log: &OwnedFd, text: &[u8]) -> Option<u64> {
     u64::try_from(head.len()).ok()
 }
 
-impl Blocks {
+impl DiskCacheFile {
     /// What is kept of `ranges`, in pieces that lie in them, ascending within each; all of it checked.
     #[must_use]
     pub fn read(&self, ranges: &[Range<u64>]) -> Vec<(u64, Bytes)> {

@@ -27,13 +27,13 @@ const HEADER_BYTES: usize = 48;
 
 /// What a value is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum RecordKind {
     Endpoint = 1,
     Metadata = 2,
     Learned = 4,
 }
 
-impl Kind {
+impl RecordKind {
     /// The first part of the names of its files.
     pub(crate) const fn prefix(self) -> &'static str {
         match self {
@@ -52,7 +52,7 @@ impl Kind {
 
 /// A value read back.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Entry {
+pub(crate) struct Record {
     /// Microseconds since 1970.
     pub(crate) learned: u64,
     pub(crate) record: Bytes,
@@ -61,7 +61,7 @@ pub(crate) struct Entry {
 
 /// The bytes of a file; `None` if a length exceeds its field.
 pub(crate) fn encode(
-    kind: Kind,
+    kind: RecordKind,
     learned: u64,
     key: &[u8],
     record: &[u8],
@@ -88,7 +88,7 @@ pub(crate) fn encode(
 }
 
 /// The value in a file, as slices of it; `None` unless every byte is as [`encode`] wrote it for this kind and key.
-pub(crate) fn decode(file: &Bytes, kind: Kind, key: &[u8]) -> Option<Entry> {
+pub(crate) fn decode(file: &Bytes, kind: RecordKind, key: &[u8]) -> Option<Record> {
     let mut rest = file.get(..HEADER_BYTES)?;
     let expected = take(&mut rest)? == *MAGIC
         && u32::from_le_bytes(take(&mut rest)?) == VERSION
@@ -108,7 +108,7 @@ pub(crate) fn decode(file: &Bytes, kind: Kind, key: &[u8]) -> Option<Entry> {
     {
         return None;
     }
-    Some(Entry { learned, record: file.slice(record..payload), payload: file.slice(payload..end) })
+    Some(Record { learned, record: file.slice(record..payload), payload: file.slice(payload..end) })
 }
 
 fn take<const N: usize>(bytes: &mut &[u8]) -> Option<[u8; N]> {
@@ -130,11 +130,11 @@ mod tests {
     use proptest::prelude::*;
 
     fn sample() -> Vec<u8> {
-        encode(Kind::Metadata, 7, b"key", b"{}", &[b"some", b"", b" bytes"]).unwrap()
+        encode(RecordKind::Metadata, 7, b"key", b"{}", &[b"some", b"", b" bytes"]).unwrap()
     }
 
-    fn read(file: &[u8]) -> Option<Entry> {
-        decode(&Bytes::copy_from_slice(file), Kind::Metadata, b"key")
+    fn read(file: &[u8]) -> Option<Record> {
+        decode(&Bytes::copy_from_slice(file), RecordKind::Metadata, b"key")
     }
 
     #[test]
@@ -148,9 +148,9 @@ mod tests {
     #[test]
     fn another_key_or_kind_reads_as_nothing() {
         let file = Bytes::from(sample());
-        assert_eq!(decode(&file, Kind::Metadata, b"kez"), None);
-        assert_eq!(decode(&file, Kind::Metadata, b"ke"), None);
-        assert_eq!(decode(&file, Kind::Endpoint, b"key"), None);
+        assert_eq!(decode(&file, RecordKind::Metadata, b"kez"), None);
+        assert_eq!(decode(&file, RecordKind::Metadata, b"ke"), None);
+        assert_eq!(decode(&file, RecordKind::Endpoint, b"key"), None);
     }
 
     #[test]
@@ -183,10 +183,11 @@ mod tests {
 
     #[test]
     fn names_tell_kinds_and_keys_apart() {
-        let names: std::collections::BTreeSet<String> = [Kind::Endpoint, Kind::Metadata]
-            .into_iter()
-            .flat_map(|kind| ["a", "b", ""].map(|key| kind.file_name(key.as_bytes())))
-            .collect();
+        let names: std::collections::BTreeSet<String> =
+            [RecordKind::Endpoint, RecordKind::Metadata]
+                .into_iter()
+                .flat_map(|kind| ["a", "b", ""].map(|key| kind.file_name(key.as_bytes())))
+                .collect();
         assert_eq!(names.len(), 6);
         assert!(names.iter().all(|name| name.len() == 9 + 32));
     }

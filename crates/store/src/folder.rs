@@ -40,7 +40,7 @@ const NOTED: Duration = Duration::from_secs(60);
 
 /// A checked directory.
 #[derive(Debug)]
-pub(crate) struct Folder {
+pub(crate) struct PrivateDir {
     directory: OwnedFd,
     prefixes: &'static [&'static str],
     max_bytes: u64,
@@ -57,7 +57,7 @@ struct Listed {
     used: SystemTime,
 }
 
-impl Folder {
+impl PrivateDir {
     /// Opens the directory at `path`, which is made with mode 0700 if it isn't there. Only files with a name that
     /// begins with one of `prefixes` are ever counted or removed.
     ///

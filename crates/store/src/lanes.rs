@@ -22,7 +22,7 @@ pub(crate) fn file_name(server: &str, nth: usize) -> String {
 #[derive(Debug)]
 pub enum LaneClaim {
     /// There may, until this is dropped.
-    Granted(HeldLane),
+    Granted(ConnectionSlot),
     /// There are as many as there may be.
     Full,
     /// The count cannot be kept here.
@@ -31,12 +31,12 @@ pub enum LaneClaim {
 
 /// The right to one connection, until dropped.
 #[derive(Debug)]
-pub struct HeldLane {
+pub struct ConnectionSlot {
     /// Locked.
     _file: OwnedFd,
 }
 
-impl HeldLane {
+impl ConnectionSlot {
     /// Locks `file`, if nobody else has.
     pub(crate) fn take(file: OwnedFd) -> Option<Self> {
         flock(&file, FlockOperation::NonBlockingLockExclusive).ok()?;

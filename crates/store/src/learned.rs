@@ -4,7 +4,7 @@
 //! Different programs read different branches of the same trees. So there are several sets for a schema, the one that was
 //! used last first. A set that is much like one that is known takes its place.
 
-use crate::entry::Entry;
+use crate::entry::Record;
 use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
 
@@ -81,7 +81,7 @@ impl LearnedTree {
     }
 
     /// What an entry says, if it is possible.
-    pub(crate) fn of(entry: &Entry, schema: &str) -> Option<Self> {
+    pub(crate) fn of(entry: &Record, schema: &str) -> Option<Self> {
         let tree: Self = serde_json::from_slice(&entry.record).ok()?;
         (tree.schema == schema && entry.payload.is_empty() && tree.is_plausible()).then_some(tree)
     }
@@ -128,7 +128,7 @@ mod tests {
     fn what_nobody_wrote_is_refused() {
         let of = |record: &str| {
             let record = Bytes::copy_from_slice(record.as_bytes());
-            let entry = Entry { learned: 0, record, payload: Bytes::new() };
+            let entry = Record { learned: 0, record, payload: Bytes::new() };
             LearnedTree::of(&entry, &"0".repeat(32))
         };
         let zeros = "0".repeat(32);

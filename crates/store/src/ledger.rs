@@ -74,10 +74,10 @@ mod tests {
     #[test]
     fn the_last_word_on_limits_counts_unless_it_was_never_asked() {
         let mut raised = endpoint(RangeSupport::Multi, 0, 0, 0);
-        raised.range_count.most = 500;
+        raised.range_count.current = 500;
         raised.suffix = false;
         let mut lowered = endpoint(RangeSupport::Single, 0, 0, 8);
-        lowered.range_count.most = 1;
+        lowered.range_count.current = 1;
         assert_eq!(merged(&raised, &lowered), lowered);
         let never_asked = endpoint(RangeSupport::Unknown, 0, 0, 0);
         assert_eq!(merged(&raised, &never_asked), raised);

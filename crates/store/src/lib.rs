@@ -34,8 +34,8 @@ mod ledger;
 mod metadata;
 mod store;
 
-pub use blocks::{BlockKey, BlockStore, Blocks};
-pub use lanes::{HeldLane, LaneClaim};
+pub use blocks::{DiskCache, DiskCacheFile, DiskCacheKey};
+pub use lanes::{ConnectionSlot, LaneClaim};
 pub use learned::{LearnedSet, LearnedTree};
 pub use metadata::{FileMetadata, MetadataKey};
 pub use store::{Store, StoreConfig};

@@ -1,6 +1,6 @@
 //! The parts of a file that say where everything else lies, kept under the URL and the identity that read them.
 
-use crate::entry::Entry;
+use crate::entry::Record;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use std::time::SystemTime;
@@ -42,7 +42,7 @@ pub struct FileMetadata {
 
 /// The JSON part of an entry; the payload holds the bytes of the pieces, one after the other.
 #[derive(Debug, Serialize, Deserialize)]
-struct Record {
+struct MetadataRecord {
     size: u64,
     validator: Option<String>,
     /// Offset in the file and length.
@@ -62,7 +62,7 @@ impl FileMetadata {
             .pieces
             .iter()
             .map(|(offset, bytes)| Some((*offset, u64::try_from(bytes.len()).ok()?)));
-        let record = Record {
+        let record = MetadataRecord {
             size: self.size,
             validator: self.validator.clone(),
             pieces: pieces.collect::<Option<_>>()?,
@@ -71,8 +71,8 @@ impl FileMetadata {
     }
 
     /// What an entry says, if it is possible; the pieces are slices of it.
-    pub(crate) fn of(entry: &Entry, learned: SystemTime) -> Option<Self> {
-        let record: Record = serde_json::from_slice(&entry.record).ok()?;
+    pub(crate) fn of(entry: &Record, learned: SystemTime) -> Option<Self> {
+        let record: MetadataRecord = serde_json::from_slice(&entry.record).ok()?;
         if !record.is_plausible() {
             return None;
         }
@@ -91,7 +91,7 @@ impl FileMetadata {
     }
 }
 
-impl Record {
+impl MetadataRecord {
     fn is_plausible(&self) -> bool {
         let validator = self.validator.as_deref().unwrap_or_default();
         // It goes into a request header.
@@ -107,8 +107,8 @@ impl Record {
 mod tests {
     use super::*;
 
-    fn entry(record: &str, payload: &'static str) -> Entry {
-        Entry {
+    fn entry(record: &str, payload: &'static str) -> Record {
+        Record {
             learned: 0,
             record: Bytes::copy_from_slice(record.as_bytes()),
             payload: Bytes::from_static(payload.as_bytes()),

@@ -1,8 +1,8 @@
 //! The store: what may be remembered, and for how long.
 
-use crate::entry::{self, Entry, Kind};
-use crate::folder::Folder;
-use crate::lanes::{self, HeldLane, LaneClaim};
+use crate::entry::{self, Record, RecordKind};
+use crate::folder::PrivateDir;
+use crate::lanes::{self, ConnectionSlot, LaneClaim};
 use crate::learned::{LearnedSet, LearnedTree};
 use crate::ledger::{EndpointRecord, merged};
 use crate::metadata::{FileMetadata, MetadataKey};
@@ -47,7 +47,7 @@ const CLOCK_SLACK: Duration = Duration::from_secs(3600);
 /// remembered.
 #[derive(Debug)]
 pub struct Store {
-    folder: Folder,
+    folder: PrivateDir,
     config: StoreConfig,
 }
 
@@ -59,18 +59,18 @@ impl Store {
     /// written by others, or is a symbolic link. A job goes on without a store then.
     pub fn open(directory: &Path, config: StoreConfig) -> Result<Self> {
         const PREFIXES: &[&str] = &[
-            Kind::Endpoint.prefix(),
-            Kind::Metadata.prefix(),
-            Kind::Learned.prefix(),
+            RecordKind::Endpoint.prefix(),
+            RecordKind::Metadata.prefix(),
+            RecordKind::Learned.prefix(),
             lanes::PREFIX,
         ];
-        Ok(Self { folder: Folder::open(directory, PREFIXES, config.max_bytes)?, config })
+        Ok(Self { folder: PrivateDir::open(directory, PREFIXES, config.max_bytes)?, config })
     }
 
     /// What is known of the server `key` (scheme, host and port), every figure clamped to what can be meant.
     #[must_use]
     pub fn endpoint(&self, key: &str, now: SystemTime) -> Option<Endpoint> {
-        self.endpoint_record(key, now).map(|record| record.endpoint.sane())
+        self.endpoint_record(key, now).map(|record| record.endpoint.clamped())
     }
 
     /// Remembers what was learned of the server `key`, merged with what other processes learned meanwhile: the
@@ -84,7 +84,7 @@ impl Store {
             _ => EndpointRecord { since, endpoint: endpoint.clone() },
         };
         if let Ok(record) = serde_json::to_vec(&record) {
-            self.write(Kind::Endpoint, key.as_bytes(), &record, &[], now);
+            self.write(RecordKind::Endpoint, key.as_bytes(), &record, &[], now);
         }
     }
 
@@ -92,7 +92,7 @@ impl Store {
     #[must_use]
     pub fn metadata(&self, key: &MetadataKey, now: SystemTime) -> Option<FileMetadata> {
         let ttl = self.config.metadata_ttl;
-        let entry = self.read(Kind::Metadata, key.text().as_bytes(), ttl, now)?;
+        let entry = self.read(RecordKind::Metadata, key.text().as_bytes(), ttl, now)?;
         FileMetadata::of(&entry, UNIX_EPOCH.checked_add(Duration::from_micros(entry.learned))?)
     }
 
@@ -103,18 +103,19 @@ impl Store {
             return;
         };
         let pieces: Vec<&[u8]> = metadata.pieces.iter().map(|(_, bytes)| bytes.as_ref()).collect();
-        self.write(Kind::Metadata, key.text().as_bytes(), &record, &pieces, now);
+        self.write(RecordKind::Metadata, key.text().as_bytes(), &record, &pieces, now);
     }
 
     /// Forgets a file: it has changed.
     pub fn forget_metadata(&self, key: &MetadataKey) {
-        self.folder.remove(&Kind::Metadata.file_name(key.text().as_bytes()));
+        self.folder.remove(&RecordKind::Metadata.file_name(key.text().as_bytes()));
     }
 
     /// What programs read of trees of this schema.
     #[must_use]
     pub fn learned(&self, schema: &str, now: SystemTime) -> Option<LearnedTree> {
-        let entry = self.read(Kind::Learned, schema.as_bytes(), self.config.learned_ttl, now)?;
+        let entry =
+            self.read(RecordKind::Learned, schema.as_bytes(), self.config.learned_ttl, now)?;
         LearnedTree::of(&entry, schema)
     }
 
@@ -145,23 +146,23 @@ impl Store {
 
     /// Forgets what programs read of trees of this schema.
     pub fn forget_learned(&self, schema: &str) {
-        self.folder.remove(&Kind::Learned.file_name(schema.as_bytes()));
+        self.folder.remove(&RecordKind::Learned.file_name(schema.as_bytes()));
     }
 
     fn write_learned(&self, tree: &LearnedTree, now: SystemTime) {
         if let (true, Ok(record)) = (tree.is_plausible(), serde_json::to_vec(tree)) {
-            self.write(Kind::Learned, tree.schema.as_bytes(), &record, &[], now);
+            self.write(RecordKind::Learned, tree.schema.as_bytes(), &record, &[], now);
         }
     }
 
     /// Asks for one connection more to the server `key`, of at most so many of all processes that share this store.
     #[must_use]
-    pub fn claim_lane(&self, key: &str, most: usize) -> LaneClaim {
+    pub fn claim_slot(&self, key: &str, most: usize) -> LaneClaim {
         for nth in 0..most {
             let Some(file) = self.folder.lockable(&lanes::file_name(key, nth)) else {
                 return LaneClaim::Unknown;
             };
-            if let Some(held) = HeldLane::take(file) {
+            if let Some(held) = ConnectionSlot::take(file) {
                 return LaneClaim::Granted(held);
             }
         }
@@ -180,16 +181,24 @@ impl Store {
     }
 
     fn endpoint_record(&self, key: &str, now: SystemTime) -> Option<EndpointRecord> {
-        let entry = self.read(Kind::Endpoint, key.as_bytes(), self.config.endpoint_ttl, now)?;
+        let entry =
+            self.read(RecordKind::Endpoint, key.as_bytes(), self.config.endpoint_ttl, now)?;
         serde_json::from_slice(&entry.record).ok()
     }
 
-    fn read(&self, kind: Kind, key: &[u8], ttl: Duration, now: SystemTime) -> Option<Entry> {
+    fn read(&self, kind: RecordKind, key: &[u8], ttl: Duration, now: SystemTime) -> Option<Record> {
         let file = self.folder.read(&kind.file_name(key), now)?;
         entry::decode(&file, kind, key).filter(|entry| is_fresh(entry.learned, ttl, now))
     }
 
-    fn write(&self, kind: Kind, key: &[u8], record: &[u8], payload: &[&[u8]], now: SystemTime) {
+    fn write(
+        &self,
+        kind: RecordKind,
+        key: &[u8],
+        record: &[u8],
+        payload: &[&[u8]],
+        now: SystemTime,
+    ) {
         if let Some(file) = entry::encode(kind, micros(now), key, record, payload) {
             self.folder.write(&kind.file_name(key), &file, now);
         }

@@ -13,8 +13,8 @@ use hither_core::{
     Cache, CacheConfig, CacheKey, CachedFile, ReadAhead, ReadAheadConfig, ReaderConfig,
 };
 use hither_testkit::Link;
-use hither_testkit::jobs::{BABAR_READS, Job, babar};
-use hither_testkit::memory::MemorySource;
+use hither_testkit::jobs::{BABAR_READS, Workload, babar};
+use hither_testkit::memory::SimulatedSource;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::runtime::Builder;
@@ -46,9 +46,9 @@ impl Way {
     }
 }
 
-async fn play(job: &Job, rtt: Duration, way: Way) -> String {
+async fn play(job: &Workload, rtt: Duration, way: Way) -> String {
     let bytes = vec![0; usize::try_from(job.size).unwrap()];
-    let source = Arc::new(MemorySource::new(bytes, Link::new(rtt, Some(RATE))));
+    let source = Arc::new(SimulatedSource::new(bytes, Link::new(rtt, Some(RATE))));
     let memory = match way {
         Way::Bare => CacheConfig::with_budget(1),
         _ => CacheConfig::default(),

@@ -2,14 +2,16 @@
 //!
 //!     cargo run --release -p hither-testkit --example time_advice
 
-use hither_core::{Access, Advisor, Conditions, Found, Limits, LinkEstimate, ReadAhead};
-use hither_testkit::jobs::{Job, babar, interleaved, random, skim};
+use hither_core::{
+    Access, CacheStatus, Limits, LinkEstimate, PrefetchContext, Prefetcher, ReadAhead,
+};
+use hither_testkit::jobs::{Workload, babar, interleaved, random, skim};
 use std::time::{Duration, Instant};
 
 const MIB: u64 = 1 << 20;
 
-fn conditions(size: u64) -> Conditions {
-    Conditions {
+fn conditions(size: u64) -> PrefetchContext {
+    PrefetchContext {
         size: Some(size),
         link: LinkEstimate { rtt: Some(Duration::from_millis(50)), bandwidth: Some(12.5e6) },
         limits: Limits::unlimited(),
@@ -22,7 +24,7 @@ fn conditions(size: u64) -> Conditions {
 
 #[expect(clippy::print_stdout, reason = "its output")]
 #[expect(clippy::disallowed_methods, reason = "the time of the processor is what is measured")]
-fn time(name: &str, job: &Job) {
+fn time(name: &str, job: &Workload) {
     let conditions = conditions(job.size);
     let mut advisor = ReadAhead::default();
     let mut named = 0;
@@ -33,10 +35,10 @@ fn time(name: &str, job: &Job) {
             let access = Access {
                 range: step.range(),
                 at: Duration::ZERO,
-                found: Found::Present,
+                found: CacheStatus::Hit,
                 planned: false,
             };
-            named += advisor.accessed(&access, &conditions).soon.len();
+            named += advisor.observe(&access, &conditions).will_need.len();
         }
     }
     let taken = begin.elapsed();

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 /// Wakes tasks at instants. The thread ends with the last handle.
 #[derive(Debug, Default)]
-pub(crate) struct Alarm {
+pub(crate) struct PreciseTimer {
     shared: Arc<Shared>,
 }
 
@@ -83,7 +83,7 @@ impl Shared {
     }
 }
 
-impl Alarm {
+impl PreciseTimer {
     /// Starts the thread.
     pub(crate) fn new() -> Self {
         let alarm = Self::default();
@@ -113,7 +113,7 @@ impl Alarm {
     }
 }
 
-impl Drop for Alarm {
+impl Drop for PreciseTimer {
     fn drop(&mut self) {
         self.shared.lock().closed = true;
         self.shared.changed.notify_one();
@@ -127,7 +127,7 @@ mod tests {
 
     #[tokio::test]
     async fn wakes_in_the_order_of_the_instants_and_not_early() {
-        let alarm = Alarm::new();
+        let alarm = PreciseTimer::new();
         let start = Instant::now();
         let order = Mutex::new(Vec::new());
         let at = |millis| {

@@ -5,7 +5,7 @@
 ///
 /// Times may be in any unit. An answer must be later than its request; one at the very instant at which another request
 /// is sent was not there before it.
-pub(crate) fn flights(requests: impl Iterator<Item = (u64, Option<u64>)>) -> u32 {
+pub(crate) fn longest_chain(requests: impl Iterator<Item = (u64, Option<u64>)>) -> u32 {
     each(requests).into_iter().max().unwrap_or_default()
 }
 
@@ -55,7 +55,7 @@ mod tests {
     fn both(bursts: &[Burst]) -> (u32, u32) {
         let first = bursts.iter().map(|burst| (burst.sent, Some(burst.first)));
         let last = bursts.iter().map(|burst| (burst.sent, Some(burst.last)));
-        (flights(first), flights(last))
+        (longest_chain(first), longest_chain(last))
     }
 
     #[test]
@@ -82,7 +82,7 @@ mod tests {
 
     #[test]
     fn request_without_answer_counts_but_nothing_depends_on_it() {
-        assert_eq!(flights([(0, None), (10, None)].into_iter()), 1);
+        assert_eq!(longest_chain([(0, None), (10, None)].into_iter()), 1);
     }
 
     proptest! {

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 /// One read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Step {
+pub struct WorkloadRead {
     /// Position of its first byte.
     pub offset: u64,
     /// Bytes.
@@ -23,7 +23,7 @@ pub struct Step {
     pub think: Duration,
 }
 
-impl Step {
+impl WorkloadRead {
     /// What is read.
     #[must_use]
     pub fn range(&self) -> Range<u64> {
@@ -33,14 +33,14 @@ impl Step {
 
 /// A program that reads one file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Job {
+pub struct Workload {
     /// Size of the file in bytes.
     pub size: u64,
     /// The reads in their order.
-    pub steps: Vec<Step>,
+    pub steps: Vec<WorkloadRead>,
 }
 
-impl Job {
+impl Workload {
     /// Bytes read, what is read twice counted twice.
     #[must_use]
     pub fn bytes(&self) -> u64 {
@@ -56,7 +56,7 @@ impl Job {
     /// A job of these reads, with as much to do before each of them.
     #[must_use]
     pub fn new(size: u64, reads: impl IntoIterator<Item = Range<u64>>, think: Duration) -> Self {
-        let steps = reads.into_iter().map(|read| Step {
+        let steps = reads.into_iter().map(|read| WorkloadRead {
             offset: read.start,
             length: read.end - read.start,
             think,
@@ -67,28 +67,34 @@ impl Job {
 
 /// Readers that take turns, each with its share of the file, which it reads from one end to the other.
 #[must_use]
-pub fn interleaved(readers: u64, reads: u64, read_bytes: u64, think: Duration) -> Job {
+pub fn interleaved(readers: u64, reads: u64, read_bytes: u64, think: Duration) -> Workload {
     let share = reads * read_bytes;
     let turns = (0..reads).flat_map(|read| (0..readers).map(move |who| (who, read)));
     let starts = turns.map(|(who, read)| who * share + read * read_bytes);
-    Job::new(readers * share, starts.map(|start| start..start + read_bytes), think)
+    Workload::new(readers * share, starts.map(|start| start..start + read_bytes), think)
 }
 
 /// Reads `read_bytes` of every `stride` bytes, in reads of at most `most` bytes.
 #[must_use]
-pub fn skip(size: u64, stride: u64, read_bytes: u64, most: u64, think: Duration) -> Job {
+pub fn skip(size: u64, stride: u64, read_bytes: u64, most: u64, think: Duration) -> Workload {
     let runs = (0..size / stride).map(|run| run * stride..run * stride + read_bytes);
     let reads = runs.flat_map(|run| {
         run.clone()
             .step_by(usize::try_from(most).unwrap_or(usize::MAX))
             .map(move |start| start..(start + most).min(run.end))
     });
-    Job::new(size, reads, think)
+    Workload::new(size, reads, think)
 }
 
 /// Reads anywhere, `least` to `most` bytes each.
 #[must_use]
-pub fn random(size: u64, reads: usize, lengths: Range<u64>, think: Duration, seed: u64) -> Job {
+pub fn random(
+    size: u64,
+    reads: usize,
+    lengths: Range<u64>,
+    think: Duration,
+    seed: u64,
+) -> Workload {
     let mut random = Random::new(seed);
     let reads: Vec<_> = (0..reads)
         .map(|_| {
@@ -97,7 +103,7 @@ pub fn random(size: u64, reads: usize, lengths: Range<u64>, think: Duration, see
             start..start + length
         })
         .collect();
-    Job::new(size, reads, think)
+    Workload::new(size, reads, think)
 }
 
 /// A skim: of every basket, `entries` pieces near its beginning; the baskets of `columns` columns follow one another.
@@ -109,7 +115,7 @@ pub fn skim(
     entries: u64,
     piece: u64,
     think: Duration,
-) -> Job {
+) -> Workload {
     let clusters = size / (columns * basket);
     let baskets = (0..clusters).flat_map(|cluster| (0..columns).map(move |it| (cluster, it)));
     let reads = baskets.flat_map(|(cluster, column)| {
@@ -119,7 +125,7 @@ pub fn skim(
             at..at + piece
         })
     });
-    Job::new(size, reads, think)
+    Workload::new(size, reads, think)
 }
 
 #[cfg(test)]
@@ -129,7 +135,7 @@ mod tests {
     #[test]
     fn jobs_read_what_they_say() {
         let none = Duration::ZERO;
-        let starts = |job: &Job| job.steps.iter().map(|step| step.offset).collect::<Vec<_>>();
+        let starts = |job: &Workload| job.steps.iter().map(|step| step.offset).collect::<Vec<_>>();
         assert_eq!(starts(&interleaved(2, 3, 10, none)), [0, 30, 10, 40, 20, 50]);
         assert_eq!(starts(&skip(200, 100, 25, 10, none)), [0, 10, 20, 100, 110, 120]);
         assert_eq!(skip(200, 100, 25, 10, none).bytes(), 50);

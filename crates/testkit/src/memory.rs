@@ -1,6 +1,6 @@
 //! A file behind an emulated link, in memory and in virtual time.
 //!
-//! [`MemorySource`] is a [`Source`] over a byte vector. Nothing real is waited for: in a test with tokio's paused clock
+//! [`SimulatedSource`] is a [`Source`] over a byte vector. Nothing real is waited for: in a test with tokio's paused clock
 //! (`#[tokio::test(start_paused = true)]`) a link of 240 ms costs nothing, and the times in the log are what they
 //! would be on a perfect network. That is what lets a test assert round trips instead of measuring them.
 //!
@@ -11,20 +11,20 @@
 //! a server thinks. As tokio's timers count whole milliseconds, logged times are exact for links whose round-trip
 //! time is an even number of them and have no rate; otherwise a chain of requests may drift by a millisecond each.
 //!
-//! Every request is logged ([`MemorySource::log`]) with its lane and its times, and can be made to fail ([`Fault`]).
+//! Every request is logged ([`SimulatedSource::log`]) with its lane and its times, and can be made to fail ([`Fault`]).
 //! A request outside the limits, or with ranges out of order, is refused loudly: whoever planned it is at fault.
 
 mod lanes;
 mod parts;
 mod window;
 
-use crate::flights::flights;
+use crate::flights::longest_chain;
 use crate::link::Link;
 use bytes::Bytes;
 use futures_core::future::BoxFuture;
 use hither_core::{
-    Answer, Clock, Endpoint, Error, ErrorKind, Limits, LinkEstimate, PartSink, Request, Result,
-    Retry, Source, range,
+    Clock, Endpoint, Error, ErrorKind, Limits, LinkEstimate, PartSink, Request, ResponseMeta,
+    Result, Retry, Source, range,
 };
 use lanes::{State, Taken};
 use parts::Parts;
@@ -77,7 +77,7 @@ pub struct Logged {
 
 /// A file behind an emulated link, in memory and in virtual time.
 #[derive(Debug)]
-pub struct MemorySource {
+pub struct SimulatedSource {
     name: String,
     bytes: Bytes,
     link: Link,
@@ -93,7 +93,7 @@ pub struct MemorySource {
 /// The validator of a file that has not changed.
 pub const FIRST_VALIDATOR: &str = "\"first\"";
 
-impl MemorySource {
+impl SimulatedSource {
     /// A file with these bytes behind `link`; no limits on requests, 64 lanes, no faults. Losses and the queue of the
     /// link are not modelled.
     #[must_use]
@@ -170,11 +170,11 @@ impl MemorySource {
     /// Longest chain of requests of which each left when the answer to the one before was complete, or later. Handshakes
     /// don't count.
     #[must_use]
-    pub fn flights(&self) -> u32 {
+    pub fn round_trips(&self) -> u32 {
         // Odd for leaving, even for arriving: what arrives at an instant is there for what leaves at it.
         let nanos = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX / 2) * 2;
         let state = self.state();
-        flights(state.log.iter().map(|it| (nanos(it.start) + 1, it.end.map(nanos))))
+        longest_chain(state.log.iter().map(|it| (nanos(it.start) + 1, it.end.map(nanos))))
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -239,7 +239,7 @@ impl MemorySource {
         Ok(ranges)
     }
 
-    async fn answer(&self, request: Request, mut sink: PartSink) -> Result<Answer> {
+    async fn answer(&self, request: Request, mut sink: PartSink) -> Result<ResponseMeta> {
         let mut lane = self.take_lane(&request).await;
         let located = self.located(&request);
         let refused = match (&lane.fault, located) {
@@ -259,7 +259,7 @@ impl MemorySource {
         let last = self.stream(&mut lane, range::merged(&ranges, self.merging), &mut sink).await?;
         lane.finish(last, false);
         let state = self.state();
-        Ok(Answer {
+        Ok(ResponseMeta {
             size: Some(self.bytes.len() as u64),
             validator: Some(state.validator.clone()),
             unasked_bytes: 0,
@@ -347,7 +347,7 @@ impl MemorySource {
 }
 
 /// Time since the first use of the source, by tokio's clock: the one that the log is written by.
-impl Clock for MemorySource {
+impl Clock for SimulatedSource {
     fn now(&self) -> Duration {
         self.state().now()
     }
@@ -357,7 +357,7 @@ impl Clock for MemorySource {
     }
 }
 
-impl Source for MemorySource {
+impl Source for SimulatedSource {
     fn name(&self) -> String {
         self.name.clone()
     }
@@ -385,17 +385,17 @@ impl Source for MemorySource {
         Endpoint::default()
     }
 
-    fn max_lanes(&self) -> usize {
+    fn max_connections(&self) -> usize {
         self.max_lanes
     }
 
-    fn idle_lanes(&self) -> usize {
+    fn idle_connections(&self) -> usize {
         let mut state = self.state();
         let now = state.now();
         state.lanes.iter().filter(|lane| !lane.busy && lane.ready <= now).count()
     }
 
-    fn warm(&self, lanes: usize) {
+    fn preconnect(&self, lanes: usize) {
         let mut state = self.state();
         let ready = state.now() + self.link.rtt;
         while state.lanes.len() < lanes.min(self.max_lanes) {
@@ -403,7 +403,7 @@ impl Source for MemorySource {
         }
     }
 
-    fn fetch(&self, request: Request, sink: PartSink) -> BoxFuture<'_, Result<Answer>> {
+    fn fetch(&self, request: Request, sink: PartSink) -> BoxFuture<'_, Result<ResponseMeta>> {
         Box::pin(self.answer(request, sink))
     }
 }

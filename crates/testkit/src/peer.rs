@@ -5,11 +5,11 @@
 //! line. Without faults it is a plain good server: ranges and suffixes, several of them as `multipart/byteranges` in the
 //! order asked for, `If-Range`, `HEAD`, entity tags, keep-alive without end.
 //!
-//! A fault strikes the requests that [`When`] names, counted over all connections in the order of arrival; several faults
+//! A fault strikes the requests that [`FaultTrigger`] names, counted over all connections in the order of arrival; several faults
 //! may strike one request. What shapes the answer (a wrong `Content-Range`, one part instead of all) is applied first,
-//! what breaks it off ([`Fault::Close`], [`Fault::Reset`], [`Fault::Stall`]) last, at a [`Place`] in the finished bytes.
+//! what breaks it off ([`Fault::Close`], [`Fault::Reset`], [`Fault::Stall`]) last, at a [`ResponsePosition`] in the finished bytes.
 //!
-//! Every request is logged as it arrived. Time does not matter to the log: [`Peer::flights`] counts which requests could
+//! Every request is logged as it arrived. Time does not matter to the log: [`MockHttpServer::round_trips`] counts which requests could
 //! have waited for which answers by the order of events alone, and [`Fault::Hold`] withholds an answer until so many
 //! requests are there, which proves that they did not wait for it. A test that holds and gets its answer has seen
 //! concurrency; it cannot pass by luck on a fast machine, nor fail on a slow one.
@@ -22,11 +22,11 @@ mod question;
 mod reply;
 mod serve;
 
-pub use fault::{Fault, Limit, OverLimit, Place, When};
-pub use manners::{Bound, Manner, manners};
+pub use fault::{Fault, FaultTrigger, Limit, OverLimit, ResponsePosition};
+pub use manners::{HttpBehaviour, RequestBound, manners};
 
-use crate::flights::flights;
-use crate::running::Running;
+use crate::flights::longest_chain;
+use crate::running::TestServer;
 use bytes::Bytes;
 use serve::serve;
 use std::io;
@@ -35,7 +35,7 @@ use tokio::sync::watch;
 
 /// One request as it arrived.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Logged {
+pub struct LoggedRequest {
     /// Number of the connection, from 0 in the order of acceptance.
     pub connection: usize,
     /// `GET` or `HEAD`.
@@ -58,9 +58,9 @@ pub struct Logged {
 
 /// The server.
 #[derive(Debug)]
-pub struct Peer {
+pub struct MockHttpServer {
     shared: Arc<Shared>,
-    running: Running,
+    running: TestServer,
 }
 
 /// What the connections share.
@@ -84,8 +84,8 @@ enum Door {
 #[derive(Debug)]
 struct State {
     file: File,
-    faults: Vec<(When, Fault)>,
-    log: Vec<Logged>,
+    faults: Vec<(FaultTrigger, Fault)>,
+    log: Vec<LoggedRequest>,
     connections: usize,
     tick: u64,
 }
@@ -97,7 +97,7 @@ struct File {
     etag: String,
 }
 
-impl Peer {
+impl MockHttpServer {
     /// Serves `bytes`, with the entity tag `"first"`, on a free port of 127.0.0.1.
     ///
     /// # Errors
@@ -112,24 +112,24 @@ impl Peer {
             door: watch::channel(Door::Open).0,
         });
         let served = Arc::clone(&shared);
-        let running = Running::start("peer", |listener| serve(listener, served))?;
+        let running = TestServer::start("peer", |listener| serve(listener, served))?;
         Ok(Self { shared, running })
     }
 
     /// With one more fault.
     #[must_use]
-    pub fn with_fault(self, when: When, fault: Fault) -> Self {
+    pub fn with_fault(self, when: FaultTrigger, fault: Fault) -> Self {
         self.add_fault(when, fault);
         self
     }
 
     /// From now on one more fault.
-    pub fn add_fault(&self, when: When, fault: Fault) {
+    pub fn add_fault(&self, when: FaultTrigger, fault: Fault) {
         self.shared.state().faults.push((when, fault));
     }
 
     /// From now on no faults.
-    pub fn behave(&self) {
+    pub fn clear_faults(&self) {
         self.shared.state().faults.clear();
     }
 
@@ -152,7 +152,7 @@ impl Peer {
 
     /// All requests so far, in the order of arrival.
     #[must_use]
-    pub fn log(&self) -> Vec<Logged> {
+    pub fn log(&self) -> Vec<LoggedRequest> {
         self.shared.state().log.clone()
     }
 
@@ -165,8 +165,8 @@ impl Peer {
     /// Longest chain of requests of which each arrived after the answer to the one before had begun to leave: an upper
     /// bound of the round trips that were waited for.
     #[must_use]
-    pub fn flights(&self) -> u32 {
-        flights(self.shared.state().log.iter().map(|it| it.ticks))
+    pub fn round_trips(&self) -> u32 {
+        longest_chain(self.shared.state().log.iter().map(|it| it.ticks))
     }
 }
 

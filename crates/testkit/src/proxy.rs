@@ -17,12 +17,12 @@ pub mod cli;
 mod flips;
 mod pipe;
 
-use crate::alarm::Alarm;
+use crate::alarm::PreciseTimer;
 use crate::link::Link;
 use crate::turns::Turns;
 use flips::Flips;
 use hither_core::{Error, ErrorKind, Result};
-use pipe::{Flow, Line, Way};
+use pipe::{Flow, ProxyLink, Way};
 use serde::Serialize;
 use std::fmt;
 use std::net::SocketAddr;
@@ -63,7 +63,7 @@ impl Fault {
 
 /// How a proxy behaves.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Config {
+pub struct TcpProxyConfig {
     /// Its link; losses are not modelled.
     pub link: Link,
     /// What happens to connections.
@@ -78,7 +78,7 @@ pub struct Config {
 
 /// What crossed a proxy. Not comparable with counts of packets: there are no headers here.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-pub struct Counts {
+pub struct TcpProxyCounts {
     /// Connections accepted.
     pub connections: u64,
     /// Connections for which the server could not be reached.
@@ -95,7 +95,7 @@ pub struct Counts {
     pub turns: u64,
 }
 
-impl fmt::Display for Counts {
+impl fmt::Display for TcpProxyCounts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
@@ -107,18 +107,18 @@ impl fmt::Display for Counts {
 
 #[derive(Debug, Default)]
 struct Seen {
-    counts: Counts,
+    counts: TcpProxyCounts,
     turns: Turns,
 }
 
 /// What all connections of a proxy share.
 #[derive(Debug)]
 struct Shared {
-    config: Config,
+    config: TcpProxyConfig,
     to: String,
-    alarm: Alarm,
-    up: Line,
-    down: Line,
+    alarm: PreciseTimer,
+    up: ProxyLink,
+    down: ProxyLink,
     seen: Mutex<Seen>,
 }
 
@@ -130,18 +130,22 @@ impl Shared {
 
 /// A running proxy; dropping it closes the port and all connections.
 #[derive(Debug)]
-pub struct Proxy {
+pub struct TcpProxy {
     address: SocketAddr,
     shared: Arc<Shared>,
     accepting: JoinHandle<()>,
 }
 
-impl Proxy {
+impl TcpProxy {
     /// Listens on `listen` (port 0 for any) and passes connections on to `to`, a host and port. Needs a tokio runtime.
     ///
     /// # Errors
     /// The port is taken or may not be used.
-    pub async fn start(listen: SocketAddr, to: impl Into<String>, config: Config) -> Result<Self> {
+    pub async fn start(
+        listen: SocketAddr,
+        to: impl Into<String>,
+        config: TcpProxyConfig,
+    ) -> Result<Self> {
         let trouble = |error| {
             Error::new(ErrorKind::Local, format!("cannot listen on {listen}")).with_source(error)
         };
@@ -150,9 +154,9 @@ impl Proxy {
         let shared = Arc::new(Shared {
             config,
             to: to.into(),
-            alarm: Alarm::new(),
-            up: Line::new(config.link),
-            down: Line::new(config.link),
+            alarm: PreciseTimer::new(),
+            up: ProxyLink::new(config.link),
+            down: ProxyLink::new(config.link),
             seen: Mutex::default(),
         });
         let accepting = tokio::spawn(accept(listener, Arc::clone(&shared)));
@@ -167,13 +171,13 @@ impl Proxy {
 
     /// What has crossed it so far.
     #[must_use]
-    pub fn counts(&self) -> Counts {
+    pub fn counts(&self) -> TcpProxyCounts {
         let seen = self.shared.seen();
-        Counts { turns: seen.turns.count, ..seen.counts }
+        TcpProxyCounts { turns: seen.turns.count, ..seen.counts }
     }
 }
 
-impl Drop for Proxy {
+impl Drop for TcpProxy {
     fn drop(&mut self) {
         self.accepting.abort();
     }
@@ -221,7 +225,7 @@ async fn connect(client: TcpStream, shared: Arc<Shared>, fault: Option<Fault>, n
     let (client_in, client_out) = client.into_split();
     let (server_in, server_out) = server.into_split();
     let established = accepted + shared.config.link.rtt;
-    let Config { flips, seed, .. } = shared.config;
+    let TcpProxyConfig { flips, seed, .. } = shared.config;
     let flips = |way| Flips::new(flips, seed ^ (2 * number + way));
     let up = Flow { way: Way::ToServer, not_before: established, fault: None, flips: flips(0) };
     let down = Flow { way: Way::ToClient, not_before: accepted, fault, flips: flips(1) };

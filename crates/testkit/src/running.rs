@@ -8,13 +8,13 @@ use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 
 #[derive(Debug)]
-pub(crate) struct Running {
+pub(crate) struct TestServer {
     address: SocketAddr,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Running {
+impl TestServer {
     /// Runs `serve` until this is dropped; what it has spawned into sets of its own ends with it.
     ///
     /// # Errors
@@ -48,7 +48,7 @@ impl Running {
     }
 }
 
-impl Drop for Running {
+impl Drop for TestServer {
     fn drop(&mut self) {
         drop(self.stop.take());
         if let Some(thread) = self.thread.take() {

@@ -1,6 +1,6 @@
 //! A program that reads through a cache over a link, by arithmetic alone.
 //!
-//! For what is decided before a byte moves: how long a job takes with an [`Advisor`], how often it waits, what is fetched in
+//! For what is decided before a byte moves: how long a job takes with an [`Prefetcher`], how often it waits, what is fetched in
 //! vain. A job of 100,000 reads takes a fraction of a second, so a grid of links or a few thousand random jobs are
 //! affordable, which they are not with real futures and real bytes.
 //!
@@ -12,19 +12,21 @@
 
 mod store;
 
-use crate::jobs::Job;
-use hither_core::{Access, Advice, Advisor, Conditions, Found, Limits, LinkEstimate, range};
+use crate::jobs::Workload;
+use hither_core::{
+    Access, Advice, CacheStatus, Limits, LinkEstimate, PrefetchContext, Prefetcher, range,
+};
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::time::Duration;
-use store::Store;
+use store::LruCache;
 
 /// Bytes of one request for what is wanted soon.
 const CHUNK: u64 = 128 << 10;
 
 /// Where the program runs.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Simulation {
+pub struct PrefetchModel {
     /// Round-trip time.
     pub rtt: Duration,
     /// Bytes per second; infinite for no limit.
@@ -39,7 +41,7 @@ pub struct Simulation {
 
 /// How it went.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct Outcome {
+pub struct ModelResult {
     /// From the first step to the end of the last read.
     pub duration: Duration,
     /// Reads.
@@ -58,7 +60,7 @@ pub struct Outcome {
     pub most_named: (u64, usize),
 }
 
-impl Outcome {
+impl ModelResult {
     /// Misses, as a part of the reads.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "a ratio")]
@@ -74,7 +76,7 @@ impl Outcome {
     }
 }
 
-impl Simulation {
+impl PrefetchModel {
     /// A link of this round-trip time and rate in bytes per second, which the program knows, and memory as by default.
     #[must_use]
     pub fn new(rtt: Duration, rate: f64) -> Self {
@@ -89,15 +91,15 @@ impl Simulation {
     }
 
     /// Plays a job.
-    pub fn play(&self, job: &Job, advisor: &mut dyn Advisor) -> Outcome {
+    pub fn play(&self, job: &Workload, advisor: &mut dyn Prefetcher) -> ModelResult {
         let mut run = Run {
             simulation: *self,
             size: job.size,
-            store: Store::new(self.memory_bytes),
+            store: LruCache::new(self.memory_bytes),
             soon: VecDeque::new(),
             free_at: Duration::ZERO,
             room_at: Duration::ZERO,
-            outcome: Outcome::default(),
+            outcome: ModelResult::default(),
         };
         let mut now = Duration::ZERO;
         for step in &job.steps {
@@ -110,8 +112,8 @@ impl Simulation {
 
     /// Plays a job that has said at the beginning everything that it will read, in order.
     #[must_use]
-    pub fn play_informed(&self, job: &Job) -> Outcome {
-        let wanted = job.steps.iter().map(super::jobs::Step::range).collect();
+    pub fn play_informed(&self, job: &Workload) -> ModelResult {
+        let wanted = job.steps.iter().map(super::jobs::WorkloadRead::range).collect();
         self.play(job, &mut Informed { wanted })
     }
 }
@@ -122,9 +124,9 @@ struct Informed {
     wanted: Vec<Range<u64>>,
 }
 
-impl Advisor for Informed {
-    fn accessed(&mut self, _: &Access, _: &Conditions) -> Advice {
-        Advice { soon: std::mem::take(&mut self.wanted), ..Advice::default() }
+impl Prefetcher for Informed {
+    fn observe(&mut self, _: &Access, _: &PrefetchContext) -> Advice {
+        Advice { will_need: std::mem::take(&mut self.wanted), ..Advice::default() }
     }
 }
 
@@ -132,8 +134,8 @@ impl Advisor for Informed {
 #[derive(Debug)]
 pub struct Silent;
 
-impl Advisor for Silent {
-    fn accessed(&mut self, _: &Access, _: &Conditions) -> Advice {
+impl Prefetcher for Silent {
+    fn observe(&mut self, _: &Access, _: &PrefetchContext) -> Advice {
         Advice::default()
     }
 }
@@ -141,53 +143,60 @@ impl Advisor for Silent {
 /// A job being played.
 #[derive(Debug)]
 struct Run {
-    simulation: Simulation,
+    simulation: PrefetchModel,
     size: u64,
-    store: Store,
+    store: LruCache,
     /// Wanted soon, not asked for yet.
     soon: VecDeque<Range<u64>>,
     /// When the answers under way are through.
     free_at: Duration,
     /// Since when there has been room for reading ahead.
     room_at: Duration,
-    outcome: Outcome,
+    outcome: ModelResult,
 }
 
 impl Run {
     /// One read at `now`; when it is done.
-    fn read(&mut self, now: Duration, range: &Range<u64>, advisor: &mut dyn Advisor) -> Duration {
+    fn read(
+        &mut self,
+        now: Duration,
+        range: &Range<u64>,
+        advisor: &mut dyn Prefetcher,
+    ) -> Duration {
         self.ask_soon(now);
         let missing = self.store.missing(range);
         let arrives = self.store.arrives(range);
         let found = match (missing.is_empty(), arrives > now) {
-            (false, _) => Found::Absent,
-            (true, true) => Found::InFlight,
-            (true, false) => Found::Present,
+            (false, _) => CacheStatus::Miss,
+            (true, true) => CacheStatus::InFlight,
+            (true, false) => CacheStatus::Hit,
         };
         self.outcome.reads += 1;
-        self.outcome.misses += u64::from(found == Found::Absent);
-        self.outcome.waits += u64::from(found == Found::InFlight);
+        self.outcome.misses += u64::from(found == CacheStatus::Miss);
+        self.outcome.waits += u64::from(found == CacheStatus::InFlight);
         let access = Access { range: range.clone(), at: now, found, planned: false };
-        let advice = advisor.accessed(&access, &self.conditions());
-        let bytes = range::total_bytes(&advice.soon) + range::total_bytes(&advice.along);
-        let ranges = advice.soon.len() + advice.along.len();
+        let advice = advisor.observe(&access, &self.conditions());
+        let bytes =
+            range::total_bytes(&advice.will_need) + range::total_bytes(&advice.same_request);
+        let ranges = advice.will_need.len() + advice.same_request.len();
         let most = &mut self.outcome.most_named;
         *most = (most.0.max(bytes), most.1.max(ranges));
-        self.drop_named(&advice.never);
-        if found == Found::Absent {
-            let along: Vec<_> = advice.along.iter().flat_map(|it| self.store.missing(it)).collect();
+        self.drop_named(&advice.dont_need);
+        if found == CacheStatus::Miss {
+            let along: Vec<_> =
+                advice.same_request.iter().flat_map(|it| self.store.missing(it)).collect();
             let along = range::difference(&range::merged(&along, 0), &missing);
             self.ask(now, &[&missing, &along]);
         }
-        self.soon.extend(advice.soon);
+        self.soon.extend(advice.will_need);
         self.ask_soon(now);
         let done = self.store.arrives(range).max(now);
         self.store.read(range);
         done
     }
 
-    fn conditions(&self) -> Conditions {
-        Conditions {
+    fn conditions(&self) -> PrefetchContext {
+        PrefetchContext {
             size: Some(self.size),
             link: LinkEstimate {
                 rtt: Some(self.simulation.rtt),

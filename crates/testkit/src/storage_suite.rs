@@ -1,13 +1,13 @@
 //! What every [`Storage`] must do, as one check over the interface.
 //!
 //! A storage passes if [`check`] returns; it panics otherwise, saying where. What servers differ in is told by
-//! [`Abilities`], not left out: a storage that claims an ability must have it.
+//! [`StorageFeatures`], not left out: a storage that claims an ability must have it.
 #![expect(clippy::panic, reason = "a check fails by panicking")]
 
 use bytes::Bytes;
 use hither_core::checksum::{Algorithm, Hasher};
 use hither_core::error::{ErrorKind, Result};
-use hither_core::storage::{Entry, EntryKind, PutOptions, Storage, Upload};
+use hither_core::storage::{DirEntry, FileKind, PutOptions, Storage, Upload};
 use hither_core::{Part, Request};
 use std::fmt::Debug;
 use std::ops::Range;
@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// What a storage can do beyond the least.
 #[derive(Debug, Clone, Copy)]
-pub struct Abilities {
+pub struct StorageFeatures {
     /// It has directories that can be empty.
     pub directories: bool,
     /// It refuses to put a file, or to make a directory, where there is no directory.
@@ -30,7 +30,7 @@ pub struct Abilities {
     pub checksums: &'static [Algorithm],
 }
 
-impl Abilities {
+impl StorageFeatures {
     /// All of them.
     pub const ALL: Self = Self {
         directories: true,
@@ -60,7 +60,7 @@ pub const NAMES: [&str; 9] = [
 /// # Panics
 ///
 /// If it breaks its contract.
-pub async fn check(storage: &dyn Storage, abilities: Abilities) {
+pub async fn check(storage: &dyn Storage, abilities: StorageFeatures) {
     assert_eq!(names(storage, "").await, [""; 0], "the storage must be empty at the beginning");
     nothing_is_where_nothing_was_put(storage).await;
     paths_are_checked(storage).await;
@@ -90,7 +90,7 @@ async fn nothing_is_where_nothing_was_put(storage: &dyn Storage) {
     fails(storage.remove("none").await, ErrorKind::NotFound, "remove of nothing");
     fails(storage.remove_tree("none").await, ErrorKind::NotFound, "remove_tree of nothing");
     fails(storage.rename("none", "other", true).await, ErrorKind::NotFound, "rename of nothing");
-    assert_eq!(good(storage.stat("").await, "stat of the root").kind, EntryKind::Directory);
+    assert_eq!(good(storage.stat("").await, "stat of the root").kind, FileKind::Directory);
 }
 
 async fn paths_are_checked(storage: &dyn Storage) {
@@ -119,9 +119,9 @@ async fn files_come_back_as_written(storage: &dyn Storage) {
         write(&*upload, &bytes, 0..bytes.len()).await;
         fails(storage.stat("file").await, ErrorKind::NotFound, "a file before its commit");
         let entry = good(upload.commit(None).await, "commit");
-        assert_eq!((entry.path.as_str(), entry.kind, entry.size), ("file", EntryKind::File, size));
+        assert_eq!((entry.path.as_str(), entry.kind, entry.size), ("file", FileKind::File, size));
         let told = good(storage.stat("file").await, "stat");
-        assert_eq!((told.path.as_str(), told.kind, told.size), ("file", EntryKind::File, size));
+        assert_eq!((told.path.as_str(), told.kind, told.size), ("file", FileKind::File, size));
         assert_eq!(good(storage.list("").await, "list").iter().map(|e| e.size).sum::<u64>(), size);
         assert!(read(storage, "file", size).await == bytes, "{size} bytes came back as others");
         good(storage.remove("file").await, "remove");
@@ -178,7 +178,7 @@ async fn what_is_aborted_is_gone(storage: &dyn Storage) {
     }
 }
 
-async fn wrong_checksums_are_seen(storage: &dyn Storage, abilities: Abilities) {
+async fn wrong_checksums_are_seen(storage: &dyn Storage, abilities: StorageFeatures) {
     let bytes = content(100_000, 3);
     for &algorithm in abilities.checksums {
         let upload = good(storage.put("file", options(bytes.len(), false)).await, "put");
@@ -258,7 +258,7 @@ async fn files_are_renamed(storage: &dyn Storage) {
     good(storage.remove("c").await, "remove");
 }
 
-async fn directories_are_made_and_removed(storage: &dyn Storage, abilities: Abilities) {
+async fn directories_are_made_and_removed(storage: &dyn Storage, abilities: StorageFeatures) {
     good(storage.make_directory("d").await, "make_directory");
     fails(storage.make_directory("d").await, ErrorKind::AlreadyExists, "make_directory again");
     fails(storage.make_directory("x/y").await, ErrorKind::NotFound, "make_directory in nothing");
@@ -266,13 +266,13 @@ async fn directories_are_made_and_removed(storage: &dyn Storage, abilities: Abil
         put_fails(storage, "x/y", 1, ErrorKind::NotFound).await;
         put_fails(storage, "x/y", 3_000_000, ErrorKind::NotFound).await;
     }
-    assert_eq!(good(storage.stat("d").await, "stat").kind, EntryKind::Directory);
+    assert_eq!(good(storage.stat("d").await, "stat").kind, FileKind::Directory);
     assert_eq!(names(storage, "d").await, [""; 0]);
     put(storage, "d/ä b", b"x").await;
     good(storage.make_directory("d/e").await, "make_directory below");
     let entries = good(storage.list("d").await, "list");
     let told: Vec<_> = entries.iter().map(|e| (e.path.as_str(), e.kind, e.size)).collect();
-    assert_eq!(told, [("d/e", EntryKind::Directory, 0), ("d/ä b", EntryKind::File, 1)]);
+    assert_eq!(told, [("d/e", FileKind::Directory, 0), ("d/ä b", FileKind::File, 1)]);
     file_does_not_replace_directory(storage, "d").await;
     fails(storage.remove("d").await, ErrorKind::Invalid, "remove of a directory that is not empty");
     assert_eq!(names(storage, "d").await, ["d/e", "d/ä b"]);
@@ -312,7 +312,7 @@ async fn directories_are_renamed(storage: &dyn Storage) {
     good(storage.remove_tree("e").await, "remove_tree");
 }
 
-async fn trees_are_removed(storage: &dyn Storage, abilities: Abilities) {
+async fn trees_are_removed(storage: &dyn Storage, abilities: StorageFeatures) {
     if abilities.directories {
         good(storage.make_directory("d").await, "make_directory");
         good(storage.make_directory("d/e").await, "make_directory");
@@ -326,7 +326,7 @@ async fn trees_are_removed(storage: &dyn Storage, abilities: Abilities) {
     good(storage.remove_tree("d2").await, "remove_tree of a file");
 }
 
-async fn checksums_are_those_of_the_bytes(storage: &dyn Storage, abilities: Abilities) {
+async fn checksums_are_those_of_the_bytes(storage: &dyn Storage, abilities: StorageFeatures) {
     let bytes = content(1_234_567, 5);
     put(storage, "file", &bytes).await;
     for algorithm in Algorithm::ALL {
@@ -400,7 +400,7 @@ pub async fn read(storage: &dyn Storage, path: &str, size: u64) -> Vec<u8> {
 
 async fn names(storage: &dyn Storage, path: &str) -> Vec<String> {
     let listed = good(storage.list(path).await, "list");
-    listed.into_iter().map(|Entry { path, .. }| path).collect()
+    listed.into_iter().map(|DirEntry { path, .. }| path).collect()
 }
 
 fn options(size: usize, overwrite: bool) -> PutOptions {

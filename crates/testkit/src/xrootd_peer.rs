@@ -5,9 +5,9 @@
 //! refused as a whole beyond the end of the file, pages with checksums. What a broken server, a manager in trouble or a bad
 //! path can do to that is a table of [`Fault`]s, one line each.
 //!
-//! A fault strikes at a [`Step`]: at whole connections, counted in the order of acceptance, or at requests of one kind,
-//! counted over all connections in the order of arrival; [`When`] says which of them. Those of connections strike at a
-//! [`Point`], a byte of what one side sends, so that a recorded exchange can be broken off at each of its bytes. Those of
+//! A fault strikes at a [`FaultStage`]: at whole connections, counted in the order of acceptance, or at requests of one kind,
+//! counted over all connections in the order of arrival; [`FaultTrigger`] says which of them. Those of connections strike at a
+//! [`BreakPoint`], a byte of what one side sends, so that a recorded exchange can be broken off at each of its bytes. Those of
 //! requests change the meaning of an answer first (another offset, a part less, a wait), then its bytes.
 //!
 //! Every request is logged as it arrived. The peer has a thread and a runtime of its own, so blocking tests can use it too;
@@ -20,11 +20,11 @@ mod line;
 mod manners;
 mod serve;
 
-pub use crate::peer::When;
-pub use fault::{Fault, Point, Step};
-pub use manners::{Manner, Of, manners};
+pub use crate::peer::FaultTrigger;
+pub use fault::{BreakPoint, Fault, FaultStage};
+pub use manners::{AffectedReads, XrootdBehaviour, manners};
 
-use crate::running::Running;
+use crate::running::TestServer;
 use bytes::Bytes;
 use serve::serve;
 use std::collections::HashMap;
@@ -50,9 +50,9 @@ pub struct Logged {
 
 /// The server.
 #[derive(Debug)]
-pub struct XrootdPeer {
+pub struct MockXrootdServer {
     shared: Arc<Shared>,
-    running: Running,
+    running: TestServer,
 }
 
 /// What the connections share.
@@ -64,15 +64,15 @@ struct Shared {
 #[derive(Debug, Default)]
 struct State {
     bytes: Bytes,
-    faults: Vec<(Step, When, Fault)>,
+    faults: Vec<(FaultStage, FaultTrigger, Fault)>,
     /// Requests, and connections, of each kind so far.
-    seen: HashMap<Step, usize>,
+    seen: HashMap<FaultStage, usize>,
     /// Bytes that crossed each connection: from the client, and to it.
     crossed: Vec<(usize, usize)>,
     log: Vec<Logged>,
 }
 
-impl XrootdPeer {
+impl MockXrootdServer {
     /// Serves `bytes` on a free port of 127.0.0.1.
     ///
     /// # Errors
@@ -82,26 +82,26 @@ impl XrootdPeer {
         let state = State { bytes: bytes.into(), ..State::default() };
         let shared = Arc::new(Shared { state: Mutex::new(state) });
         let served = Arc::clone(&shared);
-        let running = Running::start("xrootd peer", |listener| serve(listener, served))?;
+        let running = TestServer::start("xrootd peer", |listener| serve(listener, served))?;
         Ok(Self { shared, running })
     }
 
     /// With one more fault.
     #[must_use]
-    pub fn with_fault(self, step: Step, when: When, fault: Fault) -> Self {
+    pub fn with_fault(self, step: FaultStage, when: FaultTrigger, fault: Fault) -> Self {
         self.add_fault(step, when, fault);
         self
     }
 
     /// From now on one more fault. What it strikes is counted from here on.
-    pub fn add_fault(&self, step: Step, when: When, fault: Fault) {
+    pub fn add_fault(&self, step: FaultStage, when: FaultTrigger, fault: Fault) {
         let mut state = self.shared.state();
         state.seen.clear();
         state.faults.push((step, when, fault));
     }
 
     /// From now on no faults.
-    pub fn behave(&self) {
+    pub fn clear_faults(&self) {
         self.shared.state().faults.clear();
     }
 
@@ -144,7 +144,7 @@ impl Shared {
 
 impl State {
     /// The faults that strike the next one of these kinds; `target` is the path, if it is a request for one.
-    fn strikes(&mut self, steps: &[Step], target: &str) -> Vec<Fault> {
+    fn strikes(&mut self, steps: &[FaultStage], target: &str) -> Vec<Fault> {
         let mut faults = Vec::new();
         for step in steps {
             let seen = self.seen.entry(*step).or_default();

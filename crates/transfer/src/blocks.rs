@@ -12,12 +12,12 @@ use std::ops::Range;
 
 /// The checksums of a run of bytes: always crc32c, which the journal keeps, and adler32 if it is wanted.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Sums {
+pub(crate) struct BlockChecksums {
     pub(crate) crc32c: Checksum,
     pub(crate) adler32: Option<Checksum>,
 }
 
-impl Sums {
+impl BlockChecksums {
     /// Of several pieces in a row.
     pub(crate) fn of<'a>(pieces: impl IntoIterator<Item = &'a [u8]>, with_adler32: bool) -> Self {
         let mut crc32c = Hasher::new(Algorithm::Crc32c);
@@ -45,18 +45,18 @@ impl Sums {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Whole {
     pub(crate) range: Range<u64>,
-    pub(crate) sums: Sums,
+    pub(crate) sums: BlockChecksums,
 }
 
 #[derive(Debug, Clone)]
 struct Run {
     end: u64,
-    sums: Sums,
+    sums: BlockChecksums,
 }
 
 /// The books of one file.
 #[derive(Debug)]
-pub(crate) struct Blocks {
+pub(crate) struct BlockMap {
     size: u64,
     block_bytes: u64,
     /// Invariant: disjoint; none of it taken or written.
@@ -66,7 +66,7 @@ pub(crate) struct Blocks {
     written_bytes: u64,
 }
 
-impl Blocks {
+impl BlockMap {
     /// A file of `size` bytes of which nothing is there.
     pub(crate) fn new(size: u64, block_bytes: u64) -> Self {
         let block_bytes = block_bytes.max(1);
@@ -130,7 +130,7 @@ impl Blocks {
     }
 
     /// Notes that `range` is there, because it was before: it is not fetched.
-    pub(crate) fn present(&mut self, range: Range<u64>, sums: Sums) {
+    pub(crate) fn present(&mut self, range: Range<u64>, sums: BlockChecksums) {
         let all: Vec<_> = self.todo.drain(..).collect();
         let all = range::merged(&all, 0);
         if !range::difference(std::slice::from_ref(&range), &all).is_empty() {
@@ -142,7 +142,7 @@ impl Blocks {
     }
 
     /// Notes that `range`, which lies within one block and was taken, is written. The block, if that made it whole.
-    pub(crate) fn written(&mut self, range: Range<u64>, sums: Sums) -> Option<Whole> {
+    pub(crate) fn written(&mut self, range: Range<u64>, sums: BlockChecksums) -> Option<Whole> {
         self.written_bytes += range::len(&range);
         let block = range.start - range.start % self.block_bytes..self.block_end(range.start);
         let (mut start, mut run) = (range.start, Run { end: range.end, sums });
@@ -180,11 +180,12 @@ impl Blocks {
     }
 
     /// The sums of the whole file, once it is complete.
-    pub(crate) fn sums(&self) -> Option<Sums> {
+    pub(crate) fn sums(&self) -> Option<BlockChecksums> {
         if !self.is_complete() {
             return None;
         }
-        let mut total = Sums::of([], self.runs.values().all(|run| run.sums.adler32.is_some()));
+        let mut total =
+            BlockChecksums::of([], self.runs.values().all(|run| run.sums.adler32.is_some()));
         for (start, run) in &self.runs {
             total = total.followed_by(&run.sums, run.end - start)?;
         }
@@ -212,8 +213,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn sums(bytes: &[u8]) -> Sums {
-        Sums::of([bytes], true)
+    fn sums(bytes: &[u8]) -> BlockChecksums {
+        BlockChecksums::of([bytes], true)
     }
 
     fn slice(bytes: &[u8], range: &Range<u64>) -> Vec<u8> {
@@ -223,7 +224,7 @@ mod tests {
 
     #[test]
     fn pieces_end_where_blocks_end() {
-        let mut blocks = Blocks::new(10, 4);
+        let mut blocks = BlockMap::new(10, 4);
         blocks.present(1..3, sums(b"ab"));
         let pieces: Vec<_> = std::iter::from_fn(|| blocks.take(u64::MAX)).collect();
         assert_eq!(pieces, [0..1, 3..4, 4..8, 8..10]);
@@ -232,14 +233,14 @@ mod tests {
 
     #[test]
     fn an_empty_file_is_complete() {
-        let mut blocks = Blocks::new(0, 4);
+        let mut blocks = BlockMap::new(0, 4);
         assert!(blocks.is_complete() && blocks.take(1).is_none());
         assert_eq!(blocks.sums().unwrap().adler32.unwrap().hex(), "00000001");
     }
 
     #[test]
     fn what_is_claimed_twice_or_beyond_the_end_counts_once() {
-        let mut blocks = Blocks::new(6, 4);
+        let mut blocks = BlockMap::new(6, 4);
         blocks.present(0..4, sums(b"abcd"));
         blocks.present(0..4, sums(b"abcd"));
         blocks.present(4..9, sums(b"efghi"));
@@ -255,7 +256,7 @@ mod tests {
             block_bytes in 1_u64..90,
             cuts in prop::collection::vec((any::<prop::sample::Index>(), 1_u64..60), 0..40),
         ) {
-            let mut blocks = Blocks::new(bytes.len() as u64, block_bytes);
+            let mut blocks = BlockMap::new(bytes.len() as u64, block_bytes);
             let mut pieces: Vec<Range<u64>> = std::iter::from_fn(|| blocks.take(u64::MAX)).collect();
             for (index, at) in cuts {
                 if pieces.is_empty() { break; }

@@ -1,7 +1,7 @@
 //! What bounds the memory of a job: bytes that have arrived and are not written yet.
 //!
 //! A sink cannot refuse what is handed to it. So a lane asks before it lets its connection deliver any more
-//! ([`Budget::poll_room`]); while there is no room nobody reads the socket, the kernel's buffer fills up, and the server
+//! ([`MemoryBudget::poll_room`]); while there is no room nobody reads the socket, the kernel's buffer fills up, and the server
 //! is told to wait. A lane that has room may deliver a read or two beyond it: the bound is exceeded by at most that for
 //! each lane.
 
@@ -10,13 +10,13 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
 #[derive(Debug)]
-pub(crate) struct Budget {
+pub(crate) struct MemoryBudget {
     limit_bytes: u64,
     held_bytes: AtomicU64,
     waiting: Mutex<Vec<Waker>>,
 }
 
-impl Budget {
+impl MemoryBudget {
     pub(crate) fn new(limit_bytes: u64) -> Self {
         Self { limit_bytes, held_bytes: AtomicU64::new(0), waiting: Mutex::default() }
     }
@@ -65,7 +65,7 @@ mod tests {
 
     #[test]
     fn there_is_room_again_when_bytes_are_written() {
-        let budget = Budget::new(100);
+        let budget = MemoryBudget::new(100);
         let mut context = Context::from_waker(noop_waker_ref());
         budget.hold(99);
         assert!(budget.poll_room(&mut context).is_ready());

@@ -4,16 +4,16 @@
 //! differ in what a write may be: a local file takes any bytes at any place; what is uploaded goes in whole blocks, on some
 //! servers in order; the standard output takes bytes in order.
 
-use crate::blocks::{Blocks, Sums};
-use crate::inlet::Inlet;
-use crate::job::Shared;
+use crate::blocks::{BlockChecksums, BlockMap};
+use crate::inlet::PieceBuffer;
+use crate::job::CopyContext;
 use crate::names::Target;
-use crate::order::Order;
-use crate::part_file::PartFile;
+use crate::order::Sequencer;
+use crate::part_file::PartialFile;
 use crate::version::Version;
 use hither_core::checksum::{Checksum, Hasher};
 use hither_core::endpoint::RangeSupport;
-use hither_core::{Algorithm, Entry, Error, ErrorKind, Result, Source, Storage, Upload};
+use hither_core::{Algorithm, DirEntry, Error, ErrorKind, Result, Source, Storage, Upload};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::PathBuf;
@@ -24,7 +24,7 @@ use tokio::task::JoinHandle;
 
 /// A file to be copied.
 #[derive(Debug, Clone)]
-pub(crate) struct Item {
+pub(crate) struct CopyItem {
     pub(crate) storage: Arc<dyn Storage>,
     /// From the storage's root.
     pub(crate) path: String,
@@ -33,7 +33,7 @@ pub(crate) struct Item {
     /// The same on this machine, if it is here.
     pub(crate) local: Option<PathBuf>,
     /// What its directory says; none if that is not known.
-    pub(crate) entry: Option<Entry>,
+    pub(crate) entry: Option<DirEntry>,
     pub(crate) target: Target,
     /// It changed once already while it was copied.
     pub(crate) restarted: bool,
@@ -45,7 +45,7 @@ pub(crate) type Asking = JoinHandle<Result<Option<Checksum>>>;
 /// Where the bytes go.
 #[derive(Debug)]
 pub(crate) enum Sink {
-    Part(PartFile),
+    Part(PartialFile),
     /// None once it is committed.
     Upload(RwLock<Option<Box<dyn Upload>>>),
     Output,
@@ -55,16 +55,16 @@ pub(crate) enum Sink {
 /// A piece that a lane fetches.
 #[derive(Debug)]
 pub(crate) struct Piece {
-    pub(crate) inlet: Inlet,
+    pub(crate) inlet: PieceBuffer,
     /// When it was taken, by the clock of the source.
     pub(crate) sent: Duration,
 }
 
 /// A file on its way.
 #[derive(Debug)]
-pub(crate) struct OpenFile {
-    pub(crate) shared: Arc<Shared>,
-    pub(crate) item: Item,
+pub(crate) struct FileCopy {
+    pub(crate) shared: Arc<CopyContext>,
+    pub(crate) item: CopyItem,
     /// The name of the target: the journal's key.
     pub(crate) key: String,
     pub(crate) source: Arc<dyn Source>,
@@ -75,7 +75,7 @@ pub(crate) struct OpenFile {
     /// An interruption costs more than a block.
     pub(crate) is_journaled: bool,
     /// For targets that take blocks in order.
-    pub(crate) order: Option<Order>,
+    pub(crate) order: Option<Sequencer>,
     /// Most pieces that may be on their way at the same time.
     pub(crate) most_pieces: usize,
     /// The checksum of the file, where it has to be computed in order while the bytes pass.
@@ -90,13 +90,13 @@ pub(crate) struct OpenFile {
     validator: Mutex<Option<String>>,
     /// What an upload is called.
     pub(crate) token: Mutex<Option<String>>,
-    books: Mutex<Books>,
+    books: Mutex<FileCopyState>,
 }
 
 /// What is known of the bytes of a file.
 #[derive(Debug)]
-pub(crate) struct Books {
-    pub(crate) blocks: Blocks,
+pub(crate) struct FileCopyState {
+    pub(crate) blocks: BlockMap,
     running: Vec<Arc<Piece>>,
     over: bool,
     /// Checksums of the blocks as they came the first time, when the file is fetched again because its checksum was wrong.
@@ -105,20 +105,20 @@ pub(crate) struct Books {
     pub(crate) damaged: Vec<u64>,
 }
 
-/// What [`OpenFile`] is made from.
+/// What [`FileCopy`] is made from.
 pub(crate) struct Opened {
-    pub(crate) shared: Arc<Shared>,
-    pub(crate) item: Item,
+    pub(crate) shared: Arc<CopyContext>,
+    pub(crate) item: CopyItem,
     pub(crate) key: String,
     pub(crate) source: Arc<dyn Source>,
     pub(crate) version: Version,
     pub(crate) sink: Sink,
-    pub(crate) order: Option<Order>,
+    pub(crate) order: Option<Sequencer>,
     pub(crate) most_pieces: usize,
     pub(crate) algorithm: Option<Algorithm>,
     pub(crate) is_journaled: bool,
     pub(crate) token: Option<String>,
-    pub(crate) blocks: Blocks,
+    pub(crate) blocks: BlockMap,
 }
 
 /// The smallest request worth making for a lane that has nothing to do, in bytes.
@@ -129,15 +129,20 @@ const RELIEF_ROUND_TRIPS: u32 = 3;
 /// Below this round-trip time, a lane that ends later than the others does not matter.
 const RELIEF_RTT: Duration = Duration::from_millis(2);
 
-impl OpenFile {
+impl FileCopy {
     pub(crate) fn new(opened: Opened) -> Arc<Self> {
         let Opened { shared, item, key, source, version, sink, order, most_pieces, .. } = opened;
         let Opened { algorithm, is_journaled, blocks, token, .. } = opened;
         let in_order = order.is_some();
         let chain = algorithm.filter(|algorithm| in_order && !algorithm.is_combinable());
         let validator = Mutex::new(version.validator.clone());
-        let books =
-            Books { blocks, running: Vec::new(), over: false, before: None, damaged: Vec::new() };
+        let books = FileCopyState {
+            blocks,
+            running: Vec::new(),
+            over: false,
+            before: None,
+            damaged: Vec::new(),
+        };
         Arc::new(Self {
             is_blind: matches!(sink, Sink::Discard) && algorithm.is_none(),
             with_adler32: algorithm == Some(Algorithm::Adler32),
@@ -178,7 +183,7 @@ impl OpenFile {
         range.map(|range| self.start(&mut books, range))
     }
 
-    fn share(&self, lane: usize, books: &Books) -> u64 {
+    fn share(&self, lane: usize, books: &FileCopyState) -> u64 {
         let Some(rtt) = self.source.link().rtt.filter(|rtt| *rtt >= RELIEF_RTT) else {
             return u64::MAX;
         };
@@ -187,12 +192,12 @@ impl OpenFile {
         }
         let under_way: u64 = books.running.iter().map(|piece| piece.inlet.progress().1).sum();
         let left_bytes = books.blocks.untaken_bytes() + under_way;
-        self.shared.pace.share(lane, self.shared.lanes(), left_bytes, rtt)
+        self.shared.pace.piece_bytes(lane, self.shared.workers(), left_bytes, rtt)
     }
 
     /// Half of what the slowest piece still owes, for a lane that has nothing to do; see core's `straggler.rs` for when
     /// that pays.
-    pub(crate) fn relieve(&self) -> Option<Arc<Piece>> {
+    pub(crate) fn split_slowest_piece(&self) -> Option<Arc<Piece>> {
         let rtt = self.source.link().rtt.filter(|rtt| *rtt >= RELIEF_RTT)?;
         if self.is_exact() || self.source.endpoint().ranges == RangeSupport::Whole {
             return None;
@@ -221,9 +226,9 @@ impl OpenFile {
         (given.start < given.end).then(|| self.start(&mut books, given))
     }
 
-    fn start(&self, books: &mut Books, range: Range<u64>) -> Arc<Piece> {
+    fn start(&self, books: &mut FileCopyState, range: Range<u64>) -> Arc<Piece> {
         let sent = self.source.clock().now();
-        let piece = Arc::new(Piece { inlet: Inlet::new(range), sent });
+        let piece = Arc::new(Piece { inlet: PieceBuffer::new(range), sent });
         books.running.push(Arc::clone(&piece));
         piece
     }
@@ -242,7 +247,7 @@ impl OpenFile {
         self.claim(&mut self.books())
     }
 
-    fn claim(&self, books: &mut Books) -> bool {
+    fn claim(&self, books: &mut FileCopyState) -> bool {
         let complete = !books.over && books.running.is_empty() && books.blocks.is_complete();
         books.over |= complete;
         complete
@@ -275,7 +280,7 @@ impl OpenFile {
     }
 
     /// Compares what an answer says about the file with what is known of it.
-    pub(crate) fn check_answer(&self, answer: &hither_core::Answer) -> Result<()> {
+    pub(crate) fn check_answer(&self, answer: &hither_core::ResponseMeta) -> Result<()> {
         let changed = |was: String, is: String| {
             let message = format!(
                 "{} changed while it was copied (it was {was}, now it is {is})",
@@ -303,7 +308,7 @@ impl OpenFile {
         let mut books = self.books();
         let pieces: Vec<_> = books.blocks.within_blocks(range).collect();
         for piece in pieces {
-            books.blocks.written(piece, Sums::of([], false));
+            books.blocks.written(piece, BlockChecksums::of([], false));
         }
     }
 
@@ -355,7 +360,7 @@ impl OpenFile {
     }
 
     /// The checksums of the whole file, as far as they were computed on the way.
-    pub(crate) fn sums(&self) -> Option<Sums> {
+    pub(crate) fn sums(&self) -> Option<BlockChecksums> {
         self.books().blocks.sums()
     }
 
@@ -381,7 +386,7 @@ impl OpenFile {
         books.before.as_ref().map(|_| books.damaged.clone())
     }
 
-    pub(crate) fn books(&self) -> MutexGuard<'_, Books> {
+    pub(crate) fn books(&self) -> MutexGuard<'_, FileCopyState> {
         self.books.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

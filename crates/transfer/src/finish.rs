@@ -4,9 +4,9 @@
 //! were damaged on the way. If the checksum is still wrong, the file is damaged where it comes from, or what it was compared
 //! with is; nothing gets the final name then.
 
-use crate::file::{OpenFile, Sink};
+use crate::file::{FileCopy, Sink};
 use crate::options::Verify;
-use crate::summary::Checked;
+use crate::summary::FileChecksum;
 use crate::version::Version;
 use crate::write::over;
 use hither_core::checksum::{Algorithm, Checksum};
@@ -22,7 +22,7 @@ pub(crate) enum Finished {
 }
 
 /// Finishes a file that is complete.
-pub(crate) async fn finish(file: &Arc<OpenFile>) -> Result<Finished> {
+pub(crate) async fn finish(file: &Arc<FileCopy>) -> Result<Finished> {
     check_local_source(file).await?;
     let checksum = computed(file).await?;
     let expected = expected(file).await;
@@ -47,12 +47,12 @@ pub(crate) async fn finish(file: &Arc<OpenFile>) -> Result<Finished> {
     let explicit = file.shared.options.verify.is_explicit();
     if let Some(checksum) = checksum.filter(|_| explicit || expected.is_some()) {
         let compared = expected.is_some();
-        file.shared.note_checksum(Checked { target: file.key.clone(), checksum, compared });
+        file.shared.note_checksum(FileChecksum { target: file.key.clone(), checksum, compared });
     }
     Ok(Finished::Done)
 }
 
-fn mismatch(file: &OpenFile, checksum: &Checksum, expected: &Checksum) -> String {
+fn mismatch(file: &FileCopy, checksum: &Checksum, expected: &Checksum) -> String {
     let told_by = match file.shared.options.verify {
         Verify::Value(_) => "you gave",
         _ => "the server tells",
@@ -66,7 +66,7 @@ fn mismatch(file: &OpenFile, checksum: &Checksum, expected: &Checksum) -> String
 }
 
 /// A local source has no validator that would show a change while it is read.
-async fn check_local_source(file: &OpenFile) -> Result<()> {
+async fn check_local_source(file: &FileCopy) -> Result<()> {
     if file.item.local.is_none() {
         return Ok(());
     }
@@ -80,7 +80,7 @@ async fn check_local_source(file: &OpenFile) -> Result<()> {
 }
 
 /// The checksum of what was written.
-async fn computed(file: &Arc<OpenFile>) -> Result<Option<Checksum>> {
+async fn computed(file: &Arc<FileCopy>) -> Result<Option<Checksum>> {
     let algorithm = match file.shared.options.verify.algorithm() {
         Some(algorithm) if file.algorithm == Some(algorithm) => algorithm,
         _ => return Ok(None),
@@ -101,7 +101,7 @@ async fn computed(file: &Arc<OpenFile>) -> Result<Option<Checksum>> {
 }
 
 /// What the checksum should be, if somebody knows.
-async fn expected(file: &OpenFile) -> Option<Checksum> {
+async fn expected(file: &FileCopy) -> Option<Checksum> {
     if let Verify::Value(value) = &file.shared.options.verify {
         return Some(value.clone());
     }
@@ -113,7 +113,7 @@ async fn expected(file: &OpenFile) -> Option<Checksum> {
     file.told()
 }
 
-async fn give_name(file: &Arc<OpenFile>, checksum: Option<&Checksum>) -> Result<()> {
+async fn give_name(file: &Arc<FileCopy>, checksum: Option<&Checksum>) -> Result<()> {
     let seen = match &file.sink {
         Sink::Output | Sink::Discard => return Ok(()),
         Sink::Part(_) => {
@@ -140,7 +140,7 @@ async fn give_name(file: &Arc<OpenFile>, checksum: Option<&Checksum>) -> Result<
 }
 
 /// Removes what was written: it is of no use.
-pub(crate) async fn abandon(file: &OpenFile) {
+pub(crate) async fn abandon(file: &FileCopy) {
     match &file.sink {
         Sink::Part(part) => part.remove(),
         Sink::Upload(upload) => {

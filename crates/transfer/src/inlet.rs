@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// What has arrived of a piece, in order.
 #[derive(Debug)]
-pub(crate) struct Inlet {
+pub(crate) struct PieceBuffer {
     inside: Mutex<Inside>,
 }
 
@@ -25,13 +25,13 @@ struct Inside {
 
 /// Bytes in a row.
 #[derive(Debug)]
-pub(crate) struct Batch {
+pub(crate) struct WriteBatch {
     pub(crate) offset: u64,
     pub(crate) pieces: Vec<Bytes>,
     pub(crate) bytes: u64,
 }
 
-impl Batch {
+impl WriteBatch {
     pub(crate) fn range(&self) -> Range<u64> {
         self.offset..self.offset + self.bytes
     }
@@ -45,7 +45,7 @@ impl Batch {
     }
 }
 
-impl Inlet {
+impl PieceBuffer {
     pub(crate) fn new(piece: Range<u64>) -> Self {
         let inside = Inside {
             start: piece.start,
@@ -79,7 +79,7 @@ impl Inlet {
 
     /// What is waiting, if it is at least `least_bytes`, or everything has come. What follows `least_bytes` stays if
     /// `exactly`.
-    pub(crate) fn take(&self, least_bytes: u64, exactly: bool) -> Option<Batch> {
+    pub(crate) fn take(&self, least_bytes: u64, exactly: bool) -> Option<WriteBatch> {
         let mut inside = self.inside();
         let all_there = inside.next >= inside.end;
         if inside.waiting_bytes == 0 || (inside.waiting_bytes < least_bytes && !all_there) {
@@ -95,7 +95,7 @@ impl Inlet {
             bytes = least_bytes;
         }
         inside.waiting_bytes -= bytes;
-        Some(Batch { offset, pieces, bytes })
+        Some(WriteBatch { offset, pieces, bytes })
     }
 
     /// What is still to come.
@@ -169,7 +169,7 @@ mod tests {
 
     #[test]
     fn only_what_is_new_and_wanted_is_taken() {
-        let inlet = Inlet::new(2..8);
+        let inlet = PieceBuffer::new(2..8);
         assert_eq!(inlet.accept(&part(0, b"01"), true), 0);
         assert_eq!(inlet.accept(&part(0, b"0123"), true), 2);
         assert_eq!(inlet.accept(&part(5, b"5"), true), 0, "a gap");
@@ -182,7 +182,7 @@ mod tests {
 
     #[test]
     fn batches_of_exact_size_leave_the_rest() {
-        let inlet = Inlet::new(0..9);
+        let inlet = PieceBuffer::new(0..9);
         inlet.accept(&part(0, b"012"), true);
         assert!(inlet.take(4, true).is_none());
         inlet.accept(&part(3, b"3456"), true);
@@ -195,7 +195,7 @@ mod tests {
 
     #[test]
     fn a_piece_that_gave_half_away_ends_early() {
-        let inlet = Inlet::new(0..10);
+        let inlet = PieceBuffer::new(0..10);
         inlet.accept(&part(0, b"01"), true);
         assert_eq!(inlet.give_half(), 6..10);
         inlet.accept(&part(2, b"2345"), true);

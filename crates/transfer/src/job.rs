@@ -3,24 +3,24 @@
 //! A number of lanes, each a task of its own, take work from one [`Queue`]: they open files, fetch and write pieces, and
 //! finish what has become complete. Walkers fill the queue while lanes empty it. One large file occupies all lanes with
 //! its blocks; of many small ones each lane has its own; what is in between sorts itself out. How many lanes there are
-//! follows from the path once the first answer has shown it ([`hither_core::lanes::bulk`]).
+//! follows from the path once the first answer has shown it ([`hither_core::workers::bulk`]).
 //!
-//! A file that fails does not stop the others. What bounds memory is [`Budget`]: bytes that came and are not written.
+//! A file that fails does not stop the others. What bounds memory is [`MemoryBudget`]: bytes that came and are not written.
 
-use crate::budget::Budget;
-use crate::file::{Item, OpenFile, Piece};
+use crate::budget::MemoryBudget;
+use crate::file::{CopyItem, FileCopy, Piece};
 use crate::finish::{self, Finished};
 use crate::journal::Journal;
 use crate::lane;
-use crate::names::{Destination, Place};
-use crate::open::{self, Opening};
+use crate::names::{CopyPath, Destination};
+use crate::open::{self, OpenResult};
 use crate::options::{CopyOptions, Verify};
-use crate::pace::Pace;
-use crate::progress::Progress;
-use crate::queue::{Queue, Work};
+use crate::pace::WorkerRates;
+use crate::progress::CopyProgress;
+use crate::queue::{NextTask, Queue};
 use crate::start;
-use crate::summary::{Checked, Failure, Summary};
-use hither_core::{Entry, Error, ErrorKind, Result, lanes};
+use crate::summary::{CopyFailure, CopySummary, FileChecksum};
+use hither_core::{DirEntry, Error, ErrorKind, Result, lanes};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::pin::pin;
@@ -32,20 +32,20 @@ use tokio::task::JoinSet;
 
 /// What all tasks of a job share.
 #[derive(Debug)]
-pub(crate) struct Shared {
+pub(crate) struct CopyContext {
     pub(crate) options: CopyOptions,
     /// The text that stands for the job.
     pub(crate) job: String,
-    pub(crate) budget: Budget,
+    pub(crate) budget: MemoryBudget,
     pub(crate) journal: Option<Journal>,
-    pub(crate) progress: Arc<Progress>,
+    pub(crate) progress: Arc<CopyProgress>,
     pub(crate) queue: Queue,
-    pub(crate) pace: Pace,
-    tally: Mutex<Summary>,
+    pub(crate) pace: WorkerRates,
+    tally: Mutex<CopySummary>,
     /// Local directories with new names in them, to be put on the disk at the end.
     folders: Mutex<BTreeSet<PathBuf>>,
     lanes: AtomicUsize,
-    lanes_changed: Notify,
+    workers_changed: Notify,
 }
 
 /// How often a lane without work looks whether somebody needs relief.
@@ -59,11 +59,11 @@ const LOOK_AROUND: Duration = Duration::from_millis(20);
 /// What concerns the job as a whole: [`ErrorKind::Invalid`] for sources and destination that do not go together, and
 /// whatever looking at the destination or opening the journal fails with. What concerns single files is in the summary.
 pub async fn copy(
-    sources: Vec<Place>,
+    sources: Vec<CopyPath>,
     destination: Destination,
     options: CopyOptions,
-    progress: Arc<Progress>,
-) -> Result<Summary> {
+    progress: Arc<CopyProgress>,
+) -> Result<CopySummary> {
     if matches!(options.verify, Verify::Value(_)) && (sources.len() != 1 || options.recursive) {
         let message = "one value of a checksum is given, so one file must be copied";
         return Err(Error::new(ErrorKind::Invalid, message));
@@ -84,19 +84,19 @@ pub async fn copy(
     };
     // Files that follow each other on one output must not mix.
     let one_at_a_time = matches!(destination, Destination::Output);
-    let most_open = if one_at_a_time { 1 } else { options.max_lanes.max(1) };
-    let shared = Arc::new(Shared {
-        budget: Budget::new(options.budget_bytes),
+    let most_open = if one_at_a_time { 1 } else { options.max_workers.max(1) };
+    let shared = Arc::new(CopyContext {
+        budget: MemoryBudget::new(options.budget_bytes),
         queue: Queue::new(most_open, sources.len()),
-        pace: Pace::default(),
-        lanes: AtomicUsize::new(lanes::BULK_LEAST.min(options.max_lanes).max(1)),
+        pace: WorkerRates::default(),
+        lanes: AtomicUsize::new(lanes::MIN_BULK.min(options.max_workers).max(1)),
         options,
         job,
         journal,
         progress,
         tally: Mutex::default(),
         folders: Mutex::default(),
-        lanes_changed: Notify::new(),
+        workers_changed: Notify::new(),
     });
     let mut walkers = JoinSet::new();
     for source in sources {
@@ -110,14 +110,14 @@ pub async fn copy(
             shared.queue.found_all();
         });
     }
-    run_lanes(&shared).await;
+    run_workers(&shared).await;
     walkers.join_all().await;
     shared.sync_folders();
     conclude(shared)
 }
 
 /// The summary; and the journal goes if nothing is left to do.
-fn conclude(shared: Arc<Shared>) -> Result<Summary> {
+fn conclude(shared: Arc<CopyContext>) -> Result<CopySummary> {
     let shared = Arc::try_unwrap(shared).map_err(|_| {
         Error::new(ErrorKind::Local, "a task of the copy is still running after its end")
     })?;
@@ -133,13 +133,13 @@ fn conclude(shared: Arc<Shared>) -> Result<Summary> {
 }
 
 /// Runs as many lanes as are wanted by now, until there is nothing more to do.
-async fn run_lanes(shared: &Arc<Shared>) {
+async fn run_workers(shared: &Arc<CopyContext>) {
     let mut running = JoinSet::new();
     let mut started = 0;
     loop {
-        while started < shared.lanes() {
+        while started < shared.workers() {
             started += 1;
-            running.spawn(run_lane(Arc::clone(shared), started));
+            running.spawn(run_worker(Arc::clone(shared), started));
         }
         tokio::select! {
             ended = running.join_next() => {
@@ -153,42 +153,42 @@ async fn run_lanes(shared: &Arc<Shared>) {
                     }
                 }
             }
-            () = shared.lanes_changed.notified() => {}
+            () = shared.workers_changed.notified() => {}
         }
     }
 }
 
-async fn run_lane(shared: Arc<Shared>, lane: usize) {
+async fn run_worker(shared: Arc<CopyContext>, lane: usize) {
     loop {
         let mut changed = pin!(shared.queue.changed());
         // From here on, not from when it is waited for: nothing that happens in between is missed.
         changed.as_mut().enable();
         match shared.queue.take(lane) {
-            Work::Over => {
+            NextTask::Over => {
                 shared.queue.more();
                 return;
             }
-            Work::Wait => {
+            NextTask::Wait => {
                 // Whoever has to wait looks around from time to time: who is slow shows only with time.
                 drop(tokio::time::timeout(LOOK_AROUND, changed).await);
             }
-            Work::Open(item) => shared.open(item).await,
-            Work::Piece(file, piece) => shared.fetch(lane, &file, &piece).await,
+            NextTask::Open(item) => shared.open(item).await,
+            NextTask::Piece(file, piece) => shared.fetch(lane, &file, &piece).await,
         }
     }
 }
 
-impl Shared {
-    async fn open(self: &Arc<Self>, item: Item) {
+impl CopyContext {
+    async fn open(self: &Arc<Self>, item: CopyItem) {
         match open::open(self, item.clone()).await {
-            Ok(Opening::File(file)) => {
-                self.want_lanes(&file);
+            Ok(OpenResult::File(file)) => {
+                self.want_workers(&file);
                 self.queue.opened(Arc::clone(&file));
                 if file.is_to_be_finished() {
                     self.finish(&file).await;
                 }
             }
-            Ok(Opening::Skipped(bytes)) => {
+            Ok(OpenResult::Skipped(bytes)) => {
                 self.tally().files_skipped += 1;
                 self.progress.done_bytes(bytes);
                 self.progress.done_file();
@@ -201,7 +201,7 @@ impl Shared {
         }
     }
 
-    async fn fetch(self: &Arc<Self>, lane: usize, file: &Arc<OpenFile>, piece: &Arc<Piece>) {
+    async fn fetch(self: &Arc<Self>, lane: usize, file: &Arc<FileCopy>, piece: &Arc<Piece>) {
         let result = lane::run(file, piece).await;
         self.budget.release(piece.inlet.waiting_bytes());
         if file.is_blind {
@@ -219,7 +219,7 @@ impl Shared {
         }
     }
 
-    async fn finish(self: &Arc<Self>, file: &Arc<OpenFile>) {
+    async fn finish(self: &Arc<Self>, file: &Arc<FileCopy>) {
         match finish::finish(file).await {
             Ok(Finished::Done) => {
                 let mut tally = self.tally();
@@ -242,7 +242,7 @@ impl Shared {
     }
 
     /// A file failed. If it changed, it is copied anew, once.
-    async fn lost(self: &Arc<Self>, file: &Arc<OpenFile>, error: Error) {
+    async fn lost(self: &Arc<Self>, file: &Arc<FileCopy>, error: Error) {
         let again = error.kind() == ErrorKind::Changed && !file.item.restarted;
         let can_go_on = self.journal.is_some() && file.can_go_on().await;
         if again || !can_go_on {
@@ -251,7 +251,7 @@ impl Shared {
         let item = again.then(|| {
             self.progress.undone_bytes(file.written_bytes());
             self.note(format!("{error}: begun again"));
-            Item { entry: None, restarted: true, ..file.item.clone() }
+            CopyItem { entry: None, restarted: true, ..file.item.clone() }
         });
         if item.is_none() {
             self.failed(file.item.name.clone(), error);
@@ -260,26 +260,26 @@ impl Shared {
     }
 
     /// Lanes that are wanted by now.
-    pub(crate) fn lanes(&self) -> usize {
+    pub(crate) fn workers(&self) -> usize {
         self.lanes.load(Ordering::Acquire)
     }
 
     /// The path to where the file is, or goes, may be worth more lanes.
-    fn want_lanes(&self, file: &OpenFile) {
+    fn want_workers(&self, file: &FileCopy) {
         let link = file.source.link();
-        let cap = self.options.max_lanes.max(1);
+        let cap = self.options.max_workers.max(1);
         // An upload says itself how many blocks at a time are of use; other targets take what comes.
         let by_target = if file.is_exact() { file.most_pieces.min(cap) } else { 1 };
-        let wanted = lanes::bulk(&link, cap).max(by_target);
+        let wanted = lanes::for_bulk(&link, cap).max(by_target);
         let before = self.lanes.fetch_max(wanted, Ordering::AcqRel);
         if wanted > before {
-            file.source.warm(wanted.min(file.source.max_lanes()));
-            self.lanes_changed.notify_one();
+            file.source.preconnect(wanted.min(file.source.max_connections()));
+            self.workers_changed.notify_one();
         }
     }
 
     /// A file was found.
-    pub(crate) fn found(&self, item: Item) {
+    pub(crate) fn found(&self, item: CopyItem) {
         self.progress.found_file();
         self.progress.found_bytes(item.entry.as_ref().map_or(0, |entry| entry.size));
         self.queue.found(item);
@@ -293,10 +293,10 @@ impl Shared {
     /// Something could not be copied.
     pub(crate) fn failed(&self, source: String, error: Error) {
         self.progress.done_file();
-        self.tally().failures.push(Failure { source, error });
+        self.tally().failures.push(CopyFailure { source, error });
     }
 
-    pub(crate) fn note_uploaded(&self, entry: Entry) {
+    pub(crate) fn note_uploaded(&self, entry: DirEntry) {
         self.tally().last_uploaded = Some(entry);
     }
 
@@ -304,7 +304,7 @@ impl Shared {
         self.tally().notices.push(notice);
     }
 
-    pub(crate) fn note_checksum(&self, checked: Checked) {
+    pub(crate) fn note_checksum(&self, checked: FileChecksum) {
         self.tally().checksums.push(checked);
     }
 
@@ -325,7 +325,7 @@ impl Shared {
         }
     }
 
-    fn tally(&self) -> MutexGuard<'_, Summary> {
+    fn tally(&self) -> MutexGuard<'_, CopySummary> {
         self.tally.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -8,10 +8,10 @@
 //! A request that fails is sent again for the rest of the piece, if the error says that this can help, until
 //! [`ATTEMPTS`] in a row have failed without bringing a byte.
 
-use crate::file::{OpenFile, Piece};
-use crate::open::PATIENCE;
+use crate::file::{FileCopy, Piece};
+use crate::open::STAGING_TIMEOUT;
 use futures_core::future::BoxFuture;
-use hither_core::{Answer, Error, ErrorKind, Part, Request, Result, Retry};
+use hither_core::{Error, ErrorKind, Part, Request, ResponseMeta, Result, Retry};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -26,11 +26,11 @@ const MOST_WAITING_BYTES: u64 = 2 * WRITE_BYTES;
 const ATTEMPTS: u32 = 4;
 
 /// Fetches and writes a piece.
-pub(crate) async fn run(file: &Arc<OpenFile>, piece: &Arc<Piece>) -> Result<()> {
+pub(crate) async fn run(file: &Arc<FileCopy>, piece: &Arc<Piece>) -> Result<()> {
     let (mut barren, mut waited) = (0, Duration::ZERO);
     loop {
         let missing = piece.inlet.missing();
-        let lane = Lane {
+        let lane = PieceFetch {
             file,
             piece,
             fetch: (missing.start < missing.end).then(|| fetch(file, piece)),
@@ -56,7 +56,7 @@ pub(crate) async fn run(file: &Arc<OpenFile>, piece: &Arc<Piece>) -> Result<()> 
             false => barren + u32::from(!put_off),
         };
         match error.retry() {
-            Retry::Later { after } if waited < PATIENCE && !file.is_over() => {
+            Retry::Later { after } if waited < STAGING_TIMEOUT && !file.is_over() => {
                 waited += after;
                 tokio::time::sleep(after).await;
             }
@@ -69,7 +69,7 @@ pub(crate) async fn run(file: &Arc<OpenFile>, piece: &Arc<Piece>) -> Result<()> 
 }
 
 /// The request for what is missing of a piece.
-fn fetch<'a>(file: &'a Arc<OpenFile>, piece: &Arc<Piece>) -> BoxFuture<'a, Result<()>> {
+fn fetch<'a>(file: &'a Arc<FileCopy>, piece: &Arc<Piece>) -> BoxFuture<'a, Result<()>> {
     let missing = piece.inlet.missing();
     let request = Request {
         ranges: vec![missing],
@@ -90,13 +90,13 @@ fn fetch<'a>(file: &'a Arc<OpenFile>, piece: &Arc<Piece>) -> BoxFuture<'a, Resul
         }
     });
     Box::pin(async move {
-        let answer: Answer = file.source.fetch(request, sink).await?;
+        let answer: ResponseMeta = file.source.fetch(request, sink).await?;
         file.check_answer(&answer)
     })
 }
 
-struct Lane<'a> {
-    file: &'a Arc<OpenFile>,
+struct PieceFetch<'a> {
+    file: &'a Arc<FileCopy>,
     piece: &'a Arc<Piece>,
     fetch: Option<BoxFuture<'a, Result<()>>>,
     fetched: Result<()>,
@@ -105,7 +105,7 @@ struct Lane<'a> {
     is_full: bool,
 }
 
-impl Lane<'_> {
+impl PieceFetch<'_> {
     /// Starts writing what waits, if that is worth it by now and nothing is being written.
     fn start_write(&mut self) -> bool {
         if self.write.is_some() {
@@ -136,7 +136,7 @@ impl Lane<'_> {
     }
 }
 
-impl Future for Lane<'_> {
+impl Future for PieceFetch<'_> {
     /// The outer result is that of writing, the inner one that of fetching.
     type Output = Result<Result<()>>;
 

@@ -1,6 +1,6 @@
 //! Bulk movement: files and trees, copied in parallel blocks, resumable and checksummed.
 //!
-//! [`copy`] moves what is at some [`Place`]s to a [`Destination`], through this machine. Where bytes come from and go to
+//! [`copy`] moves what is at some [`CopyPath`]s to a [`Destination`], through this machine. Where bytes come from and go to
 //! is behind `hither-core`'s `Source` and `Storage`; what is decided here is which bytes move when, on how many lanes,
 //! what is kept in memory meanwhile, what an interruption costs, and when a file may have its name.
 
@@ -28,8 +28,8 @@ mod walk;
 mod write;
 
 pub use job::copy;
-pub use names::{Destination, Place};
-pub use options::{CopyOptions, Existing, Verify};
-pub use progress::{Figures, Progress};
-pub use summary::{Checked, Failure, Summary};
+pub use names::{CopyPath, Destination};
+pub use options::{CopyOptions, OverwritePolicy, Verify};
+pub use progress::{CopyProgress, ProgressSnapshot};
+pub use summary::{CopyFailure, CopySummary, FileChecksum};
 pub use upload::upload;

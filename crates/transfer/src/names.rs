@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 /// A name in a storage.
 #[derive(Debug, Clone)]
-pub struct Place {
+pub struct CopyPath {
     /// Where it is.
     pub storage: Arc<dyn Storage>,
     /// The name, from the storage's root.
@@ -30,9 +30,9 @@ pub struct Place {
 #[derive(Debug, Clone)]
 pub enum Destination {
     /// A file or directory.
-    Place(Place),
+    Place(CopyPath),
     /// A file of exactly this name: nothing goes into a directory that has it.
-    File(Place),
+    File(CopyPath),
     /// The standard output: the bytes of files, one after the other.
     Output,
     /// Nowhere: everything is fetched, and dropped.
@@ -48,7 +48,7 @@ pub(crate) enum Target {
     Discard,
 }
 
-impl Place {
+impl CopyPath {
     /// For messages and the journal.
     pub(crate) fn name(&self) -> String {
         match &self.local {
@@ -76,7 +76,7 @@ impl Destination {
     /// # Errors
     ///
     /// [`ErrorKind::Invalid`] if the source has no name of its own to go by.
-    pub(crate) fn target(&self, source: &Place, into: bool) -> Result<Target> {
+    pub(crate) fn target(&self, source: &CopyPath, into: bool) -> Result<Target> {
         match self {
             Self::Output => Ok(Target::Output),
             Self::Discard => Ok(Target::Discard),

@@ -4,20 +4,20 @@
 //! A file out of a listing is known by its entry there. One that was named by its URL is asked for its first bytes
 //! instead, which tells the size and the version as well as a question for them would, and brings a small file whole.
 
-use crate::blocks::{Blocks, Sums};
-use crate::file::{Item, OpenFile, Opened, Sink};
-use crate::inlet::{Batch, Inlet};
-use crate::job::Shared;
+use crate::blocks::{BlockChecksums, BlockMap};
+use crate::file::{CopyItem, FileCopy, Opened, Sink};
+use crate::inlet::{PieceBuffer, WriteBatch};
+use crate::job::CopyContext;
 use crate::journal::Known;
 use crate::names::Target;
-use crate::options::{Existing, Verify};
-use crate::order::Order;
-use crate::part_file::{self, PartFile};
+use crate::options::{OverwritePolicy, Verify};
+use crate::order::Sequencer;
+use crate::part_file::{self, PartialFile};
 use crate::version::Version;
 use hither_core::checksum::Algorithm;
-use hither_core::link::INTRODUCTION_BYTES;
+use hither_core::link::INITIAL_REQUEST_BYTES;
 use hither_core::{
-    Entry, EntryKind, Error, ErrorKind, PutOptions, Request, Result, Retry, Source, Storage,
+    DirEntry, Error, ErrorKind, FileKind, PutOptions, Request, Result, Retry, Source, Storage,
 };
 use std::path::Path;
 use std::sync::Arc;
@@ -26,9 +26,9 @@ use tokio::sync::RwLock;
 use tokio::task::spawn_blocking;
 
 /// What became of a file that was to be opened.
-pub(crate) enum Opening {
+pub(crate) enum OpenResult {
     /// It is to be copied.
-    File(Arc<OpenFile>),
+    File(Arc<FileCopy>),
     /// It is left as it is. Its size in bytes.
     Skipped(u64),
 }
@@ -36,9 +36,9 @@ pub(crate) enum Opening {
 /// Lanes that read ahead for a target that takes blocks in order: enough to hide a round trip.
 const READ_AHEAD: usize = 16;
 /// How long a file is waited for that its server has to make ready first.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(600);
+pub(crate) const STAGING_TIMEOUT: Duration = Duration::from_secs(600);
 
-pub(crate) async fn open(shared: &Arc<Shared>, item: Item) -> Result<Opening> {
+pub(crate) async fn open(shared: &Arc<CopyContext>, item: CopyItem) -> Result<OpenResult> {
     let key = item.target.name();
     let known = shared.journal.as_ref().and_then(|journal| journal.take(&key));
     let source = item.storage.source(&item.path)?;
@@ -47,7 +47,7 @@ pub(crate) async fn open(shared: &Arc<Shared>, item: Item) -> Result<Opening> {
         shared.progress.found_bytes(version.size);
     }
     if is_to_be_skipped(shared, &item, &version, known.as_ref()).await? {
-        return Ok(Opening::Skipped(version.size));
+        return Ok(OpenResult::Skipped(version.size));
     }
     let known = known.filter(|known| known.version.is_surely(&version));
     let algorithm = algorithm(shared, &item, &version);
@@ -75,12 +75,12 @@ pub(crate) async fn open(shared: &Arc<Shared>, item: Item) -> Result<Opening> {
         // Written below.
         blocks.take_exactly(&head.range());
     }
-    let file = OpenFile::new(Opened {
+    let file = FileCopy::new(Opened {
         shared: Arc::clone(shared),
         key,
         source,
         sink,
-        order: in_order.then(Order::new),
+        order: in_order.then(Sequencer::new),
         most_pieces: if in_order { read_ahead } else { parallel.max(1) },
         algorithm,
         blocks,
@@ -97,11 +97,14 @@ pub(crate) async fn open(shared: &Arc<Shared>, item: Item) -> Result<Opening> {
         Arc::clone(&file).write(head).await?;
     }
     file.ask_for_checksum(algorithm);
-    Ok(Opening::File(file))
+    Ok(OpenResult::File(file))
 }
 
 /// The version of the source, and its first bytes if they had to be asked for.
-async fn identify(item: &Item, source: &Arc<dyn Source>) -> Result<(Version, Option<Batch>)> {
+async fn identify(
+    item: &CopyItem,
+    source: &Arc<dyn Source>,
+) -> Result<(Version, Option<WriteBatch>)> {
     match &item.entry {
         Some(entry) => Ok((Version::of(entry), None)),
         None if item.local.is_some() => {
@@ -118,28 +121,28 @@ async fn identify(item: &Item, source: &Arc<dyn Source>) -> Result<(Version, Opt
     }
 }
 
-fn of_file(entry: Entry, item: &Item) -> Result<Version> {
+fn of_file(entry: DirEntry, item: &CopyItem) -> Result<Version> {
     match entry.kind {
-        EntryKind::File | EntryKind::Link => Ok(Version::of(&entry)),
-        EntryKind::Other => Err(Error::new(
+        FileKind::File | FileKind::Link => Ok(Version::of(&entry)),
+        FileKind::Other => Err(Error::new(
             ErrorKind::Invalid,
             format!("{} is neither a file nor a directory", item.name),
         )),
-        EntryKind::Directory => Err(Error::new(
+        FileKind::Directory => Err(Error::new(
             ErrorKind::Invalid,
             format!("{} is a directory: copy it with -r", item.name),
         )),
     }
 }
 
-async fn probe(source: &dyn Source) -> Result<(Version, Option<Batch>)> {
-    let inlet = Arc::new(Inlet::new(0..u64::MAX));
+async fn probe(source: &dyn Source) -> Result<(Version, Option<WriteBatch>)> {
+    let inlet = Arc::new(PieceBuffer::new(0..u64::MAX));
     let into = Arc::clone(&inlet);
-    let first = 0..INTRODUCTION_BYTES;
+    let first = 0..INITIAL_REQUEST_BYTES;
     let request = Request { ranges: vec![first], tail: 0, validator: None, size: None };
     // Files that are named one by one are large ones as a rule. On a long path a small one costs handshakes for nothing, a
     // large one would cost two round trips more: one to learn that it is large, one to open the lanes.
-    source.announce_large();
+    source.expect_bulk();
     // Two failures may befall the best server; a third is one to be told.
     let (mut tries, mut waited) = (0, Duration::ZERO);
     let answer = loop {
@@ -150,7 +153,7 @@ async fn probe(source: &dyn Source) -> Result<(Version, Option<Batch>)> {
         match source.fetch(request.clone(), sink).await {
             Ok(answer) => break answer,
             Err(error) => match error.retry() {
-                Retry::Later { after } if waited < PATIENCE => {
+                Retry::Later { after } if waited < STAGING_TIMEOUT => {
                     waited += after;
                     tokio::time::sleep(after).await;
                 }
@@ -173,7 +176,7 @@ async fn probe(source: &dyn Source) -> Result<(Version, Option<Batch>)> {
 }
 
 /// Which checksum to compute. None where nothing could be compared with it and nobody asked.
-fn algorithm(shared: &Shared, item: &Item, version: &Version) -> Option<Algorithm> {
+fn algorithm(shared: &CopyContext, item: &CopyItem, version: &Version) -> Option<Algorithm> {
     let verify = &shared.options.verify;
     let pointless = match &item.target {
         Target::Discard => true,
@@ -185,8 +188,8 @@ fn algorithm(shared: &Shared, item: &Item, version: &Version) -> Option<Algorith
 }
 
 async fn is_to_be_skipped(
-    shared: &Shared,
-    item: &Item,
+    shared: &CopyContext,
+    item: &CopyItem,
     version: &Version,
     known: Option<&Known>,
 ) -> Result<bool> {
@@ -196,7 +199,8 @@ async fn is_to_be_skipped(
     let seen = match &item.target {
         Target::Local(path) => local_version(path)?,
         Target::Remote(storage, path)
-            if done.is_some() || matches!(existing, Existing::Keep | Existing::Update) =>
+            if done.is_some()
+                || matches!(existing, OverwritePolicy::Keep | OverwritePolicy::Update) =>
         {
             match storage.stat(path).await {
                 Ok(entry) => Some(of_file(entry, item)?),
@@ -207,7 +211,7 @@ async fn is_to_be_skipped(
         Target::Remote(..) | Target::Output | Target::Discard => None,
     };
     let Some(seen) = seen else { return Ok(false) };
-    if existing == Existing::Refuse {
+    if existing == OverwritePolicy::Refuse {
         let message = format!("{} exists already", item.target.name());
         return Err(Error::new(ErrorKind::AlreadyExists, message));
     }
@@ -221,9 +225,9 @@ async fn is_to_be_skipped(
         return Ok(true);
     }
     Ok(match existing {
-        Existing::Replace | Existing::Refuse => false,
-        Existing::Keep => true,
-        Existing::Update => {
+        OverwritePolicy::Replace | OverwritePolicy::Refuse => false,
+        OverwritePolicy::Keep => true,
+        OverwritePolicy::Update => {
             let not_older = version.modified.is_some() && seen.modified >= version.modified;
             seen.size == version.size && not_older
         }
@@ -259,25 +263,25 @@ pub(crate) fn local_version(path: &Path) -> Result<Option<Version>> {
 
 /// Where the bytes go, what is there already, and whether the journal has to be told.
 async fn sink(
-    shared: &Arc<Shared>,
-    item: &Item,
+    shared: &Arc<CopyContext>,
+    item: &CopyItem,
     version: &Version,
     known: Option<Known>,
     algorithm: Option<Algorithm>,
-) -> Result<(Sink, Blocks, bool)> {
+) -> Result<(Sink, BlockMap, bool)> {
     let block_bytes = shared.options.block_bytes;
-    let blocks = Blocks::new(version.size, block_bytes);
+    let blocks = BlockMap::new(version.size, block_bytes);
     match &item.target {
         Target::Output => Ok((Sink::Output, blocks, false)),
         Target::Discard => Ok((Sink::Discard, blocks, false)),
         Target::Local(path) => {
-            let name = PartFile::name(path, &shared.job);
+            let name = PartialFile::name(path, &shared.job);
             let mode = item.local.as_ref().and_then(|path| part_file::mode_of(path));
             let known = known.filter(|known| known.part.as_ref() == Some(&name));
             let (path, size) = (path.clone(), version.size);
             let with_adler32 = algorithm == Some(Algorithm::Adler32);
             let opened = spawn_blocking(move || {
-                let part = PartFile::open(&path, &name, size, mode)?;
+                let part = PartialFile::open(&path, &name, size, mode)?;
                 let is_new = known.is_none();
                 let blocks = verified(&part, blocks, &known.unwrap_or_default(), with_adler32);
                 Ok((Sink::Part(part), blocks, is_new))
@@ -295,7 +299,12 @@ async fn sink(
 }
 
 /// The blocks that are in the part file as the journal says they should be.
-fn verified(part: &PartFile, mut blocks: Blocks, known: &Known, with_adler32: bool) -> Blocks {
+fn verified(
+    part: &PartialFile,
+    mut blocks: BlockMap,
+    known: &Known,
+    with_adler32: bool,
+) -> BlockMap {
     for (&at, (bytes, crc32c)) in &known.blocks {
         let range = at..at.saturating_add(*bytes);
         let is_block = blocks.within_blocks(range.clone()).eq([range.clone()]);
@@ -313,13 +322,13 @@ fn verified(part: &PartFile, mut blocks: Blocks, known: &Known, with_adler32: bo
 }
 
 async fn upload(
-    shared: &Arc<Shared>,
+    shared: &Arc<CopyContext>,
     storage: &dyn Storage,
     path: &str,
     version: &Version,
     known: Option<Known>,
     with_checksum: bool,
-) -> Result<(Sink, Blocks, bool)> {
+) -> Result<(Sink, BlockMap, bool)> {
     // The sums of blocks that went in an earlier attempt are not all known: where one was asked for, all go again.
     let resumable = !(shared.options.verify.is_explicit() && with_checksum);
     let known = known.filter(|_| resumable);
@@ -334,7 +343,7 @@ async fn upload(
         0 | 1 => shared.options.block_bytes,
         unit => unit,
     };
-    let mut blocks = Blocks::new(version.size, block_bytes);
+    let mut blocks = BlockMap::new(version.size, block_bytes);
     let is_new = resume.is_none() || upload.token() != resume;
     // An upload that is still the same has every block that it took, so the journal's word is enough.
     let known = known.filter(|_| !is_new).unwrap_or_default();
@@ -342,14 +351,14 @@ async fn upload(
         let range = at..at.saturating_add(*bytes);
         let is_block = blocks.within_blocks(range.clone()).eq([range.clone()]);
         if is_block && range.end <= version.size {
-            blocks.present(range, Sums { crc32c: crc32c.clone(), adler32: None });
+            blocks.present(range, BlockChecksums { crc32c: crc32c.clone(), adler32: None });
         }
     }
     shared.note_resumed(blocks.written_bytes());
     Ok((Sink::Upload(RwLock::new(Some(upload))), blocks, is_new))
 }
 
-impl OpenFile {
+impl FileCopy {
     /// Asks the server for its checksum, while the bytes move.
     fn ask_for_checksum(&self, algorithm: Option<Algorithm>) {
         let verify = &self.shared.options.verify;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 /// What happens to a target that exists.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Existing {
+pub enum OverwritePolicy {
     /// It is replaced, in one step, when the new file is whole.
     #[default]
     Replace,
@@ -18,7 +18,7 @@ pub enum Existing {
     Refuse,
 }
 
-impl Existing {
+impl OverwritePolicy {
     /// Whether anything may be written in place of a target that is there when the file is whole.
     pub(crate) fn replaces(self) -> bool {
         matches!(self, Self::Replace | Self::Update)
@@ -64,7 +64,7 @@ pub struct CopyOptions {
     /// Whether directories are copied, with all that is in them. Not by default.
     pub recursive: bool,
     /// What happens to targets that exist; replaced by default.
-    pub existing: Existing,
+    pub existing: OverwritePolicy,
     /// What is compared.
     pub verify: Verify,
     /// The unit of resumption, in bytes: what each lane may have to fetch again after an interruption. 4 MiB by default:
@@ -74,7 +74,7 @@ pub struct CopyOptions {
     /// Most bytes that have arrived and are not written yet. 256 MiB by default: a block for each of 64 lanes.
     pub budget_bytes: u64,
     /// Most lanes, that is connections and files, in use at the same time. 64 by default.
-    pub max_lanes: usize,
+    pub max_workers: usize,
     /// Folder for the journal, without which an interrupted copy begins again. None by default: the command gives one.
     pub journal: Option<PathBuf>,
 }
@@ -83,11 +83,11 @@ impl Default for CopyOptions {
     fn default() -> Self {
         Self {
             recursive: false,
-            existing: Existing::default(),
+            existing: OverwritePolicy::default(),
             verify: Verify::default(),
             block_bytes: 4 << 20,
             budget_bytes: 256 << 20,
-            max_lanes: hither_core::lanes::INTERACTIVE,
+            max_workers: hither_core::lanes::MAX_INTERACTIVE,
             journal: None,
         }
     }

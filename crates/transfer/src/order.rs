@@ -5,14 +5,14 @@ use tokio::sync::watch;
 
 /// The position whose turn it is.
 #[derive(Debug)]
-pub(crate) struct Order {
+pub(crate) struct Sequencer {
     next: watch::Sender<u64>,
 }
 
 /// Whoever still waits will wait for ever: the file failed.
 const BROKEN: u64 = u64::MAX;
 
-impl Order {
+impl Sequencer {
     pub(crate) fn new() -> Self {
         Self { next: watch::Sender::new(0) }
     }

@@ -17,12 +17,12 @@ const LAST_ROUND_TRIPS: f64 = 5.0;
 
 /// The rates of the lanes of a job.
 #[derive(Debug, Default)]
-pub(crate) struct Pace {
+pub(crate) struct WorkerRates {
     /// Bytes in a second, waiting for the answer included, by the number of the lane.
     rates: Mutex<BTreeMap<usize, f64>>,
 }
 
-impl Pace {
+impl WorkerRates {
     /// `lane` has brought a piece.
     #[expect(clippy::cast_precision_loss, reason = "an estimate")]
     pub(crate) fn note(&self, lane: usize, bytes: u64, took: Duration) {
@@ -40,7 +40,13 @@ impl Pace {
         clippy::cast_precision_loss,
         reason = "an estimate; a float cast saturates, which is what is meant"
     )]
-    pub(crate) fn share(&self, lane: usize, lanes: usize, left_bytes: u64, rtt: Duration) -> u64 {
+    pub(crate) fn piece_bytes(
+        &self,
+        lane: usize,
+        lanes: usize,
+        left_bytes: u64,
+        rtt: Duration,
+    ) -> u64 {
         let rates = self.rates.lock().unwrap_or_else(PoisonError::into_inner);
         let mean = rates.values().sum::<f64>() / rates.len().max(1) as f64;
         let all = mean * lanes.max(1) as f64;
@@ -64,28 +70,28 @@ mod tests {
 
     #[test]
     fn before_anything_is_known_all_take_the_same() {
-        assert_eq!(Pace::default().share(3, 10, 40 * MIB, RTT), 4 * MIB);
+        assert_eq!(WorkerRates::default().piece_bytes(3, 10, 40 * MIB, RTT), 4 * MIB);
     }
 
     #[test]
     fn who_is_faster_takes_more_and_half_until_the_end_is_near() {
-        let pace = Pace::default();
+        let pace = WorkerRates::default();
         for lane in 0..9 {
             pace.note(lane, MIB, Duration::from_secs(1));
         }
         pace.note(9, 11 * MIB, Duration::from_secs(1));
         // Twenty in a second: two seconds are left, then a quarter of one.
-        assert_eq!(pace.share(0, 10, 40 * MIB, RTT), MIB);
-        assert_eq!(pace.share(9, 10, 40 * MIB, RTT), 11 * MIB);
-        assert_eq!(pace.share(9, 10, 5 * MIB, RTT), 11 * MIB / 4);
-        assert_eq!(pace.share(0, 10, 5 * MIB, RTT), MIB / 4);
+        assert_eq!(pace.piece_bytes(0, 10, 40 * MIB, RTT), MIB);
+        assert_eq!(pace.piece_bytes(9, 10, 40 * MIB, RTT), 11 * MIB);
+        assert_eq!(pace.piece_bytes(9, 10, 5 * MIB, RTT), 11 * MIB / 4);
+        assert_eq!(pace.piece_bytes(0, 10, 5 * MIB, RTT), MIB / 4);
     }
 
     #[test]
     fn no_piece_is_smaller_than_is_worth_a_request() {
-        let pace = Pace::default();
+        let pace = WorkerRates::default();
         pace.note(0, 1, Duration::from_secs(9));
-        assert_eq!(pace.share(0, 60, MIB, Duration::ZERO), LEAST_PIECE_BYTES);
-        assert_eq!(pace.share(1, 0, 0, RTT), LEAST_PIECE_BYTES);
+        assert_eq!(pace.piece_bytes(0, 60, MIB, Duration::ZERO), LEAST_PIECE_BYTES);
+        assert_eq!(pace.piece_bytes(1, 0, 0, RTT), LEAST_PIECE_BYTES);
     }
 }

@@ -5,10 +5,10 @@
 //! disk shows at the start and blocks that come out of order do not scatter. What is written is on the disk before the
 //! file gets its name.
 
-use crate::blocks::Sums;
+use crate::blocks::BlockChecksums;
 use bytes::Bytes;
 use hither_core::checksum::{Algorithm, Checksum, Hasher};
-use hither_core::storage::unfinished_name;
+use hither_core::storage::partial_name;
 use hither_core::{Error, ErrorKind, Result};
 use rustix::fs::{CWD, FallocateFlags, OFlags, RenameFlags, fallocate, renameat_with};
 use rustix::io::{Errno, pwritev};
@@ -28,20 +28,20 @@ const NO_FOLLOW: i32 = OFlags::NOFOLLOW.bits().cast_signed();
 
 /// A file that is being written.
 #[derive(Debug)]
-pub(crate) struct PartFile {
+pub(crate) struct PartialFile {
     file: File,
     part: PathBuf,
     target: PathBuf,
 }
 
-impl PartFile {
+impl PartialFile {
     /// The name that the bytes of `target` have until it is whole, within its directory: the same for each attempt of a
     /// job, and for no other job.
     pub(crate) fn name(target: &Path, job: &str) -> String {
         let text = format!("{job}\n{}", target.display());
         let digest = Hasher::of(Algorithm::Sha256, text.as_bytes());
         let number = digest.value().iter().take(8).fold(0, |n, byte| n << 8 | u64::from(*byte));
-        unfinished_name(number)
+        partial_name(number)
     }
 
     /// Opens `name` beside `target` for `size` bytes; what it holds already stays. The permissions are those of the file
@@ -108,14 +108,14 @@ impl PartFile {
     }
 
     /// The checksums of a block as it is in the file. Blocks the thread.
-    pub(crate) fn sums(&self, range: Range<u64>, with_adler32: bool) -> Result<Sums> {
+    pub(crate) fn sums(&self, range: Range<u64>, with_adler32: bool) -> Result<BlockChecksums> {
         let mut adler32 = with_adler32.then(|| Hasher::new(Algorithm::Adler32));
         let mut crc32c = Hasher::new(Algorithm::Crc32c);
         self.read(range, |bytes| {
             crc32c.update(bytes);
             adler32.iter_mut().for_each(|sum| sum.update(bytes));
         })?;
-        Ok(Sums { crc32c: crc32c.finish(), adler32: adler32.map(Hasher::finish) })
+        Ok(BlockChecksums { crc32c: crc32c.finish(), adler32: adler32.map(Hasher::finish) })
     }
 
     /// The name that the file will have.
@@ -204,12 +204,12 @@ mod tests {
     fn a_file_has_its_name_only_when_it_is_whole() {
         let folder = tempfile::tempdir().unwrap();
         let target = folder.path().join("data");
-        let name = PartFile::name(&target, "job");
-        let part = PartFile::open(&target, &name, 6, None).unwrap();
+        let name = PartialFile::name(&target, "job");
+        let part = PartialFile::open(&target, &name, 6, None).unwrap();
         part.write(3, &[Bytes::from_static(b"de"), Bytes::from_static(b"f")]).unwrap();
         part.write(0, &[Bytes::from_static(b"abc")]).unwrap();
         assert!(!target.exists());
-        let again = PartFile::open(&target, &name, 6, None).unwrap();
+        let again = PartialFile::open(&target, &name, 6, None).unwrap();
         let sum = Hasher::of(Algorithm::Crc32c, b"cde");
         assert_eq!(again.sum(2..5, Algorithm::Crc32c).unwrap(), sum);
         let modified = SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(1_000_000);
@@ -224,7 +224,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let target = folder.path().join("data");
         std::fs::write(&target, b"old").unwrap();
-        let part = PartFile::open(&target, ".part", 0, Some(0o600)).unwrap();
+        let part = PartialFile::open(&target, ".part", 0, Some(0o600)).unwrap();
         assert_eq!(part.finish(None, false).unwrap_err().kind(), ErrorKind::AlreadyExists);
         assert_eq!(std::fs::read(&target).unwrap(), b"old");
         part.finish(None, true).unwrap();
@@ -237,7 +237,7 @@ mod tests {
         let precious = folder.path().join("precious");
         std::fs::write(&precious, b"keep").unwrap();
         std::os::unix::fs::symlink(&precious, folder.path().join(".part")).unwrap();
-        let part = PartFile::open(&folder.path().join("data"), ".part", 1, None).unwrap();
+        let part = PartialFile::open(&folder.path().join("data"), ".part", 1, None).unwrap();
         part.write(0, &[Bytes::from_static(b"x")]).unwrap();
         assert_eq!(std::fs::read(&precious).unwrap(), b"keep");
     }

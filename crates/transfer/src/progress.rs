@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// How far a copy is. Cheap to read at any time, from any thread.
 #[derive(Debug, Default)]
-pub struct Progress {
+pub struct CopyProgress {
     files_found: AtomicU64,
     files_done: AtomicU64,
     bytes_found: AtomicU64,
@@ -13,9 +13,9 @@ pub struct Progress {
     bytes_useless: AtomicU64,
 }
 
-/// The figures of [`Progress`] at one instant.
+/// The figures of [`CopyProgress`] at one instant.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Figures {
+pub struct ProgressSnapshot {
     /// Files found so far; all of them once every directory has been listed.
     pub files_found: u64,
     /// Files that have their final name, or were skipped, or failed.
@@ -28,11 +28,11 @@ pub struct Figures {
     pub bytes_arrived: u64,
 }
 
-impl Progress {
+impl CopyProgress {
     /// The figures now.
     #[must_use]
-    pub fn figures(&self) -> Figures {
-        Figures {
+    pub fn figures(&self) -> ProgressSnapshot {
+        ProgressSnapshot {
             files_found: self.files_found.load(Ordering::Relaxed),
             files_done: self.files_done.load(Ordering::Relaxed),
             bytes_found: self.bytes_found.load(Ordering::Relaxed),

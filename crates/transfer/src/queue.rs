@@ -3,7 +3,7 @@
 //! Every lane asks here for its next work. Pieces of open files come before files that are not open, so that few files are
 //! half done at any time; a lane for which there is neither takes half of what the slowest other one still owes.
 
-use crate::file::{Item, OpenFile, Piece};
+use crate::file::{CopyItem, FileCopy, Piece};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
@@ -11,9 +11,9 @@ use tokio::sync::futures::Notified;
 
 /// What a lane is to do next.
 #[derive(Debug)]
-pub(crate) enum Work {
-    Piece(Arc<OpenFile>, Arc<Piece>),
-    Open(Item),
+pub(crate) enum NextTask {
+    Piece(Arc<FileCopy>, Arc<Piece>),
+    Open(CopyItem),
     /// Nothing at the moment.
     Wait,
     /// Nothing any more.
@@ -28,8 +28,8 @@ pub(crate) struct Queue {
 
 #[derive(Debug)]
 struct State {
-    found: VecDeque<Item>,
-    open: Vec<Arc<OpenFile>>,
+    found: VecDeque<CopyItem>,
+    open: Vec<Arc<FileCopy>>,
     /// Files being opened, and open ones that are not in `open` yet or any more, but not done.
     in_hand: usize,
     /// Whoever may still find files.
@@ -45,7 +45,7 @@ impl Queue {
         Self { state: Mutex::new(state), changed: Notify::new() }
     }
 
-    pub(crate) fn found(&self, item: Item) {
+    pub(crate) fn found(&self, item: CopyItem) {
         self.state().found.push_back(item);
         self.changed.notify_one();
     }
@@ -59,41 +59,41 @@ impl Queue {
     }
 
     /// What `lane` is to do next. A file that is to be opened is in the lane's hand until [`Queue::opened`] or [`Queue::closed`].
-    pub(crate) fn take(&self, lane: usize) -> Work {
+    pub(crate) fn take(&self, lane: usize) -> NextTask {
         let mut state = self.state();
         let is_last = state.found.is_empty() && state.finders == 0;
         for file in &state.open {
             if let Some(piece) = file.take(lane, is_last) {
-                return Work::Piece(Arc::clone(file), piece);
+                return NextTask::Piece(Arc::clone(file), piece);
             }
         }
         if state.in_hand < state.most_open
             && let Some(item) = state.found.pop_front()
         {
             state.in_hand += 1;
-            return Work::Open(item);
+            return NextTask::Open(item);
         }
         if state.found.is_empty() {
             for file in &state.open {
-                if let Some(piece) = file.relieve() {
-                    return Work::Piece(Arc::clone(file), piece);
+                if let Some(piece) = file.split_slowest_piece() {
+                    return NextTask::Piece(Arc::clone(file), piece);
                 }
             }
         }
         match state.found.is_empty() && state.in_hand == 0 && state.finders == 0 {
-            true => Work::Over,
-            false => Work::Wait,
+            true => NextTask::Over,
+            false => NextTask::Wait,
         }
     }
 
     /// Pieces of the file may be taken.
-    pub(crate) fn opened(&self, file: Arc<OpenFile>) {
+    pub(crate) fn opened(&self, file: Arc<FileCopy>) {
         self.state().open.push(file);
         self.changed.notify_waiters();
     }
 
     /// A file is done with, if it was opened (`file`) or not. It may be copied anew (`again`).
-    pub(crate) fn closed(&self, file: Option<&Arc<OpenFile>>, again: Option<Item>) {
+    pub(crate) fn closed(&self, file: Option<&Arc<FileCopy>>, again: Option<CopyItem>) {
         let mut state = self.state();
         if let Some(file) = file {
             state.open.retain(|open| !Arc::ptr_eq(open, file));

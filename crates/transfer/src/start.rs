@@ -1,15 +1,15 @@
 //! Before anything moves: what the job is called, what its destination is, and what its sources are.
 
-use crate::file::Item;
-use crate::job::Shared;
-use crate::names::{Destination, Place, Target};
+use crate::file::CopyItem;
+use crate::job::CopyContext;
+use crate::names::{CopyPath, Destination, Target};
 use crate::part_file;
 use crate::walk;
-use hither_core::{EntryKind, Error, ErrorKind, Result};
+use hither_core::{Error, ErrorKind, FileKind, Result};
 use std::sync::Arc;
 
 /// The text that stands for a job: the same command has the same.
-pub(crate) fn job_name(sources: &[Place], destination: &Destination) -> String {
+pub(crate) fn job_name(sources: &[CopyPath], destination: &Destination) -> String {
     let mut names: Vec<_> = sources
         .iter()
         .map(|source| format!("{}{}", source.name(), if source.contents { "/." } else { "" }))
@@ -23,8 +23,8 @@ pub(crate) async fn goes_into(destination: &Destination, several: bool) -> Resul
     let Destination::Place(place) = destination else { return Ok(false) };
     let kind = match &place.local {
         Some(path) => match std::fs::metadata(path) {
-            Ok(metadata) if metadata.is_dir() => Some(EntryKind::Directory),
-            Ok(_) => Some(EntryKind::File),
+            Ok(metadata) if metadata.is_dir() => Some(FileKind::Directory),
+            Ok(_) => Some(FileKind::File),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
             Err(error) => return Err(part_file::failed("cannot look at", path, error)),
         },
@@ -37,7 +37,7 @@ pub(crate) async fn goes_into(destination: &Destination, several: bool) -> Resul
         },
     };
     match kind {
-        Some(EntryKind::Directory) => Ok(true),
+        Some(FileKind::Directory) => Ok(true),
         Some(_) if several || place.is_directory => Err(Error::new(
             ErrorKind::Invalid,
             format!("{} is a file, a directory is needed to copy into", place.name()),
@@ -51,7 +51,7 @@ pub(crate) async fn goes_into(destination: &Destination, several: bool) -> Resul
     }
 }
 
-fn destination_target(place: &Place) -> Target {
+fn destination_target(place: &CopyPath) -> Target {
     match &place.local {
         Some(path) => Target::Local(path.clone()),
         None => Target::Remote(Arc::clone(&place.storage), place.path.clone()),
@@ -59,7 +59,11 @@ fn destination_target(place: &Place) -> Target {
 }
 
 /// Finds out what a source is, and queues it or walks through it.
-pub(crate) async fn begin(shared: &Arc<Shared>, source: Place, target: Target) -> Result<()> {
+pub(crate) async fn begin(
+    shared: &Arc<CopyContext>,
+    source: CopyPath,
+    target: Target,
+) -> Result<()> {
     let look = source.local.is_some() || shared.options.recursive || source.is_directory;
     let entry = match look {
         false => None,
@@ -69,7 +73,7 @@ pub(crate) async fn begin(shared: &Arc<Shared>, source: Place, target: Target) -
             Err(error) => return Err(error),
         },
     };
-    let is_directory = entry.as_ref().is_some_and(|entry| entry.kind == EntryKind::Directory);
+    let is_directory = entry.as_ref().is_some_and(|entry| entry.kind == FileKind::Directory);
     if is_directory {
         if !shared.options.recursive {
             let message = format!("{} is a directory: copy it with -r", source.name());
@@ -77,7 +81,7 @@ pub(crate) async fn begin(shared: &Arc<Shared>, source: Place, target: Target) -
         }
         return walk::walk(shared, source, target).await;
     }
-    let item = Item {
+    let item = CopyItem {
         name: source.name(),
         storage: source.storage,
         path: source.path,

@@ -1,12 +1,12 @@
 //! What a copy came to.
 
 use hither_core::checksum::Checksum;
-use hither_core::{Entry, Error, ErrorKind};
+use hither_core::{DirEntry, Error, ErrorKind};
 
 /// What a copy came to.
 #[derive(Debug, Default)]
 #[non_exhaustive]
-pub struct Summary {
+pub struct CopySummary {
     /// Files copied.
     pub files: u64,
     /// Their bytes, those that an earlier attempt has moved included.
@@ -22,18 +22,18 @@ pub struct Summary {
     /// Bytes that came in more than once in this attempt.
     pub bytes_resent: u64,
     /// Checksums of files: all of them if a checksum was asked for, else those that were compared.
-    pub checksums: Vec<Checked>,
+    pub checksums: Vec<FileChecksum>,
     /// Files that were copied anew because they had changed, and blocks that came damaged.
     pub notices: Vec<String>,
     /// What its storage says of the file that was uploaded last.
-    pub last_uploaded: Option<Entry>,
+    pub last_uploaded: Option<DirEntry>,
     /// What could not be copied.
-    pub failures: Vec<Failure>,
+    pub failures: Vec<CopyFailure>,
 }
 
 /// The checksum of a file that was copied.
 #[derive(Debug, Clone)]
-pub struct Checked {
+pub struct FileChecksum {
     /// The target.
     pub target: String,
     /// Its checksum.
@@ -44,14 +44,14 @@ pub struct Checked {
 
 /// What could not be copied.
 #[derive(Debug, Clone)]
-pub struct Failure {
+pub struct CopyFailure {
     /// The source, a file or directory.
     pub source: String,
     /// Why.
     pub error: Error,
 }
 
-impl Summary {
+impl CopySummary {
     /// The error of the whole: none if everything was copied; that of the failure if there is one; else of the kind of
     /// the first.
     #[must_use]

@@ -1,10 +1,10 @@
 //! One local file to one name, for programs.
 
 use crate::job::copy;
-use crate::names::{Destination, Place};
+use crate::names::{CopyPath, Destination};
 use crate::options::CopyOptions;
-use crate::progress::Progress;
-use hither_core::{Entry, Result};
+use crate::progress::CopyProgress;
+use hither_core::{DirEntry, Result};
 use std::sync::Arc;
 
 /// Copies the file at `source` to exactly `target`, and returns what its storage says of it then. As [`copy`], an attempt
@@ -13,13 +13,13 @@ use std::sync::Arc;
 /// # Errors
 ///
 /// As [`copy`], and what the file itself failed with; [`hither_core::ErrorKind::AlreadyExists`] if there is something of that
-/// name and [`crate::Existing::Refuse`] is asked for.
+/// name and [`crate::OverwritePolicy::Refuse`] is asked for.
 pub async fn upload(
-    source: Place,
-    target: Place,
+    source: CopyPath,
+    target: CopyPath,
     options: CopyOptions,
-    progress: Arc<Progress>,
-) -> Result<Entry> {
+    progress: Arc<CopyProgress>,
+) -> Result<DirEntry> {
     let (storage, path) = (Arc::clone(&target.storage), target.path.clone());
     let summary = copy(vec![source], Destination::File(target), options, progress).await?;
     match (summary.failures.into_iter().next(), summary.last_uploaded) {

@@ -1,6 +1,6 @@
 //! Which version of a file bytes belong to.
 
-use hither_core::Entry;
+use hither_core::DirEntry;
 use serde::{Deserialize, Serialize};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -16,7 +16,7 @@ pub(crate) struct Version {
 }
 
 impl Version {
-    pub(crate) fn of(entry: &Entry) -> Self {
+    pub(crate) fn of(entry: &DirEntry) -> Self {
         let modified = entry.modified.and_then(|time| time.duration_since(UNIX_EPOCH).ok());
         Self {
             size: entry.size,

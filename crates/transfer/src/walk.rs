@@ -3,13 +3,13 @@
 //! Several directories are listed at the same time, and files move while others are still being listed: on a long path a
 //! tree that is listed directory by directory first costs a round trip for each before a byte has moved.
 
-use crate::file::Item;
-use crate::job::Shared;
-use crate::names::{Place, Target};
+use crate::file::CopyItem;
+use crate::job::CopyContext;
+use crate::names::{CopyPath, Target};
 use crate::part_file;
 use futures_util::stream::{FuturesUnordered, StreamExt};
-use hither_core::storage::is_unfinished;
-use hither_core::{Entry, EntryKind, Error, ErrorKind, Result, Storage};
+use hither_core::storage::is_partial;
+use hither_core::{DirEntry, Error, ErrorKind, FileKind, Result, Storage};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -28,9 +28,13 @@ struct Folder {
 /// # Errors
 ///
 /// If the directory itself cannot be made or listed. What fails further down is noted, and left out.
-pub(crate) async fn walk(shared: &Arc<Shared>, source: Place, target: Target) -> Result<()> {
+pub(crate) async fn walk(
+    shared: &Arc<CopyContext>,
+    source: CopyPath,
+    target: Target,
+) -> Result<()> {
     refuse_nesting(&source, &target)?;
-    let Place { storage, path, local, .. } = source;
+    let CopyPath { storage, path, local, .. } = source;
     let mut waiting = list(shared, &storage, &Folder { path, local, target }).await?;
     let mut listing = FuturesUnordered::new();
     loop {
@@ -60,7 +64,7 @@ fn name(storage: &dyn Storage, folder: &Folder) -> String {
 
 /// Makes the directory, queues its files, and returns the directories in it.
 async fn list(
-    shared: &Arc<Shared>,
+    shared: &Arc<CopyContext>,
     storage: &Arc<dyn Storage>,
     folder: &Folder,
 ) -> Result<Vec<Folder>> {
@@ -69,7 +73,7 @@ async fn list(
     }
     let mut folders = Vec::new();
     for mut entry in storage.list(&folder.path).await? {
-        if is_unfinished(&entry.path) {
+        if is_partial(&entry.path) {
             continue;
         }
         let last = entry.path.rsplit('/').next().unwrap_or_default();
@@ -81,9 +85,9 @@ async fn list(
             }
         };
         let local = folder.local.as_ref().map(|path| path.join(last));
-        if entry.kind == EntryKind::Link {
+        if entry.kind == FileKind::Link {
             match storage.stat(&entry.path).await {
-                Ok(led_to) if led_to.kind == EntryKind::File => entry = led_to,
+                Ok(led_to) if led_to.kind == FileKind::File => entry = led_to,
                 // It leads out of the tree, or in a circle, or nowhere.
                 _ => {
                     shared.note(format!("{}: a link that leads to no file, left out", entry.path));
@@ -92,24 +96,29 @@ async fn list(
             }
         }
         match entry.kind {
-            EntryKind::Link | EntryKind::Other => {
+            FileKind::Link | FileKind::Other => {
                 shared.note(format!("{}: neither a file nor a directory, left out", entry.path));
             }
-            EntryKind::Directory => folders.push(Folder { path: entry.path, local, target }),
-            EntryKind::File => shared.found(item(storage, entry, local, target)),
+            FileKind::Directory => folders.push(Folder { path: entry.path, local, target }),
+            FileKind::File => shared.found(item(storage, entry, local, target)),
         }
     }
     Ok(folders)
 }
 
-fn item(storage: &Arc<dyn Storage>, entry: Entry, local: Option<PathBuf>, target: Target) -> Item {
+fn item(
+    storage: &Arc<dyn Storage>,
+    entry: DirEntry,
+    local: Option<PathBuf>,
+    target: Target,
+) -> CopyItem {
     let path = entry.path.clone();
     let name = match &local {
         Some(path) => path.display().to_string(),
         None => format!("{}/{path}", storage.name().trim_end_matches('/')),
     };
     let storage = Arc::clone(storage);
-    Item { storage, path, name, local, entry: Some(entry), target, restarted: false }
+    CopyItem { storage, path, name, local, entry: Some(entry), target, restarted: false }
 }
 
 /// Makes a directory if it is not there. Whether it was made.
@@ -139,7 +148,7 @@ pub(crate) async fn make_directory(target: &Target) -> Result<bool> {
 }
 
 /// A directory that is copied into itself would never end.
-fn refuse_nesting(source: &Place, target: &Target) -> Result<()> {
+fn refuse_nesting(source: &CopyPath, target: &Target) -> Result<()> {
     let (Some(from), Target::Local(to)) = (&source.local, target) else { return Ok(()) };
     let absolute = |path: &PathBuf| std::fs::canonicalize(path).ok();
     // The target itself may not be there yet, what it is in must be.

@@ -3,9 +3,9 @@
 //! Summing up goes along with writing, by the same thread, while the bytes are in its cache. A block that becomes whole is
 //! noted in the journal after it was written, never before.
 
-use crate::blocks::Sums;
-use crate::file::{OpenFile, Sink};
-use crate::inlet::Batch;
+use crate::blocks::BlockChecksums;
+use crate::file::{FileCopy, Sink};
+use crate::inlet::WriteBatch;
 use crate::part_file;
 use hither_core::{Error, ErrorKind, Result, range};
 use std::io::Write;
@@ -14,9 +14,9 @@ use std::path::Path;
 use std::sync::{Arc, PoisonError};
 use tokio::task::spawn_blocking;
 
-impl OpenFile {
+impl FileCopy {
     /// Writes a batch where it belongs.
-    pub(crate) async fn write(self: Arc<Self>, batch: Batch) -> Result<()> {
+    pub(crate) async fn write(self: Arc<Self>, batch: WriteBatch) -> Result<()> {
         let bytes = batch.bytes;
         let result = self.put(batch).await;
         self.shared.budget.release(bytes);
@@ -24,19 +24,19 @@ impl OpenFile {
         result
     }
 
-    async fn put(self: &Arc<Self>, batch: Batch) -> Result<()> {
+    async fn put(self: &Arc<Self>, batch: WriteBatch) -> Result<()> {
         if let Some(order) = &self.order {
             order.turn(batch.offset).await?;
         }
         let batch = match &self.sink {
             Sink::Upload(upload) => {
-                let Batch { offset, bytes, .. } = batch;
+                let WriteBatch { offset, bytes, .. } = batch;
                 let joined = batch.joined();
                 let upload = upload.read().await;
                 let upload = upload.as_ref().ok_or_else(over)?;
                 upload.write(offset, joined.clone()).await?;
                 self.note_token(upload.token())?;
-                Batch { offset, pieces: vec![joined], bytes }
+                WriteBatch { offset, pieces: vec![joined], bytes }
             }
             Sink::Part(_) | Sink::Output | Sink::Discard => batch,
         };
@@ -79,14 +79,14 @@ impl OpenFile {
     }
 
     /// Sums up what was written, and notes the blocks that it made whole.
-    fn account(&self, batch: &Batch) -> Result<()> {
+    fn account(&self, batch: &WriteBatch) -> Result<()> {
         if let Some(chain) = &self.chain {
             let mut chain = chain.lock().unwrap_or_else(PoisonError::into_inner);
             batch.pieces.iter().for_each(|piece| chain.update(piece));
         }
         let ranges: Vec<_> = self.books().blocks.within_blocks(batch.range()).collect();
         for range in ranges {
-            let sums = Sums::of(slices(batch, &range), self.with_adler32);
+            let sums = BlockChecksums::of(slices(batch, &range), self.with_adler32);
             let mut books = self.books();
             let Some(whole) = books.blocks.written(range, sums) else { continue };
             let before = books.before.as_ref().and_then(|known| known.get(&whole.range.start));
@@ -109,7 +109,7 @@ pub(crate) fn over() -> Error {
 }
 
 /// The parts of a batch that lie in `range`.
-fn slices<'a>(batch: &'a Batch, range: &Range<u64>) -> impl Iterator<Item = &'a [u8]> {
+fn slices<'a>(batch: &'a WriteBatch, range: &Range<u64>) -> impl Iterator<Item = &'a [u8]> {
     let mut at = batch.offset;
     let range = range.clone();
     batch.pieces.iter().filter_map(move |piece| {
@@ -121,7 +121,7 @@ fn slices<'a>(batch: &'a Batch, range: &Range<u64>) -> impl Iterator<Item = &'a 
     })
 }
 
-fn print(batch: &Batch) -> Result<()> {
+fn print(batch: &WriteBatch) -> Result<()> {
     let mut out = std::io::stdout().lock();
     let written = batch.pieces.iter().try_for_each(|piece| out.write_all(piece));
     written.and_then(|()| out.flush()).map_err(|error| match error.kind() {

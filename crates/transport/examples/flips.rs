@@ -5,9 +5,9 @@ use bytes::Bytes;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use hither_core::{Reader, ReaderConfig};
-use hither_testkit::proxy::{Config, Proxy};
+use hither_testkit::proxy::{TcpProxy, TcpProxyConfig};
 use hither_testkit::random::Random;
-use hither_transport::{Location, Network, TransportConfig, Verify, XrootdSource};
+use hither_transport::{Location, Network, PageChecksums, TransportConfig, XrootdSource};
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::io::Write;
@@ -41,12 +41,12 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let (reads, flips): (u64, f64) = (reads.parse()?, chance.parse()?);
     let server = url.strip_prefix("root://").and_then(|rest| rest.split_once("//"));
     let (server, path) = server.ok_or("the URL is root://HOST:PORT//PATH")?;
-    let config = Config { flips, seed: 1, ..Config::default() };
-    let proxy = Proxy::start("127.0.0.1:0".parse()?, server, config).await?;
+    let config = TcpProxyConfig { flips, seed: 1, ..TcpProxyConfig::default() };
+    let proxy = TcpProxy::start("127.0.0.1:0".parse()?, server, config).await?;
 
     let mut config = TransportConfig::default();
-    config.verify = Verify::Always;
-    config.max_lanes = 8;
+    config.verify = PageChecksums::Always;
+    config.max_connections = 8;
     // A length that is another than it was ends in silence.
     config.first_byte_timeout = Duration::from_secs(5);
     config.no_progress_timeout = Duration::from_secs(5);

@@ -9,7 +9,7 @@
 
 use crate::config::TransportConfig;
 use crate::location::Location;
-use hither_auth::{Action, AuthError, Authorization, Refusal, Secret, Serial};
+use hither_auth::{Action, AuthError, Authorization, RejectedRequest, Secret, TokenGeneration};
 use hither_core::error::{Error, ErrorKind, Result};
 use http::header::WWW_AUTHENTICATE;
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
@@ -18,7 +18,11 @@ use std::time::SystemTime;
 /// What may go with requests to `location`.
 pub(crate) fn authorization(location: &Location, config: &TransportConfig) -> Authorization {
     let credentials = location.credentials(&config.credentials);
-    credentials.authorization(location.asked(), &location.at(), SystemTime::now())
+    credentials.authorization(
+        location.original_origin(),
+        &location.current_origin(),
+        SystemTime::now(),
+    )
 }
 
 /// The value of the field `Authorization`, if there is something to send.
@@ -77,7 +81,11 @@ pub(crate) fn is_refused(error: &Error) -> bool {
     error.kind() == ErrorKind::Unauthenticated
 }
 
-async fn refresh(location: &Location, config: &TransportConfig, serial: Serial) -> Result<()> {
+async fn refresh(
+    location: &Location,
+    config: &TransportConfig,
+    serial: TokenGeneration,
+) -> Result<()> {
     let credentials = location.credentials(&config.credentials);
     let refresh = move || credentials.refresh(serial, SystemTime::now());
     match tokio::task::spawn_blocking(refresh).await {
@@ -122,9 +130,9 @@ pub(crate) fn explained(
     status: u16,
     challenge: Option<&str>,
 ) -> String {
-    let (asked, at) = (location.asked(), &location.at());
-    let refusal = Refusal { asked, at, action, path: location.path(), status, challenge };
-    location.credentials(&config.credentials).explain_refusal(&refusal, SystemTime::now())
+    let (asked, at) = (location.original_origin(), &location.current_origin());
+    let refusal = RejectedRequest { asked, at, action, path: location.path(), status, challenge };
+    location.credentials(&config.credentials).explain_rejection(&refusal, SystemTime::now())
 }
 
 /// What a method wants to do, in the words of tokens.

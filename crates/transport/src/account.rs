@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Counters shared by the connections of one client.
 #[derive(Debug, Default)]
-pub struct Account {
+pub struct TransferCounters {
     connections: AtomicU64,
     requests: AtomicU64,
     flight_sent: AtomicU64,
@@ -22,9 +22,9 @@ pub struct Account {
     damaged_pages: AtomicU64,
 }
 
-/// The figures of an [`Account`] at one instant.
+/// The figures of an [`TransferCounters`] at one instant.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Totals {
+pub struct TransferTotals {
     /// Connections established.
     pub connections: u64,
     /// Requests sent.
@@ -45,11 +45,11 @@ pub struct Totals {
     pub damaged_pages: u64,
 }
 
-impl Account {
+impl TransferCounters {
     /// The figures now.
     #[must_use]
-    pub fn totals(&self) -> Totals {
-        Totals {
+    pub fn totals(&self) -> TransferTotals {
+        TransferTotals {
             connections: self.connections.load(Ordering::Relaxed),
             requests: self.requests.load(Ordering::Relaxed),
             flights: self.flight_sent.load(Ordering::Relaxed),

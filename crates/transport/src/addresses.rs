@@ -53,7 +53,7 @@ impl Resolve for SystemResolver {
 
 /// What is known of addresses.
 #[derive(Debug)]
-pub(crate) struct AddressBook {
+pub(crate) struct DnsCache {
     resolver: Arc<dyn Resolve>,
     known: Mutex<Known>,
 }
@@ -65,7 +65,7 @@ struct Known {
     winners: HashMap<(String, u16), SocketAddr>,
 }
 
-impl AddressBook {
+impl DnsCache {
     pub(crate) fn new(resolver: Arc<dyn Resolve>) -> Self {
         Self { resolver, known: Mutex::default() }
     }
@@ -197,9 +197,9 @@ mod tests {
         }
     }
 
-    fn book(text: &str) -> (AddressBook, Arc<Scripted>) {
+    fn book(text: &str) -> (DnsCache, Arc<Scripted>) {
         let scripted = Arc::new(Scripted(addresses(text), std::sync::atomic::AtomicUsize::new(0)));
-        (AddressBook::new(Arc::<Scripted>::clone(&scripted)), scripted)
+        (DnsCache::new(Arc::<Scripted>::clone(&scripted)), scripted)
     }
 
     #[tokio::test(start_paused = true)]

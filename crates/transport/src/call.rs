@@ -1,6 +1,6 @@
 //! Requests other than reads of ranges: the name space, uploads, small documents.
 //!
-//! A [`Call`] goes through the same connections and books as reads do. Its answer is read whole, up to a bound. Redirects
+//! A [`HttpRequest`] goes through the same connections and books as reads do. Its answer is read whole, up to a bound. Redirects
 //! are followed with the same method as long as the body can be sent again; 303 turns into a GET, as RFC 9110 section
 //! 15.4.4 has it. What meets a connection that the server has closed in the meantime is sent again on another one, unless
 //! its method is POST: everything else that is asked here may be repeated.
@@ -9,10 +9,10 @@
 //! and the second one from its end to the head of the answer.
 
 use crate::access;
-use crate::lane::{Body, Way};
+use crate::lane::{BoxBody, RequestSender};
 use crate::location::Location;
 use crate::network::Network;
-use crate::outgoing::{Content, Outgoing, Progress};
+use crate::outgoing::{RequestBody, SendProgress, TrackedBody};
 use crate::pool::Pool;
 use crate::request;
 use bytes::{Bytes, BytesMut};
@@ -33,7 +33,7 @@ const EXPECT_BYTES: u64 = 1 << 20;
 
 /// A request.
 #[derive(Debug)]
-pub struct Call {
+pub struct HttpRequest {
     /// The method; WebDAV's as well.
     pub method: Method,
     /// To whom.
@@ -41,17 +41,17 @@ pub struct Call {
     /// Fields beside those that every request carries.
     pub headers: HeaderMap,
     /// The body.
-    pub content: Content,
+    pub content: RequestBody,
     /// Most bytes of the answer's body that are of use; a longer one is an error.
     pub max_reply_bytes: usize,
 }
 
-impl Call {
+impl HttpRequest {
     /// A call without fields or body, whose answer is a few words.
     #[must_use]
     pub fn new(method: Method, location: Location) -> Self {
         let headers = HeaderMap::new();
-        Self { method, location, headers, content: Content::Empty, max_reply_bytes: 64 * 1024 }
+        Self { method, location, headers, content: RequestBody::Empty, max_reply_bytes: 64 * 1024 }
     }
 
     /// The same with one field more; one whose value may not stand in a field is left out.
@@ -63,14 +63,14 @@ impl Call {
     }
 
     /// The same with a body.
-    pub(crate) fn with_content(self, content: Content) -> Self {
+    pub(crate) fn with_content(self, content: RequestBody) -> Self {
         Self { content, ..self }
     }
 }
 
 /// An answer.
 #[derive(Debug, Clone)]
-pub struct Reply {
+pub struct HttpResponse {
     /// Its status; no status is an error here.
     pub status: StatusCode,
     /// Its fields.
@@ -97,7 +97,7 @@ impl Network {
     ///
     /// [`ErrorKind::Unavailable`], [`ErrorKind::Timeout`], [`ErrorKind::Protocol`] if there is no answer; every answer is
     /// a success here, whatever its status.
-    pub async fn call(&self, mut call: Call) -> Result<Reply> {
+    pub async fn call(&self, mut call: HttpRequest) -> Result<HttpResponse> {
         let first = call.location.clone();
         let (mut expect, mut renewed) = (true, false);
         for _ in 0..=MOST_REDIRECTS {
@@ -118,14 +118,14 @@ impl Network {
                 Some(next) => {
                     call.location = next;
                     if status == StatusCode::SEE_OTHER && call.method != Method::HEAD {
-                        (call.method, call.content) = (Method::GET, Content::Empty);
+                        (call.method, call.content) = (Method::GET, RequestBody::Empty);
                     }
                 }
                 None => {
                     let location = call.location;
                     let refusal =
                         access::refusal(&location, pool.config(), &call.method, status, &headers);
-                    return Ok(Reply { status, headers, body, location, refusal });
+                    return Ok(HttpResponse { status, headers, body, location, refusal });
                 }
             }
         }
@@ -137,7 +137,11 @@ impl Network {
 }
 
 /// Where a redirect leads, if the answer is one.
-fn next_place(call: &Call, status: StatusCode, headers: &HeaderMap) -> Result<Option<Location>> {
+fn next_place(
+    call: &HttpRequest,
+    status: StatusCode,
+    headers: &HeaderMap,
+) -> Result<Option<Location>> {
     let follows = matches!(status.as_u16(), 301 | 302 | 303 | 307 | 308);
     let Some(reference) = headers.get(header::LOCATION).filter(|_| follows) else {
         return Ok(None);
@@ -158,11 +162,11 @@ fn next_place(call: &Call, status: StatusCode, headers: &HeaderMap) -> Result<Op
 /// Sends `call` until it meets a connection that lives.
 async fn attempts(
     pool: &Arc<Pool>,
-    call: &Call,
+    call: &HttpRequest,
     expect: bool,
 ) -> Result<(StatusCode, HeaderMap, Bytes)> {
     // All idle connections may have been closed while nobody looked.
-    for _ in 0..=pool.max_lanes() {
+    for _ in 0..=pool.max_connections() {
         match attempt(pool, call, expect).await? {
             Attempt::Answered(status, headers, body) => return Ok((status, headers, body)),
             Attempt::Stale(error) if !call.content.is_whole() => return Err(error),
@@ -175,15 +179,15 @@ async fn attempts(
     ))
 }
 
-async fn attempt(pool: &Arc<Pool>, call: &Call, expect: bool) -> Result<Attempt> {
-    pool.server().wait_until_welcome().await;
+async fn attempt(pool: &Arc<Pool>, call: &HttpRequest, expect: bool) -> Result<Attempt> {
+    pool.server().wait_retry_after().await;
     let mut leased = pool.acquire().await?;
     let Some(way) = leased.way() else {
         return Err(Error::new(ErrorKind::Cancelled, "the connection is gone"));
     };
     let mut builder = request::builder(call.method.clone(), &call.location, pool);
     if let Some(fields) = builder.headers_mut() {
-        if !matches!(call.content, Content::Empty) {
+        if !matches!(call.content, RequestBody::Empty) {
             fields.insert(header::CONTENT_LENGTH, call.content.len().into());
         }
         // A field given replaces the usual one.
@@ -196,8 +200,8 @@ async fn attempt(pool: &Arc<Pool>, call: &Call, expect: bool) -> Result<Attempt>
         open_on_continue(&mut builder, opened);
         gate
     });
-    let (body, progress) = Outgoing::new(call.content.clone(), gate);
-    let request = builder.body(Body::new(body)).map_err(|error| {
+    let (body, progress) = TrackedBody::new(call.content.clone(), gate);
+    let request = builder.body(BoxBody::new(body)).map_err(|error| {
         let location = &call.location;
         Error::new(ErrorKind::Invalid, format!("{location} cannot be put into a request"))
             .with_source(error)
@@ -221,11 +225,11 @@ async fn attempt(pool: &Arc<Pool>, call: &Call, expect: bool) -> Result<Attempt>
 
 /// Sends a request and waits for the head of its answer.
 async fn exchanged(
-    way: &mut Way,
-    request: http::Request<Body>,
+    way: &mut RequestSender,
+    request: http::Request<BoxBody>,
     location: &Location,
     pool: &Pool,
-    progress: &Progress,
+    progress: &SendProgress,
 ) -> Result<http::Response<Incoming>> {
     way.ready().await.map_err(|error| request::cut(location, way, error))?;
     way.begin(pool.link().rtt, 0);
@@ -279,7 +283,7 @@ fn open_on_continue(builder: &mut http::request::Builder, opened: oneshot::Sende
 }
 
 /// The whole body, within its bound. The third clock runs.
-async fn collected(mut body: Incoming, call: &Call, pool: &Pool) -> Result<Bytes> {
+async fn collected(mut body: Incoming, call: &HttpRequest, pool: &Pool) -> Result<Bytes> {
     let location = &call.location;
     let clock = pool.config().no_progress_timeout;
     let mut bytes = BytesMut::new();

@@ -1,7 +1,7 @@
 //! The knobs of a transport.
 
 use crate::addresses::{Resolve, SystemResolver};
-use crate::gate::Gate;
+use crate::gate::EgressFilter;
 use crate::proxy::Proxies;
 use crate::tls::TlsConfig;
 use hither_auth::Credentials;
@@ -15,7 +15,7 @@ use std::time::Duration;
 /// else guards the bytes. Over TLS nothing is, as TLS guards everything.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
-pub enum Verify {
+pub enum PageChecksums {
     /// Nothing.
     #[default]
     Never,
@@ -26,7 +26,7 @@ pub enum Verify {
     Always,
 }
 
-impl FromStr for Verify {
+impl FromStr for PageChecksums {
     type Err = Error;
 
     /// By its name: `never`, `long` or `always`. Anything else is [`ErrorKind::Invalid`].
@@ -50,7 +50,7 @@ impl FromStr for Verify {
 #[non_exhaustive]
 pub struct TransportConfig {
     /// Most connections to one endpoint. 64 by default, the courtesy of a single interactive job.
-    pub max_lanes: usize,
+    pub max_connections: usize,
     /// First clock: from the first packet to an established connection, handshakes of TLS and proxies included. 15 s by default: TCP itself sends its first
     /// packet five times in that time.
     pub connect_timeout: Duration,
@@ -70,7 +70,7 @@ pub struct TransportConfig {
     /// `hither`.
     pub login: String,
     /// What is held against checksums, over XRootD in clear.
-    pub verify: Verify,
+    pub verify: PageChecksums,
     /// Whom to trust and who to be, for `https`.
     pub tls: TlsConfig,
     /// Proxies on the way; by default none.
@@ -78,7 +78,7 @@ pub struct TransportConfig {
     /// Who finds addresses; by default the system.
     pub resolver: Arc<dyn Resolve>,
     /// Whom connections may be made to; by default everybody.
-    pub gate: Option<Arc<dyn Gate>>,
+    pub gate: Option<Arc<dyn EgressFilter>>,
     /// Who we are to servers. By default nobody.
     pub credentials: Credentials,
 }
@@ -86,7 +86,7 @@ pub struct TransportConfig {
 impl Default for TransportConfig {
     fn default() -> Self {
         Self {
-            max_lanes: hither_core::lanes::INTERACTIVE,
+            max_connections: hither_core::lanes::MAX_INTERACTIVE,
             connect_timeout: Duration::from_secs(15),
             first_byte_timeout: Duration::from_secs(60),
             no_progress_timeout: Duration::from_secs(30),
@@ -94,7 +94,7 @@ impl Default for TransportConfig {
             replicas: ReplicasConfig::default(),
             user_agent: concat!("hither/", env!("CARGO_PKG_VERSION")).to_owned(),
             login: String::new(),
-            verify: Verify::default(),
+            verify: PageChecksums::default(),
             tls: TlsConfig::default(),
             proxies: Proxies::default(),
             resolver: Arc::new(SystemResolver),

@@ -7,19 +7,19 @@
 //!
 //! One clock runs over both steps.
 
-use crate::account::Account;
-use crate::addresses::AddressBook;
+use crate::account::TransferCounters;
+use crate::addresses::DnsCache;
 use crate::config::TransportConfig;
 use crate::connect;
 use crate::gate;
-use crate::lane::{Tap, Tapped};
+use crate::lane::{ConnectionMeter, MeteredStream};
 use crate::location::Location;
 use crate::proxy::Proxy;
-use crate::racing::{Won, race};
-use crate::stream::Stream;
-use crate::tls::{Above, Explains, Shaken, TlsClient, TlsStream};
+use crate::racing::{RaceWinner, connect_first};
+use crate::stream::MaybeTlsStream;
+use crate::tls::{AlpnChoice, TlsClient, TlsErrorText, TlsHandshake, TlsStream};
 use crate::tunnel;
-use crate::xrootd::Preface;
+use crate::xrootd::TlsUpgradeStream;
 use bytes::Bytes;
 use hither_core::error::{Error, ErrorKind, Result, Retry};
 use std::net::SocketAddr;
@@ -34,20 +34,20 @@ const AT_ONCE: Retry = Retry::SameServer { after: Duration::ZERO };
 /// What connections of a client share before they exist.
 #[derive(Debug)]
 pub(crate) struct Dialer {
-    addresses: AddressBook,
+    addresses: DnsCache,
     tls: TlsClient,
 }
 
 /// A line to a server, or to its proxy, on which nothing has been said yet.
 #[derive(Debug)]
-pub(crate) struct Line {
-    pub(crate) stream: Tapped,
+pub(crate) struct DialedStream {
+    pub(crate) stream: MeteredStream,
     /// One round trip to the other end.
     pub(crate) rtt: Duration,
     end: FarEnd,
 }
 
-impl Line {
+impl DialedStream {
     /// The flight of what is sent first.
     pub(crate) fn flight(&self) -> u64 {
         self.end.flight
@@ -69,7 +69,7 @@ struct FarEnd {
 impl Dialer {
     pub(crate) fn new(config: &TransportConfig) -> Self {
         Self {
-            addresses: AddressBook::new(Arc::clone(&config.resolver)),
+            addresses: DnsCache::new(Arc::clone(&config.resolver)),
             tls: TlsClient::new(config.tls.clone(), config.credentials.clone()),
         }
     }
@@ -80,13 +80,13 @@ impl Dialer {
     ///
     /// [`ErrorKind::Unavailable`] if no address can be reached, [`ErrorKind::Timeout`] if none answers, and what a proxy
     /// or the trusted certificates have to say.
-    pub(crate) async fn reach(
+    pub(crate) async fn dial(
         &self,
         location: &Location,
         config: &TransportConfig,
-        account: &Account,
-        tap: &Arc<Tap>,
-    ) -> Result<Line> {
+        account: &TransferCounters,
+        tap: &Arc<ConnectionMeter>,
+    ) -> Result<DialedStream> {
         let started = Instant::now();
         let flight = account.next_flight();
         let proxy = config.proxies.to(location);
@@ -101,12 +101,12 @@ impl Dialer {
             let addresses = gate::passed(config.gate.as_deref(), location, addresses)?;
             let has_others = proxy.is_none() && addresses.len() > 1;
             let attempt = |address| connect::connect(address, &name, config.receive_buffer_bytes);
-            let raced = race(&addresses, attempt).await;
+            let raced = connect_first(&addresses, attempt).await;
             let won = raced.map_err(|failures| none_answered(&name, failures))?;
-            let Won { address, value: (tcp, rtt), passed_over } = won;
+            let RaceWinner { address, value: (tcp, rtt), passed_over } = won;
             self.addresses.won(host, port, address, &passed_over);
-            let stream = Tapped::new(tcp, Arc::clone(tap));
-            Ok::<_, Error>(Line {
+            let stream = MeteredStream::new(tcp, Arc::clone(tap));
+            Ok::<_, Error>(DialedStream {
                 stream,
                 rtt,
                 end: FarEnd { address, has_others, flight, started },
@@ -140,7 +140,7 @@ impl Dialer {
     }
 
     /// What puts failures of TLS to a server into words.
-    pub(crate) fn explains(&self, location: &Location) -> Explains {
+    pub(crate) fn explains(&self, location: &Location) -> TlsErrorText {
         self.tls.explains(location)
     }
 
@@ -149,21 +149,21 @@ impl Dialer {
     /// # Errors
     ///
     /// What is wrong with TLS there.
-    pub(crate) async fn secure(
+    pub(crate) async fn start_tls(
         &self,
-        line: Line,
+        line: DialedStream,
         location: &Location,
         config: &TransportConfig,
-        account: &Account,
-        above: Above,
-    ) -> Result<(Stream, bool)> {
+        account: &TransferCounters,
+        above: AlpnChoice,
+    ) -> Result<(MaybeTlsStream, bool)> {
         let explains = self.explains(location);
         if !location.is_tls() {
-            return Ok((Stream::plain(line.stream, explains), false));
+            return Ok((MaybeTlsStream::plain(line.stream, explains), false));
         }
         let shaken = self.shake(line.stream, line.end, location, config, above).await?;
         account.handshaken(line.end.flight, shaken.flights);
-        Ok((Stream::tls(shaken.stream, explains), shaken.multiplexes))
+        Ok((MaybeTlsStream::tls(shaken.stream, explains), shaken.multiplexes))
     }
 
     /// TLS for XRootD over a line to `location`, on which `words` are said in clear first. Returns how many flights it took, and
@@ -171,17 +171,17 @@ impl Dialer {
     ///
     /// # Errors
     ///
-    /// As [`Dialer::secure`].
+    /// As [`Dialer::start_tls`].
     pub(crate) async fn secure_after(
         &self,
         words: Bytes,
-        line: Line,
+        line: DialedStream,
         location: &Location,
         config: &TransportConfig,
-        account: &Account,
-    ) -> (Result<(TlsStream<Preface<Tapped>>, u64)>, Option<Bytes>) {
-        let (stream, answer) = Preface::new(line.stream, words);
-        let shaken = self.shake(stream, line.end, location, config, Above::Xrootd).await;
+        account: &TransferCounters,
+    ) -> (Result<(TlsStream<TlsUpgradeStream<MeteredStream>>, u64)>, Option<Bytes>) {
+        let (stream, answer) = TlsUpgradeStream::new(line.stream, words);
+        let shaken = self.shake(stream, line.end, location, config, AlpnChoice::Xrootd).await;
         let stream = shaken.map(|shaken| {
             account.handshaken(line.end.flight, shaken.flights);
             (shaken.stream, shaken.flights)
@@ -195,8 +195,8 @@ impl Dialer {
         end: FarEnd,
         location: &Location,
         config: &TransportConfig,
-        above: Above,
-    ) -> Result<Shaken<S>> {
+        above: AlpnChoice,
+    ) -> Result<TlsHandshake<S>> {
         let left = config.connect_timeout.saturating_sub(end.started.elapsed());
         let handshake = self.tls.handshake(stream, location, above);
         let shaken = tokio::time::timeout(left, handshake).await.unwrap_or_else(|_| {
@@ -215,7 +215,7 @@ impl Dialer {
     }
 }
 
-impl Line {
+impl DialedStream {
     async fn tunnel(
         &mut self,
         proxy: &Proxy,

@@ -1,7 +1,7 @@
 //! One request and its answer on one lane.
 //!
 //! A server may answer a request for many ranges in a dozen ways (`exchange/form.rs` has them); whichever it takes, what
-//! is sound of it is handed on, and what the way says about the server is reported as a [`Finding`], for its record.
+//! is sound of it is handed on, and what the way says about the server is reported as a [`RangeBehavior`], for its record.
 
 mod form;
 mod query;
@@ -9,16 +9,16 @@ mod query;
 use crate::access;
 use crate::body::AT_ONCE;
 use crate::delivery::Delivery;
-use crate::lane::Way;
+use crate::lane::RequestSender;
 use crate::location::Location;
-use crate::pool::{Leased, Pool};
-use crate::whole_file::WholeFile;
+use crate::pool::{Pool, PooledConnection};
+use crate::whole_file::SpooledDownload;
 use crate::{misdirected, request, respond};
 use hither_core::error::{Error, ErrorKind, Result, Retry};
-use hither_core::{Answer, Limits, PartSink, Request, range};
-use hither_http::metalink::{Links, links};
+use hither_core::{Limits, PartSink, Request, ResponseMeta, range};
+use hither_http::metalink::{MetalinkLinks, links};
 use hither_http::vector;
-use hither_http::{self as codec, Facts, Hint, classify, range_header};
+use hither_http::{self as codec, ResponseHead, ServerHint, classify, range_header};
 use http::{HeaderMap, Method, StatusCode, header};
 use hyper::body::Incoming;
 use std::ops::Range;
@@ -30,13 +30,13 @@ pub(crate) struct Exchange<'a> {
     pub(crate) location: &'a Location,
     pub(crate) pool: &'a Arc<Pool>,
     pub(crate) request: &'a Request,
-    pub(crate) ask: Ask,
-    pub(crate) whole_file: &'a WholeFile,
+    pub(crate) ask: RangeEncoding,
+    pub(crate) whole_file: &'a SpooledDownload,
 }
 
 /// What of a request is put into the header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Ask {
+pub(crate) enum RangeEncoding {
     /// All of it.
     All,
     /// The first range: the server is thought to ignore ranges, and may be found not to.
@@ -49,16 +49,16 @@ pub(crate) enum Ask {
 
 /// How an exchange ended well.
 #[derive(Debug)]
-pub(crate) enum Outcome {
+pub(crate) enum ExchangeOutcome {
     /// Everything asked for was delivered.
-    Complete(Answer),
+    Complete(ResponseMeta),
     /// The file is elsewhere.
     Redirect(String),
 }
 
 /// What an answer shows about a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Finding {
+pub(crate) enum RangeBehavior {
     /// It sends ranges: the one that was asked for came.
     Ranges,
     /// Several ranges came, in one way or another.
@@ -83,16 +83,16 @@ pub(crate) enum Finding {
 
 /// How an exchange ended, and what it showed.
 #[derive(Debug)]
-pub(crate) struct Settled {
-    pub(crate) outcome: Result<Outcome>,
+pub(crate) struct ExchangeResult {
+    pub(crate) outcome: Result<ExchangeOutcome>,
     /// The connection is at the start of the next answer.
     pub(crate) reusable: bool,
     /// It had been closed before the request came to it.
     pub(crate) stale: bool,
-    pub(crate) hint: Option<Hint>,
+    pub(crate) hint: Option<ServerHint>,
     /// It says that it takes lists of ranges in a `QUERY`.
     pub(crate) offers_query: bool,
-    pub(crate) finding: Option<Finding>,
+    pub(crate) finding: Option<RangeBehavior>,
     /// The end of the file was asked for by suffix and did not come for that.
     pub(crate) tail_refused: bool,
     /// What was handed on, ascending.
@@ -100,16 +100,16 @@ pub(crate) struct Settled {
     /// Size of the file, if it was told.
     pub(crate) size: Option<u64>,
     /// Where else the file is, if the answer says so.
-    pub(crate) links: Option<Links>,
+    pub(crate) links: Option<MetalinkLinks>,
     /// The server has too much to do (429, 503).
     pub(crate) busy: bool,
     /// It said for how long.
     pub(crate) said_when: bool,
 }
 
-impl Settled {
+impl ExchangeResult {
     /// Whether the connection is at the start of the next answer is for the caller to say.
-    pub(crate) fn new(outcome: Result<Outcome>, reusable: bool) -> Self {
+    pub(crate) fn new(outcome: Result<ExchangeOutcome>, reusable: bool) -> Self {
         Self {
             outcome,
             reusable,
@@ -134,11 +134,11 @@ impl Settled {
     /// Ended well: what `delivery` says of the file.
     pub(crate) fn complete(delivery: &Delivery<'_>, tail: u64, reusable: bool) -> Self {
         let unasked_bytes = delivery.unasked_bytes().saturating_sub(tail);
-        let answer = Answer { size: delivery.size, validator: None, unasked_bytes };
-        Self::new(Ok(Outcome::Complete(answer)), reusable)
+        let answer = ResponseMeta { size: delivery.size, validator: None, unasked_bytes };
+        Self::new(Ok(ExchangeOutcome::Complete(answer)), reusable)
     }
 
-    fn with(mut self, finding: impl Into<Option<Finding>>) -> Self {
+    fn with(mut self, finding: impl Into<Option<RangeBehavior>>) -> Self {
         self.finding = finding.into();
         self
     }
@@ -146,27 +146,34 @@ impl Settled {
 
 impl Exchange<'_> {
     /// Sends the request and hands its answer on, part by part.
-    pub(crate) async fn run(&self, leased: &mut Leased, sink: &mut PartSink) -> Settled {
+    pub(crate) async fn run(
+        &self,
+        leased: &mut PooledConnection,
+        sink: &mut PartSink,
+    ) -> ExchangeResult {
         let Some(way) = leased.way() else {
-            return Settled::failed(Error::new(ErrorKind::Cancelled, "the connection is gone"));
+            return ExchangeResult::failed(Error::new(
+                ErrorKind::Cancelled,
+                "the connection is gone",
+            ));
         };
         // On a connection that has answered before, silence means most often that it was idle for too long.
         let is_fresh = !way.has_answered();
         let response = match self.send(way).await {
             Ok(response) => response,
             Err(error) if way.was_refused() => {
-                return Settled { busy: true, ..Settled::failed(error) };
+                return ExchangeResult { busy: true, ..ExchangeResult::failed(error) };
             }
             Err(error) if is_fresh && error.kind() == ErrorKind::Unavailable => {
                 return self.trouble(error);
             }
             Err(error) => {
                 let stale = !is_fresh && error.kind() == ErrorKind::Unavailable;
-                return Settled { stale, ..Settled::failed(error) };
+                return ExchangeResult { stale, ..ExchangeResult::failed(error) };
             }
         };
         let (head, body) = response.into_parts();
-        let facts = Facts::of(head.status, &head.headers);
+        let facts = ResponseHead::of(head.status, &head.headers);
         let server = facts.server.as_deref().unwrap_or_default();
         let hint = codec::server_hint(server, facts.via.as_deref());
         let mut settled = self.read(&head, &facts, body, sink).await;
@@ -183,9 +190,11 @@ impl Exchange<'_> {
     fn sent(&self) -> (&[Range<u64>], u64) {
         let ranges = self.request.ranges.as_slice();
         match (self.ask, ranges) {
-            (Ask::All | Ask::Query, _) | (Ask::First, []) => (ranges, self.request.tail),
-            (Ask::First, [first, ..]) => (std::slice::from_ref(first), 0),
-            (Ask::Nothing, _) => (&[], 0),
+            (RangeEncoding::All | RangeEncoding::Query, _) | (RangeEncoding::First, []) => {
+                (ranges, self.request.tail)
+            }
+            (RangeEncoding::First, [first, ..]) => (std::slice::from_ref(first), 0),
+            (RangeEncoding::Nothing, _) => (&[], 0),
         }
     }
 
@@ -195,14 +204,14 @@ impl Exchange<'_> {
         ranges.len() + usize::from(tail > 0)
     }
 
-    async fn send(&self, way: &mut Way) -> Result<http::Response<Incoming>> {
+    async fn send(&self, way: &mut RequestSender) -> Result<http::Response<Incoming>> {
         let asked = range::total_bytes(&self.request.ranges).saturating_add(self.request.tail);
-        if self.ask == Ask::Query {
+        if self.ask == RangeEncoding::Query {
             let (builder, body) = self.query();
             return request::send(way, builder, body, self.location, self.pool, asked).await;
         }
         let mut builder = request::builder(Method::GET, self.location, self.pool);
-        if self.ask != Ask::Nothing {
+        if self.ask != RangeEncoding::Nothing {
             let (ranges, tail) = self.sent();
             let range = range_header::format(ranges, (tail > 0).then_some(tail));
             let range = range.map_err(|error| {
@@ -219,42 +228,42 @@ impl Exchange<'_> {
     async fn read(
         &self,
         head: &http::response::Parts,
-        facts: &Facts,
+        facts: &ResponseHead,
         body: Incoming,
         sink: &mut PartSink,
-    ) -> Settled {
-        if self.ask == Ask::Query
+    ) -> ExchangeResult {
+        if self.ask == RangeEncoding::Query
             && let Some(error) = self.query_refused(head)
         {
             return error;
         }
         let answer = match classify(head.status, &head.headers, self.ranges_asked()) {
             Ok(answer) => answer,
-            Err(error) => return Settled::failed(self.odd(&error)),
+            Err(error) => return ExchangeResult::failed(self.odd(&error)),
         };
         let validator = facts.validator.as_ref().and_then(|v| v.if_range().to_str().ok());
         let told = match &answer {
-            codec::Answer::Single { total, .. } => *total,
-            codec::Answer::Whole { size } => *size,
+            codec::RangeResponse::Single { total, .. } => *total,
+            codec::RangeResponse::Whole { size } => *size,
             _ => None,
         };
         // The length of frames is not that of the file.
-        let size = facts.size.or(told).filter(|_| self.ask != Ask::Query);
+        let size = facts.size.or(told).filter(|_| self.ask != RangeEncoding::Query);
         let same =
             self.check_validator(validator, head.status).and_then(|()| self.check_size(size));
         if let Err(error) = same {
-            return Settled::failed(error);
+            return ExchangeResult::failed(error);
         }
         let validator = validator.map(str::to_owned);
         let mut delivery = Delivery::new(&self.request.ranges, self.pool, sink);
         delivery.size = size;
-        let mut settled = match self.ask == Ask::Query && head.status == StatusCode::OK {
+        let mut settled = match self.ask == RangeEncoding::Query && head.status == StatusCode::OK {
             true => self.frames(body, &mut delivery).await,
             false => self.by_form(answer, &head.headers, facts, body, &mut delivery).await,
         };
         settled.delivered = range::merged(&delivery.received, 0);
         settled.size = delivery.size;
-        if let Ok(Outcome::Complete(answer)) = &mut settled.outcome {
+        if let Ok(ExchangeOutcome::Complete(answer)) = &mut settled.outcome {
             answer.validator = validator;
         }
         settled
@@ -262,38 +271,38 @@ impl Exchange<'_> {
 
     async fn by_form(
         &self,
-        answer: codec::Answer,
+        answer: codec::RangeResponse,
         headers: &HeaderMap,
-        facts: &Facts,
+        facts: &ResponseHead,
         body: Incoming,
         delivery: &mut Delivery<'_>,
-    ) -> Settled {
+    ) -> ExchangeResult {
         match answer {
-            codec::Answer::Multipart { boundary } => {
+            codec::RangeResponse::Multipart { boundary } => {
                 self.multipart(&boundary, body, delivery).await
             }
-            codec::Answer::Single { range, .. } => self.single(range, body, delivery).await,
-            codec::Answer::Whole { size } => self.whole(size, facts, body, delivery).await,
-            codec::Answer::TooLarge { status } => {
+            codec::RangeResponse::Single { range, .. } => self.single(range, body, delivery).await,
+            codec::RangeResponse::Whole { size } => self.whole(size, facts, body, delivery).await,
+            codec::RangeResponse::TooLarge { status } => {
                 let header = matches!(
                     status,
                     StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE | StatusCode::URI_TOO_LONG
                 );
-                let finding = if header { Finding::TooLong } else { Finding::TooMany };
-                let settled = Settled::failed(self.too_large(status)).with(finding);
+                let finding = if header { RangeBehavior::TooLong } else { RangeBehavior::TooMany };
+                let settled = ExchangeResult::failed(self.too_large(status)).with(finding);
                 self.explained(status, body, settled).await
             }
-            codec::Answer::Unsatisfied { size: Some(0) } => {
+            codec::RangeResponse::Unsatisfied { size: Some(0) } => {
                 // All there is of an empty file has come; a body may be announced that never does (XrdHttp).
                 delivery.size = Some(0);
                 self.complete(delivery, false)
             }
-            codec::Answer::Unsatisfied { size } => self.unsatisfied(size),
-            codec::Answer::Redirect { location, .. } => {
+            codec::RangeResponse::Unsatisfied { size } => self.unsatisfied(size),
+            codec::RangeResponse::Redirect { location, .. } => {
                 let reusable = request::drain(body, self.pool).await;
-                Settled::new(Ok(Outcome::Redirect(location)), reusable)
+                ExchangeResult::new(Ok(ExchangeOutcome::Redirect(location)), reusable)
             }
-            codec::Answer::Refused { status } => {
+            codec::RangeResponse::Refused { status } => {
                 let name = self.location.to_string();
                 let explained = access::refusal(
                     self.location,
@@ -308,66 +317,71 @@ impl Exchange<'_> {
                     StatusCode::BAD_REQUEST | StatusCode::PAYLOAD_TOO_LARGE
                         if self.may_be_too_long() =>
                     {
-                        let settled =
-                            Settled::failed(self.too_large(status)).with(Finding::TooMany);
+                        let settled = ExchangeResult::failed(self.too_large(status))
+                            .with(RangeBehavior::TooMany);
                         self.explained(status, body, settled).await
                     }
                     StatusCode::URI_TOO_LONG | StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE => {
-                        Settled::failed(self.header_too_long(status))
+                        ExchangeResult::failed(self.header_too_long(status))
                     }
                     StatusCode::INTERNAL_SERVER_ERROR | StatusCode::BAD_GATEWAY => {
                         self.trouble(error)
                     }
                     StatusCode::ACCEPTED => {
                         let reusable = request::drain(body, self.pool).await;
-                        Settled::new(Err(error), reusable)
+                        ExchangeResult::new(Err(error), reusable)
                     }
                     StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => {
                         let reusable = request::drain(body, self.pool).await;
                         let said_when = facts.retry_after.is_some();
-                        let settled = Settled::new(Err(error), reusable);
-                        let settled = Settled { busy: true, said_when, ..settled };
+                        let settled = ExchangeResult::new(Err(error), reusable);
+                        let settled = ExchangeResult { busy: true, said_when, ..settled };
                         match status {
                             StatusCode::SERVICE_UNAVAILABLE if said_when => self.judged(settled),
                             _ => settled,
                         }
                     }
-                    _ => self.explained(status, body, Settled::failed(error)).await,
+                    _ => self.explained(status, body, ExchangeResult::failed(error)).await,
                 }
             }
-            _ => Settled::failed(self.odd(&"an answer of an unknown form")),
+            _ => ExchangeResult::failed(self.odd(&"an answer of an unknown form")),
         }
     }
 
     /// A refusal with a time to come back is about the file or about the server (`core::courtesy` has the rule).
-    fn judged(&self, settled: Settled) -> Settled {
+    fn judged(&self, settled: ExchangeResult) -> ExchangeResult {
         match settled.outcome {
             Err(error) if self.pool.welcome().is_about_the_file() => match error.retry() {
                 Retry::SameServer { after } if !after.is_zero() => {
                     let later = error.with_retry(Retry::Later { after });
-                    Settled { busy: false, outcome: Err(later), ..settled }
+                    ExchangeResult { busy: false, outcome: Err(later), ..settled }
                 }
-                _ => Settled { outcome: Err(error), ..settled },
+                _ => ExchangeResult { outcome: Err(error), ..settled },
             },
             _ => settled,
         }
     }
 
     /// A failure that may be chance, or come from too large a request.
-    fn trouble(&self, error: Error) -> Settled {
-        if self.ask != Ask::All || !self.pool.server().is_too_much(self.request) {
-            return Settled::failed(error);
+    fn trouble(&self, error: Error) -> ExchangeResult {
+        if self.ask != RangeEncoding::All || !self.pool.server().is_too_much(self.request) {
+            return ExchangeResult::failed(error);
         }
-        Settled::failed(error.with_retry(AT_ONCE)).with(Finding::TooMany)
+        ExchangeResult::failed(error.with_retry(AT_ONCE)).with(RangeBehavior::TooMany)
     }
 
     /// No bytes came: `settled` says why, if the body has nothing better.
-    async fn explained(&self, status: StatusCode, body: Incoming, settled: Settled) -> Settled {
+    async fn explained(
+        &self,
+        status: StatusCode,
+        body: Incoming,
+        settled: ExchangeResult,
+    ) -> ExchangeResult {
         let told = match status {
             StatusCode::BAD_REQUEST => misdirected::explained(body, self.pool).await,
             _ => None,
         };
-        told.map_or(settled, Settled::failed)
+        told.map_or(settled, ExchangeResult::failed)
     }
 
     /// A strong validator that differs from the one that the file was opened with means another file.
@@ -408,7 +422,7 @@ impl Exchange<'_> {
 
     /// Whether a shorter range may be sent where this one was not.
     fn may_be_too_long(&self) -> bool {
-        self.ask == Ask::All && self.pool.server().may_be_too_long(self.request)
+        self.ask == RangeEncoding::All && self.pool.server().may_be_too_long(self.request)
     }
 
     /// One range is refused for the length of the header, and no header is shorter.

@@ -1,12 +1,12 @@
 //! Asking a server for the checksum of a file (RFC 9530, RFC 3230).
 
-use crate::call::Call;
+use crate::call::HttpRequest;
 use crate::location::Location;
 use crate::network::Network;
 use crate::webdav::refused;
 use futures_core::future::BoxFuture;
 use hither_core::error::Result;
-use hither_core::replicas::DigestCheck;
+use hither_core::replicas::ChecksumQuery;
 use hither_core::{Algorithm, Checksum};
 use hither_http::digest::{self, Digest, DigestAlgorithm};
 use http::{Method, StatusCode};
@@ -26,7 +26,7 @@ impl Network {
         algorithm: Algorithm,
     ) -> Result<Option<Checksum>> {
         let Some(wanted) = to_http(algorithm) else { return Ok(None) };
-        let call = Call::new(Method::HEAD, location.clone())
+        let call = HttpRequest::new(Method::HEAD, location.clone())
             .with(digest::WANT_DIGEST, &digest::want_digest(&[wanted]))
             .with(digest::WANT_REPR_DIGEST, &digest::want_repr_digest(&[wanted]));
         let reply = self.call(call).await?;
@@ -65,12 +65,12 @@ fn to_http(algorithm: Algorithm) -> Option<DigestAlgorithm> {
 
 /// A file whose checksum can be asked for.
 #[derive(Debug)]
-pub(crate) struct RemoteDigest {
+pub(crate) struct HttpDigest {
     pub(crate) network: Arc<Network>,
     pub(crate) location: Location,
 }
 
-impl DigestCheck for RemoteDigest {
+impl ChecksumQuery for HttpDigest {
     fn checksum(&self, algorithm: Algorithm) -> BoxFuture<'_, Result<Option<Checksum>>> {
         Box::pin(self.network.digest(&self.location, algorithm))
     }

@@ -2,15 +2,17 @@
 
 use futures_core::future::BoxFuture;
 use hither_core::error::{Error, ErrorKind, Result};
-use hither_core::{Answer, Clock, Endpoint, Limits, LinkEstimate, Part, PartSink, Request, Source};
+use hither_core::{
+    Clock, Endpoint, Limits, LinkEstimate, Part, PartSink, Request, ResponseMeta, Source,
+};
 use std::fs::File;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::account::Account;
-use crate::monotonic::Monotonic;
+use crate::account::TransferCounters;
+use crate::monotonic::MonotonicClock;
 
 /// Bytes that a thread reads before it hands them on. Handing over takes some 30 microseconds, and so do 200 KB; what is
 /// read meanwhile cannot be decoded yet.
@@ -18,22 +20,22 @@ const BYTES_TOGETHER: u64 = 512 << 10;
 
 /// A local file.
 #[derive(Debug)]
-pub struct FileSource {
+pub struct LocalSource {
     path: PathBuf,
     file: Arc<File>,
     size: u64,
-    account: Arc<Account>,
-    clock: Monotonic,
+    account: Arc<TransferCounters>,
+    clock: MonotonicClock,
 }
 
-impl FileSource {
+impl LocalSource {
     /// Opens `path`.
     ///
     /// # Errors
     ///
     /// [`ErrorKind::NotFound`], [`ErrorKind::PermissionDenied`], [`ErrorKind::Local`]; [`ErrorKind::Invalid`] for
     /// anything but a regular file.
-    pub fn open(path: &Path, account: Arc<Account>) -> Result<Self> {
+    pub fn open(path: &Path, account: Arc<TransferCounters>) -> Result<Self> {
         let failed = |error: std::io::Error| {
             let kind = match error.kind() {
                 std::io::ErrorKind::NotFound => ErrorKind::NotFound,
@@ -57,7 +59,7 @@ impl FileSource {
             file: Arc::new(file),
             size,
             account,
-            clock: Monotonic::start(),
+            clock: MonotonicClock::start(),
         })
     }
 
@@ -92,7 +94,7 @@ impl FileSource {
     }
 }
 
-impl Source for FileSource {
+impl Source for LocalSource {
     fn name(&self) -> String {
         self.path.display().to_string()
     }
@@ -113,17 +115,17 @@ impl Source for FileSource {
         Endpoint::default()
     }
 
-    fn max_lanes(&self) -> usize {
+    fn max_connections(&self) -> usize {
         2
     }
 
-    fn idle_lanes(&self) -> usize {
+    fn idle_connections(&self) -> usize {
         2
     }
 
-    fn warm(&self, _lanes: usize) {}
+    fn preconnect(&self, _lanes: usize) {}
 
-    fn fetch(&self, request: Request, mut sink: PartSink) -> BoxFuture<'_, Result<Answer>> {
+    fn fetch(&self, request: Request, mut sink: PartSink) -> BoxFuture<'_, Result<ResponseMeta>> {
         Box::pin(async move {
             let size = self.size;
             let mut ranges = request.ranges;
@@ -164,7 +166,7 @@ impl Source for FileSource {
                     sink(part);
                 }
             }
-            Ok(Answer { size: Some(size), validator: None, unasked_bytes: 0 })
+            Ok(ResponseMeta { size: Some(size), validator: None, unasked_bytes: 0 })
         })
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! A program that connects to where others tell it to, as a server does that copies from other servers, can be made to speak
 //! to what only it can reach: services of its own machine and of its own network. A name says little about that, because
-//! whoever owns it decides what it resolves to, and may change that between a check and its use. So a [`Gate`] is asked
+//! whoever owns it decides what it resolves to, and may change that between a check and its use. So a [`EgressFilter`] is asked
 //! for every connection, behind redirects as well, with the very address that is connected to.
 
 use crate::location::Location;
@@ -11,7 +11,7 @@ use std::fmt::Debug;
 use std::net::SocketAddr;
 
 /// Decides whom a client may connect to.
-pub trait Gate: Debug + Send + Sync {
+pub trait EgressFilter: Debug + Send + Sync {
     /// Whether the server of `location` may be connected to at `address`. Where a proxy is in between, that is the proxy's.
     ///
     /// # Errors
@@ -26,7 +26,7 @@ pub trait Gate: Debug + Send + Sync {
 ///
 /// The gate's, if there are none.
 pub(crate) fn passed(
-    gate: Option<&dyn Gate>,
+    gate: Option<&dyn EgressFilter>,
     location: &Location,
     mut addresses: Vec<SocketAddr>,
 ) -> Result<Vec<SocketAddr>> {
@@ -51,7 +51,7 @@ mod tests {
     #[derive(Debug)]
     struct OddPorts;
 
-    impl Gate for OddPorts {
+    impl EgressFilter for OddPorts {
         fn pass(&self, location: &Location, address: SocketAddr) -> Result<()> {
             match address.port() % 2 {
                 1 => Ok(()),

@@ -9,23 +9,24 @@
 
 use crate::access;
 use crate::delivery::Delivery;
-use crate::exchange::{Ask, Exchange, Outcome, Settled};
+use crate::exchange::{Exchange, ExchangeOutcome, ExchangeResult, RangeEncoding};
 use crate::location::Location;
-use crate::monotonic::Monotonic;
+use crate::monotonic::MonotonicClock;
 use crate::network::Network;
 use crate::pool::Pool;
-use crate::put_off::PutOff;
+use crate::put_off::RetryAfterTimer;
 use crate::respond;
-use crate::server::{Admission, Server};
+use crate::server::{RequestSizing, ServerCapabilities};
 use crate::tail;
-use crate::whole_file::WholeFile;
+use crate::whole_file::SpooledDownload;
 use futures_core::future::BoxFuture;
 use hither_core::endpoint::{Endpoint, RangeSupport};
 use hither_core::error::{Error, ErrorKind, Result, Retry};
 use hither_core::{
-    Answer, Clock, Fate, Limits, LinkEstimate, PartSink, Plan, PlanConfig, Request, Source,
+    Clock, Limits, LinkEstimate, PartSink, Plan, PlanConfig, Request, RequestOutcome, ResponseMeta,
+    Source,
 };
-use hither_http::metalink::Links;
+use hither_http::metalink::MetalinkLinks;
 use std::fmt;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -43,19 +44,19 @@ const MOST_STALE: usize = 3;
 pub struct HttpSource {
     first: Location,
     network: Arc<Network>,
-    clock: Monotonic,
+    clock: MonotonicClock,
     /// Where the file is by the last redirect.
-    current: Mutex<Place>,
-    whole_file: WholeFile,
+    current: Mutex<HttpTarget>,
+    whole_file: SpooledDownload,
     /// Told of the first answer that says where else the file is.
     when_linked: OnceLock<WhenLinked>,
     linked: AtomicBool,
     redirected: AtomicBool,
-    put_off: PutOff,
+    put_off: RetryAfterTimer,
 }
 
 /// Hears what `Link` fields say.
-struct WhenLinked(Box<dyn Fn(&Links) + Send + Sync>);
+struct WhenLinked(Box<dyn Fn(&MetalinkLinks) + Send + Sync>);
 
 impl fmt::Debug for WhenLinked {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -65,7 +66,7 @@ impl fmt::Debug for WhenLinked {
 
 /// Where a file is.
 #[derive(Debug, Clone)]
-pub(crate) struct Place {
+pub(crate) struct HttpTarget {
     pub(crate) location: Location,
     pub(crate) pool: Arc<Pool>,
     /// Times that a redirect led to a place that failed, since something was read.
@@ -80,17 +81,17 @@ impl HttpSource {
     #[must_use]
     pub fn new(location: Location, network: Arc<Network>) -> Self {
         let pool = network.pool(&location);
-        let current = Mutex::new(Place { location: location.clone(), pool, astray: 0 });
+        let current = Mutex::new(HttpTarget { location: location.clone(), pool, astray: 0 });
         Self {
             first: location,
             network,
-            clock: Monotonic::start(),
+            clock: MonotonicClock::start(),
             current,
-            whole_file: WholeFile::default(),
+            whole_file: SpooledDownload::default(),
             when_linked: OnceLock::new(),
             linked: AtomicBool::new(false),
             redirected: AtomicBool::new(false),
-            put_off: PutOff::default(),
+            put_off: RetryAfterTimer::default(),
         }
     }
 
@@ -112,13 +113,13 @@ impl HttpSource {
     }
 
     /// Calls `hear` once, when an answer says where else the file is.
-    pub(crate) fn when_linked(&self, hear: Box<dyn Fn(&Links) + Send + Sync>) {
+    pub(crate) fn when_linked(&self, hear: Box<dyn Fn(&MetalinkLinks) + Send + Sync>) {
         // A second listener is one too many: there is one file, and it has one set of places.
         drop(self.when_linked.set(WhenLinked(hear)));
     }
 
     /// Where the file is by now.
-    pub(crate) fn place(&self) -> Place {
+    pub(crate) fn place(&self) -> HttpTarget {
         self.current().clone()
     }
 
@@ -128,7 +129,7 @@ impl HttpSource {
     }
 
     /// What one request may hold.
-    pub(crate) fn limits_at(&self, place: &Place) -> Limits {
+    pub(crate) fn limits_at(&self, place: &HttpTarget) -> Limits {
         match self.has_whole_file() {
             true => Limits::unlimited(),
             false => place.pool.server().limits(),
@@ -136,28 +137,30 @@ impl HttpSource {
     }
 
     /// Waits as long as the server, or the server for this file, has asked for.
-    pub(crate) async fn wait_until_welcome(&self, place: &Place) {
-        place.pool.server().wait_until_welcome().await;
+    pub(crate) async fn wait_retry_after(&self, place: &HttpTarget) {
+        place.pool.server().wait_retry_after().await;
         self.put_off.wait().await;
     }
 
-    fn current(&self) -> MutexGuard<'_, Place> {
+    fn current(&self) -> MutexGuard<'_, HttpTarget> {
         self.current.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn fetch_following(&self, request: Request, mut sink: PartSink) -> Result<Answer> {
+    async fn fetch_following(&self, request: Request, mut sink: PartSink) -> Result<ResponseMeta> {
         if request.tail > 0 {
             return tail::fetch(self, request, sink).await;
         }
         for _ in 0..=MOST_REDIRECTS {
             let place = self.place();
-            self.wait_until_welcome(&place).await;
+            self.wait_retry_after(&place).await;
             match self.send(&place, &request, &mut sink).await {
-                Ok(Outcome::Complete(answer)) => {
+                Ok(ExchangeOutcome::Complete(answer)) => {
                     self.arrived();
                     return Ok(answer);
                 }
-                Ok(Outcome::Redirect(reference)) => self.follow(&place.location, &reference)?,
+                Ok(ExchangeOutcome::Redirect(reference)) => {
+                    self.follow(&place.location, &reference)?
+                }
                 Err(error) => return Err(self.turn_back(&place.location, error)),
             }
         }
@@ -177,53 +180,62 @@ impl HttpSource {
     }
 
     /// Sends a request as its server may be asked: as it is, or in pieces.
-    async fn send(&self, place: &Place, request: &Request, sink: &mut PartSink) -> Result<Outcome> {
-        let Admission { pieces, trial } = match self.has_whole_file() {
-            true => Admission::default(),
-            false => Server::admit(&place.pool, request),
+    async fn send(
+        &self,
+        place: &HttpTarget,
+        request: &Request,
+        sink: &mut PartSink,
+    ) -> Result<ExchangeOutcome> {
+        let RequestSizing { pieces, trial } = match self.has_whole_file() {
+            true => RequestSizing::default(),
+            false => ServerCapabilities::size_request(&place.pool, request),
         };
         let Some(limits) = pieces else {
             let settled = self.exchange(place, request, sink).await;
             drop(trial);
             return settled.outcome;
         };
-        let mut total = Answer::default();
+        let mut total = ResponseMeta::default();
         for ranges in Plan::new(&request.ranges, &limits, &PlanConfig::default()).requests {
             let piece = Request { ranges, ..request.clone() };
             match self.exchange(place, &piece, sink).await.outcome? {
-                Outcome::Complete(answer) => {
+                ExchangeOutcome::Complete(answer) => {
                     let unasked_bytes = total.unasked_bytes + answer.unasked_bytes;
-                    total = Answer { unasked_bytes, ..answer };
+                    total = ResponseMeta { unasked_bytes, ..answer };
                 }
-                redirect @ Outcome::Redirect(_) => return Ok(redirect),
+                redirect @ ExchangeOutcome::Redirect(_) => return Ok(redirect),
             }
         }
-        Ok(Outcome::Complete(total))
+        Ok(ExchangeOutcome::Complete(total))
     }
 
     /// One request and its answer, from which the server's record learns. While the server is busy with others it waits, and
     /// is sent again.
     pub(crate) async fn exchange(
         &self,
-        place: &Place,
+        place: &HttpTarget,
         request: &Request,
         sink: &mut PartSink,
-    ) -> Settled {
+    ) -> ExchangeResult {
         loop {
             let admitted = place.pool.welcome().admit().await;
             let settled = self.exchange_as_user(place, request, sink).await;
             let fate = match &settled.outcome {
-                Ok(_) => Fate::Served,
-                Err(error) if matches!(error.retry(), Retry::Later { .. }) => Fate::PutOff,
-                Err(error) if settled.busy && error.retry() != Retry::OtherServer => Fate::Refused,
-                Err(_) => Fate::Failed,
+                Ok(_) => RequestOutcome::Served,
+                Err(error) if matches!(error.retry(), Retry::Later { .. }) => {
+                    RequestOutcome::RetryAfter
+                }
+                Err(error) if settled.busy && error.retry() != Retry::OtherServer => {
+                    RequestOutcome::Overloaded
+                }
+                Err(_) => RequestOutcome::Failed,
             };
             if !admitted.leave(fate) {
                 return settled;
             }
             // Refused because there were too many at a time. Now there are fewer.
             match settled.said_when {
-                true => place.pool.server().wait_until_welcome().await,
+                true => place.pool.server().wait_retry_after().await,
                 false => tokio::time::sleep(respond::BACK_OFF).await,
             }
         }
@@ -232,14 +244,14 @@ impl HttpSource {
     /// With the user's credentials, renewed once if they are refused.
     async fn exchange_as_user(
         &self,
-        place: &Place,
+        place: &HttpTarget,
         request: &Request,
         sink: &mut PartSink,
-    ) -> Settled {
-        let Place { location, pool, .. } = place;
+    ) -> ExchangeResult {
+        let HttpTarget { location, pool, .. } = place;
         let used = match access::prepared(location, pool.config()).await {
             Ok(used) => used,
-            Err(error) => return Settled::failed(error),
+            Err(error) => return ExchangeResult::failed(error),
         };
         let settled = self.exchange_once(place, request, sink).await;
         let refused = settled.outcome.as_ref().is_err_and(access::is_refused);
@@ -251,21 +263,21 @@ impl HttpSource {
 
     async fn exchange_once(
         &self,
-        place: &Place,
+        place: &HttpTarget,
         request: &Request,
         sink: &mut PartSink,
-    ) -> Settled {
-        let Place { location, pool, .. } = place;
+    ) -> ExchangeResult {
+        let HttpTarget { location, pool, .. } = place;
         let mut ask = match pool.server().ranges() {
-            RangeSupport::Whole => Ask::First,
-            _ if pool.server().takes_query(request) => Ask::Query,
-            _ => Ask::All,
+            RangeSupport::Whole => RangeEncoding::First,
+            _ if pool.server().takes_query(request) => RangeEncoding::Query,
+            _ => RangeEncoding::All,
         };
         if self.has_whole_file() {
             if let Some(settled) = self.serve_kept(place, request, sink).await {
                 return settled;
             }
-            ask = Ask::Nothing;
+            ask = RangeEncoding::Nothing;
         }
         let whole_file = &self.whole_file;
         let exchange = Exchange { location, pool, request, ask, whole_file };
@@ -273,7 +285,7 @@ impl HttpSource {
         let (lane, settled) = loop {
             let mut lane = match pool.acquire_for(request.asked_bytes()).await {
                 Ok(lane) => lane,
-                Err(error) => return Settled::failed(error),
+                Err(error) => return ExchangeResult::failed(error),
             };
             let settled = exchange.run(&mut lane, sink).await;
             // Nothing is wrong with the server: other connections may be as old.
@@ -303,19 +315,19 @@ impl HttpSource {
     /// Serves a request from the download of the whole file; `None` if that has to be started anew.
     async fn serve_kept(
         &self,
-        place: &Place,
+        place: &HttpTarget,
         request: &Request,
         sink: &mut PartSink,
-    ) -> Option<Settled> {
+    ) -> Option<ExchangeResult> {
         let mut delivery = Delivery::new(&request.ranges, &place.pool, sink);
         let served = self.whole_file.serve(None, request, &mut delivery, &place.location).await;
         let mut settled = match served {
-            Ok(true) => Settled::complete(&delivery, request.tail, false),
+            Ok(true) => ExchangeResult::complete(&delivery, request.tail, false),
             Ok(false) => return None,
-            Err(error) => Settled::failed(error),
+            Err(error) => ExchangeResult::failed(error),
         };
         settled.size = delivery.size;
-        if let Ok(Outcome::Complete(answer)) = &mut settled.outcome {
+        if let Ok(ExchangeOutcome::Complete(answer)) = &mut settled.outcome {
             answer.validator = self.whole_file.validator().await;
         }
         Some(settled)
@@ -327,7 +339,7 @@ impl HttpSource {
         let mut current = self.current();
         // Another request may have followed already.
         if current.location == *from {
-            *current = Place { location: to, pool, ..*current };
+            *current = HttpTarget { location: to, pool, ..*current };
         }
         self.redirected.store(true, Ordering::Relaxed);
         Ok(())
@@ -348,7 +360,7 @@ impl HttpSource {
         if current.location == *from {
             let location = self.first.clone();
             let pool = self.network.pool(&location);
-            *current = Place { location, pool, astray: current.astray + 1 };
+            *current = HttpTarget { location, pool, astray: current.astray + 1 };
         }
         error.with_retry(Retry::SameServer { after: Duration::ZERO })
     }
@@ -375,13 +387,13 @@ impl Source for HttpSource {
         self.place().pool.endpoint()
     }
 
-    fn max_lanes(&self) -> usize {
+    fn max_connections(&self) -> usize {
         let pool = self.place().pool;
         match pool.server().ranges() {
             // There is one stream of bytes, or it shall be seen whether there is.
             RangeSupport::Whole => 1,
             _ if self.has_whole_file() => 1,
-            _ => pool.max_lanes(),
+            _ => pool.max_connections(),
         }
     }
 
@@ -390,11 +402,11 @@ impl Source for HttpSource {
         pool.max_requests()
     }
 
-    fn idle_lanes(&self) -> usize {
-        self.place().pool.idle_lanes()
+    fn idle_connections(&self) -> usize {
+        self.place().pool.idle_connections()
     }
 
-    fn warm(&self, lanes: usize) {
+    fn preconnect(&self, lanes: usize) {
         let pool = self.place().pool;
         match pool.is_shared() {
             true => pool.warm_shared(lanes),
@@ -402,11 +414,11 @@ impl Source for HttpSource {
         }
     }
 
-    fn announce_large(&self) {
+    fn expect_bulk(&self) {
         self.place().pool.announce_large();
     }
 
-    fn fetch(&self, request: Request, sink: PartSink) -> BoxFuture<'_, Result<Answer>> {
+    fn fetch(&self, request: Request, sink: PartSink) -> BoxFuture<'_, Result<ResponseMeta>> {
         Box::pin(self.fetch_following(request, sink))
     }
 }

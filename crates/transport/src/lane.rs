@@ -1,11 +1,11 @@
 //! The way of one request: a connection of its own, or a place on one that carries several.
 
-use crate::account::Account;
-use crate::multiplexed::Place;
+use crate::account::TransferCounters;
+use crate::multiplexed::Http2Stream;
 use bytes::Bytes;
 use futures_util::future::Either;
-use hither_core::Held;
-use hither_core::link::TrainEstimator;
+use hither_core::SlotGuard;
+use hither_core::link::BandwidthEstimator;
 use http_body_util::combinators::UnsyncBoxBody;
 use hyper::body::Incoming;
 use hyper::client::conn::http1::SendRequest;
@@ -19,29 +19,29 @@ use tokio::net::TcpStream;
 use tokio::time::Instant;
 
 /// What goes with a request: nothing, a few bytes, or a stream.
-pub(crate) type Body = UnsyncBoxBody<Bytes, std::io::Error>;
+pub(crate) type BoxBody = UnsyncBoxBody<Bytes, std::io::Error>;
 
 /// A connection that carries one request at a time, and what is watched on it.
 #[derive(Debug)]
-pub(crate) struct Lane {
-    pub(crate) sender: SendRequest<Body>,
-    pub(crate) tap: Arc<Tap>,
+pub(crate) struct Http1Connection {
+    pub(crate) sender: SendRequest<BoxBody>,
+    pub(crate) tap: Arc<ConnectionMeter>,
     /// Answers received so far.
     pub(crate) answers: u64,
     /// The right to this connection among those of all processes.
-    pub(crate) _claim: Option<Box<dyn Held>>,
+    pub(crate) _claim: Option<Box<dyn SlotGuard>>,
 }
 
 /// The way of one request.
 #[derive(Debug)]
-pub(crate) enum Way {
+pub(crate) enum RequestSender {
     /// A connection of its own.
-    Lane(Lane),
+    Lane(Http1Connection),
     /// A place on one that carries several.
-    Place(Place),
+    Place(Http2Stream),
 }
 
-impl Way {
+impl RequestSender {
     /// Whether the connection has answered before.
     pub(crate) fn has_answered(&self) -> bool {
         match self {
@@ -69,7 +69,7 @@ impl Way {
     /// Sends a request.
     pub(crate) fn send(
         &mut self,
-        request: http::Request<Body>,
+        request: http::Request<BoxBody>,
     ) -> impl Future<Output = hyper::Result<http::Response<Incoming>>> + use<> {
         match self {
             Self::Lane(lane) => Either::Left(lane.sender.send_request(request)),
@@ -121,18 +121,18 @@ impl Way {
 /// A request counts as sent when its first bytes are with the kernel, not when they are handed to the HTTP codec, which
 /// drops those that nobody waits for any more: no server would know of them.
 #[derive(Debug)]
-pub(crate) struct Tap {
-    account: Arc<Account>,
+pub(crate) struct ConnectionMeter {
+    account: Arc<TransferCounters>,
     opened: Instant,
-    train: Mutex<TrainEstimator>,
+    train: Mutex<BandwidthEstimator>,
     /// Bytes of the file that the next request asks for, until it is sent.
     asked: Mutex<Option<u64>>,
     /// The flight of the last request.
     flight: AtomicU64,
 }
 
-impl Tap {
-    pub(crate) fn new(account: Arc<Account>) -> Self {
+impl ConnectionMeter {
+    pub(crate) fn new(account: Arc<TransferCounters>) -> Self {
         Self {
             account,
             opened: Instant::now(),
@@ -143,7 +143,7 @@ impl Tap {
     }
 
     /// The books.
-    pub(crate) fn account(&self) -> &Account {
+    pub(crate) fn account(&self) -> &TransferCounters {
         &self.account
     }
 
@@ -179,7 +179,7 @@ impl Tap {
 
     /// New answers are awaited, whose bytes are a train of their own.
     pub(crate) fn watch(&self, rtt: Option<Duration>) {
-        *self.train.lock().unwrap_or_else(PoisonError::into_inner) = TrainEstimator::new(rtt);
+        *self.train.lock().unwrap_or_else(PoisonError::into_inner) = BandwidthEstimator::new(rtt);
     }
 
     pub(crate) fn bandwidth(&self) -> Option<f64> {
@@ -189,18 +189,18 @@ impl Tap {
 
 /// The stream under the HTTP codec, tapped.
 #[derive(Debug)]
-pub(crate) struct Tapped {
+pub(crate) struct MeteredStream {
     stream: TcpStream,
-    tap: Arc<Tap>,
+    tap: Arc<ConnectionMeter>,
 }
 
-impl Tapped {
-    pub(crate) fn new(stream: TcpStream, tap: Arc<Tap>) -> Self {
+impl MeteredStream {
+    pub(crate) fn new(stream: TcpStream, tap: Arc<ConnectionMeter>) -> Self {
         Self { stream, tap }
     }
 }
 
-impl AsyncRead for Tapped {
+impl AsyncRead for MeteredStream {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -216,7 +216,7 @@ impl AsyncRead for Tapped {
     }
 }
 
-impl AsyncWrite for Tapped {
+impl AsyncWrite for MeteredStream {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,

@@ -45,23 +45,25 @@ mod whereabouts;
 mod whole_file;
 mod xrootd;
 
-pub use account::{Account, Totals};
+pub use account::{TransferCounters, TransferTotals};
 pub use addresses::{Resolve, SystemResolver};
-pub use call::{Call, Reply};
-pub use config::{TransportConfig, Verify};
-pub use file_source::FileSource;
-pub use gate::Gate;
+pub use call::{HttpRequest, HttpResponse};
+pub use config::{PageChecksums, TransportConfig};
+pub use file_source::LocalSource;
+pub use gate::EgressFilter;
 pub use http_source::HttpSource;
 pub use local_storage::LocalStorage;
 pub use location::{Location, Protocol};
-pub use monotonic::Monotonic;
+pub use monotonic::MonotonicClock;
 pub use network::Network;
-pub use outgoing::{Content, Stream};
+pub use outgoing::{RequestBody, StreamedBody};
 pub use pool::Pool;
 pub use proxy::Proxies;
 #[cfg(feature = "s3")]
-pub use s3::{S3, S3Config};
+pub use s3::{S3Config, S3Storage};
 pub use tls::{Identity, TlsConfig};
-pub use webdav::WebDav;
-pub use whereabouts::{Whereabouts, is_metalink};
-pub use xrootd::{ExtendedAttribute, Holder, Preparation, XrootdName, XrootdSource, XrootdStorage};
+pub use webdav::WebDavStorage;
+pub use whereabouts::{ReplicaList, is_metalink};
+pub use xrootd::{
+    ExtendedAttribute, PrepareAction, ReplicaServer, XrootdPath, XrootdSource, XrootdStorage,
+};

@@ -10,14 +10,14 @@
 
 mod upload;
 
-use crate::account::Account;
-use crate::file_source::FileSource;
+use crate::account::TransferCounters;
+use crate::file_source::LocalSource;
 use futures_core::future::BoxFuture;
 use hither_core::Source;
 use hither_core::checksum::{Algorithm, Checksum, Hasher};
 use hither_core::error::{Error, ErrorKind, Result};
 use hither_core::storage::{
-    Entry, EntryKind, PutOptions, Storage, Upload, below, check_name, check_path,
+    DirEntry, FileKind, PutOptions, Storage, Upload, check_name, check_path, join,
 };
 use rustix::fs::RenameFlags;
 use std::fs::{File, FileType, Metadata};
@@ -31,7 +31,7 @@ use upload::LocalUpload;
 #[derive(Debug, Clone)]
 pub struct LocalStorage {
     root: PathBuf,
-    account: Arc<Account>,
+    account: Arc<TransferCounters>,
 }
 
 /// The kernel reads ahead by less than this; larger reads only cost memory.
@@ -41,7 +41,7 @@ impl LocalStorage {
     /// The storage whose root is the directory `root`; a relative path is one from the working directory. Nothing is
     /// checked yet.
     #[must_use]
-    pub fn new(root: impl Into<PathBuf>, account: Arc<Account>) -> Self {
+    pub fn new(root: impl Into<PathBuf>, account: Arc<TransferCounters>) -> Self {
         Self { root: root.into(), account }
     }
 
@@ -82,7 +82,7 @@ impl Storage for LocalStorage {
         self.root.display().to_string()
     }
 
-    fn stat<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<Entry>> {
+    fn stat<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<DirEntry>> {
         Box::pin(async move {
             let place = self.place(path)?;
             let path = path.to_owned();
@@ -95,7 +95,7 @@ impl Storage for LocalStorage {
         })
     }
 
-    fn list<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<Vec<Entry>>> {
+    fn list<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<Vec<DirEntry>>> {
         Box::pin(async move {
             let place = self.place(path)?;
             let path = path.to_owned();
@@ -104,7 +104,7 @@ impl Storage for LocalStorage {
     }
 
     fn source(&self, path: &str) -> Result<Arc<dyn Source>> {
-        Ok(Arc::new(FileSource::open(&self.place(path)?, Arc::clone(&self.account))?))
+        Ok(Arc::new(LocalSource::open(&self.place(path)?, Arc::clone(&self.account))?))
     }
 
     fn put<'a>(
@@ -207,32 +207,32 @@ fn failed(what: &str, place: &Path, error: io::Error) -> Error {
     Error::new(kind, message).with_source(error)
 }
 
-fn kind_of(kind: FileType) -> EntryKind {
+fn kind_of(kind: FileType) -> FileKind {
     if kind.is_file() {
-        EntryKind::File
+        FileKind::File
     } else if kind.is_dir() {
-        EntryKind::Directory
+        FileKind::Directory
     } else if kind.is_symlink() {
-        EntryKind::Link
+        FileKind::Link
     } else {
-        EntryKind::Other
+        FileKind::Other
     }
 }
 
-fn entry(path: String, metadata: &Metadata) -> Entry {
+fn entry(path: String, metadata: &Metadata) -> DirEntry {
     let kind = kind_of(metadata.file_type());
     let nanos = i128::from(metadata.mtime()) * 1_000_000_000 + i128::from(metadata.mtime_nsec());
     let version = || format!("\"{:x}-{:x}-{nanos:x}\"", metadata.ino(), metadata.len());
-    Entry {
+    DirEntry {
         path,
         kind,
-        size: if kind == EntryKind::File { metadata.len() } else { 0 },
+        size: if kind == FileKind::File { metadata.len() } else { 0 },
         modified: metadata.modified().ok(),
-        validator: (kind == EntryKind::File).then(version),
+        validator: (kind == FileKind::File).then(version),
     }
 }
 
-fn list(path: &str, place: &Path) -> Result<Vec<Entry>> {
+fn list(path: &str, place: &Path) -> Result<Vec<DirEntry>> {
     let reading = |error| failed("list", place, error);
     let mut entries = Vec::new();
     for found in std::fs::read_dir(place).map_err(reading)? {
@@ -253,7 +253,7 @@ fn list(path: &str, place: &Path) -> Result<Vec<Entry>> {
             Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
             Err(error) => return Err(failed("look at", &found.path(), error)),
         };
-        entries.push(entry(below(path, &name), &metadata));
+        entries.push(entry(join(path, &name), &metadata));
     }
     entries.sort_unstable_by(|a, b| a.path.cmp(&b.path));
     Ok(entries)

@@ -94,7 +94,12 @@ impl Location {
     /// # Errors
     ///
     /// [`ErrorKind::Protocol`] for what is no host.
-    pub(crate) fn moved(&self, host: &str, port: u16, opaque: Option<&str>) -> Result<Self> {
+    pub(crate) fn redirected_to_host(
+        &self,
+        host: &str,
+        port: u16,
+        opaque: Option<&str>,
+    ) -> Result<Self> {
         let mut url = self.url.clone();
         let port = Some(port).filter(|port| *port != 0);
         if url.set_host(Some(host)).is_err() || url.set_port(port).is_err() {
@@ -114,8 +119,9 @@ impl Location {
         let mut other = self.clone();
         // Schemes of one protocol may stand for each other.
         let _always = other.url.set_scheme("roots");
-        if self.at() == self.asked.origin {
-            other.asked = Arc::new(Asked { origin: other.at(), ..Asked::clone(&self.asked) });
+        if self.current_origin() == self.asked.origin {
+            other.asked =
+                Arc::new(Asked { origin: other.current_origin(), ..Asked::clone(&self.asked) });
         }
         other
     }
@@ -125,7 +131,7 @@ impl Location {
     /// # Errors
     ///
     /// As [`Location::join`].
-    pub(crate) fn moved_to(&self, text: &str) -> Result<Self> {
+    pub(crate) fn redirected_to_url(&self, text: &str) -> Result<Self> {
         let url = Url::parse(&literal(text)).map_err(|error| {
             let text = without_secrets(text);
             Error::new(ErrorKind::Protocol, format!("{self}: redirect to {text:?}: {error}"))
@@ -179,19 +185,19 @@ impl Location {
 
     /// The origin of the URL that the user gave.
     #[must_use]
-    pub(crate) fn asked(&self) -> &Origin {
+    pub(crate) fn original_origin(&self) -> &Origin {
         &self.asked.origin
     }
 
     /// Whether credentials meant for where the user began may be shown here.
     #[must_use]
-    pub(crate) fn may_know_us(&self, credentials: &Credentials) -> bool {
-        credentials.may_follow(self.asked(), &self.at())
+    pub(crate) fn may_receive_credentials(&self, credentials: &Credentials) -> bool {
+        credentials.may_follow(self.original_origin(), &self.current_origin())
     }
 
     /// The origin of this place: another one behind a redirect.
     #[must_use]
-    pub(crate) fn at(&self) -> Origin {
+    pub(crate) fn current_origin(&self) -> Origin {
         Origin::new(self.url.scheme(), &self.host, self.port)
     }
 
@@ -217,7 +223,7 @@ impl Location {
     #[must_use]
     pub(crate) fn fields(&self, credentials: &Credentials) -> Option<&HeaderMap> {
         let fields = Some(&self.asked.fields).filter(|fields| !fields.is_empty())?;
-        self.may_know_us(credentials).then_some(fields)
+        self.may_receive_credentials(credentials).then_some(fields)
     }
 
     /// The path, percent-encoded.
@@ -341,7 +347,7 @@ impl Location {
     /// What identifies the file on this machine: the URL without user and password, and with a digest in place of the
     /// query, which may hold a token. (The digest may change with the standard library; then a file is opened afresh.)
     #[must_use]
-    pub fn key(&self) -> String {
+    pub fn cache_key(&self) -> String {
         let mut key = format!("{}{}", self.origin(), self.url.path());
         if let Some(query) = self.url.query() {
             let mut digest = DefaultHasher::new();
@@ -432,9 +438,9 @@ mod tests {
         assert_eq!(location.to_string(), "http://host/a%20b");
         assert_eq!(location.target(), "/a%20b?token=hush");
         assert!(!format!("{location:?}").contains("hush"));
-        assert!(!location.key().contains("secret") && !location.key().contains("hush"));
+        assert!(!location.cache_key().contains("secret") && !location.cache_key().contains("hush"));
         let other = Location::parse("http://host/a%20b?token=other").unwrap();
-        assert_ne!(location.key(), other.key());
+        assert_ne!(location.cache_key(), other.cache_key());
     }
 
     #[test]
@@ -460,7 +466,11 @@ mod tests {
         let sent = |location: &Location| {
             let credentials = location.credentials(&Credentials::default());
             let now = std::time::SystemTime::UNIX_EPOCH;
-            match credentials.authorization(location.asked(), &location.at(), now) {
+            match credentials.authorization(
+                location.original_origin(),
+                &location.current_origin(),
+                now,
+            ) {
                 hither_auth::Authorization::Ready(value, _) => Some(value.expose().to_owned()),
                 _ => None,
             }
@@ -517,18 +527,18 @@ mod tests {
         assert_eq!((place.login(), place.port()), (Some("me"), 1094));
         assert_eq!(place.to_string(), "root://Host//store/a%20b#1");
         let same = Location::parse("root://Host:1094/store/a%20b#1?authz=Bearer%20x").unwrap();
-        assert_eq!((same.key(), same.to_string()), (place.key(), place.to_string()));
+        assert_eq!((same.cache_key(), same.to_string()), (place.cache_key(), place.to_string()));
         let tls = Location::parse("roots://[::1]:1095//x y").unwrap();
         assert_eq!((tls.host(), tls.port(), tls.is_tls()), ("::1", 1095, true));
         assert_eq!(
             (tls.plain_path().as_str(), tls.to_string().as_str()),
             ("/x y", "roots://[::1]:1095//x y")
         );
-        let moved = place.moved("[::2]", 0, Some("tpc.key=%1")).unwrap();
+        let moved = place.redirected_to_host("[::2]", 0, Some("tpc.key=%1")).unwrap();
         assert_eq!(moved.to_string(), "root://[::2]//store/a%20b#1");
         assert_eq!(moved.opaque().as_deref(), Some("authz=Bearer%20x&tpc.key=%1"));
-        assert_eq!((moved.login(), moved.asked()), (Some("me"), place.asked()));
-        assert!(place.moved("a b", 1, None).is_err());
+        assert_eq!((moved.login(), moved.original_origin()), (Some("me"), place.original_origin()));
+        assert!(place.redirected_to_host("a b", 1, None).is_err());
         let root = Location::parse("root://h").unwrap();
         assert_eq!(root.plain_path(), "/");
         assert_eq!(root.below("a b/100%", false).plain_path(), "/a b/100%");
@@ -561,8 +571,8 @@ mod tests {
     #[test]
     fn redirects_are_resolved_against_where_they_came_from() {
         let here = Location::parse("http://a/x/y").unwrap();
-        assert_eq!(here.join("/z").unwrap().key(), "http://a:80/z");
-        assert_eq!(here.join("http://b:81/q").unwrap().key(), "http://b:81/q");
-        assert_eq!(here.join("https://a/x/y").unwrap().key(), "https://a:443/x/y");
+        assert_eq!(here.join("/z").unwrap().cache_key(), "http://a:80/z");
+        assert_eq!(here.join("http://b:81/q").unwrap().cache_key(), "http://b:81/q");
+        assert_eq!(here.join("https://a/x/y").unwrap().cache_key(), "https://a:443/x/y");
     }
 }

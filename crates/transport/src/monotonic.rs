@@ -7,11 +7,11 @@ use tokio::time::Instant;
 
 /// Time since the value was made. Tokio's clock: it stands still where a test has paused it.
 #[derive(Debug, Clone, Copy)]
-pub struct Monotonic {
+pub struct MonotonicClock {
     origin: Instant,
 }
 
-impl Monotonic {
+impl MonotonicClock {
     /// A clock that starts now.
     #[must_use]
     pub fn start() -> Self {
@@ -19,7 +19,7 @@ impl Monotonic {
     }
 }
 
-impl Clock for Monotonic {
+impl Clock for MonotonicClock {
     fn now(&self) -> Duration {
         self.origin.elapsed()
     }

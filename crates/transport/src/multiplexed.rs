@@ -12,12 +12,12 @@
 //!
 //! Framing and flow control are hyper's. See `pool/streams.rs` for who gets a stream on which connection.
 
-use crate::lane::{Body, Tap};
+use crate::lane::{BoxBody, ConnectionMeter};
 use crate::pool::Pool;
-use crate::stream::Stream;
+use crate::stream::MaybeTlsStream;
 use futures_util::future::{Either, select};
 use h2::Reason;
-use hither_core::Held;
+use hither_core::SlotGuard;
 use hither_core::endpoint::MOST_STREAMS;
 use hither_core::error::{Error, ErrorKind, Result};
 use http::header::HOST;
@@ -38,9 +38,9 @@ const EXPECTED_STREAMS: usize = 100;
 
 /// A connection of HTTP/2.
 #[derive(Debug)]
-pub(crate) struct Multiplexed {
-    sender: http2::SendRequest<Body>,
-    tap: Arc<Tap>,
+pub(crate) struct Http2Connection {
+    sender: http2::SendRequest<BoxBody>,
+    tap: Arc<ConnectionMeter>,
     allowed: Arc<Allowed>,
     /// Streams given away; changed by the pool alone.
     taken: AtomicUsize,
@@ -50,7 +50,7 @@ pub(crate) struct Multiplexed {
     /// It gets no further requests.
     retired: AtomicBool,
     /// The right to this connection among those of all processes.
-    _claim: Option<Box<dyn Held>>,
+    _claim: Option<Box<dyn SlotGuard>>,
 }
 
 /// Streams that the server allows.
@@ -63,12 +63,12 @@ struct Allowed {
 
 /// What moves the bytes of a connection.
 #[derive(Debug)]
-pub(crate) struct Driver {
-    connection: http2::Connection<TokioIo<Stream>, Body, TokioExecutor>,
+pub(crate) struct Http2Driver {
+    connection: http2::Connection<TokioIo<MaybeTlsStream>, BoxBody, TokioExecutor>,
     allowed: Arc<Allowed>,
 }
 
-impl Multiplexed {
+impl Http2Connection {
     /// Begins HTTP/2 on a connection whose handshake has settled on it. `streams` is how many the server allowed last
     /// time; 0 if there was none.
     ///
@@ -76,11 +76,11 @@ impl Multiplexed {
     ///
     /// [`ErrorKind::Unavailable`] if the connection is gone already.
     pub(crate) async fn start(
-        stream: Stream,
-        tap: Arc<Tap>,
+        stream: MaybeTlsStream,
+        tap: Arc<ConnectionMeter>,
         streams: usize,
-        claim: Option<Box<dyn Held>>,
-    ) -> Result<(Arc<Self>, Driver)> {
+        claim: Option<Box<dyn SlotGuard>>,
+    ) -> Result<(Arc<Self>, Http2Driver)> {
         let streams = if streams > 1 { streams } else { EXPECTED_STREAMS };
         let (sender, connection) = http2::Builder::new(TokioExecutor::new())
             .initial_stream_window_size(STREAM_WINDOW_BYTES)
@@ -103,7 +103,7 @@ impl Multiplexed {
             retired: AtomicBool::new(false),
             _claim: claim,
         });
-        Ok((multiplexed, Driver { connection, allowed }))
+        Ok((multiplexed, Http2Driver { connection, allowed }))
     }
 
     /// Streams given away.
@@ -145,7 +145,7 @@ impl Multiplexed {
     }
 }
 
-impl Driver {
+impl Http2Driver {
     /// Drives the connection to its end; tells how many streams the server allows, once it has said so.
     pub(crate) async fn run(self, tell: impl Fn(usize)) {
         let Self { mut connection, allowed } = self;
@@ -165,10 +165,10 @@ impl Driver {
 
 /// A place for one request on a connection, until dropped.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct Http2Stream {
     pool: Arc<Pool>,
-    connection: Arc<Multiplexed>,
-    sender: http2::SendRequest<Body>,
+    connection: Arc<Http2Connection>,
+    sender: http2::SendRequest<BoxBody>,
     flight: u64,
     /// The server did not want the request, among so many.
     refused: bool,
@@ -176,9 +176,9 @@ pub(crate) struct Place {
     is_left: bool,
 }
 
-impl Place {
+impl Http2Stream {
     /// A place that has been [taken](Multiplexed::take).
-    pub(crate) fn new(pool: Arc<Pool>, connection: Arc<Multiplexed>) -> Self {
+    pub(crate) fn new(pool: Arc<Pool>, connection: Arc<Http2Connection>) -> Self {
         let sender = connection.sender.clone();
         Self { pool, connection, sender, flight: 0, refused: false, is_left: false }
     }
@@ -209,7 +209,7 @@ impl Place {
 
     pub(crate) fn send(
         &mut self,
-        request: http::Request<Body>,
+        request: http::Request<BoxBody>,
     ) -> impl Future<Output = hyper::Result<http::Response<hyper::body::Incoming>>> + Send + use<>
     {
         self.sender.send_request(addressed(request))
@@ -243,7 +243,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for Http2Stream {
     fn drop(&mut self) {
         if !std::mem::replace(&mut self.is_left, true) {
             self.connection.put_back();
@@ -260,7 +260,7 @@ fn reason(error: &hyper::Error) -> Option<Reason> {
 }
 
 /// The request as HTTP/2 has it: whom it is for stands in its target (RFC 9113 section 8.3.1).
-fn addressed(mut request: http::Request<Body>) -> http::Request<Body> {
+fn addressed(mut request: http::Request<BoxBody>) -> http::Request<BoxBody> {
     let Some(host) = request.headers_mut().remove(HOST) else { return request };
     let target = std::mem::take(request.uri_mut());
     let path = target.path_and_query().map_or("/", |path| path.as_str());

@@ -1,12 +1,12 @@
 //! What all files of one client share on the way to their servers.
 
-use crate::account::Account;
+use crate::account::TransferCounters;
 use crate::config::TransportConfig;
 use crate::dialer::Dialer;
 use crate::location::Location;
 use crate::pool::Pool;
-use crate::xrootd::Sessions;
-use hither_core::{Claim, Endpoint, Ledger, lanes};
+use crate::xrootd::SessionPool;
+use hither_core::{Endpoint, EndpointStore, SlotClaim, lanes};
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,9 +16,9 @@ use tokio::runtime::Handle;
 /// Connections by endpoint, the books, and the memory of servers. Two networks in one process do not meet.
 #[derive(Debug)]
 pub struct Network {
-    shared: Arc<Shared>,
+    shared: Arc<NetworkContext>,
     pools: Mutex<HashMap<PoolKey, Arc<Pool>>>,
-    sessions: Mutex<HashMap<SessionsKey, Arc<Sessions>>>,
+    sessions: Mutex<HashMap<SessionsKey, Arc<SessionPool>>>,
 }
 
 /// The same for servers of XRootD's protocol, with the name that the user logs in by if a URL says one, and what a redirect
@@ -31,29 +31,29 @@ type PoolKey = (String, bool);
 
 /// What every pool needs of its network, without keeping it alive.
 #[derive(Debug)]
-pub(crate) struct Shared {
+pub(crate) struct NetworkContext {
     pub(crate) config: TransportConfig,
-    pub(crate) account: Arc<Account>,
+    pub(crate) account: Arc<TransferCounters>,
     pub(crate) runtime: Handle,
     pub(crate) dialer: Dialer,
-    pub(crate) ledger: Option<Arc<dyn Ledger>>,
+    pub(crate) ledger: Option<Arc<dyn EndpointStore>>,
 }
 
-impl Shared {
+impl NetworkContext {
     /// Asks for a connection to `location` among those of all processes.
-    pub(crate) fn claim(&self, location: &Location) -> Claim {
-        let most = self.config.max_lanes.max(lanes::INTERACTIVE);
+    pub(crate) fn claim(&self, location: &Location) -> SlotClaim {
+        let most = self.config.max_connections.max(lanes::MAX_INTERACTIVE);
         match &self.ledger {
-            Some(ledger) => ledger.claim_lane(&location.origin(), most),
-            None => Claim::Granted(Box::new(())),
+            Some(ledger) => ledger.claim_slot(&location.origin(), most),
+            None => SlotClaim::Granted(Box::new(())),
         }
     }
 
     /// Most connections to a server that has refused more than `refused_above`; 0 if it has refused none.
-    pub(crate) fn most_lanes(&self, refused_above: usize) -> usize {
+    pub(crate) fn max_connections(&self, refused_above: usize) -> usize {
         match refused_above {
-            0 => self.config.max_lanes.max(1),
-            n => self.config.max_lanes.clamp(1, n),
+            0 => self.config.max_connections.max(1),
+            n => self.config.max_connections.clamp(1, n),
         }
     }
 }
@@ -64,10 +64,10 @@ impl Network {
     pub fn new(
         config: TransportConfig,
         runtime: Handle,
-        ledger: Option<Arc<dyn Ledger>>,
+        ledger: Option<Arc<dyn EndpointStore>>,
     ) -> Arc<Self> {
         let dialer = Dialer::new(&config);
-        let shared = Shared { config, account: Arc::default(), runtime, dialer, ledger };
+        let shared = NetworkContext { config, account: Arc::default(), runtime, dialer, ledger };
         let (pools, sessions) = (Mutex::default(), Mutex::default());
         Arc::new(Self { shared: Arc::new(shared), pools, sessions })
     }
@@ -83,12 +83,12 @@ impl Network {
     #[must_use]
     pub fn identity(&self, location: &Location) -> String {
         let credentials = location.credentials(&self.config().credentials);
-        credentials.identity(location.asked(), SystemTime::now())
+        credentials.cache_partition(location.original_origin(), SystemTime::now())
     }
 
     /// The books of all connections.
     #[must_use]
-    pub fn account(&self) -> &Arc<Account> {
+    pub fn account(&self) -> &Arc<TransferCounters> {
         &self.shared.account
     }
 
@@ -108,7 +108,7 @@ impl Network {
     #[must_use]
     pub fn pool(&self, location: &Location) -> Arc<Pool> {
         let origin = location.origin();
-        let known = location.may_know_us(&self.shared.config.credentials);
+        let known = location.may_receive_credentials(&self.shared.config.credentials);
         if let Some(pool) = self.pools().get(&(origin.clone(), known)) {
             return Arc::clone(pool);
         }
@@ -124,9 +124,9 @@ impl Network {
     /// The sessions with the XRootD server of `location` as its user, which was told to be logged in to with `words`: always
     /// the same ones.
     #[must_use]
-    pub(crate) fn sessions(&self, location: &Location, words: &str) -> Arc<Sessions> {
+    pub(crate) fn sessions(&self, location: &Location, words: &str) -> Arc<SessionPool> {
         let origin = location.origin();
-        let known = location.may_know_us(&self.shared.config.credentials);
+        let known = location.may_receive_credentials(&self.shared.config.credentials);
         let login = location.login().map(str::to_owned);
         let key = ((origin, known), login, words.to_owned());
         let all = || self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
@@ -135,13 +135,13 @@ impl Network {
         }
         let remembered = self.remembered(&key.0.0);
         let shared = || Arc::clone(&self.shared);
-        let new = || Sessions::new(location.clone(), words.to_owned(), shared(), remembered);
+        let new = || SessionPool::new(location.clone(), words.to_owned(), shared(), remembered);
         Arc::clone(all().entry(key).or_insert_with(new))
     }
 
     fn remembered(&self, origin: &str) -> Endpoint {
-        let remembered = self.shared.ledger.as_ref().and_then(|ledger| ledger.recall(origin));
-        remembered.map(Endpoint::sane).unwrap_or_default()
+        let remembered = self.shared.ledger.as_ref().and_then(|ledger| ledger.get(origin));
+        remembered.map(Endpoint::clamped).unwrap_or_default()
     }
 
     /// Keeps what was learned about servers for the next process.
@@ -158,7 +158,7 @@ impl Network {
             known.extend(met.map(|(((origin, _), ..), met)| (origin.clone(), met.endpoint())));
         }
         for (origin, endpoint) in known {
-            ledger.remember(&origin, &endpoint);
+            ledger.put(&origin, &endpoint);
         }
     }
 

@@ -26,16 +26,16 @@ const PIECE_BYTES: usize = 128 * 1024;
 
 /// What goes with a call.
 #[derive(Debug, Clone)]
-pub enum Content {
+pub enum RequestBody {
     /// Nothing.
     Empty,
     /// Bytes at hand: they can be sent again.
     Bytes(Bytes),
     /// A stream: it can be sent again as long as nothing of it was taken.
-    Stream(Stream),
+    Stream(StreamedBody),
 }
 
-impl Content {
+impl RequestBody {
     /// Length in bytes.
     pub(crate) fn len(&self) -> u64 {
         match self {
@@ -56,13 +56,13 @@ impl Content {
 
 /// A body that somebody feeds.
 #[derive(Debug, Clone)]
-pub struct Stream {
+pub struct StreamedBody {
     bytes: u64,
     receiver: Arc<Mutex<mpsc::Receiver<Bytes>>>,
     taken: Arc<AtomicBool>,
 }
 
-impl Stream {
+impl StreamedBody {
     /// A body of `bytes` bytes, and where to feed them. A block more than the one that is being sent waits in between.
     #[must_use]
     pub fn new(bytes: u64) -> (Self, mpsc::Sender<Bytes>) {
@@ -74,13 +74,13 @@ impl Stream {
 
 /// How far a body has got.
 #[derive(Debug, Default)]
-pub(crate) struct Progress {
+pub(crate) struct SendProgress {
     taken: AtomicU64,
     waiting: AtomicBool,
     done: AtomicBool,
 }
 
-impl Progress {
+impl SendProgress {
     /// Bytes that the connection has taken.
     pub(crate) fn taken(&self) -> u64 {
         self.taken.load(Ordering::Relaxed)
@@ -99,13 +99,13 @@ impl Progress {
 
 /// A body on its way.
 #[derive(Debug)]
-pub(crate) struct Outgoing {
-    content: Content,
+pub(crate) struct TrackedBody {
+    content: RequestBody,
     left: u64,
     /// What of the stream was taken and has not left.
     current: Bytes,
     gate: Option<Gate>,
-    progress: Arc<Progress>,
+    progress: Arc<SendProgress>,
 }
 
 #[derive(Debug)]
@@ -114,18 +114,18 @@ struct Gate {
     patience: Pin<Box<Sleep>>,
 }
 
-impl Outgoing {
+impl TrackedBody {
     /// Sends `content`; if `gate` is given, when that was told to, or has gone without a word.
     pub(crate) fn new(
-        content: Content,
+        content: RequestBody,
         gate: Option<oneshot::Receiver<()>>,
-    ) -> (Self, Arc<Progress>) {
-        let progress = Arc::new(Progress::default());
+    ) -> (Self, Arc<SendProgress>) {
+        let progress = Arc::new(SendProgress::default());
         let left = content.len();
         progress.done.store(left == 0, Ordering::Relaxed);
         let current = match &content {
-            Content::Bytes(bytes) => bytes.clone(),
-            Content::Empty | Content::Stream(_) => Bytes::new(),
+            RequestBody::Bytes(bytes) => bytes.clone(),
+            RequestBody::Empty | RequestBody::Stream(_) => Bytes::new(),
         };
         let gate =
             gate.map(|opened| Gate { opened, patience: Box::pin(tokio::time::sleep(PATIENCE)) });
@@ -134,7 +134,7 @@ impl Outgoing {
 
     /// More of the stream.
     fn poll_current(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let Content::Stream(stream) = &self.content else { return Poll::Ready(Ok(())) };
+        let RequestBody::Stream(stream) = &self.content else { return Poll::Ready(Ok(())) };
         let mut receiver = stream.receiver.lock().unwrap_or_else(PoisonError::into_inner);
         while self.current.is_empty() {
             match receiver.poll_recv(cx) {
@@ -155,7 +155,7 @@ impl Outgoing {
     }
 }
 
-impl Body for Outgoing {
+impl Body for TrackedBody {
     type Data = Bytes;
     type Error = io::Error;
 

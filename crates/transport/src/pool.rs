@@ -12,37 +12,37 @@ mod establish;
 mod join;
 mod streams;
 
-use crate::account::Account;
+use crate::account::TransferCounters;
 use crate::config::TransportConfig;
-use crate::lane::{Lane, Way};
+use crate::lane::{Http1Connection, RequestSender};
 use crate::location::Location;
-use crate::network::Shared;
-use crate::server::Server;
-use crate::tls::Explains;
-use crate::welcome::Welcome;
+use crate::network::NetworkContext;
+use crate::server::ServerCapabilities;
+use crate::tls::TlsErrorText;
+use crate::welcome::ConcurrencyLimiter;
 use hither_core::error::{Error, ErrorKind, Result};
-use hither_core::{Claim, Endpoint, LinkEstimate, lanes};
+use hither_core::{Endpoint, LinkEstimate, SlotClaim, lanes};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use streams::Streams;
+use streams::Http2Pool;
 use tokio::sync::oneshot;
 
 /// Connections to one endpoint.
 #[derive(Debug)]
 pub struct Pool {
     location: Location,
-    shared: Arc<Shared>,
-    server: Server,
-    welcome: Welcome,
-    state: Mutex<State>,
-    streams: Streams,
+    shared: Arc<NetworkContext>,
+    server: ServerCapabilities,
+    welcome: ConcurrencyLimiter,
+    state: Mutex<PoolState>,
+    streams: Http2Pool,
 }
 
 #[derive(Debug, Default)]
-struct State {
-    idle: Vec<Lane>,
-    waiting: VecDeque<oneshot::Sender<Result<Handed>>>,
+struct PoolState {
+    idle: Vec<Http1Connection>,
+    waiting: VecDeque<oneshot::Sender<Result<ConnectionHandoff>>>,
     connecting: usize,
     /// Established connections, idle and busy.
     open: usize,
@@ -59,25 +59,29 @@ struct State {
 impl Pool {
     /// A pool without connections. `remembered` is what is known of the server.
     #[must_use]
-    pub(crate) fn new(location: Location, shared: Arc<Shared>, remembered: Endpoint) -> Arc<Self> {
-        let state = Mutex::new(State {
+    pub(crate) fn new(
+        location: Location,
+        shared: Arc<NetworkContext>,
+        remembered: Endpoint,
+    ) -> Arc<Self> {
+        let state = Mutex::new(PoolState {
             link: remembered.link(),
             refused_above: remembered.max_lanes,
-            ..State::default()
+            ..PoolState::default()
         });
         Arc::new(Self {
             location,
             shared,
-            streams: Streams::new(remembered.streams),
-            server: Server::new(remembered),
-            welcome: Welcome::default(),
+            streams: Http2Pool::new(remembered.streams),
+            server: ServerCapabilities::new(remembered),
+            welcome: ConcurrencyLimiter::default(),
             state,
         })
     }
 
     /// The books.
     #[must_use]
-    pub(crate) fn account(&self) -> &Arc<Account> {
+    pub(crate) fn account(&self) -> &Arc<TransferCounters> {
         &self.shared.account
     }
 
@@ -88,19 +92,19 @@ impl Pool {
     }
 
     /// What puts failures of TLS to this server into words.
-    pub(crate) fn explains(&self) -> Explains {
+    pub(crate) fn explains(&self) -> TlsErrorText {
         self.shared.dialer.explains(&self.location)
     }
 
     /// What is known of the server and its wishes.
     #[must_use]
-    pub(crate) fn server(&self) -> &Server {
+    pub(crate) fn server(&self) -> &ServerCapabilities {
         &self.server
     }
 
     /// Whether the server has time for one more request.
     #[must_use]
-    pub(crate) fn welcome(&self) -> &Welcome {
+    pub(crate) fn welcome(&self) -> &ConcurrencyLimiter {
         &self.welcome
     }
 
@@ -123,25 +127,25 @@ impl Pool {
 
     /// Most connections that caller and server allow.
     #[must_use]
-    pub fn max_lanes(&self) -> usize {
-        self.shared.most_lanes(self.state().refused_above)
+    pub fn max_connections(&self) -> usize {
+        self.shared.max_connections(self.state().refused_above)
     }
 
     /// Requests that could be sent at the moment without connecting first.
     #[must_use]
-    pub fn idle_lanes(&self) -> usize {
+    pub fn idle_connections(&self) -> usize {
         self.streams.free() + self.state().idle.len()
     }
 
     /// Connections that carry one request at a time, also those on their way.
-    fn lanes(&self) -> usize {
+    fn connections(&self) -> usize {
         let state = self.state();
         state.open + state.connecting
     }
 
     /// Most of those: what connections of HTTP/2 leave, and one.
     fn most_alone(&self) -> usize {
-        self.max_lanes().saturating_sub(self.streams.connections()).max(1)
+        self.max_connections().saturating_sub(self.streams.connections()).max(1)
     }
 
     /// A job is coming that will want more than one connection if the path is long.
@@ -169,12 +173,12 @@ impl Pool {
     }
 
     /// A connection for one request.
-    pub(crate) async fn acquire(self: &Arc<Self>) -> Result<Leased> {
-        let lane = self.wait_for_lane().await?;
-        Ok(Leased { pool: Arc::clone(self), way: Some(Way::Lane(lane)) })
+    pub(crate) async fn acquire(self: &Arc<Self>) -> Result<PooledConnection> {
+        let lane = self.wait_for_connection().await?;
+        Ok(PooledConnection { pool: Arc::clone(self), way: Some(RequestSender::Lane(lane)) })
     }
 
-    async fn wait_for_lane(self: &Arc<Self>) -> Result<Lane> {
+    async fn wait_for_connection(self: &Arc<Self>) -> Result<Http1Connection> {
         let max = self.most_alone();
         let receiver = {
             let mut state = self.state();
@@ -204,10 +208,10 @@ impl Pool {
     }
 
     /// Gives a connection that is ready to whoever is first in line, or keeps it.
-    fn release(self: &Arc<Self>, lane: Lane) {
+    fn release(self: &Arc<Self>, lane: Http1Connection) {
         let mut state = self.state();
         state.serves_several |= lane.answers > 0 && state.idle.iter().any(|it| it.answers > 0);
-        let mut handed = Handed { pool: Arc::clone(self), lane: Some(lane) };
+        let mut handed = ConnectionHandoff { pool: Arc::clone(self), lane: Some(lane) };
         while let Some(waiter) = state.waiting.pop_front() {
             match waiter.send(Ok(handed)) {
                 Ok(()) => return,
@@ -247,7 +251,7 @@ impl Pool {
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, PoolState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -255,10 +259,10 @@ impl Pool {
         let pool = Arc::clone(self);
         self.shared.runtime.spawn(async move {
             let claim = match pool.claim() {
-                Claim::Granted(held) => Some(held),
-                Claim::Full if pool.can_do_without() => return,
+                SlotClaim::Granted(held) => Some(held),
+                SlotClaim::Full if pool.can_do_without() => return,
                 // Every process may have one.
-                Claim::Full => None,
+                SlotClaim::Full => None,
             };
             match pool.establish(claim).await {
                 Ok((lane, rtt)) => pool.established(lane, rtt),
@@ -267,7 +271,7 @@ impl Pool {
         });
     }
 
-    fn claim(&self) -> Claim {
+    fn claim(&self) -> SlotClaim {
         self.shared.claim(&self.location)
     }
 
@@ -288,12 +292,12 @@ impl Pool {
             state.large_job && state.open == 0 && !std::mem::replace(&mut state.speculated, true)
         };
         if speculate {
-            self.warm(lanes::speculative(rtt, self.config().max_lanes));
+            self.warm(lanes::speculative(rtt, self.config().max_connections));
         }
     }
 
     /// Takes a connection in that was made for something else, if there is room for it.
-    fn adopt(self: &Arc<Self>, lane: Lane, rtt: Duration) {
+    fn adopt(self: &Arc<Self>, lane: Http1Connection, rtt: Duration) {
         let max = self.most_alone();
         let mut state = self.state();
         if state.open + state.connecting < max {
@@ -303,7 +307,7 @@ impl Pool {
         }
     }
 
-    fn established(self: &Arc<Self>, lane: Lane, rtt: Duration) {
+    fn established(self: &Arc<Self>, lane: Http1Connection, rtt: Duration) {
         self.account().connected(rtt);
         let mut state = self.state();
         state.connecting -= 1;
@@ -332,12 +336,12 @@ impl Pool {
 /// A connection on its way to a request that waits for one. If the request is dropped before it has seen it, the connection
 /// goes to the next.
 #[derive(Debug)]
-struct Handed {
+struct ConnectionHandoff {
     pool: Arc<Pool>,
-    lane: Option<Lane>,
+    lane: Option<Http1Connection>,
 }
 
-impl Drop for Handed {
+impl Drop for ConnectionHandoff {
     fn drop(&mut self) {
         if let Some(lane) = self.lane.take() {
             self.pool.release(lane);
@@ -348,36 +352,36 @@ impl Drop for Handed {
 /// A connection, or a place on one, lent to one request. Dropped, a connection is closed: an answer that was not read to
 /// its end leaves it of no further use.
 #[derive(Debug)]
-pub(crate) struct Leased {
+pub(crate) struct PooledConnection {
     pool: Arc<Pool>,
-    way: Option<Way>,
+    way: Option<RequestSender>,
 }
 
-impl Leased {
+impl PooledConnection {
     /// The way for the request.
-    pub(crate) fn way(&mut self) -> Option<&mut Way> {
+    pub(crate) fn way(&mut self) -> Option<&mut RequestSender> {
         self.way.as_mut()
     }
 
     /// Nothing has come this way for too long.
     pub(crate) fn retire(&self) {
-        self.way.iter().for_each(Way::retire);
+        self.way.iter().for_each(RequestSender::retire);
     }
 
     /// The answer has been read to its end: the connection may carry another request, if the server keeps it.
     pub(crate) fn give_back(mut self) {
-        let open = |way: &mut Way| matches!(way, Way::Lane(lane) if !lane.sender.is_closed());
-        if let Some(Way::Lane(lane)) = self.way.take_if(open) {
+        let open = |way: &mut RequestSender| matches!(way, RequestSender::Lane(lane) if !lane.sender.is_closed());
+        if let Some(RequestSender::Lane(lane)) = self.way.take_if(open) {
             self.pool.release(lane);
         }
         // Else the drop below counts it as lost.
     }
 }
 
-impl Drop for Leased {
+impl Drop for PooledConnection {
     fn drop(&mut self) {
         // A place looks for its next user by itself.
-        if let Some(Way::Lane(_)) = self.way.take() {
+        if let Some(RequestSender::Lane(_)) = self.way.take() {
             self.pool.lost();
         }
     }
@@ -388,13 +392,13 @@ mod tests {
     use super::*;
     use crate::network::Network;
     use futures_util::future::FutureExt;
-    use hither_testkit::peer::Peer;
+    use hither_testkit::peer::MockHttpServer;
     use tokio::runtime::Handle;
 
     #[tokio::test]
     async fn a_connection_handed_to_a_request_that_is_dropped_goes_to_the_next() {
-        let peer = Peer::start(vec![1; 10]).unwrap();
-        let config = TransportConfig { max_lanes: 1, ..TransportConfig::default() };
+        let peer = MockHttpServer::start(vec![1; 10]).unwrap();
+        let config = TransportConfig { max_connections: 1, ..TransportConfig::default() };
         let network = Network::new(config, Handle::current(), None);
         let pool = network.pool(&Location::parse(&peer.url()).unwrap());
         let first = pool.acquire().await.unwrap();
@@ -404,6 +408,6 @@ mod tests {
         drop(second);
         let third = tokio::time::timeout(Duration::from_secs(60), pool.acquire()).await;
         third.expect("the connection was lost").unwrap().give_back();
-        assert_eq!((pool.idle_lanes(), network.account().totals().connections), (1, 1));
+        assert_eq!((pool.idle_connections(), network.account().totals().connections), (1, 1));
     }
 }

@@ -6,9 +6,9 @@ use tokio::time::Instant;
 
 /// When a file may be asked for again; at any time, unless its server said otherwise.
 #[derive(Debug, Default)]
-pub(crate) struct PutOff(Mutex<Option<Instant>>);
+pub(crate) struct RetryAfterTimer(Mutex<Option<Instant>>);
 
-impl PutOff {
+impl RetryAfterTimer {
     /// Notes what was said of it when a request failed.
     pub(crate) fn learn(&self, error: &Error) {
         if let Retry::Later { after } = error.retry() {
@@ -44,8 +44,8 @@ mod tests {
     use hither_core::error::ErrorKind;
     use std::time::Duration;
 
-    async fn waited(retry: Retry, note: impl Fn(&PutOff, &Error)) -> Duration {
-        let put_off = PutOff::default();
+    async fn waited(retry: Retry, note: impl Fn(&RetryAfterTimer, &Error)) -> Duration {
+        let put_off = RetryAfterTimer::default();
         note(&put_off, &Error::new(ErrorKind::Unavailable, "busy").with_retry(retry));
         let began = Instant::now();
         put_off.wait().await;
@@ -56,12 +56,12 @@ mod tests {
     async fn what_is_asked_for_is_waited_for() {
         let after = Duration::from_secs(3);
         let (later, soon) = (Retry::Later { after }, Retry::SameServer { after });
-        assert_eq!(waited(later, PutOff::learn).await.as_secs(), 3);
-        assert_eq!(waited(soon, PutOff::pause).await.as_secs(), 3);
+        assert_eq!(waited(later, RetryAfterTimer::learn).await.as_secs(), 3);
+        assert_eq!(waited(soon, RetryAfterTimer::pause).await.as_secs(), 3);
         for (retry, note) in [
-            (soon, PutOff::learn as fn(&_, &_)),
-            (later, PutOff::pause),
-            (Retry::Never, PutOff::pause),
+            (soon, RetryAfterTimer::learn as fn(&_, &_)),
+            (later, RetryAfterTimer::pause),
+            (Retry::Never, RetryAfterTimer::pause),
         ] {
             assert_eq!(waited(retry, note).await, Duration::ZERO);
         }

@@ -18,7 +18,7 @@ pub(crate) const HEAD_START: Duration = Duration::from_millis(250);
 
 /// The address that answered first.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Won<T> {
+pub(crate) struct RaceWinner<T> {
     pub(crate) address: SocketAddr,
     pub(crate) value: T,
     /// Addresses that had a head start and failed or did not answer: not to be tried first next time.
@@ -30,10 +30,10 @@ pub(crate) struct Won<T> {
 /// # Errors
 ///
 /// How each address failed, in the order in which they did.
-pub(crate) async fn race<T, E, F>(
+pub(crate) async fn connect_first<T, E, F>(
     addresses: &[SocketAddr],
     attempt: impl Fn(SocketAddr) -> F,
-) -> Result<Won<T>, Vec<(SocketAddr, E)>>
+) -> Result<RaceWinner<T>, Vec<(SocketAddr, E)>>
 where
     F: Future<Output = Result<T, E>>,
 {
@@ -66,7 +66,7 @@ where
                         .filter(|(at, other)| *at < winner || failed(other))
                         .map(|(_, other)| *other)
                         .collect();
-                    return Ok(Won { address, value, passed_over });
+                    return Ok(RaceWinner { address, value, passed_over });
                 }
                 Some((address, Err(error))) => failures.push((address, error)),
                 None => return Err(failures),
@@ -111,7 +111,7 @@ mod tests {
             let tried = Mutex::new(Vec::new());
             let addresses: Vec<SocketAddr> = (0..script.len()).map(address).collect();
             let index = |of: SocketAddr| addresses.iter().position(|a| *a == of).unwrap();
-            let raced = race(&addresses, |at| {
+            let raced = connect_first(&addresses, |at| {
                 tried.lock().unwrap().push((index(at), start.elapsed().as_millis()));
                 let does = script[index(at)];
                 async move {

@@ -1,15 +1,15 @@
 //! Sending a request and waiting for the head of its answer: where the second clock runs.
 
 use crate::access;
-use crate::lane::{Body, Way};
+use crate::lane::{BoxBody, RequestSender};
 use crate::location::Location;
-use crate::pool::{Leased, Pool};
+use crate::pool::{Pool, PooledConnection};
 use crate::proxy::Proxy;
 use crate::respond;
 use bytes::Bytes;
-use hither_core::Answer;
+use hither_core::ResponseMeta;
 use hither_core::error::{Error, ErrorKind, Result, Retry};
-use hither_http::Facts;
+use hither_http::ResponseHead;
 use http::{Method, StatusCode, header, request::Builder};
 use http_body_util::{BodyExt, Empty};
 use hyper::body::Incoming;
@@ -48,15 +48,15 @@ pub(crate) fn builder(method: Method, location: &Location, pool: &Pool) -> Build
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The body of a request that has none.
-pub(crate) fn empty() -> Body {
-    Body::new(Empty::new().map_err(|never| match never {}))
+pub(crate) fn empty() -> BoxBody {
+    BoxBody::new(Empty::new().map_err(|never| match never {}))
 }
 
 /// Sends a request and waits for the head of the answer.
 pub(crate) async fn send(
-    way: &mut Way,
+    way: &mut RequestSender,
     builder: Builder,
-    body: Body,
+    body: BoxBody,
     location: &Location,
     pool: &Pool,
     bytes_asked: u64,
@@ -98,17 +98,17 @@ async fn waited<T>(answer: impl Future<Output = T>, pool: &Pool) -> T {
 
 /// Asks for the head alone: size and validator.
 pub(crate) async fn head(
-    leased: &mut Leased,
+    leased: &mut PooledConnection,
     location: &Location,
     pool: &Arc<Pool>,
-) -> Result<Answer> {
+) -> Result<ResponseMeta> {
     let Some(way) = leased.way() else {
         return Err(Error::new(ErrorKind::Cancelled, "the connection is gone"));
     };
     let response =
         send(way, builder(Method::HEAD, location, pool), empty(), location, pool, 0).await?;
     let (head, body) = response.into_parts();
-    let facts = Facts::of(head.status, &head.headers);
+    let facts = ResponseHead::of(head.status, &head.headers);
     if head.status != StatusCode::OK {
         let refusal =
             access::refusal(location, pool.config(), &Method::HEAD, head.status, &head.headers);
@@ -123,7 +123,7 @@ pub(crate) async fn head(
     }
     drain(body, pool).await;
     let validator = facts.validator.as_ref().and_then(|v| v.if_range().to_str().ok());
-    Ok(Answer { size: facts.size, validator: validator.map(str::to_owned), unasked_bytes: 0 })
+    Ok(ResponseMeta { size: facts.size, validator: validator.map(str::to_owned), unasked_bytes: 0 })
 }
 
 /// Reads the rest of a small body, so that the connection can be used again. Tells whether it can. The third clock runs here
@@ -144,7 +144,7 @@ pub(crate) async fn drain(mut body: Incoming, pool: &Pool) -> bool {
 }
 
 /// The connection went away before the head of an answer came.
-pub(crate) fn cut(location: &Location, way: &mut Way, error: hyper::Error) -> Error {
+pub(crate) fn cut(location: &Location, way: &mut RequestSender, error: hyper::Error) -> Error {
     way.failed(&error);
     if let Some(told) = crate::stream::told(&error) {
         return told;

@@ -1,9 +1,9 @@
 //! What an answer means for the caller: the error to give, and what the endpoint's record learns from it.
 
-use hither_core::Allowance;
+use hither_core::LearnedLimit;
 use hither_core::endpoint::{Endpoint, LARGEST_HEADER_BYTES, MOST_RANGES, RangeSupport};
 use hither_core::error::{Error, ErrorKind, Retry};
-use hither_http::{Hint, RetryAfter};
+use hither_http::{RetryAfter, ServerHint};
 use http::StatusCode;
 use std::time::Duration;
 
@@ -90,17 +90,17 @@ pub(crate) fn too_large(name: &str, status: StatusCode, ranges: usize, bytes: u6
 }
 
 /// A prior from the name that the server gives itself, for a server not met before. Tells whether it was one.
-pub(crate) fn apply_hint(endpoint: &mut Endpoint, hint: &Hint) -> bool {
-    let is_new = endpoint.range_count.taken == 0 && endpoint.range_count.refused == 0;
+pub(crate) fn apply_hint(endpoint: &mut Endpoint, hint: &ServerHint) -> bool {
+    let is_new = endpoint.range_count.accepted == 0 && endpoint.range_count.rejected == 0;
     if endpoint.ranges != RangeSupport::Unknown || !is_new {
         return false;
     }
     endpoint.range_count = match hint.max_ranges {
-        Some(most) => Allowance::limited(most as u64),
-        None => Allowance::starting(MOST_RANGES),
+        Some(most) => LearnedLimit::limited(most as u64),
+        None => LearnedLimit::starting(MOST_RANGES),
     };
     let text = (hint.max_header_bytes as u64).min(LARGEST_HEADER_BYTES);
-    endpoint.header_bytes = Allowance::limited(text);
+    endpoint.header_bytes = LearnedLimit::limited(text);
     endpoint.suffix = hint.tail.unwrap_or(endpoint.suffix);
     match hint.multi {
         Some(true) => endpoint.ranges = RangeSupport::Multi,

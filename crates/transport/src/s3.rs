@@ -14,13 +14,13 @@ mod source;
 mod upload;
 
 use crate::network::Network;
-use carrier::Carrier;
+use carrier::PooledHttpService;
 use futures_core::future::BoxFuture;
 use futures_util::{StreamExt, TryStreamExt, stream};
 use hither_core::Source;
 use hither_core::checksum::{Algorithm, Checksum};
 use hither_core::error::{Error, ErrorKind, Result};
-use hither_core::storage::{Entry, EntryKind, PutOptions, Storage, Upload, check_path};
+use hither_core::storage::{DirEntry, FileKind, PutOptions, Storage, Upload, check_path};
 use object_store::aws::{AmazonS3, AmazonS3Builder};
 use object_store::path::Path;
 use object_store::{CopyMode, CopyOptions, ObjectMeta, ObjectStore, ObjectStoreExt, RetryConfig};
@@ -59,14 +59,14 @@ impl fmt::Debug for S3Config {
 
 /// A bucket.
 #[derive(Debug, Clone)]
-pub struct S3 {
+pub struct S3Storage {
     bucket: String,
     store: Arc<AmazonS3>,
     network: Arc<Network>,
     is_signed: bool,
 }
 
-impl S3 {
+impl S3Storage {
     /// The bucket of this name. Nothing is asked yet.
     ///
     /// # Errors
@@ -86,7 +86,7 @@ impl S3 {
             // Our own connections decide about that.
             .with_allow_http(true)
             .with_retry(retry)
-            .with_http_connector(Carrier::new(Arc::clone(&network)));
+            .with_http_connector(PooledHttpService::new(Arc::clone(&network)));
         if let Some(endpoint) = &config.endpoint {
             builder = builder.with_endpoint(endpoint.trim_end_matches('/'));
         }
@@ -155,7 +155,7 @@ impl S3 {
         Error::new(ErrorKind::NotFound, format!("{} does not exist", self.shown(path)))
     }
 
-    async fn list_directory(&self, path: &str) -> Result<Vec<Entry>> {
+    async fn list_directory(&self, path: &str) -> Result<Vec<DirEntry>> {
         let prefix = self.key(path)?;
         let prefix = (!path.is_empty()).then_some(&prefix);
         let found = self.store.list_with_delimiter(prefix).await;
@@ -200,27 +200,27 @@ fn failed(name: &str, error: object_store::Error) -> Error {
     Error::new(kind, format!("{name}: the object store refused or failed")).with_source(error)
 }
 
-fn directory(prefix: &Path) -> Entry {
+fn directory(prefix: &Path) -> DirEntry {
     let path = prefix.as_ref().to_owned();
-    Entry { path, kind: EntryKind::Directory, size: 0, modified: None, validator: None }
+    DirEntry { path, kind: FileKind::Directory, size: 0, modified: None, validator: None }
 }
 
-fn entry(meta: ObjectMeta) -> Entry {
-    Entry {
+fn entry(meta: ObjectMeta) -> DirEntry {
+    DirEntry {
         path: meta.location.as_ref().to_owned(),
-        kind: EntryKind::File,
+        kind: FileKind::File,
         size: meta.size,
         modified: Some(meta.last_modified.into()),
         validator: meta.e_tag,
     }
 }
 
-impl Storage for S3 {
+impl Storage for S3Storage {
     fn name(&self) -> String {
         self.shown("")
     }
 
-    fn stat<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<Entry>> {
+    fn stat<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<DirEntry>> {
         Box::pin(async move {
             let key = self.key(path)?;
             if path.is_empty() {
@@ -234,13 +234,13 @@ impl Storage for S3 {
         })
     }
 
-    fn list<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<Vec<Entry>>> {
+    fn list<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<Vec<DirEntry>>> {
         Box::pin(self.list_directory(path))
     }
 
     fn source(&self, path: &str) -> Result<Arc<dyn Source>> {
         let key = self.named(path)?;
-        Ok(Arc::new(source::SignedSource::new(self.clone(), path.to_owned(), key)?))
+        Ok(Arc::new(source::PresignedSource::new(self.clone(), path.to_owned(), key)?))
     }
 
     fn put<'a>(

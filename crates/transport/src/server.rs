@@ -1,6 +1,6 @@
 //! What is known of one server, shared by all files on it, and how it wants to be treated.
 //!
-//! **Learning.** Every answer shows something ([`Finding`]): several ranges came, or one only, or the request was too much.
+//! **Learning.** Every answer shows something ([`RangeBehavior`]): several ranges came, or one only, or the request was too much.
 //! What was too much is not told, so the blame goes to what has not been taken before: on the number of ranges first, or,
 //! where the status speaks of the header, on its length; if both have been taken before, on the bytes of the answer. A
 //! blame that is wrong rights itself, because a request that is large in that one respect will be taken some day.
@@ -15,29 +15,29 @@
 //! **One range** can only be too long. If it is refused, or comes cut short, shorter ones are asked for, down to what was
 //! taken before. If those are refused as well, it was not the length, and nothing is held against the server.
 
-use crate::exchange::{Finding, Outcome, Settled};
+use crate::exchange::{ExchangeOutcome, ExchangeResult, RangeBehavior};
 use crate::pool::Pool;
 use crate::respond;
 use hither_core::endpoint::{
     COMMON_HEADER_BYTES, CONSERVATIVE_HEADER_BYTES, CONSERVATIVE_RANGES, Endpoint,
-    LARGEST_REQUEST_BYTES, LEAST_ANSWER_BYTES, MOST_RANGES, NameSupport, RangeSupport,
+    LARGEST_REQUEST_BYTES, LEAST_ANSWER_BYTES, MOST_RANGES, NamespaceSupport, RangeSupport,
 };
 use hither_core::error::Retry;
-use hither_core::{Allowance, Limits, Request, range};
+use hither_core::{LearnedLimit, Limits, Request, range};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::time::Instant;
 
 /// The record of a server and its wishes.
 #[derive(Debug)]
-pub(crate) struct Server {
-    state: Mutex<State>,
+pub(crate) struct ServerCapabilities {
+    state: Mutex<ServerCapabilitiesState>,
 }
 
 #[derive(Debug)]
-struct State {
+struct ServerCapabilitiesState {
     endpoint: Endpoint,
     /// The last request that ended in trouble, if it was not proven to be small enough, nor one as large since then.
-    troubled: Option<Amount>,
+    troubled: Option<RequestSize>,
     /// The limits are those of the server's make, and have not been contradicted.
     trusted: bool,
     /// A request that is larger than those before it is under way.
@@ -50,18 +50,18 @@ struct State {
 
 /// How a request may be sent.
 #[derive(Debug, Default)]
-pub(crate) struct Admission {
+pub(crate) struct RequestSizing {
     /// Not as it is, but in pieces that keep these limits.
     pub(crate) pieces: Option<Limits>,
     /// No other one of its size is sent until this is dropped.
-    pub(crate) trial: Option<Trial>,
+    pub(crate) trial: Option<LimitProbe>,
 }
 
 /// The right to try what was not tried before.
 #[derive(Debug)]
-pub(crate) struct Trial(Arc<Pool>);
+pub(crate) struct LimitProbe(Arc<Pool>);
 
-impl Drop for Trial {
+impl Drop for LimitProbe {
     fn drop(&mut self) {
         self.0.server().state().trying = false;
     }
@@ -69,13 +69,13 @@ impl Drop for Trial {
 
 /// How much a request asks for.
 #[derive(Debug, Clone, Copy)]
-struct Amount {
+struct RequestSize {
     ranges: u64,
     text_bytes: u64,
     answer_bytes: u64,
 }
 
-impl Amount {
+impl RequestSize {
     fn of(request: &Request) -> Self {
         let text: usize = request.ranges.iter().map(Limits::range_text_bytes).sum();
         Self {
@@ -86,7 +86,7 @@ impl Amount {
     }
 }
 
-impl Amount {
+impl RequestSize {
     /// Whether there is no more of anything in `other`.
     fn is_as_large(&self, other: &Self) -> bool {
         self.ranges >= other.ranges
@@ -102,9 +102,9 @@ impl Amount {
     }
 }
 
-impl Server {
+impl ServerCapabilities {
     pub(crate) fn new(endpoint: Endpoint) -> Self {
-        let state = State {
+        let state = ServerCapabilitiesState {
             endpoint,
             troubled: None,
             trusted: false,
@@ -130,7 +130,7 @@ impl Server {
 
     /// Whether a request is sent as a `QUERY`: there are several ranges, and the server takes such lists.
     pub(crate) fn takes_query(&self, request: &Request) -> bool {
-        Amount::of(request).ranges > 1 && self.state().endpoint.query == Some(true)
+        RequestSize::of(request).ranges > 1 && self.state().endpoint.query == Some(true)
     }
 
     /// Whether the end of a file may be asked for by suffix.
@@ -148,17 +148,17 @@ impl Server {
     }
 
     /// What it can do for those who list and write.
-    pub(crate) fn names(&self) -> NameSupport {
+    pub(crate) fn names(&self) -> NamespaceSupport {
         self.state().endpoint.names
     }
 
     /// Learns something about that.
-    pub(crate) fn learn_names(&self, learn: impl FnOnce(&mut NameSupport)) {
+    pub(crate) fn learn_names(&self, learn: impl FnOnce(&mut NamespaceSupport)) {
         learn(&mut self.state().endpoint.names);
     }
 
     /// Waits as long as the server has asked for.
-    pub(crate) async fn wait_until_welcome(&self) {
+    pub(crate) async fn wait_retry_after(&self) {
         let not_before = self.state().not_before;
         if let Some(instant) = not_before {
             tokio::time::sleep_until(instant).await;
@@ -166,19 +166,19 @@ impl Server {
     }
 
     /// How to send a request to the server of `pool`, whose record this is.
-    pub(crate) fn admit(pool: &Arc<Pool>, request: &Request) -> Admission {
-        let amount = Amount::of(request);
+    pub(crate) fn size_request(pool: &Arc<Pool>, request: &Request) -> RequestSizing {
+        let amount = RequestSize::of(request);
         let mut state = pool.server().state();
         let endpoint = &state.endpoint;
         let ranges = safe(&endpoint.range_count, CONSERVATIVE_RANGES);
         let text = safe(&endpoint.header_bytes, CONSERVATIVE_HEADER_BYTES);
         let query = endpoint.query == Some(true);
         if state.trusted || query || amount.ranges <= ranges && amount.text_bytes <= text {
-            return Admission::default();
+            return RequestSizing::default();
         }
         if !state.trying {
             state.trying = true;
-            return Admission { trial: Some(Trial(Arc::clone(pool))), pieces: None };
+            return RequestSizing { trial: Some(LimitProbe(Arc::clone(pool))), pieces: None };
         }
         let count = |most| usize::try_from(most).unwrap_or(usize::MAX);
         let limits = endpoint.limits();
@@ -187,12 +187,12 @@ impl Server {
             max_header_bytes: limits.max_header_bytes.min(count(text)),
             ..limits
         };
-        Admission { pieces: Some(pieces), trial: None }
+        RequestSizing { pieces: Some(pieces), trial: None }
     }
 
     /// Whether trouble with this request is likely to come from its size.
     pub(crate) fn is_too_much(&self, request: &Request) -> bool {
-        let amount = Amount::of(request);
+        let amount = RequestSize::of(request);
         let mut state = self.state();
         let endpoint = &state.endpoint;
         let unproven = match amount.ranges {
@@ -203,9 +203,9 @@ impl Server {
                     || endpoint.answer_bytes.is_unproven(amount.answer_bytes)
             }
         };
-        let refuses = endpoint.range_count.refused > 0
-            || endpoint.header_bytes.refused > 0
-            || endpoint.answer_bytes.refused > 0;
+        let refuses = endpoint.range_count.rejected > 0
+            || endpoint.header_bytes.rejected > 0
+            || endpoint.answer_bytes.rejected > 0;
         let again = state.troubled.is_some();
         state.troubled = unproven.then_some(amount);
         unproven && (again || refuses)
@@ -213,12 +213,12 @@ impl Server {
 
     /// Whether this one range may have been refused because of its length.
     pub(crate) fn may_be_too_long(&self, request: &Request) -> bool {
-        Amount::of(request).may_be_too_long(&self.state().endpoint)
+        RequestSize::of(request).may_be_too_long(&self.state().endpoint)
     }
 
     /// Learns from how a request went.
-    pub(crate) fn learn(&self, request: &Request, result: &Settled) {
-        let amount = Amount::of(request);
+    pub(crate) fn learn(&self, request: &Request, result: &ExchangeResult) {
+        let amount = RequestSize::of(request);
         let mut state = self.state();
         if let Some(hint) = &result.hint {
             state.trusted |= respond::apply_hint(&mut state.endpoint, hint);
@@ -226,7 +226,12 @@ impl Server {
         // Whatever the make, this one is another.
         state.trusted &= !matches!(
             result.finding,
-            Some(Finding::OnlyOne | Finding::PerhapsOne | Finding::TooMany | Finding::TooLong)
+            Some(
+                RangeBehavior::OnlyOne
+                    | RangeBehavior::PerhapsOne
+                    | RangeBehavior::TooMany
+                    | RangeBehavior::TooLong
+            )
         );
         if result.tail_refused {
             state.endpoint.suffix = false;
@@ -235,38 +240,38 @@ impl Server {
             state.endpoint.query.get_or_insert(true);
         }
         match result.finding {
-            Some(Finding::NoQuery) => state.endpoint.query = Some(false),
-            Some(Finding::ShorterQuery) => {
+            Some(RangeBehavior::NoQuery) => state.endpoint.query = Some(false),
+            Some(RangeBehavior::ShorterQuery) => {
                 let half = request.ranges.len() / 2;
                 state.endpoint.query_ranges = state.endpoint.query_ranges.min(half).max(1);
             }
-            Some(Finding::Several) => state.took(amount),
-            Some(Finding::OnlyOne) => {
+            Some(RangeBehavior::Several) => state.took(amount),
+            Some(RangeBehavior::OnlyOne) => {
                 // Whatever the number was, two would have been as many.
-                let several = state.endpoint.range_count.taken.saturating_add(1).max(2);
+                let several = state.endpoint.range_count.accepted.saturating_add(1).max(2);
                 state.endpoint.range_count.refuse_several(several.min(amount.ranges));
                 state.endpoint.settle();
             }
-            Some(Finding::PerhapsOne) => {
+            Some(RangeBehavior::PerhapsOne) => {
                 state.endpoint.range_count.refuse_several(amount.ranges);
                 state.endpoint.settle();
             }
-            Some(Finding::TooMany) => state.refused(amount, false),
-            Some(Finding::TooLong) => state.refused(amount, true),
-            Some(Finding::Short(bytes)) => {
+            Some(RangeBehavior::TooMany) => state.refused(amount, false),
+            Some(RangeBehavior::TooLong) => state.refused(amount, true),
+            Some(RangeBehavior::Short(bytes)) => {
                 state.endpoint.answer_bytes.took(bytes, LARGEST_REQUEST_BYTES);
                 state.refused(amount, false);
             }
-            Some(Finding::NoRanges) => state.endpoint.ranges = RangeSupport::Whole,
-            Some(Finding::Ranges) => state.took_one(amount),
+            Some(RangeBehavior::NoRanges) => state.endpoint.ranges = RangeSupport::Whole,
+            Some(RangeBehavior::Ranges) => state.took_one(amount),
             None if result.outcome.is_err() && !result.busy => state.failed(amount),
             None => {}
         }
         match &result.outcome {
-            Ok(Outcome::Complete(_)) => {
+            Ok(ExchangeOutcome::Complete(_)) => {
                 state.troubled = state.troubled.filter(|troubled| !amount.is_as_large(troubled));
             }
-            Ok(Outcome::Redirect(_)) => {}
+            Ok(ExchangeOutcome::Redirect(_)) => {}
             // What one request was too much for, others need not wait for.
             Err(_) if result.busy && !result.said_when => {}
             Err(error) => {
@@ -277,15 +282,15 @@ impl Server {
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, ServerCapabilitiesState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// What should go well: before any refusal a little more than was taken, and what every server is expected to take; while
 /// the limit is being looked for, what was taken.
-fn safe(allowance: &Allowance, conservative: u64) -> u64 {
-    match (allowance.refused, allowance.taken) {
+fn safe(allowance: &LearnedLimit, conservative: u64) -> u64 {
+    match (allowance.rejected, allowance.accepted) {
         (0, taken) => (taken.saturating_mul(8) / 7).max(conservative),
         // There is nothing to fall back on.
         (_, 0) => u64::MAX,
@@ -294,9 +299,9 @@ fn safe(allowance: &Allowance, conservative: u64) -> u64 {
     }
 }
 
-impl State {
+impl ServerCapabilitiesState {
     /// Several ranges came as asked.
-    fn took(&mut self, amount: Amount) {
+    fn took(&mut self, amount: RequestSize) {
         let endpoint = &mut self.endpoint;
         endpoint.ranges = RangeSupport::Multi;
         endpoint.range_count.took(amount.ranges, MOST_RANGES);
@@ -305,12 +310,12 @@ impl State {
     }
 
     /// One range came as asked.
-    fn took_one(&mut self, amount: Amount) {
+    fn took_one(&mut self, amount: RequestSize) {
         self.baffled = 0;
         let endpoint = &mut self.endpoint;
         if amount.ranges == 1 {
             endpoint.answer_bytes.took(amount.answer_bytes, LARGEST_REQUEST_BYTES);
-            if endpoint.header_bytes.refused > 0 && endpoint.header_bytes.taken == 0 {
+            if endpoint.header_bytes.rejected > 0 && endpoint.header_bytes.accepted == 0 {
                 endpoint.header_bytes.took(amount.text_bytes, COMMON_HEADER_BYTES);
             }
         }
@@ -318,26 +323,26 @@ impl State {
             endpoint.ranges = RangeSupport::Single;
         }
         // Where the limit on ranges is still being looked for, one is the lowest rung.
-        if endpoint.range_count.refused > 2 {
+        if endpoint.range_count.rejected > 2 {
             endpoint.range_count.took(1, MOST_RANGES);
         }
     }
 
     /// A request failed, and not because it was too much. If that befalls short ranges as well, the long ones were not
     /// refused for their length.
-    fn failed(&mut self, amount: Amount) {
+    fn failed(&mut self, amount: RequestSize) {
         let answers = &mut self.endpoint.answer_bytes;
-        if amount.ranges == 1 && answers.refused > 0 && amount.answer_bytes < answers.refused {
+        if amount.ranges == 1 && answers.rejected > 0 && amount.answer_bytes < answers.rejected {
             self.baffled += 1;
             if self.baffled > 1 {
                 self.baffled = 0;
-                *answers = Allowance { most: LARGEST_REQUEST_BYTES, refused: 0, ..*answers };
+                *answers = LearnedLimit { current: LARGEST_REQUEST_BYTES, rejected: 0, ..*answers };
             }
         }
     }
 
     /// A request was too much.
-    fn refused(&mut self, amount: Amount, header: bool) {
+    fn refused(&mut self, amount: RequestSize, header: bool) {
         let endpoint = &mut self.endpoint;
         let ranges = endpoint.range_count.is_unproven(amount.ranges);
         let text = endpoint.header_bytes.is_unproven(amount.text_bytes);
@@ -347,8 +352,8 @@ impl State {
                 let answers = &mut endpoint.answer_bytes;
                 answers.refuse(amount.answer_bytes);
                 // Whether it was the length shows soonest with one that was taken before.
-                if answers.taken > 0 {
-                    answers.most = answers.taken;
+                if answers.accepted > 0 {
+                    answers.current = answers.accepted;
                 }
             }
             (_, true, _) if header => endpoint.header_bytes.refuse(amount.text_bytes),

@@ -3,8 +3,8 @@
 //! What TLS or a server on the wrong port has to say comes up here as an I/O error in the middle of HTTP. It is put into
 //! words at once and travels inside the I/O error, through the HTTP codec, to where [`told`] takes it out again.
 
-use crate::lane::Tapped;
-use crate::tls::{Explains, TlsStream};
+use crate::lane::MeteredStream;
+use crate::tls::{TlsErrorText, TlsStream};
 use hither_core::error::Error;
 use std::io;
 use std::pin::Pin;
@@ -13,25 +13,25 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 /// A connection to a server.
 #[derive(Debug)]
-pub(crate) struct Stream {
+pub(crate) struct MaybeTlsStream {
     wire: Wire,
-    explains: Explains,
+    explains: TlsErrorText,
     /// Nothing has been received yet.
     fresh: bool,
 }
 
 #[derive(Debug)]
 enum Wire {
-    Plain(Tapped),
+    Plain(MeteredStream),
     Tls(Box<TlsStream>),
 }
 
-impl Stream {
-    pub(crate) fn plain(stream: Tapped, explains: Explains) -> Self {
+impl MaybeTlsStream {
+    pub(crate) fn plain(stream: MeteredStream, explains: TlsErrorText) -> Self {
         Self { wire: Wire::Plain(stream), explains, fresh: true }
     }
 
-    pub(crate) fn tls(stream: TlsStream, explains: Explains) -> Self {
+    pub(crate) fn tls(stream: TlsStream, explains: TlsErrorText) -> Self {
         Self { wire: Wire::Tls(Box::new(stream)), explains, fresh: true }
     }
 
@@ -53,7 +53,7 @@ pub(crate) fn told(error: &(dyn std::error::Error + 'static)) -> Option<Error> {
 /// The beginning of a TLS alert (RFC 8446 section 5.1): the answer of TLS to a request in the clear.
 const ALERT: [u8; 2] = [21, 3];
 
-impl AsyncRead for Stream {
+impl AsyncRead for MaybeTlsStream {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -79,7 +79,7 @@ impl AsyncRead for Stream {
     }
 }
 
-impl AsyncWrite for Stream {
+impl AsyncWrite for MaybeTlsStream {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,

@@ -6,13 +6,13 @@
 //! need be; in two requests side by side where one cannot hold both. What arrived is not asked for again.
 
 use crate::access;
-use crate::exchange::{Outcome, Settled};
-use crate::http_source::{HttpSource, MOST_REDIRECTS, Place};
+use crate::exchange::{ExchangeOutcome, ExchangeResult};
+use crate::http_source::{HttpSource, HttpTarget, MOST_REDIRECTS};
 use crate::request;
 use futures_util::future::join_all;
 use hither_core::endpoint::RangeSupport;
 use hither_core::error::{Error, ErrorKind, Result};
-use hither_core::{Answer, Part, PartSink, Plan, PlanConfig, Request, range};
+use hither_core::{Part, PartSink, Plan, PlanConfig, Request, ResponseMeta, range};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Answers after which nothing new can have been learned: no suffix, one range only, no range, and a length that is halved until
@@ -24,7 +24,7 @@ struct Tail {
     /// What is missing.
     left: Request,
     size: Option<u64>,
-    answer: Answer,
+    answer: ResponseMeta,
     redirects: usize,
 }
 
@@ -32,17 +32,21 @@ struct Tail {
 type SharedSink = Arc<Mutex<PartSink>>;
 
 /// Reads what `request` asks for, its tail included.
-pub(crate) async fn fetch(source: &HttpSource, request: Request, sink: PartSink) -> Result<Answer> {
+pub(crate) async fn fetch(
+    source: &HttpSource,
+    request: Request,
+    sink: PartSink,
+) -> Result<ResponseMeta> {
     let sink: SharedSink = Arc::new(Mutex::new(sink));
     let size = request.size;
-    let mut tail = Tail { left: request, size, answer: Answer::default(), redirects: 0 };
+    let mut tail = Tail { left: request, size, answer: ResponseMeta::default(), redirects: 0 };
     for _ in 0..MOST_ROUNDS + MOST_REDIRECTS {
         let place = source.place();
-        source.wait_until_welcome(&place).await;
+        source.wait_retry_after(&place).await;
         tail.place();
         let requests = match tail.next(source, &place) {
             requests if !requests.is_empty() => requests,
-            _ if tail.left.tail == 0 => return Ok(Answer { size: tail.size, ..tail.answer }),
+            _ if tail.left.tail == 0 => return Ok(ResponseMeta { size: tail.size, ..tail.answer }),
             _ => {
                 tail.note_answer(&head(&place).await?);
                 continue;
@@ -63,8 +67,8 @@ pub(crate) async fn fetch(source: &HttpSource, request: Request, sink: PartSink)
 }
 
 /// The size, where no answer but that to a HEAD would tell it.
-async fn head(place: &Place) -> Result<Answer> {
-    let Place { location, pool, .. } = place;
+async fn head(place: &HttpTarget) -> Result<ResponseMeta> {
+    let HttpTarget { location, pool, .. } = place;
     let used = access::prepared(location, pool.config()).await?;
     let ask = async || {
         let mut lane = pool.acquire().await?;
@@ -115,7 +119,7 @@ impl Tail {
 
     /// What to ask for next, in requests that can be sent together; none if nothing is left, or nothing can be asked for
     /// without the size.
-    fn next(&self, source: &HttpSource, place: &Place) -> Vec<Request> {
+    fn next(&self, source: &HttpSource, place: &HttpTarget) -> Vec<Request> {
         let server = place.pool.server();
         let limits = source.limits_at(place);
         let Request { ranges, tail, .. } = &self.left;
@@ -140,18 +144,18 @@ impl Tail {
     fn note(
         &mut self,
         source: &HttpSource,
-        place: &Place,
+        place: &HttpTarget,
         request: &Request,
-        settled: Settled,
+        settled: ExchangeResult,
     ) -> Result<()> {
         self.size = settled.size.or(self.size);
         let done = match settled.outcome {
-            Ok(Outcome::Complete(answer)) => {
+            Ok(ExchangeOutcome::Complete(answer)) => {
                 self.note_answer(&answer);
                 source.arrived();
                 true
             }
-            Ok(Outcome::Redirect(reference)) => {
+            Ok(ExchangeOutcome::Redirect(reference)) => {
                 self.redirects += 1;
                 if self.redirects > MOST_REDIRECTS {
                     return Err(source.too_many_redirects());
@@ -171,7 +175,7 @@ impl Tail {
         Ok(())
     }
 
-    fn note_answer(&mut self, answer: &Answer) {
+    fn note_answer(&mut self, answer: &ResponseMeta) {
         self.size = answer.size.or(self.size);
         self.answer.unasked_bytes += answer.unasked_bytes;
         if answer.validator.is_some() {

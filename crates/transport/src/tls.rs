@@ -19,10 +19,10 @@ mod roots;
 mod tickets;
 mod verify;
 
-pub(crate) use explain::Explains;
+pub(crate) use explain::TlsErrorText;
 
 use crate::access;
-use crate::lane::Tapped;
+use crate::lane::MeteredStream;
 use crate::location::Location;
 use hither_auth::Credentials;
 use hither_core::error::{Error, ErrorKind, Result};
@@ -105,9 +105,9 @@ pub(crate) struct TlsClient {
     config: TlsConfig,
     credentials: Credentials,
     /// For servers that may know who we are.
-    asker: Arc<Asker>,
+    asker: Arc<ClientCertResolver>,
     /// For the others.
-    stranger: Arc<Asker>,
+    stranger: Arc<ClientCertResolver>,
     ready: OnceCell<Ready>,
 }
 
@@ -120,7 +120,7 @@ struct Ready {
 
 /// What is to be spoken above TLS.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Above {
+pub(crate) enum AlpnChoice {
     /// HTTP/1.1, and nothing else.
     Http1,
     /// HTTP/2 if the server likes, else HTTP/1.1.
@@ -147,11 +147,11 @@ impl Offers {
         Self { http1: offering(&[HTTP1]), http2: offering(&[HTTP2, HTTP1]), xrootd: offering(&[]) }
     }
 
-    fn for_what_is(&self, above: Above) -> &Arc<ClientConfig> {
+    fn for_what_is(&self, above: AlpnChoice) -> &Arc<ClientConfig> {
         match above {
-            Above::Http1 => &self.http1,
-            Above::Http2 => &self.http2,
-            Above::Xrootd => &self.xrootd,
+            AlpnChoice::Http1 => &self.http1,
+            AlpnChoice::Http2 => &self.http2,
+            AlpnChoice::Xrootd => &self.xrootd,
         }
     }
 }
@@ -162,7 +162,7 @@ const HTTP1: &[u8] = b"http/1.1";
 const HTTP2: &[u8] = b"h2";
 
 /// A handshake that is done.
-pub(crate) struct Shaken<S> {
+pub(crate) struct TlsHandshake<S> {
     pub(crate) stream: TlsStream<S>,
     /// How many round trips it took.
     pub(crate) flights: u64,
@@ -175,14 +175,14 @@ const CERTIFICATE_SECONDS: u64 = 60;
 
 /// A stream of TLS over a watched connection. Records are read from the kernel in large pieces: rustls by itself would
 /// ask for 4 KiB at a time.
-pub(crate) type TlsStream<S = Tapped> = tokio_rustls::client::TlsStream<BufReader<S>>;
+pub(crate) type TlsStream<S = MeteredStream> = tokio_rustls::client::TlsStream<BufReader<S>>;
 
 /// Four full records.
 const READ_BYTES: usize = 64 * 1024;
 
 impl TlsClient {
     pub(crate) fn new(config: TlsConfig, credentials: Credentials) -> Self {
-        let (asker, stranger) = (Arc::<Asker>::default(), Arc::default());
+        let (asker, stranger) = (Arc::<ClientCertResolver>::default(), Arc::default());
         Self { config, credentials, asker, stranger, ready: OnceCell::new() }
     }
 
@@ -210,7 +210,7 @@ impl TlsClient {
             .await
         };
         let ready = self.ready.get_or_try_init(load).await?;
-        if !location.may_know_us(&self.credentials) {
+        if !location.may_receive_credentials(&self.credentials) {
             return Ok(&ready.stranger);
         }
         self.read_certificate(location).await?;
@@ -225,7 +225,7 @@ impl TlsClient {
         let now = SystemTime::now();
         if self.credentials.has_certificate() && self.asker.is_stale(now) {
             let (credentials, location) = (self.credentials.clone(), location.clone());
-            let (asked, at) = (location.asked().clone(), location.at());
+            let (asked, at) = (location.original_origin().clone(), location.current_origin());
             let found = blocking(move || match credentials.client_certificate(&asked, &at, now) {
                 Ok(found) => found.map(|it| Identity::new(it.chain, it.key)).transpose(),
                 Err(error) => Err(access::unusable(&location, error)),
@@ -244,8 +244,8 @@ impl TlsClient {
         &self,
         stream: S,
         location: &Location,
-        above: Above,
-    ) -> Result<Shaken<S>> {
+        above: AlpnChoice,
+    ) -> Result<TlsHandshake<S>> {
         let offers = self.offers(location).await?;
         let connector = TlsConnector::from(Arc::clone(offers.for_what_is(above)));
         let name = ServerName::try_from(location.host().to_owned()).map_err(|error| {
@@ -264,16 +264,16 @@ impl TlsClient {
             _ => 1 + u64::from(old),
         };
         let multiplexes = session.alpn_protocol() == Some(HTTP2);
-        Ok(Shaken { stream, flights, multiplexes })
+        Ok(TlsHandshake { stream, flights, multiplexes })
     }
 
     /// What puts failures on connections to `location` into words.
-    pub(crate) fn explains(&self, location: &Location) -> Explains {
-        let asker = match location.may_know_us(&self.credentials) {
+    pub(crate) fn explains(&self, location: &Location) -> TlsErrorText {
+        let asker = match location.may_receive_credentials(&self.credentials) {
             true => &self.asker,
             false => &self.stranger,
         };
-        Explains::new(location.origin(), Arc::clone(asker))
+        TlsErrorText::new(location.origin(), Arc::clone(asker))
     }
 }
 
@@ -297,7 +297,7 @@ fn with_anchors(mut config: TlsConfig, credentials: &Credentials) -> Result<TlsC
     Ok(config)
 }
 
-fn client_config(config: TlsConfig, asker: Arc<Asker>) -> Result<ClientConfig> {
+fn client_config(config: TlsConfig, asker: Arc<ClientCertResolver>) -> Result<ClientConfig> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let internal = |error: &dyn fmt::Display| {
         Error::new(ErrorKind::Local, format!("cannot set up TLS: {error}"))
@@ -315,7 +315,7 @@ fn client_config(config: TlsConfig, asker: Arc<Asker>) -> Result<ClientConfig> {
 
 /// Hands out the client certificate, and notes that a server asked.
 #[derive(Default)]
-pub(crate) struct Asker {
+pub(crate) struct ClientCertResolver {
     identity: Mutex<Held>,
     was_asked: AtomicBool,
 }
@@ -327,7 +327,7 @@ struct Held {
     read: Option<SystemTime>,
 }
 
-impl Asker {
+impl ClientCertResolver {
     pub(crate) fn has_identity(&self) -> bool {
         self.held().identity.is_some()
     }
@@ -351,13 +351,13 @@ impl Asker {
     }
 }
 
-impl fmt::Debug for Asker {
+impl fmt::Debug for ClientCertResolver {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Asker").field("identity", &self.held().identity).finish_non_exhaustive()
     }
 }
 
-impl ResolvesClientCert for Asker {
+impl ResolvesClientCert for ClientCertResolver {
     fn resolve(&self, _: &[&[u8]], _: &[SignatureScheme]) -> Option<Arc<CertifiedKey>> {
         self.was_asked.store(true, Ordering::Relaxed);
         self.held().identity.as_ref().map(|identity| Arc::clone(&identity.key))

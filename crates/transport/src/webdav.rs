@@ -21,26 +21,26 @@ mod names;
 mod refusal;
 mod upload;
 
-use crate::call::{Call, Reply};
+use crate::call::{HttpRequest, HttpResponse};
 use crate::http_source::HttpSource;
 use crate::location::Location;
 use crate::network::Network;
 use futures_core::future::BoxFuture;
 use hither_core::Source;
 use hither_core::checksum::{Algorithm, Checksum};
-use hither_core::endpoint::NameSupport;
+use hither_core::endpoint::NamespaceSupport;
 use hither_core::error::{Error, ErrorKind, Result, Retry};
 use hither_core::storage::{
-    Entry, EntryKind, PutOptions, Storage, Upload, check_name, check_path, parent,
+    DirEntry, FileKind, PutOptions, Storage, Upload, check_name, check_path, parent,
 };
 use http::{Method, StatusCode, header};
 pub(crate) use refusal::refused;
 use std::sync::Arc;
-use upload::DavUpload;
+use upload::WebDavUpload;
 
 /// A tree of files behind an HTTP server.
 #[derive(Debug, Clone)]
-pub struct WebDav {
+pub struct WebDavStorage {
     network: Arc<Network>,
     root: Location,
 }
@@ -48,23 +48,23 @@ pub struct WebDav {
 /// Attempts to remove what was broken off.
 const MOST_DISCARDS: usize = 5;
 
-impl WebDav {
+impl WebDavStorage {
     /// The directory at `root`. Nothing is asked yet.
     #[must_use]
     pub fn new(root: Location, network: Arc<Network>) -> Self {
         Self { network, root }
     }
 
-    fn names(&self) -> NameSupport {
+    fn names(&self) -> NamespaceSupport {
         self.network.pool(&self.root).server().names()
     }
 
-    fn learn(&self, learn: impl FnOnce(&mut NameSupport)) {
+    fn learn(&self, learn: impl FnOnce(&mut NamespaceSupport)) {
         self.network.pool(&self.root).server().learn_names(learn);
         self.network.remember_all();
     }
 
-    async fn call(&self, call: Call) -> Result<Reply> {
+    async fn call(&self, call: HttpRequest) -> Result<HttpResponse> {
         let reply = self.network.call(call).await?;
         let make = reply.headers.get(header::SERVER).map_or(&b""[..], |make| make.as_bytes());
         if make.to_ascii_lowercase().starts_with(b"xrootd") && !self.names().replaces {
@@ -74,13 +74,13 @@ impl WebDav {
     }
 
     /// Asks with a method of WebDAV; such a request has no body.
-    fn request(&self, method: &[u8], path: &str, directory: bool) -> Call {
+    fn request(&self, method: &[u8], path: &str, directory: bool) -> HttpRequest {
         let method = Method::from_bytes(method).unwrap_or(Method::OPTIONS);
-        Call::new(method, self.root.below(path, directory))
+        HttpRequest::new(method, self.root.below(path, directory))
     }
 
     /// What a name stands for; none if there is nothing.
-    async fn look(&self, path: &str) -> Result<Option<Entry>> {
+    async fn look(&self, path: &str) -> Result<Option<DirEntry>> {
         match names::stat(self, path).await {
             Ok(entry) => Ok(Some(entry)),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
@@ -119,7 +119,7 @@ impl WebDav {
     fn clear<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<()>> {
         Box::pin(async move {
             for entry in names::list(self, path).await? {
-                let directory = entry.kind == EntryKind::Directory;
+                let directory = entry.kind == FileKind::Directory;
                 if directory {
                     self.clear(&entry.path).await?;
                 }
@@ -159,7 +159,7 @@ impl WebDav {
             // nginx says "conflict" if it is a directory, and other things may have reasons too that show now.
             Err(error) if overwrite && matches!(error.kind(), AlreadyExists | NotFound) => {
                 match self.look(to).await? {
-                    Some(there) if there.kind == EntryKind::Directory => Err(self.is_directory(to)),
+                    Some(there) if there.kind == FileKind::Directory => Err(self.is_directory(to)),
                     Some(_) => self.move_to(from, to, false, true).await,
                     None => Err(error),
                 }
@@ -184,19 +184,19 @@ impl WebDav {
     }
 }
 
-impl Storage for WebDav {
+impl Storage for WebDavStorage {
     fn name(&self) -> String {
         self.root.to_string()
     }
 
-    fn stat<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<Entry>> {
+    fn stat<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<DirEntry>> {
         Box::pin(async move {
             check_path(path)?;
             names::stat(self, path).await
         })
     }
 
-    fn list<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<Vec<Entry>>> {
+    fn list<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<Vec<DirEntry>>> {
         Box::pin(async move {
             check_path(path)?;
             names::list(self, path).await
@@ -216,7 +216,7 @@ impl Storage for WebDav {
     ) -> BoxFuture<'a, Result<Box<dyn Upload>>> {
         Box::pin(async move {
             check_name(path, &self.root)?;
-            let upload = DavUpload::start(self.clone(), path.to_owned(), &options).await?;
+            let upload = WebDavUpload::start(self.clone(), path.to_owned(), &options).await?;
             Ok(Box::new(upload) as Box<dyn Upload>)
         })
     }
@@ -224,7 +224,7 @@ impl Storage for WebDav {
     fn remove<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<()>> {
         Box::pin(async move {
             check_name(path, &self.root)?;
-            let directory = names::stat(self, path).await?.kind == EntryKind::Directory;
+            let directory = names::stat(self, path).await?.kind == FileKind::Directory;
             // DELETE of a directory takes along what is in it.
             if directory && !names::list(self, path).await?.is_empty() {
                 let place = self.root.below(path, true);
@@ -238,7 +238,7 @@ impl Storage for WebDav {
     fn remove_tree<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<()>> {
         Box::pin(async move {
             check_name(path, &self.root)?;
-            let directory = names::stat(self, path).await?.kind == EntryKind::Directory;
+            let directory = names::stat(self, path).await?.kind == FileKind::Directory;
             match self.delete(path, directory).await {
                 Err(error)
                     if directory
@@ -265,7 +265,7 @@ impl Storage for WebDav {
         Box::pin(async move {
             check_name(from, &self.root)?;
             check_name(to, &self.root)?;
-            let directory = names::stat(self, from).await?.kind == EntryKind::Directory;
+            let directory = names::stat(self, from).await?.kind == FileKind::Directory;
             if directory {
                 self.move_to(from, to, true, false).await
             } else {

@@ -1,31 +1,31 @@
 //! Whether a server has time for one more request.
 
-use hither_core::{Courtesy, Fate};
+use hither_core::{ConcurrencyLimit, RequestOutcome};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
 
 /// Lets as many requests through as the server can serve at a time.
 #[derive(Debug, Default)]
-pub(crate) struct Welcome {
-    courtesy: Mutex<Courtesy>,
+pub(crate) struct ConcurrencyLimiter {
+    courtesy: Mutex<ConcurrencyLimit>,
     /// Somebody has left, or more are welcome.
     left: Notify,
 }
 
 /// A request under way.
 #[derive(Debug)]
-pub(crate) struct Admitted<'a> {
-    welcome: &'a Welcome,
+pub(crate) struct ConcurrencyPermit<'a> {
+    welcome: &'a ConcurrencyLimiter,
     left: bool,
 }
 
-impl Welcome {
+impl ConcurrencyLimiter {
     /// Waits until the server can be expected to have time for one more request.
-    pub(crate) async fn admit(&self) -> Admitted<'_> {
+    pub(crate) async fn admit(&self) -> ConcurrencyPermit<'_> {
         loop {
             let left = self.left.notified();
-            if self.courtesy().enter() {
-                return Admitted { welcome: self, left: false };
+            if self.courtesy().try_acquire() {
+                return ConcurrencyPermit { welcome: self, left: false };
             }
             left.await;
         }
@@ -41,32 +41,32 @@ impl Welcome {
         self.courtesy().limit()
     }
 
-    fn leave(&self, fate: Fate) -> bool {
-        let again = self.courtesy().leave(fate);
+    fn leave(&self, fate: RequestOutcome) -> bool {
+        let again = self.courtesy().release(fate);
         // Growth may make room for one more than who left.
         self.left.notify_one();
         self.left.notify_one();
         again
     }
 
-    fn courtesy(&self) -> MutexGuard<'_, Courtesy> {
+    fn courtesy(&self) -> MutexGuard<'_, ConcurrencyLimit> {
         self.courtesy.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Admitted<'_> {
+impl ConcurrencyPermit<'_> {
     /// The request has ended. Tells whether it is worth sending again: it was refused, and fewer are sent now.
-    pub(crate) fn leave(mut self, fate: Fate) -> bool {
+    pub(crate) fn leave(mut self, fate: RequestOutcome) -> bool {
         self.left = true;
         self.welcome.leave(fate)
     }
 }
 
-impl Drop for Admitted<'_> {
+impl Drop for ConcurrencyPermit<'_> {
     fn drop(&mut self) {
         // The caller has given up.
         if !self.left {
-            self.welcome.leave(Fate::Failed);
+            self.welcome.leave(RequestOutcome::Failed);
         }
     }
 }

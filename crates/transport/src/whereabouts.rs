@@ -6,17 +6,17 @@
 //! names is fetched while data is under way, so that it is there when the server dies; asking without such a hint costs
 //! round trips and is done only when a read has failed.
 
-use crate::call::{Call, Reply};
-use crate::file_digest::{RemoteDigest, from_http};
+use crate::call::{HttpRequest, HttpResponse};
+use crate::file_digest::{HttpDigest, from_http};
 use crate::http_source::HttpSource;
 use crate::location::{Location, Protocol};
 use crate::network::Network;
 use crate::xrootd::{XrootdDigest, XrootdSource};
 use futures_core::future::BoxFuture;
 use hither_core::error::{Error, ErrorKind, Result, Retry};
-use hither_core::replicas::{Discover, Health};
+use hither_core::replicas::{Health, ReplicaDiscovery};
 use hither_core::{Checksum, Replica, Replicas};
-use hither_http::metalink::{self, Bounds, Links, Metalink, MetalinkFile};
+use hither_http::metalink::{self, Metalink, MetalinkFile, MetalinkLimits, MetalinkLinks};
 use http::{HeaderValue, Method, StatusCode, header};
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ const MOST_BYTES: usize = 1 << 20;
 
 /// What a document says about one file.
 #[derive(Debug, Clone, Default)]
-pub struct Whereabouts {
+pub struct ReplicaList {
     /// Its size in bytes.
     pub size: Option<u64>,
     /// Its checksum, if one that can be compared.
@@ -34,7 +34,7 @@ pub struct Whereabouts {
     pub locations: Vec<Location>,
 }
 
-impl Whereabouts {
+impl ReplicaList {
     /// Reads the document at `place`. What it names are that server's words: credentials meant for `place` go to other
     /// servers only where they may follow.
     ///
@@ -44,7 +44,7 @@ impl Whereabouts {
     /// names no place that can be read from here.
     pub fn parse(document: &[u8], place: &Location) -> Result<Self> {
         let name = name_of(place);
-        let parsed = Metalink::parse(document, &Bounds::default()).map_err(|error| {
+        let parsed = Metalink::parse(document, &MetalinkLimits::default()).map_err(|error| {
             Error::new(ErrorKind::Corrupt, format!("{name}: {error}")).with_source(error)
         })?;
         let whereabouts = parsed.file(name).map(|file| Self::of(file, place)).unwrap_or_default();
@@ -80,9 +80,9 @@ impl Network {
     ///
     /// # Errors
     ///
-    /// As [`Network::call`] and [`Whereabouts::parse`]; a refusal by its status.
-    pub async fn whereabouts(&self, document: &Location) -> Result<Whereabouts> {
-        let mut call = Call::new(Method::GET, document.clone());
+    /// As [`Network::call`] and [`ReplicaList::parse`]; a refusal by its status.
+    pub async fn discover_replicas(&self, document: &Location) -> Result<ReplicaList> {
+        let mut call = HttpRequest::new(Method::GET, document.clone());
         call.max_reply_bytes = MOST_BYTES;
         accept(&mut call);
         let reply = self.call(call).await?;
@@ -92,27 +92,27 @@ impl Network {
                 crate::respond::refused(reply.status, &document.to_string(), None)
             }));
         }
-        Whereabouts::parse(&reply.body, document)
+        ReplicaList::parse(&reply.body, document)
     }
 
     /// Looks for a document about the file at `location`: with the negotiated type, then by the query that federations
     /// know. A `HEAD` comes first, because a server that knows neither would send the file.
-    async fn look_for_document(&self, location: &Location) -> Option<Whereabouts> {
+    async fn look_for_document(&self, location: &Location) -> Option<ReplicaList> {
         for document in [Some(location.clone()), location.with_query("metalink")] {
             let document = document?;
-            let mut call = Call::new(Method::HEAD, document.clone());
+            let mut call = HttpRequest::new(Method::HEAD, document.clone());
             accept(&mut call);
             let reply =
                 self.call(call).await.ok().filter(|reply| !reply.status.is_server_error())?;
             let links = metalink::links(&reply.headers);
             if is_document(&reply)
-                && let Ok(found) = self.whereabouts(&document).await
+                && let Ok(found) = self.discover_replicas(&document).await
             {
                 return Some(found);
             }
             let named = links.documents.first().and_then(|url| reply.location.join(url).ok());
             if let Some(named) = named
-                && let Ok(found) = self.whereabouts(&named).await
+                && let Ok(found) = self.discover_replicas(&named).await
             {
                 return Some(found);
             }
@@ -148,7 +148,7 @@ impl Network {
     fn enlist_linked(self: &Arc<Self>, source: &HttpSource, all: &Arc<Replicas>) {
         let location = source.location().clone();
         let (network, all) = (Arc::downgrade(self), Arc::downgrade(all));
-        source.when_linked(Box::new(move |links: &Links| {
+        source.when_linked(Box::new(move |links: &MetalinkLinks| {
             let (Some(network), Some(all)) = (network.upgrade(), all.upgrade()) else { return };
             for link in &links.replicas {
                 if let Ok(place) = location.join(&link.url) {
@@ -160,7 +160,7 @@ impl Network {
                 let runtime = network.runtime().clone();
                 // Whether it can be had or not: the data under way does not need it.
                 runtime.spawn(async move {
-                    if let Ok(found) = network.whereabouts(&document).await {
+                    if let Ok(found) = network.discover_replicas(&document).await {
                         network.enlist(&all, found);
                     }
                 });
@@ -169,7 +169,7 @@ impl Network {
     }
 
     /// Adds what a document tells to the places of a file.
-    pub fn enlist(self: &Arc<Self>, all: &Replicas, found: Whereabouts) {
+    pub fn enlist(self: &Arc<Self>, all: &Replicas, found: ReplicaList) {
         all.expect(found.size, found.checksum);
         for location in found.locations {
             all.add(self.replica(location));
@@ -185,7 +185,7 @@ impl Network {
                 let site = location.origin();
                 let digest = XrootdDigest::new(location.clone(), Arc::clone(self));
                 let source = Arc::new(XrootdSource::new(location, Arc::clone(self)));
-                Replica { source, site, digest: Some(Arc::new(digest)) }
+                Replica { source, server: site, digest: Some(Arc::new(digest)) }
             }
         }
     }
@@ -194,8 +194,8 @@ impl Network {
 fn replica(network: &Arc<Network>, source: Arc<HttpSource>) -> Replica {
     let location = source.location().clone();
     let site = location.origin();
-    let digest = RemoteDigest { network: Arc::clone(network), location };
-    Replica { source, site, digest: Some(Arc::new(digest)) }
+    let digest = HttpDigest { network: Arc::clone(network), location };
+    Replica { source, server: site, digest: Some(Arc::new(digest)) }
 }
 
 /// Asks a file's own server where else the file is.
@@ -206,8 +206,8 @@ struct Discovery {
     health: Arc<Health>,
 }
 
-impl Discover for Discovery {
-    fn more(&self, errors: &[Error]) -> BoxFuture<'_, Option<Vec<Replica>>> {
+impl ReplicaDiscovery for Discovery {
+    fn locate(&self, errors: &[Error]) -> BoxFuture<'_, Option<Vec<Replica>>> {
         // Who redirected to a place that fails may name others, and so may who breaks off or fails again and again. Who
         // cannot be reached cannot be asked; who refuses a file by its name names no others.
         let location = self.source.location().clone();
@@ -227,11 +227,11 @@ impl Discover for Discovery {
     }
 }
 
-fn accept(call: &mut Call) {
+fn accept(call: &mut HttpRequest) {
     call.headers.insert(header::ACCEPT, HeaderValue::from_static(metalink::MEDIA_TYPE));
 }
 
-fn is_document(reply: &Reply) -> bool {
+fn is_document(reply: &HttpResponse) -> bool {
     let media = reply.headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
     reply.status == StatusCode::OK
         && media.is_some_and(|media| {

@@ -29,21 +29,21 @@ const PIECE_BYTES: u64 = 256 * 1024;
 
 /// The download of one file, if there is one.
 #[derive(Debug, Default)]
-pub(crate) struct WholeFile {
+pub(crate) struct SpooledDownload {
     started: AtomicBool,
-    state: Mutex<State>,
+    state: Mutex<SpoolState>,
 }
 
 /// An answer that holds the whole file.
 #[derive(Debug)]
-pub(crate) struct Arrived {
+pub(crate) struct WholeFileResponse {
     pub(crate) body: Incoming,
     pub(crate) size: Option<u64>,
     pub(crate) validator: Option<String>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct SpoolState {
     /// The rest of the download; none if it is over, or broke off.
     body: Option<Incoming>,
     kept: Option<Arc<File>>,
@@ -58,7 +58,7 @@ struct State {
     validator: Option<String>,
 }
 
-impl WholeFile {
+impl SpooledDownload {
     /// Whether there is something kept, so that no ranges need to be asked for.
     pub(crate) fn is_started(&self) -> bool {
         self.started.load(Ordering::Acquire)
@@ -73,7 +73,7 @@ impl WholeFile {
     /// on its way. Tells whether all was handed on: if not, a new answer is needed.
     pub(crate) async fn serve(
         &self,
-        arrived: Option<Arrived>,
+        arrived: Option<WholeFileResponse>,
         request: &Request,
         delivery: &mut Delivery<'_>,
         location: &Location,
@@ -124,9 +124,14 @@ fn wanted(request: &Request, size: Option<u64>) -> Vec<Range<u64>> {
     range::merged(&ranges, 0)
 }
 
-impl State {
+impl SpoolState {
     /// Takes a new answer for the rest of the file, unless one is on its way.
-    fn adopt(&mut self, arrived: Arrived, location: &Location, pool: &Pool) -> Result<()> {
+    fn adopt(
+        &mut self,
+        arrived: WholeFileResponse,
+        location: &Location,
+        pool: &Pool,
+    ) -> Result<()> {
         if self.body.is_some() || self.ended {
             return Ok(());
         }

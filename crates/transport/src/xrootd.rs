@@ -23,9 +23,9 @@ mod sessions;
 mod source;
 mod storage;
 
-pub use inquiry::{ExtendedAttribute, Holder, Preparation, XrootdName};
-pub(crate) use preface::Preface;
-pub(crate) use sessions::Sessions;
+pub use inquiry::{ExtendedAttribute, PrepareAction, ReplicaServer, XrootdPath};
+pub(crate) use preface::TlsUpgradeStream;
+pub(crate) use sessions::SessionPool;
 pub use source::XrootdSource;
 pub(crate) use storage::XrootdDigest;
 pub use storage::XrootdStorage;

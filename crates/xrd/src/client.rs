@@ -36,12 +36,12 @@
 //! }
 //! ```
 //!
-//! **Round trips.** With [`Pace::Flight`] all that is submitted before the first write goes out in one flight behind the
+//! **Round trips.** With [`Pipelining::InFlightRange`] all that is submitted before the first write goes out in one flight behind the
 //! TCP handshake: handshake, protocol, login, authentication, open, and reads on the handle that the file will
-//! get. So the first byte of data comes after two round trips, or three with TLS. It takes a [`Profile`] that was learned
-//! in an earlier session; without one, [`Pace::Login`] costs one more. How wrong guesses are found out and mended
+//! get. So the first byte of data comes after two round trips, or three with TLS. It takes a [`ServerProfile`] that was learned
+//! in an earlier session; without one, [`Pipelining::Login`] costs one more. How wrong guesses are found out and mended
 //! is told in `session/files.rs` and `session/login.rs`; the driver sees nothing of the former, and of the latter
-//! [`SessionError::Mispredicted`]: it connects again, with [`Pace::Steps`] and the profile that was learned.
+//! [`SessionError::Mispredicted`]: it connects again, with [`Pipelining::ArraysIterator`] and the profile that was learned.
 //!
 //! **Data** is delivered as it arrives, as slices of what was read, in whatever order the server sends it, and each byte
 //! once. A vector's ranges are dealt out to requests within the server's limits, all of them sent at once; what did not
@@ -50,7 +50,7 @@
 //! **Memory** is bounded by what was submitted and by the pieces that are handed in: answers that are short by nature are
 //! gathered up to 2 MiB each, control messages up to 64 KiB.
 //!
-//! **Failures** are of two kinds: [`Event::Failed`] ends one ticket and the session goes on; a [`SessionError`] ends the
+//! **Failures** are of two kinds: [`SessionEvent::Failed`] ends one ticket and the session goes on; a [`SessionError`] ends the
 //! session, and with it everything under way. [`Session::missing`] tells what of a read has still to be fetched.
 
 mod credential;
@@ -62,6 +62,6 @@ mod setup;
 mod streams;
 
 pub use credential::Credential;
-pub use event::{Event, Failure, File, Reply, SessionError, Ticket};
+pub use event::{Completion, File, RequestError, RequestId, SessionError, SessionEvent};
 pub use session::Session;
-pub use setup::{Numbering, Pace, Profile, Setup, Tls};
+pub use setup::{HandleNumbering, Pipelining, ServerProfile, SessionConfig, TlsMode};

@@ -2,7 +2,7 @@
 //!
 //! [`Connection`] answers the handshake, takes requests apart, and keeps the order that a login has; its owner answers
 //! requests, in any order and in any form that the protocol has: whole or in parts, later than promised, with a
-//! redirect, a wait or a refusal ([`Answer`]). It knows no files.
+//! redirect, a wait or a refusal ([`Response`]). It knows no files.
 //!
 //! ```
 //! use bytes::Bytes;
@@ -39,5 +39,5 @@
 mod answer;
 mod connection;
 
-pub use answer::Answer;
-pub use connection::{Connection, Incoming};
+pub use answer::Response;
+pub use connection::{Connection, IncomingRequest};

@@ -40,35 +40,35 @@ mod stat;
 mod vector;
 
 pub use attributes::{
-    Attribute, AttributeAction, AttributeAnswer, AttributeOutcome, AttributesRequest,
+    Attribute, AttributeAction, AttributeOutcome, AttributeResponse, AttributesRequest,
 };
 pub use codes::{ErrorCode, PROTOCOL_VERSION, request_code, status_code};
-pub use directory::{Entry, Listing};
+pub use directory::{Dirlist, DirlistEntry};
 pub use error::WireError;
 pub use flags::{
     ability, dirlist, locate, open, prepare, protocol, query as query_kind, server,
     stat as stat_flags,
 };
 pub use frame::{
-    ANSWER_HEAD_BYTES, AnswerHead, HANDSHAKE, HANDSHAKE_ANSWER_BYTES, HandshakeAnswer,
-    REQUEST_HEAD_BYTES, RequestHead,
+    ANSWER_HEAD_BYTES, HANDSHAKE, HANDSHAKE_ANSWER_BYTES, HandshakeResponse, REQUEST_HEAD_BYTES,
+    RequestHead, ResponseHead,
 };
 pub use identity::{FileHandle, SessionId, StreamId};
-pub use locations::{Location, LocationKind, locations};
+pub use locations::{LocateEntry, LocateEntryKind, parse_locate};
 pub use login::{
-    LoginAnswer, LoginRequest, ProtocolAnswer, ProtocolRequest, SecurityMethod, Signing,
+    LoginRequest, LoginResponse, ProtocolRequest, ProtocolResponse, SecurityMethod, Signing,
 };
-pub use outgoing::Outgoing;
+pub use outgoing::WriteQueue;
 pub use pages::{
     PAGE_BYTES, PAGE_UNIT_BYTES, StatusHead, StatusKind, correction, corrections, page_end, paged,
     unpaged_length,
 };
-pub use query::{Space, checksum, config, vector_limits};
+pub use query::{SpaceInfo, checksum, config, vector_limits};
 pub use redirect::{Redirect, RedirectTarget};
-pub use reply::{Attention, ErrorAnswer, OpenAnswer, WaitAnswer};
+pub use reply::{Attention, ErrorResponse, OpenResponse, WaitResponse};
 pub use request::{OpenRequest, PrepareRequest, Request, Target};
-pub use stat::FileStatus;
+pub use stat::StatInfo;
 pub use vector::{MAX_ELEMENT_BYTES, MAX_ELEMENTS, SEGMENT_BYTES, Segment, VectorLimits};
 
 pub(crate) use excerpt::excerpt;
-pub(crate) use field::{Fields, before_nul, strict_text, text, wire_length};
+pub(crate) use field::{FieldReader, before_nul, strict_text, text, wire_length};

@@ -7,8 +7,8 @@ const NOW: i64 = 1_000_000;
 const ISSUER: &str = "https://iam.example";
 const ALL: [Action; 4] = [Action::Read, Action::List, Action::Create, Action::Modify];
 
-fn folder(path: &str) -> Folder {
-    Folder::of(path).unwrap()
+fn folder(path: &str) -> PathPrefix {
+    PathPrefix::of(path).unwrap()
 }
 
 fn grant(path: &str, actions: &[Action]) -> Grant {
@@ -37,13 +37,13 @@ fn claims(scope: &str) -> Claims {
     }
 }
 
-fn holder(claims: Claims) -> Identity {
-    let token = Shown::Token(Arc::new(VerifiedToken::believed(ISSUER, claims)));
-    Identity { token, certificate: None }
+fn holder(claims: Claims) -> Principal {
+    let token = PresentedToken::Token(Arc::new(VerifiedJwt::believed(ISSUER, claims)));
+    Principal { token, certificate: None }
 }
 
 fn with_scope(scope: &str, action: Action, path: &str) -> Result<(), Denial> {
-    policy().may(&holder(claims(scope)), action, path, NOW)
+    policy().authorize(&holder(claims(scope)), action, path, NOW)
 }
 
 #[test]
@@ -94,11 +94,11 @@ fn paths_that_are_not_normal_are_refused_whatever_is_allowed() {
     let mut open = policy();
     open.anonymous = vec![grant("/", &ALL)];
     for path in ["..", "a/../b", "a/.", "a//b", "a//", "a\0b"] {
-        for identity in [Identity::default(), holder(claims("storage.read:/"))] {
-            assert!(open.may(&identity, Action::Read, path, NOW).is_err(), "{path:?}");
+        for identity in [Principal::default(), holder(claims("storage.read:/"))] {
+            assert!(open.authorize(&identity, Action::Read, path, NOW).is_err(), "{path:?}");
         }
     }
-    assert_eq!(open.may(&Identity::default(), Action::Read, "/a/b/", NOW), Ok(()));
+    assert_eq!(open.authorize(&Principal::default(), Action::Read, "/a/b/", NOW), Ok(()));
 }
 
 #[test]
@@ -114,12 +114,12 @@ fn paths_of_scopes_count_from_the_bases_of_the_issuer() {
         ("storage.read:/../cms", "cms", false),
         ("storage.read:/atlas/data", "atlas/data", false),
     ] {
-        let verdict = policy.may(&holder(claims(scope)), Action::Read, path, NOW);
+        let verdict = policy.authorize(&holder(claims(scope)), Action::Read, path, NOW);
         assert_eq!(verdict.is_ok(), may, "{scope} {path}: {verdict:?}");
     }
     policy.issuers[0].bases = vec![];
-    let verdict = policy.may(&holder(claims("storage.read:/")), Action::Read, "x", NOW);
-    assert!(matches!(verdict, Err(Denial::NotAllowed(_))));
+    let verdict = policy.authorize(&holder(claims("storage.read:/")), Action::Read, "x", NOW);
+    assert!(matches!(verdict, Err(Denial::Forbidden(_))));
 }
 
 #[test]
@@ -140,16 +140,16 @@ fn refusals_name_the_claim() {
         ),
         (Claims { audience: vec!["any".into()], ..usual() }, "aud: "),
     ] {
-        let denied = policy().may(&holder(claims), Action::Read, "ab", NOW).unwrap_err();
-        assert!(matches!(denied, Denial::Unusable(_)), "{denied:?}");
+        let denied = policy().authorize(&holder(claims), Action::Read, "ab", NOW).unwrap_err();
+        assert!(matches!(denied, Denial::InvalidToken(_)), "{denied:?}");
         assert!(denied.to_string().starts_with(named), "{denied}");
     }
     let wrong_path = with_scope("storage.read:/ab", Action::Read, "cd").unwrap_err();
     let text = "scope: it allows reading below `/ab` only, which does not cover /cd";
-    assert_eq!(wrong_path, Denial::NotAllowed(text.to_owned()));
+    assert_eq!(wrong_path, Denial::Forbidden(text.to_owned()));
     let wrong_action = with_scope("storage.read:/ab", Action::Modify, "ab").unwrap_err();
     let text = "scope: `storage.read:/ab` does not allow changing /ab: it needs storage.modify for that path";
-    assert_eq!(wrong_action, Denial::NotAllowed(text.to_owned()));
+    assert_eq!(wrong_action, Denial::Forbidden(text.to_owned()));
     let odd = with_scope("storage.read:/\u{1b}[31m", Action::Read, "\u{202e}").unwrap_err();
     assert!(!odd.to_string().contains(['\u{1b}', '\u{202e}']), "{odd}");
 }
@@ -163,17 +163,22 @@ fn clocks_may_differ_by_a_minute_and_every_server_is_this_one() {
         Claims { audience: vec![EVERY_SERVER[0].into()], ..claims("read:/") },
         Claims { expires: Some(i64::MAX), not_before: Some(i64::MIN), ..claims("read:/") },
     ] {
-        assert_eq!(policy().may(&holder(claims), Action::Read, "ab", NOW), Ok(()));
+        assert_eq!(policy().authorize(&holder(claims), Action::Read, "ab", NOW), Ok(()));
     }
     let ended = Claims { expires: Some(NOW - 60), ..claims("read:/") };
-    assert!(policy().may(&holder(ended), Action::Read, "ab", NOW).is_err());
+    assert!(policy().authorize(&holder(ended), Action::Read, "ab", NOW).is_err());
 }
 
 #[test]
 fn groups_count_only_without_a_scope_for_storage() {
     let member = |scope: &str, group: &str| {
         let groups = vec![group.to_owned()];
-        policy().may(&holder(Claims { groups, ..claims(scope) }), Action::Modify, "prod/x", NOW)
+        policy().authorize(
+            &holder(Claims { groups, ..claims(scope) }),
+            Action::Modify,
+            "prod/x",
+            NOW,
+        )
     };
     assert_eq!(member("openid", "/atlas/prod"), Ok(()));
     assert!(member("openid", "/atlas").is_err());
@@ -181,18 +186,21 @@ fn groups_count_only_without_a_scope_for_storage() {
     assert!(member("storage.read:/prod", "/atlas/prod").is_err(), "it asked for less");
     assert!(member("storage.read", "/atlas/prod").is_err(), "invalid words are no gift");
     let outside = Claims { groups: vec!["/atlas/prod".into()], ..claims("openid") };
-    let denied = policy().may(&holder(outside), Action::Read, "product", NOW).unwrap_err();
+    let denied = policy().authorize(&holder(outside), Action::Read, "product", NOW).unwrap_err();
     assert!(denied.to_string().starts_with("wlcg.groups: "), "{denied}");
 }
 
 #[test]
 fn nothing_is_allowed_that_nobody_allowed() {
-    let everybody = Identity::default();
+    let everybody = Principal::default();
     let believed = holder(claims("storage.read:/ storage.modify:/"));
-    let alice = Identity { certificate: Some("CN=alice".into()), ..Identity::default() };
+    let alice = Principal { certificate: Some("CN=alice".into()), ..Principal::default() };
     for action in ALL {
         for identity in [&everybody, &believed, &alice] {
-            assert!(Policy::default().may(identity, action, "x", NOW).is_err(), "{identity:?}");
+            assert!(
+                Policy::default().authorize(identity, action, "x", NOW).is_err(),
+                "{identity:?}"
+            );
         }
     }
     assert!(!Policy::default().lets_write());
@@ -202,14 +210,17 @@ fn nothing_is_allowed_that_nobody_allowed() {
 fn who_shows_no_valid_token_learns_nothing() {
     let mut policy = policy();
     policy.anonymous = vec![grant("/pub", &[Action::Read, Action::List])];
-    let bad = Identity { token: Shown::Invalid, certificate: None };
-    let nobody = Identity::default();
+    let bad = Principal { token: PresentedToken::Invalid, certificate: None };
+    let nobody = Principal::default();
     for (identity, shown) in [(&bad, true), (&nobody, false)] {
-        assert_eq!(policy.may(identity, Action::Read, "pub/x", NOW), Ok(()));
+        assert_eq!(policy.authorize(identity, Action::Read, "pub/x", NOW), Ok(()));
         for (action, path) in
             [(Action::Modify, "pub/x"), (Action::Read, "public"), (Action::Read, "")]
         {
-            assert_eq!(policy.may(identity, action, path, NOW), Err(Denial::Unproved { shown }));
+            assert_eq!(
+                policy.authorize(identity, action, path, NOW),
+                Err(Denial::Unauthenticated { shown })
+            );
         }
     }
 }
@@ -217,39 +228,40 @@ fn who_shows_no_valid_token_learns_nothing() {
 #[test]
 fn certificates_are_known_by_their_whole_name() {
     let with = |name: &str, path: &str| {
-        let identity = Identity { certificate: Some(name.into()), ..Identity::default() };
-        policy().may(&identity, Action::Modify, path, NOW)
+        let identity = Principal { certificate: Some(name.into()), ..Principal::default() };
+        policy().authorize(&identity, Action::Modify, path, NOW)
     };
     assert_eq!(with("CN=alice", "alice/x"), Ok(()));
-    assert!(matches!(with("CN=alice", "bob"), Err(Denial::NotAllowed(_))));
+    assert!(matches!(with("CN=alice", "bob"), Err(Denial::Forbidden(_))));
     assert!(with("CN=alice, CN=x", "alice").is_err());
     assert!(with("CN=Alice", "alice").is_err());
 }
 
 #[test]
 fn only_who_could_do_something_now_has_a_name() {
-    let name = |identity: &Identity| policy().name(identity, NOW);
+    let name = |identity: &Principal| policy().name(identity, NOW);
     let alice = Claims { subject: Some("alice".into()), ..claims("read:/") };
     assert_eq!(name(&holder(alice.clone())), Ok("https://iam.example alice".to_owned()));
-    let certificate = Identity { certificate: Some("CN=alice".into()), ..Identity::default() };
+    let certificate = Principal { certificate: Some("CN=alice".into()), ..Principal::default() };
     assert_eq!(name(&certificate), Ok("CN=alice".to_owned()));
     let late = Claims { expires: Some(0), ..alice.clone() };
     let elsewhere = Claims { audience: vec!["https://there".into()], ..alice };
     for claims in [late, elsewhere] {
-        assert!(matches!(name(&holder(claims)), Err(Denial::Unusable(_))));
+        assert!(matches!(name(&holder(claims)), Err(Denial::InvalidToken(_))));
     }
     assert!(
         name(&holder(claims("read:/")))
             .is_err_and(|denied| denied.to_string().starts_with("sub: "))
     );
-    let stranger = VerifiedToken::believed("https://evil", claims("read:/"));
-    let stranger = Identity { token: Shown::Token(Arc::new(stranger)), certificate: None };
+    let stranger = VerifiedJwt::believed("https://evil", claims("read:/"));
+    let stranger =
+        Principal { token: PresentedToken::Token(Arc::new(stranger)), certificate: None };
     for (identity, shown) in [
-        (Identity::default(), false),
-        (Identity { token: Shown::Invalid, certificate: None }, true),
+        (Principal::default(), false),
+        (Principal { token: PresentedToken::Invalid, certificate: None }, true),
         (stranger, true),
     ] {
-        assert_eq!(name(&identity), Err(Denial::Unproved { shown }));
+        assert_eq!(name(&identity), Err(Denial::Unauthenticated { shown }));
     }
 }
 
@@ -273,11 +285,11 @@ proptest! {
     /// Whatever is granted: the path is the folder or begins with it and a slash, in plain text.
     #[test]
     fn what_is_allowed_is_below_what_was_granted(base in path(), granted in path(), asked in path()) {
-        let Some(base) = Folder::of(&base) else { return Ok(()) };
+        let Some(base) = PathPrefix::of(&base) else { return Ok(()) };
         let mut policy = policy();
         policy.issuers[0].bases = vec![base.clone()];
         let identity = holder(claims(&format!("storage.read:/{}", granted.replace(' ', "%20"))));
-        if policy.may(&identity, Action::Read, &asked, NOW).is_ok() {
+        if policy.authorize(&identity, Action::Read, &asked, NOW).is_ok() {
             let asked = format!("/{}/", asked.trim_matches('/')).replace("//", "/");
             let base = format!("{base}/").replace("//", "/");
             prop_assert!(asked.starts_with(&base), "{asked} {base}");

@@ -63,9 +63,9 @@ fn signed(issuer: &Made, change: impl FnOnce(&mut CertificateParams)) -> Made {
     Made { params: proxy, key, der }
 }
 
-fn behind(chain: &[&Made]) -> Result<usize, BadProxy> {
+fn behind(chain: &[&Made]) -> Result<usize, ProxyChainError> {
     let chain: Vec<_> = chain.iter().map(|made| made.der.clone()).collect();
-    person_behind(&chain, NOW)
+    end_entity_index(&chain, NOW)
 }
 
 #[test]
@@ -138,8 +138,8 @@ fn chains_that_do_not_hang_together_are_refused() {
     assert!(
         behind(&[&proxy, &stranger]).is_err_and(|error| error.to_string().contains("next one"))
     );
-    assert!(person_behind(&[], NOW).is_err());
-    assert!(person_behind(&[CertificateDer::from(vec![0x30, 0])], NOW).is_err());
+    assert!(end_entity_index(&[], NOW).is_err());
+    assert!(end_entity_index(&[CertificateDer::from(vec![0x30, 0])], NOW).is_err());
     let mut may_not_sign = person();
     may_not_sign.params.key_usages = vec![KeyUsagePurpose::KeyEncipherment];
     may_not_sign.der = may_not_sign.params.self_signed(&may_not_sign.key).unwrap().der().clone();

@@ -28,8 +28,9 @@ fn ready(credentials: Credentials) -> Credentials {
 
 fn explain(credentials: &Credentials, action: Action, path: &str, status: u16) -> String {
     let asked = Origin::parse("https://se.site.org:1094/").unwrap();
-    let refusal = Refusal { asked: &asked, at: &asked, action, path, status, challenge: None };
-    credentials.explain_refusal(&refusal, now())
+    let refusal =
+        RejectedRequest { asked: &asked, at: &asked, action, path, status, challenge: None };
+    credentials.explain_rejection(&refusal, now())
 }
 
 #[test]
@@ -167,9 +168,15 @@ fn what_was_withheld_is_said_to_be() {
         let at = Origin::parse(url).unwrap();
         let credentials = ready(Credentials::new(config.clone()));
         let action = Action::Read;
-        let refusal =
-            Refusal { asked: &asked, at: &at, action, path: "/", status: 401, challenge: None };
-        credentials.explain_refusal(&refusal, now())
+        let refusal = RejectedRequest {
+            asked: &asked,
+            at: &at,
+            action,
+            path: "/",
+            status: 401,
+            challenge: None,
+        };
+        credentials.explain_rejection(&refusal, now())
     };
     let text = told(&config, "https://pool.evil.org/");
     assert!(
@@ -204,7 +211,7 @@ fn what_servers_repeat_is_cleaned() {
         "Bearer error=\"invalid_token\", error_description=\"{secret}\x07{}\"",
         "x".repeat(500)
     );
-    let refusal = Refusal {
+    let refusal = RejectedRequest {
         asked: &asked,
         at: &asked,
         action: Action::Read,
@@ -212,7 +219,7 @@ fn what_servers_repeat_is_cleaned() {
         status: 401,
         challenge: Some(&challenge),
     };
-    let text = credentials.explain_refusal(&refusal, now());
+    let text = credentials.explain_rejection(&refusal, now());
     assert!(text.contains("the server says: Bearer error=\"invalid_token\""), "{text}");
     assert!(!text.contains(&secret) && text.chars().all(is_printable), "{text}");
     assert!(text.len() < 1_000, "{} bytes", text.len());
@@ -240,10 +247,10 @@ proptest! {
         for claims in [claims, format!(r#"{{"exp":{exp},"nbf":{exp},"scope":"{scope}","aud":["{path}"]}}"#)] {
             let token = jwt(&claims);
             let credentials = with_token(token.clone());
-            let refusal = Refusal {
+            let refusal = RejectedRequest {
                 asked: &asked, at: &asked, action: Action::Read, path: &path, status: 403, challenge: Some(&challenge),
             };
-            let text = credentials.explain_refusal(&refusal, now());
+            let text = credentials.explain_rejection(&refusal, now());
             prop_assert!(!text.contains(token.expose()));
             prop_assert!(text.chars().all(is_printable));
         }

@@ -41,7 +41,7 @@ pub struct Claims {
 /// Why a token's claims cannot be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum NotAJwt {
+pub enum MalformedJwt {
     /// It has not the form of a JWT: opaque, or a macaroon.
     #[error("it is not a JWT (perhaps a macaroon), so its claims cannot be looked at")]
     Opaque,
@@ -73,25 +73,26 @@ struct Wire {
 }
 
 /// The three parts of a signed token as they stand in it: header, payload, signature.
-pub(crate) fn parts(text: &str) -> Result<[&str; 3], NotAJwt> {
+pub(crate) fn parts(text: &str) -> Result<[&str; 3], MalformedJwt> {
     if text.len() > LONGEST_TOKEN {
-        return Err(NotAJwt::TooLong);
+        return Err(MalformedJwt::TooLong);
     }
     let mut parts = text.split('.');
     let (Some(header), Some(payload), Some(signature)) = (parts.next(), parts.next(), parts.next())
     else {
-        return Err(NotAJwt::Opaque);
+        return Err(MalformedJwt::Opaque);
     };
     match parts.count() {
         0 => Ok([header, payload, signature]),
-        2 => Err(NotAJwt::Encrypted),
-        _ => Err(NotAJwt::Opaque),
+        2 => Err(MalformedJwt::Encrypted),
+        _ => Err(MalformedJwt::Opaque),
     }
 }
 
 /// The JSON of a part of a token.
-pub(crate) fn json(part: &str) -> Result<Zeroizing<Vec<u8>>, NotAJwt> {
-    let plain = URL_SAFE_NO_PAD.decode(part.trim_end_matches('=')).map_err(|_| NotAJwt::Damaged)?;
+pub(crate) fn json(part: &str) -> Result<Zeroizing<Vec<u8>>, MalformedJwt> {
+    let plain =
+        URL_SAFE_NO_PAD.decode(part.trim_end_matches('=')).map_err(|_| MalformedJwt::Damaged)?;
     Ok(Zeroizing::new(plain))
 }
 
@@ -100,15 +101,15 @@ impl Claims {
     ///
     /// # Errors
     ///
-    /// [`NotAJwt`] for other kinds of tokens, and for damaged ones.
-    pub fn decode(token: &Secret) -> Result<Self, NotAJwt> {
+    /// [`MalformedJwt`] for other kinds of tokens, and for damaged ones.
+    pub fn decode(token: &Secret) -> Result<Self, MalformedJwt> {
         let [_header, payload, _signature] = parts(token.expose())?;
         Ok(Self::read(&json(payload)?)?.0)
     }
 
     /// The claims of a payload, and the name of one that has an unexpected type and so counts as absent.
-    pub(crate) fn read(json: &[u8]) -> Result<(Self, Option<&'static str>), NotAJwt> {
-        let wire: Wire = serde_json::from_slice(json).map_err(|_| NotAJwt::Damaged)?;
+    pub(crate) fn read(json: &[u8]) -> Result<(Self, Option<&'static str>), MalformedJwt> {
+        let wire: Wire = serde_json::from_slice(json).map_err(|_| MalformedJwt::Damaged)?;
         let mut reading = Reading { odd: None };
         let one = |text| vec![text];
         let divided = |text: String| text.split_whitespace().map(str::to_owned).collect();
@@ -219,26 +220,26 @@ pub(crate) mod tests {
     #[test]
     fn what_is_no_jwt_is_named() {
         for (text, reason) in [
-            ("", NotAJwt::Opaque),
-            ("MDAxY2xvY2F0aW9uIHNpdGU", NotAJwt::Opaque),
-            ("a.b", NotAJwt::Opaque),
-            ("a.b.c.d", NotAJwt::Opaque),
-            ("a.b.c.d.e", NotAJwt::Encrypted),
-            ("a.b.c", NotAJwt::Damaged),
-            ("a.!.c", NotAJwt::Damaged),
-            ("..", NotAJwt::Damaged),
+            ("", MalformedJwt::Opaque),
+            ("MDAxY2xvY2F0aW9uIHNpdGU", MalformedJwt::Opaque),
+            ("a.b", MalformedJwt::Opaque),
+            ("a.b.c.d", MalformedJwt::Opaque),
+            ("a.b.c.d.e", MalformedJwt::Encrypted),
+            ("a.b.c", MalformedJwt::Damaged),
+            ("a.!.c", MalformedJwt::Damaged),
+            ("..", MalformedJwt::Damaged),
         ] {
             assert_eq!(Claims::decode(&Secret::new(text)), Err(reason), "{text:?}");
         }
         assert_eq!(
             Claims::decode(&Secret::new("x".repeat(LONGEST_TOKEN + 1))),
-            Err(NotAJwt::TooLong)
+            Err(MalformedJwt::TooLong)
         );
         let deep = format!(r#"{{"aud":{}{}}}"#, "[".repeat(10_000), "]".repeat(10_000));
-        assert_eq!(Claims::decode(&jwt(&deep)), Err(NotAJwt::Damaged));
+        assert_eq!(Claims::decode(&jwt(&deep)), Err(MalformedJwt::Damaged));
         let whole = jwt(r#"{"sub":"me"}"#);
         let cut = whole.expose().replace(".ey", ".e");
-        assert_eq!(Claims::decode(&Secret::new(cut)), Err(NotAJwt::Damaged));
+        assert_eq!(Claims::decode(&Secret::new(cut)), Err(MalformedJwt::Damaged));
     }
 
     proptest! {

@@ -53,7 +53,7 @@ impl Algorithm {
 
 /// The public keys of one issuer.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct KeySet {
+pub struct Jwks {
     keys: Vec<Key>,
 }
 
@@ -76,7 +76,7 @@ enum Material {
 /// Why a document holds no keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum BadKeys {
+pub enum JwksError {
     /// More than 256 KiB.
     #[error("the set of keys has more than 262144 bytes")]
     TooLong,
@@ -107,19 +107,19 @@ struct WireKey {
     y: Option<String>,
 }
 
-impl KeySet {
+impl Jwks {
     /// Reads a set.
     ///
     /// # Errors
     ///
-    /// [`BadKeys`] if no key of it is of use.
-    pub fn parse(json: &[u8]) -> Result<Self, BadKeys> {
+    /// [`JwksError`] if no key of it is of use.
+    pub fn parse(json: &[u8]) -> Result<Self, JwksError> {
         if json.len() > LARGEST_KEYS {
-            return Err(BadKeys::TooLong);
+            return Err(JwksError::TooLong);
         }
-        let set: WireSet = serde_json::from_slice(json).map_err(|_| BadKeys::Malformed)?;
+        let set: WireSet = serde_json::from_slice(json).map_err(|_| JwksError::Malformed)?;
         let keys = set.keys.into_iter().filter_map(Key::of).take(MOST_KEYS).collect::<Vec<_>>();
-        if keys.is_empty() { Err(BadKeys::Nothing) } else { Ok(Self { keys }) }
+        if keys.is_empty() { Err(JwksError::Nothing) } else { Ok(Self { keys }) }
     }
 
     /// Whether a token that names this key, or none, can be verified.
@@ -221,8 +221,8 @@ mod tests {
 
     const POINT: &str = r#""kty":"EC","crv":"P-256","x":"f83OJ3D2xF1Bg8vub9tLe1gHMzV76e8Tus9uPHvRVEU","y":"x_FEzRu9m36HLN_tue659LNpXW6pCyStikYjKIWI5a0""#;
 
-    fn set(keys: &str) -> Result<KeySet, BadKeys> {
-        KeySet::parse(format!(r#"{{"keys":[{keys}]}}"#).as_bytes())
+    fn set(keys: &str) -> Result<Jwks, JwksError> {
+        Jwks::parse(format!(r#"{{"keys":[{keys}]}}"#).as_bytes())
     }
 
     #[test]
@@ -239,7 +239,7 @@ mod tests {
             &format!(r#"{{{POINT},"use":"enc"}}"#),
             &format!(r#"{{{POINT},"alg":"RS256"}}"#),
         ] {
-            assert_eq!(set(other), Err(BadKeys::Nothing), "{other}");
+            assert_eq!(set(other), Err(JwksError::Nothing), "{other}");
             let both = set(&format!(r#"{other},{{{POINT},"kid":"k","alg":"ES256"}}"#)).unwrap();
             assert_eq!(both.keys.len(), 1);
         }
@@ -257,12 +257,12 @@ mod tests {
     #[test]
     fn what_is_no_set_is_refused() {
         for text in ["", "{}", "[]", r#"{"keys":{}}"#, r#"{"keys":[]"#] {
-            assert_eq!(KeySet::parse(text.as_bytes()), Err(BadKeys::Malformed), "{text}");
+            assert_eq!(Jwks::parse(text.as_bytes()), Err(JwksError::Malformed), "{text}");
         }
-        assert_eq!(set(""), Err(BadKeys::Nothing));
-        assert_eq!(KeySet::parse(&vec![b' '; LARGEST_KEYS + 1]), Err(BadKeys::TooLong));
+        assert_eq!(set(""), Err(JwksError::Nothing));
+        assert_eq!(Jwks::parse(&vec![b' '; LARGEST_KEYS + 1]), Err(JwksError::TooLong));
         let deep = "[".repeat(100_000);
-        assert_eq!(set(&deep), Err(BadKeys::Malformed));
+        assert_eq!(set(&deep), Err(JwksError::Malformed));
         let many = vec![format!("{{{POINT}}}"); MOST_KEYS + 9].join(",");
         assert_eq!(set(&many).unwrap().keys.len(), MOST_KEYS);
     }

@@ -8,8 +8,8 @@
 //! Times, audience and scope are judged later ([`crate::Policy`]), against the clock of each request: so a signature may be
 //! verified once and the result kept.
 
-use crate::token::claims::{Claims, NotAJwt, json, parts};
-use crate::token::keys::{Algorithm, KeySet};
+use crate::token::claims::{Claims, MalformedJwt, json, parts};
+use crate::token::keys::{Algorithm, Jwks};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::Deserialize;
@@ -17,7 +17,7 @@ use serde::de::IgnoredAny;
 
 /// A signed token, not yet believed.
 #[derive(Debug)]
-pub struct SignedToken<'a> {
+pub struct UnverifiedJwt<'a> {
     /// Header and payload, which are what is signed.
     message: &'a str,
     signature: Vec<u8>,
@@ -29,7 +29,7 @@ pub struct SignedToken<'a> {
 
 /// A token whose signature is right: what it says, its issuer has said.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct VerifiedToken {
+pub struct VerifiedJwt {
     issuer: String,
     claims: Claims,
 }
@@ -37,10 +37,10 @@ pub struct VerifiedToken {
 /// Why a token is not believed. None of these says anything that whoever sent it does not know.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum BadToken {
+pub enum JwtError {
     /// It is no JWT.
     #[error(transparent)]
-    NotAJwt(#[from] NotAJwt),
+    NotAJwt(#[from] MalformedJwt),
     /// Its header is no JSON object with an `alg`, or has critical extensions (RFC 7515 section 4.1.11).
     #[error("its header cannot be understood")]
     Header,
@@ -65,27 +65,27 @@ struct Header {
     crit: Option<IgnoredAny>,
 }
 
-impl<'a> SignedToken<'a> {
+impl<'a> UnverifiedJwt<'a> {
     /// Takes a token apart.
     ///
     /// # Errors
     ///
-    /// [`BadToken`] for what cannot be a token that is signed as the profiles of WLCG and SciTokens have it.
-    pub fn parse(text: &'a str) -> Result<Self, BadToken> {
+    /// [`JwtError`] for what cannot be a token that is signed as the profiles of WLCG and SciTokens have it.
+    pub fn parse(text: &'a str) -> Result<Self, JwtError> {
         let [header, payload, signature] = parts(text)?;
         let message = text.get(..header.len() + 1 + payload.len()).unwrap_or_default();
         let header: Header =
-            serde_json::from_slice(&json(header)?).map_err(|_| BadToken::Header)?;
+            serde_json::from_slice(&json(header)?).map_err(|_| JwtError::Header)?;
         if header.crit.is_some() {
-            return Err(BadToken::Header);
+            return Err(JwtError::Header);
         }
-        let algorithm = Algorithm::named(&header.alg).ok_or(BadToken::Algorithm)?;
+        let algorithm = Algorithm::named(&header.alg).ok_or(JwtError::Algorithm)?;
         let (claims, odd) = Claims::read(&json(payload)?)?;
         if let Some(name) = odd {
-            return Err(BadToken::Claim(name));
+            return Err(JwtError::Claim(name));
         }
-        let issuer = claims.issuer.clone().ok_or(BadToken::Claim("iss"))?;
-        let signature = URL_SAFE_NO_PAD.decode(signature).map_err(|_| NotAJwt::Damaged)?;
+        let issuer = claims.issuer.clone().ok_or(JwtError::Claim("iss"))?;
+        let signature = URL_SAFE_NO_PAD.decode(signature).map_err(|_| MalformedJwt::Damaged)?;
         Ok(Self { message, signature, algorithm, key_id: header.kid, issuer, claims })
     }
 
@@ -97,29 +97,29 @@ impl<'a> SignedToken<'a> {
 
     /// Whether `keys` has a key that it may be signed with.
     #[must_use]
-    pub fn has_key_in(&self, keys: &KeySet) -> bool {
+    pub fn has_key_in(&self, keys: &Jwks) -> bool {
         keys.has(self.key_id.as_deref(), self.algorithm)
     }
 
-    /// Believes it if it is signed by one of its issuer's keys. That `keys` are those of [`SignedToken::issuer`] is the
+    /// Believes it if it is signed by one of its issuer's keys. That `keys` are those of [`UnverifiedJwt::issuer`] is the
     /// caller's part.
     ///
     /// # Errors
     ///
-    /// [`BadToken::UnknownKey`] and [`BadToken::Signature`].
-    pub fn verify(self, keys: &KeySet) -> Result<VerifiedToken, BadToken> {
+    /// [`JwtError::UnknownKey`] and [`JwtError::Signature`].
+    pub fn verify(self, keys: &Jwks) -> Result<VerifiedJwt, JwtError> {
         if !self.has_key_in(keys) {
-            return Err(BadToken::UnknownKey);
+            return Err(JwtError::UnknownKey);
         }
         let id = self.key_id.as_deref();
         match keys.verify(id, self.algorithm, self.message.as_bytes(), &self.signature) {
-            true => Ok(VerifiedToken { issuer: self.issuer, claims: self.claims }),
-            false => Err(BadToken::Signature),
+            true => Ok(VerifiedJwt { issuer: self.issuer, claims: self.claims }),
+            false => Err(JwtError::Signature),
         }
     }
 }
 
-impl VerifiedToken {
+impl VerifiedJwt {
     /// Who made it.
     #[must_use]
     pub fn issuer(&self) -> &str {

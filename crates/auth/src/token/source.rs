@@ -10,7 +10,7 @@
 
 use crate::environment::Environment;
 use crate::error::{AuthError, Result};
-use crate::private_file::{self, Guard};
+use crate::private_file::{self, FileModeCheck};
 use crate::secret::Secret;
 use crate::token::claims::LONGEST_TOKEN;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
@@ -50,7 +50,7 @@ pub enum TokenSource {
 
 /// A token, and where it was found.
 #[derive(Debug)]
-pub(crate) struct Found {
+pub(crate) struct DiscoveredToken {
     pub(crate) token: Secret,
     pub(crate) place: String,
 }
@@ -105,7 +105,11 @@ impl TokenSource {
     }
 
     /// Fetches the token. `problems` gets what was wrong in places that were only guessed.
-    pub(crate) fn fetch(&self, uid: u32, problems: &mut Vec<String>) -> Result<Option<Found>> {
+    pub(crate) fn fetch(
+        &self,
+        uid: u32,
+        problems: &mut Vec<String>,
+    ) -> Result<Option<DiscoveredToken>> {
         match self {
             Self::Value(token) => checked(token.expose(), "the token".to_owned()).map(Some),
             Self::File(path) => from_file(path, uid, true).map(Some),
@@ -132,8 +136,8 @@ impl TokenSource {
     }
 }
 
-fn from_file(path: &Path, uid: u32, link: bool) -> Result<Found> {
-    let guard = Guard { owner: Some(uid), link };
+fn from_file(path: &Path, uid: u32, link: bool) -> Result<DiscoveredToken> {
+    let guard = FileModeCheck { owner: Some(uid), link };
     let content = private_file::read("token file", path, guard, LONGEST_TOKEN)?;
     let place = path.display().to_string();
     let text = std::str::from_utf8(&content)
@@ -143,7 +147,7 @@ fn from_file(path: &Path, uid: u32, link: bool) -> Result<Found> {
 
 /// The token in `text`: surrounding blanks removed, and nothing in it that could not stand in a header field
 /// (`b64token`, RFC 6750 section 2.1).
-fn checked(text: &str, place: String) -> Result<Found> {
+fn checked(text: &str, place: String) -> Result<DiscoveredToken> {
     let text = text.trim();
     if text.is_empty() {
         return Err(AuthError::malformed(place, "empty, expected a token"));
@@ -156,7 +160,7 @@ fn checked(text: &str, place: String) -> Result<Found> {
         let why = format!("not a token: byte {at} is none of those that a token may hold");
         return Err(AuthError::malformed(place, why));
     }
-    Ok(Found { token: Secret::new(text), place })
+    Ok(DiscoveredToken { token: Secret::new(text), place })
 }
 
 /// The output of a command that ended well within the limit.

@@ -3,9 +3,9 @@
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use hither_auth::{
-    Action, Claims, CredentialConfig, Credentials, Folder, Identity, KeySet, Origin, Permission,
-    Policy, Refusal, Secret, Shown, SignedToken, TokenSource, person_behind, public_key_of,
-    subject_of,
+    Action, Claims, CredentialConfig, Credentials, Jwks, Origin, PathPrefix, Permission, Policy,
+    PresentedToken, Principal, RejectedRequest, Secret, TokenSource, UnverifiedJwt,
+    end_entity_index, public_key_of, subject_of,
 };
 use rustls_pki_types::CertificateDer;
 use std::time::{Duration, UNIX_EPOCH};
@@ -41,22 +41,22 @@ fn served(token: &str, claims: &str, path: &str) {
     let point = "f83OJ3D2xF1Bg8vub9tLe1gHMzV76e8Tus9uPHvRVEU";
     let other = "x_FEzRu9m36HLN_tue659LNpXW6pCyStikYjKIWI5a0";
     let key = format!(r#"{{"kty":"EC","crv":"P-256","x":"{point}","y":"{other}"}}"#);
-    let keys = KeySet::parse(format!(r#"{{"keys":[{key},{claims}]}}"#).as_bytes())
-        .or_else(|_| KeySet::parse(format!(r#"{{"keys":[{key}]}}"#).as_bytes()))
+    let keys = Jwks::parse(format!(r#"{{"keys":[{key},{claims}]}}"#).as_bytes())
+        .or_else(|_| Jwks::parse(format!(r#"{{"keys":[{key}]}}"#).as_bytes()))
         .unwrap();
     let header = URL_SAFE_NO_PAD.encode(r#"{"alg":"ES256"}"#);
     let made = format!("{header}.{}.c2ln", URL_SAFE_NO_PAD.encode(claims));
     for text in [token, &made] {
-        if let Ok(token) = SignedToken::parse(text) {
+        if let Ok(token) = UnverifiedJwt::parse(text) {
             let issuer = token.issuer().to_owned();
             assert!(token.verify(&keys).map_or(true, |token| token.issuer() == issuer));
         }
     }
-    assert!(SignedToken::parse(&made).map_or(true, |token| token.verify(&keys).is_err()));
-    let identity = Identity { token: Shown::Invalid, certificate: None };
-    let denied = Policy::default().may(&identity, Action::Read, path, 0);
+    assert!(UnverifiedJwt::parse(&made).map_or(true, |token| token.verify(&keys).is_err()));
+    let identity = Principal { token: PresentedToken::Invalid, certificate: None };
+    let denied = Policy::default().authorize(&identity, Action::Read, path, 0);
     assert!(denied.is_err_and(|denied| !denied.to_string().contains(char::is_control)));
-    if let Some(folder) = Folder::of(path) {
+    if let Some(folder) = PathPrefix::of(path) {
         assert!(!folder.to_string().split('/').any(|name| matches!(name, "." | "..")));
     }
 }
@@ -73,15 +73,21 @@ fn explained(token: &Secret, path: &str, challenge: &str) {
     }
     for status in [401, 403] {
         let challenge = Some(challenge);
-        let refusal =
-            Refusal { asked: &asked, at: &asked, action: Action::Read, path, status, challenge };
-        let text = credentials.explain_refusal(&refusal, now);
+        let refusal = RejectedRequest {
+            asked: &asked,
+            at: &asked,
+            action: Action::Read,
+            path,
+            status,
+            challenge,
+        };
+        let text = credentials.explain_rejection(&refusal, now);
         assert!(text.chars().count() < 4_000, "{} bytes", text.len());
         assert!(!text.chars().any(char::is_control), "{text:?}");
         // A short one may be a word of the explanation.
         assert!(token.expose().len() < 40 || !text.contains(token.expose()));
     }
-    assert_eq!(credentials.identity(&asked, now).len(), 64);
+    assert_eq!(credentials.cache_partition(&asked, now).len(), 64);
 }
 
 /// Certificates one after the other: whoever is behind them is one of them, and nobody's key is made up.
@@ -94,7 +100,7 @@ pub(crate) fn certificates(data: &[u8]) {
         rest = &rest[length..];
     }
     for now in [0, 1_800_000_000, i64::MAX] {
-        if let Ok(person) = person_behind(&chain, now) {
+        if let Ok(person) = end_entity_index(&chain, now) {
             assert!(person < chain.len());
             assert!(subject_of(&chain[person..]).is_some());
         }

@@ -2,7 +2,7 @@
 
 use super::PictureFiles;
 use clap::{Args, Subcommand, ValueEnum};
-use hither::trace::Format;
+use hither::trace::ImportFormat;
 use std::path::PathBuf;
 
 #[derive(Debug, Subcommand)]
@@ -63,7 +63,7 @@ pub(crate) enum Histogram {
 pub(crate) struct Import {
     /// xrdrecord: what XRootD's client records with its plug-in XrdClRecorder; strace: what strace writes with -ttt -T.
     #[arg(long, value_name = "NAME")]
-    pub(crate) format: Format,
+    pub(crate) format: ImportFormat,
     /// The record; `-` for the standard input.
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,

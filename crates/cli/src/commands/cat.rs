@@ -1,7 +1,7 @@
 //! `hither cat`: the bytes themselves; with `--json`, an object on the standard error.
 
 use crate::configuration::eprint_line;
-use crate::exit::Failure;
+use crate::exit::CommandError;
 use hither::{Client, Error, ErrorKind};
 use serde_json::json;
 use std::io::Write;
@@ -12,7 +12,7 @@ pub(super) fn run(
     url: &str,
     range: Option<&str>,
     json: bool,
-) -> Result<(), Failure> {
+) -> Result<(), CommandError> {
     let wanted = range.map_or(Ok(Wanted::From(0)), parse)?;
     let file = client.file(url)?;
     let range = match wanted {
@@ -35,7 +35,7 @@ pub(super) fn run(
             Error::new(kind, format!("cannot write the output: {error}"))
         })
     });
-    super::tell(&file.places().1);
+    super::tell(&file.replicas().1);
     match written {
         Ok(()) => {
             out.flush()?;
@@ -60,9 +60,11 @@ enum Wanted {
     Last(u64),
 }
 
-fn parse(text: &str) -> Result<Wanted, Failure> {
+fn parse(text: &str) -> Result<Wanted, CommandError> {
     let wrong = || {
-        Failure::usage(format!("--range is {text:?}, expected A-B, A- or -N with A not beyond B"))
+        CommandError::usage(format!(
+            "--range is {text:?}, expected A-B, A- or -N with A not beyond B"
+        ))
     };
     let (first, last) = text.split_once('-').ok_or_else(wrong)?;
     let number = |text: &str| text.trim().parse::<u64>().map_err(|_| wrong());

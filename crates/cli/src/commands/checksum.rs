@@ -1,24 +1,24 @@
 //! `hither checksum`: the server's, or else computed from the bytes.
 
-use super::each::{Gate, Outcome, at_once, shown};
+use super::each::{ArgumentResults, Semaphore, redact_url, run_parallel};
 use crate::arguments::Checksum;
-use crate::exit::Failure;
+use crate::exit::CommandError;
 use hither::{Client, Error, Hasher};
 use serde_json::json;
 
 /// Files that are read at a time: each may hold 32 MiB on its way.
 const MOST_READ: usize = 4;
 
-pub(super) fn run(client: &Client, request: &Checksum, json: bool) -> Result<(), Failure> {
-    let mut outcome = Outcome::new(json);
-    let gate = Gate::new(MOST_READ);
-    at_once(
+pub(super) fn run(client: &Client, request: &Checksum, json: bool) -> Result<(), CommandError> {
+    let mut outcome = ArgumentResults::new(json);
+    let gate = Semaphore::new(MOST_READ);
+    run_parallel(
         &request.urls,
         |url| sum(client, url, request, &gate),
         |url, sum| {
             match sum {
                 Ok(sum) => show(&sum, request, &mut outcome)?,
-                Err(error) => outcome.failed(shown(url), error.into()),
+                Err(error) => outcome.failed(redact_url(url), error.into()),
             }
             Ok(())
         },
@@ -32,7 +32,7 @@ struct Sum {
     is_told: bool,
 }
 
-fn show(sum: &Sum, request: &Checksum, outcome: &mut Outcome) -> std::io::Result<()> {
+fn show(sum: &Sum, request: &Checksum, outcome: &mut ArgumentResults) -> std::io::Result<()> {
     let how = if sum.is_told { "told by the server" } else { "computed from its bytes" };
     let text = format!("{}  {}  ({how})\n", sum.value, sum.name);
     let object = json!({
@@ -44,9 +44,9 @@ fn show(sum: &Sum, request: &Checksum, outcome: &mut Outcome) -> std::io::Result
     outcome.done(&text, object)
 }
 
-fn sum(client: &Client, url: &str, request: &Checksum, gate: &Gate) -> Result<Sum, Error> {
-    let named = client.named(url)?;
-    let name = named.shown(&named.path);
+fn sum(client: &Client, url: &str, request: &Checksum, gate: &Semaphore) -> Result<Sum, Error> {
+    let named = client.storage_path(url)?;
+    let name = named.display_url(&named.path);
     if let Some(value) = client.run(named.storage.checksum(&named.path, request.algorithm))? {
         return Ok(Sum { value, name, is_told: !named.is_local() });
     }

@@ -1,20 +1,20 @@
 //! `hither chmod`: rights.
 
-use super::each::{Outcome, at_once, shown};
+use super::each::{ArgumentResults, redact_url, run_parallel};
 use crate::arguments::Chmod;
-use crate::exit::Failure;
+use crate::exit::CommandError;
 use hither::Client;
 use serde_json::json;
 
-pub(super) fn run(client: &Client, request: &Chmod, json: bool) -> Result<(), Failure> {
-    let mut outcome = Outcome::new(json);
-    at_once(
+pub(super) fn run(client: &Client, request: &Chmod, json: bool) -> Result<(), CommandError> {
+    let mut outcome = ArgumentResults::new(json);
+    run_parallel(
         &request.urls,
-        |url| client.run(client.change_mode(url, request.mode)),
+        |url| client.run(client.chmod(url, request.mode)),
         |url, changed| {
             match changed {
-                Ok(()) => outcome.done("", json!({ "url": shown(url) }))?,
-                Err(error) => outcome.failed(shown(url), error.into()),
+                Ok(()) => outcome.done("", json!({ "url": redact_url(url) }))?,
+                Err(error) => outcome.failed(redact_url(url), error.into()),
             }
             Ok(())
         },

@@ -5,9 +5,11 @@ mod display;
 use super::{human, print};
 use crate::arguments::Copy;
 use crate::configuration::eprint_line;
-use crate::exit::{Failure, when_interrupted};
-use hither::{Client, Named};
-use hither_transfer::{CopyOptions, Destination, Existing, Place, Progress, Summary, Verify};
+use crate::exit::{CommandError, when_interrupted};
+use hither::{Client, StoragePath};
+use hither_transfer::{
+    CopyOptions, CopyPath, CopyProgress, CopySummary, Destination, OverwritePolicy, Verify,
+};
 use serde_json::json;
 use std::path::Path;
 use std::sync::Arc;
@@ -16,9 +18,9 @@ use std::time::Instant;
 /// Folder of the journals, within the store.
 const JOURNALS: &str = "copies";
 
-pub(super) fn run(client: &Client, arguments: &Copy, json: bool) -> Result<(), Failure> {
+pub(super) fn run(client: &Client, arguments: &Copy, json: bool) -> Result<(), CommandError> {
     let (destination, sources) =
-        arguments.names.split_last().ok_or_else(|| Failure::usage("nothing to copy"))?;
+        arguments.names.split_last().ok_or_else(|| CommandError::usage("nothing to copy"))?;
     let sources: Vec<_> =
         sources.iter().map(|source| place(client, source)).collect::<Result<_, _>>()?;
     let to_output = destination == "-";
@@ -33,7 +35,7 @@ pub(super) fn run(client: &Client, arguments: &Copy, json: bool) -> Result<(), F
         true => "what has arrived is kept, the same command goes on from there",
         false => "without a store, the same command begins again",
     });
-    let progress = Arc::new(Progress::default());
+    let progress = Arc::new(CopyProgress::default());
     #[expect(clippy::disallowed_methods, reason = "the command tells how long it took")]
     let started = Instant::now();
     let summary = display::watched(&progress, arguments.quiet, || {
@@ -41,7 +43,7 @@ pub(super) fn run(client: &Client, arguments: &Copy, json: bool) -> Result<(), F
     })?;
     let seconds = started.elapsed().as_secs_f64();
     tell(&summary, seconds, resumable, arguments.quiet || json);
-    let failure = summary.error().map(Failure::from);
+    let failure = summary.error().map(CommandError::from);
     if json {
         let object = format!("{}\n", as_json(&summary, seconds, failure.as_ref()));
         // The standard output may be the file's.
@@ -53,13 +55,13 @@ pub(super) fn run(client: &Client, arguments: &Copy, json: bool) -> Result<(), F
     }
 }
 
-fn options(client: &Client, arguments: &Copy) -> Result<CopyOptions, Failure> {
+fn options(client: &Client, arguments: &Copy) -> Result<CopyOptions, CommandError> {
     let mut options = copy_options(client);
     options.recursive = arguments.recursive;
     options.existing = match (arguments.no_clobber, arguments.update) {
-        (true, _) => Existing::Keep,
-        (_, true) => Existing::Update,
-        _ => Existing::Replace,
+        (true, _) => OverwritePolicy::Keep,
+        (_, true) => OverwritePolicy::Update,
+        _ => OverwritePolicy::Replace,
     };
     options.verify = match arguments.checksum.as_deref() {
         None => Verify::Automatic,
@@ -74,30 +76,30 @@ fn options(client: &Client, arguments: &Copy) -> Result<CopyOptions, Failure> {
 #[must_use]
 pub fn copy_options(client: &Client) -> CopyOptions {
     let mut options = CopyOptions::default();
-    options.max_lanes = client.config().transport.max_lanes;
+    options.max_workers = client.config().transport.max_connections;
     let store = client.config().store.as_ref().filter(|_| client.store_error().is_none());
     options.journal = store.map(|store| store.join(JOURNALS));
     options
 }
 
 /// What a name on the command line stands for.
-fn place(client: &Client, text: &str) -> Result<Place, Failure> {
+fn place(client: &Client, text: &str) -> Result<CopyPath, CommandError> {
     let contents = text == "." || text.ends_with("/.");
     let plain = if text == "." { text } else { text.strip_suffix("/.").unwrap_or(text) };
-    let place = place_of(client.named(plain)?);
-    Ok(Place { is_directory: contents || place.is_directory, contents, ..place })
+    let place = place_of(client.storage_path(plain)?);
+    Ok(CopyPath { is_directory: contents || place.is_directory, contents, ..place })
 }
 
 /// What a name is to a copy.
 #[must_use]
-pub fn place_of(named: Named) -> Place {
+pub fn place_of(named: StoragePath) -> CopyPath {
     let local = named.is_local().then(|| Path::new("/").join(&named.path));
-    let Named { storage, path, directory, .. } = named;
-    Place { storage, path, local, is_directory: directory, contents: false }
+    let StoragePath { storage, path, directory, .. } = named;
+    CopyPath { storage, path, local, is_directory: directory, contents: false }
 }
 
 /// For people: what could not be copied, what else is worth knowing, and what was copied.
-fn tell(summary: &Summary, seconds: f64, resumable: bool, quiet: bool) {
+fn tell(summary: &CopySummary, seconds: f64, resumable: bool, quiet: bool) {
     if summary.failures.len() > 1 {
         for failure in &summary.failures {
             eprint_line(&format!("hither: {}", failure.error));
@@ -141,7 +143,11 @@ fn tell(summary: &Summary, seconds: f64, resumable: bool, quiet: bool) {
     ));
 }
 
-fn as_json(summary: &Summary, seconds: f64, failure: Option<&Failure>) -> serde_json::Value {
+fn as_json(
+    summary: &CopySummary,
+    seconds: f64,
+    failure: Option<&CommandError>,
+) -> serde_json::Value {
     let checksums: Vec<_> = summary
         .checksums
         .iter()
@@ -157,7 +163,7 @@ fn as_json(summary: &Summary, seconds: f64, failure: Option<&Failure>) -> serde_
     let failures: Vec<_> = summary
         .failures
         .iter()
-        .map(|it| json!({ "source": it.source, "error": Failure::from(it.error.clone()).object() }))
+        .map(|it| json!({ "source": it.source, "error": CommandError::from(it.error.clone()).object() }))
         .collect();
     let mut object = json!({
         "files": summary.files,

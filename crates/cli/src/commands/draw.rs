@@ -2,18 +2,18 @@
 
 use super::print;
 use crate::arguments::Draw;
-use crate::exit::Failure;
-use crate::picture::{self, Data};
+use crate::exit::CommandError;
+use crate::picture::{self, PlotData};
 use crate::progress;
-use hither::{Client, DrawRequest, Drawing, Target};
+use hither::{Client, DrawRequest, DrawResult, TreeUrl};
 use serde_json::json;
 
-pub(super) fn run(client: &Client, arguments: &Draw, json: bool) -> Result<(), Failure> {
+pub(super) fn run(client: &Client, arguments: &Draw, json: bool) -> Result<(), CommandError> {
     let drawing = draw(client, arguments)?;
     if json {
         print(&format!("{}\n", as_json(arguments, &drawing)))?;
     } else {
-        let data = Data::from(&drawing.histogram);
+        let data = PlotData::from(&drawing.histogram);
         print(&picture::terminal(&data, &title(arguments), &arguments.expression))?;
         let report = &drawing.report;
         print(&format!(
@@ -31,23 +31,23 @@ pub(super) fn run(client: &Client, arguments: &Draw, json: bool) -> Result<(), F
 }
 
 /// Draws, and writes the pictures asked for.
-pub(super) fn draw(client: &Client, arguments: &Draw) -> Result<Drawing, Failure> {
-    let target = Target::parse(&arguments.target);
+pub(super) fn draw(client: &Client, arguments: &Draw) -> Result<DrawResult, CommandError> {
+    let target = TreeUrl::parse(&arguments.target);
     let mut request = DrawRequest::new(&arguments.expression, arguments.cut.as_deref())?;
     request.bins = usize::try_from(arguments.bins).unwrap_or(usize::MAX);
     request.range = arguments.range;
     if let Some((first, end)) = arguments.entries {
         request.entries = first..end;
     }
-    let drawing = progress::watched(|progress| client.draw(&target, &request, progress))?;
+    let drawing = progress::with_progress_bar(|progress| client.draw(&target, &request, progress))?;
     super::tell(&drawing.report.notices);
-    let data = Data::from(&drawing.histogram);
+    let data = PlotData::from(&drawing.histogram);
     picture::write(&data, &title(arguments), &arguments.expression, &arguments.pictures)?;
     Ok(drawing)
 }
 
 /// The result as an object.
-pub(super) fn as_json(arguments: &Draw, drawing: &Drawing) -> serde_json::Value {
+pub(super) fn as_json(arguments: &Draw, drawing: &DrawResult) -> serde_json::Value {
     json!({
         "url": drawing.url,
         "tree": drawing.tree,

@@ -1,8 +1,8 @@
 //! One thing after another, whatever became of the ones before: how verbs with several arguments work.
 
 use super::print;
-use crate::exit::{Failure, tell};
-use hither::{Entry, EntryKind, Named};
+use crate::exit::{CommandError, tell};
+use hither::{DirEntry, FileKind, StoragePath};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,14 +11,14 @@ use std::time::{Duration, SystemTime};
 
 /// What came out so far. Failures are told as they come; the exit code is that of the first.
 #[derive(Debug)]
-pub(super) struct Outcome {
+pub(super) struct ArgumentResults {
     json: bool,
     done: Vec<Value>,
     errors: Vec<Value>,
-    last: Option<Failure>,
+    last: Option<CommandError>,
 }
 
-impl Outcome {
+impl ArgumentResults {
     pub(super) fn new(json: bool) -> Self {
         Self { json, done: Vec::new(), errors: Vec::new(), last: None }
     }
@@ -38,7 +38,7 @@ impl Outcome {
     }
 
     /// Something failed.
-    pub(super) fn failed(&mut self, argument: &str, failure: Failure) {
+    pub(super) fn failed(&mut self, argument: &str, failure: CommandError) {
         self.errors.push(json!({ "argument": argument, "error": failure.object() }));
         self.last = Some(match self.last.take() {
             None => failure,
@@ -50,7 +50,7 @@ impl Outcome {
     }
 
     /// The end: `{NAME: […], "errors": […]}` if that is wanted, and the failure if there was one.
-    pub(super) fn end(self, name: &str) -> Result<(), Failure> {
+    pub(super) fn end(self, name: &str) -> Result<(), CommandError> {
         if self.json {
             let object = json!({ name: self.done, "errors": self.errors });
             print(&format!("{object}\n"))?;
@@ -61,12 +61,12 @@ impl Outcome {
 
 /// Lets so many pass at a time.
 #[derive(Debug)]
-pub(super) struct Gate {
+pub(super) struct Semaphore {
     free: Mutex<usize>,
     left: Condvar,
 }
 
-impl Gate {
+impl Semaphore {
     pub(super) fn new(most: usize) -> Self {
         Self { free: Mutex::new(most.max(1)), left: Condvar::new() }
     }
@@ -89,7 +89,7 @@ impl Gate {
 const AT_ONCE: usize = 32;
 
 /// Asks about arguments side by side, and hands on what came of each, in their order.
-pub(super) fn at_once<T: Send>(
+pub(super) fn run_parallel<T: Send>(
     arguments: &[String],
     ask: impl Fn(&str) -> T + Sync,
     mut then: impl FnMut(&str, T) -> std::io::Result<()>,
@@ -126,24 +126,24 @@ pub(super) fn at_once<T: Send>(
 }
 
 /// A URL as it may be repeated: what may be a secret in it is left out.
-pub(super) fn shown(url: &str) -> &str {
+pub(super) fn redact_url(url: &str) -> &str {
     url.split(['?', '#']).next().unwrap_or_default()
 }
 
 /// What a name stands for, in a word.
-pub(super) fn kind(entry: &Entry) -> &'static str {
+pub(super) fn kind(entry: &DirEntry) -> &'static str {
     match entry.kind {
-        EntryKind::File => "file",
-        EntryKind::Directory => "directory",
-        EntryKind::Link => "link",
-        EntryKind::Other => "other",
+        FileKind::File => "file",
+        FileKind::Directory => "directory",
+        FileKind::Link => "link",
+        FileKind::Other => "other",
     }
 }
 
 /// An entry for programs.
-pub(super) fn object(named: &Named, entry: &Entry) -> Value {
+pub(super) fn object(named: &StoragePath, entry: &DirEntry) -> Value {
     json!({
-        "url": named.shown(&entry.path),
+        "url": named.display_url(&entry.path),
         "kind": kind(entry),
         "size": entry.size,
         "modified": entry.modified.map(|time| format!("{}Z", date(time).replace(' ', "T"))),
@@ -202,7 +202,7 @@ mod tests {
             }
             nth * 2
         };
-        at_once(&arguments, ask, |argument, answer| {
+        run_parallel(&arguments, ask, |argument, answer| {
             seen.push((argument.parse::<usize>().unwrap(), answer));
             Ok(())
         })
@@ -212,7 +212,7 @@ mod tests {
 
     #[test]
     fn a_gate_lets_so_many_pass_at_a_time() {
-        let (gate, within) = (Gate::new(3), AtomicUsize::new(0));
+        let (gate, within) = (Semaphore::new(3), AtomicUsize::new(0));
         let most = AtomicUsize::new(0);
         std::thread::scope(|scope| {
             for _ in 0..20 {
@@ -233,6 +233,6 @@ mod tests {
 
     #[test]
     fn secrets_are_not_repeated() {
-        assert_eq!(shown("http://h/a?authz=hush#x"), "http://h/a");
+        assert_eq!(redact_url("http://h/a?authz=hush#x"), "http://h/a");
     }
 }

@@ -2,11 +2,11 @@
 
 use super::{draw, human, print};
 use crate::arguments::Draw;
-use crate::exit::Failure;
-use hither::{Client, Drawing};
+use crate::exit::CommandError;
+use hither::{Client, DrawResult};
 use std::fmt::Write;
 
-pub(super) fn run(client: &Client, arguments: &Draw, json: bool) -> Result<(), Failure> {
+pub(super) fn run(client: &Client, arguments: &Draw, json: bool) -> Result<(), CommandError> {
     let drawing = draw::draw(client, arguments)?;
     let text = match json {
         true => format!("{}\n", draw::as_json(arguments, &drawing)),
@@ -15,7 +15,7 @@ pub(super) fn run(client: &Client, arguments: &Draw, json: bool) -> Result<(), F
     Ok(print(&text)?)
 }
 
-fn explain(drawing: &Drawing) -> String {
+fn explain(drawing: &DrawResult) -> String {
     let report = &drawing.report;
     let mut text = String::new();
     let mut line = |label: &str, value: String| {

@@ -1,27 +1,28 @@
 //! `hither locate`: the servers that have files.
 
-use super::each::{Outcome, at_once, shown};
+use super::each::{ArgumentResults, redact_url, run_parallel};
 use crate::arguments::Locate;
-use crate::exit::Failure;
-use hither::{Client, Holder};
+use crate::exit::CommandError;
+use hither::{Client, ReplicaServer};
 use serde_json::json;
 
-pub(super) fn run(client: &Client, request: &Locate, json: bool) -> Result<(), Failure> {
-    let mut outcome = Outcome::new(json);
+pub(super) fn run(client: &Client, request: &Locate, json: bool) -> Result<(), CommandError> {
+    let mut outcome = ArgumentResults::new(json);
     let titled = request.urls.len() > 1;
-    at_once(
+    run_parallel(
         &request.urls,
-        |url| client.run(client.holders(url)),
+        |url| client.run(client.locate(url)),
         |url, holders| {
             match holders {
                 Ok(holders) => {
-                    let title = if titled { format!("{}:\n", shown(url)) } else { String::new() };
+                    let title =
+                        if titled { format!("{}:\n", redact_url(url)) } else { String::new() };
                     let lines: String = holders.iter().map(line).collect();
                     let servers: Vec<_> = holders.iter().map(object).collect();
-                    let object = json!({ "url": shown(url), "servers": servers });
+                    let object = json!({ "url": redact_url(url), "servers": servers });
                     outcome.done(&format!("{title}{lines}"), object)?;
                 }
-                Err(error) => outcome.failed(shown(url), error.into()),
+                Err(error) => outcome.failed(redact_url(url), error.into()),
             }
             Ok(())
         },
@@ -29,12 +30,12 @@ pub(super) fn run(client: &Client, request: &Locate, json: bool) -> Result<(), F
     outcome.end("files")
 }
 
-fn line(holder: &Holder) -> String {
+fn line(holder: &ReplicaServer) -> String {
     let access = if holder.writable { "read-write" } else { "read-only" };
     let pending = if holder.pending { ", being fetched" } else { "" };
     format!("{}  {access}{pending}\n", holder.server)
 }
 
-fn object(holder: &Holder) -> serde_json::Value {
+fn object(holder: &ReplicaServer) -> serde_json::Value {
     json!({ "server": holder.server, "writable": holder.writable, "pending": holder.pending })
 }

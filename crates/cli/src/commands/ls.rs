@@ -1,30 +1,30 @@
 //! `hither ls`: the names in directories.
 
-use super::each::{Outcome, at_once, date, object, shown};
+use super::each::{ArgumentResults, date, object, redact_url, run_parallel};
 use crate::arguments::Ls;
-use crate::exit::Failure;
-use hither::{Client, Entry, EntryKind, Error, ErrorKind, Named};
+use crate::exit::CommandError;
+use hither::{Client, DirEntry, Error, ErrorKind, FileKind, StoragePath};
 use std::fmt::Write;
 
 /// Deeper trees are taken for circles that a server makes.
 const MOST_LEVELS: usize = 256;
 
-pub(super) fn run(client: &Client, request: &Ls, json: bool) -> Result<(), Failure> {
-    let mut outcome = Outcome::new(json);
+pub(super) fn run(client: &Client, request: &Ls, json: bool) -> Result<(), CommandError> {
+    let mut outcome = ArgumentResults::new(json);
     let titled = request.urls.len() > 1 || request.recursive;
     let mut first = true;
-    let look = |url: &str| -> Result<(Named, Listed), Error> {
-        let named = client.named(url)?;
+    let look = |url: &str| -> Result<(StoragePath, Listed), Error> {
+        let named = client.storage_path(url)?;
         let listed = list(client, &named, &named.path)?;
         Ok((named, listed))
     };
-    at_once(&request.urls, look, |url, looked| match looked {
+    run_parallel(&request.urls, look, |url, looked| match looked {
         Ok((named, listed)) => {
             let listing = Listing { client, request, named: &named, titled };
-            listing.show_all(shown(url), listed, &mut first, &mut outcome)
+            listing.show_all(redact_url(url), listed, &mut first, &mut outcome)
         }
         Err(error) => {
-            outcome.failed(shown(url), error.into());
+            outcome.failed(redact_url(url), error.into());
             Ok(())
         }
     })?;
@@ -33,11 +33,11 @@ pub(super) fn run(client: &Client, request: &Ls, json: bool) -> Result<(), Failu
 
 /// What is in a directory, or a file as itself.
 struct Listed {
-    entries: Vec<Entry>,
+    entries: Vec<DirEntry>,
     is_file: bool,
 }
 
-fn list(client: &Client, named: &Named, path: &str) -> Result<Listed, Error> {
+fn list(client: &Client, named: &StoragePath, path: &str) -> Result<Listed, Error> {
     let storage = &named.storage;
     match client.run(storage.list(path)) {
         Ok(entries) => Ok(Listed { entries, is_file: false }),
@@ -52,7 +52,7 @@ fn list(client: &Client, named: &Named, path: &str) -> Result<Listed, Error> {
 struct Listing<'a> {
     client: &'a Client,
     request: &'a Ls,
-    named: &'a Named,
+    named: &'a StoragePath,
     titled: bool,
 }
 
@@ -63,7 +63,7 @@ impl Listing<'_> {
         title: &str,
         listed: Listed,
         first: &mut bool,
-        outcome: &mut Outcome,
+        outcome: &mut ArgumentResults,
     ) -> std::io::Result<()> {
         // Directories to list, how they are called by whoever asked, and how deep they are.
         let mut waiting = Vec::new();
@@ -94,7 +94,7 @@ impl Listing<'_> {
         Listed { entries, is_file }: Listed,
         title: &str,
         first: &mut bool,
-        outcome: &mut Outcome,
+        outcome: &mut ArgumentResults,
     ) -> std::io::Result<Vec<String>> {
         if self.titled && !is_file {
             let gap = if *first { "" } else { "\n" };
@@ -109,21 +109,21 @@ impl Listing<'_> {
             }
             let line = self.line(&entry, if is_file { title } else { name });
             outcome.done(&line, object(self.named, &entry))?;
-            if entry.kind == EntryKind::Directory {
+            if entry.kind == FileKind::Directory {
                 directories.push(entry.path);
             }
         }
         Ok(directories)
     }
 
-    fn line(&self, entry: &Entry, name: &str) -> String {
+    fn line(&self, entry: &DirEntry, name: &str) -> String {
         let mut line = String::new();
         if self.request.long {
             let kind = match entry.kind {
-                EntryKind::File => '-',
-                EntryKind::Directory => 'd',
-                EntryKind::Link => 'l',
-                EntryKind::Other => '?',
+                FileKind::File => '-',
+                FileKind::Directory => 'd',
+                FileKind::Link => 'l',
+                FileKind::Other => '?',
             };
             let date = entry.modified.map_or_else(|| "-".to_owned(), date);
             // Writing to a String cannot fail.

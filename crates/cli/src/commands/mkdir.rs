@@ -1,24 +1,24 @@
 //! `hither mkdir`: directories.
 
-use super::each::{Outcome, shown};
+use super::each::{ArgumentResults, redact_url};
 use crate::arguments::Mkdir;
-use crate::exit::Failure;
-use hither::{Client, EntryKind, Error, ErrorKind, Named};
+use crate::exit::CommandError;
+use hither::{Client, Error, ErrorKind, FileKind, StoragePath};
 use serde_json::json;
 
-pub(super) fn run(client: &Client, request: &Mkdir, json: bool) -> Result<(), Failure> {
-    let mut outcome = Outcome::new(json);
+pub(super) fn run(client: &Client, request: &Mkdir, json: bool) -> Result<(), CommandError> {
+    let mut outcome = ArgumentResults::new(json);
     for url in &request.urls {
         match make(client, url, request.parents) {
-            Ok(named) => outcome.done("", json!({ "url": named.shown(&named.path) }))?,
-            Err(error) => outcome.failed(shown(url), error.into()),
+            Ok(named) => outcome.done("", json!({ "url": named.display_url(&named.path) }))?,
+            Err(error) => outcome.failed(redact_url(url), error.into()),
         }
     }
     outcome.end("made")
 }
 
-fn make(client: &Client, url: &str, parents: bool) -> Result<Named, Error> {
-    let named = client.named(url)?;
+fn make(client: &Client, url: &str, parents: bool) -> Result<StoragePath, Error> {
+    let named = client.storage_path(url)?;
     if !parents {
         client.run(named.storage.make_directory(&named.path))?;
         return Ok(named);
@@ -28,9 +28,9 @@ fn make(client: &Client, url: &str, parents: bool) -> Result<Named, Error> {
     let mut path = &*named.path;
     loop {
         match client.run(named.storage.stat(path)) {
-            Ok(entry) if entry.kind == EntryKind::Directory => break,
+            Ok(entry) if entry.kind == FileKind::Directory => break,
             Ok(_) => {
-                let what = format!("{} exists and is no directory", named.shown(path));
+                let what = format!("{} exists and is no directory", named.display_url(path));
                 return Err(Error::new(ErrorKind::AlreadyExists, what));
             }
             Err(error) if error.kind() == ErrorKind::NotFound && !path.is_empty() => {

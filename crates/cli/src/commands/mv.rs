@@ -1,34 +1,34 @@
 //! `hither mv`: other names, on the same server.
 
-use super::each::{Outcome, shown};
+use super::each::{ArgumentResults, redact_url};
 use crate::arguments::Mv;
-use crate::exit::Failure;
-use hither::{Client, EntryKind, Error, ErrorKind, Named};
+use crate::exit::CommandError;
+use hither::{Client, Error, ErrorKind, FileKind, StoragePath};
 use serde_json::json;
 
-pub(super) fn run(client: &Client, request: &Mv, json: bool) -> Result<(), Failure> {
+pub(super) fn run(client: &Client, request: &Mv, json: bool) -> Result<(), CommandError> {
     let (target, sources) =
-        request.urls.split_last().ok_or_else(|| Failure::usage("nothing to move"))?;
-    let target = client.named(target)?;
+        request.urls.split_last().ok_or_else(|| CommandError::usage("nothing to move"))?;
+    let target = client.storage_path(target)?;
     let into = is_directory(client, &target)?;
     if !into && (sources.len() > 1 || target.directory) {
-        let what = format!("{} is not a directory", target.shown(&target.path));
-        return Err(Failure::usage(what));
+        let what = format!("{} is not a directory", target.display_url(&target.path));
+        return Err(CommandError::usage(what));
     }
-    let mut outcome = Outcome::new(json);
+    let mut outcome = ArgumentResults::new(json);
     for url in sources {
         match rename(client, url, &target, into, request.no_clobber) {
             Ok((from, to)) => outcome.done("", json!({ "from": from, "to": to }))?,
             Err(error) if request.no_clobber && error.kind() == ErrorKind::AlreadyExists => {}
-            Err(error) => outcome.failed(shown(url), error.into()),
+            Err(error) => outcome.failed(redact_url(url), error.into()),
         }
     }
     outcome.end("moved")
 }
 
-fn is_directory(client: &Client, named: &Named) -> Result<bool, Error> {
+fn is_directory(client: &Client, named: &StoragePath) -> Result<bool, Error> {
     match client.run(named.storage.stat(&named.path)) {
-        Ok(entry) => Ok(entry.kind == EntryKind::Directory),
+        Ok(entry) => Ok(entry.kind == FileKind::Directory),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
         Err(error) => Err(error),
     }
@@ -37,16 +37,16 @@ fn is_directory(client: &Client, named: &Named) -> Result<bool, Error> {
 fn rename(
     client: &Client,
     url: &str,
-    target: &Named,
+    target: &StoragePath,
     into: bool,
     no_clobber: bool,
 ) -> Result<(String, String), Error> {
-    let source = client.named(url)?;
+    let source = client.storage_path(url)?;
     if source.server != target.server {
         let what = format!(
             "{} is not on the server of {}: use hither cp, then hither rm",
-            source.shown(&source.path),
-            target.shown(&target.path)
+            source.display_url(&source.path),
+            target.display_url(&target.path)
         );
         return Err(Error::new(ErrorKind::Invalid, what));
     }
@@ -56,7 +56,7 @@ fn rename(
         (true, "") => name.to_owned(),
         (true, path) => format!("{path}/{name}"),
     };
-    let shown = (source.shown(&source.path), target.shown(&to));
+    let shown = (source.display_url(&source.path), target.display_url(&to));
     if source.path == to || to.starts_with(&format!("{}/", source.path)) {
         let what = format!("{} cannot become {}", shown.0, shown.1);
         return Err(Error::new(ErrorKind::Invalid, what));

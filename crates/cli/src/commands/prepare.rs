@@ -1,20 +1,20 @@
 //! `hither prepare`: files that may be on tape, to disk.
 
-use super::each::{Outcome, shown};
+use super::each::{ArgumentResults, redact_url};
 use crate::arguments::Prepare;
-use crate::exit::Failure;
-use hither::{Client, Preparation};
+use crate::exit::CommandError;
+use hither::{Client, PrepareAction};
 use serde_json::json;
 
-pub(super) fn run(client: &Client, request: &Prepare, json: bool) -> Result<(), Failure> {
-    let mut outcome = Outcome::new(json);
+pub(super) fn run(client: &Client, request: &Prepare, json: bool) -> Result<(), CommandError> {
+    let mut outcome = ArgumentResults::new(json);
     let how = match request.evict {
-        true => Preparation::Evict,
-        false => Preparation::Stage { priority: request.priority },
+        true => PrepareAction::Evict,
+        false => PrepareAction::Stage { priority: request.priority },
     };
     for prepared in client.run(client.prepare(&request.urls, how))? {
         let urls = prepared.urls.iter().filter_map(|nth| request.urls.get(*nth));
-        let urls: Vec<_> = urls.map(|url| shown(url)).collect();
+        let urls: Vec<_> = urls.map(|url| redact_url(url)).collect();
         let files = if urls.len() == 1 { "file" } else { "files" };
         let text = match &*prepared.request {
             "" => format!("{} {files} asked for\n", urls.len()),

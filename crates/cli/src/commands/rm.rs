@@ -1,30 +1,30 @@
 //! `hither rm`: files, and directories with what is in them.
 
-use super::each::{Outcome, shown};
+use super::each::{ArgumentResults, redact_url};
 use crate::arguments::Rm;
-use crate::exit::Failure;
-use hither::{Client, EntryKind, Error, ErrorKind, Named};
+use crate::exit::CommandError;
+use hither::{Client, Error, ErrorKind, FileKind, StoragePath};
 use serde_json::json;
 
-pub(super) fn run(client: &Client, request: &Rm, json: bool) -> Result<(), Failure> {
-    let mut outcome = Outcome::new(json);
+pub(super) fn run(client: &Client, request: &Rm, json: bool) -> Result<(), CommandError> {
+    let mut outcome = ArgumentResults::new(json);
     for url in &request.urls {
         match remove(client, url, request) {
-            Ok(named) => outcome.done("", json!({ "url": named.shown(&named.path) }))?,
+            Ok(named) => outcome.done("", json!({ "url": named.display_url(&named.path) }))?,
             Err(error) if request.force && error.kind() == ErrorKind::NotFound => {}
-            Err(error) => outcome.failed(shown(url), error.into()),
+            Err(error) => outcome.failed(redact_url(url), error.into()),
         }
     }
     outcome.end("removed")
 }
 
-fn remove(client: &Client, url: &str, request: &Rm) -> Result<Named, Error> {
+fn remove(client: &Client, url: &str, request: &Rm) -> Result<StoragePath, Error> {
     let refused =
-        |what: &str| Err(Error::new(ErrorKind::Invalid, format!("{}: {what}", shown(url))));
-    if matches!(shown(url).trim_end_matches('/').rsplit('/').next(), Some("." | "..")) {
+        |what: &str| Err(Error::new(ErrorKind::Invalid, format!("{}: {what}", redact_url(url))));
+    if matches!(redact_url(url).trim_end_matches('/').rsplit('/').next(), Some("." | "..")) {
         return refused("\".\" and \"..\" are not removed");
     }
-    let named = client.named(url)?;
+    let named = client.storage_path(url)?;
     let (storage, path) = (&named.storage, &*named.path);
     if path.is_empty() {
         if !request.no_preserve_root || named.is_local() {
@@ -46,16 +46,16 @@ fn remove(client: &Client, url: &str, request: &Rm) -> Result<Named, Error> {
 }
 
 /// Whether the name itself is a directory, not a link to one.
-fn is_directory(client: &Client, named: &Named) -> Result<bool, Error> {
+fn is_directory(client: &Client, named: &StoragePath) -> Result<bool, Error> {
     match client.run(named.storage.stat(&named.path)) {
         // A link that leads nowhere is removed as well as another.
         Err(error) if named.is_local() && error.kind() == ErrorKind::NotFound => Ok(false),
-        Ok(entry) if entry.kind == EntryKind::Directory && named.is_local() => {
+        Ok(entry) if entry.kind == FileKind::Directory && named.is_local() => {
             let parent = named.path.rsplit_once('/').map_or("", |(parent, _)| parent);
             let siblings = client.run(named.storage.list(parent))?;
             let own = siblings.iter().find(|sibling| sibling.path == named.path);
-            Ok(own.is_none_or(|own| own.kind == EntryKind::Directory))
+            Ok(own.is_none_or(|own| own.kind == FileKind::Directory))
         }
-        entry => Ok(entry?.kind == EntryKind::Directory),
+        entry => Ok(entry?.kind == FileKind::Directory),
     }
 }

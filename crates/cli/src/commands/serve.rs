@@ -1,14 +1,14 @@
 //! `hither serve`: a directory for others to read, until Ctrl-C or SIGTERM. SIGHUP has its configuration read again.
 
 use super::print;
-use crate::arguments::{Common, Serve};
+use crate::arguments::{GlobalArgs, Serve};
 use crate::configuration::eprint_line;
-use crate::exit::{Failure, on_interruption};
+use crate::exit::{CommandError, on_interruption};
 use hither_server::{Reloader, Server, Settings, TlsFiles};
 use sd_notify::NotifyState;
 use serde_json::json;
 
-pub(super) fn run(request: &Serve, common: &Common) -> Result<(), Failure> {
+pub(super) fn run(request: &Serve, common: &GlobalArgs) -> Result<(), CommandError> {
     let settings = settings(request, common)?;
     let (root, write) = (settings.root.clone(), settings.write);
     let mut server = Server::start(settings)?;
@@ -42,7 +42,7 @@ fn tell(states: &[NotifyState<'_>]) {
 }
 
 /// Reads the configuration again. What is wrong with it leaves everything as it was.
-fn reload(request: &Serve, common: &Common, reloader: &Reloader) {
+fn reload(request: &Serve, common: &GlobalArgs, reloader: &Reloader) {
     let now = NotifyState::monotonic_usec_now();
     tell(&now.map_or_else(|_| vec![], |now| vec![NotifyState::Reloading, now]));
     let left = settings(request, common).and_then(|settings| Ok(reloader.reload(settings)?));
@@ -63,22 +63,24 @@ fn reload(request: &Serve, common: &Common, reloader: &Reloader) {
 }
 
 /// Flags first, then the configuration file, then the defaults.
-fn settings(request: &Serve, common: &Common) -> Result<Settings, Failure> {
+fn settings(request: &Serve, common: &GlobalArgs) -> Result<Settings, CommandError> {
     let mut settings = match &common.config {
         None => Settings::new(""),
         Some(path) => {
             let text = std::fs::read_to_string(path).map_err(|error| {
-                Failure::local(format!("cannot read {}", path.display()), error)
+                CommandError::local(format!("cannot read {}", path.display()), error)
             })?;
             Settings::from_toml(&text)
-                .map_err(|error| Failure::usage(format!("{}: {error}", path.display())))?
+                .map_err(|error| CommandError::usage(format!("{}: {error}", path.display())))?
         }
     };
     if let Some(root) = &request.root {
         settings.root.clone_from(root);
     }
     if settings.root.as_os_str().is_empty() {
-        return Err(Failure::usage("neither the command nor the configuration names a directory"));
+        return Err(CommandError::usage(
+            "neither the command nor the configuration names a directory",
+        ));
     }
     if !request.listen.is_empty() {
         settings.listen.clone_from(&request.listen);

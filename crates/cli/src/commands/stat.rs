@@ -1,22 +1,22 @@
 //! `hither stat`: kind, size, date and version.
 
-use super::each::{Outcome, at_once, date, kind, object, shown};
+use super::each::{ArgumentResults, date, kind, object, redact_url, run_parallel};
 use crate::arguments::Stat;
-use crate::exit::Failure;
-use hither::{Client, Entry, EntryKind, Error, ExtendedAttribute, Named};
+use crate::exit::CommandError;
+use hither::{Client, DirEntry, Error, ExtendedAttribute, FileKind, StoragePath};
 use serde_json::Value;
 
-pub(super) fn run(client: &Client, request: &Stat, json: bool) -> Result<(), Failure> {
+pub(super) fn run(client: &Client, request: &Stat, json: bool) -> Result<(), CommandError> {
     let look = |url: &str| look(client, url, request.attributes);
     if let ([url], true) = (&*request.urls, json) {
         super::print(&format!("{}\n", look(url)?.object()))?;
         return Ok(());
     }
-    let mut outcome = Outcome::new(json);
-    at_once(&request.urls, look, |url, looked| {
+    let mut outcome = ArgumentResults::new(json);
+    run_parallel(&request.urls, look, |url, looked| {
         match looked {
             Ok(looked) => outcome.done(&looked.text(), looked.object())?,
-            Err(error) => outcome.failed(shown(url), error.into()),
+            Err(error) => outcome.failed(redact_url(url), error.into()),
         }
         Ok(())
     })?;
@@ -25,13 +25,13 @@ pub(super) fn run(client: &Client, request: &Stat, json: bool) -> Result<(), Fai
 
 /// A name that was looked at, with its attributes if these were wanted.
 struct Seen {
-    named: Named,
-    entry: Entry,
+    named: StoragePath,
+    entry: DirEntry,
     attributes: Option<Vec<ExtendedAttribute>>,
 }
 
 fn look(client: &Client, url: &str, attributes: bool) -> Result<Seen, Error> {
-    let looked = client.run(client.look(url))?;
+    let looked = client.run(client.stat(url))?;
     super::tell(&looked.notices);
     let attributes = attributes.then(|| client.run(client.attributes(url))).transpose()?;
     Ok(Seen { named: looked.named, entry: looked.entry, attributes })
@@ -58,15 +58,15 @@ impl Seen {
     }
 }
 
-fn text(named: &Named, entry: &Entry) -> String {
-    let mut text = format!("{}\n  kind     {}\n", named.shown(&entry.path), kind(entry));
-    if entry.kind == EntryKind::File {
+fn text(named: &StoragePath, entry: &DirEntry) -> String {
+    let mut text = format!("{}\n  kind     {}\n", named.display_url(&entry.path), kind(entry));
+    if entry.kind == FileKind::File {
         text += &format!("  size     {} bytes ({})\n", entry.size, super::human(entry.size));
     }
     if let Some(modified) = entry.modified {
         text += &format!("  modified {} UTC\n", date(modified));
     }
-    if entry.kind == EntryKind::File {
+    if entry.kind == FileKind::File {
         text += &format!("  version  {}\n", entry.validator.as_deref().unwrap_or("none given"));
     }
     text

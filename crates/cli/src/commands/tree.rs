@@ -2,9 +2,9 @@
 
 use super::{human, print};
 use crate::arguments::Tree;
-use crate::exit::Failure;
+use crate::exit::CommandError;
 use hither::{
-    Client, Error, ErrorKind, LearnedListing, LearnedPackage, LearnedSet, Target, TreeListing,
+    Client, Error, ErrorKind, LearnedExport, LearnedListing, LearnedSet, TreeListing, TreeUrl,
 };
 use serde_json::json;
 use std::fmt::Write;
@@ -14,11 +14,11 @@ use std::path::Path;
 /// A package of learned sets is no longer than this.
 const MOST_IMPORTED_BYTES: u64 = 16 << 20;
 
-pub(super) fn run(client: &Client, request: &Tree, json: bool) -> Result<(), Failure> {
+pub(super) fn run(client: &Client, request: &Tree, json: bool) -> Result<(), CommandError> {
     if let Some(path) = &request.import {
         return import(client, path, json);
     }
-    let target = Target::parse(request.target.as_deref().unwrap_or_default());
+    let target = TreeUrl::parse(request.target.as_deref().unwrap_or_default());
     if request.learned || request.export.is_some() {
         let listings = client.learned(&target.url, target.tree.as_deref())?;
         return match &request.export {
@@ -42,7 +42,7 @@ pub(super) fn run(client: &Client, request: &Tree, json: bool) -> Result<(), Fai
     Ok(print(&text)?)
 }
 
-fn show(target: &Target, listings: &[LearnedListing], json: bool) -> Result<(), Failure> {
+fn show(target: &TreeUrl, listings: &[LearnedListing], json: bool) -> Result<(), CommandError> {
     if json {
         let object = json!({ "url": target.shown(), "trees": listings });
         return Ok(print(&format!("{object}\n"))?);
@@ -70,19 +70,19 @@ fn count(sets: &[LearnedSet]) -> String {
     }
 }
 
-fn export(listings: &[LearnedListing], path: &Path) -> Result<(), Failure> {
-    let package = LearnedPackage::new(listings);
+fn export(listings: &[LearnedListing], path: &Path) -> Result<(), CommandError> {
+    let package = LearnedExport::new(listings);
     let text = serde_json::to_string_pretty(&package)
-        .map_err(|error| Failure::local("cannot write what was learned", error))?;
+        .map_err(|error| CommandError::local("cannot write what was learned", error))?;
     if path == Path::new("-") {
         return Ok(print(&format!("{text}\n"))?);
     }
     std::fs::write(path, format!("{text}\n"))
-        .map_err(|error| Failure::local(format!("cannot write {}", path.display()), error))
+        .map_err(|error| CommandError::local(format!("cannot write {}", path.display()), error))
 }
 
-fn import(client: &Client, path: &Path, json: bool) -> Result<(), Failure> {
-    let unread = |error| Failure::local(format!("cannot read {}", path.display()), error);
+fn import(client: &Client, path: &Path, json: bool) -> Result<(), CommandError> {
+    let unread = |error| CommandError::local(format!("cannot read {}", path.display()), error);
     let mut text = Vec::new();
     let most = MOST_IMPORTED_BYTES + 1;
     let read = match path == Path::new("-") {
@@ -93,7 +93,7 @@ fn import(client: &Client, path: &Path, json: bool) -> Result<(), Failure> {
         let what = format!("{} is too long for learned sets", path.display());
         return Err(Error::new(ErrorKind::Corrupt, what).into());
     }
-    let package: LearnedPackage = serde_json::from_slice(&text).map_err(|error| {
+    let package: LearnedExport = serde_json::from_slice(&text).map_err(|error| {
         let what = format!("{} holds no learned sets: {error}", path.display());
         Error::new(ErrorKind::Corrupt, what)
     })?;

@@ -4,7 +4,7 @@
 //! Where those cannot be shown, `#` and `:` tell halves.
 
 use super::axis::{labels, number, ticks};
-use super::{Bars, Data, printable};
+use super::{Bars, PlotData, printable};
 
 /// What the picture is drawn on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,7 +56,7 @@ const ASCII: Ink =
     Ink { blocks: &HALVES, side: '|', side_tick: '+', floor: '-', floor_tick: '+', corner: '+' };
 
 /// The picture of `data`: title, bars with their axes, and facts. Lines end with a line feed.
-pub(super) fn draw(data: &Data, title: &str, label: &str, paper: Paper) -> String {
+pub(super) fn draw(data: &PlotData, title: &str, label: &str, paper: Paper) -> String {
     let ink = if paper.unicode { &UNICODE } else { &ASCII };
     let (low, high) = Bars::new(data, usize::MAX).extent();
     let margin = labels(&ticks(low, high, 4)).iter().map(String::len).max().unwrap_or(1).max(5) + 1;

@@ -1,7 +1,7 @@
 //! Who asks for what: absent bytes become in flight by being claimed, and absent again if they do not come.
 
 use super::Cache;
-use super::waiter::Outcome;
+use super::waiter::WaitOutcome;
 use crate::Error;
 use std::ops::Range;
 
@@ -98,7 +98,7 @@ impl Cache {
     /// What `owner` asked for of `ranges` will not come.
     pub(crate) fn fail(&self, id: u64, owner: u64, ranges: &[Range<u64>], error: &Error) {
         self.entry(id, |entry, house| {
-            entry.fail(owner, ranges, || Outcome::Failed(error.clone()), house);
+            entry.fail(owner, ranges, || WaitOutcome::Failed(error.clone()), house);
         });
     }
 
@@ -116,7 +116,7 @@ impl Cache {
     pub(crate) fn abandon(&self, id: u64, owner: u64) -> bool {
         let abandoned = self.entry(id, |entry, house| {
             let flights = entry.flights_of(owner);
-            entry.fail(owner, &flights, || Outcome::Again, house);
+            entry.fail(owner, &flights, || WaitOutcome::Again, house);
             !flights.is_empty()
         });
         abandoned.unwrap_or(false)

@@ -1,11 +1,11 @@
 //! One version of one file: what is present, what is in flight, who waits.
 
 use super::extent::{CELL_BYTES, Extent};
-use super::flights::Flight;
-use super::policy::{Class, Policy, Token};
-use super::waiter::{Outcome, Waiter};
+use super::flights::InFlightRange;
+use super::policy::{Class, EvictionPolicy, Token};
+use super::waiter::{WaitOutcome, Waiter};
 use super::{CacheKey, Version};
-use crate::{Error, ErrorKind, Found, range};
+use crate::{CacheStatus, Error, ErrorKind, range};
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 use std::task::Waker;
@@ -15,7 +15,7 @@ pub(super) const EXTENT_COST_BYTES: u64 = 192;
 
 /// One version of one file.
 #[derive(Debug)]
-pub(super) struct Entry {
+pub(super) struct CacheEntry {
     id: u64,
     pub(super) key: CacheKey,
     pub(super) version: Option<Version>,
@@ -26,12 +26,12 @@ pub(super) struct Entry {
     /// By their first byte. Invariant: disjoint from each other and from what is in flight.
     pub(super) extents: BTreeMap<u64, Extent>,
     /// By their first byte. Invariant: disjoint.
-    pub(super) flights: BTreeMap<u64, Flight>,
+    pub(super) flights: BTreeMap<u64, InFlightRange>,
     pub(super) waiters: HashMap<u64, Waiter>,
     pub(super) next_waiter: u64,
     /// Open files that read it.
     pub(super) handles: usize,
-    pub(super) tally: Tally,
+    pub(super) tally: ByteCounters,
     /// In flight, and nobody waits for them.
     pub(super) flying_ahead: u64,
     /// Present, fetched ahead, and in extents that nobody has read from.
@@ -40,7 +40,7 @@ pub(super) struct Entry {
 
 /// What has become of the bytes of a file.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Tally {
+pub(crate) struct ByteCounters {
     /// They were asked for before anybody waited for them.
     pub(crate) ahead_bytes: u64,
     /// They arrived.
@@ -52,22 +52,22 @@ pub(crate) struct Tally {
 }
 
 /// What the entries share.
-pub(super) struct House<'a> {
-    pub(super) policy: &'a mut Policy,
+pub(super) struct EntryContext<'a> {
+    pub(super) policy: &'a mut EvictionPolicy,
     /// To be woken when the lock has been given back.
     pub(super) wakers: &'a mut Vec<Waker>,
-    pub(super) tally: &'a mut Tally,
+    pub(super) tally: &'a mut ByteCounters,
 }
 
 /// What a stretch of a file is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Stretch {
+pub(super) enum RangeState {
     Present,
     InFlight,
     Absent,
 }
 
-impl Entry {
+impl CacheEntry {
     pub(super) fn new(id: u64, key: CacheKey) -> Self {
         Self {
             id,
@@ -80,7 +80,7 @@ impl Entry {
             waiters: HashMap::new(),
             next_waiter: 0,
             handles: 0,
-            tally: Tally::default(),
+            tally: ByteCounters::default(),
             flying_ahead: 0,
             ahead_bytes: 0,
         }
@@ -120,7 +120,12 @@ impl Entry {
     }
 
     /// Copies `range`, all of which is present, and notes that it is read.
-    pub(super) fn copy(&mut self, range: &Range<u64>, target: &mut [u8], house: &mut House<'_>) {
+    pub(super) fn copy(
+        &mut self,
+        range: &Range<u64>,
+        target: &mut [u8],
+        house: &mut EntryContext<'_>,
+    ) {
         let mut at = range.start;
         let mut left = target;
         while at < range.end {
@@ -148,13 +153,13 @@ impl Entry {
         }
     }
 
-    fn used(&mut self, bytes: u64, house: &mut House<'_>) {
+    fn used(&mut self, bytes: u64, house: &mut EntryContext<'_>) {
         self.tally.used_bytes += bytes;
         house.tally.used_bytes += bytes;
     }
 
     /// Notes that bytes of it are read that somebody else hands on.
-    fn touch(&mut self, range: &Range<u64>, house: &mut House<'_>) {
+    fn touch(&mut self, range: &Range<u64>, house: &mut EntryContext<'_>) {
         let mut at = range.start;
         while at < range.end {
             let found = self.extents.range_mut(..=at).next_back();
@@ -173,12 +178,12 @@ impl Entry {
     }
 
     /// An extent is read for the first time.
-    fn class_read(&mut self, start: u64, house: &mut House<'_>) {
+    fn class_read(&mut self, start: u64, house: &mut EntryContext<'_>) {
         let class = house.policy.class_of_read(self.id, start);
         self.move_to(start, class, house);
     }
 
-    pub(super) fn move_to(&mut self, start: u64, class: Class, house: &mut House<'_>) {
+    pub(super) fn move_to(&mut self, start: u64, class: Class, house: &mut EntryContext<'_>) {
         let Some(extent) = self.extents.get_mut(&start) else { return };
         let cost = extent.len() + EXTENT_COST_BYTES;
         house.policy.leave(extent.class, cost);
@@ -194,7 +199,7 @@ impl Entry {
         self.extents.get(&token.start).is_some_and(|extent| extent.stamp == token.stamp)
     }
 
-    pub(super) fn drop_extent(&mut self, start: u64, house: &mut House<'_>) {
+    pub(super) fn drop_extent(&mut self, start: u64, house: &mut EntryContext<'_>) {
         let Some(extent) = self.extents.remove(&start) else { return };
         house.policy.leave(extent.class, extent.len() + EXTENT_COST_BYTES);
         if extent.class == Class::Ahead {
@@ -205,19 +210,22 @@ impl Entry {
     }
 
     /// `range` in the order of the file: what is present, in flight and absent.
-    pub(super) fn stretches(&self, range: &Range<u64>) -> Vec<(Range<u64>, Stretch)> {
+    pub(super) fn stretches(&self, range: &Range<u64>) -> Vec<(Range<u64>, RangeState)> {
         let mut known = Vec::new();
         let before = self.extents.range(..=range.start).next_back();
         let within =
             self.extents.range(range.start.saturating_add(1)..range.end.max(range.start + 1));
         known.extend(
-            before.into_iter().chain(within).map(|(at, it)| (*at..at + it.len(), Stretch::Present)),
+            before
+                .into_iter()
+                .chain(within)
+                .map(|(at, it)| (*at..at + it.len(), RangeState::Present)),
         );
         let before = self.flights.range(..=range.start).next_back();
         let within =
             self.flights.range(range.start.saturating_add(1)..range.end.max(range.start + 1));
         known.extend(
-            before.into_iter().chain(within).map(|(at, it)| (*at..it.end, Stretch::InFlight)),
+            before.into_iter().chain(within).map(|(at, it)| (*at..it.end, RangeState::InFlight)),
         );
         known.sort_unstable_by_key(|(it, _)| it.start);
         let mut stretches = Vec::with_capacity(known.len() + 1);
@@ -228,31 +236,31 @@ impl Entry {
                 continue;
             }
             if start > at {
-                stretches.push((at..start, Stretch::Absent));
+                stretches.push((at..start, RangeState::Absent));
             }
             stretches.push((start..end, what));
             at = end;
         }
         if at < range.end {
-            stretches.push((at..range.end, Stretch::Absent));
+            stretches.push((at..range.end, RangeState::Absent));
         }
         stretches
     }
 
     /// How a read of `range` finds its bytes, and how many are absent.
-    pub(super) fn find(&self, range: &Range<u64>) -> (Found, u64) {
+    pub(super) fn find(&self, range: &Range<u64>) -> (CacheStatus, u64) {
         let (mut flying, mut absent) = (false, 0);
         for (it, what) in self.stretches(range) {
             match what {
-                Stretch::Present => {}
-                Stretch::InFlight => flying = true,
-                Stretch::Absent => absent += range::len(&it),
+                RangeState::Present => {}
+                RangeState::InFlight => flying = true,
+                RangeState::Absent => absent += range::len(&it),
             }
         }
         let found = match (absent, flying) {
-            (0, false) => Found::Present,
-            (0, true) => Found::InFlight,
-            _ => Found::Absent,
+            (0, false) => CacheStatus::Hit,
+            (0, true) => CacheStatus::InFlight,
+            _ => CacheStatus::Miss,
         };
         (found, absent)
     }
@@ -260,17 +268,17 @@ impl Entry {
     /// What of `range` is neither present nor in flight.
     pub(super) fn absent(&self, range: &Range<u64>) -> Vec<Range<u64>> {
         let stretches = self.stretches(range).into_iter();
-        stretches.filter(|(_, what)| *what == Stretch::Absent).map(|(it, _)| it).collect()
+        stretches.filter(|(_, what)| *what == RangeState::Absent).map(|(it, _)| it).collect()
     }
 
     /// Bytes arrive: for who waits, and to stay.
-    pub(super) fn insert(&mut self, offset: u64, bytes: &[u8], house: &mut House<'_>) {
+    pub(super) fn insert(&mut self, offset: u64, bytes: &[u8], house: &mut EntryContext<'_>) {
         self.tally.fetched_bytes += bytes.len() as u64;
         house.tally.fetched_bytes += bytes.len() as u64;
         let all = offset..offset.saturating_add(bytes.len() as u64);
         let landed = self.cut_flights(&all, house);
         for (range, what) in self.stretches(&all) {
-            if what != Stretch::Present
+            if what != RangeState::Present
                 && let Some(piece) = slice(bytes, offset, &range)
             {
                 self.place(range.start, piece, house);
@@ -293,7 +301,7 @@ impl Entry {
     }
 
     /// Puts absent bytes into extents, each within a cell.
-    fn place(&mut self, start: u64, bytes: &[u8], house: &mut House<'_>) {
+    fn place(&mut self, start: u64, bytes: &[u8], house: &mut EntryContext<'_>) {
         let (mut at, mut left) = (start, bytes);
         while !left.is_empty() {
             let cell_end = (at / CELL_BYTES + 1).saturating_mul(CELL_BYTES);
@@ -308,7 +316,13 @@ impl Entry {
         }
     }
 
-    fn place_in_cell(&mut self, at: u64, piece: &[u8], expected: usize, house: &mut House<'_>) {
+    fn place_in_cell(
+        &mut self,
+        at: u64,
+        piece: &[u8],
+        expected: usize,
+        house: &mut EntryContext<'_>,
+    ) {
         let len = piece.len() as u64;
         let left = self.extents.range_mut(..at).next_back();
         if let Some((start, extent)) = left
@@ -337,7 +351,11 @@ impl Entry {
     }
 
     /// The server told what file it is.
-    pub(super) fn learn(&mut self, told: &Version, house: &mut House<'_>) -> Result<(), Error> {
+    pub(super) fn learn(
+        &mut self,
+        told: &Version,
+        house: &mut EntryContext<'_>,
+    ) -> Result<(), Error> {
         let changed = |what: String| Err(Error::new(ErrorKind::Changed, what));
         let known = self.version.get_or_insert(Version { size: None, validator: None });
         match (&known.validator, &told.validator) {
@@ -361,7 +379,7 @@ impl Entry {
     }
 
     /// A server confirmed the version, at the time of the `stamp`th opening or later.
-    pub(super) fn confirm(&mut self, stamp: u64, house: &mut House<'_>) {
+    pub(super) fn confirm(&mut self, stamp: u64, house: &mut EntryContext<'_>) {
         if stamp > self.confirmed {
             self.confirmed = stamp;
             let ids: Vec<_> = self.waiters.keys().copied().collect();
@@ -370,17 +388,17 @@ impl Entry {
     }
 
     /// The file is another one now: nothing of this one is of use.
-    pub(super) fn change(&mut self, error: &Error, house: &mut House<'_>) {
+    pub(super) fn change(&mut self, error: &Error, house: &mut EntryContext<'_>) {
         self.changed = Some(error.clone());
         let starts: Vec<_> = self.extents.keys().copied().collect();
         starts.into_iter().for_each(|start| self.drop_extent(start, house));
         self.cut_flights(&(0..u64::MAX), house);
         let ids: Vec<_> = self.waiters.keys().copied().collect();
-        self.end(&ids, || Outcome::Changed(error.clone()), house);
+        self.end(&ids, || WaitOutcome::Changed(error.clone()), house);
     }
 
     /// What was fetched ahead within `range` is not protected any more.
-    pub(super) fn demote(&mut self, range: &Range<u64>, house: &mut House<'_>) {
+    pub(super) fn demote(&mut self, range: &Range<u64>, house: &mut EntryContext<'_>) {
         let starts: Vec<_> = self
             .extents
             .range(range.clone())

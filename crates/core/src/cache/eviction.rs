@@ -1,8 +1,8 @@
 //! Makes room: what goes is said in `policy.rs`.
 
-use super::entry::House;
+use super::entry::EntryContext;
 use super::policy::Class;
-use super::{Cache, State};
+use super::{Cache, CacheState};
 
 impl Cache {
     /// Something had to be asked for although there is no room for more that is fetched ahead: what is there is not what
@@ -13,8 +13,8 @@ impl Cache {
             let mut excess = (used + bytes).saturating_sub(self.config.ahead_bytes).min(bytes);
             while excess > 0 {
                 let Some(token) = state.policy.next_ahead() else { return };
-                let State { policy, entries, wakers, tally, .. } = &mut *state;
-                let mut house = House { policy, wakers, tally };
+                let CacheState { policy, entries, wakers, tally, .. } = &mut *state;
+                let mut house = EntryContext { policy, wakers, tally };
                 let Some(entry) = entries.get_mut(&token.entry).filter(|it| it.is_at(&token))
                 else {
                     continue;
@@ -27,13 +27,13 @@ impl Cache {
     }
 }
 
-impl State {
+impl CacheState {
     /// Drops extents until the budget is kept.
     pub(super) fn evict(&mut self) {
         while self.policy.is_over_budget() {
             let Some((class, token)) = self.policy.next_victim() else { return };
             let Self { policy, entries, wakers, tally, .. } = self;
-            let mut house = House { policy, wakers, tally };
+            let mut house = EntryContext { policy, wakers, tally };
             let Some(entry) = entries.get_mut(&token.entry).filter(|entry| entry.is_at(&token))
             else {
                 continue;

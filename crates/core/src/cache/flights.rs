@@ -1,13 +1,13 @@
 //! What is in flight of a file, and who waits for it.
 
-use super::entry::{Entry, House, Stretch};
-use super::waiter::{Collected, Outcome, Waiter};
+use super::entry::{CacheEntry, EntryContext, RangeState};
+use super::waiter::{Collected, WaitOutcome, Waiter};
 use crate::{Error, range};
 use std::ops::Range;
 
 /// Bytes that were asked for. Whoever wants them is told when they come.
 #[derive(Debug, Clone)]
-pub(super) struct Flight {
+pub(super) struct InFlightRange {
     pub(super) end: u64,
     /// The open file that asked.
     pub(super) owner: u64,
@@ -15,14 +15,19 @@ pub(super) struct Flight {
     pub(super) waiters: Vec<u64>,
 }
 
-impl Entry {
+impl CacheEntry {
     /// Marks absent bytes as in flight, with nobody waiting for them.
-    pub(super) fn claim_ahead(&mut self, absent: Range<u64>, owner: u64, house: &mut House<'_>) {
+    pub(super) fn claim_ahead(
+        &mut self,
+        absent: Range<u64>,
+        owner: u64,
+        house: &mut EntryContext<'_>,
+    ) {
         self.tally.ahead_bytes += range::len(&absent);
         house.tally.ahead_bytes += range::len(&absent);
         self.add_flight(
             absent.start,
-            Flight { end: absent.end, owner, waiters: Vec::new() },
+            InFlightRange { end: absent.end, owner, waiters: Vec::new() },
             house,
         );
     }
@@ -34,7 +39,7 @@ impl Entry {
         ranges: &[Range<u64>],
         owner: u64,
         needs: u64,
-        house: &mut House<'_>,
+        house: &mut EntryContext<'_>,
     ) -> (u64, Vec<Range<u64>>, Vec<Range<u64>>) {
         let id = self.next_waiter;
         self.next_waiter += 1;
@@ -43,8 +48,8 @@ impl Entry {
         for (it, what) in ranges.iter().flat_map(|range| self.stretches(range)).collect::<Vec<_>>()
         {
             match what {
-                Stretch::Present => self.collect(&it, &mut collected, house),
-                Stretch::InFlight => {
+                RangeState::Present => self.collect(&it, &mut collected, house),
+                RangeState::InFlight => {
                     missing += range::len(&it);
                     self.split_flight(it.start, house);
                     self.split_flight(it.end, house);
@@ -56,12 +61,12 @@ impl Entry {
                         self.add_flight(start, flight, house);
                     }
                 }
-                Stretch::Absent => {
+                RangeState::Absent => {
                     missing += range::len(&it);
                     fresh.push(it.clone());
                     self.add_flight(
                         it.start,
-                        Flight { end: it.end, owner, waiters: vec![id] },
+                        InFlightRange { end: it.end, owner, waiters: vec![id] },
                         house,
                     );
                 }
@@ -73,13 +78,13 @@ impl Entry {
         (id, fresh, hastened)
     }
 
-    fn collect(&mut self, range: &Range<u64>, into: &mut Collected, house: &mut House<'_>) {
+    fn collect(&mut self, range: &Range<u64>, into: &mut Collected, house: &mut EntryContext<'_>) {
         let mut piece = vec![0; usize::try_from(range::len(range)).unwrap_or(0)];
         self.copy(range, &mut piece, house);
         into.put(range.start, &piece);
     }
 
-    fn add_flight(&mut self, start: u64, flight: Flight, house: &mut House<'_>) {
+    fn add_flight(&mut self, start: u64, flight: InFlightRange, house: &mut EntryContext<'_>) {
         if flight.waiters.is_empty() {
             self.flying_ahead += flight.end - start;
             house.policy.flying_ahead += flight.end - start;
@@ -87,7 +92,7 @@ impl Entry {
         self.flights.insert(start, flight);
     }
 
-    fn take_flight(&mut self, start: u64, house: &mut House<'_>) -> Option<Flight> {
+    fn take_flight(&mut self, start: u64, house: &mut EntryContext<'_>) -> Option<InFlightRange> {
         let flight = self.flights.remove(&start)?;
         if flight.waiters.is_empty() {
             self.flying_ahead -= flight.end - start;
@@ -97,17 +102,21 @@ impl Entry {
     }
 
     /// Makes `at` a border between flights, if it lies within one.
-    fn split_flight(&mut self, at: u64, house: &mut House<'_>) {
+    fn split_flight(&mut self, at: u64, house: &mut EntryContext<'_>) {
         let found = self.flights.range(..at).next_back();
         let Some((&start, flight)) = found.filter(|(_, flight)| flight.end > at) else { return };
-        let (left, right) = (Flight { end: at, ..flight.clone() }, flight.clone());
+        let (left, right) = (InFlightRange { end: at, ..flight.clone() }, flight.clone());
         self.take_flight(start, house);
         self.add_flight(start, left, house);
         self.add_flight(at, right, house);
     }
 
     /// Removes all flights within `range`, at whose ends there are borders.
-    fn take_flights(&mut self, range: &Range<u64>, house: &mut House<'_>) -> Vec<(u64, Flight)> {
+    fn take_flights(
+        &mut self,
+        range: &Range<u64>,
+        house: &mut EntryContext<'_>,
+    ) -> Vec<(u64, InFlightRange)> {
         let starts: Vec<_> = self.flights.range(range.clone()).map(|(start, _)| *start).collect();
         let take = |start| Some((start, self.take_flight(start, house)?));
         starts.into_iter().filter_map(take).collect()
@@ -117,8 +126,8 @@ impl Entry {
     pub(super) fn cut_flights(
         &mut self,
         range: &Range<u64>,
-        house: &mut House<'_>,
-    ) -> Vec<(u64, Flight)> {
+        house: &mut EntryContext<'_>,
+    ) -> Vec<(u64, InFlightRange)> {
         if range.is_empty() {
             return Vec::new();
         }
@@ -128,14 +137,14 @@ impl Entry {
     }
 
     /// Wakes a waiter that has all it waits for.
-    pub(super) fn settle(&mut self, id: u64, house: &mut House<'_>) {
+    pub(super) fn settle(&mut self, id: u64, house: &mut EntryContext<'_>) {
         let confirmed = self.confirmed;
         if let Some(waiter) = self.waiters.get_mut(&id)
             && waiter.missing == 0
             && waiter.needs <= confirmed
             && waiter.outcome.is_none()
         {
-            waiter.outcome = Some(Outcome::Ready);
+            waiter.outcome = Some(WaitOutcome::Ready);
             house.wakers.extend(waiter.waker.take());
         }
     }
@@ -144,8 +153,8 @@ impl Entry {
     pub(super) fn end(
         &mut self,
         ids: &[u64],
-        outcome: impl Fn() -> Outcome,
-        house: &mut House<'_>,
+        outcome: impl Fn() -> WaitOutcome,
+        house: &mut EntryContext<'_>,
     ) {
         for id in ids {
             let Some(waiter) = self.waiters.get_mut(id).filter(|it| it.outcome.is_none()) else {
@@ -158,7 +167,7 @@ impl Entry {
     }
 
     /// A waiter does not wait for any flight any more.
-    fn leave_flights(&mut self, id: u64, house: &mut House<'_>) {
+    fn leave_flights(&mut self, id: u64, house: &mut EntryContext<'_>) {
         let Some(waiter) = self.waiters.get(&id) else { return };
         let ranges: Vec<_> = waiter.collected.ranges().cloned().collect();
         let starts: Vec<u64> = ranges
@@ -180,8 +189,8 @@ impl Entry {
         &mut self,
         owner: u64,
         ranges: &[Range<u64>],
-        outcome: impl Fn() -> Outcome,
-        house: &mut House<'_>,
+        outcome: impl Fn() -> WaitOutcome,
+        house: &mut EntryContext<'_>,
     ) {
         let mut struck = Vec::new();
         for range in ranges {
@@ -203,12 +212,17 @@ impl Entry {
     }
 
     /// The version could not be confirmed.
-    pub(super) fn fail_unconfirmed(&mut self, opened: u64, error: &Error, house: &mut House<'_>) {
+    pub(super) fn fail_unconfirmed(
+        &mut self,
+        opened: u64,
+        error: &Error,
+        house: &mut EntryContext<'_>,
+    ) {
         let confirmed = self.confirmed;
         let waiting = self.waiters.iter().filter(|(_, it)| it.needs == opened);
         let ids: Vec<_> =
             waiting.filter(|(_, it)| it.needs > confirmed).map(|(id, _)| *id).collect();
-        self.end(&ids, || Outcome::Failed(error.clone()), house);
+        self.end(&ids, || WaitOutcome::Failed(error.clone()), house);
     }
 
     /// Of `ranges`, what `owner` asked for and nobody waits for is absent again; returns it.
@@ -216,7 +230,7 @@ impl Entry {
         &mut self,
         owner: u64,
         ranges: &[Range<u64>],
-        house: &mut House<'_>,
+        house: &mut EntryContext<'_>,
     ) -> Vec<Range<u64>> {
         let mut released = Vec::new();
         for range in ranges {
@@ -237,7 +251,7 @@ impl Entry {
     }
 
     /// Nothing lies beyond `size`, so nobody waits for it.
-    pub(super) fn clip(&mut self, size: u64, house: &mut House<'_>) {
+    pub(super) fn clip(&mut self, size: u64, house: &mut EntryContext<'_>) {
         for (start, flight) in self.cut_flights(&(size..u64::MAX), house) {
             for id in flight.waiters {
                 if let Some(waiter) = self.waiters.get_mut(&id) {
@@ -252,7 +266,11 @@ impl Entry {
         self.waiters.get_mut(&id)
     }
 
-    pub(super) fn remove_waiter(&mut self, id: u64, house: &mut House<'_>) -> Option<Waiter> {
+    pub(super) fn remove_waiter(
+        &mut self,
+        id: u64,
+        house: &mut EntryContext<'_>,
+    ) -> Option<Waiter> {
         self.leave_flights(id, house);
         self.waiters.remove(&id)
     }

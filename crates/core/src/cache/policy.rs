@@ -45,7 +45,7 @@ struct Queue {
 
 /// The queues and their sizes. The extents themselves are with their files.
 #[derive(Debug)]
-pub(super) struct Policy {
+pub(super) struct EvictionPolicy {
     budget_bytes: u64,
     ahead: Queue,
     small: Queue,
@@ -60,7 +60,7 @@ pub(super) struct Policy {
 /// The small queue's part of the room: one in so many.
 const SMALL_PART: u64 = 10;
 
-impl Policy {
+impl EvictionPolicy {
     pub(super) fn new(budget_bytes: u64) -> Self {
         Self {
             budget_bytes,

@@ -12,13 +12,13 @@ pub(super) struct Waiter {
     pub(super) missing: u64,
     /// The version of the file must have been confirmed since then.
     pub(super) needs: u64,
-    pub(super) outcome: Option<Outcome>,
+    pub(super) outcome: Option<WaitOutcome>,
     pub(super) waker: Option<Waker>,
 }
 
 /// How waiting ends.
 #[derive(Debug)]
-pub(crate) enum Outcome {
+pub(crate) enum WaitOutcome {
     /// All bytes are there, but those beyond the end of the file.
     Ready,
     /// Some cannot be had.

@@ -1,13 +1,13 @@
 //! The books of reads.
 
-use crate::Found;
-use crate::cache::Look;
+use crate::CacheStatus;
+use crate::cache::Lookup;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 /// Counters of reads through a cache.
 #[derive(Debug, Default)]
-pub(crate) struct Counts {
+pub(crate) struct ReadCounters {
     reads: AtomicU64,
     hits: AtomicU64,
     misses: AtomicU64,
@@ -40,17 +40,17 @@ pub struct ReadTotals {
     pub bytes_dropped: u64,
 }
 
-impl Counts {
+impl ReadCounters {
     /// A read of `bytes` begins.
-    pub(crate) fn began(&self, bytes: u64, look: &Look) {
+    pub(crate) fn began(&self, bytes: u64, look: &Lookup) {
         self.reads.fetch_add(1, Ordering::Relaxed);
         self.bytes_read.fetch_add(bytes, Ordering::Relaxed);
         match look.found {
-            Found::Present => self.hits.fetch_add(1, Ordering::Relaxed),
-            Found::Absent if look.absent_bytes >= bytes => {
+            CacheStatus::Hit => self.hits.fetch_add(1, Ordering::Relaxed),
+            CacheStatus::Miss if look.absent_bytes >= bytes => {
                 self.misses.fetch_add(1, Ordering::Relaxed)
             }
-            Found::InFlight | Found::Absent => 0,
+            CacheStatus::InFlight | CacheStatus::Miss => 0,
         };
     }
 

@@ -20,12 +20,12 @@
 
 mod feeding;
 
-use super::Shared;
+use super::CachedFileInner;
 use crate::cache::{Cache, Version};
 use crate::error::{Error, ErrorKind};
-use crate::schedule::Step;
+use crate::schedule::FetchEvent;
 use crate::sync::lock;
-use crate::{Answer, Part, Reader, ReaderConfig};
+use crate::{Part, Reader, ReaderConfig, ResponseMeta};
 use futures_util::future::{Either, select};
 use std::future::poll_fn;
 use std::ops::{ControlFlow, Range};
@@ -37,7 +37,7 @@ use std::task::Poll;
 const FIRST_BYTE: Range<u64> = 0..1;
 
 /// Drives a file until there is nothing to do.
-pub(super) async fn run(file: Arc<Shared>) {
+pub(super) async fn run(file: Arc<CachedFileInner>) {
     // If the future is dropped, another one can be started.
     let driving = Driving(&file);
     loop {
@@ -55,7 +55,7 @@ pub(super) async fn run(file: Arc<Shared>) {
 }
 
 /// Notes that nobody drives the file when it is dropped.
-struct Driving<'a>(&'a Shared);
+struct Driving<'a>(&'a CachedFileInner);
 
 impl Drop for Driving<'_> {
     fn drop(&mut self) {
@@ -65,7 +65,7 @@ impl Drop for Driving<'_> {
 
 /// The reading of one version.
 struct Session<'a> {
-    file: &'a Shared,
+    file: &'a CachedFileInner,
     reader: Reader<'a>,
     claims: Claims<'a>,
     /// Files that had been opened when the oldest request under way was sent.
@@ -100,7 +100,7 @@ impl Drop for Claims<'_> {
 }
 
 impl<'a> Session<'a> {
-    fn new(file: &'a Shared, entry: u64, owner: u64) -> Self {
+    fn new(file: &'a CachedFileInner, entry: u64, owner: u64) -> Self {
         let (version, _) = file.cache.version(entry, owner);
         let versioned = version.is_some();
         let validator = version.and_then(|version| version.validator);
@@ -135,16 +135,16 @@ impl<'a> Session<'a> {
                     let wanted = state.work.is_pending() || state.closed || state.entry != entry;
                     if wanted { Poll::Ready(()) } else { Poll::Pending }
                 }));
-                match select(pin!(self.reader.step()), wanted).await {
+                match select(pin!(self.reader.next_event()), wanted).await {
                     Either::Left((step, _)) => Some(step),
                     Either::Right(((), _)) => None,
                 }
             };
             let goes_on = match event {
                 None => ControlFlow::Continue(()),
-                Some(Some(Step::Part(part))) => self.arrived(&part),
-                Some(Some(Step::Answered(answer))) => self.answered(&answer),
-                Some(Some(Step::Failed { error, ranges })) => self.failed(error, ranges),
+                Some(Some(FetchEvent::Part(part))) => self.arrived(&part),
+                Some(Some(FetchEvent::Answered(answer))) => self.answered(&answer),
+                Some(Some(FetchEvent::Failed { error, ranges })) => self.failed(error, ranges),
                 Some(None) => self.rests(),
             };
             if goes_on.is_break() {
@@ -170,7 +170,7 @@ impl<'a> Session<'a> {
         ControlFlow::Continue(())
     }
 
-    fn answered(&mut self, answer: &Answer) -> ControlFlow<()> {
+    fn answered(&mut self, answer: &ResponseMeta) -> ControlFlow<()> {
         self.learn(answer)?;
         (self.probing, self.heard) = (false, true);
         if let Some((ranges, error)) = self.doubtful.take() {
@@ -182,7 +182,7 @@ impl<'a> Session<'a> {
         ControlFlow::Continue(())
     }
 
-    fn learn(&mut self, answer: &Answer) -> ControlFlow<()> {
+    fn learn(&mut self, answer: &ResponseMeta) -> ControlFlow<()> {
         let told = Version { size: answer.size, validator: answer.validator.clone() };
         if let Err(error) = self.cache().learn(self.claims.entry, &told) {
             return self.changed(error.context(self.file.source.name()));

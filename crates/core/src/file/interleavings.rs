@@ -4,8 +4,8 @@
 use super::{CachedFile, Spawn};
 use crate::cache::{Cache, CacheConfig, CacheKey, Gauges};
 use crate::{
-    Answer, Clock, Endpoint, Error, ErrorKind, Limits, LinkEstimate, Part, PartSink, ReaderConfig,
-    Request, Result, Source,
+    Clock, Endpoint, Error, ErrorKind, Limits, LinkEstimate, Part, PartSink, ReaderConfig, Request,
+    ResponseMeta, Result, Source,
 };
 use bytes::Bytes;
 use futures_core::future::BoxFuture;
@@ -55,17 +55,17 @@ impl Source for Slow {
         Endpoint::default()
     }
 
-    fn max_lanes(&self) -> usize {
+    fn max_connections(&self) -> usize {
         2
     }
 
-    fn idle_lanes(&self) -> usize {
+    fn idle_connections(&self) -> usize {
         2
     }
 
-    fn warm(&self, _: usize) {}
+    fn preconnect(&self, _: usize) {}
 
-    fn fetch(&self, request: Request, mut sink: PartSink) -> BoxFuture<'_, Result<Answer>> {
+    fn fetch(&self, request: Request, mut sink: PartSink) -> BoxFuture<'_, Result<ResponseMeta>> {
         let nth = {
             let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
             asked.extend(request.ranges.iter().cloned());
@@ -83,7 +83,7 @@ impl Source for Slow {
                 }
             }
             let validator = Some("\"one\"".to_owned());
-            Ok(Answer { size: Some(SIZE), validator, unasked_bytes: 0 })
+            Ok(ResponseMeta { size: Some(SIZE), validator, unasked_bytes: 0 })
         })
     }
 }

@@ -1,11 +1,11 @@
 //! A read that waits.
 
-use super::{CachedFile, Shared};
-use crate::Found;
-use crate::cache::{Collected, Outcome};
+use super::{CachedFile, CachedFileInner};
+use crate::CacheStatus;
+use crate::cache::{Collected, WaitOutcome};
 use crate::error::{Error, ErrorKind, Result};
 use crate::sync::lock;
-use crate::trace::Times;
+use crate::trace::ReadTimes;
 use bytes::Bytes;
 use std::future::poll_fn;
 use std::ops::Range;
@@ -13,7 +13,7 @@ use std::time::Duration;
 
 /// A read that has to wait. Dropped before its end, it is given up.
 #[derive(Debug)]
-pub struct Pending {
+pub struct PendingRead {
     file: CachedFile,
     /// Sorted and disjoint.
     ranges: Vec<Range<u64>>,
@@ -24,21 +24,21 @@ pub struct Pending {
     /// It is not the program's.
     aside: bool,
     submitted: Duration,
-    found: Found,
+    found: CacheStatus,
     absent_bytes: u64,
 }
 
 /// How often a read is begun anew because who had asked for its bytes has gone, or the file has changed.
 const MOST_ANEW: usize = 8;
 
-impl Pending {
+impl PendingRead {
     pub(super) fn new(
         file: CachedFile,
         ranges: Vec<Range<u64>>,
         entry: u64,
         waiter: u64,
         submitted: Duration,
-        (found, absent_bytes): (Found, u64),
+        (found, absent_bytes): (CacheStatus, u64),
     ) -> Self {
         let (over, aside) = (false, false);
         Self { file, ranges, entry, waiter, over, aside, submitted, found, absent_bytes }
@@ -96,7 +96,7 @@ impl Pending {
         let file = self.file.shared();
         if let (Some(recorder), false) = (file.recorder.get(), self.aside) {
             let consumed = file.source.clock().now();
-            let times = Times { submitted: self.submitted, completed, consumed };
+            let times = ReadTimes { submitted: self.submitted, completed, consumed };
             recorder.record(&self.ranges, times, self.found, self.absent_bytes);
         }
     }
@@ -110,16 +110,16 @@ impl Pending {
             let (outcome, collected) = poll_fn(|cx| cache.poll(entry, waiter, cx)).await;
             self.over = true;
             match outcome {
-                Outcome::Ready if self.settles() => {
+                WaitOutcome::Ready if self.settles() => {
                     let completed = self.file.shared().source.clock().now();
                     if !self.aside {
                         cache.counts().waited(completed.saturating_sub(self.submitted));
                     }
                     return Ok((collected, completed));
                 }
-                Outcome::Failed(error) => return Err(error),
-                Outcome::Changed(error) if self.was_served_from() => return Err(error),
-                Outcome::Ready | Outcome::Changed(_) | Outcome::Again => self.anew()?,
+                WaitOutcome::Failed(error) => return Err(error),
+                WaitOutcome::Changed(error) if self.was_served_from() => return Err(error),
+                WaitOutcome::Ready | WaitOutcome::Changed(_) | WaitOutcome::Again => self.anew()?,
             }
         }
         Err(Error::new(
@@ -153,7 +153,7 @@ impl Pending {
     }
 }
 
-impl Drop for Pending {
+impl Drop for PendingRead {
     fn drop(&mut self) {
         if !self.over {
             self.file.shared().cache.forget(self.entry, self.waiter);
@@ -162,7 +162,7 @@ impl Drop for Pending {
 }
 
 /// Fails if any of `ranges` lies beyond the end of the file.
-pub(super) fn check_within(ranges: &[Range<u64>], size: u64, file: &Shared) -> Result<()> {
+pub(super) fn check_within(ranges: &[Range<u64>], size: u64, file: &CachedFileInner) -> Result<()> {
     match ranges.iter().find(|range| range.end > size) {
         Some(beyond) => Err(Error::new(
             ErrorKind::Corrupt,

@@ -1,50 +1,54 @@
 //! What an open file does under its lock: it shows reads to the advisor, claims, heeds, and sets the driver going.
 
-use super::{Shared, State, driver};
-use crate::cache::{Claimed, Look, Standing};
+use super::{CachedFileInner, CachedFileState, driver};
+use crate::cache::{Claimed, FileSnapshot, Lookup};
 use crate::error::{ErrorKind, Result};
-use crate::trace::Times;
-use crate::{Access, Advice, Found, range};
+use crate::trace::ReadTimes;
+use crate::{Access, Advice, CacheStatus, range};
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-impl State {
+impl CachedFileState {
     /// Shows a read to the advisor.
     pub(super) fn accessed(
         &mut self,
         range: &Range<u64>,
         at: Duration,
-        look: &Look,
+        look: &Lookup,
         planned: bool,
-        file: &Shared,
+        file: &CachedFileInner,
     ) -> Advice {
-        let Standing { size, ahead_bytes, ahead_budget_bytes, tally } = look.standing;
+        let FileSnapshot { size, ahead_bytes, ahead_budget_bytes, tally } = look.standing;
         let conditions = &mut self.conditions;
         conditions.size = size;
         conditions.ahead_bytes = ahead_bytes;
         conditions.ahead_budget_bytes = ahead_budget_bytes;
         conditions.wasted_bytes = tally.wasted_bytes;
         conditions.fetched_bytes = tally.fetched_bytes;
-        if look.found != Found::Present {
+        if look.found != CacheStatus::Hit {
             // These take locks of their own; between misses they hardly move.
             conditions.link = file.source.link();
             conditions.limits = file.source.limits();
         }
         let access = Access { range: range.clone(), at, found: look.found, planned };
-        self.advisor.accessed(&access, &self.conditions)
+        self.advisor.observe(&access, &self.conditions)
     }
 }
 
-impl Shared {
+impl CachedFileInner {
     /// Whether the version that is read has been confirmed since the opening.
-    pub(super) fn is_confirmed(&self, state: &State) -> bool {
+    pub(super) fn is_confirmed(&self, state: &CachedFileState) -> bool {
         self.cache.version(state.entry, state.opened).1
     }
 
     /// Claims what a read of `ranges` needs, as far as the file goes: the entry that it reads, and its number as a waiter
     /// there.
-    pub(super) fn claim(&self, state: &mut State, ranges: &[Range<u64>]) -> Result<(u64, u64)> {
+    pub(super) fn claim(
+        &self,
+        state: &mut CachedFileState,
+        ranges: &[Range<u64>],
+    ) -> Result<(u64, u64)> {
         let claimed = match self.cache.claim(state.entry, state.opened, state.opened, ranges) {
             Err(error) if error.kind() == ErrorKind::Changed && !state.bound => {
                 // Nothing of the old version was read: there is no harm in reading the new one.
@@ -65,7 +69,7 @@ impl Shared {
     }
 
     /// Goes on with the entry of the version that the file is now.
-    pub(super) fn open_anew(&self, state: &mut State) {
+    pub(super) fn open_anew(&self, state: &mut CachedFileState) {
         self.cache.close(state.entry);
         (state.entry, state.opened) = self.cache.open(&self.key);
         state.conditions.size = None;
@@ -75,18 +79,19 @@ impl Shared {
     /// Does what an advisor says, except for what goes along with the read.
     pub(super) fn heed(
         self: &Arc<Self>,
-        state: &mut State,
+        state: &mut CachedFileState,
         advice: &Advice,
         at: Duration,
-        standing: &Standing,
+        standing: &FileSnapshot,
     ) {
         let work = &mut state.work;
-        if !advice.never.is_empty() {
-            let unwanted = work.wishes.remove_advice(&advice.never);
+        if !advice.dont_need.is_empty() {
+            let unwanted = work.wishes.remove_advice(&advice.dont_need);
             self.withdraw(state, unwanted);
         }
         let work = &mut state.work;
-        let mut wished = !advice.soon.is_empty() && work.wishes.add_advice(&advice.soon, at);
+        let mut wished =
+            !advice.will_need.is_empty() && work.wishes.add_advice(&advice.will_need, at);
         if !work.wishes.is_empty() && !work.busy {
             // What was read has made room.
             wished |= work.has_room(standing);
@@ -97,7 +102,11 @@ impl Shared {
         }
     }
 
-    pub(super) fn withdraw(self: &Arc<Self>, state: &mut State, unwanted: Vec<Range<u64>>) {
+    pub(super) fn withdraw(
+        self: &Arc<Self>,
+        state: &mut CachedFileState,
+        unwanted: Vec<Range<u64>>,
+    ) {
         if !unwanted.is_empty() {
             self.cache.demote(state.entry, &unwanted);
             if state.driving {
@@ -108,7 +117,7 @@ impl Shared {
     }
 
     /// Wakes the driver, or starts it.
-    pub(super) fn drive(self: &Arc<Self>, state: &mut State) {
+    pub(super) fn drive(self: &Arc<Self>, state: &mut CachedFileState) {
         if state.closed || !state.work.is_pending() {
             return;
         }
@@ -120,7 +129,7 @@ impl Shared {
         }
     }
 
-    pub(super) fn record(&self, ranges: &[Range<u64>], times: Times, look: &Look) {
+    pub(super) fn record(&self, ranges: &[Range<u64>], times: ReadTimes, look: &Lookup) {
         if let Some(recorder) = self.recorder.get() {
             recorder.record(ranges, times, look.found, look.absent_bytes);
         }

@@ -11,9 +11,9 @@ pub struct HintId(u64);
 
 /// Wishes in the order in which they will be due. Those of the program are hints, those of the advisor are not.
 #[derive(Debug, Default)]
-pub(super) struct Wishes {
+pub(super) struct PrefetchQueue {
     /// By when they are due, then by their number.
-    waiting: BTreeMap<(Duration, u64), Wish>,
+    waiting: BTreeMap<(Duration, u64), PrefetchItem>,
     /// All ranges of hints that may not have been sent yet.
     hints: HashMap<u64, Vec<Range<u64>>>,
     next: u64,
@@ -21,7 +21,7 @@ pub(super) struct Wishes {
 }
 
 #[derive(Debug)]
-struct Wish {
+struct PrefetchItem {
     /// In the order in which they were named.
     ranges: Vec<Range<u64>>,
     hint: bool,
@@ -30,7 +30,7 @@ struct Wish {
 /// Wishes of an advisor that are kept; older ones have been overtaken by then.
 const MOST_ADVISED: usize = 256;
 
-impl Wishes {
+impl PrefetchQueue {
     pub(super) fn is_empty(&self) -> bool {
         self.waiting.is_empty()
     }
@@ -48,7 +48,7 @@ impl Wishes {
     /// A program says what it will read, and when.
     pub(super) fn add_hint(&mut self, ranges: &[Range<u64>], due: Duration) -> HintId {
         let ranges: Vec<_> = ranges.iter().filter(|it| it.start < it.end).cloned().collect();
-        let id = self.add(Wish { ranges: ranges.clone(), hint: true }, due);
+        let id = self.add(PrefetchItem { ranges: ranges.clone(), hint: true }, due);
         self.hints.insert(id, range::merged(&ranges, 0));
         HintId(id)
     }
@@ -69,11 +69,11 @@ impl Wishes {
         if let Some(oldest) = oldest {
             self.waiting.remove(&oldest);
         }
-        self.add(Wish { ranges, hint: false }, now);
+        self.add(PrefetchItem { ranges, hint: false }, now);
         true
     }
 
-    fn add(&mut self, wish: Wish, due: Duration) -> u64 {
+    fn add(&mut self, wish: PrefetchItem, due: Duration) -> u64 {
         self.next += 1;
         if !wish.ranges.is_empty() {
             self.waiting.insert((due, self.next), wish);
@@ -149,13 +149,13 @@ mod tests {
 
     const S: Duration = Duration::from_secs(1);
 
-    fn all(wishes: &mut Wishes) -> Vec<Range<u64>> {
+    fn all(wishes: &mut PrefetchQueue) -> Vec<Range<u64>> {
         wishes.take(|ranges| (ranges.to_vec(), Vec::new()))
     }
 
     #[test]
     fn what_is_due_first_is_taken_first() {
-        let mut wishes = Wishes::default();
+        let mut wishes = PrefetchQueue::default();
         wishes.add_hint(&[10..20], 5 * S);
         wishes.add_advice(&[50..60, 40..45], 2 * S);
         wishes.add_hint(&[0..5], S);
@@ -165,7 +165,7 @@ mod tests {
 
     #[test]
     fn what_there_is_no_room_for_waits() {
-        let mut wishes = Wishes::default();
+        let mut wishes = PrefetchQueue::default();
         wishes.add_hint(&[0..100, 200..300], S);
         let taken = wishes.take(|_| (vec![0..60], vec![60..100, 200..300]));
         assert_eq!(taken, [0..60]);
@@ -175,7 +175,7 @@ mod tests {
 
     #[test]
     fn advice_is_not_taken_twice() {
-        let mut wishes = Wishes::default();
+        let mut wishes = PrefetchQueue::default();
         assert!(wishes.add_advice(&[0..100], S));
         assert!(!wishes.add_advice(&[0..100], S));
         assert!(wishes.add_advice(&[50..150], S));
@@ -184,7 +184,7 @@ mod tests {
 
     #[test]
     fn a_cancelled_hint_leaves_what_others_want() {
-        let mut wishes = Wishes::default();
+        let mut wishes = PrefetchQueue::default();
         let one = wishes.add_hint(&[0..100], S);
         wishes.add_hint(&[50..150], S);
         assert_eq!(wishes.cancel(one), [0..50]);
@@ -194,7 +194,7 @@ mod tests {
 
     #[test]
     fn advice_is_bounded() {
-        let mut wishes = Wishes::default();
+        let mut wishes = PrefetchQueue::default();
         for i in 0..1000 {
             wishes.add_advice(&[i * 10..i * 10 + 1], S);
         }

@@ -1,12 +1,12 @@
 //! What the driver of an open file has to do.
 
-use super::wishes::Wishes;
-use crate::cache::Standing;
+use super::wishes::PrefetchQueue;
+use crate::cache::FileSnapshot;
 use std::ops::Range;
 
 /// What the driver has to do.
 #[derive(Debug, Default)]
-pub(super) struct Work {
+pub(super) struct DriverWork {
     /// Claimed and waited for, or claimed along with such.
     pub(super) urgent: Vec<Range<u64>>,
     /// Now waited for, in case that it has not been sent.
@@ -15,16 +15,16 @@ pub(super) struct Work {
     pub(super) withdrawn: Vec<Range<u64>>,
     /// The version has to be confirmed.
     pub(super) probe: bool,
-    pub(super) wishes: Wishes,
+    pub(super) wishes: PrefetchQueue,
     /// There may be something to take from the wishes.
     pub(super) wished: bool,
     /// The driver has enough to send, and will look for wishes by itself when that is sent.
     pub(super) busy: bool,
 }
 
-impl Work {
+impl DriverWork {
     /// Whether there is room for enough of the wishes: little by little would make many small requests.
-    pub(super) fn has_room(&self, standing: &Standing) -> bool {
+    pub(super) fn has_room(&self, standing: &FileSnapshot) -> bool {
         let room = standing.ahead_budget_bytes.saturating_sub(standing.ahead_bytes);
         room >= self.wishes.bytes().min(standing.ahead_budget_bytes / 8).max(1)
     }

@@ -59,7 +59,7 @@ struct Bet {
 
 /// What the blocks of a file have been good for.
 #[derive(Debug)]
-pub(super) struct Blocks {
+pub(super) struct BlockRounding {
     /// The block size now.
     size: u64,
     max: u64,
@@ -76,8 +76,8 @@ pub(super) struct Blocks {
     slots: Vec<Slot>,
 }
 
-impl Blocks {
-    /// What [`Blocks::used`] tells about at a time.
+impl BlockRounding {
+    /// What [`BlockRounding::used`] tells about at a time.
     pub(super) const STRETCH_BYTES: u64 = SLOT_BYTES;
 
     /// Learns its size, up to `max` bytes; or, `fixed`, has this size.
@@ -211,7 +211,7 @@ impl Blocks {
         }
     }
 
-    /// How much of what was brought of this stretch of [`Blocks::STRETCH_BYTES`] has been read, 0 to 1.
+    /// How much of what was brought of this stretch of [`BlockRounding::STRETCH_BYTES`] has been read, 0 to 1.
     pub(super) fn used(&self, stretch: u64) -> Option<f32> {
         let slot = self.slots.get(index(stretch)).filter(|slot| slot.stretch == stretch + 1)?;
         #[expect(clippy::cast_precision_loss, reason = "at most 64")]
@@ -247,7 +247,7 @@ mod tests {
 
     const SIZE: u64 = 1 << 40;
 
-    fn miss(blocks: &mut Blocks, start: u64) -> u64 {
+    fn miss(blocks: &mut BlockRounding, start: u64) -> u64 {
         let range = start..start + 100;
         blocks.read(&range);
         let around = blocks.around(&range, SIZE, u64::MAX);
@@ -257,7 +257,7 @@ mod tests {
 
     #[test]
     fn a_reader_that_never_comes_back_gets_what_it_asks_for() {
-        let mut blocks = Blocks::new(256 << 10, false);
+        let mut blocks = BlockRounding::new(256 << 10, false);
         let rounded = (0..10_000).filter(|n| miss(&mut blocks, n << 22) > 100).count();
         assert_eq!(rounded, COINS.0 as usize);
         // But for a trial for each 2 MiB read.
@@ -267,7 +267,7 @@ mod tests {
 
     #[test]
     fn where_neighbours_are_read_blocks_grow() {
-        let mut blocks = Blocks::new(256 << 10, false);
+        let mut blocks = BlockRounding::new(256 << 10, false);
         let mut rounded = 0;
         for block in 0..20 {
             rounded = miss(&mut blocks, block << 20);
@@ -285,7 +285,7 @@ mod tests {
 
     #[test]
     fn where_only_what_is_next_to_it_is_read_blocks_stay_small() {
-        let mut blocks = Blocks::new(256 << 10, false);
+        let mut blocks = BlockRounding::new(256 << 10, false);
         for block in 0..500 {
             let here = block << 20;
             assert!(miss(&mut blocks, here) <= 32 << 10);
@@ -296,14 +296,14 @@ mod tests {
 
     #[test]
     fn a_fixed_size_learns_nothing() {
-        let mut blocks = Blocks::new(100_000, true);
+        let mut blocks = BlockRounding::new(100_000, true);
         assert!((0..100).all(|n| miss(&mut blocks, n * 1_000_000) == 100_000));
         assert_eq!(blocks.around(&(250_000..250_001), 260_000, 1), 200_000..260_000);
     }
 
     #[test]
     fn what_was_read_of_a_stretch_is_known() {
-        let mut blocks = Blocks::new(256 << 10, false);
+        let mut blocks = BlockRounding::new(256 << 10, false);
         assert_eq!(blocks.used(3), None);
         blocks.brought(&(3 * SLOT_BYTES..4 * SLOT_BYTES));
         blocks.read(&(3 * SLOT_BYTES..3 * SLOT_BYTES + SLOT_BYTES / 2));

@@ -6,9 +6,9 @@
 
 mod naming;
 
-use super::blocks::Blocks;
+use super::blocks::BlockRounding;
 use super::region::Region;
-use super::strides::{Step, Strides};
+use super::strides::{Stride, Strides};
 use naming::Named;
 use std::ops::Range;
 
@@ -25,7 +25,7 @@ const SURE: usize = 3;
 
 /// What is foretold.
 #[derive(Debug, Clone)]
-enum Course {
+enum CursorPattern {
     /// Nothing yet.
     Young,
     /// The run goes on.
@@ -67,7 +67,7 @@ pub(super) struct Cursor {
     /// The run that goes on.
     run: Range<u64>,
     strides: Strides,
-    course: Course,
+    course: CursorPattern,
     named: Named,
     /// What the reader left out before this run, where it was foretold to read on.
     gap: Range<u64>,
@@ -90,7 +90,7 @@ impl Cursor {
         let mut cursor = Self {
             run: range.clone(),
             strides: Strides::default(),
-            course: Course::Young,
+            course: CursorPattern::Young,
             named: Named { run: 0, to: range.end },
             gap: 0..0,
             window: 0,
@@ -99,11 +99,13 @@ impl Cursor {
             passed: 0,
             used_at: 0,
         };
-        if let Some(parent) = parent.filter(|parent| matches!(parent.course, Course::Sequential)) {
+        if let Some(parent) =
+            parent.filter(|parent| matches!(parent.course, CursorPattern::Sequential))
+        {
             cursor.strides = parent.strides.clone();
             cursor.strides.push(parent.step_to(range.start));
             if cursor.strides.regular() {
-                cursor.course = Course::Regular;
+                cursor.course = CursorPattern::Regular;
                 (cursor.window, cursor.earned) = (parent.window, parent.earned);
             }
         }
@@ -113,7 +115,7 @@ impl Cursor {
     /// A reader whose run was given up and goes on.
     pub(super) fn resumed(range: &Range<u64>) -> Self {
         let mut cursor = Self::new(range, None);
-        cursor.course = Course::Sequential;
+        cursor.course = CursorPattern::Sequential;
         cursor.earned = range.end - range.start;
         cursor
     }
@@ -122,25 +124,23 @@ impl Cursor {
     pub(super) fn fit(&self, range: &Range<u64>) -> Fit {
         let (start, end) = (range.start, self.run.end);
         match &self.course {
-            Course::Region(region) if region.holds(start, NEAR_BYTES) => {
-                if region.is_several() {
-                    Fit::Crowd
-                } else {
-                    Fit::Region
-                }
+            CursorPattern::Region(region) if region.holds(start, NEAR_BYTES) => {
+                if region.is_several() { Fit::Crowd } else { Fit::Region }
             }
-            Course::Region(_) => Fit::Stranger,
+            CursorPattern::Region(_) => Fit::Stranger,
             _ if start == end => Fit::Continues,
             _ if self.run.contains(&start) && end - start <= BACK_BYTES => self.inside(range),
-            Course::Young => match start.abs_diff(end) {
+            CursorPattern::Young => match start.abs_diff(end) {
                 distance if distance <= NEAR_BYTES => Fit::Near(distance),
                 _ if self.strides.count() < 2 => Fit::Young,
                 _ => Fit::Stranger,
             },
-            Course::Sequential if start < end && end - start <= BACK_BYTES => self.inside(range),
-            Course::Sequential if start > end && start <= self.named.to => Fit::Skips,
-            Course::Sequential => Fit::Stranger,
-            Course::Regular => self.fit_rule(range),
+            CursorPattern::Sequential if start < end && end - start <= BACK_BYTES => {
+                self.inside(range)
+            }
+            CursorPattern::Sequential if start > end && start <= self.named.to => Fit::Skips,
+            CursorPattern::Sequential => Fit::Stranger,
+            CursorPattern::Regular => self.fit_rule(range),
         }
     }
 
@@ -165,8 +165,8 @@ impl Cursor {
         Fit::Stranger
     }
 
-    fn step_to(&self, start: u64) -> Step {
-        Step {
+    fn step_to(&self, start: u64) -> Stride {
+        Stride {
             by: start.wrapping_sub(self.run.start).cast_signed(),
             length: self.run.end - self.run.start,
         }
@@ -178,7 +178,7 @@ impl Cursor {
         range: &Range<u64>,
         fit: Fit,
         touches: bool,
-        blocks: &Blocks,
+        blocks: &BlockRounding,
     ) -> bool {
         let length = range.end - range.start;
         let foretold = match fit {
@@ -211,7 +211,7 @@ impl Cursor {
     /// A reader that went on and on turns out to have a rule: of what was named, this run's part is still wanted.
     fn find_rule(&mut self) {
         let named = self.named.to;
-        self.set(Course::Regular);
+        self.set(CursorPattern::Regular);
         let end = self.expected(0).map_or(self.run.end, |run| run.end);
         self.named.to = named.min(end);
         self.passed = self.passed.saturating_add(named.saturating_sub(end));
@@ -223,25 +223,25 @@ impl Cursor {
             self.strides.undo();
             self.run.start = range.start;
             self.gap = 0..0;
-            if matches!(self.course, Course::Regular) {
-                self.set(Course::Sequential);
+            if matches!(self.course, CursorPattern::Regular) {
+                self.set(CursorPattern::Sequential);
             }
         }
     }
 
     fn go_on(&mut self, range: &Range<u64>) -> bool {
         let fresh = range.end - self.run.end;
-        let broken = matches!(self.course, Course::Regular)
+        let broken = matches!(self.course, CursorPattern::Regular)
             && self.expected(0).is_none_or(|expected| range.end > expected.end);
         self.run.end = range.end;
-        let foretold = !matches!(self.course, Course::Young) && !broken;
-        if matches!(self.course, Course::Young) {
+        let foretold = !matches!(self.course, CursorPattern::Young) && !broken;
+        if matches!(self.course, CursorPattern::Young) {
             self.earned = self.earned.max(self.run.end - self.run.start);
-            self.set(Course::Sequential);
+            self.set(CursorPattern::Sequential);
         } else if broken {
             self.passed = self.passed.saturating_add(self.ahead_bytes());
             self.strides = Strides::default();
-            self.set(Course::Sequential);
+            self.set(CursorPattern::Sequential);
         } else {
             self.earned = self.earned.saturating_add(fresh);
         }
@@ -274,29 +274,29 @@ impl Cursor {
     }
 
     /// A read that was not foretold, of a reader in search of a course.
-    fn hop(&mut self, range: &Range<u64>, touches: bool, blocks: &Blocks) -> bool {
+    fn hop(&mut self, range: &Range<u64>, touches: bool, blocks: &BlockRounding) -> bool {
         self.strides.push(self.step_to(range.start));
-        if let Course::Region(region) = &mut self.course {
+        if let CursorPattern::Region(region) = &mut self.course {
             let leads = region.read(range, touches, blocks);
             self.begin(range);
             if leads {
                 self.earned = self.earned.saturating_add(range.end - range.start);
             }
             if self.strides.repeats() >= SURE {
-                self.set(Course::Regular);
+                self.set(CursorPattern::Regular);
             }
             return leads;
         }
-        if matches!(self.course, Course::Regular) {
+        if matches!(self.course, CursorPattern::Regular) {
             self.passed = self.passed.saturating_add(self.ahead_bytes());
         }
         self.begin(range);
         self.set(if self.strides.regular() {
-            Course::Regular
+            CursorPattern::Regular
         } else if self.strides.count() >= IRREGULAR_RUNS {
-            Course::Region(Region::new(range))
+            CursorPattern::Region(Region::new(range))
         } else {
-            Course::Young
+            CursorPattern::Young
         });
         false
     }
@@ -305,7 +305,7 @@ impl Cursor {
         self.run = range.clone();
     }
 
-    fn set(&mut self, course: Course) {
+    fn set(&mut self, course: CursorPattern) {
         self.course = course;
         self.named = Named { run: 0, to: self.run.end };
     }
@@ -313,8 +313,8 @@ impl Cursor {
     /// The run `n` after the one that goes on, that one for 0; endless if the file is read on and on.
     fn expected(&self, n: usize) -> Option<Range<u64>> {
         match self.course {
-            Course::Sequential if n == 0 => Some(self.run.start..u64::MAX),
-            Course::Regular => {
+            CursorPattern::Sequential if n == 0 => Some(self.run.start..u64::MAX),
+            CursorPattern::Regular => {
                 let (offset, length) = self.strides.ahead(n)?;
                 let start = u64::try_from(i128::from(self.run.start).checked_add(offset)?).ok()?;
                 let end = start.checked_add(length)?;
@@ -331,18 +331,18 @@ impl Cursor {
 
     /// Whether it knows what it will read to the byte.
     pub(super) fn is_exact(&self) -> bool {
-        matches!(self.course, Course::Sequential | Course::Regular)
+        matches!(self.course, CursorPattern::Sequential | CursorPattern::Regular)
     }
 
     /// Whether it goes on and on.
     pub(super) fn is_sequential(&self) -> bool {
-        matches!(self.course, Course::Sequential)
+        matches!(self.course, CursorPattern::Sequential)
     }
 
     /// The neighbourhood, if that is all there is to say.
     pub(super) fn region(&self) -> Option<&Region> {
         match &self.course {
-            Course::Region(region) => Some(region),
+            CursorPattern::Region(region) => Some(region),
             _ => None,
         }
     }

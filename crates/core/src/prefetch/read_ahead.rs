@@ -19,11 +19,11 @@
 //!
 //! A reader that takes turns with others stops where another began: what lies there has been read.
 
-use super::blocks::Blocks;
+use super::blocks::BlockRounding;
 use super::cursor::{Cursor, Fit};
 use super::eagerness::ReadAheadConfig;
 use super::waste::{Waste, whole};
-use crate::{Access, Advice, Advisor, Conditions, Found, range};
+use crate::{Access, Advice, CacheStatus, PrefetchContext, Prefetcher, range};
 use std::ops::Range;
 
 /// Most ranges named in one answer.
@@ -50,7 +50,7 @@ struct Pace {
 pub struct ReadAhead {
     config: ReadAheadConfig,
     cursors: Vec<Cursor>,
-    blocks: Blocks,
+    blocks: BlockRounding,
     waste: Waste,
     /// Where runs ended that were not followed further, the latest of them.
     ends: [u64; ENDS],
@@ -71,7 +71,7 @@ impl ReadAhead {
         Self {
             config,
             cursors: Vec::new(),
-            blocks: Blocks::new(config.block_bytes, !config.learn_blocks),
+            blocks: BlockRounding::new(config.block_bytes, !config.learn_blocks),
             waste: Waste::default(),
             ends: [u64::MAX; ENDS],
             next_end: 0,
@@ -139,7 +139,7 @@ impl ReadAhead {
     fn give_up(&mut self, index: usize, advice: &mut Advice) {
         let cursor = &mut self.cursors[index];
         self.waste.orphan(cursor.ahead_bytes());
-        cursor.ahead(MOST_RANGES, &mut advice.never);
+        cursor.ahead(MOST_RANGES, &mut advice.dont_need);
         cursor.forget();
     }
 
@@ -157,13 +157,13 @@ impl ReadAhead {
     }
 
     /// Readers that have begun to take turns will go on to: names what the next of them will read.
-    fn name_turns(&mut self, read_bytes: u64, conditions: &Conditions, advice: &mut Advice) {
+    fn name_turns(&mut self, read_bytes: u64, conditions: &PrefetchContext, advice: &mut Advice) {
         self.turns = 0;
         if self.waste.tight(&self.config, conditions) {
             return;
         }
         let size = conditions.size.unwrap_or(0);
-        let named = range::total_bytes(&advice.soon).saturating_add(conditions.ahead_bytes);
+        let named = range::total_bytes(&advice.will_need).saturating_add(conditions.ahead_bytes);
         let mut room = conditions.ahead_budget_bytes.saturating_sub(named);
         for turn in 0..self.config.cursors.min(ENDS) {
             let start = self.ends[(self.next_turn + turn) % ENDS];
@@ -172,12 +172,18 @@ impl ReadAhead {
                 return;
             }
             room -= end - start;
-            advice.soon.push(start..end);
+            advice.will_need.push(start..end);
         }
     }
 
     /// Names what the cursor foretells, as far as its window and the memory go.
-    fn go_ahead(&mut self, index: usize, pace: Pace, conditions: &Conditions, advice: &mut Advice) {
+    fn go_ahead(
+        &mut self,
+        index: usize,
+        pace: Pace,
+        conditions: &PrefetchContext,
+        advice: &mut Advice,
+    ) {
         let Some(size) = conditions.size else { return };
         let cursor = &self.cursors[index];
         let hop = match cursor.region() {
@@ -201,7 +207,7 @@ impl ReadAhead {
         }
         let end = self.end(index, size);
         let cursor = &mut self.cursors[index];
-        cursor.name(bytes, end, MOST_RANGES, &mut self.blocks, &mut advice.soon);
+        cursor.name(bytes, end, MOST_RANGES, &mut self.blocks, &mut advice.will_need);
     }
 
     /// Steers the window of a cursor; how many bytes it may have named ahead, and whether that is as many as ever.
@@ -210,7 +216,7 @@ impl ReadAhead {
         index: usize,
         hop: u64,
         pace: Pace,
-        conditions: &Conditions,
+        conditions: &PrefetchContext,
     ) -> (u64, bool) {
         let recent = self.reads.saturating_sub(IDLE_READS);
         let active = self.cursors.iter().filter(|it| it.used_at >= recent && it.window() > 0);
@@ -253,7 +259,7 @@ impl ReadAhead {
     }
 
     /// The block around a read that missed, where that is worth its time and there is memory.
-    fn along(&mut self, range: &Range<u64>, conditions: &Conditions, advice: &mut Advice) {
+    fn along(&mut self, range: &Range<u64>, conditions: &PrefetchContext, advice: &mut Advice) {
         let Some(size) = conditions.size else { return };
         let short = conditions.ahead_bytes >= conditions.ahead_budget_bytes;
         if short || self.waste.tight(&self.config, conditions) {
@@ -264,10 +270,10 @@ impl ReadAhead {
         let most = path.map_or(u64::MAX, |product| whole(2.0 * product).max(32 << 10));
         let block = self.blocks.around(range, size, most);
         if block.start < range.start {
-            advice.along.push(block.start..range.start);
+            advice.same_request.push(block.start..range.start);
         }
         if block.end > range.end {
-            advice.along.push(range.end..block.end);
+            advice.same_request.push(range.end..block.end);
         }
     }
 }
@@ -278,8 +284,8 @@ impl Default for ReadAhead {
     }
 }
 
-impl Advisor for ReadAhead {
-    fn accessed(&mut self, access: &Access, conditions: &Conditions) -> Advice {
+impl Prefetcher for ReadAhead {
+    fn observe(&mut self, access: &Access, conditions: &PrefetchContext) -> Advice {
         let mut advice = Advice::default();
         let mut range = access.range.clone();
         range.end = range.end.min(conditions.size.unwrap_or(u64::MAX));
@@ -294,7 +300,7 @@ impl Advisor for ReadAhead {
         self.latest = index;
         let cursor = &mut self.cursors[index];
         cursor.used_at = self.reads;
-        if access.found == Found::Absent {
+        if access.found == CacheStatus::Miss {
             if foretold {
                 cursor.forget();
             }
@@ -302,7 +308,7 @@ impl Advisor for ReadAhead {
                 self.along(&range, conditions, &mut advice);
             }
         }
-        let starved = foretold && access.found != Found::Present;
+        let starved = foretold && access.found != CacheStatus::Hit;
         let pace = Pace { read_bytes: range.end - range.start, starved };
         self.go_ahead(index, pace, conditions, &mut advice);
         if self.turns >= SURE_TURNS {
@@ -320,8 +326,8 @@ mod tests {
 
     const KIB: u64 = 1 << 10;
 
-    fn conditions(size: Option<u64>) -> Conditions {
-        Conditions {
+    fn conditions(size: Option<u64>) -> PrefetchContext {
+        PrefetchContext {
             size,
             link: LinkEstimate::default(),
             limits: Limits::unlimited(),
@@ -332,18 +338,18 @@ mod tests {
         }
     }
 
-    fn read(advisor: &mut ReadAhead, range: Range<u64>, found: Found) -> Advice {
+    fn read(advisor: &mut ReadAhead, range: Range<u64>, found: CacheStatus) -> Advice {
         let access = Access { range, at: Duration::ZERO, found, planned: false };
-        advisor.accessed(&access, &conditions(Some(1 << 40)))
+        advisor.observe(&access, &conditions(Some(1 << 40)))
     }
 
     #[test]
     fn a_second_read_in_a_row_is_read_ahead_of_and_a_hit_says_nothing() {
         let mut advisor = ReadAhead::default();
-        assert_eq!(read(&mut advisor, 0..4 * KIB, Found::Absent).soon, []);
-        let advice = read(&mut advisor, 4 * KIB..8 * KIB, Found::Present);
-        assert_eq!(advice.soon, [8 * KIB..136 * KIB]);
-        assert_eq!(read(&mut advisor, 8 * KIB..12 * KIB, Found::Present), Advice::default());
+        assert_eq!(read(&mut advisor, 0..4 * KIB, CacheStatus::Miss).will_need, []);
+        let advice = read(&mut advisor, 4 * KIB..8 * KIB, CacheStatus::Hit);
+        assert_eq!(advice.will_need, [8 * KIB..136 * KIB]);
+        assert_eq!(read(&mut advisor, 8 * KIB..12 * KIB, CacheStatus::Hit), Advice::default());
     }
 
     #[test]
@@ -351,8 +357,8 @@ mod tests {
         let mut advisor = ReadAhead::default();
         let mut named = Vec::new();
         for n in 0..128 {
-            let found = if n < 64 { Found::Present } else { Found::InFlight };
-            named.push(read(&mut advisor, n * 4 * KIB..(n + 1) * 4 * KIB, found).soon);
+            let found = if n < 64 { CacheStatus::Hit } else { CacheStatus::InFlight };
+            named.push(read(&mut advisor, n * 4 * KIB..(n + 1) * 4 * KIB, found).will_need);
         }
         let longest =
             |advices: &[Vec<Range<u64>>]| advices.iter().map(|it| range::total_bytes(it)).max();
@@ -367,10 +373,10 @@ mod tests {
             let access = Access {
                 range: n * 10..n * 10 + 10,
                 at: Duration::ZERO,
-                found: Found::Absent,
+                found: CacheStatus::Miss,
                 planned: false,
             };
-            assert_eq!(advisor.accessed(&access, &conditions(None)), Advice::default());
+            assert_eq!(advisor.observe(&access, &conditions(None)), Advice::default());
         }
     }
 
@@ -381,11 +387,11 @@ mod tests {
         for reader in 0..2_u64 {
             for n in 0..2 {
                 let at = (reader << 30) + n * KIB;
-                read(&mut advisor, at..at + KIB, Found::Absent);
+                read(&mut advisor, at..at + KIB, CacheStatus::Miss);
             }
         }
-        let advice = read(&mut advisor, 1 << 39..(1 << 39) + 1, Found::Absent);
-        assert_eq!(advice.never, [2 * KIB..130 * KIB]);
+        let advice = read(&mut advisor, 1 << 39..(1 << 39) + 1, CacheStatus::Miss);
+        assert_eq!(advice.dont_need, [2 * KIB..130 * KIB]);
     }
 
     #[test]
@@ -396,11 +402,11 @@ mod tests {
             ((reader * reader) << 30) + n * KIB..((reader * reader) << 30) + (n + 1) * KIB
         };
         for reader in 0..6 {
-            read(&mut advisor, at(reader, 0), Found::Absent);
+            read(&mut advisor, at(reader, 0), CacheStatus::Miss);
         }
-        read(&mut advisor, at(0, 1), Found::Absent);
-        let advice = read(&mut advisor, at(1, 1), Found::Absent);
+        read(&mut advisor, at(0, 1), CacheStatus::Miss);
+        let advice = read(&mut advisor, at(1, 1), CacheStatus::Miss);
         // The cursors of the third and the last are where those stopped.
-        assert_eq!(advice.soon[1..], [at(3, 1), at(4, 1)]);
+        assert_eq!(advice.will_need[1..], [at(3, 1), at(4, 1)]);
     }
 }

@@ -5,7 +5,7 @@
 //! that the front has left well behind has been read. Only if that is nearly all of them is anything fetched
 //! ahead of the front.
 
-use super::blocks::Blocks;
+use super::blocks::BlockRounding;
 use std::ops::Range;
 
 /// How far back from the front a read still belongs to the region, in bytes.
@@ -38,7 +38,7 @@ impl Region {
             named: range.end,
             hop: 0,
             last: range.start,
-            judged: range.start / Blocks::STRETCH_BYTES,
+            judged: range.start / BlockRounding::STRETCH_BYTES,
             used: 0.5,
             touching: 0.0,
         }
@@ -57,7 +57,12 @@ impl Region {
     }
 
     /// Notes a read. True if it is where bytes would have been fetched ahead: near the front or beyond.
-    pub(super) fn read(&mut self, range: &Range<u64>, touches: bool, blocks: &Blocks) -> bool {
+    pub(super) fn read(
+        &mut self,
+        range: &Range<u64>,
+        touches: bool,
+        blocks: &BlockRounding,
+    ) -> bool {
         let hop = range.start.abs_diff(self.last);
         self.hop = hop.max(self.hop - self.hop / 256);
         self.last = range.start;
@@ -86,10 +91,11 @@ impl Region {
     }
 
     /// Names the next `bytes`, in whole stretches.
-    pub(super) fn name(&mut self, bytes: u64, size: u64, blocks: &mut Blocks) -> Range<u64> {
+    pub(super) fn name(&mut self, bytes: u64, size: u64, blocks: &mut BlockRounding) -> Range<u64> {
         let start = self.named.max(self.front).min(size);
         let end = start.saturating_add(bytes);
-        let end = (end / Blocks::STRETCH_BYTES * Blocks::STRETCH_BYTES).clamp(start, size);
+        let end =
+            (end / BlockRounding::STRETCH_BYTES * BlockRounding::STRETCH_BYTES).clamp(start, size);
         self.named = end;
         if start < end {
             blocks.brought(&(start..end));
@@ -102,9 +108,9 @@ impl Region {
         self.named = self.front;
     }
 
-    fn judge(&mut self, blocks: &Blocks) {
-        let behind = self.hop.saturating_mul(2).saturating_add(2 * Blocks::STRETCH_BYTES);
-        let end = self.front.saturating_sub(behind) / Blocks::STRETCH_BYTES;
+    fn judge(&mut self, blocks: &BlockRounding) {
+        let behind = self.hop.saturating_mul(2).saturating_add(2 * BlockRounding::STRETCH_BYTES);
+        let end = self.front.saturating_sub(behind) / BlockRounding::STRETCH_BYTES;
         self.judged = self.judged.max(end.saturating_sub(JUDGED_AT_ONCE));
         while self.judged < end {
             if let Some(used) = blocks.used(self.judged) {

@@ -16,7 +16,7 @@ const PERIODS_FOR_LENGTH: usize = 4;
 
 /// From the start of a run to the start of the next one.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Step {
+pub(super) struct Stride {
     /// Bytes between the starts.
     pub(super) by: i64,
     /// Length of the first of the two runs in bytes.
@@ -26,7 +26,7 @@ pub(super) struct Step {
 /// The latest steps of a reader, and the rule in them.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Strides {
-    steps: [Step; KEPT],
+    steps: [Stride; KEPT],
     count: usize,
     /// Steps of the rule; 0 for none. Invariant: at most half of `count`, and at most [`LONGEST_PERIOD`].
     period: usize,
@@ -49,7 +49,7 @@ struct Rule {
 
 impl Strides {
     /// Adds a step, and looks for a rule if the one there was does not hold any more.
-    pub(super) fn push(&mut self, step: Step) {
+    pub(super) fn push(&mut self, step: Stride) {
         self.steps[self.count % KEPT] = step;
         self.count += 1;
         if self.period == 0 || self.back(1).by != self.back(1 + self.period).by {
@@ -122,7 +122,7 @@ impl Strides {
     }
 
     /// The `n`th step from the end, 1 being the latest. `n` is at most `count`, and at most [`KEPT`].
-    fn back(&self, n: usize) -> Step {
+    fn back(&self, n: usize) -> Stride {
         self.steps[(self.count - n) % KEPT]
     }
 
@@ -144,7 +144,7 @@ mod tests {
     fn strides(steps: &[(i64, u64)]) -> Strides {
         let mut strides = Strides::default();
         for &(by, length) in steps {
-            strides.push(Step { by, length });
+            strides.push(Stride { by, length });
         }
         strides
     }
@@ -177,7 +177,7 @@ mod tests {
     #[test]
     fn a_step_taken_back_was_never_made() {
         let mut read = strides(&[(64, 4); 20]);
-        read.push(Step { by: 65, length: 4 });
+        read.push(Stride { by: 65, length: 4 });
         assert!(!read.regular());
         read.undo();
         assert_eq!(read.ahead(2), Some((128, 4)));

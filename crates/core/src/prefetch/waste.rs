@@ -12,7 +12,7 @@
 //! what was ahead when the credit shrank, which is never more than the memory there is for it.
 
 use super::ReadAheadConfig;
-use crate::Conditions;
+use crate::PrefetchContext;
 
 /// Part of the limit that is kept for what cursors lose when credit is short.
 const RESERVED: f64 = 0.5;
@@ -31,7 +31,7 @@ impl Waste {
     }
 
     /// Whether nearly all that may be lost is lost.
-    pub(super) fn tight(&self, config: &ReadAheadConfig, conditions: &Conditions) -> bool {
+    pub(super) fn tight(&self, config: &ReadAheadConfig, conditions: &PrefetchContext) -> bool {
         // What was named may never have been fetched; what was fetched and not read is dropped sooner or later.
         let orphaned = self.orphaned.min(conditions.fetched_bytes);
         let lost = conditions.wasted_bytes.max(orphaned);
@@ -44,7 +44,7 @@ impl Waste {
         &self,
         earned: u64,
         config: &ReadAheadConfig,
-        conditions: &Conditions,
+        conditions: &PrefetchContext,
     ) -> u64 {
         if self.tight(config, conditions) {
             share(config.waste_limit * RESERVED, earned)
@@ -75,8 +75,8 @@ mod tests {
     use super::*;
     use crate::{Limits, LinkEstimate};
 
-    fn conditions(wasted_bytes: u64, fetched_bytes: u64) -> Conditions {
-        Conditions {
+    fn conditions(wasted_bytes: u64, fetched_bytes: u64) -> PrefetchContext {
+        PrefetchContext {
             size: None,
             link: LinkEstimate::default(),
             limits: Limits::unlimited(),

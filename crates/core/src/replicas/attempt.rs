@@ -1,11 +1,11 @@
 //! One request at one member, and at a second one if the first is silent.
 
-use super::member::Member;
-use super::verdict::{Blame, blame};
+use super::member::ActiveReplica;
+use super::verdict::{FailureScope, classify};
 use super::{Among, HEDGE_FLOOR_BYTES, Replicas};
 use crate::error::{Error, ErrorKind, Result};
 use crate::plan::{Plan, PlanConfig};
-use crate::source::{Answer, Part, PartSink, Request};
+use crate::source::{Part, PartSink, Request, ResponseMeta};
 use crate::{Source, range};
 use futures_core::future::BoxFuture;
 use futures_util::future::{Either, select};
@@ -20,7 +20,7 @@ const MUCH_FASTER: f64 = 4.0;
 
 /// Where the parts of one request go, whoever they come from; none is handed on twice.
 #[derive(Clone)]
-pub(super) struct Tee(Arc<Mutex<Spout>>);
+pub(super) struct DedupSink(Arc<Mutex<Spout>>);
 
 struct Spout {
     sink: PartSink,
@@ -28,7 +28,7 @@ struct Spout {
     received_bytes: u64,
 }
 
-impl Tee {
+impl DedupSink {
     pub(super) fn new(sink: PartSink) -> Self {
         Self(Arc::new(Mutex::new(Spout { sink, received: Vec::new(), received_bytes: 0 })))
     }
@@ -38,7 +38,7 @@ impl Tee {
     }
 
     /// A sink for what `member` delivers.
-    fn sink(&self, member: &Arc<Member>) -> PartSink {
+    fn sink(&self, member: &Arc<ActiveReplica>) -> PartSink {
         let (tee, member) = (self.clone(), Arc::clone(member));
         Box::new(move |part: Part| {
             member.delivered(part.bytes.len() as u64);
@@ -96,17 +96,17 @@ impl Replicas {
     #[expect(clippy::cast_precision_loss, reason = "an estimate")]
     pub(super) async fn attempt(
         &self,
-        first: &Arc<Member>,
+        first: &Arc<ActiveReplica>,
         request: &Request,
-        tee: &Tee,
-        tried: &mut Vec<Arc<Member>>,
-    ) -> std::result::Result<Answer, Vec<Error>> {
+        tee: &DedupSink,
+        tried: &mut Vec<Arc<ActiveReplica>>,
+    ) -> std::result::Result<ResponseMeta, Vec<Error>> {
         let mut running = FuturesUnordered::new();
         running.push(self.ask(first, tee.rest(request), tee));
         let mut errors = Vec::new();
         let mut before = tee.received_bytes();
         loop {
-            let patience = self.patience(first);
+            let patience = self.staging_timeout(first);
             match select(running.next(), self.clock().sleep(patience)).await {
                 Either::Left((Some((member, Ok(answer))), _)) => {
                     return Ok(self.settle(&member, answer));
@@ -138,7 +138,7 @@ impl Replicas {
     }
 
     /// Silence that is too long.
-    fn patience(&self, member: &Member) -> Duration {
+    fn staging_timeout(&self, member: &ActiveReplica) -> Duration {
         let rtt = member.source().link().rtt.unwrap_or_default();
         self.config.hedge_after.max(rtt * 8)
     }
@@ -165,10 +165,10 @@ impl Replicas {
     /// One request at one member, cut to that member's limits; what it shows about the member is noted.
     fn ask<'a>(
         &'a self,
-        member: &Arc<Member>,
+        member: &Arc<ActiveReplica>,
         request: Request,
-        tee: &Tee,
-    ) -> BoxFuture<'a, (Arc<Member>, Result<Answer>)> {
+        tee: &DedupSink,
+    ) -> BoxFuture<'a, (Arc<ActiveReplica>, Result<ResponseMeta>)> {
         let (member, tee) = (Arc::clone(member), tee.clone());
         Box::pin(async move {
             let running = member.enter();
@@ -183,7 +183,7 @@ impl Replicas {
             self.state().delivered_bytes += bytes;
             match &result {
                 Ok(_) => {
-                    self.health.answered(member.site());
+                    self.health.record_success(member.site());
                     member.took(bytes, self.clock().now().saturating_sub(started));
                 }
                 Err(error) => self.note_failure(&member, error),
@@ -194,14 +194,14 @@ impl Replicas {
 
     async fn ask_in_pieces(
         &self,
-        member: &Arc<Member>,
+        member: &Arc<ActiveReplica>,
         request: Request,
-        tee: &Tee,
-    ) -> Result<Answer> {
+        tee: &DedupSink,
+    ) -> Result<ResponseMeta> {
         let size = self.state().size;
         if request.ranges.is_empty() && request.tail == 0 {
             // All of it had come before whoever brought it failed.
-            return Ok(Answer { size, ..Answer::default() });
+            return Ok(ResponseMeta { size, ..ResponseMeta::default() });
         }
         let own = member.validator();
         // The validator of the request is the first member's: from the reader, who had it from there or from the store.
@@ -212,18 +212,18 @@ impl Replicas {
         if whole.tail > 0 || limits.allow(&whole.ranges) {
             return member.source().fetch(whole, tee.sink(member)).await;
         }
-        let mut total = Answer::default();
+        let mut total = ResponseMeta::default();
         for ranges in Plan::new(&whole.ranges, &limits, &PlanConfig::default()).requests {
             let piece = Request { ranges, ..whole.clone() };
             let answer = member.source().fetch(piece, tee.sink(member)).await?;
             let unasked_bytes = total.unasked_bytes + answer.unasked_bytes;
-            total = Answer { unasked_bytes, ..answer };
+            total = ResponseMeta { unasked_bytes, ..answer };
         }
         Ok(total)
     }
 
     /// Compares checksums before a member other than the first is used, where both are known.
-    async fn same_file(&self, member: &Arc<Member>) -> Result<()> {
+    async fn same_file(&self, member: &Arc<ActiveReplica>) -> Result<()> {
         let expected = self.state().checksum.clone();
         let (Some(expected), Some(digest)) = (expected, member.digest()) else {
             return Ok(());
@@ -245,23 +245,23 @@ impl Replicas {
         }
     }
 
-    fn note_failure(&self, member: &Arc<Member>, error: &Error) {
+    fn note_failure(&self, member: &Arc<ActiveReplica>, error: &Error) {
         member.failed();
-        match blame(error) {
-            Blame::Request | Blame::Nobody => {}
-            Blame::File => {
+        match classify(error) {
+            FailureScope::Request | FailureScope::Nobody => {}
+            FailureScope::File => {
                 // Alone, it is not left out: the error says all there is to say, and trying again must be possible.
                 if self.state().members.len() > 1 {
                     member.exclude(error.clone());
                     self.notice(format!("this replica is not used any more: {error}"));
                 }
             }
-            Blame::Server => {
-                self.health.went_down(member.site());
+            FailureScope::Server => {
+                self.health.mark_down(member.site());
                 self.notice(format!("this replica is left alone for a while: {error}"));
             }
-            Blame::Chance => {
-                if self.health.strike(member.site()) {
+            FailureScope::Chance => {
+                if self.health.record_failure(member.site()) {
                     self.notice(format!("this replica fails too often: {error}"));
                 }
             }

@@ -7,9 +7,9 @@ use std::time::Duration;
 
 /// How long a server that could not be reached is left alone: long enough to spare every file of a dataset the same
 /// wait, short enough to notice a restart.
-const LEFT_ALONE: Duration = Duration::from_secs(60);
+const FAIL_TIMEOUT: Duration = Duration::from_secs(60);
 /// Broken connections in a row after which a server counts as out of order.
-const MOST_STRIKES: u32 = 3;
+const MAX_FAILS: u32 = 3;
 
 /// The state of servers, shared by the files of a client.
 #[derive(Debug)]
@@ -40,28 +40,28 @@ impl Health {
     }
 
     /// A server could not be reached.
-    pub fn went_down(&self, site: &str) {
-        let until = self.clock.now() + LEFT_ALONE;
+    pub fn mark_down(&self, site: &str) {
+        let until = self.clock.now() + FAIL_TIMEOUT;
         self.sites().entry(site.to_owned()).or_default().down_until = Some(until);
     }
 
     /// A connection broke. Tells whether that was once too often.
-    pub fn strike(&self, site: &str) -> bool {
+    pub fn record_failure(&self, site: &str) -> bool {
         let strikes = {
             let mut sites = self.sites();
             let entry = sites.entry(site.to_owned()).or_default();
             entry.strikes += 1;
             entry.strikes
         };
-        let out = strikes >= MOST_STRIKES;
+        let out = strikes >= MAX_FAILS;
         if out {
-            self.went_down(site);
+            self.mark_down(site);
         }
         out
     }
 
     /// A server has answered.
-    pub fn answered(&self, site: &str) {
+    pub fn record_success(&self, site: &str) {
         if let Some(site) = self.sites().get_mut(site) {
             *site = Site::default();
         }

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// Asks a server for the checksum of its file; none if it cannot tell.
-pub trait DigestCheck: Send + Sync + fmt::Debug {
+pub trait ChecksumQuery: Send + Sync + fmt::Debug {
     /// One round trip.
     fn checksum(&self, algorithm: Algorithm) -> BoxFuture<'_, Result<Option<Checksum>>>;
 }
@@ -22,14 +22,14 @@ pub struct Replica {
     /// How to read it.
     pub source: Arc<dyn Source>,
     /// The server that it is on: what fails together.
-    pub site: String,
+    pub server: String,
     /// How to ask for its checksum.
-    pub digest: Option<Arc<dyn DigestCheck>>,
+    pub digest: Option<Arc<dyn ChecksumQuery>>,
 }
 
 /// A replica in use.
 #[derive(Debug)]
-pub(super) struct Member {
+pub(super) struct ActiveReplica {
     replica: Replica,
     /// Requests under way.
     running: AtomicUsize,
@@ -44,7 +44,7 @@ pub(super) struct Member {
     speed: Mutex<Option<f64>>,
 }
 
-impl Member {
+impl ActiveReplica {
     pub(super) fn new(replica: Replica) -> Self {
         Self {
             replica,
@@ -62,7 +62,7 @@ impl Member {
         &*self.replica.source
     }
 
-    pub(super) fn digest(&self) -> Option<&dyn DigestCheck> {
+    pub(super) fn digest(&self) -> Option<&dyn ChecksumQuery> {
         self.replica.digest.as_deref()
     }
 
@@ -71,7 +71,7 @@ impl Member {
     }
 
     pub(super) fn site(&self) -> &str {
-        &self.replica.site
+        &self.replica.server
     }
 
     /// Why it is left alone for good, if it is.
@@ -147,7 +147,7 @@ impl Member {
 
 /// A request under way at a member.
 #[derive(Debug)]
-pub(super) struct Running(Arc<Member>);
+pub(super) struct Running(Arc<ActiveReplica>);
 
 impl Drop for Running {
     fn drop(&mut self) {

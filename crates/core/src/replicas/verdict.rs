@@ -4,7 +4,7 @@ use crate::error::{Error, ErrorKind, Retry};
 
 /// Who is to blame, and so what helps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Blame {
+pub(super) enum FailureScope {
     /// The request: nobody could answer it, or it must be cut smaller first.
     Request,
     /// The member's file: it is not there, not this one, or not for us. No use asking again.
@@ -18,7 +18,7 @@ pub(super) enum Blame {
 }
 
 /// The table.
-pub(super) fn blame(error: &Error) -> Blame {
+pub(super) fn classify(error: &Error) -> FailureScope {
     match (error.kind(), error.retry()) {
         (
             ErrorKind::NotFound
@@ -29,10 +29,12 @@ pub(super) fn blame(error: &Error) -> Blame {
             | ErrorKind::Unsupported
             | ErrorKind::Protocol,
             _,
-        ) => Blame::File,
-        (_, Retry::Later { .. }) => Blame::Nobody,
-        (ErrorKind::Unavailable | ErrorKind::Timeout, Retry::SameServer { .. }) => Blame::Chance,
-        (ErrorKind::Unavailable | ErrorKind::Timeout, _) => Blame::Server,
-        _ => Blame::Request,
+        ) => FailureScope::File,
+        (_, Retry::Later { .. }) => FailureScope::Nobody,
+        (ErrorKind::Unavailable | ErrorKind::Timeout, Retry::SameServer { .. }) => {
+            FailureScope::Chance
+        }
+        (ErrorKind::Unavailable | ErrorKind::Timeout, _) => FailureScope::Server,
+        _ => FailureScope::Request,
     }
 }

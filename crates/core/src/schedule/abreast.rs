@@ -20,12 +20,12 @@ impl Reader<'_> {
             return 0;
         }
         let requests = self.source.max_requests();
-        if requests > self.source.max_lanes() { requests } else { 0 }
+        if requests > self.source.max_connections() { requests } else { 0 }
     }
 
     /// Lanes, or what shared them: what befalls a server befalls as many requests at once.
     pub(super) fn lanes_in_use(&self) -> u32 {
-        let shared = if self.widest > self.source.max_lanes() { self.widest } else { 0 };
+        let shared = if self.widest > self.source.max_connections() { self.widest } else { 0 };
         u32::try_from(self.lanes.max(shared)).unwrap_or(u32::MAX)
     }
 }

@@ -1,6 +1,6 @@
 //! What becomes of a request that has ended: done, or its rest planned again.
 
-use super::{Ended, Reader, Step};
+use super::{Ended, FetchEvent, Reader};
 use crate::error::{Error, ErrorKind, Result, Retry};
 use crate::plan::{Plan, PlanConfig};
 use crate::source::Request;
@@ -14,7 +14,7 @@ const LEAST_PROGRESS_BYTES: u64 = 4096;
 
 impl Reader<'_> {
     /// Settles a request that has ended: done, or its rest planned again.
-    pub(super) fn conclude(&mut self, id: u64, ended: Ended) -> Option<Step> {
+    pub(super) fn conclude(&mut self, id: u64, ended: Ended) -> Option<FetchEvent> {
         let urgent = self.urgent_ids.remove(&id);
         let in_flight = self.requests.remove(&id)?;
         let result = ended?;
@@ -32,7 +32,7 @@ impl Reader<'_> {
                 if missing.is_empty() || request.tail > 0 {
                     self.barren_failures = 0;
                     self.plan_again();
-                    return Some(Step::Answered(answer));
+                    return Some(FetchEvent::Answered(answer));
                 }
                 self.incomplete(&missing)
             }
@@ -43,7 +43,7 @@ impl Reader<'_> {
             Err(error) => {
                 let bytes = range::total_bytes(&missing);
                 self.unreleased_bytes = self.unreleased_bytes.saturating_sub(bytes);
-                Some(Step::Failed { error, ranges: missing })
+                Some(FetchEvent::Failed { error, ranges: missing })
             }
         }
     }

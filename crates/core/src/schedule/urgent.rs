@@ -16,7 +16,7 @@
 use super::Reader;
 use crate::link::INITIAL_WINDOW_BYTES;
 use crate::range;
-use crate::straggler::InFlight;
+use crate::straggler::InFlightRequest;
 use std::ops::Range;
 
 /// Lanes that a small read may have, whatever else is waited for.
@@ -27,7 +27,7 @@ impl Reader<'_> {
     pub fn push_urgent(&mut self, ranges: &[Range<u64>], max_lanes: usize) {
         let others = self.urgent_bytes();
         self.crowded = others > range::total_bytes(ranges);
-        let share = share(range::total_bytes(ranges), others, self.lanes);
+        let share = fair_share(range::total_bytes(ranges), others, self.lanes);
         let requests = self.planned(ranges, max_lanes.min(share));
         self.urgent.extend(requests);
     }
@@ -36,19 +36,19 @@ impl Reader<'_> {
     fn urgent_bytes(&self) -> u64 {
         let queued = self.urgent.iter().map(|it| range::total_bytes(&it.ranges));
         let under_way = self.urgent_ids.iter().filter_map(|id| self.requests.get(id));
-        queued.chain(under_way.map(InFlight::left_bytes)).fold(0, u64::saturating_add)
+        queued.chain(under_way.map(InFlightRequest::left_bytes)).fold(0, u64::saturating_add)
     }
 
     /// Somebody waits for `ranges`: what of them has not been sent becomes urgent.
-    pub fn hasten(&mut self, ranges: &[Range<u64>]) {
-        let waiting = self.withdraw(ranges);
+    pub fn prioritize(&mut self, ranges: &[Range<u64>]) {
+        let waiting = self.cancel(ranges);
         if !waiting.is_empty() {
             self.push_urgent(&waiting, usize::MAX);
         }
     }
 
     /// Takes back what of `ranges` has not been sent and is not urgent; returns it, sorted and disjoint.
-    pub fn withdraw(&mut self, ranges: &[Range<u64>]) -> Vec<Range<u64>> {
+    pub fn cancel(&mut self, ranges: &[Range<u64>]) -> Vec<Range<u64>> {
         let queue = std::mem::take(&mut self.queue);
         let (queue, withdrawn) = self.parted(queue, &range::merged(ranges, 0));
         self.queue = queue;
@@ -77,7 +77,7 @@ impl Reader<'_> {
 
     /// Whether there is room for a request for one of several who wait.
     fn is_beside(&self, under_way: usize) -> bool {
-        self.crowded && under_way < self.source.max_lanes().min(2 * self.lanes)
+        self.crowded && under_way < self.source.max_connections().min(2 * self.lanes)
     }
 
     pub(super) fn launch_urgent(&mut self) {
@@ -97,7 +97,7 @@ impl Reader<'_> {
 
 /// How many of `lanes` are for a read of so many bytes where so many others are waited for. One that is more than all the
 /// others may have any number: it is the job, and what was asked for before was to get to know the server.
-fn share(bytes: u64, others: u64, lanes: usize) -> usize {
+fn fair_share(bytes: u64, others: u64, lanes: usize) -> usize {
     if others <= bytes {
         return usize::MAX;
     }
@@ -110,16 +110,16 @@ fn share(bytes: u64, others: u64, lanes: usize) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::share;
+    use super::fair_share;
 
     #[test]
     fn lanes_are_shared_by_what_is_waited_for() {
-        assert_eq!(share(1 << 20, 0, 64), usize::MAX);
-        assert_eq!(share(1 << 20, 7 << 20, 64), 8);
-        assert_eq!(share(1 << 20, 31 << 20, 14), 1);
-        assert_eq!(share(40_000, 1 << 30, 64), 3);
-        assert_eq!(share(0, 1, 64), 1);
-        assert_eq!(share(20 << 20, 12 << 10, 1), usize::MAX);
-        assert_eq!(share(u64::MAX - 1, u64::MAX, 64), 32);
+        assert_eq!(fair_share(1 << 20, 0, 64), usize::MAX);
+        assert_eq!(fair_share(1 << 20, 7 << 20, 64), 8);
+        assert_eq!(fair_share(1 << 20, 31 << 20, 14), 1);
+        assert_eq!(fair_share(40_000, 1 << 30, 64), 3);
+        assert_eq!(fair_share(0, 1, 64), 1);
+        assert_eq!(fair_share(20 << 20, 12 << 10, 1), usize::MAX);
+        assert_eq!(fair_share(u64::MAX - 1, u64::MAX, 64), 32);
     }
 }

@@ -54,33 +54,33 @@ pub fn parent(path: &str) -> &str {
 
 /// The last component of a path.
 #[must_use]
-pub fn last_component(path: &str) -> &str {
+pub fn file_name(path: &str) -> &str {
     path.rsplit_once('/').map_or(path, |(_, name)| name)
 }
 
 /// The path of another name in the directory that `path` is in.
 #[must_use]
-pub fn beside(path: &str, name: &str) -> String {
-    below(parent(path), name)
+pub fn sibling(path: &str, name: &str) -> String {
+    join(parent(path), name)
 }
 
 /// The path of a name in a directory.
 #[must_use]
-pub fn below(directory: &str, name: &str) -> String {
+pub fn join(directory: &str, name: &str) -> String {
     if directory.is_empty() { name.to_owned() } else { format!("{directory}/{name}") }
 }
 
 /// The name, beside that of the file, under which a file lies while it is written. `number` tells uploads apart.
 #[must_use]
-pub fn unfinished_name(number: u64) -> String {
+pub fn partial_name(number: u64) -> String {
     format!("{BEFORE}{number:0DIGITS$x}{AFTER}")
 }
 
-/// Whether the last component of `path` is one that [`unfinished_name`] makes: what an interrupted upload left, or one
+/// Whether the last component of `path` is one that [`partial_name`] makes: what an interrupted upload left, or one
 /// that is under way. Copies leave it out.
 #[must_use]
-pub fn is_unfinished(path: &str) -> bool {
-    last_component(path).strip_prefix(BEFORE).and_then(|rest| rest.strip_suffix(AFTER)).is_some_and(
+pub fn is_partial(path: &str) -> bool {
+    file_name(path).strip_prefix(BEFORE).and_then(|rest| rest.strip_suffix(AFTER)).is_some_and(
         |digits| {
             digits.len() == DIGITS && digits.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
         },
@@ -89,8 +89,8 @@ pub fn is_unfinished(path: &str) -> bool {
 
 /// `token` if it is the name alone of such a file: what an upload gave as its token, and not a way out of the directory.
 #[must_use]
-pub fn unfinished_token(token: &str) -> Option<&str> {
-    (!token.contains('/') && is_unfinished(token)).then_some(token)
+pub fn partial_token(token: &str) -> Option<&str> {
+    (!token.contains('/') && is_partial(token)).then_some(token)
 }
 
 #[cfg(test)]
@@ -123,26 +123,26 @@ mod tests {
     #[test]
     fn names_are_put_together_and_taken_apart() {
         for (path, directory, name) in [("a/b/c", "a/b", "c"), ("a", "", "a"), ("", "", "")] {
-            assert_eq!((parent(path), last_component(path)), (directory, name));
+            assert_eq!((parent(path), file_name(path)), (directory, name));
         }
-        assert_eq!((beside("a/b", "c"), beside("a", "c")), ("a/c".to_owned(), "c".to_owned()));
+        assert_eq!((sibling("a/b", "c"), sibling("a", "c")), ("a/c".to_owned(), "c".to_owned()));
     }
 
     #[test]
     fn a_token_names_a_file_in_the_same_directory() {
-        let name = unfinished_name(1);
-        assert_eq!(unfinished_token(&name), Some(&*name));
+        let name = partial_name(1);
+        assert_eq!(partial_token(&name), Some(&*name));
         for token in [format!("../{name}"), format!("/{name}"), "x".to_owned(), String::new()] {
-            assert_eq!(unfinished_token(&token), None);
+            assert_eq!(partial_token(&token), None);
         }
     }
 
     #[test]
     fn unfinished_files_are_told_by_their_names() {
-        let name = unfinished_name(0xabc);
-        assert!(is_unfinished(&name) && is_unfinished(&format!("dir/{name}")));
+        let name = partial_name(0xabc);
+        assert!(is_partial(&name) && is_partial(&format!("dir/{name}")));
         for name in ["", "x.part", ".hither-.part", ".hither-00000000000000zz.part", ".hither"] {
-            assert!(!is_unfinished(name), "{name:?}");
+            assert!(!is_partial(name), "{name:?}");
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Reads in the order in which the program asked for them.
 //!
 //! A trace has them in the order in which they ended. The two differ where threads or requests overlap, by as much as was
-//! done during the longest read. [`InOrder`] holds back some ten thousands of reads and gives out the earliest of them, so
+//! done during the longest read. [`SubmissionOrder`] holds back some ten thousands of reads and gives out the earliest of them, so
 //! the order is right unless more than that ended during one read; memory stays bounded.
 
 use super::TracedRead;
@@ -18,7 +18,7 @@ const MOST_RANGES: usize = 1 << 20;
 
 /// Reads, the earliest submission first. After an error come the reads before it, then the error, and nothing more.
 #[derive(Debug)]
-pub struct InOrder<I> {
+pub struct SubmissionOrder<I> {
     input: I,
     waiting: BinaryHeap<Reverse<Waiting>>,
     ranges: usize,
@@ -34,7 +34,7 @@ struct Waiting {
     read: TracedRead,
 }
 
-impl<I: Iterator<Item = Result<TracedRead>>> InOrder<I> {
+impl<I: Iterator<Item = Result<TracedRead>>> SubmissionOrder<I> {
     /// Puts `input` into order.
     pub fn new(input: I) -> Self {
         Self { input, waiting: BinaryHeap::new(), ranges: 0, arrived: 0, error: None, ended: false }
@@ -64,7 +64,7 @@ impl<I: Iterator<Item = Result<TracedRead>>> InOrder<I> {
     }
 }
 
-impl<I: Iterator<Item = Result<TracedRead>>> Iterator for InOrder<I> {
+impl<I: Iterator<Item = Result<TracedRead>>> Iterator for SubmissionOrder<I> {
     type Item = Result<TracedRead>;
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -108,16 +108,16 @@ impl Ord for Waiting {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::trace::Times;
-    use crate::{ErrorKind, Found};
+    use crate::trace::ReadTimes;
+    use crate::{CacheStatus, ErrorKind};
 
     fn read(submitted: u64, offset: u64) -> TracedRead {
         TracedRead {
             file: 0,
             thread: 0,
             ranges: vec![offset..offset + 1],
-            times: Times::at_once(Duration::from_nanos(submitted)),
-            found: Found::Present,
+            times: ReadTimes::at_once(Duration::from_nanos(submitted)),
+            found: CacheStatus::Hit,
             absent_bytes: 0,
         }
     }
@@ -126,14 +126,15 @@ mod tests {
     fn the_earliest_comes_first_and_equals_stay_in_their_order() {
         let reads =
             [(5, 0), (3, 1), (5, 2), (1, 3), (5, 4)].map(|(at, offset)| Ok(read(at, offset)));
-        let starts = InOrder::new(reads.into_iter()).map(|read| read.unwrap().ranges[0].start);
+        let starts =
+            SubmissionOrder::new(reads.into_iter()).map(|read| read.unwrap().ranges[0].start);
         assert_eq!(starts.collect::<Vec<_>>(), [3, 1, 0, 2, 4]);
     }
 
     #[test]
     fn what_was_read_before_an_error_is_given_out() {
         let reads = [Ok(read(2, 0)), Ok(read(1, 1)), Err(Error::new(ErrorKind::Corrupt, "bad"))];
-        let all: Vec<_> = InOrder::new(reads.into_iter()).collect();
+        let all: Vec<_> = SubmissionOrder::new(reads.into_iter()).collect();
         assert_eq!(all.iter().map(Result::is_ok).collect::<Vec<_>>(), [true, true, false]);
     }
 }

@@ -5,9 +5,9 @@ use super::block::{
     MAX_PAYLOAD_BYTES, MAX_RANGES, NAMES, ONE_RANGE, READS, SAME_FILE, SAME_THREAD, VERSION,
     checksum, header,
 };
-use super::{ReadEvent, Times, varint};
+use super::{ReadEvent, ReadTimes, varint};
 use crate::error::{Error, ErrorKind, Result};
-use crate::{Found, range};
+use crate::{CacheStatus, range};
 use std::io::{self, Read};
 use std::ops::Range;
 use std::time::Duration;
@@ -22,9 +22,9 @@ pub struct TracedRead {
     /// As in [`ReadEvent`].
     pub ranges: Vec<Range<u64>>,
     /// As in [`ReadEvent`].
-    pub times: Times,
+    pub times: ReadTimes,
     /// As in [`ReadEvent`].
-    pub found: Found,
+    pub found: CacheStatus,
     /// As in [`ReadEvent`].
     pub absent_bytes: u64,
 }
@@ -225,9 +225,9 @@ fn take_read(bytes: &mut &[u8], before: &mut Before) -> Option<TracedRead> {
     let (&flags, rest) = bytes.split_first()?;
     *bytes = rest;
     let found = match flags & FOUND {
-        0 => Found::Present,
-        1 => Found::InFlight,
-        2 => Found::Absent,
+        0 => CacheStatus::Hit,
+        1 => CacheStatus::InFlight,
+        2 => CacheStatus::Miss,
         _ => return None,
     };
     let mut small = |same: bool, as_before: u32| match same {
@@ -257,12 +257,12 @@ fn take_read(bytes: &mut &[u8], before: &mut Before) -> Option<TracedRead> {
         ranges.push(start..end);
     }
     let absent_bytes = match (found, flags & ALL_ABSENT) {
-        (Found::Absent, 0) => varint::take(bytes)?,
-        (Found::Absent, _) => range::total_bytes(&ranges),
+        (CacheStatus::Miss, 0) => varint::take(bytes)?,
+        (CacheStatus::Miss, _) => range::total_bytes(&ranges),
         _ => 0,
     };
     *before = Before { file, thread, submitted, end };
-    let times = Times {
+    let times = ReadTimes {
         submitted: Duration::from_nanos(submitted),
         completed: Duration::from_nanos(completed),
         consumed: Duration::from_nanos(consumed),

@@ -1,6 +1,6 @@
 //! What a trace says about the program that was traced.
 //!
-//! The reads must come in the order in which they were submitted ([`InOrder`](super::InOrder)). Every file is looked at by
+//! The reads must come in the order in which they were submitted ([`SubmissionOrder`](super::InOrder)). Every file is looked at by
 //! itself, as if the program read nothing else: a program that alternates between two files reads each in its own order.
 //! A vector read counts as its ranges, in their order, wherever places and sizes are concerned, and as one read wherever
 //! it is about waiting.
@@ -14,7 +14,7 @@ mod bins;
 mod coverage;
 mod file;
 
-pub use bins::{Bin, Plain};
+pub use bins::{Bin, LinearBins};
 pub use file::{Displacements, FileStatistics, Runs};
 
 use super::TracedRead;

@@ -5,7 +5,7 @@ use super::block::{
     ONE_RANGE, READS, SAME_FILE, SAME_THREAD, checksum, header,
 };
 use super::{ReadEvent, varint};
-use crate::{Found, range};
+use crate::{CacheStatus, range};
 use std::collections::HashMap;
 use std::io::{self, Write};
 use std::ops::Range;
@@ -157,9 +157,9 @@ impl Block {
         let times = event.times;
         let at_once = times.submitted == times.completed && times.completed == times.consumed;
         let mut flags = match event.found {
-            Found::Present => 0,
-            Found::InFlight => 1,
-            Found::Absent => 2,
+            CacheStatus::Hit => 0,
+            CacheStatus::InFlight => 1,
+            CacheStatus::Miss => 2,
         };
         for (flag, holds) in [
             (SAME_FILE, event.file == self.before.file),
@@ -189,7 +189,7 @@ impl Block {
             varint::put(out, event.ranges.len() as u64);
         }
         let end = put_ranges(out, event.ranges, flags & ADJACENT != 0, self.before.end);
-        if event.found == Found::Absent && flags & ALL_ABSENT == 0 {
+        if event.found == CacheStatus::Miss && flags & ALL_ABSENT == 0 {
             varint::put(out, event.absent_bytes);
         }
         self.before = Before { file: event.file, thread: event.thread, submitted, end };

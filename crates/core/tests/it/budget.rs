@@ -9,7 +9,7 @@ async fn a_budget_of_one_byte_reads_one_request_at_a_time() {
     let source = far().with_limits(limits).with_max_lanes(8);
     read(&source, &scattered(100, 50), config(1, 4)).await;
     let log = source.log();
-    assert_eq!((source.flights(), log.len()), (10, 10));
+    assert_eq!((source.round_trips(), log.len()), (10, 10));
 }
 
 #[tokio::test(start_paused = true)]
@@ -50,5 +50,5 @@ async fn memory_that_is_never_released_slows_a_job_but_does_not_stop_it() {
         held.push((part.offset, part.bytes));
     }
     check(&held, &ranges).unwrap();
-    assert_eq!(source.flights(), 10);
+    assert_eq!(source.round_trips(), 10);
 }

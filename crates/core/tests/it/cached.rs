@@ -2,13 +2,13 @@
 
 use crate::rig::{SIZE, content, far};
 use hither_core::cache::{Gauges, Version};
-use hither_core::file::{Begun, Pending, Spawn};
+use hither_core::file::{PendingRead, ReadStart, Spawn};
 use hither_core::{
-    Access, Advice, Advisor, Cache, CacheConfig, CacheKey, CachedFile, Conditions, Error,
-    ErrorKind, Limits, ReaderConfig, Source, range,
+    Access, Advice, Cache, CacheConfig, CacheKey, CachedFile, Error, ErrorKind, Limits,
+    PrefetchContext, Prefetcher, ReaderConfig, Source, range,
 };
 use hither_testkit::Link;
-use hither_testkit::memory::{Fault, MemorySource};
+use hither_testkit::memory::{Fault, SimulatedSource};
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +19,7 @@ pub(crate) fn spawn() -> Spawn {
     Arc::new(|future| drop(tokio::spawn(future)))
 }
 
-pub(crate) fn open(source: &Arc<MemorySource>, cache: &Arc<Cache>) -> CachedFile {
+pub(crate) fn open(source: &Arc<SimulatedSource>, cache: &Arc<Cache>) -> CachedFile {
     let key = CacheKey { name: source.name(), identity: String::new() };
     let source = Arc::clone(source) as Arc<dyn Source>;
     CachedFile::new(source, Arc::clone(cache), key, ReaderConfig::default(), spawn())
@@ -45,19 +45,19 @@ pub(crate) async fn settle() {
     tokio::time::sleep(Duration::from_secs(3600)).await;
 }
 
-fn asked(source: &MemorySource) -> Vec<Range<u64>> {
+fn asked(source: &SimulatedSource) -> Vec<Range<u64>> {
     source.log().into_iter().flat_map(|it| it.request.ranges).collect()
 }
 
-fn asked_bytes(source: &MemorySource) -> u64 {
+fn asked_bytes(source: &SimulatedSource) -> u64 {
     asked(source).iter().map(|it| it.end - it.start).sum()
 }
 
 #[derive(Debug)]
 struct Says(Advice);
 
-impl Advisor for Says {
-    fn accessed(&mut self, _: &Access, _: &Conditions) -> Advice {
+impl Prefetcher for Says {
+    fn observe(&mut self, _: &Access, _: &PrefetchContext) -> Advice {
         std::mem::take(&mut self.0)
     }
 }
@@ -74,7 +74,7 @@ async fn what_was_read_is_not_asked_for_again() {
     assert_eq!((totals.reads, totals.hits, totals.partial, totals.misses), (3, 1, 1, 1));
     assert_eq!((totals.bytes_fetched, totals.bytes_used), (3000, 3000));
     let mut target = [0; 500];
-    assert!(matches!(file.begin(1000, &mut target), Ok(Begun::Done(500))));
+    assert!(matches!(file.begin(1000, &mut target), Ok(ReadStart::Done(500))));
     assert_eq!(target[..], slice(&(1000..1500)));
 }
 
@@ -236,17 +236,17 @@ async fn advice_goes_along_or_soon_and_never() {
     let source = Arc::new(far());
     let cache = cache(16 << 20);
     let file = open(&source, &cache);
-    file.set_advisor(Box::new(Says(Advice { along: vec![0..10_000], ..Advice::default() })));
+    file.set_advisor(Box::new(Says(Advice { same_request: vec![0..10_000], ..Advice::default() })));
     read(&file, 4_000..5_000).await.unwrap();
     assert_eq!(range::merged(&asked(&source), 0), [0..10_000]);
-    let soon = vec![50_000..60_000];
-    file.set_advisor(Box::new(Says(Advice { soon, ..Advice::default() })));
+    let will_need = vec![50_000..60_000];
+    file.set_advisor(Box::new(Says(Advice { will_need, ..Advice::default() })));
     read(&file, 0..10).await.unwrap();
     settle().await;
     assert_eq!(asked_bytes(&source), 20_000);
     assert_eq!(cache.gauges().ahead_bytes, 10_000);
-    let never = vec![50_000..60_000];
-    file.set_advisor(Box::new(Says(Advice { never, ..Advice::default() })));
+    let dont_need = vec![50_000..60_000];
+    file.set_advisor(Box::new(Says(Advice { dont_need, ..Advice::default() })));
     read(&file, 0..10).await.unwrap();
     assert_eq!(cache.gauges().ahead_bytes, 0);
 }
@@ -290,11 +290,11 @@ async fn a_file_that_changes_is_read_no_more_until_it_is_opened_again() {
     assert_eq!(read(&again, 0..10).await.unwrap(), slice(&(0..10)));
 }
 
-fn begun(file: &CachedFile, range: Range<u64>) -> Pending {
+fn begun(file: &CachedFile, range: Range<u64>) -> PendingRead {
     let mut target = vec![0; usize::try_from(range.end - range.start).unwrap()];
     match file.begin(range.start, &mut target).unwrap() {
-        Begun::Waiting(pending) => pending,
-        Begun::Done(_) => panic!("{range:?} was there"),
+        ReadStart::Waiting(pending) => pending,
+        ReadStart::Done(_) => panic!("{range:?} was there"),
     }
 }
 
@@ -307,7 +307,7 @@ async fn a_change_before_the_first_read_is_told_to_no_read() {
     let (one, other) = (begun(&file, 0..10), begun(&file, 5_000..5_010));
     let aside = tokio::spawn({
         let file = file.clone();
-        async move { file.read_aside(&[0..100]).await }
+        async move { file.read_untracked(&[0..100]).await }
     });
     let mut bytes = [0; 10];
     // All wait for the version that is the file's no more; one is served from the new one before others hear of it.
@@ -336,7 +336,7 @@ async fn a_read_that_is_late_is_served_from_the_version_that_others_read() {
 #[tokio::test(start_paused = true)]
 async fn a_read_that_others_bring_the_bytes_of_is_confirmed_nevertheless() {
     let link = Link::new(Duration::from_millis(20), Some(2_000_000));
-    let (source, cache) = (Arc::new(MemorySource::new(content(), link)), cache(1 << 20));
+    let (source, cache) = (Arc::new(SimulatedSource::new(content(), link)), cache(1 << 20));
     let one = open(&source, &cache);
     let size = SIZE as u64;
     let long = tokio::spawn({
@@ -370,7 +370,7 @@ async fn a_read_aside_is_nobodys() {
     let changes = Fault::Change { validator: "\"second\"".to_owned() };
     let (source, cache) = (Arc::new(far().with_fault(1, changes)), cache(1 << 20));
     let file = open(&source, &cache);
-    assert_eq!(file.read_aside(&[100..200]).await.unwrap()[0][..], slice(&(100..200)));
+    assert_eq!(file.read_untracked(&[100..200]).await.unwrap()[0][..], slice(&(100..200)));
     let totals = cache.totals();
     assert_eq!((totals.reads, totals.bytes_read, totals.waited), (0, 0, Duration::ZERO));
     // Nothing has been served to the program yet.
@@ -427,13 +427,13 @@ async fn a_read_that_is_given_up_leaves_nothing_behind() {
 async fn where_a_file_ends_that_was_opened_again_the_server_says() {
     let (short, long) = (content().slice(..1_000), content().slice(..2_000));
     let cache = cache(16 << 20);
-    let source = |bytes| Arc::new(MemorySource::new(bytes, Link::G).with_name("grows"));
+    let source = |bytes| Arc::new(SimulatedSource::new(bytes, Link::G).with_name("grows"));
     let file = open(&source(short), &cache);
     assert_eq!(read(&file, 0..5_000).await.unwrap(), slice(&(0..1_000)));
     drop(file);
     let changed = Fault::Change { validator: "\"second\"".to_owned() };
     let grown =
-        Arc::new(MemorySource::new(long, Link::G).with_name("grows").with_fault(0, changed));
+        Arc::new(SimulatedSource::new(long, Link::G).with_name("grows").with_fault(0, changed));
     let file = open(&grown, &cache);
     assert_eq!(read(&file, 1_500..5_000).await.unwrap(), slice(&(1_500..2_000)));
     let file = open(&grown, &cache);

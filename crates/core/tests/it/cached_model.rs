@@ -4,10 +4,11 @@
 use crate::cached::{cache, open, settle};
 use crate::rig::{SIZE, content};
 use hither_core::{
-    Access, Advice, Advisor, CachedFile, Conditions, Error, ErrorKind, Limits, ReadAhead, Retry,
+    Access, Advice, CachedFile, Error, ErrorKind, Limits, PrefetchContext, Prefetcher, ReadAhead,
+    Retry,
 };
 use hither_testkit::Link;
-use hither_testkit::memory::{Fault, MemorySource};
+use hither_testkit::memory::{Fault, SimulatedSource};
 use hither_testkit::random::Random;
 use proptest::prelude::*;
 use std::ops::Range;
@@ -89,8 +90,8 @@ fn adviser() -> impl Strategy<Value = Adviser> {
 #[derive(Debug)]
 struct Chatter(Random);
 
-impl Advisor for Chatter {
-    fn accessed(&mut self, access: &Access, conditions: &Conditions) -> Advice {
+impl Prefetcher for Chatter {
+    fn observe(&mut self, access: &Access, conditions: &PrefetchContext) -> Advice {
         let mut advice = Advice::default();
         let near = access.range.start.saturating_sub(self.0.next_u64() % 5_000);
         let range = near..near + self.0.next_u64() % 20_000;
@@ -98,9 +99,9 @@ impl Advisor for Chatter {
             !access.range.is_empty() && conditions.size.is_none_or(|size| access.range.end <= size)
         );
         match self.0.next_u64() % 8 {
-            0 => advice.along = vec![range],
-            1 | 2 => advice.soon = vec![range.end..range.end + 10_000, range],
-            3 => advice.never = vec![range],
+            0 => advice.same_request = vec![range],
+            1 | 2 => advice.will_need = vec![range.end..range.end + 10_000, range],
+            3 => advice.dont_need = vec![range],
             _ => {}
         }
         advice
@@ -130,7 +131,7 @@ async fn check_ranges(file: CachedFile, ranges: Vec<Range<u64>>) -> Result<(), E
 
 /// What went wrong in reads that nobody gave up.
 async fn play(
-    source: &Arc<MemorySource>,
+    source: &Arc<SimulatedSource>,
     actions: Vec<Do>,
     budget: u64,
     adviser: Adviser,
@@ -187,7 +188,12 @@ async fn play(
     errors
 }
 
-fn run(source: &Arc<MemorySource>, actions: Vec<Do>, budget: u64, adviser: Adviser) -> Vec<Error> {
+fn run(
+    source: &Arc<SimulatedSource>,
+    actions: Vec<Do>,
+    budget: u64,
+    adviser: Adviser,
+) -> Vec<Error> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
         .start_paused(true)
@@ -200,9 +206,9 @@ fn run(source: &Arc<MemorySource>, actions: Vec<Do>, budget: u64, adviser: Advis
         .unwrap_or_else(|_| panic!("it hangs"))
 }
 
-fn file(rate: Option<u64>, max_ranges: usize, lanes: usize) -> MemorySource {
+fn file(rate: Option<u64>, max_ranges: usize, lanes: usize) -> SimulatedSource {
     let limits = Limits { max_ranges, max_total_bytes: 70_000, ..Limits::unlimited() };
-    MemorySource::new(content(), Link::new(Duration::from_millis(20), rate))
+    SimulatedSource::new(content(), Link::new(Duration::from_millis(20), rate))
         .with_limits(Limits { range_cost_bytes: 120, ..limits })
         .with_max_lanes(lanes)
 }

@@ -3,7 +3,7 @@
 use crate::rig::{SIZE, check, config, content, drain};
 use hither_core::{Error, ErrorKind, Limits, Reader, Retry};
 use hither_testkit::Link;
-use hither_testkit::memory::{Fault, MemorySource};
+use hither_testkit::memory::{Fault, SimulatedSource};
 use proptest::prelude::*;
 use std::time::Duration;
 
@@ -43,7 +43,7 @@ proptest! {
         let ranges: Vec<_> = ranges.into_iter().map(|(at, n)| at..(at + n).min(size)).collect();
         let faulty = !faults.is_empty();
         let limits = Limits { max_ranges, ..Limits::unlimited() };
-        let mut source = MemorySource::new(content(), Link::E)
+        let mut source = SimulatedSource::new(content(), Link::E)
             .with_limits(limits)
             .with_max_lanes(lanes);
         for (nth, fault) in faults {

@@ -2,13 +2,13 @@
 
 use crate::rig::{SIZE, check, content, drain, scattered};
 use futures_core::future::BoxFuture;
-use hither_core::replicas::{DigestCheck, Discover};
+use hither_core::replicas::{ChecksumQuery, ReplicaDiscovery};
 use hither_core::{
     Algorithm, Checksum, Error, ErrorKind, Health, Reader, ReaderConfig, Replica, Replicas,
     ReplicasConfig, Result, Retry, Source,
 };
 use hither_testkit::Link;
-use hither_testkit::memory::{Fault, Logged, MemorySource};
+use hither_testkit::memory::{Fault, Logged, SimulatedSource};
 use proptest::prelude::*;
 use std::ops::Range;
 use std::sync::Arc;
@@ -42,24 +42,24 @@ fn failures() -> Vec<Fault> {
     all
 }
 
-fn source() -> MemorySource {
+fn source() -> SimulatedSource {
     let patience = Duration::from_secs(30);
-    named(MemorySource::new(content(), Link::G).with_max_lanes(4).with_patience(patience))
+    named(SimulatedSource::new(content(), Link::G).with_max_lanes(4).with_patience(patience))
 }
 
 /// Replicas are told apart by name.
-fn named(source: MemorySource) -> MemorySource {
+fn named(source: SimulatedSource) -> SimulatedSource {
     static COUNT: AtomicUsize = AtomicUsize::new(0);
     source.with_name(format!("replica {}", COUNT.fetch_add(1, Ordering::Relaxed)))
 }
 
-fn replica(source: &Arc<MemorySource>, site: usize) -> Replica {
+fn replica(source: &Arc<SimulatedSource>, site: usize) -> Replica {
     let source = Arc::clone(source) as Arc<dyn Source>;
-    Replica { source, site: format!("site {site}"), digest: None }
+    Replica { source, server: format!("site {site}"), digest: None }
 }
 
 /// Replicas on servers of their own.
-fn replicas(sources: &[Arc<MemorySource>]) -> Replicas {
+fn replicas(sources: &[Arc<SimulatedSource>]) -> Replicas {
     let health = Health::new(Arc::clone(&sources[0]) as Arc<_>);
     let all = Replicas::new(replica(&sources[0], 0), health, ReplicasConfig::default());
     sources.iter().enumerate().skip(1).for_each(|(n, source)| all.add(replica(source, n)));
@@ -79,7 +79,7 @@ async fn read(source: &dyn Source, ranges: &[Range<u64>]) -> Result<(), String> 
     check(&pieces, ranges)
 }
 
-fn delivered(sources: &[Arc<MemorySource>]) -> u64 {
+fn delivered(sources: &[Arc<SimulatedSource>]) -> u64 {
     sources.iter().flat_map(|source| source.log()).map(|it| it.bytes).sum()
 }
 
@@ -112,7 +112,7 @@ proptest! {
         let result = runtime.block_on(async {
             // With the round-trip time known there are four lanes, and requests of a hundred ranges.
             let all = replicas(&sources);
-            all.warm(4);
+            all.preconnect(4);
             tokio::time::sleep(Link::G.rtt).await;
             read(&all, &ranges).await
         });
@@ -162,7 +162,7 @@ async fn a_server_that_is_down_is_left_alone_by_all_files() {
 
 #[tokio::test(start_paused = true)]
 async fn a_replica_of_another_size_is_excluded_and_named() {
-    let other = Arc::new(named(MemorySource::new(content().slice(..SIZE - 1), Link::G)));
+    let other = Arc::new(named(SimulatedSource::new(content().slice(..SIZE - 1), Link::G)));
     let dying = Arc::new(source().with_max_lanes(1).with_fault(0, Fault::Cut { after: 100_000 }));
     let all = replicas(&[dying, Arc::clone(&other), Arc::new(source())]);
     all.expect(Some(SIZE as u64), None);
@@ -175,7 +175,7 @@ async fn a_replica_of_another_size_is_excluded_and_named() {
 #[tokio::test(start_paused = true)]
 async fn the_size_is_learned_from_the_first_answer() {
     let dying = Arc::new(source().with_max_lanes(1).with_fault(1, Fault::Cut { after: 100 }));
-    let other = Arc::new(named(MemorySource::new(content().slice(..SIZE - 1), Link::G)));
+    let other = Arc::new(named(SimulatedSource::new(content().slice(..SIZE - 1), Link::G)));
     let all = replicas(&[dying, Arc::clone(&other)]);
     read(&all, &[0..1_000]).await.unwrap();
     read(&all, &[0..1_000]).await.unwrap();
@@ -185,7 +185,7 @@ async fn the_size_is_learned_from_the_first_answer() {
 #[derive(Debug)]
 struct Says(&'static str);
 
-impl DigestCheck for Says {
+impl ChecksumQuery for Says {
     fn checksum(&self, _: Algorithm) -> BoxFuture<'_, Result<Option<Checksum>>> {
         Box::pin(async { self.0.parse().map(Some) })
     }
@@ -232,7 +232,7 @@ async fn a_large_job_is_shared_and_the_faster_one_does_more() {
     let big = bytes::Bytes::from(vec![7_u8; 150 << 20]);
     let server = |rate| {
         let link = Link { bandwidth: Some(rate), ..Link::G };
-        Arc::new(named(MemorySource::new(big.clone(), link)).with_max_lanes(4))
+        Arc::new(named(SimulatedSource::new(big.clone(), link)).with_max_lanes(4))
     };
     let sources = [server(200_000_000), server(50_000_000)];
     let all = replicas(&sources);
@@ -261,10 +261,10 @@ async fn when_all_have_failed_the_error_names_them_all() {
 }
 
 #[derive(Debug)]
-struct Knows(Arc<MemorySource>);
+struct Knows(Arc<SimulatedSource>);
 
-impl Discover for Knows {
-    fn more(&self, _: &[Error]) -> BoxFuture<'_, Option<Vec<Replica>>> {
+impl ReplicaDiscovery for Knows {
+    fn locate(&self, _: &[Error]) -> BoxFuture<'_, Option<Vec<Replica>>> {
         Box::pin(async { Some(vec![replica(&self.0, 1)]) })
     }
 }

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use hither_core::{Error, Reader, ReaderConfig, Source};
 use hither_testkit::Link;
-use hither_testkit::memory::MemorySource;
+use hither_testkit::memory::SimulatedSource;
 use std::ops::Range;
 use std::sync::LazyLock;
 use std::time::Duration;
@@ -21,13 +21,13 @@ pub(crate) fn content() -> Bytes {
 }
 
 /// 240 ms, and as fast as anything.
-pub(crate) fn far() -> MemorySource {
-    MemorySource::new(content(), Link::G)
+pub(crate) fn far() -> SimulatedSource {
+    SimulatedSource::new(content(), Link::G)
 }
 
 /// Connects, so that the round-trip time is known and lanes can be chosen by it.
-pub(crate) async fn connect(source: &MemorySource, lanes: usize) {
-    source.warm(lanes);
+pub(crate) async fn connect(source: &SimulatedSource, lanes: usize) {
+    source.preconnect(lanes);
     tokio::time::sleep(Link::G.rtt).await;
 }
 

@@ -11,7 +11,7 @@ async fn any_number_of_ranges_takes_one_round_trip() {
     for lanes in [1, 4, 16, 64] {
         let source = far().with_max_lanes(lanes);
         assert_eq!(read(&source, &scattered(1_000, 10), ReaderConfig::default()).await, 0);
-        assert_eq!(source.flights(), 1, "{lanes} lanes");
+        assert_eq!(source.round_trips(), 1, "{lanes} lanes");
         let log = source.log();
         assert!(log.len() <= lanes, "{lanes} lanes: {} requests", log.len());
         // Connecting, and the answer.
@@ -25,7 +25,7 @@ async fn limits_make_requests_but_no_round_trips() {
     let source = far().with_limits(limits).with_max_lanes(16);
     connect(&source, 16).await;
     read(&source, &scattered(1_600, 100), ReaderConfig::default()).await;
-    assert_eq!((source.flights(), source.log().len()), (1, 16));
+    assert_eq!((source.round_trips(), source.log().len()), (1, 16));
 }
 
 #[tokio::test(start_paused = true)]
@@ -34,7 +34,7 @@ async fn requests_beyond_the_lanes_take_turns() {
     let source = far().with_limits(limits).with_max_lanes(4);
     connect(&source, 4).await;
     read(&source, &scattered(160, 100), ReaderConfig::default()).await;
-    assert_eq!((source.flights(), source.log().len()), (4, 16));
+    assert_eq!((source.round_trips(), source.log().len()), (4, 16));
     assert!(source.lanes_opened() <= 4);
 }
 
@@ -46,7 +46,7 @@ async fn a_large_job_is_striped_over_lanes() {
     read(&source, &whole, ReaderConfig::default()).await;
     let log = source.log();
     let largest = log.iter().map(|it| it.bytes).max().unwrap();
-    assert_eq!((source.flights(), log.len()), (1, 16));
+    assert_eq!((source.round_trips(), log.len()), (1, 16));
     assert!(largest <= SIZE as u64 / 16 + 1448, "{largest}");
 }
 
@@ -70,7 +70,7 @@ async fn head_and_tail_come_in_one_request() {
     let (pieces, result) = drain(&mut reader).await;
     result.unwrap();
     check(&pieces, &[0..300, SIZE as u64 - 13_000..SIZE as u64]).unwrap();
-    assert_eq!((source.flights(), source.log().len()), (1, 1));
+    assert_eq!((source.round_trips(), source.log().len()), (1, 1));
     assert_eq!(reader.answer().size, Some(SIZE as u64));
 }
 

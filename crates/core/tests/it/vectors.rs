@@ -4,16 +4,16 @@ use crate::cached::{cache, open};
 use crate::rig::{content, scattered};
 use hither_core::{Limits, Reader, ReaderConfig, Source};
 use hither_testkit::Link;
-use hither_testkit::memory::MemorySource;
+use hither_testkit::memory::SimulatedSource;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
 /// A server that is known, by a path whose length is.
-async fn source(link: Link, limits: Limits) -> MemorySource {
-    let source = MemorySource::new(content(), link).with_limits(limits).with_max_lanes(16);
-    source.warm(2);
+async fn source(link: Link, limits: Limits) -> SimulatedSource {
+    let source = SimulatedSource::new(content(), link).with_limits(limits).with_max_lanes(16);
+    source.preconnect(2);
     tokio::time::sleep(link.rtt).await;
     let mut reader = Reader::new(&source, None, ReaderConfig::default());
     reader.push(&[0..1], 1);
@@ -23,7 +23,7 @@ async fn source(link: Link, limits: Limits) -> MemorySource {
 }
 
 /// Requests, and how long they took.
-async fn past(source: &MemorySource, ranges: &[Range<u64>]) -> (usize, Duration) {
+async fn past(source: &SimulatedSource, ranges: &[Range<u64>]) -> (usize, Duration) {
     let (before, started) = (source.log().len(), Instant::now());
     let mut reader = Reader::new(source, None, ReaderConfig::default());
     reader.push(ranges, usize::MAX);
@@ -33,7 +33,7 @@ async fn past(source: &MemorySource, ranges: &[Range<u64>]) -> (usize, Duration)
     (source.log().len() - before, started.elapsed())
 }
 
-async fn through(source: MemorySource, ranges: &[Range<u64>]) -> (usize, Duration) {
+async fn through(source: SimulatedSource, ranges: &[Range<u64>]) -> (usize, Duration) {
     let source = Arc::new(source);
     let file = open(&source, &cache(64 << 20));
     let (before, started) = (source.log().len(), Instant::now());

@@ -4,11 +4,11 @@
 //! with the position of each entry follows; positions count from the basket's key, and the border between data and
 //! table is in the key, too.
 
-use super::codec::Decoder;
+use super::codec::Decompressor;
 use super::cursor::Cursor;
 use super::key::KeyHead;
-use super::packed::Packed;
-use super::shape::{Leaf, Shape};
+use super::packed::NumberEncoding;
+use super::shape::{StreamedColumn, StreamedType};
 use super::walk;
 use crate::error::{FormatError, Result};
 use crate::{Column, Values};
@@ -21,17 +21,17 @@ const GENERATED_OFFSETS: u8 = 1;
 
 /// How the values of a column are found in the baskets of its branch.
 #[derive(Debug, Clone)]
-pub(super) enum Plan {
+pub(super) enum ColumnDecoding {
     /// Numbers that lie as their leaves say.
     Numbers(Placement),
     /// One column of what has a shape.
-    Shaped { shape: Arc<Shape>, leaf: Arc<Leaf> },
+    Shaped { shape: Arc<StreamedType>, leaf: Arc<StreamedColumn> },
 }
 
 /// How the numbers of a column lie in the baskets of its branch.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Placement {
-    pub(super) packed: Packed,
+    pub(super) packed: NumberEncoding,
     /// Values per item.
     pub(super) item_len: usize,
     pub(super) jagged: bool,
@@ -45,7 +45,7 @@ pub(super) struct Placement {
 
 /// A basket inside the tree's object: never compressed.
 #[derive(Debug, Clone)]
-pub(super) struct Embedded {
+pub(super) struct EmbeddedBasket {
     head: BasketHead,
     /// Data, from the first entry on.
     data: Bytes,
@@ -82,7 +82,7 @@ impl BasketHead {
     }
 }
 
-impl Embedded {
+impl EmbeddedBasket {
     /// Reads the basket at `at` in the tree's object.
     pub(super) fn read(object: &Bytes, at: usize) -> Result<Self> {
         let mut cursor = Cursor::new(object, "embedded basket").at(at);
@@ -115,7 +115,7 @@ impl Embedded {
         Ok(Self { head, data, table })
     }
 
-    pub(super) fn decode(&self, plan: &Plan, entries: usize) -> Result<Column> {
+    pub(super) fn decode(&self, plan: &ColumnDecoding, entries: usize) -> Result<Column> {
         let table = self.table.as_deref();
         decode(&self.head, &self.data, table, plan, entries)
     }
@@ -124,8 +124,8 @@ impl Embedded {
 /// Decodes a basket of `entries` entries from its bytes in the file.
 pub(super) fn decode_stored(
     stored: &[u8],
-    decoder: &mut Decoder,
-    plan: &Plan,
+    decoder: &mut Decompressor,
+    plan: &ColumnDecoding,
     entries: usize,
 ) -> Result<Column> {
     let head = BasketHead::read(&mut Cursor::new(stored, "basket"))?;
@@ -163,16 +163,18 @@ fn decode(
     head: &BasketHead,
     data: &[u8],
     table: Option<&[u8]>,
-    plan: &Plan,
+    plan: &ColumnDecoding,
     entries: usize,
 ) -> Result<Column> {
     if head.entries != entries {
         return Err(corrupt(format!("has {} entries, {entries} expected", head.entries)));
     }
     match plan {
-        Plan::Numbers(placement) if placement.jagged => decode_jagged(head, data, table, placement),
-        Plan::Numbers(placement) => decode_flat(data, placement, entries),
-        Plan::Shaped { shape, leaf } => {
+        ColumnDecoding::Numbers(placement) if placement.jagged => {
+            decode_jagged(head, data, table, placement)
+        }
+        ColumnDecoding::Numbers(placement) => decode_flat(data, placement, entries),
+        ColumnDecoding::Shaped { shape, leaf } => {
             let ranges = ranges(head, data, table, shape)?;
             walk::read(data, ranges.as_deref(), entries, shape, leaf)
         }
@@ -184,7 +186,7 @@ fn ranges(
     head: &BasketHead,
     data: &[u8],
     table: Option<&[u8]>,
-    shape: &Shape,
+    shape: &StreamedType,
 ) -> Result<Option<Vec<Range<usize>>>> {
     if table.is_none() && !shape.runs_to_the_end() {
         if head.generated_offsets || head.entries == 0 {
@@ -374,7 +376,7 @@ mod tests {
             generated_offsets: false,
             flag: 0,
         };
-        let packed = Packed::Plain(ElementType::U16);
+        let packed = NumberEncoding::Plain(ElementType::U16);
         let item_len = item / packed.size();
         let placement =
             Placement { packed, item_len, jagged: true, marker: 0, record: item, offset: 0 };

@@ -10,7 +10,7 @@
 //!
 //! Where baskets overlap, which no writer does, an offset belongs to the one that begins last before it.
 
-use super::baskets::Baskets;
+use super::baskets::BasketTable;
 use super::clusters::Clusters;
 use super::tree::Tree;
 use std::ops::Range;
@@ -22,8 +22,8 @@ const MOST_BORDER_CHECKS: usize = 1 << 20;
 /// The baskets of a file's trees, by offset and by column.
 #[derive(Debug, Default)]
 pub struct BasketMap {
-    trees: Vec<TreeLayout>,
-    columns: Vec<ColumnLayout>,
+    trees: Vec<MappedTree>,
+    columns: Vec<MappedColumn>,
     /// By offset.
     slots: Vec<Slot>,
 }
@@ -37,7 +37,7 @@ struct Slot {
 
 /// A tree in the map.
 #[derive(Debug)]
-pub struct TreeLayout {
+pub struct MappedTree {
     name: String,
     entries: u64,
     columns: Range<usize>,
@@ -46,10 +46,10 @@ pub struct TreeLayout {
 
 /// A branch in the map. The leaves of a branch have their baskets in common and are one column here.
 #[derive(Debug)]
-pub struct ColumnLayout {
+pub struct MappedColumn {
     tree: usize,
     name: String,
-    baskets: Arc<Baskets>,
+    baskets: Arc<BasketTable>,
 }
 
 /// A basket in the map.
@@ -88,7 +88,7 @@ impl BasketMap {
         name: &str,
         entries: u64,
         clusters: Clusters,
-        columns: impl IntoIterator<Item = (String, Arc<Baskets>)>,
+        columns: impl IntoIterator<Item = (String, Arc<BasketTable>)>,
     ) {
         self.append(name, entries, clusters, columns);
         self.slots.sort_unstable();
@@ -99,7 +99,7 @@ impl BasketMap {
         name: &str,
         entries: u64,
         mut clusters: Clusters,
-        columns: impl IntoIterator<Item = (String, Arc<Baskets>)>,
+        columns: impl IntoIterator<Item = (String, Arc<BasketTable>)>,
     ) {
         let from = self.columns.len();
         for (name, baskets) in columns {
@@ -110,10 +110,10 @@ impl BasketMap {
             let added = self.columns.get(columns.clone()).unwrap_or_default();
             clusters = Clusters::ending_at(common_ends(added, entries), entries);
         }
-        self.trees.push(TreeLayout { name: name.to_owned(), entries, columns, clusters });
+        self.trees.push(MappedTree { name: name.to_owned(), entries, columns, clusters });
     }
 
-    fn append_column(&mut self, name: String, baskets: Arc<Baskets>) {
+    fn append_column(&mut self, name: String, baskets: Arc<BasketTable>) {
         let tree = self.trees.len();
         let last = self.columns.last();
         if last.is_some_and(|last| last.tree == tree && Arc::ptr_eq(&last.baskets, &baskets)) {
@@ -126,18 +126,18 @@ impl BasketMap {
             let start = range.start;
             (!baskets.entries(basket).is_empty()).then_some(Slot { start, column, index })
         }));
-        self.columns.push(ColumnLayout { tree, name, baskets });
+        self.columns.push(MappedColumn { tree, name, baskets });
     }
 
     /// The trees, in the order in which they were given.
     #[must_use]
-    pub fn trees(&self) -> &[TreeLayout] {
+    pub fn trees(&self) -> &[MappedTree] {
         &self.trees
     }
 
     /// The columns of all trees, one tree after the other.
     #[must_use]
-    pub fn columns(&self) -> &[ColumnLayout] {
+    pub fn columns(&self) -> &[MappedColumn] {
         &self.columns
     }
 
@@ -195,7 +195,7 @@ impl BasketMap {
     }
 }
 
-impl TreeLayout {
+impl MappedTree {
     /// The tree's name.
     #[must_use]
     pub fn name(&self) -> &str {
@@ -221,7 +221,7 @@ impl TreeLayout {
     }
 }
 
-impl ColumnLayout {
+impl MappedColumn {
     /// Position of its tree in the map.
     #[must_use]
     pub fn tree(&self) -> usize {
@@ -236,21 +236,21 @@ impl ColumnLayout {
 
     /// Where its data are.
     #[must_use]
-    pub fn baskets(&self) -> &Baskets {
+    pub fn baskets(&self) -> &BasketTable {
         &self.baskets
     }
 }
 
 /// Entries at which baskets of all columns end, the end of the tree excepted. Columns of a single basket have no say.
-fn common_ends(columns: &[ColumnLayout], entries: u64) -> Vec<u64> {
-    let mut several: Vec<&Baskets> =
-        columns.iter().map(ColumnLayout::baskets).filter(|baskets| baskets.len() > 1).collect();
+fn common_ends(columns: &[MappedColumn], entries: u64) -> Vec<u64> {
+    let mut several: Vec<&BasketTable> =
+        columns.iter().map(MappedColumn::baskets).filter(|baskets| baskets.len() > 1).collect();
     several.sort_by_key(|baskets| baskets.len());
     let Some((fewest, others)) = several.split_first() else { return Vec::new() };
     if fewest.len().saturating_mul(others.len()) > MOST_BORDER_CHECKS {
         return Vec::new();
     }
-    let ends_at = |baskets: &Baskets, end: u64| {
+    let ends_at = |baskets: &BasketTable, end: u64| {
         let holding = baskets.holding(&(end.saturating_sub(1)..end));
         holding.last().is_some_and(|last| baskets.entries(last).end == end)
     };
@@ -267,9 +267,9 @@ mod tests {
     use proptest::prelude::*;
 
     /// A column of baskets at these places, of so many entries each.
-    fn column(name: &str, places: &[(u64, u32)], each: u64) -> (String, Arc<Baskets>) {
+    fn column(name: &str, places: &[(u64, u32)], each: u64) -> (String, Arc<BasketTable>) {
         let starts = (0..=places.len() as u64).map(|n| n * each).collect();
-        (name.to_owned(), Arc::new(Baskets::in_file(places, starts).unwrap()))
+        (name.to_owned(), Arc::new(BasketTable::in_file(places, starts).unwrap()))
     }
 
     fn two_trees() -> BasketMap {

@@ -1,6 +1,6 @@
 //! Where the data of a branch are: the table of its baskets.
 
-use super::basket::Embedded;
+use super::basket::EmbeddedBasket;
 use crate::error::{FormatError, Result};
 use std::ops::Range;
 
@@ -8,13 +8,13 @@ use std::ops::Range;
 ///
 /// Lives in three flat arrays: 20 bytes per basket.
 #[derive(Debug, Clone, Default)]
-pub struct Baskets {
+pub struct BasketTable {
     seeks: Vec<u64>,
     bytes: Vec<u32>,
     /// First entry of each basket, and the end of the last.
     entries: Vec<u64>,
     /// Baskets inside the tree's object, by index.
-    embedded: Vec<(usize, Embedded)>,
+    embedded: Vec<(usize, EmbeddedBasket)>,
     compressed: u64,
     uncompressed: u64,
 }
@@ -28,7 +28,7 @@ pub(super) struct Tables<'a> {
     pub(super) sizes: &'a [u8],
     pub(super) starts: (usize, &'a [u8]),
     pub(super) seeks: (usize, &'a [u8]),
-    pub(super) embedded: Vec<(usize, Embedded)>,
+    pub(super) embedded: Vec<(usize, EmbeddedBasket)>,
     pub(super) compressed: u64,
     pub(super) uncompressed: u64,
     /// Size of the file.
@@ -46,7 +46,7 @@ fn numbers(width: usize, raw: &[u8], count: usize) -> Vec<u64> {
     }
 }
 
-impl Baskets {
+impl BasketTable {
     pub(super) fn new(tables: Tables<'_>) -> Result<Self> {
         let corrupt = |why: String| Err(FormatError::corrupt("basket table", why));
         let in_file = tables.write_basket;
@@ -166,7 +166,7 @@ impl Baskets {
         self.uncompressed
     }
 
-    pub(super) fn embedded(&self, index: usize) -> Option<&Embedded> {
+    pub(super) fn embedded(&self, index: usize) -> Option<&EmbeddedBasket> {
         let at = self.embedded.binary_search_by_key(&index, |(index, _)| *index).ok()?;
         self.embedded.get(at).map(|(_, basket)| basket)
     }
@@ -202,7 +202,7 @@ mod tests {
     fn entries_find_their_baskets() {
         let (sizes, starts, seeks) =
             (narrow(&[50, 50, 50]), wide(&[0, 10, 10, 30]), wide(&[100, 200, 300]));
-        let baskets = Baskets::new(tables(&sizes, &starts, &seeks, 3)).unwrap();
+        let baskets = BasketTable::new(tables(&sizes, &starts, &seeks, 3)).unwrap();
         assert_eq!(baskets.len(), 3);
         assert_eq!(baskets.range(1), Some(200..250));
         assert_eq!(baskets.range(3), None);
@@ -218,16 +218,16 @@ mod tests {
     #[test]
     fn the_end_of_the_last_basket_is_the_end_of_the_branch_where_the_table_is_full() {
         let (sizes, starts, seeks) = (narrow(&[50, 50]), wide(&[0, 10]), wide(&[100, 200]));
-        let baskets = Baskets::new(tables(&sizes, &starts, &seeks, 2)).unwrap();
+        let baskets = BasketTable::new(tables(&sizes, &starts, &seeks, 2)).unwrap();
         assert_eq!(baskets.entries(1), 10..30);
     }
 
     #[test]
     fn nonsense_is_refused() {
         let (sizes, starts, seeks) = (narrow(&[50, 50]), wide(&[0, 10, 30]), wide(&[100, 990]));
-        assert!(Baskets::new(tables(&sizes, &starts, &seeks, 2)).is_err(), "beyond the file");
-        assert!(Baskets::new(tables(&sizes, &starts, &seeks, 9)).is_err(), "too few");
+        assert!(BasketTable::new(tables(&sizes, &starts, &seeks, 2)).is_err(), "beyond the file");
+        assert!(BasketTable::new(tables(&sizes, &starts, &seeks, 9)).is_err(), "too few");
         let (starts, seeks) = (wide(&[0, 10, 5]), wide(&[100, 200]));
-        assert!(Baskets::new(tables(&sizes, &starts, &seeks, 2)).is_err(), "backwards");
+        assert!(BasketTable::new(tables(&sizes, &starts, &seeks, 2)).is_err(), "backwards");
     }
 }

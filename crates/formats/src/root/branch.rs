@@ -1,9 +1,9 @@
 //! A column of a tree: a branch, or one leaf of a branch that has several.
 
 use super::basket::decode_stored;
-use super::baskets::Baskets;
-use super::codec::Decoder;
-use super::contents::Content;
+use super::baskets::BasketTable;
+use super::codec::Decompressor;
+use super::contents::Interpretation;
 use super::element::ColumnType;
 use crate::Column;
 use crate::error::{FormatError, Result};
@@ -23,8 +23,8 @@ pub struct Branch {
     pub(super) leaf: String,
     pub(super) title: String,
     pub(super) type_name: String,
-    pub(super) content: Result<Content, FormatError>,
-    pub(super) baskets: Arc<Baskets>,
+    pub(super) content: Result<Interpretation, FormatError>,
+    pub(super) baskets: Arc<BasketTable>,
 }
 
 impl Branch {
@@ -73,11 +73,11 @@ impl Branch {
 
     /// Where the data are.
     #[must_use]
-    pub fn baskets(&self) -> &Baskets {
+    pub fn baskets(&self) -> &BasketTable {
         &self.baskets
     }
 
-    pub(super) fn shared_baskets(&self) -> Arc<Baskets> {
+    pub(super) fn shared_baskets(&self) -> Arc<BasketTable> {
         Arc::clone(&self.baskets)
     }
 
@@ -93,7 +93,7 @@ impl Branch {
     /// # Errors
     /// As [`Self::decode_basket_with`].
     pub fn decode_basket(&self, index: usize, bytes: &[u8]) -> Result<Column> {
-        self.decode_basket_with(&mut Decoder::new(), index, bytes)
+        self.decode_basket_with(&mut Decompressor::new(), index, bytes)
     }
 
     /// Decodes basket `index` with a decoder that is used again and again.
@@ -102,11 +102,11 @@ impl Branch {
     /// A basket that does not exist, corrupt bytes, or an unsupported type.
     pub fn decode_basket_with(
         &self,
-        decoder: &mut Decoder,
+        decoder: &mut Decompressor,
         index: usize,
         bytes: &[u8],
     ) -> Result<Column> {
-        let Content { column, plan, .. } = self.content.as_ref().map_err(Clone::clone)?;
+        let Interpretation { column, plan, .. } = self.content.as_ref().map_err(Clone::clone)?;
         if index >= self.baskets.len() {
             let what = format!(
                 "branch `{}` has {} baskets, number {index} was asked for",

@@ -7,7 +7,6 @@
 //! possibly reach, before anything is allocated.
 
 use crate::error::{FormatError, Result};
-use libdeflater::Decompressor;
 use liblzma::stream::{Action, Stream};
 use std::fmt;
 
@@ -21,13 +20,13 @@ const LARGEST: usize = 1 << 30;
 /// Reusable decompressors and a scratch buffer; one per thread that decodes.
 ///
 /// Holds the largest uncompressed basket seen so far, and some 200 KiB of decoder state.
-pub struct Decoder {
-    deflate: Decompressor,
+pub struct Decompressor {
+    deflate: libdeflater::Decompressor,
     zstd: Option<zstd::bulk::Decompressor<'static>>,
     scratch: Vec<u8>,
 }
 
-impl fmt::Debug for Decoder {
+impl fmt::Debug for Decompressor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Decoder")
             .field("scratch_bytes", &self.scratch.len())
@@ -35,7 +34,7 @@ impl fmt::Debug for Decoder {
     }
 }
 
-impl Default for Decoder {
+impl Default for Decompressor {
     fn default() -> Self {
         Self::new()
     }
@@ -68,11 +67,11 @@ struct Block<'a> {
     output: usize,
 }
 
-impl Decoder {
+impl Decompressor {
     /// Decompressors with nothing allocated but the state of deflate.
     #[must_use]
     pub fn new() -> Self {
-        Self { deflate: Decompressor::new(), zstd: None, scratch: Vec::new() }
+        Self { deflate: libdeflater::Decompressor::new(), zstd: None, scratch: Vec::new() }
     }
 
     /// Unpacks a payload of `size` uncompressed bytes. `packed` is the payload as it is in the file: of exactly
@@ -277,7 +276,7 @@ mod tests {
     #[test]
     fn a_declared_size_beyond_the_codecs_reach_is_refused_before_allocating() {
         let bomb = block(*b"ZL", &[0; 10], 0xff_ffff);
-        let error = Decoder::new().unpack(&bomb, 0xff_ffff).unwrap_err();
+        let error = Decompressor::new().unpack(&bomb, 0xff_ffff).unwrap_err();
         assert!(error.to_string().contains("announces 16777215 bytes from 10"), "{error}");
     }
 
@@ -285,13 +284,13 @@ mod tests {
     fn a_damaged_lz4_block_fails_its_checksum() {
         let mut packed = pack(*b"L4", &[7; 1000]);
         *packed.last_mut().unwrap() ^= 1;
-        let error = Decoder::new().unpack(&packed, 1000).unwrap_err();
+        let error = Decompressor::new().unpack(&packed, 1000).unwrap_err();
         assert!(error.to_string().contains("checksum"), "{error}");
     }
 
     #[test]
     fn an_unknown_codec_is_named() {
-        let error = Decoder::new().unpack(&block(*b"Q\x01", &[], 5), 5).unwrap_err();
+        let error = Decompressor::new().unpack(&block(*b"Q\x01", &[], 5), 5).unwrap_err();
         assert!(error.to_string().contains(r"`Q\x01`"), "{error}");
     }
 
@@ -300,7 +299,7 @@ mod tests {
         for magic in ALL {
             let mut packed = pack(magic, &[7; 1000]);
             packed[6..9].copy_from_slice(&three(1001));
-            assert!(Decoder::new().unpack(&packed, 1001).is_err(), "{magic:?}");
+            assert!(Decompressor::new().unpack(&packed, 1001).is_err(), "{magic:?}");
         }
     }
 
@@ -314,7 +313,7 @@ mod tests {
             let packed: Vec<u8> =
                 pieces.iter().flat_map(|(codec, piece)| pack(ALL[*codec], piece)).collect();
             prop_assume!(packed.len() != plain.len());
-            prop_assert_eq!(Decoder::new().unpack(&packed, plain.len()).unwrap(), plain);
+            prop_assert_eq!(Decompressor::new().unpack(&packed, plain.len()).unwrap(), plain);
         }
 
         #[test]
@@ -322,7 +321,7 @@ mod tests {
             let mut packed = pack(ALL[codec], &[1, 2, 3, 4].repeat(100));
             let at = at % packed.len();
             packed[at] ^= flip;
-            let _ = Decoder::new().unpack(&packed, 400);
+            let _ = Decompressor::new().unpack(&packed, 400);
         }
     }
 }

@@ -4,14 +4,14 @@
 //! of classes and collections say what they are by the name of a C++ type, or by naming a member of a class that the
 //! file describes; each number or string in there is a column.
 
-use super::basket::{Placement, Plan};
+use super::basket::{ColumnDecoding, Placement};
 use super::cpp_type::{CppType, normal};
-use super::describe::Describer;
+use super::describe::TypeBuilder;
 use super::element::{ColumnType, LeafKind};
 use super::leaf::Leaf;
-use super::packed::Packed;
-use super::shape::{Found, Level, Shape, columns};
-use super::streamer::{ClassInfo, Element, StreamerSource};
+use super::packed::NumberEncoding;
+use super::shape::{Found, Level, StreamedType, columns};
+use super::streamer::{StreamerElement, StreamerInfo, StreamerInfos};
 use super::walk::fixed;
 use crate::ElementType;
 use std::sync::Arc;
@@ -21,22 +21,22 @@ const DEEPEST: usize = 8;
 
 /// What can be decoded, and how.
 #[derive(Debug, Clone)]
-pub(super) struct Content {
+pub(super) struct Interpretation {
     pub(super) column: ColumnType,
-    pub(super) plan: Plan,
+    pub(super) plan: ColumnDecoding,
     /// The C++ type, where the column's own does not say it.
     pub(super) type_name: Option<String>,
 }
 
 /// A column of a branch.
 #[derive(Debug, Clone)]
-pub(super) struct Part {
+pub(super) struct BranchColumn {
     /// What comes behind the name of the branch and a dot; empty for the only column of a branch.
     pub(super) suffix: String,
     /// Which leaf it is, or belongs to.
     pub(super) leaf: usize,
     /// The error is why it cannot be decoded.
-    pub(super) content: Result<Content, String>,
+    pub(super) content: Result<Interpretation, String>,
 }
 
 /// What a `TBranchElement` says about itself.
@@ -72,10 +72,10 @@ impl ElementBranch<'_> {
 /// The columns of a branch of numbers and strings, by its leaves.
 ///
 /// How truncated numbers are stored is said in the `comment` of their member or, where there is none, in the title.
-pub(super) fn of_leaves(leaves: &[Leaf], comment: Option<&str>) -> Vec<Part> {
+pub(super) fn of_leaves(leaves: &[Leaf], comment: Option<&str>) -> Vec<BranchColumn> {
     let lone = leaves.len() == 1;
     let all = |why: &str| {
-        let part = |(index, leaf): (usize, &Leaf)| Part {
+        let part = |(index, leaf): (usize, &Leaf)| BranchColumn {
             suffix: if lone { String::new() } else { leaf.name.clone() },
             leaf: index,
             content: Err(why.to_owned()),
@@ -87,10 +87,10 @@ pub(super) fn of_leaves(leaves: &[Leaf], comment: Option<&str>) -> Vec<Part> {
     for leaf in leaves {
         let title = comment.unwrap_or(&leaf.title);
         let (packed, marker) = match leaf.kind {
-            LeafKind::Number(element) => (Packed::Plain(element), 0),
-            LeafKind::MarkedNumber(element) => (Packed::Plain(element), 1),
+            LeafKind::Number(element) => (NumberEncoding::Plain(element), 0),
+            LeafKind::MarkedNumber(element) => (NumberEncoding::Plain(element), 1),
             LeafKind::Truncated { double, marked } => {
-                (Packed::truncated(double, title), usize::from(marked))
+                (NumberEncoding::truncated(double, title), usize::from(marked))
             }
             LeafKind::Text if lone && leaf.counter.is_none() => return vec![text()],
             LeafKind::Bits | LeafKind::Text | LeafKind::Other(_) if lone => {
@@ -113,7 +113,7 @@ pub(super) fn of_leaves(leaves: &[Leaf], comment: Option<&str>) -> Vec<Part> {
             let jagged = leaf.counter.is_some() || marker > 0;
             let placement =
                 Placement { packed, item_len: leaf.len(), jagged, marker, record, offset };
-            Part {
+            BranchColumn {
                 suffix: if lone { String::new() } else { leaf.name.clone() },
                 leaf: index,
                 content: Ok(numbers(&leaf.shape, placement)),
@@ -122,7 +122,7 @@ pub(super) fn of_leaves(leaves: &[Leaf], comment: Option<&str>) -> Vec<Part> {
         .collect()
 }
 
-fn numbers(shape: &[usize], placement: Placement) -> Content {
+fn numbers(shape: &[usize], placement: Placement) -> Interpretation {
     let column = ColumnType {
         element: placement.packed.element(),
         item_shape: shape.to_vec(),
@@ -130,40 +130,42 @@ fn numbers(shape: &[usize], placement: Placement) -> Content {
         counter: None,
         inner: Vec::new(),
     };
-    Content { column, plan: Plan::Numbers(placement), type_name: None }
+    Interpretation { column, plan: ColumnDecoding::Numbers(placement), type_name: None }
 }
 
 /// A string behind its length.
-fn text() -> Part {
-    let shape = Shape::Text { wide: false };
+fn text() -> BranchColumn {
+    let shape = StreamedType::Text { wide: false };
     of_shape(&shape, "char*").pop().unwrap_or_else(|| refused("it has no columns"))
 }
 
 /// The number of items of a split collection.
-pub(super) fn count() -> Part {
-    let packed = Packed::Plain(ElementType::I32);
+pub(super) fn count() -> BranchColumn {
+    let packed = NumberEncoding::Plain(ElementType::I32);
     let placement =
         Placement { packed, item_len: 1, jagged: false, marker: 0, record: 4, offset: 0 };
-    Part { suffix: String::new(), leaf: 0, content: Ok(numbers(&[], placement)) }
+    BranchColumn { suffix: String::new(), leaf: 0, content: Ok(numbers(&[], placement)) }
 }
 
 /// A branch that cannot be decoded.
-pub(super) fn refused(why: impl Into<String>) -> Part {
-    Part { suffix: String::new(), leaf: 0, content: Err(why.into()) }
+pub(super) fn refused(why: impl Into<String>) -> BranchColumn {
+    BranchColumn { suffix: String::new(), leaf: 0, content: Err(why.into()) }
 }
 
 /// The columns of a `TBranchElement` with one leaf, and the name of its type.
 pub(super) fn of_element(
     branch: &ElementBranch<'_>,
     leaf: &Leaf,
-    describer: &mut Describer<'_>,
-    streamers: &StreamerSource<'_>,
-) -> (Vec<Part>, String) {
+    describer: &mut TypeBuilder<'_>,
+    streamers: &StreamerInfos<'_>,
+) -> (Vec<BranchColumn>, String) {
     let parts = |comment| {
         let mut parts = of_leaves(std::slice::from_ref(leaf), comment);
         // There are as many as the collection has items, whether the leaf names what counts them or not.
         for content in parts.iter_mut().filter_map(|part| part.content.as_mut().ok()) {
-            if let (true, Plan::Numbers(placement)) = (branch.in_collection(), &mut content.plan) {
+            if let (true, ColumnDecoding::Numbers(placement)) =
+                (branch.in_collection(), &mut content.plan)
+            {
                 placement.jagged = true;
                 content.column.jagged = true;
             }
@@ -187,8 +189,8 @@ pub(super) fn of_element(
         }
         LeafKind::Bits => {
             let (shape, name) = match branch.in_collection() {
-                true => (in_all(Shape::Bits), "uint32_t[]"),
-                false => (Shape::Bits, "uint32_t"),
+                true => (in_all(StreamedType::Bits), "uint32_t[]"),
+                false => (StreamedType::Bits, "uint32_t"),
             };
             return (of_shape(&shape, name), name.to_owned());
         }
@@ -218,27 +220,29 @@ pub(super) fn of_element(
 }
 
 /// The values of a member of all objects of a collection: a head that it has as a member stands once.
-fn in_all(shape: Shape) -> Shape {
+fn in_all(shape: StreamedType) -> StreamedType {
     match shape {
-        Shape::Headed(content) => Shape::Headed(Arc::new(Shape::Rest(content))),
-        Shape::Unknown(why) => Shape::Unknown(why),
-        other => Shape::Rest(Arc::new(other)),
+        StreamedType::Headed(content) => {
+            StreamedType::Headed(Arc::new(StreamedType::Rest(content)))
+        }
+        StreamedType::Unknown(why) => StreamedType::Unknown(why),
+        other => StreamedType::Rest(Arc::new(other)),
     }
 }
 
-fn name_of(element: &Element) -> String {
+fn name_of(element: &StreamerElement) -> String {
     let dims = element.dims.iter().map(|n| format!("[{n}]")).collect::<String>();
     format!("{}{dims}", CppType::parse(&element.type_name))
 }
 
-fn of_shape(shape: &Shape, type_name: &str) -> Vec<Part> {
+fn of_shape(shape: &StreamedType, type_name: &str) -> Vec<BranchColumn> {
     let Some(found) = columns(shape) else { return vec![refused("it has too many members")] };
     if found.is_empty() {
         return vec![refused("its class stores nothing")];
     }
     let shared = Arc::new(shape.clone());
     let part = |column: Found| match column {
-        Err((suffix, why)) => Part { suffix, leaf: 0, content: Err(why.to_string()) },
+        Err((suffix, why)) => BranchColumn { suffix, leaf: 0, content: Err(why.to_string()) },
         Ok(leaf) => {
             let mut levels = leaf.levels.split(|level| *level == Level::List).map(fixed);
             // The fixed dimensions before the first list are of their own only where there is no list.
@@ -257,8 +261,12 @@ fn of_shape(shape: &Shape, type_name: &str) -> Vec<Part> {
             };
             let suffix = leaf.name.clone();
             let type_name = suffix.is_empty().then(|| type_name.to_owned());
-            let plan = Plan::Shaped { shape: Arc::clone(&shared), leaf: Arc::new(leaf) };
-            Part { suffix, leaf: 0, content: Ok(Content { column, plan, type_name }) }
+            let plan = ColumnDecoding::Shaped { shape: Arc::clone(&shared), leaf: Arc::new(leaf) };
+            BranchColumn {
+                suffix,
+                leaf: 0,
+                content: Ok(Interpretation { column, plan, type_name }),
+            }
         }
     };
     found.into_iter().map(part).collect()
@@ -267,8 +275,8 @@ fn of_shape(shape: &Shape, type_name: &str) -> Vec<Part> {
 /// The description of the member that a branch is.
 fn element_of<'s>(
     branch: &ElementBranch<'_>,
-    streamers: &'s StreamerSource<'_>,
-) -> Option<&'s Element> {
+    streamers: &'s StreamerInfos<'_>,
+) -> Option<&'s StreamerElement> {
     let class = normal(branch.class_name);
     let infos = streamers.versions(&class);
     let info = infos.iter().find(|info| branch.checksum != 0 && info.checksum == branch.checksum);
@@ -282,11 +290,11 @@ fn element_of<'s>(
 
 /// The member `wanted` of a class or its bases.
 fn member_of<'s>(
-    info: &'s ClassInfo,
+    info: &'s StreamerInfo,
     wanted: &str,
-    streamers: &'s StreamerSource<'_>,
+    streamers: &'s StreamerInfos<'_>,
     depth: usize,
-) -> Option<&'s Element> {
+) -> Option<&'s StreamerElement> {
     let own = info.elements.iter().find(|element| element.code != 0 && element.name == wanted);
     if own.is_some() || depth >= DEEPEST {
         return own;

@@ -1,9 +1,9 @@
-//! From what a file says about types to [`Shape`]s: names of C++ types, and descriptions of classes.
+//! From what a file says about types to [`StreamedType`]s: names of C++ types, and descriptions of classes.
 
 use super::cpp_type::{CppType, normal};
-use super::packed::Packed;
-use super::shape::{Class, ClassLayout, Member, Shape};
-use super::streamer::{ClassInfo, Element, StreamerSource};
+use super::packed::NumberEncoding;
+use super::shape::{ClassLayout, StreamedClass, StreamedMember, StreamedType};
+use super::streamer::{StreamerElement, StreamerInfo, StreamerInfos};
 use crate::ElementType;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -33,30 +33,34 @@ const BY_HAND: [&str; 15] = [
 ];
 
 /// Makes shapes; remembers those of classes.
-pub(super) struct Describer<'a> {
-    streamers: &'a StreamerSource<'a>,
+pub(super) struct TypeBuilder<'a> {
+    streamers: &'a StreamerInfos<'a>,
     /// None for a class that is just being described.
-    classes: HashMap<String, Option<Shape>>,
+    classes: HashMap<String, Option<StreamedType>>,
 }
 
-impl<'a> Describer<'a> {
-    pub(super) fn new(streamers: &'a StreamerSource<'a>) -> Self {
+impl<'a> TypeBuilder<'a> {
+    pub(super) fn new(streamers: &'a StreamerInfos<'a>) -> Self {
         Self { streamers, classes: HashMap::new() }
     }
 
     /// What a branch of its own holds that was made for a variable of type `name`.
-    pub(super) fn variable(&mut self, name: &str) -> Shape {
+    pub(super) fn variable(&mut self, name: &str) -> StreamedType {
         let cpp = CppType::parse(name);
         match &cpp {
             CppType::List(..) | CppType::Map(..) | CppType::Bitset(_) => {
-                Shape::Headed(Arc::new(self.content(&cpp, 0)))
+                StreamedType::Headed(Arc::new(self.content(&cpp, 0)))
             }
             _ => self.content(&cpp, 0),
         }
     }
 
     /// A member of a `std::pair`, or a `std::string`, which files need not describe, and its type.
-    pub(super) fn undescribed(&mut self, class: &str, member: &str) -> Option<(Shape, CppType)> {
+    pub(super) fn undescribed(
+        &mut self,
+        class: &str,
+        member: &str,
+    ) -> Option<(StreamedType, CppType)> {
         let cpp = match (CppType::parse(class), member) {
             (CppType::Pair(_, types), "first") => types[0].clone(),
             (CppType::Pair(_, types), "second") => types[1].clone(),
@@ -68,62 +72,62 @@ impl<'a> Describer<'a> {
     }
 
     /// A value of a type, without the head that it has as a member.
-    fn content(&mut self, cpp: &CppType, depth: usize) -> Shape {
+    fn content(&mut self, cpp: &CppType, depth: usize) -> StreamedType {
         if depth > DEEPEST {
-            return Shape::unknown("its type is nested too deeply");
+            return StreamedType::unknown("its type is nested too deeply");
         }
         match cpp {
-            CppType::Number(element) => Shape::numbers(Packed::Plain(*element)),
-            CppType::Double32 => Shape::numbers(Packed::truncated(true, "")),
-            CppType::Float16 => Shape::numbers(Packed::truncated(false, "")),
-            CppType::String | CppType::TString => Shape::Text { wide: false },
-            CppType::CharStar => Shape::Text { wide: true },
-            CppType::Bitset(_) => {
-                Shape::List(Arc::new(Shape::numbers(Packed::Plain(ElementType::Bool))))
-            }
-            CppType::List(_, item) => Shape::List(Arc::new(self.content(item, depth + 1))),
+            CppType::Number(element) => StreamedType::numbers(NumberEncoding::Plain(*element)),
+            CppType::Double32 => StreamedType::numbers(NumberEncoding::truncated(true, "")),
+            CppType::Float16 => StreamedType::numbers(NumberEncoding::truncated(false, "")),
+            CppType::String | CppType::TString => StreamedType::Text { wide: false },
+            CppType::CharStar => StreamedType::Text { wide: true },
+            CppType::Bitset(_) => StreamedType::List(Arc::new(StreamedType::numbers(
+                NumberEncoding::Plain(ElementType::Bool),
+            ))),
+            CppType::List(_, item) => StreamedType::List(Arc::new(self.content(item, depth + 1))),
             CppType::Map(_, types) => {
                 let pair = self.pair(types, depth);
-                Shape::List(Arc::new(Shape::Pair(Arc::new(pair))))
+                StreamedType::List(Arc::new(StreamedType::Pair(Arc::new(pair))))
             }
             CppType::Array(item, n) => repeated(self.content(item, depth + 1), &[*n]),
-            CppType::Pointer(_) => Shape::unknown("pointers cannot be followed"),
+            CppType::Pointer(_) => StreamedType::unknown("pointers cannot be followed"),
             CppType::Pair(name, _) | CppType::Class(name) => self.class(name, depth + 1),
         }
     }
 
-    fn pair(&mut self, types: &[CppType; 2], depth: usize) -> [Member; 2] {
+    fn pair(&mut self, types: &[CppType; 2], depth: usize) -> [StreamedMember; 2] {
         let mut member = |name: &str, cpp| {
             let shape = self.as_member(cpp, depth + 1);
-            Member { name: name.into(), base: false, shape }
+            StreamedMember { name: name.into(), base: false, shape }
         };
         [member("first", &types[0]), member("second", &types[1])]
     }
 
     /// A value of a type as a member of a class.
-    fn as_member(&mut self, cpp: &CppType, depth: usize) -> Shape {
+    fn as_member(&mut self, cpp: &CppType, depth: usize) -> StreamedType {
         let content = self.content(cpp, depth);
         match cpp {
             CppType::List(..) | CppType::Map(..) | CppType::Bitset(_) | CppType::String => {
-                Shape::Headed(Arc::new(content))
+                StreamedType::Headed(Arc::new(content))
             }
             _ => content,
         }
     }
 
     /// An object of the class `name`.
-    fn class(&mut self, name: &str, depth: usize) -> Shape {
+    fn class(&mut self, name: &str, depth: usize) -> StreamedType {
         let name = normal(name);
         if let Some(special) = special(&name) {
             return special;
         }
         match self.classes.get(&name) {
             Some(Some(shape)) => return shape.clone(),
-            Some(None) => return Shape::unknown(format!("`{name}` contains itself")),
+            Some(None) => return StreamedType::unknown(format!("`{name}` contains itself")),
             None => {}
         }
         if depth > DEEPEST || self.classes.len() > MOST_CLASSES {
-            return Shape::unknown("its type is nested too deeply");
+            return StreamedType::unknown("its type is nested too deeply");
         }
         self.classes.insert(name.clone(), None);
         let streamers = self.streamers;
@@ -135,18 +139,18 @@ impl<'a> Describer<'a> {
             layouts.push(ClassLayout { version: 0, checksum: 0, members });
         }
         let shape = if layouts.is_empty() {
-            Shape::unknown(format!("the file does not describe its class `{name}`"))
+            StreamedType::unknown(format!("the file does not describe its class `{name}`"))
         } else {
-            Shape::Object(Arc::new(Class { name: name.clone(), layouts }))
+            StreamedType::Object(Arc::new(StreamedClass { name: name.clone(), layouts }))
         };
         self.classes.insert(name, Some(shape.clone()));
         shape
     }
 
-    fn layout(&mut self, info: &ClassInfo, depth: usize) -> ClassLayout {
+    fn layout(&mut self, info: &StreamerInfo, depth: usize) -> ClassLayout {
         let elements = info.elements.iter();
         let members = elements
-            .map(|element| Member {
+            .map(|element| StreamedMember {
                 name: element.name.as_str().into(),
                 base: element.code == 0 || (element.code == 66 && element.name == "TObject"),
                 shape: match element.code {
@@ -159,21 +163,21 @@ impl<'a> Describer<'a> {
     }
 
     /// A member of a class.
-    pub(super) fn member(&mut self, element: &Element) -> Shape {
+    pub(super) fn member(&mut self, element: &StreamerElement) -> StreamedType {
         self.member_at(element, 0)
     }
 
-    fn member_at(&mut self, element: &Element, depth: usize) -> Shape {
-        let Element { code, type_name, title, dims, .. } = element;
+    fn member_at(&mut self, element: &StreamerElement, depth: usize) -> StreamedType {
+        let StreamerElement { code, type_name, title, dims, .. } = element;
         match code {
             1..=19 => scalar(*code, title),
             21..=39 => repeated(scalar(code - 20, title), dims),
             0 => self.class(&element.name, depth + 1),
             61..=63 | 67 | 68 => self.object(type_name, depth),
             81..=83 | 87 | 88 => repeated(self.object(type_name, depth), dims),
-            65 => Shape::Text { wide: false },
-            85 => repeated(Shape::Text { wide: false }, dims),
-            66 => Shape::TObject,
+            65 => StreamedType::Text { wide: false },
+            85 => repeated(StreamedType::Text { wide: false }, dims),
+            66 => StreamedType::TObject,
             71 | 91 | 300 | 320 | 365 | 385 | 500 | 520 => {
                 let cpp = CppType::parse(type_name.trim_end_matches('*'));
                 let collection = matches!(
@@ -181,23 +185,23 @@ impl<'a> Describer<'a> {
                     CppType::List(..) | CppType::Map(..) | CppType::Bitset(_) | CppType::String
                 );
                 if !collection {
-                    return Shape::unknown("it is written by hand");
+                    return StreamedType::unknown("it is written by hand");
                 }
                 let content = self.content(&cpp, depth + 1);
-                Shape::Headed(Arc::new(if dims.is_empty() {
+                StreamedType::Headed(Arc::new(if dims.is_empty() {
                     content
                 } else {
                     repeated(content, dims)
                 }))
             }
-            64 | 69 | 84 | 89 => Shape::unknown("pointers cannot be followed"),
-            41..=59 => Shape::unknown("its length is in another branch"),
-            _ => Shape::unknown(format!("members of kind {code} cannot be decoded")),
+            64 | 69 | 84 | 89 => StreamedType::unknown("pointers cannot be followed"),
+            41..=59 => StreamedType::unknown("its length is in another branch"),
+            _ => StreamedType::unknown(format!("members of kind {code} cannot be decoded")),
         }
     }
 
     /// An object in place, of a type that is most often a class.
-    fn object(&mut self, type_name: &str, depth: usize) -> Shape {
+    fn object(&mut self, type_name: &str, depth: usize) -> StreamedType {
         match CppType::parse(type_name.trim_end_matches('*')) {
             CppType::Class(name) | CppType::Pair(name, _) => self.class(&name, depth + 1),
             cpp => self.as_member(&cpp, depth + 1),
@@ -206,11 +210,13 @@ impl<'a> Describer<'a> {
 }
 
 /// Classes whose bytes are known without a description.
-fn special(name: &str) -> Option<Shape> {
-    let list = |element| Shape::List(Arc::new(Shape::numbers(Packed::Plain(element))));
+fn special(name: &str) -> Option<StreamedType> {
+    let list = |element| {
+        StreamedType::List(Arc::new(StreamedType::numbers(NumberEncoding::Plain(element))))
+    };
     Some(match name {
-        "TObject" => Shape::TObject,
-        "TString" => Shape::Text { wide: false },
+        "TObject" => StreamedType::TObject,
+        "TString" => StreamedType::Text { wide: false },
         "TArrayC" => list(ElementType::I8),
         "TArrayS" => list(ElementType::I16),
         "TArrayI" => list(ElementType::I32),
@@ -218,21 +224,21 @@ fn special(name: &str) -> Option<Shape> {
         "TArrayF" => list(ElementType::F32),
         "TArrayD" => list(ElementType::F64),
         _ if BY_HAND.contains(&name) || name.starts_with("TMatrixTSym<") => {
-            Shape::unknown(format!("`{name}` is written by hand"))
+            StreamedType::unknown(format!("`{name}` is written by hand"))
         }
         _ => return None,
     })
 }
 
 /// A number by `TStreamerInfo`'s code.
-fn scalar(code: i32, title: &str) -> Shape {
+fn scalar(code: i32, title: &str) -> StreamedType {
     match code {
-        7 => Shape::Text { wide: true },
-        9 => Shape::numbers(Packed::truncated(true, title)),
-        19 => Shape::numbers(Packed::truncated(false, title)),
+        7 => StreamedType::Text { wide: true },
+        9 => StreamedType::numbers(NumberEncoding::truncated(true, title)),
+        19 => StreamedType::numbers(NumberEncoding::truncated(false, title)),
         _ => match number(code) {
-            Some(element) => Shape::numbers(Packed::Plain(element)),
-            None => Shape::unknown(format!("members of kind {code} cannot be decoded")),
+            Some(element) => StreamedType::numbers(NumberEncoding::Plain(element)),
+            None => StreamedType::unknown(format!("members of kind {code} cannot be decoded")),
         },
     }
 }
@@ -255,28 +261,28 @@ pub(super) fn number(code: i32) -> Option<ElementType> {
     })
 }
 
-fn counted(info: &ClassInfo, element: &Element) -> Shape {
+fn counted(info: &StreamerInfo, element: &StreamerElement) -> StreamedType {
     let counter = info.elements.iter().position(|other| other.name == element.count_name);
     let packed = match element.code - 40 {
-        9 => Some(Packed::truncated(true, &element.title)),
-        19 => Some(Packed::truncated(false, &element.title)),
-        code => number(code).map(Packed::Plain),
+        9 => Some(NumberEncoding::truncated(true, &element.title)),
+        19 => Some(NumberEncoding::truncated(false, &element.title)),
+        code => number(code).map(NumberEncoding::Plain),
     };
     match (counter, packed) {
         (Some(counter), Some(packed)) if element.dims.is_empty() => {
-            Shape::Counted { packed, counter }
+            StreamedType::Counted { packed, counter }
         }
-        _ => Shape::unknown("its length is in another class"),
+        _ => StreamedType::unknown("its length is in another class"),
     }
 }
 
 /// A fixed array of a shape.
-fn repeated(shape: Shape, dims: &[usize]) -> Shape {
+fn repeated(shape: StreamedType, dims: &[usize]) -> StreamedType {
     match shape {
-        Shape::Numbers { packed, dims: inner } => {
-            Shape::Numbers { packed, dims: [dims, &inner].concat() }
+        StreamedType::Numbers { packed, dims: inner } => {
+            StreamedType::Numbers { packed, dims: [dims, &inner].concat() }
         }
-        Shape::Unknown(why) => Shape::Unknown(why),
-        item => Shape::Fixed { dims: dims.to_vec(), item: Arc::new(item) },
+        StreamedType::Unknown(why) => StreamedType::Unknown(why),
+        item => StreamedType::Fixed { dims: dims.to_vec(), item: Arc::new(item) },
     }
 }

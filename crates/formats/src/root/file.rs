@@ -3,11 +3,11 @@
 use super::cursor::Cursor;
 use super::directory::{RECORD, is_directory, is_tree, keys_range, newest, read_keys};
 use super::key::Key;
-use super::streamer::StreamerSource;
+use super::streamer::StreamerInfos;
 use super::tree::Tree;
 use crate::error::{FormatError, Result};
 use crate::near::near;
-use crate::{Need, SparseBytes, Step};
+use crate::{DecodeResult, NeededRanges, SparseBytes};
 use bytes::Bytes;
 use std::collections::HashSet;
 use std::ops::Range;
@@ -113,11 +113,11 @@ impl RootFile {
     ///
     /// # Errors
     /// Not a ROOT file, cut off, not closed properly, or corrupt.
-    pub fn open(bytes: &SparseBytes) -> Result<Step<Self>> {
+    pub fn open(bytes: &SparseBytes) -> Result<DecodeResult<Self>> {
         let size = bytes.size();
         let head_end = size.map_or(HEAD, |size| size.min(HEAD));
         let Some(head) = bytes.get(0..head_end) else {
-            return Ok(Step::Need(first_need(size)));
+            return Ok(DecodeResult::NeedsData(first_need(size)));
         };
         let header = Header::read(&head)?;
         if let Some(size) = size
@@ -147,7 +147,7 @@ impl RootFile {
             Got::Missing(range) => return Ok(need(range, &header.streamers)),
         };
         let Header { end, uuid, streamers, .. } = header;
-        Ok(Step::Done(Self { end, uuid, streamers, keys }))
+        Ok(DecodeResult::Data(Self { end, uuid, streamers, keys }))
     }
 
     /// The file's identity, made anew whenever a file is created.
@@ -179,7 +179,7 @@ impl RootFile {
     /// # Errors
     /// A corrupt directory. Directories nested more than 32 deep, or beyond the 10,000th, and trees beyond the
     /// 100,000th are left out.
-    pub fn trees(&self, bytes: &SparseBytes) -> Result<Step<Vec<TreeKey>>> {
+    pub fn trees(&self, bytes: &SparseBytes) -> Result<DecodeResult<Vec<TreeKey>>> {
         let mut found = trees_in("", &self.keys);
         let mut level = directories_in("", &self.keys);
         let mut seen = HashSet::new();
@@ -202,11 +202,14 @@ impl RootFile {
                 }
             }
             if !missing.is_empty() {
-                return Ok(Step::Need(Need { now: missing, ..Need::default() }));
+                return Ok(DecodeResult::NeedsData(NeededRanges {
+                    required: missing,
+                    ..NeededRanges::default()
+                }));
             }
             level = next;
         }
-        Ok(Step::Done(found))
+        Ok(DecodeResult::Data(found))
     }
 
     /// Opens a tree by its path: `T`, `dir/T`, or `T;2` for a certain cycle. `None` is the only tree of the top
@@ -218,15 +221,15 @@ impl RootFile {
     /// # Errors
     /// [`FormatError::NotFound`] with near matches, [`FormatError::Several`] where a name is needed, or a corrupt
     /// file.
-    pub fn tree(&self, path: Option<&str>, bytes: &SparseBytes) -> Result<Step<Tree>> {
+    pub fn tree(&self, path: Option<&str>, bytes: &SparseBytes) -> Result<DecodeResult<Tree>> {
         let key = match path {
             Some(path) => match self.find(path, bytes)? {
                 Got::Have(key) => key,
                 Got::Missing(range) => return Ok(need(range, &(0..0))),
             },
             None => match self.only_tree(bytes)? {
-                Step::Done(key) => key,
-                Step::Need(need) => return Ok(Step::Need(need)),
+                DecodeResult::Data(key) => key,
+                DecodeResult::NeedsData(need) => return Ok(DecodeResult::NeedsData(need)),
             },
         };
         let stored = match get(bytes, key.range()) {
@@ -237,27 +240,27 @@ impl RootFile {
                 return Ok(need(range, &soon));
             }
         };
-        let streamers = StreamerSource::new(self.streamers(), bytes);
+        let streamers = StreamerInfos::new(self.streamers(), bytes);
         let tree = Tree::read(&stored, &key, self.end, &streamers);
         if streamers.missed() {
             return Ok(need(self.streamers(), &(0..0)));
         }
-        Ok(Step::Done(tree?))
+        Ok(DecodeResult::Data(tree?))
     }
 
-    fn only_tree(&self, bytes: &SparseBytes) -> Result<Step<Key>> {
+    fn only_tree(&self, bytes: &SparseBytes) -> Result<DecodeResult<Key>> {
         let mut trees = trees_in("", &self.keys);
         if trees.is_empty() {
             trees = match self.trees(bytes)? {
-                Step::Done(trees) => trees,
-                Step::Need(need) => return Ok(Step::Need(need)),
+                DecodeResult::Data(trees) => trees,
+                DecodeResult::NeedsData(need) => return Ok(DecodeResult::NeedsData(need)),
             };
         }
         if trees.len() > 1 {
             let choices = trees.into_iter().map(|tree| tree.path).collect();
             return Err(FormatError::Several { kind: "tree", choices });
         }
-        trees.pop().map(|tree| Step::Done(tree.key)).ok_or_else(|| {
+        trees.pop().map(|tree| DecodeResult::Data(tree.key)).ok_or_else(|| {
             let classes = self.keys.iter().map(|key| format!("{} ({})", key.name, key.class));
             let near = classes.take(10).collect();
             FormatError::NotFound { kind: "tree", name: "*".to_owned(), near }
@@ -322,17 +325,21 @@ impl RootFile {
     }
 }
 
-fn first_need(size: Option<u64>) -> Need {
+fn first_need(size: Option<u64>) -> NeededRanges {
     match size {
-        None => Need { now: vec![0..HEAD], tail: TAIL, soon: Vec::new() },
-        Some(size) if size <= HEAD + TAIL => Need { now: vec![0..size], ..Need::default() },
-        Some(size) => Need { now: vec![0..HEAD, size - TAIL..size], ..Need::default() },
+        None => NeededRanges { required: vec![0..HEAD], tail: TAIL, prefetch: Vec::new() },
+        Some(size) if size <= HEAD + TAIL => {
+            NeededRanges { required: vec![0..size], ..NeededRanges::default() }
+        }
+        Some(size) => {
+            NeededRanges { required: vec![0..HEAD, size - TAIL..size], ..NeededRanges::default() }
+        }
     }
 }
 
-fn need<T>(now: Range<u64>, soon: &Range<u64>) -> Step<T> {
+fn need<T>(now: Range<u64>, soon: &Range<u64>) -> DecodeResult<T> {
     let soon = if soon.is_empty() { Vec::new() } else { vec![soon.clone()] };
-    Step::Need(Need { now: vec![now], tail: 0, soon })
+    DecodeResult::NeedsData(NeededRanges { required: vec![now], tail: 0, prefetch: soon })
 }
 
 fn join(directory: &str, name: &str) -> String {

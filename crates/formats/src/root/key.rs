@@ -1,6 +1,6 @@
 //! Keys: the labels before every object in a file, and what a directory lists.
 
-use super::codec::Decoder;
+use super::codec::Decompressor;
 use super::cursor::Cursor;
 use crate::error::{FormatError, Result};
 use std::ops::Range;
@@ -104,7 +104,7 @@ pub(super) struct Object {
 /// Unpacks the object whose key and payload are `stored`.
 pub(super) fn read_object(
     stored: &[u8],
-    decoder: &mut Decoder,
+    decoder: &mut Decompressor,
     what: &'static str,
 ) -> Result<Object> {
     let head = KeyHead::read(&mut Cursor::new(stored, what))?;

@@ -6,14 +6,14 @@
 
 use super::cursor::Cursor;
 use super::object::{Buffer, Pointer};
-use super::streamer::{ClassInfo, StreamerSource};
+use super::streamer::{StreamerInfo, StreamerInfos};
 use crate::error::{FormatError, Result};
 use std::borrow::Cow;
 use std::ops::ControlFlow;
 
 /// How a member is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum MemberKind {
     I8,
     U8,
     I16,
@@ -43,23 +43,23 @@ pub(super) enum Kind {
 
 /// A member of a class.
 #[derive(Debug, Clone)]
-pub(super) struct Member {
+pub(super) struct ClassMember {
     name: Cow<'static, str>,
-    kind: Kind,
+    kind: MemberKind,
     /// First version of the class that has it.
     since: u16,
     /// Length of a fixed array; 1 for single values.
     repeat: usize,
-    /// For [`Kind::Counted`]: the member with the count.
+    /// For [`MemberKind::Counted`]: the member with the count.
     count: Cow<'static, str>,
 }
 
-const fn member(name: &'static str, kind: Kind) -> Member {
+const fn member(name: &'static str, kind: MemberKind) -> ClassMember {
     since(0, name, kind)
 }
 
-const fn since(since: u16, name: &'static str, kind: Kind) -> Member {
-    Member {
+const fn since(since: u16, name: &'static str, kind: MemberKind) -> ClassMember {
+    ClassMember {
         name: Cow::Borrowed(name),
         kind,
         since,
@@ -68,140 +68,146 @@ const fn since(since: u16, name: &'static str, kind: Kind) -> Member {
     }
 }
 
-const fn clusters(name: &'static str) -> Member {
+const fn clusters(name: &'static str) -> ClassMember {
     let count = Cow::Borrowed("fNClusterRange");
-    Member { name: Cow::Borrowed(name), kind: Kind::Counted(8), since: 19, repeat: 1, count }
+    ClassMember {
+        name: Cow::Borrowed(name),
+        kind: MemberKind::Counted(8),
+        since: 19,
+        repeat: 1,
+        count,
+    }
 }
 
 /// `TTree` 16 to 20 (ROOT 5.12 to 6).
-static TREE: [Member; 27] = [
-    member("TNamed", Kind::Object),
-    member("TAttLine", Kind::Object),
-    member("TAttFill", Kind::Object),
-    member("TAttMarker", Kind::Object),
-    member("fEntries", Kind::I64),
-    member("fTotBytes", Kind::I64),
-    member("fZipBytes", Kind::I64),
-    member("fSavedBytes", Kind::I64),
-    since(18, "fFlushedBytes", Kind::I64),
-    member("fWeight", Kind::F64),
-    member("fTimerInterval", Kind::I32),
-    member("fScanField", Kind::I32),
-    member("fUpdate", Kind::I32),
-    since(17, "fDefaultEntryOffsetLen", Kind::I32),
-    since(19, "fNClusterRange", Kind::I32),
-    member("fMaxEntries", Kind::I64),
-    member("fMaxEntryLoop", Kind::I64),
-    member("fMaxVirtualSize", Kind::I64),
-    member("fAutoSave", Kind::I64),
-    since(18, "fAutoFlush", Kind::I64),
-    member("fEstimate", Kind::I64),
+static TREE: [ClassMember; 27] = [
+    member("TNamed", MemberKind::Object),
+    member("TAttLine", MemberKind::Object),
+    member("TAttFill", MemberKind::Object),
+    member("TAttMarker", MemberKind::Object),
+    member("fEntries", MemberKind::I64),
+    member("fTotBytes", MemberKind::I64),
+    member("fZipBytes", MemberKind::I64),
+    member("fSavedBytes", MemberKind::I64),
+    since(18, "fFlushedBytes", MemberKind::I64),
+    member("fWeight", MemberKind::F64),
+    member("fTimerInterval", MemberKind::I32),
+    member("fScanField", MemberKind::I32),
+    member("fUpdate", MemberKind::I32),
+    since(17, "fDefaultEntryOffsetLen", MemberKind::I32),
+    since(19, "fNClusterRange", MemberKind::I32),
+    member("fMaxEntries", MemberKind::I64),
+    member("fMaxEntryLoop", MemberKind::I64),
+    member("fMaxVirtualSize", MemberKind::I64),
+    member("fAutoSave", MemberKind::I64),
+    since(18, "fAutoFlush", MemberKind::I64),
+    member("fEstimate", MemberKind::I64),
     clusters("fClusterRangeEnd"),
     clusters("fClusterSize"),
-    since(20, "fIOFeatures", Kind::Object),
-    member("fBranches", Kind::Object),
-    member("fLeaves", Kind::Object),
-    member("fAliases", Kind::Pointer),
+    since(20, "fIOFeatures", MemberKind::Object),
+    member("fBranches", MemberKind::Object),
+    member("fLeaves", MemberKind::Object),
+    member("fAliases", MemberKind::Pointer),
 ];
 
 /// `TBranch` 10 to 13 (ROOT 5.12 to 6).
-static BRANCH: [Member; 22] = [
-    member("TNamed", Kind::Object),
-    member("TAttFill", Kind::Object),
-    member("fCompress", Kind::I32),
-    member("fBasketSize", Kind::I32),
-    member("fEntryOffsetLen", Kind::I32),
-    member("fWriteBasket", Kind::I32),
-    member("fEntryNumber", Kind::I64),
-    since(13, "fIOFeatures", Kind::Object),
-    member("fOffset", Kind::I32),
-    member("fMaxBaskets", Kind::U32),
-    member("fSplitLevel", Kind::I32),
-    member("fEntries", Kind::I64),
-    since(11, "fFirstEntry", Kind::I64),
-    member("fTotBytes", Kind::I64),
-    member("fZipBytes", Kind::I64),
-    member("fBranches", Kind::Object),
-    member("fLeaves", Kind::Object),
-    member("fBaskets", Kind::Object),
-    member("fBasketBytes", Kind::Counted(4)),
-    member("fBasketEntry", Kind::Counted(8)),
-    member("fBasketSeek", Kind::Counted(8)),
-    member("fFileName", Kind::Text),
+static BRANCH: [ClassMember; 22] = [
+    member("TNamed", MemberKind::Object),
+    member("TAttFill", MemberKind::Object),
+    member("fCompress", MemberKind::I32),
+    member("fBasketSize", MemberKind::I32),
+    member("fEntryOffsetLen", MemberKind::I32),
+    member("fWriteBasket", MemberKind::I32),
+    member("fEntryNumber", MemberKind::I64),
+    since(13, "fIOFeatures", MemberKind::Object),
+    member("fOffset", MemberKind::I32),
+    member("fMaxBaskets", MemberKind::U32),
+    member("fSplitLevel", MemberKind::I32),
+    member("fEntries", MemberKind::I64),
+    since(11, "fFirstEntry", MemberKind::I64),
+    member("fTotBytes", MemberKind::I64),
+    member("fZipBytes", MemberKind::I64),
+    member("fBranches", MemberKind::Object),
+    member("fLeaves", MemberKind::Object),
+    member("fBaskets", MemberKind::Object),
+    member("fBasketBytes", MemberKind::Counted(4)),
+    member("fBasketEntry", MemberKind::Counted(8)),
+    member("fBasketSeek", MemberKind::Counted(8)),
+    member("fFileName", MemberKind::Text),
 ];
 
 /// `TBranch` 6 to 9 (ROOT 3 to 5.10), which its streamer wrote by hand.
-static OLD_BRANCH: [Member; 20] = [
-    member("TNamed", Kind::Object),
-    since(8, "TAttFill", Kind::Object),
-    member("fCompress", Kind::I32),
-    member("fBasketSize", Kind::I32),
-    member("fEntryOffsetLen", Kind::I32),
-    member("fWriteBasket", Kind::I32),
-    member("fEntryNumber", Kind::I32),
-    member("fOffset", Kind::I32),
-    member("fMaxBaskets", Kind::I32),
-    since(7, "fSplitLevel", Kind::I32),
-    member("fEntries", Kind::F64),
-    member("fTotBytes", Kind::F64),
-    member("fZipBytes", Kind::F64),
-    member("fBranches", Kind::Object),
-    member("fLeaves", Kind::Object),
-    member("fBaskets", Kind::Object),
-    member("fBasketBytes", Kind::Counted(4)),
-    member("fBasketEntry", Kind::Counted(4)),
-    member("fBasketSeek", Kind::Counted(4)),
-    member("fFileName", Kind::Text),
+static OLD_BRANCH: [ClassMember; 20] = [
+    member("TNamed", MemberKind::Object),
+    since(8, "TAttFill", MemberKind::Object),
+    member("fCompress", MemberKind::I32),
+    member("fBasketSize", MemberKind::I32),
+    member("fEntryOffsetLen", MemberKind::I32),
+    member("fWriteBasket", MemberKind::I32),
+    member("fEntryNumber", MemberKind::I32),
+    member("fOffset", MemberKind::I32),
+    member("fMaxBaskets", MemberKind::I32),
+    since(7, "fSplitLevel", MemberKind::I32),
+    member("fEntries", MemberKind::F64),
+    member("fTotBytes", MemberKind::F64),
+    member("fZipBytes", MemberKind::F64),
+    member("fBranches", MemberKind::Object),
+    member("fLeaves", MemberKind::Object),
+    member("fBaskets", MemberKind::Object),
+    member("fBasketBytes", MemberKind::Counted(4)),
+    member("fBasketEntry", MemberKind::Counted(4)),
+    member("fBasketSeek", MemberKind::Counted(4)),
+    member("fFileName", MemberKind::Text),
 ];
 
 /// `TBranchElement` 8 and 9.
-static ELEMENT: [Member; 9] = [
-    member("TBranch", Kind::Object),
-    member("fClassName", Kind::Text),
-    member("fParentName", Kind::Text),
-    member("fClonesName", Kind::Text),
-    member("fCheckSum", Kind::U32),
-    member("fClassVersion", Kind::I32),
-    member("fID", Kind::I32),
-    member("fType", Kind::I32),
-    member("fStreamerType", Kind::I32),
+static ELEMENT: [ClassMember; 9] = [
+    member("TBranch", MemberKind::Object),
+    member("fClassName", MemberKind::Text),
+    member("fParentName", MemberKind::Text),
+    member("fClonesName", MemberKind::Text),
+    member("fCheckSum", MemberKind::U32),
+    member("fClassVersion", MemberKind::I32),
+    member("fID", MemberKind::I32),
+    member("fType", MemberKind::I32),
+    member("fStreamerType", MemberKind::I32),
 ];
 
 /// `TBranchElement` 10.
-static ELEMENT_10: [Member; 9] = [
-    member("TBranch", Kind::Object),
-    member("fClassName", Kind::Text),
-    member("fParentName", Kind::Text),
-    member("fClonesName", Kind::Text),
-    member("fCheckSum", Kind::U32),
-    member("fClassVersion", Kind::I16),
-    member("fID", Kind::I32),
-    member("fType", Kind::I32),
-    member("fStreamerType", Kind::I32),
+static ELEMENT_10: [ClassMember; 9] = [
+    member("TBranch", MemberKind::Object),
+    member("fClassName", MemberKind::Text),
+    member("fParentName", MemberKind::Text),
+    member("fClonesName", MemberKind::Text),
+    member("fCheckSum", MemberKind::U32),
+    member("fClassVersion", MemberKind::I16),
+    member("fID", MemberKind::I32),
+    member("fType", MemberKind::I32),
+    member("fStreamerType", MemberKind::I32),
 ];
 
 /// `TBranchObject` 1.
-static BRANCH_OBJECT: [Member; 2] =
-    [member("TBranch", Kind::Object), member("fClassName", Kind::Text)];
+static BRANCH_OBJECT: [ClassMember; 2] =
+    [member("TBranch", MemberKind::Object), member("fClassName", MemberKind::Text)];
 
 /// `TLeaf` 2.
-static LEAF: [Member; 7] = [
-    member("TNamed", Kind::Object),
-    member("fLen", Kind::I32),
-    member("fLenType", Kind::I32),
-    member("fOffset", Kind::I32),
-    member("fIsRange", Kind::U8),
-    member("fIsUnsigned", Kind::U8),
-    member("fLeafCount", Kind::Pointer),
+static LEAF: [ClassMember; 7] = [
+    member("TNamed", MemberKind::Object),
+    member("fLen", MemberKind::I32),
+    member("fLenType", MemberKind::I32),
+    member("fOffset", MemberKind::I32),
+    member("fIsRange", MemberKind::U8),
+    member("fIsUnsigned", MemberKind::U8),
+    member("fLeafCount", MemberKind::Pointer),
 ];
 
 /// The members of a version of a class.
 pub(super) fn members(
     class: &str,
     version: u16,
-    streamers: &StreamerSource<'_>,
-) -> Result<Cow<'static, [Member]>> {
-    let known: Option<&'static [Member]> = match (class, version) {
+    streamers: &StreamerInfos<'_>,
+) -> Result<Cow<'static, [ClassMember]>> {
+    let known: Option<&'static [ClassMember]> = match (class, version) {
         ("TTree", 16..=20) => Some(&TREE),
         ("TBranch", 10..=13) => Some(&BRANCH),
         ("TBranch", 6..=9) => Some(&OLD_BRANCH),
@@ -220,55 +226,57 @@ pub(super) fn members(
     })
 }
 
-fn translate(info: &ClassInfo) -> Vec<Member> {
+fn translate(info: &StreamerInfo) -> Vec<ClassMember> {
     let elements = info.elements.iter();
     elements
         .map(|element| {
             let length = usize::try_from(element.array_length).unwrap_or(0).max(1);
             let (kind, repeat) = match element.code {
-                0 if element.name == "TObject" => (Kind::TObject, 1),
-                0 => (Kind::Object, 1),
+                0 if element.name == "TObject" => (MemberKind::TObject, 1),
+                0 => (MemberKind::Object, 1),
                 code @ 1..=19 => (number(code), 1),
                 code @ 21..=39 => (number(code - 20), length),
-                code @ 41..=59 => (size(number(code - 40)).map_or(Kind::Unknown, Kind::Counted), 1),
-                62 if element.type_name == "TArrayD" => (Kind::TArray(8), 1),
-                62 if element.type_name == "TArrayI" => (Kind::TArray(4), 1),
-                61 | 62 | 63 | 67 | 68 | 500 => (Kind::Object, length),
-                64 | 69 => (Kind::Pointer, length),
-                65 => (Kind::Text, length),
-                66 => (Kind::TObject, 1),
-                _ => (Kind::Unknown, 1),
+                code @ 41..=59 => {
+                    (size(number(code - 40)).map_or(MemberKind::Unknown, MemberKind::Counted), 1)
+                }
+                62 if element.type_name == "TArrayD" => (MemberKind::TArray(8), 1),
+                62 if element.type_name == "TArrayI" => (MemberKind::TArray(4), 1),
+                61 | 62 | 63 | 67 | 68 | 500 => (MemberKind::Object, length),
+                64 | 69 => (MemberKind::Pointer, length),
+                65 => (MemberKind::Text, length),
+                66 => (MemberKind::TObject, 1),
+                _ => (MemberKind::Unknown, 1),
             };
             let name = Cow::Owned(element.name.clone());
             let count = Cow::Owned(element.count_name.clone());
-            Member { name, kind, since: 0, repeat, count }
+            ClassMember { name, kind, since: 0, repeat, count }
         })
         .collect()
 }
 
 /// `TStreamerInfo`'s codes for numbers.
-fn number(code: i32) -> Kind {
+fn number(code: i32) -> MemberKind {
     match code {
-        1 => Kind::I8,
-        2 => Kind::I16,
-        3 | 6 => Kind::I32,
-        4 | 16 => Kind::I64,
-        5 | 9 => Kind::F32,
-        8 => Kind::F64,
-        11 | 18 => Kind::U8,
-        12 => Kind::U16,
-        13 | 15 => Kind::U32,
-        14 | 17 => Kind::U64,
-        _ => Kind::Unknown,
+        1 => MemberKind::I8,
+        2 => MemberKind::I16,
+        3 | 6 => MemberKind::I32,
+        4 | 16 => MemberKind::I64,
+        5 | 9 => MemberKind::F32,
+        8 => MemberKind::F64,
+        11 | 18 => MemberKind::U8,
+        12 => MemberKind::U16,
+        13 | 15 => MemberKind::U32,
+        14 | 17 => MemberKind::U64,
+        _ => MemberKind::Unknown,
     }
 }
 
-fn size(kind: Kind) -> Option<usize> {
+fn size(kind: MemberKind) -> Option<usize> {
     match kind {
-        Kind::I8 | Kind::U8 => Some(1),
-        Kind::I16 | Kind::U16 => Some(2),
-        Kind::I32 | Kind::U32 | Kind::F32 => Some(4),
-        Kind::I64 | Kind::U64 | Kind::F64 => Some(8),
+        MemberKind::I8 | MemberKind::U8 => Some(1),
+        MemberKind::I16 | MemberKind::U16 => Some(2),
+        MemberKind::I32 | MemberKind::U32 | MemberKind::F32 => Some(4),
+        MemberKind::I64 | MemberKind::U64 | MemberKind::F64 => Some(8),
         _ => None,
     }
 }
@@ -317,11 +325,11 @@ impl Field<'_> {
 }
 
 /// Reads the members of a class one by one and shows them to `visit`, until that has seen enough.
-pub(super) fn walk<'a>(
+pub(super) fn visit_members<'a>(
     buffer: &Buffer<'a>,
     cursor: &mut Cursor<'a>,
     version: u16,
-    members: &[Member],
+    members: &[ClassMember],
     mut visit: impl FnMut(&str, Field<'a>) -> Result<ControlFlow<()>>,
 ) -> Result<()> {
     let mut counts: Vec<(&str, i64)> = Vec::new();
@@ -344,32 +352,32 @@ pub(super) fn walk<'a>(
 fn read<'a>(
     buffer: &Buffer<'a>,
     cursor: &mut Cursor<'a>,
-    member: &Member,
+    member: &ClassMember,
     counts: &[(&str, i64)],
 ) -> Result<Option<Field<'a>>> {
     Ok(Some(match member.kind {
-        Kind::I8 => Field::Int(i64::from(cursor.u8()?.cast_signed())),
-        Kind::U8 => Field::Int(i64::from(cursor.u8()?)),
-        Kind::I16 => Field::Int(i64::from(cursor.i16()?)),
-        Kind::U16 => Field::Int(i64::from(cursor.u16()?)),
-        Kind::I32 => Field::Int(i64::from(cursor.i32()?)),
-        Kind::U32 => Field::Int(i64::from(cursor.u32()?)),
-        Kind::I64 => Field::Int(cursor.i64()?),
-        Kind::U64 => Field::Int(cursor.u64()?.cast_signed()),
-        Kind::F32 => Field::Real(f64::from(cursor.f32()?)),
-        Kind::F64 => Field::Real(cursor.f64()?),
-        Kind::Text => Field::Text(cursor.text()?),
-        Kind::Object => Field::Object(buffer.skip_object(cursor)?.start),
-        Kind::Pointer => Field::Pointer(buffer.pointer(cursor)?),
-        Kind::TObject => {
+        MemberKind::I8 => Field::Int(i64::from(cursor.u8()?.cast_signed())),
+        MemberKind::U8 => Field::Int(i64::from(cursor.u8()?)),
+        MemberKind::I16 => Field::Int(i64::from(cursor.i16()?)),
+        MemberKind::U16 => Field::Int(i64::from(cursor.u16()?)),
+        MemberKind::I32 => Field::Int(i64::from(cursor.i32()?)),
+        MemberKind::U32 => Field::Int(i64::from(cursor.u32()?)),
+        MemberKind::I64 => Field::Int(cursor.i64()?),
+        MemberKind::U64 => Field::Int(cursor.u64()?.cast_signed()),
+        MemberKind::F32 => Field::Real(f64::from(cursor.f32()?)),
+        MemberKind::F64 => Field::Real(cursor.f64()?),
+        MemberKind::Text => Field::Text(cursor.text()?),
+        MemberKind::Object => Field::Object(buffer.skip_object(cursor)?.start),
+        MemberKind::Pointer => Field::Pointer(buffer.pointer(cursor)?),
+        MemberKind::TObject => {
             buffer.skip_t_object(cursor)?;
             return Ok(None);
         }
-        Kind::TArray(size) => {
+        MemberKind::TArray(size) => {
             let count = cursor.count()?;
             Field::Array { size, bytes: cursor.take(count.saturating_mul(size))? }
         }
-        Kind::Counted(narrow) => {
+        MemberKind::Counted(narrow) => {
             let count = counts.iter().rev().find(|(name, _)| *name == member.count);
             let count = count.map_or(0, |&(_, count)| usize::try_from(count).unwrap_or(usize::MAX));
             let marker = cursor.u8()?;
@@ -377,7 +385,7 @@ fn read<'a>(
             let bytes = if marker == 0 { 0 } else { count.saturating_mul(size) };
             Field::Array { size, bytes: cursor.take(bytes)? }
         }
-        Kind::Unknown => {
+        MemberKind::Unknown => {
             let what = format!("member {} of a class in {}", member.name, buffer.what);
             return Err(FormatError::UnsupportedFeature { what });
         }

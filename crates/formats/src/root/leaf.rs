@@ -1,9 +1,9 @@
 //! Leaves: the parts of a branch's entry.
 
 use super::element::{LeafKind, dimensions, from_class, from_code};
-use super::layout::{Field, members, walk};
+use super::layout::{Field, members, visit_members};
 use super::object::{Buffer, Pointer};
-use super::streamer::StreamerSource;
+use super::streamer::StreamerInfos;
 use crate::error::{FormatError, Result};
 use std::ops::ControlFlow;
 
@@ -32,7 +32,7 @@ impl Leaf {
 /// Reads the leaf of class `class` whose own header begins at `body`.
 pub(super) fn read_leaf(
     buffer: &Buffer<'_>,
-    streamers: &StreamerSource<'_>,
+    streamers: &StreamerInfos<'_>,
     class: &[u8],
     body: usize,
 ) -> Result<Leaf> {
@@ -44,7 +44,7 @@ pub(super) fn read_leaf(
     let (mut name, mut title): (&[u8], &[u8]) = (&[], &[]);
     let (mut length, mut unsigned, mut counter) = (1, false, None);
     let members = members("TLeaf", header.version, streamers)?;
-    walk(buffer, &mut cursor, header.version, &members, |member, field| {
+    visit_members(buffer, &mut cursor, header.version, &members, |member, field| {
         match (member, field) {
             ("TNamed", Field::Object(at)) => {
                 (name, title) = buffer.named(&mut buffer.cursor(at))?;
@@ -89,7 +89,7 @@ pub(super) fn read_leaf(
 /// The name of the leaf that was written at `position`.
 pub(super) fn leaf_name_at(
     buffer: &Buffer<'_>,
-    streamers: &StreamerSource<'_>,
+    streamers: &StreamerInfos<'_>,
     position: usize,
 ) -> Result<String> {
     match buffer.pointer_at(position)? {

@@ -10,7 +10,7 @@ use crate::{ElementType, Values};
 
 /// How one number is stored.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Packed {
+pub(super) enum NumberEncoding {
     /// As it is in memory, big-endian.
     Plain(ElementType),
     /// A double stored as a float.
@@ -28,7 +28,7 @@ const ALL_BITS: u32 = 32;
 /// Most bits that a mantissa of two bytes has, beside its sign.
 const MANTISSA_BITS: u32 = 14;
 
-impl Packed {
+impl NumberEncoding {
     /// A `Double32_t` (`double`) or `Float16_t` with this comment or title.
     pub(super) fn truncated(double: bool, title: &str) -> Self {
         let plain = if double { Self::Single } else { Self::Short { bits: HALF_BITS, double } };
@@ -200,15 +200,21 @@ mod tests {
 
     #[test]
     fn storage_follows_the_range() {
-        assert_eq!(Packed::truncated(true, "x"), Packed::Single);
-        assert_eq!(Packed::truncated(false, "x"), Packed::Short { bits: 12, double: false });
-        assert_eq!(Packed::truncated(true, "[0,0,10]"), Packed::Short { bits: 10, double: true });
-        let ranged = Packed::truncated(true, "[-1,1,8]");
-        assert_eq!(ranged, Packed::Ranged { min: -1.0, factor: 128.0, double: true });
+        assert_eq!(NumberEncoding::truncated(true, "x"), NumberEncoding::Single);
+        assert_eq!(
+            NumberEncoding::truncated(false, "x"),
+            NumberEncoding::Short { bits: 12, double: false }
+        );
+        assert_eq!(
+            NumberEncoding::truncated(true, "[0,0,10]"),
+            NumberEncoding::Short { bits: 10, double: true }
+        );
+        let ranged = NumberEncoding::truncated(true, "[-1,1,8]");
+        assert_eq!(ranged, NumberEncoding::Ranged { min: -1.0, factor: 128.0, double: true });
         let mut values = Values::F64(vec![]);
         assert!(ranged.append(&mut values, &[0, 0, 0, 0, 0, 0, 0, 192, 9]));
         assert_eq!(values, Values::F64(vec![-1.0, 0.5]));
-        assert!(!Packed::Single.append(&mut Values::F32(vec![]), &[0; 4]));
+        assert!(!NumberEncoding::Single.append(&mut Values::F32(vec![]), &[0; 4]));
     }
 
     #[test]

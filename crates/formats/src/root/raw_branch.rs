@@ -4,7 +4,7 @@ use super::layout::Field;
 
 /// Members of a branch, as far as they are of use.
 #[derive(Default)]
-pub(super) struct Raw<'a> {
+pub(super) struct BranchMembers<'a> {
     pub(super) name: &'a [u8],
     pub(super) title: &'a [u8],
     pub(super) write_basket: u64,
@@ -25,7 +25,7 @@ pub(super) struct Raw<'a> {
     pub(super) kind: i32,
 }
 
-impl<'a> Raw<'a> {
+impl<'a> BranchMembers<'a> {
     pub(super) fn set(&mut self, member: &str, field: Field<'a>) {
         match (member, field) {
             ("fWriteBasket", field) => self.write_basket = field.unsigned(),
@@ -49,7 +49,12 @@ impl<'a> Raw<'a> {
 }
 
 /// Why a branch as a whole cannot be decoded, if so.
-pub(super) fn refuse(class: &[u8], raw: &Raw<'_>, group: bool, leaves: usize) -> Option<String> {
+pub(super) fn refuse(
+    class: &[u8],
+    raw: &BranchMembers<'_>,
+    group: bool,
+    leaves: usize,
+) -> Option<String> {
     let collection = matches!(raw.kind, 3 | 4);
     if group && !collection {
         return Some("it is a group of branches; name one of them".to_owned());

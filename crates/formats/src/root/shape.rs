@@ -3,16 +3,16 @@
 //! # Where shapes come from
 //!
 //! A collection of numbers or strings is known by its C++ name. A class is known by the descriptions in the file
-//! (`streamer`): it is its bases and its members, in order. Both nest; a [`Shape`] is that tree, made once when a tree is
+//! (`streamer`): it is its bases and its members, in order. Both nest; a [`StreamedType`] is that tree, made once when a tree is
 //! opened. Nothing refers back up, so that reading by a shape ends: a class that contains itself, and what is nested too
-//! deeply, is [`Shape::Unknown`], which is an error only where somebody asks for it.
+//! deeply, is [`StreamedType::Unknown`], which is an error only where somebody asks for it.
 //!
 //! # How ROOT frames values
 //!
-//! Objects begin with a byte count and the version of their class ([`Shape::Object`]). A collection or a `std::string`
-//! that is a member has such a head as well ([`Shape::Headed`]), but one inside another collection has none. Where one
+//! Objects begin with a byte count and the version of their class ([`StreamedType::Object`]). A collection or a `std::string`
+//! that is a member has such a head as well ([`StreamedType::Headed`]), but one inside another collection has none. Where one
 //! branch holds a member of all objects of a collection, and where a collection was written member by member, that head
-//! stands once before the values of all objects ([`Shape::Rest`]).
+//! stands once before the values of all objects ([`StreamedType::Rest`]).
 //!
 //! # Columns
 //!
@@ -21,16 +21,16 @@
 //!
 //! Sources: `TStreamerInfoReadBuffer.cxx`, `TGenCollectionStreamer.cxx`, `TCollectionProxyFactory` of ROOT.
 
-use super::packed::Packed;
+use super::packed::NumberEncoding;
 use crate::ElementType;
 use std::collections::HashSet;
 use std::sync::Arc;
 
 /// How the bytes of a value follow each other.
 #[derive(Debug, Clone)]
-pub(super) enum Shape {
+pub(super) enum StreamedType {
     /// Numbers back to back, in a fixed array with these dimensions.
-    Numbers { packed: Packed, dims: Vec<usize> },
+    Numbers { packed: NumberEncoding, dims: Vec<usize> },
     /// A string behind its length: one byte, or 255 and four; `wide`: always four.
     Text { wide: bool },
     /// A fixed array of values.
@@ -38,15 +38,15 @@ pub(super) enum Shape {
     /// A count and as many values. May have a head.
     List(Arc<Self>),
     /// Two values: what maps are made of.
-    Pair(Arc<[Member; 2]>),
+    Pair(Arc<[StreamedMember; 2]>),
     /// A marker byte and as many numbers as another member of the object says.
-    Counted { packed: Packed, counter: usize },
+    Counted { packed: NumberEncoding, counter: usize },
     /// A head and then the value.
     Headed(Arc<Self>),
     /// As many values as there are up to the end of the entry.
     Rest(Arc<Self>),
     /// An object: head and members.
-    Object(Arc<Class>),
+    Object(Arc<StreamedClass>),
     /// The bits of a `TObject`: four bytes, and two more where the object is referred to.
     Bits,
     /// A `TObject`.
@@ -57,7 +57,7 @@ pub(super) enum Shape {
 
 /// A class, in the versions that the file describes.
 #[derive(Debug)]
-pub(super) struct Class {
+pub(super) struct StreamedClass {
     pub(super) name: String,
     /// At least one. The first is that of the branch, where that says which.
     pub(super) layouts: Vec<ClassLayout>,
@@ -68,15 +68,15 @@ pub(super) struct Class {
 pub(super) struct ClassLayout {
     pub(super) version: i32,
     pub(super) checksum: u32,
-    pub(super) members: Vec<Member>,
+    pub(super) members: Vec<StreamedMember>,
 }
 
 /// A member or base of a class.
 #[derive(Debug, Clone)]
-pub(super) struct Member {
+pub(super) struct StreamedMember {
     pub(super) name: Arc<str>,
     pub(super) base: bool,
-    pub(super) shape: Shape,
+    pub(super) shape: StreamedType,
 }
 
 /// One level of a column.
@@ -90,7 +90,7 @@ pub(super) enum Level {
 
 /// A column of a shape.
 #[derive(Debug, Clone)]
-pub(super) struct Leaf {
+pub(super) struct StreamedColumn {
     /// Names of members and bases that lead to it.
     pub(super) path: Arc<[Arc<str>]>,
     /// The names of the members among them, with dots between.
@@ -100,7 +100,7 @@ pub(super) struct Leaf {
 }
 
 /// A column or, by its name, why what is there cannot be one.
-pub(super) type Found = Result<Leaf, (String, Arc<str>)>;
+pub(super) type Found = Result<StreamedColumn, (String, Arc<str>)>;
 
 /// Members of a `TObject` that are columns.
 pub(super) const T_OBJECT_MEMBERS: [&str; 2] = ["fUniqueID", "fBits"];
@@ -109,8 +109,8 @@ const MOST_COLUMNS: usize = 400;
 /// Shapes that are looked at for them.
 const MOST_VISITS: usize = 20_000;
 
-impl Shape {
-    pub(super) fn numbers(packed: Packed) -> Self {
+impl StreamedType {
+    pub(super) fn numbers(packed: NumberEncoding) -> Self {
         Self::Numbers { packed, dims: Vec::new() }
     }
 
@@ -148,7 +148,7 @@ impl Shape {
 }
 
 /// The columns of a shape, in order; none for one that there are too many of.
-pub(super) fn columns(shape: &Shape) -> Option<Vec<Found>> {
+pub(super) fn columns(shape: &StreamedType) -> Option<Vec<Found>> {
     let mut found = Vec::new();
     let mut finder = Finder { path: Vec::new(), names: Vec::new(), levels: Vec::new(), visits: 0 };
     let all = finder.visit(shape, &mut found);
@@ -172,7 +172,7 @@ struct Finder {
 
 impl Finder {
     /// False once there are too many columns.
-    fn visit(&mut self, shape: &Shape, found: &mut Vec<Found>) -> bool {
+    fn visit(&mut self, shape: &StreamedType, found: &mut Vec<Found>) -> bool {
         self.visits += 1;
         if found.len() > MOST_COLUMNS || self.visits > MOST_VISITS {
             return false;
@@ -180,48 +180,48 @@ impl Finder {
         let before = self.levels.len();
         let fixed = |dims: &[usize]| dims.iter().map(|&n| Level::Fixed(n)).collect::<Vec<_>>();
         let fine = match shape {
-            Shape::Numbers { packed, dims } => {
+            StreamedType::Numbers { packed, dims } => {
                 self.levels.extend(fixed(dims));
                 found.push(Ok(self.leaf(packed.element())));
                 true
             }
-            Shape::Counted { packed, .. } => {
+            StreamedType::Counted { packed, .. } => {
                 self.levels.push(Level::List);
                 found.push(Ok(self.leaf(packed.element())));
                 true
             }
-            Shape::Text { .. } => {
+            StreamedType::Text { .. } => {
                 found.push(Ok(self.leaf(ElementType::Text)));
                 true
             }
-            Shape::Bits => {
+            StreamedType::Bits => {
                 found.push(Ok(self.leaf(ElementType::U32)));
                 true
             }
-            Shape::Fixed { dims, item } => {
+            StreamedType::Fixed { dims, item } => {
                 self.levels.extend(fixed(dims));
                 self.visit(item, found)
             }
-            Shape::List(item) | Shape::Rest(item) => {
+            StreamedType::List(item) | StreamedType::Rest(item) => {
                 self.levels.push(Level::List);
                 self.visit(item, found)
             }
-            Shape::Headed(item) => self.visit(item, found),
-            Shape::Pair(members) => members.iter().all(|member| self.member(member, found)),
-            Shape::Object(class) => {
+            StreamedType::Headed(item) => self.visit(item, found),
+            StreamedType::Pair(members) => members.iter().all(|member| self.member(member, found)),
+            StreamedType::Object(class) => {
                 let layout = class.layouts.first();
                 let members = layout.map_or(&[][..], |layout| layout.members.as_slice());
                 members.iter().all(|member| self.member(member, found))
             }
-            Shape::TObject => {
+            StreamedType::TObject => {
                 for name in T_OBJECT_MEMBERS {
-                    let shape = Shape::numbers(Packed::Plain(ElementType::U32));
-                    let member = Member { name: name.into(), base: false, shape };
+                    let shape = StreamedType::numbers(NumberEncoding::Plain(ElementType::U32));
+                    let member = StreamedMember { name: name.into(), base: false, shape };
                     self.member(&member, found);
                 }
                 true
             }
-            Shape::Unknown(why) => {
+            StreamedType::Unknown(why) => {
                 found.push(Err((self.names.join("."), Arc::clone(why))));
                 true
             }
@@ -230,7 +230,7 @@ impl Finder {
         fine
     }
 
-    fn member(&mut self, member: &Member, found: &mut Vec<Found>) -> bool {
+    fn member(&mut self, member: &StreamedMember, found: &mut Vec<Found>) -> bool {
         self.path.push(Arc::clone(&member.name));
         if !member.base {
             self.names.push(Arc::clone(&member.name));
@@ -243,8 +243,8 @@ impl Finder {
         fine
     }
 
-    fn leaf(&self, element: ElementType) -> Leaf {
-        Leaf {
+    fn leaf(&self, element: ElementType) -> StreamedColumn {
+        StreamedColumn {
             path: self.path.clone().into(),
             name: self.names.join("."),
             levels: self.levels.clone(),

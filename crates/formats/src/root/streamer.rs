@@ -1,7 +1,7 @@
 //! Class descriptions stored in the file (`TStreamerInfo`): for versions of classes that are not built in, and for the
 //! C++ types of class members.
 
-use super::codec::Decoder;
+use super::codec::Decompressor;
 use super::cpp_type::normal;
 use super::key::read_object;
 use super::object::{Buffer, Pointer};
@@ -17,7 +17,7 @@ const BOOL: i32 = 18;
 
 /// One member or base class of a class.
 #[derive(Debug, Clone)]
-pub(super) struct Element {
+pub(super) struct StreamerElement {
     pub(super) name: String,
     /// `TStreamerInfo`'s type code.
     pub(super) code: i32,
@@ -34,24 +34,24 @@ pub(super) struct Element {
 
 /// One version of a class.
 #[derive(Debug, Clone)]
-pub(super) struct ClassInfo {
+pub(super) struct StreamerInfo {
     pub(super) name: String,
     pub(super) version: i32,
     pub(super) checksum: u32,
-    pub(super) elements: Vec<Element>,
+    pub(super) elements: Vec<StreamerElement>,
 }
 
 /// The class descriptions of a file, read when first asked for.
 #[derive(Debug)]
-pub(super) struct StreamerSource<'a> {
+pub(super) struct StreamerInfos<'a> {
     range: Range<u64>,
     bytes: &'a SparseBytes,
-    classes: OnceCell<Vec<ClassInfo>>,
+    classes: OnceCell<Vec<StreamerInfo>>,
     by_name: OnceCell<HashMap<String, Vec<usize>>>,
     missed: Cell<bool>,
 }
 
-impl<'a> StreamerSource<'a> {
+impl<'a> StreamerInfos<'a> {
     pub(super) fn new(range: Range<u64>, bytes: &'a SparseBytes) -> Self {
         Self {
             range,
@@ -68,7 +68,7 @@ impl<'a> StreamerSource<'a> {
     }
 
     /// The description of a version of a class, where the reader cannot do without.
-    pub(super) fn require(&self, class: &str, version: u16) -> Option<&ClassInfo> {
+    pub(super) fn require(&self, class: &str, version: u16) -> Option<&StreamerInfo> {
         if !self.range.is_empty() && self.bytes.get(self.range.clone()).is_none() {
             self.missed.set(true);
             return None;
@@ -79,7 +79,7 @@ impl<'a> StreamerSource<'a> {
 
     /// All versions of a class by its name as `cpp_type::normal` writes it; none where the reader has to come back with
     /// the descriptions.
-    pub(super) fn versions(&self, class: &str) -> Vec<&ClassInfo> {
+    pub(super) fn versions(&self, class: &str) -> Vec<&StreamerInfo> {
         if !self.range.is_empty() && self.bytes.get(self.range.clone()).is_none() {
             self.missed.set(true);
             return Vec::new();
@@ -103,13 +103,18 @@ impl<'a> StreamerSource<'a> {
     }
 
     /// The description of a class by its checksum or version, if it happens to be there.
-    pub(super) fn look_up(&self, class: &str, version: i32, checksum: u32) -> Option<&ClassInfo> {
+    pub(super) fn look_up(
+        &self,
+        class: &str,
+        version: i32,
+        checksum: u32,
+    ) -> Option<&StreamerInfo> {
         let mut same = self.classes().iter().filter(|info| info.name == class);
         let exact = same.clone().find(|info| info.checksum == checksum);
         exact.or_else(|| same.clone().find(|info| info.version == version)).or_else(|| same.next())
     }
 
-    fn classes(&self) -> &[ClassInfo] {
+    fn classes(&self) -> &[StreamerInfo] {
         self.classes.get_or_init(|| {
             let Some(stored) = self.bytes.get(self.range.clone()) else { return Vec::new() };
             // Names of types are a convenience; damaged descriptions leave them out.
@@ -118,11 +123,11 @@ impl<'a> StreamerSource<'a> {
     }
 }
 
-fn read_classes(stored: &[u8]) -> Result<Vec<ClassInfo>> {
+fn read_classes(stored: &[u8]) -> Result<Vec<StreamerInfo>> {
     if stored.is_empty() {
         return Ok(Vec::new());
     }
-    let object = read_object(stored, &mut Decoder::new(), "class descriptions")?;
+    let object = read_object(stored, &mut Decompressor::new(), "class descriptions")?;
     let buffer = Buffer { bytes: &object.bytes, origin: object.origin, what: "class descriptions" };
     let mut classes = Vec::new();
     for pointer in buffer.list(&mut buffer.cursor(0))? {
@@ -133,7 +138,7 @@ fn read_classes(stored: &[u8]) -> Result<Vec<ClassInfo>> {
     Ok(classes)
 }
 
-fn read_class(buffer: &Buffer<'_>, at: usize) -> Result<ClassInfo> {
+fn read_class(buffer: &Buffer<'_>, at: usize) -> Result<StreamerInfo> {
     let mut cursor = buffer.cursor(at);
     buffer.header(&mut cursor)?;
     let (name, _) = buffer.named(&mut cursor)?;
@@ -148,10 +153,10 @@ fn read_class(buffer: &Buffer<'_>, at: usize) -> Result<ClassInfo> {
         }
     }
     let name = String::from_utf8_lossy(name).into_owned();
-    Ok(ClassInfo { name, version, checksum, elements })
+    Ok(StreamerInfo { name, version, checksum, elements })
 }
 
-fn read_element(buffer: &Buffer<'_>, class: &[u8], at: usize) -> Result<Element> {
+fn read_element(buffer: &Buffer<'_>, class: &[u8], at: usize) -> Result<StreamerElement> {
     let mut cursor = buffer.cursor(at);
     if class != b"TStreamerElement" {
         buffer.header(&mut cursor)?;
@@ -184,5 +189,5 @@ fn read_element(buffer: &Buffer<'_>, class: &[u8], at: usize) -> Result<Element>
     }
     let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
     let (name, title) = (text(name), text(title));
-    Ok(Element { name, code, title, array_length, dims, type_name, count_name })
+    Ok(StreamerElement { name, code, title, array_length, dims, type_name, count_name })
 }

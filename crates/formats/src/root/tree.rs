@@ -2,10 +2,10 @@
 
 use super::branch::Branch;
 use super::clusters::Clusters;
-use super::codec::Decoder;
+use super::codec::Decompressor;
 use super::key::{Key, read_object};
 use super::object::Buffer;
-use super::streamer::StreamerSource;
+use super::streamer::StreamerInfos;
 use super::tree_reader::read_tree;
 use crate::error::{FormatError, Result};
 use crate::near::near;
@@ -38,9 +38,9 @@ impl Tree {
         stored: &[u8],
         key: &Key,
         file_end: u64,
-        streamers: &StreamerSource<'_>,
+        streamers: &StreamerInfos<'_>,
     ) -> Result<Self> {
-        let object = read_object(stored, &mut Decoder::new(), "tree")?;
+        let object = read_object(stored, &mut Decompressor::new(), "tree")?;
         let shared = Bytes::from(object.bytes);
         let buffer = Buffer { bytes: &shared, origin: object.origin, what: "tree" };
         let Parts { name, title, entries, clusters, branches } =

@@ -5,18 +5,18 @@
 //! demand. A hostile buffer could make many references lead to the same long stretch, so every position is read at
 //! most once as a branch, and all bytes read and names made are paid from a budget that grows with the buffer.
 
-use super::basket::Embedded;
-use super::baskets::{Baskets, Tables};
+use super::basket::EmbeddedBasket;
+use super::baskets::{BasketTable, Tables};
 use super::branch::Branch;
 use super::clusters::{Clusters, RawClusters};
-use super::contents::{ElementBranch, Part, count, of_element, of_leaves, refused};
-use super::describe::Describer;
+use super::contents::{BranchColumn, ElementBranch, count, of_element, of_leaves, refused};
+use super::describe::TypeBuilder;
 use super::element::LeafKind;
-use super::layout::{Field, Member, members, walk};
+use super::layout::{ClassMember, Field, members, visit_members};
 use super::leaf::{Leaf, leaf_name_at, read_leaf};
 use super::object::{Buffer, Pointer};
-use super::raw_branch::{Raw, refuse};
-use super::streamer::StreamerSource;
+use super::raw_branch::{BranchMembers, refuse};
+use super::streamer::StreamerInfos;
 use super::tree::Parts;
 use crate::error::{FormatError, Result};
 use bytes::Bytes;
@@ -37,11 +37,11 @@ const GO_ON: ControlFlow<()> = ControlFlow::Continue(());
 struct Reader<'a> {
     buffer: Buffer<'a>,
     shared: &'a Bytes,
-    streamers: &'a StreamerSource<'a>,
-    describer: Describer<'a>,
+    streamers: &'a StreamerInfos<'a>,
+    describer: TypeBuilder<'a>,
     file_end: u64,
     budget: usize,
-    layouts: HashMap<(&'a [u8], u16), Cow<'static, [Member]>>,
+    layouts: HashMap<(&'a [u8], u16), Cow<'static, [ClassMember]>>,
     visited: HashSet<usize>,
     branches: Vec<Branch>,
     /// Path of the column whose leaf was written at a position.
@@ -56,13 +56,13 @@ pub(super) fn read_tree<'a>(
     shared: &'a Bytes,
     class: &str,
     file_end: u64,
-    streamers: &'a StreamerSource<'a>,
+    streamers: &'a StreamerInfos<'a>,
 ) -> Result<Parts> {
     let mut reader = Reader {
         buffer,
         shared,
         streamers,
-        describer: Describer::new(streamers),
+        describer: TypeBuilder::new(streamers),
         file_end,
         budget: buffer.bytes.len().saturating_mul(REREADS).saturating_add(FREE_BYTES),
         layouts: HashMap::new(),
@@ -79,7 +79,7 @@ pub(super) fn read_tree<'a>(
     let (mut name, mut title): (&[u8], &[u8]) = (&[], &[]);
     let (mut entries, mut branches, mut clusters) = (0, None, RawClusters::default());
     let layout = members("TTree", version, streamers)?;
-    walk(&buffer, &mut cursor, version, &layout, |member, field| {
+    visit_members(&buffer, &mut cursor, version, &layout, |member, field| {
         match (member, field) {
             ("TNamed", Field::Object(at)) => {
                 (name, title) = buffer.named(&mut buffer.cursor(at))?;
@@ -142,7 +142,7 @@ impl<'a> Reader<'a> {
         body: usize,
         depth: usize,
     ) -> Result<()> {
-        let mut raw = Raw { class_version: -1, id: -1, ..Raw::default() };
+        let mut raw = BranchMembers { class_version: -1, id: -1, ..BranchMembers::default() };
         self.read_members(class, body, 0, &mut raw)?;
         let name = String::from_utf8_lossy(raw.name);
         let path = if parent.is_empty() { name.into_owned() } else { format!("{parent}/{name}") };
@@ -160,7 +160,7 @@ impl<'a> Reader<'a> {
         class: &'a [u8],
         body: usize,
         depth: usize,
-        raw: &mut Raw<'a>,
+        raw: &mut BranchMembers<'a>,
     ) -> Result<()> {
         let buffer = self.buffer;
         let mut cursor = buffer.cursor(body);
@@ -178,7 +178,7 @@ impl<'a> Reader<'a> {
             }
         };
         let mut base = None;
-        walk(&buffer, &mut cursor, version, &layout, |member, field| {
+        visit_members(&buffer, &mut cursor, version, &layout, |member, field| {
             match (member, field) {
                 ("TBranch", Field::Object(at)) => base = Some(at),
                 ("TNamed", Field::Object(at)) => {
@@ -198,7 +198,13 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn add_columns(&mut self, path: &str, parent: &str, class: &[u8], raw: &Raw<'a>) -> Result<()> {
+    fn add_columns(
+        &mut self,
+        path: &str,
+        parent: &str,
+        class: &[u8],
+        raw: &BranchMembers<'a>,
+    ) -> Result<()> {
         let baskets = self.read_baskets(raw);
         let group = match raw.branches {
             Some(at) => !self.buffer.obj_array(&mut self.buffer.cursor(at))?.is_empty(),
@@ -212,7 +218,7 @@ impl<'a> Reader<'a> {
         };
         let (baskets, damage) = match baskets {
             Ok(baskets) => (Arc::new(baskets), None),
-            Err(error) => (Arc::new(Baskets::default()), Some(error)),
+            Err(error) => (Arc::new(BasketTable::default()), Some(error)),
         };
         let title = String::from_utf8_lossy(raw.title);
         for part in parts {
@@ -268,9 +274,9 @@ impl<'a> Reader<'a> {
         &mut self,
         parent: &str,
         class: &[u8],
-        raw: &Raw<'a>,
+        raw: &BranchMembers<'a>,
         leaves: &[Leaf],
-    ) -> (Vec<Part>, String) {
+    ) -> (Vec<BranchColumn>, String) {
         let (b"TBranchElement", [leaf]) = (class, leaves) else {
             return (of_leaves(leaves, None), "unknown".to_owned());
         };
@@ -297,7 +303,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn read_leaves(&mut self, raw: &Raw<'a>) -> Result<Vec<(usize, Leaf)>> {
+    fn read_leaves(&mut self, raw: &BranchMembers<'a>) -> Result<Vec<(usize, Leaf)>> {
         let Some(at) = raw.leaves else { return Ok(Vec::new()) };
         let mut leaves = Vec::new();
         for mut pointer in self.buffer.obj_array(&mut self.buffer.cursor(at))? {
@@ -312,17 +318,17 @@ impl<'a> Reader<'a> {
         Ok(leaves)
     }
 
-    fn read_baskets(&self, raw: &Raw<'a>) -> Result<Baskets> {
+    fn read_baskets(&self, raw: &BranchMembers<'a>) -> Result<BasketTable> {
         let mut embedded = Vec::new();
         if let Some(at) = raw.baskets {
             let pointers = self.buffer.obj_array(&mut self.buffer.cursor(at))?;
             for (index, pointer) in pointers.into_iter().enumerate() {
                 if let Pointer::Object { class: b"TBasket", body, .. } = pointer {
-                    embedded.push((index, Embedded::read(self.shared, body)?));
+                    embedded.push((index, EmbeddedBasket::read(self.shared, body)?));
                 }
             }
         }
-        Baskets::new(Tables {
+        BasketTable::new(Tables {
             write_basket: usize::try_from(raw.write_basket).unwrap_or(usize::MAX),
             entries: raw.entries,
             sizes: raw.sizes,
@@ -336,7 +342,7 @@ impl<'a> Reader<'a> {
     }
 
     /// The C++ type of a branch that cannot be decoded, as far as it is known.
-    fn type_name(&self, parent: &str, raw: &Raw<'a>, leaves: &[(usize, Leaf)]) -> String {
+    fn type_name(&self, parent: &str, raw: &BranchMembers<'a>, leaves: &[(usize, Leaf)]) -> String {
         if let [(_, Leaf { kind: LeafKind::Other(Some(name)), .. })] = leaves {
             return (*name).to_owned();
         }

@@ -1,4 +1,4 @@
-//! Reading entries by their [`Shape`]: walking over all bytes, keeping the values of one column.
+//! Reading entries by their [`StreamedType`]: walking over all bytes, keeping the values of one column.
 //!
 //! Every byte is accounted for: an object must end where its byte count says, an entry where the next begins. A class
 //! that ROOT writes by hand, against its description, shows that way instead of as wrong values. Memory is bounded by the
@@ -6,8 +6,11 @@
 
 use super::cursor::Cursor;
 use super::object::{BYTE_COUNT, IS_REFERENCED, MEMBERWISE};
-use super::packed::Packed;
-use super::shape::{Class, ClassLayout, Leaf, Level, Member, Shape, T_OBJECT_MEMBERS};
+use super::packed::NumberEncoding;
+use super::shape::{
+    ClassLayout, Level, StreamedClass, StreamedColumn, StreamedMember, StreamedType,
+    T_OBJECT_MEMBERS,
+};
 use crate::error::{FormatError, Result};
 use crate::{Column, ElementType, Values};
 use std::ops::Range;
@@ -17,7 +20,7 @@ use std::sync::Arc;
 const CLASS_VERSION_FOLLOWS: u16 = 8;
 
 /// The column while it is being read.
-pub(super) struct Builder {
+pub(super) struct ColumnBuilder {
     /// Per level of lists: where each list begins, counted in items of that level.
     offsets: Vec<Vec<i64>>,
     values: Values,
@@ -49,10 +52,10 @@ pub(super) fn read(
     data: &[u8],
     positions: Option<&[Range<usize>]>,
     entries: usize,
-    shape: &Shape,
-    leaf: &Leaf,
+    shape: &StreamedType,
+    leaf: &StreamedColumn,
 ) -> Result<Column> {
-    let mut builder = Builder::new(leaf);
+    let mut builder = ColumnBuilder::new(leaf);
     let target = Some(Target { path: &leaf.path, depth: 0 });
     match positions {
         Some(positions) => {
@@ -60,13 +63,14 @@ pub(super) fn read(
                 let bytes = data.get(range.clone()).ok_or_else(|| {
                     FormatError::corrupt("basket", format!("entry at bytes {range:?}"))
                 })?;
-                let mut walk = Walk { cursor: Cursor::new(bytes, "entry"), out: &mut builder };
+                let mut walk =
+                    EntryReader { cursor: Cursor::new(bytes, "entry"), out: &mut builder };
                 walk.entry(shape, target)?;
                 walk.finished()?;
             }
         }
         None => {
-            let mut walk = Walk { cursor: Cursor::new(data, "entry"), out: &mut builder };
+            let mut walk = EntryReader { cursor: Cursor::new(data, "entry"), out: &mut builder };
             for _ in 0..entries {
                 walk.value(shape, target)?;
             }
@@ -81,8 +85,8 @@ fn unlike(what: impl Into<String>) -> FormatError {
     FormatError::UnsupportedFeature { what: what.into() }
 }
 
-impl Builder {
-    fn new(leaf: &Leaf) -> Self {
+impl ColumnBuilder {
+    fn new(leaf: &StreamedColumn) -> Self {
         let lists = leaf.levels.iter().filter(|level| **level == Level::List).count();
         Self { offsets: vec![vec![0]; lists], values: Values::with_capacity(leaf.element, 0) }
     }
@@ -96,7 +100,7 @@ impl Builder {
         Ok(())
     }
 
-    fn numbers(&mut self, packed: Packed, bytes: &[u8]) -> Result<()> {
+    fn numbers(&mut self, packed: NumberEncoding, bytes: &[u8]) -> Result<()> {
         let same = self.values.element_type() == packed.element();
         match same && packed.append(&mut self.values, bytes) {
             true => Ok(()),
@@ -167,9 +171,9 @@ pub(super) fn fixed(levels: &[Level]) -> Vec<usize> {
     levels.iter().filter_map(size).collect()
 }
 
-struct Walk<'a, 'b> {
+struct EntryReader<'a, 'b> {
     cursor: Cursor<'a>,
-    out: &'b mut Builder,
+    out: &'b mut ColumnBuilder,
 }
 
 /// What the head of an object or collection says.
@@ -179,7 +183,7 @@ struct Head {
     end: usize,
 }
 
-impl<'a> Walk<'a, '_> {
+impl<'a> EntryReader<'a, '_> {
     fn finished(&self) -> Result<()> {
         match self.cursor.left() {
             0 => Ok(()),
@@ -192,11 +196,11 @@ impl<'a> Walk<'a, '_> {
     }
 
     /// An entry that has bytes of its own. An object may come without a head there.
-    fn entry(&mut self, shape: &Shape, target: Option<Target<'_>>) -> Result<()> {
+    fn entry(&mut self, shape: &StreamedType, target: Option<Target<'_>>) -> Result<()> {
         if self.cursor.left() == 0 && !shape.runs_to_the_end() {
             return Err(self.unlike_described("an entry without bytes"));
         }
-        if let Shape::Object(class) = shape {
+        if let StreamedType::Object(class) = shape {
             let whole = self.cursor.left().saturating_sub(4);
             let mut ahead = self.cursor.clone();
             let headed = ahead.u32().is_ok_and(|count| {
@@ -211,16 +215,16 @@ impl<'a> Walk<'a, '_> {
         self.value(shape, target)
     }
 
-    fn value(&mut self, shape: &Shape, target: Option<Target<'_>>) -> Result<()> {
+    fn value(&mut self, shape: &StreamedType, target: Option<Target<'_>>) -> Result<()> {
         match shape {
-            Shape::Numbers { packed, .. } => {
+            StreamedType::Numbers { packed, .. } => {
                 let bytes = self.cursor.take(shape.least())?;
                 match target {
                     Some(_) => self.out.numbers(*packed, bytes),
                     None => Ok(()),
                 }
             }
-            Shape::Text { wide } => {
+            StreamedType::Text { wide } => {
                 let text = match wide {
                     true => {
                         let length = self.cursor.count()?;
@@ -230,28 +234,35 @@ impl<'a> Walk<'a, '_> {
                 };
                 target.map_or(Ok(()), |_| self.out.text(text))
             }
-            Shape::Fixed { dims, item } => self.fixed(dims, item, target),
-            Shape::List(item) => self.list(item, Order::Objects, target),
-            Shape::Pair(members) => {
+            StreamedType::Fixed { dims, item } => self.fixed(dims, item, target),
+            StreamedType::List(item) => self.list(item, Order::Objects, target),
+            StreamedType::Pair(members) => {
                 for member in members.iter() {
                     self.value(&member.shape, wanted(target, member))?;
                 }
                 Ok(())
             }
-            Shape::Headed(content) => self.headed(content, target),
-            Shape::Rest(item) => self.rest(item, Order::Objects, self.cursor.left(), target),
-            Shape::Object(class) => self.object(class, target),
-            Shape::Bits => {
+            StreamedType::Headed(content) => self.headed(content, target),
+            StreamedType::Rest(item) => self.rest(item, Order::Objects, self.cursor.left(), target),
+            StreamedType::Object(class) => self.object(class, target),
+            StreamedType::Bits => {
                 let bits = self.bits()?;
-                target.map_or(Ok(()), |_| self.out.numbers(Packed::Plain(ElementType::U32), bits))
+                target.map_or(Ok(()), |_| {
+                    self.out.numbers(NumberEncoding::Plain(ElementType::U32), bits)
+                })
             }
-            Shape::TObject => self.t_object(target),
-            Shape::Counted { .. } => Err(unlike("its length is in another branch")),
-            Shape::Unknown(why) => Err(unlike(why.as_ref())),
+            StreamedType::TObject => self.t_object(target),
+            StreamedType::Counted { .. } => Err(unlike("its length is in another branch")),
+            StreamedType::Unknown(why) => Err(unlike(why.as_ref())),
         }
     }
 
-    fn fixed(&mut self, dims: &[usize], item: &Shape, target: Option<Target<'_>>) -> Result<()> {
+    fn fixed(
+        &mut self,
+        dims: &[usize],
+        item: &StreamedType,
+        target: Option<Target<'_>>,
+    ) -> Result<()> {
         let n = dims.iter().fold(1_usize, |n, &size| n.saturating_mul(size));
         self.check_room(n, item)?;
         for _ in 0..n {
@@ -261,7 +272,7 @@ impl<'a> Walk<'a, '_> {
     }
 
     /// Fails if `n` values do not fit into the bytes that are left.
-    fn check_room(&self, n: usize, item: &Shape) -> Result<()> {
+    fn check_room(&self, n: usize, item: &StreamedType) -> Result<()> {
         if n.saturating_mul(item.least().max(1)) <= self.cursor.left() {
             return Ok(());
         }
@@ -286,9 +297,9 @@ impl<'a> Walk<'a, '_> {
         Err(self.unlike_described("a byte count does not agree"))
     }
 
-    fn headed(&mut self, content: &Shape, target: Option<Target<'_>>) -> Result<()> {
+    fn headed(&mut self, content: &StreamedType, target: Option<Target<'_>>) -> Result<()> {
         // The members of an empty collection are not written, nor is their head.
-        if matches!(content, Shape::Rest(_)) && self.cursor.left() == 0 {
+        if matches!(content, StreamedType::Rest(_)) && self.cursor.left() == 0 {
             return self.value(content, target);
         }
         let head = self.head()?;
@@ -312,18 +323,18 @@ impl<'a> Walk<'a, '_> {
 
     fn content(
         &mut self,
-        content: &Shape,
+        content: &StreamedType,
         order: Order,
         end: usize,
         target: Option<Target<'_>>,
     ) -> Result<()> {
         match (content, order) {
-            (Shape::List(item), _) => self.list(item, order, target),
-            (Shape::Rest(item), _) => {
+            (StreamedType::List(item), _) => self.list(item, order, target),
+            (StreamedType::Rest(item), _) => {
                 let left = end.saturating_sub(self.cursor.position());
                 self.rest(item, order, left, target)
             }
-            (Shape::Fixed { dims, item }, Order::Members { .. }) => {
+            (StreamedType::Fixed { dims, item }, Order::Members { .. }) => {
                 let n = dims.iter().fold(1_usize, |n, &size| n.saturating_mul(size));
                 self.check_room(n, item)?;
                 for _ in 0..n {
@@ -337,7 +348,12 @@ impl<'a> Walk<'a, '_> {
     }
 
     /// A count and as many items.
-    fn list(&mut self, item: &Shape, order: Order, target: Option<Target<'_>>) -> Result<()> {
+    fn list(
+        &mut self,
+        item: &StreamedType,
+        order: Order,
+        target: Option<Target<'_>>,
+    ) -> Result<()> {
         let mut count = self.cursor.u32()?;
         if count & BYTE_COUNT != 0 && matches!(order, Order::Objects) {
             // Inside maps, collections have a head.
@@ -357,7 +373,7 @@ impl<'a> Walk<'a, '_> {
             self.out.list(target.depth, n)?;
         }
         let inside = target.map(Target::inside);
-        if let Shape::Numbers { packed, .. } = item {
+        if let StreamedType::Numbers { packed, .. } = item {
             let bytes = self.cursor.take(n.saturating_mul(item.least()))?;
             return inside.map_or(Ok(()), |_| self.out.numbers(*packed, bytes));
         }
@@ -370,18 +386,18 @@ impl<'a> Walk<'a, '_> {
     /// The items of a collection member by member: first that of all objects, then the next of all.
     fn by_members(
         &mut self,
-        item: &Shape,
+        item: &StreamedType,
         n: usize,
         (version, checksum): (u16, u32),
         target: Option<Target<'_>>,
     ) -> Result<()> {
         let members = match item {
-            Shape::Object(class) => layout(class, version, checksum)?.members.as_slice(),
-            Shape::Pair(members) => members.as_slice(),
+            StreamedType::Object(class) => layout(class, version, checksum)?.members.as_slice(),
+            StreamedType::Pair(members) => members.as_slice(),
             _ => return Err(unlike("it was written member by member")),
         };
         let least = members.iter().fold(0_usize, |sum, member| {
-            let once = matches!(member.shape, Shape::Headed(_));
+            let once = matches!(member.shape, StreamedType::Headed(_));
             sum.saturating_add(if once { 1 } else { member.shape.least() })
         });
         if n.saturating_mul(least.max(1)) > self.cursor.left() {
@@ -399,7 +415,7 @@ impl<'a> Walk<'a, '_> {
         for member in members {
             let wanted = wanted(inside, member);
             match &member.shape {
-                Shape::Headed(content) => {
+                StreamedType::Headed(content) => {
                     let head = self.head()?;
                     if head.memberwise {
                         return Err(unlike("it was written member by member twice"));
@@ -422,7 +438,7 @@ impl<'a> Walk<'a, '_> {
     /// As many items as there are in the next `left` bytes.
     fn rest(
         &mut self,
-        item: &Shape,
+        item: &StreamedType,
         order: Order,
         left: usize,
         target: Option<Target<'_>>,
@@ -441,7 +457,7 @@ impl<'a> Walk<'a, '_> {
         target.map_or(Ok(()), |target| self.out.list(target.depth, n))
     }
 
-    fn object(&mut self, class: &Class, target: Option<Target<'_>>) -> Result<()> {
+    fn object(&mut self, class: &StreamedClass, target: Option<Target<'_>>) -> Result<()> {
         let head = self.head()?;
         if target.is_none() {
             return self.cursor.seek(head.end);
@@ -458,15 +474,15 @@ impl<'a> Walk<'a, '_> {
     }
 
     /// The members of an object. False if there is one that could not be read, after the one that is wanted.
-    fn members(&mut self, members: &[Member], target: Option<Target<'_>>) -> Result<bool> {
+    fn members(&mut self, members: &[StreamedMember], target: Option<Target<'_>>) -> Result<bool> {
         let mut counts: Vec<(usize, usize)> = Vec::new();
         let mut found = target.is_none();
         for (index, member) in members.iter().enumerate() {
             let wanted = wanted(target, member);
             found |= wanted.is_some();
             match &member.shape {
-                Shape::Unknown(_) if found && wanted.is_none() => return Ok(false),
-                Shape::Counted { packed, counter } => {
+                StreamedType::Unknown(_) if found && wanted.is_none() => return Ok(false),
+                StreamedType::Counted { packed, counter } => {
                     let count = counts.iter().find(|(at, _)| at == counter);
                     let count = count.map(|&(_, count)| count);
                     self.counted(*packed, count, wanted)?;
@@ -488,7 +504,7 @@ impl<'a> Walk<'a, '_> {
 
     fn counted(
         &mut self,
-        packed: Packed,
+        packed: NumberEncoding,
         count: Option<usize>,
         target: Option<Target<'_>>,
     ) -> Result<()> {
@@ -524,19 +540,19 @@ impl<'a> Walk<'a, '_> {
             .iter()
             .position(|name| target.path.first().is_some_and(|wanted| wanted.as_ref() == *name));
         let bytes = wanted.and_then(|at| fields.get(at)).copied().unwrap_or_default();
-        self.out.numbers(Packed::Plain(ElementType::U32), bytes)
+        self.out.numbers(NumberEncoding::Plain(ElementType::U32), bytes)
     }
 }
 
 /// What is wanted of a member, if it leads to the column.
-fn wanted<'p>(target: Option<Target<'p>>, member: &Member) -> Option<Target<'p>> {
+fn wanted<'p>(target: Option<Target<'p>>, member: &StreamedMember) -> Option<Target<'p>> {
     let target = target?;
     let (first, path) = target.path.split_first()?;
     (*first == member.name).then_some(Target { path, ..target })
 }
 
 /// The layout that a head asks for.
-fn layout(class: &Class, version: u16, checksum: u32) -> Result<&ClassLayout> {
+fn layout(class: &StreamedClass, version: u16, checksum: u32) -> Result<&ClassLayout> {
     let mut layouts = class.layouts.iter();
     let found = match (class.layouts.as_slice(), version) {
         // Classes without a version of their own are told apart by checksum.
@@ -550,8 +566,10 @@ fn layout(class: &Class, version: u16, checksum: u32) -> Result<&ClassLayout> {
 }
 
 /// The whole number that a member holds, if it is one: it may be the count of another.
-fn count_in(mut cursor: Cursor<'_>, shape: &Shape) -> Option<usize> {
-    let Shape::Numbers { packed: Packed::Plain(element), dims } = shape else { return None };
+fn count_in(mut cursor: Cursor<'_>, shape: &StreamedType) -> Option<usize> {
+    let StreamedType::Numbers { packed: NumberEncoding::Plain(element), dims } = shape else {
+        return None;
+    };
     if !dims.is_empty() {
         return None;
     }

@@ -1,8 +1,8 @@
 //! What holds for any bytes at all: for the fuzz targets, and for the replay of their seeds.
 
 use bytes::Bytes;
-use hither_formats::root::{Decoder, RootFile};
-use hither_formats::{Column, SparseBytes, Step, Values};
+use hither_formats::root::{Decompressor, RootFile};
+use hither_formats::{Column, DecodeResult, SparseBytes, Values};
 
 /// Trees, branches and baskets of one input that are looked at.
 const TREES: usize = 4;
@@ -64,9 +64,9 @@ const RECORD: usize = 100 + 26 + 6 + 10 + 1;
 /// A basket as it is stored, for every kind of branch.
 pub(crate) fn basket(data: &[u8]) {
     let bytes = SparseBytes::whole(Bytes::from_static(EVERY_KIND));
-    let Ok(Step::Done(file)) = RootFile::open(&bytes) else { panic!("the seed is sound") };
-    let Ok(Step::Done(tree)) = file.tree(None, &bytes) else { panic!("the seed is sound") };
-    let mut decoder = Decoder::new();
+    let Ok(DecodeResult::Data(file)) = RootFile::open(&bytes) else { panic!("the seed is sound") };
+    let Ok(DecodeResult::Data(tree)) = file.tree(None, &bytes) else { panic!("the seed is sound") };
+    let mut decoder = Decompressor::new();
     for branch in tree.branches() {
         if let Ok(column) = branch.decode_basket_with(&mut decoder, 0, data) {
             check(&column);
@@ -128,11 +128,11 @@ fn end_of(data: &[u8]) -> [u8; 4] {
 
 fn read_file(data: Vec<u8>) {
     let bytes = SparseBytes::whole(Bytes::from(data));
-    let Ok(Step::Done(file)) = RootFile::open(&bytes) else { return };
-    let Ok(Step::Done(trees)) = file.trees(&bytes) else { return };
+    let Ok(DecodeResult::Data(file)) = RootFile::open(&bytes) else { return };
+    let Ok(DecodeResult::Data(trees)) = file.trees(&bytes) else { return };
     for found in trees.iter().take(TREES) {
-        let Ok(Step::Done(tree)) = file.tree(Some(&found.path), &bytes) else { continue };
-        let mut decoder = Decoder::new();
+        let Ok(DecodeResult::Data(tree)) = file.tree(Some(&found.path), &bytes) else { continue };
+        let mut decoder = Decompressor::new();
         for branch in tree.branches().take(BRANCHES) {
             let baskets = branch.baskets();
             let mut pieces = Vec::new();

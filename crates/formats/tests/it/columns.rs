@@ -1,7 +1,7 @@
 //! Values: what was written is what is read.
 
 use crate::done;
-use hither_formats::root::{Branch as Column_, Decoder, RootFile, Tree as ReadTree};
+use hither_formats::root::{Branch as Column_, Decompressor, RootFile, Tree as ReadTree};
 use hither_formats::{Column, ElementType, FormatError, SparseBytes, Values};
 use hither_testkit::root_writer::samples::{big_endian_f32, floats, jagged, mixed};
 use hither_testkit::root_writer::{Basket, Branch, Leaf, Style, Tree, write};
@@ -14,7 +14,7 @@ fn open(style: Style, tree: Tree) -> (ReadTree, SparseBytes) {
 }
 
 fn whole(branch: &Column_, bytes: &SparseBytes) -> Result<Column, FormatError> {
-    let mut decoder = Decoder::new();
+    let mut decoder = Decompressor::new();
     let pieces = (0..branch.baskets().len()).map(|index| {
         let stored = branch.baskets().range(index).map(|range| bytes.get(range).unwrap());
         branch.decode_basket_with(&mut decoder, index, &stored.unwrap_or_default())

@@ -1,23 +1,23 @@
 //! Broken files: every way of reading them ends with an error, or with other values where nothing protects the bytes.
 
 use bytes::Bytes;
-use hither_formats::root::{Decoder, RootFile};
-use hither_formats::{SparseBytes, Step};
+use hither_formats::root::{Decompressor, RootFile};
+use hither_formats::{DecodeResult, SparseBytes};
 use hither_testkit::root_writer::samples::mixed;
 use hither_testkit::root_writer::{Style, write};
 use proptest::prelude::*;
 
 /// Reads everything that can be read; true if nothing went wrong.
 pub(crate) fn read_all(bytes: &SparseBytes) -> bool {
-    let Ok(Step::Done(file)) = RootFile::open(bytes) else { return false };
-    let Ok(Step::Done(trees)) = file.trees(bytes) else { return false };
+    let Ok(DecodeResult::Data(file)) = RootFile::open(bytes) else { return false };
+    let Ok(DecodeResult::Data(trees)) = file.trees(bytes) else { return false };
     let mut fine = true;
     for tree in trees {
-        let Ok(Step::Done(tree)) = file.tree(Some(&tree.path), bytes) else {
+        let Ok(DecodeResult::Data(tree)) = file.tree(Some(&tree.path), bytes) else {
             fine = false;
             continue;
         };
-        let mut decoder = Decoder::new();
+        let mut decoder = Decompressor::new();
         for branch in tree.branches() {
             for index in 0..branch.baskets().len() {
                 let stored = branch.baskets().range(index).and_then(|range| bytes.get(range));

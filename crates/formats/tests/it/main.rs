@@ -14,12 +14,12 @@ mod real_files;
 mod seeds;
 mod shapes;
 
-use hither_formats::{FormatError, Step};
+use hither_formats::{DecodeResult, FormatError};
 
 /// The answer of a reader that has all bytes.
-fn done<T>(step: Result<Step<T>, FormatError>) -> T {
+fn done<T>(step: Result<DecodeResult<T>, FormatError>) -> T {
     match step.unwrap() {
-        Step::Done(value) => value,
-        Step::Need(need) => panic!("all bytes are there, and it still needs {need:?}"),
+        DecodeResult::Data(value) => value,
+        DecodeResult::NeedsData(need) => panic!("all bytes are there, and it still needs {need:?}"),
     }
 }

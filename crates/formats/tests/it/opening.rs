@@ -3,7 +3,7 @@
 use crate::done;
 use bytes::Bytes;
 use hither_formats::root::RootFile;
-use hither_formats::{FormatError, Need, SparseBytes, Step};
+use hither_formats::{DecodeResult, FormatError, NeededRanges, SparseBytes};
 use hither_testkit::root_writer::samples::{floats, mixed};
 use hither_testkit::root_writer::{Style, Tree, write};
 
@@ -11,12 +11,12 @@ use hither_testkit::root_writer::{Style, Tree, write};
 fn fly<T>(
     data: &Bytes,
     bytes: &mut SparseBytes,
-    read: impl Fn(&SparseBytes) -> Result<Step<T>, FormatError>,
+    read: impl Fn(&SparseBytes) -> Result<DecodeResult<T>, FormatError>,
 ) -> (T, usize) {
     for flight in 0..20 {
         match read(bytes).unwrap() {
-            Step::Done(value) => return (value, flight),
-            Step::Need(need) => {
+            DecodeResult::Data(value) => return (value, flight),
+            DecodeResult::NeedsData(need) => {
                 bytes.set_size(data.len() as u64);
                 fetch(data, bytes, &need);
             }
@@ -25,11 +25,11 @@ fn fly<T>(
     panic!("no end of flights");
 }
 
-fn fetch(data: &Bytes, bytes: &mut SparseBytes, need: &Need) {
+fn fetch(data: &Bytes, bytes: &mut SparseBytes, need: &NeededRanges) {
     let size = data.len() as u64;
-    assert!(!need.now.is_empty(), "a need that needs nothing");
+    assert!(!need.required.is_empty(), "a need that needs nothing");
     let tail = size.saturating_sub(need.tail)..size;
-    for range in need.now.iter().cloned().chain([tail]) {
+    for range in need.required.iter().cloned().chain([tail]) {
         let part =
             usize::try_from(range.start).unwrap()..usize::try_from(range.end.min(size)).unwrap();
         bytes.insert(range.start, data.slice(part));
@@ -61,18 +61,20 @@ fn a_tree_is_open_after_two_flights() {
 
 #[test]
 fn the_first_need_fits_an_initial_window() {
-    let Step::Need(need) = RootFile::open(&SparseBytes::new()).unwrap() else { panic!("no need") };
-    let head: u64 = need.now.iter().map(|range| range.end - range.start).sum();
+    let DecodeResult::NeedsData(need) = RootFile::open(&SparseBytes::new()).unwrap() else {
+        panic!("no need")
+    };
+    let head: u64 = need.required.iter().map(|range| range.end - range.start).sum();
     let tail = need.tail;
     assert!(tail > 0);
     assert!(head + tail <= 13_500, "{head} + {tail}");
     let mut sized = SparseBytes::new();
     sized.set_size(1_000_000);
-    let Step::Need(need) = RootFile::open(&sized).unwrap() else { panic!("no need") };
-    assert_eq!(need.now, [0..head, 1_000_000 - tail..1_000_000]);
+    let DecodeResult::NeedsData(need) = RootFile::open(&sized).unwrap() else { panic!("no need") };
+    assert_eq!(need.required, [0..head, 1_000_000 - tail..1_000_000]);
     sized.set_size(100);
-    let Step::Need(need) = RootFile::open(&sized).unwrap() else { panic!("no need") };
-    assert_eq!(need.now, [0..100]);
+    let DecodeResult::NeedsData(need) = RootFile::open(&sized).unwrap() else { panic!("no need") };
+    assert_eq!(need.required, [0..100]);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Vectors, strings, objects and collections: what was written is what is read.
 
 use crate::done;
-use hither_formats::root::{Decoder, RootFile, Tree};
+use hither_formats::root::{Decompressor, RootFile, Tree};
 use hither_formats::{Column, FormatError, SparseBytes, Strings, Values};
 use hither_testkit::root_writer::samples::{classes, counted, headed, hit, objects, variable};
 use hither_testkit::root_writer::{self as writer, Element, Style, write_with_classes};
@@ -15,7 +15,7 @@ fn open(tree: writer::Tree) -> (Tree, SparseBytes) {
 
 fn whole(tree: &Tree, bytes: &SparseBytes, name: &str) -> Result<Column, FormatError> {
     let branch = tree.branch(name)?;
-    let mut decoder = Decoder::new();
+    let mut decoder = Decompressor::new();
     let pieces = (0..branch.baskets().len()).map(|index| {
         let stored = branch.baskets().range(index).map(|range| bytes.get(range).unwrap());
         branch.decode_basket_with(&mut decoder, index, &stored.unwrap_or_default())

@@ -30,9 +30,9 @@ impl Mask {
     /// What is left of `column`, which was asked for as `name`.
     pub(super) fn apply(&self, name: &str, column: Column) -> Result<Column> {
         match &self.offsets {
-            None if self.item_shape.is_empty() => Ok(column.pick(&runs(&self.passes))),
+            None if self.item_shape.is_empty() => Ok(column.take_ranges(&runs(&self.passes))),
             None if column.offsets.is_none() && column.item_shape == self.item_shape => {
-                let values = column.values.pick(&runs(&self.passes));
+                let values = column.values.take_ranges(&runs(&self.passes));
                 let entries = values.len();
                 Ok(Column { entries, offsets: None, item_shape: Vec::new(), values })
             }
@@ -68,7 +68,7 @@ impl Mask {
             .iter()
             .map(|run| run.start.saturating_mul(n)..run.end.saturating_mul(n))
             .collect();
-        let values = column.values.pick(&values);
+        let values = column.values.take_ranges(&values);
         Column { offsets: Some(kept), values, ..column }
     }
 }

@@ -11,7 +11,7 @@ use std::ops::Range;
 
 /// A request that fits its tree.
 #[derive(Debug)]
-pub(super) struct Plan {
+pub(super) struct ColumnPlan {
     /// What is read, each once.
     branches: Vec<String>,
     /// Of each of them, what it holds.
@@ -30,7 +30,7 @@ enum Output {
     Expression(String, Expression),
 }
 
-impl Plan {
+impl ColumnPlan {
     pub(super) fn new(tree: &Tree, request: &ArraysRequest) -> Result<Self> {
         let end = request.entries.end.min(tree.entries());
         let entries = request.entries.start.min(end)..end;

@@ -3,10 +3,10 @@
 //! A task runs the scan and puts the chunks of a step together; a step that is whole waits in a channel with one place. A
 //! task that finds it taken waits, and with it the scan.
 
-use super::plan::Plan;
+use super::plan::ColumnPlan;
 use super::{ArraysRequest, joined};
-use crate::client::Shared;
-use crate::progress::Progress;
+use crate::client::ClientContext;
+use crate::progress::ScanProgress;
 use crate::scan::{Piece, Scan};
 use crate::tree::RemoteTree;
 use futures_util::future::{BoxFuture, FutureExt, ready};
@@ -22,7 +22,7 @@ use tokio::task::AbortHandle;
 /// The columns of some consecutive entries.
 #[derive(Debug)]
 #[non_exhaustive]
-pub struct Step {
+pub struct ArraysStep {
     /// Entries of the tree that were looked at.
     pub entries: Range<u64>,
     /// One for each name that was asked for.
@@ -31,8 +31,8 @@ pub struct Step {
 
 /// Steps as they come. Dropped, it gives up what is being read.
 #[derive(Debug)]
-pub struct Steps {
-    shared: Arc<Shared>,
+pub struct ArraysIterator {
+    shared: Arc<ClientContext>,
     ready: mpsc::Receiver<Result<Pieces>>,
     task: AbortHandle,
 }
@@ -44,23 +44,23 @@ struct Pieces {
     columns: Vec<Vec<Piece>>,
 }
 
-impl Steps {
+impl ArraysIterator {
     /// The next step; none after the last one, and after an error.
     ///
     /// # Errors
     ///
     /// As [`RemoteTree::arrays`].
-    pub async fn next(&mut self) -> Option<Result<Step>> {
+    pub async fn next(&mut self) -> Option<Result<ArraysStep>> {
         let Pieces { entries, columns } = match self.ready.recv().await? {
             Ok(pieces) => pieces,
             Err(error) => return Some(Err(error)),
         };
         let columns = joined(&self.shared, columns).await;
-        Some(columns.map(|columns| Step { entries, columns }))
+        Some(columns.map(|columns| ArraysStep { entries, columns }))
     }
 }
 
-impl Drop for Steps {
+impl Drop for ArraysIterator {
     fn drop(&mut self) {
         self.task.abort();
     }
@@ -70,12 +70,12 @@ impl RemoteTree {
     /// Reads columns in steps of `step_entries` entries, the last one perhaps shorter. The first is asked for at once. Needs
     /// to be called on the client's runtime. `progress` is that of all steps.
     #[must_use]
-    pub fn steps(
+    pub fn iterate(
         &self,
         request: ArraysRequest,
         step_entries: NonZeroU64,
-        progress: Arc<Progress>,
-    ) -> Steps {
+        progress: Arc<ScanProgress>,
+    ) -> ArraysIterator {
         let (send, ready) = mpsc::channel(1);
         let tree = self.clone();
         let work = async move {
@@ -97,7 +97,7 @@ impl RemoteTree {
             }
         };
         let task = self.file.shared.network.runtime().spawn(work).abort_handle();
-        Steps { shared: Arc::clone(&self.file.shared), ready, task }
+        ArraysIterator { shared: Arc::clone(&self.file.shared), ready, task }
     }
 
     /// The entries in which `columns` (names or expressions) take about `bytes` of memory, at least one.
@@ -105,10 +105,10 @@ impl RemoteTree {
     /// # Errors
     ///
     /// As [`RemoteTree::arrays`].
-    pub async fn entries_in(&self, request: &ArraysRequest, bytes: u64) -> Result<NonZeroU64> {
+    pub async fn num_entries_for(&self, request: &ArraysRequest, bytes: u64) -> Result<NonZeroU64> {
         let open = self.opened().await?;
         let tree = &open.tree;
-        let plan = Plan::new(tree, request).map_err(|e| e.context(self.file.name()))?;
+        let plan = ColumnPlan::new(tree, request).map_err(|e| e.context(self.file.name()))?;
         let unpacked = plan.branches().iter().filter_map(|name| tree.branch(name).ok());
         let total: u64 = unpacked.map(|branch| branch.baskets().uncompressed_bytes()).sum();
         let entries = u128::from(bytes) * u128::from(tree.entries()) / u128::from(total.max(1));
@@ -121,10 +121,10 @@ impl RemoteTree {
         request: &ArraysRequest,
         step_entries: NonZeroU64,
         sender: &Sender,
-        progress: &Progress,
+        progress: &ScanProgress,
     ) -> Result<()> {
         let open = self.opened().await?;
-        let plan = Plan::new(&open.tree, request).map_err(|e| e.context(self.file.name()))?;
+        let plan = ColumnPlan::new(&open.tree, request).map_err(|e| e.context(self.file.name()))?;
         let (columns, entries) = (plan.branches().to_vec(), plan.entries());
         let mut collector = Collector {
             first: entries.start,

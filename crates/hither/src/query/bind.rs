@@ -2,7 +2,7 @@
 //!
 //! Binding looks up the branches, checks their shapes, and works out what has a loop of its own: `Sum$(x)` and its
 //! kin, computed indices, and `Alt$` are evaluated here, over the whole chunk, to one number for each entry. What is
-//! left is a tree over columns that run in one loop ([`Turns`]).
+//! left is a tree over columns that run in one loop ([`Instances`]).
 
 use hither_core::{Error, ErrorKind};
 
@@ -10,9 +10,9 @@ use super::ast::{Index, Node, Special};
 use super::chunk::Chunk;
 use super::evaluate::evaluate;
 use super::function::{Aggregate, Function};
-use super::lanes::{BLOCK, Lanes};
+use super::lanes::{BLOCK, InstanceBatch};
 use super::operator::{Binary, Unary};
-use super::shape::{BoundColumn, BoundIndex, Turns};
+use super::shape::{BoundColumn, BoundIndex, Instances};
 
 /// An expression over the columns of a [`Scope`].
 #[derive(Debug)]
@@ -74,9 +74,9 @@ impl<'a> Scope<'a> {
     }
 
     /// The loop over all columns that were added.
-    pub(super) fn close(&mut self) -> Result<Turns, Error> {
+    pub(super) fn close(&mut self) -> Result<Instances, Error> {
         let entries = self.chunk.entries();
-        let turns = Turns::new(&self.columns, entries)?;
+        let turns = Instances::new(&self.columns, entries)?;
         for column in &mut self.columns {
             column.choose_access(&turns, entries);
         }
@@ -169,7 +169,7 @@ fn per_entry(chunk: &Chunk<'_>, node: &Node, what: &str) -> Result<Vec<f64>, Err
     }
     let mut values = Vec::with_capacity(chunk.entries());
     for span in blocks(0..chunk.entries()) {
-        let lanes = Lanes::entries(span, &turns);
+        let lanes = InstanceBatch::entries(span, &turns);
         values.extend(evaluate(&scope, &formula, &lanes).finish(lanes.len()));
     }
     Ok(values)
@@ -183,7 +183,7 @@ fn alternative(chunk: &Chunk<'_>, first: &Node, otherwise: &Node) -> Result<Alte
     let starts: Vec<usize> = (0..=chunk.entries()).map(|entry| turns.start(entry)).collect();
     let mut values = Vec::new();
     for span in blocks(0..turns.start(chunk.entries())) {
-        let lanes = Lanes::span(span, &turns);
+        let lanes = InstanceBatch::span(span, &turns);
         values.extend(evaluate(&scope, &formula, &lanes).finish(lanes.len()));
     }
     Ok(Alternative { values, starts, otherwise })
@@ -209,7 +209,7 @@ fn aggregated(
     // the entry of which a value was seen last; the first value of an entry begins it
     let mut begun = None;
     for span in blocks(0..turns.start(entries)) {
-        let lanes = Lanes::span(span, &turns);
+        let lanes = InstanceBatch::span(span, &turns);
         let values = evaluate(&scope, &first, &lanes).finish(lanes.len());
         let passing = condition
             .as_ref()

@@ -5,7 +5,7 @@ use super::ast::Node;
 use super::bind::{Scope, blocks};
 use super::chunk::Chunk;
 use super::evaluate::evaluate;
-use super::lanes::Lanes;
+use super::lanes::InstanceBatch;
 use super::operator::{Binary, Unary};
 use hither_core::Error;
 use hither_formats::{Column, Values};
@@ -23,7 +23,7 @@ impl Expression {
         let entries = chunk.entries();
         let mut values = Vec::with_capacity(turns.start(entries));
         for span in blocks(0..turns.start(entries)) {
-            let lanes = Lanes::span(span, &turns);
+            let lanes = InstanceBatch::span(span, &turns);
             values.extend(evaluate(&scope, &formula, &lanes).finish(lanes.len()));
         }
         let (offsets, item_shape) = turns.shape(entries);

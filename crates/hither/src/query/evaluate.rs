@@ -4,28 +4,32 @@ use hither_formats::{Column, Values};
 
 use super::bind::{Alternative, Bound, Formula, Scope};
 use super::function::{Compute, Function};
-use super::lanes::{Lanes, Layout, Many, Numbers};
+use super::lanes::{BatchValues, InstanceBatch, Layout, Many};
 use super::operator::{Binary, truth};
 use super::shape::{Access, BoundColumn};
 
 /// The numbers of `formula` for `lanes`.
-pub(super) fn evaluate(scope: &Scope<'_>, formula: &Formula, lanes: &Lanes<'_>) -> Numbers {
+pub(super) fn evaluate(
+    scope: &Scope<'_>,
+    formula: &Formula,
+    lanes: &InstanceBatch<'_>,
+) -> BatchValues {
     Evaluation { scope, lanes, multiple: formula.multiple }.node(&formula.root)
 }
 
 struct Evaluation<'a> {
     scope: &'a Scope<'a>,
-    lanes: &'a Lanes<'a>,
+    lanes: &'a InstanceBatch<'a>,
     multiple: bool,
 }
 
 impl Evaluation<'_> {
-    fn node(&self, bound: &Bound) -> Numbers {
+    fn node(&self, bound: &Bound) -> BatchValues {
         match bound {
-            Bound::Number(value) => Numbers::same(*value),
+            Bound::Number(value) => BatchValues::same(*value),
             Bound::Column(place) => match self.scope.columns.get(*place) {
                 Some(column) => self.column(column),
-                None => Numbers::same(f64::NAN),
+                None => BatchValues::same(f64::NAN),
             },
             Bound::Unary(operator, operand) => self.node(operand).map(|x| operator.apply(x)),
             Bound::Binary(operator, left, right) => {
@@ -36,32 +40,34 @@ impl Evaluation<'_> {
                 choose(&self.node(condition), &self.node(yes), &self.node(no), self.lanes.len())
             }
             Bound::Call(function, arguments) => self.call(function, arguments),
-            Bound::PerEntry(values) => Numbers::each(gather(values, &self.lanes.per_entry())),
+            Bound::PerEntry(values) => BatchValues::each(gather(values, &self.lanes.per_entry())),
             Bound::Alternative(parts) => self.alternative(parts),
             Bound::Entry(first) => {
                 let entries = &self.lanes.placed().entries;
                 #[expect(clippy::cast_precision_loss, reason = "as in ROOT")]
                 let number = |entry: &usize| first.saturating_add(*entry as u64) as f64;
-                Numbers::each(entries.iter().map(number).collect())
+                BatchValues::each(entries.iter().map(number).collect())
             }
             Bound::Iteration => {
                 let turns = &self.lanes.placed().turns;
                 #[expect(clippy::cast_precision_loss, reason = "as in ROOT")]
-                Numbers::each(turns.iter().map(|turn| *turn as f64).collect())
+                BatchValues::each(turns.iter().map(|turn| *turn as f64).collect())
             }
             Bound::Length => {
                 let entries = &self.lanes.placed().entries;
                 let count = |entry: &usize| self.lanes.turns().count(*entry);
                 #[expect(clippy::cast_precision_loss, reason = "as in ROOT")]
-                Numbers::each(entries.iter().map(|entry| count(entry) as f64).collect())
+                BatchValues::each(entries.iter().map(|entry| count(entry) as f64).collect())
             }
         }
     }
 
-    fn column(&self, column: &BoundColumn<'_>) -> Numbers {
+    fn column(&self, column: &BoundColumn<'_>) -> BatchValues {
         match column.access {
-            Access::PerEntry => Numbers::each(values_at(&column.column, &self.lanes.per_entry())),
-            Access::Identity => Numbers::each(values_at(&column.column, &self.lanes.flat())),
+            Access::PerEntry => {
+                BatchValues::each(values_at(&column.column, &self.lanes.per_entry()))
+            }
+            Access::Identity => BatchValues::each(values_at(&column.column, &self.lanes.flat())),
             Access::Computed => {
                 let placed = self.lanes.placed();
                 let mut missing = Vec::new();
@@ -79,14 +85,14 @@ impl Evaluation<'_> {
                     }
                 }
                 let values = values_at(&column.column, &Layout::Picks(&positions));
-                Numbers { values: Many::Each(values), missing }
+                BatchValues { values: Many::Each(values), missing }
             }
         }
     }
 
-    fn call(&self, function: &Function, arguments: &[Bound]) -> Numbers {
+    fn call(&self, function: &Function, arguments: &[Bound]) -> BatchValues {
         match (function.compute, arguments) {
-            (Compute::Constant(value), []) => Numbers::same(value),
+            (Compute::Constant(value), []) => BatchValues::same(value),
             (Compute::One(f), [x]) => self.node(x).map(f),
             (Compute::Two(f), [x, y]) => self.node(x).zip(self.node(y), f),
             (Compute::Three(f), [x, y, z]) => {
@@ -96,14 +102,14 @@ impl Evaluation<'_> {
                 let count = self.lanes.len();
                 let values = (0..count).map(|i| f(x.at(i), y.at(i), z.at(i))).collect();
                 let missing = x.zip(y, |x, _| x).zip(z, |x, _| x).missing;
-                Numbers { values: Many::Each(values), missing }
+                BatchValues { values: Many::Each(values), missing }
             }
             // the parser checked the number of arguments
-            _ => Numbers::same(f64::NAN),
+            _ => BatchValues::same(f64::NAN),
         }
     }
 
-    fn alternative(&self, parts: &Alternative) -> Numbers {
+    fn alternative(&self, parts: &Alternative) -> BatchValues {
         let placed = self.lanes.placed();
         let value = |(entry, turn): (&usize, &usize)| {
             let turn = if self.multiple { *turn } else { 0 };
@@ -116,12 +122,12 @@ impl Evaluation<'_> {
                 .copied()
                 .unwrap_or(f64::NAN)
         };
-        Numbers::each(placed.entries.iter().zip(&placed.turns).map(value).collect())
+        BatchValues::each(placed.entries.iter().zip(&placed.turns).map(value).collect())
     }
 }
 
 /// `left operator right`; `&&` and `||` do not look at the right side where the left one decides.
-fn binary(operator: Binary, left: Numbers, right: Numbers, count: usize) -> Numbers {
+fn binary(operator: Binary, left: BatchValues, right: BatchValues, count: usize) -> BatchValues {
     macro_rules! each {
         ($($name:ident)*) => {
             match operator {
@@ -139,7 +145,7 @@ fn binary(operator: Binary, left: Numbers, right: Numbers, count: usize) -> Numb
                         Binary::And => left.zip(right, |x, y| truth(x != 0.0 && y != 0.0)),
                         _ => left.zip(right, |x, y| truth(x != 0.0 || y != 0.0)),
                     };
-                    Numbers { missing, ..values }
+                    BatchValues { missing, ..values }
                 }
             }
         };
@@ -149,7 +155,12 @@ fn binary(operator: Binary, left: Numbers, right: Numbers, count: usize) -> Numb
 }
 
 /// `condition ? yes : no`; what is not taken is not looked at.
-fn choose(condition: &Numbers, yes: &Numbers, no: &Numbers, count: usize) -> Numbers {
+fn choose(
+    condition: &BatchValues,
+    yes: &BatchValues,
+    no: &BatchValues,
+    count: usize,
+) -> BatchValues {
     let taken = |i| if condition.at(i) != 0.0 { yes } else { no };
     let values = (0..count).map(|i| taken(i).at(i)).collect();
     let some_missing = [condition, yes, no].iter().any(|part| !part.missing.is_empty());
@@ -158,7 +169,7 @@ fn choose(condition: &Numbers, yes: &Numbers, no: &Numbers, count: usize) -> Num
     } else {
         Vec::new()
     };
-    Numbers { values: Many::Each(values), missing }
+    BatchValues { values: Many::Each(values), missing }
 }
 
 /// A number type of a column.

@@ -13,7 +13,7 @@
 use hither_core::{Error, ErrorKind};
 use serde::Serialize;
 
-use super::Selected;
+use super::SelectedValues;
 use super::limits::nice_limits;
 use super::moments::Moments;
 
@@ -70,7 +70,7 @@ pub struct HistogramBuilder {
     axis: Option<Axis>,
     /// Whether the range follows the values.
     automatic: bool,
-    kept: Selected,
+    kept: SelectedValues,
     entries: u64,
     selected: u64,
     underflow: f64,
@@ -175,7 +175,7 @@ impl HistogramBuilder {
             bins,
             axis: range.map(|(lo, hi)| Axis::new(lo, hi, bins)),
             automatic: range.is_none(),
-            kept: Selected::default(),
+            kept: SelectedValues::default(),
             entries: 0,
             selected: 0,
             underflow: 0.0,
@@ -185,14 +185,14 @@ impl HistogramBuilder {
     }
 
     /// Adds values. Chunks must come in the order of their entries for results that are the same to the last bit.
-    pub fn fill(&mut self, selected: &Selected) {
+    pub fn fill(&mut self, selected: &SelectedValues) {
         self.entries += selected.entries;
         self.selected += selected.values.len() as u64;
         if self.axis.is_some() {
             self.count(selected);
             return;
         }
-        let Selected { values, weights, .. } = selected;
+        let SelectedValues { values, weights, .. } = selected;
         if !weights.is_empty() && self.kept.weights.is_empty() {
             self.kept.weights.resize(self.kept.values.len(), 1.0);
         }
@@ -243,7 +243,7 @@ impl HistogramBuilder {
         self.count(&kept);
     }
 
-    fn count(&mut self, selected: &Selected) {
+    fn count(&mut self, selected: &SelectedValues) {
         let Some(axis) = &mut self.axis else { return };
         for (i, value) in selected.values.iter().copied().enumerate() {
             let weight = selected.weights.get(i).copied().unwrap_or(1.0);
@@ -271,8 +271,12 @@ mod tests {
 
     use super::*;
 
-    fn selected(values: &[f64]) -> Selected {
-        Selected { entries: values.len() as u64, values: values.to_vec(), weights: Vec::new() }
+    fn selected(values: &[f64]) -> SelectedValues {
+        SelectedValues {
+            entries: values.len() as u64,
+            values: values.to_vec(),
+            weights: Vec::new(),
+        }
     }
 
     fn fill(bins: usize, range: Option<(f64, f64)>, values: &[f64]) -> Histogram {
@@ -366,7 +370,7 @@ mod tests {
                     let part = &values[start..end.clamp(start, values.len())];
                     start += part.len();
                     let weighted = part.iter().any(|(_, weight)| weight.is_some());
-                    builder.fill(&Selected {
+                    builder.fill(&SelectedValues {
                         entries: part.len() as u64,
                         values: part.iter().map(|(value, _)| *value).collect(),
                         weights: if weighted {

@@ -3,7 +3,7 @@
 use std::cell::OnceCell;
 use std::ops::Range;
 
-use super::shape::Turns;
+use super::shape::Instances;
 
 /// How many turns are evaluated together: few enough that some intermediate results of 8 bytes each stay in the
 /// processor's first and second cache, many enough that walking the tree does not count.
@@ -11,9 +11,9 @@ pub(super) const BLOCK: usize = 4096;
 
 /// Some turns, in order.
 #[derive(Debug)]
-pub(super) struct Lanes<'a> {
+pub(super) struct InstanceBatch<'a> {
     which: Which<'a>,
-    turns: &'a Turns,
+    turns: &'a Instances,
     placed: OnceCell<Placed>,
 }
 
@@ -41,19 +41,19 @@ pub(super) enum Layout<'a> {
     Picks(&'a [usize]),
 }
 
-impl<'a> Lanes<'a> {
+impl<'a> InstanceBatch<'a> {
     /// Consecutive turns.
-    pub(super) fn span(span: Range<usize>, turns: &'a Turns) -> Self {
+    pub(super) fn span(span: Range<usize>, turns: &'a Instances) -> Self {
         Self { which: Which::Span(span), turns, placed: OnceCell::new() }
     }
 
     /// Picked turns, in order.
-    pub(super) fn picks(picks: &'a [usize], turns: &'a Turns) -> Self {
+    pub(super) fn picks(picks: &'a [usize], turns: &'a Instances) -> Self {
         Self { which: Which::Picks(picks), turns, placed: OnceCell::new() }
     }
 
     /// One turn of each entry: for what does not differ between the turns of an entry.
-    pub(super) fn entries(entries: Range<usize>, turns: &'a Turns) -> Self {
+    pub(super) fn entries(entries: Range<usize>, turns: &'a Instances) -> Self {
         Self { which: Which::Entries(entries), turns, placed: OnceCell::new() }
     }
 
@@ -66,7 +66,7 @@ impl<'a> Lanes<'a> {
     }
 
     /// The loop that the lanes belong to.
-    pub(super) fn turns(&self) -> &'a Turns {
+    pub(super) fn turns(&self) -> &'a Instances {
         self.turns
     }
 
@@ -120,7 +120,7 @@ impl<'a> Lanes<'a> {
 
 /// Numbers, one for each lane.
 #[derive(Debug)]
-pub(super) struct Numbers {
+pub(super) struct BatchValues {
     pub(super) values: Many,
     /// Where a branch was asked for an element that it does not have: the whole expression is NaN there. Empty if
     /// nowhere.
@@ -134,7 +134,7 @@ pub(super) enum Many {
     Each(Vec<f64>),
 }
 
-impl Numbers {
+impl BatchValues {
     pub(super) fn same(value: f64) -> Self {
         Self { values: Many::Same(value), missing: Vec::new() }
     }

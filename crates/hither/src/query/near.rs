@@ -1,10 +1,10 @@
 //! What to offer instead of a name that is not known.
 
-use hither_core::near::near_matches;
+use hither_core::near::closest_names;
 
 /// `, did you mean ...` with the near matches, or nothing.
 pub(super) fn suggestion<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> String {
-    let near = near_matches(name, candidates, 3);
+    let near = closest_names(name, candidates, 3);
     if near.is_empty() {
         return String::new();
     }

@@ -8,32 +8,32 @@ use hither_formats::Values;
 use super::bind::{Bound, Formula, Scope, blocks};
 use super::chunk::Chunk;
 use super::evaluate::{Element, evaluate, with_values};
-use super::lanes::{BLOCK, Lanes};
+use super::lanes::{BLOCK, InstanceBatch};
 use super::operator::Binary;
-use super::shape::{Access, Turns};
-use super::{Expression, Selected};
+use super::shape::{Access, Instances};
+use super::{Expression, SelectedValues};
 
 /// Evaluates `value` where `cut` passes.
 pub(super) fn select(
     value: &Expression,
     cut: Option<&Expression>,
     chunk: &Chunk<'_>,
-) -> Result<Selected, Error> {
+) -> Result<SelectedValues, Error> {
     let mut scope = Scope::new(chunk);
     let cut = cut.map(|cut| scope.bind(&cut.root)).transpose()?;
     let value = scope.bind(&value.root)?;
     let turns = scope.close()?;
     let entries = chunk.entries();
-    let selected = Selected { entries: entries as u64, ..Selected::default() };
+    let selected = SelectedValues { entries: entries as u64, ..SelectedValues::default() };
     let mut run = Run { scope: &scope, turns: &turns, value: &value, selected, picks: Vec::new() };
     let all = 0..turns.start(entries);
     match &cut {
-        None => blocks(all).for_each(|span| run.take(&Lanes::span(span, &turns))),
+        None => blocks(all).for_each(|span| run.take(&InstanceBatch::span(span, &turns))),
         Some(Formula { root, multiple: true }) => match simple(&scope, root) {
             Some(simple) => blocks(all).for_each(|span| run.compare(&simple, span)),
             None => {
                 for span in blocks(all) {
-                    let lanes = Lanes::span(span.clone(), &turns);
+                    let lanes = InstanceBatch::span(span.clone(), &turns);
                     let weights = evaluate(&scope, cut.as_ref().unwrap_or(&value), &lanes);
                     span.zip(weights.finish(lanes.len()))
                         .for_each(|(flat, weight)| run.pick(flat, weight));
@@ -42,7 +42,7 @@ pub(super) fn select(
         },
         Some(once) => {
             for span in blocks(0..entries) {
-                let lanes = Lanes::entries(span.clone(), &turns);
+                let lanes = InstanceBatch::entries(span.clone(), &turns);
                 let weights = evaluate(&scope, once, &lanes).finish(lanes.len());
                 for (entry, weight) in span.zip(weights) {
                     let turns = turns.start(entry)..turns.start(entry + 1);
@@ -57,9 +57,9 @@ pub(super) fn select(
 
 struct Run<'a> {
     scope: &'a Scope<'a>,
-    turns: &'a Turns,
+    turns: &'a Instances,
     value: &'a Formula,
-    selected: Selected,
+    selected: SelectedValues,
     /// Turns that passed and whose values are still to be computed. At most a block or so.
     picks: Vec<usize>,
 }
@@ -112,14 +112,14 @@ impl Run<'_> {
     fn flush(&mut self) {
         let picks = std::mem::take(&mut self.picks);
         if !picks.is_empty() {
-            self.take(&Lanes::picks(&picks, self.turns));
+            self.take(&InstanceBatch::picks(&picks, self.turns));
         }
         self.picks = picks;
         self.picks.clear();
     }
 
     /// Computes the values of `lanes`.
-    fn take(&mut self, lanes: &Lanes<'_>) {
+    fn take(&mut self, lanes: &InstanceBatch<'_>) {
         let values = evaluate(self.scope, self.value, lanes).finish(lanes.len());
         self.selected.values.extend(values);
     }

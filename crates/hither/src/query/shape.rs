@@ -139,14 +139,14 @@ impl<'a> BoundColumn<'a> {
     }
 
     /// Where in the column's values the element for turn `turn` of `entry` is; none if there is no such element.
-    pub(super) fn position(&self, entry: usize, turn: usize, turns: &Turns) -> Option<usize> {
+    pub(super) fn position(&self, entry: usize, turn: usize, turns: &Instances) -> Option<usize> {
         let range = self.column.value_range(entry);
         let element = self.element(entry, turn, turns)?;
         (element < range.len()).then(|| range.start + element)
     }
 
     /// The element of an entry that turn `turn` sees: `TTreeFormula::GetRealInstance`, see the head of this file.
-    fn element(&self, entry: usize, turn: usize, turns: &Turns) -> Option<usize> {
+    fn element(&self, entry: usize, turn: usize, turns: &Instances) -> Option<usize> {
         let last = self.indices.len().saturating_sub(1);
         let mut free = 0;
         let mut element = 0_usize;
@@ -176,7 +176,7 @@ impl<'a> BoundColumn<'a> {
     }
 
     /// Finds out whether the turns of the loop, counted through, are the values of this column.
-    pub(super) fn choose_access(&mut self, turns: &Turns, entries: usize) {
+    pub(super) fn choose_access(&mut self, turns: &Instances, entries: usize) {
         if self.access == Access::PerEntry
             || self.column.item_len() == 0
             || !self.indices.iter().all(|index| matches!(index, BoundIndex::All))
@@ -212,7 +212,7 @@ impl<'a> BoundColumn<'a> {
 
 /// The loop of one formula, or of a value and its cut.
 #[derive(Debug)]
-pub(super) struct Turns {
+pub(super) struct Instances {
     counts: Counts,
     /// `volumes[d]`: how many turns dimensions `d` and further in have together, where `d > 0`.
     volumes: Vec<usize>,
@@ -226,7 +226,7 @@ enum Counts {
     Varying(Vec<usize>),
 }
 
-impl Turns {
+impl Instances {
     /// The loop over `columns`, in the order in which ROOT looks at them: those of the cut first.
     pub(super) fn new(columns: &[BoundColumn<'_>], entries: usize) -> Result<Self, Error> {
         check_nested(columns)?;
@@ -403,7 +403,7 @@ fn too_many() -> Error {
     )
 }
 
-/// Checks what [`Column`] promises.
+/// Checks what [`ColumnTracker`] promises.
 fn check(name: &str, column: &Column, entries: usize) -> Result<(), Error> {
     let wrong = |what: String| {
         Error::new(ErrorKind::Corrupt, format!("the column of branch `{name}` {what}"))

@@ -13,7 +13,7 @@ const CHUNK_ENTRIES: u64 = 4096;
 
 /// The baskets of a scan.
 #[derive(Debug)]
-pub(super) struct Layout {
+pub(super) struct ScanLayout {
     /// Per column: position of its branch in the tree.
     pub(super) branches: Vec<usize>,
     /// All baskets, column after column, each in order of entries.
@@ -46,7 +46,7 @@ pub(super) struct Basket {
     pub(super) entries: Range<u64>,
 }
 
-impl Layout {
+impl ScanLayout {
     /// Lays out the `entries` of `columns`. A chunk ends after every `step_entries` entries, if that is given.
     pub(super) fn new(
         tree: &Tree,

@@ -34,7 +34,7 @@ impl Piece {
     ///
     /// # Errors
     ///
-    /// As [`Column::concat`].
+    /// As [`ColumnTracker::concat`].
     pub(crate) fn joined(mut pieces: Vec<Self>) -> Result<Column, FormatError> {
         match pieces.pop() {
             Some(only) if pieces.is_empty() && only.len() == only.column.entries => {

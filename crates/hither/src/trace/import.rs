@@ -10,9 +10,9 @@ mod lines;
 mod strace;
 mod xrdrecord;
 
-use hither_core::Found;
+use hither_core::CacheStatus;
 use hither_core::error::{Error, ErrorKind, Result};
-use hither_core::trace::{ReadEvent, Times, TraceWriter};
+use hither_core::trace::{ReadEvent, ReadTimes, TraceWriter};
 use lines::Lines;
 use serde::Serialize;
 use std::fs::File;
@@ -24,14 +24,14 @@ use std::str::FromStr;
 /// Who recorded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Format {
+pub enum ImportFormat {
     /// CSV of `XrdClRecorder`, the plug-in of `XRootD`'s client, which `xrdreplay` reads.
     Xrdrecord,
     /// Output of `strace -ttt -T`, with or without `-f` and `-y`.
     Strace,
 }
 
-impl FromStr for Format {
+impl FromStr for ImportFormat {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
@@ -48,7 +48,7 @@ impl FromStr for Format {
 
 /// What came of an import.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-pub struct Imported {
+pub struct ImportSummary {
     /// Reads in the trace.
     pub reads: u64,
     /// Files that were read.
@@ -65,7 +65,7 @@ struct Read {
     name: String,
     thread: u32,
     ranges: Vec<Range<u64>>,
-    times: Times,
+    times: ReadTimes,
 }
 
 /// What a line was.
@@ -96,7 +96,12 @@ trait Importer {
 ///
 /// [`ErrorKind::Local`] if the record cannot be read or the trace cannot be written, [`ErrorKind::Unsupported`] for a
 /// record that would need too much memory, [`ErrorKind::Corrupt`] for one of which no line is understood.
-pub fn import(format: Format, input: impl BufRead, only: &str, path: &Path) -> Result<Imported> {
+pub fn import(
+    format: ImportFormat,
+    input: impl BufRead,
+    only: &str,
+    path: &Path,
+) -> Result<ImportSummary> {
     let failed = |error: io::Error| {
         Error::new(ErrorKind::Local, format!("cannot write {}: {error}", path.display()))
     };
@@ -118,19 +123,19 @@ pub fn import(format: Format, input: impl BufRead, only: &str, path: &Path) -> R
 }
 
 fn import_to<W: io::Write>(
-    format: Format,
+    format: ImportFormat,
     input: impl BufRead,
     only: &str,
     writer: &mut TraceWriter<W>,
-) -> Result<Imported> {
+) -> Result<ImportSummary> {
     let local = |what: &str, error: io::Error| {
         Error::new(ErrorKind::Local, format!("cannot {what}: {error}"))
     };
     let mut importer: Box<dyn Importer> = match format {
-        Format::Xrdrecord => Box::new(xrdrecord::Xrdrecord::default()),
-        Format::Strace => Box::new(strace::Strace::default()),
+        ImportFormat::Xrdrecord => Box::new(xrdrecord::Xrdrecord::default()),
+        ImportFormat::Strace => Box::new(strace::Strace::default()),
     };
-    let mut made = Imported::default();
+    let mut made = ImportSummary::default();
     let mut lines = Lines::new(input);
     while let Some(line) = lines.next().map_err(|error| local("read the record", error))? {
         made.lines += 1;
@@ -152,7 +157,7 @@ fn import_to<W: io::Write>(
                 thread: read.thread,
                 ranges: &read.ranges,
                 times: read.times,
-                found: Found::Absent,
+                found: CacheStatus::Miss,
                 absent_bytes: hither_core::range::total_bytes(&read.ranges),
             })
         });

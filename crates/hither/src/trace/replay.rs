@@ -9,9 +9,9 @@ use super::open;
 use crate::client::Client;
 use crate::file::RemoteFile;
 use hither_core::error::{Error, ErrorKind, Result};
-use hither_core::trace::{InOrder, TracedRead};
+use hither_core::trace::{SubmissionOrder, TracedRead};
 use hither_core::{Clock, Report, range};
-use hither_transport::{Monotonic, Totals};
+use hither_transport::{MonotonicClock, TransferTotals};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -34,7 +34,7 @@ pub struct ReplayRequest {
 /// What a replay came to.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[non_exhaustive]
-pub struct Replayed {
+pub struct ReplayReport {
     /// Reads done.
     pub reads: u64,
     /// Bytes read.
@@ -106,10 +106,10 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// As [`look_at`](super::look_at) for the trace, and whatever reading the files may fail with; the first failure ends
+    /// As [`summarize`](super::look_at) for the trace, and whatever reading the files may fail with; the first failure ends
     /// all threads.
-    pub fn replay(&self, path: &Path, request: &ReplayRequest) -> Result<Replayed> {
-        let mut reads = InOrder::new(open(path)?);
+    pub fn replay(&self, path: &Path, request: &ReplayRequest) -> Result<ReplayReport> {
+        let mut reads = SubmissionOrder::new(open(path)?);
         let mut scripts = BTreeMap::new();
         let mut first = None;
         for read in reads.by_ref() {
@@ -120,8 +120,8 @@ impl Client {
         }
         let names = reads.get_ref().names();
         let files = self.open_for(scripts.values(), names, request)?;
-        let before = (self.account().totals(), self.reads());
-        let clock = Monotonic::start();
+        let before = (self.counters().totals(), self.reads());
+        let clock = MonotonicClock::start();
         let stop = AtomicBool::new(false);
         let ended: Vec<Result<Done>> = std::thread::scope(|scope| {
             let threads: Vec<_> = scripts
@@ -138,11 +138,11 @@ impl Client {
             threads.into_iter().map(|thread| thread.join().unwrap_or_else(panicked)).collect()
         });
         let seconds = clock.now().as_secs_f64();
-        let mut all = Replayed {
+        let mut all = ReplayReport {
             files: files.len() as u64,
             threads: scripts.len() as u64,
             seconds,
-            ..Replayed::default()
+            ..ReplayReport::default()
         };
         for done in ended {
             all.add(&done?);
@@ -153,7 +153,7 @@ impl Client {
         all.misses = reads.misses - before.1.misses;
         all.bytes_ahead = reads.bytes_ahead - before.1.bytes_ahead;
         all.bytes_dropped = reads.bytes_dropped - before.1.bytes_dropped;
-        all.report = report(&before.0, &self.account().totals(), &all, files.values());
+        all.report = report(&before.0, &self.counters().totals(), &all, files.values());
         Ok(all)
     }
 
@@ -195,7 +195,7 @@ impl Script {
 struct Player<'a> {
     client: &'a Client,
     files: &'a BTreeMap<u32, RemoteFile>,
-    clock: &'a Monotonic,
+    clock: &'a MonotonicClock,
     stop: &'a AtomicBool,
 }
 
@@ -272,9 +272,9 @@ impl Player<'_> {
 
 /// What happened between two looks at the books.
 fn report<'a>(
-    before: &Totals,
-    after: &Totals,
-    all: &Replayed,
+    before: &TransferTotals,
+    after: &TransferTotals,
+    all: &ReplayReport,
     files: impl Iterator<Item = &'a RemoteFile>,
 ) -> Report {
     let rtt = files.filter_map(|file| file.source.link().rtt).max();
@@ -295,7 +295,7 @@ fn report<'a>(
     }
 }
 
-impl Replayed {
+impl ReplayReport {
     /// Share of the ranges whose bytes all had to be asked for, 0 to 1.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "a share for people")]

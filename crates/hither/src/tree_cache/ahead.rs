@@ -1,8 +1,8 @@
 //! What is named ahead of a program: the baskets of steady columns in the order of use, the columns that are read
 //! together now and then, and those that might be read.
 
-use super::column::Column;
-use super::course::{Course, Moment};
+use super::column::ColumnTracker;
+use super::course::{ReadBudget, TreeTracker};
 use hither_core::prefetch::Advice;
 use hither_core::range;
 use std::cmp::Reverse;
@@ -20,10 +20,10 @@ const MOST_TRIED: usize = 4096;
 /// Bytes of columns that are read together now and then, for one cluster.
 const COMPANY_BYTES: u64 = 8 << 20;
 
-impl Course {
+impl TreeTracker {
     /// Names what steady columns will read next, in the order of entries, as far as there is room; as soon as a quarter
     /// of the room is free, so that three quarters are there or on their way meanwhile.
-    pub(super) fn name(&mut self, moment: &Moment, advice: &mut Advice) {
+    pub(super) fn name(&mut self, moment: &ReadBudget, advice: &mut Advice) {
         let window = self.window_bytes(moment);
         let full = self.outstanding.saturating_mul(4) > window.saturating_mul(3);
         if moment.missed && self.outstanding > 0 {
@@ -37,7 +37,7 @@ impl Course {
         self.retire(passed, advice);
         self.marks = [self.marks[1], self.frontier];
         let mut along = match moment.missed {
-            true => ALONG_BYTES.saturating_sub(range::total_bytes(&advice.along)),
+            true => ALONG_BYTES.saturating_sub(range::total_bytes(&advice.same_request)),
             false => 0,
         };
         let mut room = window.saturating_sub(self.outstanding);
@@ -58,7 +58,8 @@ impl Course {
             self.columns[id].named = index + 1;
             heads.extend(self.head(id, index + 1));
             if range.end <= moment.size {
-                let list = if bytes <= along { &mut advice.along } else { &mut advice.soon };
+                let list =
+                    if bytes <= along { &mut advice.same_request } else { &mut advice.will_need };
                 along = along.saturating_sub(bytes);
                 list.push(range);
             }
@@ -79,13 +80,13 @@ impl Course {
             let Some(range) = self.range(id as usize, index) else { continue };
             let Some(left) = room.checked_sub(range::len(&range)) else { return };
             room = left;
-            advice.along.push(range);
+            advice.same_request.push(range);
             heads.extend(self.head(id as usize, index + 1));
         }
     }
 
     /// The basket of each steady column that `which` says, by entry.
-    fn heads(&self, which: impl Fn(&Column) -> u32) -> BinaryHeap<Reverse<(u64, u32, u32)>> {
+    fn heads(&self, which: impl Fn(&ColumnTracker) -> u32) -> BinaryHeap<Reverse<(u64, u32, u32)>> {
         let steady = self.active.iter().map(|id| (*id as usize, &self.columns[*id as usize]));
         let steady = steady.filter(|(_, column)| column.is_steady());
         steady.filter_map(|(id, column)| self.head(id, which(column))).collect()
@@ -129,7 +130,7 @@ impl Course {
         &mut self,
         id: usize,
         entries: &Range<u64>,
-        moment: &Moment,
+        moment: &ReadBudget,
         advice: &mut Advice,
     ) {
         if self.columns[id].is_steady() {
@@ -162,14 +163,14 @@ impl Course {
                 };
                 let Some(left) = room.checked_sub(range::len(&range)) else { return };
                 room = left;
-                advice.along.push(range);
+                advice.same_request.push(range);
             }
         }
     }
 
     /// Fetches the baskets that hold the current entry of columns around `id`, which nobody has read: programs that read
     /// a column for the first time often go on with its neighbours.
-    pub(super) fn try_others(&mut self, id: usize, moment: &Moment, advice: &mut Advice) {
+    pub(super) fn try_others(&mut self, id: usize, moment: &ReadBudget, advice: &mut Advice) {
         let total: u64 = self
             .active
             .iter()
@@ -198,7 +199,7 @@ impl Course {
             self.tried_bytes = self.tried_bytes.saturating_add(range::len(&range));
             self.columns[other].tried = Some(index);
             if range.end <= moment.size {
-                advice.along.push(range);
+                advice.same_request.push(range);
             }
         }
     }

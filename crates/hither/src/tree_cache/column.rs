@@ -12,9 +12,9 @@ const STEADY: f32 = 0.7;
 /// steady. What is fetched ahead in vain is thus at most about a third of what a column that is read now and then takes,
 /// and such columns are rare.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Habit(f32);
+pub(super) struct ReadRate(f32);
 
-impl Habit {
+impl ReadRate {
     /// Of a column that was learned.
     pub(super) const SURE: Self = Self(1.0);
     /// Of one that turned up later.
@@ -38,12 +38,12 @@ impl Habit {
 
 /// A column of a tree, and where its reader is.
 #[derive(Debug, Clone)]
-pub(super) struct Column {
+pub(super) struct ColumnTracker {
     /// Whether it takes part: it was read, or is in the learned set.
     pub(super) active: bool,
     /// Whether it was read.
     pub(super) touched: bool,
-    pub(super) habit: Habit,
+    pub(super) habit: ReadRate,
     /// The first basket that has neither been read nor passed over in this pass.
     pub(super) next: u32,
     /// The baskets from `next` to before this one have been named.
@@ -58,11 +58,11 @@ pub(super) struct Column {
     pub(super) tried: Option<u32>,
 }
 
-impl Column {
+impl ColumnTracker {
     pub(super) const UNKNOWN: Self = Self {
         active: false,
         touched: false,
-        habit: Habit::NEW,
+        habit: ReadRate::NEW,
         next: 0,
         named: 0,
         read: 0,
@@ -82,14 +82,14 @@ mod tests {
 
     #[test]
     fn habits_are_made_slowly_and_lost_soon() {
-        let mut habit = Habit::NEW;
+        let mut habit = ReadRate::NEW;
         let mut read = 0;
         while !habit.is_steady() {
             habit.read();
             read += 1;
         }
         assert_eq!(read, 2);
-        let mut habit = Habit::SURE;
+        let mut habit = ReadRate::SURE;
         habit.passed(1);
         assert!(habit.is_steady());
         habit.passed(1);

@@ -1,8 +1,8 @@
 //! How a program goes through one tree.
 
-use super::column::{Column, Habit};
+use super::column::{ColumnTracker, ReadRate};
 use super::learned::LearnedColumns;
-use hither_core::prefetch::{Advice, Conditions, Found};
+use hither_core::prefetch::{Advice, CacheStatus, PrefetchContext};
 use hither_core::range;
 use hither_formats::root::{BasketMap, BasketRef};
 use std::ops::Range;
@@ -17,7 +17,7 @@ const CAUTIOUS_BYTES: u64 = 256 << 10;
 
 /// A read, and what may be done about it.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Moment {
+pub(super) struct ReadBudget {
     /// Whether the program has to wait for a request.
     pub(super) missed: bool,
     /// Bytes that may be ahead.
@@ -28,12 +28,12 @@ pub(super) struct Moment {
     pub(super) size: u64,
 }
 
-impl Moment {
-    pub(super) fn new(found: Found, conditions: &Conditions, budget: u64) -> Self {
+impl ReadBudget {
+    pub(super) fn new(found: CacheStatus, conditions: &PrefetchContext, budget: u64) -> Self {
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates")]
         let flight_bytes = conditions.link.bandwidth_delay_bytes().map(|bytes| bytes as u64);
         Self {
-            missed: found == Found::Absent,
+            missed: found == CacheStatus::Miss,
             budget: budget.min(conditions.ahead_budget_bytes),
             flight_bytes,
             size: conditions.size.unwrap_or(u64::MAX),
@@ -43,11 +43,11 @@ impl Moment {
 
 /// The way of a program through a tree: what it reads, where it is, and what has been named ahead of it.
 #[derive(Debug)]
-pub(super) struct Course {
+pub(super) struct TreeTracker {
     pub(super) map: Arc<BasketMap>,
     /// Position of the tree's first column in the map.
     pub(super) first: usize,
-    pub(super) columns: Vec<Column>,
+    pub(super) columns: Vec<ColumnTracker>,
     /// Columns that take part.
     pub(super) active: Vec<u32>,
     /// Entries that will be read at most.
@@ -81,7 +81,7 @@ pub(super) struct Course {
     chosen: Option<usize>,
 }
 
-impl Course {
+impl TreeTracker {
     pub(super) fn new(
         map: Arc<BasketMap>,
         tree: usize,
@@ -93,7 +93,7 @@ impl Course {
         let entries = 0..layout.map_or(0, |layout| layout.entries());
         Self {
             first: columns.start,
-            columns: vec![Column::UNKNOWN; columns.len()],
+            columns: vec![ColumnTracker::UNKNOWN; columns.len()],
             active: Vec::new(),
             entries,
             start: None,
@@ -115,15 +115,15 @@ impl Course {
         }
     }
 
-    /// Looks at a basket that is read. What follows from that is said by [`Course::name`].
-    pub(super) fn touch(&mut self, basket: &BasketRef, moment: &Moment, advice: &mut Advice) {
+    /// Looks at a basket that is read. What follows from that is said by [`TreeTracker::name`].
+    pub(super) fn touch(&mut self, basket: &BasketRef, moment: &ReadBudget, advice: &mut Advice) {
         let Ok(index) = u32::try_from(basket.index) else { return };
         let id = basket.column.wrapping_sub(self.first);
         let Some(column) = self.columns.get(id) else { return };
         let again = column.touched && column.read == index + 1;
         if moment.missed {
             // A read of a part of a basket is soon followed by one of the rest.
-            advice.along.push(basket.range.clone());
+            advice.same_request.push(basket.range.clone());
         }
         if again {
             return;
@@ -152,7 +152,7 @@ impl Course {
         }
         self.frontier = self.frontier.max(basket.entries.start);
         self.in_burst(id, &basket.entries, moment, advice);
-        if self.columns.get(id).is_some_and(Column::is_steady) != steady {
+        if self.columns.get(id).is_some_and(ColumnTracker::is_steady) != steady {
             self.exhausted = false;
         }
     }
@@ -166,7 +166,7 @@ impl Course {
     }
 
     /// The bytes that may be outstanding now.
-    pub(super) fn window_bytes(&self, moment: &Moment) -> u64 {
+    pub(super) fn window_bytes(&self, moment: &ReadBudget) -> u64 {
         let window = if self.learning { self.learning_bytes } else { self.window };
         window.min(moment.budget)
     }
@@ -177,7 +177,7 @@ impl Course {
         id: usize,
         index: u32,
         basket: &BasketRef,
-        moment: &Moment,
+        moment: &ReadBudget,
         advice: &mut Advice,
     ) {
         let expected = self.columns.get(id).is_some_and(|column| column.active);
@@ -186,7 +186,7 @@ impl Course {
             let early = self.start.is_none_or(|start| {
                 basket.entries.start <= start.saturating_add(self.learn_entries)
             });
-            self.activate(id, index, if early { Habit::SURE } else { Habit::NEW });
+            self.activate(id, index, if early { ReadRate::SURE } else { ReadRate::NEW });
         }
         let mut foreseen = expected;
         if let Some(column) = self.columns.get_mut(id) {
@@ -214,7 +214,7 @@ impl Course {
         id: usize,
         index: u32,
         basket: &BasketRef,
-        moment: &Moment,
+        moment: &ReadBudget,
         advice: &mut Advice,
     ) {
         let Some(column) = self.columns.get(id) else { return };
@@ -285,7 +285,7 @@ impl Course {
     }
 
     /// Makes a column take part, from basket `next` on.
-    fn activate(&mut self, id: usize, next: u32, habit: Habit) {
+    fn activate(&mut self, id: usize, next: u32, habit: ReadRate) {
         let Ok(number) = u32::try_from(id) else { return };
         let Some(layout) = self.map.columns().get(self.first + id) else { return };
         let largest = layout.baskets().range(next as usize + 1).map_or(0, |r| r.end - r.start);
@@ -313,7 +313,7 @@ impl Course {
     /// Moves a column on to basket `next`; what was named before that is not wanted any more.
     pub(super) fn pass_over(&mut self, id: usize, next: u32, advice: &mut Advice) {
         let named = self.columns[id].next..next.min(self.columns[id].named);
-        advice.never.extend(named.filter_map(|index| self.range(id, index)));
+        advice.dont_need.extend(named.filter_map(|index| self.range(id, index)));
         self.advance(id, next);
     }
 
@@ -347,12 +347,12 @@ impl Course {
                 false => {
                     let named = column.named;
                     self.pass_over(id as usize, named, advice);
-                    self.columns[id as usize] = Column::UNKNOWN;
+                    self.columns[id as usize] = ColumnTracker::UNKNOWN;
                 }
             }
         }
-        let members = set.steady.iter().map(|id| (*id, Habit::SURE));
-        let members = members.chain(set.now_and_then.iter().map(|id| (*id, Habit::NEW)));
+        let members = set.steady.iter().map(|id| (*id, ReadRate::SURE));
+        let members = members.chain(set.now_and_then.iter().map(|id| (*id, ReadRate::NEW)));
         let entry = self.now.start;
         for (id, habit) in members {
             let id = id as usize;

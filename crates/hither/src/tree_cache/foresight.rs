@@ -1,18 +1,18 @@
-//! Brings the trees of a file to its [`TreeCache`], and what that has learned to the store.
+//! Brings the trees of a file to its [`ColumnarPrefetcher`], and what that has learned to the store.
 //!
 //! The trees of a file that is a ROOT file, by name or by its first bytes, are opened when a program shows that it reads it
 //! piece by piece: it waits for a read of the middle of the file which is not of thousands of places at once, or for its
 //! second read. Their requests are then under way together with that read. A file that was opened ahead, as one of many, is given two more chances. Files
 //! that are read without waiting need no trees.
 
-use super::{TreeCache, TreeCourses, schema};
+use super::{ColumnarPrefetcher, ColumnarPrefetcherHandle, schema_hash};
 use crate::file::RemoteFile;
 use crate::glance::MOST_WAITS;
-use crate::opening::Opening;
+use crate::opening::RootOpener;
 use hither_core::error::Result;
 use hither_core::file::WeakFile;
-use hither_core::prefetch::{Access, Advice, Advisor, Conditions};
-use hither_formats::Need;
+use hither_core::prefetch::{Access, Advice, PrefetchContext, Prefetcher};
+use hither_formats::NeededRanges;
 use hither_formats::root::{BasketMap, Tree, TreeKey};
 use hither_store::{LearnedSet, Store};
 use std::fmt;
@@ -34,21 +34,21 @@ const MAGIC: &[u8] = b"root";
 type Schemas = Arc<Mutex<Vec<(String, String)>>>;
 
 /// The advisor of one open file.
-pub(crate) struct Foresight {
-    cache: TreeCache,
+pub(crate) struct LearningPrefetcher {
+    cache: ColumnarPrefetcher,
     schemas: Schemas,
     store: Option<Arc<Store>>,
 }
 
-impl fmt::Debug for Foresight {
+impl fmt::Debug for LearningPrefetcher {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Foresight").field("cache", &self.cache).finish_non_exhaustive()
     }
 }
 
-impl Advisor for Foresight {
-    fn accessed(&mut self, access: &Access, conditions: &Conditions) -> Advice {
-        self.cache.accessed(access, conditions)
+impl Prefetcher for LearningPrefetcher {
+    fn observe(&mut self, access: &Access, conditions: &PrefetchContext) -> Advice {
+        self.cache.observe(access, conditions)
     }
 }
 
@@ -57,7 +57,7 @@ type Begin = Box<dyn FnOnce(u64) + Send>;
 
 /// Opens the trees when it is time.
 #[derive(Default)]
-pub(crate) struct TreesInTime {
+pub(crate) struct LazyTreeOpener {
     begin: Mutex<Option<Begin>>,
     waits: AtomicU32,
     /// Only the first bytes tell whether there are any.
@@ -65,15 +65,15 @@ pub(crate) struct TreesInTime {
     head_read: AtomicBool,
 }
 
-impl fmt::Debug for TreesInTime {
+impl fmt::Debug for LazyTreeOpener {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("TreesInTime").field("waits", &self.waits).finish_non_exhaustive()
     }
 }
 
-impl TreesInTime {
+impl LazyTreeOpener {
     /// The program waits for a read of so many `ranges`, the first of them at `offset`.
-    pub(crate) fn waited(&self, offset: u64, ranges: usize, opened_ahead: bool) {
+    pub(crate) fn on_wait(&self, offset: u64, ranges: usize, opened_ahead: bool) {
         let before = self.waits.fetch_add(1, Ordering::Relaxed);
         if offset < MAGIC.len() as u64 {
             self.head_read.store(true, Ordering::Relaxed);
@@ -93,11 +93,11 @@ impl TreesInTime {
 }
 
 /// The file is closed: what was learned is kept.
-impl Drop for Foresight {
+impl Drop for LearningPrefetcher {
     fn drop(&mut self) {
         let Some(store) = &self.store else { return };
         let schemas = self.schemas.lock().unwrap_or_else(PoisonError::into_inner);
-        for (tree, set) in self.cache.courses().lessons() {
+        for (tree, set) in self.cache.courses().learned_sets() {
             if let Some((schema, name)) = schemas.get(tree) {
                 store.remember_learned(schema, name, set, SystemTime::now());
             }
@@ -110,14 +110,14 @@ impl RemoteFile {
     pub(crate) fn foresight(
         &self,
         read: WeakFile,
-        other: Option<Box<dyn Advisor>>,
-    ) -> (Box<dyn Advisor>, TreesInTime) {
+        other: Option<Box<dyn Prefetcher>>,
+    ) -> (Box<dyn Prefetcher>, LazyTreeOpener) {
         let config = &self.shared.config.tree_cache;
-        let cache = TreeCache::new(config.clone(), other);
+        let cache = ColumnarPrefetcher::new(config.clone(), other);
         let by_content = !is_root_name(&self.name());
         let schemas = Schemas::default();
         let store = self.shared.store.clone().filter(|_| config.remember);
-        let background = Background {
+        let background = TreeLoader {
             file: self.uncached(),
             read,
             courses: cache.courses(),
@@ -127,28 +127,28 @@ impl RemoteFile {
         };
         let runtime = self.shared.network.runtime().clone();
         let begin = move |read: u64| drop(runtime.spawn(background.run(read)));
-        let in_time = TreesInTime {
+        let in_time = LazyTreeOpener {
             begin: Mutex::new(Some(Box::new(begin))),
             by_content,
-            ..TreesInTime::default()
+            ..LazyTreeOpener::default()
         };
-        (Box::new(Foresight { cache, schemas, store }), in_time)
+        (Box::new(LearningPrefetcher { cache, schemas, store }), in_time)
     }
 }
 
 /// Opens the trees of a file while the program reads it.
-struct Background {
+struct TreeLoader {
     /// The file past the cache: what has no place in that is asked of the server.
     file: RemoteFile,
     /// The file as the program reads it.
     read: WeakFile,
-    courses: TreeCourses,
+    courses: ColumnarPrefetcherHandle,
     by_content: bool,
     schemas: Schemas,
     store: Option<Arc<Store>>,
 }
 
-impl Background {
+impl TreeLoader {
     /// `read` is a byte that the program is waiting for.
     async fn run(self, read: u64) {
         // That the trees cannot be read is not the program's concern unless it reads them.
@@ -162,34 +162,39 @@ impl Background {
         if self.by_content && !self.is_root().await? {
             return Ok(false);
         }
-        let (opening, known) = Opening::new(&self.file).with_store();
+        let (opening, known) = RootOpener::new(&self.file).with_store();
         if known {
             let validator = opening.validator();
             self.tell_trees_of(opening, known, read).await?;
             let Some(file) = self.read.upgrade() else { return Ok(true) };
             // The answer to the program's read tells whether what the store has is still true.
-            file.read_aside(std::slice::from_ref(&(read..read.saturating_add(1)))).await?;
+            file.read_untracked(std::slice::from_ref(&(read..read.saturating_add(1)))).await?;
             if file.version().is_none_or(|version| version.validator == validator) {
                 return Ok(true);
             }
             self.file.forget();
             self.courses.drop_layout();
         } else {
-            self.file.source.announce_large();
+            self.file.source.expect_bulk();
         }
-        self.tell_trees_of(Opening::new(&self.file), false, read).await?;
+        self.tell_trees_of(RootOpener::new(&self.file), false, read).await?;
         Ok(true)
     }
 
-    async fn tell_trees_of(&self, mut opening: Opening<'_>, known: bool, read: u64) -> Result<()> {
+    async fn tell_trees_of(
+        &self,
+        mut opening: RootOpener<'_>,
+        known: bool,
+        read: u64,
+    ) -> Result<()> {
         if read < HEAD_BYTES {
             opening = opening.through(self.read.clone());
         }
         let trees = trees(&mut opening).await?;
         let map = Arc::new(BasketMap::new(&trees.iter().collect::<Vec<_>>()));
         let advice = self.courses.set_layout(map, &self.learned(&trees));
-        if let (false, Some(file)) = (advice.soon.is_empty(), self.read.upgrade()) {
-            file.hint(&advice.soon, Duration::ZERO);
+        if let (false, Some(file)) = (advice.will_need.is_empty(), self.read.upgrade()) {
+            file.hint(&advice.will_need, Duration::ZERO);
         }
         self.file.keep(opening.metadata_to_keep(known));
         Ok(())
@@ -199,12 +204,12 @@ impl Background {
     async fn is_root(&self) -> Result<bool> {
         let Some(file) = self.read.upgrade() else { return Ok(false) };
         let head = 0..MAGIC.len() as u64;
-        let found = file.read_aside(std::slice::from_ref(&head)).await?;
+        let found = file.read_untracked(std::slice::from_ref(&head)).await?;
         Ok(found.first().is_some_and(|bytes| bytes == MAGIC))
     }
 
     fn learned(&self, trees: &[Tree]) -> Vec<Vec<LearnedSet>> {
-        let schemas = trees.iter().map(|tree| (schema(tree), tree.name().to_owned()));
+        let schemas = trees.iter().map(|tree| (schema_hash(tree), tree.name().to_owned()));
         let schemas: Vec<_> = schemas.collect();
         let known = |schema: &str| self.store.as_ref()?.learned(schema, SystemTime::now());
         let sets = schemas.iter().map(|(schema, _)| known(schema));
@@ -215,7 +220,7 @@ impl Background {
 }
 
 /// The trees of a file.
-async fn trees(opening: &mut Opening<'_>) -> Result<Vec<Tree>> {
+async fn trees(opening: &mut RootOpener<'_>) -> Result<Vec<Tree>> {
     let root = opening.root().await?;
     let keys = bounded(opening.tree_keys(&root).await?);
     let objects = keys.iter().map(|tree| tree.key.range());
@@ -223,7 +228,7 @@ async fn trees(opening: &mut Opening<'_>) -> Result<Vec<Tree>> {
         objects.filter(|range| opening.bytes().get(range.clone()).is_none()).collect();
     if !missing.is_empty() {
         // All in one flight.
-        opening.fetch(Need { now: missing, ..Need::default() }).await?;
+        opening.fetch(NeededRanges { required: missing, ..NeededRanges::default() }).await?;
     }
     let mut trees = Vec::with_capacity(keys.len());
     for key in &keys {

@@ -51,7 +51,7 @@ impl LearnedColumns {
 }
 
 /// A name for the schema of a tree: the same for all files of a dataset, another as soon as a branch or its type differs.
-pub(crate) fn schema(tree: &Tree) -> String {
+pub(crate) fn schema_hash(tree: &Tree) -> String {
     // Two seeds make 128 bits: enough that no two schemas are taken for one by chance.
     let mut halves = [Xxh64::new(0), Xxh64::new(1)];
     let mut add = |text: &str| {

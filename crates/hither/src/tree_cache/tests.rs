@@ -3,7 +3,7 @@
 mod model;
 
 use super::*;
-use hither_formats::root::{Baskets, Clusters};
+use hither_formats::root::{BasketTable, Clusters};
 use model::{Program, Run, Shape};
 use proptest::prelude::*;
 
@@ -209,13 +209,13 @@ fn a_budget_bounds_what_is_ahead() {
 fn reads_of_blocks_are_left_to_others() {
     let shape = talk();
     let map = shape.map();
-    let cache = TreeCache::new(TreeCacheConfig::default(), None);
+    let cache = ColumnarPrefetcher::new(TreeCacheConfig::default(), None);
     drop(cache.courses().set_layout(Arc::clone(&map), &[]));
     let mut state = cache.trees.lock();
     let access = |range| Access {
         range,
         at: std::time::Duration::ZERO,
-        found: Found::Absent,
+        found: CacheStatus::Miss,
         planned: false,
     };
     let conditions = model::conditions(1 << 30, 0);
@@ -232,16 +232,16 @@ fn reads_of_blocks_are_left_to_others() {
 
 #[test]
 fn without_a_layout_nothing_is_advised_and_reads_are_remembered_up_to_a_bound() {
-    let mut cache = TreeCache::new(TreeCacheConfig::default(), None);
+    let mut cache = ColumnarPrefetcher::new(TreeCacheConfig::default(), None);
     let conditions = model::conditions(1 << 30, 0);
     for n in 0..10_000_u64 {
         let access = Access {
             range: n..n + 1,
             at: std::time::Duration::ZERO,
-            found: Found::Absent,
+            found: CacheStatus::Miss,
             planned: false,
         };
-        assert_eq!(cache.accessed(&access, &conditions), Advice::default());
+        assert_eq!(cache.observe(&access, &conditions), Advice::default());
     }
     let courses = cache.courses();
     assert!(courses.awaits_layout());
@@ -250,7 +250,7 @@ fn without_a_layout_nothing_is_advised_and_reads_are_remembered_up_to_a_bound() 
     );
     courses.no_layout();
     assert!(!courses.awaits_layout());
-    assert!(courses.lessons().is_empty());
+    assert!(courses.learned_sets().is_empty());
     assert_eq!(courses.set_layout(Arc::default(), &[]), Advice::default());
 }
 
@@ -297,22 +297,22 @@ proptest! {
         let mut map = BasketMap::default();
         let columns = columns.into_iter().enumerate().map(|(id, (places, each))| {
             let starts = (0..=places.len() as u64).map(|n| n * each).collect();
-            (format!("c{id}"), Arc::new(Baskets::in_file(&places, starts).unwrap()))
+            (format!("c{id}"), Arc::new(BasketTable::in_file(&places, starts).unwrap()))
         });
         map.add("T", 600, Clusters::of_size(40, 600), columns);
-        let mut cache = TreeCache::new(TreeCacheConfig::default(), None);
+        let mut cache = ColumnarPrefetcher::new(TreeCacheConfig::default(), None);
         drop(cache.courses().set_layout(Arc::new(map), &[]));
         let conditions = model::conditions(22_000, budget);
         for (start, length, found) in reads {
-            let found = [Found::Present, Found::InFlight, Found::Absent][usize::from(found)];
+            let found = [CacheStatus::Hit, CacheStatus::InFlight, CacheStatus::Miss][usize::from(found)];
             let access = Access { range: start..start + length, at: std::time::Duration::ZERO, found, planned: false };
-            let advice = cache.accessed(&access, &conditions);
-            prop_assert!(range::total_bytes(&advice.soon) <= budget);
-            if found != Found::Absent {
-                prop_assert!(advice.along.is_empty());
+            let advice = cache.observe(&access, &conditions);
+            prop_assert!(range::total_bytes(&advice.will_need) <= budget);
+            if found != CacheStatus::Miss {
+                prop_assert!(advice.same_request.is_empty());
             }
         }
-        for (_, set) in cache.courses().lessons() {
+        for (_, set) in cache.courses().learned_sets() {
             prop_assert!(set.is_plausible());
         }
     }

@@ -1,8 +1,8 @@
 //! What people are told when something is wrong, word for word.
 
 use crate::rig::{client, draw, file};
-use hither::{Client, ClientConfig, DrawRequest, Error, ErrorKind, Progress, Target};
-use hither_testkit::peer::{Fault, Peer, Place, When, refusing_url};
+use hither::{Client, ClientConfig, DrawRequest, Error, ErrorKind, ScanProgress, TreeUrl};
+use hither_testkit::peer::{Fault, FaultTrigger, MockHttpServer, ResponsePosition, refusing_url};
 use hither_testkit::root_writer::samples::mixed;
 use hither_testkit::root_writer::{Style, Tree, write};
 use insta::assert_snapshot;
@@ -14,27 +14,28 @@ fn told(error: &Error, url: &str) -> String {
     format!("{:?}: {error}", error.kind()).replace(host, "HOST")
 }
 
-fn drawn(peer: &Peer, tree: Option<&str>, value: &str) -> String {
+fn drawn(peer: &MockHttpServer, tree: Option<&str>, value: &str) -> String {
     let request = match DrawRequest::new(value, None) {
         Ok(request) => request,
         Err(error) => return told(&error, &peer.url()),
     };
-    let target = Target { url: peer.url(), tree: tree.map(str::to_owned) };
-    match client(1, None).draw(&target, &request, &Progress::default()) {
+    let target = TreeUrl { url: peer.url(), tree: tree.map(str::to_owned) };
+    match client(1, None).draw(&target, &request, &ScanProgress::default()) {
         Ok(drawing) => format!("{} values of {}", drawing.histogram.selected, drawing.entries),
         Err(error) => told(&error, &target.url),
     }
 }
 
-fn with_fault(when: When, fault: Fault) -> String {
-    let peer = Peer::start(file(0)).unwrap().with_fault(when, fault);
+fn with_fault(when: FaultTrigger, fault: Fault) -> String {
+    let peer = MockHttpServer::start(file(0)).unwrap().with_fault(when, fault);
     let error = draw(&client(1, None), &peer.url()).unwrap_err();
     told(&error, &peer.url())
 }
 
 #[test]
 fn files_that_are_none() {
-    let serve = |bytes: &[u8]| drawn(&Peer::start(bytes.to_vec()).unwrap(), Some("T"), "x");
+    let serve =
+        |bytes: &[u8]| drawn(&MockHttpServer::start(bytes.to_vec()).unwrap(), Some("T"), "x");
     let whole = file(0);
     let mut texts = vec![
         serve(b""),
@@ -52,7 +53,7 @@ fn files_that_are_none() {
 #[test]
 fn trees_and_branches_that_are_not_there() {
     let trees = [mixed("Events", 1), mixed("deep/Runs", 1)];
-    let peer = Peer::start(write(Style::default(), &trees)).unwrap();
+    let peer = MockHttpServer::start(write(Style::default(), &trees)).unwrap();
     let texts = [
         drawn(&peer, Some("Evnts"), "E"),
         drawn(&peer, Some("Runs"), "E"),
@@ -76,7 +77,7 @@ fn trees_with_nothing_in_them() {
     }
     let bare = Tree { path: "T", cycle: 1, branches: Vec::new() };
     let texts = [hollow, bare].map(|tree| {
-        let peer = Peer::start(write(Style::default(), &[tree])).unwrap();
+        let peer = MockHttpServer::start(write(Style::default(), &[tree])).unwrap();
         format!("{}\n{}", drawn(&peer, None, "E"), drawn(&peer, None, "1"))
     });
     assert_snapshot!(texts.join("\n"));
@@ -88,7 +89,7 @@ fn baskets_without_entries_are_passed_over() {
     let empty = hither_testkit::root_writer::Basket::default();
     tree.branches[0].baskets.insert(1, empty.clone());
     tree.branches[0].baskets.push(empty);
-    let peer = Peer::start(write(Style::default(), &[tree])).unwrap();
+    let peer = MockHttpServer::start(write(Style::default(), &[tree])).unwrap();
     assert_eq!(drawn(&peer, None, "E"), "3 values of 3");
 }
 
@@ -122,7 +123,7 @@ fn odd_urls() {
 
 #[test]
 fn ranges_beyond_any_file_are_refused_before_they_are_planned() {
-    let peer = Peer::start(file(0)).unwrap();
+    let peer = MockHttpServer::start(file(0)).unwrap();
     let client = client(1, None);
     let file = client.open(&peer.url()).unwrap();
     let error = file.read_ranges(&client, &[0..10, 0..u64::MAX]).unwrap_err();
@@ -142,20 +143,21 @@ fn servers_that_cannot_be_reached() {
 
 #[test]
 fn servers_that_refuse() {
-    let texts = [400, 401, 403, 404, 410, 416, 418, 429, 500, 501, 503]
-        .map(|status| with_fault(When::Always, Fault::Status { status, retry_after: Some(0) }));
+    let texts = [400, 401, 403, 404, 410, 416, 418, 429, 500, 501, 503].map(|status| {
+        with_fault(FaultTrigger::Always, Fault::Status { status, retry_after: Some(0) })
+    });
     assert_snapshot!(texts.join("\n"));
 }
 
 #[test]
 fn servers_that_break_off_or_lie() {
-    let first = When::Always;
+    let first = FaultTrigger::Always;
     let texts = [
-        with_fault(first, Fault::Close(Place::Answer(0))),
-        with_fault(first, Fault::Close(Place::Answer(20))),
-        with_fault(first, Fault::Close(Place::Body(0))),
-        with_fault(When::From(1), Fault::Close(Place::Answer(0))),
-        with_fault(When::From(2), Fault::Close(Place::Body(0))),
+        with_fault(first, Fault::Close(ResponsePosition::Answer(0))),
+        with_fault(first, Fault::Close(ResponsePosition::Answer(20))),
+        with_fault(first, Fault::Close(ResponsePosition::Body(0))),
+        with_fault(FaultTrigger::From(1), Fault::Close(ResponsePosition::Answer(0))),
+        with_fault(FaultTrigger::From(2), Fault::Close(ResponsePosition::Body(0))),
         with_fault(first, Fault::Truncate(0)),
         with_fault(first, Fault::Garbage),
         with_fault(first, Fault::OversizeHead(1_000_000)),
@@ -163,19 +165,21 @@ fn servers_that_break_off_or_lie() {
         with_fault(first, Fault::NoContentRange),
         with_fault(first, Fault::Redirect("/data/file.root".to_owned())),
         with_fault(first, Fault::Redirect("ftp://host/x".to_owned())),
-        with_fault(When::From(2), Fault::ETag("\"second\"".to_owned())),
+        with_fault(FaultTrigger::From(2), Fault::ETag("\"second\"".to_owned())),
     ];
     assert_snapshot!(texts.join("\n"));
 }
 
 #[test]
 fn servers_that_stall() {
-    let texts = [Place::Answer(0), Place::Body(0)].map(|place| {
+    let texts = [ResponsePosition::Answer(0), ResponsePosition::Body(0)].map(|place| {
         let mut config = ClientConfig::default();
-        config.transport.max_lanes = 1;
+        config.transport.max_connections = 1;
         config.transport.first_byte_timeout = Duration::from_millis(100);
         config.transport.no_progress_timeout = Duration::from_millis(100);
-        let peer = Peer::start(file(0)).unwrap().with_fault(When::Always, Fault::Stall(place));
+        let peer = MockHttpServer::start(file(0))
+            .unwrap()
+            .with_fault(FaultTrigger::Always, Fault::Stall(place));
         let error = draw(&Client::new(config).unwrap(), &peer.url()).unwrap_err();
         told(&error, &peer.url())
     });

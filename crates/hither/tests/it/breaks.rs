@@ -2,11 +2,17 @@
 
 use crate::rig::{check, client, draw, file};
 use hither::{Client, ClientConfig, ErrorKind};
-use hither_testkit::peer::{Fault, Limit, OverLimit, Peer, Place, When};
+use hither_testkit::peer::{
+    Fault, FaultTrigger, Limit, MockHttpServer, OverLimit, ResponsePosition,
+};
 use std::time::Duration;
 
-const PLACES: [Place; 4] =
-    [Place::Answer(0), Place::Answer(30), Place::Body(0), Place::Body(1_000)];
+const PLACES: [ResponsePosition; 4] = [
+    ResponsePosition::Answer(0),
+    ResponsePosition::Answer(30),
+    ResponsePosition::Body(0),
+    ResponsePosition::Body(1_000),
+];
 
 #[test]
 fn a_cut_at_any_stage_is_mended() {
@@ -14,7 +20,9 @@ fn a_cut_at_any_stage_is_mended() {
         for place in PLACES {
             for fault in [Fault::Close(place), Fault::Reset(place)] {
                 let what = format!("request {nth}, {fault:?}");
-                let peer = Peer::start(file(0)).unwrap().with_fault(When::Nth(nth), fault);
+                let peer = MockHttpServer::start(file(0))
+                    .unwrap()
+                    .with_fault(FaultTrigger::Nth(nth), fault);
                 let drawing = draw(&client(1, None), &peer.url())
                     .unwrap_or_else(|error| panic!("{what}: {error:?}"));
                 check(&drawing, 0);
@@ -28,12 +36,13 @@ fn a_cut_at_any_stage_is_mended() {
 fn a_server_that_is_gone_at_any_stage_is_said_to_be() {
     for from in 0..3 {
         for fault in [
-            Fault::Close(Place::Answer(0)),
-            Fault::Reset(Place::Body(0)),
+            Fault::Close(ResponsePosition::Answer(0)),
+            Fault::Reset(ResponsePosition::Body(0)),
             Fault::Status { status: 503, retry_after: Some(0) },
         ] {
             let what = format!("from {from} on {fault:?}");
-            let peer = Peer::start(file(0)).unwrap().with_fault(When::From(from), fault);
+            let peer =
+                MockHttpServer::start(file(0)).unwrap().with_fault(FaultTrigger::From(from), fault);
             let error = draw(&client(1, None), &peer.url()).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Unavailable, "{what}: {error}");
             // Four attempts, the later ones with a request each for the head and for the tail; and two questions where
@@ -48,12 +57,13 @@ fn a_server_that_is_gone_at_any_stage_is_said_to_be() {
 fn a_server_that_stalls_at_any_stage_runs_out_a_clock() {
     for from in 0..3 {
         let mut config = ClientConfig::default();
-        config.transport.max_lanes = 1;
+        config.transport.max_connections = 1;
         config.transport.first_byte_timeout = Duration::from_millis(100);
         config.transport.no_progress_timeout = Duration::from_millis(100);
         let client = Client::new(config).unwrap();
-        let stall = Fault::Stall(Place::Body(0));
-        let peer = Peer::start(file(0)).unwrap().with_fault(When::From(from), stall);
+        let stall = Fault::Stall(ResponsePosition::Body(0));
+        let peer =
+            MockHttpServer::start(file(0)).unwrap().with_fault(FaultTrigger::From(from), stall);
         let error = draw(&client, &peer.url()).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Timeout, "from {from} on: {error}");
     }
@@ -74,8 +84,8 @@ fn servers_of_every_dialect_give_the_same_answer() {
     ] {
         let what = format!("{faults:?}");
         let store = tempfile::tempdir().unwrap();
-        let peer = Peer::start(file(0)).unwrap();
-        faults.into_iter().for_each(|fault| peer.add_fault(When::Always, fault));
+        let peer = MockHttpServer::start(file(0)).unwrap();
+        faults.into_iter().for_each(|fault| peer.add_fault(FaultTrigger::Always, fault));
         for _ in 0..2 {
             let drawing = draw(&client(2, Some(store.path())), &peer.url())
                 .unwrap_or_else(|error| panic!("{what}: {error:?}"));

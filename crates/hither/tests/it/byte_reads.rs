@@ -3,8 +3,8 @@
 use crate::rig::client;
 use hither::{Client, ErrorKind, RemoteFile};
 use hither_testkit::Link;
-use hither_testkit::peer::Peer;
-use hither_testkit::proxy::{Config, Proxy};
+use hither_testkit::peer::MockHttpServer;
+use hither_testkit::proxy::{TcpProxy, TcpProxyConfig};
 use std::time::Duration;
 
 fn content(size: usize) -> Vec<u8> {
@@ -19,7 +19,7 @@ fn read(client: &Client, file: &RemoteFile, offset: usize, len: usize) -> Vec<u8
 }
 
 /// The bytes that were asked for, each once, but for the first one, which also confirms versions.
-fn asked(peer: &Peer, size: usize) -> Vec<u8> {
+fn asked(peer: &MockHttpServer, size: usize) -> Vec<u8> {
     let mut asked = vec![0u8; size];
     for ranges in peer.log().iter().filter_map(|it| it.ranges.clone()).filter(|it| it != "0-0") {
         for range in ranges.split(',') {
@@ -36,12 +36,15 @@ fn sixty_four_threads_fetch_every_byte_once() {
     const SIZE: usize = 2_000_000;
     const PIECE: usize = 10_000;
     let bytes = content(SIZE);
-    let peer = Peer::start(bytes.clone()).unwrap();
+    let peer = MockHttpServer::start(bytes.clone()).unwrap();
     let server = peer.url().trim_start_matches("http://").split('/').next().unwrap().to_owned();
-    let link = Config { link: Link::new(Duration::from_millis(90), None), ..Config::default() };
+    let link = TcpProxyConfig {
+        link: Link::new(Duration::from_millis(90), None),
+        ..TcpProxyConfig::default()
+    };
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let proxy = runtime
-        .block_on(Proxy::start((std::net::Ipv4Addr::LOCALHOST, 0).into(), server.as_str(), link))
+        .block_on(TcpProxy::start((std::net::Ipv4Addr::LOCALHOST, 0).into(), server.as_str(), link))
         .unwrap();
     let url = peer.url().replace(&server, &proxy.address().to_string());
     let client = client(16, None);
@@ -66,7 +69,7 @@ fn sixty_four_threads_fetch_every_byte_once() {
 
 #[test]
 fn two_openings_share_their_bytes_and_two_clients_do_not() {
-    let peer = Peer::start(content(100_000)).unwrap();
+    let peer = MockHttpServer::start(content(100_000)).unwrap();
     let (one, other) = (client(2, None), client(2, None));
     let first = one.open(&peer.url()).unwrap();
     assert_eq!(read(&one, &first, 1_000, 50_000), content(100_000)[1_000..51_000]);
@@ -82,7 +85,7 @@ fn two_openings_share_their_bytes_and_two_clients_do_not() {
 
 #[test]
 fn a_read_ends_at_the_end_of_the_file() {
-    let peer = Peer::start(content(10_000)).unwrap();
+    let peer = MockHttpServer::start(content(10_000)).unwrap();
     let client = client(2, None);
     let file = client.open(&peer.url()).unwrap();
     assert_eq!(read(&client, &file, 9_000, 100_000), content(10_000)[9_000..]);
@@ -109,7 +112,7 @@ fn local_files_are_read_directly() {
 
 #[test]
 fn nothing_is_served_after_the_file_changed() {
-    let peer = Peer::start(content(100_000)).unwrap();
+    let peer = MockHttpServer::start(content(100_000)).unwrap();
     let client = client(2, None);
     let file = client.open(&peer.url()).unwrap();
     assert_eq!(read(&client, &file, 0, 1_000), content(100_000)[..1_000]);
@@ -126,7 +129,7 @@ fn nothing_is_served_after_the_file_changed() {
 
 #[test]
 fn what_is_hinted_is_fetched_in_a_few_requests() {
-    let peer = Peer::start(content(1_000_000)).unwrap();
+    let peer = MockHttpServer::start(content(1_000_000)).unwrap();
     let client = client(2, None);
     let file = client.open(&peer.url()).unwrap();
     let pieces: Vec<_> = (0..100u64).map(|i| i * 10_000..i * 10_000 + 1_000).collect();

@@ -2,16 +2,16 @@
 
 use crate::rig::{check, client, draw, file};
 use hither::ErrorKind;
-use hither_testkit::peer::{Fault, Peer, When};
+use hither_testkit::peer::{Fault, FaultTrigger, MockHttpServer};
 
 #[test]
 fn a_file_that_changed_since_it_was_remembered_is_opened_anew() {
     for faults in [vec![], vec![Fault::NoETag], vec![Fault::CloseAfter]] {
         let store = tempfile::tempdir().unwrap();
-        let peer = Peer::start(file(0)).unwrap();
+        let peer = MockHttpServer::start(file(0)).unwrap();
         check(&draw(&client(2, Some(store.path())), &peer.url()).unwrap(), 0);
         peer.replace(file(7), "\"second\"");
-        faults.iter().for_each(|fault| peer.add_fault(When::Always, fault.clone()));
+        faults.iter().for_each(|fault| peer.add_fault(FaultTrigger::Always, fault.clone()));
         let drawing = draw(&client(2, Some(store.path())), &peer.url()).unwrap();
         check(&drawing, 7);
         assert!(!drawing.report.metadata_from_store, "{faults:?}");
@@ -22,7 +22,7 @@ fn a_file_that_changed_since_it_was_remembered_is_opened_anew() {
 #[test]
 fn a_file_that_shrank_since_it_was_remembered_is_said_to_be_truncated() {
     let store = tempfile::tempdir().unwrap();
-    let peer = Peer::start(file(0)).unwrap();
+    let peer = MockHttpServer::start(file(0)).unwrap();
     check(&draw(&client(1, Some(store.path())), &peer.url()).unwrap(), 0);
     // Under the same tag, as a careless server does, and under another one.
     for tag in ["\"first\"", "\"second\""] {
@@ -35,9 +35,9 @@ fn a_file_that_shrank_since_it_was_remembered_is_said_to_be_truncated() {
 
 #[test]
 fn a_file_that_changes_while_it_is_drawn_is_noticed() {
-    let peer = Peer::start(file(0))
+    let peer = MockHttpServer::start(file(0))
         .unwrap()
-        .with_fault(When::From(2), Fault::ETag("\"second\"".to_owned()));
+        .with_fault(FaultTrigger::From(2), Fault::ETag("\"second\"".to_owned()));
     let error = draw(&client(1, None), &peer.url()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Changed, "{error}");
 }

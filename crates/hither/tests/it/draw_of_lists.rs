@@ -4,13 +4,13 @@
 use hither::query::{Chunk, Selection};
 use hither_core::ErrorKind;
 use hither_formats::root::{RootFile, Tree};
-use hither_formats::{Column, FormatError, SparseBytes, Step};
+use hither_formats::{Column, DecodeResult, FormatError, SparseBytes};
 use serde_json::Value;
 
 fn open() -> (Tree, SparseBytes) {
     let bytes = SparseBytes::whole(include_bytes!("../data/lists.root").as_slice().into());
-    let Ok(Step::Done(file)) = RootFile::open(&bytes) else { panic!("the file is sound") };
-    let Ok(Step::Done(tree)) = file.tree(None, &bytes) else { panic!("the tree is sound") };
+    let Ok(DecodeResult::Data(file)) = RootFile::open(&bytes) else { panic!("the file is sound") };
+    let Ok(DecodeResult::Data(tree)) = file.tree(None, &bytes) else { panic!("the tree is sound") };
     (tree, bytes)
 }
 

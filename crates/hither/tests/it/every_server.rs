@@ -3,7 +3,7 @@
 
 use crate::program::{Program, below, content, pick};
 use hither::{CacheConfig, Client, ClientConfig};
-use hither_testkit::peer::{Manner, Peer, manners};
+use hither_testkit::peer::{HttpBehaviour, MockHttpServer, manners};
 use hither_testkit::random::Random;
 
 /// Workloads for each way.
@@ -11,20 +11,20 @@ const WORKLOADS: u64 = 8;
 
 fn client(lanes: usize, budget_bytes: u64) -> Client {
     let mut config = ClientConfig::default();
-    config.transport.max_lanes = lanes;
+    config.transport.max_connections = lanes;
     config.decode_threads = 1;
     config.cache = CacheConfig::with_budget(budget_bytes);
     Client::new(config).unwrap()
 }
 
-fn peer(manner: &Manner, content: &[u8]) -> Peer {
-    let peer = Peer::start(content.to_vec()).unwrap();
+fn peer(manner: &HttpBehaviour, content: &[u8]) -> MockHttpServer {
+    let peer = MockHttpServer::start(content.to_vec()).unwrap();
     manner.faults.iter().for_each(|(when, fault)| peer.add_fault(*when, fault.clone()));
     peer
 }
 
 /// Some programs at a time.
-fn workload(manner: &Manner, seed: u64) {
+fn workload(manner: &HttpBehaviour, seed: u64) {
     let random = &mut Random::new(seed);
     let size = 1 + below(random, 400_000);
     let content = content(size, random);

@@ -2,7 +2,7 @@
 
 use crate::rig::{client, file};
 use hither::{Client, ErrorKind, RemoteFile};
-use hither_testkit::peer::{Fault, Peer, When};
+use hither_testkit::peer::{Fault, FaultTrigger, MockHttpServer};
 use std::ops::Range;
 use std::sync::LazyLock;
 
@@ -13,7 +13,7 @@ fn content() -> &'static [u8] {
     &CONTENT
 }
 
-fn open_all(client: &Client, peer: &Peer, count: usize) -> Vec<RemoteFile> {
+fn open_all(client: &Client, peer: &MockHttpServer, count: usize) -> Vec<RemoteFile> {
     (0..count).map(|nth| client.open(&peer.url_of(&format!("/{nth}.root"))).unwrap()).collect()
 }
 
@@ -31,14 +31,16 @@ fn read_pieces(client: &Client, opened: &RemoteFile) {
     }
 }
 
-fn paths(peer: &Peer) -> Vec<String> {
+fn paths(peer: &MockHttpServer) -> Vec<String> {
     peer.log().into_iter().map(|it| it.target).collect()
 }
 
 #[test]
 fn files_opened_one_after_the_other_are_opened_side_by_side() {
     // No answer comes before there are as many requests as connections.
-    let peer = Peer::start(content()).unwrap().with_fault(When::Always, Fault::Hold(LANES));
+    let peer = MockHttpServer::start(content())
+        .unwrap()
+        .with_fault(FaultTrigger::Always, Fault::Hold(LANES));
     let client = client(LANES, None);
     let files = open_all(&client, &peer, 20);
     files.iter().for_each(|opened| read_pieces(&client, opened));
@@ -51,7 +53,7 @@ fn files_opened_one_after_the_other_are_opened_side_by_side() {
 
 #[test]
 fn a_single_file_and_files_used_one_after_the_other_are_asked_for_nothing_but_what_is_read() {
-    let peer = Peer::start(content()).unwrap();
+    let peer = MockHttpServer::start(content()).unwrap();
     let client = client(LANES, None);
     for opened in (0..5).map(|nth| client.open(&peer.url_of(&format!("/{nth}.root"))).unwrap()) {
         opened.read_ranges(&client, &[10..20]).unwrap();
@@ -63,7 +65,7 @@ fn a_single_file_and_files_used_one_after_the_other_are_asked_for_nothing_but_wh
 #[test]
 fn a_file_is_asked_for_what_opening_did_not_bring_and_as_the_version_that_was_opened() {
     let content = content();
-    let peer = Peer::start(content).unwrap();
+    let peer = MockHttpServer::start(content).unwrap();
     let client = client(LANES, None);
     let files = open_all(&client, &peer, 2);
     for opened in &files {
@@ -85,7 +87,9 @@ fn a_file_is_asked_for_what_opening_did_not_bring_and_as_the_version_that_was_op
 #[test]
 fn a_failure_is_silent_until_the_file_is_used_and_then_told_once() {
     let fault = Fault::Status { status: 404, retry_after: None };
-    let peer = Peer::start(content()).unwrap().with_fault(When::FirstFor("/3.root"), fault);
+    let peer = MockHttpServer::start(content())
+        .unwrap()
+        .with_fault(FaultTrigger::FirstFor("/3.root"), fault);
     let client = client(LANES, None);
     let files = open_all(&client, &peer, 6);
     let error = files[3].stat(&client).unwrap_err();
@@ -96,7 +100,8 @@ fn a_failure_is_silent_until_the_file_is_used_and_then_told_once() {
 
 #[test]
 fn files_dropped_before_their_turn_are_not_opened() {
-    let peer = Peer::start(content()).unwrap().with_fault(When::Nth(0), Fault::Hold(2));
+    let peer =
+        MockHttpServer::start(content()).unwrap().with_fault(FaultTrigger::Nth(0), Fault::Hold(2));
     let client = client(1, None);
     let mut files = open_all(&client, &peer, 30);
     // The only connection is taken until somebody asks for something: by another client, with a connection of its own.
@@ -110,10 +115,13 @@ fn files_dropped_before_their_turn_are_not_opened() {
 
 #[test]
 fn trouble_that_passes_is_not_seen() {
-    let peer = Peer::start(content()).unwrap();
+    let peer = MockHttpServer::start(content()).unwrap();
     // Every fifth file, when it is first asked for.
     for path in ["0.root", "5.root"] {
-        peer.add_fault(When::FirstFor(path), Fault::Close(hither_testkit::peer::Place::Body(100)));
+        peer.add_fault(
+            FaultTrigger::FirstFor(path),
+            Fault::Close(hither_testkit::peer::ResponsePosition::Body(100)),
+        );
     }
     let client = client(LANES, None);
     for opened in open_all(&client, &peer, 40) {
@@ -125,7 +133,9 @@ fn trouble_that_passes_is_not_seen() {
 fn files_that_are_being_made_ready_come_last_and_hold_up_no_other() {
     for (status, count) in [(503, 20), (202, 8)] {
         let fault = Fault::Status { status, retry_after: Some(1) };
-        let peer = Peer::start(content()).unwrap().with_fault(When::FirstFor("7.root"), fault);
+        let peer = MockHttpServer::start(content())
+            .unwrap()
+            .with_fault(FaultTrigger::FirstFor("7.root"), fault);
         let client = client(LANES, None);
         let urls = (0..count).map(|nth| peer.url_of(&format!("/{nth}.root")));
         let (order, files): (Vec<_>, Vec<_>) = client.open_many(urls).unzip();
@@ -141,7 +151,9 @@ fn files_that_are_being_made_ready_come_last_and_hold_up_no_other() {
 #[test]
 fn many_urls_are_handed_out_with_their_numbers_and_their_errors() {
     let fault = Fault::Status { status: 404, retry_after: None };
-    let peer = Peer::start(content()).unwrap().with_fault(When::FirstFor("/2.root"), fault);
+    let peer = MockHttpServer::start(content())
+        .unwrap()
+        .with_fault(FaultTrigger::FirstFor("/2.root"), fault);
     let client = client(LANES, None);
     let folder = tempfile::tempdir().unwrap();
     let local = folder.path().join("x.root");
@@ -164,10 +176,10 @@ fn many_urls_are_handed_out_with_their_numbers_and_their_errors() {
 #[test]
 fn a_second_run_asks_only_whether_files_are_the_same_and_with_staleness_nothing() {
     let store = tempfile::tempdir().unwrap();
-    let peer = Peer::start(content()).unwrap();
+    let peer = MockHttpServer::start(content()).unwrap();
     let run = |staleness: u64| {
         let mut config = hither::ClientConfig::default();
-        config.transport.max_lanes = LANES;
+        config.transport.max_connections = LANES;
         config.store = Some(store.path().to_owned());
         config.staleness = std::time::Duration::from_secs(staleness);
         let client = Client::new(config).unwrap();
@@ -190,7 +202,7 @@ fn a_second_run_asks_only_whether_files_are_the_same_and_with_staleness_nothing(
 #[test]
 fn what_is_read_of_a_few_files_is_brought_along_with_the_others() {
     let content = content();
-    let peer = Peer::start(content).unwrap();
+    let peer = MockHttpServer::start(content).unwrap();
     let client = client(LANES, None);
     let files = open_all(&client, &peer, 100);
     for opened in &files {
@@ -210,11 +222,11 @@ fn what_is_read_of_a_few_files_is_brought_along_with_the_others() {
 fn of_files_of_which_three_pieces_are_read_nothing_else_is_fetched_and_next_time_nothing_at_all() {
     const FILES: usize = 100;
     let (content, store) = (content(), tempfile::tempdir().unwrap());
-    let peer = Peer::start(content).unwrap();
+    let peer = MockHttpServer::start(content).unwrap();
     let run = || {
         // Reading ahead and trees as they are by default: this is what keeps them from fetching.
         let mut config = hither::ClientConfig::default();
-        config.transport.max_lanes = LANES;
+        config.transport.max_connections = LANES;
         config.store = Some(store.path().to_owned());
         let client = Client::new(config).unwrap();
         let before = peer.log().len();
@@ -246,7 +258,7 @@ fn of_files_of_which_three_pieces_are_read_nothing_else_is_fetched_and_next_time
 #[test]
 fn what_one_process_read_the_next_has_on_disk_until_the_file_changes() {
     let folder = tempfile::tempdir().unwrap();
-    let peer = Peer::start(content()).unwrap();
+    let peer = MockHttpServer::start(content()).unwrap();
     let pieces = [200_000..260_000, 500_000..500_100, 0..10_u64];
     let run = || {
         let mut config = hither::ClientConfig::default();

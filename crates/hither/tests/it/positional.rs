@@ -3,8 +3,8 @@
 use crate::rig::file;
 use hither::{Client, ClientConfig};
 use hither_formats::root::RootFile;
-use hither_formats::{SparseBytes, Step};
-use hither_testkit::peer::Peer;
+use hither_formats::{DecodeResult, SparseBytes};
+use hither_testkit::peer::MockHttpServer;
 use std::ops::Range;
 use std::path::Path;
 
@@ -18,8 +18,12 @@ fn client(store: &Path) -> Client {
 /// Where the baskets of these branches of `T` are, in the order of entries.
 fn baskets(data: &[u8], branches: &[&str]) -> Vec<Range<u64>> {
     let bytes = SparseBytes::whole(data.to_vec().into());
-    let Step::Done(root) = RootFile::open(&bytes).unwrap() else { panic!("all bytes are there") };
-    let Step::Done(tree) = root.tree(Some("T"), &bytes).unwrap() else { panic!("all are there") };
+    let DecodeResult::Data(root) = RootFile::open(&bytes).unwrap() else {
+        panic!("all bytes are there")
+    };
+    let DecodeResult::Data(tree) = root.tree(Some("T"), &bytes).unwrap() else {
+        panic!("all are there")
+    };
     let mut found: Vec<(u64, u64, Range<u64>)> = Vec::new();
     for name in branches {
         let baskets = tree.branch(name).unwrap().baskets();
@@ -42,7 +46,7 @@ fn read(client: &Client, url: &str, data: &[u8], ranges: &[Range<u64>]) {
     }
 }
 
-fn payload(peer: &Peer) -> u64 {
+fn payload(peer: &MockHttpServer) -> u64 {
     peer.log().iter().map(|request| request.payload_bytes).sum()
 }
 
@@ -54,7 +58,7 @@ fn total(ranges: &[Range<u64>]) -> u64 {
 fn baskets_are_foreseen_and_what_was_learned_is_known_the_next_time() {
     let store = tempfile::tempdir().unwrap();
     let data = file(0);
-    let peer = Peer::start(data.clone()).unwrap();
+    let peer = MockHttpServer::start(data.clone()).unwrap();
     let ranges = baskets(&data, &["x", "y"]);
     assert_eq!(ranges.len(), 80);
     let cold = client(store.path());
@@ -78,7 +82,8 @@ fn baskets_are_foreseen_and_what_was_learned_is_known_the_next_time() {
 fn another_file_of_the_dataset_begins_with_what_was_learned() {
     let store = tempfile::tempdir().unwrap();
     let (one, other) = (file(0), file(7));
-    let (first, second) = (Peer::start(one.clone()).unwrap(), Peer::start(other).unwrap());
+    let (first, second) =
+        (MockHttpServer::start(one.clone()).unwrap(), MockHttpServer::start(other).unwrap());
     read(&client(store.path()), &first.url(), &one, &baskets(&one, &["x", "between"]));
     let learned = client(store.path()).learned(&second.url(), Some("T")).unwrap();
     assert_eq!(learned[0].learned.sets.len(), 1);
@@ -89,7 +94,7 @@ fn another_file_of_the_dataset_begins_with_what_was_learned() {
 fn a_file_that_changed_since_its_trees_were_remembered_is_read_as_it_is_now() {
     let store = tempfile::tempdir().unwrap();
     let old = file(0);
-    let peer = Peer::start(old.clone()).unwrap();
+    let peer = MockHttpServer::start(old.clone()).unwrap();
     let ranges = baskets(&old, &["x", "y"]);
     read(&client(store.path()), &peer.url(), &old, &ranges);
     // Longer, other bytes, other places.
@@ -103,7 +108,7 @@ fn a_file_that_changed_since_its_trees_were_remembered_is_read_as_it_is_now() {
 fn a_file_that_has_grown_does_not_end_where_it_ended() {
     let store = tempfile::tempdir().unwrap();
     let old = file(0);
-    let peer = Peer::start(old.clone()).unwrap();
+    let peer = MockHttpServer::start(old.clone()).unwrap();
     read(&client(store.path()), &peer.url(), &old, &baskets(&old, &["x", "y"]));
     let new = [&old[..], &[7; 1000]].concat();
     peer.replace(new, "\"second\"");
@@ -121,10 +126,10 @@ fn a_file_that_has_grown_does_not_end_where_it_ended() {
 fn what_was_learned_can_be_taken_elsewhere() {
     let (here, there) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let data = file(0);
-    let peer = Peer::start(data.clone()).unwrap();
+    let peer = MockHttpServer::start(data.clone()).unwrap();
     read(&client(here.path()), &peer.url(), &data, &baskets(&data, &["x", "y"]));
     let learned = client(here.path()).learned(&peer.url(), None).unwrap();
-    let package = hither::LearnedPackage::new(&learned);
+    let package = hither::LearnedExport::new(&learned);
     assert_eq!(package.trees().len(), 1, "of the tree that was not read nothing is known");
     let text = serde_json::to_string(&package).unwrap();
     let other = client(there.path());

@@ -1,19 +1,19 @@
 //! A draw from a file that is in several places.
 
 use crate::rig::{check, draw, file};
-use hither::{Client, ClientConfig, Drawing, ErrorKind, Mirror};
-use hither_testkit::peer::{Fault, Peer, Place, When, refusing_url};
+use hither::{Client, ClientConfig, DrawResult, ErrorKind, Mirror};
+use hither_testkit::peer::{Fault, FaultTrigger, MockHttpServer, ResponsePosition, refusing_url};
 use std::time::Duration;
 
-fn peer(faults: impl IntoIterator<Item = (When, Fault)>) -> Peer {
-    let peer = Peer::start(file(0)).unwrap();
+fn peer(faults: impl IntoIterator<Item = (FaultTrigger, Fault)>) -> MockHttpServer {
+    let peer = MockHttpServer::start(file(0)).unwrap();
     faults.into_iter().for_each(|(when, fault)| peer.add_fault(when, fault));
     peer
 }
 
 fn config(url: &str, elsewhere: &[String]) -> ClientConfig {
     let mut config = ClientConfig::default();
-    config.transport.max_lanes = 2;
+    config.transport.max_connections = 2;
     config.transport.first_byte_timeout = Duration::from_millis(200);
     config.transport.no_progress_timeout = Duration::from_millis(200);
     config.decode_threads = 1;
@@ -22,7 +22,7 @@ fn config(url: &str, elsewhere: &[String]) -> ClientConfig {
 }
 
 /// Draws from a file at `url` that is also elsewhere; the answer must be right.
-fn draw_from(url: &str, elsewhere: &[String]) -> Drawing {
+fn draw_from(url: &str, elsewhere: &[String]) -> DrawResult {
     let client = Client::new(config(url, elsewhere)).unwrap();
     let drawing = draw(&client, url).unwrap_or_else(|error| panic!("{url}: {error:?}"));
     check(&drawing, 0);
@@ -40,11 +40,11 @@ fn failures() -> Vec<Fault> {
         status(429),
         status(500),
         status(503),
-        Fault::Close(Place::Answer(0)),
-        Fault::Reset(Place::Answer(30)),
-        Fault::Reset(Place::Body(100)),
-        Fault::Stall(Place::Answer(0)),
-        Fault::Stall(Place::Body(100)),
+        Fault::Close(ResponsePosition::Answer(0)),
+        Fault::Reset(ResponsePosition::Answer(30)),
+        Fault::Reset(ResponsePosition::Body(100)),
+        Fault::Stall(ResponsePosition::Answer(0)),
+        Fault::Stall(ResponsePosition::Body(100)),
         Fault::Truncate(100),
         Fault::RangeBeyond,
         Fault::RangeTotal(77),
@@ -61,7 +61,7 @@ fn failures() -> Vec<Fault> {
 fn whatever_befalls_the_first_server_the_second_one_helps() {
     for fault in failures() {
         for from in 0..3 {
-            let dying = peer([(When::From(from), fault.clone())]);
+            let dying = peer([(FaultTrigger::From(from), fault.clone())]);
             let other = peer([]);
             let drawing = draw_from(&dying.url(), &[other.url()]);
             let what = format!("{fault:?} from request {from} on");
@@ -85,7 +85,7 @@ fn a_server_that_cannot_be_reached_is_passed_over_and_said() {
 
 #[test]
 fn nothing_that_arrived_is_fetched_again() {
-    let dying = peer([(When::From(2), Fault::Reset(Place::Body(2_000)))]);
+    let dying = peer([(FaultTrigger::From(2), Fault::Reset(ResponsePosition::Body(2_000)))]);
     let other = peer([]);
     let clean = peer([]);
     let report = draw_from(&dying.url(), &[other.url()]).report;
@@ -95,9 +95,9 @@ fn nothing_that_arrived_is_fetched_again() {
 
 #[test]
 fn another_file_of_that_name_is_excluded_and_named() {
-    let dying = peer([(When::From(2), Fault::Close(Place::Answer(0)))]);
+    let dying = peer([(FaultTrigger::From(2), Fault::Close(ResponsePosition::Answer(0)))]);
     let shorter = file(0).split_off(1);
-    let other = Peer::start(shorter).unwrap();
+    let other = MockHttpServer::start(shorter).unwrap();
     let client = Client::new(config(&dying.url(), &[other.url()])).unwrap();
     let error = draw(&client, &dying.url()).unwrap_err();
     assert!(error.to_string().contains("bytes there, expected"), "{error}");
@@ -108,7 +108,10 @@ fn another_file_of_that_name_is_excluded_and_named() {
 fn links_in_answers_name_replicas() {
     let other = peer([]);
     let link = Fault::Field("Link", format!("<{}>; rel=duplicate; pri=1", other.url()));
-    let dying = peer([(When::Always, link), (When::From(2), Fault::Close(Place::Answer(0)))]);
+    let dying = peer([
+        (FaultTrigger::Always, link),
+        (FaultTrigger::From(2), Fault::Close(ResponsePosition::Answer(0))),
+    ]);
     draw_from(&dying.url(), &[]);
     assert!(!other.log().is_empty());
 }
@@ -125,7 +128,7 @@ fn document(urls: &[String], size: usize) -> String {
 fn a_metalink_document_stands_for_the_file() {
     let (dead, other) = (refusing_url().unwrap(), peer([]));
     let text = document(&[dead, other.url()], file(0).len());
-    let catalogue = Peer::start(text.into_bytes()).unwrap();
+    let catalogue = MockHttpServer::start(text.into_bytes()).unwrap();
     draw_from(&catalogue.url_of("/file.root.meta4"), &[]);
     assert!(!other.log().is_empty());
 }
@@ -133,7 +136,7 @@ fn a_metalink_document_stands_for_the_file() {
 #[test]
 fn a_document_that_contradicts_the_replicas_excludes_them() {
     let other = peer([]);
-    let catalogue = Peer::start(document(&[other.url()], 77).into_bytes()).unwrap();
+    let catalogue = MockHttpServer::start(document(&[other.url()], 77).into_bytes()).unwrap();
     let url = catalogue.url_of("/file.root.meta4");
     let error = draw(&Client::new(config(&url, &[])).unwrap(), &url).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Changed, "{error}");
@@ -144,8 +147,10 @@ fn a_federation_is_asked_for_replicas_when_its_redirect_fails() {
     let (dead, other) = (refusing_url().unwrap(), peer([]));
     let text = document(&[dead.clone(), other.url()], file(0).len());
     // The document comes first in the table: whoever accepts one is not redirected.
-    let federation =
-        peer([(When::Always, Fault::Metalink(text)), (When::Always, Fault::Redirect(dead))]);
+    let federation = peer([
+        (FaultTrigger::Always, Fault::Metalink(text)),
+        (FaultTrigger::Always, Fault::Redirect(dead)),
+    ]);
     draw_from(&federation.url(), &[]);
     assert!(!other.log().is_empty());
 }

@@ -2,7 +2,7 @@
 
 use crate::program::{Program, below, content, pick};
 use hither::{Client, ClientConfig};
-use hither_testkit::peer::{Fault, Limit, Logged, OverLimit, Peer, When};
+use hither_testkit::peer::{Fault, FaultTrigger, Limit, LoggedRequest, MockHttpServer, OverLimit};
 use hither_testkit::random::Random;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -10,7 +10,7 @@ use tokio::time::Instant;
 const WORKLOADS: u64 = 1000;
 
 /// Bytes that a request asked for, by its header; all of the file if it names no ranges. A HEAD asks for none.
-fn asked(logged: &Logged, size: u64) -> u64 {
+fn asked(logged: &LoggedRequest, size: u64) -> u64 {
     if logged.method == "HEAD" {
         return 0;
     }
@@ -53,10 +53,10 @@ fn workload(seed: u64) {
     let size = 1 + below(random, 200_000);
     let content = content(size, random);
     let manner = pick(random, manners());
-    let peer = Peer::start(content.clone()).unwrap();
-    manner.iter().for_each(|fault| peer.add_fault(When::From(0), fault.clone()));
+    let peer = MockHttpServer::start(content.clone()).unwrap();
+    manner.iter().for_each(|fault| peer.add_fault(FaultTrigger::From(0), fault.clone()));
     let mut config = ClientConfig::default();
-    config.transport.max_lanes = usize::try_from(1 + below(random, 4)).unwrap();
+    config.transport.max_connections = usize::try_from(1 + below(random, 4)).unwrap();
     config.decode_threads = 1;
     let budget = pick(random, vec![20_000, 100_000, 1_000_000]);
     config.cache = hither::CacheConfig::with_budget(budget);
@@ -87,8 +87,9 @@ fn workload(seed: u64) {
             break;
         }
         if Instant::now() > deadline {
-            let line =
-                |it: &Logged| format!("{} {:?}: {}\n", it.connection, it.ranges, it.payload_bytes);
+            let line = |it: &LoggedRequest| {
+                format!("{} {:?}: {}\n", it.connection, it.ranges, it.payload_bytes)
+            };
             let log: String = peer.log().iter().map(line).collect();
             panic!("{what}: {told:?} is not {logged:?}\n{log}");
         }
@@ -108,7 +109,7 @@ struct Books {
 }
 
 fn told(client: &Client) -> Books {
-    let it = client.account().totals();
+    let it = client.counters().totals();
     Books {
         connections: it.connections,
         requests: it.requests,
@@ -117,7 +118,7 @@ fn told(client: &Client) -> Books {
     }
 }
 
-fn logged(peer: &Peer, size: u64) -> Books {
+fn logged(peer: &MockHttpServer, size: u64) -> Books {
     let log = peer.log();
     Books {
         connections: peer.connections() as u64,

@@ -1,12 +1,12 @@
 //! What is asked of the server, pinned: a change that adds a request or a byte changes a reviewed file.
 
 use crate::rig::{check, client, draw, file, log, log_and_report};
-use hither_testkit::peer::{Fault, Peer, When};
+use hither_testkit::peer::{Fault, FaultTrigger, MockHttpServer};
 use insta::assert_snapshot;
 
 #[test]
 fn a_cold_draw() {
-    let peer = Peer::start(file(0)).unwrap();
+    let peer = MockHttpServer::start(file(0)).unwrap();
     let drawing = draw(&client(1, None), &peer.url()).unwrap();
     check(&drawing, 0);
     assert_snapshot!(log_and_report(&peer, &drawing));
@@ -15,7 +15,7 @@ fn a_cold_draw() {
 #[test]
 fn a_warm_draw() {
     let store = tempfile::tempdir().unwrap();
-    let cold = Peer::start(file(0)).unwrap();
+    let cold = MockHttpServer::start(file(0)).unwrap();
     check(&draw(&client(1, Some(store.path())), &cold.url()).unwrap(), 0);
     let before = cold.log().len();
     let drawing = draw(&client(1, Some(store.path())), &cold.url()).unwrap();
@@ -31,24 +31,24 @@ fn a_warm_draw() {
 fn three_flights_cold_and_one_warm_whatever_the_lanes() {
     let store = tempfile::tempdir().unwrap();
     // The data are asked for on both lanes at once: neither request is answered before both are there.
-    let peer = Peer::start(file(0))
+    let peer = MockHttpServer::start(file(0))
         .unwrap()
-        .with_fault(When::Nth(2), Fault::Hold(4))
-        .with_fault(When::Nth(3), Fault::Hold(4));
+        .with_fault(FaultTrigger::Nth(2), Fault::Hold(4))
+        .with_fault(FaultTrigger::Nth(3), Fault::Hold(4));
     let cold = draw(&client(2, Some(store.path())), &peer.url()).unwrap();
     check(&cold, 0);
-    assert_eq!((peer.flights(), peer.log().len()), (3, 4), "{}", log(&peer));
+    assert_eq!((peer.round_trips(), peer.log().len()), (3, 4), "{}", log(&peer));
     assert_eq!((cold.report.round_trips, cold.report.requests, cold.report.retries), (3, 4, 0));
-    peer.add_fault(When::From(4), Fault::Hold(6));
+    peer.add_fault(FaultTrigger::From(4), Fault::Hold(6));
     let warm = draw(&client(2, Some(store.path())), &peer.url()).unwrap();
     check(&warm, 0);
     assert_eq!((warm.report.round_trips, warm.report.retries), (1, 0));
-    assert_eq!((peer.flights(), peer.log().len()), (4, 6), "{}", log(&peer));
+    assert_eq!((peer.round_trips(), peer.log().len()), (4, 6), "{}", log(&peer));
 }
 
 #[test]
 fn payload_is_hardly_more_than_what_is_used() {
-    let peer = Peer::start(file(0)).unwrap();
+    let peer = MockHttpServer::start(file(0)).unwrap();
     let report = draw(&client(1, None), &peer.url()).unwrap().report;
     let payload: u64 = peer.log().iter().map(|it| it.payload_bytes).sum();
     assert_eq!((report.bytes_payload, report.requests), (payload, peer.log().len() as u64));
@@ -57,7 +57,7 @@ fn payload_is_hardly_more_than_what_is_used() {
 
 #[test]
 fn a_listing() {
-    let peer = Peer::start(file(0)).unwrap();
+    let peer = MockHttpServer::start(file(0)).unwrap();
     let trees = client(1, None).list_trees(&peer.url(), None).unwrap();
     let branches: Vec<_> = trees[0].branches.iter().map(|branch| branch.name.as_str()).collect();
     assert_eq!(branches, ["before", "x", "between", "y", "after"]);
@@ -66,7 +66,7 @@ fn a_listing() {
 
 #[test]
 fn a_stat() {
-    let peer = Peer::start(file(0)).unwrap();
+    let peer = MockHttpServer::start(file(0)).unwrap();
     let client = client(1, None);
     let stat = client.open(&peer.url()).unwrap().stat(&client).unwrap();
     assert_eq!(stat.size, file(0).len() as u64);
@@ -77,7 +77,7 @@ fn a_stat() {
 #[test]
 fn ranges_in_any_order() {
     let content = file(0);
-    let peer = Peer::start(content.clone()).unwrap();
+    let peer = MockHttpServer::start(content.clone()).unwrap();
     let client = client(1, None);
     let ranges = [500_000..500_100, 0..10, 500_050..500_200, 7..7, 0..10, 300_000..310_000];
     let found = client.open(&peer.url()).unwrap().read_ranges(&client, &ranges).unwrap();

@@ -1,7 +1,7 @@
 //! What the tests share: a file, a client, and the peer's log as text.
 
-use hither::{Client, ClientConfig, DrawRequest, Drawing, Error, Progress, Target};
-use hither_testkit::peer::{Logged, Peer};
+use hither::{Client, ClientConfig, DrawRequest, DrawResult, Error, ScanProgress, TreeUrl};
+use hither_testkit::peer::{LoggedRequest, MockHttpServer};
 use hither_testkit::root_writer::samples::floats;
 use hither_testkit::root_writer::{Branch, Style, Tree, write};
 use std::fmt::Write as _;
@@ -38,7 +38,7 @@ pub(crate) fn file(first: u16) -> Vec<u8> {
 
 pub(crate) fn client(lanes: usize, store: Option<&Path>) -> Client {
     let mut config = ClientConfig::default();
-    config.transport.max_lanes = lanes;
+    config.transport.max_connections = lanes;
     config.store = store.map(Path::to_owned);
     config.decode_threads = 1;
     // Requests are counted: what is asked for besides has tests of its own, in `positional`.
@@ -49,18 +49,18 @@ pub(crate) fn client(lanes: usize, store: Option<&Path>) -> Client {
 }
 
 /// `x` where `y` is at least 39,000, in ten bins.
-pub(crate) fn draw(client: &Client, url: &str) -> Result<Drawing, Error> {
+pub(crate) fn draw(client: &Client, url: &str) -> Result<DrawResult, Error> {
     let mut request = DrawRequest::new("x", Some("y>=39000")).unwrap();
     (request.bins, request.range) = (10, Some((0.0, 100.0)));
     client.draw(
-        &Target { url: url.to_owned(), tree: Some("T".to_owned()) },
+        &TreeUrl { url: url.to_owned(), tree: Some("T".to_owned()) },
         &request,
-        &Progress::default(),
+        &ScanProgress::default(),
     )
 }
 
 /// Asserts the one right answer for [`file`] with this `first`.
-pub(crate) fn check(drawing: &Drawing, first: u16) {
+pub(crate) fn check(drawing: &DrawResult, first: u16) {
     let mut counts = [0.0; 10];
     for entry in 39_000..ENTRIES {
         counts[usize::from((entry + first) % 100 / 10)] += 1.0;
@@ -71,20 +71,20 @@ pub(crate) fn check(drawing: &Drawing, first: u16) {
 }
 
 /// The requests, a line each, and the flights.
-pub(crate) fn log(peer: &Peer) -> String {
+pub(crate) fn log(peer: &MockHttpServer) -> String {
     let log = peer.log();
     let mut text = String::new();
-    for Logged { method, ranges, if_range, status, payload_bytes, .. } in &log {
+    for LoggedRequest { method, ranges, if_range, status, payload_bytes, .. } in &log {
         let ranges = ranges.as_deref().unwrap_or("all");
         let guarded = if if_range.is_some() { " if-range" } else { "" };
         writeln!(text, "{method} {ranges}{guarded} -> {status}, {payload_bytes} bytes").unwrap();
     }
-    writeln!(text, "{} requests in {} flights", log.len(), peer.flights()).unwrap();
+    writeln!(text, "{} requests in {} flights", log.len(), peer.round_trips()).unwrap();
     text
 }
 
 /// The log, and the report where it does not depend on time.
-pub(crate) fn log_and_report(peer: &Peer, drawing: &Drawing) -> String {
+pub(crate) fn log_and_report(peer: &MockHttpServer, drawing: &DrawResult) -> String {
     let report = &drawing.report;
     let mut text = log(peer);
     writeln!(

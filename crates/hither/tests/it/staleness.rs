@@ -3,7 +3,7 @@
 use crate::rig::{draw, file};
 use hither::{Client, ClientConfig};
 use hither_store::{MetadataKey, Store, StoreConfig};
-use hither_testkit::peer::Peer;
+use hither_testkit::peer::MockHttpServer;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
@@ -11,7 +11,7 @@ const HOUR: Duration = Duration::from_secs(3600);
 
 /// The requests that `work` makes in a process of its own.
 fn requests(
-    peer: &Peer,
+    peer: &MockHttpServer,
     store: &Path,
     staleness: Duration,
     work: impl FnOnce(&Client, &str),
@@ -42,7 +42,7 @@ fn read_head(client: &Client, url: &str) {
 
 #[test]
 fn what_is_known_is_asked_about_once_or_where_staleness_is_accepted_not_at_all() {
-    let (peer, store) = (Peer::start(file(0)).unwrap(), tempfile::tempdir().unwrap());
+    let (peer, store) = (MockHttpServer::start(file(0)).unwrap(), tempfile::tempdir().unwrap());
     let run = |staleness, work: fn(&Client, &str)| requests(&peer, store.path(), staleness, work);
     let works: [fn(&Client, &str); 3] = [list, stat, read_head];
     run(Duration::ZERO, |client, url| drop(draw(client, url).unwrap()));
@@ -52,7 +52,7 @@ fn what_is_known_is_asked_about_once_or_where_staleness_is_accepted_not_at_all()
 
 #[test]
 fn staleness_counts_from_when_the_file_was_last_asked_about() {
-    let (peer, store) = (Peer::start(file(0)).unwrap(), tempfile::tempdir().unwrap());
+    let (peer, store) = (MockHttpServer::start(file(0)).unwrap(), tempfile::tempdir().unwrap());
     let run = |staleness, work: fn(&Client, &str)| requests(&peer, store.path(), staleness, work);
     run(Duration::ZERO, |client, url| drop(draw(client, url).unwrap()));
     let key = MetadataKey { url: peer.url(), identity: String::new() };
@@ -66,7 +66,7 @@ fn staleness_counts_from_when_the_file_was_last_asked_about() {
 
 #[test]
 fn a_file_that_changed_is_noticed_by_the_first_request_for_data() {
-    let (peer, store) = (Peer::start(file(0)).unwrap(), tempfile::tempdir().unwrap());
+    let (peer, store) = (MockHttpServer::start(file(0)).unwrap(), tempfile::tempdir().unwrap());
     let run = |work: fn(&Client, &str)| requests(&peer, store.path(), HOUR, work);
     run(|client, url| drop(draw(client, url).unwrap()));
     peer.replace(file(7), "\"second\"");

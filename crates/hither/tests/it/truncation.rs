@@ -1,8 +1,8 @@
 //! Files that end too early.
 
 use crate::rig::{client, draw, file};
-use hither::{DrawRequest, ErrorKind, Progress, Target};
-use hither_testkit::peer::Peer;
+use hither::{DrawRequest, ErrorKind, ScanProgress, TreeUrl};
+use hither_testkit::peer::MockHttpServer;
 use hither_testkit::root_writer::samples::mixed;
 use hither_testkit::root_writer::{Style, write};
 
@@ -10,7 +10,7 @@ use hither_testkit::root_writer::{Style, write};
 fn a_file_cut_anywhere_is_said_to_be_corrupt() {
     let whole = file(0);
     let client = client(1, None);
-    let peer = Peer::start(Vec::new()).unwrap();
+    let peer = MockHttpServer::start(Vec::new()).unwrap();
     let steps = (0..whole.len()).step_by(whole.len() / 60);
     let near_ends = (0..130).step_by(13).chain(whole.len() - 400..whole.len());
     for len in steps.chain(near_ends.step_by(7)) {
@@ -28,13 +28,13 @@ fn every_prefix_of_a_small_file_is_corrupt() {
     let path = folder.path().join("file.root");
     let client = client(1, None);
     let request = DrawRequest::new("E", None).unwrap();
-    let target = Target { url: path.display().to_string(), tree: None };
+    let target = TreeUrl { url: path.display().to_string(), tree: None };
     for len in 0..whole.len() {
         std::fs::write(&path, &whole[..len]).unwrap();
-        let error = client.draw(&target, &request, &Progress::default()).unwrap_err();
+        let error = client.draw(&target, &request, &ScanProgress::default()).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Corrupt, "{len}: {error}");
     }
     std::fs::write(&path, &whole).unwrap();
-    let drawing = client.draw(&target, &request, &Progress::default()).unwrap();
+    let drawing = client.draw(&target, &request, &ScanProgress::default()).unwrap();
     assert_eq!(drawing.histogram.selected, 3);
 }

@@ -5,8 +5,8 @@
 //! version, and all else that is unknown is passed over, in particular `pieces`, whose checksums are of parts of the file.
 
 use super::{
-    Bounds, LOWEST_PRIORITY, Metalink, MetalinkError, MetalinkFile, Replica, country, is_readable,
-    priority,
+    LOWEST_PRIORITY, Metalink, MetalinkError, MetalinkFile, MetalinkLimits, MetalinkUrl, country,
+    is_readable, priority,
 };
 use crate::digest::{Digest, DigestAlgorithm};
 use crate::xml::{Element, Tokens, seen};
@@ -18,7 +18,7 @@ const MAX_DEPTH: usize = 32;
 /// Most bytes of one value that are kept: an address with a signed query is long.
 const MAX_VALUE_BYTES: usize = 16 * 1024;
 
-pub(super) fn parse(document: &[u8], bounds: &Bounds) -> Result<Metalink, MetalinkError> {
+pub(super) fn parse(document: &[u8], bounds: &MetalinkLimits) -> Result<Metalink, MetalinkError> {
     let tokens = Tokens::new(document, &[VERSION_3, VERSION_4], bounds.max_bytes, MAX_DEPTH)?;
     let mut reader = Reader { tokens, bounds, metalink: Metalink::default() };
     reader.document()?;
@@ -27,7 +27,7 @@ pub(super) fn parse(document: &[u8], bounds: &Bounds) -> Result<Metalink, Metali
 
 struct Reader<'a> {
     tokens: Tokens<'a>,
-    bounds: &'a Bounds,
+    bounds: &'a MetalinkLimits,
     metalink: Metalink,
 }
 
@@ -79,7 +79,7 @@ impl<'a> Reader<'a> {
                 let url = self.value()?;
                 if is_readable(&url) && file.replicas.len() < self.bounds.max_replicas {
                     let location = country(element.attribute("location").as_deref());
-                    file.replicas.push(Replica { url, priority: rank(&element), location });
+                    file.replicas.push(MetalinkUrl { url, priority: rank(&element), location });
                 }
             } else {
                 self.tokens.skip_element()?;

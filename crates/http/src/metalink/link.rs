@@ -1,7 +1,7 @@
 //! Metalink in header fields (RFC 6249): `Link` fields, read as RFC 8288 section 3 has it, and leniently.
 
 use super::{
-    LOWEST_PRIORITY, MEDIA_TYPE, MEDIA_TYPE_3, Replica, country, is_readable, priority, scheme,
+    LOWEST_PRIORITY, MEDIA_TYPE, MEDIA_TYPE_3, MetalinkUrl, country, is_readable, priority, scheme,
 };
 use crate::field::{list_items, parameters};
 use crate::text::trim;
@@ -14,9 +14,9 @@ const MOST_LINKS: usize = 200;
 /// What the `Link` fields of an answer say about the file that was asked for.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Links {
+pub struct MetalinkLinks {
     /// `rel=duplicate`: where else it is, the best first. Addresses may be relative to the URL that was asked.
-    pub replicas: Vec<Replica>,
+    pub replicas: Vec<MetalinkUrl>,
     /// `rel=describedby`: Metalink documents about it, in the order given, perhaps relative likewise.
     pub documents: Vec<String>,
 }
@@ -34,14 +34,14 @@ pub struct Links {
 /// # Ok::<(), http::header::InvalidHeaderValue>(())
 /// ```
 #[must_use]
-pub fn links(headers: &HeaderMap) -> Links {
-    let mut found = Links::default();
+pub fn links(headers: &HeaderMap) -> MetalinkLinks {
+    let mut found = MetalinkLinks::default();
     let values = headers.get_all(LINK).into_iter();
     let items = values.flat_map(|value| list_items(value.as_bytes()));
     for link in items.take(MOST_LINKS).filter_map(Link::parse) {
         let usable = scheme(&link.target).is_none() || is_readable(&link.target);
         if link.is("duplicate") && usable {
-            found.replicas.push(Replica {
+            found.replicas.push(MetalinkUrl {
                 url: link.target,
                 priority: link.priority.unwrap_or(LOWEST_PRIORITY),
                 location: link.location,

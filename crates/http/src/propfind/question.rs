@@ -25,7 +25,7 @@ impl PropertyName {
 
 /// Which properties are wanted.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Question {
+pub enum PropfindRequest {
     /// All that are told without being named, and these.
     All {
         /// Those that `include` names.
@@ -39,7 +39,7 @@ pub enum Question {
 
 /// One thing that PROPPATCH wants, in the order of the request.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Change {
+pub enum PropertyUpdate {
     /// To have this property.
     Set {
         /// Which one.
@@ -51,7 +51,7 @@ pub enum Change {
     Remove(PropertyName),
 }
 
-impl Question {
+impl PropfindRequest {
     /// Reads the body of a PROPFIND of at most `max_bytes` bytes; an empty one asks for all.
     ///
     /// # Errors
@@ -87,7 +87,7 @@ impl Question {
     }
 }
 
-impl Change {
+impl PropertyUpdate {
     /// Reads the body of a PROPPATCH of at most `max_bytes` bytes.
     ///
     /// # Errors
@@ -159,14 +159,14 @@ impl<'a> Reader<'a> {
     }
 
     /// The elements within the one that is open, with what is in them.
-    fn values(&mut self, changes: &mut Vec<Change>) -> Result<(), PropfindError> {
+    fn values(&mut self, changes: &mut Vec<PropertyUpdate>) -> Result<(), PropfindError> {
         while let Some(element) = self.tokens.child()? {
             if changes.len() == MAX_PROPERTIES {
                 return Err(PropfindError::TooMany { most: MAX_PROPERTIES });
             }
             let name = self.name(&element)?;
             let value = self.inside()?;
-            changes.push(Change::Set { name, value });
+            changes.push(PropertyUpdate::Set { name, value });
         }
         Ok(())
     }
@@ -253,15 +253,15 @@ mod tests {
         let body = br#"<?xml version="1.0"?><propfind xmlns="DAV:" xmlns:a="urn:a"><prop>
             <getetag/><a:one/><two xmlns=""/></prop></propfind>"#;
         let these = vec![PropertyName::dav("getetag"), name("urn:a", "one"), name("", "two")];
-        assert_eq!(Question::parse(body, 1000), Ok(Question::These(these)));
-        let all = Ok(Question::All { include: Vec::new() });
-        assert_eq!(Question::parse(b" \n", 1000), all);
+        assert_eq!(PropfindRequest::parse(body, 1000), Ok(PropfindRequest::These(these)));
+        let all = Ok(PropfindRequest::All { include: Vec::new() });
+        assert_eq!(PropfindRequest::parse(b" \n", 1000), all);
         assert_eq!(
-            Question::parse(b"<D:propfind xmlns:D='DAV:'><D:allprop/></D:propfind>", 100),
+            PropfindRequest::parse(b"<D:propfind xmlns:D='DAV:'><D:allprop/></D:propfind>", 100),
             all
         );
         let names = b"<D:propfind xmlns:D='DAV:'><D:propname/></D:propfind>";
-        assert_eq!(Question::parse(names, 100), Ok(Question::Names));
+        assert_eq!(PropfindRequest::parse(names, 100), Ok(PropfindRequest::Names));
     }
 
     #[test]
@@ -275,10 +275,11 @@ mod tests {
             b"<propfind xmlns='DAV:'><prop><b:c xmlns:b=''/></prop></propfind>",
             b"no XML",
         ] {
-            assert!(Question::parse(body, 1000).is_err(), "{}", body.escape_ascii());
+            assert!(PropfindRequest::parse(body, 1000).is_err(), "{}", body.escape_ascii());
         }
         assert!(
-            Question::parse(b"<D:propfind xmlns:D='DAV:'><D:allprop/></D:propfind>", 10).is_err()
+            PropfindRequest::parse(b"<D:propfind xmlns:D='DAV:'><D:allprop/></D:propfind>", 10)
+                .is_err()
         );
     }
 
@@ -289,10 +290,10 @@ mod tests {
             <D:remove><D:prop><a:two/></D:prop></D:remove></D:propertyupdate>"#;
         let value = "x &lt; <x:in xmlns:x=\"urn:a\" l=\"1\">y</x:in><x:b xmlns:x=\"urn:b\"></x:b>";
         assert_eq!(
-            Change::parse(body, 1000).unwrap(),
+            PropertyUpdate::parse(body, 1000).unwrap(),
             [
-                Change::Set { name: name("urn:a", "one"), value: value.to_owned() },
-                Change::Remove(name("urn:a", "two")),
+                PropertyUpdate::Set { name: name("urn:a", "one"), value: value.to_owned() },
+                PropertyUpdate::Remove(name("urn:a", "two")),
             ]
         );
     }

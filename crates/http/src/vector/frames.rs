@@ -10,7 +10,7 @@ pub const HEADER_BYTES: usize = 16;
 
 /// What the next bytes of the answer were.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Event {
+pub enum FrameEvent {
     /// The size of the file in bytes: the first event.
     Size(u64),
     /// Some bytes of the file; never empty, the pieces of a frame in ascending order.
@@ -104,7 +104,7 @@ struct Begun {
 
 /// The parser of one answer.
 #[derive(Debug, Default)]
-pub struct Frames {
+pub struct FrameReader {
     size: Option<u64>,
     /// The bytes of a header that came in an earlier piece.
     header: Vec<u8>,
@@ -114,14 +114,14 @@ pub struct Frames {
     failed: Option<FrameError>,
 }
 
-impl Frames {
+impl FrameReader {
     /// Takes the next event off the front of `piece`; `None` when the piece is used up.
     ///
     /// Call it until it gives `None`, then with the next piece, in the order of arrival.
     ///
     /// # Errors
     /// The body isn't a row of frames, or is damaged. What was given out before stands.
-    pub fn next(&mut self, piece: &mut Bytes) -> Result<Option<Event>, FrameError> {
+    pub fn next(&mut self, piece: &mut Bytes) -> Result<Option<FrameEvent>, FrameError> {
         if let Some(error) = &self.failed {
             return Err(error.clone());
         }
@@ -148,10 +148,10 @@ impl Frames {
         Err(FrameError::Truncated { missing })
     }
 
-    fn advance(&mut self, piece: &mut Bytes) -> Result<Option<Event>, FrameError> {
+    fn advance(&mut self, piece: &mut Bytes) -> Result<Option<FrameEvent>, FrameError> {
         loop {
             if let Some((offset, bytes)) = self.ready.pop() {
-                return Ok(Some(Event::Data { offset, bytes }));
+                return Ok(Some(FrameEvent::Data { offset, bytes }));
             }
             if piece.is_empty() {
                 return Ok(None);
@@ -161,7 +161,7 @@ impl Frames {
                 None => {
                     let Some((offset, length, stated)) = self.place(piece) else { return Ok(None) };
                     if let Some(size) = self.begin(offset, length, stated)? {
-                        return Ok(Some(Event::Size(size)));
+                        return Ok(Some(FrameEvent::Size(size)));
                     }
                 }
             }
@@ -237,8 +237,8 @@ mod tests {
     }
 
     /// What comes of a body that arrives in pieces of `step` bytes.
-    fn read(body: &[u8], step: usize) -> Result<Vec<Event>, FrameError> {
-        let mut frames = Frames::default();
+    fn read(body: &[u8], step: usize) -> Result<Vec<FrameEvent>, FrameError> {
+        let mut frames = FrameReader::default();
         let mut events = Vec::new();
         for piece in body.chunks(step) {
             let mut piece = Bytes::copy_from_slice(piece);
@@ -291,11 +291,11 @@ mod tests {
                 body.extend(frame(*offset, data));
             }
             let mut events = read(&body, step).unwrap().into_iter();
-            prop_assert_eq!(events.next(), Some(Event::Size(1 << 41)));
+            prop_assert_eq!(events.next(), Some(FrameEvent::Size(1 << 41)));
             for (offset, data) in sent {
                 let mut came = Vec::new();
                 while came.len() < data.len() {
-                    let Some(Event::Data { offset: at, bytes }) = events.next() else { panic!("no data") };
+                    let Some(FrameEvent::Data { offset: at, bytes }) = events.next() else { panic!("no data") };
                     prop_assert_eq!(at, offset + came.len() as u64);
                     came.extend_from_slice(&bytes);
                 }

@@ -17,7 +17,7 @@ pub struct RangeList {
 /// A body that is no list.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum ListError {
+pub enum RangeListError {
     /// It ends amid a number or a range.
     #[error("the list of ranges ends amid range {range}")]
     Truncated {
@@ -86,8 +86,8 @@ impl RangeList {
     /// Reads a body that holds at most `most` ranges, the tail not counted.
     ///
     /// # Errors
-    /// See [`ListError`].
-    pub fn decode(body: &[u8], most: usize) -> Result<Self, ListError> {
+    /// See [`RangeListError`].
+    pub fn decode(body: &[u8], most: usize) -> Result<Self, RangeListError> {
         let mut rest = body;
         let tail = take(&mut rest, 0)?;
         let mut ranges = Vec::with_capacity((rest.len() / 2).min(most));
@@ -95,19 +95,19 @@ impl RangeList {
         while !rest.is_empty() {
             let range = ranges.len();
             if range == most {
-                return Err(ListError::TooMany { most });
+                return Err(RangeListError::TooMany { most });
             }
             let distance = unzigzag(take(&mut rest, range)?);
             let length = take(&mut rest, range)?;
             if length == 0 {
-                return Err(ListError::Empty { range });
+                return Err(RangeListError::Empty { range });
             }
-            let start = end.checked_add_signed(distance).ok_or(ListError::Place { range })?;
-            end = start.checked_add(length).ok_or(ListError::Place { range })?;
+            let start = end.checked_add_signed(distance).ok_or(RangeListError::Place { range })?;
+            end = start.checked_add(length).ok_or(RangeListError::Place { range })?;
             ranges.push(start..end);
         }
         if ranges.is_empty() && tail == 0 {
-            return Err(ListError::Nothing);
+            return Err(RangeListError::Nothing);
         }
         Ok(Self { ranges, tail })
     }
@@ -137,11 +137,11 @@ fn put(body: &mut Vec<u8>, mut number: u64) {
 }
 
 /// The number at the front of `rest`, in range number `range`.
-fn take(rest: &mut &[u8], range: usize) -> Result<u64, ListError> {
+fn take(rest: &mut &[u8], range: usize) -> Result<u64, RangeListError> {
     let mut number = 0u64;
     for place in 0..MOST_NUMBER_BYTES {
         let Some((byte, after)) = rest.split_first() else {
-            return Err(ListError::Truncated { range });
+            return Err(RangeListError::Truncated { range });
         };
         *rest = after;
         let bits = u64::from(byte & 0x7f);
@@ -154,7 +154,7 @@ fn take(rest: &mut &[u8], range: usize) -> Result<u64, ListError> {
             return Ok(number);
         }
     }
-    Err(ListError::Overlong { range })
+    Err(RangeListError::Overlong { range })
 }
 
 #[cfg(test)]
@@ -172,17 +172,17 @@ mod tests {
     #[test]
     fn what_is_no_list_is_refused() {
         let decode = |body: &[u8]| RangeList::decode(body, 2).unwrap_err();
-        assert_eq!(decode(b""), ListError::Truncated { range: 0 });
-        assert_eq!(decode(b"\0"), ListError::Nothing);
-        assert_eq!(decode(b"\0\x02"), ListError::Truncated { range: 0 });
-        assert_eq!(decode(b"\0\x02\x80"), ListError::Truncated { range: 0 });
-        assert_eq!(decode(b"\0\x02\0"), ListError::Empty { range: 0 });
-        assert_eq!(decode(b"\0\x01\x01"), ListError::Place { range: 0 });
-        assert_eq!(decode(b"\0\0\x01\0\x01\0\x01"), ListError::TooMany { most: 2 });
+        assert_eq!(decode(b""), RangeListError::Truncated { range: 0 });
+        assert_eq!(decode(b"\0"), RangeListError::Nothing);
+        assert_eq!(decode(b"\0\x02"), RangeListError::Truncated { range: 0 });
+        assert_eq!(decode(b"\0\x02\x80"), RangeListError::Truncated { range: 0 });
+        assert_eq!(decode(b"\0\x02\0"), RangeListError::Empty { range: 0 });
+        assert_eq!(decode(b"\0\x01\x01"), RangeListError::Place { range: 0 });
+        assert_eq!(decode(b"\0\0\x01\0\x01\0\x01"), RangeListError::TooMany { most: 2 });
         let overlong = [&b"\0"[..], &[0xff; 10], &[1]].concat();
-        assert_eq!(decode(&overlong), ListError::Overlong { range: 0 });
+        assert_eq!(decode(&overlong), RangeListError::Overlong { range: 0 });
         let far = [&b"\0\x02"[..], &[0xff; 9], &[1]].concat();
-        assert_eq!(decode(&far), ListError::Place { range: 0 });
+        assert_eq!(decode(&far), RangeListError::Place { range: 0 });
         assert!(RangeList::decode(b"\x05", 0).is_ok_and(|list| list.tail == 5));
     }
 

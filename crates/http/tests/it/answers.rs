@@ -1,6 +1,8 @@
 //! Forms of answers that no recorded server gave.
 
-use hither_http::{Answer, AnswerError, Facts, RetryAfter, Validator, classify};
+use hither_http::{
+    RangeResponse, RangeResponseError, ResponseHead, RetryAfter, Validator, classify,
+};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use std::time::Duration;
 
@@ -12,14 +14,18 @@ fn headers(fields: &[(&str, &str)]) -> HeaderMap {
     fields.collect()
 }
 
-fn answer(status: u16, fields: &[(&str, &str)], asked: usize) -> Result<Answer, AnswerError> {
+fn answer(
+    status: u16,
+    fields: &[(&str, &str)],
+    asked: usize,
+) -> Result<RangeResponse, RangeResponseError> {
     classify(StatusCode::from_u16(status).unwrap(), &headers(fields), asked)
 }
 
 fn boundary_of(content_type: &str) -> Option<Vec<u8>> {
     match answer(206, &[("content-type", content_type)], 2) {
-        Ok(Answer::Multipart { boundary }) => Some(boundary),
-        Err(AnswerError::NoBoundary { .. }) => None,
+        Ok(RangeResponse::Multipart { boundary }) => Some(boundary),
+        Err(RangeResponseError::NoBoundary { .. }) => None,
         other => panic!("{content_type}: {other:?}"),
     }
 }
@@ -66,42 +72,48 @@ fn a_multipart_answer_needs_a_usable_boundary() {
 fn a_stored_multipart_message_is_one_range() {
     let fields =
         [("content-type", "multipart/byteranges; boundary=x"), ("content-range", "bytes 0-9/50")];
-    assert_eq!(answer(206, &fields, 1), Ok(Answer::Single { range: 0..10, total: Some(50) }));
-    assert_eq!(answer(206, &fields, 2), Ok(Answer::Multipart { boundary: b"x".to_vec() }));
+    assert_eq!(
+        answer(206, &fields, 1),
+        Ok(RangeResponse::Single { range: 0..10, total: Some(50) })
+    );
+    assert_eq!(answer(206, &fields, 2), Ok(RangeResponse::Multipart { boundary: b"x".to_vec() }));
 }
 
 #[test]
 fn a_partial_answer_has_to_say_where_it_belongs() {
     let nowhere = answer(206, &[("content-type", "text/plain")], 1);
-    assert_eq!(nowhere, Err(AnswerError::NoContentRange { content_type: "text/plain".into() }));
+    assert_eq!(
+        nowhere,
+        Err(RangeResponseError::NoContentRange { content_type: "text/plain".into() })
+    );
     let nothing = answer(206, &[("content-range", "bytes */50")], 1);
-    assert_eq!(nothing, Err(AnswerError::SatisfiedNothing { total: 50 }));
+    assert_eq!(nothing, Err(RangeResponseError::SatisfiedNothing { total: 50 }));
     assert!(matches!(
         answer(206, &[("content-range", "bytes 9-0/50")], 1),
-        Err(AnswerError::ContentRange(_))
+        Err(RangeResponseError::ContentRange(_))
     ));
 }
 
 #[test]
 fn whole_files_have_the_size_of_the_body_unless_it_is_encoded() {
     let whole = |fields: &[(&str, &str)]| answer(200, fields, 3).unwrap();
-    assert_eq!(whole(&[("content-length", "50")]), Answer::Whole { size: Some(50) });
-    assert_eq!(whole(&[]), Answer::Whole { size: None });
-    assert_eq!(whole(&[("content-length", "5x")]), Answer::Whole { size: None });
+    assert_eq!(whole(&[("content-length", "50")]), RangeResponse::Whole { size: Some(50) });
+    assert_eq!(whole(&[]), RangeResponse::Whole { size: None });
+    assert_eq!(whole(&[("content-length", "5x")]), RangeResponse::Whole { size: None });
     let encoded = [("content-length", "50"), ("content-encoding", "gzip")];
-    assert_eq!(whole(&encoded), Answer::Whole { size: None });
-    let facts = Facts::of(StatusCode::OK, &headers(&encoded));
+    assert_eq!(whole(&encoded), RangeResponse::Whole { size: None });
+    let facts = ResponseHead::of(StatusCode::OK, &headers(&encoded));
     assert_eq!((facts.size, facts.content_encoding.as_deref()), (None, Some("gzip")));
     let identity = [("content-length", "50"), ("content-encoding", "Identity")];
-    assert_eq!(whole(&identity), Answer::Whole { size: Some(50) });
+    assert_eq!(whole(&identity), RangeResponse::Whole { size: Some(50) });
 }
 
 #[test]
 fn only_a_request_for_several_ranges_can_be_too_large() {
     for status in [400, 413, 414, 431] {
         let status_code = StatusCode::from_u16(status).unwrap();
-        assert_eq!(answer(status, &[], 2), Ok(Answer::TooLarge { status: status_code }));
-        assert_eq!(answer(status, &[], 1), Ok(Answer::Refused { status: status_code }));
+        assert_eq!(answer(status, &[], 2), Ok(RangeResponse::TooLarge { status: status_code }));
+        assert_eq!(answer(status, &[], 1), Ok(RangeResponse::Refused { status: status_code }));
     }
 }
 
@@ -112,9 +124,9 @@ fn redirects_need_a_place_to_go_to() {
         let location = "../other?x=1".to_owned();
         assert_eq!(
             answer(status, &[("location", "../other?x=1")], 2),
-            Ok(Answer::Redirect { status: status_code, location })
+            Ok(RangeResponse::Redirect { status: status_code, location })
         );
-        let nowhere = Err(AnswerError::NoLocation { status: status_code });
+        let nowhere = Err(RangeResponseError::NoLocation { status: status_code });
         assert_eq!(answer(status, &[], 2), nowhere);
         assert_eq!(answer(status, &[("location", " ")], 2), nowhere);
     }
@@ -124,7 +136,7 @@ fn redirects_need_a_place_to_go_to() {
 fn every_other_status_is_a_refusal() {
     for status in [204, 300, 304, 401, 403, 404, 412, 429, 500, 503, 599] {
         let status_code = StatusCode::from_u16(status).unwrap();
-        assert_eq!(answer(status, &[], 2), Ok(Answer::Refused { status: status_code }));
+        assert_eq!(answer(status, &[], 2), Ok(RangeResponse::Refused { status: status_code }));
     }
 }
 
@@ -133,7 +145,7 @@ fn an_unsatisfied_answer_needs_no_readable_size() {
     for value in ["bytes */x", "bytes 0-9/50", ""] {
         assert_eq!(
             answer(416, &[("content-range", value)], 1),
-            Ok(Answer::Unsatisfied { size: None })
+            Ok(RangeResponse::Unsatisfied { size: None })
         );
     }
 }
@@ -153,7 +165,8 @@ fn a_weak_tag_is_no_validator_for_ranges() {
 #[test]
 fn retry_after_is_a_delay_or_the_text_of_a_date() {
     let of = |value: &str| {
-        Facts::of(StatusCode::SERVICE_UNAVAILABLE, &headers(&[("retry-after", value)])).retry_after
+        ResponseHead::of(StatusCode::SERVICE_UNAVAILABLE, &headers(&[("retry-after", value)]))
+            .retry_after
     };
     assert_eq!(of("120"), Some(RetryAfter::Delay(Duration::from_secs(120))));
     let date = "Sat, 21 Nov 2026 11:57:38 GMT";

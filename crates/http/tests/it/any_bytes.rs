@@ -2,11 +2,11 @@
 
 use crate::parts;
 use bytes::Bytes;
-use hither_http::conditions::{Verdict, Version, evaluate, range_counts};
+use hither_http::conditions::{ConditionResult, Version, evaluate, if_range_matches};
 use hither_http::metalink::{self, LOWEST_PRIORITY, Metalink};
 use hither_http::vector::RangeList;
-use hither_http::vector::frames::{Event, Frames};
-use hither_http::{ContentRange, Multipart, digest, digests, propfind, range_set};
+use hither_http::vector::frames::{FrameEvent, FrameReader};
+use hither_http::{ContentRange, MultipartReader, digest, digests, propfind, range_set};
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 use http::{StatusCode, Uri};
 use std::time::{Duration, UNIX_EPOCH};
@@ -17,21 +17,21 @@ pub(crate) fn multipart(data: &[u8]) {
         Some(end) => (&data[..end], &data[end + 1..]),
         None => (&b"b"[..], data),
     };
-    if Multipart::new(boundary).is_err() {
+    if MultipartReader::new(boundary).is_err() {
         return;
     }
     let (whole, ended) = parts::read(boundary, body, &[]);
     let cuts: Vec<usize> = (0..body.len()).step_by(1 + body.len() / 50).collect();
     assert_eq!(parts::read(boundary, body, &cuts), (whole, ended));
     // Nor is anything kept of what comes out: only text waits for its end.
-    let mut parser = Multipart::new(boundary).unwrap();
+    let mut parser = MultipartReader::new(boundary).unwrap();
     let mut piece = Bytes::copy_from_slice(body);
     while let Ok(Some(_)) = parser.next(&mut piece) {}
 }
 
 /// A document: what is read of it is within bounds, sorted and absolute.
 pub(crate) fn metalink(data: &[u8]) {
-    let bounds = metalink::Bounds::default();
+    let bounds = metalink::MetalinkLimits::default();
     let Ok(metalink) = Metalink::parse(data, &bounds) else { return };
     assert!(metalink.files.len() <= bounds.max_files);
     for file in &metalink.files {
@@ -51,7 +51,9 @@ pub(crate) fn metalink(data: &[u8]) {
 /// A listing: names are below what was asked for.
 pub(crate) fn propfind(data: &[u8]) {
     let asked = Uri::from_static("http://127.0.0.1:8471/data/");
-    let Ok(found) = propfind::parse(data, &asked, &propfind::Bounds::default()) else { return };
+    let Ok(found) = propfind::parse(data, &asked, &propfind::PropfindLimits::default()) else {
+        return;
+    };
     for resource in found {
         let mut names = resource.path.split('/');
         let is_name = |name: &str| !matches!(name, "" | "." | "..") && !name.contains('\0');
@@ -78,13 +80,13 @@ pub(crate) fn ranges(data: &[u8]) {
 /// An answer in frames: what comes out lies in the file, and is the same however it was fed.
 pub(crate) fn frames(data: &[u8]) {
     let read = |step: usize| {
-        let (mut frames, mut size, mut bytes_at) = (Frames::default(), None, Vec::new());
+        let (mut frames, mut size, mut bytes_at) = (FrameReader::default(), None, Vec::new());
         for piece in data.chunks(step) {
             let mut piece = Bytes::copy_from_slice(piece);
             loop {
                 match frames.next(&mut piece) {
-                    Ok(Some(Event::Size(told))) => size = Some(told),
-                    Ok(Some(Event::Data { offset, bytes })) => {
+                    Ok(Some(FrameEvent::Size(told))) => size = Some(told),
+                    Ok(Some(FrameEvent::Data { offset, bytes })) => {
                         assert!(offset + bytes.len() as u64 <= size.unwrap());
                         bytes_at.extend((offset..).zip(bytes));
                     }
@@ -113,11 +115,14 @@ pub(crate) fn fields(data: &[u8]) {
     let version = Version { etag: "\"1-2-3-4\"".to_owned(), modified: now };
     for version in [Some(&version), None] {
         let (read, write) = (evaluate(&headers, version, true), evaluate(&headers, version, false));
-        assert_ne!(write, Verdict::NotModified);
+        assert_ne!(write, ConditionResult::NotModified);
         // What may be changed under these conditions may be read, or is known already.
-        assert!(write != Verdict::Proceed || read != Verdict::Failed, "{headers:?}");
+        assert!(
+            write != ConditionResult::Proceed || read != ConditionResult::Failed,
+            "{headers:?}"
+        );
     }
-    let _counts = range_counts(&headers, &version, now);
+    let _counts = if_range_matches(&headers, &version, now);
     for digest in digests(StatusCode::OK, &headers) {
         assert_eq!(digest.value.len(), digest.algorithm.width());
         assert!(HeaderValue::from_str(&digest.to_repr_field()).is_ok());
@@ -136,16 +141,16 @@ pub(crate) fn fields(data: &[u8]) {
 
 /// The body of a PROPFIND or PROPPATCH.
 pub(crate) fn questions(data: &[u8]) {
-    drop(propfind::Question::parse(data, 1 << 20));
-    for change in propfind::Change::parse(data, 1 << 20).unwrap_or_default() {
-        if let propfind::Change::Set { name, value } = change {
+    drop(propfind::PropfindRequest::parse(data, 1 << 20));
+    for change in propfind::PropertyUpdate::parse(data, 1 << 20).unwrap_or_default() {
+        if let propfind::PropertyUpdate::Set { name, value } = change {
             let whole = propfind::element(
                 &propfind::PropertyName::dav("propfind"),
                 &format!("<D:prop>{}</D:prop>", propfind::element(&name, &value)),
             );
             // What was kept of it can be put into any document.
-            let again = propfind::Question::parse(whole.as_bytes(), 1 << 24);
-            assert_eq!(again, Ok(propfind::Question::These(vec![name])), "{whole}");
+            let again = propfind::PropfindRequest::parse(whole.as_bytes(), 1 << 24);
+            assert_eq!(again, Ok(propfind::PropfindRequest::These(vec![name])), "{whole}");
         }
     }
 }

@@ -3,7 +3,7 @@
 use crate::parts;
 use bytes::Bytes;
 use hither_http::multipart::{MAX_BOUNDARY_BYTES, MAX_HEADER_BYTES};
-use hither_http::{ContentRange, ContentRangeError, Multipart, MultipartError};
+use hither_http::{ContentRange, ContentRangeError, MultipartError, MultipartReader};
 use proptest::prelude::*;
 
 fn error_of(body: &str) -> MultipartError {
@@ -77,10 +77,10 @@ fn a_range_of_64_bits_takes_no_memory() {
 #[test]
 fn boundaries_have_one_to_200_bytes() {
     for length in [0, MAX_BOUNDARY_BYTES + 1] {
-        let refused = Multipart::new(&vec![b'x'; length]).unwrap_err();
+        let refused = MultipartReader::new(&vec![b'x'; length]).unwrap_err();
         assert_eq!(refused, MultipartError::Boundary { length });
     }
-    Multipart::new(&[b'x'; MAX_BOUNDARY_BYTES]).unwrap();
+    MultipartReader::new(&[b'x'; MAX_BOUNDARY_BYTES]).unwrap();
 }
 
 /// Text that never ends: before the first part, among its fields, after it.
@@ -89,7 +89,7 @@ fn endless_text_is_cut_off() {
     let line = [b'x'; 100];
     for head in ["", "--b\r\n", "--b\r\nX: ", "--b\r\nContent-Range: bytes 0-1/9\r\n\r\nab"] {
         for separator in ["", ": \r\n", "\r\n\t"] {
-            let mut parser = Multipart::new(b"b").unwrap();
+            let mut parser = MultipartReader::new(b"b").unwrap();
             let mut fed = 0;
             let mut piece = Bytes::copy_from_slice(head.as_bytes());
             let error = loop {

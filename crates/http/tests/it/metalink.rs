@@ -1,15 +1,15 @@
 //! Metalink documents and header fields: those of the RFCs, those of tools, and garbage.
 
 use hither_http::metalink::{
-    Bounds, LOWEST_PRIORITY, Metalink, MetalinkError, MetalinkFile, Replica, describedby,
-    duplicate, links,
+    LOWEST_PRIORITY, Metalink, MetalinkError, MetalinkFile, MetalinkLimits, MetalinkUrl,
+    describedby, duplicate, links,
 };
 use hither_http::{Digest, DigestAlgorithm, XmlError};
 use http::header::{HeaderMap, LINK};
 use proptest::prelude::*;
 
 fn parse(document: &str) -> Result<Metalink, MetalinkError> {
-    Metalink::parse(document.as_bytes(), &Bounds::default())
+    Metalink::parse(document.as_bytes(), &MetalinkLimits::default())
 }
 
 const VERSION_4: &str = r#"<?xml version="1.0" encoding="UTF-8"?>
@@ -98,7 +98,7 @@ fn files_are_chosen_by_name() {
 
 #[test]
 fn documents_stay_within_bounds() {
-    let mut bounds = Bounds::default();
+    let mut bounds = MetalinkLimits::default();
     bounds.max_replicas = 2;
     let metalink = Metalink::parse(VERSION_4.as_bytes(), &bounds).unwrap();
     assert_eq!(metalink.files[0].replicas.len(), 2);
@@ -208,7 +208,7 @@ proptest! {
         if let Some(place) = damaged.get_mut(at) {
             *place = byte;
         }
-        let _ = Metalink::parse(&damaged, &Bounds::default());
+        let _ = Metalink::parse(&damaged, &MetalinkLimits::default());
     }
 }
 
@@ -225,7 +225,7 @@ proptest! {
         file.digests.extend(sum.map(|sum| Digest { algorithm: DigestAlgorithm::Adler32, value: sum.to_vec() }));
         let replicas = paths.into_iter().zip(1..).map(|(path, priority)| {
             let location = (priority == 1).then(|| "ch".to_owned());
-            Replica { url: format!("https://a.example/{path}"), priority, location }
+            MetalinkUrl { url: format!("https://a.example/{path}"), priority, location }
         });
         file.replicas = replicas.collect();
         let metalink = Metalink { files: vec![file] };

@@ -1,7 +1,7 @@
 //! Reads a whole body in given pieces and collects what comes out.
 
 use bytes::Bytes;
-use hither_http::{Event, Multipart, MultipartError};
+use hither_http::{MultipartError, MultipartEvent, MultipartReader};
 use std::ops::Range;
 
 /// What a body held.
@@ -21,7 +21,7 @@ pub(crate) fn read(
     body: &[u8],
     cuts: &[usize],
 ) -> (Parts, Result<(), MultipartError>) {
-    let mut parser = Multipart::new(boundary).unwrap();
+    let mut parser = MultipartReader::new(boundary).unwrap();
     let mut found = Parts::default();
     let mut open: Option<(Range<u64>, Option<u64>, Vec<u8>)> = None;
     let mut cuts: Vec<usize> = cuts.iter().map(|cut| cut % (body.len() + 1)).collect();
@@ -42,23 +42,23 @@ pub(crate) fn read(
                 }
             };
             match event {
-                Event::PartStart { range, total } => {
+                MultipartEvent::PartStart { range, total } => {
                     assert!(open.is_none() && !found.ended && !range.is_empty());
                     open = Some((range, total, Vec::new()));
                 }
-                Event::Data { offset, bytes } => {
+                MultipartEvent::Data { offset, bytes } => {
                     let (range, _, data) = open.as_mut().expect("data within a part");
                     assert_eq!(offset, range.start + data.len() as u64);
                     assert!(!bytes.is_empty());
                     assert!(whole.as_ptr_range().contains(&bytes.as_ptr()), "a slice of the piece");
                     data.extend_from_slice(&bytes);
                 }
-                Event::PartEnd => {
+                MultipartEvent::PartEnd => {
                     let part = open.take().expect("a part to end");
                     assert_eq!(part.2.len() as u64, part.0.end - part.0.start);
                     found.parts.push(part);
                 }
-                Event::End => {
+                MultipartEvent::End => {
                     assert!(open.is_none() && !found.ended);
                     found.ended = true;
                 }

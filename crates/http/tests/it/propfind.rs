@@ -4,14 +4,18 @@
 //! `a b.root` (12 bytes), `empty`, `sub dir` (a directory) and `ü&<.txt` (1 byte), all of 2026-01-02 03:04:05 UTC.
 
 use hither_http::XmlError;
-use hither_http::propfind::{self, Bounds, PropfindError, Resource};
+use hither_http::propfind::{self, PropfindError, PropfindLimits, Resource};
 use http::{StatusCode, Uri};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 
 fn parse(body: &[u8]) -> Result<Vec<Resource>, PropfindError> {
-    propfind::parse(body, &Uri::from_static("http://127.0.0.1:8471/data/"), &Bounds::default())
+    propfind::parse(
+        body,
+        &Uri::from_static("http://127.0.0.1:8471/data/"),
+        &PropfindLimits::default(),
+    )
 }
 
 /// A multistatus of one response, whose inner elements these are.
@@ -120,7 +124,7 @@ fn what_cannot_be_used_is_refused() {
 fn documents_stay_within_bounds() {
     let body = recorded!("apache-2.4-propfind");
     let asked = Uri::from_static("/data/");
-    let mut bounds = Bounds::default();
+    let mut bounds = PropfindLimits::default();
     bounds.max_resources = 4;
     assert_eq!(propfind::parse(body, &asked, &bounds), Err(PropfindError::TooMany { most: 4 }));
     bounds.max_bytes = 100;

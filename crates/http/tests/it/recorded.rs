@@ -5,7 +5,8 @@
 
 use crate::parts::{self, Parts};
 use hither_http::{
-    Answer, AnswerError, ContentRangeError, Facts, MultipartError, Validator, classify,
+    ContentRangeError, MultipartError, RangeResponse, RangeResponseError, ResponseHead, Validator,
+    classify,
 };
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use std::ops::Range;
@@ -38,7 +39,7 @@ macro_rules! recorded {
 
 fn expect_parts(recorded: (StatusCode, HeaderMap, &[u8]), ranges: &[Range<u64>]) {
     let (status, headers, body) = recorded;
-    let Ok(Answer::Multipart { boundary }) = classify(status, &headers, ranges.len()) else {
+    let Ok(RangeResponse::Multipart { boundary }) = classify(status, &headers, ranges.len()) else {
         panic!("not a multipart answer: {headers:?}");
     };
     let parts = ranges.iter().map(|range| (range.clone(), Some(SIZE), file(range))).collect();
@@ -87,10 +88,10 @@ fn unordered_and_repeated_ranges_are_reported_as_they_come() {
 
 fn expect_single(recorded: (StatusCode, HeaderMap, &[u8]), asked: usize, range: Range<u64>) {
     let (status, headers, body) = recorded;
-    let single = Answer::Single { range: range.clone(), total: Some(SIZE) };
+    let single = RangeResponse::Single { range: range.clone(), total: Some(SIZE) };
     assert_eq!(classify(status, &headers, asked), Ok(single));
     assert_eq!(body, file(&range));
-    assert_eq!(Facts::of(status, &headers).size, Some(SIZE));
+    assert_eq!(ResponseHead::of(status, &headers).size, Some(SIZE));
 }
 
 /// `bytes=0-9,10-29,25-39` at Apache; `bytes=0-9,9000-9009` at nginx; `bytes=0-9,-10` at XrdHttp, which has no tails.
@@ -109,8 +110,8 @@ fn ranges_beyond_the_file_are_unsatisfied() {
         (recorded!("caddy-2.6-unsatisfied"), Some(SIZE)),
         (recorded!("apache-2.4-unsatisfied"), None),
     ] {
-        assert_eq!(classify(status, &headers, 2), Ok(Answer::Unsatisfied { size }));
-        assert_eq!(Facts::of(status, &headers).size, size);
+        assert_eq!(classify(status, &headers, 2), Ok(RangeResponse::Unsatisfied { size }));
+        assert_eq!(ResponseHead::of(status, &headers).size, size);
     }
 }
 
@@ -119,7 +120,7 @@ fn ranges_beyond_the_file_are_unsatisfied() {
 fn a_range_past_the_end_is_not_believed() {
     let (status, headers, body) = recorded!("xrootd-5.5-past-the-end");
     let past = ContentRangeError::PastTheEnd { last: 9009, total: SIZE };
-    assert_eq!(classify(status, &headers, 1), Err(AnswerError::ContentRange(past)));
+    assert_eq!(classify(status, &headers, 1), Err(RangeResponseError::ContentRange(past)));
     assert_eq!(body, b"");
 }
 
@@ -131,7 +132,10 @@ fn too_long_a_header_asks_for_smaller_requests() {
         (recorded!("lighttpd-1.4-header-too-large"), 431),
     ] {
         let status = StatusCode::from_u16(expected).unwrap();
-        assert_eq!(classify(recorded.0, &recorded.1, 1_200), Ok(Answer::TooLarge { status }));
+        assert_eq!(
+            classify(recorded.0, &recorded.1, 1_200),
+            Ok(RangeResponse::TooLarge { status })
+        );
     }
 }
 
@@ -139,7 +143,7 @@ fn too_long_a_header_asks_for_smaller_requests() {
 #[test]
 fn an_error_written_into_the_body_is_recognised() {
     let (status, headers, body) = recorded!("xrootd-5.5-too-many");
-    let Ok(Answer::Multipart { boundary }) = classify(status, &headers, 1_100) else {
+    let Ok(RangeResponse::Multipart { boundary }) = classify(status, &headers, 1_100) else {
         panic!("not a multipart answer");
     };
     let (found, ended) = parts::read(&boundary, body, &[3, 50]);
@@ -157,7 +161,7 @@ fn validators_are_strong_tags_or_dates() {
         (recorded!("lighttpd-1.4-multi"), None, "lighttpd/1.4.69"),
         (recorded!("xrootd-5.5-multi"), None, "XrootD/v5.5.3"),
     ] {
-        let facts = Facts::of(status, &headers);
+        let facts = ResponseHead::of(status, &headers);
         assert_eq!(facts.validator, validator);
         assert_eq!(facts.server.as_deref(), Some(software));
     }

@@ -4,7 +4,7 @@
 //! The handshake is signed with the key of the first proxy. rustls' own check of that parses the certificate, and refuses the
 //! extension that marks a proxy; so for a proxy its bare key is taken, which rustls does for TLS 1.3 alone.
 
-use hither_auth::{person_behind, public_key_of};
+use hither_auth::{end_entity_index, public_key_of};
 use rustls::client::danger::HandshakeSignatureValid;
 use rustls::crypto::{CryptoProvider, verify_tls13_signature_with_raw_key};
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
@@ -47,7 +47,7 @@ impl ClientCertVerifier for ClientVerifier {
         let chain: Vec<_> = std::iter::once(end_entity).chain(intermediates).cloned().collect();
         let seconds = i64::try_from(now.as_secs()).unwrap_or(i64::MAX);
         let refused = Error::InvalidCertificate(CertificateError::ApplicationVerificationFailure);
-        let at = person_behind(&chain, seconds).map_err(|_| refused.clone())?;
+        let at = end_entity_index(&chain, seconds).map_err(|_| refused.clone())?;
         let (person, rest) = chain.get(at..).and_then(<[_]>::split_first).ok_or(refused)?;
         self.usual.verify_client_cert(person, rest, now)
     }

@@ -1,7 +1,7 @@
 //! A connection whose other end cannot hold it for ever: the first bytes must come, and what is written must be taken,
 //! within bounded times. (The clock between requests is hyper's, the one amid a request's body [`crate::method::arriving`]'s.)
 
-use crate::connection::tcp_info::Ended;
+use crate::connection::tcp_info::SocketGuard;
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
@@ -12,9 +12,9 @@ use tokio::time::{Sleep, sleep};
 
 /// See the module above.
 #[derive(Debug)]
-pub(crate) struct Clocked<S> {
+pub(crate) struct TimeoutStream<S> {
     /// Goes before the stream does.
-    ended: Option<Ended>,
+    ended: Option<SocketGuard>,
     stream: S,
     /// Runs until the first bytes have come.
     first: Option<Pin<Box<Sleep>>>,
@@ -23,14 +23,14 @@ pub(crate) struct Clocked<S> {
     writing: Option<Pin<Box<Sleep>>>,
 }
 
-impl<S> Clocked<S> {
+impl<S> TimeoutStream<S> {
     pub(crate) fn new(stream: S, first: Duration, stall: Duration) -> Self {
         let first = Some(Box::pin(sleep(first)));
         Self { ended: None, stream, first, stall, writing: None }
     }
 
     /// The stream's socket is known to somebody until it ends.
-    pub(crate) fn until(mut self, ended: Ended) -> Self {
+    pub(crate) fn until(mut self, ended: SocketGuard) -> Self {
         self.ended = Some(ended);
         self
     }
@@ -58,7 +58,7 @@ fn late(what: &'static str) -> io::Error {
     io::Error::new(io::ErrorKind::TimedOut, what)
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Clocked<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for TimeoutStream<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -76,7 +76,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Clocked<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Clocked<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for TimeoutStream<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -121,7 +121,7 @@ mod tests {
     #[tokio::test]
     async fn a_client_that_says_nothing_is_left() {
         let (_client, server) = tokio::io::duplex(64);
-        let mut server = Clocked::new(server, SOON, NEVER);
+        let mut server = TimeoutStream::new(server, SOON, NEVER);
         let error = server.read_u8().await.unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
     }
@@ -129,7 +129,7 @@ mod tests {
     #[tokio::test]
     async fn after_the_first_bytes_it_may_be_silent() {
         let (mut client, server) = tokio::io::duplex(64);
-        let mut server = Clocked::new(server, SOON, NEVER);
+        let mut server = TimeoutStream::new(server, SOON, NEVER);
         client.write_all(b"a").await.unwrap();
         server.read_u8().await.unwrap();
         let waiting = tokio::time::timeout(SOON * 10, server.read_u8());
@@ -139,7 +139,7 @@ mod tests {
     #[tokio::test]
     async fn a_client_that_takes_nothing_is_left() {
         let (_client, server) = tokio::io::duplex(64);
-        let mut server = Clocked::new(server, NEVER, SOON);
+        let mut server = TimeoutStream::new(server, NEVER, SOON);
         let error = server.write_all(&[0; 256]).await.unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
     }

@@ -5,7 +5,7 @@
 //! there is a mark on every answer of when something of it was taken the last time, which the blocks on their way share with
 //! it: they may outlive it. When one is overdue, the connection ends. While an answer waits for the server, its client has time.
 
-use crate::sending::body::Body;
+use crate::sending::body::ResponseBody;
 use bytes::Buf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -16,41 +16,41 @@ use tokio::time::Instant;
 /// How often marks are looked at, in parts of the time that they may stay.
 const LOOKS: u32 = 4;
 
-type Chunk = <Body as hyper::body::Body>::Data;
+type Chunk = <ResponseBody as hyper::body::Body>::Data;
 
 /// The answers of one connection.
 #[derive(Debug)]
-pub(crate) struct Held {
+pub(crate) struct WriteStallWatchdog {
     began: Instant,
-    marks: Mutex<Vec<Weak<Mark>>>,
+    marks: Mutex<Vec<Weak<StallMark>>>,
     first: Notify,
 }
 
 /// How it is with one answer.
 #[derive(Debug)]
-pub(crate) struct Mark {
-    held: Arc<Held>,
+pub(crate) struct StallMark {
+    held: Arc<WriteStallWatchdog>,
     /// When something of it was taken, in milliseconds since the connection began.
     taken: AtomicU64,
     /// It waits for the server.
     is_ours: AtomicBool,
 }
 
-impl Default for Held {
+impl Default for WriteStallWatchdog {
     fn default() -> Self {
         Self { began: Instant::now(), marks: Mutex::default(), first: Notify::new() }
     }
 }
 
-impl Held {
+impl WriteStallWatchdog {
     fn now(&self) -> u64 {
         u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX)
     }
 
     /// One more answer.
-    pub(crate) fn answer(self: &Arc<Self>) -> Arc<Mark> {
+    pub(crate) fn answer(self: &Arc<Self>) -> Arc<StallMark> {
         let (held, taken) = (Arc::clone(self), AtomicU64::new(self.now()));
-        let mark = Arc::new(Mark { held, taken, is_ours: AtomicBool::new(false) });
+        let mark = Arc::new(StallMark { held, taken, is_ours: AtomicBool::new(false) });
         let mut marks = self.marks.lock().unwrap_or_else(PoisonError::into_inner);
         if marks.len() == marks.capacity() {
             marks.retain(|one| one.strong_count() > 0);
@@ -78,7 +78,7 @@ impl Held {
     }
 }
 
-impl Mark {
+impl StallMark {
     fn age(&self, now: u64) -> u64 {
         match self.is_ours.load(Ordering::Relaxed) {
             true => 0,
@@ -99,18 +99,18 @@ impl Mark {
 
 /// Bytes on their way; over HTTP/2 with the mark of their answer.
 #[derive(Debug)]
-pub(crate) struct Outgoing {
+pub(crate) struct MarkedChunk {
     chunk: Chunk,
-    mark: Option<Arc<Mark>>,
+    mark: Option<Arc<StallMark>>,
 }
 
-impl Outgoing {
-    pub(crate) fn new(chunk: Chunk, mark: Option<Arc<Mark>>) -> Self {
+impl MarkedChunk {
+    pub(crate) fn new(chunk: Chunk, mark: Option<Arc<StallMark>>) -> Self {
         Self { chunk, mark }
     }
 }
 
-impl Buf for Outgoing {
+impl Buf for MarkedChunk {
     fn remaining(&self) -> usize {
         self.chunk.remaining()
     }

@@ -4,12 +4,12 @@
 //! bytes, the time between requests, the body of a request and the taking of an answer, so whoever is idle or slow gives
 //! place at last.
 
-use crate::connection::clocked::Clocked;
-use crate::connection::shortcut::{Shortcut, Socket};
-use crate::connection::tcp_info::{Ended, Link};
-use crate::connection::tls::{self, Tls};
-use crate::monitoring::meters::Meters;
-use crate::site::{Peer, Site};
+use crate::connection::clocked::TimeoutStream;
+use crate::connection::shortcut::{SendfileQueue, SendfileSocket};
+use crate::connection::tcp_info::{SocketGuard, SocketRef};
+use crate::connection::tls::{self, CertificateReloader};
+use crate::monitoring::meters::ServerStats;
+use crate::site::{Peer, ServerContext};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
@@ -37,15 +37,15 @@ const BREATHER: Duration = Duration::from_millis(100);
 
 /// What all listening sockets share.
 #[derive(Debug)]
-pub(crate) struct Doors {
-    pub(crate) site: Arc<Site>,
-    pub(crate) tls: Option<Arc<Tls>>,
+pub(crate) struct Acceptor {
+    pub(crate) site: Arc<ServerContext>,
+    pub(crate) tls: Option<Arc<CertificateReloader>>,
     pub(crate) connections: Arc<Semaphore>,
     /// True when the server shall stop.
     pub(crate) stop: watch::Receiver<bool>,
 }
 
-impl Doors {
+impl Acceptor {
     /// Takes connections until the server shall stop, and waits for those that are open to end.
     pub(crate) async fn serve(self: Arc<Self>, listener: TcpListener) {
         let open = GracefulShutdown::new();
@@ -58,7 +58,7 @@ impl Doors {
             };
             let Some((stream, address, place)) = accepted else { continue };
             let (doors, http, watcher) = (Arc::clone(&self), http.clone(), open.watcher());
-            let connected = self.site.records.meters.as_ref().map(Meters::connected);
+            let connected = self.site.records.meters.as_ref().map(ServerStats::connected);
             tokio::spawn(async move {
                 doors.connection(stream, address, &http, watcher).await;
                 drop((place, connected));
@@ -103,15 +103,15 @@ impl Doors {
         // An answer is written when it is ready; a socket that is gone shows soon enough.
         let _ = stream.set_nodelay(true);
         let stall = self.site.limits().stall();
-        let (link, ended) = Link::to(&stream);
+        let (link, ended) = SocketRef::to(&stream);
         let (is_secure, certificate) = (self.tls.is_some(), None);
         let held = Arc::default();
         let peer = Peer { address, is_secure, certificate, link, held, shortcut: None };
         match &self.tls {
             None => {
-                let shortcut = Arc::new(Shortcut::new(&self.site.area));
+                let shortcut = Arc::new(SendfileQueue::new(&self.site.area));
                 let peer = Peer { shortcut: Some(Arc::clone(&shortcut)), ..peer };
-                let stream = Socket::new(stream, shortcut);
+                let stream = SendfileSocket::new(stream, shortcut);
                 self.requests((stream, ended), peer, http, watcher).await;
             }
             Some(tls) => match timeout(stall, tls.acceptor().accept(stream)).await {
@@ -130,7 +130,7 @@ impl Doors {
 
     async fn requests<S>(
         &self,
-        (stream, ended): (S, Ended),
+        (stream, ended): (S, SocketGuard),
         peer: Peer,
         http: &Builder<TokioExecutor>,
         watcher: hyper_util::server::graceful::Watcher,
@@ -138,12 +138,12 @@ impl Doors {
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
         let limits = self.site.limits();
-        let stream = Clocked::new(stream, limits.idle(), limits.stall()).until(ended);
+        let stream = TimeoutStream::new(stream, limits.idle(), limits.stall()).until(ended);
         let stream = TokioIo::new(stream);
         let (site, held) = (Arc::clone(&self.site), Arc::clone(&peer.held));
         let service = service_fn(move |request| {
             let (site, peer) = (Arc::clone(&site), peer.clone());
-            async move { Ok::<_, Infallible>(site.answer(request, peer).await) }
+            async move { Ok::<_, Infallible>(site.handle(request, peer).await) }
         });
         let connection = http.serve_connection(stream, service).into_owned();
         // How a connection ended, the lines of the access log say.

@@ -3,8 +3,8 @@
 //!
 //! hyper writes slices of memory and knows of nothing else, and everything else that it does is wanted: framing, keep-alive,
 //! pipelining, clocks, the graceful end. So it is given slices that *stand for* a piece of a file. There is an area of memory
-//! in which nothing ever is, and a [`Chunk::Piece`] of n bytes shows n bytes of that. Where they come to the socket
-//! ([`Socket`]) they are known by their address, and the kernel is told to send the piece of the file instead.
+//! in which nothing ever is, and a [`BodyChunk::Piece`] of n bytes shows n bytes of that. Where they come to the socket
+//! ([`SendfileSocket`]) they are known by their address, and the kernel is told to send the piece of the file instead.
 //!
 //! ```text
 //!  body ── Shortcut::piece ──> Chunk::Piece ── hyper: head, slices ──> Socket ── is it of the area? ── no ──> sendmsg
@@ -41,9 +41,9 @@ const PROBE_BYTES: u64 = 256 << 10;
 
 /// The area that stands for pieces of files. Nobody writes or reads there, so it takes no memory.
 #[derive(Debug, Clone)]
-pub(crate) struct Area(Arc<Box<[u8]>>);
+pub(crate) struct PlaceholderMemory(Arc<Box<[u8]>>);
 
-impl Default for Area {
+impl Default for PlaceholderMemory {
     fn default() -> Self {
         Self(Arc::new(vec![0; MOST_BYTES].into_boxed_slice()))
     }
@@ -51,8 +51,8 @@ impl Default for Area {
 
 /// What body and socket of a connection share.
 #[derive(Debug)]
-pub(crate) struct Shortcut {
-    area: Area,
+pub(crate) struct SendfileQueue {
+    area: PlaceholderMemory,
     state: Mutex<State>,
 }
 
@@ -74,21 +74,21 @@ struct Piece {
 
 /// Some bytes of an answer.
 #[derive(Debug)]
-pub(crate) enum Chunk {
+pub(crate) enum BodyChunk {
     Memory(Bytes),
     /// So many bytes of a file, which the socket knows.
-    Piece(StandIn),
+    Piece(Placeholder),
 }
 
 /// What hyper has of a piece of a file.
 #[derive(Debug)]
-pub(crate) struct StandIn {
+pub(crate) struct Placeholder {
     left: usize,
-    shortcut: Arc<Shortcut>,
+    shortcut: Arc<SendfileQueue>,
 }
 
-impl Shortcut {
-    pub(crate) fn new(area: &Area) -> Self {
+impl SendfileQueue {
+    pub(crate) fn new(area: &PlaceholderMemory) -> Self {
         Self { area: area.clone(), state: Mutex::default() }
     }
 
@@ -97,11 +97,11 @@ impl Shortcut {
     }
 
     /// A piece of a file, to be sent over the socket that shares this; no more than [`MOST_BYTES`] of it.
-    pub(crate) fn piece(self: &Arc<Self>, file: Arc<File>, range: &Range<u64>) -> Chunk {
+    pub(crate) fn piece(self: &Arc<Self>, file: Arc<File>, range: &Range<u64>) -> BodyChunk {
         let left =
             usize::try_from(range.end - range.start).map_or(MOST_BYTES, |n| n.min(MOST_BYTES));
         self.state().waiting.push_back(Piece { file, offset: range.start, left });
-        Chunk::Piece(StandIn { left, shortcut: Arc::clone(self) })
+        BodyChunk::Piece(Placeholder { left, shortcut: Arc::clone(self) })
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -155,7 +155,7 @@ impl State {
     }
 }
 
-impl Buf for Chunk {
+impl Buf for BodyChunk {
     fn remaining(&self) -> usize {
         match self {
             Self::Memory(bytes) => bytes.len(),
@@ -178,7 +178,7 @@ impl Buf for Chunk {
     }
 }
 
-impl StandIn {
+impl Placeholder {
     fn advance(&mut self, count: usize) {
         let mut state = self.shortcut.state();
         match state.ahead.checked_sub(count) {
@@ -189,7 +189,7 @@ impl StandIn {
     }
 }
 
-impl Drop for StandIn {
+impl Drop for Placeholder {
     fn drop(&mut self) {
         if self.left > 0 {
             self.shortcut.state().is_broken = true;
@@ -199,18 +199,18 @@ impl Drop for StandIn {
 
 /// A socket that knows what stands for pieces of files.
 #[derive(Debug)]
-pub(crate) struct Socket {
+pub(crate) struct SendfileSocket {
     stream: TcpStream,
-    shortcut: Arc<Shortcut>,
+    shortcut: Arc<SendfileQueue>,
 }
 
-impl Socket {
-    pub(crate) fn new(stream: TcpStream, shortcut: Arc<Shortcut>) -> Self {
+impl SendfileSocket {
+    pub(crate) fn new(stream: TcpStream, shortcut: Arc<SendfileQueue>) -> Self {
         Self { stream, shortcut }
     }
 }
 
-impl AsyncRead for Socket {
+impl AsyncRead for SendfileSocket {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -220,7 +220,7 @@ impl AsyncRead for Socket {
     }
 }
 
-impl AsyncWrite for Socket {
+impl AsyncWrite for SendfileSocket {
     fn poll_write(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -259,20 +259,20 @@ impl AsyncWrite for Socket {
 
 /// Where the file is in memory up to, from `range.start` on, as far as looking here and there tells; the start where the file
 /// system cannot tell.
-pub(crate) fn reach(file: &File, range: &Range<u64>) -> u64 {
+pub(crate) fn cached_prefix(file: &File, range: &Range<u64>) -> u64 {
     let (mut reach, mut at) = (range.start, range.start);
     while at < range.end {
-        if !is_near(file, at) {
+        if !is_page_cached(file, at) {
             return reach;
         }
         reach = at;
         at = at.saturating_add(PROBE_BYTES);
     }
-    if reach < range.end && is_near(file, range.end - 1) { range.end } else { reach }
+    if reach < range.end && is_page_cached(file, range.end - 1) { range.end } else { reach }
 }
 
 /// Whether the byte at `offset` can be read without waiting.
-pub(crate) fn is_near(file: &File, offset: u64) -> bool {
+pub(crate) fn is_page_cached(file: &File, offset: u64) -> bool {
     let mut byte = [0];
     let probe = &mut [IoSliceMut::new(&mut byte)];
     matches!(retry_on_intr(|| preadv2(file, probe, offset, ReadWriteFlags::NOWAIT)), Ok(1))
@@ -298,16 +298,19 @@ mod tests {
         Arc::new(file)
     }
 
-    async fn pair() -> (TcpStream, Socket, Arc<Shortcut>) {
+    async fn pair() -> (TcpStream, SendfileSocket, Arc<SendfileQueue>) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
-        let shortcut = Arc::new(Shortcut::new(&Area::default()));
-        let socket = Socket::new(listener.accept().await.unwrap().0, Arc::clone(&shortcut));
+        let shortcut = Arc::new(SendfileQueue::new(&PlaceholderMemory::default()));
+        let socket = SendfileSocket::new(listener.accept().await.unwrap().0, Arc::clone(&shortcut));
         (client, socket, shortcut)
     }
 
     /// As hyper does: what is there is offered, what was taken is advanced over.
-    async fn write_all(socket: &mut Socket, mut chunks: VecDeque<Chunk>) -> io::Result<()> {
+    async fn write_all(
+        socket: &mut SendfileSocket,
+        mut chunks: VecDeque<BodyChunk>,
+    ) -> io::Result<()> {
         while let Some(first) = chunks.front_mut() {
             if !first.has_remaining() {
                 chunks.pop_front();
@@ -343,7 +346,7 @@ mod tests {
                     expected.extend_from_slice(&CONTENT[start..end]);
                     offered.push_back(match is_piece {
                         true => shortcut.piece(Arc::clone(&FILE), &(start as u64..end as u64)),
-                        false => Chunk::Memory(Bytes::copy_from_slice(&CONTENT[start..end])),
+                        false => BodyChunk::Memory(Bytes::copy_from_slice(&CONTENT[start..end])),
                     });
                 }
                 // Taken in small portions, so that the socket is full most of the time.
@@ -402,14 +405,14 @@ mod tests {
     #[test]
     fn what_was_just_written_is_in_memory_and_no_more() {
         let file = file();
-        if !is_near(&file, 0) {
+        if !is_page_cached(&file, 0) {
             eprintln!("this file system does not tell what is in memory");
             return;
         }
         for range in [0..1, 5..1_000_000, 0..SIZE as u64] {
-            assert_eq!(reach(&file, &range), range.end);
+            assert_eq!(cached_prefix(&file, &range), range.end);
         }
-        assert_eq!(reach(&file, &(7..7)), 7);
-        assert!(reach(&file, &(0..SIZE as u64 + 1)) <= SIZE as u64);
+        assert_eq!(cached_prefix(&file, &(7..7)), 7);
+        assert!(cached_prefix(&file, &(0..SIZE as u64 + 1)) <= SIZE as u64);
     }
 }

@@ -1,8 +1,8 @@
 //! What the kernel knows of a connection (`TCP_INFO`, tcp(7)), for the access log.
 //!
 //! The line of a request is written when its answer has ended, by whoever drops the [note](crate::monitoring::note) of it; the socket
-//! lies somewhere within the connection, below TLS and HTTP. So the two share a [`Link`]: the number of the socket, as long as
-//! it is open. Whoever owns the socket keeps an [`Ended`] that is dropped before it: from then on nothing is asked, as the
+//! lies somewhere within the connection, below TLS and HTTP. So the two share a [`SocketRef`]: the number of the socket, as long as
+//! it is open. Whoever owns the socket keeps an [`SocketGuard`] that is dropped before it: from then on nothing is asked, as the
 //! number may be somebody else's soon.
 
 use serde::Serialize;
@@ -74,17 +74,17 @@ fn ask(socket: RawFd) -> Option<TcpInfo> {
 
 /// See the module above.
 #[derive(Debug, Default)]
-pub(crate) struct Link(Mutex<Option<RawFd>>);
+pub(crate) struct SocketRef(Mutex<Option<RawFd>>);
 
 /// To be dropped before the socket is.
 #[derive(Debug)]
-pub(crate) struct Ended(Arc<Link>);
+pub(crate) struct SocketGuard(Arc<SocketRef>);
 
-impl Link {
+impl SocketRef {
     /// A link to a socket, and what its owner has to keep.
-    pub(crate) fn to(socket: &impl AsRawFd) -> (Arc<Self>, Ended) {
+    pub(crate) fn to(socket: &impl AsRawFd) -> (Arc<Self>, SocketGuard) {
         let link = Arc::new(Self(Mutex::new(Some(socket.as_raw_fd()))));
-        (Arc::clone(&link), Ended(link))
+        (Arc::clone(&link), SocketGuard(link))
     }
 
     /// What the kernel knows of the connection; none if it has ended.
@@ -95,7 +95,7 @@ impl Link {
     }
 }
 
-impl Drop for Ended {
+impl Drop for SocketGuard {
     fn drop(&mut self) {
         *self.0.0.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
@@ -110,7 +110,7 @@ mod tests {
     fn a_connection_is_told_of_until_it_ends() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        let (link, ended) = Link::to(&stream);
+        let (link, ended) = SocketRef::to(&stream);
         let info = link.info().unwrap();
         assert!(info.rtt_ms > 0.0 && info.rtt_ms < 1e4 && info.cwnd > 0, "{info:?}");
         assert_eq!(info.retransmits, 0);
@@ -120,9 +120,9 @@ mod tests {
 
     #[test]
     fn what_is_no_connection_is_not_told_of() {
-        let (link, _ended) = Link::to(&tempfile::tempfile().unwrap());
+        let (link, _ended) = SocketRef::to(&tempfile::tempfile().unwrap());
         assert_eq!(link.info(), None);
-        assert_eq!(Link::default().info(), None);
+        assert_eq!(SocketRef::default().info(), None);
     }
 
     #[test]

@@ -19,7 +19,7 @@ pub(crate) const LOOK_EVERY: Duration = Duration::from_secs(30);
 
 /// See the module above.
 #[derive(Debug)]
-pub(crate) struct Tls(Mutex<Current>);
+pub(crate) struct CertificateReloader(Mutex<Current>);
 
 #[derive(Debug, Clone)]
 pub(crate) struct Current {
@@ -49,7 +49,7 @@ impl Current {
     }
 }
 
-impl Tls {
+impl CertificateReloader {
     pub(crate) fn new(current: Current) -> Self {
         Self(Mutex::new(current))
     }
@@ -150,7 +150,7 @@ mod tests {
         files
     }
 
-    fn config(tls: &Tls) -> Arc<ServerConfig> {
+    fn config(tls: &CertificateReloader) -> Arc<ServerConfig> {
         Arc::clone(&tls.current().config)
     }
 
@@ -158,7 +158,7 @@ mod tests {
     fn a_new_certificate_is_taken_over_a_spoilt_one_is_not() {
         let folder = tempfile::tempdir().unwrap();
         let files = write(folder.path());
-        let tls = Tls::new(Current::load(files.clone(), None).unwrap());
+        let tls = CertificateReloader::new(Current::load(files.clone(), None).unwrap());
         assert!(tls.not_after().unwrap() > 1_700_000_000);
         let first = config(&tls);
         tls.refresh();

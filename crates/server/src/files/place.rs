@@ -4,8 +4,8 @@
 //! or encoded, an encoded slash or NUL, control characters, what is not UTF-8 or wrongly encoded. Doubled slashes are one,
 //! as grid clients write them.
 
-use crate::refusal::Refusal;
-use hither_core::storage::below;
+use crate::refusal::HttpError;
+use hither_core::storage::join;
 use http::{StatusCode, Uri};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use std::fmt;
@@ -30,21 +30,21 @@ const PLAIN: &AsciiSet = &NON_ALPHANUMERIC
 
 /// A name in the tree.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct NamespacePath {
     path: String,
     /// It was written with a slash at its end.
     is_directory: bool,
 }
 
-impl Place {
+impl NamespacePath {
     /// The name that the path of a request stands for.
-    pub(crate) fn parse(path: &str) -> Result<Self, Refusal> {
-        let refuse = |what| Err(Refusal::new(StatusCode::BAD_REQUEST, what));
+    pub(crate) fn parse(path: &str) -> Result<Self, HttpError> {
+        let refuse = |what| Err(HttpError::new(StatusCode::BAD_REQUEST, what));
         let Some(rest) = path.strip_prefix('/') else {
             return refuse("the target of the request is no path");
         };
         if path.len() > 3 * MOST_BYTES {
-            return Err(Refusal::new(StatusCode::URI_TOO_LONG, "the path is too long"));
+            return Err(HttpError::new(StatusCode::URI_TOO_LONG, "the path is too long"));
         }
         let mut decoded = String::with_capacity(rest.len());
         for component in rest.split('/').filter(|component| !component.is_empty()) {
@@ -61,7 +61,7 @@ impl Place {
                 return refuse("the path has an encoded slash or a control character in it");
             }
             if name.starts_with(PRIVATE) {
-                return Err(Refusal::new(StatusCode::NOT_FOUND, "there is no such file"));
+                return Err(HttpError::new(StatusCode::NOT_FOUND, "there is no such file"));
             }
             if !decoded.is_empty() {
                 decoded.push('/');
@@ -69,14 +69,14 @@ impl Place {
             decoded.push_str(&name);
         }
         if decoded.len() > MOST_BYTES || decoded.split('/').count() > MOST_DEPTH {
-            return Err(Refusal::new(StatusCode::URI_TOO_LONG, "the path is too long"));
+            return Err(HttpError::new(StatusCode::URI_TOO_LONG, "the path is too long"));
         }
         Ok(Self { path: decoded, is_directory: path.ends_with('/') })
     }
 
     /// Where a `Destination` field leads, which must be on this server, called `host`.
-    pub(crate) fn destination(field: &str, host: Option<&str>) -> Result<Self, Refusal> {
-        let bad = |what| Refusal::new(StatusCode::BAD_REQUEST, what);
+    pub(crate) fn destination(field: &str, host: Option<&str>) -> Result<Self, HttpError> {
+        let bad = |what| HttpError::new(StatusCode::BAD_REQUEST, what);
         if field.starts_with('/') {
             return Self::parse(field);
         }
@@ -85,7 +85,7 @@ impl Place {
         let authority = uri.authority().ok_or_else(|| bad("the destination names no host"))?;
         if !host.is_some_and(|host| host.eq_ignore_ascii_case(authority.as_str())) {
             let what = "the destination is on another server";
-            return Err(Refusal::new(StatusCode::BAD_GATEWAY, what));
+            return Err(HttpError::new(StatusCode::BAD_GATEWAY, what));
         }
         Self::parse(uri.path())
     }
@@ -115,7 +115,7 @@ impl Place {
 
     /// A name in it.
     pub(crate) fn join(&self, name: &str) -> String {
-        below(&self.path, name)
+        join(&self.path, name)
     }
 
     /// Whether `other` is this, or in this.
@@ -130,7 +130,7 @@ impl Place {
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for NamespacePath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "/{}", self.path)
     }
@@ -170,7 +170,7 @@ mod tests {
             ("/%C3%BC", "ü", false),
             ("/...", "...", false),
         ] {
-            let place = Place::parse(path).unwrap();
+            let place = NamespacePath::parse(path).unwrap();
             assert_eq!((place.path(), place.is_directory()), (name, is_directory), "{path}");
         }
     }
@@ -195,17 +195,17 @@ mod tests {
             "/%zz",
             "/%+1",
         ] {
-            assert!(Place::parse(path).is_err(), "{path}");
+            assert!(NamespacePath::parse(path).is_err(), "{path}");
         }
-        assert!(Place::parse("/.hither-put-1").is_err());
-        assert!(Place::parse(&format!("/{}", "a".repeat(5000))).is_err());
-        assert!(Place::parse(&"/a".repeat(MOST_DEPTH)).is_ok());
-        assert!(Place::parse(&"/a".repeat(MOST_DEPTH + 1)).is_err());
+        assert!(NamespacePath::parse("/.hither-put-1").is_err());
+        assert!(NamespacePath::parse(&format!("/{}", "a".repeat(5000))).is_err());
+        assert!(NamespacePath::parse(&"/a".repeat(MOST_DEPTH)).is_ok());
+        assert!(NamespacePath::parse(&"/a".repeat(MOST_DEPTH + 1)).is_err());
     }
 
     #[test]
     fn destinations_are_on_this_server() {
-        let there = |field| Place::destination(field, Some("host:80"));
+        let there = |field| NamespacePath::destination(field, Some("host:80"));
         assert_eq!(there("http://HOST:80/a%20b").unwrap().path(), "a b");
         assert_eq!(there("/a").unwrap().path(), "a");
         for field in ["http://other:80/a", "host:80", "a", "http://host:80/../a", "http://host/a"] {
@@ -215,7 +215,7 @@ mod tests {
 
     #[test]
     fn a_directory_holds_what_is_in_it() {
-        let place = |path| Place::parse(path).unwrap();
+        let place = |path| NamespacePath::parse(path).unwrap();
         assert!(place("/").holds(&place("/a")) && place("/a").holds(&place("/a/b")));
         assert!(place("/a").holds(&place("/a/")) && !place("/a").holds(&place("/ab")));
     }
@@ -225,13 +225,13 @@ mod tests {
         fn names_survive_urls(components in prop::collection::vec("[^/\\p{Cc}]{1,12}", 0..4)) {
             let path = components.join("/");
             prop_assume!(!components.iter().any(|name| name == "." || name == ".."));
-            let place = Place::parse(&href(&path, false)).unwrap();
+            let place = NamespacePath::parse(&href(&path, false)).unwrap();
             prop_assert_eq!(place.path(), path);
         }
 
         #[test]
         fn any_text_is_a_name_below_the_root_or_refused(path in "\\PC{0,40}") {
-            if let Ok(place) = Place::parse(&path) {
+            if let Ok(place) = NamespacePath::parse(&path) {
                 prop_assert!(hither_core::storage::check_path(place.path()).is_ok());
             }
         }

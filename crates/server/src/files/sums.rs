@@ -2,14 +2,14 @@
 //!
 //! A sum is kept in an extended attribute of its file, together with size and time of the version that it is of: a file that
 //! was changed has another time, and its note counts for nothing. While a file is so young that it might change once more
-//! without another time ([`Meta::is_settled`]), nothing is noted. A file that is put here gets its notes, and a time to the
+//! without another time ([`DiskMetadata::is_settled`]), nothing is noted. A file that is put here gets its notes, and a time to the
 //! nanosecond, before it gets its name.
 //!
 //! Where attributes cannot be written, sums are remembered in memory.
 
-use crate::files::tree::{Found, Key, Meta, Tree};
-use crate::refusal::Refusal;
-use crate::site::{Call, Site};
+use crate::files::tree::{ConfinedDir, DiskMetadata, DiskReader, Key};
+use crate::refusal::HttpError;
+use crate::site::{ServerContext, ServerRequest};
 use hither_core::checksum::{Algorithm, Checksum, Hasher};
 use hither_http::digest::{self, DIGEST, Digest, DigestAlgorithm, REPR_DIGEST};
 use http::header::{HeaderMap, HeaderValue};
@@ -35,20 +35,25 @@ type Pending = Arc<OnceCell<Option<Checksum>>>;
 
 /// See the module above.
 #[derive(Debug)]
-pub(crate) struct Sums {
+pub(crate) struct ChecksumCache {
     pending: Mutex<HashMap<Wanted, Pending>>,
     gate: Semaphore,
 }
 
-impl Default for Sums {
+impl Default for ChecksumCache {
     fn default() -> Self {
         Self { pending: Mutex::default(), gate: Semaphore::new(AT_ONCE) }
     }
 }
 
-impl Sums {
+impl ChecksumCache {
     /// The fields with the sums that a request wants of a file.
-    pub(crate) async fn wanted(&self, site: &Site, call: &Call, found: &Found) -> HeaderMap {
+    pub(crate) async fn wanted(
+        &self,
+        site: &ServerContext,
+        call: &ServerRequest,
+        found: &DiskReader,
+    ) -> HeaderMap {
         let mut fields = HeaderMap::new();
         let first = |wanted: Vec<DigestAlgorithm>| {
             wanted.into_iter().find_map(|name| known(name).map(|algorithm| (name, algorithm)))
@@ -74,9 +79,9 @@ impl Sums {
     /// The sum of a file that was opened; none if it changes meanwhile or cannot be read.
     async fn of(
         &self,
-        site: &Site,
+        site: &ServerContext,
         path: &str,
-        found: &Found,
+        found: &DiskReader,
         algorithm: Algorithm,
     ) -> Option<Checksum> {
         if let Some(sum) = noted(&found.file, &found.meta, algorithm) {
@@ -123,7 +128,7 @@ fn attribute(algorithm: Algorithm) -> String {
 }
 
 /// The sum that is noted of this version of a file.
-pub(crate) fn noted(file: &File, meta: &Meta, algorithm: Algorithm) -> Option<Checksum> {
+pub(crate) fn noted(file: &File, meta: &DiskMetadata, algorithm: Algorithm) -> Option<Checksum> {
     let mut value = [0; 256];
     let length = fgetxattr(file, &*attribute(algorithm), &mut value).ok()?;
     let text = std::str::from_utf8(value.get(..length)?).ok()?;
@@ -132,7 +137,7 @@ pub(crate) fn noted(file: &File, meta: &Meta, algorithm: Algorithm) -> Option<Ch
 }
 
 /// Notes the sum of this version of a file.
-pub(crate) fn note(file: &File, meta: &Meta, sum: &Checksum) -> io::Result<()> {
+pub(crate) fn note(file: &File, meta: &DiskMetadata, sum: &Checksum) -> io::Result<()> {
     let text = format!("{} {}", meta.stamp(), sum.hex());
     let name = attribute(sum.algorithm());
     Ok(fsetxattr(file, &*name, text.as_bytes(), XattrFlags::empty())?)
@@ -157,17 +162,17 @@ pub(crate) fn sum_of(file: &File, algorithm: Algorithm) -> io::Result<Checksum> 
 }
 
 fn computed(
-    tree: &Tree,
+    tree: &ConfinedDir,
     path: &str,
-    meta: &Meta,
+    meta: &DiskMetadata,
     algorithm: Algorithm,
-) -> Result<Option<Checksum>, Refusal> {
+) -> Result<Option<Checksum>, HttpError> {
     let found = tree.find(path)?;
     if found.meta.key() != meta.key() {
         return Ok(None);
     }
     let sum = sum_of(&found.file, algorithm)?;
-    let after = Meta::of(&found.file)?;
+    let after = DiskMetadata::of(&found.file)?;
     if after.key() != meta.key() {
         return Ok(None);
     }

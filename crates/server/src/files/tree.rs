@@ -13,15 +13,15 @@ mod leftovers;
 mod meta;
 mod upload;
 
-pub(crate) use change::Replaced;
+pub(crate) use change::ReplacedEntry;
 pub(crate) use copy::OWN_ATTRIBUTES;
-pub(crate) use leftovers::Ages;
-pub(crate) use meta::{Key, Kind, Meta};
-pub(crate) use upload::{Upload, reserve};
+pub(crate) use leftovers::CleanupAges;
+pub(crate) use meta::{DiskMetadata, EntryKind, Key};
+pub(crate) use upload::{TempFile, reserve};
 
 use crate::files::place::PRIVATE;
 use hither_core::error::{Error, ErrorKind, Result};
-use hither_core::storage::is_unfinished;
+use hither_core::storage::is_partial;
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{Dir, FsWord, Mode, OFlags, ResolveFlags, fstatfs, openat2};
 use rustix::io::Errno;
@@ -41,7 +41,7 @@ const LOCAL: [FsWord; 6] =
 
 /// See the module above.
 #[derive(Debug)]
-pub(crate) struct Tree {
+pub(crate) struct ConfinedDir {
     root: OwnedFd,
     /// Whether changes are on the disk before a client is told of them.
     durable: bool,
@@ -55,12 +55,12 @@ pub(crate) struct Tree {
 
 /// A file or directory that was opened.
 #[derive(Debug)]
-pub(crate) struct Found {
+pub(crate) struct DiskReader {
     pub(crate) file: File,
-    pub(crate) meta: Meta,
+    pub(crate) meta: DiskMetadata,
 }
 
-impl Tree {
+impl ConfinedDir {
     /// The tree at a directory of this machine. If `durable`, what is changed outlasts a loss of power.
     pub(crate) fn open(root: &Path, durable: bool) -> Result<Self> {
         let cannot = |errno: Errno| {
@@ -99,27 +99,27 @@ impl Tree {
     }
 
     /// Opens a file to be read, or a directory.
-    pub(crate) fn find(&self, path: &str) -> io::Result<Found> {
+    pub(crate) fn find(&self, path: &str) -> io::Result<DiskReader> {
         // Without NONBLOCK a pipe would wait for somebody to write into it.
         let fd = self.at(path, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY)?;
-        let meta = Meta::of(&fd)?;
+        let meta = DiskMetadata::of(&fd)?;
         match meta.kind {
-            Kind::Other => Err(Errno::ACCESS.into()),
-            Kind::File | Kind::Directory => Ok(Found { file: File::from(fd), meta }),
+            EntryKind::Other => Err(Errno::ACCESS.into()),
+            EntryKind::File | EntryKind::Directory => Ok(DiskReader { file: File::from(fd), meta }),
         }
     }
 
     /// The same, if it can be done without waiting; nothing if not, or if it fails. Only names that the kernel has in memory
     /// are opened so, and none on another file system that is mounted within the tree.
-    pub(crate) fn find_now(&self, path: &str) -> Option<Found> {
+    pub(crate) fn find_now(&self, path: &str) -> Option<DiskReader> {
         if !self.is_local || path.is_empty() {
             return None;
         }
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
         let known = CONFINED | ResolveFlags::CACHED | ResolveFlags::NO_XDEV;
         let fd = openat2(&self.root, path, flags, Mode::empty(), known).ok()?;
-        let meta = Meta::of(&fd).ok()?;
-        (meta.kind != Kind::Other).then(|| Found { file: File::from(fd), meta })
+        let meta = DiskMetadata::of(&fd).ok()?;
+        (meta.kind != EntryKind::Other).then(|| DiskReader { file: File::from(fd), meta })
     }
 
     /// Opens a file to be written in place; makes it if there is none and `create`.
@@ -129,9 +129,9 @@ impl Tree {
             Err(error) if error.kind() == io::ErrorKind::NotFound && create => {}
             opened => {
                 let fd = opened?;
-                return match Meta::of(&fd)?.kind {
-                    Kind::File => Ok(File::from(fd)),
-                    Kind::Directory | Kind::Other => Err(Errno::ACCESS.into()),
+                return match DiskMetadata::of(&fd)?.kind {
+                    EntryKind::File => Ok(File::from(fd)),
+                    EntryKind::Directory | EntryKind::Other => Err(Errno::ACCESS.into()),
                 };
             }
         }
@@ -142,12 +142,12 @@ impl Tree {
     }
 
     /// What is known of a name; a link counts as what it leads to.
-    pub(crate) fn meta(&self, path: &str) -> io::Result<Meta> {
-        Meta::of(self.at(path, OFlags::PATH)?)
+    pub(crate) fn meta(&self, path: &str) -> io::Result<DiskMetadata> {
+        DiskMetadata::of(self.at(path, OFlags::PATH)?)
     }
 
     /// The same; none if there is nothing.
-    pub(crate) fn look(&self, path: &str) -> io::Result<Option<Meta>> {
+    pub(crate) fn look(&self, path: &str) -> io::Result<Option<DiskMetadata>> {
         match self.meta(path) {
             Ok(meta) => Ok(Some(meta)),
             Err(error) if is_missing(&error) => Ok(None),
@@ -195,7 +195,7 @@ impl Tree {
 fn is_shown(name: &str) -> bool {
     !matches!(name, "." | "..")
         && !name.starts_with(PRIVATE)
-        && !is_unfinished(name)
+        && !is_partial(name)
         && !name.chars().any(char::is_control)
 }
 

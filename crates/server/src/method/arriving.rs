@@ -1,12 +1,12 @@
 //! The body of a request as it arrives, with clocks and a bound.
 //!
 //! One clock runs while nothing comes, the other adds up all the time that was spent waiting for the client: after a minute of
-//! that it must have sent [`Limits::least_rate`](crate::Limits) bytes for each second, so nobody holds a place by a byte now and
+//! that it must have sent [`ServerLimits::least_rate`](crate::Limits) bytes for each second, so nobody holds a place by a byte now and
 //! then. The time that the disk takes is not held against the client.
 
-use crate::monitoring::note::Tally;
-use crate::refusal::Refusal;
-use crate::settings::Limits;
+use crate::monitoring::note::RequestTimings;
+use crate::refusal::HttpError;
+use crate::settings::ServerLimits;
 use bytes::{Bytes, BytesMut};
 use http::StatusCode;
 use http_body_util::BodyExt;
@@ -17,11 +17,11 @@ use tokio::time::Instant;
 
 /// See the module above.
 #[derive(Debug)]
-pub(crate) struct Arriving {
+pub(crate) struct IncomingBody {
     body: Incoming,
     stall: Duration,
     pace: Pace,
-    pub(crate) tally: Arc<Tally>,
+    pub(crate) tally: Arc<RequestTimings>,
 }
 
 /// How fast a client is while it is its turn.
@@ -46,8 +46,8 @@ impl Pace {
     }
 }
 
-impl Arriving {
-    pub(crate) fn new(body: Incoming, limits: &Limits, tally: Arc<Tally>) -> Self {
+impl IncomingBody {
+    pub(crate) fn new(body: Incoming, limits: &ServerLimits, tally: Arc<RequestTimings>) -> Self {
         let pace = Pace { least: limits.least_rate, waited: Duration::ZERO, came: 0 };
         Self { body, stall: limits.stall(), pace, tally }
     }
@@ -63,7 +63,7 @@ impl Arriving {
     }
 
     /// The next bytes; none at the end.
-    pub(crate) async fn next(&mut self) -> Result<Option<Bytes>, Refusal> {
+    pub(crate) async fn next(&mut self) -> Result<Option<Bytes>, HttpError> {
         loop {
             let began = Instant::now();
             let frame = match tokio::time::timeout(self.stall, self.body.frame()).await {
@@ -71,18 +71,18 @@ impl Arriving {
                 Ok(None) => return Ok(None),
                 Ok(Some(Err(_))) => {
                     let what = "the body of the request broke off";
-                    return Err(Refusal::new(StatusCode::BAD_REQUEST, what));
+                    return Err(HttpError::new(StatusCode::BAD_REQUEST, what));
                 }
                 Err(_) => {
                     let what = "nothing more came of the body of the request";
-                    return Err(Refusal::new(StatusCode::REQUEST_TIMEOUT, what));
+                    return Err(HttpError::new(StatusCode::REQUEST_TIMEOUT, what));
                 }
             };
             let (bytes, waited) = (frame.data_ref().map_or(0, Bytes::len), began.elapsed());
             self.tally.waited(waited);
             if !self.pace.add(waited, bytes) {
                 let what = "the body of the request comes too slowly";
-                return Err(Refusal::new(StatusCode::REQUEST_TIMEOUT, what));
+                return Err(HttpError::new(StatusCode::REQUEST_TIMEOUT, what));
             }
             // Trailers are of no use here.
             if let Ok(bytes) = frame.into_data()
@@ -95,10 +95,10 @@ impl Arriving {
     }
 
     /// All of it, if it has no more than `most` bytes.
-    pub(crate) async fn collect(&mut self, most: usize) -> Result<Bytes, Refusal> {
+    pub(crate) async fn collect(&mut self, most: usize) -> Result<Bytes, HttpError> {
         let too_large = || {
             let what = format!("the body of the request has more than {most} bytes");
-            Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, what)
+            HttpError::new(StatusCode::PAYLOAD_TOO_LARGE, what)
         };
         if self.length().is_some_and(|length| length > most as u64) {
             return Err(too_large());

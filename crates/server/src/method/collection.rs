@@ -1,28 +1,31 @@
 //! MKCOL and DELETE (RFC 4918 sections 9.3 and 9.6).
 
-use crate::answer::Answer;
-use crate::files::place::Place;
-use crate::files::tree::{Kind, Meta, Tree};
+use crate::answer::ServerResponse;
+use crate::files::place::NamespacePath;
+use crate::files::tree::{ConfinedDir, DiskMetadata, EntryKind};
 use crate::method::put::no_parent;
-use crate::refusal::Refusal;
+use crate::refusal::HttpError;
 use crate::rights::authorizer::Action;
-use crate::site::{Call, Site};
-use hither_http::conditions::{Verdict, evaluate};
+use crate::site::{ServerContext, ServerRequest};
+use hither_http::conditions::{ConditionResult, evaluate};
 use http::StatusCode;
 use http::header::HeaderMap;
 use std::io;
 use std::time::SystemTime;
 
 /// Makes a directory.
-pub(crate) async fn make(site: &Site, call: &Call) -> Result<Answer, Refusal> {
-    site.allow(call, &call.place, Action::Create)?;
+pub(crate) async fn make(
+    site: &ServerContext,
+    call: &ServerRequest,
+) -> Result<ServerResponse, HttpError> {
+    site.authorize(call, &call.place, Action::Create)?;
     if !call.body.is_empty() {
         let what = "a directory is made without a body";
-        return Err(Refusal::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, what));
+        return Err(HttpError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, what));
     }
     let (place, headers) = (call.place.clone(), call.headers.clone());
     site.disk
-        .run_durably(move |tree| -> Result<(), Refusal> {
+        .run_durably(move |tree| -> Result<(), HttpError> {
             let there = tree.look(place.path())?;
             check_conditions(&headers, there.as_ref())?;
             if there.is_some() {
@@ -36,23 +39,26 @@ pub(crate) async fn make(site: &Site, call: &Call) -> Result<Answer, Refusal> {
             Ok(tree.sync_name(place.path())?)
         })
         .await?;
-    Ok(Answer::empty(StatusCode::CREATED))
+    Ok(ServerResponse::empty(StatusCode::CREATED))
 }
 
-fn occupied() -> Refusal {
+fn occupied() -> HttpError {
     let what = "there is something of that name already";
-    Refusal::new(StatusCode::METHOD_NOT_ALLOWED, what)
+    HttpError::new(StatusCode::METHOD_NOT_ALLOWED, what)
 }
 
 /// Removes a file, or a directory with all that is in it.
-pub(crate) async fn delete(site: &Site, call: &Call) -> Result<Answer, Refusal> {
-    site.allow(call, &call.place, Action::Modify)?;
+pub(crate) async fn delete(
+    site: &ServerContext,
+    call: &ServerRequest,
+) -> Result<ServerResponse, HttpError> {
+    site.authorize(call, &call.place, Action::Modify)?;
     if call.place.is_root() {
-        return Err(Refusal::new(StatusCode::FORBIDDEN, "the root cannot be removed"));
+        return Err(HttpError::new(StatusCode::FORBIDDEN, "the root cannot be removed"));
     }
     if call.text("depth").is_some_and(|depth| !depth.eq_ignore_ascii_case("infinity")) {
         let what = "a directory goes with all that is in it";
-        return Err(Refusal::new(StatusCode::BAD_REQUEST, what));
+        return Err(HttpError::new(StatusCode::BAD_REQUEST, what));
     }
     let (place, headers) = (call.place.clone(), call.headers.clone());
     let space = site.space.clone();
@@ -63,28 +69,36 @@ pub(crate) async fn delete(site: &Site, call: &Call) -> Result<Answer, Refusal> 
             space.remove(tree, place.path(), check)
         })
         .await?;
-    Ok(Answer::empty(StatusCode::NO_CONTENT))
+    Ok(ServerResponse::empty(StatusCode::NO_CONTENT))
 }
 
 /// What is to be moved, copied or removed: there has to be something. None for a link that leads nowhere.
-pub(crate) fn existing(tree: &Tree, place: &Place) -> Result<Option<Meta>, Refusal> {
+pub(crate) fn existing(
+    tree: &ConfinedDir,
+    place: &NamespacePath,
+) -> Result<Option<DiskMetadata>, HttpError> {
     let meta = match tree.meta(place.path()) {
         Ok(meta) => meta,
         // The link itself may go.
         Err(_) if tree.is_link(place.path())? => return Ok(None),
         Err(error) => return Err(error.into()),
     };
-    match place.is_directory() && meta.kind != Kind::Directory {
-        true => Err(Refusal::not_found()),
+    match place.is_directory() && meta.kind != EntryKind::Directory {
+        true => Err(HttpError::not_found()),
         false => Ok(Some(meta)),
     }
 }
 
 /// Fails unless the preconditions of a request that changes something hold.
-pub(crate) fn check_conditions(headers: &HeaderMap, there: Option<&Meta>) -> Result<(), Refusal> {
+pub(crate) fn check_conditions(
+    headers: &HeaderMap,
+    there: Option<&DiskMetadata>,
+) -> Result<(), HttpError> {
     let version = there.map(|meta| meta.version(SystemTime::now()));
     match evaluate(headers, version.as_ref(), false) {
-        Verdict::Proceed => Ok(()),
-        Verdict::Failed | Verdict::NotModified => Err(Refusal::failed_precondition()),
+        ConditionResult::Proceed => Ok(()),
+        ConditionResult::Failed | ConditionResult::NotModified => {
+            Err(HttpError::failed_precondition())
+        }
     }
 }

@@ -1,17 +1,17 @@
 //! GET and HEAD (RFC 9110): files whole and in ranges, directories as pages.
 
-use crate::answer::Answer;
-use crate::files::place::Place;
-use crate::files::tree::{Found, Kind};
+use crate::answer::ServerResponse;
+use crate::files::place::NamespacePath;
+use crate::files::tree::{DiskReader, EntryKind};
 use crate::method::page;
-use crate::refusal::Refusal;
+use crate::refusal::HttpError;
 use crate::replicas;
 use crate::rights::authorizer::Action;
-use crate::sending::body::{Body, Supplied};
-use crate::sending::pieces::{Form, Pieces};
-use crate::site::{Call, Site, accept_query};
-use hither_http::byteranges::Byteranges;
-use hither_http::conditions::{Verdict, Version, evaluate, range_counts};
+use crate::sending::body::{BlockBody, ResponseBody};
+use crate::sending::pieces::{RangeEncoder, RangeFormat};
+use crate::site::{ServerContext, ServerRequest, accept_query};
+use hither_http::byteranges::MultipartWriter;
+use hither_http::conditions::{ConditionResult, Version, evaluate, if_range_matches};
 use hither_http::range_set;
 use hither_http::vector::ACCEPT_QUERY;
 use http::header::HeaderMap;
@@ -20,47 +20,51 @@ use std::hash::{BuildHasher, RandomState};
 use std::ops::Range;
 use std::time::SystemTime;
 
-pub(crate) async fn answer(site: &Site, call: &Call) -> Result<Answer, Refusal> {
-    site.allow(call, &call.place, Action::Read)?;
+pub(crate) async fn answer(
+    site: &ServerContext,
+    call: &ServerRequest,
+) -> Result<ServerResponse, HttpError> {
+    site.authorize(call, &call.place, Action::Read)?;
     if let Some(document) = replicas::document(site, call).await? {
         return Ok(document);
     }
     let found = site.disk.find(call.place.path()).await?;
-    if found.meta.kind == Kind::Directory {
+    if found.meta.kind == EntryKind::Directory {
         return directory(site, call).await;
     }
     if call.place.is_directory() {
-        return Err(Refusal::not_found());
+        return Err(HttpError::not_found());
     }
     let now = SystemTime::now();
     let version = found.meta.version(now);
     match evaluate(&call.headers, Some(&version), true) {
-        Verdict::Failed => return Err(Refusal::failed_precondition()),
-        Verdict::NotModified => {
-            let mut answer = Answer::empty(StatusCode::NOT_MODIFIED);
+        ConditionResult::Failed => return Err(HttpError::failed_precondition()),
+        ConditionResult::NotModified => {
+            let mut answer = ServerResponse::empty(StatusCode::NOT_MODIFIED);
             describe(&mut answer, &version);
             return Ok(answer);
         }
-        Verdict::Proceed => {}
+        ConditionResult::Proceed => {}
     }
     let size = found.meta.size;
     let is_get = call.method == Method::GET;
-    let chosen = match is_get && range_counts(&call.headers, &version, now) {
+    let chosen = match is_get && if_range_matches(&call.headers, &version, now) {
         true => choose(&call.headers, size, site.limits().ranges)?,
         false => Chosen::Whole,
     };
     let kind = media_type(call.place.path());
     let sums = site.sums.wanted(site, call, &found).await;
-    let mut elsewhere = Answer::empty(StatusCode::OK);
+    let mut elsewhere = ServerResponse::empty(StatusCode::OK);
     site.rules().replicas.announce(&mut elsewhere, &call.place, &found);
     let mut answer = match chosen {
         Chosen::Whole => {
             let all = if size > 0 { vec![0..size] } else { Vec::new() };
-            send(site, found, StatusCode::OK, Form::Plain, all)
+            send(site, found, StatusCode::OK, RangeFormat::Plain, all)
         }
         Chosen::One(range) => {
             let field = format!("bytes {}-{}/{size}", range.start, range.end - 1);
-            let answer = send(site, found, StatusCode::PARTIAL_CONTENT, Form::Plain, vec![range]);
+            let answer =
+                send(site, found, StatusCode::PARTIAL_CONTENT, RangeFormat::Plain, vec![range]);
             answer.with(header::CONTENT_RANGE, &field)
         }
         Chosen::Several(ranges) => {
@@ -76,14 +80,14 @@ pub(crate) async fn answer(site: &Site, call: &Call) -> Result<Answer, Refusal> 
     answer.headers.extend(sums);
     if !is_get {
         answer.set(header::CONTENT_LENGTH, &size.to_string());
-        answer.body = Body::Empty;
+        answer.body = ResponseBody::Empty;
         answer.ranges = None;
     }
     Ok(answer)
 }
 
 /// What every answer about a file says of it.
-pub(crate) fn describe(answer: &mut Answer, version: &Version) {
+pub(crate) fn describe(answer: &mut ServerResponse, version: &Version) {
     answer.set(header::ETAG, &version.etag);
     // A date that the next change may have as well is no help to anybody.
     if version.etag.starts_with('"') {
@@ -96,33 +100,34 @@ pub(crate) fn describe(answer: &mut Answer, version: &Version) {
 
 /// An answer with bytes of a file.
 pub(crate) fn send(
-    site: &Site,
-    found: Found,
+    site: &ServerContext,
+    found: DiskReader,
     status: StatusCode,
-    form: Form,
+    form: RangeFormat,
     ranges: Vec<Range<u64>>,
-) -> Answer {
+) -> ServerResponse {
     let count = ranges.len();
-    let pieces = Pieces::new(found.file, form, ranges, site.limits().block_bytes);
+    let pieces = RangeEncoder::new(found.file, form, ranges, site.limits().block_bytes);
     let length = pieces.total_bytes();
-    let mut answer = Answer::empty(status);
+    let mut answer = ServerResponse::empty(status);
     answer.ranges = Some(count);
-    answer.body = Body::Supplied(Supplied::new(Box::new(pieces), Some(length), &site.memory));
+    answer.body =
+        ResponseBody::Supplied(BlockBody::new(Box::new(pieces), Some(length), &site.memory));
     answer
 }
 
 /// An answer with several ranges as parts.
 pub(crate) fn parts(
-    site: &Site,
-    found: Found,
+    site: &ServerContext,
+    found: DiskReader,
     status: StatusCode,
-    place: &Place,
+    place: &NamespacePath,
     ranges: Vec<Range<u64>>,
-) -> Answer {
+) -> ServerResponse {
     let boundary = RandomState::new().hash_one(());
-    let parts = Byteranges::new(boundary, media_type(place.path()), found.meta.size);
+    let parts = MultipartWriter::new(boundary, media_type(place.path()), found.meta.size);
     let kind = parts.content_type();
-    send(site, found, status, Form::Parts(parts), ranges).with(header::CONTENT_TYPE, &kind)
+    send(site, found, status, RangeFormat::Parts(parts), ranges).with(header::CONTENT_TYPE, &kind)
 }
 
 /// What of a file is sent.
@@ -135,10 +140,10 @@ enum Chosen {
 
 /// What a `Range` field chooses of a file of `size` bytes. Ranges that together are more than the file are answered with the
 /// file: so many bytes were asked for more than once.
-fn choose(headers: &HeaderMap, size: u64, most: usize) -> Result<Chosen, Refusal> {
+fn choose(headers: &HeaderMap, size: u64, most: usize) -> Result<Chosen, HttpError> {
     let Some(field) = headers.get(header::RANGE) else { return Ok(Chosen::Whole) };
     let unsatisfied = |what: String| {
-        Refusal::new(StatusCode::RANGE_NOT_SATISFIABLE, what)
+        HttpError::new(StatusCode::RANGE_NOT_SATISFIABLE, what)
             .with(header::CONTENT_RANGE, &format!("bytes */{size}"))
     };
     let asked = match range_set::parse(field.as_bytes(), most) {
@@ -156,12 +161,15 @@ fn choose(headers: &HeaderMap, size: u64, most: usize) -> Result<Chosen, Refusal
     }
 }
 
-async fn directory(site: &Site, call: &Call) -> Result<Answer, Refusal> {
+async fn directory(
+    site: &ServerContext,
+    call: &ServerRequest,
+) -> Result<ServerResponse, HttpError> {
     if !call.place.is_directory() {
         let there = call.place.href(true);
         let what = format!("the directory is at {there}");
         return Err(
-            Refusal::new(StatusCode::MOVED_PERMANENTLY, what).with(header::LOCATION, &there)
+            HttpError::new(StatusCode::MOVED_PERMANENTLY, what).with(header::LOCATION, &there)
         );
     }
     page::answer(site, call).await

@@ -1,8 +1,8 @@
 //! Answers that tell of many names, one after the other: the names are there from the beginning, what is known of each is
 //! looked up as the answer is sent, so that a directory of any size takes little memory.
 
-use crate::files::tree::{Meta, Tree};
-use crate::sending::body::Supply;
+use crate::files::tree::{ConfinedDir, DiskMetadata};
+use crate::sending::body::BlockSource;
 use std::fmt::Debug;
 use std::io;
 use std::sync::Arc;
@@ -13,33 +13,33 @@ const BLOCK_BYTES: usize = 48 << 10;
 const SLACK_BYTES: usize = 16 << 10;
 
 /// How names are told.
-pub(crate) trait Form: Send + Debug + 'static {
+pub(crate) trait ListingFormat: Send + Debug + 'static {
     /// What stands before the first one.
     fn head(&mut self, out: &mut String);
     /// One name, by its path below the root.
-    fn name(&mut self, tree: &Tree, path: &str, meta: &Meta, out: &mut String);
+    fn name(&mut self, tree: &ConfinedDir, path: &str, meta: &DiskMetadata, out: &mut String);
     /// What stands after the last one.
     fn end(&mut self, out: &mut String);
 }
 
 /// See the module above.
 #[derive(Debug)]
-pub(crate) struct Listing<F> {
-    tree: Arc<Tree>,
+pub(crate) struct StreamedListing<F> {
+    tree: Arc<ConfinedDir>,
     form: F,
     paths: std::vec::IntoIter<String>,
     begun: bool,
     over: bool,
 }
 
-impl<F: Form> Listing<F> {
-    pub(crate) fn new(tree: &Arc<Tree>, form: F, paths: Vec<String>) -> Self {
+impl<F: ListingFormat> StreamedListing<F> {
+    pub(crate) fn new(tree: &Arc<ConfinedDir>, form: F, paths: Vec<String>) -> Self {
         let paths = paths.into_iter();
         Self { tree: Arc::clone(tree), form, paths, begun: false, over: false }
     }
 }
 
-impl<F: Form> Supply for Listing<F> {
+impl<F: ListingFormat> BlockSource for StreamedListing<F> {
     fn next_bytes(&self) -> usize {
         if self.over { 0 } else { BLOCK_BYTES + SLACK_BYTES }
     }

@@ -1,16 +1,16 @@
 //! A directory as a page for people.
 
-use crate::answer::Answer;
-use crate::files::place::{Place, href};
+use crate::answer::ServerResponse;
+use crate::files::place::{NamespacePath, href};
 use crate::files::sums;
-use crate::files::tree::{Kind, Meta, Tree};
+use crate::files::tree::{ConfinedDir, DiskMetadata, EntryKind};
 use crate::iso_date;
-use crate::method::listing::{Form, Listing};
-use crate::refusal::Refusal;
-use crate::sending::body::{Body, Supplied};
-use crate::site::{Call, Site};
+use crate::method::listing::{ListingFormat, StreamedListing};
+use crate::refusal::HttpError;
+use crate::sending::body::{BlockBody, ResponseBody};
+use crate::site::{ServerContext, ServerRequest};
 use hither_core::checksum::Algorithm;
-use hither_core::storage::below;
+use hither_core::storage::join;
 use http::{Method, StatusCode, header};
 use std::fmt::Write as _;
 
@@ -27,14 +27,17 @@ const SUMS: [Algorithm; 4] =
 const POLICY: &str =
     "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'";
 
-pub(crate) async fn answer(site: &Site, call: &Call) -> Result<Answer, Refusal> {
+pub(crate) async fn answer(
+    site: &ServerContext,
+    call: &ServerRequest,
+) -> Result<ServerResponse, HttpError> {
     let (path, most) = (call.place.path().to_owned(), site.limits().names);
     let names = site.disk.run(move |tree| tree.names(&path, most)).await?;
     if names.len() > most {
         let what = format!("the directory has more than {most} names: too many for a page");
-        return Err(Refusal::new(StatusCode::INSUFFICIENT_STORAGE, what));
+        return Err(HttpError::new(StatusCode::INSUFFICIENT_STORAGE, what));
     }
-    let mut answer = Answer::empty(StatusCode::OK)
+    let mut answer = ServerResponse::empty(StatusCode::OK)
         .with(header::CONTENT_TYPE, "text/html; charset=utf-8")
         .with(header::CONTENT_SECURITY_POLICY, POLICY)
         .with(header::X_CONTENT_TYPE_OPTIONS, "nosniff")
@@ -44,15 +47,15 @@ pub(crate) async fn answer(site: &Site, call: &Call) -> Result<Answer, Refusal> 
         let paths = names.iter().map(|name| call.place.join(name));
         let paths = paths.filter(|path| view.shows(path)).collect();
         let page = Page { place: call.place.clone(), folders: 0, files: 0, bytes: 0 };
-        let listing = Listing::new(site.disk.tree(), page, paths);
-        answer.body = Body::Supplied(Supplied::new(Box::new(listing), None, &site.memory));
+        let listing = StreamedListing::new(site.disk.tree(), page, paths);
+        answer.body = ResponseBody::Supplied(BlockBody::new(Box::new(listing), None, &site.memory));
     }
     Ok(answer)
 }
 
 #[derive(Debug)]
 struct Page {
-    place: Place,
+    place: NamespacePath,
     /// What has been told of so far.
     folders: u64,
     files: u64,
@@ -60,7 +63,7 @@ struct Page {
 }
 
 // Writing to a String can't fail.
-impl Form for Page {
+impl ListingFormat for Page {
     fn head(&mut self, out: &mut String) {
         let _ = write!(
             out,
@@ -83,8 +86,8 @@ impl Form for Page {
         }
     }
 
-    fn name(&mut self, tree: &Tree, path: &str, meta: &Meta, out: &mut String) {
-        let is_directory = meta.kind == Kind::Directory;
+    fn name(&mut self, tree: &ConfinedDir, path: &str, meta: &DiskMetadata, out: &mut String) {
+        let is_directory = meta.kind == EntryKind::Directory;
         let name = path.rsplit_once('/').map_or(path, |(_, name)| name);
         let (link, slash) = (href(path, is_directory), if is_directory { "/" } else { "" });
         let time = iso_date::format(meta.modified);
@@ -135,7 +138,7 @@ fn sign(name: &str) -> String {
 }
 
 /// The sums that are noted of a file: the first to be seen, all of them to be pointed at.
-fn sums(tree: &Tree, path: &str, meta: &Meta) -> String {
+fn sums(tree: &ConfinedDir, path: &str, meta: &DiskMetadata) -> String {
     let Ok(found) = tree.find(path) else { return String::new() };
     let noted = SUMS.iter().filter_map(|kind| sums::noted(&found.file, meta, *kind));
     let noted: Vec<_> = noted.map(|sum| (sum.algorithm().name(), sum.hex())).collect();
@@ -150,7 +153,7 @@ impl Page {
         let mut crumbs = "<a href=\"/\" aria-label=\"root\">/</a>".to_owned();
         let mut path = String::new();
         for name in self.place.path().split('/').filter(|name| !name.is_empty()) {
-            path = below(&path, name);
+            path = join(&path, name);
             let _ = write!(crumbs, " <a href=\"{}\">{}</a> /", href(&path, true), escaped(name));
         }
         crumbs

@@ -1,29 +1,32 @@
 //! PROPPATCH (RFC 4918 section 9.2): all of the changes are made, or none.
 
-use crate::answer::Answer;
-use crate::files::tree::Kind;
+use crate::answer::ServerResponse;
+use crate::files::tree::EntryKind;
 use crate::method::collection::{check_conditions, existing};
 use crate::method::properties;
 use crate::method::propfind::{is_live, multistatus_head, unreadable};
-use crate::refusal::Refusal;
+use crate::refusal::HttpError;
 use crate::rights::authorizer::Action;
-use crate::site::{Call, Site};
-use hither_http::propfind::{CONTENT_TYPE, Change, PropertyName, element, escape};
+use crate::site::{ServerContext, ServerRequest};
+use hither_http::propfind::{CONTENT_TYPE, PropertyName, PropertyUpdate, element, escape};
 use http::StatusCode;
 
 /// Longest value of a property.
 const MOST_VALUE_BYTES: usize = 16 << 10;
 
-pub(crate) async fn answer(site: &Site, call: Call) -> Result<Answer, Refusal> {
-    site.allow(&call, &call.place, Action::Modify)?;
-    let Call { place, headers, mut body, .. } = call;
+pub(crate) async fn answer(
+    site: &ServerContext,
+    call: ServerRequest,
+) -> Result<ServerResponse, HttpError> {
+    site.authorize(&call, &call.place, Action::Modify)?;
+    let ServerRequest { place, headers, mut body, .. } = call;
     let most = site.limits().document_bytes;
     let body = body.collect(most).await?;
-    let changes = Change::parse(&body, most).map_err(unreadable)?;
+    let changes = PropertyUpdate::parse(&body, most).map_err(unreadable)?;
     let names: Vec<PropertyName> = changes.iter().map(|change| name(change).clone()).collect();
-    let refused = |change: &&Change| match change {
-        Change::Set { name, value } => is_live(name) || value.len() > MOST_VALUE_BYTES,
-        Change::Remove(name) => is_live(name),
+    let refused = |change: &&PropertyUpdate| match change {
+        PropertyUpdate::Set { name, value } => is_live(name) || value.len() > MOST_VALUE_BYTES,
+        PropertyUpdate::Remove(name) => is_live(name),
     };
     let forbidden: Vec<PropertyName> =
         changes.iter().filter(refused).map(|change| name(change).clone()).collect();
@@ -36,8 +39,8 @@ pub(crate) async fn answer(site: &Site, call: Call) -> Result<Answer, Refusal> {
             if !is_refused {
                 properties::change(tree, place.path(), |properties| apply(properties, changes))?;
             }
-            let is_directory = meta.is_some_and(|meta| meta.kind == Kind::Directory);
-            Ok::<_, Refusal>(place.href(is_directory))
+            let is_directory = meta.is_some_and(|meta| meta.kind == EntryKind::Directory);
+            Ok::<_, HttpError>(place.href(is_directory))
         })
         .await?;
     let mut out = multistatus_head();
@@ -48,20 +51,20 @@ pub(crate) async fn answer(site: &Site, call: Call) -> Result<Answer, Refusal> {
     let others = if is_refused { StatusCode::FAILED_DEPENDENCY } else { StatusCode::OK };
     push_status(&mut out, &good, others);
     out.push_str("</D:response></D:multistatus>\n");
-    Ok(Answer::text(StatusCode::MULTI_STATUS, CONTENT_TYPE, out))
+    Ok(ServerResponse::text(StatusCode::MULTI_STATUS, CONTENT_TYPE, out))
 }
 
-fn name(change: &Change) -> &PropertyName {
+fn name(change: &PropertyUpdate) -> &PropertyName {
     match change {
-        Change::Set { name, .. } | Change::Remove(name) => name,
+        PropertyUpdate::Set { name, .. } | PropertyUpdate::Remove(name) => name,
     }
 }
 
-fn apply(properties: &mut properties::Properties, changes: Vec<Change>) {
+fn apply(properties: &mut properties::DeadProperties, changes: Vec<PropertyUpdate>) {
     for change in changes {
         match change {
-            Change::Set { name, value } => drop(properties.insert(name, value)),
-            Change::Remove(name) => drop(properties.remove(&name)),
+            PropertyUpdate::Set { name, value } => drop(properties.insert(name, value)),
+            PropertyUpdate::Remove(name) => drop(properties.remove(&name)),
         }
     }
 }

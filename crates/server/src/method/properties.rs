@@ -1,7 +1,7 @@
 //! Properties that clients give to files (RFC 4918 section 4): kept in one extended attribute beside the file, so that they go
 //! where it goes.
 
-use crate::files::tree::{OWN_ATTRIBUTES, Tree};
+use crate::files::tree::{ConfinedDir, OWN_ATTRIBUTES};
 use hither_http::propfind::PropertyName;
 use rustix::fs::{XattrFlags, fgetxattr, fremovexattr, fsetxattr};
 use rustix::io::Errno;
@@ -14,16 +14,18 @@ use std::sync::PoisonError;
 const MOST_BYTES: usize = 64 << 10;
 
 /// Names, and what is in their elements.
-pub(crate) type Properties = BTreeMap<PropertyName, String>;
+pub(crate) type DeadProperties = BTreeMap<PropertyName, String>;
 
 fn attribute() -> String {
     format!("{OWN_ATTRIBUTES}properties")
 }
 
 /// Those of a file; none if there are none, or none that can be read.
-pub(crate) fn read(file: &File) -> Properties {
+pub(crate) fn read(file: &File) -> DeadProperties {
     let mut value = vec![0; MOST_BYTES];
-    let Ok(length) = fgetxattr(file, &*attribute(), &mut value) else { return Properties::new() };
+    let Ok(length) = fgetxattr(file, &*attribute(), &mut value) else {
+        return DeadProperties::new();
+    };
     let kept: Vec<(String, String, String)> =
         serde_json::from_slice(value.get(..length).unwrap_or_default()).unwrap_or_default();
     let property = |(namespace, local, value)| (PropertyName { namespace, local }, value);
@@ -32,9 +34,9 @@ pub(crate) fn read(file: &File) -> Properties {
 
 /// Changes those of a file, one request at a time.
 pub(crate) fn change(
-    tree: &Tree,
+    tree: &ConfinedDir,
     path: &str,
-    change: impl FnOnce(&mut Properties),
+    change: impl FnOnce(&mut DeadProperties),
 ) -> io::Result<()> {
     let _one = tree.patching.lock().unwrap_or_else(PoisonError::into_inner);
     let found = tree.find(path)?;

@@ -1,18 +1,20 @@
 //! PROPFIND (RFC 4918 section 9.1): what is known of a name, of those in a directory, or, within bounds, of all below it.
 
-use crate::answer::Answer;
+use crate::answer::ServerResponse;
 use crate::files::place::href;
-use crate::files::tree::{Kind, MOST_DEPTH, Meta, Tree};
+use crate::files::tree::{ConfinedDir, DiskMetadata, EntryKind, MOST_DEPTH};
 use crate::iso_date;
-use crate::method::listing::{Form, Listing};
-use crate::method::properties::{self, Properties};
-use crate::refusal::Refusal;
+use crate::method::listing::{ListingFormat, StreamedListing};
+use crate::method::properties::{self, DeadProperties};
+use crate::refusal::HttpError;
 use crate::rights::authorizer::Action;
-use crate::sending::body::{Body, Supplied};
-use crate::site::{Call, Site, View};
-use crate::space::Space;
-use hither_core::storage::below;
-use hither_http::propfind::{CONTENT_TYPE, PropertyName, PropfindError, Question, element, escape};
+use crate::sending::body::{BlockBody, ResponseBody};
+use crate::site::{ListingFilter, ServerContext, ServerRequest};
+use crate::space::LotCharging;
+use hither_core::storage::join;
+use hither_http::propfind::{
+    CONTENT_TYPE, PropertyName, PropfindError, PropfindRequest, element, escape,
+};
 use http::{StatusCode, header};
 use std::fmt::Write as _;
 use std::io;
@@ -39,8 +41,11 @@ enum Depth {
     All,
 }
 
-pub(crate) async fn answer(site: &Site, call: Call) -> Result<Answer, Refusal> {
-    site.allow(&call, &call.place, Action::Read)?;
+pub(crate) async fn answer(
+    site: &ServerContext,
+    call: ServerRequest,
+) -> Result<ServerResponse, HttpError> {
+    site.authorize(&call, &call.place, Action::Read)?;
     let depth = match call.text("depth") {
         Some("0") => Depth::Own,
         Some("1") => Depth::Children,
@@ -48,60 +53,61 @@ pub(crate) async fn answer(site: &Site, call: Call) -> Result<Answer, Refusal> {
         Some(text) if text.eq_ignore_ascii_case("infinity") => Depth::All,
         Some(_) => {
             let what = "depth is 0, 1 or infinity";
-            return Err(Refusal::new(StatusCode::BAD_REQUEST, what));
+            return Err(HttpError::new(StatusCode::BAD_REQUEST, what));
         }
     };
     let view = site.view(&call);
-    let Call { place, mut body, .. } = call;
+    let ServerRequest { place, mut body, .. } = call;
     let most = site.limits().document_bytes;
     let body = body.collect(most).await?;
-    let question = Question::parse(&body, most).map_err(unreadable)?;
+    let question = PropfindRequest::parse(&body, most).map_err(unreadable)?;
     let names = site.limits().names;
     let paths = site
         .disk
         .run(move |tree| {
             let meta = tree.meta(place.path())?;
-            if place.is_directory() && meta.kind != Kind::Directory {
-                return Err(Refusal::not_found());
+            if place.is_directory() && meta.kind != EntryKind::Directory {
+                return Err(HttpError::not_found());
             }
             paths(tree, place.path(), &meta, depth, names, &view)?.ok_or_else(|| too_many(names))
         })
         .await?;
-    let answer = Answer::empty(StatusCode::MULTI_STATUS).with(header::CONTENT_TYPE, CONTENT_TYPE);
+    let answer =
+        ServerResponse::empty(StatusCode::MULTI_STATUS).with(header::CONTENT_TYPE, CONTENT_TYPE);
     let form = Multistatus { question, space: site.space.clone() };
-    let listing = Listing::new(site.disk.tree(), form, paths);
-    let body = Body::Supplied(Supplied::new(Box::new(listing), None, &site.memory));
-    Ok(Answer { body, ..answer })
+    let listing = StreamedListing::new(site.disk.tree(), form, paths);
+    let body = ResponseBody::Supplied(BlockBody::new(Box::new(listing), None, &site.memory));
+    Ok(ServerResponse { body, ..answer })
 }
 
 /// A body that asks for nothing.
-pub(crate) fn unreadable(error: PropfindError) -> Refusal {
+pub(crate) fn unreadable(error: PropfindError) -> HttpError {
     let inner = std::error::Error::source(&error).map(|inner| format!(": {inner}"));
-    Refusal::new(StatusCode::BAD_REQUEST, format!("{error}{}", inner.unwrap_or_default()))
+    HttpError::new(StatusCode::BAD_REQUEST, format!("{error}{}", inner.unwrap_or_default()))
 }
 
-fn too_many(most: usize) -> Refusal {
+fn too_many(most: usize) -> HttpError {
     let what = format!("there are more than {most} names: ask for one directory after the other");
-    Refusal::new(StatusCode::FORBIDDEN, what)
+    HttpError::new(StatusCode::FORBIDDEN, what)
 }
 
 /// The names to tell of, of those that may be seen; none if they are more than `most`.
 fn paths(
-    tree: &Tree,
+    tree: &ConfinedDir,
     path: &str,
-    meta: &Meta,
+    meta: &DiskMetadata,
     depth: Depth,
     most: usize,
-    view: &View,
+    view: &ListingFilter,
 ) -> io::Result<Option<Vec<String>>> {
     let mut paths = vec![path.to_owned()];
-    if meta.kind != Kind::Directory || depth == Depth::Own {
+    if meta.kind != EntryKind::Directory || depth == Depth::Own {
         return Ok(Some(paths));
     }
     let mut waiting = vec![(path.to_owned(), 0)];
     while let Some((directory, level)) = waiting.pop() {
         for name in tree.names(&directory, most)? {
-            let path = below(&directory, &name);
+            let path = join(&directory, &name);
             if !view.shows(&path) {
                 continue;
             }
@@ -109,7 +115,7 @@ fn paths(
             let deeper = depth == Depth::All
                 && level < MOST_DEPTH
                 && !tree.is_link(&path)?
-                && tree.meta_below(&path).is_some_and(|meta| meta.kind == Kind::Directory);
+                && tree.meta_below(&path).is_some_and(|meta| meta.kind == EntryKind::Directory);
             if deeper {
                 waiting.push((path.clone(), level + 1));
             }
@@ -135,24 +141,24 @@ pub(crate) fn multistatus_head() -> String {
 
 #[derive(Debug)]
 struct Multistatus {
-    question: Question,
-    space: Space,
+    question: PropfindRequest,
+    space: LotCharging,
 }
 
 // Writing to a String can't fail.
-impl Form for Multistatus {
+impl ListingFormat for Multistatus {
     fn head(&mut self, out: &mut String) {
         out.push_str(&multistatus_head());
     }
 
-    fn name(&mut self, tree: &Tree, path: &str, meta: &Meta, out: &mut String) {
+    fn name(&mut self, tree: &ConfinedDir, path: &str, meta: &DiskMetadata, out: &mut String) {
         let one = One { tree, space: &self.space, path, meta };
-        let is_directory = meta.kind == Kind::Directory;
+        let is_directory = meta.kind == EntryKind::Directory;
         let _ = write!(out, "<D:response><D:href>{}</D:href>", escape(&href(path, is_directory)));
         let mut missing = Vec::new();
         out.push_str("<D:propstat><D:prop>");
         match &self.question {
-            Question::All { include } => {
+            PropfindRequest::All { include } => {
                 for local in LIVE {
                     one.push_live(local, out);
                 }
@@ -163,7 +169,7 @@ impl Form for Multistatus {
                     one.push_live(&name.local, out);
                 }
             }
-            Question::Names => {
+            PropfindRequest::Names => {
                 for local in LIVE.into_iter().filter(|local| one.live(local).is_some()) {
                     let _ = write!(out, "<D:{local}/>");
                 }
@@ -171,9 +177,9 @@ impl Form for Multistatus {
                     out.push_str(&element(name, ""));
                 }
             }
-            Question::These(names) => {
+            PropfindRequest::These(names) => {
                 let dead = match names.iter().all(is_live) {
-                    true => Properties::new(),
+                    true => DeadProperties::new(),
                     false => one.dead(),
                 };
                 for name in names {
@@ -209,10 +215,10 @@ impl Form for Multistatus {
 
 /// One name that is told of.
 struct One<'a> {
-    tree: &'a Tree,
-    space: &'a Space,
+    tree: &'a ConfinedDir,
+    space: &'a LotCharging,
     path: &'a str,
-    meta: &'a Meta,
+    meta: &'a DiskMetadata,
 }
 
 impl One<'_> {
@@ -233,7 +239,7 @@ impl One<'_> {
 
     /// What is in the element of one.
     fn live(&self, local: &str) -> Option<String> {
-        let is_file = self.meta.kind == Kind::File;
+        let is_file = self.meta.kind == EntryKind::File;
         match local {
             "resourcetype" if is_file => Some(String::new()),
             "resourcetype" => Some("<D:collection/>".to_owned()),
@@ -251,7 +257,7 @@ impl One<'_> {
     }
 
     /// Those that clients gave it.
-    fn dead(&self) -> Properties {
+    fn dead(&self) -> DeadProperties {
         self.tree.find(self.path).map(|found| properties::read(&found.file)).unwrap_or_default()
     }
 }

@@ -1,5 +1,5 @@
 //! PUT (RFC 9110): a file is under its name when all of it has come, and is what the client says it is; before that it is
-//! nowhere ([`crate::files::tree::Upload`]).
+//! nowhere ([`crate::files::tree::TempFile`]).
 //!
 //! Space is taken before the body is asked for, so what does not fit is refused before it is sent: a client that waits for
 //! "100 Continue" sends nothing at all. While one batch is written, the next arrives.
@@ -11,19 +11,19 @@
 //! names that are made for it and shown to nobody ([`is_unfinished`]): whoever writes so moves the file to its name in the
 //! end. For other names it is refused with 400, as that section asks for.
 
-use crate::answer::Answer;
-use crate::files::place::Place;
+use crate::answer::ServerResponse;
+use crate::files::place::NamespacePath;
 use crate::files::sums;
-use crate::files::tree::{Kind, Meta, Tree, Upload};
-use crate::method::arriving::Arriving;
+use crate::files::tree::{ConfinedDir, DiskMetadata, EntryKind, TempFile};
+use crate::method::arriving::IncomingBody;
 use crate::method::collection::check_conditions;
-use crate::refusal::Refusal;
+use crate::refusal::HttpError;
 use crate::rights::authorizer::Action;
-use crate::site::{Call, Site};
-use crate::space::Taken;
+use crate::site::{ServerContext, ServerRequest};
+use crate::space::WriteCharge;
 use bytes::Bytes;
 use hither_core::checksum::{Algorithm, Checksum, Hasher};
-use hither_core::storage::is_unfinished;
+use hither_core::storage::is_partial;
 use hither_http::ContentRange;
 use hither_http::digest::digests;
 use http::header::HeaderMap;
@@ -43,35 +43,41 @@ const ALWAYS: [Algorithm; 2] = [Algorithm::Adler32, Algorithm::Crc32c];
 
 /// What a name may be written over.
 #[derive(Debug)]
-pub(crate) struct Target {
+pub(crate) struct PutTarget {
     pub(crate) may_replace: bool,
     /// What has the name so far.
-    pub(crate) there: Option<Meta>,
+    pub(crate) there: Option<DiskMetadata>,
 }
 
 /// Fails unless whoever sent the request may put a file under its name now.
-pub(crate) async fn writable(site: &Site, call: &Call) -> Result<Target, Refusal> {
+pub(crate) async fn writable(
+    site: &ServerContext,
+    call: &ServerRequest,
+) -> Result<PutTarget, HttpError> {
     let may_replace = site.allow_writing(call, &call.place)?;
     if call.place.is_root() || call.place.is_directory() {
         let what = "a directory is made with MKCOL, a file has no slash at its end";
-        return Err(Refusal::new(StatusCode::METHOD_NOT_ALLOWED, what));
+        return Err(HttpError::new(StatusCode::METHOD_NOT_ALLOWED, what));
     }
     let path = call.place.path().to_owned();
     let there = site.disk.run(move |tree| tree.look(&path)).await?;
     match &there {
-        Some(meta) if meta.kind == Kind::Directory => {
+        Some(meta) if meta.kind == EntryKind::Directory => {
             let what = "there is a directory of that name";
-            return Err(Refusal::new(StatusCode::CONFLICT, what));
+            return Err(HttpError::new(StatusCode::CONFLICT, what));
         }
-        Some(_) if !may_replace => site.allow(call, &call.place, Action::Modify)?,
+        Some(_) if !may_replace => site.authorize(call, &call.place, Action::Modify)?,
         _ => {}
     }
     check_conditions(&call.headers, there.as_ref())?;
-    Ok(Target { may_replace, there })
+    Ok(PutTarget { may_replace, there })
 }
 
-pub(crate) async fn answer(site: &Site, call: Call) -> Result<Answer, Refusal> {
-    let Target { may_replace, .. } = writable(site, &call).await?;
+pub(crate) async fn answer(
+    site: &ServerContext,
+    call: ServerRequest,
+) -> Result<ServerResponse, HttpError> {
+    let PutTarget { may_replace, .. } = writable(site, &call).await?;
     let limit = site.limits().file_bytes.unwrap_or(u64::MAX);
     if call.body.length().is_some_and(|length| length > limit) {
         return Err(too_large(limit));
@@ -81,13 +87,13 @@ pub(crate) async fn answer(site: &Site, call: Call) -> Result<Answer, Refusal> {
         return put_piece(site, call.place, call.body, piece).await;
     }
     let replace = may_replace && call.headers.get(header::IF_NONE_MATCH).is_none_or(|v| v != "*");
-    let Call { place, headers, body, .. } = call;
+    let ServerRequest { place, headers, body, .. } = call;
     whole(site, place, headers, body, Manner { limit, replace }).await
 }
 
-pub(crate) fn too_large(limit: u64) -> Refusal {
+pub(crate) fn too_large(limit: u64) -> HttpError {
     let what = format!("files here have at most {limit} bytes");
-    Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, what)
+    HttpError::new(StatusCode::PAYLOAD_TOO_LARGE, what)
 }
 
 /// How a file is put.
@@ -100,12 +106,12 @@ struct Manner {
 }
 
 async fn whole(
-    site: &Site,
-    place: Place,
+    site: &ServerContext,
+    place: NamespacePath,
     headers: HeaderMap,
-    body: Arriving,
+    body: IncomingBody,
     manner: Manner,
-) -> Result<Answer, Refusal> {
+) -> Result<ServerResponse, HttpError> {
     let length = body.length();
     let expected: Vec<Checksum> = digests(StatusCode::OK, &headers)
         .into_iter()
@@ -113,7 +119,7 @@ async fn whole(
         .collect();
     let taken = site.space.take(place.path(), length.unwrap_or_default())?;
     let directory = place.split().unwrap_or_default().0.to_owned();
-    let begun = site.disk.run(move |tree| -> io::Result<(Taken, Upload)> {
+    let begun = site.disk.run(move |tree| -> io::Result<(WriteCharge, TempFile)> {
         let upload = tree.begin(&directory)?;
         taken.with_room(|| upload.reserve(length.unwrap_or_default()))?;
         Ok((taken, upload))
@@ -127,47 +133,51 @@ async fn whole(
     let sums: Vec<Checksum> = hashers.into_iter().map(Hasher::finish).collect();
     if let Some(wrong) = expected.iter().find(|expected| !sums.contains(expected)) {
         let what = format!("what came is not what was announced: its checksum is not {wrong}");
-        return Err(Refusal::new(StatusCode::BAD_REQUEST, what));
+        return Err(HttpError::new(StatusCode::BAD_REQUEST, what));
     }
-    let published = Finished { upload, sums, taken, headers, replace: manner.replace };
+    let published = DiskWriter { upload, sums, taken, headers, replace: manner.replace };
     let (meta, replaced) = site
         .disk
         .run_durably(move |tree| tally.timed(|| published.publish(tree, place.path())))
         .await?;
     let status = if replaced { StatusCode::NO_CONTENT } else { StatusCode::CREATED };
-    Ok(Answer::empty(status).with(header::ETAG, &meta.put_tag()))
+    Ok(ServerResponse::empty(status).with(header::ETAG, &meta.put_tag()))
 }
 
 /// A file all of which has come.
 #[derive(Debug)]
-pub(crate) struct Finished {
-    pub(crate) upload: Upload,
+pub(crate) struct DiskWriter {
+    pub(crate) upload: TempFile,
     /// What is noted of it.
     pub(crate) sums: Vec<Checksum>,
-    pub(crate) taken: Taken,
+    pub(crate) taken: WriteCharge,
     /// Of the request, with its conditions.
     pub(crate) headers: HeaderMap,
     /// Whether what has the name may be replaced.
     pub(crate) replace: bool,
 }
 
-impl Finished {
+impl DiskWriter {
     /// Gives it its name. Tells what is known of it, and whether it replaced something.
-    pub(crate) fn publish(mut self, tree: &Tree, path: &str) -> Result<(Meta, bool), Refusal> {
+    pub(crate) fn publish(
+        mut self,
+        tree: &ConfinedDir,
+        path: &str,
+    ) -> Result<(DiskMetadata, bool), HttpError> {
         // A time to the nanosecond, which no change will have again: what is noted is bound to it.
         self.upload.file().set_modified(SystemTime::now())?;
-        let meta = Meta::of(self.upload.file())?;
+        let meta = DiskMetadata::of(self.upload.file())?;
         for sum in self.sums.iter().filter(|_| meta.is_fine()) {
             // Where attributes cannot be written, sums are computed when they are asked for.
             drop(sums::note(self.upload.file(), &meta, sum));
         }
         self.upload.sync()?;
-        let alone = tree.alone();
+        let alone = tree.lock_names();
         check_conditions(&self.headers, tree.look(path)?.as_ref())?;
         let there = tree.own(path)?;
-        let published = self.upload.publish(tree, path, self.replace);
+        let published = self.upload.link_as(tree, path, self.replace);
         published.map_err(|error| match error.kind() {
-            io::ErrorKind::AlreadyExists if !self.replace => Refusal::failed_precondition(),
+            io::ErrorKind::AlreadyExists if !self.replace => HttpError::failed_precondition(),
             _ => no_parent(error.into()),
         })?;
         self.taken.done(meta.size, there.as_ref().map_or(0, |there| there.size));
@@ -178,9 +188,9 @@ impl Finished {
 }
 
 /// Where there is no directory, that is a conflict (RFC 4918 section 9.7.1).
-pub(crate) fn no_parent(refusal: Refusal) -> Refusal {
+pub(crate) fn no_parent(refusal: HttpError) -> HttpError {
     match refusal.status {
-        StatusCode::NOT_FOUND => Refusal::conflict(),
+        StatusCode::NOT_FOUND => HttpError::conflict(),
         _ => refusal,
     }
 }
@@ -208,11 +218,11 @@ impl Writer {
 
 /// Writes a body of at most `most` bytes as it arrives.
 async fn receive(
-    mut body: Arriving,
+    mut body: IncomingBody,
     writer: Writer,
     most: u64,
-    taken: &mut Taken,
-) -> Result<Writer, Refusal> {
+    taken: &mut WriteCharge,
+) -> Result<Writer, HttpError> {
     let file = Arc::clone(&writer.file);
     let (mut writing, mut received) = (Batch::Idle(writer), 0u64);
     let (mut batch, mut batched) = (Vec::new(), 0);
@@ -251,7 +261,7 @@ enum Batch {
 }
 
 impl Batch {
-    async fn done(self) -> Result<Writer, Refusal> {
+    async fn done(self) -> Result<Writer, HttpError> {
         match self {
             Self::Idle(writer) => Ok(writer),
             Self::Writing(writing) => Ok(writing.await.map_err(io::Error::from)??),
@@ -261,13 +271,13 @@ impl Batch {
 
 /// The place of a piece, and the size of the whole file.
 fn piece(
-    place: &Place,
+    place: &NamespacePath,
     field: &[u8],
     length: Option<u64>,
     limit: u64,
-) -> Result<(Range<u64>, u64), Refusal> {
-    let bad = |what: String| Refusal::new(StatusCode::BAD_REQUEST, what);
-    if !is_unfinished(place.path()) {
+) -> Result<(Range<u64>, u64), HttpError> {
+    let bad = |what: String| HttpError::new(StatusCode::BAD_REQUEST, what);
+    if !is_partial(place.path()) {
         let what = "only files under names of unfinished uploads are written in pieces";
         return Err(bad(what.to_owned()));
     }
@@ -289,15 +299,15 @@ fn piece(
 }
 
 async fn put_piece(
-    site: &Site,
-    place: Place,
-    body: Arriving,
+    site: &ServerContext,
+    place: NamespacePath,
+    body: IncomingBody,
     (range, total): (Range<u64>, u64),
-) -> Result<Answer, Refusal> {
+) -> Result<ServerResponse, HttpError> {
     let (path, space) = (place.path().to_owned(), site.space.clone());
-    let opened = site.disk.run(move |tree| -> Result<File, Refusal> {
+    let opened = site.disk.run(move |tree| -> Result<File, HttpError> {
         // Of several pieces that come first at the same time, one takes the space for all.
-        let _alone = tree.alone();
+        let _alone = tree.lock_names();
         let file = tree.write_to(&path, true)?;
         let size = file.metadata()?.len();
         if size < total {
@@ -313,10 +323,11 @@ async fn put_piece(
     });
     let file = opened.await.map_err(no_parent)?;
     let writer = Writer { file: Arc::new(file), at: range.start, hashers: Vec::new() };
-    let written = receive(body, writer, range.end - range.start, &mut Taken::nothing()).await?;
+    let written =
+        receive(body, writer, range.end - range.start, &mut WriteCharge::nothing()).await?;
     match written.at == range.end {
-        true => Ok(Answer::empty(StatusCode::NO_CONTENT)),
-        false => Err(Refusal::new(
+        true => Ok(ServerResponse::empty(StatusCode::NO_CONTENT)),
+        false => Err(HttpError::new(
             StatusCode::BAD_REQUEST,
             "the body is not as long as its content-range says",
         )),

@@ -1,14 +1,14 @@
 //! QUERY (RFC 10008) with a list of ranges: [`hither_http::vector`] describes what comes and goes.
 
-use crate::answer::Answer;
-use crate::files::tree::Kind;
+use crate::answer::ServerResponse;
+use crate::files::tree::EntryKind;
 use crate::method::get;
-use crate::refusal::Refusal;
+use crate::refusal::HttpError;
 use crate::rights::authorizer::Action;
-use crate::sending::pieces::Form;
-use crate::site::{Call, Site, accept_query};
-use hither_http::conditions::{Verdict, evaluate};
-use hither_http::vector::{ACCEPT_QUERY, FRAMES_TYPE, ListError, RANGES_TYPE, RangeList};
+use crate::sending::pieces::RangeFormat;
+use crate::site::{ServerContext, ServerRequest, accept_query};
+use hither_http::conditions::{ConditionResult, evaluate};
+use hither_http::vector::{ACCEPT_QUERY, FRAMES_TYPE, RANGES_TYPE, RangeList, RangeListError};
 use http::{StatusCode, header};
 use std::ops::Range;
 use std::time::SystemTime;
@@ -22,37 +22,40 @@ enum Wish {
     Parts,
 }
 
-pub(crate) async fn answer(site: &Site, call: Call) -> Result<Answer, Refusal> {
-    site.allow(&call, &call.place, Action::Read)?;
+pub(crate) async fn answer(
+    site: &ServerContext,
+    call: ServerRequest,
+) -> Result<ServerResponse, HttpError> {
+    site.authorize(&call, &call.place, Action::Read)?;
     check_type(call.text(header::CONTENT_TYPE))?;
     let wish = wish(call.text(header::ACCEPT)).ok_or_else(|| {
         let what = format!("the answer can be {FRAMES_TYPE} or {PARTS_TYPE}");
-        Refusal::new(StatusCode::NOT_ACCEPTABLE, what)
+        HttpError::new(StatusCode::NOT_ACCEPTABLE, what)
     })?;
-    let Call { place, headers, mut body, .. } = call;
+    let ServerRequest { place, headers, mut body, .. } = call;
     let most = site.limits().ranges;
     let list = body.collect(RangeList::most_bytes(most)).await?;
     let list = RangeList::decode(&list, most).map_err(|error| {
         let status = match error {
-            ListError::TooMany { .. } => StatusCode::PAYLOAD_TOO_LARGE,
+            RangeListError::TooMany { .. } => StatusCode::PAYLOAD_TOO_LARGE,
             _ => StatusCode::BAD_REQUEST,
         };
-        Refusal::new(status, error.to_string())
+        HttpError::new(status, error.to_string())
     })?;
     let found = site.disk.find(place.path()).await?;
-    if found.meta.kind != Kind::File || place.is_directory() {
-        return Err(Refusal::not_found());
+    if found.meta.kind != EntryKind::File || place.is_directory() {
+        return Err(HttpError::not_found());
     }
     let version = found.meta.version(SystemTime::now());
     let size = found.meta.size;
     let mut answer = match evaluate(&headers, Some(&version), true) {
-        Verdict::Failed => return Err(Refusal::failed_precondition()),
-        Verdict::NotModified => Answer::empty(StatusCode::NOT_MODIFIED),
-        Verdict::Proceed => {
+        ConditionResult::Failed => return Err(HttpError::failed_precondition()),
+        ConditionResult::NotModified => ServerResponse::empty(StatusCode::NOT_MODIFIED),
+        ConditionResult::Proceed => {
             let ranges = within(list, size);
             match wish {
                 Wish::Frames => {
-                    let form = Form::Frames { size };
+                    let form = RangeFormat::Frames { size };
                     let answer = get::send(site, found, StatusCode::OK, form, merged(ranges));
                     answer.with(header::CONTENT_TYPE, FRAMES_TYPE)
                 }
@@ -68,16 +71,16 @@ pub(crate) async fn answer(site: &Site, call: Call) -> Result<Answer, Refusal> {
     Ok(answer)
 }
 
-fn check_type(kind: Option<&str>) -> Result<(), Refusal> {
+fn check_type(kind: Option<&str>) -> Result<(), HttpError> {
     let Some(kind) = kind else {
         let what = "the request does not say of what type its body is";
-        return Err(Refusal::new(StatusCode::BAD_REQUEST, what));
+        return Err(HttpError::new(StatusCode::BAD_REQUEST, what));
     };
     match essence(kind).eq_ignore_ascii_case(RANGES_TYPE) {
         true => Ok(()),
         false => {
             let what = format!("queries are of the type {RANGES_TYPE} here");
-            Err(Refusal::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, what)
+            Err(HttpError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, what)
                 .with(ACCEPT_QUERY, &accept_query()))
         }
     }
@@ -131,10 +134,10 @@ fn merged(mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
 }
 
 /// Parts come as they were asked for, so what overlaps is sent again: within bounds.
-fn check_parts(ranges: &[Range<u64>], size: u64) -> Result<(), Refusal> {
+fn check_parts(ranges: &[Range<u64>], size: u64) -> Result<(), HttpError> {
     let bytes = ranges.iter().try_fold(0u64, |sum, range| sum.checked_add(range.end - range.start));
     if ranges.is_empty() {
-        return Err(Refusal::new(
+        return Err(HttpError::new(
             StatusCode::RANGE_NOT_SATISFIABLE,
             format!("the file has {size} bytes: no range lies in it"),
         )
@@ -142,7 +145,7 @@ fn check_parts(ranges: &[Range<u64>], size: u64) -> Result<(), Refusal> {
     }
     if bytes.is_none_or(|bytes| bytes > size.saturating_mul(2)) {
         let what = "the ranges are more than twice the file: ask for frames, or for less";
-        return Err(Refusal::new(StatusCode::UNPROCESSABLE_ENTITY, what));
+        return Err(HttpError::new(StatusCode::UNPROCESSABLE_ENTITY, what));
     }
     Ok(())
 }

@@ -2,15 +2,15 @@
 //!
 //! A COPY with a `Source`, or with a `Destination` on another server, is a third-party copy: [`crate::third_party`].
 
-use crate::answer::Answer;
-use crate::files::place::Place;
-use crate::files::tree::{Kind, Tree};
+use crate::answer::ServerResponse;
+use crate::files::place::NamespacePath;
+use crate::files::tree::{ConfinedDir, EntryKind};
 use crate::method::collection::{check_conditions, existing};
 use crate::method::put::no_parent;
-use crate::refusal::Refusal;
+use crate::refusal::HttpError;
 use crate::rights::authorizer::Action;
-use crate::site::{Call, Site};
-use crate::space::Space;
+use crate::site::{ServerContext, ServerRequest};
+use crate::space::LotCharging;
 use crate::third_party;
 use http::header::HeaderMap;
 use http::{StatusCode, header};
@@ -19,16 +19,19 @@ use std::sync::Arc;
 /// What is to be done.
 #[derive(Debug)]
 struct Relocation {
-    from: Place,
-    to: Place,
+    from: NamespacePath,
+    to: NamespacePath,
     headers: HeaderMap,
     moves: bool,
     replace: bool,
     deep: bool,
 }
 
-pub(crate) async fn answer(site: &Arc<Site>, call: &Call) -> Result<Answer, Refusal> {
-    let bad = |what| Refusal::new(StatusCode::BAD_REQUEST, what);
+pub(crate) async fn answer(
+    site: &Arc<ServerContext>,
+    call: &ServerRequest,
+) -> Result<ServerResponse, HttpError> {
+    let bad = |what| HttpError::new(StatusCode::BAD_REQUEST, what);
     let moves = call.method.as_str() == "MOVE";
     if call.headers.contains_key("source") && !moves {
         let url = call.text("source").ok_or_else(|| bad("the source is no URL"))?;
@@ -37,13 +40,16 @@ pub(crate) async fn answer(site: &Arc<Site>, call: &Call) -> Result<Answer, Refu
             (Some(third), false) => third_party::pull(site, third, call, url).await,
             (None, false) => {
                 let what = "this server does not copy from and to others; it does with [third_party] in its settings";
-                Err(Refusal::new(StatusCode::NOT_IMPLEMENTED, what))
+                Err(HttpError::new(StatusCode::NOT_IMPLEMENTED, what))
             }
         };
     }
-    site.allow(call, &call.place, if moves { Action::Modify } else { Action::Read })?;
+    site.authorize(call, &call.place, if moves { Action::Modify } else { Action::Read })?;
     let field = call.text("destination").ok_or_else(|| bad("the request names no destination"))?;
-    let to = match (Place::destination(field, call.host.as_deref()), &site.rules().third_party) {
+    let to = match (
+        NamespacePath::destination(field, call.host.as_deref()),
+        &site.rules().third_party,
+    ) {
         (Err(refusal), Some(third)) if refusal.status == StatusCode::BAD_GATEWAY && !moves => {
             return third_party::push(site, third, call, field).await;
         }
@@ -68,7 +74,7 @@ pub(crate) async fn answer(site: &Arc<Site>, call: &Call) -> Result<Answer, Refu
             let done = site.disk.run_durably(move |tree| relocate(tree, &space, &job)).await;
             match done {
                 Err(refusal) if refusal.status == StatusCode::PRECONDITION_FAILED && replace => {
-                    site.allow(call, &to, Action::Modify)?;
+                    site.authorize(call, &to, Action::Modify)?;
                     return Err(refusal);
                 }
                 done => done?,
@@ -76,23 +82,23 @@ pub(crate) async fn answer(site: &Arc<Site>, call: &Call) -> Result<Answer, Refu
         }
     };
     let status = if created { StatusCode::CREATED } else { StatusCode::NO_CONTENT };
-    Ok(Answer::empty(status).with(header::LOCATION, &to.href(to.is_directory())))
+    Ok(ServerResponse::empty(status).with(header::LOCATION, &to.href(to.is_directory())))
 }
 
 /// Whether what has the name may be replaced, by the request.
-pub(crate) fn replaces(call: &Call) -> Result<bool, Refusal> {
+pub(crate) fn replaces(call: &ServerRequest) -> Result<bool, HttpError> {
     match call.text("overwrite") {
         None => Ok(true),
         Some(text) if text.eq_ignore_ascii_case("t") => Ok(true),
         Some(text) if text.eq_ignore_ascii_case("f") => Ok(false),
-        Some(_) => Err(Refusal::new(StatusCode::BAD_REQUEST, "overwrite is either T or F")),
+        Some(_) => Err(HttpError::new(StatusCode::BAD_REQUEST, "overwrite is either T or F")),
     }
 }
 
 /// Does it; tells whether nothing was replaced.
-fn relocate(tree: &Tree, space: &Space, job: &Relocation) -> Result<bool, Refusal> {
+fn relocate(tree: &ConfinedDir, space: &LotCharging, job: &Relocation) -> Result<bool, HttpError> {
     let Relocation { from, to, headers, moves, replace, deep } = job;
-    let forbidden = |what| Err(Refusal::new(StatusCode::FORBIDDEN, what));
+    let forbidden = |what| Err(HttpError::new(StatusCode::FORBIDDEN, what));
     if from.is_root() || to.is_root() {
         return forbidden("the root stays where it is");
     }
@@ -101,18 +107,18 @@ fn relocate(tree: &Tree, space: &Space, job: &Relocation) -> Result<bool, Refusa
     if from.path() == to.path() {
         return forbidden("source and destination are the same");
     }
-    let is_directory = source.is_some_and(|meta| meta.kind == Kind::Directory);
+    let is_directory = source.is_some_and(|meta| meta.kind == EntryKind::Directory);
     if is_directory && from.holds(to) && *deep || to.holds(from) {
         return forbidden("one of source and destination is in the other");
     }
     let there = tree.look(to.path())?;
     if there.is_some() && !replace {
         let what = "there is something of that name already";
-        return Err(Refusal::new(StatusCode::PRECONDITION_FAILED, what));
+        return Err(HttpError::new(StatusCode::PRECONDITION_FAILED, what));
     }
-    let (paths, taken) = ((from.path(), to.path()), |error: Refusal| match error.status {
+    let (paths, taken) = ((from.path(), to.path()), |error: HttpError| match error.status {
         // Something came to be there meanwhile.
-        StatusCode::CONFLICT if !replace => Refusal::failed_precondition(),
+        StatusCode::CONFLICT if !replace => HttpError::failed_precondition(),
         _ => no_parent(error),
     });
     let check = || check_conditions(headers, existing(tree, from)?.as_ref());

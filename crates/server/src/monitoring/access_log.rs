@@ -5,7 +5,7 @@
 //! or torn when the old one is put away.
 
 use crate::connection::tcp_info::TcpInfo;
-use crate::monitoring::meters::Figures;
+use crate::monitoring::meters::RequestStats;
 use crate::site::Peer;
 use hither_core::error::{Error, ErrorKind, Result};
 use serde::Serialize;
@@ -29,7 +29,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 
 /// What is noted of a request.
 #[derive(Debug, Clone, Serialize)]
-pub(crate) struct Line {
+pub(crate) struct AccessLogEntry {
     time: String,
     peer: SocketAddr,
     /// As the authorizer knows them.
@@ -70,7 +70,7 @@ fn is_zero(number: &u64) -> bool {
     *number == 0
 }
 
-impl Line {
+impl AccessLogEntry {
     pub(crate) fn new<B>(request: &http::Request<B>, peer: &Peer) -> Self {
         let agent = request.headers().get(http::header::USER_AGENT);
         Self {
@@ -110,7 +110,7 @@ impl Line {
     }
 
     /// The request is over.
-    pub(crate) fn fill(&mut self, figures: &Figures, tcp: Option<TcpInfo>) {
+    pub(crate) fn fill(&mut self, figures: &RequestStats, tcp: Option<TcpInfo>) {
         self.status = figures.status;
         self.ranges = figures.ranges;
         (self.received, self.sent) = (figures.received, figures.sent);
@@ -170,7 +170,7 @@ impl Lost {
 }
 
 enum Entry {
-    Line(Box<Line>),
+    Line(Box<AccessLogEntry>),
     /// From here on, lines go there.
     Out(Box<dyn Write + Send>),
     /// Whoever waits for that has all lines before it written.
@@ -222,7 +222,7 @@ impl AccessLog {
         self.0.as_ref().map_or(0, |lines| lines.lost.ever.load(Ordering::Relaxed))
     }
 
-    pub(crate) fn write(&self, mut line: Box<Line>) {
+    pub(crate) fn write(&self, mut line: Box<AccessLogEntry>) {
         let Some(lines) = &self.0 else { return };
         line.lost = lines.lost.lately.swap(0, Ordering::Relaxed);
         let told = line.lost;
@@ -279,7 +279,7 @@ struct Batch {
 }
 
 impl Batch {
-    fn add(&mut self, line: &Line) {
+    fn add(&mut self, line: &AccessLogEntry) {
         if serde_json::to_writer(&mut self.text, line).is_ok() {
             self.text.push(b'\n');
             self.lines += 1;
@@ -320,7 +320,7 @@ mod tests {
             let (is_secure, certificate, link, shortcut) = (false, None, Arc::default(), None);
             let held = Arc::default();
             let peer = Peer { address, is_secure, certificate, link, held, shortcut };
-            Box::new(Line::new(&http::Request::new(()), &peer))
+            Box::new(AccessLogEntry::new(&http::Request::new(()), &peer))
         };
         log.write(line());
         log.write(line());

@@ -4,10 +4,10 @@
 //! [`PATIENCE`]: a file system that hangs is as bad as one that is gone), there is room for files where files may be written, the
 //! certificate has not expired, and nobody has told the server to stop.
 
-use crate::connection::tls::Tls;
+use crate::connection::tls::CertificateReloader;
 use crate::iso_date;
 use crate::method::page::human;
-use crate::site::Site;
+use crate::site::ServerContext;
 use serde::Serialize;
 use std::io;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -46,7 +46,11 @@ fn check(ok: bool, seen: impl Into<String>) -> Check {
 }
 
 /// Looks at all of it.
-pub(crate) async fn look(site: &Site, tls: Option<&Tls>, is_stopping: bool) -> Health {
+pub(crate) async fn look(
+    site: &ServerContext,
+    tls: Option<&CertificateReloader>,
+    is_stopping: bool,
+) -> Health {
     let writes = site.rules().authorizer.writes();
     let looked = site.disk.run(|tree| -> io::Result<(u64, u64)> {
         tree.probe()?;
@@ -75,7 +79,7 @@ pub(crate) async fn look(site: &Site, tls: Option<&Tls>, is_stopping: bool) -> H
             Err(why) => check(false, why),
         },
         space,
-        certificate: tls.and_then(Tls::not_after).map(certificate),
+        certificate: tls.and_then(CertificateReloader::not_after).map(certificate),
     };
     let all = [Some(&checks.running), Some(&checks.tree), checks.space.as_ref()];
     let healthy = all.into_iter().chain([checks.certificate.as_ref()]).flatten().all(|c| c.ok);

@@ -1,11 +1,11 @@
-//! What a server counts of itself while it runs: for Prometheus ([`Metrics`]) and for its status page ([`Recent`]).
+//! What a server counts of itself while it runs: for Prometheus ([`Metrics`]) and for its status page ([`SlidingWindow`]).
 //!
 //! There are meters only where somebody can read them, at the address of `metrics` in the settings. What is counted while
 //! requests run (bytes, connections, requests under way) are single additions; what a request has been is noted once, at
 //! its end.
 
 use crate::monitoring::metrics::Metrics;
-use crate::monitoring::recent::Recent;
+use crate::monitoring::recent::SlidingWindow;
 use hither_core::error::Result;
 use http::Method;
 use std::sync::Arc;
@@ -33,7 +33,7 @@ pub(crate) struct MethodIndex(pub(crate) usize);
 
 /// What kind of work a method is: their times are not to be thrown together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Work {
+pub(crate) enum RequestPhase {
     Read,
     Write,
     List,
@@ -45,18 +45,20 @@ impl MethodIndex {
         Self(known.unwrap_or(METHODS.len() - 1))
     }
 
-    pub(crate) fn work(self) -> Work {
+    pub(crate) fn work(self) -> RequestPhase {
         match METHODS.get(self.0) {
-            Some(&("GET" | "HEAD" | "QUERY")) => Work::Read,
-            Some(&("PUT" | "DELETE" | "MKCOL" | "COPY" | "MOVE" | "PROPPATCH")) => Work::Write,
-            _ => Work::List,
+            Some(&("GET" | "HEAD" | "QUERY")) => RequestPhase::Read,
+            Some(&("PUT" | "DELETE" | "MKCOL" | "COPY" | "MOVE" | "PROPPATCH")) => {
+                RequestPhase::Write
+            }
+            _ => RequestPhase::List,
         }
     }
 }
 
 /// What a request has been, in numbers; see [`crate::monitoring::note`].
 #[derive(Debug, Clone)]
-pub(crate) struct Figures {
+pub(crate) struct RequestStats {
     pub(crate) method: MethodIndex,
     pub(crate) status: u16,
     pub(crate) ranges: Option<usize>,
@@ -71,7 +73,7 @@ pub(crate) struct Figures {
     pub(crate) file: Option<String>,
 }
 
-impl Figures {
+impl RequestStats {
     pub(crate) fn of(method: &Method) -> Self {
         Self {
             method: MethodIndex::of(method),
@@ -91,16 +93,16 @@ impl Figures {
 
 /// See the module above.
 #[derive(Debug)]
-pub(crate) struct Meters {
+pub(crate) struct ServerStats {
     pub(crate) metrics: Metrics,
-    pub(crate) recent: Recent,
+    pub(crate) recent: SlidingWindow,
 }
 
-impl Meters {
+impl ServerStats {
     /// # Errors
     /// A name is taken twice: a fault of [`Metrics`].
     pub(crate) fn new() -> Result<Self> {
-        Ok(Self { metrics: Metrics::new()?, recent: Recent::default() })
+        Ok(Self { metrics: Metrics::new()?, recent: SlidingWindow::default() })
     }
 
     /// A request has begun.
@@ -119,7 +121,7 @@ impl Meters {
     }
 
     /// A request is over.
-    pub(crate) fn end(&self, figures: &Figures) {
+    pub(crate) fn end(&self, figures: &RequestStats) {
         self.metrics.end(figures);
         self.recent.end(figures);
     }
@@ -134,7 +136,7 @@ impl Meters {
 
 /// A connection that is open.
 #[derive(Debug)]
-pub(crate) struct Connected(Arc<Meters>);
+pub(crate) struct Connected(Arc<ServerStats>);
 
 impl Drop for Connected {
     fn drop(&mut self) {

@@ -3,8 +3,8 @@
 //! All series are there from the beginning, at zero, and are found without a look-up: an addition to each is all that a
 //! request costs. Names of files, clients or users are in none of them, so there are never more series than at the start.
 
-use crate::monitoring::meters::{Figures, METHODS, MethodIndex, Work};
-use crate::third_party::Copies;
+use crate::monitoring::meters::{METHODS, MethodIndex, RequestPhase, RequestStats};
+use crate::third_party::CopyTotals;
 use hither_core::error::{Error, ErrorKind, Result};
 use prometheus::core::Collector;
 use prometheus::{
@@ -69,7 +69,7 @@ struct Polled {
 
 /// What [`Polled`] is set to.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Levels {
+pub(crate) struct GaugeValues {
     /// Bytes of file data in memory, and the bound.
     pub(crate) memory: u64,
     pub(crate) memory_most: u64,
@@ -81,7 +81,7 @@ pub(crate) struct Levels {
     pub(crate) lines_lost: u64,
     pub(crate) uptime_seconds: u64,
     /// Copies from and to other servers.
-    pub(crate) copies: Copies,
+    pub(crate) copies: CopyTotals,
 }
 
 type Made<T> = std::result::Result<T, prometheus::Error>;
@@ -160,7 +160,7 @@ impl Metrics {
     }
 
     /// A request is over.
-    pub(crate) fn end(&self, figures: &Figures) {
+    pub(crate) fn end(&self, figures: &RequestStats) {
         let (method, work) = (figures.method, figures.method.work());
         if let Some(open) = self.open.get(method.0) {
             open.dec();
@@ -174,9 +174,9 @@ impl Metrics {
             self.broken.inc();
         }
         let at = match work {
-            Work::Read => 0,
-            Work::Write => 1,
-            Work::List => 2,
+            RequestPhase::Read => 0,
+            RequestPhase::Write => 1,
+            RequestPhase::List => 2,
         };
         if let (Some(head), Some(whole), Some(disk)) =
             (self.head.get(at), self.whole.get(at), self.disk.get(at))
@@ -210,7 +210,7 @@ impl Metrics {
     }
 
     /// All of them as text.
-    pub(crate) fn text(&self, levels: &Levels) -> String {
+    pub(crate) fn text(&self, levels: &GaugeValues) -> String {
         self.polled.set(levels);
         // They can't be written if they have no samples, which none of these can be without.
         TextEncoder::new().encode_to_string(&self.registry.gather()).unwrap_or_default()
@@ -248,7 +248,7 @@ impl Polled {
         })
     }
 
-    fn set(&self, levels: &Levels) {
+    fn set(&self, levels: &GaugeValues) {
         let number = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
         self.memory.set(number(levels.memory));
         self.memory_most.set(number(levels.memory_most));
@@ -258,7 +258,7 @@ impl Polled {
         self.lots_used.set(number(levels.lots_used));
         self.lines_lost.inc_by(levels.lines_lost.saturating_sub(self.lines_lost.get()));
         self.uptime.set(number(levels.uptime_seconds));
-        let Copies { under_way, pulled, pushed, bytes_pulled, bytes_pushed, failed, cancelled } =
+        let CopyTotals { under_way, pulled, pushed, bytes_pulled, bytes_pushed, failed, cancelled } =
             levels.copies;
         self.copies_open.set(number(under_way));
         let now = [pulled, pushed, failed, cancelled, bytes_pulled, bytes_pushed];
@@ -318,7 +318,7 @@ mod tests {
     #[test]
     fn requests_are_counted_by_method_and_status() {
         let metrics = Metrics::new().unwrap();
-        let mut figures = Figures::of(&Method::GET);
+        let mut figures = RequestStats::of(&Method::GET);
         metrics.begin(figures.method);
         figures.status = 206;
         figures.ranges = Some(3);
@@ -327,11 +327,13 @@ mod tests {
         figures.complete = true;
         assert_eq!(metrics.under_way(), (1, 0));
         metrics.end(&figures);
-        let odd = Figures { status: 503, ..Figures::of(&Method::from_bytes(b"BREW").unwrap()) };
+        let odd =
+            RequestStats { status: 503, ..RequestStats::of(&Method::from_bytes(b"BREW").unwrap()) };
         metrics.begin(odd.method);
         metrics.end(&odd);
-        let copies = Copies { failed: 2, bytes_pushed: 7, under_way: 1, ..Copies::default() };
-        let levels = Levels { lines_lost: 5, copies, ..Levels::default() };
+        let copies =
+            CopyTotals { failed: 2, bytes_pushed: 7, under_way: 1, ..CopyTotals::default() };
+        let levels = GaugeValues { lines_lost: 5, copies, ..GaugeValues::default() };
         let text = metrics.text(&levels);
         for line in [
             "hither_requests_total{code=\"2xx\",method=\"GET\"} 1",

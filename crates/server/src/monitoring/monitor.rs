@@ -11,13 +11,13 @@
 //! | `/status` | a page for people that keeps itself up to date |
 //! | `/status.json` | what it shows |
 
-use crate::connection::tls::Tls;
+use crate::connection::tls::CertificateReloader;
 use crate::monitoring::health;
-use crate::monitoring::meters::Meters;
-use crate::monitoring::metrics::{self, Levels};
-use crate::monitoring::recent::{TICK, Totals};
+use crate::monitoring::meters::ServerStats;
+use crate::monitoring::metrics::{self, GaugeValues};
+use crate::monitoring::recent::{TICK, WindowTotals};
 use crate::monitoring::status::{self, Status};
-use crate::site::Site;
+use crate::site::ServerContext;
 use bytes::Bytes;
 use http::header::{self, HeaderValue};
 use http::{Method, Request, Response, StatusCode};
@@ -42,10 +42,10 @@ const JSON: &str = "application/json";
 
 /// See the module above.
 #[derive(Debug)]
-pub(crate) struct Monitor {
-    pub(crate) site: Arc<Site>,
-    pub(crate) meters: Arc<Meters>,
-    pub(crate) tls: Option<Arc<Tls>>,
+pub(crate) struct AdminServer {
+    pub(crate) site: Arc<ServerContext>,
+    pub(crate) meters: Arc<ServerStats>,
+    pub(crate) tls: Option<Arc<CertificateReloader>>,
     pub(crate) stop: watch::Receiver<bool>,
     /// Where the server listens.
     pub(crate) urls: Vec<String>,
@@ -54,7 +54,7 @@ pub(crate) struct Monitor {
     pub(crate) began: Instant,
 }
 
-impl Monitor {
+impl AdminServer {
     /// Answers until the runtime ends: also while the server is being stopped.
     pub(crate) async fn serve(self: Arc<Self>, listener: TcpListener) {
         let places = Arc::new(Semaphore::new(CONNECTIONS));
@@ -87,7 +87,7 @@ impl Monitor {
         loop {
             tick.tick().await;
             let metrics = &self.meters.metrics;
-            self.meters.recent.tick(Totals {
+            self.meters.recent.tick(WindowTotals {
                 sent: metrics.sent.get(),
                 received: metrics.received.get(),
                 requests: metrics.requests(),
@@ -142,11 +142,11 @@ impl Monitor {
         health::look(&self.site, self.tls.as_deref(), is_stopping).await
     }
 
-    fn levels(&self) -> Levels {
+    fn levels(&self) -> GaugeValues {
         let (memory, memory_most) = self.site.memory.in_use();
         let lots = self.site.space.lots().map(|lots| lots.totals());
         let (lots, lots_reserved, lots_used) = lots.unwrap_or_default();
-        Levels {
+        GaugeValues {
             memory,
             memory_most,
             connections_most: self.connections as u64,

@@ -1,6 +1,6 @@
 //! What is noted of a request, from its head to the end of its answer, whoever sends it.
 //!
-//! A [`Note`] begins with the head of a request and is carried along; those who do a part of the work say so. When it is
+//! A [`RequestRecord`] begins with the head of a request and is carried along; those who do a part of the work say so. When it is
 //! dropped, however that comes, a line goes to the [access log](crate::monitoring::access_log) and the figures to the
 //! [meters](crate::monitoring::meters), where there are any. A server with neither pays for two looks at the clock.
 //!
@@ -9,9 +9,9 @@
 //! time that it was waited for the client, to take what was there or to send more. The two overlap: while a block is sent, the next is
 //! read. A slow answer with a long `client` is the network's or the client's, one with a long `disk` this machine's.
 
-use crate::connection::tcp_info::Link;
-use crate::monitoring::access_log::{AccessLog, Line};
-use crate::monitoring::meters::{Figures, Meters};
+use crate::connection::tcp_info::SocketRef;
+use crate::monitoring::access_log::{AccessLog, AccessLogEntry};
+use crate::monitoring::meters::{RequestStats, ServerStats};
 use crate::site::Peer;
 use http::StatusCode;
 use std::sync::Arc;
@@ -21,21 +21,21 @@ use tokio::time::Instant;
 
 /// Where notes go.
 #[derive(Debug, Clone)]
-pub(crate) struct Records {
+pub(crate) struct RequestRecorder {
     pub(crate) log: AccessLog,
-    pub(crate) meters: Option<Arc<Meters>>,
+    pub(crate) meters: Option<Arc<ServerStats>>,
 }
 
 /// What is counted of a request by those who receive and write its body, on whatever thread.
 #[derive(Debug, Default)]
-pub(crate) struct Tally {
+pub(crate) struct RequestTimings {
     received: AtomicU64,
     disk_nanoseconds: AtomicU64,
     client_nanoseconds: AtomicU64,
-    meters: Option<Arc<Meters>>,
+    meters: Option<Arc<ServerStats>>,
 }
 
-impl Tally {
+impl RequestTimings {
     /// So many bytes of its body have come.
     pub(crate) fn received(&self, bytes: usize) {
         self.received.fetch_add(bytes as u64, Ordering::Relaxed);
@@ -65,38 +65,41 @@ fn add(sum: &AtomicU64, time: Duration) {
 
 /// See the module above.
 #[derive(Debug)]
-pub(crate) struct Note {
-    records: Records,
+pub(crate) struct RequestRecord {
+    records: RequestRecorder,
     /// What only the log wants.
-    line: Option<Box<Line>>,
-    figures: Figures,
-    tally: Arc<Tally>,
-    link: Arc<Link>,
+    line: Option<Box<AccessLogEntry>>,
+    figures: RequestStats,
+    tally: Arc<RequestTimings>,
+    link: Arc<SocketRef>,
     began: Instant,
 }
 
-impl Records {
+impl RequestRecorder {
     /// Notes that a request has begun.
-    pub(crate) fn begin<B>(&self, request: &http::Request<B>, peer: &Peer) -> Note {
-        let line = self.log.is_kept().then(|| Box::new(Line::new(request, peer)));
-        let figures = Figures::of(request.method());
+    pub(crate) fn begin<B>(&self, request: &http::Request<B>, peer: &Peer) -> RequestRecord {
+        let line = self.log.is_kept().then(|| Box::new(AccessLogEntry::new(request, peer)));
+        let figures = RequestStats::of(request.method());
         if let Some(meters) = &self.meters {
             meters.begin(figures.method);
         }
-        Note {
+        RequestRecord {
             records: self.clone(),
             line,
             figures,
-            tally: Arc::new(Tally { meters: self.meters.clone(), ..Tally::default() }),
+            tally: Arc::new(RequestTimings {
+                meters: self.meters.clone(),
+                ..RequestTimings::default()
+            }),
             link: Arc::clone(&peer.link),
             began: Instant::now(),
         }
     }
 }
 
-impl Note {
+impl RequestRecord {
     /// For those who receive its body.
-    pub(crate) fn tally(&self) -> Arc<Tally> {
+    pub(crate) fn tally(&self) -> Arc<RequestTimings> {
         Arc::clone(&self.tally)
     }
 
@@ -157,7 +160,7 @@ impl Note {
     }
 }
 
-impl Drop for Note {
+impl Drop for RequestRecord {
     fn drop(&mut self) {
         let figures = &mut self.figures;
         figures.whole = self.began.elapsed();

@@ -5,7 +5,7 @@
 //! a new one begins. All of it is bounded: latencies in buckets of a fifth each, files by [`MOST_FILES`] in a span; when there are more, the half
 //! of which least was sent is forgotten.
 
-use crate::monitoring::meters::Figures;
+use crate::monitoring::meters::RequestStats;
 use serde::Serialize;
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -25,26 +25,26 @@ const TOP_FILES: usize = 10;
 
 /// See the module above.
 #[derive(Debug, Default)]
-pub(crate) struct Recent(Mutex<State>);
+pub(crate) struct SlidingWindow(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
-    last: Totals,
-    samples: VecDeque<Totals>,
+    last: WindowTotals,
+    samples: VecDeque<WindowTotals>,
     spans: VecDeque<Span>,
     ticks: usize,
 }
 
 /// Running totals, and what has come to them between two samples.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Totals {
+pub(crate) struct WindowTotals {
     pub(crate) sent: u64,
     pub(crate) received: u64,
     pub(crate) requests: u64,
     pub(crate) failures: u64,
 }
 
-impl Totals {
+impl WindowTotals {
     fn since(self, before: Self) -> Self {
         Self {
             sent: self.sent.saturating_sub(before.sent),
@@ -70,7 +70,7 @@ struct Sent {
 
 /// What has been, as the status page shows it.
 #[derive(Debug, Clone, Serialize)]
-pub(crate) struct Past {
+pub(crate) struct WindowSummary {
     pub(crate) seconds_between_samples: u64,
     /// In each of the samples, the oldest first.
     pub(crate) sent_bytes: Vec<u64>,
@@ -101,13 +101,13 @@ pub(crate) struct TopFile {
     pub(crate) bytes: u64,
 }
 
-impl Recent {
+impl SlidingWindow {
     fn state(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A request is over.
-    pub(crate) fn end(&self, figures: &Figures) {
+    pub(crate) fn end(&self, figures: &RequestStats) {
         let mut state = self.state();
         if state.spans.is_empty() {
             state.spans.push_back(Span::default());
@@ -122,7 +122,7 @@ impl Recent {
     }
 
     /// The totals by now: to be called every [`TICK`].
-    pub(crate) fn tick(&self, totals: Totals) {
+    pub(crate) fn tick(&self, totals: WindowTotals) {
         let mut state = self.state();
         let sample = totals.since(state.last);
         state.last = totals;
@@ -139,7 +139,7 @@ impl Recent {
         }
     }
 
-    pub(crate) fn past(&self) -> Past {
+    pub(crate) fn past(&self) -> WindowSummary {
         let state = self.state();
         let (mut head, mut whole) = (Times::default(), Times::default());
         let mut files: HashMap<&str, Sent> = HashMap::new();
@@ -160,8 +160,8 @@ impl Recent {
         let mut files: Vec<_> = files.collect();
         files.sort_by(|a, b| b.bytes.cmp(&a.bytes).then_with(|| a.path.cmp(&b.path)));
         files.truncate(TOP_FILES);
-        let each = |of: fn(&Totals) -> u64| state.samples.iter().map(of).collect();
-        Past {
+        let each = |of: fn(&WindowTotals) -> u64| state.samples.iter().map(of).collect();
+        WindowSummary {
             seconds_between_samples: TICK.as_secs(),
             sent_bytes: each(|sample| sample.sent),
             received_bytes: each(|sample| sample.received),
@@ -274,34 +274,34 @@ mod tests {
     use http::Method;
     use proptest::prelude::*;
 
-    fn request(path: &str, sent: u64, millis: u64) -> Figures {
+    fn request(path: &str, sent: u64, millis: u64) -> RequestStats {
         let time = Duration::from_millis(millis);
         let file = Some(path.to_owned());
-        Figures {
+        RequestStats {
             sent,
             file,
             ranges: Some(1),
             head: time / 2,
             whole: time,
-            ..Figures::of(&Method::GET)
+            ..RequestStats::of(&Method::GET)
         }
     }
 
     #[test]
     fn a_long_transfer_shows_while_it_runs() {
-        let recent = Recent::default();
+        let recent = SlidingWindow::default();
         for sent in [0, 100, 250] {
-            recent.tick(Totals { sent, ..Totals::default() });
+            recent.tick(WindowTotals { sent, ..WindowTotals::default() });
         }
         assert_eq!(recent.past().sent_bytes, [0, 100, 150]);
     }
 
     #[test]
     fn what_is_old_is_forgotten() {
-        let recent = Recent::default();
+        let recent = SlidingWindow::default();
         recent.end(&request("old", 9, 7));
         for _ in 0..SAMPLES + SPAN_TICKS {
-            recent.tick(Totals::default());
+            recent.tick(WindowTotals::default());
         }
         recent.end(&request("new", 1, 7));
         let past = recent.past();
@@ -312,7 +312,7 @@ mod tests {
 
     #[test]
     fn files_are_bounded_and_the_most_sent_stay() {
-        let recent = Recent::default();
+        let recent = SlidingWindow::default();
         for n in 0..20_000u64 {
             recent.end(&request(&format!("rare{n}"), 1, 1));
             recent.end(&request("often", 5, 1));

@@ -5,9 +5,9 @@
 
 use crate::iso_date;
 use crate::monitoring::health::Health;
-use crate::monitoring::meters::Meters;
-use crate::monitoring::metrics::Levels;
-use crate::monitoring::recent::Past;
+use crate::monitoring::meters::ServerStats;
+use crate::monitoring::metrics::GaugeValues;
+use crate::monitoring::recent::WindowSummary;
 use base64::prelude::{BASE64_STANDARD, Engine as _};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
@@ -36,7 +36,7 @@ pub(crate) struct Status<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     lots: Option<LotLevels>,
     log_lines_lost: u64,
-    past: Past,
+    past: WindowSummary,
 }
 
 /// How much of something there is, and how much there may be.
@@ -56,8 +56,8 @@ struct LotLevels {
 impl<'a> Status<'a> {
     pub(crate) fn new(
         urls: &'a [String],
-        meters: &Meters,
-        levels: &Levels,
+        meters: &ServerStats,
+        levels: &GaugeValues,
         has_lots: bool,
         health: Health,
     ) -> Self {

@@ -1,9 +1,9 @@
 //! The table `[auth]` of the settings: who may do what, in words of a configuration file.
 
-use crate::rights::discovery::Discovery;
-use crate::rights::guard::Guard;
-use crate::rights::keyring::Keyring;
-use hither_auth::{Action, Folder, Grant, Issuer, KeySet, Policy, TrustConfig};
+use crate::rights::discovery::KeyDiscovery;
+use crate::rights::guard::PolicyAuthorizer;
+use crate::rights::keyring::JwksCache;
+use hither_auth::{Action, Grant, Issuer, Jwks, PathPrefix, Policy, TrustConfig};
 use hither_core::error::{Error, ErrorKind, Result};
 use rustls::RootCertStore;
 use serde::Deserialize;
@@ -78,7 +78,7 @@ pub struct GroupSettings {
     /// Where.
     pub folder: String,
     /// What.
-    pub allow: Vec<Allowed>,
+    pub allow: Vec<AllowedAction>,
 }
 
 /// What the holder of a certificate may do.
@@ -90,14 +90,14 @@ pub struct CertificateSettings {
     /// Where.
     pub folder: String,
     /// What.
-    pub allow: Vec<Allowed>,
+    pub allow: Vec<AllowedAction>,
 }
 
 /// What may be done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
-pub enum Allowed {
+pub enum AllowedAction {
     /// Read files, and list folders.
     Read,
     /// Make what is not there.
@@ -135,12 +135,16 @@ impl AuthSettings {
     }
 
     /// What decides by them.
-    pub(crate) fn guard(&self, write: bool, discovery: Arc<dyn Discovery>) -> Result<Guard> {
-        let mut ring = Keyring::default();
+    pub(crate) fn guard(
+        &self,
+        write: bool,
+        discovery: Arc<dyn KeyDiscovery>,
+    ) -> Result<PolicyAuthorizer> {
+        let mut ring = JwksCache::default();
         for issuer in &self.issuers {
             ring.add(&issuer.url, issuer.keys()?);
         }
-        Ok(Guard::new(self.policy()?, write, ring, discovery))
+        Ok(PolicyAuthorizer::new(self.policy()?, write, ring, discovery))
     }
 
     fn policy(&self) -> Result<Policy> {
@@ -151,7 +155,7 @@ impl AuthSettings {
                 return Err(invalid(format!("auth.issuers has {} twice", issuer.url)));
             }
         }
-        let anonymous = self.anonymous.iter().map(|path| grant(path, &[Allowed::Read]));
+        let anonymous = self.anonymous.iter().map(|path| grant(path, &[AllowedAction::Read]));
         let certificates = self.certificates.iter().map(|certificate| {
             let CertificateSettings { subject, folder, allow } = certificate;
             Ok((subject.clone(), grant(folder, allow)?))
@@ -186,28 +190,28 @@ impl IssuerSettings {
         Ok(Issuer { url: self.url.clone(), bases, groups: groups.collect::<Result<_>>()? })
     }
 
-    fn keys(&self) -> Result<Option<KeySet>> {
+    fn keys(&self) -> Result<Option<Jwks>> {
         let Some(path) = &self.keys else { return Ok(None) };
         let cannot = |error: &dyn std::fmt::Display| {
             let (url, path) = (&self.url, path.display());
             invalid(format!("cannot read the keys of {url} from {path}: {error}"))
         };
         let text = std::fs::read(path).map_err(|error| cannot(&error))?;
-        KeySet::parse(&text).map(Some).map_err(|error| cannot(&error))
+        Jwks::parse(&text).map(Some).map_err(|error| cannot(&error))
     }
 }
 
-fn grant(path: &str, allow: &[Allowed]) -> Result<Grant> {
+fn grant(path: &str, allow: &[AllowedAction]) -> Result<Grant> {
     let actions = allow.iter().flat_map(|allowed| match allowed {
-        Allowed::Read => [Action::Read, Action::List].as_slice(),
-        Allowed::Create => &[Action::Create],
-        Allowed::Modify => &[Action::Create, Action::Modify],
+        AllowedAction::Read => [Action::Read, Action::List].as_slice(),
+        AllowedAction::Create => &[Action::Create],
+        AllowedAction::Modify => &[Action::Create, Action::Modify],
     });
     Ok(Grant { folder: folder(path)?, actions: actions.copied().collect() })
 }
 
-fn folder(path: &str) -> Result<Folder> {
-    let found = path.starts_with('/').then(|| Folder::of(path)).flatten();
+fn folder(path: &str) -> Result<PathPrefix> {
+    let found = path.starts_with('/').then(|| PathPrefix::of(path)).flatten();
     found.ok_or_else(|| {
         invalid(format!("auth: {path:?} is no folder of the tree, expected one like \"/data\""))
     })

@@ -1,7 +1,7 @@
 //! Who may do what: the one place in the way of a request where that is decided.
 //!
 //! Every request passes [`Authorizer::decide`] once for each name that it touches, before anything of that name is looked
-//! at. What proves who is asking (tokens, certificates of clients) comes in with [`Asking`]; a decision says yes, or how to
+//! at. What proves who is asking (tokens, certificates of clients) comes in with [`AccessRequest`]; a decision says yes, or how to
 //! refuse.
 
 use http::{HeaderMap, StatusCode};
@@ -24,7 +24,7 @@ pub enum Action {
 
 /// Who asks for what.
 #[derive(Debug, Clone, Copy)]
-pub struct Asking<'a> {
+pub struct AccessRequest<'a> {
     /// What is to be done.
     pub action: Action,
     /// With which name: its path below the root, decoded, components parted by single slashes, none at the ends.
@@ -40,7 +40,7 @@ pub struct Asking<'a> {
 }
 
 /// What has to be waited for before a decision.
-pub type Prepared = Pin<Box<dyn Future<Output = ()> + Send>>;
+pub type PrepareFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// Whether it may be done.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -61,7 +61,7 @@ pub enum Decision {
 /// Decides who may do what.
 pub trait Authorizer: Send + Sync + Debug {
     /// Whether that may be done.
-    fn decide(&self, asking: &Asking<'_>) -> Decision;
+    fn decide(&self, asking: &AccessRequest<'_>) -> Decision;
     /// Whether anything may be written by anybody: what OPTIONS says.
     fn writes(&self) -> bool;
     /// Whether anybody who may read a directory may perhaps not read all that is below it: then each name in a listing is
@@ -71,20 +71,20 @@ pub trait Authorizer: Send + Sync + Debug {
     ///
     /// # Errors
     /// The decision for who has no name.
-    fn name(&self, asking: &Asking<'_>) -> Result<String, Decision>;
+    fn name(&self, asking: &AccessRequest<'_>) -> Result<String, Decision>;
     /// What has to be waited for before decisions about a request with this header: each request does so once.
-    fn prepare(&self, headers: &HeaderMap) -> Option<Prepared>;
+    fn prepare(&self, headers: &HeaderMap) -> Option<PrepareFuture>;
 }
 
 /// Everybody may read, and write if that is allowed at all.
 #[derive(Debug, Clone, Copy)]
-pub struct Open {
+pub struct AllowAll {
     /// Whether that is so.
     pub write: bool,
 }
 
-impl Authorizer for Open {
-    fn decide(&self, asking: &Asking<'_>) -> Decision {
+impl Authorizer for AllowAll {
+    fn decide(&self, asking: &AccessRequest<'_>) -> Decision {
         if asking.action == Action::Read || self.write {
             return Decision::Allowed;
         }
@@ -103,11 +103,11 @@ impl Authorizer for Open {
         false
     }
 
-    fn name(&self, _: &Asking<'_>) -> Result<String, Decision> {
+    fn name(&self, _: &AccessRequest<'_>) -> Result<String, Decision> {
         Ok(String::new())
     }
 
-    fn prepare(&self, _: &HeaderMap) -> Option<Prepared> {
+    fn prepare(&self, _: &HeaderMap) -> Option<PrepareFuture> {
         None
     }
 }

@@ -1,8 +1,8 @@
 //! Where an issuer says what its keys are: OpenID Connect Discovery 1.0 section 4, and RFC 8414 where that is not there.
 
-use hither_auth::KeySet;
+use hither_auth::Jwks;
 use hither_core::error::{Error, ErrorKind, Result};
-use hither_transport::{Call, Location, Network, TransportConfig};
+use hither_transport::{HttpRequest, Location, Network, TransportConfig};
 use http::Method;
 use serde::Deserialize;
 use std::fmt::Debug;
@@ -21,17 +21,17 @@ const PLACES: [&str; 2] =
     ["/.well-known/openid-configuration", "/.well-known/oauth-authorization-server"];
 
 /// What becomes of a question.
-pub(crate) type Asked = Pin<Box<dyn Future<Output = Result<KeySet>> + Send>>;
+pub(crate) type Asked = Pin<Box<dyn Future<Output = Result<Jwks>> + Send>>;
 
 /// Asks issuers for their keys.
-pub(crate) trait Discovery: Send + Sync + Debug {
+pub(crate) trait KeyDiscovery: Send + Sync + Debug {
     /// Asks one of them.
     fn keys(&self, issuer: &str) -> Asked;
 }
 
 /// Asks over the network.
 #[derive(Debug)]
-pub(crate) struct Online(Arc<Network>);
+pub(crate) struct OidcDiscovery(Arc<Network>);
 
 #[derive(Deserialize)]
 struct Document {
@@ -39,16 +39,16 @@ struct Document {
     jwks_uri: String,
 }
 
-impl Online {
+impl OidcDiscovery {
     pub(crate) fn new(runtime: Handle) -> Self {
         let mut config = TransportConfig::default();
-        config.max_lanes = 2;
+        config.max_connections = 2;
         (config.connect_timeout, config.first_byte_timeout) = (LONGEST / 2, LONGEST);
         Self(Network::new(config, runtime, None))
     }
 }
 
-impl Discovery for Online {
+impl KeyDiscovery for OidcDiscovery {
     fn keys(&self, issuer: &str) -> Asked {
         let (network, issuer) = (Arc::clone(&self.0), issuer.to_owned());
         Box::pin(async move {
@@ -59,15 +59,14 @@ impl Discovery for Online {
     }
 }
 
-async fn found(network: &Network, issuer: &str) -> Result<KeySet> {
+async fn found(network: &Network, issuer: &str) -> Result<Jwks> {
     let mut last = None;
     for place in PLACES {
         match read(network, &format!("{}{place}", issuer.trim_end_matches('/'))).await {
             Ok(text) => {
                 let keys = place_of_keys(issuer, &text)?;
                 let keys = read(network, &keys).await?;
-                return KeySet::parse(&keys)
-                    .map_err(|error| protocol(format!("{issuer}: {error}")));
+                return Jwks::parse(&keys).map_err(|error| protocol(format!("{issuer}: {error}")));
             }
             Err(error) => last = Some(error),
         }
@@ -91,7 +90,7 @@ fn place_of_keys(issuer: &str, text: &[u8]) -> Result<String> {
 }
 
 async fn read(network: &Network, url: &str) -> Result<Vec<u8>> {
-    let mut call = Call::new(Method::GET, Location::parse(url)?);
+    let mut call = HttpRequest::new(Method::GET, Location::parse(url)?);
     call.max_reply_bytes = LARGEST;
     let reply = network.call(call).await?;
     // Nobody on the way may have exchanged the keys.

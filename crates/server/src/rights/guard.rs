@@ -4,13 +4,13 @@
 //! A signature is verified once for a token, not once for a request: what was believed is remembered by its SHA-256, as
 //! long as the keys are the same, for [`MOST_BELIEVED`] tokens at most. Times, audience and scopes are judged each time.
 //!
-//! Deciding does not wait. What a decision may need, keys that are not there yet, is got before, by [`Guard::prepare`]:
+//! Deciding does not wait. What a decision may need, keys that are not there yet, is got before, by [`PolicyAuthorizer::prepare`]:
 //! once for all requests that need the same keys.
 
-use crate::rights::authorizer::{Action, Asking, Authorizer, Decision, Prepared};
-use crate::rights::discovery::Discovery;
-use crate::rights::keyring::{Keyring, Need};
-use hither_auth::{Denial, Identity, KeySet, Policy, Shown, SignedToken, VerifiedToken};
+use crate::rights::authorizer::{AccessRequest, Action, Authorizer, Decision, PrepareFuture};
+use crate::rights::discovery::KeyDiscovery;
+use crate::rights::keyring::{JwksCache, JwksRefresh};
+use hither_auth::{Denial, Jwks, Policy, PresentedToken, Principal, UnverifiedJwt, VerifiedJwt};
 use http::StatusCode;
 use http::header::{self, HeaderMap};
 use sha2::{Digest, Sha256};
@@ -25,36 +25,36 @@ const REALM: &str = "hither";
 
 /// See the module above.
 #[derive(Debug)]
-pub(crate) struct Guard {
+pub(crate) struct PolicyAuthorizer {
     policy: Policy,
     /// Whether anything may be written at all.
     write: bool,
-    shared: Arc<Shared>,
+    shared: Arc<PolicyState>,
     believed: Mutex<Believed>,
 }
 
 #[derive(Debug)]
-struct Shared {
-    ring: Mutex<Keyring>,
+struct PolicyState {
+    ring: Mutex<JwksCache>,
     /// One question at a time, for all issuers.
     asking: tokio::sync::Mutex<()>,
-    discovery: Arc<dyn Discovery>,
+    discovery: Arc<dyn KeyDiscovery>,
 }
 
 /// Tokens by their SHA-256, with the keys that their signature was verified with.
 #[derive(Debug, Default)]
 struct Believed {
-    young: HashMap<[u8; 32], (Arc<KeySet>, Arc<VerifiedToken>)>,
-    old: HashMap<[u8; 32], (Arc<KeySet>, Arc<VerifiedToken>)>,
+    young: HashMap<[u8; 32], (Arc<Jwks>, Arc<VerifiedJwt>)>,
+    old: HashMap<[u8; 32], (Arc<Jwks>, Arc<VerifiedJwt>)>,
 }
 
 impl Believed {
-    fn find(&self, sum: &[u8; 32], keys: &Arc<KeySet>) -> Option<Arc<VerifiedToken>> {
+    fn find(&self, sum: &[u8; 32], keys: &Arc<Jwks>) -> Option<Arc<VerifiedJwt>> {
         let (with, token) = self.young.get(sum).or_else(|| self.old.get(sum))?;
         Arc::ptr_eq(with, keys).then(|| Arc::clone(token))
     }
 
-    fn keep(&mut self, sum: [u8; 32], keys: Arc<KeySet>, token: Arc<VerifiedToken>) {
+    fn keep(&mut self, sum: [u8; 32], keys: Arc<Jwks>, token: Arc<VerifiedJwt>) {
         if self.young.len() >= MOST_BELIEVED / 2 {
             self.old = std::mem::take(&mut self.young);
         }
@@ -62,29 +62,31 @@ impl Believed {
     }
 }
 
-impl Guard {
+impl PolicyAuthorizer {
     pub(crate) fn new(
         policy: Policy,
         write: bool,
-        ring: Keyring,
-        discovery: Arc<dyn Discovery>,
+        ring: JwksCache,
+        discovery: Arc<dyn KeyDiscovery>,
     ) -> Self {
         let (ring, asking) = (Mutex::new(ring), tokio::sync::Mutex::new(()));
-        let shared = Arc::new(Shared { ring, asking, discovery });
+        let shared = Arc::new(PolicyState { ring, asking, discovery });
         Self { policy, write, shared, believed: Mutex::default() }
     }
 
-    fn identity(&self, asking: &Asking<'_>, now: u64) -> Identity {
+    fn identity(&self, asking: &AccessRequest<'_>, now: u64) -> Principal {
         let token = match bearer(asking.headers) {
-            Bearer::Nothing => Shown::Nothing,
-            Bearer::Odd => Shown::Invalid,
-            Bearer::Token(text) => self.believed(text, now).map_or(Shown::Invalid, Shown::Token),
+            Bearer::Nothing => PresentedToken::Nothing,
+            Bearer::Odd => PresentedToken::Invalid,
+            Bearer::Token(text) => {
+                self.believed(text, now).map_or(PresentedToken::Invalid, PresentedToken::Token)
+            }
         };
-        Identity { token, certificate: asking.certificate.map(Arc::clone) }
+        Principal { token, certificate: asking.certificate.map(Arc::clone) }
     }
 
-    fn believed(&self, text: &str, now: u64) -> Option<Arc<VerifiedToken>> {
-        let token = SignedToken::parse(text).ok()?;
+    fn believed(&self, text: &str, now: u64) -> Option<Arc<VerifiedJwt>> {
+        let token = UnverifiedJwt::parse(text).ok()?;
         let keys = self.shared.ring().keys(token.issuer(), now).map(Arc::clone)?;
         let sum: [u8; 32] = Sha256::digest(text).into();
         let remembered = || self.believed.lock().unwrap_or_else(PoisonError::into_inner);
@@ -97,28 +99,28 @@ impl Guard {
     }
 }
 
-impl Authorizer for Guard {
-    fn prepare(&self, headers: &HeaderMap) -> Option<Prepared> {
+impl Authorizer for PolicyAuthorizer {
+    fn prepare(&self, headers: &HeaderMap) -> Option<PrepareFuture> {
         let Bearer::Token(text) = bearer(headers) else { return None };
-        let token = SignedToken::parse(text).ok()?;
+        let token = UnverifiedJwt::parse(text).ok()?;
         let (need, now) = self.shared.need(&token);
         let shared = Arc::clone(&self.shared);
         let issuer = token.issuer().to_owned();
         match need {
-            Need::Nothing => None,
-            Need::Soon => {
+            JwksRefresh::Nothing => None,
+            JwksRefresh::Soon => {
                 // Taken at once, so that the next request does not ask as well.
                 self.shared.ring().begin(&issuer, now);
                 tokio::spawn(async move { shared.ask(&issuer).await });
                 None
             }
-            Need::Now => {
+            JwksRefresh::Now => {
                 let text = text.to_owned();
                 Some(Box::pin(async move {
                     let _turn = shared.asking.lock().await;
                     // Somebody may have asked meanwhile.
-                    if let Ok(token) = SignedToken::parse(&text)
-                        && shared.need(&token).0 == Need::Now
+                    if let Ok(token) = UnverifiedJwt::parse(&text)
+                        && shared.need(&token).0 == JwksRefresh::Now
                     {
                         shared.ask(&issuer).await;
                     }
@@ -127,7 +129,7 @@ impl Authorizer for Guard {
         }
     }
 
-    fn decide(&self, asking: &Asking<'_>) -> Decision {
+    fn decide(&self, asking: &AccessRequest<'_>) -> Decision {
         let now = seconds();
         let identity = self.identity(asking, now);
         let action = match asking.action {
@@ -136,7 +138,7 @@ impl Authorizer for Guard {
             Action::Modify => hither_auth::Action::Modify,
         };
         let now = i64::try_from(now).unwrap_or(i64::MAX);
-        match self.policy.may(&identity, action, asking.path, now) {
+        match self.policy.authorize(&identity, action, asking.path, now) {
             Err(denial) => refused(&denial, action, asking.path),
             Ok(()) if asking.action != Action::Read && !self.write => Decision::Refused {
                 status: StatusCode::FORBIDDEN,
@@ -156,7 +158,7 @@ impl Authorizer for Guard {
         false
     }
 
-    fn name(&self, asking: &Asking<'_>) -> Result<String, Decision> {
+    fn name(&self, asking: &AccessRequest<'_>) -> Result<String, Decision> {
         let now = seconds();
         let identity = self.identity(asking, now);
         let name = self.policy.name(&identity, i64::try_from(now).unwrap_or(i64::MAX));
@@ -164,12 +166,12 @@ impl Authorizer for Guard {
     }
 }
 
-impl Shared {
-    fn ring(&self) -> MutexGuard<'_, Keyring> {
+impl PolicyState {
+    fn ring(&self) -> MutexGuard<'_, JwksCache> {
         self.ring.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn need(&self, token: &SignedToken<'_>) -> (Need, u64) {
+    fn need(&self, token: &UnverifiedJwt<'_>) -> (JwksRefresh, u64) {
         let (ring, now) = (self.ring(), seconds());
         let fits = ring.keys(token.issuer(), now).is_some_and(|keys| token.has_key_in(keys));
         (ring.need(token.issuer(), fits, now), now)
@@ -207,18 +209,18 @@ fn bearer(headers: &HeaderMap) -> Bearer<'_> {
 fn refused(denial: &Denial, action: hither_auth::Action, path: &str) -> Decision {
     let reason = denial.to_string();
     let (status, challenge) = match denial {
-        Denial::Unproved { shown: false } => (StatusCode::UNAUTHORIZED, String::new()),
-        Denial::Unproved { shown: true } => {
+        Denial::Unauthenticated { shown: false } => (StatusCode::UNAUTHORIZED, String::new()),
+        Denial::Unauthenticated { shown: true } => {
             (StatusCode::UNAUTHORIZED, r#", error="invalid_token""#.to_owned())
         }
-        Denial::Unusable(_) => {
+        Denial::InvalidToken(_) => {
             let why = described(&reason);
             (
                 StatusCode::UNAUTHORIZED,
                 format!(r#", error="invalid_token", error_description="{why}""#),
             )
         }
-        Denial::NotAllowed(_) => {
+        Denial::Forbidden(_) => {
             let (why, scope) = (described(&reason), action.scope(path));
             let challenge = format!(
                 r#", error="insufficient_scope", error_description="{why}", scope="{scope}""#

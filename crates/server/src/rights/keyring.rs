@@ -11,7 +11,7 @@
 //!
 //! Keys from a file of the configuration are good for ever.
 
-use hither_auth::KeySet;
+use hither_auth::Jwks;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -27,13 +27,13 @@ const LONGEST_WAIT: u64 = 300;
 
 /// See the module above.
 #[derive(Debug, Default)]
-pub(crate) struct Keyring {
-    places: HashMap<String, Place>,
+pub(crate) struct JwksCache {
+    places: HashMap<String, JwkPlace>,
 }
 
 #[derive(Debug, Default)]
-struct Place {
-    keys: Option<Arc<KeySet>>,
+struct JwkPlace {
+    keys: Option<Arc<Jwks>>,
     /// When they were got; none for those of a file.
     got: Option<u64>,
     /// When they were asked for the last time.
@@ -44,7 +44,7 @@ struct Place {
 
 /// Whether keys are to be asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Need {
+pub(crate) enum JwksRefresh {
     /// They are not, or not yet again.
     Nothing,
     /// They are, but those that are there do meanwhile.
@@ -53,25 +53,25 @@ pub(crate) enum Need {
     Now,
 }
 
-impl Keyring {
+impl JwksCache {
     /// Gives an issuer its place, and keys from a file if there is one.
-    pub(crate) fn add(&mut self, issuer: &str, keys: Option<KeySet>) {
+    pub(crate) fn add(&mut self, issuer: &str, keys: Option<Jwks>) {
         let keys = keys.map(Arc::new);
-        self.places.insert(issuer.to_owned(), Place { keys, ..Place::default() });
+        self.places.insert(issuer.to_owned(), JwkPlace { keys, ..JwkPlace::default() });
     }
 
     /// The keys of an issuer, if they can be relied on.
-    pub(crate) fn keys(&self, issuer: &str, now: u64) -> Option<&Arc<KeySet>> {
+    pub(crate) fn keys(&self, issuer: &str, now: u64) -> Option<&Arc<Jwks>> {
         let place = self.places.get(issuer)?;
         let is_old = place.got.is_some_and(|got| now.saturating_sub(got) > KEPT);
         place.keys.as_ref().filter(|_| !is_old)
     }
 
     /// Whether the keys of an issuer are to be asked for, on account of a token whose key `fits` one of them or none.
-    pub(crate) fn need(&self, issuer: &str, fits: bool, now: u64) -> Need {
-        let Some(place) = self.places.get(issuer) else { return Need::Nothing };
+    pub(crate) fn need(&self, issuer: &str, fits: bool, now: u64) -> JwksRefresh {
+        let Some(place) = self.places.get(issuer) else { return JwksRefresh::Nothing };
         if place.keys.is_some() && place.got.is_none() {
-            return Need::Nothing;
+            return JwksRefresh::Nothing;
         }
         let since = |then: u64| now.saturating_sub(then);
         let wait = match place.failures {
@@ -80,15 +80,15 @@ impl Keyring {
         };
         let has_waited = place.asked.is_none_or(|asked| since(asked) >= wait);
         match place.got {
-            _ if !has_waited => Need::Nothing,
+            _ if !has_waited => JwksRefresh::Nothing,
             Some(got) if since(got) <= KEPT && fits => {
                 if since(got) > FRESH {
-                    Need::Soon
+                    JwksRefresh::Soon
                 } else {
-                    Need::Nothing
+                    JwksRefresh::Nothing
                 }
             }
-            _ => Need::Now,
+            _ => JwksRefresh::Now,
         }
     }
 
@@ -100,7 +100,7 @@ impl Keyring {
     }
 
     /// What has become of it.
-    pub(crate) fn done(&mut self, issuer: &str, keys: Option<KeySet>, now: u64) {
+    pub(crate) fn done(&mut self, issuer: &str, keys: Option<Jwks>, now: u64) {
         let Some(place) = self.places.get_mut(issuer) else { return };
         let Some(keys) = keys else {
             place.failures = place.failures.saturating_add(1);
@@ -120,19 +120,19 @@ mod tests {
 
     const ISSUER: &str = "https://iam.example";
 
-    fn keys(kid: &str) -> KeySet {
+    fn keys(kid: &str) -> Jwks {
         let point = r#""x":"f83OJ3D2xF1Bg8vub9tLe1gHMzV76e8Tus9uPHvRVEU","y":"x_FEzRu9m36HLN_tue659LNpXW6pCyStikYjKIWI5a0""#;
         let set = format!(r#"{{"keys":[{{"kty":"EC","crv":"P-256","kid":"{kid}",{point}}}]}}"#);
-        KeySet::parse(set.as_bytes()).unwrap()
+        Jwks::parse(set.as_bytes()).unwrap()
     }
 
-    fn ring() -> Keyring {
-        let mut ring = Keyring::default();
+    fn ring() -> JwksCache {
+        let mut ring = JwksCache::default();
         ring.add(ISSUER, None);
         ring
     }
 
-    fn got(ring: &mut Keyring, kid: &str, now: u64) {
+    fn got(ring: &mut JwksCache, kid: &str, now: u64) {
         ring.begin(ISSUER, now);
         ring.done(ISSUER, Some(keys(kid)), now);
     }
@@ -141,13 +141,13 @@ mod tests {
     fn keys_are_asked_for_when_they_are_needed_and_again_when_they_are_old() {
         let mut ring = ring();
         assert!(ring.keys(ISSUER, 0).is_none());
-        assert_eq!(ring.need(ISSUER, false, 0), Need::Now);
+        assert_eq!(ring.need(ISSUER, false, 0), JwksRefresh::Now);
         got(&mut ring, "a", 0);
         assert!(ring.keys(ISSUER, FRESH).is_some());
-        assert_eq!(ring.need(ISSUER, true, FRESH), Need::Nothing);
-        assert_eq!(ring.need(ISSUER, true, FRESH + 1), Need::Soon);
+        assert_eq!(ring.need(ISSUER, true, FRESH), JwksRefresh::Nothing);
+        assert_eq!(ring.need(ISSUER, true, FRESH + 1), JwksRefresh::Soon);
         ring.begin(ISSUER, FRESH + 1);
-        assert_eq!(ring.need(ISSUER, true, FRESH + 2), Need::Nothing, "somebody is at it");
+        assert_eq!(ring.need(ISSUER, true, FRESH + 2), JwksRefresh::Nothing, "somebody is at it");
     }
 
     #[test]
@@ -156,12 +156,12 @@ mod tests {
         got(&mut ring, "a", 0);
         for now in (FRESH + 1..KEPT).step_by(1_000) {
             assert!(ring.keys(ISSUER, now).is_some());
-            assert_ne!(ring.need(ISSUER, true, now), Need::Now, "nobody waits for it");
+            assert_ne!(ring.need(ISSUER, true, now), JwksRefresh::Now, "nobody waits for it");
             ring.begin(ISSUER, now);
             ring.done(ISSUER, None, now);
         }
         assert!(ring.keys(ISSUER, KEPT + 1).is_none());
-        assert_eq!(ring.need(ISSUER, true, KEPT + 1_000), Need::Now);
+        assert_eq!(ring.need(ISSUER, true, KEPT + 1_000), JwksRefresh::Now);
     }
 
     #[test]
@@ -170,7 +170,7 @@ mod tests {
         got(&mut ring, "a", 0);
         let mut asked = 0;
         for now in 1..=3_600 {
-            if ring.need(ISSUER, false, now) == Need::Now {
+            if ring.need(ISSUER, false, now) == JwksRefresh::Now {
                 got(&mut ring, "a", now);
                 asked += 1;
             }
@@ -179,14 +179,14 @@ mod tests {
         let mut dead = self::ring();
         let mut asked = 0;
         for now in 0..3_600 {
-            if dead.need(ISSUER, false, now) == Need::Now {
+            if dead.need(ISSUER, false, now) == JwksRefresh::Now {
                 dead.begin(ISSUER, now);
                 dead.done(ISSUER, None, now);
                 asked += 1;
             }
         }
         assert!((12..=24).contains(&asked), "{asked}");
-        assert_eq!(ring.need("https://evil.example", false, 0), Need::Nothing);
+        assert_eq!(ring.need("https://evil.example", false, 0), JwksRefresh::Nothing);
     }
 
     #[test]
@@ -202,9 +202,9 @@ mod tests {
 
     #[test]
     fn keys_of_a_file_are_never_asked_for() {
-        let mut ring = Keyring::default();
+        let mut ring = JwksCache::default();
         ring.add(ISSUER, Some(keys("a")));
         assert!(ring.keys(ISSUER, u64::MAX).is_some());
-        assert_eq!(ring.need(ISSUER, false, u64::MAX), Need::Nothing);
+        assert_eq!(ring.need(ISSUER, false, u64::MAX), JwksRefresh::Nothing);
     }
 }

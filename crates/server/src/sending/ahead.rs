@@ -4,7 +4,7 @@
 //! dozens at a time. So once something was not in memory, the kernel is told of all that comes, a window ahead of what is read,
 //! until what it is told of turns out to be in memory. To tell takes time, too: it is done on threads that may wait.
 
-use crate::connection::shortcut::is_near;
+use crate::connection::shortcut::is_page_cached;
 use rustix::fs::{Advice, fadvise};
 use std::fs::File;
 use std::io;
@@ -19,7 +19,7 @@ const STEP_BYTES: u64 = 512 << 10;
 
 /// See the module above. Positions count bytes of the ranges, one after the other.
 #[derive(Debug)]
-pub(crate) struct Ahead {
+pub(crate) struct FadviseWindow {
     is_on: bool,
     window: u64,
     /// Up to where the kernel has been told, as a position and as a place in a range.
@@ -28,7 +28,7 @@ pub(crate) struct Ahead {
     within: u64,
 }
 
-impl Ahead {
+impl FadviseWindow {
     /// For these ranges, none of which is empty.
     pub(crate) fn new(ranges: &[Range<u64>]) -> Self {
         let bytes: u64 = ranges.iter().map(|range| range.end - range.start).sum();
@@ -52,7 +52,7 @@ impl Ahead {
         while self.told < position && self.step(ranges).is_some() {}
         self.is_on = ranges
             .get(self.at)
-            .is_none_or(|range| !is_near(file, range.start.saturating_add(self.within)));
+            .is_none_or(|range| !is_page_cached(file, range.start.saturating_add(self.within)));
         while self.is_on && self.told < position.saturating_add(self.window) {
             let Some(step) = self.step(ranges) else { break };
             fadvise(file, step.start, NonZeroU64::new(step.end - step.start), Advice::WillNeed)?;
@@ -89,7 +89,7 @@ mod tests {
                 end = range.end + 1;
                 range
             }).collect();
-            let mut ahead = Ahead::new(&ranges);
+            let mut ahead = FadviseWindow::new(&ranges);
             let mut steps: Vec<Range<u64>> = Vec::new();
             while let Some(step) = ahead.step(&ranges) {
                 prop_assert!(!step.is_empty() && step.end - step.start <= STEP_BYTES);
@@ -109,7 +109,7 @@ mod tests {
         file.write_all(&[1; 100]).unwrap();
         // What lies beyond the end of the file is never in memory.
         let ranges = vec![1000..100_000_000];
-        let mut ahead = Ahead::new(&ranges);
+        let mut ahead = FadviseWindow::new(&ranges);
         ahead.tell(&file, &ranges, 0).unwrap();
         assert!(ahead.is_on() && ahead.told == MOST_BYTES);
         ahead.tell(&file, &ranges, 1).unwrap();
@@ -127,8 +127,8 @@ mod tests {
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(&[1; 100_000]).unwrap();
         let ranges = vec![0..100_000];
-        let mut ahead = Ahead::new(&ranges);
+        let mut ahead = FadviseWindow::new(&ranges);
         ahead.tell(&file, &ranges, 0).unwrap();
-        assert_eq!(ahead.is_on(), !is_near(&file, 0));
+        assert_eq!(ahead.is_on(), !is_page_cached(&file, 0));
     }
 }

@@ -1,7 +1,7 @@
 //! One block of an answer that is [laid out](crate::sending::pieces): what it takes to make it, apart from what comes before and after
 //! it, so that two of one answer can be made at the same time.
 
-use crate::sending::body::{Wait, Work};
+use crate::sending::body::{BlockTask, DiskWait};
 use hither_http::vector::frames;
 use rustix::io::{Errno, ReadWriteFlags, preadv2, retry_on_intr};
 use std::fs::File;
@@ -15,7 +15,7 @@ const GAP_BYTES: u64 = 8 << 10;
 
 /// See the module above.
 #[derive(Debug)]
-pub(crate) struct Block {
+pub(crate) struct ResponseBlock {
     file: Arc<File>,
     /// Most bytes of the file that are read as one.
     most: u64,
@@ -40,7 +40,7 @@ impl Read {
     }
 }
 
-impl Block {
+impl ResponseBlock {
     /// One with nothing in it.
     pub(crate) fn new(file: Arc<File>, is_framed: bool, most: u64) -> Self {
         Self { file, most, is_framed, bytes: 0, texts: Vec::new(), reads: Vec::new() }
@@ -68,7 +68,7 @@ impl Block {
         self.bytes += len;
     }
 
-    fn read(&self, buffer: &mut [u8], wait: Wait) -> io::Result<()> {
+    fn read(&self, buffer: &mut [u8], wait: DiskWait) -> io::Result<()> {
         let mut reads = self.reads.clone();
         reads.sort_unstable_by_key(|read| read.offset);
         let (mut rest, mut scratch) = (reads.as_slice(), Vec::new());
@@ -106,7 +106,7 @@ impl Block {
         span: Range<u64>,
         buffer: &mut [u8],
         scratch: &mut Vec<u8>,
-        wait: Wait,
+        wait: DiskWait,
     ) -> io::Result<()> {
         let len = usize::try_from(span.end - span.start).map_err(|_| misplaced())?;
         if scratch.len() < len {
@@ -134,8 +134,8 @@ impl Block {
     }
 }
 
-impl Work for Block {
-    fn make(&self, buffer: &mut Vec<u8>, wait: Wait) -> io::Result<usize> {
+impl BlockTask for ResponseBlock {
+    fn make(&self, buffer: &mut Vec<u8>, wait: DiskWait) -> io::Result<usize> {
         if buffer.len() < self.bytes {
             buffer.resize(self.bytes, 0);
         }
@@ -148,8 +148,8 @@ impl Work for Block {
 }
 
 /// Reads all of `buffer`.
-fn read_at(file: &File, mut buffer: &mut [u8], mut offset: u64, wait: Wait) -> io::Result<()> {
-    if wait == Wait::Yes {
+fn read_at(file: &File, mut buffer: &mut [u8], mut offset: u64, wait: DiskWait) -> io::Result<()> {
+    if wait == DiskWait::Yes {
         return file.read_exact_at(buffer, offset);
     }
     while !buffer.is_empty() {

@@ -8,9 +8,9 @@
 //!
 //! No more than two blocks are in memory; see [`crate::sending::loan`] for what bounds all of them.
 
-use crate::connection::shortcut::{Chunk, Shortcut};
-use crate::sending::loan::{Allowance, Loan, Memory};
-use crate::third_party::Telling;
+use crate::connection::shortcut::{BodyChunk, SendfileQueue};
+use crate::sending::loan::{BufferPool, BufferQuota, PooledBuffer};
+use crate::third_party::PerfMarkerStream;
 use bytes::{Buf, Bytes};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
@@ -35,23 +35,23 @@ const MOST_AT_ONCE: u32 = 16;
 
 /// Whether work may wait for the disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Wait {
+pub(crate) enum DiskWait {
     Yes,
     No,
 }
 
 /// Makes the blocks of an answer, one after the other.
-pub(crate) trait Supply: Send + Debug + 'static {
+pub(crate) trait BlockSource: Send + Debug + 'static {
     /// About how many bytes the next block takes; 0 if there is none.
     fn next_bytes(&self) -> usize;
     /// Writes the next block to the front of `buffer`, whatever is in it, and tells its length. May wait for the disk.
     fn fill(&mut self, buffer: &mut Vec<u8>) -> io::Result<usize>;
     /// Whether the next block can perhaps be [taken](Self::take) and made without waiting.
-    fn is_near(&self) -> bool {
+    fn is_page_cached(&self) -> bool {
         false
     }
     /// The next block as work of its own; nothing if there is no such thing.
-    fn take(&mut self) -> Option<Box<dyn Work>> {
+    fn take(&mut self) -> Option<Box<dyn BlockTask>> {
         None
     }
     /// Whether the next block takes longer to make than another thread to wake.
@@ -66,34 +66,34 @@ pub(crate) trait Supply: Send + Debug + 'static {
 }
 
 /// A block, apart from what comes before and after it.
-pub(crate) trait Work: Send + Debug + 'static {
-    /// As [`Supply::fill`]; where it may not wait and would have to, an error of the kind `WouldBlock`.
-    fn make(&self, buffer: &mut Vec<u8>, wait: Wait) -> io::Result<usize>;
+pub(crate) trait BlockTask: Send + Debug + 'static {
+    /// As [`BlockSource::fill`]; where it may not wait and would have to, an error of the kind `WouldBlock`.
+    fn make(&self, buffer: &mut Vec<u8>, wait: DiskWait) -> io::Result<usize>;
 }
 
 /// See the module above.
 #[derive(Debug)]
-pub(crate) enum Body {
+pub(crate) enum ResponseBody {
     Empty,
     Whole(Bytes),
-    Supplied(Supplied),
+    Supplied(BlockBody),
     /// What becomes of a copy.
-    Told(Telling),
+    Told(PerfMarkerStream),
 }
 
 /// A body in blocks.
 #[derive(Debug)]
-pub(crate) struct Supplied {
-    memory: Arc<Memory>,
-    allowance: Allowance,
+pub(crate) struct BlockBody {
+    memory: Arc<BufferPool>,
+    allowance: BufferQuota,
     /// What makes the next block; none while it makes one, and when there are no more.
-    supply: Option<Box<dyn Supply>>,
+    supply: Option<Box<dyn BlockSource>>,
     /// Blocks that other threads are making, in their order.
     making: VecDeque<JoinHandle<io::Result<Made>>>,
     /// While the next block could be made on the spot, but there is no room for it yet.
     borrowing: Option<Borrowing>,
     /// Past memory, where that is possible.
-    shortcut: Option<Arc<Shortcut>>,
+    shortcut: Option<Arc<SendfileQueue>>,
     /// Blocks made on the spot since others had their turn.
     at_once: u32,
     /// Bytes that are still to come, if that is known.
@@ -108,10 +108,10 @@ struct Made {
     bytes: Bytes,
     took: Duration,
     /// What makes the next one, if it was away for this one.
-    supply: Option<Box<dyn Supply>>,
+    supply: Option<Box<dyn BlockSource>>,
 }
 
-struct Borrowing(BoxFuture<'static, Option<Loan>>);
+struct Borrowing(BoxFuture<'static, Option<PooledBuffer>>);
 
 impl Debug for Borrowing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -119,9 +119,13 @@ impl Debug for Borrowing {
     }
 }
 
-impl Supplied {
+impl BlockBody {
     /// A body of `length` bytes, if that is known.
-    pub(crate) fn new(supply: Box<dyn Supply>, length: Option<u64>, memory: &Arc<Memory>) -> Self {
+    pub(crate) fn new(
+        supply: Box<dyn BlockSource>,
+        length: Option<u64>,
+        memory: &Arc<BufferPool>,
+    ) -> Self {
         Self {
             memory: Arc::clone(memory),
             allowance: Arc::new(Semaphore::new(BLOCKS)),
@@ -136,7 +140,7 @@ impl Supplied {
     }
 
     /// Has the next block made on a thread that may wait.
-    fn begin(&mut self, supply: Box<dyn Supply>) {
+    fn begin(&mut self, supply: Box<dyn BlockSource>) {
         let bytes = supply.next_bytes();
         self.making.push_back(match self.memory.try_borrow(bytes, &self.allowance) {
             Some(loan) => tokio::task::spawn_blocking(move || fill(supply, loan)),
@@ -156,15 +160,17 @@ impl Supplied {
             return;
         }
         match self.supply.take() {
-            Some(supply) if supply.next_bytes() > 0 && !supply.is_near() => self.begin(supply),
+            Some(supply) if supply.next_bytes() > 0 && !supply.is_page_cached() => {
+                self.begin(supply)
+            }
             supply => self.supply = supply,
         }
     }
 
     /// Has the block after the one that is made on the spot made meanwhile, if that helps.
-    fn share(&mut self, supply: &mut dyn Supply) {
+    fn share(&mut self, supply: &mut dyn BlockSource) {
         if supply.is_laborious()
-            && supply.is_near()
+            && supply.is_page_cached()
             && let Some(help) = self.memory.help()
             && let Some(loan) = self.memory.try_borrow(supply.next_bytes(), &self.allowance)
             && let Some(work) = supply.take()
@@ -178,7 +184,11 @@ impl Supplied {
     }
 
     /// The next block, made on the spot; nothing if that turns out to take longer.
-    fn make(&mut self, mut supply: Box<dyn Supply>, mut loan: Loan) -> io::Result<Option<Chunk>> {
+    fn make(
+        &mut self,
+        mut supply: Box<dyn BlockSource>,
+        mut loan: PooledBuffer,
+    ) -> io::Result<Option<BodyChunk>> {
         let Some(work) = supply.take() else {
             self.making.push_back(tokio::task::spawn_blocking(move || fill(supply, loan)));
             return Ok(None);
@@ -186,13 +196,13 @@ impl Supplied {
         self.share(&mut *supply);
         self.supply = Some(supply);
         let began = Instant::now();
-        let made = work.make(loan.buffer(), Wait::No);
+        let made = work.make(loan.buffer(), DiskWait::No);
         self.disk += began.elapsed();
         match made {
             Ok(filled) => {
                 self.at_once += 1;
                 self.look_ahead();
-                Ok(Some(Chunk::Memory(loan.freeze(filled))))
+                Ok(Some(BodyChunk::Memory(loan.freeze(filled))))
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                 let making = tokio::task::spawn_blocking(move || make(&*work, loan));
@@ -204,7 +214,7 @@ impl Supplied {
     }
 
     /// The next block; nothing if there is something else to be looked at, or none.
-    fn step(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Option<Chunk>>> {
+    fn step(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Option<BodyChunk>>> {
         if let Some(making) = self.making.front_mut() {
             let made = ready!(making.poll_unpin(cx)).map_err(io::Error::from).flatten();
             self.making.pop_front();
@@ -213,7 +223,7 @@ impl Supplied {
             self.disk += took;
             self.supply = supply.or_else(|| self.supply.take());
             self.look_ahead();
-            return Poll::Ready(Ok((!bytes.is_empty()).then_some(Chunk::Memory(bytes))));
+            return Poll::Ready(Ok((!bytes.is_empty()).then_some(BodyChunk::Memory(bytes))));
         }
         let Some(mut supply) = self.supply.take() else { return Poll::Ready(Ok(None)) };
         if self.at_once >= MOST_AT_ONCE {
@@ -233,7 +243,7 @@ impl Supplied {
         if bytes == 0 {
             return Poll::Ready(Ok(None));
         }
-        if !supply.is_near() {
+        if !supply.is_page_cached() {
             self.begin(supply);
             return Poll::Ready(Ok(None));
         }
@@ -249,7 +259,7 @@ impl Supplied {
         Poll::Ready(loan.ok_or_else(given_up).and_then(|loan| self.make(supply, loan)))
     }
 
-    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Result<Chunk>>> {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Result<BodyChunk>>> {
         loop {
             let chunk = match ready!(self.step(cx)) {
                 Ok(Some(chunk)) => chunk,
@@ -267,19 +277,19 @@ impl Supplied {
     }
 }
 
-fn fill(mut supply: Box<dyn Supply>, mut loan: Loan) -> io::Result<Made> {
+fn fill(mut supply: Box<dyn BlockSource>, mut loan: PooledBuffer) -> io::Result<Made> {
     let began = Instant::now();
     let filled = supply.fill(loan.buffer())?;
     Ok(Made { bytes: loan.freeze(filled), took: began.elapsed(), supply: Some(supply) })
 }
 
-fn make(work: &dyn Work, mut loan: Loan) -> io::Result<Made> {
+fn make(work: &dyn BlockTask, mut loan: PooledBuffer) -> io::Result<Made> {
     let began = Instant::now();
-    let filled = work.make(loan.buffer(), Wait::Yes)?;
+    let filled = work.make(loan.buffer(), DiskWait::Yes)?;
     Ok(Made { bytes: loan.freeze(filled), took: began.elapsed(), supply: None })
 }
 
-impl Drop for Supplied {
+impl Drop for BlockBody {
     fn drop(&mut self) {
         for making in &self.making {
             making.abort();
@@ -291,7 +301,7 @@ fn given_up() -> io::Error {
     io::Error::other("the server has stopped")
 }
 
-impl Body {
+impl ResponseBody {
     /// How long it took to make what was sent of it.
     pub(crate) fn disk_time(&self) -> Duration {
         match self {
@@ -301,27 +311,27 @@ impl Body {
     }
 
     /// What of it is a piece of a file may go that way.
-    pub(crate) fn by(&mut self, shortcut: Option<&Arc<Shortcut>>) {
+    pub(crate) fn by(&mut self, shortcut: Option<&Arc<SendfileQueue>>) {
         if let Self::Supplied(supplied) = self {
             supplied.shortcut = shortcut.cloned();
         }
     }
 }
 
-impl hyper::body::Body for Body {
-    type Data = Chunk;
+impl hyper::body::Body for ResponseBody {
+    type Data = BodyChunk;
     type Error = io::Error;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<io::Result<Frame<Chunk>>>> {
+    ) -> Poll<Option<io::Result<Frame<BodyChunk>>>> {
         match &mut *self {
             Self::Empty => Poll::Ready(None),
             Self::Whole(bytes) => {
                 let bytes = std::mem::take(bytes);
                 *self = Self::Empty;
-                let chunk = (!bytes.is_empty()).then_some(Chunk::Memory(bytes));
+                let chunk = (!bytes.is_empty()).then_some(BodyChunk::Memory(bytes));
                 Poll::Ready(chunk.map(|chunk| Ok(Frame::data(chunk))))
             }
             Self::Supplied(supplied) => {
@@ -330,7 +340,7 @@ impl hyper::body::Body for Body {
             }
             Self::Told(telling) => {
                 let bytes = ready!(telling.poll(cx));
-                Poll::Ready(bytes.map(|bytes| Ok(Frame::data(Chunk::Memory(bytes)))))
+                Poll::Ready(bytes.map(|bytes| Ok(Frame::data(BodyChunk::Memory(bytes)))))
             }
         }
     }

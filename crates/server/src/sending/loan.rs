@@ -1,7 +1,7 @@
 //! Memory for file data, borrowed from a bounded store.
 //!
-//! Whatever is on its way from disk to a connection, or back, lies in a [`Loan`]. All loans together are bounded by
-//! [`Memory`], those of one answer by its own [`Allowance`]: a client that reads slowly holds two blocks and no more, whoever
+//! Whatever is on its way from disk to a connection, or back, lies in a [`PooledBuffer`]. All loans together are bounded by
+//! [`BufferPool`], those of one answer by its own [`BufferQuota`]: a client that reads slowly holds two blocks and no more, whoever
 //! comes next waits for memory, not for the slow one. Buffers go round: the pages of a fresh one cost more than the copy
 //! into it.
 
@@ -18,7 +18,7 @@ const LEAST_SPARE_BYTES: usize = 32 << 10;
 
 /// All memory for file data.
 #[derive(Debug)]
-pub(crate) struct Memory {
+pub(crate) struct BufferPool {
     units: Arc<Semaphore>,
     most_units: u32,
     spare: Arc<Spare>,
@@ -26,7 +26,7 @@ pub(crate) struct Memory {
 }
 
 /// The right to have a block made by another thread though its data is in memory.
-pub(crate) type Help = OwnedSemaphorePermit;
+pub(crate) type CpuPermit = OwnedSemaphorePermit;
 
 #[derive(Debug, Default)]
 struct Spare(Mutex<Vec<Vec<u8>>>);
@@ -45,9 +45,9 @@ impl Spare {
 }
 
 /// How many loans one answer may have at a time.
-pub(crate) type Allowance = Arc<Semaphore>;
+pub(crate) type BufferQuota = Arc<Semaphore>;
 
-impl Memory {
+impl BufferPool {
     pub(crate) fn new(bytes: usize) -> Self {
         let most_units = u32::try_from(bytes / UNIT_BYTES).unwrap_or(u32::MAX).max(1);
         let units = Arc::new(Semaphore::new(usize::try_from(most_units).unwrap_or(1)));
@@ -57,7 +57,7 @@ impl Memory {
     }
 
     /// Help, if a processor may be free for it.
-    pub(crate) fn help(&self) -> Option<Help> {
+    pub(crate) fn help(&self) -> Option<CpuPermit> {
         Arc::clone(&self.help).try_acquire_owned().ok()
     }
 
@@ -72,7 +72,7 @@ impl Memory {
     }
 
     /// A buffer for some `bytes`, at once; none if one would have to wait for it.
-    pub(crate) fn try_borrow(&self, bytes: usize, allowance: &Allowance) -> Option<Loan> {
+    pub(crate) fn try_borrow(&self, bytes: usize, allowance: &BufferQuota) -> Option<PooledBuffer> {
         let own = Arc::clone(allowance).try_acquire_owned().ok()?;
         let units = Arc::clone(&self.units).try_acquire_many_owned(self.units(bytes)).ok()?;
         Some(self.loan(bytes, own, units))
@@ -82,24 +82,29 @@ impl Memory {
     pub(crate) async fn borrow(
         self: Arc<Self>,
         bytes: usize,
-        allowance: Allowance,
-    ) -> Option<Loan> {
+        allowance: BufferQuota,
+    ) -> Option<PooledBuffer> {
         let own = allowance.acquire_owned().await.ok()?;
         let units = Arc::clone(&self.units).acquire_many_owned(self.units(bytes)).await.ok()?;
         Some(self.loan(bytes, own, units))
     }
 
-    fn loan(&self, bytes: usize, own: OwnedSemaphorePermit, units: OwnedSemaphorePermit) -> Loan {
+    fn loan(
+        &self,
+        bytes: usize,
+        own: OwnedSemaphorePermit,
+        units: OwnedSemaphorePermit,
+    ) -> PooledBuffer {
         let large = bytes >= LEAST_SPARE_BYTES;
         let buffer = if large { self.spare.take() } else { Vec::new() };
         let spare = Arc::clone(&self.spare);
-        Loan { buffer, filled: 0, spare, _own: own, _units: units }
+        PooledBuffer { buffer, filled: 0, spare, _own: own, _units: units }
     }
 }
 
 /// A borrowed buffer; given back when it is dropped.
 #[derive(Debug)]
-pub(crate) struct Loan {
+pub(crate) struct PooledBuffer {
     buffer: Vec<u8>,
     filled: usize,
     spare: Arc<Spare>,
@@ -107,7 +112,7 @@ pub(crate) struct Loan {
     _units: OwnedSemaphorePermit,
 }
 
-impl Loan {
+impl PooledBuffer {
     /// The buffer, with whatever the last borrower left in it.
     pub(crate) fn buffer(&mut self) -> &mut Vec<u8> {
         &mut self.buffer
@@ -120,13 +125,13 @@ impl Loan {
     }
 }
 
-impl AsRef<[u8]> for Loan {
+impl AsRef<[u8]> for PooledBuffer {
     fn as_ref(&self) -> &[u8] {
         self.buffer.get(..self.filled).unwrap_or_default()
     }
 }
 
-impl Drop for Loan {
+impl Drop for PooledBuffer {
     fn drop(&mut self) {
         if self.buffer.capacity() >= LEAST_SPARE_BYTES {
             self.spare.keep(std::mem::take(&mut self.buffer));
@@ -140,7 +145,7 @@ mod tests {
 
     #[test]
     fn loans_are_bounded_together_and_for_each_answer() {
-        let memory = Memory::new(4 * UNIT_BYTES);
+        let memory = BufferPool::new(4 * UNIT_BYTES);
         let (one, other) = (Arc::new(Semaphore::new(2)), Arc::new(Semaphore::new(2)));
         let first = memory.try_borrow(1, &one).unwrap();
         let second = memory.try_borrow(UNIT_BYTES, &one).unwrap();
@@ -155,7 +160,7 @@ mod tests {
 
     #[test]
     fn what_is_sent_is_what_was_filled_in_and_goes_back() {
-        let memory = Memory::new(1 << 20);
+        let memory = BufferPool::new(1 << 20);
         let allowance = Arc::new(Semaphore::new(1));
         let mut loan = memory.try_borrow(40_000, &allowance).unwrap();
         loan.buffer().resize(40_000, 7);

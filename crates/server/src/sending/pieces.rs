@@ -11,11 +11,11 @@
 //! What is in memory is read without waiting, on the spot; one range as it is goes past this memory, if it is in the
 //! kernel's. Of what is not, the kernel is told [ahead](crate::sending::ahead).
 
-use crate::connection::shortcut::{self, is_near, reach};
-use crate::sending::ahead::Ahead;
-use crate::sending::block::Block;
-use crate::sending::body::{Supply, Wait, Work};
-use hither_http::byteranges::Byteranges;
+use crate::connection::shortcut::{self, cached_prefix, is_page_cached};
+use crate::sending::ahead::FadviseWindow;
+use crate::sending::block::ResponseBlock;
+use crate::sending::body::{BlockSource, BlockTask, DiskWait};
+use hither_http::byteranges::MultipartWriter;
 use hither_http::vector::frames;
 use std::fs::File;
 use std::io;
@@ -29,11 +29,11 @@ const LEAST_PIECE_BYTES: u64 = 32 << 10;
 
 /// How the bytes are wrapped.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Form {
+pub(crate) enum RangeFormat {
     /// As they are.
     Plain,
     /// Each range as a part.
-    Parts(Byteranges),
+    Parts(MultipartWriter),
     /// In frames, after one that tells the size of the file.
     Frames {
         /// The size of the file.
@@ -43,28 +43,33 @@ pub(crate) enum Form {
 
 /// What of a file is sent, and how.
 #[derive(Debug)]
-pub(crate) struct Pieces {
+pub(crate) struct RangeEncoder {
     file: Arc<File>,
-    form: Form,
+    form: RangeFormat,
     block: u64,
     ranges: Vec<Range<u64>>,
     /// The first range that is not laid out, and where it goes on.
     at: usize,
     from: u64,
-    next: Block,
-    ahead: Ahead,
+    next: ResponseBlock,
+    ahead: FadviseWindow,
     /// Bytes of the ranges in blocks that were handed out.
     done: u64,
 }
 
-impl Pieces {
+impl RangeEncoder {
     /// `ranges` of a file, none of them empty or beyond its end, in blocks of some `block` bytes.
-    pub(crate) fn new(file: File, form: Form, ranges: Vec<Range<u64>>, block: usize) -> Self {
+    pub(crate) fn new(
+        file: File,
+        form: RangeFormat,
+        ranges: Vec<Range<u64>>,
+        block: usize,
+    ) -> Self {
         let block = block as u64;
         let from = ranges.first().map_or(0, |range| range.start);
         let file = Arc::new(file);
-        let next = Block::new(Arc::clone(&file), false, block);
-        let ahead = Ahead::new(&ranges);
+        let next = ResponseBlock::new(Arc::clone(&file), false, block);
+        let ahead = FadviseWindow::new(&ranges);
         let mut pieces = Self { file, form, block, ranges, at: 0, from, next, ahead, done: 0 };
         pieces.next = pieces.lay_out(true);
         pieces
@@ -74,12 +79,12 @@ impl Pieces {
     pub(crate) fn total_bytes(&self) -> u64 {
         let data: u64 = self.ranges.iter().map(|range| range.end - range.start).sum();
         let text = match &self.form {
-            Form::Plain => 0,
-            Form::Parts(parts) => {
+            RangeFormat::Plain => 0,
+            RangeFormat::Parts(parts) => {
                 let heads = self.ranges.iter().map(|range| parts.head_bytes(range) as u64);
                 heads.sum::<u64>() + parts.end().len() as u64
             }
-            Form::Frames { .. } => {
+            RangeFormat::Frames { .. } => {
                 let frames = self.ranges.iter();
                 let frames = frames.map(|range| (range.end - range.start).div_ceil(self.block));
                 (1 + frames.sum::<u64>()) * frames::HEADER_BYTES as u64
@@ -90,18 +95,18 @@ impl Pieces {
 
     /// The next block. Pieces are cut at multiples of the block from the start of their range, so that the number of frames
     /// is known beforehand.
-    fn lay_out(&mut self, is_first: bool) -> Block {
-        let is_framed = matches!(self.form, Form::Frames { .. });
-        let mut block = Block::new(Arc::clone(&self.file), is_framed, self.block);
-        if let (true, Form::Frames { size }) = (is_first, &self.form) {
+    fn lay_out(&mut self, is_first: bool) -> ResponseBlock {
+        let is_framed = matches!(self.form, RangeFormat::Frames { .. });
+        let mut block = ResponseBlock::new(Arc::clone(&self.file), is_framed, self.block);
+        if let (true, RangeFormat::Frames { size }) = (is_first, &self.form) {
             block.text(frames::preamble(*size).to_vec());
         }
         while let Some(range) = self.ranges.get(self.at) {
             let end = range.end.min(self.from.saturating_add(self.block));
             let head = match &self.form {
-                Form::Parts(parts) if self.from == range.start => parts.head_bytes(range),
-                Form::Parts(_) | Form::Plain => 0,
-                Form::Frames { .. } => frames::HEADER_BYTES,
+                RangeFormat::Parts(parts) if self.from == range.start => parts.head_bytes(range),
+                RangeFormat::Parts(_) | RangeFormat::Plain => 0,
+                RangeFormat::Frames { .. } => frames::HEADER_BYTES,
             };
             let len = usize::try_from(end - self.from).unwrap_or(usize::MAX);
             let room = self.block.saturating_sub(block.bytes() as u64);
@@ -109,7 +114,7 @@ impl Pieces {
                 return block;
             }
             match &self.form {
-                Form::Parts(parts) if head > 0 => {
+                RangeFormat::Parts(parts) if head > 0 => {
                     block.text(parts.head(range).into_bytes());
                     block.piece(0, self.from, len);
                 }
@@ -121,7 +126,7 @@ impl Pieces {
                 self.from = self.ranges.get(self.at).map_or(u64::MAX, |range| range.start);
             }
         }
-        if let (Form::Parts(parts), false) = (&self.form, self.from == END) {
+        if let (RangeFormat::Parts(parts), false) = (&self.form, self.from == END) {
             self.from = END;
             block.text(parts.end().into_bytes());
         }
@@ -129,7 +134,7 @@ impl Pieces {
     }
 
     /// The next block; the one after it is laid out.
-    fn following(&mut self) -> Block {
+    fn following(&mut self) -> ResponseBlock {
         let following = self.lay_out(false);
         self.done += self.next.reads().iter().map(|read| read.len as u64).sum::<u64>();
         std::mem::replace(&mut self.next, following)
@@ -139,22 +144,22 @@ impl Pieces {
 /// In place of where a range goes on: all is laid out, the text after the last part too.
 const END: u64 = u64::MAX - 1;
 
-impl Supply for Pieces {
+impl BlockSource for RangeEncoder {
     fn next_bytes(&self) -> usize {
         self.next.bytes()
     }
 
     fn fill(&mut self, buffer: &mut Vec<u8>) -> io::Result<usize> {
         self.ahead.tell(&self.file, &self.ranges, self.done)?;
-        self.following().make(buffer, Wait::Yes)
+        self.following().make(buffer, DiskWait::Yes)
     }
 
-    fn is_near(&self) -> bool {
+    fn is_page_cached(&self) -> bool {
         let first = self.next.reads().first();
-        !self.ahead.is_on() && first.is_none_or(|read| is_near(&self.file, read.offset))
+        !self.ahead.is_on() && first.is_none_or(|read| is_page_cached(&self.file, read.offset))
     }
 
-    fn take(&mut self) -> Option<Box<dyn Work>> {
+    fn take(&mut self) -> Option<Box<dyn BlockTask>> {
         Some(Box::new(self.following()))
     }
 
@@ -163,14 +168,15 @@ impl Supply for Pieces {
     }
 
     fn piece(&mut self) -> Option<(Arc<File>, Range<u64>)> {
-        let (Form::Plain, [range], [read]) = (&self.form, &*self.ranges, self.next.reads()) else {
+        let (RangeFormat::Plain, [range], [read]) = (&self.form, &*self.ranges, self.next.reads())
+        else {
             return None;
         };
         let end = range.end.min(read.offset.saturating_add(shortcut::MOST_BYTES as u64));
         if end - read.offset < LEAST_PIECE_BYTES || self.ahead.is_on() {
             return None;
         }
-        let reach = reach(&self.file, &(read.offset..end));
+        let reach = cached_prefix(&self.file, &(read.offset..end));
         if reach < read.end() {
             return None;
         }
@@ -186,8 +192,8 @@ impl Supply for Pieces {
 mod tests {
     use super::*;
     use bytes::Bytes;
-    use hither_http::vector::frames::{Event, Frames};
-    use hither_http::{Event as PartEvent, Multipart};
+    use hither_http::vector::frames::{FrameEvent, FrameReader};
+    use hither_http::{MultipartEvent as PartEvent, MultipartReader};
     use proptest::prelude::*;
     use std::io::Write;
 
@@ -204,7 +210,7 @@ mod tests {
     }
 
     /// The whole answer, through a buffer that is never clean.
-    fn whole(mut pieces: Pieces) -> Vec<u8> {
+    fn whole(mut pieces: RangeEncoder) -> Vec<u8> {
         let total = pieces.total_bytes();
         let mut buffer = vec![0xee; 10_000];
         let mut body = Vec::new();
@@ -227,9 +233,9 @@ mod tests {
     proptest! {
         #[test]
         fn parts_come_in_the_order_of_the_request(ranges in ranges(), block in 500..20_000usize) {
-            let parts = Byteranges::new(7, "application/octet-stream", SIZE as u64);
-            let body = whole(Pieces::new(file(), Form::Parts(parts), ranges.clone(), block));
-            let mut parser = Multipart::new(b"0000000000000007").unwrap();
+            let parts = MultipartWriter::new(7, "application/octet-stream", SIZE as u64);
+            let body = whole(RangeEncoder::new(file(), RangeFormat::Parts(parts), ranges.clone(), block));
+            let mut parser = MultipartReader::new(b"0000000000000007").unwrap();
             let (mut body, mut came) = (Bytes::from(body), Vec::new());
             while let Some(event) = parser.next(&mut body).unwrap() {
                 match event {
@@ -247,11 +253,11 @@ mod tests {
 
         #[test]
         fn frames_hold_what_was_asked_for(ranges in ranges(), block in 500..20_000usize) {
-            let form = Form::Frames { size: SIZE as u64 };
-            let body = whole(Pieces::new(file(), form, ranges.clone(), block));
-            let (mut frames, mut body, mut came) = (Frames::default(), Bytes::from(body), 0);
+            let form = RangeFormat::Frames { size: SIZE as u64 };
+            let body = whole(RangeEncoder::new(file(), form, ranges.clone(), block));
+            let (mut frames, mut body, mut came) = (FrameReader::default(), Bytes::from(body), 0);
             while let Some(event) = frames.next(&mut body).unwrap() {
-                if let Event::Data { offset, bytes } = event {
+                if let FrameEvent::Data { offset, bytes } = event {
                     let from = usize::try_from(offset).unwrap();
                     prop_assert!(bytes == content()[from..from + bytes.len()]);
                     came += bytes.len() as u64;
@@ -264,7 +270,7 @@ mod tests {
         #[test]
         fn one_range_comes_as_it_is(start in 0..SIZE as u64 - 1, len in 1..SIZE as u64, block in 500..20_000usize) {
             let range = start..(start + len).min(SIZE as u64);
-            let body = whole(Pieces::new(file(), Form::Plain, vec![range.clone()], block));
+            let body = whole(RangeEncoder::new(file(), RangeFormat::Plain, vec![range.clone()], block));
             let (from, to) = (usize::try_from(range.start).unwrap(), usize::try_from(range.end).unwrap());
             prop_assert!(body == content()[from..to]);
         }
@@ -273,8 +279,12 @@ mod tests {
     #[test]
     fn a_file_that_shrinks_is_an_error_not_other_bytes() {
         let file = file();
-        let mut pieces =
-            Pieces::new(file.try_clone().unwrap(), Form::Plain, vec![0..SIZE as u64], 4096);
+        let mut pieces = RangeEncoder::new(
+            file.try_clone().unwrap(),
+            RangeFormat::Plain,
+            vec![0..SIZE as u64],
+            4096,
+        );
         file.set_len(5_000).unwrap();
         let mut buffer = Vec::new();
         assert_eq!(pieces.fill(&mut buffer).unwrap(), 4096);
@@ -283,8 +293,9 @@ mod tests {
 
     #[test]
     fn nothing_is_nothing() {
-        assert_eq!(whole(Pieces::new(file(), Form::Plain, vec![], 4096)), b"");
-        let frames = whole(Pieces::new(file(), Form::Frames { size: 5 }, vec![], 4096));
+        assert_eq!(whole(RangeEncoder::new(file(), RangeFormat::Plain, vec![], 4096)), b"");
+        let frames =
+            whole(RangeEncoder::new(file(), RangeFormat::Frames { size: 5 }, vec![], 4096));
         assert_eq!(frames, frames::preamble(5));
     }
 }

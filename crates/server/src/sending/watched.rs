@@ -1,8 +1,8 @@
 //! The body of an answer as it goes out, with what is [noted](crate::monitoring::note) of it.
 
-use crate::connection::held::{Mark, Outgoing};
-use crate::monitoring::note::Note;
-use crate::sending::body::Body;
+use crate::connection::held::{MarkedChunk, StallMark};
+use crate::monitoring::note::RequestRecord;
+use crate::sending::body::ResponseBody;
 use bytes::Buf;
 use hyper::body::{Frame, SizeHint};
 use std::io;
@@ -13,17 +13,21 @@ use tokio::time::Instant;
 
 /// See the module above. What was noted is written when this is dropped.
 #[derive(Debug)]
-pub(crate) struct Watched {
-    body: Body,
-    note: Note,
+pub(crate) struct RecordedBody {
+    body: ResponseBody,
+    note: RequestRecord,
     /// When the last bytes were handed out, until more are asked for.
     handed: Option<Instant>,
     /// Of what the client takes, over HTTP/2.
-    mark: Option<Arc<Mark>>,
+    mark: Option<Arc<StallMark>>,
 }
 
-impl Watched {
-    pub(crate) fn new(body: Body, mut note: Note, mark: Option<Arc<Mark>>) -> Self {
+impl RecordedBody {
+    pub(crate) fn new(
+        body: ResponseBody,
+        mut note: RequestRecord,
+        mark: Option<Arc<StallMark>>,
+    ) -> Self {
         if hyper::body::Body::is_end_stream(&body) {
             note.complete();
         }
@@ -31,14 +35,14 @@ impl Watched {
     }
 }
 
-impl hyper::body::Body for Watched {
-    type Data = Outgoing;
+impl hyper::body::Body for RecordedBody {
+    type Data = MarkedChunk;
     type Error = io::Error;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<io::Result<Frame<Outgoing>>>> {
+    ) -> Poll<Option<io::Result<Frame<MarkedChunk>>>> {
         if let Some(handed) = self.handed.take() {
             self.note.waited(handed.elapsed());
         }
@@ -58,7 +62,7 @@ impl hyper::body::Body for Watched {
         if self.body.is_end_stream() && !matches!(frame, Some(Err(_))) {
             self.note.complete();
         }
-        let out = |chunk| Outgoing::new(chunk, self.mark.clone());
+        let out = |chunk| MarkedChunk::new(chunk, self.mark.clone());
         Poll::Ready(frame.map(|frame| frame.map(|frame| frame.map_data(out))))
     }
 
@@ -71,7 +75,7 @@ impl hyper::body::Body for Watched {
     }
 }
 
-impl Drop for Watched {
+impl Drop for RecordedBody {
     fn drop(&mut self) {
         if let Some(handed) = self.handed.take() {
             self.note.waited(handed.elapsed());

@@ -10,12 +10,12 @@
 //!
 //! A lot belongs to who made it; others' are not there. To make one takes the permission to make files at its path.
 
-use crate::answer::Answer;
-use crate::files::place::{Place, href};
-use crate::method::arriving::Arriving;
-use crate::refusal::Refusal;
+use crate::answer::ServerResponse;
+use crate::files::place::{NamespacePath, href};
+use crate::method::arriving::IncomingBody;
+use crate::refusal::HttpError;
 use crate::rights::authorizer::Action;
-use crate::site::{Call, Site};
+use crate::site::{ServerContext, ServerRequest};
 use crate::space::lots::{Lot, LotError, Lots};
 use http::{Method, StatusCode, header};
 use serde::de::DeserializeOwned;
@@ -77,17 +77,17 @@ impl<'a> Told<'a> {
 }
 
 /// The part of a path that is after that of the API, if it is one of it.
-pub(crate) fn below(place: &Place) -> Option<&str> {
+pub(crate) fn below(place: &NamespacePath) -> Option<&str> {
     let rest = place.path().strip_prefix(PLACE)?;
     if rest.is_empty() { Some("") } else { rest.strip_prefix('/') }
 }
 
 /// Answers a request to the API.
 pub(crate) async fn answer(
-    site: &Site,
+    site: &ServerContext,
     lots: &Arc<Lots>,
-    mut call: Call,
-) -> Result<Answer, Refusal> {
+    mut call: ServerRequest,
+) -> Result<ServerResponse, HttpError> {
     let (owner, now) = (site.name(&call)?, seconds());
     let id = below(&call.place).unwrap_or_default().to_owned();
     match (&call.method, id.is_empty()) {
@@ -109,15 +109,15 @@ pub(crate) async fn answer(
         (&Method::DELETE, false) => {
             allow_change(site, lots, &call, &owner, &id)?;
             run(lots, move |lots| lots.release(&owner, &id, now)).await?;
-            Ok(Answer::empty(StatusCode::NO_CONTENT))
+            Ok(ServerResponse::empty(StatusCode::NO_CONTENT))
         }
-        _ => Err(Refusal::new(StatusCode::METHOD_NOT_ALLOWED, "lots have no such method")
+        _ => Err(HttpError::new(StatusCode::METHOD_NOT_ALLOWED, "lots have no such method")
             .with(header::ALLOW, methods_of(&id))),
     }
 }
 
 /// What may be asked there, if it is a place of this API.
-pub(crate) fn methods(place: &Place) -> Option<&'static str> {
+pub(crate) fn methods(place: &NamespacePath) -> Option<&'static str> {
     below(place).map(methods_of)
 }
 
@@ -127,37 +127,37 @@ fn methods_of(id: &str) -> &'static str {
 
 /// A lot is changed by its owner, with what it takes to make one there.
 fn allow_change(
-    site: &Site,
+    site: &ServerContext,
     lots: &Lots,
-    call: &Call,
+    call: &ServerRequest,
     owner: &str,
     id: &str,
-) -> Result<(), Refusal> {
+) -> Result<(), HttpError> {
     let lot = lots.find(owner, id, seconds())?;
-    site.allow(call, &Place::parse(&href(&lot.path, false))?, Action::Create)
+    site.authorize(call, &NamespacePath::parse(&href(&lot.path, false))?, Action::Create)
 }
 
 async fn create(
-    site: &Site,
+    site: &ServerContext,
     lots: &Arc<Lots>,
-    mut call: Call,
+    mut call: ServerRequest,
     owner: String,
     now: u64,
-) -> Result<Answer, Refusal> {
+) -> Result<ServerResponse, HttpError> {
     let Wanted { path, bytes, lease_seconds } = read(&mut call.body).await?;
     // As it is called on disk, not encoded.
-    let place = Place::parse(&href(&path, false))?;
-    site.allow(&call, &place, Action::Create)?;
+    let place = NamespacePath::parse(&href(&path, false))?;
+    site.authorize(&call, &place, Action::Create)?;
     let lot = run(lots, move |lots| lots.create(&owner, place.path(), bytes, lease_seconds, now));
     let lot = lot.await?;
     let told = json(StatusCode::CREATED, &Told::of(&lot, now))?;
     Ok(told.with(header::LOCATION, &format!("/{PLACE}/{}", lot.id)))
 }
 
-async fn read<T: DeserializeOwned>(body: &mut Arriving) -> Result<T, Refusal> {
+async fn read<T: DeserializeOwned>(body: &mut IncomingBody) -> Result<T, HttpError> {
     let text = body.collect(MOST_BYTES).await?;
     serde_json::from_slice(&text).map_err(|error| {
-        Refusal::new(StatusCode::BAD_REQUEST, format!("the body is not as expected: {error}"))
+        HttpError::new(StatusCode::BAD_REQUEST, format!("the body is not as expected: {error}"))
     })
 }
 
@@ -165,26 +165,28 @@ async fn read<T: DeserializeOwned>(body: &mut Arriving) -> Result<T, Refusal> {
 async fn run<T: Send + 'static>(
     lots: &Arc<Lots>,
     work: impl FnOnce(&Arc<Lots>) -> Result<T, LotError> + Send + 'static,
-) -> Result<T, Refusal> {
+) -> Result<T, HttpError> {
     let lots = Arc::clone(lots);
     match tokio::task::spawn_blocking(move || work(&lots)).await {
         Ok(done) => Ok(done?),
-        Err(_) => Err(Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "the server is being stopped")),
+        Err(_) => {
+            Err(HttpError::new(StatusCode::SERVICE_UNAVAILABLE, "the server is being stopped"))
+        }
     }
 }
 
-fn json(status: StatusCode, value: &impl Serialize) -> Result<Answer, Refusal> {
+fn json(status: StatusCode, value: &impl Serialize) -> Result<ServerResponse, HttpError> {
     let text = serde_json::to_string(value).map_err(|error| {
-        Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, format!("no answer: {error}"))
+        HttpError::new(StatusCode::INTERNAL_SERVER_ERROR, format!("no answer: {error}"))
     })?;
-    Ok(Answer::text(status, JSON, text + "\n").with(header::CACHE_CONTROL, "no-store"))
+    Ok(ServerResponse::text(status, JSON, text + "\n").with(header::CACHE_CONTROL, "no-store"))
 }
 
 pub(crate) fn seconds() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }
 
-impl From<LotError> for Refusal {
+impl From<LotError> for HttpError {
     fn from(error: LotError) -> Self {
         let status = match &error {
             LotError::Full { .. } | LotError::NoSpace | LotError::Terms(_) => {

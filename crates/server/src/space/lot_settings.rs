@@ -2,7 +2,7 @@
 
 use crate::files::place::PRIVATE;
 use crate::space::lot_api::seconds;
-use crate::space::lots::{FileReserve, Files, Lots, NoReserve, Reserve, Terms};
+use crate::space::lots::{DirectoryUsage, FileReserve, LotLimits, Lots, NoReserve, Reserve};
 use hither_core::error::{Error, ErrorKind, Result};
 use serde::Deserialize;
 use std::os::unix::fs::DirBuilderExt;
@@ -63,8 +63,8 @@ impl LotSettings {
             false => Box::new(NoReserve::default()),
         };
         let Self { bytes, count: lots, lease_seconds: lease, .. } = *self;
-        let terms = Terms { lots, bytes, lease };
-        let files = Box::new(Files(root.to_owned()));
+        let terms = LotLimits { lots, bytes, lease };
+        let files = Box::new(DirectoryUsage(root.to_owned()));
         Lots::open(&folder.join("lots.redb"), terms, reserve, files, seconds())
             .map(Arc::new)
             .map_err(|error| cannot(&error))

@@ -15,7 +15,7 @@
 //! *pending* then) and when its file gets its name (what was pending is used) or it is given up (it is free again). No byte
 //! of the database changes. Its blocks come out of the reserve, but not one write at a time: the reserve may be larger than
 //! what is free by [`SLACK`], and is cut only when it is more than that. Where the disk is so full that a write finds no
-//! blocks, the reserve is cut at once and the write tries again ([`Charge::with_room`]). So whoever has a lot finds its space,
+//! blocks, the reserve is cut at once and the write tries again ([`LotCharge::with_room`]). So whoever has a lot finds its space,
 //! and others find the disk full a little early.
 //!
 //! **A crash leaks nothing, at whatever moment.** A record is in the database or not: redb commits all or nothing. Pending
@@ -35,12 +35,12 @@ mod book;
 mod reserve;
 mod usage;
 
-pub(crate) use accounts::{Lot, LotError, Terms, footprint};
+pub(crate) use accounts::{Lot, LotError, LotLimits, footprint};
 pub(crate) use reserve::{FileReserve, NoReserve, Reserve};
-pub(crate) use usage::{Files, Usage};
+pub(crate) use usage::{DirectoryUsage, UsageCounter};
 
 use accounts::Accounts;
-use book::Book;
+use book::LotDatabase;
 use rustix::io::Errno;
 use std::io;
 use std::path::Path;
@@ -56,18 +56,18 @@ const STEP: u64 = 8 << 20;
 pub(crate) struct Lots {
     keeper: Mutex<Keeper>,
     accounts: Mutex<Accounts>,
-    usage: Box<dyn Usage>,
+    usage: Box<dyn UsageCounter>,
 }
 
 #[derive(Debug)]
 struct Keeper {
-    book: Book,
+    book: LotDatabase,
     reserve: Box<dyn Reserve>,
 }
 
 /// What a write takes of a lot; if it is dropped before the file has its name, all of it is given back.
 #[derive(Debug)]
-pub(crate) struct Charge {
+pub(crate) struct LotCharge {
     lots: Arc<Lots>,
     path: String,
     /// The lot; none if the file is in none.
@@ -83,12 +83,12 @@ impl Lots {
     /// The database cannot be opened, or files cannot be counted.
     pub(crate) fn open(
         database: &Path,
-        terms: Terms,
+        terms: LotLimits,
         reserve: Box<dyn Reserve>,
-        usage: Box<dyn Usage>,
+        usage: Box<dyn UsageCounter>,
         now: u64,
     ) -> Result<Self, LotError> {
-        let mut book = Book::open(database)?;
+        let mut book = LotDatabase::open(database)?;
         let mut accounts = Accounts::new(terms);
         for lot in book.all()? {
             if lot.expires <= now {
@@ -210,7 +210,7 @@ impl Lots {
     }
 
     /// Takes `bytes` for a file that will be at `path`, from its lot if it is in one. If its length is not known, begin
-    /// with 0 and go on with [`Charge::cover`].
+    /// with 0 and go on with [`LotCharge::cover`].
     ///
     /// # Errors
     /// [`LotError::Full`].
@@ -219,14 +219,14 @@ impl Lots {
         path: &str,
         bytes: u64,
         now: u64,
-    ) -> Result<Charge, LotError> {
+    ) -> Result<LotCharge, LotError> {
         let bytes = footprint(bytes);
         let id = self.accounts().charge(path, bytes, now)?;
         let bytes = if id.is_some() { bytes } else { 0 };
-        Ok(Charge { lots: Arc::clone(self), path: path.to_owned(), id, bytes })
+        Ok(LotCharge { lots: Arc::clone(self), path: path.to_owned(), id, bytes })
     }
 
-    /// Files of so many bytes in all, counted by [`Usage`], have come to `path` or gone from there in another way than by
+    /// Files of so many bytes in all, counted by [`UsageCounter`], have come to `path` or gone from there in another way than by
     /// a charge.
     pub(crate) fn shift(&self, path: &str, gone: u64, came: u64) {
         self.accounts().shift(path, gone, came);
@@ -336,7 +336,7 @@ impl Keeper {
     }
 }
 
-impl Charge {
+impl LotCharge {
     /// Sees to it that a body that has `bytes` by now is charged for. Tells whether that took more of the lot.
     ///
     /// # Errors
@@ -394,7 +394,7 @@ impl Charge {
     }
 }
 
-impl Drop for Charge {
+impl Drop for LotCharge {
     fn drop(&mut self) {
         self.give_back(&mut self.lots.accounts());
         self.lots.settle_reserve();

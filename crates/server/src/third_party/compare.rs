@@ -7,7 +7,7 @@ use std::fs::File;
 
 /// Both sides of a comparison.
 #[derive(Debug)]
-pub(crate) struct Comparison {
+pub(crate) struct ChecksumComparison {
     /// What the other server says, or why it does not.
     pub(crate) told: Result<Vec<Checksum>>,
     /// What was computed of the bytes as they passed.
@@ -18,7 +18,7 @@ pub(crate) struct Comparison {
     pub(crate) other: String,
 }
 
-impl Comparison {
+impl ChecksumComparison {
     /// Compares; what had to be computed for that is computed of `file`, which may take as long as reading it. Returns the
     /// sums of the file that are known by then.
     ///
@@ -71,7 +71,9 @@ mod tests {
         file.write_all(b"hello").unwrap();
         let told = told.map(sums);
         let other = "https://host/f".to_owned();
-        Comparison { told, passed: sums(passed), is_required, other }.made(&file).map(|s| s.len())
+        ChecksumComparison { told, passed: sums(passed), is_required, other }
+            .made(&file)
+            .map(|s| s.len())
     }
 
     const ADLER: &str = "adler32:062c0215";

@@ -8,27 +8,27 @@
 //!
 //! A refusal names the host, never what it resolved to: names that only a network's own servers resolve are its affair.
 
-use super::network::{Block, is_public};
+use super::network::{Cidr, is_public};
 use hither_auth::{HostPattern, Origin};
 use hither_core::error::{Error, ErrorKind, Result};
-use hither_transport::{Gate, Location, Protocol};
+use hither_transport::{EgressFilter, Location, Protocol};
 use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 
 /// See the module above.
 #[derive(Debug, Default)]
-pub(crate) struct HostRules {
+pub(crate) struct EgressRules {
     /// All hosts if there are none.
     pub(crate) hosts: Vec<HostPattern>,
     /// Where the pattern of the host names none.
     pub(crate) ports: Vec<RangeInclusive<u16>>,
     /// Those that are allowed although they are not public.
-    pub(crate) networks: Vec<Block>,
+    pub(crate) networks: Vec<Cidr>,
     /// Whether `http` is allowed.
     pub(crate) clear_text: bool,
 }
 
-impl HostRules {
+impl EgressRules {
     /// Fails unless that server may be spoken to, as far as its name tells.
     pub(crate) fn check(&self, location: &Location) -> Result<()> {
         let host = location.host();
@@ -57,7 +57,7 @@ impl HostRules {
     }
 }
 
-impl Gate for HostRules {
+impl EgressFilter for EgressRules {
     fn pass(&self, location: &Location, address: SocketAddr) -> Result<()> {
         self.check(location)?;
         let address = address.ip();
@@ -78,7 +78,7 @@ fn refused(what: String) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use crate::third_party::settings::ThirdPartySettings;
-    use hither_transport::{Gate, Location};
+    use hither_transport::{EgressFilter, Location};
 
     fn passes(settings: &str, url: &str, address: &str) -> bool {
         let settings: ThirdPartySettings = toml::from_str(settings).unwrap();

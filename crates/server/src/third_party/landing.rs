@@ -1,20 +1,20 @@
 //! Where a file that is fetched comes to be: a storage for one copy, into which a file without a name is written.
 //!
-//! Space is taken as for a PUT ([`crate::space`], [`crate::files::tree::Upload`]): before the client is answered, if the size is known
+//! Space is taken as for a PUT ([`crate::space`], [`crate::files::tree::TempFile`]): before the client is answered, if the size is known
 //! by then. Pieces may be written in any order. What is counted as being here is on disk, not in the kernel's memory.
 
 use super::failed;
-use super::report::Count;
-use crate::files::place::Place;
+use super::report::CopyProgress;
+use crate::files::place::NamespacePath;
 use crate::files::tree;
-use crate::method::put::{Finished, no_parent, too_large};
-use crate::refusal::Refusal;
-use crate::site::Site;
-use crate::space::Taken;
+use crate::method::put::{DiskWriter, no_parent, too_large};
+use crate::refusal::HttpError;
+use crate::site::ServerContext;
+use crate::space::WriteCharge;
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use hither_core::error::{Error, ErrorKind, Result};
-use hither_core::storage::{Entry, EntryKind, PutOptions, Storage, Upload};
+use hither_core::storage::{DirEntry, FileKind, PutOptions, Storage, Upload};
 use hither_core::{Algorithm, Checksum, Source};
 use hither_transport::HttpSource;
 use http::{HeaderMap, StatusCode};
@@ -28,9 +28,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// See the module above.
 #[derive(Debug)]
-pub(crate) struct Landing {
-    site: Arc<Site>,
-    place: Place,
+pub(crate) struct PullTarget {
+    site: Arc<ServerContext>,
+    place: NamespacePath,
     /// Pieces at a time.
     streams: usize,
     source: Arc<HttpSource>,
@@ -50,8 +50,8 @@ struct State {
 #[derive(Debug)]
 struct Begun {
     size: u64,
-    taken: Taken,
-    upload: tree::Upload,
+    taken: WriteCharge,
+    upload: tree::TempFile,
 }
 
 /// The same for those who write and count.
@@ -63,11 +63,11 @@ struct Open {
     synced: AtomicU64,
 }
 
-impl Landing {
+impl PullTarget {
     /// A file that will be at `place`, read from `source` with as many `streams`.
     pub(crate) fn new(
-        site: Arc<Site>,
-        place: Place,
+        site: Arc<ServerContext>,
+        place: NamespacePath,
         source: Arc<HttpSource>,
         streams: usize,
     ) -> Self {
@@ -80,7 +80,7 @@ impl Landing {
     }
 
     /// Takes the space for a file of `size` bytes.
-    pub(crate) async fn begin(&self, size: u64) -> Result<(), Refusal> {
+    pub(crate) async fn begin(&self, size: u64) -> Result<(), HttpError> {
         let limit = self.site.limits().file_bytes.unwrap_or(u64::MAX);
         if size > limit {
             return Err(too_large(limit));
@@ -117,13 +117,13 @@ impl Landing {
         headers: HeaderMap,
         replace: bool,
         sums: Vec<Checksum>,
-    ) -> Result<u64, Refusal> {
+    ) -> Result<u64, HttpError> {
         let begun = self.state().begun.take();
         let Some(Begun { taken, upload, .. }) = begun else {
             let what = "the copy is over already";
-            return Err(Refusal::new(StatusCode::CONFLICT, what));
+            return Err(HttpError::new(StatusCode::CONFLICT, what));
         };
-        let finished = Finished { upload, sums, taken, headers, replace };
+        let finished = DiskWriter { upload, sums, taken, headers, replace };
         let path = self.place.path().to_owned();
         let published = self.site.disk.run_durably(move |tree| finished.publish(tree, &path));
         let (meta, _) = published.await?;
@@ -151,7 +151,7 @@ impl Landing {
     }
 }
 
-impl Count for Landing {
+impl CopyProgress for PullTarget {
     fn count(&self) -> BoxFuture<'static, u64> {
         let (open, disk) = (self.open(), self.site.disk.clone());
         Box::pin(async move {
@@ -177,7 +177,7 @@ impl Count for Landing {
 /// The writing end.
 #[derive(Debug)]
 struct Writing {
-    landing: Arc<Landing>,
+    landing: Arc<PullTarget>,
     open: Arc<Open>,
 }
 
@@ -211,13 +211,13 @@ impl Upload for Writing {
         })
     }
 
-    fn commit(self: Box<Self>, checksum: Option<Checksum>) -> BoxFuture<'static, Result<Entry>> {
+    fn commit(self: Box<Self>, checksum: Option<Checksum>) -> BoxFuture<'static, Result<DirEntry>> {
         let (path, size) = {
             let mut state = self.landing.state();
             state.sum = checksum;
             (self.landing.place.path().to_owned(), self.open.written.load(Ordering::Acquire))
         };
-        let entry = Entry { path, kind: EntryKind::File, size, modified: None, validator: None };
+        let entry = DirEntry { path, kind: FileKind::File, size, modified: None, validator: None };
         Box::pin(std::future::ready(Ok(entry)))
     }
 
@@ -229,9 +229,9 @@ impl Upload for Writing {
 
 /// A landing as a storage.
 #[derive(Debug)]
-pub(crate) struct Ground(pub(crate) Arc<Landing>);
+pub(crate) struct PullTargetStorage(pub(crate) Arc<PullTarget>);
 
-impl Storage for Ground {
+impl Storage for PullTargetStorage {
     fn name(&self) -> String {
         String::new()
     }
@@ -253,12 +253,12 @@ impl Storage for Ground {
         })
     }
 
-    fn stat<'a>(&'a self, _: &'a str) -> BoxFuture<'a, Result<Entry>> {
-        Landing::cannot()
+    fn stat<'a>(&'a self, _: &'a str) -> BoxFuture<'a, Result<DirEntry>> {
+        PullTarget::cannot()
     }
 
-    fn list<'a>(&'a self, _: &'a str) -> BoxFuture<'a, Result<Vec<Entry>>> {
-        Landing::cannot()
+    fn list<'a>(&'a self, _: &'a str) -> BoxFuture<'a, Result<Vec<DirEntry>>> {
+        PullTarget::cannot()
     }
 
     fn source(&self, _: &str) -> Result<Arc<dyn Source>> {
@@ -266,22 +266,22 @@ impl Storage for Ground {
     }
 
     fn remove<'a>(&'a self, _: &'a str) -> BoxFuture<'a, Result<()>> {
-        Landing::cannot()
+        PullTarget::cannot()
     }
 
     fn remove_tree<'a>(&'a self, _: &'a str) -> BoxFuture<'a, Result<()>> {
-        Landing::cannot()
+        PullTarget::cannot()
     }
 
     fn rename<'a>(&'a self, _: &'a str, _: &'a str, _: bool) -> BoxFuture<'a, Result<()>> {
-        Landing::cannot()
+        PullTarget::cannot()
     }
 
     fn make_directory<'a>(&'a self, _: &'a str) -> BoxFuture<'a, Result<()>> {
-        Landing::cannot()
+        PullTarget::cannot()
     }
 
     fn checksum<'a>(&'a self, _: &'a str, _: Algorithm) -> BoxFuture<'a, Result<Option<Checksum>>> {
-        Landing::cannot()
+        PullTarget::cannot()
     }
 }

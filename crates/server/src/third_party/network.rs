@@ -4,12 +4,12 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// A block of addresses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Block {
+pub(crate) struct Cidr {
     base: IpAddr,
     prefix: u8,
 }
 
-impl Block {
+impl Cidr {
     const fn v4(a: u8, b: u8, c: u8, prefix: u8) -> Self {
         Self { base: IpAddr::V4(Ipv4Addr::new(a, b, c, 0)), prefix }
     }
@@ -54,29 +54,29 @@ fn bits(address: IpAddr) -> u128 {
 
 /// What of IPv4 is not for everybody (the IANA's registry of special purposes, RFC 6890 and its successors), multicast and
 /// what is reserved.
-const NOT_PUBLIC_V4: [Block; 14] = [
-    Block::v4(0, 0, 0, 8),
-    Block::v4(10, 0, 0, 8),
-    Block::v4(100, 64, 0, 10),
-    Block::v4(127, 0, 0, 8),
-    Block::v4(169, 254, 0, 16),
-    Block::v4(172, 16, 0, 12),
-    Block::v4(192, 0, 0, 24),
-    Block::v4(192, 0, 2, 24),
-    Block::v4(192, 88, 99, 24),
-    Block::v4(192, 168, 0, 16),
-    Block::v4(198, 18, 0, 15),
-    Block::v4(198, 51, 100, 24),
-    Block::v4(203, 0, 113, 24),
-    Block::v4(224, 0, 0, 3),
+const NOT_PUBLIC_V4: [Cidr; 14] = [
+    Cidr::v4(0, 0, 0, 8),
+    Cidr::v4(10, 0, 0, 8),
+    Cidr::v4(100, 64, 0, 10),
+    Cidr::v4(127, 0, 0, 8),
+    Cidr::v4(169, 254, 0, 16),
+    Cidr::v4(172, 16, 0, 12),
+    Cidr::v4(192, 0, 0, 24),
+    Cidr::v4(192, 0, 2, 24),
+    Cidr::v4(192, 88, 99, 24),
+    Cidr::v4(192, 168, 0, 16),
+    Cidr::v4(198, 18, 0, 15),
+    Cidr::v4(198, 51, 100, 24),
+    Cidr::v4(203, 0, 113, 24),
+    Cidr::v4(224, 0, 0, 3),
 ];
 /// What of IPv6 is given out to networks of everybody, and what in that is for something else.
-const GLOBAL_V6: Block = Block::v6(0x2000, 0, 0, 3);
-const NOT_PUBLIC_V6: [Block; 3] =
-    [Block::v6(0x2001, 0, 0, 23), Block::v6(0x2001, 0xdb8, 0, 32), Block::v6(0x3fff, 0, 0, 20)];
+const GLOBAL_V6: Cidr = Cidr::v6(0x2000, 0, 0, 3);
+const NOT_PUBLIC_V6: [Cidr; 3] =
+    [Cidr::v6(0x2001, 0, 0, 23), Cidr::v6(0x2001, 0xdb8, 0, 32), Cidr::v6(0x3fff, 0, 0, 20)];
 /// Addresses that hold one of IPv4, at the end (RFC 6052) or behind the first 16 bits (RFC 3056): they lead to that one.
-const TRANSLATED: Block = Block::v6(0x64, 0xff9b, 0, 96);
-const SIX_TO_FOUR: Block = Block::v6(0x2002, 0, 0, 16);
+const TRANSLATED: Cidr = Cidr::v6(0x64, 0xff9b, 0, 96);
+const SIX_TO_FOUR: Cidr = Cidr::v6(0x2002, 0, 0, 16);
 
 /// Whether everybody can reach an address, so that whoever has this server connect to it gains nothing by that.
 pub(crate) fn is_public(address: IpAddr) -> bool {
@@ -143,7 +143,7 @@ mod tests {
     #[test]
     fn blocks_are_read_with_and_without_their_length() {
         let holds = |block: &str, address: &str| {
-            Block::parse(block).unwrap().contains(address.parse().unwrap())
+            Cidr::parse(block).unwrap().contains(address.parse().unwrap())
         };
         assert!(holds("10.0.0.0/8", "10.255.0.1") && !holds("10.0.0.0/8", "11.0.0.0"));
         assert!(holds("10.1.2.3", "10.1.2.3") && !holds("10.1.2.3", "10.1.2.4"));
@@ -151,7 +151,7 @@ mod tests {
         assert!(holds("::/0", "::1") && !holds("::/0", "::ffff:1.2.3.4"));
         assert!(holds("fd00::/8", "fdff::1") && !holds("fd00::/8", "fe00::1"));
         for text in ["", "10.0.0.0/33", "::/129", "10.0.0/8", "a", "10.0.0.0/-1", "10.0.0.0/8/8"] {
-            assert_eq!(Block::parse(text), None, "{text}");
+            assert_eq!(Cidr::parse(text), None, "{text}");
         }
     }
 

@@ -2,7 +2,7 @@
 //!
 //! Fields as WLCG's servers and clients agree on them, and davix and gfal2 send them; what is not known here changes nothing.
 
-use crate::refusal::Refusal;
+use crate::refusal::HttpError;
 use hither_transport::Location;
 use http::StatusCode;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
@@ -33,7 +33,7 @@ const OWN: [HeaderName; 14] = [
 
 /// What is wanted.
 #[derive(Debug)]
-pub(crate) struct Order {
+pub(crate) struct CopyRequest {
     /// The file on the other server, with the fields that it is to be shown.
     pub(crate) other: Location,
     /// Whether those have a token or something else in `Authorization`.
@@ -44,9 +44,9 @@ pub(crate) struct Order {
     pub(crate) require_checksum: Option<bool>,
 }
 
-impl Order {
+impl CopyRequest {
     /// Reads it from the header; `url` is the value of `Source` or `Destination`.
-    pub(crate) fn parse(headers: &HeaderMap, url: &str) -> Result<Self, Refusal> {
+    pub(crate) fn parse(headers: &HeaderMap, url: &str) -> Result<Self, HttpError> {
         let text = |name: &str| {
             let value = headers.get(name).and_then(|value| value.to_str().ok());
             value.map(|value| value.trim().to_ascii_lowercase())
@@ -87,7 +87,7 @@ fn plain(url: &str) -> String {
     }
 }
 
-fn passed_on(headers: &HeaderMap) -> Result<HeaderMap, Refusal> {
+fn passed_on(headers: &HeaderMap) -> Result<HeaderMap, HttpError> {
     let mut fields = HeaderMap::new();
     for (name, value) in headers {
         let (name, value) = match name.as_str() {
@@ -110,32 +110,32 @@ fn passed_on(headers: &HeaderMap) -> Result<HeaderMap, Refusal> {
     Ok(fields)
 }
 
-fn named(name: &str) -> Result<HeaderName, Refusal> {
+fn named(name: &str) -> Result<HeaderName, HttpError> {
     name.parse().map_err(|_| bad("a field that is to be passed on has no name"))
 }
 
 /// Name and value of one field in the value of another.
-fn copied(value: &HeaderValue) -> Result<(HeaderName, HeaderValue), Refusal> {
+fn copied(value: &HeaderValue) -> Result<(HeaderName, HeaderValue), HttpError> {
     let parted = value.to_str().ok().and_then(|text| text.split_once(':'));
     let (name, value) = parted.ok_or_else(|| bad("copy-header is none of \"Name: value\""))?;
     let value = HeaderValue::from_str(value.trim());
     Ok((named(name.trim())?, value.map_err(|_| bad("the value in copy-header is none"))?))
 }
 
-fn bad(what: impl Into<String>) -> Refusal {
-    Refusal::new(StatusCode::BAD_REQUEST, what)
+fn bad(what: impl Into<String>) -> HttpError {
+    HttpError::new(StatusCode::BAD_REQUEST, what)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn order(fields: &[(&str, &str)]) -> Result<Order, Refusal> {
+    fn order(fields: &[(&str, &str)]) -> Result<CopyRequest, HttpError> {
         let mut headers = HeaderMap::new();
         for (name, value) in fields {
             headers.append(name.parse::<HeaderName>().unwrap(), value.parse().unwrap());
         }
-        Order::parse(&headers, "davs://host:8443//a/b?authz=hush")
+        CopyRequest::parse(&headers, "davs://host:8443//a/b?authz=hush")
     }
 
     #[test]
@@ -176,7 +176,7 @@ mod tests {
         assert!(order(&many[..MOST_FIELDS]).is_ok());
         assert!(order(&many).unwrap_err().what.contains("more than"));
         for url in ["", "file:///etc/passwd", "https://", "https://host:99999/"] {
-            assert!(Order::parse(&HeaderMap::new(), url).is_err(), "{url:?}");
+            assert!(CopyRequest::parse(&HeaderMap::new(), url).is_err(), "{url:?}");
         }
     }
 }

@@ -1,21 +1,21 @@
 //! A file is fetched from another server (`COPY` with `Source`).
 
-use super::compare::Comparison;
-use super::landing::{Ground, Landing};
-use super::order::Order;
-use super::remote::{self, Look, Remote};
-use super::report::{self, TYPE, Work};
-use super::watch::Watch;
-use super::{Direction, ThirdParty, failed};
-use crate::answer::Answer;
-use crate::method::put::{Target, writable};
+use super::compare::ChecksumComparison;
+use super::landing::{PullTarget, PullTargetStorage};
+use super::order::CopyRequest;
+use super::remote::{self, PullSourceStorage, RemoteState};
+use super::report::{self, MarkedCopy, TYPE};
+use super::watch::StallWatchdog;
+use super::{CopyDirection, ThirdPartyCopier, failed};
+use crate::answer::ServerResponse;
+use crate::method::put::{PutTarget, writable};
 use crate::method::relocate::replaces;
-use crate::refusal::Refusal;
-use crate::sending::body::Body;
-use crate::site::{Call, Site};
+use crate::refusal::HttpError;
+use crate::sending::body::ResponseBody;
+use crate::site::{ServerContext, ServerRequest};
 use hither_core::Algorithm;
 use hither_core::error::{Error, ErrorKind, Result};
-use hither_transfer::{CopyOptions, Destination, Place, Progress, Verify, copy};
+use hither_transfer::{CopyOptions, CopyPath, CopyProgress, Destination, Verify, copy};
 use http::{HeaderMap, StatusCode, header};
 use std::sync::Arc;
 
@@ -27,10 +27,10 @@ const LEAST_PIECE_BYTES: u64 = 2 << 20;
 /// What there is to do.
 #[derive(Debug)]
 struct Pull {
-    third: Arc<ThirdParty>,
-    order: Order,
-    remote: Arc<Remote>,
-    landing: Arc<Landing>,
+    third: Arc<ThirdPartyCopier>,
+    order: CopyRequest,
+    remote: Arc<PullSourceStorage>,
+    landing: Arc<PullTarget>,
     /// Its size, if that is known.
     size: Option<u64>,
     streams: usize,
@@ -40,33 +40,33 @@ struct Pull {
 }
 
 pub(crate) async fn answer(
-    site: &Arc<Site>,
-    third: &Arc<ThirdParty>,
-    call: &Call,
+    site: &Arc<ServerContext>,
+    third: &Arc<ThirdPartyCopier>,
+    call: &ServerRequest,
     url: &str,
-) -> Result<Answer, Refusal> {
-    let Target { may_replace, there } = writable(site, call).await?;
-    let order = Order::parse(&call.headers, url)?;
+) -> Result<ServerResponse, HttpError> {
+    let PutTarget { may_replace, there } = writable(site, call).await?;
+    let order = CopyRequest::parse(&call.headers, url)?;
     let replace = replaces(call)?;
     if there.is_some() && !replace {
         let what = "there is something of that name already";
-        return Err(Refusal::new(StatusCode::PRECONDITION_FAILED, what));
+        return Err(HttpError::new(StatusCode::PRECONDITION_FAILED, what));
     }
-    let taking = third.take(Direction::Pull, &site.copies)?;
+    let taking = third.take(CopyDirection::Pull, &site.copies)?;
     let looked = third.first_look(&order.other).await?;
     let size = match looked {
-        Ok(Look::There(size)) => Some(size),
-        Ok(Look::Unknown) => None,
-        Ok(Look::Absent) => {
+        Ok(RemoteState::There(size)) => Some(size),
+        Ok(RemoteState::Unknown) => None,
+        Ok(RemoteState::Absent) => {
             let what = format!("there is no such file at {}", order.other);
             return Ok(over(taking, Error::new(ErrorKind::NotFound, what)));
         }
         Err(error) => return Ok(over(taking, error)),
     };
     let streams = order.streams.unwrap_or(usize::MAX).min(third.settings.streams);
-    let remote = Arc::new(Remote::new(&third.network, &order.other, size));
+    let remote = Arc::new(PullSourceStorage::new(&third.network, &order.other, size));
     let source = Arc::clone(remote.source());
-    let landing = Landing::new(Arc::clone(site), call.place.clone(), source, streams);
+    let landing = PullTarget::new(Arc::clone(site), call.place.clone(), source, streams);
     // Where the size is not known, it is seen at least whether there is a place for it.
     landing.begin(size.unwrap_or(0)).await?;
     let landing = Arc::new(landing);
@@ -77,18 +77,18 @@ pub(crate) async fn answer(
     let clean_up = async move { left.give_up() };
     let replace = replace && may_replace;
     let pull = Pull { third, order, remote, landing, size, streams, replace, headers };
-    let telling = report::tell(Work { work: pull.run(), clean_up, count, every, taking });
-    let answer = Answer::empty(StatusCode::ACCEPTED).with(header::CONTENT_TYPE, TYPE);
-    Ok(Answer { body: Body::Told(telling), ..answer })
+    let telling = report::tell(MarkedCopy { work: pull.run(), clean_up, count, every, taking });
+    let answer = ServerResponse::empty(StatusCode::ACCEPTED).with(header::CONTENT_TYPE, TYPE);
+    Ok(ServerResponse { body: ResponseBody::Told(telling), ..answer })
 }
 
 /// The answer about a copy that failed before it began, through no fault of the request: as one that failed later.
-pub(super) fn over(taking: super::Taking, error: Error) -> Answer {
+pub(super) fn over(taking: super::CopySlot, error: Error) -> ServerResponse {
     let outcome = Err(error);
     taking.over(&outcome);
     let text = outcome.err().map(report::told).unwrap_or_default();
-    let answer = Answer::empty(StatusCode::ACCEPTED).with(header::CONTENT_TYPE, TYPE);
-    Answer { body: Body::Whole(text), ..answer }
+    let answer = ServerResponse::empty(StatusCode::ACCEPTED).with(header::CONTENT_TYPE, TYPE);
+    ServerResponse { body: ResponseBody::Whole(text), ..answer }
 }
 
 impl Pull {
@@ -100,7 +100,7 @@ impl Pull {
         let lost = || Error::new(ErrorKind::Local, "what was fetched is not there any more");
         let (file, passed) = self.landing.written().ok_or_else(lost)?;
         let is_required = self.order.require_checksum.unwrap_or(third.settings.require_checksum);
-        let comparison = Comparison { told, passed, is_required, other: other.to_string() };
+        let comparison = ChecksumComparison { told, passed, is_required, other: other.to_string() };
         let compared = tokio::task::spawn_blocking(move || comparison.made(&file));
         let died = |error| Err(Error::new(ErrorKind::Local, "a thread died").with_source(error));
         let sums = compared.await.unwrap_or_else(died)?;
@@ -114,10 +114,11 @@ impl Pull {
         options.recursive = self.size.is_some();
         options.verify = Verify::Algorithm(Algorithm::Adler32);
         options.block_bytes = (ASKED_BYTES / self.streams.max(1) as u64).max(LEAST_PIECE_BYTES);
-        options.max_lanes = self.streams;
-        let progress = Arc::new(Progress::default());
-        let source = place(Arc::<Remote>::clone(&self.remote), self.remote.path().to_owned());
-        let ground = Arc::new(Ground(Arc::clone(&self.landing)));
+        options.max_workers = self.streams;
+        let progress = Arc::new(CopyProgress::default());
+        let source =
+            place(Arc::<PullSourceStorage>::clone(&self.remote), self.remote.path().to_owned());
+        let ground = Arc::new(PullTargetStorage(Arc::clone(&self.landing)));
         let target = Destination::File(place(ground, self.landing.path().to_owned()));
         let copying = copy(vec![source], target, options, Arc::clone(&progress));
         let moved = || {
@@ -126,7 +127,7 @@ impl Pull {
             let is_all = figures.bytes_found > 0 && figures.bytes_done >= figures.bytes_found;
             (!is_all).then_some(figures.bytes_arrived)
         };
-        let watch = Watch::new(&self.third, &self.order.other);
+        let watch = StallWatchdog::new(&self.third, &self.order.other);
         let summary = watch.over(Box::pin(copying), moved).await??;
         match summary.error() {
             None => Ok(()),
@@ -138,6 +139,6 @@ impl Pull {
     }
 }
 
-fn place(storage: Arc<dyn hither_core::Storage>, path: String) -> Place {
-    Place { storage, path, local: None, is_directory: false, contents: false }
+fn place(storage: Arc<dyn hither_core::Storage>, path: String) -> CopyPath {
+    CopyPath { storage, path, local: None, is_directory: false, contents: false }
 }

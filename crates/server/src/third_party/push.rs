@@ -4,28 +4,30 @@
 //! sends elsewhere first (as dCache's doors do), or refuses, has said so before anything moves. Where a connection breaks, the
 //! file is sent again from its beginning, [`ATTEMPTS`] times in all.
 
-use super::compare::Comparison;
-use super::order::Order;
+use super::compare::ChecksumComparison;
+use super::order::CopyRequest;
 use super::pull::over;
-use super::remote::{self, Look};
-use super::report::{self, Count, TYPE, Work};
-use super::watch::Watch;
-use super::{Direction, ThirdParty, failed};
-use crate::answer::Answer;
+use super::remote::{self, RemoteState};
+use super::report::{self, CopyProgress, MarkedCopy, TYPE};
+use super::watch::StallWatchdog;
+use super::{CopyDirection, ThirdPartyCopier, failed};
+use crate::answer::ServerResponse;
 use crate::files::sums::noted;
-use crate::files::tree::{Found, Kind, Meta};
+use crate::files::tree::{DiskMetadata, DiskReader, EntryKind};
 use crate::method::collection::check_conditions;
 use crate::method::relocate::replaces;
-use crate::refusal::Refusal;
+use crate::refusal::HttpError;
 use crate::rights::authorizer::Action;
-use crate::sending::body::Body;
-use crate::site::{Call, Site};
+use crate::sending::body::ResponseBody;
+use crate::site::{ServerContext, ServerRequest};
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use hither_core::checksum::{Algorithm, Checksum, Hasher};
 use hither_core::error::{Error, ErrorKind, Result, Retry};
 use hither_http::digest::{DIGEST, Digest, DigestAlgorithm, REPR_DIGEST};
-use hither_transport::{Call as Sent, Content, Location, Network, Reply, Stream};
+use hither_transport::{
+    HttpRequest as Sent, HttpResponse, Location, Network, RequestBody, StreamedBody,
+};
 use http::header::{HeaderMap, HeaderValue};
 use http::{Method, StatusCode, header};
 use std::io;
@@ -53,16 +55,16 @@ const CLEAN_UP: Duration = Duration::from_secs(30);
 /// What there is to do.
 #[derive(Debug)]
 struct Push {
-    third: Arc<ThirdParty>,
-    order: Order,
-    found: Found,
+    third: Arc<ThirdPartyCopier>,
+    order: CopyRequest,
+    found: DiskReader,
     replace: bool,
-    progress: Arc<Sending>,
+    progress: Arc<PushProgress>,
 }
 
 /// How far it is.
 #[derive(Debug)]
-struct Sending {
+struct PushProgress {
     network: Arc<Network>,
     other: Location,
     /// Bytes that were given to the connection, and those that have surely reached the other machine.
@@ -72,7 +74,7 @@ struct Sending {
     is_torn: AtomicBool,
 }
 
-impl Count for Sending {
+impl CopyProgress for PushProgress {
     fn count(&self) -> BoxFuture<'static, u64> {
         Box::pin(std::future::ready(self.taken.load(Ordering::Relaxed)))
     }
@@ -83,31 +85,31 @@ impl Count for Sending {
 }
 
 pub(crate) async fn answer(
-    site: &Arc<Site>,
-    third: &Arc<ThirdParty>,
-    call: &Call,
+    site: &Arc<ServerContext>,
+    third: &Arc<ThirdPartyCopier>,
+    call: &ServerRequest,
     url: &str,
-) -> Result<Answer, Refusal> {
-    site.allow(call, &call.place, Action::Read)?;
+) -> Result<ServerResponse, HttpError> {
+    site.authorize(call, &call.place, Action::Read)?;
     let path = call.place.path().to_owned();
     let found = site.disk.run(move |tree| tree.find(&path)).await?;
-    if found.meta.kind == Kind::Directory || call.place.is_directory() {
+    if found.meta.kind == EntryKind::Directory || call.place.is_directory() {
         let what = "files are copied to other servers one by one, not directories";
-        return Err(Refusal::new(StatusCode::FORBIDDEN, what));
+        return Err(HttpError::new(StatusCode::FORBIDDEN, what));
     }
     check_conditions(&call.headers, Some(&found.meta))?;
-    let order = Order::parse(&call.headers, url)?;
+    let order = CopyRequest::parse(&call.headers, url)?;
     let replace = replaces(call)?;
-    let taking = third.take(Direction::Push, &site.copies)?;
+    let taking = third.take(CopyDirection::Push, &site.copies)?;
     let before = match third.first_look(&order.other).await? {
-        Ok(Look::There(_)) if !replace => {
+        Ok(RemoteState::There(_)) if !replace => {
             let what = format!("there is something at {} already", order.other);
-            return Err(Refusal::new(StatusCode::PRECONDITION_FAILED, what));
+            return Err(HttpError::new(StatusCode::PRECONDITION_FAILED, what));
         }
         Ok(look) => look,
         Err(error) => return Ok(over(taking, error)),
     };
-    let progress = Arc::new(Sending {
+    let progress = Arc::new(PushProgress {
         network: Arc::clone(&third.network),
         other: order.other.clone(),
         fed: AtomicU64::new(0),
@@ -118,23 +120,23 @@ pub(crate) async fn answer(
     let every = third.settings.marker();
     let (count, left) = (Arc::clone(&progress), Arc::clone(&progress));
     let clean_up = async move {
-        if before == Look::Absent && left.is_torn.load(Ordering::Relaxed) {
+        if before == RemoteState::Absent && left.is_torn.load(Ordering::Relaxed) {
             // It has failed anyway.
             drop(tokio::time::timeout(CLEAN_UP, left.removed()).await);
         }
     };
     let push = Push { third, order, found, replace, progress };
-    let telling = report::tell(Work { work: push.run(), clean_up, count, every, taking });
-    let answer = Answer::empty(StatusCode::ACCEPTED).with(header::CONTENT_TYPE, TYPE);
-    Ok(Answer { body: Body::Told(telling), ..answer })
+    let telling = report::tell(MarkedCopy { work: push.run(), clean_up, count, every, taking });
+    let answer = ServerResponse::empty(StatusCode::ACCEPTED).with(header::CONTENT_TYPE, TYPE);
+    Ok(ServerResponse { body: ResponseBody::Told(telling), ..answer })
 }
 
-impl Sending {
+impl PushProgress {
     /// Removes what is there of a file that was not there before.
     async fn removed(&self) -> Result<()> {
         match remote::look(&self.network, &self.other).await? {
-            Look::Absent => Ok(()),
-            Look::There(_) | Look::Unknown => {
+            RemoteState::Absent => Ok(()),
+            RemoteState::There(_) | RemoteState::Unknown => {
                 let call = Sent::new(Method::DELETE, self.other.clone());
                 self.network.call(call).await.map(drop)
             }
@@ -145,14 +147,14 @@ impl Sending {
 impl Push {
     async fn run(self) -> Result<u64> {
         let (size, other) = (self.found.meta.size, &self.order.other);
-        let watch = Watch::new(&self.third, other);
+        let watch = StallWatchdog::new(&self.third, other);
         // The answer to all of it may take its time, which has a clock of its own.
         let moved = || Some(self.progress.fed.load(Ordering::Relaxed)).filter(|it| *it < size);
         let passed = watch.over(self.sent(), moved).await??;
         let told = remote::checksums(&self.third.network, other).await;
         let settings = &self.third.settings;
         let is_required = self.order.require_checksum.unwrap_or(settings.require_checksum);
-        let comparison = Comparison { told, passed, is_required, other: other.to_string() };
+        let comparison = ChecksumComparison { told, passed, is_required, other: other.to_string() };
         let file = self.found.file.try_clone().map_err(|error| failed(error.into()))?;
         let compared = tokio::task::spawn_blocking(move || comparison.made(&file));
         let died = |error| Err(Error::new(ErrorKind::Local, "a thread died").with_source(error));
@@ -192,14 +194,14 @@ impl Push {
                 let bytes = self.block(0, &mut hashers).await?;
                 self.unchanged()?;
                 self.progress.fed.store(size, Ordering::Relaxed);
-                call.content = Content::Bytes(bytes);
+                call.content = RequestBody::Bytes(bytes);
                 self.progress.is_torn.store(size > 0, Ordering::Relaxed);
                 let reply = self.third.network.call(call).await?;
                 (reply, Some(hashers.map(Hasher::finish).to_vec()))
             }
             false => {
-                let (stream, feed) = Stream::new(size);
-                call.content = Content::Stream(stream);
+                let (stream, feed) = StreamedBody::new(size);
+                call.content = RequestBody::Stream(stream);
                 self.streamed(call, feed).await?
             }
         };
@@ -222,7 +224,7 @@ impl Push {
         &self,
         call: Sent,
         feed: mpsc::Sender<Bytes>,
-    ) -> Result<(Reply, Option<Vec<Checksum>>)> {
+    ) -> Result<(HttpResponse, Option<Vec<Checksum>>)> {
         let mut calling = pin!(self.third.network.call(call));
         let mut feeding = pin!(self.fed(feed));
         let mut sums = None;
@@ -281,7 +283,7 @@ impl Push {
 
     /// Fails if it is not the file any more that it was.
     fn unchanged(&self) -> Result<()> {
-        match Meta::of(&self.found.file) {
+        match DiskMetadata::of(&self.found.file) {
             Ok(now) if now.key() == self.found.meta.key() => Ok(()),
             _ => Err(changed()),
         }

@@ -1,14 +1,14 @@
 //! The file on the other server: what is asked of it, and how it is read.
 
-use super::order::Order;
+use super::order::CopyRequest;
 use super::report::one_line;
 use futures_util::future::BoxFuture;
 use hither_core::error::{Error, ErrorKind, Result};
-use hither_core::storage::{Entry, EntryKind, PutOptions, Storage, Upload};
+use hither_core::storage::{DirEntry, FileKind, PutOptions, Storage, Upload};
 use hither_core::{Algorithm, Checksum, Source};
-use hither_http::Facts;
+use hither_http::ResponseHead;
 use hither_http::digest::{self, DigestAlgorithm, WANT_DIGEST, WANT_REPR_DIGEST};
-use hither_transport::{Call, HttpSource, Location, Network, Reply};
+use hither_transport::{HttpRequest, HttpResponse, HttpSource, Location, Network};
 use http::header::HeaderValue;
 use http::{Method, StatusCode};
 use std::sync::Arc;
@@ -23,7 +23,7 @@ const WANTED: [DigestAlgorithm; 4] = [
 
 /// What the other server says of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Look {
+pub(crate) enum RemoteState {
     /// It is there, and so large.
     There(u64),
     /// There is none.
@@ -33,14 +33,16 @@ pub(crate) enum Look {
 }
 
 /// Asks the other server for what it knows of a file.
-pub(crate) async fn look(network: &Network, location: &Location) -> Result<Look> {
-    let reply = network.call(Call::new(Method::HEAD, location.clone())).await?;
-    let facts = Facts::of(reply.status, &reply.headers);
+pub(crate) async fn look(network: &Network, location: &Location) -> Result<RemoteState> {
+    let reply = network.call(HttpRequest::new(Method::HEAD, location.clone())).await?;
+    let facts = ResponseHead::of(reply.status, &reply.headers);
     Ok(match (reply.status, facts.size) {
         // A size of what was packed for the way is not that of the file.
-        (StatusCode::OK, Some(size)) if facts.content_encoding.is_none() => Look::There(size),
-        (StatusCode::NOT_FOUND | StatusCode::GONE, _) => Look::Absent,
-        _ => Look::Unknown,
+        (StatusCode::OK, Some(size)) if facts.content_encoding.is_none() => {
+            RemoteState::There(size)
+        }
+        (StatusCode::NOT_FOUND | StatusCode::GONE, _) => RemoteState::Absent,
+        _ => RemoteState::Unknown,
     })
 }
 
@@ -59,7 +61,7 @@ async fn told(
     location: &Location,
     wanted: &[DigestAlgorithm],
 ) -> Result<Vec<Checksum>> {
-    let mut call = Call::new(Method::HEAD, location.clone());
+    let mut call = HttpRequest::new(Method::HEAD, location.clone());
     for (name, value) in [
         (WANT_DIGEST, digest::want_digest(wanted)),
         (WANT_REPR_DIGEST, digest::want_repr_digest(wanted)),
@@ -75,8 +77,8 @@ async fn told(
 }
 
 /// The error for an answer that is no success.
-pub(crate) fn refused(reply: &Reply, method: &str, order: &Order) -> Error {
-    let Reply { status, location, .. } = reply;
+pub(crate) fn refused(reply: &HttpResponse, method: &str, order: &CopyRequest) -> Error {
+    let HttpResponse { status, location, .. } = reply;
     let code = status.as_u16();
     let reason = status.canonical_reason().unwrap_or("no standard meaning");
     let (kind, why) = match *status {
@@ -103,7 +105,7 @@ pub(crate) fn refused(reply: &Reply, method: &str, order: &Order) -> Error {
 }
 
 /// The error for 401 and 403: only the client can help there.
-pub(crate) fn not_let(name: &dyn std::fmt::Display, code: u16, order: &Order) -> Error {
+pub(crate) fn not_let(name: &dyn std::fmt::Display, code: u16, order: &CopyRequest) -> Error {
     let why = match order.has_authorization {
         true => "what TransferHeaderAuthorization has does not suffice for it",
         false => "the request has no TransferHeaderAuthorization for it",
@@ -114,13 +116,13 @@ pub(crate) fn not_let(name: &dyn std::fmt::Display, code: u16, order: &Order) ->
 
 /// The file as a storage that has nothing else.
 #[derive(Debug)]
-pub(crate) struct Remote {
+pub(crate) struct PullSourceStorage {
     location: Location,
     size: Option<u64>,
     source: Arc<HttpSource>,
 }
 
-impl Remote {
+impl PullSourceStorage {
     pub(crate) fn new(network: &Arc<Network>, location: &Location, size: Option<u64>) -> Self {
         let source = Arc::new(HttpSource::new(location.clone(), Arc::clone(network)));
         Self { location: location.clone(), size, source }
@@ -142,17 +144,17 @@ impl Remote {
     }
 }
 
-impl Storage for Remote {
+impl Storage for PullSourceStorage {
     fn name(&self) -> String {
         self.location.root().to_string()
     }
 
-    fn stat<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<Entry>> {
+    fn stat<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<DirEntry>> {
         let Some(size) = self.size else { return self.cannot() };
         // Which version it is, its first bytes tell.
-        let entry = Entry {
+        let entry = DirEntry {
             path: path.to_owned(),
-            kind: EntryKind::File,
+            kind: FileKind::File,
             size,
             modified: None,
             validator: None,
@@ -160,7 +162,7 @@ impl Storage for Remote {
         Box::pin(std::future::ready(Ok(entry)))
     }
 
-    fn list<'a>(&'a self, _: &'a str) -> BoxFuture<'a, Result<Vec<Entry>>> {
+    fn list<'a>(&'a self, _: &'a str) -> BoxFuture<'a, Result<Vec<DirEntry>>> {
         self.cannot()
     }
 

@@ -12,12 +12,12 @@
 //! ```
 //!
 //! A marker every few seconds, and one line at the end, `success: …` or `failure: …`; a text without it is a copy that
-//! failed. What a marker counts is on disk here, or has reached the other machine ([`Count`]).
+//! failed. What a marker counts is on disk here, or has reached the other machine ([`CopyProgress`]).
 //!
 //! A client that does not read keeps nothing waiting: markers for which there is no room are left out. One that goes away is
 //! noticed when its answer is dropped.
 
-use super::Taking;
+use super::CopySlot;
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use hither_core::error::{Error, Result};
@@ -38,7 +38,7 @@ const MOST_WAITING: usize = 8;
 const MOST_LINE: usize = 900;
 
 /// How far a copy is.
-pub(crate) trait Count: Send + Sync {
+pub(crate) trait CopyProgress: Send + Sync {
     /// Bytes that are where they belong; this may wait for the disk.
     fn count(&self) -> BoxFuture<'static, u64>;
     /// The other end.
@@ -47,9 +47,9 @@ pub(crate) trait Count: Send + Sync {
 
 /// A report as it is written: the body of an answer.
 #[derive(Debug)]
-pub(crate) struct Telling(mpsc::Receiver<Bytes>);
+pub(crate) struct PerfMarkerStream(mpsc::Receiver<Bytes>);
 
-impl Telling {
+impl PerfMarkerStream {
     /// The next piece of it.
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
         self.0.poll_recv(cx)
@@ -57,26 +57,26 @@ impl Telling {
 }
 
 /// A copy that is to be told of.
-pub(crate) struct Work<W, C> {
+pub(crate) struct MarkedCopy<W, C> {
     /// Moves the file; the bytes that were moved.
     pub(crate) work: W,
     /// What is done when it failed or was given up.
     pub(crate) clean_up: C,
-    pub(crate) count: Arc<dyn Count>,
+    pub(crate) count: Arc<dyn CopyProgress>,
     /// Between two markers.
     pub(crate) every: Duration,
-    pub(crate) taking: Taking,
+    pub(crate) taking: CopySlot,
 }
 
 /// Does the work beside the answer that tells of it.
-pub(crate) fn tell<W, C>(work: Work<W, C>) -> Telling
+pub(crate) fn tell<W, C>(work: MarkedCopy<W, C>) -> PerfMarkerStream
 where
     W: Future<Output = Result<u64>> + Send + 'static,
     C: Future<Output = ()> + Send + 'static,
 {
     let (sender, receiver) = mpsc::channel(MOST_WAITING);
     tokio::spawn(async move {
-        let Work { work, clean_up, count, every, taking } = work;
+        let MarkedCopy { work, clean_up, count, every, taking } = work;
         let outcome = followed(Box::pin(work), &*count, every, &sender).await;
         // Whatever the work held is dropped by now.
         match outcome {
@@ -99,7 +99,7 @@ where
             }
         }
     });
-    Telling(receiver)
+    PerfMarkerStream(receiver)
 }
 
 /// The outcome of a copy that failed before it began.
@@ -110,7 +110,7 @@ pub(crate) fn told(error: Error) -> Bytes {
 /// Follows the work to its end; none if nobody wants to know any more.
 async fn followed(
     work: impl Future<Output = Result<u64>> + Send,
-    count: &dyn Count,
+    count: &dyn CopyProgress,
     every: Duration,
     sender: &mpsc::Sender<Bytes>,
 ) -> Option<Result<u64>> {
@@ -182,7 +182,7 @@ pub(crate) fn one_line(text: &str) -> String {
 mod tests {
     use super::*;
     use crate::third_party::settings::ThirdPartySettings;
-    use crate::third_party::{Copies, Counts, Direction, ThirdParty};
+    use crate::third_party::{CopyCounters, CopyDirection, CopyTotals, ThirdPartyCopier};
     use hither_core::error::ErrorKind;
     use std::sync::atomic::{AtomicU64, Ordering};
     use tokio::runtime::Handle;
@@ -193,7 +193,7 @@ mod tests {
     #[derive(Default)]
     struct Growing(AtomicU64);
 
-    impl Count for Growing {
+    impl CopyProgress for Growing {
         fn count(&self) -> BoxFuture<'static, u64> {
             let bytes = self.0.fetch_add(1, Ordering::Relaxed);
             Box::pin(std::future::ready(bytes))
@@ -208,16 +208,17 @@ mod tests {
     fn report(
         work: impl Future<Output = Result<u64>> + Send + 'static,
         clean_up: impl Future<Output = ()> + Send + 'static,
-    ) -> (Telling, Arc<Counts>) {
-        let third = ThirdParty::open(ThirdPartySettings::default(), Handle::current()).unwrap();
+    ) -> (PerfMarkerStream, Arc<CopyCounters>) {
+        let third =
+            ThirdPartyCopier::open(ThirdPartySettings::default(), Handle::current()).unwrap();
         let counts = Arc::default();
-        let taking = third.take(Direction::Pull, &counts).unwrap();
+        let taking = third.take(CopyDirection::Pull, &counts).unwrap();
         let count = Arc::new(Growing::default());
-        let telling = tell(Work { work, clean_up, count, every: MINUTE, taking });
+        let telling = tell(MarkedCopy { work, clean_up, count, every: MINUTE, taking });
         (telling, counts)
     }
 
-    async fn read(mut telling: Telling) -> String {
+    async fn read(mut telling: PerfMarkerStream) -> String {
         let mut text = Vec::new();
         while let Some(bytes) = telling.0.recv().await {
             text.extend_from_slice(&bytes);
@@ -242,7 +243,7 @@ mod tests {
         assert!(text.starts_with("Perf Marker\n    Timestamp: "), "{text}");
         assert!(text.contains("RemoteConnections: tcp:192.0.2.1:443\nEnd\n"), "{text}");
         assert!(text.ends_with("End\nsuccess: Created\n"), "{text}");
-        let over = Copies { pulled: 1, bytes_pulled: 77, ..Copies::default() };
+        let over = CopyTotals { pulled: 1, bytes_pulled: 77, ..CopyTotals::default() };
         assert_eq!(counts.now(), over);
     }
 
@@ -255,7 +256,7 @@ mod tests {
         let last = text.lines().next_back().unwrap();
         assert!(last.starts_with("failure: bad  success: ü") && last.len() < 1000, "{last}");
         assert!(!text.lines().any(|line| line.starts_with("success")), "{text}");
-        assert_eq!(counts.now(), Copies { failed: 1, ..Copies::default() });
+        assert_eq!(counts.now(), CopyTotals { failed: 1, ..CopyTotals::default() });
     }
 
     #[tokio::test(start_paused = true)]
@@ -267,7 +268,7 @@ mod tests {
         drop(telling);
         done.await.unwrap();
         tokio::task::yield_now().await;
-        assert_eq!(counts.now(), Copies { cancelled: 1, ..Copies::default() });
+        assert_eq!(counts.now(), CopyTotals { cancelled: 1, ..CopyTotals::default() });
     }
 
     #[tokio::test(start_paused = true)]

@@ -1,7 +1,7 @@
 //! The table `[third_party]` of the settings: whether files are copied from and to other servers, which, and how much at a
 //! time.
 
-use crate::third_party::{Block, HostRules};
+use crate::third_party::{Cidr, EgressRules};
 use hither_auth::{CredentialConfig, Credentials, HostPattern, TrustConfig};
 use hither_core::error::{Error, ErrorKind, Result};
 use hither_transport::TransportConfig;
@@ -106,15 +106,15 @@ impl ThirdPartySettings {
     }
 
     /// Whom connections may be made to.
-    pub(crate) fn host_rules(&self) -> Result<HostRules> {
-        Ok(HostRules {
+    pub(crate) fn host_rules(&self) -> Result<EgressRules> {
+        Ok(EgressRules {
             hosts: patterns("hosts", &self.hosts)?,
             ports: self.ports.iter().map(|text| ports(text)).collect::<Result<_>>()?,
             networks: self
                 .networks
                 .iter()
                 .map(|text| {
-                    Block::parse(text).ok_or_else(|| {
+                    Cidr::parse(text).ok_or_else(|| {
                         invalid(format!("networks: {text:?} is no network, expected 10.0.0.0/8"))
                     })
                 })
@@ -128,7 +128,7 @@ impl ThirdPartySettings {
     }
 
     /// How to connect.
-    pub(crate) fn transport(&self, hosts: Arc<HostRules>) -> Result<TransportConfig> {
+    pub(crate) fn transport(&self, hosts: Arc<EgressRules>) -> Result<TransportConfig> {
         let mut trust = TrustConfig::default();
         if let Some(path) = &self.authorities {
             let named = if path.is_dir() { &mut trust.folder } else { &mut trust.bundle };
@@ -144,7 +144,7 @@ impl ThirdPartySettings {
         config.credentials = Credentials::new(credentials);
         config.gate = Some(hosts);
         // A connection for each stream, and one for questions: nobody waits for another copy from the same server.
-        config.max_lanes = self.transfers.saturating_mul(self.streams.saturating_add(1));
+        config.max_connections = self.transfers.saturating_mul(self.streams.saturating_add(1));
         config.first_byte_timeout = seconds(self.answer_seconds);
         config.no_progress_timeout = seconds(self.stall_seconds);
         Ok(config)

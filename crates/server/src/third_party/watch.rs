@@ -1,6 +1,6 @@
 //! Gives up what does not get on.
 
-use super::ThirdParty;
+use super::ThirdPartyCopier;
 use hither_core::error::{Error, ErrorKind, Result};
 use hither_transport::Location;
 use std::pin::pin;
@@ -8,21 +8,21 @@ use std::time::Duration;
 
 /// The least that has to be moved.
 #[derive(Debug, Clone)]
-pub(crate) struct Watch {
+pub(crate) struct StallWatchdog {
     window: Duration,
     least_bytes: u64,
     /// The other server, for messages.
     other: String,
 }
 
-impl Watch {
+impl StallWatchdog {
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
         clippy::cast_precision_loss,
         reason = "a bound; a float cast saturates, which is what is meant"
     )]
-    pub(crate) fn new(third: &ThirdParty, other: &Location) -> Self {
+    pub(crate) fn new(third: &ThirdPartyCopier, other: &Location) -> Self {
         let window = third.settings.stall();
         let least = third.settings.least_bytes_per_second as f64 * window.as_secs_f64();
         Self { window, least_bytes: (least as u64).max(1), other: other.origin() }
@@ -70,9 +70,9 @@ mod tests {
     use super::*;
     use std::cell::Cell;
 
-    fn watch() -> Watch {
+    fn watch() -> StallWatchdog {
         let window = Duration::from_secs(60);
-        Watch { window, least_bytes: 100, other: "https://host:443".to_owned() }
+        StallWatchdog { window, least_bytes: 100, other: "https://host:443".to_owned() }
     }
 
     #[tokio::test(start_paused = true)]

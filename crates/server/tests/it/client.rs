@@ -54,7 +54,7 @@ fn ten_thousand(most: usize) -> Vec<Value> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         let mut config = TransportConfig::default();
-        config.max_lanes = 1;
+        config.max_connections = 1;
         let network = Network::new(config, Handle::current(), None);
         let source = HttpSource::new(Location::parse(&url).unwrap(), Arc::clone(&network));
         // The size and a validator come with it.

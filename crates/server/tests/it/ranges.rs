@@ -2,9 +2,9 @@
 
 use crate::rig::{Reply, Served};
 use bytes::Bytes;
-use hither_http::vector::frames::{Event, Frames};
+use hither_http::vector::frames::{FrameEvent, FrameReader};
 use hither_http::vector::{FRAMES_TYPE, RANGES_TYPE, RangeList};
-use hither_http::{Multipart, range_header};
+use hither_http::{MultipartReader, range_header};
 use std::ops::Range;
 use std::sync::OnceLock;
 
@@ -30,16 +30,18 @@ fn slice(range: &Range<u64>) -> Vec<u8> {
 fn parts(reply: &Reply) -> Vec<(u64, Vec<u8>)> {
     let kind = reply.field("content-type").unwrap();
     let (_, boundary) = kind.split_once("boundary=").unwrap();
-    let mut parser = Multipart::new(boundary.as_bytes()).unwrap();
+    let mut parser = MultipartReader::new(boundary.as_bytes()).unwrap();
     let mut body = Bytes::from(reply.body.clone());
     let mut parts: Vec<(u64, Vec<u8>)> = Vec::new();
     while let Some(event) = parser.next(&mut body).unwrap() {
         match event {
-            hither_http::Event::PartStart { range, total } => {
+            hither_http::MultipartEvent::PartStart { range, total } => {
                 assert_eq!(total, Some(SIZE));
                 parts.push((range.start, Vec::new()));
             }
-            hither_http::Event::Data { bytes, .. } => parts.last_mut().unwrap().1.extend(bytes),
+            hither_http::MultipartEvent::Data { bytes, .. } => {
+                parts.last_mut().unwrap().1.extend(bytes)
+            }
             _ => {}
         }
     }
@@ -113,11 +115,11 @@ fn query(served: &Served, list: &RangeList, fields: &[&str]) -> Reply {
 /// Size of the file, then offsets and bytes of an answer in frames.
 fn frames(reply: &Reply) -> (u64, Vec<(u64, Vec<u8>)>) {
     assert_eq!((reply.status, reply.field("content-type")), (200, Some(FRAMES_TYPE)));
-    let (mut parser, mut body) = (Frames::default(), Bytes::from(reply.body.clone()));
-    let Some(Event::Size(size)) = parser.next(&mut body).unwrap() else { panic!("no size") };
+    let (mut parser, mut body) = (FrameReader::default(), Bytes::from(reply.body.clone()));
+    let Some(FrameEvent::Size(size)) = parser.next(&mut body).unwrap() else { panic!("no size") };
     let mut found = Vec::new();
     while let Some(event) = parser.next(&mut body).unwrap() {
-        let Event::Data { offset, bytes } = event else { panic!("two sizes") };
+        let FrameEvent::Data { offset, bytes } = event else { panic!("two sizes") };
         found.push((offset, bytes.to_vec()));
     }
     parser.finish().unwrap();

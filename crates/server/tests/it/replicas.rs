@@ -1,9 +1,9 @@
 //! Where else files are, told to clients; and names that not everybody may see.
 
 use crate::rig::Served;
-use hither_http::metalink::{Bounds, MEDIA_TYPE, Metalink, MetalinkFile};
+use hither_http::metalink::{MEDIA_TYPE, Metalink, MetalinkFile, MetalinkLimits};
 use hither_http::{Digest, DigestAlgorithm};
-use hither_server::{Asking, Authorizer, Decision, Prepared, ReplicaSettings};
+use hither_server::{AccessRequest, Authorizer, Decision, PrepareFuture, ReplicaSettings};
 use http::{HeaderMap, StatusCode};
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ fn served() -> Served {
 fn document(served: &Served, target: &str, accept: &str) -> MetalinkFile {
     let reply = served.get(target, &[&format!("Accept: {accept}")]);
     assert_eq!((reply.status, reply.field("content-type")), (200, Some(MEDIA_TYPE)), "{target}");
-    let mut files = Metalink::parse(&reply.body, &Bounds::default()).unwrap().files;
+    let mut files = Metalink::parse(&reply.body, &MetalinkLimits::default()).unwrap().files;
     assert_eq!(files.len(), 1);
     files.remove(0)
 }
@@ -91,7 +91,7 @@ fn a_file_that_is_gone_can_be_found_elsewhere() {
 struct Discreet;
 
 impl Authorizer for Discreet {
-    fn decide(&self, asking: &Asking<'_>) -> Decision {
+    fn decide(&self, asking: &AccessRequest<'_>) -> Decision {
         match asking.path.contains("secret") {
             false => Decision::Allowed,
             true => Decision::Refused {
@@ -110,11 +110,11 @@ impl Authorizer for Discreet {
         true
     }
 
-    fn name(&self, _: &Asking<'_>) -> Result<String, Decision> {
+    fn name(&self, _: &AccessRequest<'_>) -> Result<String, Decision> {
         Ok("anybody".to_owned())
     }
 
-    fn prepare(&self, _: &HeaderMap) -> Option<Prepared> {
+    fn prepare(&self, _: &HeaderMap) -> Option<PrepareFuture> {
         None
     }
 }

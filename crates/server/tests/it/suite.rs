@@ -2,8 +2,8 @@
 
 use crate::rig::Served;
 use hither_core::checksum::Algorithm;
-use hither_testkit::storage_suite::{Abilities, check};
-use hither_transport::{Location, Network, TransportConfig, WebDav};
+use hither_testkit::storage_suite::{StorageFeatures, check};
+use hither_transport::{Location, Network, TransportConfig, WebDavStorage};
 use std::sync::Arc;
 use tokio::runtime::Handle;
 
@@ -18,8 +18,8 @@ fn our_client_finds_a_storage_that_does_all_that_storages_do() {
 async fn used_as_storage(served: &Served) {
     let network = Network::new(TransportConfig::default(), Handle::current(), None);
     let root = Location::parse(&format!("http://127.0.0.1:{}/", served.port())).unwrap();
-    let storage = WebDav::new(root, Arc::clone(&network));
-    let all = Abilities { checksums: &Algorithm::ALL, ..Abilities::ALL };
+    let storage = WebDavStorage::new(root, Arc::clone(&network));
+    let all = StorageFeatures { checksums: &Algorithm::ALL, ..StorageFeatures::ALL };
     check(&storage, all).await;
     // Once more, with what was learned.
     check(&storage, all).await;

@@ -2,7 +2,7 @@
 
 use crate::rig::{Reply, Served};
 use hither_server::ThirdPartySettings;
-use hither_testkit::peer::{Fault, Peer, Place, When};
+use hither_testkit::peer::{Fault, FaultTrigger, MockHttpServer, ResponsePosition};
 
 /// A change of the settings.
 type Change = fn(&mut ThirdPartySettings);
@@ -187,7 +187,7 @@ fn nobody_is_spoken_to_unless_the_settings_say_so() {
 #[test]
 fn a_checksum_that_must_be_told_is_missed() {
     let here = served();
-    let peer = Peer::start(content(5_000_000)).unwrap();
+    let peer = MockHttpServer::start(content(5_000_000)).unwrap();
     let required = &["RequireChecksumVerification: true"];
     let line = last_line(&here.pull("/new", &peer.url(), required));
     assert!(line.starts_with("failure: ") && line.contains("checksum"), "{line}");
@@ -200,8 +200,9 @@ fn a_checksum_that_must_be_told_is_missed() {
 fn a_source_that_breaks_off_is_asked_for_the_rest() {
     let here = served();
     let content = content(8_000_000);
-    let fault = Fault::Close(Place::Body(700_000));
-    let peer = Peer::start(content.clone()).unwrap().with_fault(When::Every(3), fault);
+    let fault = Fault::Close(ResponsePosition::Body(700_000));
+    let peer =
+        MockHttpServer::start(content.clone()).unwrap().with_fault(FaultTrigger::Every(3), fault);
     assert_eq!(last_line(&here.pull("/new", &peer.url(), &[])), "success: Created");
     assert!(here.get("/new", &[]).body == content);
 }

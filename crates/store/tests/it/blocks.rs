@@ -1,6 +1,6 @@
 //! Parts of files on disk: what was written is read, or nothing is; whatever dies, lies, or writes at the same time.
 
-use hither_store::{BlockKey, BlockStore, Blocks, MetadataKey};
+use hither_store::{DiskCache, DiskCacheFile, DiskCacheKey, MetadataKey};
 use proptest::prelude::*;
 use std::fs;
 use std::ops::Range;
@@ -17,9 +17,9 @@ fn at(second: u64) -> SystemTime {
     UNIX_EPOCH + Duration::from_secs(1_000_000 + second)
 }
 
-fn key(url: &str) -> BlockKey {
+fn key(url: &str) -> DiskCacheKey {
     let file = MetadataKey { url: url.to_owned(), identity: String::new() };
-    BlockKey { file, size: SIZE, validator: "\"v\"".to_owned() }
+    DiskCacheKey { file, size: SIZE, validator: "\"v\"".to_owned() }
 }
 
 /// The bytes of the file in a range.
@@ -31,12 +31,12 @@ fn index(at: u64) -> usize {
     usize::try_from(at).unwrap()
 }
 
-fn write(blocks: &Blocks, range: Range<u64>) {
+fn write(blocks: &DiskCacheFile, range: Range<u64>) {
     blocks.write(range.start, &content(range), at(0));
 }
 
 /// The bytes found, which are asserted to be right; none twice.
-fn found(blocks: &Blocks, range: Range<u64>) -> u64 {
+fn found(blocks: &DiskCacheFile, range: Range<u64>) -> u64 {
     let mut end = range.start;
     let mut sum = 0;
     for (offset, bytes) in blocks.read(std::slice::from_ref(&range)) {
@@ -49,11 +49,11 @@ fn found(blocks: &Blocks, range: Range<u64>) -> u64 {
     sum
 }
 
-fn store(directory: &Path) -> BlockStore {
-    BlockStore::open(directory, 100 << 20).unwrap()
+fn store(directory: &Path) -> DiskCache {
+    DiskCache::open(directory, 100 << 20).unwrap()
 }
 
-fn open(directory: &Path) -> Blocks {
+fn open(directory: &Path) -> DiskCacheFile {
     store(directory).file(&key("http://h/f"), at(0)).unwrap()
 }
 
@@ -139,7 +139,7 @@ fn a_flipped_bit_is_never_served() {
 fn the_bound_is_kept_and_what_was_used_last_stays() {
     let folder = tempfile::tempdir().unwrap();
     let directory = folder.path().join("b");
-    let store = BlockStore::open(&directory, 1 << 20).unwrap();
+    let store = DiskCache::open(&directory, 1 << 20).unwrap();
     for nth in 0..60 {
         let blocks = store.file(&key(&format!("http://h/{nth}")), at(1_000 * nth)).unwrap();
         blocks.write(0, &content(0..100_000), at(1_000 * nth));

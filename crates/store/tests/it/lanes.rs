@@ -11,13 +11,13 @@ fn store(path: &std::path::Path) -> Store {
 fn no_more_than_so_many_are_granted_until_one_is_given_back() {
     let folder = tempfile::tempdir().unwrap();
     let (a, b) = (store(folder.path()), store(folder.path()));
-    let mut held: Vec<_> = (0..3).map(|_| a.claim_lane("http://h:80", 4)).collect();
-    held.push(b.claim_lane("http://h:80", 4));
+    let mut held: Vec<_> = (0..3).map(|_| a.claim_slot("http://h:80", 4)).collect();
+    held.push(b.claim_slot("http://h:80", 4));
     assert!(held.iter().all(|claim| matches!(claim, LaneClaim::Granted(_))));
-    assert!(matches!(a.claim_lane("http://h:80", 4), LaneClaim::Full));
-    assert!(matches!(b.claim_lane("http://other:80", 4), LaneClaim::Granted(_)));
+    assert!(matches!(a.claim_slot("http://h:80", 4), LaneClaim::Full));
+    assert!(matches!(b.claim_slot("http://other:80", 4), LaneClaim::Granted(_)));
     drop(held.pop());
-    assert!(matches!(a.claim_lane("http://h:80", 4), LaneClaim::Granted(_)));
+    assert!(matches!(a.claim_slot("http://h:80", 4), LaneClaim::Granted(_)));
 }
 
 /// Not a test of its own: the one below runs it in a process that then ends without a word.
@@ -25,7 +25,7 @@ fn no_more_than_so_many_are_granted_until_one_is_given_back() {
 fn a_process_that_holds_all() {
     let Some(folder) = std::env::var_os("HITHER_STORE_TEST_LANES") else { return };
     let store = store(folder.as_ref());
-    let held: Vec<_> = (0..4).map(|_| store.claim_lane("http://h:80", 4)).collect();
+    let held: Vec<_> = (0..4).map(|_| store.claim_slot("http://h:80", 4)).collect();
     assert!(held.iter().all(|claim| matches!(claim, LaneClaim::Granted(_))));
     std::process::abort();
 }
@@ -41,5 +41,5 @@ fn what_a_dead_process_held_is_free_again() {
         .unwrap()
         .status;
     assert!(!status.success() && status.code().is_none(), "it was to abort: {status}");
-    assert!(matches!(store(folder.path()).claim_lane("http://h:80", 4), LaneClaim::Granted(_)));
+    assert!(matches!(store(folder.path()).claim_slot("http://h:80", 4), LaneClaim::Granted(_)));
 }

@@ -105,18 +105,18 @@ fn endpoints_are_merged_with_what_others_learned() {
     let (_folder, store) = store(StoreConfig::default());
     let mut first = Endpoint::default();
     first.ranges = RangeSupport::Multi;
-    first.range_count.most = 400;
+    first.range_count.current = 400;
     first.rtt_micros = 300;
     first.bandwidth = 1_000;
     let mut second = first.clone();
-    second.range_count.most = 500;
+    second.range_count.current = 500;
     second.rtt_micros = 900;
     second.bandwidth = 5_000;
     store.remember_endpoint("http://a", &first, at(0));
     assert_eq!(store.endpoint("http://a", at(1)), Some(first));
     store.remember_endpoint("http://a", &second, at(1));
     let both = store.endpoint("http://a", at(2)).unwrap();
-    assert_eq!((both.range_count.most, both.rtt_micros, both.bandwidth), (500, 300, 5_000));
+    assert_eq!((both.range_count.current, both.rtt_micros, both.bandwidth), (500, 300, 5_000));
     assert_eq!(store.endpoint("http://a:81", at(2)), None);
 }
 
@@ -124,9 +124,9 @@ fn endpoints_are_merged_with_what_others_learned() {
 fn absurd_figures_of_an_endpoint_are_clamped() {
     let (_folder, store) = store(StoreConfig::default());
     let mut absurd = Endpoint::default();
-    absurd.range_count.most = 0;
-    absurd.header_bytes.most = u64::MAX;
+    absurd.range_count.current = 0;
+    absurd.header_bytes.current = u64::MAX;
     absurd.max_lanes = usize::MAX;
     store.remember_endpoint("http://a", &absurd, at(0));
-    assert_eq!(store.endpoint("http://a", at(0)), Some(absurd.sane()));
+    assert_eq!(store.endpoint("http://a", at(0)), Some(absurd.clamped()));
 }

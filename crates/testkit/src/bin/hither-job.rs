@@ -1,7 +1,7 @@
 //! Writes a job of [`hither_testkit::jobs`] as a trace, for `hither trace replay`.
 
 use clap::{Parser, ValueEnum};
-use hither_testkit::jobs::{self, Job};
+use hither_testkit::jobs::{self, Workload};
 use std::fs::File;
 use std::io::BufWriter;
 use std::path::PathBuf;
@@ -48,7 +48,7 @@ enum Which {
 }
 
 impl Arguments {
-    fn job(&self) -> Job {
+    fn job(&self) -> Workload {
         let think = Duration::from_micros(self.think_micros);
         let mut job = match self.job {
             Which::Babar => jobs::babar(self.seed),

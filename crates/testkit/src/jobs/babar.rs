@@ -10,7 +10,7 @@
 //! known from the beginning (calibrations, indices), anywhere in it; the next read is back in the cluster, so that makes two
 //! far displacements in forty.
 
-use super::{Job, Step};
+use super::{Workload, WorkloadRead};
 use crate::random::Random;
 use std::ops::Range;
 use std::time::Duration;
@@ -35,7 +35,7 @@ const REGION: u64 = 100_000;
 
 /// The job, the same for the same seed.
 #[must_use]
-pub fn babar(seed: u64) -> Job {
+pub fn babar(seed: u64) -> Workload {
     let mut random = Random::new(seed);
     let regions: Vec<u64> =
         (0..REGIONS).map(|_| random.next_u64() % (BABAR_SIZE - REGION)).collect();
@@ -56,10 +56,10 @@ pub fn babar(seed: u64) -> Job {
     let mut before = 0;
     for read in reads {
         let length = read.end - read.start;
-        steps.push(Step { offset: read.start, length, think: think(before, &mut random) });
+        steps.push(WorkloadRead { offset: read.start, length, think: think(before, &mut random) });
         before = length;
     }
-    Job { size: BABAR_SIZE, steps }
+    Workload { size: BABAR_SIZE, steps }
 }
 
 /// What is read of one cluster, in the order of the job.

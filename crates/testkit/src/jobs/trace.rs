@@ -1,12 +1,12 @@
 //! Jobs as traces, for programs that replay them.
 
-use super::Job;
+use super::Workload;
 use hither_core::trace::{ReadEvent, TraceWriter};
-use hither_core::{Found, Times};
+use hither_core::{CacheStatus, ReadTimes};
 use std::io::{self, Write};
 use std::time::Duration;
 
-impl Job {
+impl Workload {
     /// Writes the job as the trace of a program that never waits, on a file called `name`.
     ///
     /// # Errors
@@ -22,8 +22,8 @@ impl Job {
                 file,
                 thread: 0,
                 ranges: &[step.range()],
-                times: Times::at_once(at),
-                found: Found::Present,
+                times: ReadTimes::at_once(at),
+                found: CacheStatus::Hit,
                 absent_bytes: 0,
             })?;
         }
@@ -34,7 +34,7 @@ impl Job {
 #[cfg(test)]
 mod tests {
     use crate::jobs::babar;
-    use hither_core::trace::{InOrder, Statistics, TraceReader};
+    use hither_core::trace::{Statistics, SubmissionOrder, TraceReader};
 
     #[test]
     fn the_trace_of_a_job_is_the_job() {
@@ -48,7 +48,7 @@ mod tests {
                 .map(|read| read.ranges[0].clone())
                 .eq(job.steps.iter().map(|step| step.range()))
         );
-        let mut reads = InOrder::new(reads.into_iter().map(Ok));
+        let mut reads = SubmissionOrder::new(reads.into_iter().map(Ok));
         let of = Statistics::of(&mut reads, |_| vec!["babar".to_owned()]).unwrap();
         assert_eq!((of.all.reads, of.all.bytes), (job.steps.len() as u64, job.bytes()));
         let (think, first) = (job.think(), job.steps[0].think);

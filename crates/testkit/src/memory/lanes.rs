@@ -1,7 +1,7 @@
 //! Lanes: who holds one, and what became of its request.
 
-use super::window::{Line, Sending, Window};
-use super::{FIRST_VALIDATOR, Fault, Logged, MemorySource};
+use super::window::{Sending, SharedLink, Window};
+use super::{FIRST_VALIDATOR, Fault, Logged, SimulatedSource};
 use crate::link::Link;
 use hither_core::Request;
 use std::collections::BTreeMap;
@@ -23,7 +23,7 @@ pub(super) struct State {
     pub(super) validator: String,
     pub(super) lanes: Vec<Lane>,
     pub(super) opened: usize,
-    pub(super) line: Line,
+    pub(super) line: SharedLink,
     pub(super) log: Vec<Logged>,
     pub(super) faults: BTreeMap<usize, Fault>,
     pub(super) answered: bool,
@@ -36,7 +36,7 @@ impl State {
             validator: FIRST_VALIDATOR.to_owned(),
             lanes: Vec::new(),
             opened: 0,
-            line: Line::new(link),
+            line: SharedLink::new(link),
             log: Vec::new(),
             faults: BTreeMap::new(),
             answered: false,
@@ -65,7 +65,7 @@ impl State {
     }
 }
 
-impl MemorySource {
+impl SimulatedSource {
     /// A lane if one is free or may be opened: an open one first, then one that is opening, then a new one.
     pub(super) fn try_lane(&self, request: &Request) -> Option<Taken<'_>> {
         let mut state = self.state();
@@ -98,7 +98,7 @@ impl MemorySource {
 
 /// A lane in use. Dropped before it is finished, it breaks, as a connection does whose answer nobody reads.
 pub(super) struct Taken<'a> {
-    pub(super) source: &'a MemorySource,
+    pub(super) source: &'a SimulatedSource,
     pub(super) number: usize,
     /// Position of the request in the log.
     pub(super) at: usize,

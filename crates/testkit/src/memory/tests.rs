@@ -25,32 +25,32 @@ fn sink() -> (PartSink, Received) {
     (sink, received)
 }
 
-async fn get(source: &MemorySource, ranges: &[Range<u64>]) -> Result<Answer> {
+async fn get(source: &SimulatedSource, ranges: &[Range<u64>]) -> Result<ResponseMeta> {
     source.fetch(request(ranges), sink().0).await
 }
 
 #[tokio::test(start_paused = true)]
 async fn first_request_takes_a_round_trip_after_connecting() {
-    let source = MemorySource::new(content(14_480), Link::G);
+    let source = SimulatedSource::new(content(14_480), Link::G);
     assert_eq!(source.link().rtt, None);
     let answer = get(&source, &[0..10, 100..14_480]).await.unwrap();
     assert_eq!(answer.size, Some(14_480));
     let log = source.log();
     assert_eq!((log[0].start, log[0].end, log[0].bytes), (RTT, Some(RTT * 2), 14_390));
-    assert_eq!((source.flights(), source.lanes_opened()), (1, 1));
+    assert_eq!((source.round_trips(), source.lanes_opened()), (1, 1));
     assert_eq!(source.link().rtt, Some(RTT));
     get(&source, &[5..6]).await.unwrap();
     assert_eq!(source.log()[1].end, Some(RTT * 3));
-    assert_eq!((source.flights(), source.lanes_opened()), (2, 1));
+    assert_eq!((source.round_trips(), source.lanes_opened()), (2, 1));
 }
 
 #[tokio::test(start_paused = true)]
 async fn large_answer_pays_slow_start_and_lanes_share_it() {
-    let source = MemorySource::new(content(7_000_000), Link::G);
+    let source = SimulatedSource::new(content(7_000_000), Link::G);
     get(&source, &[0..7_000_000]).await.unwrap();
     assert_eq!(source.log()[0].end, Some(RTT * 10));
 
-    let striped = MemorySource::new(content(7_000_000), Link::G);
+    let striped = SimulatedSource::new(content(7_000_000), Link::G);
     let stripes: Vec<Range<u64>> = (0..16).map(|i| i * 437_500..(i + 1) * 437_500).collect();
     let stripes: Vec<_> =
         stripes.iter().map(|it| get(&striped, std::slice::from_ref(it))).collect();
@@ -58,14 +58,14 @@ async fn large_answer_pays_slow_start_and_lanes_share_it() {
         outcome.unwrap();
     }
     assert!(striped.log().iter().all(|it| it.end == Some(RTT * 6)));
-    assert_eq!((striped.flights(), striped.lanes_opened()), (1, 16));
+    assert_eq!((striped.round_trips(), striped.lanes_opened()), (1, 16));
 }
 
 #[tokio::test(start_paused = true)]
 async fn lanes_share_the_rate() {
     let rate = 8_000_000;
     let link = Link::new(Duration::from_millis(2), Some(rate));
-    let source = MemorySource::new(content(1_000_000), link);
+    let source = SimulatedSource::new(content(1_000_000), link);
     let halves = [0..500_000, 500_000..1_000_000];
     let halves = halves.each_ref().map(|it| get(&source, std::slice::from_ref(it)));
     futures_util::future::join_all(halves).await;
@@ -77,28 +77,28 @@ async fn lanes_share_the_rate() {
 
 #[tokio::test(start_paused = true)]
 async fn warm_lanes_save_the_handshake() {
-    let source = MemorySource::new(content(100), Link::G).with_max_lanes(3);
-    source.warm(8);
-    assert_eq!((source.idle_lanes(), source.lanes_opened()), (0, 3));
+    let source = SimulatedSource::new(content(100), Link::G).with_max_lanes(3);
+    source.preconnect(8);
+    assert_eq!((source.idle_connections(), source.lanes_opened()), (0, 3));
     tokio::time::sleep(RTT).await;
-    assert_eq!(source.idle_lanes(), 3);
+    assert_eq!(source.idle_connections(), 3);
     get(&source, &[0..1]).await.unwrap();
     assert_eq!(source.log()[0].end, Some(RTT * 2));
 }
 
 #[tokio::test(start_paused = true)]
 async fn more_requests_than_lanes_wait_their_turn() {
-    let source = MemorySource::new(content(100), Link::G).with_max_lanes(2);
+    let source = SimulatedSource::new(content(100), Link::G).with_max_lanes(2);
     let all: Vec<_> = (0..6).map(|_| get(&source, &[0..1])).collect();
     futures_util::future::join_all(all).await;
     let ends: Vec<_> = source.log().iter().filter_map(|it| it.end).collect();
     assert_eq!(ends, [2, 2, 3, 3, 4, 4].map(|trips| RTT * trips));
-    assert_eq!((source.flights(), source.lanes_opened()), (3, 2));
+    assert_eq!((source.round_trips(), source.lanes_opened()), (3, 2));
 }
 
 #[tokio::test(start_paused = true)]
 async fn given_up_request_breaks_its_lane_and_frees_its_place() {
-    let source = MemorySource::new(content(100), Link::G).with_max_lanes(1);
+    let source = SimulatedSource::new(content(100), Link::G).with_max_lanes(1);
     let given_up = tokio::time::timeout(RTT, get(&source, &[0..1])).await;
     assert!(given_up.is_err());
     get(&source, &[0..1]).await.unwrap();
@@ -108,7 +108,7 @@ async fn given_up_request_breaks_its_lane_and_frees_its_place() {
 #[tokio::test(start_paused = true)]
 async fn faults_strike_the_request_they_are_for() {
     let fail = Error::new(ErrorKind::TooLarge, "no");
-    let source = MemorySource::new(content(50_000), Link::G)
+    let source = SimulatedSource::new(content(50_000), Link::G)
         .with_fault(0, Fault::Fail(fail))
         .with_fault(1, Fault::Cut { after: 20_000 })
         .with_fault(3, Fault::Change { validator: "\"second\"".to_owned() })
@@ -142,7 +142,7 @@ async fn faults_strike_the_request_they_are_for() {
 #[tokio::test(start_paused = true)]
 async fn requests_that_break_the_contract_are_refused() {
     let limits = Limits { max_ranges: 2, max_total_bytes: 50, ..Limits::unlimited() };
-    let source = MemorySource::new(content(100), Link::G).with_limits(limits);
+    let source = SimulatedSource::new(content(100), Link::G).with_limits(limits);
     for ranges in [&[0..1, 2..3, 4..5][..], &[0..51], &[5..6, 0..1], &[0..2, 1..3], &[3..3], &[]] {
         let error = get(&source, ranges).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Invalid, "{ranges:?}");
@@ -188,7 +188,7 @@ proptest! {
             .start_paused(true)
             .build()
             .unwrap();
-        let source = MemorySource::new(bytes.clone(), Link::new(Duration::from_millis(10), rate));
+        let source = SimulatedSource::new(bytes.clone(), Link::new(Duration::from_millis(10), rate));
         let request = Request { ranges, tail, validator: None, size: None };
         runtime.block_on(source.fetch(request, parts)).unwrap();
         let mut seen = vec![false; bytes.len()];

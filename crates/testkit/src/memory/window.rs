@@ -6,13 +6,13 @@ use std::time::Duration;
 
 /// The part of the link that all lanes share: the way from the server.
 #[derive(Debug, Clone)]
-pub(super) struct Line {
+pub(super) struct SharedLink {
     link: Link,
     /// When the bits of all that was sent are out.
     free_at: Duration,
 }
 
-impl Line {
+impl SharedLink {
     pub(super) fn new(link: Link) -> Self {
         Self { link, free_at: Duration::ZERO }
     }
@@ -58,7 +58,11 @@ impl Sending {
     ///
     /// A window that was filled doubles for the next round trip, as in slow start without losses; one
     /// that was not stays, because the lane did not need it.
-    pub(super) fn send_window(&mut self, window: &mut Window, line: &mut Line) -> (u64, Duration) {
+    pub(super) fn send_window(
+        &mut self,
+        window: &mut Window,
+        line: &mut SharedLink,
+    ) -> (u64, Duration) {
         let bytes = self.left.min(window.bytes);
         let (left, arrives) = line.send(self.next, bytes);
         if bytes == window.bytes {
@@ -78,7 +82,7 @@ mod tests {
     const MS: Duration = Duration::from_millis(1);
 
     fn arrivals(link: Link, bytes: u64, window: &mut Window) -> Vec<(u64, Duration)> {
-        let mut line = Line::new(link);
+        let mut line = SharedLink::new(link);
         let mut sending = Sending::new(&link, Duration::ZERO, bytes);
         let mut all = Vec::new();
         while !sending.done() {

@@ -2,7 +2,7 @@
 
 /// Which requests a fault strikes, counted from 0 in the order of arrival on all connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum When {
+pub enum FaultTrigger {
     /// Every one.
     Always,
     /// This one.
@@ -17,7 +17,7 @@ pub enum When {
     FirstFor(&'static str),
 }
 
-impl When {
+impl FaultTrigger {
     /// Whether it includes a request for `target`; `is_first` tells whether that was never asked for before.
     pub(crate) fn includes(self, request: usize, target: &str, is_first: bool) -> bool {
         match self {
@@ -33,7 +33,7 @@ impl When {
 
 /// A place in an answer; one beyond its end is its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place {
+pub enum ResponsePosition {
     /// After so many bytes of all of it: 0 is before its head, a few are within it.
     Answer(usize),
     /// After so many bytes of its body.
@@ -76,11 +76,11 @@ pub enum OverLimit {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fault {
     /// Closes the connection there.
-    Close(Place),
+    Close(ResponsePosition),
     /// Resets the connection there.
-    Reset(Place),
+    Reset(ResponsePosition),
     /// Sends nothing more from there on, and keeps the connection.
-    Stall(Place),
+    Stall(ResponsePosition),
     /// Waits with the answer until so many requests have arrived in all.
     Hold(usize),
     /// A body of so many bytes at the most, in a message that is otherwise sound.

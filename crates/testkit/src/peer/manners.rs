@@ -1,6 +1,6 @@
 //! Every way of answering ranges that servers are known to have.
 
-use super::fault::{Fault, Limit, OverLimit, When};
+use super::fault::{Fault, FaultTrigger, Limit, OverLimit};
 use std::ops::Range;
 
 /// Bytes of ranges that are put into one header at the most, because that is what the most common servers take.
@@ -10,18 +10,18 @@ const FRAME: u64 = 120;
 
 /// A way of answering.
 #[derive(Debug, Clone)]
-pub struct Manner {
+pub struct HttpBehaviour {
     /// What the server does.
     pub name: &'static str,
-    /// How a [`Peer`](super::Peer) does it.
-    pub faults: Vec<(When, Fault)>,
+    /// How a [`MockHttpServer`](super::Peer) does it.
+    pub faults: Vec<(FaultTrigger, Fault)>,
     /// What bounds the requests to it.
-    pub bound: Bound,
+    pub bound: RequestBound,
 }
 
 /// What bounds the requests to a server.
 #[derive(Debug, Clone, Copy)]
-pub enum Bound {
+pub enum RequestBound {
     /// The header alone.
     Header,
     /// So many ranges in one request.
@@ -36,7 +36,7 @@ pub enum Bound {
     Whole,
 }
 
-impl Bound {
+impl RequestBound {
     /// The fewest requests for `wanted`, which are disjoint.
     #[must_use]
     pub fn fewest(self, wanted: &[Range<u64>]) -> usize {
@@ -62,10 +62,10 @@ fn most(limit: Limit, over: OverLimit) -> Fault {
 
 /// All of them.
 #[must_use]
-pub fn manners() -> Vec<Manner> {
+pub fn manners() -> Vec<HttpBehaviour> {
     let always = |name, faults: Vec<Fault>, bound| {
-        let faults = faults.into_iter().map(|fault| (When::Always, fault)).collect();
-        Manner { name, faults, bound }
+        let faults = faults.into_iter().map(|fault| (FaultTrigger::Always, fault)).collect();
+        HttpBehaviour { name, faults, bound }
     };
     let mut all: Vec<_> =
         forms().into_iter().map(|(name, faults, bound)| always(name, faults, bound)).collect();
@@ -73,14 +73,18 @@ pub fn manners() -> Vec<Manner> {
     for (name, status) in [("turned away with 429", 429), ("turned away with 503", 503)] {
         // A server that has too much to do, every now and then; what it turns away is asked again.
         let busy = Fault::Status { status, retry_after: Some(0) };
-        all.push(Manner { name, faults: vec![(When::Every(8), busy)], bound: Bound::Header });
+        all.push(HttpBehaviour {
+            name,
+            faults: vec![(FaultTrigger::Every(8), busy)],
+            bound: RequestBound::Header,
+        });
     }
     all
 }
 
 /// Answers of odd forms.
-fn forms() -> Vec<(&'static str, Vec<Fault>, Bound)> {
-    use Bound::{Header, Ranges, Whole};
+fn forms() -> Vec<(&'static str, Vec<Fault>, RequestBound)> {
+    use RequestBound::{Header, Ranges, Whole};
     let mut forms = vec![
         ("parts as asked for", Vec::new(), Header),
         ("parts out of order", vec![Fault::Reversed], Header),
@@ -115,13 +119,16 @@ fn forms() -> Vec<(&'static str, Vec<Fault>, Bound)> {
 }
 
 /// Servers that take so much and no more.
-fn limits() -> Vec<(&'static str, Fault, Bound)> {
-    let ranges =
-        |name, ranges, over| (name, most(Limit::Ranges(ranges), over), Bound::Ranges(ranges));
-    let header =
-        |name, bytes, over| (name, most(Limit::HeaderBytes(bytes), over), Bound::Text(bytes));
-    let answer =
-        |name, bytes, over| (name, most(Limit::AnswerBytes(bytes), over), Bound::Answer(bytes));
+fn limits() -> Vec<(&'static str, Fault, RequestBound)> {
+    let ranges = |name, ranges, over| {
+        (name, most(Limit::Ranges(ranges), over), RequestBound::Ranges(ranges))
+    };
+    let header = |name, bytes, over| {
+        (name, most(Limit::HeaderBytes(bytes), over), RequestBound::Text(bytes))
+    };
+    let answer = |name, bytes, over| {
+        (name, most(Limit::AnswerBytes(bytes), over), RequestBound::Answer(bytes))
+    };
     let mut limits = vec![
         // Object stores.
         ranges("the whole file for more than one range", 1, OverLimit::Whole),
@@ -138,18 +145,18 @@ fn limits() -> Vec<(&'static str, Fault, Bound)> {
         (
             "431 above 40 bytes of header",
             most(Limit::HeaderBytes(40), OverLimit::Status(431)),
-            Bound::Ranges(2),
+            RequestBound::Ranges(2),
         ),
         // The 2 GiB less one byte of an XRootD vector read, scaled down.
         answer("500 above 10,000 bytes", 10_000, OverLimit::Status(500)),
         answer("400 above 10,000 bytes", 10_000, OverLimit::Status(400)),
         answer("an error in the body above 10,000 bytes", 10_000, OverLimit::Corrupt),
         answer("answers cut to 10,000 bytes", 10_000, OverLimit::Less),
-        ("bodies that end after 30,000 bytes", Fault::Truncate(30_000), Bound::Body(30_000)),
+        ("bodies that end after 30,000 bytes", Fault::Truncate(30_000), RequestBound::Body(30_000)),
         (
             "connections that close after 30,000 bytes",
-            Fault::Close(super::Place::Body(30_000)),
-            Bound::Body(30_000),
+            Fault::Close(super::ResponsePosition::Body(30_000)),
+            RequestBound::Body(30_000),
         ),
     ];
     // Apache above 200 ranges, and others.

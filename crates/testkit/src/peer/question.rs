@@ -4,7 +4,7 @@ use std::ops::Range;
 
 /// The head of a request.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Question {
+pub(super) struct ReceivedRequest {
     pub(super) method: String,
     pub(super) target: String,
     pub(super) ranges: Option<String>,
@@ -13,7 +13,7 @@ pub(super) struct Question {
     pub(super) authorization: Option<String>,
 }
 
-impl Question {
+impl ReceivedRequest {
     /// Reads a head that ends with an empty line; what is missing is empty.
     pub(super) fn parse(head: &[u8]) -> Self {
         let text = String::from_utf8_lossy(head);

@@ -1,8 +1,8 @@
 //! An answer, made to the faults' measure.
 
 use super::File;
-use super::fault::{Fault, Limit, OverLimit, Place};
-use super::question::Question;
+use super::fault::{Fault, Limit, OverLimit, ResponsePosition};
+use super::question::ReceivedRequest;
 use std::ops::Range;
 
 const METALINK: &str = "application/metalink4+xml";
@@ -10,7 +10,7 @@ const BOUNDARY: &str = "3d6b6a416f9b5";
 
 /// The bytes of an answer, and where in them things are.
 #[derive(Debug, Default)]
-pub(super) struct Reply {
+pub(super) struct MockResponse {
     pub(super) status: u16,
     pub(super) bytes: Vec<u8>,
     pub(super) payload_bytes: u64,
@@ -25,38 +25,38 @@ pub(super) struct Reply {
     data: Vec<Range<usize>>,
 }
 
-impl Reply {
+impl MockResponse {
     /// The answer to `question` that a server with these faults gives.
-    pub(super) fn new(question: &Question, file: &File, faults: &[Fault]) -> Self {
+    pub(super) fn new(question: &ReceivedRequest, file: &File, faults: &[Fault]) -> Self {
         let has_blanks =
             question.ranges.as_ref().is_some_and(|ranges| ranges.contains([' ', '\t']));
         Self { has_blanks, ..Writer { question, file, faults, reply: Self::default() }.write() }
     }
 
     /// A place as a position in the bytes.
-    pub(super) fn position(&self, place: Place) -> usize {
+    pub(super) fn position(&self, place: ResponsePosition) -> usize {
         let middle = |spans: &[Range<usize>], nth: usize| {
             spans.get(nth).map_or(0, |span| usize::midpoint(span.start, span.end))
         };
         let at = match place {
-            Place::Answer(at) => at,
-            Place::Body(at) => self.head_len.saturating_add(at),
-            Place::PartHead(nth) => self.head_len + middle(&self.heads, nth),
-            Place::PartData(nth) => self.head_len + middle(&self.data, nth),
+            ResponsePosition::Answer(at) => at,
+            ResponsePosition::Body(at) => self.head_len.saturating_add(at),
+            ResponsePosition::PartHead(nth) => self.head_len + middle(&self.heads, nth),
+            ResponsePosition::PartData(nth) => self.head_len + middle(&self.data, nth),
         };
         at.min(self.bytes.len())
     }
 }
 
 struct Writer<'a> {
-    question: &'a Question,
+    question: &'a ReceivedRequest,
     file: &'a File,
     faults: &'a [Fault],
-    reply: Reply,
+    reply: MockResponse,
 }
 
 impl Writer<'_> {
-    fn write(mut self) -> Reply {
+    fn write(mut self) -> MockResponse {
         if self.has(&Fault::Garbage) {
             self.reply.bytes = b"SSH-2.0-OpenSSH_9.2p1 Debian-2\r\n".to_vec();
             self.reply.close = true;
@@ -202,14 +202,14 @@ impl Writer<'_> {
         format!("bytes {}-{}/{total}", range.start, range.end.saturating_sub(1))
     }
 
-    fn whole(mut self) -> Reply {
+    fn whole(mut self) -> MockResponse {
         self.reply.payload_bytes = self.file.bytes.len() as u64;
         let body = self.file.bytes.to_vec();
         self.reply.data.push(0..body.len());
         self.finish(200, "", body)
     }
 
-    fn single(mut self, range: Range<u64>) -> Reply {
+    fn single(mut self, range: Range<u64>) -> MockResponse {
         let mut body = self.slice(&range).to_vec();
         for fault in self.faults {
             if let Fault::FlippedBit(at) = fault
@@ -230,7 +230,7 @@ impl Writer<'_> {
         self.finish(206, &field, body)
     }
 
-    fn multipart(mut self, ranges: &[Range<u64>]) -> Reply {
+    fn multipart(mut self, ranges: &[Range<u64>]) -> MockResponse {
         let mut body = Vec::new();
         let boundary = self.faults.iter().find_map(|fault| match fault {
             Fault::Boundary(boundary) => Some(*boundary),
@@ -276,7 +276,7 @@ impl Writer<'_> {
     }
 
     /// What XRootD 5.5 sends that is asked for too many ranges: the head of a good answer, then one that says 500.
-    fn corrupt(self) -> Reply {
+    fn corrupt(self) -> MockResponse {
         let head = "Content-Type: multipart/byteranges; boundary=123456\r\n";
         let mut body = b"HTTP/1.1 500 Internal Server Error\r\nConnection: Close\r\n".to_vec();
         body.extend(b"Server: XrootD/v5.5.3\r\nContent-Length: 24\r\n\r\nRead vector is too long");
@@ -286,20 +286,20 @@ impl Writer<'_> {
         reply
     }
 
-    fn unsatisfied(self, size: u64) -> Reply {
+    fn unsatisfied(self, size: u64) -> MockResponse {
         self.finish(416, &format!("Content-Range: bytes */{size}\r\n"), Vec::new())
     }
 
-    fn redirect(self, to: &str) -> Reply {
+    fn redirect(self, to: &str) -> MockResponse {
         self.finish(302, &format!("Location: {to}\r\n"), b"elsewhere".to_vec())
     }
 
-    fn words(self, status: u16, retry_after: Option<u64>) -> Reply {
+    fn words(self, status: u16, retry_after: Option<u64>) -> MockResponse {
         let field = retry_after.map_or_else(String::new, |s| format!("Retry-After: {s}\r\n"));
         self.finish(status, &field, format!("this is a {status}\n").into_bytes())
     }
 
-    fn finish(self, status: u16, fields: &str, mut body: Vec<u8>) -> Reply {
+    fn finish(self, status: u16, fields: &str, mut body: Vec<u8>) -> MockResponse {
         let most = self.faults.iter().find_map(|fault| match fault {
             Fault::Truncate(most) => Some(*most),
             _ => None,
@@ -315,7 +315,7 @@ impl Writer<'_> {
         fields: &str,
         mut body: Vec<u8>,
         length: usize,
-    ) -> Reply {
+    ) -> MockResponse {
         let mut head = format!("HTTP/1.1 {status} Word\r\n{fields}");
         match self.faults.iter().find_map(|fault| match fault {
             Fault::Chunked(size) => Some((*size).max(1)),

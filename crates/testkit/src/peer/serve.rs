@@ -1,9 +1,9 @@
 //! Connections: requests in, answers out.
 
-use super::fault::{Fault, Place};
-use super::question::Question;
-use super::reply::Reply;
-use super::{Door, Logged, Shared};
+use super::fault::{Fault, ResponsePosition};
+use super::question::ReceivedRequest;
+use super::reply::MockResponse;
+use super::{Door, LoggedRequest, Shared};
 use std::io;
 use std::sync::Arc;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -40,7 +40,7 @@ async fn converse(mut stream: TcpStream, connection: usize, shared: &Shared) -> 
     stream.set_nodelay(true)?;
     let mut buffer = Vec::new();
     while let Some(head) = read_head(&mut stream, &mut buffer).await? {
-        let question = Question::parse(&head);
+        let question = ReceivedRequest::parse(&head);
         let (nth, reply, faults) = note(shared, connection, &question);
         let held = faults.iter().find_map(|fault| match fault {
             Fault::Hold(requests) => Some(*requests),
@@ -80,7 +80,11 @@ async fn read_head(stream: &mut TcpStream, buffer: &mut Vec<u8>) -> io::Result<O
 }
 
 /// Logs a request and prepares its answer.
-fn note(shared: &Shared, connection: usize, question: &Question) -> (usize, Reply, Vec<Fault>) {
+fn note(
+    shared: &Shared,
+    connection: usize,
+    question: &ReceivedRequest,
+) -> (usize, MockResponse, Vec<Fault>) {
     let mut state = shared.state();
     let nth = state.log.len();
     let is_first = state.log.iter().all(|it| it.target != question.target);
@@ -90,9 +94,9 @@ fn note(shared: &Shared, connection: usize, question: &Question) -> (usize, Repl
         .filter(|(when, _)| when.includes(nth, &question.target, is_first))
         .map(|(_, fault)| fault.clone())
         .collect();
-    let reply = Reply::new(question, &state.file, &faults);
+    let reply = MockResponse::new(question, &state.file, &faults);
     let tick = state.next_tick();
-    state.log.push(Logged {
+    state.log.push(LoggedRequest {
         connection,
         method: question.method.clone(),
         target: question.target.clone(),
@@ -117,8 +121,9 @@ fn answer_leaves(shared: &Shared, nth: usize) {
 }
 
 /// Sends an answer as far as its faults let it. Tells whether the connection goes on.
-async fn send(stream: &mut TcpStream, reply: &Reply, faults: &[Fault]) -> io::Result<bool> {
-    let part = |place: &Place| reply.bytes.get(..reply.position(*place)).unwrap_or_default();
+async fn send(stream: &mut TcpStream, reply: &MockResponse, faults: &[Fault]) -> io::Result<bool> {
+    let part =
+        |place: &ResponsePosition| reply.bytes.get(..reply.position(*place)).unwrap_or_default();
     for fault in faults {
         match fault {
             Fault::BlanksUnanswered if reply.has_blanks => {

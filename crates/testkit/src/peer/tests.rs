@@ -9,7 +9,7 @@ fn content(size: usize) -> Vec<u8> {
 }
 
 /// Sends one request and reads until the peer closes.
-fn ask(peer: &Peer, fields: &str) -> Vec<u8> {
+fn ask(peer: &MockHttpServer, fields: &str) -> Vec<u8> {
     let mut stream = TcpStream::connect(peer.running.address()).unwrap();
     let head = format!("GET /x HTTP/1.1\r\nHost: h\r\n{fields}\r\n");
     stream.write_all(head.as_bytes()).unwrap();
@@ -19,9 +19,9 @@ fn ask(peer: &Peer, fields: &str) -> Vec<u8> {
     answer
 }
 
-fn peer(fault: Fault) -> Peer {
-    let peer = Peer::start(content(1000)).unwrap();
-    peer.with_fault(When::Always, fault)
+fn peer(fault: Fault) -> MockHttpServer {
+    let peer = MockHttpServer::start(content(1000)).unwrap();
+    peer.with_fault(FaultTrigger::Always, fault)
 }
 
 #[test]
@@ -36,12 +36,14 @@ fn ranges_are_answered_in_the_order_asked_for() {
 #[test]
 fn an_answer_is_cut_where_it_was_told_to_be() {
     let whole = ask(&peer(Fault::CloseAfter), "Range: bytes=0-9,20-29\r\n");
-    assert_eq!(ask(&peer(Fault::Close(Place::Answer(7))), "").len(), 7);
-    for place in [Place::PartHead(1), Place::PartData(1), Place::Body(3)] {
+    assert_eq!(ask(&peer(Fault::Close(ResponsePosition::Answer(7))), "").len(), 7);
+    for place in
+        [ResponsePosition::PartHead(1), ResponsePosition::PartData(1), ResponsePosition::Body(3)]
+    {
         let cut = ask(&peer(Fault::Close(place)), "Range: bytes=0-9,20-29\r\n");
         assert!(cut.len() < whole.len() && cut.len() > 100, "{place:?}");
     }
-    let cut = ask(&peer(Fault::Reset(Place::PartData(0))), "Range: bytes=0-9\r\n");
+    let cut = ask(&peer(Fault::Reset(ResponsePosition::PartData(0))), "Range: bytes=0-9\r\n");
     assert!(cut.len() < whole.len());
 }
 
@@ -57,19 +59,19 @@ fn if_range_of_an_older_version_gets_the_whole_file() {
 
 #[test]
 fn held_answers_wait_for_each_other() {
-    let peer = peer(Fault::CloseAfter).with_fault(When::Always, Fault::Hold(2));
+    let peer = peer(Fault::CloseAfter).with_fault(FaultTrigger::Always, Fault::Hold(2));
     std::thread::scope(|scope| {
         scope.spawn(|| ask(&peer, "Range: bytes=0-0\r\n"));
         scope.spawn(|| ask(&peer, "Range: bytes=1-1\r\n"));
     });
-    assert_eq!((peer.flights(), peer.connections()), (1, 2));
+    assert_eq!((peer.round_trips(), peer.connections()), (1, 2));
     ask(&peer, "Range: bytes=2-2\r\n");
-    assert_eq!(peer.flights(), 2);
+    assert_eq!(peer.round_trips(), 2);
 }
 
 #[test]
 fn nobody_connects_once_the_door_is_shut() {
-    let peer = peer(Fault::CloseAfter).with_fault(When::Nth(0), Fault::NoMoreConnections);
+    let peer = peer(Fault::CloseAfter).with_fault(FaultTrigger::Nth(0), Fault::NoMoreConnections);
     assert!(!ask(&peer, "").is_empty());
     assert!(TcpStream::connect(peer.running.address()).is_err());
     let url = refusing_url().unwrap();
@@ -81,13 +83,13 @@ fn nobody_connects_once_the_door_is_shut() {
 fn faults_strike_the_requests_that_they_are_for() {
     let status = |status| Fault::Status { status, retry_after: Some(3) };
     let peer = peer(Fault::CloseAfter)
-        .with_fault(When::Nth(1), status(503))
-        .with_fault(When::From(2), Fault::Redirect("/y".to_owned()))
-        .with_fault(When::Before(1), status(404));
+        .with_fault(FaultTrigger::Nth(1), status(503))
+        .with_fault(FaultTrigger::From(2), Fault::Redirect("/y".to_owned()))
+        .with_fault(FaultTrigger::Before(1), status(404));
     for _ in 0..3 {
         ask(&peer, "");
     }
     let seen: Vec<_> = peer.log().iter().map(|it| it.status).collect();
     assert_eq!(seen, [404, 503, 302]);
-    peer.behave();
+    peer.clear_faults();
 }

@@ -1,6 +1,6 @@
 //! The command `hither-proxy`: arguments in, text out.
 
-use super::{Config, Fault, Proxy};
+use super::{Fault, TcpProxy, TcpProxyConfig};
 use crate::link::{Link, parse_bytes, parse_rate, parse_time};
 use clap::Parser;
 use hither_core::{Error, ErrorKind, Result};
@@ -100,8 +100,8 @@ async fn run(arguments: &Arguments) -> Result<()> {
         _ => None,
     };
     let Arguments { flip: flips, seed, faulty: faulty_connections, .. } = *arguments;
-    let config = Config { link, fault, faulty_connections, flips, seed };
-    let proxy = Proxy::start(arguments.listen, &arguments.to, config).await?;
+    let config = TcpProxyConfig { link, fault, faulty_connections, flips, seed };
+    let proxy = TcpProxy::start(arguments.listen, &arguments.to, config).await?;
     // Before anybody is told that it is there, so that whoever reads that may end it.
     let ended = ended()?;
     say(&format!(

@@ -21,14 +21,14 @@ const MOST_CHUNKS: usize = 1024;
 
 /// One direction of the link, shared by all connections.
 #[derive(Debug)]
-pub(super) struct Line {
+pub(super) struct ProxyLink {
     link: Link,
     chunk: usize,
     /// When the bits of all that was put on the line are out.
     free_at: Mutex<Option<Instant>>,
 }
 
-impl Line {
+impl ProxyLink {
     pub(super) fn new(link: Link) -> Self {
         let chunk = link.bandwidth.map_or(LARGEST_CHUNK, |rate| rate / 8 / 1000);
         let chunk = chunk.clamp(SMALLEST_CHUNK, LARGEST_CHUNK);
@@ -188,7 +188,7 @@ mod tests {
 
     #[test]
     fn line_is_shared_and_delays() {
-        let line = Line::new(Link::E);
+        let line = ProxyLink::new(Link::E);
         let now = Instant::now();
         let first = line.put(now, 12_500);
         let second = line.put(now, 12_500);
@@ -201,7 +201,7 @@ mod tests {
 
     #[test]
     fn line_without_rate_only_delays() {
-        let line = Line::new(Link::G);
+        let line = ProxyLink::new(Link::G);
         let now = Instant::now();
         line.put(now, 1_000_000);
         assert_eq!(line.put(now, 1) - now, Duration::from_millis(120));

@@ -20,7 +20,7 @@ struct Piece {
 /// Invariants: pieces are disjoint and none reaches over a multiple of [`EXTENT`]; `used` and `by_use` say the same of each
 /// extent with pieces; `bytes` and `ahead_bytes` are the sums of the pieces.
 #[derive(Debug)]
-pub(super) struct Store {
+pub(super) struct LruCache {
     most: u64,
     pieces: BTreeMap<u64, Piece>,
     /// When an extent was used last, by a count.
@@ -32,7 +32,7 @@ pub(super) struct Store {
     wasted_bytes: u64,
 }
 
-impl Store {
+impl LruCache {
     pub(super) fn new(most: u64) -> Self {
         Self {
             most,
@@ -162,7 +162,7 @@ mod tests {
 
     #[test]
     fn what_is_read_of_a_piece_is_not_ahead_any_more() {
-        let mut store = Store::new(1000);
+        let mut store = LruCache::new(1000);
         store.add(&(100..200), Duration::from_secs(1), true);
         assert_eq!(store.missing(&(50..250)), [50..100, 200..250]);
         store.read(&(120..130));
@@ -173,7 +173,7 @@ mod tests {
 
     #[test]
     fn the_extent_unused_for_longest_is_dropped_and_counted_where_unread() {
-        let mut store = Store::new(110);
+        let mut store = LruCache::new(110);
         store.add(&(0..50), Duration::ZERO, true);
         store.add(&(EXTENT - 25..EXTENT + 25), Duration::ZERO, true);
         store.read(&(0..10));

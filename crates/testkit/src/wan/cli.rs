@@ -1,9 +1,9 @@
 //! The command `hither-wan`: arguments in, text out.
 
-use super::control::{Question, ask};
-use super::lifecycle::{self, Wanted};
+use super::control::{ControlRequest, ask};
+use super::lifecycle::{self, LinkSpec};
 use super::namespace::{self, Side};
-use super::state::Saved;
+use super::state::LinkRecord;
 use super::{forwarder, local, validate};
 use crate::link::{Link, parse_bytes, parse_loss, parse_rate, parse_time};
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -148,7 +148,7 @@ enum SideName {
 }
 
 impl Up {
-    fn wanted(&self) -> Wanted {
+    fn wanted(&self) -> LinkSpec {
         let start = self.link.unwrap_or_default();
         let link = Link {
             rtt: self.rtt.unwrap_or(start.rtt),
@@ -163,7 +163,7 @@ impl Up {
             Switch::On => Some(true),
             Switch::Off => Some(false),
         };
-        Wanted {
+        LinkSpec {
             name: self.name.clone(),
             link,
             congestion: self.congestion.clone(),
@@ -212,7 +212,7 @@ fn run(command: Verb, out: &mut impl Write) -> Result<ExitCode> {
         }
         Verb::Stats { name, json: as_json, reset, port } => {
             super::state::check_name(&name)?;
-            let report = ask(&name, Question::Stats { port, reset })?
+            let report = ask(&name, ControlRequest::Stats { port, reset })?
                 .ok_or_else(|| local(format!("link {name} gave no counts")))?;
             if as_json { json(&report)? } else { report.to_string() }
         }
@@ -273,7 +273,7 @@ fn json(value: &impl serde::Serialize) -> Result<String> {
         .map_err(|error| local("cannot write json").with_source(error))
 }
 
-fn described(saved: &Saved) -> serde_json::Value {
+fn described(saved: &LinkRecord) -> serde_json::Value {
     serde_json::json!({
         "name": saved.name,
         "rtt": saved.link.rtt.as_secs_f64(),
@@ -295,7 +295,7 @@ fn described(saved: &Saved) -> serde_json::Value {
     })
 }
 
-fn told(saved: &Saved) -> String {
+fn told(saved: &LinkRecord) -> String {
     format!(
         "{}: {}, {}; client {} ({}), server {} ({})\n",
         saved.name,

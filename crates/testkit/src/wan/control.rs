@@ -3,7 +3,7 @@
 use super::local;
 use super::report::Report;
 use super::state::folder;
-use super::witness::Witness;
+use super::witness::Observer;
 use crate::wan::clock;
 use hither_core::Result;
 use rustix::event::{EventfdFlags, eventfd};
@@ -21,7 +21,7 @@ const LONGEST_QUESTION: u64 = 4096;
 /// What a forwarder is asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "ask")]
-pub enum Question {
+pub enum ControlRequest {
     /// Are you there?
     Ping,
     /// The counts, of connections to one port if given; then start again from nothing if `reset`.
@@ -37,16 +37,16 @@ pub enum Question {
 
 /// What the loop that forwards and the thread that answers share.
 #[derive(Debug)]
-pub struct Shared {
+pub struct ForwarderControl {
     /// The counts.
-    pub witness: Mutex<Witness>,
+    pub witness: Mutex<Observer>,
     /// The loop is to end.
     pub stop: AtomicBool,
     /// Readable when `stop` is set.
     pub wake: OwnedFd,
 }
 
-impl Shared {
+impl ForwarderControl {
     /// Nothing seen yet.
     ///
     /// # Errors
@@ -54,7 +54,7 @@ impl Shared {
     pub fn new() -> Result<Arc<Self>> {
         let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
             .map_err(|error| local("cannot make an eventfd").with_source(error))?;
-        let witness = Mutex::new(Witness::new(clock::now()));
+        let witness = Mutex::new(Observer::new(clock::now()));
         Ok(Arc::new(Self { witness, stop: AtomicBool::new(false), wake }))
     }
 
@@ -65,10 +65,10 @@ impl Shared {
         let _ = rustix::io::write(&self.wake, &1_u64.to_ne_bytes());
     }
 
-    fn answer(&self, question: Question) -> Option<Report> {
+    fn answer(&self, question: ControlRequest) -> Option<Report> {
         match question {
-            Question::Ping => None,
-            Question::Stats { port, reset } => {
+            ControlRequest::Ping => None,
+            ControlRequest::Stats { port, reset } => {
                 let mut live = self.witness.lock().unwrap_or_else(PoisonError::into_inner);
                 let now = clock::now();
                 // The report of a long run takes a while; packets must not wait for it.
@@ -79,7 +79,7 @@ impl Shared {
                 drop(live);
                 Some(seen.report(now, port))
             }
-            Question::Stop => {
+            ControlRequest::Stop => {
                 self.stop();
                 None
             }
@@ -91,7 +91,7 @@ impl Shared {
 ///
 /// # Errors
 /// The socket cannot be made.
-pub fn serve(name: &str, shared: &Arc<Shared>) -> Result<()> {
+pub fn serve(name: &str, shared: &Arc<ForwarderControl>) -> Result<()> {
     let path = folder(name).join("control.sock");
     let _ = std::fs::remove_file(&path);
     let listener = UnixListener::bind(&path).map_err(|error| {
@@ -107,7 +107,7 @@ pub fn serve(name: &str, shared: &Arc<Shared>) -> Result<()> {
     Ok(())
 }
 
-fn converse(mut stream: &UnixStream, shared: &Shared) -> std::io::Result<()> {
+fn converse(mut stream: &UnixStream, shared: &ForwarderControl) -> std::io::Result<()> {
     stream.set_read_timeout(Some(Duration::from_secs(5)))?;
     stream.set_write_timeout(Some(Duration::from_secs(5)))?;
     let mut line = String::new();
@@ -122,7 +122,7 @@ fn converse(mut stream: &UnixStream, shared: &Shared) -> std::io::Result<()> {
 ///
 /// # Errors
 /// No forwarder answers there.
-pub fn ask(name: &str, question: Question) -> Result<Option<Report>> {
+pub fn ask(name: &str, question: ControlRequest) -> Result<Option<Report>> {
     let exchange = || -> std::io::Result<Option<Report>> {
         let mut stream = UnixStream::connect(folder(name).join("control.sock"))?;
         stream.set_read_timeout(Some(Duration::from_secs(30)))?;

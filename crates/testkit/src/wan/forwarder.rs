@@ -15,12 +15,12 @@
 //! without a rate could show: a burst stays a burst, and windows count segments cut or not. A link with a rate or losses has to
 //! treat each segment by itself, so there the kernel cuts them.
 
-use super::control::{Question, Shared, ask, serve};
+use super::control::{ControlRequest, ForwarderControl, ask, serve};
 use super::namespace::{self, Side, ip, within};
-use super::shaper::{Fate, Shaper};
-use super::state::{Saved, folder, load};
-use super::waking::Waking;
-use super::witness::{Direction, Drop, Tag};
+use super::shaper::{PacketFate, Shaper};
+use super::state::{LinkRecord, folder, load};
+use super::waking::WakeupLatency;
+use super::witness::{Direction, DropReason, Tag};
 use super::{clock, local, packet};
 use hither_core::Result;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -102,15 +102,15 @@ fn causes(error: &hither_core::Error) -> String {
 }
 
 /// Makes namespaces, devices and the control socket.
-fn prepare(saved: &Saved) -> Result<(Forwarder, Arc<Shared>)> {
+fn prepare(saved: &LinkRecord) -> Result<(Forwarder, Arc<ForwarderControl>)> {
     let owner = saved.owner.map(open_owner).transpose()?;
     let client = open_side(saved, Side::Client)?;
     let server = open_side(saved, Side::Server)?;
     std::fs::write(folder(&saved.name).join("pid"), std::process::id().to_string())
         .map_err(|error| local("cannot note the forwarder's process").with_source(error))?;
-    let shared = Shared::new()?;
+    let shared = ForwarderControl::new()?;
     serve(&saved.name, &shared)?;
-    ask(&saved.name, Question::Ping)?;
+    ask(&saved.name, ControlRequest::Ping)?;
     let forwarder = Forwarder {
         ends: [client, server],
         shapers: [Shaper::new(&saved.link, 0), Shaper::new(&saved.link, 1)],
@@ -118,7 +118,7 @@ fn prepare(saved: &Saved) -> Result<(Forwarder, Arc<Shared>)> {
         owner,
         owner_ended: false,
         buffer: vec![0; LARGEST_FRAME],
-        waking: Waking::default(),
+        waking: WakeupLatency::default(),
         dated_back: 0,
     };
     Ok((forwarder, shared))
@@ -132,7 +132,7 @@ fn open_owner(pid: i32) -> Result<OwnedFd> {
 }
 
 /// Makes one side: namespace, kernel settings, device, address.
-fn open_side(saved: &Saved, side: Side) -> Result<SyncDevice> {
+fn open_side(saved: &LinkRecord, side: Side) -> Result<SyncDevice> {
     let space = namespace::of(&saved.name, side);
     let address = match side {
         Side::Client => saved.client(),
@@ -182,14 +182,14 @@ struct Forwarder {
     owner: Option<OwnedFd>,
     owner_ended: bool,
     buffer: Vec<u8>,
-    waking: Waking,
+    waking: WakeupLatency,
     /// How long the packets that are taken in next have typically waited for the forwarder to wake, nanoseconds.
     dated_back: u64,
 }
 
 impl Forwarder {
     /// Carries packets until told to stop or the owner ends.
-    fn carry(&mut self, shared: &Shared) -> Result<()> {
+    fn carry(&mut self, shared: &ForwarderControl) -> Result<()> {
         while !shared.stop.load(Ordering::Acquire) && !self.owner_ended {
             let mut idle = true;
             for direction in [Direction::ToServer, Direction::ToClient] {
@@ -214,7 +214,7 @@ impl Forwarder {
     }
 
     /// Offers the packets that a device has to the shaper.
-    fn take_in(&mut self, direction: Direction, shared: &Shared) -> Result<Progress> {
+    fn take_in(&mut self, direction: Direction, shared: &ForwarderControl) -> Result<Progress> {
         let (offload, dated_back) = (self.offload, self.dated_back);
         let mut buffer = std::mem::take(&mut self.buffer);
         let (from, _, shaper) = self.parts(direction);
@@ -237,10 +237,10 @@ impl Forwarder {
             let mut witness = shared.witness.lock().unwrap_or_else(PoisonError::into_inner);
             let tag = witness.enter(now, direction, packet);
             let entered = now.saturating_sub(dated_back);
-            match shaper.offer(entered, frame, packet.ip_bytes, packet.lane(), tag) {
-                Fate::Accepted => {}
-                Fate::QueueFull => witness.discard(&tag, Drop::Queue),
-                Fate::Lost => witness.discard(&tag, Drop::Random),
+            match shaper.offer(entered, frame, packet.ip_bytes, packet.connection_id(), tag) {
+                PacketFate::Accepted => {}
+                PacketFate::QueueFull => witness.discard(&tag, DropReason::Queue),
+                PacketFate::Lost => witness.discard(&tag, DropReason::Random),
             }
         }
         self.buffer = buffer;
@@ -248,14 +248,14 @@ impl Forwarder {
     }
 
     /// Writes the packets that are due to the other device.
-    fn hand_out(&mut self, direction: Direction, shared: &Shared) -> Result<Progress> {
+    fn hand_out(&mut self, direction: Direction, shared: &ForwarderControl) -> Result<Progress> {
         let (_, to, shaper) = self.parts(direction);
         let mut progress = Progress::None;
         for _ in 0..BATCH {
             let now = clock::now();
             shaper.advance(now, |tag| {
                 let mut witness = shared.witness.lock().unwrap_or_else(PoisonError::into_inner);
-                witness.discard(tag, Drop::Queue);
+                witness.discard(tag, DropReason::Queue);
             });
             let Some((due, frame, tag)) = shaper.take(now) else { break };
             progress = Progress::Some;
@@ -275,7 +275,7 @@ impl Forwarder {
     }
 
     /// Sleeps until there is something to do. Returns at once if that is too soon to sleep.
-    fn wait(&mut self, shared: &Shared) -> Result<()> {
+    fn wait(&mut self, shared: &ForwarderControl) -> Result<()> {
         let began = clock::now();
         let due = self.shapers.iter().filter_map(Shaper::next_due).min();
         let sleep = due.map(|due| {

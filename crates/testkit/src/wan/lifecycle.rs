@@ -6,10 +6,10 @@
 //! If it dies, the devices go with it and the namespaces stay, so that the next `up` or `down` of the name finds a
 //! link that does not answer and removes what is left of it.
 
-use super::control::{Question, ask};
+use super::control::{ControlRequest, ask};
 use super::forwarder::{KEEP, READY};
 use super::namespace::{self, Side};
-use super::state::{self, Saved, check_name, folder, free_subnet, load, lock, save};
+use super::state::{self, LinkRecord, check_name, folder, free_subnet, load, lock, save};
 use super::{clock, local};
 use crate::link::Link;
 use hither_core::{Error, ErrorKind, Result};
@@ -27,7 +27,7 @@ const AVAILABLE: &str = "/proc/sys/net/ipv4/tcp_available_congestion_control";
 
 /// What a link is to be.
 #[derive(Debug, Clone)]
-pub struct Wanted {
+pub struct LinkSpec {
     /// Its name.
     pub name: String,
     /// Its description.
@@ -45,7 +45,7 @@ pub struct Wanted {
 /// # Errors
 /// Not root; the name is taken by a link that works, or malformed; the kernel lacks the congestion control or TUN
 /// devices; `ip` is missing.
-pub fn up(program: &Path, wanted: &Wanted) -> Result<Saved> {
+pub fn up(program: &Path, wanted: &LinkSpec) -> Result<LinkRecord> {
     check_name(&wanted.name)?;
     if !rustix::process::geteuid().is_root() {
         return Err(Error::new(
@@ -54,7 +54,7 @@ pub fn up(program: &Path, wanted: &Wanted) -> Result<Saved> {
         ));
     }
     let _lock = lock()?;
-    if ask(&wanted.name, Question::Ping).is_ok() {
+    if ask(&wanted.name, ControlRequest::Ping).is_ok() {
         return Err(Error::new(
             ErrorKind::Invalid,
             format!("link {0} is up already, take it down with hither-wan down {0}", wanted.name),
@@ -64,7 +64,7 @@ pub fn up(program: &Path, wanted: &Wanted) -> Result<Saved> {
     allow_congestion(&wanted.congestion)?;
     let Link { bandwidth, each, loss, .. } = wanted.link;
     let untouched = bandwidth.is_none() && each.is_none() && loss == 0.0;
-    let saved = Saved {
+    let saved = LinkRecord {
         name: wanted.name.clone(),
         link: wanted.link,
         congestion: wanted.congestion.clone(),
@@ -101,7 +101,7 @@ fn allow_congestion(congestion: &str) -> Result<()> {
 }
 
 /// Starts the forwarder and waits until it is ready.
-fn start(program: &Path, saved: &Saved) -> Result<()> {
+fn start(program: &Path, saved: &LinkRecord) -> Result<()> {
     let trouble = |error| local("cannot start the forwarder").with_source(error);
     let log = fs::File::create(folder(&saved.name).join("log")).map_err(trouble)?;
     let mut child = Command::new(program)
@@ -165,7 +165,7 @@ fn end_forwarder(name: &str) {
     if words.next() != Some(name.as_bytes()) || words.next() != Some(b"forward") {
         return;
     }
-    let asked = ask(name, Question::Stop).is_ok();
+    let asked = ask(name, ControlRequest::Stop).is_ok();
     if !asked || !ends_within(&process, Duration::from_secs(2)) {
         let _ = pidfd_send_signal(&process, Signal::KILL);
         ends_within(&process, Duration::from_secs(2));
@@ -185,7 +185,7 @@ fn ends_within(process: &std::os::fd::OwnedFd, limit: Duration) -> bool {
 
 /// What a forwarder removes of its own link when nobody else will: everything but itself, unless the name has been
 /// taken by a later link.
-pub(super) fn dismantle(saved: &Saved) {
+pub(super) fn dismantle(saved: &LinkRecord) {
     let still = || load(&saved.name).is_some_and(|now| now.token == saved.token);
     for side in Side::BOTH {
         if still() {
@@ -213,11 +213,11 @@ pub fn down_all() -> Result<()> {
 
 /// A link and whether its forwarder answers.
 #[derive(Debug, Clone, serde::Serialize)]
-pub struct Listed {
+pub struct LinkStatus {
     /// Its name.
     pub name: String,
     /// What it was brought up with, if that is known.
-    pub saved: Option<Saved>,
+    pub saved: Option<LinkRecord>,
     /// Its forwarder answers.
     pub alive: bool,
 }
@@ -226,10 +226,14 @@ pub struct Listed {
 ///
 /// # Errors
 /// `ip` cannot be run.
-pub fn list() -> Result<Vec<Listed>> {
+pub fn list() -> Result<Vec<LinkStatus>> {
     Ok(state::names()?
         .into_iter()
-        .map(|name| Listed { saved: load(&name), alive: ask(&name, Question::Ping).is_ok(), name })
+        .map(|name| LinkStatus {
+            saved: load(&name),
+            alive: ask(&name, ControlRequest::Ping).is_ok(),
+            name,
+        })
         .collect())
 }
 
@@ -239,7 +243,7 @@ pub fn exec(name: &str, side: Side, command: &[std::ffi::OsString]) -> Error {
     let Some((program, arguments)) = command.split_first() else {
         return Error::new(ErrorKind::Invalid, "no command to run was given after --");
     };
-    if let Err(error) = check_name(name).and_then(|()| ask(name, Question::Ping).map(drop)) {
+    if let Err(error) = check_name(name).and_then(|()| ask(name, ControlRequest::Ping).map(drop)) {
         return error;
     }
     if let Err(error) = namespace::enter(&namespace::of(name, side)) {

@@ -24,7 +24,7 @@ pub struct Packet {
 impl Packet {
     /// What tells its connection from others that are open at the time, in one direction.
     #[must_use]
-    pub fn lane(&self) -> Option<u32> {
+    pub fn connection_id(&self) -> Option<u32> {
         let ports =
             |tcp: Tcp| (u32::from(tcp.source.port()) << 16) | u32::from(tcp.destination.port());
         self.tcp.map(ports)

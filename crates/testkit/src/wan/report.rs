@@ -1,7 +1,7 @@
 //! The counts of a link as they are told to people and programs.
 
 use crate::wan::packet::Packet;
-use crate::wan::witness::Drop;
+use crate::wan::witness::DropReason;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::iter::Sum;
@@ -31,10 +31,10 @@ impl Counts {
         self.payload_bytes += packet.tcp.map_or(0, |tcp| u64::from(tcp.payload));
     }
 
-    pub(super) fn discard(&mut self, segments: u64, why: Drop) {
+    pub(super) fn discard(&mut self, segments: u64, why: DropReason) {
         match why {
-            Drop::Queue => self.dropped_queue += segments,
-            Drop::Random => self.dropped_random += segments,
+            DropReason::Queue => self.dropped_queue += segments,
+            DropReason::Random => self.dropped_random += segments,
         }
     }
 }
@@ -54,7 +54,7 @@ impl Sum for Counts {
 
 /// One connection.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Row {
+pub struct ConnectionReport {
     /// The client's address.
     pub client: SocketAddrV4,
     /// The server's address.
@@ -102,7 +102,7 @@ pub struct Report {
     /// emulate anything.
     pub late_most: f64,
     /// The connections in the order of their first packet.
-    pub rows: Vec<Row>,
+    pub rows: Vec<ConnectionReport>,
 }
 
 impl fmt::Display for Report {

@@ -20,7 +20,7 @@ use std::collections::{BinaryHeap, HashMap, VecDeque};
 
 /// What became of a packet that was offered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fate {
+pub enum PacketFate {
     /// It is under way.
     Accepted,
     /// Dropped because the queue was full.
@@ -124,26 +124,26 @@ impl<T> Shaper<T> {
         wire_bytes: u32,
         lane: Option<u32>,
         tag: T,
-    ) -> Fate {
+    ) -> PacketFate {
         if self.loss > 0.0 && self.random.chance(self.loss) {
-            return Fate::Lost;
+            return PacketFate::Lost;
         }
         let size = u64::from(wire_bytes);
         let (Some(gate), Some(lane)) = (self.own, lane) else {
             return match self.goes_out(now, size) {
                 Some(due) => {
                     self.line.push_back(UnderWay { due, size, frame: frame.to_vec(), tag });
-                    Fate::Accepted
+                    PacketFate::Accepted
                 }
-                None => Fate::QueueFull,
+                None => PacketFate::QueueFull,
             };
         };
         let free_at = self.own_free_at.entry(lane).or_default();
-        let Some(comes) = gate.pass(free_at, now, size) else { return Fate::QueueFull };
+        let Some(comes) = gate.pass(free_at, now, size) else { return PacketFate::QueueFull };
         self.last_number += 1;
         self.coming.push(Reverse((comes, self.last_number)));
         self.waiting.insert(self.last_number, Waiting { size, frame: frame.to_vec(), tag });
-        Fate::Accepted
+        PacketFate::Accepted
     }
 
     /// Lets packets whose connection lets them through by `now` come to the line, and tells `dropped` of those that find its
@@ -206,7 +206,7 @@ mod tests {
     fn burst_without_rate_comes_out_as_a_burst() {
         let mut shaper = Shaper::new(&Link::G, 0);
         for tag in 0..10 {
-            assert_eq!(shaper.offer(5, &[0; 1500], 1500, Some(1), tag), Fate::Accepted);
+            assert_eq!(shaper.offer(5, &[0; 1500], 1500, Some(1), tag), PacketFate::Accepted);
         }
         assert!(shaper.take(120 * MS + 4).is_none());
         assert!(drain(&mut shaper).iter().all(|(due, _)| *due == 120 * MS + 5));
@@ -227,23 +227,24 @@ mod tests {
     fn queue_drops_the_newest_and_recovers() {
         let link = Link { queue: Some(4500), ..Link::E };
         let mut shaper = Shaper::new(&link, 0);
-        let fates: Vec<Fate> = (0..5).map(|tag| shaper.offer(0, &[], 1500, Some(1), tag)).collect();
-        assert_eq!(fates[..3], [Fate::Accepted; 3]);
-        assert_eq!(fates[3..], [Fate::QueueFull; 2]);
-        assert_eq!(shaper.offer(120_000, &[], 1500, Some(1), 9), Fate::Accepted);
+        let fates: Vec<PacketFate> =
+            (0..5).map(|tag| shaper.offer(0, &[], 1500, Some(1), tag)).collect();
+        assert_eq!(fates[..3], [PacketFate::Accepted; 3]);
+        assert_eq!(fates[3..], [PacketFate::QueueFull; 2]);
+        assert_eq!(shaper.offer(120_000, &[], 1500, Some(1), 9), PacketFate::Accepted);
         assert_eq!(drain(&mut shaper).len(), 4);
     }
 
     #[test]
     fn losses_repeat_with_the_seed_and_differ_by_direction() {
         let link = Link { loss: 0.1, seed: 3, ..Link::G };
-        let fates = |salt| -> Vec<Fate> {
+        let fates = |salt| -> Vec<PacketFate> {
             let mut shaper = Shaper::new(&link, salt);
             (0..500).map(|tag| shaper.offer(0, &[], 100, None, tag)).collect()
         };
         assert_eq!(fates(0), fates(0));
         assert_ne!(fates(0), fates(1));
-        let lost = fates(0).iter().filter(|fate| **fate == Fate::Lost).count();
+        let lost = fates(0).iter().filter(|fate| **fate == PacketFate::Lost).count();
         assert!((30..80).contains(&lost), "{lost}");
     }
 
@@ -253,7 +254,7 @@ mod tests {
         let link = Link { each: Some(25_000_000), ..Link::E };
         let mut shaper = Shaper::new(&link, 0);
         for tag in 0..30 {
-            assert_eq!(shaper.offer(0, &[], 1500, Some(tag / 10), tag), Fate::Accepted);
+            assert_eq!(shaper.offer(0, &[], 1500, Some(tag / 10), tag), PacketFate::Accepted);
         }
         let out = drain(&mut shaper);
         for lane in 0..3 {
@@ -262,9 +263,9 @@ mod tests {
             assert_eq!(dues.len(), 10);
             assert!(dues.windows(2).all(|pair| pair[1] - pair[0] == 480_000), "{dues:?}");
         }
-        let fates: Vec<Fate> =
+        let fates: Vec<PacketFate> =
             (0..50).map(|tag| shaper.offer(9, &[], 1500, Some(7), tag)).collect();
-        let accepted = fates.iter().filter(|fate| **fate == Fate::Accepted).count();
+        let accepted = fates.iter().filter(|fate| **fate == PacketFate::Accepted).count();
         assert_eq!(accepted as u64, link.own_queue_bytes() / 1500);
     }
 
@@ -273,7 +274,7 @@ mod tests {
         let link = Link { each: Some(25_000_000), queue: Some(4500), ..Link::E };
         let mut shaper = Shaper::new(&link, 0);
         for lane in 0..10 {
-            assert_eq!(shaper.offer(0, &[], 1500, Some(lane), lane), Fate::Accepted);
+            assert_eq!(shaper.offer(0, &[], 1500, Some(lane), lane), PacketFate::Accepted);
         }
         let mut dropped = 0;
         shaper.advance(0, |_| dropped += 1);

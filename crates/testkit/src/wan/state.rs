@@ -3,7 +3,7 @@
 //! | file | content |
 //! |---|---|
 //! | `lock` | held while links are brought up or taken down |
-//! | `NAME/link.json` | [`Saved`]: what was asked for |
+//! | `NAME/link.json` | [`LinkRecord`]: what was asked for |
 //! | `NAME/pid` | the forwarder's process |
 //! | `NAME/control.sock` | where it answers |
 //! | `NAME/log` | what it complained about |
@@ -24,7 +24,7 @@ const LONGEST_NAME: usize = 32;
 
 /// What a link was brought up with.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Saved {
+pub struct LinkRecord {
     /// Its name.
     pub name: String,
     /// Its description.
@@ -41,7 +41,7 @@ pub struct Saved {
     pub token: u64,
 }
 
-impl Saved {
+impl LinkRecord {
     /// The client's address.
     #[must_use]
     pub fn client(&self) -> Ipv4Addr {
@@ -103,7 +103,7 @@ pub fn lock() -> Result<Lock> {
 ///
 /// # Errors
 /// The runtime folder cannot be written.
-pub fn save(saved: &Saved) -> Result<()> {
+pub fn save(saved: &LinkRecord) -> Result<()> {
     let folder = folder(&saved.name);
     let text = serde_json::to_string_pretty(saved)
         .map_err(|error| local("cannot write the link as json").with_source(error))?;
@@ -114,7 +114,7 @@ pub fn save(saved: &Saved) -> Result<()> {
 
 /// The description of a link; `None` if there is none or it is not readable, as after a crash while writing.
 #[must_use]
-pub fn load(name: &str) -> Option<Saved> {
+pub fn load(name: &str) -> Option<LinkRecord> {
     serde_json::from_slice(&fs::read(folder(name).join("link.json")).ok()?).ok()
 }
 

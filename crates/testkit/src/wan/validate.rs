@@ -4,10 +4,10 @@
 //! of the rate as payload (headers alone take 3.5 %); without a rate and delay at least 1 Gbit/s must pass. Downloads
 //! are measured, because that is what the project does with links.
 
-use super::control::{Question, ask};
-use super::lifecycle::{Wanted, down, up};
+use super::control::{ControlRequest, ask};
+use super::lifecycle::{LinkSpec, down, up};
 use super::namespace::{self, Side};
-use super::{local, state::Saved};
+use super::{local, state::LinkRecord};
 use crate::link::Link;
 use hither_core::Result;
 use serde::Serialize;
@@ -86,7 +86,7 @@ pub fn run(
     let mut all = Vec::new();
     for (letter, link) in Link::TALK {
         let name = format!("validate-{}-{letter}", std::process::id());
-        let wanted = Wanted {
+        let wanted = LinkSpec {
             name: name.clone(),
             link,
             congestion: "cubic".to_owned(),
@@ -117,7 +117,7 @@ pub fn run(
     Ok(all)
 }
 
-fn measure(letter: &str, saved: &Saved, quick: bool) -> Result<Measured> {
+fn measure(letter: &str, saved: &LinkRecord, quick: bool) -> Result<Measured> {
     #[expect(clippy::cast_precision_loss, reason = "rates are far below 2^53")]
     let rate_mbit = saved.link.bandwidth.map(|rate| rate as f64 / 1e6);
     let mut measured = Measured {
@@ -142,11 +142,11 @@ fn measure(letter: &str, saved: &Saved, quick: bool) -> Result<Measured> {
         }
     }
     for _ in 0..SERIES {
-        ask(&saved.name, Question::Stats { port: None, reset: true })?;
+        ask(&saved.name, ControlRequest::Stats { port: None, reset: true })?;
         let before = processor_seconds(&saved.name);
         let seen = iperf(saved, seconds)? / 1e6;
         let cpu = (processor_seconds(&saved.name) - before) / f64::from(seconds + OMITTED);
-        let report = ask(&saved.name, Question::Stats { port: None, reset: false })?;
+        let report = ask(&saved.name, ControlRequest::Stats { port: None, reset: false })?;
         if seen > measured.iperf_mbit {
             measured.iperf_mbit = seen;
             measured.cpu = cpu;
@@ -160,14 +160,14 @@ fn measure(letter: &str, saved: &Saved, quick: bool) -> Result<Measured> {
 }
 
 /// A command to be run on one side.
-fn on(saved: &Saved, side: Side, program: &str) -> Command {
+fn on(saved: &LinkRecord, side: Side, program: &str) -> Command {
     let mut command = Command::new("ip");
     command.args(["netns", "exec", &namespace::of(&saved.name, side), program]);
     command.stdin(Stdio::null());
     command
 }
 
-fn ping(saved: &Saved, count: u32) -> Result<[f64; 3]> {
+fn ping(saved: &LinkRecord, count: u32) -> Result<[f64; 3]> {
     let output = on(saved, Side::Client, "ping")
         .args(["-q", "-i", "0.05", "-c", &count.to_string(), &saved.server().to_string()])
         .env("LC_ALL", "C")
@@ -189,7 +189,7 @@ fn ping(saved: &Saved, count: u32) -> Result<[f64; 3]> {
 }
 
 /// Payload rate of a download, bits per second.
-fn iperf(saved: &Saved, seconds: u32) -> Result<f64> {
+fn iperf(saved: &LinkRecord, seconds: u32) -> Result<f64> {
     let missing = |error| local("cannot run iperf3, install iperf3").with_source(error);
     let mut server = on(saved, Side::Server, "iperf3")
         .args(["-s", "-1", "--forceflush"])

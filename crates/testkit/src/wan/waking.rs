@@ -14,12 +14,12 @@ const MOST: u64 = 80_000;
 
 /// Typical lateness of waking after short and after long sleeps.
 #[derive(Debug, Clone, Default)]
-pub struct Waking {
+pub struct WakeupLatency {
     short: u64,
     long: u64,
 }
 
-impl Waking {
+impl WakeupLatency {
     /// How late a sleep of this length typically ends, nanoseconds. On a short link no timer is ever long, though the pauses
     /// between packets are: then what is known of short sleeps has to do.
     #[must_use]
@@ -40,7 +40,7 @@ mod tests {
 
     #[test]
     fn lateness_is_learned_by_length_of_sleep_and_bounded() {
-        let mut waking = Waking::default();
+        let mut waking = WakeupLatency::default();
         for _ in 0..100 {
             waking.learn(100_000, 20_000);
         }

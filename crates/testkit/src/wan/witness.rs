@@ -36,10 +36,10 @@ mod connection;
 
 use burst::Burst;
 
-use crate::flights::{self, flights};
+use crate::flights::{self, longest_chain};
 use crate::turns::Turns;
 use crate::wan::packet::Packet;
-use crate::wan::report::{Counts, Report, Row};
+use crate::wan::report::{ConnectionReport, Counts, Report};
 use connection::Connection;
 use std::collections::{BTreeMap, HashMap};
 use std::net::SocketAddrV4;
@@ -61,7 +61,7 @@ pub enum Direction {
 
 /// Why a packet was not delivered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Drop {
+pub enum DropReason {
     /// The queue was full.
     Queue,
     /// Lost by chance.
@@ -81,7 +81,7 @@ pub struct Tag {
 
 /// A snapshot of everything that was seen, from which a [`Report`] is made.
 #[derive(Debug, Clone, Default)]
-pub struct Witness {
+pub struct Observer {
     epoch: u32,
     started: u64,
     to_server: Counts,
@@ -105,7 +105,7 @@ struct Late {
     most: u64,
 }
 
-impl Witness {
+impl Observer {
     /// A witness that has seen nothing by `now` (nanoseconds).
     #[must_use]
     pub fn new(now: u64) -> Self {
@@ -192,7 +192,7 @@ impl Witness {
     }
 
     /// A packet will not come out of the link.
-    pub fn discard(&mut self, tag: &Tag, why: Drop) {
+    pub fn discard(&mut self, tag: &Tag, why: DropReason) {
         if tag.epoch != self.epoch {
             return;
         }
@@ -259,15 +259,15 @@ impl Witness {
             to_client,
             connections: opened as u64 + if port.is_none() { self.untold } else { 0 },
             turns: turns.count,
-            flights: flights(all.iter().map(|burst| (burst.sent, burst.first_answer))),
-            whole_flights: flights(all.iter().map(|burst| (burst.sent, burst.last_answer))),
+            flights: longest_chain(all.iter().map(|burst| (burst.sent, burst.first_answer))),
+            whole_flights: longest_chain(all.iter().map(|burst| (burst.sent, burst.last_answer))),
             data_flight: data_flight(&all),
             truncated: self.untold > 0 || chosen.iter().any(|connection| connection.truncated()),
             late_mean: seconds(0, self.late.sum.checked_div(self.late.packets).unwrap_or_default()),
             late_most: seconds(0, self.late.most),
             rows: chosen
                 .iter()
-                .map(|connection| Row {
+                .map(|connection| ConnectionReport {
                     client: connection.client,
                     server: connection.server,
                     opened: connection.opened_at_sequence.is_some(),

@@ -2,11 +2,11 @@
 
 use super::fault::Fault;
 use bytes::{Bytes, BytesMut};
-use hither_xrd::server::{Answer, Connection};
+use hither_xrd::server::{Connection, Response};
 use hither_xrd::wire::{
-    ANSWER_HEAD_BYTES, AnswerHead, ErrorCode, FileHandle, FileStatus, LoginAnswer, OpenAnswer,
-    PAGE_BYTES, PROTOCOL_VERSION, ProtocolAnswer, Redirect, Request, SecurityMethod, Segment,
-    SessionId, StreamId, server, status_code,
+    ANSWER_HEAD_BYTES, ErrorCode, FileHandle, LoginResponse, OpenResponse, PAGE_BYTES,
+    PROTOCOL_VERSION, ProtocolResponse, Redirect, Request, ResponseHead, SecurityMethod, Segment,
+    SessionId, StatInfo, StreamId, server, status_code,
 };
 use std::net::SocketAddr;
 
@@ -58,13 +58,13 @@ impl Files {
     ) {
         for fault in faults {
             let instead = match fault {
-                Fault::Refused(code) => Answer::error(*code, "as the test wants it"),
-                Fault::Elsewhere(redirect) => Answer::Redirect(redirect.clone()),
+                Fault::Refused(code) => Response::error(*code, "as the test wants it"),
+                Fault::Elsewhere(redirect) => Response::Redirect(redirect.clone()),
                 Fault::ToItself => {
-                    Answer::Redirect(Redirect::to(self.here.ip().to_string(), self.here.port()))
+                    Response::Redirect(Redirect::to(self.here.ip().to_string(), self.here.port()))
                 }
-                Fault::Wait(seconds) => Answer::wait(*seconds, "as the test wants it"),
-                Fault::LaterNever(seconds) => Answer::Later(*seconds),
+                Fault::Wait(seconds) => Response::wait(*seconds, "as the test wants it"),
+                Fault::LaterNever(seconds) => Response::Later(*seconds),
                 Fault::Unanswered => return,
                 _ => continue,
             };
@@ -79,7 +79,7 @@ impl Files {
                     _ => None,
                 });
                 let flags = flags.unwrap_or(plain);
-                let answer = ProtocolAnswer { version: PROTOCOL_VERSION, flags, signing: None };
+                let answer = ProtocolResponse { version: PROTOCOL_VERSION, flags, signing: None };
                 return connection.answer_protocol(stream, &answer);
             }
             Request::Login(_) => {
@@ -92,7 +92,7 @@ impl Files {
                     _ => None,
                 });
                 let methods = proofs.map(method).collect();
-                let answer = LoginAnswer { session: SessionId([7; 16]), methods };
+                let answer = LoginResponse { session: SessionId([7; 16]), methods };
                 return connection.answer_login(stream, &answer);
             }
             Request::Auth { .. } => return connection.answer_auth(stream),
@@ -101,19 +101,19 @@ impl Files {
                     Fault::Text(text) => Some(*text),
                     _ => None,
                 });
-                vec![Answer::text(text.unwrap_or("2097136\n1024\n"))]
+                vec![Response::text(text.unwrap_or("2097136\n1024\n"))]
             }
             Request::Open(_) => vec![self.open(faults)],
             Request::Close(handle) => {
                 if let Some(taken) = self.slot(handle) {
                     *taken = false;
                 }
-                vec![Answer::nothing()]
+                vec![Response::nothing()]
             }
             Request::Read { handle, .. } | Request::ReadPages { handle, .. }
                 if !self.is_open(handle) =>
             {
-                vec![Answer::error(ErrorCode::FILE_NOT_OPEN, "not an open file")]
+                vec![Response::error(ErrorCode::FILE_NOT_OPEN, "not an open file")]
             }
             Request::Read { offset, length, .. } => {
                 self.in_frames(self.slice(offset, length.into()), faults)
@@ -122,8 +122,8 @@ impl Files {
                 self.pages(offset, length.into(), again, faults)
             }
             Request::ReadVector(segments) => self.vector(segments, faults),
-            Request::Stat { .. } => vec![Answer::status(&self.status(faults))],
-            _ => vec![Answer::nothing()],
+            Request::Stat { .. } => vec![Response::status(&self.status(faults))],
+            _ => vec![Response::nothing()],
         };
         self.send(connection, stream, &answers, faults);
     }
@@ -132,7 +132,7 @@ impl Files {
         &self,
         connection: &mut Connection,
         stream: StreamId,
-        answers: &[Answer],
+        answers: &[Response],
         faults: &[Fault],
     ) {
         let later = faults.iter().find_map(|fault| match fault {
@@ -140,7 +140,7 @@ impl Files {
             _ => None,
         });
         if let Some(seconds) = later {
-            connection.answer(stream, &Answer::Later(seconds));
+            connection.answer(stream, &Response::Later(seconds));
         }
         for answer in answers {
             match later {
@@ -160,7 +160,7 @@ impl Files {
         self.slot(handle).is_some_and(|taken| *taken)
     }
 
-    fn open(&mut self, faults: &[Fault]) -> Answer {
+    fn open(&mut self, faults: &[Fault]) -> Response {
         for fault in faults {
             if let Fault::Handles(first) = fault {
                 self.first = *first;
@@ -173,16 +173,16 @@ impl Files {
         }
         let number = u8::try_from(free).unwrap_or(u8::MAX).saturating_add(self.first);
         let status = (!faults.contains(&Fault::NoStatus)).then(|| self.status(faults));
-        Answer::opened(&OpenAnswer { handle: FileHandle([0, 0, 0, number]), status })
+        Response::opened(&OpenResponse { handle: FileHandle([0, 0, 0, number]), status })
     }
 
-    fn status(&self, faults: &[Fault]) -> FileStatus {
+    fn status(&self, faults: &[Fault]) -> StatInfo {
         let size = faults.iter().find_map(|fault| match fault {
             Fault::Size(size) => Some(*size),
             _ => None,
         });
         let size = size.unwrap_or(self.bytes.len() as u64);
-        FileStatus { size, flags: 16, modified: 1_700_000_000, ..FileStatus::default() }
+        StatInfo { size, flags: 16, modified: 1_700_000_000, ..StatInfo::default() }
     }
 
     fn slice(&self, offset: u64, length: u64) -> Bytes {
@@ -192,7 +192,7 @@ impl Files {
     }
 
     /// Data that is cut into frames.
-    fn in_frames(&self, data: Bytes, faults: &[Fault]) -> Vec<Answer> {
+    fn in_frames(&self, data: Bytes, faults: &[Fault]) -> Vec<Response> {
         let (mut data, mut most, mut never_last) = (BytesMut::from(&data[..]), usize::MAX, false);
         let mut answers = Vec::new();
         for fault in faults {
@@ -202,27 +202,30 @@ impl Files {
                 Fault::Frames(bytes) => most = *bytes,
                 Fault::NeverLast => never_last = true,
                 Fault::Empty(frames) => {
-                    answers.extend(std::iter::repeat_n(Answer::Partial(Bytes::new()), *frames));
+                    answers.extend(std::iter::repeat_n(Response::Partial(Bytes::new()), *frames));
                 }
                 _ => {}
             }
         }
         let mut data = data.freeze();
         while data.len() > most {
-            answers.push(Answer::Partial(data.split_to(most)));
+            answers.push(Response::Partial(data.split_to(most)));
         }
-        answers.push(if never_last { Answer::Partial(data) } else { Answer::Ok(data) });
+        answers.push(if never_last { Response::Partial(data) } else { Response::Ok(data) });
         answers
     }
 
-    fn vector(&mut self, segments: Vec<Segment>, faults: &[Fault]) -> Vec<Answer> {
+    fn vector(&mut self, segments: Vec<Segment>, faults: &[Fault]) -> Vec<Response> {
         let size = self.bytes.len() as u64;
         for segment in &segments {
             if !self.is_open(segment.handle) {
-                return vec![Answer::error(ErrorCode::FILE_NOT_OPEN, "not an open file")];
+                return vec![Response::error(ErrorCode::FILE_NOT_OPEN, "not an open file")];
             }
             if segment.offset.saturating_add(segment.length.into()) > size {
-                return vec![Answer::error(ErrorCode::FS_ERROR, "readv past the end of the file")];
+                return vec![Response::error(
+                    ErrorCode::FS_ERROR,
+                    "readv past the end of the file",
+                )];
             }
         }
         let found = |segment: Segment| (segment, self.slice(segment.offset, segment.length.into()));
@@ -241,10 +244,10 @@ impl Files {
                 _ => {}
             }
         }
-        self.in_frames(Answer::segments(&parts), faults)
+        self.in_frames(Response::segments(&parts), faults)
     }
 
-    fn pages(&self, offset: u64, length: u64, again: bool, faults: &[Fault]) -> Vec<Answer> {
+    fn pages(&self, offset: u64, length: u64, again: bool, faults: &[Fault]) -> Vec<Response> {
         let (mut length, mut answers) = (length, Vec::new());
         let (mut shift, mut damaged, mut never_last) = (0, None, false);
         for fault in faults {
@@ -263,8 +266,8 @@ impl Files {
             let most = usize::try_from(FRAME_PAGES * PAGE_BYTES - at % PAGE_BYTES).unwrap_or(1);
             let piece = rest.split_to(most.min(rest.len()));
             let last = rest.is_empty() && !never_last;
-            let mut answer = Answer::pages(at.saturating_add(shift), &piece, last);
-            if let (Answer::Status(_, pages), Some(every)) = (&mut answer, damaged) {
+            let mut answer = Response::pages(at.saturating_add(shift), &piece, last);
+            if let (Response::Status(_, pages), Some(every)) = (&mut answer, damaged) {
                 *pages = damage(at, pages, every);
             }
             answers.push(answer);
@@ -295,7 +298,7 @@ fn damage(at: u64, pages: &Bytes, every: u64) -> Bytes {
 fn notice() -> Vec<u8> {
     let text = b"\0\0\x13\x8a\0\0\0\0the server goes down";
     let length = u32::try_from(text.len()).unwrap_or(u32::MAX);
-    let head = AnswerHead { stream: StreamId(0), status: status_code::ATTN, length };
+    let head = ResponseHead { stream: StreamId(0), status: status_code::ATTN, length };
     [&head.encode()[..], text].concat()
 }
 

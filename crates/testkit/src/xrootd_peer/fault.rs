@@ -4,7 +4,7 @@ use hither_xrd::wire::{ErrorCode, Redirect};
 
 /// What a fault strikes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Step {
+pub enum FaultStage {
     /// A connection.
     Connection,
     /// Any request.
@@ -23,7 +23,7 @@ pub enum Step {
 
 /// A byte of what one side sends on a connection, counted from 0: everything before it is sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Point {
+pub enum BreakPoint {
     /// Of what the client sends.
     ToServer(usize),
     /// Of what the server sends.
@@ -35,19 +35,19 @@ pub enum Point {
 /// What a peer does wrong.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fault {
-    /// [`Step::Connection`]: closes the connection there.
-    Close(Point),
-    /// [`Step::Connection`]: resets the connection there.
-    Reset(Point),
-    /// [`Step::Connection`]: sends and takes nothing more from there on, and keeps the connection.
-    Stall(Point),
-    /// [`Step::Connection`]: says this instead of the protocol, and then nothing.
+    /// [`FaultStage::Connection`]: closes the connection there.
+    Close(BreakPoint),
+    /// [`FaultStage::Connection`]: resets the connection there.
+    Reset(BreakPoint),
+    /// [`FaultStage::Connection`]: sends and takes nothing more from there on, and keeps the connection.
+    Stall(BreakPoint),
+    /// [`FaultStage::Connection`]: says this instead of the protocol, and then nothing.
     Banner(&'static [u8]),
-    /// [`Step::Protocol`]: says these flags of itself.
+    /// [`FaultStage::Protocol`]: says these flags of itself.
     Flags(u32),
-    /// [`Step::Login`]: wants this proof. Whatever comes before it breaks the connection, as with xrootd.
+    /// [`FaultStage::Login`]: wants this proof. Whatever comes before it breaks the connection, as with xrootd.
     Proof(&'static str),
-    /// [`Step::Query`]: this text.
+    /// [`FaultStage::Query`]: this text.
     Text(&'static str),
 
     /// Refuses.
@@ -77,34 +77,34 @@ pub enum Fault {
     /// This bit of the answer, frame included, is another than it should be.
     FlippedBit(usize),
 
-    /// [`Step::Open`]: files are named from this number on.
+    /// [`FaultStage::Open`]: files are named from this number on.
     Handles(u8),
-    /// [`Step::Open`]: says nothing of the file but its name.
+    /// [`FaultStage::Open`]: says nothing of the file but its name.
     NoStatus,
-    /// [`Step::Open`]: states this size.
+    /// [`FaultStage::Open`]: states this size.
     Size(u64),
 
-    /// [`Step::Read`]: so many bytes are missing at the end.
+    /// [`FaultStage::Read`]: so many bytes are missing at the end.
     Short(usize),
-    /// [`Step::Read`]: so many bytes more.
+    /// [`FaultStage::Read`]: so many bytes more.
     Long(usize),
-    /// [`Step::Read`]: in frames of so many bytes.
+    /// [`FaultStage::Read`]: in frames of so many bytes.
     Frames(usize),
-    /// [`Step::Read`]: the last frame says that more follows.
+    /// [`FaultStage::Read`]: the last frame says that more follows.
     NeverLast,
-    /// [`Step::Read`]: so many frames without data come first.
+    /// [`FaultStage::Read`]: so many frames without data come first.
     Empty(usize),
-    /// [`Step::Read`]: the parts of a vector in the reverse of the order asked for.
+    /// [`FaultStage::Read`]: the parts of a vector in the reverse of the order asked for.
     Reversed,
-    /// [`Step::Read`]: parts of a vector, or pages, say that they are from so many bytes further on.
+    /// [`FaultStage::Read`]: parts of a vector, or pages, say that they are from so many bytes further on.
     Shifted(u64),
-    /// [`Step::Read`]: parts of a vector say that they are of another file.
+    /// [`FaultStage::Read`]: parts of a vector say that they are of another file.
     OtherFile,
-    /// [`Step::Read`]: the last part of a vector is left out.
+    /// [`FaultStage::Read`]: the last part of a vector is left out.
     LeftOut,
-    /// [`Step::Read`]: the first part of a vector comes twice.
+    /// [`FaultStage::Read`]: the first part of a vector comes twice.
     Repeated,
-    /// [`Step::Read`]: pages are damaged, every so many of the file's; also when they are asked for again, or not.
+    /// [`FaultStage::Read`]: pages are damaged, every so many of the file's; also when they are asked for again, or not.
     Damaged {
         /// Every so many.
         every: u64,

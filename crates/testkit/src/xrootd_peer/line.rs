@@ -1,6 +1,6 @@
 //! A connection that breaks where it is told to.
 
-use super::fault::{Fault, Point};
+use super::fault::{BreakPoint, Fault};
 use super::{Shared, State};
 use bytes::{Bytes, BytesMut};
 use std::io;
@@ -9,7 +9,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 /// See the [module](self).
-pub(super) struct Line {
+pub(super) struct FaultyStream {
     stream: TcpStream,
     number: usize,
     shared: Arc<Shared>,
@@ -19,14 +19,14 @@ pub(super) struct Line {
     buffer: BytesMut,
 }
 
-impl Line {
+impl FaultyStream {
     pub(super) fn new(
         stream: TcpStream,
         number: usize,
         shared: Arc<Shared>,
         faults: Vec<Fault>,
     ) -> Self {
-        let least = |of: fn(Point) -> Option<usize>| {
+        let least = |of: fn(BreakPoint) -> Option<usize>| {
             let points = faults.iter().filter_map(|fault| match fault {
                 Fault::Close(point) | Fault::Reset(point) | Fault::Stall(point) => of(*point),
                 _ => None,
@@ -34,8 +34,8 @@ impl Line {
             points.min().unwrap_or(usize::MAX)
         };
         let left = (
-            least(|point| if let Point::ToServer(at) = point { Some(at) } else { None }),
-            least(|point| if let Point::ToClient(at) = point { Some(at) } else { None }),
+            least(|point| if let BreakPoint::ToServer(at) = point { Some(at) } else { None }),
+            least(|point| if let BreakPoint::ToClient(at) = point { Some(at) } else { None }),
         );
         Self { stream, number, shared, faults, left, buffer: BytesMut::new() }
     }
@@ -74,7 +74,7 @@ impl Line {
 
     /// The connection is to break behind the answer to this request.
     pub(super) fn ends_behind(&self, nth: usize) -> bool {
-        let ends = |point: Point| matches!(point, Point::Answered(last) if last <= nth);
+        let ends = |point: BreakPoint| matches!(point, BreakPoint::Answered(last) if last <= nth);
         self.faults.iter().any(|fault| match fault {
             Fault::Close(point) | Fault::Reset(point) | Fault::Stall(point) => ends(*point),
             _ => false,

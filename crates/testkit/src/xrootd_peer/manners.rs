@@ -1,13 +1,13 @@
 //! Every way of going wrong that a server, a manager or a path is known to have, or could have, and what may come of it.
 
-use super::When::{self, Always, Nth};
-use super::fault::{Fault, Point, Step};
+use super::FaultTrigger::{self, Always, Nth};
+use super::fault::{BreakPoint, Fault, FaultStage};
 use hither_core::ErrorKind;
 use hither_xrd::wire::{ErrorCode, Redirect, server};
 
 /// Which reads a manner makes a difference to; all others come out right.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Of {
+pub enum AffectedReads {
     /// All.
     Everything,
     /// Those of many ranges at a time.
@@ -24,20 +24,20 @@ pub enum Of {
 
 /// A way of going wrong.
 #[derive(Debug, Clone)]
-pub struct Manner {
+pub struct XrootdBehaviour {
     /// What the server does.
     pub name: String,
-    /// How a [`XrootdPeer`](super::XrootdPeer) does it.
-    pub faults: Vec<(Step, When, Fault)>,
+    /// How a [`MockXrootdServer`](super::XrootdPeer) does it.
+    pub faults: Vec<(FaultStage, FaultTrigger, Fault)>,
     /// What it makes a difference to.
-    pub of: Of,
+    pub of: AffectedReads,
     /// What comes of it: the right bytes, or an error of this kind.
     pub outcome: Result<(), ErrorKind>,
 }
 
 /// All of them.
 #[must_use]
-pub fn manners() -> Vec<Manner> {
+pub fn manners() -> Vec<XrootdBehaviour> {
     let mut all = Vec::new();
     for some in [connections(), logins(), opens(), reads(), data()] {
         all.extend(some);
@@ -45,29 +45,38 @@ pub fn manners() -> Vec<Manner> {
     all
 }
 
-fn manner(faults: &[(Step, When, Fault)], of: Of, outcome: Result<(), ErrorKind>) -> Manner {
-    Manner { name: format!("{faults:?}"), faults: faults.to_vec(), of, outcome }
+fn manner(
+    faults: &[(FaultStage, FaultTrigger, Fault)],
+    of: AffectedReads,
+    outcome: Result<(), ErrorKind>,
+) -> XrootdBehaviour {
+    XrootdBehaviour { name: format!("{faults:?}"), faults: faults.to_vec(), of, outcome }
 }
 
-fn one(step: Step, when: When, fault: Fault, outcome: Result<(), ErrorKind>) -> Manner {
-    manner(&[(step, when, fault)], Of::Everything, outcome)
+fn one(
+    step: FaultStage,
+    when: FaultTrigger,
+    fault: Fault,
+    outcome: Result<(), ErrorKind>,
+) -> XrootdBehaviour {
+    manner(&[(step, when, fault)], AffectedReads::Everything, outcome)
 }
 
 /// What befalls connections.
-fn connections() -> Vec<Manner> {
-    let at = Step::Connection;
+fn connections() -> Vec<XrootdBehaviour> {
+    let at = FaultStage::Connection;
     let points = [
-        Point::ToServer(0),
-        Point::ToServer(30),
-        Point::ToServer(100),
-        Point::ToClient(0),
-        Point::ToClient(10),
-        Point::ToClient(60),
-        Point::ToClient(130),
-        Point::Answered(0),
-        Point::Answered(1),
-        Point::Answered(2),
-        Point::Answered(3),
+        BreakPoint::ToServer(0),
+        BreakPoint::ToServer(30),
+        BreakPoint::ToServer(100),
+        BreakPoint::ToClient(0),
+        BreakPoint::ToClient(10),
+        BreakPoint::ToClient(60),
+        BreakPoint::ToClient(130),
+        BreakPoint::Answered(0),
+        BreakPoint::Answered(1),
+        BreakPoint::Answered(2),
+        BreakPoint::Answered(3),
     ];
     let mut all = Vec::new();
     for point in points {
@@ -75,13 +84,13 @@ fn connections() -> Vec<Manner> {
             all.push(one(at, Nth(0), fault, Ok(())));
         }
     }
-    for point in [Point::ToServer(0), Point::ToClient(0), Point::ToClient(60)] {
+    for point in [BreakPoint::ToServer(0), BreakPoint::ToClient(0), BreakPoint::ToClient(60)] {
         all.push(one(at, Always, Fault::Close(point), Err(ErrorKind::Unavailable)));
         all.push(one(at, Always, Fault::Reset(point), Err(ErrorKind::Unavailable)));
         all.push(one(at, Always, Fault::Stall(point), Err(ErrorKind::Timeout)));
     }
     // Each connection brings a little.
-    all.push(one(at, Always, Fault::Close(Point::Answered(6)), Ok(())));
+    all.push(one(at, Always, Fault::Close(BreakPoint::Answered(6)), Ok(())));
     for banner in
         [&b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n"[..], &[0; 64], b"220 mail\r\n"]
     {
@@ -92,40 +101,40 @@ fn connections() -> Vec<Manner> {
 }
 
 /// What servers say before anything is opened.
-fn logins() -> Vec<Manner> {
+fn logins() -> Vec<XrootdBehaviour> {
     let refused = |step, code, kind| one(step, Always, Fault::Refused(code), Err(kind));
     vec![
         // What it says there is not needed.
-        one(Step::Protocol, Always, Fault::Unanswered, Ok(())),
-        refused(Step::Protocol, ErrorCode::SERVER_ERROR, ErrorKind::Unavailable),
-        one(Step::Login, Nth(0), Fault::Wait(0), Ok(())),
-        one(Step::Login, Nth(0), Fault::Later(1), Ok(())),
-        one(Step::Login, Always, Fault::Proof("unix"), Ok(())),
-        one(Step::Login, Always, Fault::Proof("krb5"), Err(ErrorKind::Unauthenticated)),
-        refused(Step::Login, ErrorCode::AUTH_FAILED, ErrorKind::Unauthenticated),
-        refused(Step::Login, ErrorCode::NOT_AUTHORIZED, ErrorKind::PermissionDenied),
-        one(Step::Login, Always, Fault::ToItself, Err(ErrorKind::Protocol)),
-        one(Step::Login, Always, Fault::Notice, Ok(())),
-        one(Step::Query, Always, Fault::Unanswered, Ok(())),
-        one(Step::Query, Always, Fault::Refused(ErrorCode::UNSUPPORTED), Ok(())),
+        one(FaultStage::Protocol, Always, Fault::Unanswered, Ok(())),
+        refused(FaultStage::Protocol, ErrorCode::SERVER_ERROR, ErrorKind::Unavailable),
+        one(FaultStage::Login, Nth(0), Fault::Wait(0), Ok(())),
+        one(FaultStage::Login, Nth(0), Fault::Later(1), Ok(())),
+        one(FaultStage::Login, Always, Fault::Proof("unix"), Ok(())),
+        one(FaultStage::Login, Always, Fault::Proof("krb5"), Err(ErrorKind::Unauthenticated)),
+        refused(FaultStage::Login, ErrorCode::AUTH_FAILED, ErrorKind::Unauthenticated),
+        refused(FaultStage::Login, ErrorCode::NOT_AUTHORIZED, ErrorKind::PermissionDenied),
+        one(FaultStage::Login, Always, Fault::ToItself, Err(ErrorKind::Protocol)),
+        one(FaultStage::Login, Always, Fault::Notice, Ok(())),
+        one(FaultStage::Query, Always, Fault::Unanswered, Ok(())),
+        one(FaultStage::Query, Always, Fault::Refused(ErrorCode::UNSUPPORTED), Ok(())),
         // A server that does not know the words gives them back; dCache names limits far beyond what it takes.
-        one(Step::Query, Always, Fault::Text("readv_ior_max\nreadv_iov_max\n"), Ok(())),
-        one(Step::Query, Always, Fault::Text("8388592\n178956970\n"), Ok(())),
-        one(Step::Query, Always, Fault::Text("4096\n3\n"), Ok(())),
-        one(Step::Query, Always, Fault::Text("0\n0\n"), Ok(())),
-        one(Step::Query, Always, Fault::Text("-1\n\u{fffd}\n"), Ok(())),
+        one(FaultStage::Query, Always, Fault::Text("readv_ior_max\nreadv_iov_max\n"), Ok(())),
+        one(FaultStage::Query, Always, Fault::Text("8388592\n178956970\n"), Ok(())),
+        one(FaultStage::Query, Always, Fault::Text("4096\n3\n"), Ok(())),
+        one(FaultStage::Query, Always, Fault::Text("0\n0\n"), Ok(())),
+        one(FaultStage::Query, Always, Fault::Text("-1\n\u{fffd}\n"), Ok(())),
         // As servers before version 5.
         manner(
-            &[(Step::Protocol, Always, Fault::Flags(server::IS_SERVER))],
-            Of::Pages,
+            &[(FaultStage::Protocol, Always, Fault::Flags(server::IS_SERVER))],
+            AffectedReads::Pages,
             Err(ErrorKind::Unsupported),
         ),
     ]
 }
 
 /// What becomes of opens.
-fn opens() -> Vec<Manner> {
-    let at = Step::Open;
+fn opens() -> Vec<XrootdBehaviour> {
+    let at = FaultStage::Open;
     let nobody = || Fault::Elsewhere(Redirect::to("127.0.0.1", 1));
     let mut all = vec![
         one(at, Nth(0), Fault::Wait(0), Ok(())),
@@ -172,8 +181,8 @@ fn opens() -> Vec<Manner> {
 }
 
 /// What becomes of reads.
-fn reads() -> Vec<Manner> {
-    let at = Step::Read;
+fn reads() -> Vec<XrootdBehaviour> {
+    let at = FaultStage::Read;
     let mut all = vec![
         one(at, Nth(0), Fault::Wait(0), Ok(())),
         one(at, Nth(0), Fault::Unanswered, Ok(())),
@@ -183,7 +192,7 @@ fn reads() -> Vec<Manner> {
         one(at, Always, Fault::ToItself, Err(ErrorKind::Protocol)),
         one(at, Always, Fault::Notice, Ok(())),
         one(at, Always, Fault::Twice, Ok(())),
-        one(Step::Request, Always, Fault::Notice, Ok(())),
+        one(FaultStage::Request, Always, Fault::Notice, Ok(())),
     ];
     for (code, kind) in [
         (ErrorCode::IO_ERROR, ErrorKind::Unavailable),
@@ -214,37 +223,42 @@ fn reads() -> Vec<Manner> {
 }
 
 /// What is wrong with data.
-fn data() -> Vec<Manner> {
-    let at = Step::Read;
+fn data() -> Vec<XrootdBehaviour> {
+    let at = FaultStage::Read;
     let of = |of, when, fault, outcome| manner(&[(at, when, fault)], of, outcome);
     let wrong = Err(ErrorKind::Protocol);
     let mut all = vec![
         one(at, Nth(0), Fault::Short(1), Ok(())),
         one(at, Nth(0), Fault::Short(usize::MAX), Ok(())),
         one(at, Always, Fault::Short(usize::MAX), wrong),
-        of(Of::Unpaged, Nth(0), Fault::Frames(1), Ok(())),
-        of(Of::Unpaged, Always, Fault::Frames(19), Ok(())),
-        of(Of::Unpaged, Always, Fault::Empty(3), Ok(())),
-        of(Of::Unpaged, Always, Fault::Empty(100_000), wrong),
+        of(AffectedReads::Unpaged, Nth(0), Fault::Frames(1), Ok(())),
+        of(AffectedReads::Unpaged, Always, Fault::Frames(19), Ok(())),
+        of(AffectedReads::Unpaged, Always, Fault::Empty(3), Ok(())),
+        of(AffectedReads::Unpaged, Always, Fault::Empty(100_000), wrong),
         one(at, Always, Fault::NeverLast, Ok(())),
         one(at, Nth(0), Fault::Long(1), Ok(())),
         one(at, Nth(0), Fault::Long(100_000), Ok(())),
         // Behind the last part of a vector it is of no consequence.
-        of(Of::Runs, Always, Fault::Long(1), wrong),
-        of(Of::Runs, Always, Fault::Long(100_000), wrong),
-        of(Of::Vectors, Always, Fault::Reversed, Ok(())),
-        of(Of::Vectors, Nth(0), Fault::OtherFile, Ok(())),
-        of(Of::Vectors, Always, Fault::OtherFile, wrong),
-        of(Of::Vectors, Always, Fault::LeftOut, Ok(())),
-        of(Of::Vectors, Always, Fault::Repeated, Ok(())),
-        of(Of::Pages, Always, Fault::Damaged { every: 1, again: false }, Ok(())),
-        of(Of::Pages, Always, Fault::Damaged { every: 3, again: false }, Ok(())),
-        of(Of::Pages, Nth(0), Fault::Damaged { every: 1, again: true }, Ok(())),
-        of(Of::Pages, Always, Fault::Damaged { every: 1, again: true }, Err(ErrorKind::Corrupt)),
+        of(AffectedReads::Runs, Always, Fault::Long(1), wrong),
+        of(AffectedReads::Runs, Always, Fault::Long(100_000), wrong),
+        of(AffectedReads::Vectors, Always, Fault::Reversed, Ok(())),
+        of(AffectedReads::Vectors, Nth(0), Fault::OtherFile, Ok(())),
+        of(AffectedReads::Vectors, Always, Fault::OtherFile, wrong),
+        of(AffectedReads::Vectors, Always, Fault::LeftOut, Ok(())),
+        of(AffectedReads::Vectors, Always, Fault::Repeated, Ok(())),
+        of(AffectedReads::Pages, Always, Fault::Damaged { every: 1, again: false }, Ok(())),
+        of(AffectedReads::Pages, Always, Fault::Damaged { every: 3, again: false }, Ok(())),
+        of(AffectedReads::Pages, Nth(0), Fault::Damaged { every: 1, again: true }, Ok(())),
+        of(
+            AffectedReads::Pages,
+            Always,
+            Fault::Damaged { every: 1, again: true },
+            Err(ErrorKind::Corrupt),
+        ),
     ];
     for bytes in [1, 4096, 1 << 40] {
         all.push(one(at, Nth(0), Fault::Shifted(bytes), Ok(())));
-        all.push(of(Of::Placed, Always, Fault::Shifted(bytes), wrong));
+        all.push(of(AffectedReads::Placed, Always, Fault::Shifted(bytes), wrong));
     }
     all
 }

@@ -1,10 +1,10 @@
 //! Connections: requests in, answers out.
 
 use super::answers::Files;
-use super::fault::{Fault, Step};
-use super::line::Line;
+use super::fault::{Fault, FaultStage};
+use super::line::FaultyStream;
 use super::{Logged, Shared};
-use hither_xrd::server::{Connection, Incoming};
+use hither_xrd::server::{Connection, IncomingRequest};
 use hither_xrd::wire::{OpenRequest, Request};
 use std::io;
 use std::ops::Range;
@@ -20,7 +20,7 @@ pub(super) async fn serve(listener: TcpListener, shared: Arc<Shared>) -> io::Res
         let (number, faults) = {
             let mut state = shared.state();
             state.crossed.push((0, 0));
-            (state.crossed.len() - 1, state.strikes(&[Step::Connection], ""))
+            (state.crossed.len() - 1, state.strikes(&[FaultStage::Connection], ""))
         };
         let line = (stream, number, Arc::clone(&shared));
         connections.spawn(async move { converse(line, faults).await });
@@ -34,7 +34,7 @@ async fn converse(
 ) -> io::Result<()> {
     stream.set_nodelay(true)?;
     let here = stream.local_addr()?;
-    let mut line = Line::new(stream, number, Arc::clone(&shared), faults);
+    let mut line = FaultyStream::new(stream, number, Arc::clone(&shared), faults);
     if let Some(banner) = line.banner() {
         line.write(banner).await?;
         return line.strike().await;
@@ -54,9 +54,9 @@ async fn converse(
                 // What is no request is not answered.
                 Err(_) => return line.reset(),
             };
-            let early = matches!(incoming, Incoming::TooEarly { .. });
+            let early = matches!(incoming, IncomingRequest::TooEarly { .. });
             let mut answer = Vec::from(connection.outgoing().take_all());
-            if let Incoming::Request { stream, request } = incoming {
+            if let IncomingRequest::Request { stream, request } = incoming {
                 let faults = note(&shared, number, &request);
                 answer.extend(files.answer(&mut connection, stream, request, &faults));
             }
@@ -79,16 +79,16 @@ async fn converse(
 /// Logs a request; which faults strike it.
 fn note(shared: &Shared, connection: usize, request: &Request) -> Vec<Fault> {
     let (path, step) = match request {
-        Request::Protocol(_) => (None, Some(Step::Protocol)),
-        Request::Login(_) => (None, Some(Step::Login)),
-        Request::Query { .. } => (None, Some(Step::Query)),
-        Request::Open(OpenRequest { path, .. }) => (Some(path.clone()), Some(Step::Open)),
+        Request::Protocol(_) => (None, Some(FaultStage::Protocol)),
+        Request::Login(_) => (None, Some(FaultStage::Login)),
+        Request::Query { .. } => (None, Some(FaultStage::Query)),
+        Request::Open(OpenRequest { path, .. }) => (Some(path.clone()), Some(FaultStage::Open)),
         Request::Read { .. } | Request::ReadVector(_) | Request::ReadPages { .. } => {
-            (None, Some(Step::Read))
+            (None, Some(FaultStage::Read))
         }
         _ => (None, None),
     };
-    let steps: Vec<Step> = [Step::Request].into_iter().chain(step).collect();
+    let steps: Vec<FaultStage> = [FaultStage::Request].into_iter().chain(step).collect();
     let logged = Logged {
         connection,
         name: request.name(),

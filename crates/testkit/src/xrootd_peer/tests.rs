@@ -2,7 +2,9 @@
 
 use super::*;
 use bytes::Buf;
-use hither_xrd::client::{Event, Failure, Pace, Reply, Session, SessionError, Setup};
+use hither_xrd::client::{
+    Completion, Pipelining, RequestError, Session, SessionConfig, SessionError, SessionEvent,
+};
 use hither_xrd::wire::{ErrorCode, OpenRequest};
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -13,12 +15,12 @@ fn content() -> Vec<u8> {
 
 /// All that happens in a session that opens a file and reads these ranges, with checksums or as a vector.
 fn events(
-    peer: &XrootdPeer,
+    peer: &MockXrootdServer,
     pages: bool,
     ranges: &[Range<u64>],
-) -> (Vec<Event>, Option<SessionError>) {
-    let mut setup = Setup::new("peer");
-    setup.pace = Pace::Login;
+) -> (Vec<SessionEvent>, Option<SessionError>) {
+    let mut setup = SessionConfig::new("peer");
+    setup.pace = Pipelining::Login;
     let mut session = Session::new(setup);
     let (file, _) = session.open(OpenRequest::for_reading("/f"));
     if pages {
@@ -44,7 +46,10 @@ fn events(
         loop {
             match session.receive(&mut bytes) {
                 Ok(Some(event)) => {
-                    ends += usize::from(matches!(event, Event::Done { .. } | Event::Failed { .. }));
+                    ends += usize::from(matches!(
+                        event,
+                        SessionEvent::Done { .. } | SessionEvent::Failed { .. }
+                    ));
                     events.push(event);
                 }
                 Ok(None) => break,
@@ -55,9 +60,9 @@ fn events(
     (events, None)
 }
 
-fn delivered(events: &[Event]) -> Vec<(u64, Bytes)> {
+fn delivered(events: &[SessionEvent]) -> Vec<(u64, Bytes)> {
     let data = events.iter().filter_map(|event| match event {
-        Event::Data { offset, bytes, .. } => Some((*offset, bytes.clone())),
+        SessionEvent::Data { offset, bytes, .. } => Some((*offset, bytes.clone())),
         _ => None,
     });
     data.collect()
@@ -65,7 +70,7 @@ fn delivered(events: &[Event]) -> Vec<(u64, Bytes)> {
 
 #[test]
 fn without_faults_it_is_a_good_server() {
-    let peer = XrootdPeer::start(content()).unwrap();
+    let peer = MockXrootdServer::start(content()).unwrap();
     for pages in [false, true] {
         let (events, error) = events(&peer, pages, &[5..10, 40_000..49_999]);
         assert_eq!(error, None);
@@ -85,16 +90,18 @@ fn without_faults_it_is_a_good_server() {
 
 #[test]
 fn a_connection_breaks_at_the_byte_that_was_named() {
-    let peer = XrootdPeer::start(content()).unwrap();
-    for (point, crossed) in [(Point::ToServer(30), (30, 16)), (Point::ToClient(10), (20, 10))] {
+    let peer = MockXrootdServer::start(content()).unwrap();
+    for (point, crossed) in
+        [(BreakPoint::ToServer(30), (30, 16)), (BreakPoint::ToClient(10), (20, 10))]
+    {
         for fault in [Fault::Close(point), Fault::Reset(point)] {
-            peer.behave();
-            peer.add_fault(Step::Connection, When::Nth(0), fault);
+            peer.clear_faults();
+            peer.add_fault(FaultStage::Connection, FaultTrigger::Nth(0), fault);
             let (_, error) = events(&peer, false, &[5..10]);
             assert!(error.is_some(), "{point:?}");
             let seen = *peer.crossed().last().unwrap();
             let wanted = match point {
-                Point::ToServer(_) => (seen.0, crossed.0),
+                BreakPoint::ToServer(_) => (seen.0, crossed.0),
                 _ => (seen.1, crossed.1),
             };
             assert_eq!(wanted.0, wanted.1, "{point:?}");
@@ -104,14 +111,17 @@ fn a_connection_breaks_at_the_byte_that_was_named() {
 
 #[test]
 fn faults_strike_what_they_are_for() {
-    let peer = XrootdPeer::start(content()).unwrap();
-    peer.add_fault(Step::Read, When::Nth(1), Fault::Refused(ErrorCode::IO_ERROR));
-    peer.add_fault(Step::Open, When::Always, Fault::Handles(9));
-    let refusals = |events: &[Event]| {
+    let peer = MockXrootdServer::start(content()).unwrap();
+    peer.add_fault(FaultStage::Read, FaultTrigger::Nth(1), Fault::Refused(ErrorCode::IO_ERROR));
+    peer.add_fault(FaultStage::Open, FaultTrigger::Always, Fault::Handles(9));
+    let refusals = |events: &[SessionEvent]| {
         let failed = events.iter().filter(|event| {
             matches!(
                 event,
-                Event::Failed { failure: Failure::Refused { code: ErrorCode::IO_ERROR, .. }, .. }
+                SessionEvent::Failed {
+                    failure: RequestError::Refused { code: ErrorCode::IO_ERROR, .. },
+                    ..
+                }
             )
         });
         failed.count()
@@ -123,11 +133,15 @@ fn faults_strike_what_they_are_for() {
 
 #[test]
 fn pages_are_damaged_where_they_were_told_to_be() {
-    let peer = XrootdPeer::start(content()).unwrap();
-    peer.add_fault(Step::Read, When::Always, Fault::Damaged { every: 3, again: false });
+    let peer = MockXrootdServer::start(content()).unwrap();
+    peer.add_fault(
+        FaultStage::Read,
+        FaultTrigger::Always,
+        Fault::Damaged { every: 3, again: false },
+    );
     let (events, _) = events(&peer, true, std::slice::from_ref(&(100..30_000)));
     let damaged = events.iter().find_map(|event| match event {
-        Event::Done { reply: Reply::Read { damaged, .. }, .. } => Some(damaged.clone()),
+        SessionEvent::Done { reply: Completion::Read { damaged, .. }, .. } => Some(damaged.clone()),
         _ => None,
     });
     assert_eq!(damaged.unwrap(), [100..4096, 12_288..16_384, 24_576..28_672]);

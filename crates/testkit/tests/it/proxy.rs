@@ -1,7 +1,7 @@
 //! The proxy between real sockets on the loopback.
 
 use hither_testkit::Link;
-use hither_testkit::proxy::{Config, Fault, Proxy};
+use hither_testkit::proxy::{Fault, TcpProxy, TcpProxyConfig};
 use std::io::{BufRead, BufReader, ErrorKind, Read};
 use std::net::SocketAddr;
 use std::process::{Command, Stdio};
@@ -31,15 +31,15 @@ async fn server(answer: usize) -> SocketAddr {
     address
 }
 
-async fn proxy(config: Config, answer: usize) -> Proxy {
+async fn proxy(config: TcpProxyConfig, answer: usize) -> TcpProxy {
     let to = server(answer).await.to_string();
-    Proxy::start(LOOPBACK.parse().unwrap(), to, config).await.unwrap()
+    TcpProxy::start(LOOPBACK.parse().unwrap(), to, config).await.unwrap()
 }
 
 #[tokio::test]
 async fn bytes_pass_unchanged_and_are_counted() {
     let link = Link::new(Duration::from_millis(2), Some(200_000_000));
-    let proxy = proxy(Config { link, ..Config::default() }, 300_000).await;
+    let proxy = proxy(TcpProxyConfig { link, ..TcpProxyConfig::default() }, 300_000).await;
     let mut stream = TcpStream::connect(proxy.address()).await.unwrap();
     for _ in 0..3 {
         stream.write_all(b"?").await.unwrap();
@@ -55,7 +55,7 @@ async fn bytes_pass_unchanged_and_are_counted() {
 #[tokio::test]
 async fn requests_in_parallel_are_one_turn() {
     let link = Link::new(Duration::from_millis(200), None);
-    let proxy = proxy(Config { link, ..Config::default() }, 1000).await;
+    let proxy = proxy(TcpProxyConfig { link, ..TcpProxyConfig::default() }, 1000).await;
     let mut lanes = Vec::new();
     for _ in 0..4 {
         lanes.push(TcpStream::connect(proxy.address()).await.unwrap());
@@ -71,7 +71,7 @@ async fn requests_in_parallel_are_one_turn() {
 
 #[tokio::test]
 async fn end_of_one_direction_leaves_the_other() {
-    let proxy = proxy(Config::default(), 10).await;
+    let proxy = proxy(TcpProxyConfig::default(), 10).await;
     let mut stream = TcpStream::connect(proxy.address()).await.unwrap();
     stream.write_all(b"??").await.unwrap();
     stream.shutdown().await.unwrap();
@@ -82,10 +82,10 @@ async fn end_of_one_direction_leaves_the_other() {
 
 #[tokio::test]
 async fn cut_connection_ends_early_and_the_next_is_whole() {
-    let config = Config {
+    let config = TcpProxyConfig {
         fault: Some(Fault::Cut { after: 777 }),
         faulty_connections: Some(1),
-        ..Config::default()
+        ..TcpProxyConfig::default()
     };
     let proxy = proxy(config, 5000).await;
     let mut stream = TcpStream::connect(proxy.address()).await.unwrap();
@@ -100,7 +100,8 @@ async fn cut_connection_ends_early_and_the_next_is_whole() {
 
 #[tokio::test]
 async fn reset_connection_fails() {
-    let config = Config { fault: Some(Fault::Reset { after: 100 }), ..Config::default() };
+    let config =
+        TcpProxyConfig { fault: Some(Fault::Reset { after: 100 }), ..TcpProxyConfig::default() };
     let proxy = proxy(config, 5000).await;
     let mut stream = TcpStream::connect(proxy.address()).await.unwrap();
     stream.write_all(b"?").await.unwrap();
@@ -110,7 +111,8 @@ async fn reset_connection_fails() {
 
 #[tokio::test]
 async fn stalled_connection_stays_open_without_a_byte_more() {
-    let config = Config { fault: Some(Fault::Stall { after: 100 }), ..Config::default() };
+    let config =
+        TcpProxyConfig { fault: Some(Fault::Stall { after: 100 }), ..TcpProxyConfig::default() };
     let proxy = proxy(config, 5000).await;
     let mut stream = TcpStream::connect(proxy.address()).await.unwrap();
     stream.write_all(b"?").await.unwrap();
@@ -123,8 +125,8 @@ async fn stalled_connection_stays_open_without_a_byte_more() {
 #[tokio::test]
 async fn absent_server_resets() {
     let gone = TcpListener::bind(LOOPBACK).await.unwrap().local_addr().unwrap();
-    let config = Config::default();
-    let proxy = Proxy::start(LOOPBACK.parse().unwrap(), gone.to_string(), config).await.unwrap();
+    let config = TcpProxyConfig::default();
+    let proxy = TcpProxy::start(LOOPBACK.parse().unwrap(), gone.to_string(), config).await.unwrap();
     let mut stream = TcpStream::connect(proxy.address()).await.unwrap();
     assert!(stream.read_to_end(&mut Vec::new()).await.is_err());
     assert_eq!(proxy.counts().refused, 1);

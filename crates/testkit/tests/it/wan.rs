@@ -2,7 +2,7 @@
 
 use hither_testkit::wan::namespace::{Side, exists, of, within};
 use hither_testkit::wan::report::Report;
-use hither_testkit::wan::state::{Saved, folder, save};
+use hither_testkit::wan::state::{LinkRecord, folder, save};
 use hither_testkit::{Link, wan};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
@@ -264,7 +264,7 @@ fn interrupted_up_leaves_nothing() {
     let Some(_turn) = allowed() else { return };
     let name = format!("interrupted-{}", std::process::id());
     // What `up` does until it is interrupted: it saves the link and starts the forwarder.
-    let saved = Saved {
+    let saved = LinkRecord {
         name: name.clone(),
         link: Link::E,
         congestion: "reno".to_owned(),

@@ -4,8 +4,10 @@ use crate::local::{names_in, place};
 use crate::server_files::ServerFiles;
 use hither_core::checksum::{Algorithm, Checksum, Hasher};
 use hither_core::{ErrorKind, Result};
-use hither_testkit::peer::{Fault, Peer, Place as At, When};
-use hither_transfer::{CopyOptions, Destination, Place, Progress, Summary, Verify, copy};
+use hither_testkit::peer::{Fault, FaultTrigger, MockHttpServer, ResponsePosition as At};
+use hither_transfer::{
+    CopyOptions, CopyPath, CopyProgress, CopySummary, Destination, Verify, copy,
+};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -25,20 +27,20 @@ fn content(bytes: usize) -> Vec<u8> {
 fn options(journal: Option<&Path>) -> CopyOptions {
     let mut options = CopyOptions::default();
     options.block_bytes = BLOCK as u64;
-    options.max_lanes = 4;
+    options.max_workers = 4;
     options.journal = journal.map(Path::to_owned);
     options
 }
 
-async fn fetch(source: Place, target: &Path, options: CopyOptions) -> Result<Summary> {
+async fn fetch(source: CopyPath, target: &Path, options: CopyOptions) -> Result<CopySummary> {
     let destination = Destination::Place(place(target));
-    copy(vec![source], destination, options, Arc::new(Progress::default())).await
+    copy(vec![source], destination, options, Arc::new(CopyProgress::default())).await
 }
 
 #[tokio::test]
 async fn a_file_arrives_whole_and_every_byte_is_asked_for_once() {
     let bytes = content(10 * BLOCK + 777);
-    let peer = Peer::start(bytes.clone()).unwrap();
+    let peer = MockHttpServer::start(bytes.clone()).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let target = folder.path().join("copy");
     let source = ServerFiles::of(&peer).place("data/file");
@@ -55,7 +57,7 @@ async fn a_file_arrives_whole_and_every_byte_is_asked_for_once() {
 async fn small_and_empty_files_need_one_request() {
     for size in [0, 1, 5_000] {
         let bytes = content(size);
-        let peer = Peer::start(bytes.clone()).unwrap();
+        let peer = MockHttpServer::start(bytes.clone()).unwrap();
         let folder = tempfile::tempdir().unwrap();
         let source = ServerFiles::of(&peer).with_listing(3, size as u64).place("tree");
         let mut options = options(None);
@@ -72,7 +74,9 @@ async fn small_and_empty_files_need_one_request() {
 #[tokio::test]
 async fn a_server_without_ranges_sends_the_file_once_more_at_the_most() {
     let bytes = content(20 * BLOCK);
-    let peer = Peer::start(bytes.clone()).unwrap().with_fault(When::Always, Fault::Whole);
+    let peer = MockHttpServer::start(bytes.clone())
+        .unwrap()
+        .with_fault(FaultTrigger::Always, Fault::Whole);
     let folder = tempfile::tempdir().unwrap();
     let target = folder.path().join("copy");
     let source = ServerFiles::of(&peer).place("data/file");
@@ -85,8 +89,8 @@ async fn a_server_without_ranges_sends_the_file_once_more_at_the_most() {
 #[tokio::test]
 async fn an_interrupted_copy_goes_on_with_the_blocks_that_are_missing() {
     let bytes = content(40 * BLOCK);
-    let peer = Peer::start(bytes.clone()).unwrap();
-    peer.add_fault(When::From(20), Fault::Close(At::Body(0)));
+    let peer = MockHttpServer::start(bytes.clone()).unwrap();
+    peer.add_fault(FaultTrigger::From(20), Fault::Close(At::Body(0)));
     let folder = tempfile::tempdir().unwrap();
     let journal = tempfile::tempdir().unwrap();
     let target = folder.path().join("copy");
@@ -94,7 +98,7 @@ async fn an_interrupted_copy_goes_on_with_the_blocks_that_are_missing() {
     let first = fetch(source(), &target, options(Some(journal.path()))).await.unwrap();
     assert_eq!(first.failures[0].error.kind(), ErrorKind::Unavailable);
     assert!(first.can_go_on() && !target.exists());
-    peer.behave();
+    peer.clear_faults();
     let before = peer.log().len();
     let second = fetch(source(), &target, options(Some(journal.path()))).await.unwrap();
     assert!(second.failures.is_empty(), "{:?}", second.failures);
@@ -111,8 +115,8 @@ async fn an_interrupted_copy_goes_on_with_the_blocks_that_are_missing() {
 #[tokio::test]
 async fn blocks_that_were_damaged_on_the_disk_are_fetched_again() {
     let bytes = content(30 * BLOCK);
-    let peer = Peer::start(bytes.clone()).unwrap();
-    peer.add_fault(When::From(20), Fault::Close(At::Body(0)));
+    let peer = MockHttpServer::start(bytes.clone()).unwrap();
+    peer.add_fault(FaultTrigger::From(20), Fault::Close(At::Body(0)));
     let folder = tempfile::tempdir().unwrap();
     let journal = tempfile::tempdir().unwrap();
     let target = folder.path().join("copy");
@@ -122,7 +126,7 @@ async fn blocks_that_were_damaged_on_the_disk_are_fetched_again() {
     let mut torn = std::fs::read(&part).unwrap();
     torn[..BLOCK].fill(0);
     std::fs::write(&part, torn).unwrap();
-    peer.behave();
+    peer.clear_faults();
     let second = fetch(source(), &target, options(Some(journal.path()))).await.unwrap();
     assert!(second.failures.is_empty() && second.bytes_resumed > 0);
     assert_eq!(std::fs::read(&target).unwrap(), bytes);
@@ -130,14 +134,14 @@ async fn blocks_that_were_damaged_on_the_disk_are_fetched_again() {
 
 #[tokio::test]
 async fn a_file_that_changed_between_two_attempts_is_copied_anew() {
-    let peer = Peer::start(content(40 * BLOCK)).unwrap();
-    peer.add_fault(When::From(20), Fault::Close(At::Body(0)));
+    let peer = MockHttpServer::start(content(40 * BLOCK)).unwrap();
+    peer.add_fault(FaultTrigger::From(20), Fault::Close(At::Body(0)));
     let folder = tempfile::tempdir().unwrap();
     let journal = tempfile::tempdir().unwrap();
     let target = folder.path().join("copy");
     let source = || ServerFiles::of(&peer).place("data/file");
     fetch(source(), &target, options(Some(journal.path()))).await.unwrap();
-    peer.behave();
+    peer.clear_faults();
     let mut bytes = content(40 * BLOCK);
     bytes.reverse();
     peer.replace(bytes.clone(), "\"second\"");
@@ -150,8 +154,8 @@ async fn a_file_that_changed_between_two_attempts_is_copied_anew() {
 #[tokio::test]
 async fn a_file_that_changes_while_it_is_copied_is_begun_again_and_that_is_said() {
     let bytes = content(40 * BLOCK);
-    let peer = Peer::start(bytes.clone()).unwrap();
-    peer.add_fault(When::Nth(7), Fault::ETag("\"other\"".to_owned()));
+    let peer = MockHttpServer::start(bytes.clone()).unwrap();
+    peer.add_fault(FaultTrigger::Nth(7), Fault::ETag("\"other\"".to_owned()));
     let folder = tempfile::tempdir().unwrap();
     let target = folder.path().join("copy");
     let source = ServerFiles::of(&peer).place("data/file");
@@ -164,9 +168,9 @@ async fn a_file_that_changes_while_it_is_copied_is_begun_again_and_that_is_said(
 #[tokio::test]
 async fn connections_that_break_cost_what_was_under_way() {
     let bytes = content(40 * BLOCK);
-    let peer = Peer::start(bytes.clone()).unwrap();
+    let peer = MockHttpServer::start(bytes.clone()).unwrap();
     for nth in [0, 3, 8, 9, 15] {
-        peer.add_fault(When::Nth(nth), Fault::Reset(At::Body(BLOCK / 3)));
+        peer.add_fault(FaultTrigger::Nth(nth), Fault::Reset(At::Body(BLOCK / 3)));
     }
     let folder = tempfile::tempdir().unwrap();
     let target = folder.path().join("copy");
@@ -180,7 +184,7 @@ async fn connections_that_break_cost_what_was_under_way() {
 #[tokio::test]
 async fn every_checksum_is_that_of_the_file() {
     let bytes = content(10 * BLOCK + 5);
-    let peer = Peer::start(bytes.clone()).unwrap();
+    let peer = MockHttpServer::start(bytes.clone()).unwrap();
     for algorithm in Algorithm::ALL {
         let right = Hasher::of(algorithm, &bytes);
         let folder = tempfile::tempdir().unwrap();
@@ -203,7 +207,7 @@ async fn every_checksum_is_that_of_the_file() {
 #[tokio::test]
 async fn a_wrong_checksum_leaves_nothing_under_the_final_name() {
     let bytes = content(6 * BLOCK);
-    let peer = Peer::start(bytes.clone()).unwrap();
+    let peer = MockHttpServer::start(bytes.clone()).unwrap();
     let wrong = Checksum::new(Algorithm::Adler32, &[1, 2, 3, 4]).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let target = folder.path().join("copy");
@@ -222,13 +226,13 @@ async fn a_wrong_checksum_leaves_nothing_under_the_final_name() {
 async fn bits_that_flip_on_the_way_are_found_and_fetched_again() {
     let bytes = content(12 * BLOCK);
     let right = Hasher::of(Algorithm::Adler32, &bytes);
-    let peer = Peer::start(bytes.clone()).unwrap();
-    peer.add_fault(When::Before(9), Fault::FlippedBit(5 * BLOCK as u64 + 11));
+    let peer = MockHttpServer::start(bytes.clone()).unwrap();
+    peer.add_fault(FaultTrigger::Before(9), Fault::FlippedBit(5 * BLOCK as u64 + 11));
     let folder = tempfile::tempdir().unwrap();
     let target = folder.path().join("copy");
     let source = ServerFiles::of(&peer).with_checksum(right).place("data/file");
     let mut options = options(None);
-    options.max_lanes = 1;
+    options.max_workers = 1;
     let summary = fetch(source, &target, options).await.unwrap();
     assert!(summary.failures.is_empty(), "{:?}", summary.failures);
     assert_eq!(std::fs::read(&target).unwrap(), bytes);
@@ -238,8 +242,8 @@ async fn bits_that_flip_on_the_way_are_found_and_fetched_again() {
 #[tokio::test]
 async fn one_failure_does_not_stop_the_others() {
     let bytes = content(100);
-    let peer = Peer::start(bytes).unwrap();
-    peer.add_fault(When::Nth(3), Fault::Status { status: 403, retry_after: None });
+    let peer = MockHttpServer::start(bytes).unwrap();
+    peer.add_fault(FaultTrigger::Nth(3), Fault::Status { status: 403, retry_after: None });
     let folder = tempfile::tempdir().unwrap();
     let mut options = options(None);
     options.recursive = true;

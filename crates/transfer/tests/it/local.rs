@@ -1,7 +1,9 @@
 //! Between directories of this machine: what names mean, and what happens to what exists.
 
 use hither_core::{ErrorKind, Result};
-use hither_transfer::{CopyOptions, Destination, Existing, Place, Summary, copy, upload};
+use hither_transfer::{
+    CopyOptions, CopyPath, CopySummary, Destination, OverwritePolicy, copy, upload,
+};
 use hither_transport::LocalStorage;
 use std::fs;
 use std::path::Path;
@@ -9,12 +11,12 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 /// A local path, as the command understands it.
-pub(crate) fn place(path: &Path) -> Place {
+pub(crate) fn place(path: &Path) -> CopyPath {
     let folder = path.parent().unwrap();
     let name = path.file_name().unwrap().to_str().unwrap().to_owned();
     let storage = Arc::new(LocalStorage::new(folder, Arc::default()));
     let local = Some(path.to_owned());
-    Place { storage, path: name, local, is_directory: false, contents: false }
+    CopyPath { storage, path: name, local, is_directory: false, contents: false }
 }
 
 /// The names in a directory, in order.
@@ -27,7 +29,7 @@ pub(crate) fn names_in(folder: &Path) -> Vec<String> {
     names
 }
 
-async fn cp(sources: Vec<Place>, target: Place, options: CopyOptions) -> Result<Summary> {
+async fn cp(sources: Vec<CopyPath>, target: CopyPath, options: CopyOptions) -> Result<CopySummary> {
     copy(sources, Destination::Place(target), options, Arc::default()).await
 }
 
@@ -37,20 +39,20 @@ fn recursive() -> CopyOptions {
     options
 }
 
-fn existing(existing: Existing) -> CopyOptions {
+fn existing(existing: OverwritePolicy) -> CopyOptions {
     let mut options = CopyOptions::default();
     options.existing = existing;
     options
 }
 
 /// `tree/{a, sub/{b, deeper/c}}`, with a link to a file, one to a directory, and what an upload left.
-fn tree(folder: &Path) -> Place {
+fn tree(folder: &Path) -> CopyPath {
     let tree = folder.join("tree");
     fs::create_dir_all(tree.join("sub/deeper")).unwrap();
     fs::write(tree.join("a"), b"aaa").unwrap();
     fs::write(tree.join("sub/b"), b"").unwrap();
     fs::write(tree.join("sub/deeper/c"), vec![7; 300_000]).unwrap();
-    fs::write(tree.join(hither_core::storage::unfinished_name(5)), b"half").unwrap();
+    fs::write(tree.join(hither_core::storage::partial_name(5)), b"half").unwrap();
     std::os::unix::fs::symlink("a", tree.join("link")).unwrap();
     std::os::unix::fs::symlink("..", tree.join("sub/circle")).unwrap();
     place(&tree)
@@ -70,7 +72,7 @@ async fn a_tree_becomes_the_target_or_goes_into_it() {
     assert_eq!(summary.notices.len(), 1, "the circle: {:?}", summary.notices);
     cp(vec![source.clone()], place(&target), recursive()).await.unwrap();
     assert_eq!(names_in(&target), ["a", "link", "sub", "tree"]);
-    let contents = Place { contents: true, ..source };
+    let contents = CopyPath { contents: true, ..source };
     let other = folder.path().join("other");
     fs::create_dir(&other).unwrap();
     cp(vec![contents], place(&other), recursive()).await.unwrap();
@@ -95,7 +97,7 @@ async fn several_sources_make_a_directory() {
 async fn what_cannot_be_meant_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let source = tree(folder.path());
-    let kind = |summary: Summary| summary.error().unwrap().kind();
+    let kind = |summary: CopySummary| summary.error().unwrap().kind();
     let target = place(&folder.path().join("copy"));
     let flat = cp(vec![source.clone()], target, CopyOptions::default()).await.unwrap();
     assert_eq!(kind(flat), ErrorKind::Invalid, "a directory without -r");
@@ -125,10 +127,10 @@ async fn what_exists_is_replaced_kept_or_updated() {
         file.set_modified(modified).unwrap();
     };
     for (rule, target_time, expected) in [
-        (Existing::Replace, 2_000, "new"),
-        (Existing::Keep, 500, "old"),
-        (Existing::Update, 2_000, "old"),
-        (Existing::Update, 500, "new"),
+        (OverwritePolicy::Replace, 2_000, "new"),
+        (OverwritePolicy::Keep, 500, "old"),
+        (OverwritePolicy::Update, 2_000, "old"),
+        (OverwritePolicy::Update, 500, "new"),
     ] {
         write(&from, "new", time(1_000));
         write(&to, "old", time(target_time));
@@ -145,16 +147,16 @@ async fn an_upload_goes_to_exactly_its_name_and_replaces_nothing_unasked() {
     fs::write(&from, vec![5; 100_000]).unwrap();
     let put =
         |target: &Path, what| upload(place(&from), place(target), existing(what), Arc::default());
-    assert_eq!(put(&to, Existing::Refuse).await.unwrap().size, 100_000);
+    assert_eq!(put(&to, OverwritePolicy::Refuse).await.unwrap().size, 100_000);
     fs::write(&to, b"kept").unwrap();
-    let refused = put(&to, Existing::Refuse).await.unwrap_err();
+    let refused = put(&to, OverwritePolicy::Refuse).await.unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::AlreadyExists, "{refused}");
     assert_eq!(fs::read(&to).unwrap(), b"kept");
-    assert_eq!(put(&to, Existing::Replace).await.unwrap().size, 100_000);
+    assert_eq!(put(&to, OverwritePolicy::Replace).await.unwrap().size, 100_000);
     // Nothing goes into a directory that has the name.
     let directory = folder.path().join("directory");
     fs::create_dir(&directory).unwrap();
-    assert!(put(&directory, Existing::Replace).await.is_err());
+    assert!(put(&directory, OverwritePolicy::Replace).await.is_err());
     assert_eq!(names_in(&directory), [""; 0]);
     assert_eq!(names_in(folder.path()), ["directory", "from", "to"]);
 }

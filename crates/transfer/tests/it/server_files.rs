@@ -2,11 +2,11 @@
 
 use futures_core::future::BoxFuture;
 use hither_core::{
-    Algorithm, Checksum, Entry, EntryKind, Error, ErrorKind, PutOptions, Result, Source, Storage,
+    Algorithm, Checksum, DirEntry, Error, ErrorKind, FileKind, PutOptions, Result, Source, Storage,
     Upload,
 };
-use hither_testkit::peer::Peer;
-use hither_transfer::Place;
+use hither_testkit::peer::MockHttpServer;
+use hither_transfer::CopyPath;
 use hither_transport::{HttpSource, Location, Network, TransportConfig};
 use std::sync::Arc;
 use tokio::runtime::Handle;
@@ -17,11 +17,11 @@ pub(crate) struct ServerFiles {
     url: String,
     network: Arc<Network>,
     checksum: Option<Checksum>,
-    entries: Vec<Entry>,
+    entries: Vec<DirEntry>,
 }
 
 impl ServerFiles {
-    pub(crate) fn of(peer: &Peer) -> Self {
+    pub(crate) fn of(peer: &MockHttpServer) -> Self {
         let network = Network::new(TransportConfig::default(), Handle::current(), None);
         Self { url: peer.url_of(""), network, checksum: None, entries: Vec::new() }
     }
@@ -34,9 +34,9 @@ impl ServerFiles {
     /// The server lists so many files of `size` bytes in the directory `tree`.
     pub(crate) fn with_listing(mut self, files: usize, size: u64) -> Self {
         self.entries = (0..files)
-            .map(|n| Entry {
+            .map(|n| DirEntry {
                 path: format!("tree/file-{n}"),
-                kind: EntryKind::File,
+                kind: FileKind::File,
                 size,
                 modified: None,
                 validator: Some("\"first\"".to_owned()),
@@ -45,8 +45,8 @@ impl ServerFiles {
         self
     }
 
-    pub(crate) fn place(self, path: &str) -> Place {
-        Place {
+    pub(crate) fn place(self, path: &str) -> CopyPath {
+        CopyPath {
             storage: Arc::new(self),
             path: path.to_owned(),
             local: None,
@@ -66,16 +66,16 @@ impl Storage for ServerFiles {
         "http://peer".to_owned()
     }
 
-    fn stat<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<Entry>> {
+    fn stat<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<DirEntry>> {
         if path == "tree" {
-            let (path, kind) = (path.to_owned(), EntryKind::Directory);
-            let entry = Entry { path, kind, size: 0, modified: None, validator: None };
+            let (path, kind) = (path.to_owned(), FileKind::Directory);
+            let entry = DirEntry { path, kind, size: 0, modified: None, validator: None };
             return Box::pin(async { Ok(entry) });
         }
         cannot()
     }
 
-    fn list<'a>(&'a self, _: &'a str) -> BoxFuture<'a, Result<Vec<Entry>>> {
+    fn list<'a>(&'a self, _: &'a str) -> BoxFuture<'a, Result<Vec<DirEntry>>> {
         Box::pin(async { Ok(self.entries.clone()) })
     }
 

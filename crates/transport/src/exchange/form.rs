@@ -1,12 +1,12 @@
 //! The forms of an answer: several parts, one part, the whole file, none of the ranges.
 
-use super::{Ask, Exchange, Finding, Settled};
+use super::{Exchange, ExchangeResult, RangeBehavior, RangeEncoding};
 use crate::body::{AT_ONCE, next_chunk};
 use crate::delivery::Delivery;
-use crate::whole_file::Arrived;
+use crate::whole_file::WholeFileResponse;
 use hither_core::error::{Error, ErrorKind, Result};
 use hither_core::range;
-use hither_http::{Event, Facts, Multipart, MultipartError};
+use hither_http::{MultipartError, MultipartEvent, MultipartReader, ResponseHead};
 use http::StatusCode;
 use hyper::body::Incoming;
 use std::ops::Range;
@@ -23,28 +23,30 @@ impl Exchange<'_> {
         boundary: &[u8],
         mut body: Incoming,
         delivery: &mut Delivery<'_>,
-    ) -> Settled {
-        let mut parser = match Multipart::new(boundary) {
+    ) -> ExchangeResult {
+        let mut parser = match MultipartReader::new(boundary) {
             Ok(parser) => parser,
-            Err(error) => return Settled::failed(self.odd(&error)),
+            Err(error) => return ExchangeResult::failed(self.odd(&error)),
         };
         loop {
             let got = delivery.received_bytes();
             let mut chunk = match next_chunk(&mut body, self.location, self.pool, got).await {
                 Ok(Some(chunk)) => chunk,
                 Ok(None) => break,
-                Err(error) => return Settled::failed(error),
+                Err(error) => return ExchangeResult::failed(error),
             };
             loop {
                 match parser.next(&mut chunk) {
-                    Ok(Some(Event::PartStart { total, .. })) => {
+                    Ok(Some(MultipartEvent::PartStart { total, .. })) => {
                         if let Err(error) = self.check_size(total) {
-                            return Settled::failed(error);
+                            return ExchangeResult::failed(error);
                         }
                         delivery.size = delivery.size.or(total);
                     }
-                    Ok(Some(Event::Data { offset, bytes })) => delivery.deliver(offset, bytes),
-                    Ok(Some(Event::PartEnd | Event::End)) => {}
+                    Ok(Some(MultipartEvent::Data { offset, bytes })) => {
+                        delivery.deliver(offset, bytes)
+                    }
+                    Ok(Some(MultipartEvent::PartEnd | MultipartEvent::End)) => {}
                     Ok(None) => break,
                     Err(error) => return self.broken_multipart(&error),
                 }
@@ -52,31 +54,32 @@ impl Exchange<'_> {
         }
         let complete = delivery.is_complete(self.sent().1);
         match parser.finish() {
-            Err(error) if !complete => Settled::failed(self.odd(&error).with_retry(AT_ONCE)),
-            _ if complete => self.complete(delivery, true).with(Finding::Several),
+            Err(error) if !complete => ExchangeResult::failed(self.odd(&error).with_retry(AT_ONCE)),
+            _ if complete => self.complete(delivery, true).with(RangeBehavior::Several),
             _ if self.request.tail > 0 && delivery.has_all_but_tail() => {
-                self.no_tail(true).with(Finding::Several)
+                self.no_tail(true).with(RangeBehavior::Several)
             }
             // A server that leaves ranges out, and not all, takes no more of them.
             _ if self.ranges_asked() > 1 && delivery.is_wanted() && !delivery.is_beyond() => {
                 let error = self.too_large(StatusCode::PARTIAL_CONTENT);
-                Settled { reusable: true, ..Settled::failed(error) }.with(Finding::TooMany)
+                ExchangeResult { reusable: true, ..ExchangeResult::failed(error) }
+                    .with(RangeBehavior::TooMany)
             }
             _ => self.complete(delivery, true),
         }
     }
 
     /// A server that fails within a multipart answer was most likely asked for too many ranges (XrdHttp 5.5 above 1,024).
-    fn broken_multipart(&self, error: &MultipartError) -> Settled {
+    fn broken_multipart(&self, error: &MultipartError) -> ExchangeResult {
         match error {
             MultipartError::ServerFailed { .. }
                 if self.ranges_asked() > 1 || self.may_be_too_long() =>
             {
                 let message = format!("{}: {error}", self.location);
                 let error = Error::new(ErrorKind::TooLarge, message).with_retry(AT_ONCE);
-                Settled::failed(error).with(Finding::TooMany)
+                ExchangeResult::failed(error).with(RangeBehavior::TooMany)
             }
-            _ => Settled::failed(self.odd(error)),
+            _ => ExchangeResult::failed(self.odd(error)),
         }
     }
 
@@ -85,9 +88,9 @@ impl Exchange<'_> {
         range: Range<u64>,
         body: Incoming,
         delivery: &mut Delivery<'_>,
-    ) -> Settled {
+    ) -> ExchangeResult {
         if let Err(error) = self.stream(body, range.clone(), delivery).await {
-            return Settled::failed(error);
+            return ExchangeResult::failed(error);
         }
         let asked = self.ranges_asked();
         let complete = delivery.is_complete(self.request.tail);
@@ -101,15 +104,17 @@ impl Exchange<'_> {
             }
             // Only one of the ranges came: that is all this server does.
             let error = self.too_large(StatusCode::PARTIAL_CONTENT);
-            return Settled { reusable: true, ..Settled::failed(error) }.with(Finding::OnlyOne);
+            return ExchangeResult { reusable: true, ..ExchangeResult::failed(error) }
+                .with(RangeBehavior::OnlyOne);
         }
-        if self.ask == Ask::First && !complete {
+        if self.ask == RangeEncoding::First && !complete {
             // It does send ranges: the rest is asked for in the ordinary way.
             let error = self.too_large(StatusCode::PARTIAL_CONTENT);
-            return Settled { reusable: true, ..Settled::failed(error) }.with(Finding::Ranges);
+            return ExchangeResult { reusable: true, ..ExchangeResult::failed(error) }
+                .with(RangeBehavior::Ranges);
         }
         if asked == 1
-            && self.ask == Ask::All
+            && self.ask == RangeEncoding::All
             && self.request.tail == 0
             && !complete
             && delivery.is_wanted()
@@ -117,14 +122,14 @@ impl Exchange<'_> {
         {
             // The server cut it short: the rest can be asked for.
             let error = self.too_large(StatusCode::PARTIAL_CONTENT);
-            let settled = Settled { reusable: true, ..Settled::failed(error) };
-            return settled.with(Finding::Short(delivery.received_bytes()));
+            let settled = ExchangeResult { reusable: true, ..ExchangeResult::failed(error) };
+            return settled.with(RangeBehavior::Short(delivery.received_bytes()));
         }
         // All of a file says nothing about ranges: a server with one range only would have sent the same.
         let whole = range.start == 0 && delivery.size == Some(range.end);
         let finding = match asked {
-            1 => Some(Finding::Ranges),
-            _ => (!whole).then_some(Finding::Several),
+            1 => Some(RangeBehavior::Ranges),
+            _ => (!whole).then_some(RangeBehavior::Several),
         };
         self.complete(delivery, true).with(finding)
     }
@@ -132,31 +137,32 @@ impl Exchange<'_> {
     pub(super) async fn whole(
         &self,
         size: Option<u64>,
-        facts: &Facts,
+        facts: &ResponseHead,
         body: Incoming,
         delivery: &mut Delivery<'_>,
-    ) -> Settled {
+    ) -> ExchangeResult {
         let wanted = range::total_bytes(&self.request.ranges).saturating_add(self.request.tail);
         let cheap = size
             .is_some_and(|size| size <= WHOLE_FLOOR_BYTES.max(wanted.saturating_mul(WHOLE_FACTOR)));
         let never = facts.accepts_ranges == Some(false);
         if !cheap && !never && self.ranges_asked() > 1 {
             // Perhaps fewer ranges work: the answer is dropped with its connection.
-            return Settled::failed(self.too_large(StatusCode::OK)).with(Finding::PerhapsOne);
+            return ExchangeResult::failed(self.too_large(StatusCode::OK))
+                .with(RangeBehavior::PerhapsOne);
         }
-        let finding = (never || !cheap).then_some(Finding::NoRanges);
+        let finding = (never || !cheap).then_some(RangeBehavior::NoRanges);
         let validator = facts.validator.as_ref().and_then(|v| v.if_range().to_str().ok());
-        let arrived = Arrived { body, size, validator: validator.map(str::to_owned) };
+        let arrived = WholeFileResponse { body, size, validator: validator.map(str::to_owned) };
         let served =
             self.whole_file.serve(Some(arrived), self.request, delivery, self.location).await;
         match served {
             Ok(_) => self.complete(delivery, false).with(finding),
-            Err(error) => Settled::failed(error).with(finding),
+            Err(error) => ExchangeResult::failed(error).with(finding),
         }
     }
 
     /// 416: the ranges lie beyond the end of the file, or the server knows no suffix, or takes one range only (Varnish).
-    pub(super) fn unsatisfied(&self, told: Option<u64>) -> Settled {
+    pub(super) fn unsatisfied(&self, told: Option<u64>) -> ExchangeResult {
         let (ranges, tail) = self.sent();
         if tail > 0 {
             return self.no_tail(false);
@@ -164,10 +170,10 @@ impl Exchange<'_> {
         let end = ranges.last().map_or(0, |range| range.end);
         if ranges.len() > 1 && told.is_none_or(|size| end <= size) {
             let error = self.too_large(StatusCode::RANGE_NOT_SATISFIABLE);
-            return Settled::failed(error).with(Finding::PerhapsOne);
+            return ExchangeResult::failed(error).with(RangeBehavior::PerhapsOne);
         }
         let size = told.map_or_else(|| "fewer".to_owned(), |size| size.to_string());
-        Settled::failed(Error::new(
+        ExchangeResult::failed(Error::new(
             ErrorKind::Corrupt,
             format!(
                 "{}: bytes up to {end} are wanted, but the file has {size}: it is truncated",
@@ -202,16 +208,16 @@ impl Exchange<'_> {
         Ok(())
     }
 
-    pub(super) fn complete(&self, delivery: &Delivery<'_>, reusable: bool) -> Settled {
-        Settled::complete(delivery, self.request.tail, reusable)
+    pub(super) fn complete(&self, delivery: &Delivery<'_>, reusable: bool) -> ExchangeResult {
+        ExchangeResult::complete(delivery, self.request.tail, reusable)
     }
 
-    fn no_tail(&self, reusable: bool) -> Settled {
+    fn no_tail(&self, reusable: bool) -> ExchangeResult {
         let error = Error::new(
             ErrorKind::TooLarge,
             format!("{}: the server knows no suffix ranges", self.location),
         );
-        let failed = Settled::failed(error.with_retry(AT_ONCE));
-        Settled { tail_refused: true, reusable, ..failed }
+        let failed = ExchangeResult::failed(error.with_retry(AT_ONCE));
+        ExchangeResult { tail_refused: true, reusable, ..failed }
     }
 }

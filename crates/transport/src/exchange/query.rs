@@ -3,14 +3,14 @@
 //! It is sent where the server has said that it takes such lists. One that refuses it all the same, or a proxy on the way, is
 //! asked by GET from then on; one that takes shorter lists only (413), in shorter ones.
 
-use super::{Exchange, Finding, Settled};
+use super::{Exchange, ExchangeResult, RangeBehavior};
 use crate::body::{AT_ONCE, next_chunk};
 use crate::delivery::Delivery;
-use crate::lane::Body;
+use crate::lane::BoxBody;
 use crate::request;
 use bytes::Bytes;
 use hither_core::error::{Error, ErrorKind};
-use hither_http::vector::frames::{Event, Frames};
+use hither_http::vector::frames::{FrameEvent, FrameReader};
 use hither_http::vector::{FRAMES_TYPE, RANGES_TYPE, RangeList};
 use http::header::HeaderValue;
 use http::request::Builder;
@@ -22,7 +22,7 @@ use hyper::body::Incoming;
 const FEW_RANGES: usize = 16;
 
 impl Exchange<'_> {
-    pub(super) fn query(&self) -> (Builder, Body) {
+    pub(super) fn query(&self) -> (Builder, BoxBody) {
         let list = RangeList { ranges: self.request.ranges.clone(), tail: self.request.tail };
         let mut builder = request::builder(Method::QUERY, self.location, self.pool)
             .header(header::CONTENT_TYPE, RANGES_TYPE);
@@ -37,20 +37,23 @@ impl Exchange<'_> {
             builder = builder.header(guard, validator);
         }
         let body = Full::new(Bytes::from(list.encode())).map_err(|never| match never {});
-        (builder, Body::new(body))
+        (builder, BoxBody::new(body))
     }
 
     /// What an answer means that brings no frames and is not about the file or its server; none for others.
-    pub(super) fn query_refused(&self, head: &response::Parts) -> Option<Settled> {
+    pub(super) fn query_refused(&self, head: &response::Parts) -> Option<ExchangeResult> {
         let kind = head.headers.get(header::CONTENT_TYPE).map_or(&b""[..], HeaderValue::as_bytes);
         match head.status {
             StatusCode::OK if kind.eq_ignore_ascii_case(FRAMES_TYPE.as_bytes()) => None,
             StatusCode::PRECONDITION_FAILED => {
                 let what = format!("{}: the file has changed on the server", self.location);
-                Some(Settled::failed(Error::new(ErrorKind::Changed, what)))
+                Some(ExchangeResult::failed(Error::new(ErrorKind::Changed, what)))
             }
             status @ StatusCode::PAYLOAD_TOO_LARGE if self.request.ranges.len() > FEW_RANGES => {
-                Some(Settled::failed(self.too_large(status)).with(Finding::ShorterQuery))
+                Some(
+                    ExchangeResult::failed(self.too_large(status))
+                        .with(RangeBehavior::ShorterQuery),
+                )
             }
             status
                 if status.is_success()
@@ -66,41 +69,49 @@ impl Exchange<'_> {
                             | StatusCode::NOT_IMPLEMENTED
                     ) =>
             {
-                Some(Settled::failed(self.too_large(status)).with(Finding::NoQuery))
+                Some(ExchangeResult::failed(self.too_large(status)).with(RangeBehavior::NoQuery))
             }
             _ => None,
         }
     }
 
-    pub(super) async fn frames(&self, mut body: Incoming, delivery: &mut Delivery<'_>) -> Settled {
-        let mut parser = Frames::default();
+    pub(super) async fn frames(
+        &self,
+        mut body: Incoming,
+        delivery: &mut Delivery<'_>,
+    ) -> ExchangeResult {
+        let mut parser = FrameReader::default();
         loop {
             let got = delivery.received_bytes();
             let mut chunk = match next_chunk(&mut body, self.location, self.pool, got).await {
                 Ok(Some(chunk)) => chunk,
                 Ok(None) => break,
-                Err(error) => return Settled::failed(error),
+                Err(error) => return ExchangeResult::failed(error),
             };
             loop {
                 match parser.next(&mut chunk) {
-                    Ok(Some(Event::Size(size))) => {
+                    Ok(Some(FrameEvent::Size(size))) => {
                         if let Err(error) = self.check_size(Some(size)) {
-                            return Settled::failed(error);
+                            return ExchangeResult::failed(error);
                         }
                         delivery.size = Some(size);
                     }
-                    Ok(Some(Event::Data { offset, bytes })) => delivery.deliver(offset, bytes),
+                    Ok(Some(FrameEvent::Data { offset, bytes })) => delivery.deliver(offset, bytes),
                     Ok(None) => break,
-                    Err(error) => return Settled::failed(self.odd(&error).with_retry(AT_ONCE)),
+                    Err(error) => {
+                        return ExchangeResult::failed(self.odd(&error).with_retry(AT_ONCE));
+                    }
                 }
             }
         }
         match parser.finish() {
-            Err(error) => Settled::failed(self.odd(&error).with_retry(AT_ONCE)),
+            Err(error) => ExchangeResult::failed(self.odd(&error).with_retry(AT_ONCE)),
             Ok(()) if delivery.is_complete(self.request.tail) || delivery.is_beyond() => {
                 self.complete(delivery, true)
             }
-            Ok(()) => Settled::failed(self.odd(&"the answer lacks ranges").with_retry(AT_ONCE)),
+            Ok(()) => {
+                ExchangeResult::failed(self.odd(&"the answer lacks ranges").with_retry(AT_ONCE))
+            }
         }
     }
 }

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use futures_core::future::BoxFuture;
 use hither_core::checksum::Checksum;
 use hither_core::error::{Error, ErrorKind, Result};
-use hither_core::storage::{Entry, PutOptions, Upload, unfinished_token};
+use hither_core::storage::{DirEntry, PutOptions, Upload, partial_token};
 use rustix::fs::{FallocateFlags, OFlags};
 use rustix::io::Errno;
 use std::fs::{File, Metadata, OpenOptions};
@@ -82,7 +82,7 @@ impl LocalUpload {
     }
 
     /// If that fails, the next thing is to write the file again: what was written is of no use any more.
-    fn finish(self, checksum: Option<&Checksum>) -> Result<Entry> {
+    fn finish(self, checksum: Option<&Checksum>) -> Result<DirEntry> {
         let finished = self.finished(checksum);
         if let (Way::Aside { at, .. }, Err(_)) = (&self.way, &finished) {
             // The first error is the one to tell. After a rename it is not there any more.
@@ -91,7 +91,7 @@ impl LocalUpload {
         finished
     }
 
-    fn finished(&self, checksum: Option<&Checksum>) -> Result<Entry> {
+    fn finished(&self, checksum: Option<&Checksum>) -> Result<DirEntry> {
         let finishing = |error| failed("write", &self.place, error);
         if let Way::Aside { at, overwrite, .. } = &self.way {
             if let Some(expected) = checksum {
@@ -172,7 +172,7 @@ impl Upload for LocalUpload {
         })
     }
 
-    fn commit(self: Box<Self>, checksum: Option<Checksum>) -> BoxFuture<'static, Result<Entry>> {
+    fn commit(self: Box<Self>, checksum: Option<Checksum>) -> BoxFuture<'static, Result<DirEntry>> {
         Box::pin(blocking(move || self.finish(checksum.as_ref())))
     }
 
@@ -221,7 +221,7 @@ fn created(place: &Path) -> io::Result<(File, String)> {
 
 /// What an earlier attempt left beside `place`, if `token` names such a thing.
 fn reopened(place: &Path, token: &str, size: u64) -> Option<(File, String)> {
-    let token = unfinished_token(token)?;
+    let token = partial_token(token)?;
     let no_link = i32::try_from(OFlags::NOFOLLOW.bits()).ok()?;
     let mut options = OpenOptions::new();
     let file = options.read(true).write(true).custom_flags(no_link);

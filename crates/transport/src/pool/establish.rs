@@ -1,11 +1,11 @@
 //! How a connection comes about: a line to the server, TLS over it, HTTP over that.
 
 use super::Pool;
-use crate::dialer::Line;
-use crate::lane::{Lane, Tap};
-use crate::stream::Stream;
-use crate::tls::Above;
-use hither_core::Held;
+use crate::dialer::DialedStream;
+use crate::lane::{ConnectionMeter, Http1Connection};
+use crate::stream::MaybeTlsStream;
+use crate::tls::AlpnChoice;
+use hither_core::SlotGuard;
 use hither_core::error::{Error, ErrorKind, Result};
 use hyper_util::rt::TokioIo;
 use std::sync::Arc;
@@ -18,32 +18,36 @@ const READ_BUFFER_BYTES: usize = 256 * 1024;
 impl Pool {
     pub(super) async fn establish(
         self: &Arc<Self>,
-        claim: Option<Box<dyn Held>>,
-    ) -> Result<(Lane, Duration)> {
-        let tap = Arc::new(Tap::new(Arc::clone(self.account())));
+        claim: Option<Box<dyn SlotGuard>>,
+    ) -> Result<(Http1Connection, Duration)> {
+        let tap = Arc::new(ConnectionMeter::new(Arc::clone(self.account())));
         let line = self.reach(&tap).await?;
         let rtt = line.rtt;
         self.measured(rtt);
-        let (stream, _) = self.secure(line, Above::Http1).await?;
+        let (stream, _) = self.secure(line, AlpnChoice::Http1).await?;
         Ok((self.lane(stream, tap, claim).await?, rtt))
     }
 
-    pub(super) async fn reach(&self, tap: &Arc<Tap>) -> Result<Line> {
-        self.shared.dialer.reach(&self.location, self.config(), self.account(), tap).await
+    pub(super) async fn reach(&self, tap: &Arc<ConnectionMeter>) -> Result<DialedStream> {
+        self.shared.dialer.dial(&self.location, self.config(), self.account(), tap).await
     }
 
     /// The stream over a line, and whether the server has taken an offer to multiplex it.
-    pub(super) async fn secure(&self, line: Line, above: Above) -> Result<(Stream, bool)> {
+    pub(super) async fn secure(
+        &self,
+        line: DialedStream,
+        above: AlpnChoice,
+    ) -> Result<(MaybeTlsStream, bool)> {
         let dialer = &self.shared.dialer;
-        dialer.secure(line, &self.location, self.config(), self.account(), above).await
+        dialer.start_tls(line, &self.location, self.config(), self.account(), above).await
     }
 
     pub(super) async fn lane(
         &self,
-        stream: Stream,
-        tap: Arc<Tap>,
-        claim: Option<Box<dyn Held>>,
-    ) -> Result<Lane> {
+        stream: MaybeTlsStream,
+        tap: Arc<ConnectionMeter>,
+        claim: Option<Box<dyn SlotGuard>>,
+    ) -> Result<Http1Connection> {
         let io = TokioIo::new(stream);
         let (sender, connection) = hyper::client::conn::http1::Builder::new()
             .max_buf_size(READ_BUFFER_BYTES)
@@ -57,6 +61,6 @@ impl Pool {
             })?;
         // How the connection ends is told to the request that is on it; nobody else needs to know.
         self.shared.runtime.spawn(async move { drop(connection.await) });
-        Ok(Lane { sender, tap, answers: 0, _claim: claim })
+        Ok(Http1Connection { sender, tap, answers: 0, _claim: claim })
     }
 }

@@ -2,18 +2,18 @@
 
 use super::Pool;
 use super::streams::MOST_CONNECTIONS;
-use crate::lane::{Lane, Tap};
-use crate::multiplexed::Multiplexed;
-use crate::tls::Above;
+use crate::lane::{ConnectionMeter, Http1Connection};
+use crate::multiplexed::Http2Connection;
+use crate::tls::AlpnChoice;
 use hither_core::error::{Error, Result};
-use hither_core::{Claim, Held, lanes};
+use hither_core::{SlotClaim, SlotGuard, lanes};
 use std::sync::Arc;
 use std::time::Duration;
 
 /// A connection as the handshake has left it.
 enum Joined {
-    Multiplexed(Arc<Multiplexed>),
-    Lane(Lane),
+    Multiplexed(Arc<Http2Connection>),
+    Lane(Http1Connection),
 }
 
 impl Pool {
@@ -22,10 +22,10 @@ impl Pool {
             let pool = Arc::clone(self);
             self.shared.runtime.spawn(async move {
                 let claim = match pool.claim() {
-                    Claim::Granted(held) => Some(held),
-                    Claim::Full if pool.can_do_without_shared() => return,
+                    SlotClaim::Granted(held) => Some(held),
+                    SlotClaim::Full if pool.can_do_without_shared() => return,
                     // Every process may have one.
-                    Claim::Full => None,
+                    SlotClaim::Full => None,
                 };
                 match pool.join(claim).await {
                     Ok((Joined::Multiplexed(connection), rtt)) => pool.joined(connection, rtt),
@@ -44,18 +44,21 @@ impl Pool {
         others
     }
 
-    async fn join(self: &Arc<Self>, claim: Option<Box<dyn Held>>) -> Result<(Joined, Duration)> {
-        let tap = Arc::new(Tap::new(Arc::clone(self.account())));
+    async fn join(
+        self: &Arc<Self>,
+        claim: Option<Box<dyn SlotGuard>>,
+    ) -> Result<(Joined, Duration)> {
+        let tap = Arc::new(ConnectionMeter::new(Arc::clone(self.account())));
         let line = self.reach(&tap).await?;
         let rtt = line.rtt;
         self.state().link.saw_rtt(rtt);
         self.speculate_shared(rtt);
-        let (stream, multiplexes) = self.secure(line, Above::Http2).await?;
+        let (stream, multiplexes) = self.secure(line, AlpnChoice::Http2).await?;
         if !multiplexes {
             return Ok((Joined::Lane(self.lane(stream, tap, claim).await?), rtt));
         }
         let each = self.streams.each();
-        let (connection, driver) = Multiplexed::start(stream, tap, each, claim).await?;
+        let (connection, driver) = Http2Connection::start(stream, tap, each, claim).await?;
         let (pool, driven) = (Arc::downgrade(self), Arc::downgrade(&connection));
         self.shared.runtime.spawn(async move {
             let told = |streams| pool.upgrade().into_iter().for_each(|pool| pool.told(streams));
@@ -83,7 +86,7 @@ impl Pool {
     }
 
     /// A connection of HTTP/2 is there.
-    fn joined(self: &Arc<Self>, connection: Arc<Multiplexed>, rtt: Duration) {
+    fn joined(self: &Arc<Self>, connection: Arc<Http2Connection>, rtt: Duration) {
         self.account().connected(rtt);
         let mut state = self.streams.state();
         state.connecting -= 1;
@@ -102,7 +105,7 @@ impl Pool {
     }
 
     /// The server has chosen HTTP/1.1: the connection is an ordinary one.
-    fn joined_alone(self: &Arc<Self>, lane: Lane, rtt: Duration) {
+    fn joined_alone(self: &Arc<Self>, lane: Http1Connection, rtt: Duration) {
         self.streams.state().connecting -= 1;
         self.measured(rtt);
         self.adopt(lane, rtt);
@@ -111,7 +114,7 @@ impl Pool {
 
     /// A connection could not be made. As long as there are others, they serve those in line.
     fn not_joined(self: &Arc<Self>, error: &Error) {
-        let lanes = self.lanes();
+        let lanes = self.connections();
         let mut state = self.streams.state();
         state.connecting -= 1;
         if state.connections() > 0 {

@@ -21,9 +21,9 @@
 //! the ordinary ones if there are any. One that breaks connections of HTTP/2 before it has answered anything is taken
 //! for one that does not speak it.
 
-use super::{Leased, Pool};
-use crate::lane::Way;
-use crate::multiplexed::{Multiplexed, Place};
+use super::{Pool, PooledConnection};
+use crate::lane::RequestSender;
+use crate::multiplexed::{Http2Connection, Http2Stream};
 use hither_core::endpoint::RangeSupport;
 use hither_core::error::{Error, ErrorKind, Result};
 use hither_core::link::INITIAL_WINDOW_BYTES;
@@ -39,18 +39,18 @@ const SHARED_BYTES: u64 = 128 * 1024;
 
 /// The connections of HTTP/2 to one endpoint.
 #[derive(Debug, Default)]
-pub(super) struct Streams {
-    state: Mutex<State>,
+pub(super) struct Http2Pool {
+    state: Mutex<Http2PoolState>,
 }
 
 #[derive(Debug, Default)]
-pub(super) struct State {
+pub(super) struct Http2PoolState {
     /// Streams that a connection may carry; 1 if the server has none, 0 if it was never asked.
     pub(super) each: usize,
-    pub(super) open: Vec<Arc<Multiplexed>>,
+    pub(super) open: Vec<Arc<Http2Connection>>,
     pub(super) connecting: usize,
     /// Those in line get none if they had better take another connection.
-    pub(super) waiting: VecDeque<oneshot::Sender<Result<Option<Place>>>>,
+    pub(super) waiting: VecDeque<oneshot::Sender<Result<Option<Http2Stream>>>>,
     /// Bytes that the last request asked for: the others will be alike.
     answer_bytes: u64,
     /// The server could not be asked.
@@ -59,13 +59,13 @@ pub(super) struct State {
     pub(super) speculated: bool,
 }
 
-impl Streams {
+impl Http2Pool {
     /// None yet, to a server that allowed `each` of them on a connection.
     pub(super) fn new(each: usize) -> Self {
-        Self { state: Mutex::new(State { each, ..State::default() }) }
+        Self { state: Mutex::new(Http2PoolState { each, ..Http2PoolState::default() }) }
     }
 
-    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+    pub(super) fn state(&self) -> MutexGuard<'_, Http2PoolState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -85,13 +85,13 @@ impl Streams {
     }
 }
 
-impl State {
+impl Http2PoolState {
     pub(super) fn connections(&self) -> usize {
         self.open.len() + self.connecting
     }
 
     /// The connection with the fewest requests, if it may have one more.
-    fn freest(&self) -> Option<&Arc<Multiplexed>> {
+    fn freest(&self) -> Option<&Arc<Http2Connection>> {
         let free = self.open.iter().filter(|connection| connection.free() > 0);
         free.min_by_key(|connection| connection.taken())
     }
@@ -106,18 +106,21 @@ impl State {
     }
 
     /// Sends everybody in line elsewhere.
-    pub(super) fn dismiss(&mut self) -> VecDeque<oneshot::Sender<Result<Option<Place>>>> {
+    pub(super) fn dismiss(&mut self) -> VecDeque<oneshot::Sender<Result<Option<Http2Stream>>>> {
         std::mem::take(&mut self.waiting)
     }
 }
 
 impl Pool {
     /// A way for one request whose answer has so many bytes.
-    pub(crate) async fn acquire_for(self: &Arc<Self>, bytes: u64) -> Result<Leased> {
+    pub(crate) async fn acquire_for(self: &Arc<Self>, bytes: u64) -> Result<PooledConnection> {
         if self.shares(bytes)
             && let Some(place) = self.place(bytes).await?
         {
-            return Ok(Leased { pool: Arc::clone(self), way: Some(Way::Place(place)) });
+            return Ok(PooledConnection {
+                pool: Arc::clone(self),
+                way: Some(RequestSender::Place(place)),
+            });
         }
         self.acquire().await
     }
@@ -125,7 +128,7 @@ impl Pool {
     /// Most requests that may be under way at a time.
     #[must_use]
     pub fn max_requests(&self) -> usize {
-        let lanes = self.max_lanes();
+        let lanes = self.max_connections();
         let each = self.streams.each();
         if each <= 1 || !self.may_share() {
             return lanes;
@@ -155,11 +158,11 @@ impl Pool {
     }
 
     fn shares(self: &Arc<Self>, bytes: u64) -> bool {
-        let small = bytes <= SHARED_BYTES || self.max_lanes() <= MOST_CONNECTIONS;
+        let small = bytes <= SHARED_BYTES || self.max_connections() <= MOST_CONNECTIONS;
         if !small || !self.may_share() {
             return false;
         }
-        if self.streams.each() == 0 && self.lanes() > 0 {
+        if self.streams.each() == 0 && self.connections() > 0 {
             // It is asked on the side: who has a connection need not wait for the answer.
             self.warm_shared(1);
             return false;
@@ -168,7 +171,7 @@ impl Pool {
     }
 
     /// A place on a connection; none if there is none to be had.
-    async fn place(self: &Arc<Self>, bytes: u64) -> Result<Option<Place>> {
+    async fn place(self: &Arc<Self>, bytes: u64) -> Result<Option<Http2Stream>> {
         let (start, receiver) = {
             let mut state = self.streams.state();
             state.open.retain(|connection| !connection.is_gone());
@@ -180,7 +183,7 @@ impl Pool {
                 let start = self.start(&mut state, wanted);
                 drop(state);
                 self.spawn_shared(start);
-                return Ok(Some(Place::new(Arc::clone(self), connection)));
+                return Ok(Some(Http2Stream::new(Arc::clone(self), connection)));
             }
             let (sender, receiver) = oneshot::channel();
             state.waiting.push_back(sender);
@@ -201,7 +204,7 @@ impl Pool {
 
     /// Counts as many connections as started as are missing to `wanted` and have room. They are then to be
     /// [spawned](Self::spawn_shared), without the lock.
-    pub(super) fn start(&self, state: &mut State, wanted: usize) -> usize {
+    pub(super) fn start(&self, state: &mut Http2PoolState, wanted: usize) -> usize {
         // Until it is known whether the server speaks HTTP/2, one is enough.
         let most = if state.each == 0 { 1 } else { MOST_CONNECTIONS };
         let mut start = 0;
@@ -214,7 +217,7 @@ impl Pool {
 
     /// Whether there may be one more connection beside `shared` of HTTP/2. An idle one of the others makes way.
     fn has_room(&self, shared: usize) -> bool {
-        let most = self.max_lanes();
+        let most = self.max_connections();
         let mut state = self.state();
         if state.open + state.connecting + shared < most {
             return true;
@@ -248,7 +251,7 @@ impl Pool {
     }
 
     /// A connection takes no further requests: replaces it if somebody is still in line.
-    pub(crate) fn parted(self: &Arc<Self>, connection: &Arc<Multiplexed>) {
+    pub(crate) fn parted(self: &Arc<Self>, connection: &Arc<Http2Connection>) {
         if connection.is_barren() {
             return self.no_streams();
         }
@@ -280,7 +283,7 @@ impl Pool {
                 connection.take();
                 (waiter, connection)
             };
-            let place = Place::new(Arc::clone(self), connection);
+            let place = Http2Stream::new(Arc::clone(self), connection);
             // That request was dropped; the next one gets its place.
             if let Err(Ok(Some(place))) = waiter.send(Ok(Some(place))) {
                 place.undo();

@@ -1,9 +1,9 @@
 //! Requests of the crate `object_store`, over our connections.
 
-use crate::call::Call;
+use crate::call;
 use crate::location::Location;
 use crate::network::Network;
-use crate::outgoing::Content;
+use crate::outgoing::RequestBody;
 use async_trait::async_trait;
 use hither_core::error::{Error, ErrorKind};
 use http::{Method, StatusCode};
@@ -19,32 +19,32 @@ const REPLY_BYTES: usize = 16 << 20;
 
 /// Carries requests.
 #[derive(Debug, Clone)]
-pub(super) struct Carrier {
+pub(super) struct PooledHttpService {
     network: Arc<Network>,
 }
 
-impl Carrier {
+impl PooledHttpService {
     pub(super) fn new(network: Arc<Network>) -> Self {
         Self { network }
     }
 }
 
-impl HttpConnector for Carrier {
+impl HttpConnector for PooledHttpService {
     fn connect(&self, _: &ClientOptions) -> object_store::Result<HttpClient> {
         Ok(HttpClient::new(self.clone()))
     }
 }
 
 #[async_trait]
-impl HttpService for Carrier {
+impl HttpService for PooledHttpService {
     async fn call(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
         let (head, body) = request.into_parts();
         let location = Location::parse(&head.uri.to_string()).map_err(told)?;
         let body = body.collect().await?.to_bytes();
         let has_body = matches!(head.method, Method::PUT | Method::POST) || !body.is_empty();
-        let mut call = Call::new(head.method, location);
+        let mut call = call::HttpRequest::new(head.method, location);
         call.headers = head.headers;
-        call.content = if has_body { Content::Bytes(body) } else { Content::Empty };
+        call.content = if has_body { RequestBody::Bytes(body) } else { RequestBody::Empty };
         call.max_reply_bytes = REPLY_BYTES;
         let reply = self.network.call(call).await.map_err(told)?;
         // Not all operations of the crate tell these from other failures.

@@ -4,14 +4,14 @@
 //! It is good for GET only, so that what would need a HEAD (the end of a file of unknown size) asks the store first.
 //! Object stores answer one range per request, which is assumed from the start.
 
-use super::S3;
+use super::S3Storage;
 use crate::http_source::HttpSource;
 use crate::location::Location;
-use crate::monotonic::Monotonic;
+use crate::monotonic::MonotonicClock;
 use futures_core::future::BoxFuture;
 use hither_core::endpoint::{Endpoint, RangeSupport};
 use hither_core::error::Result;
-use hither_core::{Answer, Clock, Limits, LinkEstimate, PartSink, Request, Source, range};
+use hither_core::{Clock, Limits, LinkEstimate, PartSink, Request, ResponseMeta, Source, range};
 use http::Method;
 use object_store::path::Path;
 use object_store::signer::Signer;
@@ -23,17 +23,17 @@ const RENEWED: Duration = Duration::from_secs(1800);
 
 /// See the module above.
 #[derive(Debug)]
-pub(super) struct SignedSource {
-    s3: S3,
+pub(super) struct PresignedSource {
+    s3: S3Storage,
     path: String,
     key: Path,
-    clock: Monotonic,
+    clock: MonotonicClock,
     current: Mutex<(Arc<HttpSource>, Duration)>,
 }
 
-impl SignedSource {
-    pub(super) fn new(s3: S3, path: String, key: Path) -> Result<Self> {
-        let clock = Monotonic::start();
+impl PresignedSource {
+    pub(super) fn new(s3: S3Storage, path: String, key: Path) -> Result<Self> {
+        let clock = MonotonicClock::start();
         // Signing waits for nothing where the key is at hand.
         let source = futures_util::FutureExt::now_or_never(signed(&s3, &path, &key));
         let source = source.unwrap_or_else(|| Err(s3.missing(&path)))?;
@@ -60,14 +60,14 @@ impl SignedSource {
     }
 
     /// As `fetch`, for the end of the file besides ranges of it.
-    async fn fetch_tail(&self, request: Request, sink: PartSink) -> Result<Answer> {
+    async fn fetch_tail(&self, request: Request, sink: PartSink) -> Result<ResponseMeta> {
         let meta = self.s3.file(&self.path).await?.ok_or_else(|| self.s3.missing(&self.path))?;
         let size = meta.size;
         let mut wanted: Vec<_> =
             request.ranges.iter().map(|r| r.start.min(size)..r.end.min(size)).collect();
         wanted.push(size.saturating_sub(request.tail)..size);
         let sink = Arc::new(Mutex::new(sink));
-        let mut total = Answer { size: Some(size), validator: meta.e_tag, unasked_bytes: 0 };
+        let mut total = ResponseMeta { size: Some(size), validator: meta.e_tag, unasked_bytes: 0 };
         for range in range::merged(&wanted, 0) {
             let part = Request { ranges: vec![range], tail: 0, ..request.clone() };
             let shared = Arc::clone(&sink);
@@ -82,7 +82,7 @@ impl SignedSource {
     }
 }
 
-async fn signed(s3: &S3, path: &str, key: &Path) -> Result<Arc<HttpSource>> {
+async fn signed(s3: &S3Storage, path: &str, key: &Path) -> Result<Arc<HttpSource>> {
     let mut url = s3.store.signed_url(Method::GET, key, VALID).await;
     if let (Ok(url), false) = (&mut url, s3.is_signed) {
         url.set_query(None);
@@ -94,7 +94,7 @@ async fn signed(s3: &S3, path: &str, key: &Path) -> Result<Arc<HttpSource>> {
     Ok(Arc::new(HttpSource::new(location, Arc::clone(&s3.network))))
 }
 
-impl Source for SignedSource {
+impl Source for PresignedSource {
     fn name(&self) -> String {
         self.s3.shown(&self.path)
     }
@@ -115,27 +115,27 @@ impl Source for SignedSource {
         self.source().endpoint()
     }
 
-    fn max_lanes(&self) -> usize {
-        self.source().max_lanes()
+    fn max_connections(&self) -> usize {
+        self.source().max_connections()
     }
 
     fn max_requests(&self) -> usize {
         self.source().max_requests()
     }
 
-    fn idle_lanes(&self) -> usize {
-        self.source().idle_lanes()
+    fn idle_connections(&self) -> usize {
+        self.source().idle_connections()
     }
 
-    fn warm(&self, lanes: usize) {
-        self.source().warm(lanes);
+    fn preconnect(&self, lanes: usize) {
+        self.source().preconnect(lanes);
     }
 
-    fn announce_large(&self) {
-        self.source().announce_large();
+    fn expect_bulk(&self) {
+        self.source().expect_bulk();
     }
 
-    fn fetch(&self, request: Request, sink: PartSink) -> BoxFuture<'_, Result<Answer>> {
+    fn fetch(&self, request: Request, sink: PartSink) -> BoxFuture<'_, Result<ResponseMeta>> {
         Box::pin(async move {
             if request.tail > 0 {
                 return self.fetch_tail(request, sink).await;

@@ -1,11 +1,11 @@
 //! A file on its way into a bucket.
 
-use super::S3;
+use super::S3Storage;
 use bytes::{Bytes, BytesMut};
 use futures_core::future::BoxFuture;
 use hither_core::checksum::Checksum;
 use hither_core::error::{Error, ErrorKind, Result};
-use hither_core::storage::{Entry, EntryKind, PutOptions, Upload};
+use hither_core::storage::{DirEntry, FileKind, PutOptions, Upload};
 use object_store::multipart::{MultipartStore, PartId};
 use object_store::path::Path;
 use object_store::{ObjectStoreExt, PutPayload};
@@ -22,7 +22,7 @@ const PARALLEL: usize = 16;
 /// See the essay of the module above.
 #[derive(Debug)]
 pub(super) struct S3Upload {
-    s3: S3,
+    s3: S3Storage,
     path: String,
     key: Path,
     size: u64,
@@ -37,7 +37,12 @@ enum Way {
 }
 
 impl S3Upload {
-    pub(super) async fn start(s3: S3, path: &str, key: Path, options: PutOptions) -> Result<Self> {
+    pub(super) async fn start(
+        s3: S3Storage,
+        path: &str,
+        key: Path,
+        options: PutOptions,
+    ) -> Result<Self> {
         let (size, overwrite) = (options.size, options.overwrite);
         if !overwrite && s3.file(path).await?.is_some() {
             return Err(s3.exists(path));
@@ -71,7 +76,7 @@ impl S3Upload {
         Ok(())
     }
 
-    async fn finish(self) -> Result<Entry> {
+    async fn finish(self) -> Result<DirEntry> {
         // Not every store knows conditions: somebody else may come in between.
         if !self.overwrite && self.s3.file(&self.path).await?.is_some() {
             let exists = self.s3.exists(&self.path);
@@ -94,8 +99,8 @@ impl S3Upload {
         };
         let stored = stored.map_err(|error| self.s3.failed(&self.path, error))?;
         let (path, size) = (self.path, self.size);
-        let kind = EntryKind::File;
-        Ok(Entry { path, kind, size, modified: None, validator: stored.e_tag })
+        let kind = FileKind::File;
+        Ok(DirEntry { path, kind, size, modified: None, validator: stored.e_tag })
     }
 
     fn check_whole(&self, there: u64) -> Result<()> {
@@ -168,7 +173,7 @@ impl Upload for S3Upload {
         })
     }
 
-    fn commit(self: Box<Self>, _: Option<Checksum>) -> BoxFuture<'static, Result<Entry>> {
+    fn commit(self: Box<Self>, _: Option<Checksum>) -> BoxFuture<'static, Result<DirEntry>> {
         Box::pin(self.finish())
     }
 

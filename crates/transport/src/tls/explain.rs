@@ -1,7 +1,7 @@
 //! What went wrong on a TLS connection, for people.
 
-use crate::tls::Asker;
-use crate::tls::verify::Refusal;
+use crate::tls::ClientCertResolver;
+use crate::tls::verify::CertificateRejection;
 use hither_core::error::{Error, ErrorKind, Retry};
 use rustls::pki_types::UnixTime;
 use rustls::{AlertDescription, CertificateError};
@@ -14,13 +14,13 @@ const REFUSES: &str = "the server refuses the client certificate";
 
 /// Explains failures on the connections to one server.
 #[derive(Debug, Clone)]
-pub(crate) struct Explains {
+pub(crate) struct TlsErrorText {
     origin: String,
-    asker: Arc<Asker>,
+    asker: Arc<ClientCertResolver>,
 }
 
-impl Explains {
-    pub(crate) fn new(origin: String, asker: Arc<Asker>) -> Self {
+impl TlsErrorText {
+    pub(crate) fn new(origin: String, asker: Arc<ClientCertResolver>) -> Self {
         Self { origin, asker }
     }
 
@@ -135,7 +135,7 @@ fn certificate(reason: &CertificateError) -> String {
             "the server's certificate is valid from {} on: is the clock here wrong?",
             date(*not_before)
         ),
-        CertificateError::Other(other) => match other.0.downcast_ref::<Refusal>() {
+        CertificateError::Other(other) => match other.0.downcast_ref::<CertificateRejection>() {
             Some(refusal) => refused(refusal),
             None => format!("the server's certificate is not valid: {other}"),
         },
@@ -143,19 +143,19 @@ fn certificate(reason: &CertificateError) -> String {
     }
 }
 
-fn refused(refusal: &Refusal) -> String {
+fn refused(refusal: &CertificateRejection) -> String {
     const TRUST: &str = "add that authority to those that are trusted (SSL_CERT_FILE, X509_CERT_DIR) if it should be";
     match refusal {
-        Refusal::UnknownIssuer { issuer } => {
+        CertificateRejection::UnknownIssuer { issuer } => {
             format!("the server's certificate is signed by {issuer}, who is not trusted: {TRUST}")
         }
-        Refusal::SelfSigned { subject } => format!(
+        CertificateRejection::SelfSigned { subject } => format!(
             "the server's certificate is signed by {subject}, that is by itself, and not trusted: {TRUST}"
         ),
-        Refusal::OtherNames { names } if names.is_empty() => {
+        CertificateRejection::OtherNames { names } if names.is_empty() => {
             "the server's certificate names no host: it is not for this one".to_owned()
         }
-        Refusal::OtherNames { names } => format!(
+        CertificateRejection::OtherNames { names } => format!(
             "the server's certificate is for {}, not for this host: is it the right server?",
             names.join(", ")
         ),

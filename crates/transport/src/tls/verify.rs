@@ -38,7 +38,7 @@ pub(crate) fn verifier(
 
 /// Why a certificate is refused, where rustls does not say enough.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Refusal {
+pub(crate) enum CertificateRejection {
     /// Signed by somebody who is not trusted.
     UnknownIssuer {
         /// Who that is.
@@ -56,7 +56,7 @@ pub(crate) enum Refusal {
     },
 }
 
-impl fmt::Display for Refusal {
+impl fmt::Display for CertificateRejection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::UnknownIssuer { issuer } => write!(f, "signed by {issuer}"),
@@ -66,7 +66,7 @@ impl fmt::Display for Refusal {
     }
 }
 
-impl std::error::Error for Refusal {}
+impl std::error::Error for CertificateRejection {}
 
 /// rustls's own check, whose refusals tell names.
 #[derive(Debug)]
@@ -124,17 +124,17 @@ impl ServerCertVerifier for Telling {
 }
 
 /// Who signed the last certificate of a chain.
-fn signer(last: &CertificateDer<'_>) -> Option<Refusal> {
+fn signer(last: &CertificateDer<'_>) -> Option<CertificateRejection> {
     let (_, certificate) = X509Certificate::from_der(last).ok()?;
     let issuer = printable(&certificate.issuer().to_string());
     if certificate.issuer() == certificate.subject() {
-        return Some(Refusal::SelfSigned { subject: issuer });
+        return Some(CertificateRejection::SelfSigned { subject: issuer });
     }
-    Some(Refusal::UnknownIssuer { issuer })
+    Some(CertificateRejection::UnknownIssuer { issuer })
 }
 
 /// Whom a certificate is for.
-fn names(end_entity: &CertificateDer<'_>) -> Refusal {
+fn names(end_entity: &CertificateDer<'_>) -> CertificateRejection {
     let certificate =
         X509Certificate::from_der(end_entity).ok().map(|(_, certificate)| certificate);
     let alternatives = certificate
@@ -146,7 +146,7 @@ fn names(end_entity: &CertificateDer<'_>) -> Refusal {
         GeneralName::IPAddress(bytes) => address(bytes),
         _ => None,
     });
-    Refusal::OtherNames { names: names.take(MOST_NAMES).collect() }
+    CertificateRejection::OtherNames { names: names.take(MOST_NAMES).collect() }
 }
 
 fn address(bytes: &[u8]) -> Option<String> {

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 /// A name on the page.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Listed {
+pub(super) struct AutoindexEntry {
     pub(super) name: String,
     pub(super) directory: bool,
     /// In bytes, if it is told exactly.
@@ -22,7 +22,7 @@ const TITLES: [&str; 3] = ["index of", "directory listing for", "directory:"];
 const HEAD_BYTES: usize = 2_000;
 
 /// The names on a page; none if it is no list of names.
-pub(super) fn parse(headers: &HeaderMap, body: &[u8]) -> Option<Vec<Listed>> {
+pub(super) fn parse(headers: &HeaderMap, body: &[u8]) -> Option<Vec<AutoindexEntry>> {
     let kind = headers.get(header::CONTENT_TYPE)?.to_str().ok()?;
     if !kind.starts_with("text/html") {
         return None;
@@ -39,7 +39,7 @@ pub(super) fn parse(headers: &HeaderMap, body: &[u8]) -> Option<Vec<Listed>> {
         rest = after;
         let Some((name, directory)) = name_of(reference) else { continue };
         let size = if directory { None } else { exact_size(after) };
-        found.entry(name.clone()).or_insert(Listed { name, directory, size });
+        found.entry(name.clone()).or_insert(AutoindexEntry { name, directory, size });
     }
     Some(found.into_values().collect())
 }
@@ -109,14 +109,14 @@ fn exact_size(after: &str) -> Option<u64> {
 mod tests {
     use super::*;
 
-    fn page(text: &str) -> Option<Vec<Listed>> {
+    fn page(text: &str) -> Option<Vec<AutoindexEntry>> {
         let mut headers = HeaderMap::new();
         headers.insert(header::CONTENT_TYPE, "text/html; charset=utf-8".parse().unwrap());
         parse(&headers, text.as_bytes())
     }
 
-    fn listed(name: &str, directory: bool, size: Option<u64>) -> Listed {
-        Listed { name: name.to_owned(), directory, size }
+    fn listed(name: &str, directory: bool, size: Option<u64>) -> AutoindexEntry {
+        AutoindexEntry { name: name.to_owned(), directory, size }
     }
 
     #[test]

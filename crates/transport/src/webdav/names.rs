@@ -1,14 +1,14 @@
 //! What names stand for, and which there are.
 
-use super::index_page::{self, Listed};
-use super::{WebDav, refused};
-use crate::call::{Call, Reply};
-use crate::outgoing::Content;
+use super::index_page::{self, AutoindexEntry};
+use super::{WebDavStorage, refused};
+use crate::call::{HttpRequest, HttpResponse};
+use crate::outgoing::RequestBody;
 use bytes::Bytes;
 use futures_util::{StreamExt, TryStreamExt, stream};
 use hither_core::error::{Error, ErrorKind, Result};
-use hither_core::storage::{Entry, EntryKind};
-use hither_http::propfind::{self, Bounds, Resource};
+use hither_core::storage::{DirEntry, FileKind};
+use hither_http::propfind::{self, PropfindLimits, Resource};
 use http::{HeaderMap, Method, StatusCode, header};
 
 /// Names of a listing whose sizes are asked for at the same time.
@@ -17,7 +17,7 @@ const AT_ONCE: usize = 16;
 const PAGE_BYTES: usize = 32 << 20;
 
 /// What is known about one name.
-pub(super) async fn stat(dav: &WebDav, path: &str) -> Result<Entry> {
+pub(super) async fn stat(dav: &WebDavStorage, path: &str) -> Result<DirEntry> {
     if dav.names().lists != Some(false) {
         let asked = propfind(dav, path, path.is_empty(), "0").await?;
         if let Some((_, resources)) = asked {
@@ -30,7 +30,7 @@ pub(super) async fn stat(dav: &WebDav, path: &str) -> Result<Entry> {
 }
 
 /// The names in a directory.
-pub(super) async fn list(dav: &WebDav, path: &str) -> Result<Vec<Entry>> {
+pub(super) async fn list(dav: &WebDavStorage, path: &str) -> Result<Vec<DirEntry>> {
     if dav.names().lists != Some(false) {
         match propfind(dav, path, true, "1").await {
             Ok(Some((reply, resources))) => return children(dav, path, &reply, resources),
@@ -45,31 +45,31 @@ pub(super) async fn list(dav: &WebDav, path: &str) -> Result<Vec<Entry>> {
 }
 
 /// A server may say that a file does not exist if it is called a directory.
-async fn not_listed(dav: &WebDav, path: &str, error: Error) -> Error {
+async fn not_listed(dav: &WebDavStorage, path: &str, error: Error) -> Error {
     match dav.look(path).await {
-        Ok(Some(there)) if there.kind != EntryKind::Directory => no_directory(dav, path),
+        Ok(Some(there)) if there.kind != FileKind::Directory => no_directory(dav, path),
         _ => error,
     }
 }
 
-fn no_directory(dav: &WebDav, path: &str) -> Error {
+fn no_directory(dav: &WebDavStorage, path: &str) -> Error {
     let place = dav.root.below(path, false);
     Error::new(ErrorKind::Invalid, format!("{place} is not a directory"))
 }
 
 /// Asks for properties; none if the server does not know the method.
 async fn propfind(
-    dav: &WebDav,
+    dav: &WebDavStorage,
     path: &str,
     directory: bool,
     depth: &str,
-) -> Result<Option<(Reply, Vec<Resource>)>> {
-    let bounds = Bounds::default();
+) -> Result<Option<(HttpResponse, Vec<Resource>)>> {
+    let bounds = PropfindLimits::default();
     let mut call = dav
         .request(b"PROPFIND", path, directory)
         .with("depth", depth)
         .with("content-type", propfind::CONTENT_TYPE)
-        .with_content(Content::Bytes(Bytes::from_static(propfind::body().as_bytes())));
+        .with_content(RequestBody::Bytes(Bytes::from_static(propfind::body().as_bytes())));
     call.max_reply_bytes = bounds.max_bytes;
     let reply = dav.call(call).await?;
     match reply.status {
@@ -93,11 +93,11 @@ async fn propfind(
 }
 
 fn children(
-    dav: &WebDav,
+    dav: &WebDavStorage,
     path: &str,
-    reply: &Reply,
+    reply: &HttpResponse,
     resources: Vec<Resource>,
-) -> Result<Vec<Entry>> {
+) -> Result<Vec<DirEntry>> {
     let mut entries = Vec::with_capacity(resources.len());
     for resource in resources {
         if resource.path.is_empty() {
@@ -125,15 +125,15 @@ fn joined(path: &str, name: &str) -> String {
     if path.is_empty() { name.to_owned() } else { format!("{path}/{name}") }
 }
 
-fn entry(path: String, resource: Resource) -> Entry {
+fn entry(path: String, resource: Resource) -> DirEntry {
     let kind = match (resource.status.is_success(), resource.is_collection) {
-        (true, true) => EntryKind::Directory,
-        (true, false) => EntryKind::File,
+        (true, true) => FileKind::Directory,
+        (true, false) => FileKind::File,
         // What may not be looked at.
-        (false, _) => EntryKind::Other,
+        (false, _) => FileKind::Other,
     };
-    let file = kind == EntryKind::File;
-    Entry {
+    let file = kind == FileKind::File;
+    DirEntry {
         path,
         kind,
         size: resource.size.filter(|_| file).unwrap_or(0),
@@ -143,10 +143,10 @@ fn entry(path: String, resource: Resource) -> Entry {
 }
 
 /// What can be told of a name without PROPFIND.
-async fn head(dav: &WebDav, path: &str) -> Result<Entry> {
-    let directory = Entry {
+async fn head(dav: &WebDavStorage, path: &str) -> Result<DirEntry> {
+    let directory = DirEntry {
         path: path.to_owned(),
-        kind: EntryKind::Directory,
+        kind: FileKind::Directory,
         size: 0,
         modified: None,
         validator: None,
@@ -155,7 +155,7 @@ async fn head(dav: &WebDav, path: &str) -> Result<Entry> {
         return Ok(directory);
     }
     let asked = dav.root.below(path, false);
-    let reply = dav.call(Call::new(Method::HEAD, asked)).await?;
+    let reply = dav.call(HttpRequest::new(Method::HEAD, asked)).await?;
     // To be sent to the same name with a slash is to be told that it is a directory, even one that is not shown.
     let slash = reply.location == dav.root.below(path, true);
     match reply.status {
@@ -166,11 +166,11 @@ async fn head(dav: &WebDav, path: &str) -> Result<Entry> {
     }
 }
 
-fn told_by(headers: &HeaderMap, path: &str) -> Entry {
+fn told_by(headers: &HeaderMap, path: &str) -> DirEntry {
     let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
-    Entry {
+    DirEntry {
         path: path.to_owned(),
-        kind: EntryKind::File,
+        kind: FileKind::File,
         size: text(header::CONTENT_LENGTH).and_then(|size| size.parse().ok()).unwrap_or(0),
         modified: text(header::LAST_MODIFIED).and_then(|date| httpdate::parse_http_date(date).ok()),
         validator: text(header::ETAG).map(str::to_owned),
@@ -178,8 +178,9 @@ fn told_by(headers: &HeaderMap, path: &str) -> Entry {
 }
 
 /// Reads the page that the server shows to people.
-async fn read_page(dav: &WebDav, path: &str) -> Result<Vec<Entry>> {
-    let mut call = Call::new(Method::GET, dav.root.below(path, true)).with("accept", "text/html");
+async fn read_page(dav: &WebDavStorage, path: &str) -> Result<Vec<DirEntry>> {
+    let mut call =
+        HttpRequest::new(Method::GET, dav.root.below(path, true)).with("accept", "text/html");
     call.max_reply_bytes = PAGE_BYTES;
     let reply = dav.call(call).await?;
     let page = match reply.status {
@@ -197,12 +198,14 @@ async fn read_page(dav: &WebDav, path: &str) -> Result<Vec<Entry>> {
         );
         return Err(not_listed(dav, path, error).await);
     };
-    let known = page.into_iter().map(|Listed { name, directory, size }| async move {
+    let known = page.into_iter().map(|AutoindexEntry { name, directory, size }| async move {
         let path = joined(path, &name);
-        let kind = if directory { EntryKind::Directory } else { EntryKind::File };
+        let kind = if directory { FileKind::Directory } else { FileKind::File };
         match size {
-            Some(size) => Ok(Entry { path, kind, size, modified: None, validator: None }),
-            None if directory => Ok(Entry { path, kind, size: 0, modified: None, validator: None }),
+            Some(size) => Ok(DirEntry { path, kind, size, modified: None, validator: None }),
+            None if directory => {
+                Ok(DirEntry { path, kind, size: 0, modified: None, validator: None })
+            }
             None => head(dav, &path).await,
         }
     });

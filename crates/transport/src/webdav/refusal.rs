@@ -1,14 +1,14 @@
 //! What a server's refusal means to those who list and write (RFC 4918 section 11, RFC 9110 section 15).
 
-use crate::call::Reply;
+use crate::call::HttpResponse;
 use crate::respond;
 use hither_core::error::{Error, ErrorKind, Retry};
-use hither_http::Facts;
+use hither_http::ResponseHead;
 use http::StatusCode;
 use std::time::Duration;
 
 /// The error for an answer to `method` that is no success, or half a one (207).
-pub(crate) fn refused(reply: &Reply, method: &str) -> Error {
+pub(crate) fn refused(reply: &HttpResponse, method: &str) -> Error {
     if let Some(refusal) = &reply.refusal {
         return refusal.clone();
     }
@@ -43,7 +43,7 @@ pub(crate) fn refused(reply: &Reply, method: &str) -> Error {
         }
         status if status.is_success() => (ErrorKind::Protocol, "expected another kind of success"),
         _ => {
-            let facts = Facts::of(status, &reply.headers);
+            let facts = ResponseHead::of(status, &reply.headers);
             let name = reply.location.to_string();
             return respond::refused(status, &name, facts.retry_after.as_ref());
         }

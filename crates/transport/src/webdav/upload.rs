@@ -12,16 +12,16 @@
 //! the whole one will be. Before that, an empty file is put and moved, to see whether it can be moved. On a server that
 //! cannot move, a file is put under its own name; there is no promise then that an interrupted one leaves nothing.
 
-use super::{WebDav, names, refused};
-use crate::call::{Call, Reply};
+use super::{WebDavStorage, names, refused};
+use crate::call::{HttpRequest, HttpResponse};
 use crate::fresh_name::fresh_name;
-use crate::outgoing::{Content, Stream};
+use crate::outgoing::{RequestBody, StreamedBody};
 use bytes::{Bytes, BytesMut};
 use futures_core::future::BoxFuture;
 use hither_core::checksum::Checksum;
 use hither_core::error::{Error, ErrorKind, Result};
 use hither_core::storage::{
-    Entry, EntryKind, PutOptions, Upload, beside, last_component, parent, unfinished_token,
+    DirEntry, FileKind, PutOptions, Upload, file_name, parent, partial_token, sibling,
 };
 use http::{Method, StatusCode};
 use std::ops::Range;
@@ -36,8 +36,8 @@ const PARALLEL: usize = 32;
 
 /// See the module above.
 #[derive(Debug)]
-pub(super) struct DavUpload {
-    dav: WebDav,
+pub(super) struct WebDavUpload {
+    dav: WebDavStorage,
     path: String,
     size: u64,
     overwrite: bool,
@@ -58,7 +58,7 @@ enum Way {
 struct Feeding {
     fed: u64,
     feed: Option<mpsc::Sender<Bytes>>,
-    answer: Option<JoinHandle<Result<Reply>>>,
+    answer: Option<JoinHandle<Result<HttpResponse>>>,
 }
 
 impl Drop for Feeding {
@@ -75,17 +75,21 @@ impl Way {
     }
 }
 
-impl DavUpload {
-    pub(super) async fn start(dav: WebDav, path: String, options: &PutOptions) -> Result<Self> {
+impl WebDavUpload {
+    pub(super) async fn start(
+        dav: WebDavStorage,
+        path: String,
+        options: &PutOptions,
+    ) -> Result<Self> {
         let (size, overwrite) = (options.size, options.overwrite);
         let upload =
             |at, way| Self { dav: dav.clone(), path: path.clone(), size, overwrite, at, way };
         if size <= TOGETHER_BYTES {
             // What is wrong with the name shows when the file goes, before it has its name.
-            return Ok(upload(beside(&path, &fresh_name(&path)), Way::Together(Mutex::default())));
+            return Ok(upload(sibling(&path, &fresh_name(&path)), Way::Together(Mutex::default())));
         }
         match dav.look(&path).await? {
-            Some(there) if there.kind == EntryKind::Directory => {
+            Some(there) if there.kind == FileKind::Directory => {
                 return Err(dav.is_directory(&path));
             }
             Some(_) if !overwrite => return Err(dav.exists(&path)),
@@ -96,7 +100,7 @@ impl DavUpload {
         }
         let names = dav.names();
         let (at, pieces) = match (names.moves, names.pieces) {
-            (Some(true), Some(pieces)) => (beside(&path, &fresh_name(&path)), pieces),
+            (Some(true), Some(pieces)) => (sibling(&path, &fresh_name(&path)), pieces),
             (Some(false), _) => (path.clone(), false),
             _ => try_out(&dav, &path, size).await?,
         };
@@ -108,8 +112,8 @@ impl DavUpload {
         self.at != self.path
     }
 
-    fn put(&self, at: &str, content: Content) -> Call {
-        let call = Call::new(Method::PUT, self.dav.root.below(at, false))
+    fn put(&self, at: &str, content: RequestBody) -> HttpRequest {
+        let call = HttpRequest::new(Method::PUT, self.dav.root.below(at, false))
             .with("content-type", "application/octet-stream");
         // Whoever writes under the name itself can at least say that it is not to be replaced.
         let call = match at == self.path && !self.overwrite {
@@ -121,14 +125,14 @@ impl DavUpload {
 
     /// Sends all bytes at once.
     async fn put_together(&self, at: &str, bytes: Bytes) -> Result<()> {
-        let reply = self.dav.call(self.put(at, Content::Bytes(bytes))).await?;
+        let reply = self.dav.call(self.put(at, RequestBody::Bytes(bytes))).await?;
         stored(&self.dav, at, &reply).await
     }
 
     async fn write_piece(&self, offset: u64, bytes: Bytes) -> Result<()> {
         let last = offset + bytes.len() as u64 - 1;
         let call = self
-            .put(&self.at, Content::Bytes(bytes))
+            .put(&self.at, RequestBody::Bytes(bytes))
             .with("content-range", &format!("bytes {offset}-{last}/{}", self.size));
         let reply = self.dav.call(call).await?;
         stored(&self.dav, &self.at, &reply).await
@@ -141,8 +145,8 @@ impl DavUpload {
             return Err(Error::new(ErrorKind::Invalid, what));
         }
         if feeding.fed == 0 && feeding.answer.is_none() {
-            let (stream, feed) = Stream::new(self.size);
-            let call = self.put(&self.at, Content::Stream(stream));
+            let (stream, feed) = StreamedBody::new(self.size);
+            let call = self.put(&self.at, RequestBody::Stream(stream));
             let dav = self.dav.clone();
             let runtime = dav.network.runtime().clone();
             feeding.answer = Some(runtime.spawn(async move { dav.call(call).await }));
@@ -249,7 +253,7 @@ impl DavUpload {
         moved
     }
 
-    async fn finish(self, checksum: Option<Checksum>) -> Result<Entry> {
+    async fn finish(self, checksum: Option<Checksum>) -> Result<DirEntry> {
         let mut done = self.deliver().await;
         if let (Ok(()), Some(expected)) = (&done, &checksum) {
             done = self.compare(expected).await;
@@ -264,16 +268,18 @@ impl DavUpload {
             }
             return Err(error);
         }
-        let file = EntryKind::File;
+        let file = FileKind::File;
         let (path, size) = (self.path.clone(), self.size);
-        Ok(Entry { path, kind: file, size, modified: None, validator: None })
+        Ok(DirEntry { path, kind: file, size, modified: None, validator: None })
     }
 }
 
-impl Upload for DavUpload {
+impl Upload for WebDavUpload {
     fn parallel(&self) -> usize {
         match self.way {
-            Way::Pieces => self.dav.network.pool(&self.dav.root).max_lanes().clamp(1, PARALLEL),
+            Way::Pieces => {
+                self.dav.network.pool(&self.dav.root).max_connections().clamp(1, PARALLEL)
+            }
             Way::Together(_) | Way::Stream(_) => 1,
         }
     }
@@ -288,7 +294,7 @@ impl Upload for DavUpload {
     }
 
     fn token(&self) -> Option<String> {
-        matches!(self.way, Way::Pieces).then(|| last_component(&self.at).to_owned())
+        matches!(self.way, Way::Pieces).then(|| file_name(&self.at).to_owned())
     }
 
     fn write(&self, offset: u64, bytes: Bytes) -> BoxFuture<'_, Result<()>> {
@@ -323,7 +329,7 @@ impl Upload for DavUpload {
         })
     }
 
-    fn commit(self: Box<Self>, checksum: Option<Checksum>) -> BoxFuture<'static, Result<Entry>> {
+    fn commit(self: Box<Self>, checksum: Option<Checksum>) -> BoxFuture<'static, Result<DirEntry>> {
         Box::pin(self.finish(checksum))
     }
 
@@ -356,24 +362,24 @@ fn lock(buffer: &Mutex<BytesMut>) -> MutexGuard<'_, BytesMut> {
 }
 
 /// What an earlier attempt left, if it is of use. It need not have its length yet: the last piece gives it that.
-async fn resumed(dav: &WebDav, path: &str, options: &PutOptions) -> Result<Option<String>> {
-    let Some(token) = options.resume.as_deref().and_then(unfinished_token) else { return Ok(None) };
-    let at = beside(path, token);
+async fn resumed(dav: &WebDavStorage, path: &str, options: &PutOptions) -> Result<Option<String>> {
+    let Some(token) = options.resume.as_deref().and_then(partial_token) else { return Ok(None) };
+    let at = sibling(path, token);
     let there = dav.look(&at).await?;
-    let same = |entry: &Entry| entry.kind == EntryKind::File && entry.size <= options.size;
+    let same = |entry: &DirEntry| entry.kind == FileKind::File && entry.size <= options.size;
     Ok(there.as_ref().is_some_and(same).then_some(at))
 }
 
 /// Finds out what the server can do. Returns the name to write to, and whether in pieces.
-async fn try_out(dav: &WebDav, path: &str, size: u64) -> Result<(String, bool)> {
-    let first = beside(path, &fresh_name(path));
+async fn try_out(dav: &WebDavStorage, path: &str, size: u64) -> Result<(String, bool)> {
+    let first = sibling(path, &fresh_name(path));
     let put = |at: &str, bytes: &'static [u8]| {
-        Call::new(Method::PUT, dav.root.below(at, false))
-            .with_content(Content::Bytes(Bytes::from_static(bytes)))
+        HttpRequest::new(Method::PUT, dav.root.below(at, false))
+            .with_content(RequestBody::Bytes(Bytes::from_static(bytes)))
     };
     let reply = dav.call(put(&first, b"")).await?;
     stored(dav, &first, &reply).await?;
-    let at = beside(path, &fresh_name(path));
+    let at = sibling(path, &fresh_name(path));
     match dav.move_to(&first, &at, false, false).await {
         Ok(()) => dav.learn(|names| names.moves = Some(true)),
         Err(error) => {
@@ -394,7 +400,7 @@ async fn try_out(dav: &WebDav, path: &str, size: u64) -> Result<(String, bool)> 
 }
 
 /// Fails unless the answer to a PUT says that the bytes are stored.
-async fn stored(dav: &WebDav, at: &str, reply: &Reply) -> Result<()> {
+async fn stored(dav: &WebDavStorage, at: &str, reply: &HttpResponse) -> Result<()> {
     if reply.status.is_success() {
         return Ok(());
     }

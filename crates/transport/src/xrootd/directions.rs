@@ -13,7 +13,7 @@
 //! words for the login, is meant for who asked, for that file, and for now.
 
 use crate::location::Location;
-use hither_core::endpoint::{Direction, MOST_DIRECTIONS};
+use hither_core::endpoint::{LearnedRedirect, MOST_DIRECTIONS};
 use hither_xrd::wire::{Redirect, RedirectTarget};
 
 /// Guesses that may fail one after the other.
@@ -21,21 +21,21 @@ const MOST_MISSES: u8 = 2;
 
 /// The answers of one manager, the one used last first.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Directions(Vec<Direction>);
+pub(super) struct RedirectCache(Vec<LearnedRedirect>);
 
 /// The directory of a file at an absolute path.
 fn directory(path: &str) -> &str {
     path.rsplit_once('/').map_or("", |(directory, _)| directory)
 }
 
-impl Directions {
+impl RedirectCache {
     /// Those that were remembered.
-    pub(super) fn remembered(directions: Vec<Direction>) -> Self {
+    pub(super) fn remembered(directions: Vec<LearnedRedirect>) -> Self {
         Self(directions)
     }
 
     /// What to remember.
-    pub(super) fn all(&self) -> &[Direction] {
+    pub(super) fn all(&self) -> &[LearnedRedirect] {
         &self.0
     }
 
@@ -71,19 +71,19 @@ impl Directions {
     }
 
     /// What is known of the directory of `path`, taken out.
-    fn taken(&mut self, path: &str) -> Direction {
+    fn taken(&mut self, path: &str) -> LearnedRedirect {
         let directory = directory(path);
         match self.0.iter().position(|known| known.directory == directory) {
             Some(at) => self.0.remove(at),
             None => {
-                let mut direction = Direction::default();
+                let mut direction = LearnedRedirect::default();
                 directory.clone_into(&mut direction.directory);
                 direction
             }
         }
     }
 
-    fn put(&mut self, direction: Direction) {
+    fn put(&mut self, direction: LearnedRedirect) {
         if direction.is_plausible() {
             self.0.insert(0, direction);
             self.0.truncate(MOST_DIRECTIONS);
@@ -107,7 +107,7 @@ mod tests {
 
     #[test]
     fn the_next_file_of_a_directory_is_where_the_last_one_was() {
-        let mut directions = Directions::default();
+        let mut directions = RedirectCache::default();
         assert_eq!(directions.to("/a/f"), None);
         directions.told("/a/f", &server(1));
         assert_eq!(directions.to("/a/g"), Some(("data.example", 1)));
@@ -118,7 +118,7 @@ mod tests {
 
     #[test]
     fn where_files_lie_apart_nothing_is_guessed_until_they_lie_together() {
-        let mut directions = Directions::default();
+        let mut directions = RedirectCache::default();
         directions.told("/a/f", &server(1));
         for (nth, other) in [(1, 2), (2, 1)] {
             assert!(directions.to("/a/f").is_some(), "guess {nth}");
@@ -137,7 +137,7 @@ mod tests {
 
     #[test]
     fn what_was_not_used_for_long_gives_way() {
-        let mut directions = Directions::default();
+        let mut directions = RedirectCache::default();
         for nth in 0..=MOST_DIRECTIONS {
             directions.told(&format!("/{nth}/f"), &server(1));
         }

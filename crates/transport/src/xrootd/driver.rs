@@ -19,15 +19,15 @@ mod events;
 mod reading;
 mod work;
 
-use crate::account::Account;
-use crate::config::{TransportConfig, Verify};
-use crate::lane::Tap;
-use crate::xrootd::job::{Command, Trouble};
+use crate::account::TransferCounters;
+use crate::config::{PageChecksums, TransportConfig};
+use crate::lane::ConnectionMeter;
+use crate::xrootd::job::{JobError, SessionCommand};
 use crate::xrootd::refusal;
-use crate::xrootd::sessions::Load;
+use crate::xrootd::sessions::SessionLoad;
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use hither_core::error::{Error, ErrorKind, Retry};
-use hither_xrd::client::{Profile, Session, SessionError, Ticket};
+use hither_xrd::client::{RequestId, ServerProfile, Session, SessionError};
 use std::collections::HashMap;
 use std::pin::pin;
 use std::sync::Arc;
@@ -36,7 +36,7 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::{Instant, Sleep, sleep_until};
-use work::{OpenedFile, Running};
+use work::{OpenedFile, RunningJob};
 
 /// What is read from a connection at a time, at the most and at first. Whoever reads in pieces sees how they are spaced,
 /// which is what tells how fast the path is; whoever has much to read would rather do it at once.
@@ -47,26 +47,26 @@ const FIRST_READ_BYTES: usize = 4 * 1024;
 const AT_ONCE: Retry = Retry::SameServer { after: Duration::ZERO };
 
 /// A connection's end.
-pub(super) enum End {
+pub(super) enum SessionEnd {
     /// Nobody needs it any more.
     Unused,
     /// The server was not as it was taken for, but like this: these jobs have to be done on another connection. Nothing of
     /// them was delivered.
-    Mispredicted(Box<Profile>, Vec<Command>),
+    Mispredicted(Box<ServerProfile>, Vec<SessionCommand>),
     /// The server is like this, and wants TLS: these jobs have to be done over that. Nothing of them was asked.
-    WantsTls(Box<Profile>, Vec<Command>),
+    WantsTls(Box<ServerProfile>, Vec<SessionCommand>),
     /// It broke, or was of no use. The jobs have been told.
     Broken(Error),
 }
 
 /// What a driver is made of.
-pub(super) struct Parts<'a> {
+pub(super) struct DriverParts<'a> {
     pub(super) session: Session,
     /// What to do first.
-    pub(super) first: Vec<Command>,
-    pub(super) commands: &'a mut UnboundedReceiver<Command>,
-    pub(super) tap: Arc<Tap>,
-    pub(super) load: Arc<Load>,
+    pub(super) first: Vec<SessionCommand>,
+    pub(super) commands: &'a mut UnboundedReceiver<SessionCommand>,
+    pub(super) tap: Arc<ConnectionMeter>,
+    pub(super) load: Arc<SessionLoad>,
     pub(super) config: TransportConfig,
     /// The server, for messages.
     pub(super) name: String,
@@ -78,10 +78,10 @@ pub(super) struct Parts<'a> {
     pub(super) ahead: bool,
 }
 
-impl Parts<'_> {
+impl DriverParts<'_> {
     /// For a connection that authenticates what it carries.
     pub(super) fn in_tls(mut self) -> Self {
-        self.config.verify = Verify::Never;
+        self.config.verify = PageChecksums::Never;
         self
     }
 }
@@ -90,28 +90,28 @@ impl Parts<'_> {
 pub(super) struct Driver<'a, S> {
     session: Session,
     stream: S,
-    first: Vec<Command>,
-    commands: &'a mut UnboundedReceiver<Command>,
-    tap: Arc<Tap>,
-    load: Arc<Load>,
+    first: Vec<SessionCommand>,
+    commands: &'a mut UnboundedReceiver<SessionCommand>,
+    tap: Arc<ConnectionMeter>,
+    load: Arc<SessionLoad>,
     config: TransportConfig,
     name: String,
     rtt: Duration,
     buffer: BytesMut,
     /// What is read at a time.
     read_bytes: usize,
-    jobs: HashMap<u64, Running>,
+    jobs: HashMap<u64, RunningJob>,
     /// Which job a ticket of the session belongs to.
-    tickets: HashMap<Ticket, u64>,
+    tickets: HashMap<RequestId, u64>,
     files: HashMap<u64, OpenedFile>,
     /// Opens under way.
-    opening: HashMap<Ticket, u64>,
+    opening: HashMap<RequestId, u64>,
     /// What the server said to ask again later.
-    later: Vec<(Instant, Ticket)>,
+    later: Vec<(Instant, RequestId)>,
     /// How long it said so in all, of each.
-    waited: HashMap<Ticket, Duration>,
+    waited: HashMap<RequestId, Duration>,
     /// What it said so of for too long. That is acted on when nothing more has arrived: it may be nonsense.
-    exhausted: Vec<(Ticket, Error)>,
+    exhausted: Vec<(RequestId, Error)>,
     /// The last sign of life, or when there was last something to wait for.
     heard: Instant,
     /// An answer has begun since then.
@@ -124,22 +124,23 @@ pub(super) struct Driver<'a, S> {
     login_flight: u64,
     first_flight: u64,
     /// What everybody knows of the server by now.
-    known: Profile,
+    known: ServerProfile,
     /// The server has shown that it speaks the protocol.
     met: bool,
 }
 
 /// What a driver has seen happen.
 enum Turn {
-    Command(Option<Command>),
+    Command(Option<SessionCommand>),
     Read(std::io::Result<usize>),
     WriteFailed(std::io::Error),
     Clock,
 }
 
 impl<'a, S: AsyncRead + AsyncWrite + Unpin> Driver<'a, S> {
-    pub(super) fn new(parts: Parts<'a>, stream: S) -> Self {
-        let Parts { session, first, commands, tap, load, config, name, rtt, flight, ahead } = parts;
+    pub(super) fn new(parts: DriverParts<'a>, stream: S) -> Self {
+        let DriverParts { session, first, commands, tap, load, config, name, rtt, flight, ahead } =
+            parts;
         Self {
             session,
             stream,
@@ -165,17 +166,17 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Driver<'a, S> {
             is_open: ahead,
             login_flight: flight,
             first_flight: flight + u64::from(!ahead),
-            known: Profile::default(),
+            known: ServerProfile::default(),
             met: false,
         }
     }
 
-    fn account(&self) -> &Account {
+    fn account(&self) -> &TransferCounters {
         self.tap.account()
     }
 
     /// Runs until nobody needs the connection any more, or it is of no more use.
-    pub(super) async fn run(mut self) -> End {
+    pub(super) async fn run(mut self) -> SessionEnd {
         // What is there already goes into the first flight.
         std::mem::take(&mut self.first).into_iter().for_each(|command| self.take(command));
         while let Ok(command) = self.commands.try_recv() {
@@ -187,7 +188,7 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Driver<'a, S> {
             }
             match self.turn().await {
                 Turn::Command(Some(command)) => self.take(command),
-                Turn::Command(None) => return End::Unused,
+                Turn::Command(None) => return SessionEnd::Unused,
                 Turn::Read(Ok(0)) => {
                     let error = self.session.ended();
                     return self.over(error);
@@ -322,11 +323,13 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Driver<'a, S> {
         self.heard = now;
     }
 
-    fn over(self, error: SessionError) -> End {
+    fn over(self, error: SessionError) -> SessionEnd {
         match error {
             SessionError::Mispredicted { .. } => self.mispredicted(),
             SessionError::TlsWanted { .. } => match self.mispredicted() {
-                End::Mispredicted(profile, commands) => End::WantsTls(profile, commands),
+                SessionEnd::Mispredicted(profile, commands) => {
+                    SessionEnd::WantsTls(profile, commands)
+                }
                 end => end,
             },
             error => {
@@ -344,20 +347,20 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Driver<'a, S> {
     }
 
     /// Everybody who waits is told.
-    fn broken(mut self, error: Error) -> End {
+    fn broken(mut self, error: Error) -> SessionEnd {
         // Before anybody hears of it, and asks again.
         self.commands.close();
         for (_, job) in self.jobs.drain() {
             self.load.done(job.bytes());
-            job.fail(Trouble::Failed(error.clone()));
+            job.fail(JobError::Failed(error.clone()));
         }
-        End::Broken(error)
+        SessionEnd::Broken(error)
     }
 
     /// The jobs go to another connection.
-    fn mispredicted(mut self) -> End {
+    fn mispredicted(mut self) -> SessionEnd {
         let commands = self.jobs.drain().map(|(id, job)| job.again(id)).collect();
-        End::Mispredicted(Box::new(self.session.profile().clone()), commands)
+        SessionEnd::Mispredicted(Box::new(self.session.profile().clone()), commands)
     }
 }
 

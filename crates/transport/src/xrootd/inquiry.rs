@@ -3,12 +3,12 @@
 use crate::location::Location;
 use crate::network::Network;
 use crate::xrootd::errand::ask;
-use crate::xrootd::job::What;
+use crate::xrootd::job::Operation;
 use hither_auth::Action;
 use hither_core::error::{Error, ErrorKind, Result};
-use hither_xrd::client::Reply;
+use hither_xrd::client::Completion;
 use hither_xrd::wire::{
-    self, AttributeAction, AttributesRequest, LocationKind, PrepareRequest, Request, Target,
+    self, AttributeAction, AttributesRequest, LocateEntryKind, PrepareRequest, Request, Target,
     locate, prepare,
 };
 use std::collections::HashSet;
@@ -21,7 +21,7 @@ const HIGHEST_PRIORITY: u8 = 3;
 
 /// A name on an XRootD server.
 #[derive(Debug, Clone)]
-pub struct XrootdName {
+pub struct XrootdPath {
     location: Location,
     network: Arc<Network>,
 }
@@ -29,7 +29,7 @@ pub struct XrootdName {
 /// A server that has a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Holder {
+pub struct ReplicaServer {
     /// Its URL, up to the path.
     pub server: String,
     /// It may be written there.
@@ -41,7 +41,7 @@ pub struct Holder {
 /// What is to become of files that may be on tape.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Preparation {
+pub enum PrepareAction {
     /// They will be read: they are to be fetched to disk.
     Stage {
         /// 0 to 3, the highest; more is taken for 3.
@@ -61,7 +61,7 @@ pub struct ExtendedAttribute {
     pub value: Vec<u8>,
 }
 
-impl XrootdName {
+impl XrootdPath {
     /// What is at `location`. Nothing is asked yet.
     #[must_use]
     pub fn new(location: Location, network: Arc<Network>) -> Self {
@@ -73,8 +73,8 @@ impl XrootdName {
         location: &Location,
         action: Action,
         make: impl Fn(String) -> Request + Send + Sync,
-    ) -> Result<Reply> {
-        let make = move |path| What::Request(make(path));
+    ) -> Result<Completion> {
+        let make = move |path| Operation::Request(make(path));
         Ok(ask(&self.network, location, action, make).await?.answered.reply)
     }
 
@@ -88,7 +88,7 @@ impl XrootdName {
     /// # Errors
     ///
     /// The refusals of servers: [`ErrorKind::NotFound`] where nobody has it; what becomes of connections.
-    pub async fn holders(&self) -> Result<Vec<Holder>> {
+    pub async fn locate(&self) -> Result<Vec<ReplicaServer>> {
         let mut waiting = vec![self.location.clone()];
         let (mut asked, mut seen) = (HashSet::new(), HashSet::new());
         let mut holders = Vec::new();
@@ -99,7 +99,7 @@ impl XrootdName {
             let question = |path| Request::Locate { path, options: locate::NAMES };
             let reply = self.ask(&manager, Action::Read, question).await;
             let found = match reply {
-                Ok(Reply::Locations(found)) => found,
+                Ok(Completion::Locations(found)) => found,
                 Ok(_) => return Err(self.unexpected("locate")),
                 // One of several managers may know nothing; the one that the user named has to.
                 Err(error) if asked.len() > 1 && error.kind() == ErrorKind::NotFound => continue,
@@ -108,12 +108,18 @@ impl XrootdName {
             for place in found {
                 let location = self.at(&place.address)?;
                 match place.kind {
-                    LocationKind::Manager | LocationKind::PendingManager => waiting.push(location),
-                    LocationKind::Server | LocationKind::PendingServer => {
+                    LocateEntryKind::Manager | LocateEntryKind::PendingManager => {
+                        waiting.push(location)
+                    }
+                    LocateEntryKind::Server | LocateEntryKind::PendingServer => {
                         let server = location.origin();
                         if seen.insert(server.clone()) {
-                            let pending = place.kind == LocationKind::PendingServer;
-                            holders.push(Holder { server, writable: place.writable, pending });
+                            let pending = place.kind == LocateEntryKind::PendingServer;
+                            holders.push(ReplicaServer {
+                                server,
+                                writable: place.writable,
+                                pending,
+                            });
                         }
                     }
                 }
@@ -133,7 +139,7 @@ impl XrootdName {
         let inner = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
         // `[::10.0.0.1]` and `[::ffff:10.0.0.1]` are servers' ways to write 10.0.0.1.
         let v4 = inner.and_then(|inner| inner.rsplit(':').next()).filter(|last| last.contains('.'));
-        self.location.moved(v4.unwrap_or(host), port, None)
+        self.location.redirected_to_host(v4.unwrap_or(host), port, None)
     }
 
     /// Has files fetched to disk or given up there: this one, and those at `further` paths of the same server. Returns at
@@ -142,10 +148,10 @@ impl XrootdName {
     /// # Errors
     ///
     /// The refusals of the server; what becomes of connections.
-    pub async fn prepare(&self, further: &[String], how: Preparation) -> Result<String> {
+    pub async fn prepare(&self, further: &[String], how: PrepareAction) -> Result<String> {
         let (options, more_options, priority) = match how {
-            Preparation::Stage { priority } => (prepare::STAGE | prepare::NO_ERRORS, 0, priority),
-            Preparation::Evict => (0, prepare::EVICT, 0),
+            PrepareAction::Stage { priority } => (prepare::STAGE | prepare::NO_ERRORS, 0, priority),
+            PrepareAction::Evict => (0, prepare::EVICT, 0),
         };
         let question = |path: String| {
             let words = path.split_once('?').map(|(_, words)| words.to_owned());
@@ -158,11 +164,11 @@ impl XrootdName {
             Request::Prepare(PrepareRequest { options, priority, port: 0, more_options, paths })
         };
         match self.ask(&self.location, Action::Read, question).await? {
-            Reply::Text(text) => {
+            Completion::Text(text) => {
                 let text = String::from_utf8_lossy(&text);
                 Ok(text.trim_end_matches(['\0', '\n']).to_owned())
             }
-            Reply::Nothing => Ok(String::new()),
+            Completion::Nothing => Ok(String::new()),
             _ => Err(self.unexpected("prepare")),
         }
     }
@@ -188,7 +194,7 @@ impl XrootdName {
             Request::Attributes(AttributesRequest { target: Target::Path(path), action })
         };
         match self.ask(&self.location, Action::Read, question).await {
-            Ok(Reply::Attributes(wire::AttributeAnswer { outcomes })) => {
+            Ok(Completion::Attributes(wire::AttributeResponse { outcomes })) => {
                 let named = outcomes.into_iter().filter(|outcome| outcome.error.is_none());
                 let kept = named.map(|outcome| ExtendedAttribute {
                     name: outcome.name,
@@ -213,7 +219,7 @@ mod tests {
         let network =
             Network::new(TransportConfig::default(), tokio::runtime::Handle::current(), None);
         let manager = Location::parse("root://manager//a/f").unwrap();
-        let name = XrootdName::new(manager, network);
+        let name = XrootdPath::new(manager, network);
         for (address, server) in [
             ("data.example:1095", "root://data.example:1095"),
             ("[::10.0.0.1]:1094", "root://10.0.0.1:1094"),

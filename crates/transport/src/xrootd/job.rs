@@ -1,24 +1,24 @@
 //! What a session is asked to do, and what comes of it.
 
-use crate::xrootd::name::OpenName;
+use crate::xrootd::name::SharedFile;
 use bytes::Bytes;
 use hither_core::error::Error;
 use hither_core::{PartSink, Request};
-use hither_xrd::client::Reply;
+use hither_xrd::client::Completion;
 use hither_xrd::wire::{self, Redirect};
 use std::sync::Arc;
 use tokio::sync::oneshot;
 
 /// What a server says of an open file.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Facts {
+pub(super) struct FileVersion {
     /// Its size in bytes.
     pub(super) size: Option<u64>,
     /// When it was last modified, in seconds since 1970.
     pub(super) modified: Option<i64>,
 }
 
-impl Facts {
+impl FileVersion {
     /// What tells this version of the file from others, where both are known.
     pub(super) fn validator(&self) -> Option<String> {
         Some(validator(self.modified?, self.size?))
@@ -33,7 +33,7 @@ pub(super) fn validator(modified: i64, size: u64) -> String {
 
 /// Why a job did not come to its end.
 #[derive(Debug)]
-pub(super) enum Trouble {
+pub(super) enum JobError {
     /// Another server has the file.
     Elsewhere(Redirect),
     /// The server wants TLS. Nothing was asked of it.
@@ -45,9 +45,9 @@ pub(super) enum Trouble {
 }
 
 /// Ranges of a file to be read.
-pub(super) struct Fetch {
+pub(super) struct ReadJob {
     /// Which file.
-    pub(super) name: Arc<OpenName>,
+    pub(super) name: Arc<SharedFile>,
     /// What of it.
     pub(super) request: Request,
     /// Where the bytes go.
@@ -55,25 +55,25 @@ pub(super) struct Fetch {
     /// The flight that was next when it was asked for.
     pub(super) flight: u64,
     /// Who waits for the end.
-    pub(super) reply: oneshot::Sender<Result<Facts, Trouble>>,
+    pub(super) reply: oneshot::Sender<Result<FileVersion, JobError>>,
 }
 
 /// What else can be asked.
 #[derive(Debug, Clone)]
-pub(super) enum What {
+pub(super) enum Operation {
     /// Something that is not about an open file.
     Request(wire::Request),
     /// That a file be open.
-    Open(Arc<OpenName>),
+    Open(Arc<SharedFile>),
     /// That bytes be written to a file, from this one on.
-    Write(Arc<OpenName>, u64, Bytes),
+    Write(Arc<SharedFile>, u64, Bytes),
     /// That a file be closed: then what was written to it is there.
-    Close(Arc<OpenName>),
+    Close(Arc<SharedFile>),
 }
 
-impl What {
+impl Operation {
     /// The open file that it is about, if it is about one.
-    pub(super) fn name(&self) -> Option<&Arc<OpenName>> {
+    pub(super) fn name(&self) -> Option<&Arc<SharedFile>> {
         match self {
             Self::Request(_) => None,
             Self::Open(name) | Self::Write(name, ..) | Self::Close(name) => Some(name),
@@ -87,32 +87,32 @@ impl What {
 }
 
 /// Something to be asked.
-pub(super) struct Ask {
+pub(super) struct OperationJob {
     /// What.
-    pub(super) what: What,
+    pub(super) what: Operation,
     /// The flight that was next when it was asked.
     pub(super) flight: u64,
     /// Who waits for the answer.
-    pub(super) reply: oneshot::Sender<Result<Answered, Trouble>>,
+    pub(super) reply: oneshot::Sender<Result<OperationResponse, JobError>>,
 }
 
-/// What came of an [`Ask`].
+/// What came of an [`OperationJob`].
 #[derive(Debug)]
-pub(super) struct Answered {
+pub(super) struct OperationResponse {
     /// The answer.
-    pub(super) reply: Reply,
+    pub(super) reply: Completion,
     /// Names, if it was a listing.
-    pub(super) entries: Vec<wire::Entry>,
+    pub(super) entries: Vec<wire::DirlistEntry>,
 }
 
 /// What a session is told.
-pub(super) enum Command {
-    /// To read; the number names it for [`Command::Cancel`].
-    Fetch(u64, Fetch),
+pub(super) enum SessionCommand {
+    /// To read; the number names it for [`SessionCommand::Cancel`].
+    Fetch(u64, ReadJob),
     /// To ask something else.
-    Ask(u64, Ask),
+    Ask(u64, OperationJob),
     /// To open a file, because it will be read soon.
-    Open(Arc<OpenName>),
+    Open(Arc<SharedFile>),
     /// Nobody waits for this any more.
     Cancel(u64),
     /// Nobody has this file open any more.

@@ -1,6 +1,6 @@
 //! A file by the name that its server knows it by.
 
-use crate::xrootd::job::Command;
+use crate::xrootd::job::SessionCommand;
 use hither_xrd::wire::OpenRequest;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,16 +11,16 @@ use tokio::sync::mpsc::UnboundedSender;
 static LAST: AtomicU64 = AtomicU64::new(0);
 
 /// A file that may be open in several sessions. When nobody has it any more, it is closed in all of them.
-pub(super) struct OpenName {
+pub(super) struct SharedFile {
     /// Names it among all others of this process.
     pub(super) id: u64,
     /// How it is opened; the opaque information behind its path may hold secrets.
     pub(super) request: OpenRequest,
     /// Sessions that were asked for it.
-    asked: Mutex<Vec<UnboundedSender<Command>>>,
+    asked: Mutex<Vec<UnboundedSender<SessionCommand>>>,
 }
 
-impl OpenName {
+impl SharedFile {
     /// The file at `path`, which opaque information may follow behind a `?`.
     pub(super) fn for_reading(path: String) -> Self {
         Self::new(OpenRequest::for_reading(path))
@@ -38,7 +38,7 @@ impl OpenName {
     }
 
     /// Notes that this session is asked for the file.
-    pub(super) fn asked_of(&self, session: &UnboundedSender<Command>) {
+    pub(super) fn asked_of(&self, session: &UnboundedSender<SessionCommand>) {
         let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
         if !asked.iter().any(|other| other.same_channel(session)) {
             asked.retain(|other| !other.is_closed());
@@ -47,16 +47,16 @@ impl OpenName {
     }
 }
 
-impl Drop for OpenName {
+impl Drop for SharedFile {
     fn drop(&mut self) {
         for session in self.asked.get_mut().unwrap_or_else(PoisonError::into_inner) {
             // One that has ended has closed everything.
-            let _ended = session.send(Command::Close(self.id));
+            let _ended = session.send(SessionCommand::Close(self.id));
         }
     }
 }
 
-impl fmt::Debug for OpenName {
+impl fmt::Debug for SharedFile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut shown = f.debug_struct("OpenName");
         shown.field("id", &self.id).field("path", &self.bare_path()).finish_non_exhaustive()

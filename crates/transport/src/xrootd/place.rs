@@ -3,7 +3,7 @@
 use crate::access;
 use crate::location::{Location, Protocol};
 use crate::network::Network;
-use crate::xrootd::Sessions;
+use crate::xrootd::SessionPool;
 use crate::xrootd::refusal;
 use hither_auth::Action;
 use hither_core::error::{Error, ErrorKind, Result, Retry};
@@ -19,17 +19,17 @@ pub(super) const MOST_REDIRECTS: usize = 16;
 /// `roots://`: that is faster than to change to TLS in the middle of a login, and whoever may be told a secret over TLS only
 /// may be told it now. A server that it sends to is named as if it had been sent to in clear, and decides for itself.
 #[derive(Debug, Clone)]
-pub(super) struct Place {
+pub(super) struct XrootdTarget {
     /// As the user or a server said.
     pub(super) named: Location,
     /// The same, over TLS if the server wants that.
     pub(super) location: Location,
-    pub(super) sessions: Arc<Sessions>,
+    pub(super) sessions: Arc<SessionPool>,
     /// What a redirect said to log in with.
     words: String,
 }
 
-impl Place {
+impl XrootdTarget {
     /// Where the user said.
     pub(super) fn new(named: Location, network: &Network) -> Self {
         Self::at(named, String::new(), network)
@@ -64,7 +64,7 @@ impl Place {
         let path = self.location.plain_path();
         let to = self.sessions.directions().to(&path).map(|(host, port)| (host.to_owned(), port));
         let (host, port) = to?;
-        let named = self.named.moved(&host, port, None).ok()?;
+        let named = self.named.redirected_to_host(&host, port, None).ok()?;
         Some(Self::at(named, String::new(), network))
     }
 
@@ -73,9 +73,9 @@ impl Place {
         let from = &self.named;
         let location = match &redirect.target {
             RedirectTarget::Server { host, port } => {
-                from.moved(host, *port, redirect.opaque.as_deref())?
+                from.redirected_to_host(host, *port, redirect.opaque.as_deref())?
             }
-            RedirectTarget::Url(text) => from.moved_to(text)?,
+            RedirectTarget::Url(text) => from.redirected_to_url(text)?,
         };
         if location.protocol() != Protocol::Xrootd {
             let what =

@@ -2,7 +2,7 @@
 //!
 //! Over `roots://` a client says in clear that it wants TLS, and the server answers in clear that it may begin. Nothing
 //! of that answer is needed to write the first message of TLS, so it goes out right behind the wish, in the same segment:
-//! one round trip less. [`Preface`] is the stream under TLS that does so. It puts what is to be said before the first bytes
+//! one round trip less. [`TlsUpgradeStream`] is the stream under TLS that does so. It puts what is to be said before the first bytes
 //! written, and takes the answer to it off the first bytes read.
 //!
 //! The answer has a known shape: 16 bytes for the handshake of XRootD, and a frame for the request `protocol`, whose head
@@ -24,7 +24,7 @@ const MOST_BYTES: usize = 64 * 1024;
 
 /// A stream on which something is said before TLS.
 #[derive(Debug)]
-pub(crate) struct Preface<S> {
+pub(crate) struct TlsUpgradeStream<S> {
     stream: S,
     /// To be written before anything else.
     unsaid: Bytes,
@@ -32,7 +32,7 @@ pub(crate) struct Preface<S> {
     answer: Arc<OnceLock<Bytes>>,
 }
 
-impl<S> Preface<S> {
+impl<S> TlsUpgradeStream<S> {
     /// Says `words` on `stream` first. The answer to them will be in what is returned along, also if TLS fails after it.
     pub(crate) fn new(stream: S, words: Bytes) -> (Self, Arc<OnceLock<Bytes>>) {
         let answer = Arc::<OnceLock<Bytes>>::default();
@@ -60,7 +60,7 @@ impl<S> Preface<S> {
     }
 }
 
-impl<S: AsyncRead + Unpin> Preface<S> {
+impl<S: AsyncRead + Unpin> TlsUpgradeStream<S> {
     fn poll_answer(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         loop {
             let missing = self.missing()?;
@@ -81,7 +81,7 @@ impl<S: AsyncRead + Unpin> Preface<S> {
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Preface<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for TlsUpgradeStream<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -94,7 +94,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Preface<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Preface<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for TlsUpgradeStream<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -143,7 +143,7 @@ mod tests {
         // So small a pipe takes everything in pieces.
         for pipe in [3, 64, 4096] {
             let (ours, mut theirs) = duplex(pipe);
-            let (mut preface, heard) = Preface::new(ours, Bytes::from_static(b"words"));
+            let (mut preface, heard) = TlsUpgradeStream::new(ours, Bytes::from_static(b"words"));
             let server = tokio::spawn(async move {
                 let mut seen = [0; 10];
                 theirs.read_exact(&mut seen).await.unwrap();
@@ -169,7 +169,7 @@ mod tests {
             (answer(3, b"ye"), io::ErrorKind::UnexpectedEof),
         ] {
             let (ours, mut theirs) = duplex(4096);
-            let (mut preface, heard) = Preface::new(ours, Bytes::new());
+            let (mut preface, heard) = TlsUpgradeStream::new(ours, Bytes::new());
             theirs.write_all(&sent).await.unwrap();
             drop(theirs);
             let error = preface.read_u8().await.unwrap_err();

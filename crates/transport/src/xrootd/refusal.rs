@@ -1,7 +1,7 @@
 //! What a server's refusal means for the caller.
 
 use hither_core::error::{Error, ErrorKind, Retry};
-use hither_xrd::client::{Failure, SessionError};
+use hither_xrd::client::{RequestError, SessionError};
 use hither_xrd::wire::ErrorCode;
 use std::time::Duration;
 
@@ -27,10 +27,10 @@ pub(crate) fn refused(name: &str, code: ErrorCode, message: &str) -> Error {
 }
 
 /// The error for one request that came to nothing.
-pub(crate) fn failed(name: &str, failure: Failure) -> Error {
+pub(crate) fn failed(name: &str, failure: RequestError) -> Error {
     match failure {
-        Failure::Refused { code, message } => refused(name, code, &message),
-        Failure::NotOpen => Error::new(ErrorKind::Unavailable, format!("{name}: {failure}"))
+        RequestError::Refused { code, message } => refused(name, code, &message),
+        RequestError::NotOpen => Error::new(ErrorKind::Unavailable, format!("{name}: {failure}"))
             .with_retry(Retry::SameServer { after: Duration::ZERO }),
         failure => {
             Error::new(ErrorKind::Protocol, format!("{name}: {failure}")).with_source(failure)

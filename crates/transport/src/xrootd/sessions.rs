@@ -13,15 +13,15 @@ mod establish;
 
 use crate::config::TransportConfig;
 use crate::location::Location;
-use crate::network::Shared;
-use crate::xrootd::directions::Directions;
-use crate::xrootd::job::{Command, Trouble};
-use crate::xrootd::name::OpenName;
-use establish::Establishing;
+use crate::network::NetworkContext;
+use crate::xrootd::directions::RedirectCache;
+use crate::xrootd::job::{JobError, SessionCommand};
+use crate::xrootd::name::SharedFile;
+use establish::SessionConnector;
 use hither_core::endpoint::Endpoint;
 use hither_core::error::Error;
-use hither_core::{Claim, LinkEstimate, lanes};
-use hither_xrd::client::Profile;
+use hither_core::{LinkEstimate, SlotClaim, lanes};
+use hither_xrd::client::ServerProfile;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
@@ -35,14 +35,14 @@ const SHARED_JOBS: usize = 64;
 
 /// The sessions with one server.
 #[derive(Debug)]
-pub(crate) struct Sessions {
+pub(crate) struct SessionPool {
     location: Location,
     /// What a redirect said to log in with.
     words: String,
-    shared: Arc<Shared>,
-    state: Mutex<State>,
+    shared: Arc<NetworkContext>,
+    state: Mutex<SessionPoolState>,
     /// Where it sends those who ask for files.
-    directions: Mutex<Directions>,
+    directions: Mutex<RedirectCache>,
     /// The last number that was given to a job.
     last_job: AtomicU64,
     /// Whether it is known how to log in, or that the first one who tried has failed.
@@ -50,12 +50,12 @@ pub(crate) struct Sessions {
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct SessionPoolState {
     /// Those that live, and those that are being connected.
-    all: Vec<Arc<Lease>>,
+    all: Vec<Arc<SessionHandle>>,
     link: LinkEstimate,
     remembered: Endpoint,
-    profile: Profile,
+    profile: ServerProfile,
     /// What was sent ahead was wrong once: nothing is any more.
     careful: bool,
     /// It is spoken to in clear, and wants TLS.
@@ -63,28 +63,28 @@ struct State {
     /// Connections that the server refused beyond this many; 0 for no such sign.
     refused_above: usize,
     /// A large job on this file is coming.
-    announced: Weak<OpenName>,
+    announced: Weak<SharedFile>,
     speculated: bool,
 }
 
 /// A session, as those see it who use it.
 #[derive(Debug)]
-pub(super) struct Lease {
-    commands: UnboundedSender<Command>,
-    load: Arc<Load>,
+pub(super) struct SessionHandle {
+    commands: UnboundedSender<SessionCommand>,
+    load: Arc<SessionLoad>,
 }
 
 /// What a session has to do.
 #[derive(Debug)]
-pub(super) struct Load {
+pub(super) struct SessionLoad {
     jobs: AtomicUsize,
     bytes: AtomicU64,
     /// Why it is over, if it failed.
     failure: OnceLock<Error>,
-    sessions: Weak<Sessions>,
+    sessions: Weak<SessionPool>,
 }
 
-impl Load {
+impl SessionLoad {
     /// That of a session which no others are beside.
     #[cfg(test)]
     pub(super) fn alone() -> Self {
@@ -104,7 +104,7 @@ impl Load {
     }
 
     /// The server has shown what it is like.
-    pub(super) fn learned(&self, profile: &Profile) {
+    pub(super) fn learned(&self, profile: &ServerProfile) {
         if let Some(sessions) = self.sessions.upgrade() {
             let mut state = sessions.state();
             if state.profile != *profile && profile.proven {
@@ -123,15 +123,15 @@ impl Load {
     }
 }
 
-impl Lease {
+impl SessionHandle {
     /// Tells the session something. A session that has just ended drops it, and with it the way to reply.
-    pub(super) fn tell(&self, command: Command) {
+    pub(super) fn tell(&self, command: SessionCommand) {
         let _ended = self.commands.send(command);
     }
 
     /// What became of a job that it did not take: on a busy machine it may have failed before it was told anything.
-    pub(super) fn too_late(&self) -> Trouble {
-        self.load.failure.get().cloned().map_or(Trouble::TooLate, Trouble::Failed)
+    pub(super) fn too_late(&self) -> JobError {
+        self.load.failure.get().cloned().map_or(JobError::TooLate, JobError::Failed)
     }
 
     /// It is going to be told to do something with so many bytes.
@@ -145,12 +145,12 @@ impl Lease {
     }
 }
 
-impl Sessions {
+impl SessionPool {
     /// Without a session. `words` go with the login, `remembered` is what is known of the server.
     pub(crate) fn new(
         location: Location,
         words: String,
-        shared: Arc<Shared>,
+        shared: Arc<NetworkContext>,
         remembered: Endpoint,
     ) -> Arc<Self> {
         let known = remembered.xrootd.clone().unwrap_or_default();
@@ -158,17 +158,17 @@ impl Sessions {
         let wants_tls = !location.is_tls() && profile.wants_tls();
         // What is known of it then is what it is like over TLS.
         profile.proven &= !wants_tls;
-        let state = State {
+        let state = SessionPoolState {
             link: remembered.link(),
             refused_above: remembered.max_lanes,
             profile,
             wants_tls,
             remembered,
-            ..State::default()
+            ..SessionPoolState::default()
         };
         let (met, _) = watch::channel(state.profile.proven);
         let (state, last_job) = (Mutex::new(state), AtomicU64::new(0));
-        let directions = Mutex::new(Directions::remembered(known.directions));
+        let directions = Mutex::new(RedirectCache::remembered(known.directions));
         Arc::new(Self { location, words, shared, state, directions, last_job, met })
     }
 
@@ -176,7 +176,7 @@ impl Sessions {
         &self.shared.config
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, SessionPoolState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -202,7 +202,7 @@ impl Sessions {
     }
 
     /// Where it sends those who ask for files.
-    pub(super) fn directions(&self) -> MutexGuard<'_, Directions> {
+    pub(super) fn directions(&self) -> MutexGuard<'_, RedirectCache> {
         self.directions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -214,11 +214,11 @@ impl Sessions {
     /// It had wanted TLS, and has none.
     pub(super) fn has_no_tls(&self) {
         let mut state = self.state();
-        (state.wants_tls, state.profile) = (false, Profile::default());
+        (state.wants_tls, state.profile) = (false, ServerProfile::default());
     }
 
     /// This is what it said of itself before it wanted TLS.
-    fn met_in_clear(&self, profile: Profile) {
+    fn met_in_clear(&self, profile: ServerProfile) {
         let mut state = self.state();
         state.profile = profile;
         state.profile.proven = false;
@@ -232,7 +232,7 @@ impl Sessions {
 
     /// Most connections that caller and server allow.
     pub(crate) fn most(&self) -> usize {
-        self.shared.most_lanes(self.state().refused_above)
+        self.shared.max_connections(self.state().refused_above)
     }
 
     /// Sessions without a request.
@@ -241,7 +241,7 @@ impl Sessions {
     }
 
     /// A large job on a file is coming.
-    pub(super) fn announce_large(&self, name: &Arc<OpenName>) {
+    pub(super) fn announce_large(&self, name: &Arc<SharedFile>) {
         self.state().announced = Arc::downgrade(name);
     }
 
@@ -256,27 +256,31 @@ impl Sessions {
     }
 
     /// Starts connecting until there are so many sessions, in which `name` is open; returns at once.
-    pub(super) fn warm(self: &Arc<Self>, sessions: usize, name: &Arc<OpenName>) {
+    pub(super) fn warm(self: &Arc<Self>, sessions: usize, name: &Arc<SharedFile>) {
         let most = self.most();
         let mut state = self.state();
         for lease in &state.all {
             name.asked_of(&lease.commands);
-            lease.tell(Command::Open(Arc::clone(name)));
+            lease.tell(SessionCommand::Open(Arc::clone(name)));
         }
         while state.all.len() < sessions.min(most) {
             let Some(lease) = self.connect(&mut state) else { break };
             name.asked_of(&lease.commands);
-            lease.tell(Command::Open(Arc::clone(name)));
+            lease.tell(SessionCommand::Open(Arc::clone(name)));
         }
     }
 
     /// The session for a request for so many bytes, of a file if it is one.
-    pub(super) fn lease(self: &Arc<Self>, bytes: u64, name: Option<&Arc<OpenName>>) -> Arc<Lease> {
+    pub(super) fn lease(
+        self: &Arc<Self>,
+        bytes: u64,
+        name: Option<&Arc<SharedFile>>,
+    ) -> Arc<SessionHandle> {
         let most = self.most();
         let mut state = self.state();
         // One may be over without that being noted yet.
         state.all.retain(|lease| !lease.commands.is_closed());
-        let load = |lease: &Arc<Lease>| {
+        let load = |lease: &Arc<SessionHandle>| {
             (lease.load.bytes.load(Ordering::Relaxed), lease.load.jobs.load(Ordering::Relaxed))
         };
         let alive = state.all.iter().filter(|lease| !lease.commands.is_closed());
@@ -298,35 +302,35 @@ impl Sessions {
     }
 
     /// One session more, if this machine may have it.
-    fn connect(self: &Arc<Self>, state: &mut State) -> Option<Arc<Lease>> {
+    fn connect(self: &Arc<Self>, state: &mut SessionPoolState) -> Option<Arc<SessionHandle>> {
         match self.shared.claim(&self.location) {
-            Claim::Granted(held) => Some(self.start(state, Some(held))),
-            Claim::Full => None,
+            SlotClaim::Granted(held) => Some(self.start(state, Some(held))),
+            SlotClaim::Full => None,
         }
     }
 
     /// Every process may have one.
-    fn connect_anyhow(self: &Arc<Self>, state: &mut State) -> Arc<Lease> {
+    fn connect_anyhow(self: &Arc<Self>, state: &mut SessionPoolState) -> Arc<SessionHandle> {
         match self.shared.claim(&self.location) {
-            Claim::Granted(held) => self.start(state, Some(held)),
-            Claim::Full => self.start(state, None),
+            SlotClaim::Granted(held) => self.start(state, Some(held)),
+            SlotClaim::Full => self.start(state, None),
         }
     }
 
     fn start(
         self: &Arc<Self>,
-        state: &mut State,
-        claim: Option<Box<dyn hither_core::Held>>,
-    ) -> Arc<Lease> {
+        state: &mut SessionPoolState,
+        claim: Option<Box<dyn hither_core::SlotGuard>>,
+    ) -> Arc<SessionHandle> {
         let (commands, inbox) = unbounded_channel();
-        let load = Arc::new(Load {
+        let load = Arc::new(SessionLoad {
             jobs: AtomicUsize::new(0),
             bytes: AtomicU64::new(0),
             failure: OnceLock::new(),
             sessions: Arc::downgrade(self),
         });
-        let lease = Arc::new(Lease { commands, load: Arc::clone(&load) });
-        let session = Establishing::new(self, state, load, inbox);
+        let lease = Arc::new(SessionHandle { commands, load: Arc::clone(&load) });
+        let session = SessionConnector::new(self, state, load, inbox);
         state.all.push(Arc::clone(&lease));
         let sessions = Arc::downgrade(self);
         let this = Arc::downgrade(&lease);
@@ -341,7 +345,7 @@ impl Sessions {
     }
 
     /// A session is over; with an error if it was never established.
-    fn ended(&self, session: &Weak<Lease>, error: Option<Error>) {
+    fn ended(&self, session: &Weak<SessionHandle>, error: Option<Error>) {
         let mut state = self.state();
         state.all.retain(|lease| !std::ptr::eq(Arc::as_ptr(lease), session.as_ptr()));
         if error.is_some() && !state.all.is_empty() {
@@ -361,7 +365,7 @@ impl Sessions {
             announced.filter(|_| !std::mem::replace(&mut state.speculated, true))
         };
         if let Some(name) = announced {
-            self.warm(lanes::speculative(rtt, self.config().max_lanes), &name);
+            self.warm(lanes::speculative(rtt, self.config().max_connections), &name);
         }
     }
 }

@@ -8,21 +8,21 @@
 //! session checks them without a round trip of its own.
 
 use crate::location::Location;
-use crate::monotonic::Monotonic;
+use crate::monotonic::MonotonicClock;
 use crate::network::Network;
-use crate::put_off::PutOff;
-use crate::xrootd::Sessions;
+use crate::put_off::RetryAfterTimer;
+use crate::xrootd::SessionPool;
 use crate::xrootd::directions::is_plain;
-use crate::xrootd::errand::Awaited;
-use crate::xrootd::job::{Command, Facts, Fetch, Trouble};
-use crate::xrootd::name::OpenName;
-use crate::xrootd::place::{MOST_REDIRECTS, Place, in_a_circle};
+use crate::xrootd::errand::PendingJob;
+use crate::xrootd::job::{FileVersion, JobError, ReadJob, SessionCommand};
+use crate::xrootd::name::SharedFile;
+use crate::xrootd::place::{MOST_REDIRECTS, XrootdTarget, in_a_circle};
 use futures_core::future::BoxFuture;
 use hither_auth::Action;
 use hither_core::endpoint::LARGEST_REQUEST_BYTES;
 use hither_core::error::{Error, ErrorKind, Result, Retry};
 use hither_core::{
-    Answer, Clock, Endpoint, Limits, LinkEstimate, PartSink, Request, Source, range,
+    Clock, Endpoint, Limits, LinkEstimate, PartSink, Request, ResponseMeta, Source, range,
 };
 use hither_xrd::wire::Redirect;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -40,19 +40,19 @@ const RANGE_COST_BYTES: u64 = 32;
 pub struct XrootdSource {
     first: Location,
     network: Arc<Network>,
-    clock: Monotonic,
+    clock: MonotonicClock,
     current: Mutex<Current>,
     announced: AtomicBool,
-    put_off: PutOff,
+    put_off: RetryAfterTimer,
 }
 
 /// Where a file is by the last redirect.
 #[derive(Debug, Clone)]
 struct Current {
-    place: Place,
+    place: XrootdTarget,
     lead: Lead,
     /// Known once the credentials have been looked at.
-    name: Option<Arc<OpenName>>,
+    name: Option<Arc<SharedFile>>,
     /// Servers that a redirect led to and that failed, since something was read.
     tried: Vec<String>,
     /// How often it has turned to another place: what a request has learned counts only if it has not done so since.
@@ -61,8 +61,8 @@ struct Current {
 
 /// Where a request goes.
 struct Course {
-    place: Place,
-    name: Arc<OpenName>,
+    place: XrootdTarget,
+    name: Arc<SharedFile>,
     lead: Lead,
     turns: u64,
 }
@@ -93,10 +93,10 @@ impl XrootdSource {
         Self {
             first: location,
             network,
-            clock: Monotonic::start(),
+            clock: MonotonicClock::start(),
             current,
             announced: AtomicBool::new(false),
-            put_off: PutOff::default(),
+            put_off: RetryAfterTimer::default(),
         }
     }
 
@@ -104,7 +104,7 @@ impl XrootdSource {
         self.current.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn sessions(&self) -> Arc<Sessions> {
+    fn sessions(&self) -> Arc<SessionPool> {
         Arc::clone(&self.current().place.sessions)
     }
 
@@ -119,7 +119,7 @@ impl XrootdSource {
             return Ok(Course { place, name, lead, turns });
         }
         let path = place.path(&self.network, &tried).await?;
-        let name = Arc::new(OpenName::for_reading(path));
+        let name = Arc::new(SharedFile::for_reading(path));
         let mut current = self.current();
         // Somebody else may have been faster, or may have been redirected meanwhile.
         if current.turns != turns {
@@ -132,7 +132,7 @@ impl XrootdSource {
         Ok(Course { place, name, lead, turns })
     }
 
-    async fn fetch_following(&self, request: Request, sink: PartSink) -> Result<Answer> {
+    async fn fetch_following(&self, request: Request, sink: PartSink) -> Result<ResponseMeta> {
         let delivered = Arc::new(AtomicBool::new(false));
         let noted = Arc::clone(&delivered);
         let mut sink = sink;
@@ -150,10 +150,10 @@ impl XrootdSource {
                     self.found(&place);
                     return Ok(answer(&request, facts));
                 }
-                Err(Trouble::Elsewhere(redirect)) => self.follow(&place, turns, &redirect)?,
-                Err(Trouble::WantsTls) => self.change(turns, place.again(&self.network)),
-                Err(Trouble::TooLate) => {}
-                Err(Trouble::Failed(error)) => {
+                Err(JobError::Elsewhere(redirect)) => self.follow(&place, turns, &redirect)?,
+                Err(JobError::WantsTls) => self.change(turns, place.again(&self.network)),
+                Err(JobError::TooLate) => {}
+                Err(JobError::Failed(error)) => {
                     if let Some(clear) = place.without_tls(&error, &self.network) {
                         self.change(turns, clear);
                         continue;
@@ -177,11 +177,11 @@ impl XrootdSource {
 
     async fn fetch_at(
         &self,
-        place: &Place,
-        name: Arc<OpenName>,
+        place: &XrootdTarget,
+        name: Arc<SharedFile>,
         request: Request,
         sink: &SharedSink,
-    ) -> Result<Facts, Trouble> {
+    ) -> Result<FileVersion, JobError> {
         let lease = place.sessions.lease(request.asked_bytes(), Some(&name));
         let (reply, answer) = oneshot::channel();
         let id = place.sessions.number();
@@ -191,12 +191,12 @@ impl XrootdSource {
             sink(part);
         });
         let flight = place.sessions.next_flight();
-        lease.tell(Command::Fetch(id, Fetch { name, request, sink, flight, reply }));
-        Awaited::new(lease, id).end(answer).await
+        lease.tell(SessionCommand::Fetch(id, ReadJob { name, request, sink, flight, reply }));
+        PendingJob::new(lease, id).end(answer).await
     }
 
     /// The server has refused who we are: whether there is another credential now.
-    async fn renewed(&self, place: &Place, error: &Error) -> bool {
+    async fn renewed(&self, place: &XrootdTarget, error: &Error) -> bool {
         let renewed = place.renewed(&self.network, error).await;
         let mut current = self.current();
         if renewed && current.place.location == place.location {
@@ -205,7 +205,7 @@ impl XrootdSource {
         renewed
     }
 
-    fn follow(&self, from: &Place, turns: u64, redirect: &Redirect) -> Result<()> {
+    fn follow(&self, from: &XrootdTarget, turns: u64, redirect: &Redirect) -> Result<()> {
         let place = from.redirected(redirect, &self.network)?;
         let mut current = self.current();
         // Another request may have followed already, and may have come back.
@@ -220,7 +220,7 @@ impl XrootdSource {
     }
 
     /// What was asked for is better asked for at `place`.
-    fn change(&self, turns: u64, place: Place) {
+    fn change(&self, turns: u64, place: XrootdTarget) {
         let mut current = self.current();
         if current.turns == turns {
             current.turn_to(place);
@@ -228,7 +228,7 @@ impl XrootdSource {
     }
 
     /// The file is at `place`: so others may be, too.
-    fn found(&self, place: &Place) {
+    fn found(&self, place: &XrootdTarget) {
         let mut current = self.current();
         current.tried.clear();
         if current.place.location != place.location {
@@ -237,7 +237,7 @@ impl XrootdSource {
         let lead = std::mem::replace(&mut current.lead, Lead::Other);
         drop(current);
         if matches!(lead, Lead::Likely | Lead::Plain) {
-            let first = Place::new(self.first.clone(), &self.network);
+            let first = XrootdTarget::new(self.first.clone(), &self.network);
             let (path, mut directions) = (self.first.plain_path(), first.sessions.directions());
             match lead {
                 Lead::Likely => directions.held(&path),
@@ -248,13 +248,13 @@ impl XrootdSource {
 
     /// The file was looked for where it only was likely to be. Now the first server is asked, which is told of a server that
     /// has failed; that one of several has no such file is for it to know.
-    fn misled(&self, from: &Place, turns: u64, error: &Error) {
+    fn misled(&self, from: &XrootdTarget, turns: u64, error: &Error) {
         let mut current = self.current();
         // Somebody else may have noticed already, or may have found it there.
         if current.turns != turns {
             return;
         }
-        let place = Place::new(self.first.clone(), &self.network);
+        let place = XrootdTarget::new(self.first.clone(), &self.network);
         if current.lead == Lead::Likely {
             place.sessions.directions().missed(&self.first.plain_path());
         }
@@ -268,7 +268,7 @@ impl XrootdSource {
 
     /// A server that a redirect led to and that fails may have been the wrong one, or no longer be the right one: the first
     /// one is asked for another.
-    fn turn_back(&self, from: &Place, turns: u64, error: Error) -> Error {
+    fn turn_back(&self, from: &XrootdTarget, turns: u64, error: Error) -> Error {
         let error = from.explained(&self.network, Action::Read, error);
         let curable = match error.kind() {
             ErrorKind::NotFound | ErrorKind::Unavailable | ErrorKind::Timeout => {
@@ -288,7 +288,7 @@ impl XrootdSource {
         if current.turns == turns {
             current.tried.push(from.location.host().to_owned());
             current.lead = Lead::Asked;
-            current.turn_to(Place::new(self.first.clone(), &self.network));
+            current.turn_to(XrootdTarget::new(self.first.clone(), &self.network));
         }
         error.with_retry(Retry::SameServer { after: Duration::ZERO })
     }
@@ -296,14 +296,14 @@ impl XrootdSource {
 
 impl Current {
     fn new(first: &Location, network: &Network) -> Self {
-        let place = Place::new(first.clone(), network);
+        let place = XrootdTarget::new(first.clone(), network);
         let (lead, name, tried) = (Lead::Named, None, Vec::new());
         let mut current = Self { place, lead, name, tried, turns: 0 };
         current.guess(network);
         current
     }
 
-    fn turn_to(&mut self, place: Place) {
+    fn turn_to(&mut self, place: XrootdTarget) {
         (self.place, self.name) = (place, None);
         self.turns += 1;
     }
@@ -321,7 +321,7 @@ impl Current {
 }
 
 /// What the reader is told.
-fn answer(request: &Request, facts: Facts) -> Answer {
+fn answer(request: &Request, facts: FileVersion) -> ResponseMeta {
     let tail = match (request.tail, facts.size) {
         (0, _) | (_, None) => 0,
         (tail, Some(size)) => {
@@ -330,7 +330,7 @@ fn answer(request: &Request, facts: Facts) -> Answer {
             range::total_bytes(&range::difference(std::slice::from_ref(&tail), &asked))
         }
     };
-    Answer { size: facts.size, validator: facts.validator(), unasked_bytes: tail }
+    ResponseMeta { size: facts.size, validator: facts.validator(), unasked_bytes: tail }
 }
 
 impl Source for XrootdSource {
@@ -359,22 +359,22 @@ impl Source for XrootdSource {
         self.sessions().endpoint()
     }
 
-    fn max_lanes(&self) -> usize {
+    fn max_connections(&self) -> usize {
         self.sessions().most()
     }
 
-    fn idle_lanes(&self) -> usize {
+    fn idle_connections(&self) -> usize {
         self.sessions().idle()
     }
 
-    fn warm(&self, lanes: usize) {
+    fn preconnect(&self, lanes: usize) {
         let Current { place, name, .. } = self.current().clone();
         if let Some(name) = &name {
             place.sessions.warm(lanes, name);
         }
     }
 
-    fn announce_large(&self) {
+    fn expect_bulk(&self) {
         self.announced.store(true, Ordering::Relaxed);
         let Current { place, name, .. } = self.current().clone();
         if let Some(name) = &name {
@@ -382,7 +382,7 @@ impl Source for XrootdSource {
         }
     }
 
-    fn fetch(&self, request: Request, sink: PartSink) -> BoxFuture<'_, Result<Answer>> {
+    fn fetch(&self, request: Request, sink: PartSink) -> BoxFuture<'_, Result<ResponseMeta>> {
         Box::pin(self.fetch_following(request, sink))
     }
 }

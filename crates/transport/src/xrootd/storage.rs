@@ -12,19 +12,19 @@ mod upload;
 use crate::location::Location;
 use crate::network::Network;
 use crate::xrootd::errand::ask;
-use crate::xrootd::job::{Answered, What, validator};
+use crate::xrootd::job::{Operation, OperationResponse, validator};
 use crate::xrootd::source::XrootdSource;
 use futures_core::future::BoxFuture;
 use hither_auth::Action;
 use hither_core::Source;
 use hither_core::checksum::{Algorithm, Checksum};
 use hither_core::error::{Error, ErrorKind, Result};
-use hither_core::replicas::DigestCheck;
+use hither_core::replicas::ChecksumQuery;
 use hither_core::storage::{
-    Entry, EntryKind, PutOptions, Storage, Upload, below, check_name, check_path, parent,
+    DirEntry, FileKind, PutOptions, Storage, Upload, check_name, check_path, join, parent,
 };
-use hither_xrd::client::Reply;
-use hither_xrd::wire::{self, FileStatus, Request, Target, dirlist, query_kind};
+use hither_xrd::client::Completion;
+use hither_xrd::wire::{self, Request, StatInfo, Target, dirlist, query_kind};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 use upload::XrootdUpload;
@@ -55,21 +55,21 @@ impl XrootdStorage {
         path: &str,
         action: Action,
         make: impl Fn(String) -> Request + Send + Sync,
-    ) -> Result<Answered> {
-        let make = move |path| What::Request(make(path));
+    ) -> Result<OperationResponse> {
+        let make = move |path| Operation::Request(make(path));
         Ok(ask(&self.network, &self.at(path), action, make).await?.answered)
     }
 
-    async fn stat_of(&self, path: &str) -> Result<Entry> {
+    async fn stat_of(&self, path: &str) -> Result<DirEntry> {
         let stat = |path| Request::Stat { target: Target::Path(path), file_system: false };
         match self.ask(path, Action::Read, stat).await?.reply {
-            Reply::Status(status) => Ok(entry(path.to_owned(), &status)),
+            Completion::Status(status) => Ok(entry(path.to_owned(), &status)),
             _ => Err(self.unexpected(path, "stat")),
         }
     }
 
     /// What a name stands for; none if there is nothing.
-    async fn look(&self, path: &str) -> Result<Option<Entry>> {
+    async fn look(&self, path: &str) -> Result<Option<DirEntry>> {
         match self.stat_of(path).await {
             Ok(entry) => Ok(Some(entry)),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
@@ -81,12 +81,12 @@ impl XrootdStorage {
         checksum(&self.network, &self.at(path), algorithm).await
     }
 
-    async fn list_of(&self, path: &str) -> Result<Vec<Entry>> {
+    async fn list_of(&self, path: &str) -> Result<Vec<DirEntry>> {
         let list = |path| Request::List { path, options: dirlist::STAT };
         let names = self.ask(path, Action::List, list).await?.entries;
         let mut entries = Vec::with_capacity(names.len());
         for name in names {
-            let path = below(path, &name.name);
+            let path = join(path, &name.name);
             // A server that tells no more than names is asked for each.
             entries.push(match name.status {
                 Some(status) => entry(path, &status),
@@ -97,9 +97,9 @@ impl XrootdStorage {
         Ok(entries)
     }
 
-    async fn remove_one(&self, entry: &Entry) -> Result<()> {
+    async fn remove_one(&self, entry: &DirEntry) -> Result<()> {
         let remove = |path| match entry.kind {
-            EntryKind::Directory => Request::RemoveDirectory(path),
+            FileKind::Directory => Request::RemoveDirectory(path),
             _ => Request::Remove(path),
         };
         self.ask(&entry.path, Action::Modify, remove).await.map(drop)
@@ -109,7 +109,7 @@ impl XrootdStorage {
     fn clear<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<()>> {
         Box::pin(async move {
             for entry in self.list_of(path).await? {
-                if entry.kind == EntryKind::Directory {
+                if entry.kind == FileKind::Directory {
                     self.clear(&entry.path).await?;
                 }
                 self.remove_one(&entry).await?;
@@ -128,7 +128,7 @@ impl XrootdStorage {
     /// Fails if a file may not be written under this name.
     async fn check_target(&self, path: &str, overwrite: bool) -> Result<()> {
         match self.look(path).await? {
-            Some(there) if there.kind == EntryKind::Directory => {
+            Some(there) if there.kind == FileKind::Directory => {
                 let what = format!("{} is a directory", self.at(path));
                 Err(Error::new(ErrorKind::Invalid, what))
             }
@@ -142,7 +142,7 @@ impl XrootdStorage {
     async fn check_parent(&self, path: &str) -> Result<()> {
         let parent = parent(path);
         match self.stat_of(parent).await?.kind {
-            EntryKind::Directory => Ok(()),
+            FileKind::Directory => Ok(()),
             _ => {
                 let what = format!("{} is not a directory", self.at(parent));
                 Err(Error::new(ErrorKind::NotFound, what))
@@ -176,20 +176,20 @@ fn check(path: &str) -> Result<()> {
     Ok(())
 }
 
-fn entry(path: String, status: &FileStatus) -> Entry {
+fn entry(path: String, status: &StatInfo) -> DirEntry {
     let kind = match (status.is_directory(), status.flags & wire::stat_flags::OTHER != 0) {
-        (true, _) => EntryKind::Directory,
-        (_, true) => EntryKind::Other,
-        _ => EntryKind::File,
+        (true, _) => FileKind::Directory,
+        (_, true) => FileKind::Other,
+        _ => FileKind::File,
     };
     let seconds = u64::try_from(status.modified).ok();
-    Entry {
+    DirEntry {
         path,
         kind,
-        size: if kind == EntryKind::File { status.size } else { 0 },
+        size: if kind == FileKind::File { status.size } else { 0 },
         modified: seconds
             .and_then(|after| SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(after))),
-        validator: (kind == EntryKind::File).then(|| validator(status.modified, status.size)),
+        validator: (kind == FileKind::File).then(|| validator(status.modified, status.size)),
     }
 }
 
@@ -198,21 +198,21 @@ impl Storage for XrootdStorage {
         self.root.to_string()
     }
 
-    fn stat<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<Entry>> {
+    fn stat<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<DirEntry>> {
         Box::pin(async move {
             check(path)?;
             self.stat_of(path).await
         })
     }
 
-    fn list<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<Vec<Entry>>> {
+    fn list<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<Vec<DirEntry>>> {
         Box::pin(async move {
             check(path)?;
             let listed = self.list_of(path).await;
             // Servers list a file as an empty directory, or say anything about it.
             if listed.as_ref().map_or(true, Vec::is_empty)
                 && let Some(there) = self.look(path).await?
-                && there.kind != EntryKind::Directory
+                && there.kind != FileKind::Directory
             {
                 let what = format!("{} is a file, not a directory", self.at(path));
                 return Err(Error::new(ErrorKind::Invalid, what));
@@ -243,7 +243,7 @@ impl Storage for XrootdStorage {
         Box::pin(async move {
             self.check_name(path)?;
             let entry = self.stat_of(path).await?;
-            if entry.kind == EntryKind::Directory && !self.list_of(path).await?.is_empty() {
+            if entry.kind == FileKind::Directory && !self.list_of(path).await?.is_empty() {
                 let what = format!("cannot remove {}: it is not empty", self.at(path));
                 return Err(Error::new(ErrorKind::Invalid, what));
             }
@@ -255,7 +255,7 @@ impl Storage for XrootdStorage {
         Box::pin(async move {
             self.check_name(path)?;
             let entry = self.stat_of(path).await?;
-            if entry.kind == EntryKind::Directory {
+            if entry.kind == FileKind::Directory {
                 self.clear(path).await?;
             }
             self.remove_one(&entry).await
@@ -271,10 +271,10 @@ impl Storage for XrootdStorage {
         Box::pin(async move {
             self.check_name(from)?;
             self.check_name(to)?;
-            let directory = self.stat_of(from).await?.kind == EntryKind::Directory;
+            let directory = self.stat_of(from).await?.kind == FileKind::Directory;
             match self.look(to).await? {
                 Some(_) if directory || !overwrite => return Err(self.exists(to)),
-                Some(there) if there.kind == EntryKind::Directory => {
+                Some(there) if there.kind == FileKind::Directory => {
                     let what = format!("{} is a directory", self.at(to));
                     return Err(Error::new(ErrorKind::Invalid, what));
                 }
@@ -323,7 +323,7 @@ impl XrootdDigest {
     }
 }
 
-impl DigestCheck for XrootdDigest {
+impl ChecksumQuery for XrootdDigest {
     fn checksum(&self, algorithm: Algorithm) -> BoxFuture<'_, Result<Option<Checksum>>> {
         Box::pin(checksum(&self.network, &self.location, algorithm))
     }
@@ -339,11 +339,11 @@ async fn checksum(
         let joint = if path.contains('?') { '&' } else { '?' };
         let text = format!("{path}{joint}cks.type={}", algorithm.name());
         let handle = wire::FileHandle::default();
-        What::Request(Request::Query { kind: query_kind::CHECKSUM, handle, text })
+        Operation::Request(Request::Query { kind: query_kind::CHECKSUM, handle, text })
     };
     let told = match ask(network, location, Action::Read, query).await {
         Ok(asked) => match asked.answered.reply {
-            Reply::Text(text) => wire::checksum(&text).ok(),
+            Completion::Text(text) => wire::checksum(&text).ok(),
             _ => None,
         },
         Err(error) => match error.kind() {

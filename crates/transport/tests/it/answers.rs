@@ -4,7 +4,7 @@ use crate::rig::{
     LARGE, SMALL, THREE, content, expect_bytes, network, peer, read, source, source_on, with_lanes,
 };
 use hither_core::{RangeSupport, Source};
-use hither_testkit::peer::{Fault, When};
+use hither_testkit::peer::{Fault, FaultTrigger};
 use hither_transport::TransportConfig;
 
 #[tokio::test]
@@ -18,7 +18,7 @@ async fn every_form_of_a_good_answer_is_understood() {
         Fault::CloseAfter,
         Fault::Server("nginx/1.22.1".to_owned()),
     ] {
-        let peer = peer(LARGE, [(When::Always, fault.clone())]);
+        let peer = peer(LARGE, [(FaultTrigger::Always, fault.clone())]);
         // One request for each lane.
         expect_bytes(&format!("{fault:?}"), &peer, with_lanes(2), 2).await;
     }
@@ -29,11 +29,11 @@ async fn all_faults_of_form_at_once() {
     let peer = peer(
         LARGE,
         [
-            (When::Always, Fault::Reversed),
-            (When::Always, Fault::ExtraPartFields),
-            (When::Always, Fault::NoClosingDelimiter),
-            (When::Always, Fault::NoETag),
-            (When::Always, Fault::CloseAfter),
+            (FaultTrigger::Always, Fault::Reversed),
+            (FaultTrigger::Always, Fault::ExtraPartFields),
+            (FaultTrigger::Always, Fault::NoClosingDelimiter),
+            (FaultTrigger::Always, Fault::NoETag),
+            (FaultTrigger::Always, Fault::CloseAfter),
         ],
     );
     expect_bytes("all", &peer, with_lanes(1), 1).await;
@@ -41,19 +41,19 @@ async fn all_faults_of_form_at_once() {
 
 #[tokio::test]
 async fn a_small_file_that_comes_whole_is_taken() {
-    let peer = peer(SMALL, [(When::Always, Fault::Whole)]);
+    let peer = peer(SMALL, [(FaultTrigger::Always, Fault::Whole)]);
     expect_bytes("small", &peer, with_lanes(1), 1).await;
 }
 
 #[tokio::test]
 async fn a_large_file_that_comes_whole_is_read_as_far_as_needed() {
-    let peer = peer(LARGE, [(When::Always, Fault::Whole)]);
+    let peer = peer(LARGE, [(FaultTrigger::Always, Fault::Whole)]);
     let network = network(with_lanes(4));
     let source = source_on(&network, &peer.url());
     let got = read(&source, &THREE).await.unwrap();
     got.is_exact(&content(LARGE), &THREE).unwrap();
     assert_eq!(source.endpoint().ranges, RangeSupport::Whole);
-    assert_eq!(source.max_lanes(), 1);
+    assert_eq!(source.max_connections(), 1);
     // Before it is known: one for each lane with several ranges, then with single ones.
     let first = peer.log().len();
     assert!(first <= 6, "{first}");
@@ -68,7 +68,7 @@ async fn a_large_file_that_comes_whole_is_read_as_far_as_needed() {
 
 #[tokio::test]
 async fn a_server_of_single_ranges_is_asked_for_single_ranges() {
-    let peer = peer(LARGE, [(When::Always, Fault::FirstOnly)]);
+    let peer = peer(LARGE, [(FaultTrigger::Always, Fault::FirstOnly)]);
     let source = source(&peer.url(), with_lanes(1));
     let got = read(&source, &THREE).await.unwrap();
     got.is_exact(&content(LARGE), &THREE).unwrap();
@@ -91,7 +91,7 @@ async fn bytes_asked_for_come_in_one_request_where_nothing_is_wrong() {
     let totals = network.account().totals();
     assert_eq!((totals.requests, totals.flights, totals.connections), (1, 1, 1));
     assert_eq!((totals.bytes_requested, totals.bytes_payload), (9_110, 9_110));
-    assert_eq!((peer.log().len(), peer.connections(), peer.flights()), (1, 1, 1));
+    assert_eq!((peer.log().len(), peer.connections(), peer.round_trips()), (1, 1, 1));
 }
 
 #[tokio::test]
@@ -106,8 +106,8 @@ async fn connections_are_used_again() {
 
 #[tokio::test]
 async fn connections_that_the_server_closed_meanwhile_are_replaced() {
-    let close = Fault::Close(hither_testkit::peer::Place::Answer(usize::MAX));
-    let peer = peer(LARGE, [(When::Always, close)]);
+    let close = Fault::Close(hither_testkit::peer::ResponsePosition::Answer(usize::MAX));
+    let peer = peer(LARGE, [(FaultTrigger::Always, close)]);
     let source = source(&peer.url(), TransportConfig::default());
     for _ in 0..20 {
         let got = read(&source, &THREE).await.unwrap();
@@ -117,12 +117,12 @@ async fn connections_that_the_server_closed_meanwhile_are_replaced() {
 
 #[tokio::test]
 async fn lanes_work_at_the_same_time() {
-    let peer = peer(LARGE, [(When::Always, Fault::Hold(2))]);
+    let peer = peer(LARGE, [(FaultTrigger::Always, Fault::Hold(2))]);
     let network = network(with_lanes(2));
     let source = source_on(&network, &peer.url());
     let got = read(&source, &[0..100_000]).await.unwrap();
     got.is_exact(&content(LARGE), &[0..100_000]).unwrap();
-    assert_eq!((peer.flights(), network.account().totals().flights), (1, 1));
+    assert_eq!((peer.round_trips(), network.account().totals().flights), (1, 1));
     assert_eq!((peer.log().len(), peer.connections()), (2, 2));
 }
 
@@ -132,8 +132,8 @@ async fn a_server_that_only_says_that_it_takes_queries_is_asked_by_get() {
     let peer = peer(
         LARGE,
         [
-            (When::Always, Fault::Field(offer.0, offer.1)),
-            (When::Nth(1), Fault::Status { status: 405, retry_after: None }),
+            (FaultTrigger::Always, Fault::Field(offer.0, offer.1)),
+            (FaultTrigger::Nth(1), Fault::Status { status: 405, retry_after: None }),
         ],
     );
     let network = network(with_lanes(1));

@@ -4,17 +4,17 @@ use crate::rig::{
     LARGE, SMALL, THREE, content, expect_bytes, expect_error, peer, read, source, with_lanes,
 };
 use hither_core::ErrorKind;
-use hither_testkit::peer::{Fault, Place, When};
+use hither_testkit::peer::{Fault, FaultTrigger, ResponsePosition};
 
-const STAGES: [Place; 8] = [
-    Place::Answer(0),
-    Place::Answer(20),
-    Place::Body(0),
-    Place::PartHead(0),
-    Place::PartData(0),
-    Place::PartHead(1),
-    Place::PartHead(2),
-    Place::PartData(2),
+const STAGES: [ResponsePosition; 8] = [
+    ResponsePosition::Answer(0),
+    ResponsePosition::Answer(20),
+    ResponsePosition::Body(0),
+    ResponsePosition::PartHead(0),
+    ResponsePosition::PartData(0),
+    ResponsePosition::PartHead(1),
+    ResponsePosition::PartHead(2),
+    ResponsePosition::PartData(2),
 ];
 
 #[tokio::test]
@@ -22,7 +22,7 @@ async fn a_connection_that_breaks_once_is_replaced() {
     for place in STAGES {
         for fault in [Fault::Close(place), Fault::Reset(place)] {
             let what = format!("{fault:?}");
-            let peer = peer(LARGE, [(When::Nth(0), fault)]);
+            let peer = peer(LARGE, [(FaultTrigger::Nth(0), fault)]);
             expect_bytes(&what, &peer, with_lanes(1), 2).await;
             assert_eq!(peer.connections(), 2, "{what}");
         }
@@ -31,7 +31,7 @@ async fn a_connection_that_breaks_once_is_replaced() {
 
 #[tokio::test]
 async fn what_arrived_before_the_break_is_not_asked_for_again() {
-    let peer = peer(LARGE, [(When::Nth(0), Fault::Close(Place::PartData(2)))]);
+    let peer = peer(LARGE, [(FaultTrigger::Nth(0), Fault::Close(ResponsePosition::PartData(2)))]);
     let source = source(&peer.url(), with_lanes(1));
     let got = read(&source, &THREE).await.unwrap();
     got.is_exact(&content(LARGE), &THREE).unwrap();
@@ -42,10 +42,15 @@ async fn what_arrived_before_the_break_is_not_asked_for_again() {
 
 #[tokio::test]
 async fn a_connection_that_always_breaks_is_given_up() {
-    for place in [Place::Answer(0), Place::Answer(20), Place::Body(0), Place::PartHead(0)] {
+    for place in [
+        ResponsePosition::Answer(0),
+        ResponsePosition::Answer(20),
+        ResponsePosition::Body(0),
+        ResponsePosition::PartHead(0),
+    ] {
         for fault in [Fault::Close(place), Fault::Reset(place)] {
             let what = format!("{fault:?}");
-            let peer = peer(LARGE, [(When::Always, fault)]);
+            let peer = peer(LARGE, [(FaultTrigger::Always, fault)]);
             // One more than the attempts: after two without an answer, fewer ranges are tried.
             expect_error(&what, &peer, with_lanes(1), ErrorKind::Unavailable, 5).await;
         }
@@ -55,21 +60,21 @@ async fn a_connection_that_always_breaks_is_given_up() {
 #[tokio::test]
 async fn progress_counts_against_giving_up() {
     // Every answer breaks off, but each brings some of the file.
-    let peer = peer(LARGE, [(When::Always, Fault::Close(Place::Body(1_000)))]);
+    let peer = peer(LARGE, [(FaultTrigger::Always, Fault::Close(ResponsePosition::Body(1_000)))]);
     expect_bytes("a kilobyte each", &peer, with_lanes(1), 12).await;
 }
 
 #[tokio::test]
 async fn a_body_shorter_than_its_ranges_is_asked_for_again() {
     for most in [0, 50, 400] {
-        let peer = peer(LARGE, [(When::Nth(0), Fault::Truncate(most))]);
+        let peer = peer(LARGE, [(FaultTrigger::Nth(0), Fault::Truncate(most))]);
         expect_bytes(&format!("{most} bytes"), &peer, with_lanes(1), 2).await;
     }
 }
 
 #[tokio::test]
 async fn bodies_that_are_always_empty_are_given_up() {
-    let peer = peer(LARGE, [(When::Always, Fault::Truncate(0))]);
+    let peer = peer(LARGE, [(FaultTrigger::Always, Fault::Truncate(0))]);
     expect_error("empty", &peer, with_lanes(1), ErrorKind::Protocol, 4).await;
 }
 
@@ -78,7 +83,10 @@ async fn a_whole_file_that_always_breaks_off_too_early_is_given_up() {
     for size in [SMALL, LARGE] {
         let peer = peer(
             size,
-            [(When::Always, Fault::Whole), (When::Always, Fault::Close(Place::Body(10_000)))],
+            [
+                (FaultTrigger::Always, Fault::Whole),
+                (FaultTrigger::Always, Fault::Close(ResponsePosition::Body(10_000))),
+            ],
         );
         let error = read(&source(&peer.url(), with_lanes(1)), &[20_000..29_000]).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unavailable, "{size}: {error:?}");

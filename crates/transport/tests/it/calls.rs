@@ -2,12 +2,12 @@
 
 use crate::rig::{SMALL, content, network, peer};
 use hither_core::ErrorKind;
-use hither_testkit::peer::{Fault, Place, When};
-use hither_transport::{Call, Location, TransportConfig};
+use hither_testkit::peer::{Fault, FaultTrigger, ResponsePosition};
+use hither_transport::{HttpRequest, Location, TransportConfig};
 use http::{Method, StatusCode};
 
-fn call(url: &str) -> Call {
-    let mut call = Call::new(Method::GET, Location::parse(url).unwrap());
+fn call(url: &str) -> HttpRequest {
+    let mut call = HttpRequest::new(Method::GET, Location::parse(url).unwrap());
     call.max_reply_bytes = SMALL;
     call
 }
@@ -26,7 +26,7 @@ async fn an_answer_is_read_whole_and_the_connection_used_again() {
 #[tokio::test]
 async fn every_status_is_an_answer() {
     let refusal = Fault::Status { status: 404, retry_after: None };
-    let peer = peer(SMALL, [(When::Always, refusal)]);
+    let peer = peer(SMALL, [(FaultTrigger::Always, refusal)]);
     let reply = network(TransportConfig::default()).call(call(&peer.url())).await.unwrap();
     assert_eq!(reply.status, StatusCode::NOT_FOUND);
 }
@@ -34,11 +34,11 @@ async fn every_status_is_an_answer() {
 #[tokio::test]
 async fn redirects_are_followed_but_not_in_a_circle() {
     let there = peer(SMALL, []);
-    let here = peer(SMALL, [(When::Nth(0), Fault::Redirect(there.url()))]);
+    let here = peer(SMALL, [(FaultTrigger::Nth(0), Fault::Redirect(there.url()))]);
     let network = network(TransportConfig::default());
     let reply = network.call(call(&here.url())).await.unwrap();
     assert_eq!(reply.location.to_string(), there.url());
-    let circle = peer(SMALL, [(When::Always, Fault::Redirect("?again".to_owned()))]);
+    let circle = peer(SMALL, [(FaultTrigger::Always, Fault::Redirect("?again".to_owned()))]);
     let error = network.call(call(&circle.url())).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Protocol);
 }
@@ -53,8 +53,8 @@ async fn an_answer_that_is_too_long_is_refused() {
 
 #[tokio::test]
 async fn a_connection_that_was_closed_meanwhile_is_replaced() {
-    let close = Fault::Close(Place::Answer(usize::MAX));
-    let peer = peer(SMALL, [(When::Always, close)]);
+    let close = Fault::Close(ResponsePosition::Answer(usize::MAX));
+    let peer = peer(SMALL, [(FaultTrigger::Always, close)]);
     let network = network(TransportConfig::default());
     for _ in 0..5 {
         assert_eq!(network.call(call(&peer.url())).await.unwrap().status, StatusCode::OK);

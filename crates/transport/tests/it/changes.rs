@@ -2,9 +2,13 @@
 
 use crate::rig::{LARGE, SMALL, THREE, content, peer, read, read_with, source, with_lanes};
 use hither_core::ErrorKind;
-use hither_testkit::peer::{Fault, When};
+use hither_testkit::peer::{Fault, FaultTrigger};
 
-async fn expect_changed<const N: usize>(what: &str, size: usize, faults: [(When, Fault); N]) {
+async fn expect_changed<const N: usize>(
+    what: &str,
+    size: usize,
+    faults: [(FaultTrigger, Fault); N],
+) {
     let peer = peer(size, []);
     let source = source(&peer.url(), with_lanes(1));
     let validator = read(&source, &THREE).await.unwrap().answer.validator.unwrap();
@@ -29,14 +33,14 @@ async fn a_whole_new_file_is_noticed() {
 
 #[tokio::test]
 async fn a_whole_new_file_without_a_tag_is_noticed() {
-    expect_changed("large", LARGE, [(When::Always, Fault::NoETag)]).await;
-    expect_changed("small", SMALL, [(When::Always, Fault::NoETag)]).await;
+    expect_changed("large", LARGE, [(FaultTrigger::Always, Fault::NoETag)]).await;
+    expect_changed("small", SMALL, [(FaultTrigger::Always, Fault::NoETag)]).await;
 }
 
 #[tokio::test]
 async fn parts_of_another_version_are_noticed() {
     let fault = Fault::ETag("\"second\"".to_owned());
-    expect_changed("206", LARGE, [(When::Always, fault)]).await;
+    expect_changed("206", LARGE, [(FaultTrigger::Always, fault)]).await;
 }
 
 #[tokio::test]

@@ -2,8 +2,8 @@
 
 use crate::rig::{LARGE, THREE, content, network, peer, read, source, source_on, with_lanes};
 use futures_core::future::BoxFuture;
-use hither_core::{Claim, Endpoint, ErrorKind, Ledger, Source};
-use hither_testkit::peer::{Fault, Place, When, refusing_url};
+use hither_core::{Endpoint, EndpointStore, ErrorKind, SlotClaim, Source};
+use hither_testkit::peer::{Fault, FaultTrigger, ResponsePosition, refusing_url};
 use hither_transport::{Location, Network, Resolve, TransportConfig};
 use socket2::{Domain, Socket, Type};
 use std::io::{BufRead, BufReader, Write};
@@ -81,7 +81,7 @@ async fn a_server_of_one_thread_is_not_kept_by_connections_that_nobody_uses() {
     let network = network(with_lanes(8));
     let pool = network.pool(&Location::parse(&url).unwrap());
     pool.warm(3);
-    while pool.idle_lanes() < 3 {
+    while pool.idle_connections() < 3 {
         tokio::task::yield_now().await;
     }
     // The first connection that it took is not the one that is asked on.
@@ -106,7 +106,7 @@ impl Resolve for Says {
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn a_dead_address_among_several_is_passed_over() {
-    let peer = peer(LARGE, [(When::Always, Fault::CloseAfter)]);
+    let peer = peer(LARGE, [(FaultTrigger::Always, Fault::CloseAfter)]);
     let alive = peer.url()["http://".len()..].split('/').next().unwrap().parse().unwrap();
     let (dead, _held) = black_hole();
     let mut config = with_lanes(1);
@@ -135,21 +135,24 @@ async fn addresses_that_are_all_dead_are_counted() {
 
 #[tokio::test]
 async fn a_server_that_takes_one_connection_gets_one() {
-    let peer = peer(LARGE, [(When::Nth(0), Fault::NoMoreConnections)]);
+    let peer = peer(LARGE, [(FaultTrigger::Nth(0), Fault::NoMoreConnections)]);
     let source = source(&peer.url(), with_lanes(8));
     read(&source, &[0..1]).await.unwrap();
     for _ in 0..3 {
         let got = read(&source, &[0..200_000]).await.unwrap();
         got.is_exact(&content(LARGE), &[0..200_000]).unwrap();
     }
-    assert_eq!((peer.connections(), source.max_lanes()), (1, 1));
+    assert_eq!((peer.connections(), source.max_connections()), (1, 1));
 }
 
 #[tokio::test]
 async fn a_server_that_goes_away_is_given_up() {
     let peer = peer(
         LARGE,
-        [(When::Nth(0), Fault::NoMoreConnections), (When::Nth(0), Fault::Close(Place::Body(20)))],
+        [
+            (FaultTrigger::Nth(0), Fault::NoMoreConnections),
+            (FaultTrigger::Nth(0), Fault::Close(ResponsePosition::Body(20))),
+        ],
     );
     let source = source(&peer.url(), with_lanes(1));
     let error = read(&source, &[0..200_000]).await.unwrap_err();
@@ -158,7 +161,7 @@ async fn a_server_that_goes_away_is_given_up() {
 
 #[tokio::test]
 async fn a_reader_that_is_dropped_leaves_its_place_to_the_next() {
-    let peer = peer(LARGE, [(When::Before(2), Fault::Stall(Place::Body(0)))]);
+    let peer = peer(LARGE, [(FaultTrigger::Before(2), Fault::Stall(ResponsePosition::Body(0)))]);
     let source = source(&peer.url(), with_lanes(1));
     for seen in 1..=2 {
         let gone = read(&source, &THREE);
@@ -181,16 +184,16 @@ async fn a_reader_that_is_dropped_leaves_its_place_to_the_next() {
 #[derive(Debug)]
 struct Crowded(AtomicUsize);
 
-impl Ledger for Crowded {
-    fn recall(&self, _: &str) -> Option<Endpoint> {
+impl EndpointStore for Crowded {
+    fn get(&self, _: &str) -> Option<Endpoint> {
         None
     }
 
-    fn remember(&self, _: &str, _: &Endpoint) {}
+    fn put(&self, _: &str, _: &Endpoint) {}
 
-    fn claim_lane(&self, _: &str, _: usize) -> Claim {
+    fn claim_slot(&self, _: &str, _: usize) -> SlotClaim {
         let left = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| n.checked_sub(1));
-        left.map_or(Claim::Full, |_| Claim::Granted(Box::new(())))
+        left.map_or(SlotClaim::Full, |_| SlotClaim::Granted(Box::new(())))
     }
 }
 
@@ -201,7 +204,7 @@ async fn connections_of_other_processes_count_but_one_is_always_made() {
         let ledger = Arc::new(Crowded(AtomicUsize::new(left)));
         let network = Network::new(with_lanes(8), Handle::current(), Some(ledger));
         let source = source_on(&network, &peer.url());
-        source.warm(8);
+        source.preconnect(8);
         let ranges: Vec<_> = (0..40).map(|i| i * 20_000..i * 20_000 + 9_000).collect();
         let got = read(&source, &ranges).await.unwrap();
         got.is_exact(&content(LARGE), &ranges).unwrap();

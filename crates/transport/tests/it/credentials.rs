@@ -5,8 +5,8 @@ use crate::rig::{
 };
 use hither_auth::{Basic, CredentialConfig, Credentials, HostPattern, Secret, TokenSource};
 use hither_core::ErrorKind;
-use hither_testkit::peer::{Fault, Peer, When};
-use hither_transport::{Call, Location, TransportConfig};
+use hither_testkit::peer::{Fault, FaultTrigger, MockHttpServer};
+use hither_transport::{HttpRequest, Location, TransportConfig};
 use http::Method;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
@@ -39,13 +39,13 @@ fn unless(token: &str) -> Fault {
     Fault::Unless(format!("Bearer {token}"))
 }
 
-fn sent(peer: &Peer) -> Vec<Option<String>> {
+fn sent(peer: &MockHttpServer) -> Vec<Option<String>> {
     peer.log().into_iter().map(|request| request.authorization).collect()
 }
 
 #[tokio::test]
 async fn a_token_goes_with_every_request() {
-    let peer = peer(LARGE, [(When::Always, unless("one"))]);
+    let peer = peer(LARGE, [(FaultTrigger::Always, unless("one"))]);
     let source = source(&peer.url(), with_token("one"));
     for _ in 0..2 {
         read(&source, &THREE).await.unwrap().is_exact(&content(LARGE), &THREE).unwrap();
@@ -57,7 +57,7 @@ async fn a_token_goes_with_every_request() {
 async fn a_token_does_not_follow_a_redirect_to_another_server_unless_it_may() {
     for (follow, expected) in [(None, None), (Some("127.0.0.1"), Some("Bearer one".to_owned()))] {
         let second = peer(LARGE, []);
-        let first = peer(LARGE, [(When::Always, Fault::Redirect(second.url_of("/x")))]);
+        let first = peer(LARGE, [(FaultTrigger::Always, Fault::Redirect(second.url_of("/x")))]);
         let config = config(|credentials| {
             credentials.token = Some(TokenSource::Value(Secret::new("one")));
             credentials.follow.extend(follow.map(|pattern| HostPattern::parse(pattern).unwrap()));
@@ -73,7 +73,7 @@ async fn a_token_does_not_follow_a_redirect_to_another_server_unless_it_may() {
 async fn a_password_in_a_url_is_for_its_server_alone() {
     let second = peer(LARGE, []);
     let to = second.url_of("/x").replace("http://", "http://you:other@");
-    let first = peer(LARGE, [(When::Always, Fault::Redirect(to))]);
+    let first = peer(LARGE, [(FaultTrigger::Always, Fault::Redirect(to))]);
     let url = first.url().replace("http://", "http://me:p%40ss@");
     let source = source(&url, with_token("one"));
     read(&source, &THREE).await.unwrap();
@@ -86,7 +86,10 @@ async fn a_token_that_is_refused_in_mid_job_is_read_again_and_nothing_is_lost() 
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("token");
     private(&path, "one");
-    let peer = peer(LARGE, [(When::Before(2), unless("one")), (When::From(2), unless("two"))]);
+    let peer = peer(
+        LARGE,
+        [(FaultTrigger::Before(2), unless("one")), (FaultTrigger::From(2), unless("two"))],
+    );
     let source = source(&peer.url(), from_file(&path));
     for round in 0..5 {
         read(&source, &THREE).await.unwrap().is_exact(&content(LARGE), &THREE).unwrap();
@@ -103,14 +106,14 @@ async fn many_lanes_that_are_refused_at_once_all_go_on() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("token");
     private(&path, "one");
-    let peer = peer(LARGE, [(When::Always, unless("one"))]);
+    let peer = peer(LARGE, [(FaultTrigger::Always, unless("one"))]);
     let mut config = from_file(&path);
-    config.max_lanes = 8;
+    config.max_connections = 8;
     let source = source(&peer.url(), config);
     read(&source, &THREE).await.unwrap();
     private(&path, "two");
-    peer.behave();
-    peer.add_fault(When::Always, unless("two"));
+    peer.clear_faults();
+    peer.add_fault(FaultTrigger::Always, unless("two"));
     let all: Vec<_> = (0..8).map(|n| n * 100_000..n * 100_000 + 50_000).collect();
     let reads = all.iter().map(|range| read(&source, std::slice::from_ref(range)));
     for (got, range) in futures_util::future::join_all(reads).await.into_iter().zip(&all) {
@@ -121,9 +124,10 @@ async fn many_lanes_that_are_refused_at_once_all_go_on() {
 #[tokio::test]
 async fn a_refusal_that_nothing_can_be_done_about_is_one_request_and_is_explained() {
     let token = "eyJhbGciOiJub25lIn0.eyJpc3MiOiJodHRwczovL2lhbSIsInN1YiI6Im1lIiwiZXhwIjoxfQ.c2ln";
-    let refused = peer(LARGE, [(When::Always, Fault::Status { status: 403, retry_after: None })]);
+    let refused =
+        peer(LARGE, [(FaultTrigger::Always, Fault::Status { status: 403, retry_after: None })]);
     expect_error("403", &refused, with_token(token), ErrorKind::PermissionDenied, 1).await;
-    let refused = peer(LARGE, [(When::Always, unless("another"))]);
+    let refused = peer(LARGE, [(FaultTrigger::Always, unless("another"))]);
     let source = source(&refused.url(), with_token(token));
     let error = read(&source, &THREE).await.unwrap_err();
     assert_eq!((error.kind(), refused.log().len()), (ErrorKind::Unauthenticated, 1));
@@ -144,9 +148,13 @@ async fn other_calls_are_renewed_as_well() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("token");
     private(&path, "one");
-    let peer = peer(LARGE, [(When::Before(1), unless("one")), (When::From(1), unless("two"))]);
+    let peer = peer(
+        LARGE,
+        [(FaultTrigger::Before(1), unless("one")), (FaultTrigger::From(1), unless("two"))],
+    );
     let network = network(from_file(&path));
-    let call = || network.call(Call::new(Method::HEAD, Location::parse(&peer.url()).unwrap()));
+    let call =
+        || network.call(HttpRequest::new(Method::HEAD, Location::parse(&peer.url()).unwrap()));
     assert_eq!(call().await.unwrap().status, 200);
     assert_eq!(call().await.unwrap().status, 401);
     private(&path, "two");

@@ -4,7 +4,7 @@ use crate::rig::{
     LARGE, THREE, expect_bytes, expect_error, impatient, peer, read, source, with_lanes,
 };
 use hither_core::ErrorKind;
-use hither_testkit::peer::{Fault, Place, When};
+use hither_testkit::peer::{Fault, FaultTrigger, ResponsePosition};
 
 #[tokio::test]
 async fn ranges_that_were_not_asked_for_are_refused() {
@@ -16,38 +16,39 @@ async fn ranges_that_were_not_asked_for_are_refused() {
         Fault::NoContentRange,
     ] {
         let what = format!("{fault:?}");
-        let several = peer(LARGE, [(When::Always, fault.clone())]);
+        let several = peer(LARGE, [(FaultTrigger::Always, fault.clone())]);
         expect_error(&what, &several, with_lanes(1), ErrorKind::Protocol, 4).await;
-        let single = peer(LARGE, [(When::Always, fault), (When::Always, Fault::FirstOnly)]);
+        let single =
+            peer(LARGE, [(FaultTrigger::Always, fault), (FaultTrigger::Always, Fault::FirstOnly)]);
         expect_error(&what, &single, with_lanes(1), ErrorKind::Protocol, 4).await;
     }
 }
 
 #[tokio::test]
 async fn what_is_no_http_is_refused_at_once() {
-    let peer = peer(LARGE, [(When::Always, Fault::Garbage)]);
+    let peer = peer(LARGE, [(FaultTrigger::Always, Fault::Garbage)]);
     expect_error("garbage", &peer, with_lanes(1), ErrorKind::Protocol, 1).await;
 }
 
 #[tokio::test]
 async fn a_head_without_end_is_refused() {
-    let large = peer(LARGE, [(When::Always, Fault::OversizeHead(2_000_000))]);
+    let large = peer(LARGE, [(FaultTrigger::Always, Fault::OversizeHead(2_000_000))]);
     expect_error("2 MB", &large, with_lanes(1), ErrorKind::Protocol, 1).await;
     let error = read(&source(&large.url(), with_lanes(1)), &THREE).await.unwrap_err();
     assert!(error.to_string().contains("larger than 256 KiB"), "{error}");
-    let bearable = peer(LARGE, [(When::Always, Fault::OversizeHead(10_000))]);
+    let bearable = peer(LARGE, [(FaultTrigger::Always, Fault::OversizeHead(10_000))]);
     expect_bytes("10 kB", &bearable, with_lanes(1), 1).await;
 }
 
 #[tokio::test]
 async fn ranges_that_were_not_asked_for_are_no_progress() {
     let mut config = impatient();
-    config.max_lanes = 1;
+    config.max_connections = 1;
     let peer = peer(
         LARGE,
         [
-            (When::Always, Fault::RangeShifted(50_000)),
-            (When::Always, Fault::Stall(Place::PartData(1))),
+            (FaultTrigger::Always, Fault::RangeShifted(50_000)),
+            (FaultTrigger::Always, Fault::Stall(ResponsePosition::PartData(1))),
         ],
     );
     expect_error("shifted", &peer, config, ErrorKind::Timeout, 4).await;

@@ -2,7 +2,7 @@
 
 use crate::rig::{LARGE, content, peer, read, source, with_lanes};
 use hither_core::{ErrorKind, Source};
-use hither_testkit::peer::{Fault, Limit, OverLimit, When};
+use hither_testkit::peer::{Fault, FaultTrigger, Limit, OverLimit};
 use std::ops::Range;
 
 /// So many ranges of ten bytes that no plan merges.
@@ -23,8 +23,10 @@ async fn a_low_limit_on_ranges_is_found_and_kept() {
 async fn expect_limit_found(limits: &[usize]) {
     for over in [OverLimit::Status(400), OverLimit::Corrupt, OverLimit::Whole] {
         for &most in limits {
-            let peer =
-                peer(LARGE, [(When::Always, Fault::Most { limit: Limit::Ranges(most), over })]);
+            let peer = peer(
+                LARGE,
+                [(FaultTrigger::Always, Fault::Most { limit: Limit::Ranges(most), over })],
+            );
             let source = source(&peer.url(), with_lanes(1));
             let ranges = scattered(100);
             let got = read(&source, &ranges).await.unwrap_or_else(|error| {
@@ -46,7 +48,7 @@ async fn expect_limit_found(limits: &[usize]) {
 
 #[tokio::test]
 async fn a_known_make_is_asked_by_its_own_limits() {
-    let peer = peer(LARGE, [(When::Always, Fault::Server("nginx/1.22.1".to_owned()))]);
+    let peer = peer(LARGE, [(FaultTrigger::Always, Fault::Server("nginx/1.22.1".to_owned()))]);
     let source = source(&peer.url(), with_lanes(1));
     read(&source, &[0..1]).await.unwrap();
     let limits = source.limits();
@@ -72,7 +74,7 @@ async fn one_range_longer_than_an_answer_is_cut() {
     let ways = [400, 413, 500].map(OverLimit::Status);
     for over in ways.into_iter().chain([OverLimit::Corrupt, OverLimit::Close, OverLimit::Less]) {
         let limit = Fault::Most { limit: Limit::AnswerBytes(100_000), over };
-        let peer = peer(LARGE, [(When::Always, limit)]);
+        let peer = peer(LARGE, [(FaultTrigger::Always, limit)]);
         let source = source(&peer.url(), with_lanes(1));
         for (range, most) in [(0..600_000, 24), (300_000..900_000, 12)] {
             let (ranges, before) = ([range], peer.log().len());
@@ -91,13 +93,13 @@ async fn a_refusal_of_short_ranges_as_well_is_no_limit() {
     let peer = peer(LARGE, []);
     let source = source(&peer.url(), with_lanes(1));
     read(&source, &[0..50_000]).await.unwrap();
-    peer.add_fault(When::Always, Fault::Status { status: 500, retry_after: None });
+    peer.add_fault(FaultTrigger::Always, Fault::Status { status: 500, retry_after: None });
     let before = peer.log().len();
     let error = read(&source, &[100_000..700_000]).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable);
     let requests = peer.log().len() - before;
     assert!(requests <= 8, "{requests} requests");
-    peer.behave();
+    peer.clear_faults();
     let before = peer.log().len();
     read(&source, &[100_000..700_000]).await.unwrap();
     assert_eq!(peer.log().len() - before, 1);
@@ -106,7 +108,7 @@ async fn a_refusal_of_short_ranges_as_well_is_no_limit() {
 #[tokio::test]
 async fn a_single_range_that_is_too_long_for_the_header_is_said_to_be() {
     let limit = Fault::Most { limit: Limit::HeaderBytes(10), over: OverLimit::Status(431) };
-    let peer = peer(LARGE, [(When::Always, limit)]);
+    let peer = peer(LARGE, [(FaultTrigger::Always, limit)]);
     let source = source(&peer.url(), with_lanes(1));
     let error = read(&source, &[500_000..600_000]).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::TooLarge);

@@ -2,12 +2,12 @@
 
 use crate::rig::{content, read, read_with};
 use hither_core::{ErrorKind, Source};
-use hither_transport::FileSource;
+use hither_transport::LocalSource;
 use std::path::Path;
 use std::sync::Arc;
 
-fn open(path: &Path) -> Result<FileSource, hither_core::Error> {
-    FileSource::open(path, Arc::default())
+fn open(path: &Path) -> Result<LocalSource, hither_core::Error> {
+    LocalSource::open(path, Arc::default())
 }
 
 #[tokio::test]

@@ -2,8 +2,8 @@
 
 use bytes::Bytes;
 use hither_core::ErrorKind;
-use hither_core::storage::{EntryKind, PutOptions, Storage};
-use hither_testkit::storage_suite::{Abilities, check, put};
+use hither_core::storage::{FileKind, PutOptions, Storage};
+use hither_testkit::storage_suite::{StorageFeatures, check, put};
 use hither_transport::LocalStorage;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
@@ -20,7 +20,7 @@ fn options(size: u64, overwrite: bool) -> PutOptions {
 #[tokio::test]
 async fn a_local_directory_does_what_storages_do() {
     let folder = tempfile::tempdir().unwrap();
-    check(&storage(folder.path()), Abilities::ALL).await;
+    check(&storage(folder.path()), StorageFeatures::ALL).await;
 }
 
 #[tokio::test]
@@ -35,7 +35,7 @@ async fn links_are_shown_and_removed_but_not_entered() {
     symlink("nowhere", root.join("tree/dangling")).unwrap();
     let storage = storage(root);
     let kinds: Vec<_> = storage.list("tree").await.unwrap().into_iter().map(|e| e.kind).collect();
-    let (link, directory) = (EntryKind::Link, EntryKind::Directory);
+    let (link, directory) = (FileKind::Link, FileKind::Directory);
     assert_eq!(kinds, [link, directory, link, link]);
     assert_eq!(storage.stat("tree/to-file").await.unwrap().size, 1);
     assert_eq!(storage.stat("tree/to-outside").await.unwrap().kind, directory);

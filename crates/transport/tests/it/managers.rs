@@ -2,15 +2,15 @@
 
 use crate::rig::{LARGE, THREE, content, network, read, with_lanes};
 use hither_auth::{CredentialConfig, Credentials, TokenSource};
-use hither_testkit::peer::When;
-use hither_testkit::xrootd_peer::{Fault, Step, XrootdPeer};
+use hither_testkit::peer::FaultTrigger;
+use hither_testkit::xrootd_peer::{Fault, FaultStage, MockXrootdServer};
 use hither_transport::{Location, Network, XrootdSource};
 use hither_xrd::wire::{ErrorCode, Redirect};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::sync::Arc;
 
-fn opens(peer: &XrootdPeer) -> Vec<String> {
+fn opens(peer: &MockXrootdServer) -> Vec<String> {
     let opens = peer.log().into_iter().filter(|logged| logged.name == "open");
     opens.filter_map(|logged| logged.path).collect()
 }
@@ -20,19 +20,19 @@ async fn read_all(network: &Arc<Network>, url: &str) {
     read(&source, &THREE).await.unwrap().is_exact(&content(LARGE), &THREE).unwrap();
 }
 
-fn redirect(to: &XrootdPeer) -> Redirect {
+fn redirect(to: &MockXrootdServer) -> Redirect {
     Redirect::to("127.0.0.1", to.address().port())
 }
 
 /// A manager that sends to `data` whoever asks for a file.
-fn manager(redirect: Redirect) -> XrootdPeer {
-    let manager = XrootdPeer::start(content(LARGE)).unwrap();
-    manager.with_fault(Step::Open, When::Always, Fault::Elsewhere(redirect))
+fn manager(redirect: Redirect) -> MockXrootdServer {
+    let manager = MockXrootdServer::start(content(LARGE)).unwrap();
+    manager.with_fault(FaultStage::Open, FaultTrigger::Always, Fault::Elsewhere(redirect))
 }
 
 #[tokio::test]
 async fn a_manager_is_asked_once_for_a_directory() {
-    let data = XrootdPeer::start(content(LARGE)).unwrap();
+    let data = MockXrootdServer::start(content(LARGE)).unwrap();
     let manager = manager(redirect(&data));
     let network = network(with_lanes(1));
     for path in ["d/a", "d/b", "d/c"] {
@@ -46,8 +46,8 @@ async fn a_manager_is_asked_once_for_a_directory() {
 #[tokio::test]
 async fn what_is_not_where_it_was_likely_to_be_is_asked_of_the_manager() {
     for code in [ErrorCode::NOT_FOUND, ErrorCode::NOT_AUTHORIZED, ErrorCode::IO_ERROR] {
-        let data = XrootdPeer::start(content(LARGE)).unwrap();
-        data.add_fault(Step::Open, When::Nth(1), Fault::Refused(code));
+        let data = MockXrootdServer::start(content(LARGE)).unwrap();
+        data.add_fault(FaultStage::Open, FaultTrigger::Nth(1), Fault::Refused(code));
         let manager = manager(redirect(&data));
         let network = network(with_lanes(1));
         for path in ["d/a", "d/b", "d/c"] {
@@ -62,11 +62,11 @@ async fn what_is_not_where_it_was_likely_to_be_is_asked_of_the_manager() {
 
 #[tokio::test]
 async fn a_server_that_died_is_forgotten() {
-    let first = XrootdPeer::start(content(LARGE)).unwrap();
-    let second = XrootdPeer::start(content(LARGE)).unwrap();
-    let manager = XrootdPeer::start(content(LARGE)).unwrap();
-    manager.add_fault(Step::Open, When::Nth(0), Fault::Elsewhere(redirect(&first)));
-    manager.add_fault(Step::Open, When::From(1), Fault::Elsewhere(redirect(&second)));
+    let first = MockXrootdServer::start(content(LARGE)).unwrap();
+    let second = MockXrootdServer::start(content(LARGE)).unwrap();
+    let manager = MockXrootdServer::start(content(LARGE)).unwrap();
+    manager.add_fault(FaultStage::Open, FaultTrigger::Nth(0), Fault::Elsewhere(redirect(&first)));
+    manager.add_fault(FaultStage::Open, FaultTrigger::From(1), Fault::Elsewhere(redirect(&second)));
     let network = network(with_lanes(1));
     read_all(&network, &manager.url_of("d/a")).await;
     drop(first);
@@ -78,7 +78,7 @@ async fn a_server_that_died_is_forgotten() {
 
 #[tokio::test]
 async fn what_a_manager_adds_for_one_file_is_for_that_file() {
-    let data = XrootdPeer::start(content(LARGE)).unwrap();
+    let data = MockXrootdServer::start(content(LARGE)).unwrap();
     let mut redirect = redirect(&data);
     redirect.opaque = Some("cap=secret".to_owned());
     let manager = manager(redirect);
@@ -100,8 +100,12 @@ async fn a_token_that_was_renewed_in_its_file_goes_with_the_next_open() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("token");
     private(&file, "one");
-    let peer = XrootdPeer::start(content(LARGE)).unwrap();
-    peer.add_fault(Step::Open, When::Nth(1), Fault::Refused(ErrorCode::NOT_AUTHORIZED));
+    let peer = MockXrootdServer::start(content(LARGE)).unwrap();
+    peer.add_fault(
+        FaultStage::Open,
+        FaultTrigger::Nth(1),
+        Fault::Refused(ErrorCode::NOT_AUTHORIZED),
+    );
     let mut credentials = CredentialConfig::default();
     credentials.token = Some(TokenSource::File(file.clone()));
     credentials.uid = std::fs::metadata(&file).unwrap().uid();

@@ -4,7 +4,9 @@
 
 use crate::rig::{content, network, peer, read, source_on, with_lanes};
 use hither_core::{ErrorKind, Source, range};
-use hither_testkit::peer::{Bound, Fault, Manner, Place, When, manners};
+use hither_testkit::peer::{
+    Fault, FaultTrigger, HttpBehaviour, RequestBound, ResponsePosition, manners,
+};
 use hither_testkit::random::Random;
 use std::ops::Range;
 
@@ -25,8 +27,8 @@ fn random_ranges(seed: u64, count: usize) -> Vec<Range<u64>> {
     (0..count).map(range).collect()
 }
 
-async fn expect_on(manner: &Manner, lanes: usize) {
-    let Manner { name, faults, bound } = manner;
+async fn expect_on(manner: &HttpBehaviour, lanes: usize) {
+    let HttpBehaviour { name, faults, bound } = manner;
     let what = format!("{name}: {faults:?} on {lanes} lanes");
     let content = content(usize::try_from(SIZE).unwrap());
     let peer = peer(content.len(), []);
@@ -34,7 +36,7 @@ async fn expect_on(manner: &Manner, lanes: usize) {
     let network = network(with_lanes(lanes));
     let source = source_on(&network, &peer.url());
     // That a server takes next to nothing is learned at once.
-    let learn = if matches!(bound, Bound::Ranges(..=2)) { RANGES / 10 } else { RANGES };
+    let learn = if matches!(bound, RequestBound::Ranges(..=2)) { RANGES / 10 } else { RANGES };
     for (seed, count) in [(1, learn), (2, RANGES)] {
         let ranges = random_ranges(seed, count);
         let wanted = range::merged(&ranges, 0);
@@ -60,7 +62,7 @@ async fn expect_on(manner: &Manner, lanes: usize) {
         assert!(received <= most, "{what}: {received} bytes received, {useful} would do");
     }
     let whole_files = network.account().totals().whole_files;
-    let expected = u64::from(matches!(bound, Bound::Whole));
+    let expected = u64::from(matches!(bound, RequestBound::Whole));
     assert_eq!(whole_files, expected, "{what}");
 }
 
@@ -83,7 +85,7 @@ async fn every_server_gives_every_byte_on_four_lanes() {
 async fn connections_that_close_after_a_few_bytes() {
     for lanes in [1, 4] {
         let peer = peer(usize::try_from(SIZE).unwrap(), []);
-        peer.add_fault(When::Always, Fault::Close(Place::Body(300)));
+        peer.add_fault(FaultTrigger::Always, Fault::Close(ResponsePosition::Body(300)));
         let source = source_on(&network(with_lanes(lanes)), &peer.url());
         let error = read(&source, &random_ranges(1, RANGES)).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unavailable, "{error:?}");

@@ -22,7 +22,7 @@ fn pieces(count: u64) -> Vec<Range<u64>> {
 
 fn config(server: &Multiplexer) -> TransportConfig {
     let mut config = trusting(&server.authority);
-    config.max_lanes = TransportConfig::default().max_lanes;
+    config.max_connections = TransportConfig::default().max_connections;
     config
 }
 
@@ -111,7 +111,7 @@ async fn a_caller_who_allows_one_connection_gets_one() {
     let server = Multiplexer::start(LARGE, STREAMS, Flaw::None).await;
     let known = known(RangeSupport::Single, STREAMS as usize);
     let mut config = config(&server);
-    config.max_lanes = 1;
+    config.max_connections = 1;
     let (network, _) = network(config, known);
     let source = source_on(&network, &server);
     let mut wanted = pieces(1000);

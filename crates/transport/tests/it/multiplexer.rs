@@ -240,16 +240,16 @@ fn ranged(content: &[u8], asked: &HeaderMap, broken: bool) -> Response<Body> {
 #[derive(Debug)]
 pub(crate) struct Remembers(pub(crate) Mutex<hither_core::Endpoint>);
 
-impl hither_core::Ledger for Remembers {
-    fn recall(&self, _: &str) -> Option<hither_core::Endpoint> {
+impl hither_core::EndpointStore for Remembers {
+    fn get(&self, _: &str) -> Option<hither_core::Endpoint> {
         Some(self.0.lock().unwrap().clone())
     }
 
-    fn remember(&self, _: &str, endpoint: &hither_core::Endpoint) {
+    fn put(&self, _: &str, endpoint: &hither_core::Endpoint) {
         *self.0.lock().unwrap() = endpoint.clone();
     }
 
-    fn claim_lane(&self, _: &str, _: usize) -> hither_core::Claim {
-        hither_core::Claim::Granted(Box::new(()))
+    fn claim_slot(&self, _: &str, _: usize) -> hither_core::SlotClaim {
+        hither_core::SlotClaim::Granted(Box::new(()))
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::rig::{content, impatient, peer, read, source, with_lanes};
 use hither_core::{Error, ErrorKind};
-use hither_testkit::peer::{Fault, Limit, OverLimit, Place, When};
+use hither_testkit::peer::{Fault, FaultTrigger, Limit, OverLimit, ResponsePosition};
 use hither_testkit::random::Random;
 use proptest::prelude::*;
 use std::ops::Range;
@@ -20,7 +20,7 @@ fn random_ranges(seed: u64, count: usize) -> Vec<Range<u64>> {
 
 async fn expect_exact(what: &str, count: usize, faults: Vec<Fault>, requests: usize) {
     let peer = peer(usize::try_from(SIZE).unwrap(), []);
-    faults.into_iter().for_each(|fault| peer.add_fault(When::Always, fault));
+    faults.into_iter().for_each(|fault| peer.add_fault(FaultTrigger::Always, fault));
     let source = source(&peer.url(), with_lanes(4));
     let ranges = random_ranges(count as u64, count);
     let got = read(&source, &ranges).await.unwrap_or_else(|error| panic!("{what}: {error:?}"));
@@ -79,12 +79,12 @@ async fn a_server_that_closes_every_connection_gives_five_thousand() {
     expect_exact("close", 5_000, vec![Fault::CloseAfter], 40).await;
 }
 
-fn place() -> impl Strategy<Value = Place> {
+fn place() -> impl Strategy<Value = ResponsePosition> {
     prop_oneof![
-        (0_usize..300).prop_map(Place::Answer),
-        (0_usize..5_000).prop_map(Place::Body),
-        (0_usize..4).prop_map(Place::PartHead),
-        (0_usize..4).prop_map(Place::PartData),
+        (0_usize..300).prop_map(ResponsePosition::Answer),
+        (0_usize..5_000).prop_map(ResponsePosition::Body),
+        (0_usize..4).prop_map(ResponsePosition::PartHead),
+        (0_usize..4).prop_map(ResponsePosition::PartData),
     ]
 }
 
@@ -116,10 +116,10 @@ fn fault() -> impl Strategy<Value = Fault> {
 }
 
 /// Never for ever: a server that gives a few bytes with every connection is read to its end, however long that takes.
-fn when() -> impl Strategy<Value = When> {
+fn when() -> impl Strategy<Value = FaultTrigger> {
     prop_oneof![
-        4 => (0_usize..8).prop_map(When::Nth),
-        1 => (1_usize..50).prop_map(When::Before),
+        4 => (0_usize..8).prop_map(FaultTrigger::Nth),
+        1 => (1_usize..50).prop_map(FaultTrigger::Before),
     ]
 }
 
@@ -137,7 +137,7 @@ proptest! {
             let peer = peer(usize::try_from(SIZE).unwrap(), []);
             faults.into_iter().for_each(|(when, fault)| peer.add_fault(when, fault));
             let mut config = impatient();
-            config.max_lanes = lanes;
+            config.max_connections = lanes;
             let source = source(&peer.url(), config);
             let ranges = random_ranges(seed, count);
             match read(&source, &ranges).await {

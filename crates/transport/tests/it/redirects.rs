@@ -4,7 +4,7 @@ use crate::rig::{
     LARGE, THREE, content, expect_bytes, expect_error, peer, read, source, with_lanes,
 };
 use hither_core::ErrorKind;
-use hither_testkit::peer::{Fault, When};
+use hither_testkit::peer::{Fault, FaultTrigger};
 
 fn redirect(to: &str) -> Fault {
     Fault::Redirect(to.to_owned())
@@ -12,7 +12,7 @@ fn redirect(to: &str) -> Fault {
 
 #[tokio::test]
 async fn a_redirect_is_followed_and_remembered() {
-    let peer = peer(LARGE, [(When::Nth(0), redirect("../elsewhere?token=1"))]);
+    let peer = peer(LARGE, [(FaultTrigger::Nth(0), redirect("../elsewhere?token=1"))]);
     let source = source(&peer.url(), with_lanes(1));
     for _ in 0..2 {
         let got = read(&source, &THREE).await.unwrap();
@@ -26,7 +26,7 @@ async fn a_redirect_is_followed_and_remembered() {
 #[tokio::test]
 async fn another_server_may_have_the_file() {
     let second = peer(LARGE, []);
-    let first = peer(LARGE, [(When::Always, redirect(&second.url_of("/x")))]);
+    let first = peer(LARGE, [(FaultTrigger::Always, redirect(&second.url_of("/x")))]);
     let source = source(&first.url(), with_lanes(2));
     let got = read(&source, &[0..100_000]).await.unwrap();
     got.is_exact(&content(LARGE), &[0..100_000]).unwrap();
@@ -35,11 +35,15 @@ async fn another_server_may_have_the_file() {
 
 #[tokio::test]
 async fn the_first_server_is_asked_again_when_the_second_fails() {
-    let dead = peer(LARGE, [(When::Always, Fault::Status { status: 404, retry_after: None })]);
+    let dead =
+        peer(LARGE, [(FaultTrigger::Always, Fault::Status { status: 404, retry_after: None })]);
     let alive = peer(LARGE, []);
     let first = peer(
         LARGE,
-        [(When::Nth(0), redirect(&dead.url())), (When::From(1), redirect(&alive.url()))],
+        [
+            (FaultTrigger::Nth(0), redirect(&dead.url())),
+            (FaultTrigger::From(1), redirect(&alive.url())),
+        ],
     );
     let source = source(&first.url(), with_lanes(1));
     let got = read(&source, &THREE).await.unwrap();
@@ -49,14 +53,15 @@ async fn the_first_server_is_asked_again_when_the_second_fails() {
 
 #[tokio::test]
 async fn a_server_that_knows_only_dead_places_is_given_up() {
-    let dead = peer(LARGE, [(When::Always, Fault::Status { status: 404, retry_after: None })]);
-    let first = peer(LARGE, [(When::Always, redirect(&dead.url()))]);
+    let dead =
+        peer(LARGE, [(FaultTrigger::Always, Fault::Status { status: 404, retry_after: None })]);
+    let first = peer(LARGE, [(FaultTrigger::Always, redirect(&dead.url()))]);
     expect_error("dead", &first, with_lanes(1), ErrorKind::NotFound, 4).await;
 }
 
 #[tokio::test]
 async fn a_circle_ends() {
-    let peer = peer(LARGE, [(When::Always, redirect("/data/file.root"))]);
+    let peer = peer(LARGE, [(FaultTrigger::Always, redirect("/data/file.root"))]);
     expect_error("circle", &peer, with_lanes(1), ErrorKind::Protocol, 9).await;
 }
 
@@ -67,13 +72,13 @@ async fn redirects_to_nowhere_are_refused() {
         ("", ErrorKind::Protocol),
         ("http://", ErrorKind::Protocol),
     ] {
-        let peer = peer(LARGE, [(When::Always, redirect(to))]);
+        let peer = peer(LARGE, [(FaultTrigger::Always, redirect(to))]);
         expect_error(&format!("{to:?}"), &peer, with_lanes(1), kind, 1).await;
     }
 }
 
 #[tokio::test]
 async fn eight_redirects_are_followed() {
-    let peer = peer(LARGE, [(When::Before(8), redirect("/data/file.root"))]);
+    let peer = peer(LARGE, [(FaultTrigger::Before(8), redirect("/data/file.root"))]);
     expect_bytes("eight", &peer, with_lanes(1), 9).await;
 }

@@ -5,7 +5,7 @@ use crate::rig::{
     with_lanes,
 };
 use hither_core::{ErrorKind, Retry};
-use hither_testkit::peer::{Fault, When};
+use hither_testkit::peer::{Fault, FaultTrigger};
 
 fn status(status: u16) -> Fault {
     Fault::Status { status, retry_after: None }
@@ -21,7 +21,7 @@ async fn each_refusal_has_its_kind_and_is_final() {
         (418, ErrorKind::Protocol),
         (501, ErrorKind::Unavailable),
     ] {
-        let peer = peer(LARGE, [(When::Always, status(code))]);
+        let peer = peer(LARGE, [(FaultTrigger::Always, status(code))]);
         expect_error(&code.to_string(), &peer, with_lanes(1), kind, 1).await;
     }
 }
@@ -29,21 +29,23 @@ async fn each_refusal_has_its_kind_and_is_final() {
 #[tokio::test]
 async fn trouble_that_passes_is_waited_for() {
     for (code, retry_after) in [(500, None), (503, Some(0)), (429, Some(0)), (502, None)] {
-        let peer = peer(LARGE, [(When::Nth(0), Fault::Status { status: code, retry_after })]);
+        let peer =
+            peer(LARGE, [(FaultTrigger::Nth(0), Fault::Status { status: code, retry_after })]);
         expect_bytes(&code.to_string(), &peer, with_lanes(1), 2).await;
     }
 }
 
 #[tokio::test]
 async fn trouble_that_stays_is_given_up() {
-    let peer = peer(LARGE, [(When::Always, Fault::Status { status: 503, retry_after: Some(0) })]);
+    let peer =
+        peer(LARGE, [(FaultTrigger::Always, Fault::Status { status: 503, retry_after: Some(0) })]);
     expect_error("503", &peer, with_lanes(1), ErrorKind::Unavailable, 4).await;
 }
 
 #[tokio::test]
 async fn a_pause_beyond_patience_is_not_waited_for() {
     let fault = Fault::Status { status: 503, retry_after: Some(3600) };
-    let peer = peer(LARGE, [(When::Always, fault)]);
+    let peer = peer(LARGE, [(FaultTrigger::Always, fault)]);
     let error = read(&source(&peer.url(), with_lanes(1)), &THREE).await.unwrap_err();
     assert_eq!((error.kind(), error.retry()), (ErrorKind::Unavailable, Retry::OtherServer));
     assert_eq!(peer.log().len(), 1);
@@ -52,7 +54,7 @@ async fn a_pause_beyond_patience_is_not_waited_for() {
 #[tokio::test]
 async fn a_request_too_large_once_is_made_smaller() {
     for code in [400, 413, 414, 431] {
-        let peer = peer(LARGE, [(When::Nth(0), status(code))]);
+        let peer = peer(LARGE, [(FaultTrigger::Nth(0), status(code))]);
         expect_bytes(&code.to_string(), &peer, with_lanes(1), 4).await;
     }
 }
@@ -60,7 +62,7 @@ async fn a_request_too_large_once_is_made_smaller() {
 #[tokio::test]
 async fn a_request_that_stays_too_large_is_given_up() {
     for code in [400, 413, 414, 431] {
-        let peer = peer(LARGE, [(When::Always, status(code))]);
+        let peer = peer(LARGE, [(FaultTrigger::Always, status(code))]);
         let error = read(&source(&peer.url(), with_lanes(1)), &THREE).await.unwrap_err();
         let kind = error.kind();
         assert!(matches!(kind, ErrorKind::TooLarge | ErrorKind::Protocol), "{code}: {error:?}");
@@ -84,7 +86,7 @@ async fn ranges_beyond_the_end_mean_a_truncated_file() {
 
 #[tokio::test]
 async fn a_server_that_says_416_to_several_ranges_is_asked_for_one() {
-    let peer = peer(LARGE, [(When::Nth(0), status(416))]);
+    let peer = peer(LARGE, [(FaultTrigger::Nth(0), status(416))]);
     expect_bytes("416", &peer, with_lanes(1), 4).await;
 }
 
@@ -93,7 +95,7 @@ async fn a_server_that_says_416_to_several_ranges_is_asked_for_one() {
 async fn a_file_that_is_put_off_holds_up_no_other() {
     for code in [503, 202] {
         let fault = Fault::Status { status: code, retry_after: Some(1) };
-        let peer = peer(LARGE, [(When::FirstFor("tape"), fault)]);
+        let peer = peer(LARGE, [(FaultTrigger::FirstFor("tape"), fault)]);
         let network = network(with_lanes(2));
         let tape = source_on(&network, &peer.url_of("/tape"));
         let others: Vec<_> =
@@ -114,7 +116,7 @@ async fn a_file_that_is_put_off_holds_up_no_other() {
 #[tokio::test]
 async fn a_file_that_is_never_ready_is_waited_for_no_longer_than_asked() {
     let fault = Fault::Status { status: 202, retry_after: Some(3600) };
-    let peer = peer(LARGE, [(When::Always, fault)]);
+    let peer = peer(LARGE, [(FaultTrigger::Always, fault)]);
     let error = read(&source(&peer.url(), with_lanes(1)), &THREE).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable);
     assert!(matches!(error.retry(), Retry::Later { .. }), "{error:?}");

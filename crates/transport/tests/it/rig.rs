@@ -1,8 +1,8 @@
 //! What the tests share: a source, a reader that drives it, and a check of what arrived.
 
 use bytes::Bytes;
-use hither_core::{Answer, Error, ErrorKind, Reader, ReaderConfig, Source};
-use hither_testkit::peer::{Fault, Peer, When};
+use hither_core::{Error, ErrorKind, Reader, ReaderConfig, ResponseMeta, Source};
+use hither_testkit::peer::{Fault, FaultTrigger, MockHttpServer};
 use hither_transport::{HttpSource, Location, Network, TransportConfig};
 use std::ops::Range;
 use std::sync::Arc;
@@ -38,13 +38,16 @@ pub(crate) fn impatient() -> TransportConfig {
 
 pub(crate) fn with_lanes(lanes: usize) -> TransportConfig {
     let mut config = TransportConfig::default();
-    config.max_lanes = lanes;
+    config.max_connections = lanes;
     config
 }
 
 /// A peer with this content and these faults.
-pub(crate) fn peer<const N: usize>(size: usize, faults: [(When, Fault); N]) -> Peer {
-    let peer = Peer::start(content(size)).unwrap();
+pub(crate) fn peer<const N: usize>(
+    size: usize,
+    faults: [(FaultTrigger, Fault); N],
+) -> MockHttpServer {
+    let peer = MockHttpServer::start(content(size)).unwrap();
     faults.into_iter().for_each(|(when, fault)| peer.add_fault(when, fault));
     peer
 }
@@ -65,7 +68,7 @@ pub(crate) fn source_on(network: &Arc<Network>, url: &str) -> HttpSource {
 /// What a reader was given.
 pub(crate) struct Got {
     pieces: Vec<(u64, Bytes)>,
-    pub(crate) answer: Answer,
+    pub(crate) answer: ResponseMeta,
     pub(crate) retries: u64,
 }
 
@@ -126,7 +129,7 @@ pub(crate) async fn read(source: &dyn Source, ranges: &[Range<u64>]) -> Result<G
 /// Reads [`THREE`] from a peer, exactly.
 pub(crate) async fn expect_bytes(
     what: &str,
-    peer: &Peer,
+    peer: &MockHttpServer,
     config: TransportConfig,
     requests: usize,
 ) {
@@ -140,7 +143,7 @@ pub(crate) async fn expect_bytes(
 /// Fails to read [`THREE`] from a peer, in this way.
 pub(crate) async fn expect_error(
     what: &str,
-    peer: &Peer,
+    peer: &MockHttpServer,
     config: TransportConfig,
     kind: ErrorKind,
     requests: usize,

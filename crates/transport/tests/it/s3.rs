@@ -2,8 +2,8 @@
 
 use crate::served::Served;
 use hither_core::{ErrorKind, Storage};
-use hither_testkit::storage_suite::{Abilities, NAMES, check, put, read};
-use hither_transport::{Network, S3, S3Config, TransportConfig};
+use hither_testkit::storage_suite::{NAMES, StorageFeatures, check, put, read};
+use hither_transport::{Network, S3Config, S3Storage, TransportConfig};
 use std::sync::Arc;
 use tokio::runtime::Handle;
 
@@ -16,16 +16,16 @@ fn config(port: u16) -> S3Config {
     }
 }
 
-fn bucket(config: &S3Config) -> (S3, Arc<Network>) {
+fn bucket(config: &S3Config) -> (S3Storage, Arc<Network>) {
     let network = Network::new(TransportConfig::default(), Handle::current(), None);
-    (S3::new("bucket", config, Arc::clone(&network)).unwrap(), network)
+    (S3Storage::new("bucket", config, Arc::clone(&network)).unwrap(), network)
 }
 
 #[tokio::test]
 async fn a_bucket_does_what_storages_do() {
     let folder = tempfile::tempdir().unwrap();
     let Some(served) = Served::start("s3s", folder.path()) else { return };
-    let abilities = Abilities {
+    let abilities = StorageFeatures {
         directories: false,
         needs_parents: false,
         renames_directories: false,

@@ -3,7 +3,7 @@
 use crate::connecting::Says;
 use crate::rig::{LARGE, THREE, content, network, peer, read, source, source_on};
 use hither_core::{Error, ErrorKind};
-use hither_testkit::peer::{Fault, Peer, When};
+use hither_testkit::peer::{Fault, FaultTrigger, MockHttpServer};
 use hither_transport::{Identity, TransportConfig};
 use rcgen::{CertificateParams, CertifiedIssuer, CustomExtension, DnType, IsCa, KeyPair};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
@@ -41,7 +41,7 @@ pub(crate) fn signed(params: CertificateParams, by: &Authority) -> Pair {
 
 pub(crate) fn trusting(authority: &Authority) -> TransportConfig {
     let mut config = TransportConfig::default();
-    config.max_lanes = 1;
+    config.max_connections = 1;
     config.tls.system_roots = false;
     config.tls.roots = vec![authority.der().clone()];
     config
@@ -75,7 +75,7 @@ struct Front {
 }
 
 impl Front {
-    async fn of(peer: &Peer, config: ServerConfig) -> Self {
+    async fn of(peer: &MockHttpServer, config: ServerConfig) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let behind: SocketAddr =
@@ -386,7 +386,7 @@ async fn a_second_connection_is_resumed() {
     let authority = authority("the authority");
     for version in VERSIONS {
         // Every answer is the last of its connection.
-        let peer = peer(LARGE, [(When::Always, Fault::CloseAfter)]);
+        let peer = peer(LARGE, [(FaultTrigger::Always, Fault::CloseAfter)]);
         let (chain, key) = signed(params(&["localhost"]), &authority);
         let config = builder(&[*version]).with_no_client_auth().with_single_cert(chain, key);
         let front = Front::of(&peer, config.unwrap()).await;

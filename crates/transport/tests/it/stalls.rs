@@ -2,14 +2,19 @@
 
 use crate::rig::{LARGE, expect_bytes, expect_error, impatient, peer};
 use hither_core::ErrorKind;
-use hither_testkit::peer::{Fault, Place, When};
+use hither_testkit::peer::{Fault, FaultTrigger, ResponsePosition};
 
 #[tokio::test]
 async fn a_stall_costs_a_clock_and_a_connection() {
     let mut config = impatient();
-    config.max_lanes = 1;
-    for place in [Place::Answer(0), Place::Answer(20), Place::PartHead(1), Place::PartData(2)] {
-        let peer = peer(LARGE, [(When::Nth(0), Fault::Stall(place))]);
+    config.max_connections = 1;
+    for place in [
+        ResponsePosition::Answer(0),
+        ResponsePosition::Answer(20),
+        ResponsePosition::PartHead(1),
+        ResponsePosition::PartData(2),
+    ] {
+        let peer = peer(LARGE, [(FaultTrigger::Nth(0), Fault::Stall(place))]);
         expect_bytes(&format!("{place:?}"), &peer, config.clone(), 2).await;
         assert_eq!(peer.connections(), 2, "{place:?}");
     }
@@ -17,8 +22,8 @@ async fn a_stall_costs_a_clock_and_a_connection() {
 
 #[tokio::test]
 async fn a_server_that_always_stalls_is_given_up() {
-    for place in [Place::Answer(0), Place::Body(0)] {
-        let peer = peer(LARGE, [(When::Always, Fault::Stall(place))]);
+    for place in [ResponsePosition::Answer(0), ResponsePosition::Body(0)] {
+        let peer = peer(LARGE, [(FaultTrigger::Always, Fault::Stall(place))]);
         // Four on each of two lanes, and what one of them sends before it knows that the other has given up.
         expect_error(&format!("{place:?}"), &peer, impatient(), ErrorKind::Timeout, 10).await;
     }
@@ -29,11 +34,11 @@ async fn a_body_of_no_interest_that_stalls_does_not_stop_the_redirect() {
     let peer = peer(
         LARGE,
         [
-            (When::Nth(0), Fault::Redirect("/elsewhere".to_owned())),
-            (When::Nth(0), Fault::Stall(Place::Body(3))),
+            (FaultTrigger::Nth(0), Fault::Redirect("/elsewhere".to_owned())),
+            (FaultTrigger::Nth(0), Fault::Stall(ResponsePosition::Body(3))),
         ],
     );
     let mut config = impatient();
-    config.max_lanes = 1;
+    config.max_connections = 1;
     expect_bytes("redirect", &peer, config, 2).await;
 }

@@ -2,14 +2,14 @@
 
 use crate::rig::{LARGE, content, peer, read_with, source, with_lanes};
 use hither_core::{ErrorKind, Source};
-use hither_testkit::peer::{Fault, Limit, OverLimit, Place, When};
+use hither_testkit::peer::{Fault, FaultTrigger, Limit, OverLimit, ResponsePosition};
 
 const HEAD: std::ops::Range<u64> = 0..300;
 const TAIL: u64 = 13_000;
 
 async fn expect_head_and_tail<const N: usize>(
     size: usize,
-    faults: [(When, Fault); N],
+    faults: [(FaultTrigger, Fault); N],
     requests: usize,
 ) {
     let what = format!("{size} {faults:?}");
@@ -41,26 +41,26 @@ async fn head_and_tail_come_in_one_request() {
 
 #[tokio::test]
 async fn a_server_without_suffixes_costs_a_head_and_a_request_for_each() {
-    expect_head_and_tail(LARGE, [(When::Always, Fault::SuffixRefused)], 4).await;
-    expect_head_and_tail(LARGE, [(When::Always, Fault::SuffixIgnored)], 4).await;
+    expect_head_and_tail(LARGE, [(FaultTrigger::Always, Fault::SuffixRefused)], 4).await;
+    expect_head_and_tail(LARGE, [(FaultTrigger::Always, Fault::SuffixIgnored)], 4).await;
 }
 
 #[tokio::test]
 async fn a_server_of_single_ranges_has_a_tail_too() {
-    expect_head_and_tail(LARGE, [(When::Always, Fault::FirstOnly)], 6).await;
+    expect_head_and_tail(LARGE, [(FaultTrigger::Always, Fault::FirstOnly)], 6).await;
     let one = Fault::Most { limit: Limit::Ranges(1), over: OverLimit::Status(400) };
-    expect_head_and_tail(LARGE, [(When::Always, one)], 6).await;
+    expect_head_and_tail(LARGE, [(FaultTrigger::Always, one)], 6).await;
 }
 
 #[tokio::test]
 async fn a_server_without_ranges_has_a_tail_too() {
-    expect_head_and_tail(20_000, [(When::Always, Fault::Whole)], 4).await;
-    expect_head_and_tail(LARGE, [(When::Always, Fault::Whole)], 6).await;
+    expect_head_and_tail(20_000, [(FaultTrigger::Always, Fault::Whole)], 4).await;
+    expect_head_and_tail(LARGE, [(FaultTrigger::Always, Fault::Whole)], 6).await;
 }
 
 #[tokio::test]
 async fn a_server_that_merges_head_and_tail_has_both() {
-    expect_head_and_tail(LARGE, [(When::Always, Fault::Merged)], 1).await;
+    expect_head_and_tail(LARGE, [(FaultTrigger::Always, Fault::Merged)], 1).await;
 }
 
 #[tokio::test]
@@ -75,7 +75,7 @@ async fn an_empty_file_has_no_tail() {
 
 #[tokio::test]
 async fn a_tail_that_always_breaks_off_is_given_up() {
-    let peer = peer(LARGE, [(When::Always, Fault::Close(Place::PartData(1)))]);
+    let peer = peer(LARGE, [(FaultTrigger::Always, Fault::Close(ResponsePosition::PartData(1)))]);
     let source = source(&peer.url(), with_lanes(1));
     let error = read_with(&source, &[HEAD], TAIL, None).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable);

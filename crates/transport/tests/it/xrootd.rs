@@ -4,7 +4,7 @@ use crate::rig::{LARGE, THREE, content, network, read, read_with, with_lanes};
 use crate::served::Served;
 use hither_core::{ErrorKind, Source};
 use hither_testkit::random::Random;
-use hither_testkit::storage_suite::{Abilities, check};
+use hither_testkit::storage_suite::{StorageFeatures, check};
 use hither_transport::{Location, Network, TransportConfig, XrootdSource, XrootdStorage};
 use std::ops::Range;
 use std::os::unix::fs::PermissionsExt;
@@ -202,7 +202,8 @@ async fn it_does_what_storages_do() {
     // Behind "?" is what is not part of a name.
     let names =
         &["plain", "with space", "100%", "%41", "a+b", "a&b=c", "ü-größe", "(1) [2] {3};,:@'!$*"];
-    let abilities = Abilities { names, checksums: &[], resumes: true, ..Abilities::ALL };
+    let abilities =
+        StorageFeatures { names, checksums: &[], resumes: true, ..StorageFeatures::ALL };
     check(&storage, abilities).await;
     check(&storage, abilities).await;
 }

@@ -4,10 +4,13 @@
 use crate::rig::{content, network, read, with_lanes};
 use bytes::Bytes;
 use futures_util::stream::{self, StreamExt};
-use hither_core::{Claim, Endpoint, ErrorKind, Ledger, Source};
+use hither_core::{Endpoint, EndpointStore, ErrorKind, SlotClaim, Source};
 use hither_testkit::random::Random;
-use hither_testkit::xrootd_peer::{Fault, Manner, Of, Point, Step, When, XrootdPeer, manners};
-use hither_transport::{Location, Network, TransportConfig, Verify, XrootdSource};
+use hither_testkit::xrootd_peer::{
+    AffectedReads, BreakPoint, Fault, FaultStage, FaultTrigger, MockXrootdServer, XrootdBehaviour,
+    manners,
+};
+use hither_transport::{Location, Network, PageChecksums, TransportConfig, XrootdSource};
 use hither_xrd::wire::Redirect;
 use std::ops::Range;
 use std::sync::Arc;
@@ -21,26 +24,26 @@ const SIDE_BY_SIDE: usize = 64;
 #[derive(Debug)]
 struct Known(Endpoint);
 
-impl Ledger for Known {
-    fn recall(&self, _origin: &str) -> Option<Endpoint> {
+impl EndpointStore for Known {
+    fn get(&self, _origin: &str) -> Option<Endpoint> {
         Some(self.0.clone())
     }
 
-    fn remember(&self, _origin: &str, _endpoint: &Endpoint) {}
+    fn put(&self, _origin: &str, _endpoint: &Endpoint) {}
 
-    fn claim_lane(&self, _origin: &str, _most: usize) -> Claim {
-        Claim::Granted(Box::new(()))
+    fn claim_slot(&self, _origin: &str, _most: usize) -> SlotClaim {
+        SlotClaim::Granted(Box::new(()))
     }
 }
 
 /// Large enough for more than one session.
 const SIZE: usize = 400_000;
 
-fn peer() -> XrootdPeer {
-    XrootdPeer::start(content(SIZE)).unwrap()
+fn peer() -> MockXrootdServer {
+    MockXrootdServer::start(content(SIZE)).unwrap()
 }
 
-fn source_on(network: &Arc<Network>, peer: &XrootdPeer) -> XrootdSource {
+fn source_on(network: &Arc<Network>, peer: &MockXrootdServer) -> XrootdSource {
     XrootdSource::new(Location::parse(&peer.url()).unwrap(), Arc::clone(network))
 }
 
@@ -60,36 +63,36 @@ type Came = Result<(), (ErrorKind, String)>;
 /// Who reads, and what.
 #[derive(Debug, Clone)]
 struct Client {
-    verify: Verify,
+    verify: PageChecksums,
     known: Option<Endpoint>,
     ranges: Vec<Range<u64>>,
     content: Bytes,
 }
 
 impl Client {
-    fn new(verify: Verify, known: Option<&Endpoint>, ranges: &[Range<u64>]) -> Self {
+    fn new(verify: PageChecksums, known: Option<&Endpoint>, ranges: &[Range<u64>]) -> Self {
         let content = content(SIZE).into();
         Self { verify, known: known.cloned(), ranges: ranges.to_vec(), content }
     }
 
     /// A server for it alone.
-    fn peer(&self) -> XrootdPeer {
-        XrootdPeer::start(self.content.clone()).unwrap()
+    fn peer(&self) -> MockXrootdServer {
+        MockXrootdServer::start(self.content.clone()).unwrap()
     }
 
-    fn source(&self, peer: &XrootdPeer) -> XrootdSource {
+    fn source(&self, peer: &MockXrootdServer) -> XrootdSource {
         let mut config = TransportConfig::default();
-        config.max_lanes = 4;
+        config.max_connections = 4;
         config.verify = self.verify;
         config.first_byte_timeout = Duration::from_secs(1);
         config.no_progress_timeout = Duration::from_secs(1);
         let ledger =
-            self.known.clone().map(|endpoint| Arc::new(Known(endpoint)) as Arc<dyn Ledger>);
+            self.known.clone().map(|endpoint| Arc::new(Known(endpoint)) as Arc<dyn EndpointStore>);
         source_on(&Network::new(config, Handle::current(), ledger), peer)
     }
 
     /// Reads all of it; whatever arrives is right. What became of it.
-    async fn read(&self, peer: &XrootdPeer) -> Result<Came, String> {
+    async fn read(&self, peer: &MockXrootdServer) -> Result<Came, String> {
         match read(&self.source(peer), &self.ranges).await {
             Ok(got) => got.is_exact(&self.content, &self.ranges).map(Ok),
             Err(error) => {
@@ -114,7 +117,7 @@ async fn clients() -> Vec<Client> {
     let mut clients = Vec::new();
     for ranges in [one, many] {
         for known in [None, Some(&known)] {
-            for verify in [Verify::Long, Verify::Always] {
+            for verify in [PageChecksums::Long, PageChecksums::Always] {
                 clients.push(Client::new(verify, known, &ranges));
             }
         }
@@ -122,20 +125,20 @@ async fn clients() -> Vec<Client> {
     clients
 }
 
-async fn tried(manner: Manner, client: Client) -> Result<(), String> {
+async fn tried(manner: XrootdBehaviour, client: Client) -> Result<(), String> {
     let peer = client.peer();
     for (step, when, fault) in &manner.faults {
         peer.add_fault(*step, *when, fault.clone());
     }
-    let paged = client.verify == Verify::Always;
+    let paged = client.verify == PageChecksums::Always;
     let vector = !paged && client.ranges.len() > 1;
     let concerned = match manner.of {
-        Of::Everything => true,
-        Of::Vectors => vector,
-        Of::Runs => !vector,
-        Of::Placed => vector || paged,
-        Of::Pages => paged,
-        Of::Unpaged => !paged,
+        AffectedReads::Everything => true,
+        AffectedReads::Vectors => vector,
+        AffectedReads::Runs => !vector,
+        AffectedReads::Placed => vector || paged,
+        AffectedReads::Pages => paged,
+        AffectedReads::Unpaged => !paged,
     };
     let expected = if concerned { manner.outcome } else { Ok(()) };
     let what = format!("{}, {}", manner.name, client.name());
@@ -166,17 +169,22 @@ async fn a_connection_may_break_at_every_byte() {
     let known = acquaintance().await;
     let mut tasks = Vec::new();
     for known in [None, Some(known)] {
-        for verify in [Verify::Long, Verify::Always] {
+        for verify in [PageChecksums::Long, PageChecksums::Always] {
             let client = Client::new(verify, known.as_ref(), &SHORT);
             tasks.push(tokio::spawn(async move {
                 let peer = client.peer();
                 client.read(&peer).await.unwrap().unwrap();
                 let (up, down) = peer.crossed()[0];
                 assert!(up > 100 && down > 200, "{up} bytes up, {down} down");
-                let points = (0..=up).map(Point::ToServer).chain((0..=down).map(Point::ToClient));
+                let points =
+                    (0..=up).map(BreakPoint::ToServer).chain((0..=down).map(BreakPoint::ToClient));
                 for point in points {
-                    peer.behave();
-                    peer.add_fault(Step::Connection, When::Nth(0), Fault::Reset(point));
+                    peer.clear_faults();
+                    peer.add_fault(
+                        FaultStage::Connection,
+                        FaultTrigger::Nth(0),
+                        Fault::Reset(point),
+                    );
                     let came = client.read(&peer).await;
                     assert_eq!(came, Ok(Ok(())), "{point:?}, {}", client.name());
                 }
@@ -193,13 +201,14 @@ async fn a_connection_may_break_at_every_byte() {
 #[tokio::test(flavor = "multi_thread")]
 async fn any_bit_of_an_answer_may_be_flipped() {
     let known = acquaintance().await;
-    let clients = [None, Some(&known)].map(|known| Client::new(Verify::Always, known, &SHORT));
+    let clients =
+        [None, Some(&known)].map(|known| Client::new(PageChecksums::Always, known, &SHORT));
     // Bytes of each answer that are of interest: of a read, its head, what is said of it, a checksum and a piece.
     let answers = [
-        (Step::Protocol, 8 + 8),
-        (Step::Login, 8 + 16),
-        (Step::Open, 8 + 12 + 24),
-        (Step::Read, 8 + 24 + 4 + 20),
+        (FaultStage::Protocol, 8 + 8),
+        (FaultStage::Login, 8 + 16),
+        (FaultStage::Open, 8 + 12 + 24),
+        (FaultStage::Read, 8 + 24 + 4 + 20),
     ];
     let bits =
         answers.into_iter().flat_map(|(step, bytes)| (0..8 * bytes).map(move |bit| (step, bit)));
@@ -207,10 +216,10 @@ async fn any_bit_of_an_answer_may_be_flipped() {
         let client = clients[bit % 2].clone();
         async move {
             let peer = client.peer();
-            peer.add_fault(step, When::Nth(0), Fault::FlippedBit(bit));
+            peer.add_fault(step, FaultTrigger::Nth(0), Fault::FlippedBit(bit));
             let what = format!("bit {bit} of {step:?}, {}", client.name());
             match client.read(&peer).await {
-                Ok(Err(error)) if step == Step::Read => Err(format!("{what}: {error:?}")),
+                Ok(Err(error)) if step == FaultStage::Read => Err(format!("{what}: {error:?}")),
                 Ok(_) => Ok(()),
                 Err(wrong) => Err(format!("{what}: {wrong}")),
             }
@@ -224,9 +233,13 @@ async fn any_bit_of_an_answer_may_be_flipped() {
 #[tokio::test]
 async fn damaged_pages_are_asked_for_again_alone() {
     let peer = peer();
-    peer.add_fault(Step::Read, When::Always, Fault::Damaged { every: 5, again: false });
+    peer.add_fault(
+        FaultStage::Read,
+        FaultTrigger::Always,
+        Fault::Damaged { every: 5, again: false },
+    );
     let ranges: Vec<_> = std::iter::once(1_000..200_000).collect();
-    let client = Client::new(Verify::Always, None, &ranges);
+    let client = Client::new(PageChecksums::Always, None, &ranges);
     let source = client.source(&peer);
     let got = read(&source, &client.ranges).await.unwrap();
     got.is_exact(&client.content, &client.ranges).unwrap();
@@ -243,7 +256,7 @@ async fn damaged_pages_are_asked_for_again_alone() {
 async fn long_runs_are_verified_where_the_server_can_and_short_ones_are_not() {
     let peer = peer();
     let ranges = [0..100, 1_000..2_000, 100_000..400_000];
-    let client = Client::new(Verify::Long, Some(&acquaintance().await), &ranges);
+    let client = Client::new(PageChecksums::Long, Some(&acquaintance().await), &ranges);
     read(&client.source(&peer), &client.ranges).await.unwrap();
     let names: Vec<_> =
         peer.log().into_iter().filter(|it| !it.ranges.is_empty()).map(|it| it.name).collect();
@@ -256,15 +269,19 @@ async fn another_server_of_the_cluster_goes_on() {
     let mut random = Random::new(3);
     for point in [0, 60, 200, 5_000] {
         let (manager, first, second) = (peer(), peer(), peer());
-        let to = |peer: &XrootdPeer| {
+        let to = |peer: &MockXrootdServer| {
             Fault::Elsewhere(Redirect::to(peer.address().ip().to_string(), peer.address().port()))
         };
-        manager.add_fault(Step::Open, When::Nth(0), to(&first));
-        manager.add_fault(Step::Open, When::From(1), to(&second));
-        first.add_fault(Step::Connection, When::Always, Fault::Reset(Point::ToClient(point)));
+        manager.add_fault(FaultStage::Open, FaultTrigger::Nth(0), to(&first));
+        manager.add_fault(FaultStage::Open, FaultTrigger::From(1), to(&second));
+        first.add_fault(
+            FaultStage::Connection,
+            FaultTrigger::Always,
+            Fault::Reset(BreakPoint::ToClient(point)),
+        );
         let ranges: Vec<_> =
             (0..40).map(|nth| nth * 8_000..nth * 8_000 + 100 + random.next_u64() % 1_000).collect();
-        let client = Client::new(Verify::Long, None, &ranges);
+        let client = Client::new(PageChecksums::Long, None, &ranges);
         assert_eq!(client.read(&manager).await, Ok(Ok(())), "{point}");
         let opens: Vec<_> = manager.log().into_iter().filter_map(|it| it.path).collect();
         assert!(opens.last().unwrap().contains("tried=127.0.0.1"), "{opens:?}");

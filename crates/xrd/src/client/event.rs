@@ -1,14 +1,16 @@
 //! What a session tells its driver.
 
-use crate::wire::{AttributeAnswer, Entry, ErrorCode, FileStatus, Location, Redirect, WireError};
+use crate::wire::{
+    AttributeResponse, DirlistEntry, ErrorCode, LocateEntry, Redirect, StatInfo, WireError,
+};
 use bytes::Bytes;
 use std::ops::Range;
 
 /// Names one thing that was asked of a session. Not used again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Ticket(pub(crate) u64);
+pub struct RequestId(pub(crate) u64);
 
-impl Ticket {
+impl RequestId {
     /// The set-up of the session itself: what a server says to the login.
     pub const SETUP: Self = Self(0);
     /// What the session asks for itself.
@@ -25,7 +27,7 @@ pub struct File(pub(crate) u64);
 /// cancelled: then nothing more is said of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Event {
+pub enum SessionEvent {
     /// The login is done. Requests needn't wait for it: they are sent as soon as they can be.
     Ready,
     /// The next byte from the server is one of TLS, and so must be the next one to it. Do its handshake, with what is
@@ -35,7 +37,7 @@ pub enum Event {
     /// Bytes of a file. They are right; whatever happens later, they needn't be asked for again.
     Data {
         /// Which read they belong to.
-        ticket: Ticket,
+        ticket: RequestId,
         /// Where they are in the file.
         offset: u64,
         /// The bytes: a slice of what was handed to [`receive`](crate::client::Session::receive), mostly.
@@ -44,30 +46,30 @@ pub enum Event {
     /// Names in a directory.
     Entries {
         /// Which listing they belong to.
-        ticket: Ticket,
+        ticket: RequestId,
         /// The names.
-        entries: Vec<Entry>,
+        entries: Vec<DirlistEntry>,
     },
     /// It is done.
     Done {
         /// What.
-        ticket: Ticket,
+        ticket: RequestId,
         /// What the server answered.
-        reply: Reply,
+        reply: Completion,
     },
     /// It failed.
     Failed {
         /// What.
-        ticket: Ticket,
+        ticket: RequestId,
         /// Why.
-        failure: Failure,
+        failure: RequestError,
         /// Of a read: what has not been delivered, ascending as it was asked for.
         missing: Vec<Range<u64>>,
     },
     /// Another server is to be asked. Of an open: together with the reads on the file, which fail.
     Redirect {
         /// What is to be asked there. [`Ticket::SETUP`]: everything, and this session is over.
-        ticket: Ticket,
+        ticket: RequestId,
         /// Where.
         redirect: Redirect,
         /// Of a read: what has not been delivered.
@@ -77,7 +79,7 @@ pub enum Event {
     /// from tape, or have too much to do.
     Wait {
         /// What.
-        ticket: Ticket,
+        ticket: RequestId,
         /// How long to wait first.
         seconds: u32,
         /// Why, in the server's words.
@@ -86,7 +88,7 @@ pub enum Event {
     /// The answer will come by itself within this time. Nothing is to be done but to wait longer than usual.
     Later {
         /// Which one.
-        ticket: Ticket,
+        ticket: RequestId,
         /// The longest that it should take.
         seconds: u32,
     },
@@ -97,7 +99,7 @@ pub enum Event {
 /// What a server answered.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Reply {
+pub enum Completion {
     /// That it is done.
     Nothing,
     /// The file is open.
@@ -105,7 +107,7 @@ pub enum Reply {
         /// Which one.
         file: File,
         /// What it is, if the open asked for it.
-        status: Option<FileStatus>,
+        status: Option<StatInfo>,
     },
     /// All that there was of a read has been delivered.
     Read {
@@ -120,22 +122,22 @@ pub enum Reply {
         damaged: Vec<Range<u64>>,
     },
     /// What a file is.
-    Status(FileStatus),
+    Status(StatInfo),
     /// What kind of thing each path is: flags of [`stat_flags`](crate::wire::stat_flags).
     Kinds(Vec<u8>),
     /// Who has the file.
-    Locations(Vec<Location>),
+    Locations(Vec<LocateEntry>),
     /// What became of attributes.
-    Attributes(AttributeAnswer),
+    Attributes(AttributeResponse),
     /// Text, whose meaning is the request's: see [`checksum`](crate::wire::checksum), [`config`](crate::wire::config),
-    /// [`Space`](crate::wire::Space).
+    /// [`SpaceInfo`](crate::wire::Space).
     Text(Bytes),
 }
 
 /// Why something failed. The session goes on.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum Failure {
+pub enum RequestError {
     /// The server refused.
     #[error("the server said: {message} ({})", code.name())]
     Refused {
@@ -168,7 +170,7 @@ pub enum SessionError {
         status: u16,
     },
     /// The server is not as its profile says: what was sent ahead was wrong. Connect again, with
-    /// [`Session::profile`](crate::client::Session::profile) and [`Pace::Steps`](crate::client::Pace::Steps).
+    /// [`Session::profile`](crate::client::Session::profile) and [`Pipelining::ArraysIterator`](crate::client::Pace::Steps).
     #[error("the server is not as it was: {seen}")]
     Mispredicted {
         /// What is different.
@@ -177,7 +179,7 @@ pub enum SessionError {
     /// TLS was required, and the server cannot do it.
     #[error("the server has no TLS: roots:// is not possible here")]
     NoTls,
-    /// The server wants TLS. Connect again with [`Tls::IfWanted`](crate::client::Tls::IfWanted).
+    /// The server wants TLS. Connect again with [`TlsMode::IfWanted`](crate::client::Tls::IfWanted).
     #[error("the server wants TLS: {message}")]
     TlsWanted {
         /// What it said.

@@ -2,8 +2,8 @@
 //! what is short by nature is gathered, within [`MAX_CONTROL_BYTES`].
 
 use crate::wire::{
-    ANSWER_HEAD_BYTES, AnswerHead, Attention, HANDSHAKE_ANSWER_BYTES, HandshakeAnswer, StatusHead,
-    StreamId, WireError, status_code, text,
+    ANSWER_HEAD_BYTES, Attention, HANDSHAKE_ANSWER_BYTES, HandshakeResponse, ResponseHead,
+    StatusHead, StreamId, WireError, status_code, text,
 };
 use bytes::{Buf, Bytes, BytesMut};
 
@@ -14,8 +14,8 @@ const MAX_CONTROL_BYTES: u32 = 64 * 1024;
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Piece {
     /// The answer to the handshake.
-    Greeting(HandshakeAnswer),
-    /// The payload of an answer begins. What it says follows as [`Piece::Data`], and [`Piece::End`].
+    Greeting(HandshakeResponse),
+    /// The payload of an answer begins. What it says follows as [`Piece::Data`], and [`Piece::SessionEnd`].
     Begin {
         /// Of which stream.
         stream: StreamId,
@@ -48,11 +48,11 @@ enum State {
     /// Before the head of an answer.
     Head,
     /// Amid the head of a status frame.
-    Status(AnswerHead),
+    Status(ResponseHead),
     /// Amid the payload.
     Data { left: u32 },
     /// Amid a payload that is gathered.
-    Control(AnswerHead),
+    Control(ResponseHead),
     /// Amid what stands before an answer that comes late; then this many bytes follow.
     Attention { left: u32 },
     /// Amid a message.
@@ -138,7 +138,7 @@ impl Frames {
             State::Greeting => {
                 let mut whole = whole.clone();
                 let head = head(&whole.split_to(ANSWER_HEAD_BYTES))?;
-                if head != (AnswerHead { stream: StreamId(0), status: 0, length: 8 }) {
+                if head != (ResponseHead { stream: StreamId(0), status: 0, length: 8 }) {
                     let expected = "the answer of an XRootD server";
                     return Err(WireError::text(
                         "the answer to the handshake",
@@ -147,7 +147,7 @@ impl Frames {
                     ));
                 }
                 self.state = State::Head;
-                HandshakeAnswer::decode(&whole).map(Piece::Greeting).map(Some)
+                HandshakeResponse::decode(&whole).map(Piece::Greeting).map(Some)
             }
             State::Status(head) => {
                 let status = StatusHead::decode(head.stream, whole)?;
@@ -157,7 +157,7 @@ impl Frames {
             }
             State::Control(head) => {
                 self.state = State::Head;
-                let AnswerHead { stream, status, .. } = head;
+                let ResponseHead { stream, status, .. } = head;
                 Ok(Some(Piece::Control { stream, status, payload: whole.clone() }))
             }
             State::Attention { left } => self.attention(whole, left),
@@ -172,7 +172,7 @@ impl Frames {
     }
 
     /// After the head of an answer.
-    fn begin(&mut self, head: AnswerHead, late: bool) -> Result<Option<Piece>, WireError> {
+    fn begin(&mut self, head: ResponseHead, late: bool) -> Result<Option<Piece>, WireError> {
         match head.status {
             status_code::OK | status_code::OKSOFAR => {
                 self.state = State::Data { left: head.length };
@@ -251,10 +251,10 @@ fn bounded(what: &'static str, seen: u32) -> Result<(), WireError> {
     Ok(())
 }
 
-fn head(bytes: &[u8]) -> Result<AnswerHead, WireError> {
+fn head(bytes: &[u8]) -> Result<ResponseHead, WireError> {
     let short =
         || WireError::Short { what: "the head of an answer", seen: bytes.len(), expected: 8 };
-    AnswerHead::decode(bytes.first_chunk().ok_or_else(short)?)
+    ResponseHead::decode(bytes.first_chunk().ok_or_else(short)?)
 }
 
 fn length(bytes: &Bytes) -> u32 {

@@ -9,14 +9,14 @@ mod pages;
 mod read;
 mod vector;
 
-pub(super) use gather::Gather;
+pub(super) use gather::BufferedResponse;
 pub(super) use listing::List;
 pub(super) use pages::Pages;
 pub(super) use read::Read;
 pub(super) use vector::Vector;
 
-use crate::client::Failure;
-use crate::client::event::{Event, Reply, Ticket};
+use crate::client::RequestError;
+use crate::client::event::{Completion, RequestId, SessionEvent};
 use crate::wire::{FileHandle, Request, StatusHead, WireError};
 use bytes::Bytes;
 use std::collections::VecDeque;
@@ -24,13 +24,13 @@ use std::ops::Range;
 
 /// Where events go, and for which ticket.
 pub(super) struct Sink<'a> {
-    pub(super) ticket: Ticket,
-    pub(super) events: &'a mut VecDeque<Event>,
+    pub(super) ticket: RequestId,
+    pub(super) events: &'a mut VecDeque<SessionEvent>,
 }
 
 impl Sink<'_> {
     fn data(&mut self, offset: u64, bytes: Bytes) {
-        self.events.push_back(Event::Data { ticket: self.ticket, offset, bytes });
+        self.events.push_back(SessionEvent::Data { ticket: self.ticket, offset, bytes });
     }
 }
 
@@ -65,24 +65,24 @@ pub(super) enum Outcome {
     /// A read: what is missing, and what arrived damaged.
     Read { missing: Vec<Range<u64>>, damaged: Vec<Range<u64>> },
     /// A file is open.
-    Opened(crate::wire::OpenAnswer),
+    Opened(crate::wire::OpenResponse),
     /// Everything else.
-    Reply(Reply),
+    Reply(Completion),
     /// The answer could not be understood.
-    Failed(Failure),
+    Failed(RequestError),
 }
 
 /// See the [module](self).
 #[derive(Debug)]
-pub(super) enum Job {
+pub(super) enum Subrequest {
     Read(Read),
     Vector(Vector),
     Pages(Pages),
     List(List),
-    Gather(Gather),
+    Gather(BufferedResponse),
 }
 
-impl Job {
+impl Subrequest {
     /// The request for what is missing. It starts anew: nothing has come of its answer.
     pub(super) fn request(&mut self, handle: FileHandle) -> Request {
         match self {

@@ -19,23 +19,23 @@ mod numbers;
 mod requests;
 mod sending;
 
-use crate::client::event::{Event, Failure, File, SessionError, Ticket};
+use crate::client::event::{File, RequestError, RequestId, SessionError, SessionEvent};
 use crate::client::frames::Frames;
-use crate::client::job::Job;
-use crate::client::setup::{Profile, Setup};
-use crate::client::streams::Streams;
-use crate::wire::{FileHandle, Outgoing, SessionId, StreamId, VectorLimits};
+use crate::client::job::Subrequest;
+use crate::client::setup::{ServerProfile, SessionConfig};
+use crate::client::streams::StreamIds;
+use crate::wire::{FileHandle, SessionId, StreamId, VectorLimits, WriteQueue};
 use answers::Current;
 use bytes::Bytes;
 use files::OpenFile;
 use login::Login;
-use numbers::Numbers;
+use numbers::HandlePredictor;
 use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
 
 /// Names a part, or a step of the login.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(super) struct PartId(pub(super) u64);
+pub(super) struct SubrequestId(pub(super) u64);
 
 /// Which file a part is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,9 +65,9 @@ enum PartState {
 /// One request on the wire.
 #[derive(Debug)]
 struct Part {
-    ticket: Ticket,
+    ticket: RequestId,
     role: Role,
-    job: Job,
+    job: Subrequest,
     state: PartState,
 }
 
@@ -75,12 +75,12 @@ struct Part {
 #[derive(Debug, Default)]
 struct Exchange {
     /// What is not over. Empty at the end only.
-    parts: Vec<PartId>,
+    parts: Vec<SubrequestId>,
     /// Of parts that are over: what is missing, and what was damaged.
     missing: Vec<Range<u64>>,
     damaged: Vec<Range<u64>>,
     /// The first failure of a part.
-    failure: Option<Failure>,
+    failure: Option<RequestError>,
     /// The driver was told to wait.
     waiting: bool,
 }
@@ -88,7 +88,7 @@ struct Exchange {
 /// The client's end of one connection. See [`crate::client`] for how it is driven.
 #[derive(Debug)]
 pub struct Session {
-    setup: Setup,
+    setup: SessionConfig,
     login: Login,
     /// Bytes from the server are those of TLS: nothing is taken before [`Session::tls_started`].
     at_tls: bool,
@@ -97,22 +97,22 @@ pub struct Session {
     open_gate: bool,
     over: bool,
     session_id: Option<SessionId>,
-    out: Outgoing,
+    out: WriteQueue,
     frames: Frames,
-    streams: Streams,
-    events: VecDeque<Event>,
+    streams: StreamIds,
+    events: VecDeque<SessionEvent>,
     current: Option<Current>,
-    parts: HashMap<PartId, Part>,
-    exchanges: HashMap<Ticket, Exchange>,
+    parts: HashMap<SubrequestId, Part>,
+    exchanges: HashMap<RequestId, Exchange>,
     files: HashMap<File, OpenFile>,
     /// Parts that could not be sent; also some that are no more.
-    held: VecDeque<PartId>,
+    held: VecDeque<SubrequestId>,
     /// The last number that was given to a ticket, a file or a part.
     last_number: u64,
     /// An open was sent.
     opened_before: bool,
     /// Which handles are given out.
-    numbers: Numbers,
+    numbers: HandlePredictor,
     /// Something is held because no stream id was free.
     starved: bool,
 }
@@ -120,7 +120,7 @@ pub struct Session {
 impl Session {
     /// The session of a connection that was just made. What is to be sent first waits in [`outgoing`](Self::outgoing).
     #[must_use]
-    pub fn new(setup: Setup) -> Self {
+    pub fn new(setup: SessionConfig) -> Self {
         let mut session = Self {
             setup,
             login: Login::default(),
@@ -129,27 +129,27 @@ impl Session {
             open_gate: false,
             over: false,
             session_id: None,
-            out: Outgoing::default(),
+            out: WriteQueue::default(),
             frames: Frames::new(),
-            streams: Streams::default(),
+            streams: StreamIds::default(),
             events: VecDeque::new(),
             current: None,
             parts: HashMap::new(),
             exchanges: HashMap::new(),
             files: HashMap::new(),
             held: VecDeque::new(),
-            last_number: Ticket::INTERNAL.0,
+            last_number: RequestId::INTERNAL.0,
             opened_before: false,
-            numbers: Numbers::default(),
+            numbers: HandlePredictor::default(),
             starved: false,
         };
         session.begin();
         session
     }
 
-    /// What waits to be written, in clear before [`Event::StartTls`] and through TLS after
+    /// What waits to be written, in clear before [`SessionEvent::StartTls`] and through TLS after
     /// [`tls_started`](Self::tls_started). Look here after everything that was done with the session.
-    pub fn outgoing(&mut self) -> &mut Outgoing {
+    pub fn outgoing(&mut self) -> &mut WriteQueue {
         &mut self.out
     }
 
@@ -160,7 +160,7 @@ impl Session {
     ///
     /// # Errors
     /// The session is over: what was asked and has not ended will not. What was delivered is right.
-    pub fn receive(&mut self, bytes: &mut Bytes) -> Result<Option<Event>, SessionError> {
+    pub fn receive(&mut self, bytes: &mut Bytes) -> Result<Option<SessionEvent>, SessionError> {
         loop {
             if let Some(event) = self.events.pop_front() {
                 return Ok(Some(event));
@@ -193,10 +193,10 @@ impl Session {
     }
 
     /// The greeting of TLS goes out right behind the first [`outgoing`](Self::outgoing) bytes. What comes before
-    /// [`Event::StartTls`] is in clear all the same and goes to [`receive`](Self::receive).
+    /// [`SessionEvent::StartTls`] is in clear all the same and goes to [`receive`](Self::receive).
     #[must_use]
     pub fn greets_at_once(&self) -> bool {
-        self.setup.tls == crate::client::Tls::RequiredAtOnce && !self.in_tls
+        self.setup.tls == crate::client::TlsMode::RequiredAtOnce && !self.in_tls
     }
 
     /// The connection ended, by the server or by an error. Says why, as far as it can be known.
@@ -205,9 +205,9 @@ impl Session {
         self.end_of_connection()
     }
 
-    /// Asks again what a server said to wait with ([`Event::Wait`]).
-    pub fn resume(&mut self, ticket: Ticket) {
-        if ticket == Ticket::SETUP {
+    /// Asks again what a server said to wait with ([`SessionEvent::DiskWait`]).
+    pub fn resume(&mut self, ticket: RequestId) {
+        if ticket == RequestId::SETUP {
             self.resume_login();
             return;
         }
@@ -226,7 +226,7 @@ impl Session {
     }
 
     /// Nothing more is wanted of this. Its late answers are taken and dropped; a file that comes to be open is closed.
-    pub fn cancel(&mut self, ticket: Ticket) {
+    pub fn cancel(&mut self, ticket: RequestId) {
         let Some(exchange) = self.exchanges.remove(&ticket) else { return };
         for id in exchange.parts {
             self.drop_part(id);
@@ -235,7 +235,7 @@ impl Session {
 
     /// What has not been delivered of a read that is under way: what to ask another server when this one is gone.
     #[must_use]
-    pub fn missing(&self, ticket: Ticket) -> Vec<Range<u64>> {
+    pub fn missing(&self, ticket: RequestId) -> Vec<Range<u64>> {
         let Some(exchange) = self.exchanges.get(&ticket) else { return Vec::new() };
         let parts = exchange.parts.iter().filter_map(|id| self.parts.get(id));
         let mut missing: Vec<_> = parts.flat_map(|part| part.job.missing()).collect();
@@ -244,10 +244,10 @@ impl Session {
         missing
     }
 
-    /// What was learned of the host, to be remembered: complete after [`Event::Ready`], but for the limits of vectors and
+    /// What was learned of the host, to be remembered: complete after [`SessionEvent::Ready`], but for the limits of vectors and
     /// the first handle, which come later.
     #[must_use]
-    pub fn profile(&self) -> &Profile {
+    pub fn profile(&self) -> &ServerProfile {
         &self.setup.profile
     }
 

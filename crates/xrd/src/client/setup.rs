@@ -5,7 +5,7 @@ use crate::wire::{FileHandle, SecurityMethod, VectorLimits, server};
 
 /// Whether the connection changes to TLS, which the driver does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Tls {
+pub enum TlsMode {
     /// It does not (`root://`). A server that insists refuses, and the session says so.
     #[default]
     Never,
@@ -21,7 +21,7 @@ pub enum Tls {
 
 /// How much is sent before it is known how the server takes what was sent before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
-pub enum Pace {
+pub enum Pipelining {
     /// Nothing: handshake and protocol, login, authentication and requests each wait for the answer before.
     #[default]
     Steps,
@@ -36,7 +36,7 @@ pub enum Pace {
 /// How a session begins.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
-pub struct Setup {
+pub struct SessionConfig {
     /// The user's name; the server sees 8 bytes of it. Empty: `hither`.
     pub user: String,
     /// The number of this process, for the server's log.
@@ -46,14 +46,14 @@ pub struct Setup {
     /// What there is to prove who one is.
     pub credentials: Vec<Credential>,
     /// Whether the connection changes to TLS.
-    pub tls: Tls,
-    /// How much is sent ahead. [`Profile::pace`] says what suits.
-    pub pace: Pace,
+    pub tls: TlsMode,
+    /// How much is sent ahead. [`ServerProfile::pace`] says what suits.
+    pub pace: Pipelining,
     /// What is known of the host.
-    pub profile: Profile,
+    pub profile: ServerProfile,
 }
 
-impl Setup {
+impl SessionConfig {
     /// Of a session as this user, in clear, step by step, with nothing known of the host.
     #[must_use]
     pub fn new(user: impl Into<String>) -> Self {
@@ -62,9 +62,9 @@ impl Setup {
             process: 0,
             words: String::new(),
             credentials: Vec::new(),
-            tls: Tls::default(),
-            pace: Pace::default(),
-            profile: Profile::default(),
+            tls: TlsMode::default(),
+            pace: Pipelining::default(),
+            profile: ServerProfile::default(),
         }
     }
 }
@@ -72,7 +72,7 @@ impl Setup {
 /// What was learned of a host: plain data, to be remembered between sessions. Nothing in it is secret.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
-pub struct Profile {
+pub struct ServerProfile {
     /// A login succeeded: the rest is what it took. Without it [`pace`](Self::pace) advises caution.
     pub proven: bool,
     /// The version that the server speaks, such as 0x511; 0 if unknown.
@@ -88,12 +88,12 @@ pub struct Profile {
     /// What a vector read may hold.
     pub vector_limits: Option<VectorLimits>,
     /// How the handles of further files are made, if there were any.
-    pub numbering: Option<Numbering>,
+    pub numbering: Option<HandleNumbering>,
 }
 
 /// How a server makes handles: from the lowest number that no open file of the connection has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Numbering {
+pub enum HandleNumbering {
     /// The lowest byte first: xrootd, on most machines.
     LittleEndian,
     /// The highest byte first.
@@ -102,7 +102,7 @@ pub enum Numbering {
     Other,
 }
 
-impl Numbering {
+impl HandleNumbering {
     /// The handle of this number; none if it cannot be told.
     pub(crate) fn handle(self, number: u32) -> Option<FileHandle> {
         match self {
@@ -113,11 +113,11 @@ impl Numbering {
     }
 }
 
-impl Profile {
+impl ServerProfile {
     /// How much may be sent ahead to such a server.
     #[must_use]
-    pub fn pace(&self) -> Pace {
-        if self.proven { Pace::Flight } else { Pace::Login }
+    pub fn pace(&self) -> Pipelining {
+        if self.proven { Pipelining::Flight } else { Pipelining::Login }
     }
 
     /// The server knows who has files, and has none itself.

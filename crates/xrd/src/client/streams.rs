@@ -1,7 +1,7 @@
 //! Which stream ids are in use. One is free again when its last answer has come, also if nobody waits for it any more:
 //! a late answer must not be taken for that to another request.
 
-use crate::client::session::PartId;
+use crate::client::session::SubrequestId;
 use crate::wire::StreamId;
 use std::collections::{HashMap, VecDeque};
 
@@ -11,18 +11,18 @@ const RESTING: usize = 64;
 
 /// The stream ids of a connection.
 #[derive(Debug, Default)]
-pub(super) struct Streams {
+pub(super) struct StreamIds {
     /// Who waits for an answer: `None` if nobody does any more.
-    used: HashMap<StreamId, Option<PartId>>,
+    used: HashMap<StreamId, Option<SubrequestId>>,
     /// Those that were used before, the longest free first.
     free: VecDeque<StreamId>,
     /// The highest id that was used so far. 0 is the server's own.
     highest: u16,
 }
 
-impl Streams {
+impl StreamIds {
     /// An id for a request of this part, unless all 65,535 are in use.
-    pub(super) fn allocate(&mut self, part: PartId) -> Option<StreamId> {
+    pub(super) fn allocate(&mut self, part: SubrequestId) -> Option<StreamId> {
         let stream = match self.highest.checked_add(1) {
             Some(next) if self.free.len() < RESTING => {
                 self.highest = next;
@@ -35,7 +35,7 @@ impl Streams {
     }
 
     /// Who waits for answers on the stream; `None` if the stream isn't in use at all.
-    pub(super) fn owner(&self, stream: StreamId) -> Option<Option<PartId>> {
+    pub(super) fn owner(&self, stream: StreamId) -> Option<Option<SubrequestId>> {
         self.used.get(&stream).copied()
     }
 
@@ -66,23 +66,24 @@ mod tests {
 
     #[test]
     fn all_ids_but_zero_can_be_in_use_and_none_twice() {
-        let mut streams = Streams::default();
-        let all: HashSet<_> =
-            std::iter::from_fn(|| streams.allocate(PartId(1))).map(|stream| stream.0).collect();
+        let mut streams = StreamIds::default();
+        let all: HashSet<_> = std::iter::from_fn(|| streams.allocate(SubrequestId(1)))
+            .map(|stream| stream.0)
+            .collect();
         assert_eq!(all.len(), 65_535);
         assert!(!all.contains(&0));
         streams.release(StreamId(7));
-        assert_eq!(streams.allocate(PartId(2)), Some(StreamId(7)));
+        assert_eq!(streams.allocate(SubrequestId(2)), Some(StreamId(7)));
     }
 
     #[test]
     fn an_abandoned_id_rests_until_its_last_answer() {
-        let mut streams = Streams::default();
-        let stream = streams.allocate(PartId(1)).unwrap();
+        let mut streams = StreamIds::default();
+        let stream = streams.allocate(SubrequestId(1)).unwrap();
         streams.abandon(stream);
         assert_eq!(streams.owner(stream), Some(None));
         for _ in 0..1000 {
-            let other = streams.allocate(PartId(2)).unwrap();
+            let other = streams.allocate(SubrequestId(2)).unwrap();
             assert_ne!(other, stream);
             streams.release(other);
         }

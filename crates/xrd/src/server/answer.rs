@@ -1,9 +1,9 @@
 //! Every form of an answer.
 
 use crate::wire::{
-    AttributeAction, AttributeAnswer, Entry, ErrorAnswer, ErrorCode, FileStatus, Location,
-    OpenAnswer, Redirect, Segment, StatusHead, StatusKind, WaitAnswer, WireError, correction,
-    paged, request_code, status_code,
+    AttributeAction, AttributeResponse, DirlistEntry, ErrorCode, ErrorResponse, LocateEntry,
+    OpenResponse, Redirect, Segment, StatInfo, StatusHead, StatusKind, WaitResponse, WireError,
+    correction, paged, request_code, status_code,
 };
 use bytes::{BufMut, Bytes, BytesMut};
 use std::ops::Range;
@@ -11,17 +11,17 @@ use std::ops::Range;
 /// An answer, or a part of one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Answer {
+pub enum Response {
     /// The whole answer, or its last part.
     Ok(Bytes),
     /// A part; more follows.
     Partial(Bytes),
     /// A refusal.
-    Error(ErrorAnswer),
+    Error(ErrorResponse),
     /// Elsewhere.
     Redirect(Redirect),
     /// Again after a while.
-    Wait(WaitAnswer),
+    Wait(WaitResponse),
     /// The answer will come by itself within so many seconds.
     Later(u32),
     /// Another step of authentication.
@@ -30,7 +30,7 @@ pub enum Answer {
     Status(StatusHead, Bytes),
 }
 
-impl Answer {
+impl Response {
     /// That it is done.
     #[must_use]
     pub fn nothing() -> Self {
@@ -40,13 +40,13 @@ impl Answer {
     /// A refusal.
     #[must_use]
     pub fn error(code: ErrorCode, message: impl Into<String>) -> Self {
-        Self::Error(ErrorAnswer { code, message: message.into() })
+        Self::Error(ErrorResponse { code, message: message.into() })
     }
 
     /// To be asked again.
     #[must_use]
     pub fn wait(seconds: u32, message: impl Into<String>) -> Self {
-        Self::Wait(WaitAnswer { seconds, message: message.into() })
+        Self::Wait(WaitResponse { seconds, message: message.into() })
     }
 
     /// Text, ended by a NUL as servers do.
@@ -57,7 +57,7 @@ impl Answer {
 
     /// An open file.
     #[must_use]
-    pub fn opened(answer: &OpenAnswer) -> Self {
+    pub fn opened(answer: &OpenResponse) -> Self {
         let mut out = BytesMut::new();
         answer.encode(&mut out);
         Self::Ok(out.freeze())
@@ -65,20 +65,20 @@ impl Answer {
 
     /// What a file is.
     #[must_use]
-    pub fn status(status: &FileStatus) -> Self {
+    pub fn status(status: &StatInfo) -> Self {
         Self::text(&status.to_text())
     }
 
     /// A directory.
     #[must_use]
-    pub fn listing(entries: &[Entry], with_status: bool) -> Self {
-        Self::Ok(Entry::to_text(entries, with_status).into())
+    pub fn listing(entries: &[DirlistEntry], with_status: bool) -> Self {
+        Self::Ok(DirlistEntry::to_text(entries, with_status).into())
     }
 
     /// Who has a file.
     #[must_use]
-    pub fn locations(places: &[Location]) -> Self {
-        let words: Vec<_> = places.iter().map(Location::to_text).collect();
+    pub fn locations(places: &[LocateEntry]) -> Self {
+        let words: Vec<_> = places.iter().map(LocateEntry::to_text).collect();
         Self::text(&words.join(" "))
     }
 
@@ -88,7 +88,7 @@ impl Answer {
     /// Too many of them, or too long ones.
     pub fn attributes(
         action: &AttributeAction,
-        answer: &AttributeAnswer,
+        answer: &AttributeResponse,
     ) -> Result<Self, WireError> {
         let mut out = BytesMut::new();
         answer.encode(action, &mut out)?;
@@ -129,7 +129,7 @@ impl Answer {
         Self::Status(StatusHead { code, kind, data_bytes, offset }, data)
     }
 
-    /// The status it is sent with, and its payload; of [`Answer::Status`] only what its head counts.
+    /// The status it is sent with, and its payload; of [`Response::Status`] only what its head counts.
     pub(super) fn parts(&self) -> (u16, Bytes) {
         let mut out = BytesMut::new();
         let status = match self {

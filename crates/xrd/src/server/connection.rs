@@ -1,16 +1,16 @@
 //! Requests as they arrive, and answers as they are sent.
 
-use crate::server::Answer;
+use crate::server::Response;
 use crate::wire::{
-    ANSWER_HEAD_BYTES, AnswerHead, Attention, ErrorCode, HANDSHAKE, HandshakeAnswer, LoginAnswer,
-    Outgoing, PROTOCOL_VERSION, ProtocolAnswer, REQUEST_HEAD_BYTES, Request, RequestHead, StreamId,
-    WireError, request_code, server,
+    ANSWER_HEAD_BYTES, Attention, ErrorCode, HANDSHAKE, HandshakeResponse, LoginResponse,
+    PROTOCOL_VERSION, ProtocolResponse, REQUEST_HEAD_BYTES, Request, RequestHead, ResponseHead,
+    StreamId, WireError, WriteQueue, request_code, server,
 };
 use bytes::{Bytes, BytesMut};
 
 /// What a client sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Incoming {
+pub enum IncomingRequest {
     /// A request; to be answered, now or later.
     Request {
         /// What the answers carry.
@@ -45,7 +45,7 @@ enum State {
 
 /// How far the login has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Admission {
+enum LoginState {
     Nothing,
     /// Proof is wanted.
     LoggedIn,
@@ -58,11 +58,11 @@ pub struct Connection {
     state: State,
     /// What is being gathered. Invariant: no more than arrived, and than `max_payload_bytes`.
     gathered: BytesMut,
-    admission: Admission,
+    admission: LoginState,
     at_tls: bool,
-    out: Outgoing,
+    out: WriteQueue,
     /// What is said to the handshake.
-    pub greeting: HandshakeAnswer,
+    pub greeting: HandshakeResponse,
     /// Most bytes of a request's payload: a write's data, mostly. A longer one ends the connection.
     pub max_payload_bytes: u32,
 }
@@ -73,10 +73,10 @@ impl Default for Connection {
         Self {
             state: State::Handshake,
             gathered: BytesMut::new(),
-            admission: Admission::Nothing,
+            admission: LoginState::Nothing,
             at_tls: false,
-            out: Outgoing::default(),
-            greeting: HandshakeAnswer { version: PROTOCOL_VERSION, data_server: true },
+            out: WriteQueue::default(),
+            greeting: HandshakeResponse { version: PROTOCOL_VERSION, data_server: true },
             max_payload_bytes: 32 * 1024 * 1024,
         }
     }
@@ -84,7 +84,7 @@ impl Default for Connection {
 
 impl Connection {
     /// What waits to be written.
-    pub fn outgoing(&mut self) -> &mut Outgoing {
+    pub fn outgoing(&mut self) -> &mut WriteQueue {
         &mut self.out
     }
 
@@ -93,7 +93,7 @@ impl Connection {
     ///
     /// # Errors
     /// Bytes that are not the protocol, or a request that is too large: the connection is to be closed.
-    pub fn receive(&mut self, bytes: &mut Bytes) -> Result<Option<Incoming>, WireError> {
+    pub fn receive(&mut self, bytes: &mut Bytes) -> Result<Option<IncomingRequest>, WireError> {
         while !self.at_tls {
             let wanted = match self.state {
                 State::Handshake => HANDSHAKE.len(),
@@ -140,49 +140,52 @@ impl Connection {
         (self.gathered.len() == wanted).then(|| self.gathered.split().freeze())
     }
 
-    fn request(&mut self, head: &RequestHead, payload: &Bytes) -> Incoming {
+    fn request(&mut self, head: &RequestHead, payload: &Bytes) -> IncomingRequest {
         let RequestHead { stream, code, .. } = *head;
         let admitted = match self.admission {
-            Admission::Admitted => true,
-            Admission::LoggedIn => code == request_code::AUTH,
-            Admission::Nothing => {
+            LoginState::Admitted => true,
+            LoginState::LoggedIn => code == request_code::AUTH,
+            LoginState::Nothing => {
                 matches!(code, request_code::PROTOCOL | request_code::LOGIN | request_code::BIND)
             }
         };
         if !admitted {
-            self.answer(stream, &Answer::error(ErrorCode::INVALID_REQUEST, "not before the login"));
-            return Incoming::TooEarly { stream, code };
+            self.answer(
+                stream,
+                &Response::error(ErrorCode::INVALID_REQUEST, "not before the login"),
+            );
+            return IncomingRequest::TooEarly { stream, code };
         }
         match Request::decode(head, payload) {
-            Ok(request) => Incoming::Request { stream, request },
+            Ok(request) => IncomingRequest::Request { stream, request },
             Err(error) => {
-                self.answer(stream, &Answer::error(ErrorCode::ARG_INVALID, error.to_string()));
-                Incoming::Malformed { stream, code, error }
+                self.answer(stream, &Response::error(ErrorCode::ARG_INVALID, error.to_string()));
+                IncomingRequest::Malformed { stream, code, error }
             }
         }
     }
 
     /// Answers a protocol request. If the answer tells the client to change to TLS, nothing more is taken before that.
-    pub fn answer_protocol(&mut self, stream: StreamId, answer: &ProtocolAnswer) {
+    pub fn answer_protocol(&mut self, stream: StreamId, answer: &ProtocolResponse) {
         let mut out = BytesMut::new();
         answer.encode(&mut out);
-        self.answer(stream, &Answer::Ok(out.freeze()));
+        self.answer(stream, &Response::Ok(out.freeze()));
         self.at_tls = answer.flags & server::GOTO_TLS != 0;
     }
 
     /// Answers a login. If it offers methods, one of them has to succeed before anything else.
-    pub fn answer_login(&mut self, stream: StreamId, answer: &LoginAnswer) {
+    pub fn answer_login(&mut self, stream: StreamId, answer: &LoginResponse) {
         let mut out = BytesMut::new();
         answer.encode(&mut out);
-        self.answer(stream, &Answer::Ok(out.freeze()));
+        self.answer(stream, &Response::Ok(out.freeze()));
         let free = answer.methods.is_empty();
-        self.admission = if free { Admission::Admitted } else { Admission::LoggedIn };
+        self.admission = if free { LoginState::Admitted } else { LoginState::LoggedIn };
     }
 
     /// Says that the proof was accepted.
     pub fn answer_auth(&mut self, stream: StreamId) {
-        self.admission = Admission::Admitted;
-        self.answer(stream, &Answer::nothing());
+        self.admission = LoginState::Admitted;
+        self.answer(stream, &Response::nothing());
     }
 
     /// TLS has to be set up before anything else is taken; or, after [`expect_tls`](Self::expect_tls), as soon as what was
@@ -203,31 +206,31 @@ impl Connection {
     }
 
     /// Answers a request, or goes on doing so.
-    pub fn answer(&mut self, stream: StreamId, answer: &Answer) {
-        if let Answer::Status(status, data) = answer {
+    pub fn answer(&mut self, stream: StreamId, answer: &Response) {
+        if let Response::Status(status, data) = answer {
             self.out.put(&status.encode(stream));
             self.out.put_bytes(data.clone());
             return;
         }
         let (status, payload) = answer.parts();
         let length = u32::try_from(payload.len()).unwrap_or(u32::MAX);
-        self.out.put(&AnswerHead { stream, status, length }.encode());
+        self.out.put(&ResponseHead { stream, status, length }.encode());
         self.out.put_bytes(payload);
     }
 
-    /// Answers a request that was answered with [`Answer::Later`]. An answer with checksums cannot come that way and is sent
+    /// Answers a request that was answered with [`Response::Later`]. An answer with checksums cannot come that way and is sent
     /// as it is.
-    pub fn answer_late(&mut self, stream: StreamId, answer: &Answer) {
-        if matches!(answer, Answer::Status(..)) {
+    pub fn answer_late(&mut self, stream: StreamId, answer: &Response) {
+        if matches!(answer, Response::Status(..)) {
             self.answer(stream, answer);
             return;
         }
         let (status, payload) = answer.parts();
         let length = u32::try_from(payload.len()).unwrap_or(u32::MAX);
-        let inner = AnswerHead { stream, status, length };
+        let inner = ResponseHead { stream, status, length };
         let outer_length =
             u32::try_from(ANSWER_HEAD_BYTES * 2).unwrap_or(16).saturating_add(length);
-        let outer = AnswerHead {
+        let outer = ResponseHead {
             stream: StreamId(0),
             status: crate::wire::status_code::ATTN,
             length: outer_length,

@@ -1,6 +1,6 @@
 //! Extended attributes of files: names and values, several in one request.
 
-use crate::wire::{ErrorCode, Fields, Target, WireError, strict_text, text};
+use crate::wire::{ErrorCode, FieldReader, Target, WireError, strict_text, text};
 use bytes::{BufMut, Bytes, BytesMut};
 
 /// Most attributes in one request (`kXR_faMaxVars`).
@@ -88,10 +88,10 @@ impl AttributesRequest {
     }
 
     pub(crate) fn decode(body: &[u8; 16], payload: &[u8]) -> Result<Self, WireError> {
-        let mut head = Fields::new("a request on attributes", body);
+        let mut head = FieldReader::new("a request on attributes", body);
         let handle = crate::wire::FileHandle(head.array()?);
         let (code, count, options) = (head.u8()?, head.u8()?, head.u8()?);
-        let mut fields = Fields::new("a request on attributes", payload);
+        let mut fields = FieldReader::new("a request on attributes", payload);
         let path = if payload.is_empty() { &[][..] } else { fields.until_nul()? };
         let target = match path {
             [] => Target::Handle(handle),
@@ -162,7 +162,7 @@ fn too_long(seen: u64) -> WireError {
     }
 }
 
-fn names(fields: &mut Fields<'_>, count: u8) -> Result<Vec<String>, WireError> {
+fn names(fields: &mut FieldReader<'_>, count: u8) -> Result<Vec<String>, WireError> {
     (0..count)
         .map(|_| {
             fields.u16()?;
@@ -171,7 +171,7 @@ fn names(fields: &mut Fields<'_>, count: u8) -> Result<Vec<String>, WireError> {
         .collect()
 }
 
-fn value(fields: &mut Fields<'_>) -> Result<Bytes, WireError> {
+fn value(fields: &mut FieldReader<'_>) -> Result<Bytes, WireError> {
     let length = fields.length("the length of a value")?;
     if length as usize > MAX_VALUE_BYTES {
         return Err(too_long(length.into()));
@@ -192,18 +192,18 @@ pub struct AttributeOutcome {
 
 /// The answer to a request on attributes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct AttributeAnswer {
+pub struct AttributeResponse {
     /// What became of each, in the order of the request; of a list, what there is.
     pub outcomes: Vec<AttributeOutcome>,
 }
 
-impl AttributeAnswer {
+impl AttributeResponse {
     /// Takes the payload apart, which is understood with the request.
     ///
     /// # Errors
     /// A payload that is cut off, or has more attributes than a request can have.
     pub fn decode(action: &AttributeAction, payload: &[u8]) -> Result<Self, WireError> {
-        let mut fields = Fields::new("the answer on attributes", payload);
+        let mut fields = FieldReader::new("the answer on attributes", payload);
         let mut outcomes = Vec::new();
         if let AttributeAction::List { values } = action {
             while !fields.is_empty() {

@@ -4,7 +4,7 @@
 //! understand the wish, and the lines are all names. With checksums a status ends in ` [ algorithm:value ]`. Frames end
 //! between entries on xrootd; that is not relied on. What is kept between pieces is one entry, bounded.
 
-use crate::wire::{FileStatus, WireError};
+use crate::wire::{StatInfo, WireError};
 use bytes::Bytes;
 
 /// Longest line that is accepted. A name has at most 255 bytes on any file system; some servers list paths.
@@ -14,18 +14,18 @@ const MARK: (&[u8], &[u8]) = (b".", b"0 0 0 0");
 
 /// One name in a directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Entry {
+pub struct DirlistEntry {
     /// The name, without directory. Bytes that are not UTF-8 are replaced.
     pub name: String,
     /// What stat says of it, if that was asked for.
-    pub status: Option<FileStatus>,
+    pub status: Option<StatInfo>,
     /// Its checksum as `algorithm:value`, if that was asked for and the server has one.
     pub checksum: Option<String>,
 }
 
 /// Understands a listing as it arrives.
 #[derive(Debug, Default)]
-pub struct Listing {
+pub struct Dirlist {
     /// Statuses were asked for.
     with_status: bool,
     /// What the first lines told; unknown before them.
@@ -36,7 +36,7 @@ pub struct Listing {
     name: Option<Vec<u8>>,
 }
 
-impl Listing {
+impl Dirlist {
     /// For a listing for which statuses were asked, or not.
     #[must_use]
     pub fn new(with_status: bool) -> Self {
@@ -47,7 +47,7 @@ impl Listing {
     ///
     /// # Errors
     /// A line of more than 16 KiB, a name that leads elsewhere, or a status that is none.
-    pub fn feed(&mut self, piece: &Bytes) -> Result<Vec<Entry>, WireError> {
+    pub fn feed(&mut self, piece: &Bytes) -> Result<Vec<DirlistEntry>, WireError> {
         let mut entries = Vec::new();
         let mut rest = &piece[..];
         while let Some(at) = rest.iter().position(|byte| matches!(byte, b'\n' | 0)) {
@@ -64,7 +64,7 @@ impl Listing {
     ///
     /// # Errors
     /// A name without its status, and what [`feed`](Self::feed) refuses.
-    pub fn finish(&mut self) -> Result<Vec<Entry>, WireError> {
+    pub fn finish(&mut self) -> Result<Vec<DirlistEntry>, WireError> {
         let mut entries = self.end_of_line()?;
         match self.name.take() {
             Some(name) if self.in_pairs == Some(true) => {
@@ -93,7 +93,7 @@ impl Listing {
         Ok(())
     }
 
-    fn end_of_line(&mut self) -> Result<Vec<Entry>, WireError> {
+    fn end_of_line(&mut self) -> Result<Vec<DirlistEntry>, WireError> {
         let line = std::mem::take(&mut self.line);
         if line.is_empty() {
             return Ok(Vec::new());
@@ -119,7 +119,7 @@ impl Listing {
 }
 
 /// An entry, or nothing where it is the directory itself.
-fn entry(name: &[u8], status: Option<&[u8]>) -> Result<Option<Entry>, WireError> {
+fn entry(name: &[u8], status: Option<&[u8]>) -> Result<Option<DirlistEntry>, WireError> {
     if matches!(name, b"." | b"..") {
         return Ok(None);
     }
@@ -130,10 +130,10 @@ fn entry(name: &[u8], status: Option<&[u8]>) -> Result<Option<Entry>, WireError>
         None => (None, None),
         Some(line) => {
             let (status, checksum) = split_checksum(line);
-            (Some(FileStatus::parse(status)?), checksum)
+            (Some(StatInfo::parse(status)?), checksum)
         }
     };
-    Ok(Some(Entry { name: String::from_utf8_lossy(name).into_owned(), status, checksum }))
+    Ok(Some(DirlistEntry { name: String::from_utf8_lossy(name).into_owned(), status, checksum }))
 }
 
 /// Takes ` [ algorithm:value ]` off the end. A value `none` says that there is none.
@@ -146,8 +146,8 @@ fn split_checksum(line: &[u8]) -> (&[u8], Option<String>) {
     (status, known.then(|| checksum.to_owned()))
 }
 
-impl Entry {
-    /// The text of a listing, ended by a NUL: what [`Listing`] understands.
+impl DirlistEntry {
+    /// The text of a listing, ended by a NUL: what [`Dirlist`] understands.
     #[must_use]
     pub fn to_text(entries: &[Self], with_status: bool) -> String {
         let mut lines = Vec::new();
@@ -171,8 +171,8 @@ impl Entry {
 mod tests {
     use super::*;
 
-    fn all(text: &[u8], with_status: bool) -> Result<Vec<Entry>, WireError> {
-        let mut listing = Listing::new(with_status);
+    fn all(text: &[u8], with_status: bool) -> Result<Vec<DirlistEntry>, WireError> {
+        let mut listing = Dirlist::new(with_status);
         let mut entries = Vec::new();
         for byte in text {
             entries.extend(listing.feed(&Bytes::copy_from_slice(&[*byte]))?);
@@ -181,7 +181,7 @@ mod tests {
         Ok(entries)
     }
 
-    fn names(entries: &[Entry]) -> Vec<&str> {
+    fn names(entries: &[DirlistEntry]) -> Vec<&str> {
         entries.iter().map(|entry| entry.name.as_str()).collect()
     }
 

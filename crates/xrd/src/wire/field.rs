@@ -4,13 +4,13 @@ use crate::wire::WireError;
 
 /// The bytes of a structure that are still to be read.
 #[derive(Debug, Clone)]
-pub(crate) struct Fields<'a> {
+pub(crate) struct FieldReader<'a> {
     what: &'static str,
     length: usize,
     rest: &'a [u8],
 }
 
-impl<'a> Fields<'a> {
+impl<'a> FieldReader<'a> {
     /// All of `bytes`, which should be `what`.
     pub(crate) fn new(what: &'static str, bytes: &'a [u8]) -> Self {
         Self { what, length: bytes.len(), rest: bytes }

@@ -1,6 +1,6 @@
 //! The handshake, and what stands before every request and every answer.
 
-use crate::wire::{Fields, StreamId, WireError};
+use crate::wire::{FieldReader, StreamId, WireError};
 
 /// What a client sends first: three zeros, 4 and 2012.
 pub const HANDSHAKE: [u8; 20] = {
@@ -19,20 +19,20 @@ pub const HANDSHAKE_ANSWER_BYTES: usize = ANSWER_HEAD_BYTES + 8;
 
 /// What a server says to the handshake.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct HandshakeAnswer {
+pub struct HandshakeResponse {
     /// The version that the server speaks, such as 0x511 for 5.1.1.
     pub version: u32,
     /// It has files, rather than knowing who has.
     pub data_server: bool,
 }
 
-impl HandshakeAnswer {
+impl HandshakeResponse {
     /// Takes apart what follows the head.
     ///
     /// # Errors
     /// Fewer than 8 bytes.
     pub fn decode(payload: &[u8]) -> Result<Self, WireError> {
-        let mut fields = Fields::new("the answer to the handshake", payload);
+        let mut fields = FieldReader::new("the answer to the handshake", payload);
         Ok(Self { version: fields.u32()?, data_server: fields.u32()? == 1 })
     }
 
@@ -66,7 +66,7 @@ impl RequestHead {
     /// # Errors
     /// A negative length.
     pub fn decode(bytes: &[u8; REQUEST_HEAD_BYTES]) -> Result<Self, WireError> {
-        let mut fields = Fields::new("the head of a request", bytes);
+        let mut fields = FieldReader::new("the head of a request", bytes);
         Ok(Self {
             stream: StreamId(fields.u16()?),
             code: fields.u16()?,
@@ -89,7 +89,7 @@ impl RequestHead {
 
 /// What stands before the payload of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct AnswerHead {
+pub struct ResponseHead {
     /// That of the request.
     pub stream: StreamId,
     /// A [`status_code`](crate::wire::status_code).
@@ -98,13 +98,13 @@ pub struct AnswerHead {
     pub length: u32,
 }
 
-impl AnswerHead {
+impl ResponseHead {
     /// Takes a head apart.
     ///
     /// # Errors
     /// A negative length.
     pub fn decode(bytes: &[u8; ANSWER_HEAD_BYTES]) -> Result<Self, WireError> {
-        let mut fields = Fields::new("the head of an answer", bytes);
+        let mut fields = FieldReader::new("the head of an answer", bytes);
         Ok(Self {
             stream: StreamId(fields.u16()?),
             status: fields.u16()?,

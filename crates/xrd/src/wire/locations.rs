@@ -7,7 +7,7 @@ const MAX_LOCATIONS: usize = 10_000;
 
 /// What a place is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum LocationKind {
+pub enum LocateEntryKind {
     /// A server that has the file.
     Server,
     /// A server that is still fetching it.
@@ -20,9 +20,9 @@ pub enum LocationKind {
 
 /// A place where a file is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Location {
+pub struct LocateEntry {
     /// What is there.
-    pub kind: LocationKind,
+    pub kind: LocateEntryKind,
     /// It may be written there.
     pub writable: bool,
     /// Host and port, as sent.
@@ -33,21 +33,21 @@ pub struct Location {
 ///
 /// # Errors
 /// A word that doesn't begin with what it is.
-pub fn locations(text: &[u8]) -> Result<Vec<Location>, WireError> {
+pub fn parse_locate(text: &[u8]) -> Result<Vec<LocateEntry>, WireError> {
     let text = String::from_utf8_lossy(before_nul(text));
     text.split_ascii_whitespace().take(MAX_LOCATIONS).map(location).collect()
 }
 
-fn location(word: &str) -> Result<Location, WireError> {
+fn location(word: &str) -> Result<LocateEntry, WireError> {
     let malformed = || {
         WireError::text("a location", word.as_bytes(), "S, s, M or m, then r or w, then an address")
     };
     let mut letters = word.chars();
     let kind = match letters.next() {
-        Some('S') => LocationKind::Server,
-        Some('s') => LocationKind::PendingServer,
-        Some('M') => LocationKind::Manager,
-        Some('m') => LocationKind::PendingManager,
+        Some('S') => LocateEntryKind::Server,
+        Some('s') => LocateEntryKind::PendingServer,
+        Some('M') => LocateEntryKind::Manager,
+        Some('m') => LocateEntryKind::PendingManager,
         _ => return Err(malformed()),
     };
     let writable = match letters.next() {
@@ -59,18 +59,18 @@ fn location(word: &str) -> Result<Location, WireError> {
     if address.is_empty() {
         return Err(malformed());
     }
-    Ok(Location { kind, writable, address: address.to_owned() })
+    Ok(LocateEntry { kind, writable, address: address.to_owned() })
 }
 
-impl Location {
+impl LocateEntry {
     /// The text of one place.
     #[must_use]
     pub fn to_text(&self) -> String {
         let kind = match self.kind {
-            LocationKind::Server => 'S',
-            LocationKind::PendingServer => 's',
-            LocationKind::Manager => 'M',
-            LocationKind::PendingManager => 'm',
+            LocateEntryKind::Server => 'S',
+            LocateEntryKind::PendingServer => 's',
+            LocateEntryKind::Manager => 'M',
+            LocateEntryKind::PendingManager => 'm',
         };
         let access = if self.writable { 'w' } else { 'r' };
         format!("{kind}{access}{}", self.address)
@@ -84,13 +84,15 @@ mod tests {
     #[test]
     fn servers_and_managers_are_told_apart() {
         let text = b"Sr[::127.0.0.1]:1094 mwhost.example:1213\0";
-        let found = locations(text).unwrap();
+        let found = parse_locate(text).unwrap();
         assert_eq!(found[0].address, "[::127.0.0.1]:1094");
-        assert_eq!((found[1].kind, found[1].writable), (LocationKind::PendingManager, true));
-        let again: Vec<_> = found.iter().map(Location::to_text).collect();
+        assert_eq!((found[1].kind, found[1].writable), (LocateEntryKind::PendingManager, true));
+        let again: Vec<_> = found.iter().map(LocateEntry::to_text).collect();
         assert_eq!(again.join(" ").as_bytes(), &text[..text.len() - 1]);
         assert!(
-            locations(b"Xr1").is_err() && locations(b"Sr").is_err() && locations(b"S").is_err()
+            parse_locate(b"Xr1").is_err()
+                && parse_locate(b"Sr").is_err()
+                && parse_locate(b"S").is_err()
         );
     }
 }

@@ -1,6 +1,6 @@
 //! What opens a session: versions and abilities, who one is, and what proof of it is wanted.
 
-use crate::wire::{Fields, SessionId, WireError, ability, server, text};
+use crate::wire::{FieldReader, SessionId, WireError, ability, server, text};
 use bytes::{BufMut, BytesMut};
 
 /// What a client says first.
@@ -16,7 +16,7 @@ pub struct ProtocolRequest {
 
 /// What a server says of itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ProtocolAnswer {
+pub struct ProtocolResponse {
     /// The version that it speaks.
     pub version: u32,
     /// [`server`].
@@ -46,7 +46,7 @@ impl Signing {
     }
 }
 
-impl ProtocolAnswer {
+impl ProtocolResponse {
     /// The server knows who has files, and has none.
     #[must_use]
     pub fn is_manager(&self) -> bool {
@@ -59,7 +59,7 @@ impl ProtocolAnswer {
     /// # Errors
     /// Fewer than 8 bytes, or a block that is cut off.
     pub fn decode(payload: &[u8]) -> Result<Self, WireError> {
-        let mut fields = Fields::new("the answer to the protocol request", payload);
+        let mut fields = FieldReader::new("the answer to the protocol request", payload);
         let (version, flags) = (fields.u32()?, fields.u32()?);
         let mut signing = None;
         while !fields.is_empty() {
@@ -151,7 +151,7 @@ impl LoginRequest {
     }
 
     pub(crate) fn decode(body: &[u8; 16], payload: &[u8]) -> Result<Self, WireError> {
-        let mut fields = Fields::new("a login", body);
+        let mut fields = FieldReader::new("a login", body);
         Ok(Self {
             process: fields.u32()?,
             user: text(fields.take(8)?),
@@ -174,7 +174,7 @@ pub struct SecurityMethod {
 
 /// A session.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LoginAnswer {
+pub struct LoginResponse {
     /// What names it; zeros from servers that name none.
     pub session: SessionId,
     /// What proof the server wants: one of these, in its order of preference. Empty: none.
@@ -184,7 +184,7 @@ pub struct LoginAnswer {
 /// Most ways to prove who one is that are looked at.
 const MAX_METHODS: usize = 32;
 
-impl LoginAnswer {
+impl LoginResponse {
     /// Takes the payload apart: 16 bytes, then `&P=name,parameters` for each method.
     ///
     /// # Errors
@@ -193,7 +193,7 @@ impl LoginAnswer {
         if payload.is_empty() {
             return Ok(Self { session: SessionId::default(), methods: Vec::new() });
         }
-        let mut fields = Fields::new("the answer to the login", payload);
+        let mut fields = FieldReader::new("the answer to the login", payload);
         let session = SessionId(fields.array()?);
         let methods = text(fields.rest());
         let methods = methods.split("&P=").skip(1).take(MAX_METHODS).map(|method| {
@@ -220,13 +220,13 @@ mod tests {
     #[test]
     fn methods_come_in_the_servers_order() {
         let text = [&[7; 16][..], b"&P=ztn,0:4096:&P=gsi,v:10600,c:ssl,ca:1&P=unix\0"].concat();
-        let answer = LoginAnswer::decode(&text).unwrap();
+        let answer = LoginResponse::decode(&text).unwrap();
         assert_eq!(answer.session, SessionId([7; 16]));
         let shown: Vec<_> =
             answer.methods.iter().map(|m| (m.name.as_str(), m.parameters.as_str())).collect();
         assert_eq!(shown, [("ztn", "0:4096:"), ("gsi", "v:10600,c:ssl,ca:1"), ("unix", "")]);
-        assert_eq!(LoginAnswer::decode(&[7; 16]).unwrap().methods, []);
-        assert!(LoginAnswer::decode(&[7; 15]).is_err());
+        assert_eq!(LoginResponse::decode(&[7; 16]).unwrap().methods, []);
+        assert!(LoginResponse::decode(&[7; 15]).is_err());
     }
 
     #[test]
@@ -236,12 +236,12 @@ mod tests {
         payload.put_u32(0x0030_0001);
         payload.put_slice(b"B\0\0\x08ifaces\0\0");
         payload.put_slice(&[b'S', 0, 0, 1, 2, 1, 14, 2]);
-        let answer = ProtocolAnswer::decode(&payload).unwrap();
+        let answer = ProtocolResponse::decode(&payload).unwrap();
         let signing = answer.signing.unwrap();
         assert!(signing.is_wanted());
         assert_eq!((signing.options, signing.level, &*signing.overrides), (1, 2, &[[14, 2]][..]));
         for end in [9, 15, 21, payload.len() - 1] {
-            assert!(ProtocolAnswer::decode(&payload[..end]).is_err(), "{end}");
+            assert!(ProtocolResponse::decode(&payload[..end]).is_err(), "{end}");
         }
     }
 }

@@ -13,7 +13,7 @@ const OWN_PIECE_BYTES: usize = 8 * 1024;
 ///
 /// It grows as its owner submits; what bounds it is how much the driver submits before it writes.
 #[derive(Debug, Default)]
-pub struct Outgoing {
+pub struct WriteQueue {
     pieces: VecDeque<Bytes>,
     /// What comes after the pieces, still growing.
     tail: BytesMut,
@@ -21,7 +21,7 @@ pub struct Outgoing {
     length: usize,
 }
 
-impl Outgoing {
+impl WriteQueue {
     /// Copies a few bytes behind what waits.
     pub(crate) fn put(&mut self, bytes: &[u8]) {
         self.tail.put_slice(bytes);
@@ -51,7 +51,7 @@ impl Outgoing {
     }
 }
 
-impl Buf for Outgoing {
+impl Buf for WriteQueue {
     fn remaining(&self) -> usize {
         self.length
     }
@@ -113,7 +113,7 @@ mod tests {
             sizes in prop::collection::vec(prop_oneof![0..100_usize, 8_000..9_000_usize], 0..20),
             steps in prop::collection::vec(1..5_000_usize, 1..100),
         ) {
-            let mut outgoing = Outgoing::default();
+            let mut outgoing = WriteQueue::default();
             let mut expected = Vec::new();
             for (number, size) in sizes.iter().enumerate() {
                 let bytes: Vec<u8> = (0..*size).map(|at| ((at + number) % 256).try_into().unwrap()).collect();

@@ -4,7 +4,7 @@
 //! ends where the data does. The frame's own checksum covers what stands behind it in the frame, not the data.
 
 use crate::wire::{
-    ANSWER_HEAD_BYTES, AnswerHead, Fields, StreamId, WireError, request_code, status_code,
+    ANSWER_HEAD_BYTES, FieldReader, ResponseHead, StreamId, WireError, request_code, status_code,
     wire_length,
 };
 use bytes::{BufMut, Bytes, BytesMut};
@@ -50,7 +50,7 @@ impl StatusHead {
     /// # Errors
     /// A wrong checksum or stream, an unknown kind, or negative numbers.
     pub fn decode(stream: StreamId, payload: &[u8]) -> Result<Self, WireError> {
-        let mut fields = Fields::new("a status frame", payload);
+        let mut fields = FieldReader::new("a status frame", payload);
         let stated = fields.u32()?;
         let computed = crc32c::crc32c(fields.clone().rest());
         if stated != computed {
@@ -81,7 +81,7 @@ impl StatusHead {
     #[must_use]
     pub fn encode(&self, stream: StreamId) -> [u8; ANSWER_HEAD_BYTES + Self::BYTES] {
         let mut bytes = [0; ANSWER_HEAD_BYTES + Self::BYTES];
-        let head = AnswerHead { stream, status: status_code::STATUS, length: 24 };
+        let head = ResponseHead { stream, status: status_code::STATUS, length: 24 };
         bytes[..8].copy_from_slice(&head.encode());
         bytes[12..14].copy_from_slice(&stream.0.to_be_bytes());
         bytes[14] = self.code.saturating_sub(request_code::FIRST).to_be_bytes()[1];
@@ -150,7 +150,7 @@ pub fn corrections(data: &[u8]) -> Result<Vec<Range<u64>>, WireError> {
     if data.is_empty() {
         return Ok(Vec::new());
     }
-    let mut fields = Fields::new("a list of damaged pages", data);
+    let mut fields = FieldReader::new("a list of damaged pages", data);
     let stated = fields.u32()?;
     let computed = crc32c::crc32c(fields.clone().rest());
     if stated != computed {

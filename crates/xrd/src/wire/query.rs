@@ -59,7 +59,7 @@ pub fn checksum(answer: &[u8]) -> Result<(String, String), WireError> {
 
 /// The space behind a path, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Space {
+pub struct SpaceInfo {
     /// All of it.
     pub total: Option<u64>,
     /// What is free.
@@ -70,7 +70,7 @@ pub struct Space {
     pub quota: Option<u64>,
 }
 
-impl Space {
+impl SpaceInfo {
     /// Understands `oss.cgroup=…&oss.space=…&oss.free=…&oss.used=…&oss.quota=…`; a quota of -1 is none.
     #[must_use]
     pub fn parse(answer: &[u8]) -> Self {
@@ -116,9 +116,9 @@ mod tests {
     fn checksums_and_space() {
         assert_eq!(checksum(b"adler32 0A0B0c0d\0").unwrap(), ("adler32".into(), "0a0b0c0d".into()));
         assert!(checksum(b"none").is_err());
-        let space = Space::parse(
+        let space = SpaceInfo::parse(
             b"oss.cgroup=default&oss.space=9&oss.free=8&oss.maxf=7&oss.used=1&oss.quota=-1",
         );
-        assert_eq!(space, Space { total: Some(9), free: Some(8), used: Some(1), quota: None });
+        assert_eq!(space, SpaceInfo { total: Some(9), free: Some(8), used: Some(1), quota: None });
     }
 }

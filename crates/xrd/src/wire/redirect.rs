@@ -1,6 +1,6 @@
 //! Where else to ask.
 
-use crate::wire::{Fields, WireError, text, wire_length};
+use crate::wire::{FieldReader, WireError, text, wire_length};
 use bytes::{BufMut, BytesMut};
 
 /// Where a server sends its client.
@@ -59,7 +59,7 @@ impl Redirect {
     /// # Errors
     /// Fewer than 4 bytes, a port above 65,535, no host, or characters that no host or URL has.
     pub fn decode(payload: &[u8]) -> Result<Self, WireError> {
-        let mut fields = Fields::new("a redirect", payload);
+        let mut fields = FieldReader::new("a redirect", payload);
         let port = fields.i32()?;
         let place = text(fields.rest());
         if place.bytes().any(|byte| byte.is_ascii_control() || byte == b' ') || place.is_empty() {

@@ -1,26 +1,26 @@
 //! Answers of a few fields.
 
 use crate::wire::{
-    ANSWER_HEAD_BYTES, AnswerHead, ErrorCode, Fields, FileHandle, FileStatus, WireError, text,
+    ANSWER_HEAD_BYTES, ErrorCode, FieldReader, FileHandle, ResponseHead, StatInfo, WireError, text,
 };
 use bytes::{BufMut, BytesMut};
 
 /// A refusal.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ErrorAnswer {
+pub struct ErrorResponse {
     /// Why.
     pub code: ErrorCode,
     /// Why, in the server's words.
     pub message: String,
 }
 
-impl ErrorAnswer {
+impl ErrorResponse {
     /// Takes the payload apart.
     ///
     /// # Errors
     /// Fewer than 4 bytes.
     pub fn decode(payload: &[u8]) -> Result<Self, WireError> {
-        let mut fields = Fields::new("a refusal", payload);
+        let mut fields = FieldReader::new("a refusal", payload);
         Ok(Self { code: ErrorCode(fields.u32()?), message: text(fields.rest()) })
     }
 
@@ -34,20 +34,20 @@ impl ErrorAnswer {
 
 /// To be asked again after a while, or to be waited for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct WaitAnswer {
+pub struct WaitResponse {
     /// Seconds.
     pub seconds: u32,
     /// Why, in the server's words; not with "wait for it".
     pub message: String,
 }
 
-impl WaitAnswer {
+impl WaitResponse {
     /// Takes the payload apart. A negative time is none.
     ///
     /// # Errors
     /// Fewer than 4 bytes.
     pub fn decode(payload: &[u8]) -> Result<Self, WireError> {
-        let mut fields = Fields::new("a wait", payload);
+        let mut fields = FieldReader::new("a wait", payload);
         let seconds = u32::try_from(fields.i32()?).unwrap_or(0);
         Ok(Self { seconds, message: text(fields.rest()) })
     }
@@ -65,7 +65,7 @@ pub enum Attention {
     /// A message for the user (`kXR_asyncms`).
     Message,
     /// The answer to a request that was to be waited for (`kXR_asynresp`): its head; its payload follows.
-    Answer(AnswerHead),
+    Answer(ResponseHead),
     /// Something that no server does any more.
     Other(u32),
 }
@@ -83,11 +83,11 @@ impl Attention {
     /// # Errors
     /// An answer with a negative length.
     pub fn decode(prefix: &[u8; Self::ANSWER_PREFIX_BYTES]) -> Result<Self, WireError> {
-        let mut fields = Fields::new("a notice", prefix);
+        let mut fields = FieldReader::new("a notice", prefix);
         match fields.u32()? {
             Self::ANSWER => {
                 fields.take(4)?;
-                Ok(Self::Answer(AnswerHead::decode(&fields.array()?)?))
+                Ok(Self::Answer(ResponseHead::decode(&fields.array()?)?))
             }
             Self::MESSAGE => Ok(Self::Message),
             other => Ok(Self::Other(other)),
@@ -96,7 +96,7 @@ impl Attention {
 
     /// The prefix of an answer with this head.
     #[must_use]
-    pub fn answer_prefix(head: &AnswerHead) -> [u8; Self::ANSWER_PREFIX_BYTES] {
+    pub fn answer_prefix(head: &ResponseHead) -> [u8; Self::ANSWER_PREFIX_BYTES] {
         let mut bytes = [0; Self::ANSWER_PREFIX_BYTES];
         bytes[..4].copy_from_slice(&Self::ANSWER.to_be_bytes());
         bytes[8..].copy_from_slice(&head.encode());
@@ -106,28 +106,28 @@ impl Attention {
 
 /// An open file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct OpenAnswer {
+pub struct OpenResponse {
     /// What names it from now on.
     pub handle: FileHandle,
     /// What it is, if that was asked for with [`open::STAT`](crate::wire::open::STAT).
-    pub status: Option<FileStatus>,
+    pub status: Option<StatInfo>,
 }
 
-impl OpenAnswer {
+impl OpenResponse {
     /// Takes the payload apart: a handle, and behind 8 bytes on compression (which nobody uses) the status. One that cannot
     /// be understood counts as none: the file is open all the same.
     ///
     /// # Errors
     /// Fewer than 4 bytes, or 5 to 11.
     pub fn decode(payload: &[u8]) -> Result<Self, WireError> {
-        let mut fields = Fields::new("the answer to an open", payload);
+        let mut fields = FieldReader::new("the answer to an open", payload);
         let handle = FileHandle(fields.array()?);
         if fields.is_empty() {
             return Ok(Self { handle, status: None });
         }
         fields.take(8)?;
         let status = fields.rest();
-        Ok(Self { handle, status: FileStatus::parse(status).ok() })
+        Ok(Self { handle, status: StatInfo::parse(status).ok() })
     }
 
     /// The payload.

@@ -4,7 +4,7 @@ use crate::wire::{WireError, before_nul, stat_flags};
 
 /// What stat says of a file.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct FileStatus {
+pub struct StatInfo {
     /// Which file it is, for the server: it changes when another one takes its name, on servers that make it of device
     /// and inode. Opaque.
     pub id: String,
@@ -18,7 +18,7 @@ pub struct FileStatus {
     pub more: Option<String>,
 }
 
-impl FileStatus {
+impl StatInfo {
     /// Understands the text; what follows a NUL is ignored.
     ///
     /// # Errors
@@ -66,11 +66,11 @@ mod tests {
 
     #[test]
     fn old_and_new_forms_are_understood() {
-        let old = FileStatus::parse(b"140736414641184 23 16 1700000000\0").unwrap();
+        let old = StatInfo::parse(b"140736414641184 23 16 1700000000\0").unwrap();
         assert_eq!((old.size, old.flags, old.modified), (23, 16, 1_700_000_000));
         assert_eq!(old.more, None);
         let text = "5 0 51 1700000000 1700000001 1700000002 0755 root root";
-        let new = FileStatus::parse(text.as_bytes()).unwrap();
+        let new = StatInfo::parse(text.as_bytes()).unwrap();
         assert!(new.is_directory() && !new.is_offline());
         assert_eq!(new.more.as_deref(), Some("1700000001 1700000002 0755 root root"));
         assert_eq!(new.to_text(), text);
@@ -79,7 +79,7 @@ mod tests {
     #[test]
     fn what_is_no_status_is_refused_with_what_was_seen() {
         for bad in [&b""[..], b"1 2 3", b"1 -2 3 4", b"1 2 x 4", b"\xff 1 2 3"] {
-            let error = FileStatus::parse(bad).unwrap_err().to_string();
+            let error = StatInfo::parse(bad).unwrap_err().to_string();
             assert!(error.starts_with("the status of a file is \""), "{error}");
         }
     }

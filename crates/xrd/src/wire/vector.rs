@@ -1,6 +1,6 @@
 //! Many ranges in one request, and what limits them.
 
-use crate::wire::{Fields, FileHandle, WireError};
+use crate::wire::{FieldReader, FileHandle, WireError};
 use std::ops::Range;
 
 /// Bytes of one element in a request, and before its data in the answer.
@@ -27,7 +27,7 @@ impl Segment {
     /// # Errors
     /// A negative length or offset.
     pub fn decode(bytes: &[u8; SEGMENT_BYTES]) -> Result<Self, WireError> {
-        let mut fields = Fields::new("an element of a vector", bytes);
+        let mut fields = FieldReader::new("an element of a vector", bytes);
         Ok(Self {
             handle: FileHandle(fields.array()?),
             length: fields.length("the length of an element")?,

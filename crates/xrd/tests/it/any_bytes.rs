@@ -1,10 +1,10 @@
 //! Any bytes, as what a server or a client says: nothing panics, and nothing comes out that did not go in.
 
 use bytes::Bytes;
-use hither_xrd::client::{Credential, Event, Pace, Session, Setup};
-use hither_xrd::server::{Answer, Connection, Incoming};
+use hither_xrd::client::{Credential, Pipelining, Session, SessionConfig, SessionEvent};
+use hither_xrd::server::{Connection, IncomingRequest, Response};
 use hither_xrd::wire::{
-    AttributeAction, AttributesRequest, LoginAnswer, OpenRequest, Request, SessionId, Target,
+    AttributeAction, AttributesRequest, LoginResponse, OpenRequest, Request, SessionId, Target,
     VectorLimits, dirlist, query_kind,
 };
 use std::collections::HashMap;
@@ -14,8 +14,8 @@ use std::collections::HashMap;
 pub(crate) fn answers(data: &[u8]) -> usize {
     let mut done = 0;
     let Some((first, data)) = data.split_first() else { return 0 };
-    let mut setup = Setup::new("any");
-    setup.pace = if first & 1 == 0 { Pace::Flight } else { Pace::Login };
+    let mut setup = SessionConfig::new("any");
+    setup.pace = if first & 1 == 0 { Pipelining::Flight } else { Pipelining::Login };
     setup.credentials = vec![Credential::Host];
     setup.profile.vector_limits = Some(VectorLimits { elements: 3, ..VectorLimits::default() });
     let mut session = Session::new(setup);
@@ -47,21 +47,21 @@ pub(crate) fn answers(data: &[u8]) -> usize {
             match session.receive(&mut piece) {
                 Ok(None) => break,
                 Err(_) => return done,
-                Ok(Some(Event::StartTls)) => session.tls_started(),
-                Ok(Some(Event::Wait { ticket, .. })) => session.resume(ticket),
-                Ok(Some(Event::Data { ticket, bytes, .. })) => {
+                Ok(Some(SessionEvent::StartTls)) => session.tls_started(),
+                Ok(Some(SessionEvent::Wait { ticket, .. })) => session.resume(ticket),
+                Ok(Some(SessionEvent::Data { ticket, bytes, .. })) => {
                     let left = limits.get_mut(&ticket).expect("data of a ticket that is not over");
                     *left = usize::checked_sub(*left, bytes.len()).expect("no more than was asked");
                 }
                 Ok(Some(
-                    ref event @ (Event::Done { ticket, .. }
-                    | Event::Failed { ticket, .. }
-                    | Event::Redirect { ticket, .. }),
+                    ref event @ (SessionEvent::Done { ticket, .. }
+                    | SessionEvent::Failed { ticket, .. }
+                    | SessionEvent::Redirect { ticket, .. }),
                 )) => {
-                    done += usize::from(matches!(event, Event::Done { .. }));
+                    done += usize::from(matches!(event, SessionEvent::Done { .. }));
                     let known = limits.remove(&ticket).is_some();
                     assert!(
-                        known || ticket == hither_xrd::client::Ticket::SETUP,
+                        known || ticket == hither_xrd::client::RequestId::SETUP,
                         "{ticket:?} ended twice"
                     );
                 }
@@ -85,16 +85,16 @@ pub(crate) fn requests(data: &[u8]) {
             match server.receive(&mut piece) {
                 Ok(None) => break,
                 Err(_) => return,
-                Ok(Some(Incoming::Request { stream, request: Request::Login(_) })) => {
+                Ok(Some(IncomingRequest::Request { stream, request: Request::Login(_) })) => {
                     let (session, methods) = (SessionId::default(), Vec::new());
-                    server.answer_login(stream, &LoginAnswer { session, methods });
+                    server.answer_login(stream, &LoginResponse { session, methods });
                 }
-                Ok(Some(Incoming::Request { stream, request })) => {
+                Ok(Some(IncomingRequest::Request { stream, request })) => {
                     // What was understood can be said again.
-                    let mut again = hither_xrd::wire::Outgoing::default();
+                    let mut again = hither_xrd::wire::WriteQueue::default();
                     drop(request.encode(stream, &mut again));
                     drop(format!("{request:?}"));
-                    server.answer(stream, &Answer::nothing());
+                    server.answer(stream, &Response::nothing());
                 }
                 Ok(Some(_)) => {}
             }

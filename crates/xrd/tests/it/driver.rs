@@ -2,7 +2,9 @@
 //! went over the wire.
 
 use bytes::{Buf, Bytes};
-use hither_xrd::client::{Event, Reply, Session, SessionError, Setup, Ticket};
+use hither_xrd::client::{
+    Completion, RequestId, Session, SessionConfig, SessionError, SessionEvent,
+};
 use std::collections::HashMap;
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -27,45 +29,45 @@ pub(crate) struct Driver {
     pub(crate) flights: usize,
     pub(crate) said: Vec<Said>,
     /// Data of each ticket.
-    pub(crate) data: HashMap<Ticket, Vec<(u64, Bytes)>>,
-    pub(crate) events: Vec<Event>,
+    pub(crate) data: HashMap<RequestId, Vec<(u64, Bytes)>>,
+    pub(crate) events: Vec<SessionEvent>,
 }
 
 impl Driver {
-    pub(crate) fn connect(port: u16, setup: Setup) -> Self {
+    pub(crate) fn connect(port: u16, setup: SessionConfig) -> Self {
         let stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
         stream.set_nodelay(true).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
         Self::over(Box::new(stream), setup)
     }
 
-    pub(crate) fn over(stream: Box<dyn Wire>, setup: Setup) -> Self {
+    pub(crate) fn over(stream: Box<dyn Wire>, setup: SessionConfig) -> Self {
         let session = Session::new(setup);
         let (said, data, events) = (Vec::new(), HashMap::new(), Vec::new());
         Self { session, stream, flights: 0, said, data, events }
     }
 
     /// Goes on until the ticket is over; gives the event that ended it.
-    pub(crate) fn until(&mut self, wanted: Ticket) -> Result<Event, SessionError> {
+    pub(crate) fn until(&mut self, wanted: RequestId) -> Result<SessionEvent, SessionError> {
         self.until_event(|event| match event {
-            Event::Done { ticket, .. }
-            | Event::Failed { ticket, .. }
-            | Event::Redirect { ticket, .. } => *ticket == wanted,
+            SessionEvent::Done { ticket, .. }
+            | SessionEvent::Failed { ticket, .. }
+            | SessionEvent::Redirect { ticket, .. } => *ticket == wanted,
             _ => false,
         })
     }
 
-    pub(crate) fn reply(&mut self, wanted: Ticket) -> Reply {
+    pub(crate) fn reply(&mut self, wanted: RequestId) -> Completion {
         match self.until(wanted).unwrap() {
-            Event::Done { reply, .. } => reply,
+            SessionEvent::Done { reply, .. } => reply,
             other => panic!("{other:?}"),
         }
     }
 
     pub(crate) fn until_event(
         &mut self,
-        wanted: impl Fn(&Event) -> bool,
-    ) -> Result<Event, SessionError> {
+        wanted: impl Fn(&SessionEvent) -> bool,
+    ) -> Result<SessionEvent, SessionError> {
         let mut bytes = Bytes::new();
         loop {
             if let Some(found) = self.events.iter().position(&wanted) {
@@ -73,7 +75,7 @@ impl Driver {
             }
             while let Some(event) = self.session.receive(&mut bytes)? {
                 match event {
-                    Event::Data { ticket, offset, bytes } => {
+                    SessionEvent::Data { ticket, offset, bytes } => {
                         self.data.entry(ticket).or_default().push((offset, bytes));
                     }
                     event => self.events.push(event),
@@ -104,7 +106,7 @@ impl Driver {
     }
 
     /// The bytes of a ticket's reads, put together. Checks that none came twice.
-    pub(crate) fn bytes(&self, ticket: Ticket) -> Vec<u8> {
+    pub(crate) fn bytes(&self, ticket: RequestId) -> Vec<u8> {
         let mut parts = self.data.get(&ticket).cloned().unwrap_or_default();
         parts.sort_by_key(|(offset, _)| *offset);
         parts.windows(2).for_each(|two| assert!(two[0].0 + two[0].1.len() as u64 <= two[1].0));

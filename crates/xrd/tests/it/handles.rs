@@ -3,11 +3,14 @@
 
 use bytes::{Buf, Bytes};
 use hither_testkit::random::Random;
-use hither_xrd::client::{Event, File, Numbering, Pace, Profile, Reply, Session, Setup, Ticket};
-use hither_xrd::server::{Answer, Connection, Incoming};
+use hither_xrd::client::{
+    Completion, File, HandleNumbering, Pipelining, RequestId, ServerProfile, Session,
+    SessionConfig, SessionEvent,
+};
+use hither_xrd::server::{Connection, IncomingRequest, Response};
 use hither_xrd::wire::{
-    ErrorCode, FileHandle, FileStatus, LoginAnswer, OpenAnswer, OpenRequest, ProtocolAnswer,
-    Redirect, Request, SessionId, StreamId,
+    ErrorCode, FileHandle, LoginResponse, OpenRequest, OpenResponse, ProtocolResponse, Redirect,
+    Request, SessionId, StatInfo, StreamId,
 };
 use proptest::prelude::*;
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
@@ -23,16 +26,16 @@ fn byte(file: &str, at: u64) -> u8 {
 /// A server that does what it is asked in the order in which it is asked, and answers in any order.
 struct Server {
     connection: Connection,
-    numbering: Numbering,
+    numbering: HandleNumbering,
     overtakes: bool,
     open: BTreeMap<u32, String>,
     waits: HashMap<String, usize>,
-    pending: Vec<VecDeque<(StreamId, Answer, bool)>>,
+    pending: Vec<VecDeque<(StreamId, Response, bool)>>,
     reads: usize,
 }
 
 impl Server {
-    fn new(numbering: Numbering, overtakes: bool) -> Self {
+    fn new(numbering: HandleNumbering, overtakes: bool) -> Self {
         Self {
             connection: Connection::default(),
             numbering,
@@ -46,22 +49,24 @@ impl Server {
 
     fn handle(&self, number: u32) -> FileHandle {
         FileHandle(match self.numbering {
-            Numbering::LittleEndian => number.to_le_bytes(),
-            Numbering::BigEndian => number.to_be_bytes(),
-            Numbering::Other => (number * 77).to_le_bytes(),
+            HandleNumbering::LittleEndian => number.to_le_bytes(),
+            HandleNumbering::BigEndian => number.to_be_bytes(),
+            HandleNumbering::Other => (number * 77).to_le_bytes(),
         })
     }
 
     fn receive(&mut self, bytes: &mut Bytes) {
         while let Some(incoming) = self.connection.receive(bytes).unwrap() {
-            let Incoming::Request { stream, request } = incoming else { panic!("{incoming:?}") };
+            let IncomingRequest::Request { stream, request } = incoming else {
+                panic!("{incoming:?}")
+            };
             match request {
                 Request::Protocol(_) => {
-                    let answer = ProtocolAnswer { version: 0x511, flags: 1, signing: None };
+                    let answer = ProtocolResponse { version: 0x511, flags: 1, signing: None };
                     self.connection.answer_protocol(stream, &answer);
                 }
                 Request::Login(_) => {
-                    let answer = LoginAnswer { session: SessionId([3; 16]), methods: Vec::new() };
+                    let answer = LoginResponse { session: SessionId([3; 16]), methods: Vec::new() };
                     self.connection.answer_login(stream, &answer);
                 }
                 request => {
@@ -73,7 +78,7 @@ impl Server {
         }
     }
 
-    fn answers(&mut self, request: Request) -> Vec<(Answer, bool)> {
+    fn answers(&mut self, request: Request) -> Vec<(Response, bool)> {
         let of = |server: &Self, handle| {
             let known = server.open.iter().find(|(number, _)| server.handle(**number) == handle);
             known.map(|(number, name)| (*number, name.clone()))
@@ -85,44 +90,44 @@ impl Server {
                 match of(self, handle) {
                     Some((_, name)) => {
                         let end = (offset + u64::from(length)).min(SIZE);
-                        Answer::Ok((offset..end).map(|at| byte(&name, at)).collect())
+                        Response::Ok((offset..end).map(|at| byte(&name, at)).collect())
                     }
-                    None => Answer::error(ErrorCode::FILE_NOT_OPEN, "not an open file"),
+                    None => Response::error(ErrorCode::FILE_NOT_OPEN, "not an open file"),
                 }
             }
             Request::Close(handle) => match of(self, handle) {
                 Some((number, _)) => {
                     self.open.remove(&number);
-                    Answer::nothing()
+                    Response::nothing()
                 }
-                None => Answer::error(ErrorCode::FILE_NOT_OPEN, "not an open file"),
+                None => Response::error(ErrorCode::FILE_NOT_OPEN, "not an open file"),
             },
-            Request::Query { .. } => Answer::text("2097136\n7\n"),
+            Request::Query { .. } => Response::text("2097136\n7\n"),
             other => panic!("{other:?}"),
         };
         vec![(answer, false)]
     }
 
-    fn opened(&mut self, path: &str) -> Vec<(Answer, bool)> {
+    fn opened(&mut self, path: &str) -> Vec<(Response, bool)> {
         if path.starts_with("/none") {
-            return vec![(Answer::error(ErrorCode::NOT_FOUND, "no such file"), false)];
+            return vec![(Response::error(ErrorCode::NOT_FOUND, "no such file"), false)];
         }
         if path.starts_with("/far") {
-            return vec![(Answer::Redirect(Redirect::to("elsewhere", 1095)), false)];
+            return vec![(Response::Redirect(Redirect::to("elsewhere", 1095)), false)];
         }
         if path.starts_with("/wait") {
             let times = self.waits.entry(path.to_owned()).or_default();
             *times += 1;
             if *times == 1 {
-                return vec![(Answer::wait(5, "fetching it"), false)];
+                return vec![(Response::wait(5, "fetching it"), false)];
             }
         }
         let number = (0..).find(|number| !self.open.contains_key(number)).unwrap();
         self.open.insert(number, path.to_owned());
-        let status = Some(FileStatus { size: SIZE, ..FileStatus::default() });
-        let answer = Answer::opened(&OpenAnswer { handle: self.handle(number), status });
+        let status = Some(StatInfo { size: SIZE, ..StatInfo::default() });
+        let answer = Response::opened(&OpenResponse { handle: self.handle(number), status });
         match path.starts_with("/late") {
-            true => vec![(Answer::Later(60), false), (answer, true)],
+            true => vec![(Response::Later(60), false), (answer, true)],
             false => vec![(answer, false)],
         }
     }
@@ -146,13 +151,13 @@ impl Server {
 /// A client with what came of what it asked.
 struct Client {
     session: Session,
-    data: HashMap<Ticket, Vec<(u64, Bytes)>>,
-    ends: HashMap<Ticket, Event>,
+    data: HashMap<RequestId, Vec<(u64, Bytes)>>,
+    ends: HashMap<RequestId, SessionEvent>,
 }
 
 impl Client {
-    fn new(pace: Pace, profile: Profile) -> Self {
-        let mut setup = Setup::new("pair");
+    fn new(pace: Pipelining, profile: ServerProfile) -> Self {
+        let mut setup = SessionConfig::new("pair");
         (setup.pace, setup.profile) = (pace, profile);
         Self { session: Session::new(setup), data: HashMap::new(), ends: HashMap::new() }
     }
@@ -170,13 +175,13 @@ impl Client {
         moved |= !bytes.is_empty() || !server.pending.is_empty();
         while let Some(event) = self.session.receive(&mut bytes).unwrap() {
             match event {
-                Event::Data { ticket, offset, bytes } => {
+                SessionEvent::Data { ticket, offset, bytes } => {
                     self.data.entry(ticket).or_default().push((offset, bytes));
                 }
-                Event::Wait { ticket, .. } => self.session.resume(ticket),
-                Event::Done { ticket, .. }
-                | Event::Failed { ticket, .. }
-                | Event::Redirect { ticket, .. } => {
+                SessionEvent::Wait { ticket, .. } => self.session.resume(ticket),
+                SessionEvent::Done { ticket, .. }
+                | SessionEvent::Failed { ticket, .. }
+                | SessionEvent::Redirect { ticket, .. } => {
                     assert!(self.ends.insert(ticket, event).is_none(), "it was over");
                 }
                 _ => {}
@@ -190,7 +195,7 @@ impl Client {
     }
 
     /// The bytes that came are those of the file: all of them, unless it `may_fail`.
-    fn check(&self, name: &str, ticket: Ticket, range: &Range<u64>, may_fail: bool) {
+    fn check(&self, name: &str, ticket: RequestId, range: &Range<u64>, may_fail: bool) {
         let got = self.data.get(&ticket).into_iter().flatten();
         let mut found: Vec<u64> = Vec::new();
         for (offset, bytes) in got {
@@ -201,10 +206,10 @@ impl Client {
         }
         found.sort_unstable();
         match &self.ends[&ticket] {
-            Event::Done { reply: Reply::Read { .. }, .. } => {
+            SessionEvent::Done { reply: Completion::Read { .. }, .. } => {
                 assert!(range.clone().eq(found), "{name} {range:?}");
             }
-            Event::Failed { failure, .. } => {
+            SessionEvent::Failed { failure, .. } => {
                 let absent = name.starts_with("/none") || name.starts_with("/far");
                 assert!(absent || may_fail, "{name}: {failure}");
             }
@@ -235,8 +240,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..80)
 }
 
-fn numberings() -> impl Strategy<Value = Numbering> {
-    let of = [Numbering::LittleEndian, Numbering::BigEndian, Numbering::Other];
+fn numberings() -> impl Strategy<Value = HandleNumbering> {
+    let of = [HandleNumbering::LittleEndian, HandleNumbering::BigEndian, HandleNumbering::Other];
     prop::sample::select(of.to_vec())
 }
 
@@ -247,13 +252,13 @@ proptest! {
         steps in steps(), numbering in numberings(), known in prop::option::of(numberings()),
         overtakes: bool, pace in 0..3_usize, seed: u64, most in prop_oneof![1..100_usize, Just(1 << 20)],
     ) {
-        let mut profile = Profile::default();
+        let mut profile = ServerProfile::default();
         profile.numbering = known;
         profile.first_handle = known.map(|_| [0; 4]);
         let mut server = Server::new(numbering, overtakes);
-        let mut client = Client::new([Pace::Steps, Pace::Login, Pace::Flight][pace], profile);
+        let mut client = Client::new([Pipelining::Steps, Pipelining::Login, Pipelining::Flight][pace], profile);
         let mut random = Random::new(seed);
-        let mut files: Vec<(String, File, Ticket)> = Vec::new();
+        let mut files: Vec<(String, File, RequestId)> = Vec::new();
         let (mut reads, mut closed) = (Vec::new(), HashSet::new());
         for (nth, step) in steps.into_iter().enumerate() {
             match step {
@@ -297,9 +302,11 @@ proptest! {
 
 #[test]
 fn numbering_is_learned() {
-    for numbering in [Numbering::LittleEndian, Numbering::BigEndian, Numbering::Other] {
+    for numbering in
+        [HandleNumbering::LittleEndian, HandleNumbering::BigEndian, HandleNumbering::Other]
+    {
         let mut server = Server::new(numbering, false);
-        let mut client = Client::new(Pace::Flight, Profile::default());
+        let mut client = Client::new(Pipelining::Flight, ServerProfile::default());
         for nth in 0..300 {
             client.session.open(OpenRequest::for_reading(format!("/file{nth}")));
             client.finish(&mut server, &mut Random::new(1), 1 << 20);
@@ -311,15 +318,15 @@ fn numbering_is_learned() {
 #[test]
 fn a_right_guess_is_sent_once_and_a_wrong_one_twice() {
     for (numbering, known, sent) in [
-        (Numbering::LittleEndian, Numbering::LittleEndian, 1),
-        (Numbering::BigEndian, Numbering::BigEndian, 1),
-        (Numbering::Other, Numbering::Other, 1),
-        (Numbering::BigEndian, Numbering::LittleEndian, 2),
+        (HandleNumbering::LittleEndian, HandleNumbering::LittleEndian, 1),
+        (HandleNumbering::BigEndian, HandleNumbering::BigEndian, 1),
+        (HandleNumbering::Other, HandleNumbering::Other, 1),
+        (HandleNumbering::BigEndian, HandleNumbering::LittleEndian, 2),
     ] {
-        let mut profile = Profile::default();
+        let mut profile = ServerProfile::default();
         (profile.numbering, profile.first_handle) = (Some(known), Some([0; 4]));
         let mut server = Server::new(numbering, false);
-        let mut client = Client::new(Pace::Flight, profile);
+        let mut client = Client::new(Pipelining::Flight, profile);
         let mut random = Random::new(1);
         client.session.open(OpenRequest::for_reading("/file"));
         client.finish(&mut server, &mut random, 1 << 20);
@@ -327,10 +334,10 @@ fn a_right_guess_is_sent_once_and_a_wrong_one_twice() {
         let read = client.session.read(file, 3..900);
         let mut both = client.session.outgoing().take_all();
         server.receive(&mut both);
-        assert_eq!(server.reads, usize::from(known != Numbering::Other), "{known:?}");
+        assert_eq!(server.reads, usize::from(known != HandleNumbering::Other), "{known:?}");
         client.finish(&mut server, &mut random, 1 << 20);
         client.check("/file-more", read, &(3..900), false);
-        assert!(matches!(client.ends[&open], Event::Done { .. }));
+        assert!(matches!(client.ends[&open], SessionEvent::Done { .. }));
         assert_eq!(server.reads, sent, "{numbering:?} taken for {known:?}");
     }
 }

@@ -1,12 +1,13 @@
 //! Every request comes out of its bytes as it went in.
 
 use bytes::Bytes;
-use hither_xrd::server::{Connection, Incoming};
+use hither_xrd::server::{Connection, IncomingRequest};
 use hither_xrd::wire::{
-    Attribute, AttributeAction, AttributeAnswer, AttributeOutcome, AttributesRequest, ErrorCode,
-    FileHandle, FileStatus, HANDSHAKE, LoginAnswer, LoginRequest, OpenAnswer, OpenRequest,
-    Outgoing, PrepareRequest, ProtocolAnswer, ProtocolRequest, Redirect, RedirectTarget, Request,
-    RequestHead, SecurityMethod, Segment, SessionId, Signing, StreamId, Target, request_code,
+    Attribute, AttributeAction, AttributeOutcome, AttributeResponse, AttributesRequest, ErrorCode,
+    FileHandle, HANDSHAKE, LoginRequest, LoginResponse, OpenRequest, OpenResponse, PrepareRequest,
+    ProtocolRequest, ProtocolResponse, Redirect, RedirectTarget, Request, RequestHead,
+    SecurityMethod, Segment, SessionId, Signing, StatInfo, StreamId, Target, WriteQueue,
+    request_code,
 };
 use proptest::prelude::*;
 
@@ -138,7 +139,7 @@ pub(crate) fn request() -> impl Strategy<Value = Request> {
 
 /// Through bytes, and back.
 fn there_and_back(request: &Request, stream: StreamId) -> (StreamId, Request) {
-    let mut out = Outgoing::default();
+    let mut out = WriteQueue::default();
     request.encode(stream, &mut out).unwrap();
     let mut bytes = out.take_all();
     let head = RequestHead::decode(bytes.split_to(24).first_chunk().unwrap()).unwrap();
@@ -158,7 +159,7 @@ proptest! {
         requests in prop::collection::vec(request(), 1..6),
         pieces in prop::collection::vec(1..40_usize, 1..10),
     ) {
-        let mut out = Outgoing::default();
+        let mut out = WriteQueue::default();
         let login = Request::Login(LoginRequest::new("a", 1));
         login.encode(StreamId(9), &mut out).unwrap();
         for (number, request) in (0..).zip(&requests) {
@@ -173,10 +174,10 @@ proptest! {
                 break;
             }
             while let Some(incoming) = server.receive(&mut piece).unwrap() {
-                let Incoming::Request { stream, request } = incoming else { panic!("{incoming:?}") };
+                let IncomingRequest::Request { stream, request } = incoming else { panic!("{incoming:?}") };
                 if stream == StreamId(9) && seen.is_empty() && request == login {
                     let (session, methods) = (SessionId::default(), Vec::new());
-                    server.answer_login(stream, &LoginAnswer { session, methods });
+                    server.answer_login(stream, &LoginResponse { session, methods });
                 } else {
                     seen.push(request);
                 }
@@ -192,18 +193,18 @@ proptest! {
         methods in prop::collection::vec(("[a-z0-9]{1,4}", "[a-z0-9:,.]{0,20}"), 0..5),
     ) {
         let signing = signs.then_some(Signing { version: 0, options: 1, level, overrides });
-        let protocol = ProtocolAnswer { version, flags, signing };
+        let protocol = ProtocolResponse { version, flags, signing };
         let mut out = bytes::BytesMut::new();
         protocol.encode(&mut out);
-        prop_assert_eq!(ProtocolAnswer::decode(&out).unwrap(), protocol);
+        prop_assert_eq!(ProtocolResponse::decode(&out).unwrap(), protocol);
         let methods = methods
             .into_iter()
             .map(|(name, parameters)| SecurityMethod { name, parameters })
             .collect();
-        let login = LoginAnswer { session: SessionId(session), methods };
+        let login = LoginResponse { session: SessionId(session), methods };
         let mut out = bytes::BytesMut::new();
         login.encode(&mut out);
-        prop_assert_eq!(LoginAnswer::decode(&out).unwrap(), login);
+        prop_assert_eq!(LoginResponse::decode(&out).unwrap(), login);
     }
 
     #[test]
@@ -213,11 +214,11 @@ proptest! {
         url_flags in 0..=i32::MAX.unsigned_abs(), request in attributes(),
         failed in prop::collection::vec(any::<bool>(), 16), value in data(),
     ) {
-        let status = FileStatus { id: "7".into(), size, flags, modified, more: None };
-        let open = OpenAnswer { handle, status: Some(status) };
+        let status = StatInfo { id: "7".into(), size, flags, modified, more: None };
+        let open = OpenResponse { handle, status: Some(status) };
         let mut out = bytes::BytesMut::new();
         open.encode(&mut out);
-        prop_assert_eq!(OpenAnswer::decode(&out).unwrap(), open);
+        prop_assert_eq!(OpenResponse::decode(&out).unwrap(), open);
 
         let server = Redirect { opaque, login, ..Redirect::to(host.clone(), port) };
         let url = RedirectTarget::Url(format!("https://{host}/x"));
@@ -241,10 +242,10 @@ proptest! {
             let error = (failed && !lists).then_some(ErrorCode::ATTRIBUTE_NOT_FOUND);
             AttributeOutcome { name, error, value: (valued && error.is_none()).then(|| value.clone()) }
         });
-        let answer = AttributeAnswer { outcomes: outcomes.collect() };
+        let answer = AttributeResponse { outcomes: outcomes.collect() };
         let mut out = bytes::BytesMut::new();
         answer.encode(&request.action, &mut out).unwrap();
-        prop_assert_eq!(AttributeAnswer::decode(&request.action, &out).unwrap(), answer);
+        prop_assert_eq!(AttributeResponse::decode(&request.action, &out).unwrap(), answer);
     }
 }
 
@@ -264,7 +265,7 @@ fn what_does_not_fit_the_wire_is_refused_and_nothing_of_it_sent() {
         }),
     ];
     for request in bad {
-        let mut out = Outgoing::default();
+        let mut out = WriteQueue::default();
         assert!(request.encode(StreamId(1), &mut out).is_err(), "{request:?}");
         assert!(out.take_all().is_empty());
     }

@@ -3,12 +3,14 @@
 use bytes::{Buf, Bytes, BytesMut};
 use hither_testkit::random::Random;
 use hither_xrd::client::{
-    Credential, Event, Pace, Profile, Reply, Session, SessionError, Setup, Ticket, Tls,
+    Completion, Credential, Pipelining, RequestId, ServerProfile, Session, SessionConfig,
+    SessionError, SessionEvent, TlsMode,
 };
-use hither_xrd::server::{Answer, Connection, Incoming};
+use hither_xrd::server::{Connection, IncomingRequest, Response};
 use hither_xrd::wire::{
-    Entry, ErrorCode, FileHandle, FileStatus, LoginAnswer, OpenAnswer, OpenRequest, ProtocolAnswer,
-    Redirect, Request, SecurityMethod, Segment, SessionId, StreamId, dirlist, server,
+    DirlistEntry, ErrorCode, FileHandle, LoginResponse, OpenRequest, OpenResponse,
+    ProtocolResponse, Redirect, Request, SecurityMethod, Segment, SessionId, StatInfo, StreamId,
+    dirlist, server,
 };
 use proptest::prelude::*;
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -50,8 +52,8 @@ struct Model {
 }
 
 enum Sent {
-    Now(Answer),
-    Late(Answer),
+    Now(Response),
+    Late(Response),
 }
 
 impl Model {
@@ -72,12 +74,12 @@ impl Model {
         while !self.broken {
             match self.connection.receive(bytes).unwrap() {
                 None => return,
-                Some(Incoming::Request { stream, request }) => {
+                Some(IncomingRequest::Request { stream, request }) => {
                     *self.taken.entry(request.name()).or_default() += 1;
                     self.take(stream, request, random);
                 }
                 // As xrootd does.
-                Some(Incoming::TooEarly { .. }) => self.broken = true,
+                Some(IncomingRequest::TooEarly { .. }) => self.broken = true,
                 Some(other) => panic!("{other:?}"),
             }
         }
@@ -92,7 +94,7 @@ impl Model {
                     server::GOTO_TLS & (self.habits.flags >> 1)
                 };
                 let flags = self.habits.flags | wanted;
-                let answer = ProtocolAnswer { version: 0x511, flags, signing: None };
+                let answer = ProtocolResponse { version: 0x511, flags, signing: None };
                 self.connection.answer_protocol(stream, &answer);
             }
             Request::Login(_) => {
@@ -100,15 +102,15 @@ impl Model {
                 let methods = methods
                     .map(|name| SecurityMethod { name: (*name).into(), parameters: String::new() })
                     .collect();
-                let answer = LoginAnswer { session: SessionId([3; 16]), methods };
+                let answer = LoginResponse { session: SessionId([3; 16]), methods };
                 self.connection.answer_login(stream, &answer);
             }
             Request::Auth { credentials, .. } if credentials.ends_with(b"mallory\0") => {
-                let refusal = Answer::error(ErrorCode::AUTH_FAILED, "mallory may not");
+                let refusal = Response::error(ErrorCode::AUTH_FAILED, "mallory may not");
                 self.connection.answer(stream, &refusal);
             }
             Request::Auth { .. } if self.habits.methods.is_empty() => {
-                let refusal = Answer::error(ErrorCode::INVALID_REQUEST, "not wanted");
+                let refusal = Response::error(ErrorCode::INVALID_REQUEST, "not wanted");
                 self.connection.answer(stream, &refusal);
             }
             Request::Auth { .. } => self.connection.answer_auth(stream),
@@ -125,32 +127,32 @@ impl Model {
         let closed = self.open == 0;
         match request {
             Request::Open(_) if self.habits.redirects => {
-                now(Answer::Redirect(Redirect::to("elsewhere", 1095)))
+                now(Response::Redirect(Redirect::to("elsewhere", 1095)))
             }
             Request::Open(_) if self.habits.waits > 0 => {
                 self.habits.waits -= 1;
-                now(Answer::wait(5, "fetching it"))
+                now(Response::wait(5, "fetching it"))
             }
             Request::Open(open) if open.path == "/f" => {
                 let size = self.content.len() as u64;
-                let status = Some(FileStatus { size, ..FileStatus::default() });
-                let answer = Answer::opened(&OpenAnswer { handle, status });
+                let status = Some(StatInfo { size, ..StatInfo::default() });
+                let answer = Response::opened(&OpenResponse { handle, status });
                 if self.habits.later {
-                    return vec![Sent::Now(Answer::Later(60)), Sent::Late(answer)];
+                    return vec![Sent::Now(Response::Later(60)), Sent::Late(answer)];
                 }
                 self.open += 1;
                 now(answer)
             }
-            Request::Open(_) => now(Answer::error(ErrorCode::NOT_FOUND, "no such file")),
+            Request::Open(_) => now(Response::error(ErrorCode::NOT_FOUND, "no such file")),
             Request::Read { handle: asked, .. } | Request::ReadPages { handle: asked, .. }
                 if closed || asked != handle =>
             {
-                now(Answer::error(ErrorCode::FILE_NOT_OPEN, "not an open file"))
+                now(Response::error(ErrorCode::FILE_NOT_OPEN, "not an open file"))
             }
             Request::ReadVector(segments)
                 if closed || segments.iter().any(|segment| segment.handle != handle) =>
             {
-                now(Answer::error(ErrorCode::FILE_NOT_OPEN, "not an open file"))
+                now(Response::error(ErrorCode::FILE_NOT_OPEN, "not an open file"))
             }
             Request::Read { offset, length, .. } => {
                 let data = self.slice(offset, length.into());
@@ -162,19 +164,19 @@ impl Model {
             }
             Request::List { .. } => {
                 let entries: Vec<_> = (0..300)
-                    .map(|number| Entry {
+                    .map(|number| DirlistEntry {
                         name: format!("entry {number}"),
-                        status: Some(FileStatus { size: number, ..FileStatus::default() }),
+                        status: Some(StatInfo { size: number, ..StatInfo::default() }),
                         checksum: None,
                     })
                     .collect();
-                let text = Entry::to_text(&entries, true);
+                let text = DirlistEntry::to_text(&entries, true);
                 self.in_frames(text.into())
             }
-            Request::Query { .. } => now(Answer::text("2097136\n7\n")),
+            Request::Query { .. } => now(Response::text("2097136\n7\n")),
             Request::Close(_) => {
                 self.open -= 1;
-                now(Answer::nothing())
+                now(Response::nothing())
             }
             other => panic!("{other:?}"),
         }
@@ -190,9 +192,9 @@ impl Model {
     fn in_frames(&self, mut data: Bytes) -> Vec<Sent> {
         let mut answers = Vec::new();
         while data.len() > self.habits.frame_bytes {
-            answers.push(Sent::Now(Answer::Partial(data.split_to(self.habits.frame_bytes))));
+            answers.push(Sent::Now(Response::Partial(data.split_to(self.habits.frame_bytes))));
         }
-        answers.push(Sent::Now(Answer::Ok(data)));
+        answers.push(Sent::Now(Response::Ok(data)));
         answers
     }
 
@@ -206,7 +208,7 @@ impl Model {
             .into_iter()
             .map(|segment| (segment, self.slice(segment.offset, segment.length.into())))
             .collect();
-        self.in_frames(Answer::segments(&found))
+        self.in_frames(Response::segments(&found))
     }
 
     fn pages(&self, offset: u64, length: u64, again: bool) -> Vec<Sent> {
@@ -218,8 +220,8 @@ impl Model {
         loop {
             let count = rest.len().min(frame - usize::try_from(at % 4096).unwrap());
             let piece = rest.split_to(count);
-            let mut answer = Answer::pages(at, &piece, rest.is_empty());
-            if let Answer::Status(_, pages) = &mut answer
+            let mut answer = Response::pages(at, &piece, rest.is_empty());
+            if let Response::Status(_, pages) = &mut answer
                 && !again
                 && self.habits.damages > 0
                 && (at / 4096).is_multiple_of(self.habits.damages)
@@ -260,28 +262,28 @@ impl Model {
 /// What came of everything.
 #[derive(Debug, Default)]
 struct Seen {
-    data: HashMap<Ticket, Vec<(u64, Bytes)>>,
-    ends: HashMap<Ticket, Vec<Event>>,
+    data: HashMap<RequestId, Vec<(u64, Bytes)>>,
+    ends: HashMap<RequestId, Vec<SessionEvent>>,
     names: Vec<String>,
     waits: usize,
     error: Option<SessionError>,
 }
 
 impl Seen {
-    fn take(&mut self, event: Event, session: &mut Session) {
+    fn take(&mut self, event: SessionEvent, session: &mut Session) {
         match event {
-            Event::Data { ticket, offset, bytes } => {
+            SessionEvent::Data { ticket, offset, bytes } => {
                 self.data.entry(ticket).or_default().push((offset, bytes));
             }
-            Event::Done { ticket, .. }
-            | Event::Failed { ticket, .. }
-            | Event::Redirect { ticket, .. } => {
+            SessionEvent::Done { ticket, .. }
+            | SessionEvent::Failed { ticket, .. }
+            | SessionEvent::Redirect { ticket, .. } => {
                 self.ends.entry(ticket).or_default().push(event);
             }
-            Event::Entries { entries, .. } => {
+            SessionEvent::Entries { entries, .. } => {
                 self.names.extend(entries.into_iter().map(|entry| entry.name))
             }
-            Event::Wait { ticket, seconds, .. } => {
+            SessionEvent::Wait { ticket, seconds, .. } => {
                 assert_eq!(seconds, 5);
                 self.waits += 1;
                 session.resume(ticket);
@@ -291,7 +293,7 @@ impl Seen {
     }
 
     /// The bytes of these ranges that came for the ticket, each once: where something is missing, nothing may be there.
-    fn check(&self, ticket: Ticket, ranges: &[Range<u64>], content: &[u8]) {
+    fn check(&self, ticket: RequestId, ranges: &[Range<u64>], content: &[u8]) {
         let mut expected: Vec<u64> = ranges.iter().flat_map(Clone::clone).collect();
         let mut found = Vec::new();
         for (offset, bytes) in self.data.get(&ticket).into_iter().flatten() {
@@ -306,9 +308,9 @@ impl Seen {
         assert_eq!(self.ends[&ticket].len(), 1, "{:?}", self.ends[&ticket]);
     }
 
-    fn reply(&self, ticket: Ticket) -> &Reply {
+    fn reply(&self, ticket: RequestId) -> &Completion {
         match &self.ends[&ticket][..] {
-            [Event::Done { reply, .. }] => reply,
+            [SessionEvent::Done { reply, .. }] => reply,
             other => panic!("{other:?}"),
         }
     }
@@ -356,8 +358,8 @@ fn content() -> Bytes {
     crate::xrootd::content(60_000).into()
 }
 
-fn setup(pace: Pace) -> Setup {
-    let mut setup = Setup::new("pair");
+fn setup(pace: Pipelining) -> SessionConfig {
+    let mut setup = SessionConfig::new("pair");
     setup.pace = pace;
     setup.credentials = vec![Credential::Unix { user: "ann".into(), group: String::new() }];
     setup
@@ -389,7 +391,7 @@ proptest! {
     ) {
         let content = content();
         let size = content.len() as u64;
-        let mut setup = setup([Pace::Steps, Pace::Login, Pace::Flight][pace]);
+        let mut setup = setup([Pipelining::Steps, Pipelining::Login, Pipelining::Flight][pace]);
         let mut habits = habits;
         if wants_proof {
             habits.methods = vec!["gsi", "unix"];
@@ -411,16 +413,16 @@ proptest! {
         session.cancel(cancelled);
         let seen = talk(&mut session, &mut model, seed, most);
         prop_assert_eq!(seen.error.as_ref(), None);
-        let opened = matches!(seen.reply(open), Reply::Opened { status: Some(status), .. } if status.size == size);
+        let opened = matches!(seen.reply(open), Completion::Opened { status: Some(status), .. } if status.size == size);
         prop_assert!(opened);
         prop_assert_eq!(seen.waits, habits.waits);
         seen.check(vector, &within(&ranges), &content);
         seen.check(plain, &within(&[read.0..read.0 + read.1]), &content);
         prop_assert_eq!(seen.names.len(), 300);
-        prop_assert_eq!(seen.reply(list), &Reply::Nothing);
+        prop_assert_eq!(seen.reply(list), &Completion::Nothing);
         prop_assert!(!seen.ends.contains_key(&cancelled) && !seen.data.contains_key(&cancelled));
 
-        let Reply::Read { missing, damaged } = seen.reply(paged).clone() else { panic!() };
+        let Completion::Read { missing, damaged } = seen.reply(paged).clone() else { panic!() };
         let end = (pages.0 + pages.1).min(size);
         let beyond: Vec<_> = Some(end..pages.0 + pages.1).into_iter().filter(|range| !range.is_empty()).collect();
         prop_assert_eq!(missing, beyond);
@@ -445,7 +447,7 @@ proptest! {
         let content = content();
         let habits = Habits { frame_bytes: 3000, overtakes: true, ..Habits::default() };
         let mut model = Model::new(habits, content.clone());
-        let mut session = Session::new(setup(Pace::Flight));
+        let mut session = Session::new(setup(Pipelining::Flight));
         let mut random = Random::new(seed);
         let (file, open) = session.open(OpenRequest::for_reading("/f"));
         let gone = session.read(file, 0..50_000);
@@ -473,7 +475,7 @@ proptest! {
         let done = seen.ends.contains_key(&gone_open);
         prop_assert_eq!(model.taken.get("close").copied().unwrap_or(0), usize::from(!done));
         seen.check(kept, &[5..5_000, 40_000..41_000], &content);
-        let opened = matches!(seen.reply(open), Reply::Opened { .. });
+        let opened = matches!(seen.reply(open), Completion::Opened { .. });
         prop_assert!(opened);
         prop_assert_eq!((session.pending(), session.in_flight()), (0, 0));
         let late = session.read(other, 0..1);
@@ -486,26 +488,31 @@ proptest! {
 fn a_redirected_open_takes_its_reads_along() {
     let mut model =
         Model::new(Habits { redirects: true, frame_bytes: 1, ..Habits::default() }, content());
-    let mut session = Session::new(setup(Pace::Flight));
+    let mut session = Session::new(setup(Pipelining::Flight));
     let (file, open) = session.open(OpenRequest::for_reading("/f"));
     let read = session.read(file, 3..9);
     let seen = talk(&mut session, &mut model, 1, 1000);
     let redirect = Redirect::to("elsewhere", 1095);
-    assert_eq!(seen.ends[&open], [Event::Redirect { ticket: open, redirect, missing: vec![] }]);
-    assert!(matches!(&seen.ends[&read][..], [Event::Failed { missing, .. }] if *missing == [3..9]));
+    assert_eq!(
+        seen.ends[&open],
+        [SessionEvent::Redirect { ticket: open, redirect, missing: vec![] }]
+    );
+    assert!(
+        matches!(&seen.ends[&read][..], [SessionEvent::Failed { missing, .. }] if *missing == [3..9])
+    );
     assert_eq!((session.pending(), session.in_flight()), (0, 0));
 }
 
 #[test]
 fn a_server_that_came_to_want_proof_is_found_out() {
-    for pace in [Pace::Steps, Pace::Login, Pace::Flight] {
+    for pace in [Pipelining::Steps, Pipelining::Login, Pipelining::Flight] {
         let habits = Habits { methods: vec!["unix"], frame_bytes: 10, ..Habits::default() };
         let mut model = Model::new(habits, content());
         let mut session = Session::new(setup(pace));
         let (file, _) = session.open(OpenRequest::for_reading("/f"));
         let read = session.read(file, 0..10);
         let seen = talk(&mut session, &mut model, 1, 1000);
-        if pace == Pace::Flight {
+        if pace == Pipelining::Flight {
             assert!(
                 matches!(seen.error, Some(SessionError::Mispredicted { .. })),
                 "{:?}",
@@ -523,7 +530,7 @@ fn the_next_credential_is_tried_and_what_is_not_possible_is_named() {
     let run = |methods: Vec<&'static str>, credentials: Vec<Credential>| {
         let mut model =
             Model::new(Habits { methods, frame_bytes: 9, ..Habits::default() }, content());
-        let mut setup = setup(Pace::Login);
+        let mut setup = setup(Pipelining::Login);
         setup.credentials = credentials;
         let mut session = Session::new(setup);
         let seen = talk(&mut session, &mut model, 1, 1000);
@@ -550,8 +557,8 @@ fn tls_begins_where_both_ends_think_it_does() {
         let flags = server::HAVE_TLS | server::IS_SERVER;
         let mut model =
             Model::new(Habits { flags, frame_bytes: 100, ..Habits::default() }, content());
-        let mut setup = setup(Pace::Flight);
-        setup.tls = if at_once { Tls::RequiredAtOnce } else { Tls::Required };
+        let mut setup = setup(Pipelining::Flight);
+        setup.tls = if at_once { TlsMode::RequiredAtOnce } else { TlsMode::Required };
         let mut session = Session::new(setup);
         assert_eq!(session.greets_at_once(), at_once);
         let (file, _) = session.open(OpenRequest::for_reading("/f"));
@@ -563,7 +570,7 @@ fn tls_begins_where_both_ends_think_it_does() {
         assert!(model.connection.awaits_tls());
         let answer = model.connection.outgoing().take_all();
         let mut bytes: Bytes = [&answer[..], b"what TLS says"].concat().into();
-        assert_eq!(session.receive(&mut bytes).unwrap(), Some(Event::StartTls));
+        assert_eq!(session.receive(&mut bytes).unwrap(), Some(SessionEvent::StartTls));
         assert_eq!(session.receive(&mut bytes).unwrap(), None);
         assert_eq!(bytes, "what TLS says");
         assert!(session.outgoing().take_all().is_empty());
@@ -578,8 +585,8 @@ fn tls_begins_where_both_ends_think_it_does() {
 #[test]
 fn a_server_without_tls_is_not_talked_to_in_clear() {
     let mut model = Model::new(Habits { frame_bytes: 100, ..Habits::default() }, content());
-    let mut setup = setup(Pace::Flight);
-    setup.tls = Tls::Required;
+    let mut setup = setup(Pipelining::Flight);
+    setup.tls = TlsMode::Required;
     let mut session = Session::new(setup);
     let seen = talk(&mut session, &mut model, 1, 1000);
     assert_eq!(seen.error, Some(SessionError::NoTls));
@@ -589,8 +596,8 @@ fn a_server_without_tls_is_not_talked_to_in_clear() {
 #[test]
 fn a_profile_that_was_learned_suffices_for_a_flight() {
     let habits = Habits { methods: vec!["unix"], handle: 2, frame_bytes: 500, ..Habits::default() };
-    let mut profile = Profile::default();
-    for expected in [Pace::Login, Pace::Flight] {
+    let mut profile = ServerProfile::default();
+    for expected in [Pipelining::Login, Pipelining::Flight] {
         assert_eq!(profile.pace(), expected);
         let mut setup = setup(profile.pace());
         setup.profile = profile.clone();
@@ -600,7 +607,7 @@ fn a_profile_that_was_learned_suffices_for_a_flight() {
         let read = session.read(file, 0..2000);
         let mut all = session.outgoing().take_all();
         model.receive(&mut all, &mut Random::new(1));
-        assert_eq!(model.taken.contains_key("read"), expected == Pace::Flight);
+        assert_eq!(model.taken.contains_key("read"), expected == Pipelining::Flight);
         let seen = talk(&mut session, &mut model, 1, 1 << 20);
         seen.check(read, &[0..2000], &content());
         assert_eq!(model.taken["read"], 1);

@@ -3,21 +3,22 @@
 use crate::driver::Driver;
 use crate::xrootd::{Xrootd, content};
 use hither_xrd::client::{
-    Credential, Event, Failure, Pace, Profile, Reply, SessionError, Setup, Tls,
+    Completion, Credential, Pipelining, RequestError, ServerProfile, SessionConfig, SessionError,
+    SessionEvent, TlsMode,
 };
 use hither_xrd::wire::{
-    Attribute, AttributeAction, AttributesRequest, Entry, ErrorCode, OpenRequest, Request, Space,
-    Target, VectorLimits, checksum, dirlist, locate, open, query_kind,
+    Attribute, AttributeAction, AttributesRequest, DirlistEntry, ErrorCode, OpenRequest, Request,
+    SpaceInfo, Target, VectorLimits, checksum, dirlist, locate, open, query_kind,
 };
 
-fn setup(pace: Pace) -> Setup {
-    let mut setup = Setup::new("tester");
+fn setup(pace: Pipelining) -> SessionConfig {
+    let mut setup = SessionConfig::new("tester");
     setup.pace = pace;
     setup
 }
 
 /// What a session at this pace learns.
-fn learned(server: &Xrootd, setup: Setup) -> Profile {
+fn learned(server: &Xrootd, setup: SessionConfig) -> ServerProfile {
     let mut driver = Driver::connect(server.port, setup);
     let (file, ticket) = driver.session.open(OpenRequest::for_reading("/f.bin"));
     driver.reply(ticket);
@@ -29,11 +30,12 @@ fn learned(server: &Xrootd, setup: Setup) -> Profile {
 #[test]
 fn two_round_trips_suffice_for_a_server_that_is_known() {
     let Some(server) = Xrootd::start("flight", "") else { return };
-    let profile = learned(&server, setup(Pace::Steps));
+    let profile = learned(&server, setup(Pipelining::Steps));
     assert!(profile.proven && profile.has_pages() && !profile.is_manager(), "{profile:?}");
     assert_eq!(profile.first_handle, Some([0; 4]));
-    assert_eq!(profile.pace(), Pace::Flight);
-    for (pace, flights) in [(Pace::Steps, 4), (Pace::Login, 3), (Pace::Flight, 1)] {
+    assert_eq!(profile.pace(), Pipelining::Flight);
+    for (pace, flights) in [(Pipelining::Steps, 4), (Pipelining::Login, 3), (Pipelining::Flight, 1)]
+    {
         let mut setup = setup(pace);
         setup.profile = profile.clone();
         let mut driver = Driver::connect(server.port, setup);
@@ -41,9 +43,9 @@ fn two_round_trips_suffice_for_a_server_that_is_known() {
         let read = driver.session.read(file, 10..300_000);
         let pages = driver.session.read_pages(file, 4_000_001..4_100_000, false);
         let vector = driver.session.read_vector(file, &[7..9, 1_000_000..1_000_500, 100..200]);
-        let Reply::Opened { status, .. } = driver.reply(opened) else { panic!() };
+        let Completion::Opened { status, .. } = driver.reply(opened) else { panic!() };
         assert_eq!(status.unwrap().size, 5_000_000);
-        let all = Reply::Read { missing: vec![], damaged: vec![] };
+        let all = Completion::Read { missing: vec![], damaged: vec![] };
         for ticket in [read, pages, vector] {
             assert_eq!(driver.reply(ticket), all);
         }
@@ -62,11 +64,11 @@ fn unix_authentication_goes_along() {
     let Some(server) = Xrootd::start("unix", more) else { return };
     let unix = Credential::Unix { user: "tester".into(), group: "users".into() };
 
-    let mut none = Driver::connect(server.port, setup(Pace::Login));
-    let error = none.until_event(|event| *event == Event::Ready).unwrap_err();
+    let mut none = Driver::connect(server.port, setup(Pipelining::Login));
+    let error = none.until_event(|event| *event == SessionEvent::Ready).unwrap_err();
     assert_eq!(error.to_string(), "the server wants one of unix: for unix give a user name");
 
-    let mut with = setup(Pace::Login);
+    let mut with = setup(Pipelining::Login);
     with.credentials = vec![unix.clone()];
     let profile = learned(&server, with);
     assert_eq!(
@@ -74,7 +76,7 @@ fn unix_authentication_goes_along() {
         (&["unix".to_owned()][..], Some("unix"))
     );
 
-    let mut flight = setup(Pace::Flight);
+    let mut flight = setup(Pipelining::Flight);
     flight.credentials = vec![unix];
     flight.profile = profile;
     let mut driver = Driver::connect(server.port, flight.clone());
@@ -91,21 +93,21 @@ fn unix_authentication_goes_along() {
     let error = driver.until(read).unwrap_err();
     assert!(matches!(error, SessionError::Mispredicted { .. }), "{error}");
     flight.profile = driver.session.profile().clone();
-    flight.pace = Pace::Steps;
+    flight.pace = Pipelining::Steps;
     learned(&server, flight);
 }
 
 #[test]
 fn proof_that_is_not_wanted_does_no_harm() {
     let Some(server) = Xrootd::start("unneeded", "") else { return };
-    let mut setup = setup(Pace::Flight);
+    let mut setup = setup(Pipelining::Flight);
     setup.credentials = vec![Credential::Unix { user: "tester".into(), group: String::new() }];
     setup.profile.methods = vec!["unix".into()];
     setup.profile.method = Some("unix".into());
     let mut driver = Driver::connect(server.port, setup);
     let (file, _) = driver.session.open(OpenRequest::for_reading("/small"));
     let read = driver.session.read(file, 0..100);
-    assert_eq!(driver.reply(read), Reply::Read { missing: vec![23..100], damaged: vec![] });
+    assert_eq!(driver.reply(read), Completion::Read { missing: vec![23..100], damaged: vec![] });
     assert_eq!(driver.bytes(read), b"twenty-three bytes here");
     assert!(driver.session.profile().methods.is_empty());
 }
@@ -117,7 +119,7 @@ fn a_server_that_wants_tls_says_so_and_when() {
             "xrd.tls FOLDER/cert.pem FOLDER/key.pem\nxrd.tlsca noverify\nxrootd.tls {what}"
         );
         let Some(server) = Xrootd::start(&format!("tls-{what}"), &more) else { return };
-        for pace in [Pace::Steps, Pace::Login, Pace::Flight] {
+        for pace in [Pipelining::Steps, Pipelining::Login, Pipelining::Flight] {
             let mut driver = Driver::connect(server.port, setup(pace));
             let (file, _) = driver.session.open(OpenRequest::for_reading("/f.bin"));
             let read = driver.session.read(file, 0..10);
@@ -125,17 +127,18 @@ fn a_server_that_wants_tls_says_so_and_when() {
             // What is sent ahead may be met by a connection that is closed already, and its reset.
             let told = matches!(error, SessionError::TlsWanted { .. });
             assert!(
-                told || pace == Pace::Flight && matches!(error, SessionError::Mispredicted { .. }),
+                told || pace == Pipelining::Flight
+                    && matches!(error, SessionError::Mispredicted { .. }),
                 "{error}"
             );
         }
-        for tls in [Tls::IfWanted, Tls::Required, Tls::RequiredAtOnce] {
-            let mut setup = setup(Pace::Flight);
+        for tls in [TlsMode::IfWanted, TlsMode::Required, TlsMode::RequiredAtOnce] {
+            let mut setup = setup(Pipelining::Flight);
             setup.tls = tls;
             let mut driver = Driver::connect(server.port, setup);
-            driver.until_event(|event| *event == Event::StartTls).unwrap();
+            driver.until_event(|event| *event == SessionEvent::StartTls).unwrap();
             assert!(driver.session.profile().has_tls());
-            let flights = if tls == Tls::IfWanted && what == "session" { 2 } else { 1 };
+            let flights = if tls == TlsMode::IfWanted && what == "session" { 2 } else { 1 };
             assert_eq!(driver.flights, flights, "{tls:?} {what}");
         }
     }
@@ -144,7 +147,7 @@ fn a_server_that_wants_tls_says_so_and_when() {
 #[test]
 fn a_wrong_handle_is_mended() {
     let Some(server) = Xrootd::start("handle", "") else { return };
-    let mut setup = setup(Pace::Flight);
+    let mut setup = setup(Pipelining::Flight);
     setup.profile.vector_limits = Some(VectorLimits::default());
     setup.profile.first_handle = Some([0, 0, 0, 9]);
     let mut driver = Driver::connect(server.port, setup);
@@ -161,34 +164,38 @@ fn a_wrong_handle_is_mended() {
 #[test]
 fn files_that_are_not_there_fail_with_their_reads() {
     let Some(server) = Xrootd::start("absent", "") else { return };
-    let mut driver = Driver::connect(server.port, setup(Pace::Flight));
+    let mut driver = Driver::connect(server.port, setup(Pipelining::Flight));
     let (file, opened) = driver.session.open(OpenRequest::for_reading("/nothing"));
     let read = driver.session.read(file, 0..10);
-    let Event::Failed { failure: Failure::Refused { code, .. }, .. } =
+    let SessionEvent::Failed { failure: RequestError::Refused { code, .. }, .. } =
         driver.until(opened).unwrap()
     else {
         panic!()
     };
     assert_eq!(code, ErrorCode::NOT_FOUND);
-    let failed = Event::Failed { ticket: read, failure: Failure::NotOpen, missing: vec![0..10] };
+    let failed =
+        SessionEvent::Failed { ticket: read, failure: RequestError::NotOpen, missing: vec![0..10] };
     assert_eq!(driver.until(read).unwrap(), failed);
     // And the session goes on.
     let (_, again) = driver.session.open(OpenRequest::for_reading("/small"));
-    assert!(matches!(driver.reply(again), Reply::Opened { .. }));
+    assert!(matches!(driver.reply(again), Completion::Opened { .. }));
     let read = driver.session.read(file, 0..10);
-    assert!(matches!(driver.until(read).unwrap(), Event::Failed { failure: Failure::NotOpen, .. }));
+    assert!(matches!(
+        driver.until(read).unwrap(),
+        SessionEvent::Failed { failure: RequestError::NotOpen, .. }
+    ));
 }
 
 #[test]
 fn ten_thousand_ranges_come_from_ten_requests() {
     let Some(server) = Xrootd::start("ranges", "") else { return };
-    let mut setup = setup(Pace::Flight);
+    let mut setup = setup(Pipelining::Flight);
     setup.profile.vector_limits = Some(VectorLimits::default());
     let mut driver = Driver::connect(server.port, setup);
     let (file, _) = driver.session.open(OpenRequest::for_reading("/f.bin"));
     let ranges: Vec<_> = (0..10_000).map(|number| number * 500..number * 500 + 200).collect();
     let vector = driver.session.read_vector(file, &ranges);
-    assert_eq!(driver.reply(vector), Reply::Read { missing: vec![], damaged: vec![] });
+    assert_eq!(driver.reply(vector), Completion::Read { missing: vec![], damaged: vec![] });
     let whole = content(5_000_000);
     let expected: Vec<u8> = whole.chunks(500).flat_map(|chunk| chunk[..200].to_vec()).collect();
     assert!(driver.bytes(vector) == expected);
@@ -198,7 +205,7 @@ fn ten_thousand_ranges_come_from_ten_requests() {
     let mut ranges = ranges;
     ranges.push(4_999_999..5_000_001);
     let vector = driver.session.read_vector(file, &ranges);
-    let Event::Failed { missing, .. } = driver.until(vector).unwrap() else { panic!() };
+    let SessionEvent::Failed { missing, .. } = driver.until(vector).unwrap() else { panic!() };
     assert_eq!(missing.len(), 10_001 - 9 * 1024);
     assert_eq!(missing.last(), Some(&(4_999_999..5_000_001)));
 }
@@ -206,7 +213,7 @@ fn ten_thousand_ranges_come_from_ten_requests() {
 #[test]
 fn files_are_written_and_managed() {
     let Some(server) = Xrootd::start("written", "") else { return };
-    let mut driver = Driver::connect(server.port, setup(Pace::Login));
+    let mut driver = Driver::connect(server.port, setup(Pipelining::Login));
     let path = "/new/deep/file with blank";
     let new = OpenRequest {
         path: path.into(),
@@ -220,29 +227,29 @@ fn files_are_written_and_managed() {
         driver.session.write(file, 0, data[..100_000].to_vec().into()),
         driver.session.write_pages(file, 100_000, &data[100_000..], false),
     ];
-    assert_eq!(driver.reply(written[0]), Reply::Nothing);
-    assert_eq!(driver.reply(written[1]), Reply::Written { damaged: vec![] });
+    assert_eq!(driver.reply(written[0]), Completion::Nothing);
+    assert_eq!(driver.reply(written[1]), Completion::Written { damaged: vec![] });
     for ticket in [driver.session.sync(file), driver.session.truncate(file, 250_000)] {
-        assert_eq!(driver.reply(ticket), Reply::Nothing);
+        assert_eq!(driver.reply(ticket), Completion::Nothing);
     }
     let read = driver.session.read_pages(file, 0..300_000, false);
     assert_eq!(
         driver.reply(read),
-        Reply::Read { missing: vec![250_000..300_000], damaged: vec![] }
+        Completion::Read { missing: vec![250_000..300_000], damaged: vec![] }
     );
     assert!(driver.bytes(read) == data[..250_000]);
     let status = driver.session.status(file);
-    let Reply::Status(status) = driver.reply(status) else { panic!() };
+    let Completion::Status(status) = driver.reply(status) else { panic!() };
     assert_eq!(status.size, 250_000);
     let closed = driver.session.close(file);
-    assert_eq!(driver.reply(closed), Reply::Nothing);
+    assert_eq!(driver.reply(closed), Completion::Nothing);
 
     let text = driver.session.submit(Request::Query {
         kind: query_kind::CHECKSUM,
         handle: Default::default(),
         text: path.into(),
     });
-    let Reply::Text(text) = driver.reply(text) else { panic!() };
+    let Completion::Text(text) = driver.reply(text) else { panic!() };
     assert_eq!(checksum(&text).unwrap().0, "adler32");
     let steps = [
         Request::Rename { from: path.into(), to: "/new/g".into() },
@@ -253,14 +260,14 @@ fn files_are_written_and_managed() {
     ];
     for step in steps {
         let ticket = driver.session.submit(step.clone());
-        assert_eq!(driver.reply(ticket), Reply::Nothing, "{step:?}");
+        assert_eq!(driver.reply(ticket), Completion::Nothing, "{step:?}");
     }
     let options = dirlist::STAT | dirlist::CHECKSUM;
     let listed = driver.session.submit(Request::List { path: "/new".into(), options });
     driver.reply(listed);
-    let mut entries: Vec<Entry> = Vec::new();
+    let mut entries: Vec<DirlistEntry> = Vec::new();
     for event in &driver.events {
-        if let Event::Entries { entries: some, .. } = event {
+        if let SessionEvent::Entries { entries: some, .. } = event {
             entries.extend(some.iter().cloned());
         }
     }
@@ -277,27 +284,27 @@ fn files_are_written_and_managed() {
         .collect();
     assert_eq!(shown, [("g", false, true), ("made", true, false)]);
     let removed = driver.session.submit(Request::Remove("/new/g".into()));
-    assert_eq!(driver.reply(removed), Reply::Nothing);
+    assert_eq!(driver.reply(removed), Completion::Nothing);
 }
 
 #[test]
 fn questions_are_answered() {
     let Some(server) = Xrootd::start("questions", "") else { return };
-    let mut driver = Driver::connect(server.port, setup(Pace::Login));
+    let mut driver = Driver::connect(server.port, setup(Pipelining::Login));
     let space =
         Request::Query { kind: query_kind::SPACE, handle: Default::default(), text: "/".into() };
     let space = driver.session.submit(space);
-    let Reply::Text(text) = driver.reply(space) else { panic!() };
-    assert!(Space::parse(&text).total.unwrap() > 0, "{text:?}");
+    let Completion::Text(text) = driver.reply(space) else { panic!() };
+    assert!(SpaceInfo::parse(&text).total.unwrap() > 0, "{text:?}");
     let located =
         driver.session.submit(Request::Locate { path: "/f.bin".into(), options: locate::REFRESH });
-    let Reply::Locations(places) = driver.reply(located) else { panic!() };
+    let Completion::Locations(places) = driver.reply(located) else { panic!() };
     assert!(places[0].address.ends_with(&server.port.to_string()), "{places:?}");
     let many = driver.session.submit(Request::StatMany(vec!["/f.bin".into(), "/d".into()]));
-    assert_eq!(driver.reply(many), Reply::Kinds(vec![0, 2]));
+    assert_eq!(driver.reply(many), Completion::Kinds(vec![0, 2]));
     let stat = Request::Stat { target: Target::Path("/small".into()), file_system: false };
     let stat = driver.session.submit(stat);
-    let Reply::Status(status) = driver.reply(stat) else { panic!() };
+    let Completion::Status(status) = driver.reply(stat) else { panic!() };
     assert_eq!(status.size, 23);
     let limits = driver.session.profile().vector_limits.unwrap();
     assert_eq!((limits.elements, limits.element_bytes), (1024, 2_097_136));
@@ -319,8 +326,10 @@ fn attributes(driver: &mut Driver) {
         let request = AttributesRequest { target: target.clone(), action };
         let ticket = driver.session.submit(Request::Attributes(request));
         match driver.until(ticket).unwrap() {
-            Event::Done { reply: Reply::Attributes(answer), .. } => answers.push(answer.outcomes),
-            Event::Failed { failure: Failure::Refused { code, message }, .. } => {
+            SessionEvent::Done { reply: Completion::Attributes(answer), .. } => {
+                answers.push(answer.outcomes)
+            }
+            SessionEvent::Failed { failure: RequestError::Refused { code, message }, .. } => {
                 eprintln!("attributes: skipped, the server says {code}: {message}");
                 return;
             }

@@ -3,10 +3,11 @@
 use crate::any_bytes;
 use bytes::Bytes;
 use hither_testkit::seeds;
-use hither_xrd::server::{Answer, Connection};
+use hither_xrd::server::{Connection, Response};
 use hither_xrd::wire::{
-    AttributeAction, AttributeAnswer, AttributeOutcome, Entry, ErrorCode, FileHandle, FileStatus,
-    HANDSHAKE, LoginAnswer, OpenAnswer, ProtocolAnswer, Segment, SessionId, StreamId,
+    AttributeAction, AttributeOutcome, AttributeResponse, DirlistEntry, ErrorCode, FileHandle,
+    HANDSHAKE, LoginResponse, OpenResponse, ProtocolResponse, Segment, SessionId, StatInfo,
+    StreamId,
 };
 use std::ops::Range;
 use std::path::Path;
@@ -48,15 +49,15 @@ fn all_answers(late: bool) -> Vec<u8> {
     let mut server = Connection::default();
     let mut bytes: Bytes = HANDSHAKE.to_vec().into();
     server.receive(&mut bytes).unwrap();
-    let protocol = ProtocolAnswer { version: 0x511, flags: 0x0030_0001, signing: None };
+    let protocol = ProtocolResponse { version: 0x511, flags: 0x0030_0001, signing: None };
     server.answer_protocol(StreamId(1), &protocol);
     let methods = Vec::new();
-    server.answer_login(StreamId(2), &LoginAnswer { session: SessionId([5; 16]), methods });
+    server.answer_login(StreamId(2), &LoginResponse { session: SessionId([5; 16]), methods });
     let handle = FileHandle::default();
-    let status = Some(FileStatus { size: 20_000, ..FileStatus::default() });
-    let opened = Answer::opened(&OpenAnswer { handle, status });
+    let status = Some(StatInfo { size: 20_000, ..StatInfo::default() });
+    let opened = Response::opened(&OpenResponse { handle, status });
     if late {
-        server.answer(StreamId(3), &Answer::Later(9));
+        server.answer(StreamId(3), &Response::Later(9));
         server.answer_late(StreamId(3), &opened);
     } else {
         server.answer(StreamId(3), &opened);
@@ -66,28 +67,29 @@ fn all_answers(late: bool) -> Vec<u8> {
         let data = vec![7; length as usize].into();
         (Segment { handle, length, offset: range.start.into() }, data)
     };
-    let segments = Answer::segments(&[segment(0..10), segment(5..9), segment(100..200)]);
+    let segments = Response::segments(&[segment(0..10), segment(5..9), segment(100..200)]);
     // A read that was taken back and sent again has another stream: late, they come behind all others but the write, which
     // waits for the open.
     let (first, write) = if late { (13, 17) } else { (4, 13) };
     let stream = |number: u16| StreamId(first + number);
-    server.answer(stream(0), &Answer::Partial(vec![7; 400].into()));
-    server.answer(stream(1), &Answer::Ok(segments));
-    server.answer(stream(0), &Answer::Ok(vec![7; 600].into()));
-    server.answer(stream(2), &Answer::Ok(Answer::segments(&[segment(4000..9000)])));
-    server.answer(stream(3), &Answer::pages(4000, &[7; 8288], false));
-    server.answer(stream(3), &Answer::pages(12_288, &[7; 100], true));
-    let status = Some(FileStatus::default());
-    let entries = [Entry { name: "a".into(), status, checksum: Some("adler32:00000001".into()) }];
-    server.answer(StreamId(8), &Answer::listing(&entries, true));
-    server.answer(StreamId(9), &Answer::text("oss.space=1&oss.free=1"));
-    server.answer(StreamId(10), &Answer::text("Sr[::1]:1094"));
+    server.answer(stream(0), &Response::Partial(vec![7; 400].into()));
+    server.answer(stream(1), &Response::Ok(segments));
+    server.answer(stream(0), &Response::Ok(vec![7; 600].into()));
+    server.answer(stream(2), &Response::Ok(Response::segments(&[segment(4000..9000)])));
+    server.answer(stream(3), &Response::pages(4000, &[7; 8288], false));
+    server.answer(stream(3), &Response::pages(12_288, &[7; 100], true));
+    let status = Some(StatInfo::default());
+    let entries =
+        [DirlistEntry { name: "a".into(), status, checksum: Some("adler32:00000001".into()) }];
+    server.answer(StreamId(8), &Response::listing(&entries, true));
+    server.answer(StreamId(9), &Response::text("oss.space=1&oss.free=1"));
+    server.answer(StreamId(10), &Response::text("Sr[::1]:1094"));
     let outcome = AttributeOutcome { name: "a".into(), error: None, value: Some("b".into()) };
-    let outcomes = AttributeAnswer { outcomes: vec![outcome] };
+    let outcomes = AttributeResponse { outcomes: vec![outcome] };
     let asked = AttributeAction::Get(vec!["a".into()]);
-    server.answer(StreamId(11), &Answer::attributes(&asked, &outcomes).unwrap());
+    server.answer(StreamId(11), &Response::attributes(&asked, &outcomes).unwrap());
     // The read that was cancelled, and the write.
-    server.answer(StreamId(12), &Answer::error(ErrorCode::CANCELLED, "no"));
-    server.answer(StreamId(write), &Answer::written(0, &[0..4]).unwrap());
+    server.answer(StreamId(12), &Response::error(ErrorCode::CANCELLED, "no"));
+    server.answer(StreamId(write), &Response::written(0, &[0..4]).unwrap());
     [&[0][..], &server.outgoing().take_all()].concat()
 }

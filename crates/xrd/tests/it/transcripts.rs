@@ -6,7 +6,9 @@
 
 use crate::driver::{Driver, Said};
 use crate::xrootd::Xrootd;
-use hither_xrd::client::{Credential, Event, Failure, Pace, Reply, Setup};
+use hither_xrd::client::{
+    Completion, Credential, Pipelining, RequestError, SessionConfig, SessionEvent,
+};
 use hither_xrd::wire::{
     ErrorCode, OpenRequest, Redirect, Request, Target, VectorLimits, checksum, dirlist, open,
     query_kind,
@@ -20,7 +22,7 @@ struct Scenario {
     name: &'static str,
     /// Lines of the server's configuration.
     config: &'static str,
-    pace: Pace,
+    pace: Pipelining,
     unix: bool,
     run: fn(&mut Driver),
 }
@@ -28,16 +30,16 @@ struct Scenario {
 const UNIX: &str = "xrootd.seclib libXrdSec.so\nsec.protocol unix";
 
 const SCENARIOS: &[Scenario] = &[
-    Scenario { name: "flight", config: "", pace: Pace::Flight, unix: false, run: read_small },
-    Scenario { name: "steps", config: "", pace: Pace::Steps, unix: false, run: read_small },
-    Scenario { name: "unix", config: UNIX, pace: Pace::Login, unix: true, run: read_small },
-    Scenario { name: "names", config: "", pace: Pace::Login, unix: false, run: names },
-    Scenario { name: "written", config: "", pace: Pace::Login, unix: false, run: written },
-    Scenario { name: "absent", config: "", pace: Pace::Flight, unix: false, run: absent },
+    Scenario { name: "flight", config: "", pace: Pipelining::Flight, unix: false, run: read_small },
+    Scenario { name: "steps", config: "", pace: Pipelining::Steps, unix: false, run: read_small },
+    Scenario { name: "unix", config: UNIX, pace: Pipelining::Login, unix: true, run: read_small },
+    Scenario { name: "names", config: "", pace: Pipelining::Login, unix: false, run: names },
+    Scenario { name: "written", config: "", pace: Pipelining::Login, unix: false, run: written },
+    Scenario { name: "absent", config: "", pace: Pipelining::Flight, unix: false, run: absent },
     Scenario {
         name: "redirect",
         config: "xrootd.redirect 127.0.0.1:1095 /far",
-        pace: Pace::Flight,
+        pace: Pipelining::Flight,
         unix: false,
         run: redirected,
     },
@@ -48,17 +50,17 @@ fn read_small(driver: &mut Driver) {
     let read = driver.session.read(file, 7..100);
     let vector = driver.session.read_vector(file, &[20..23, 0..6]);
     let pages = driver.session.read_pages(file, 1..23, false);
-    let Reply::Opened { status, .. } = driver.reply(opened) else { panic!() };
+    let Completion::Opened { status, .. } = driver.reply(opened) else { panic!() };
     assert_eq!(status.unwrap().size, 23);
-    assert_eq!(driver.reply(read), Reply::Read { missing: vec![23..100], damaged: vec![] });
+    assert_eq!(driver.reply(read), Completion::Read { missing: vec![23..100], damaged: vec![] });
     for ticket in [vector, pages] {
-        assert_eq!(driver.reply(ticket), Reply::Read { missing: vec![], damaged: vec![] });
+        assert_eq!(driver.reply(ticket), Completion::Read { missing: vec![], damaged: vec![] });
     }
     assert_eq!(driver.bytes(read), b"three bytes here");
     assert_eq!(driver.bytes(vector), b"twentyere");
     assert_eq!(driver.bytes(pages), b"wenty-three bytes here");
     let closed = driver.session.close(file);
-    assert_eq!(driver.reply(closed), Reply::Nothing);
+    assert_eq!(driver.reply(closed), Completion::Nothing);
 }
 
 fn names(driver: &mut Driver) {
@@ -68,7 +70,9 @@ fn names(driver: &mut Driver) {
         .events
         .iter()
         .filter_map(|event| match event {
-            Event::Entries { entries, .. } => Some(entries.iter().map(|entry| entry.name.clone())),
+            SessionEvent::Entries { entries, .. } => {
+                Some(entries.iter().map(|entry| entry.name.clone()))
+            }
             _ => None,
         })
         .flatten()
@@ -78,14 +82,14 @@ fn names(driver: &mut Driver) {
     let text = "/small".to_owned();
     let query = Request::Query { kind: query_kind::CHECKSUM, handle: Default::default(), text };
     let asked = driver.session.submit(query);
-    let Reply::Text(text) = driver.reply(asked) else { panic!() };
+    let Completion::Text(text) = driver.reply(asked) else { panic!() };
     assert_eq!(checksum(&text).unwrap(), ("adler32".into(), "6e6c08fc".into()));
     let target = Target::Path("/d".into());
     let stat = driver.session.submit(Request::Stat { target, file_system: false });
-    let Reply::Status(status) = driver.reply(stat) else { panic!() };
+    let Completion::Status(status) = driver.reply(stat) else { panic!() };
     assert!(status.is_directory());
     let located = driver.session.submit(Request::Locate { path: "/small".into(), options: 0 });
-    let Reply::Locations(places) = driver.reply(located) else { panic!() };
+    let Completion::Locations(places) = driver.reply(located) else { panic!() };
     assert_eq!(places.len(), 1);
 }
 
@@ -96,47 +100,53 @@ fn written(driver: &mut Driver) {
         driver.session.open(OpenRequest { path, options, more_options: 0, mode: 0o644 });
     let first = driver.session.write(file, 0, b"0123456789".as_slice().into());
     let second = driver.session.write_pages(file, 10, b"abcdef", false);
-    assert_eq!(driver.reply(first), Reply::Nothing);
-    assert_eq!(driver.reply(second), Reply::Written { damaged: vec![] });
+    assert_eq!(driver.reply(first), Completion::Nothing);
+    assert_eq!(driver.reply(second), Completion::Written { damaged: vec![] });
     let status = driver.session.status(file);
-    let Reply::Status(status) = driver.reply(status) else { panic!() };
+    let Completion::Status(status) = driver.reply(status) else { panic!() };
     assert_eq!(status.size, 16);
     let closed = driver.session.close(file);
     driver.reply(closed);
     let renamed =
         driver.session.submit(Request::Rename { from: "/d/new".into(), to: "/d/old".into() });
-    assert_eq!(driver.reply(renamed), Reply::Nothing);
+    assert_eq!(driver.reply(renamed), Completion::Nothing);
     let removed = driver.session.submit(Request::Remove("/d/old".into()));
-    assert_eq!(driver.reply(removed), Reply::Nothing);
+    assert_eq!(driver.reply(removed), Completion::Nothing);
 }
 
 fn absent(driver: &mut Driver) {
     let (file, opened) = driver.session.open(OpenRequest::for_reading("/nothing"));
     let read = driver.session.read(file, 0..10);
     let event = driver.until(opened).unwrap();
-    let Event::Failed { failure: Failure::Refused { code, .. }, .. } = event else {
+    let SessionEvent::Failed { failure: RequestError::Refused { code, .. }, .. } = event else {
         panic!("{event:?}")
     };
     assert_eq!(code, ErrorCode::NOT_FOUND);
-    assert!(matches!(driver.until(read).unwrap(), Event::Failed { failure: Failure::NotOpen, .. }));
+    assert!(matches!(
+        driver.until(read).unwrap(),
+        SessionEvent::Failed { failure: RequestError::NotOpen, .. }
+    ));
     let ping = driver.session.submit(Request::Ping);
-    assert_eq!(driver.reply(ping), Reply::Nothing);
+    assert_eq!(driver.reply(ping), Completion::Nothing);
 }
 
 fn redirected(driver: &mut Driver) {
     let (file, opened) = driver.session.open(OpenRequest::for_reading("/far/f"));
     let read = driver.session.read(file, 0..10);
     let event = driver.until(opened).unwrap();
-    let Event::Redirect { redirect, .. } = event else { panic!("{event:?}") };
+    let SessionEvent::Redirect { redirect, .. } = event else { panic!("{event:?}") };
     assert_eq!(redirect, Redirect::to("127.0.0.1", 1095));
-    assert!(matches!(driver.until(read).unwrap(), Event::Failed { failure: Failure::NotOpen, .. }));
+    assert!(matches!(
+        driver.until(read).unwrap(),
+        SessionEvent::Failed { failure: RequestError::NotOpen, .. }
+    ));
     let ping = driver.session.submit(Request::Ping);
-    assert_eq!(driver.reply(ping), Reply::Nothing);
+    assert_eq!(driver.reply(ping), Completion::Nothing);
 }
 
 impl Scenario {
-    fn setup(&self) -> Setup {
-        let mut setup = Setup::new("tester");
+    fn setup(&self) -> SessionConfig {
+        let mut setup = SessionConfig::new("tester");
         setup.pace = self.pace;
         setup.profile.vector_limits = Some(VectorLimits::default());
         if self.unix {

@@ -18,11 +18,11 @@ impl Signer {
         Self(EcdsaKeyPair::from_pkcs8(kind, pkcs8.as_ref(), &random).unwrap())
     }
 
-    fn keys(&self, id: &str) -> KeySet {
+    fn keys(&self, id: &str) -> Jwks {
         let (x, y) = self.0.public_key().as_ref()[1..].split_at(32);
         let (x, y) = (URL_SAFE_NO_PAD.encode(x), URL_SAFE_NO_PAD.encode(y));
         let key = format!(r#"{{"kty":"EC","crv":"P-256","kid":"{id}","x":"{x}","y":"{y}"}}"#);
-        KeySet::parse(format!(r#"{{"keys":[{key}]}}"#).as_bytes()).unwrap()
+        Jwks::parse(format!(r#"{{"keys":[{key}]}}"#).as_bytes()).unwrap()
     }
 
     fn sign(&self, header: &str, payload: &str) -> String {
@@ -36,13 +36,13 @@ fn encode(text: &str) -> String {
     URL_SAFE_NO_PAD.encode(text)
 }
 
-fn rsa_keys() -> KeySet {
+fn rsa_keys() -> Jwks {
     let key = format!(r#"{{"kty":"RSA","kid":"r","n":"{RSA_MODULUS}","e":"AQAB"}}"#);
-    KeySet::parse(format!(r#"{{"keys":[{key}]}}"#).as_bytes()).unwrap()
+    Jwks::parse(format!(r#"{{"keys":[{key}]}}"#).as_bytes()).unwrap()
 }
 
-fn verify(text: &str, keys: &KeySet) -> Result<VerifiedToken, BadToken> {
-    SignedToken::parse(text)?.verify(keys)
+fn verify(text: &str, keys: &Jwks) -> Result<VerifiedJwt, JwtError> {
+    UnverifiedJwt::parse(text)?.verify(keys)
 }
 
 #[test]
@@ -66,22 +66,22 @@ fn hostile_headers_are_refused() {
     let payload = r#"{"iss":"https://iam.example"}"#;
     let own = r#"{"alg":"ES256","kid":"k","jwk":{"kty":"EC"},"jku":"https://evil/","x5u":"https://evil/"}"#;
     assert!(verify(&signer.sign(own, payload), &keys).is_ok(), "what it says of keys is ignored");
-    assert_eq!(verify(&Signer::new().sign(own, payload), &keys), Err(BadToken::Signature));
+    assert_eq!(verify(&Signer::new().sign(own, payload), &keys), Err(JwtError::Signature));
     for (header, fault) in [
-        (r#"{"alg":"none"}"#, BadToken::Algorithm),
-        (r#"{"alg":"None","kid":"k"}"#, BadToken::Algorithm),
-        (r#"{"alg":"HS256","kid":"k"}"#, BadToken::Algorithm),
-        (r#"{"alg":"es256","kid":"k"}"#, BadToken::Algorithm),
-        (r#"{"alg":["ES256"],"kid":"k"}"#, BadToken::Header),
-        (r#"{"kid":"k"}"#, BadToken::Header),
-        (r#"{"alg":"ES256","alg":"none"}"#, BadToken::Header),
-        (r#"{"alg":"ES256","kid":7}"#, BadToken::Header),
-        (r#"{"alg":"ES256","kid":"k","crit":["b64"],"b64":false}"#, BadToken::Header),
-        ("[]", BadToken::Header),
-        ("", BadToken::Header),
-        (r#"{"alg":"ES256","kid":"l"}"#, BadToken::UnknownKey),
-        (r#"{"alg":"ES256","kid":"../../k"}"#, BadToken::UnknownKey),
-        (r#"{"alg":"RS256","kid":"k"}"#, BadToken::UnknownKey),
+        (r#"{"alg":"none"}"#, JwtError::Algorithm),
+        (r#"{"alg":"None","kid":"k"}"#, JwtError::Algorithm),
+        (r#"{"alg":"HS256","kid":"k"}"#, JwtError::Algorithm),
+        (r#"{"alg":"es256","kid":"k"}"#, JwtError::Algorithm),
+        (r#"{"alg":["ES256"],"kid":"k"}"#, JwtError::Header),
+        (r#"{"kid":"k"}"#, JwtError::Header),
+        (r#"{"alg":"ES256","alg":"none"}"#, JwtError::Header),
+        (r#"{"alg":"ES256","kid":7}"#, JwtError::Header),
+        (r#"{"alg":"ES256","kid":"k","crit":["b64"],"b64":false}"#, JwtError::Header),
+        ("[]", JwtError::Header),
+        ("", JwtError::Header),
+        (r#"{"alg":"ES256","kid":"l"}"#, JwtError::UnknownKey),
+        (r#"{"alg":"ES256","kid":"../../k"}"#, JwtError::UnknownKey),
+        (r#"{"alg":"RS256","kid":"k"}"#, JwtError::UnknownKey),
     ] {
         assert_eq!(verify(&signer.sign(header, payload), &keys), Err(fault), "{header}");
     }
@@ -96,7 +96,7 @@ fn a_public_key_is_no_secret_to_sign_with() {
     let secret = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, RSA_MODULUS.as_bytes());
     let tag = ring::hmac::sign(&secret, message.as_bytes());
     let text = format!("{message}.{}", URL_SAFE_NO_PAD.encode(tag));
-    assert_eq!(verify(&text, &rsa_keys()), Err(BadToken::Algorithm));
+    assert_eq!(verify(&text, &rsa_keys()), Err(JwtError::Algorithm));
 }
 
 #[test]
@@ -105,24 +105,24 @@ fn hostile_payloads_are_refused() {
     let keys = signer.keys("k");
     let header = r#"{"alg":"ES256","kid":"k"}"#;
     for (payload, fault) in [
-        ("{}", BadToken::Claim("iss")),
-        (r#"{"iss":["https://iam.example"]}"#, BadToken::Claim("iss")),
-        (r#"{"iss":"i","exp":"never"}"#, BadToken::Claim("exp")),
-        (r#"{"iss":"i","exp":1e300}"#, BadToken::Claim("exp")),
-        (r#"{"iss":"i","nbf":{}}"#, BadToken::Claim("nbf")),
-        (r#"{"iss":"i","aud":{"a":"ANY"}}"#, BadToken::Claim("aud")),
-        (r#"{"iss":"i","scope":7}"#, BadToken::Claim("scope")),
-        (r#"{"iss":"i","wlcg.groups":true}"#, BadToken::Claim("wlcg.groups")),
-        (r#"{"iss":"i","iss":"j"}"#, BadToken::NotAJwt(NotAJwt::Damaged)),
-        ("7", BadToken::NotAJwt(NotAJwt::Damaged)),
-        ("", BadToken::NotAJwt(NotAJwt::Damaged)),
+        ("{}", JwtError::Claim("iss")),
+        (r#"{"iss":["https://iam.example"]}"#, JwtError::Claim("iss")),
+        (r#"{"iss":"i","exp":"never"}"#, JwtError::Claim("exp")),
+        (r#"{"iss":"i","exp":1e300}"#, JwtError::Claim("exp")),
+        (r#"{"iss":"i","nbf":{}}"#, JwtError::Claim("nbf")),
+        (r#"{"iss":"i","aud":{"a":"ANY"}}"#, JwtError::Claim("aud")),
+        (r#"{"iss":"i","scope":7}"#, JwtError::Claim("scope")),
+        (r#"{"iss":"i","wlcg.groups":true}"#, JwtError::Claim("wlcg.groups")),
+        (r#"{"iss":"i","iss":"j"}"#, JwtError::NotAJwt(MalformedJwt::Damaged)),
+        ("7", JwtError::NotAJwt(MalformedJwt::Damaged)),
+        ("", JwtError::NotAJwt(MalformedJwt::Damaged)),
     ] {
         assert_eq!(verify(&signer.sign(header, payload), &keys), Err(fault), "{payload}");
     }
     let deep = format!(r#"{{"iss":"i","aud":{}{}}}"#, "[".repeat(9_000), "]".repeat(9_000));
     assert!(verify(&signer.sign(header, &deep), &keys).is_err());
     let huge = format!(r#"{{"iss":"i","x":"{}"}}"#, "x".repeat(70_000));
-    let fault = BadToken::NotAJwt(NotAJwt::TooLong);
+    let fault = JwtError::NotAJwt(MalformedJwt::TooLong);
     assert_eq!(verify(&signer.sign(header, &huge), &keys), Err(fault));
 }
 
@@ -149,6 +149,6 @@ fn no_byte_of_a_token_can_be_changed() {
         assert!(verify(&text[..cut], &keys).is_err(), "{cut}");
     }
     let again = text.rsplit_once('.').unwrap().0.to_owned() + ".";
-    assert_eq!(verify(&again, &keys), Err(BadToken::Signature));
+    assert_eq!(verify(&again, &keys), Err(JwtError::Signature));
     assert_eq!(good, verify(&text, &keys).unwrap());
 }

@@ -1,6 +1,6 @@
 //! How far a copy is, on a terminal.
 
-use hither_transfer::Progress;
+use hither_transfer::CopyProgress;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::IsTerminal;
 use std::sync::mpsc;
@@ -10,7 +10,7 @@ const BEFORE_SHOWING: Duration = Duration::from_secs(1);
 const BETWEEN_UPDATES: Duration = Duration::from_millis(200);
 
 /// Runs `job` and shows its progress on the standard error, if that is a terminal.
-pub(super) fn watched<T>(progress: &Progress, quiet: bool, job: impl FnOnce() -> T) -> T {
+pub(super) fn watched<T>(progress: &CopyProgress, quiet: bool, job: impl FnOnce() -> T) -> T {
     if quiet || !std::io::stderr().is_terminal() {
         return job();
     }
@@ -24,7 +24,7 @@ pub(super) fn watched<T>(progress: &Progress, quiet: bool, job: impl FnOnce() ->
     })
 }
 
-fn show(progress: &Progress, done: &mpsc::Receiver<()>) {
+fn show(progress: &CopyProgress, done: &mpsc::Receiver<()>) {
     if done.recv_timeout(BEFORE_SHOWING) != Err(mpsc::RecvTimeoutError::Timeout) {
         return;
     }

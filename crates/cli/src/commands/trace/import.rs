@@ -2,19 +2,20 @@
 
 use crate::arguments::Import;
 use crate::commands::print;
-use crate::exit::Failure;
+use crate::exit::CommandError;
 use hither::trace;
 use serde_json::json;
 use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 
-pub(crate) fn run(request: &Import, json: bool) -> Result<(), Failure> {
+pub(crate) fn run(request: &Import, json: bool) -> Result<(), CommandError> {
     let input: Box<dyn BufRead> = match request.file == Path::new("-") {
         true => Box::new(std::io::stdin().lock()),
         false => {
-            let failed =
-                |error| Failure::local(format!("cannot read {}", request.file.display()), error);
+            let failed = |error| {
+                CommandError::local(format!("cannot read {}", request.file.display()), error)
+            };
             Box::new(BufReader::new(File::open(&request.file).map_err(failed)?))
         }
     };

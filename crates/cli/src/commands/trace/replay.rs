@@ -2,12 +2,12 @@
 
 use crate::arguments::Replay;
 use crate::commands::{human, print};
-use crate::exit::Failure;
+use crate::exit::CommandError;
 use hither::Client;
-use hither::trace::{ReplayRequest, Replayed};
+use hither::trace::{ReplayReport, ReplayRequest};
 use serde_json::json;
 
-pub(crate) fn run(client: &Client, replay: &Replay, json: bool) -> Result<(), Failure> {
+pub(crate) fn run(client: &Client, replay: &Replay, json: bool) -> Result<(), CommandError> {
     let mut request = ReplayRequest::default();
     request.think = replay.think;
     request.url.clone_from(&replay.url);
@@ -20,7 +20,7 @@ pub(crate) fn run(client: &Client, replay: &Replay, json: bool) -> Result<(), Fa
     Ok(print(&text)?)
 }
 
-fn text(done: &Replayed) -> String {
+fn text(done: &ReplayReport) -> String {
     let report = &done.report;
     format!(
         "{} reads of {} files by {} threads: {} in {:.3} s\n\

@@ -2,17 +2,17 @@
 
 use crate::arguments::{Histogram, Show};
 use crate::commands::{human, print, tell};
-use crate::exit::Failure;
-use crate::picture::{self, Data};
-use hither::trace::{self, Bin, FileStatistics, Seen};
+use crate::exit::CommandError;
+use crate::picture::{self, PlotData};
+use hither::trace::{self, Bin, FileStatistics, TraceSummary};
 use serde_json::json;
 use std::fmt::Write;
 
 /// So many files are told of one by one; `--json` tells of all.
 const MOST_FILES: usize = 20;
 
-pub(crate) fn run(request: &Show, json: bool) -> Result<(), Failure> {
-    let seen = trace::look_at(&request.file)?;
+pub(crate) fn run(request: &Show, json: bool) -> Result<(), CommandError> {
+    let seen = trace::summarize(&request.file)?;
     if seen.cut_bytes > 0 {
         tell(&[format!(
             "the last {} bytes of {} are no whole block, and are left out",
@@ -35,7 +35,7 @@ pub(crate) fn run(request: &Show, json: bool) -> Result<(), Failure> {
     Ok(())
 }
 
-fn text(seen: &Seen) -> String {
+fn text(seen: &TraceSummary) -> String {
     let all = &seen.statistics;
     let mut text = String::new();
     // Writing to a String cannot fail, here and below.
@@ -126,7 +126,7 @@ fn percent(share: f64) -> String {
 }
 
 /// What is drawn, and what its lower axis is called.
-fn data(file: &FileStatistics, histogram: Histogram) -> (Data, &'static str) {
+fn data(file: &FileStatistics, histogram: Histogram) -> (PlotData, &'static str) {
     let away = &file.displacements;
     let facts = vec![
         ("ranges", picture::grouped(file.ranges)),
@@ -139,7 +139,7 @@ fn data(file: &FileStatistics, histogram: Histogram) -> (Data, &'static str) {
             "displacement from the end of the read before, in bytes",
         ),
         Histogram::Plain => (
-            Data {
+            PlotData {
                 lo: float(away.plain.lo),
                 hi: float(away.plain.hi),
                 counts: away.plain.counts.iter().map(|count| count_of(*count)).collect(),
@@ -171,7 +171,7 @@ fn unequal(
     facts: Vec<(&'static str, String)>,
     counted: &'static str,
     name: fn(i64) -> Option<String>,
-) -> Data {
+) -> PlotData {
     let mut marks = Vec::new();
     for (at, bin) in (0..).zip(bins) {
         let mut mark = |at: f64, limit: i64| marks.extend(name(limit).map(|name| (at, name)));
@@ -185,7 +185,7 @@ fn unequal(
     }
     let hi = float(i64::try_from(bins.len().max(1)).unwrap_or(i64::MAX));
     let counts = bins.iter().map(|bin| count_of(bin.count)).collect();
-    Data { lo: 0.0, hi, counts, facts, marks: Some(marks), counted }
+    PlotData { lo: 0.0, hi, counts, facts, marks: Some(marks), counted }
 }
 
 /// Powers of ten: `-10k`, `1M`.

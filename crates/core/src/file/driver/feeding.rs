@@ -1,8 +1,8 @@
 //! Hands the reader what is wanted.
 
 use super::{FIRST_BYTE, Session};
-use crate::file::State;
-use crate::link::{INITIAL_WINDOW_BYTES, INTRODUCTION_BYTES};
+use crate::file::CachedFileState;
+use crate::link::{INITIAL_REQUEST_BYTES, INITIAL_WINDOW_BYTES};
 use crate::sync::{MutexGuard, lock};
 use crate::{Limits, plan, range};
 use std::ops::{ControlFlow, Range};
@@ -12,7 +12,7 @@ const SMALL_BYTES: u64 = 64 << 10;
 
 /// Lanes for a read: no more than give each an initial window, which comes in one round trip on a lane of any age, or than
 /// there have to be requests. A job shares what it has to do among more, because more will follow; here nobody knows.
-fn lanes_for(ranges: &[Range<u64>], limits: &Limits) -> usize {
+fn for_read(ranges: &[Range<u64>], limits: &Limits) -> usize {
     windows(ranges).max(plan::fewest_requests(ranges, limits))
 }
 
@@ -36,7 +36,7 @@ impl Session<'_> {
         }
         let hastened = std::mem::take(&mut state.work.hastened);
         if !hastened.is_empty() {
-            self.reader.hasten(&hastened);
+            self.reader.prioritize(&hastened);
         }
         let urgent = std::mem::take(&mut state.work.urgent);
         if !urgent.is_empty() {
@@ -49,7 +49,7 @@ impl Session<'_> {
         ControlFlow::Continue(())
     }
 
-    fn feed_wishes(&mut self, state: &mut MutexGuard<'_, State>) {
+    fn feed_wishes(&mut self, state: &mut MutexGuard<'_, CachedFileState>) {
         let wished = std::mem::take(&mut state.work.wished);
         state.work.busy = self.reader.queued() > 0;
         if state.work.wishes.is_empty() || state.work.busy {
@@ -61,7 +61,7 @@ impl Session<'_> {
         if !state.work.has_room(&self.cache().standing(self.claims.entry)) {
             return;
         }
-        let most = if self.versioned { u64::MAX } else { INTRODUCTION_BYTES };
+        let most = if self.versioned { u64::MAX } else { INITIAL_REQUEST_BYTES };
         let (cache, entry, owner) = (self.cache(), self.claims.entry, self.claims.owner);
         let mut left = most;
         let taken = state.work.wishes.take(|ranges| {
@@ -72,9 +72,9 @@ impl Session<'_> {
         if !taken.is_empty() {
             let ranges = self.over_gaps(&taken);
             self.sends();
-            let lanes = lanes_for(&ranges, &self.file.source.limits());
+            let lanes = for_read(&ranges, &self.file.source.limits());
             // More than a window for each: in the order of use.
-            match windows(&ranges) > self.file.source.max_lanes() {
+            match windows(&ranges) > self.file.source.max_connections() {
                 true => self.reader.push_striped(&ranges, lanes),
                 false => self.reader.push(&ranges, lanes),
             }
@@ -86,10 +86,10 @@ impl Session<'_> {
         let mut ranges = self.over_gaps(claimed);
         let stranger = !self.versioned && !self.under_way && self.file.source.link().rtt.is_none();
         if stranger && range::total_bytes(&ranges) > SMALL_BYTES {
-            (ranges, self.rest) = range::divided(&ranges, INTRODUCTION_BYTES);
+            (ranges, self.rest) = range::divided(&ranges, INITIAL_REQUEST_BYTES);
         }
         self.sends();
-        self.reader.push_urgent(&ranges, lanes_for(&ranges, &self.file.source.limits()));
+        self.reader.push_urgent(&ranges, for_read(&ranges, &self.file.source.limits()));
     }
 
     /// Reads over the gaps that cost less than another range, as far as nothing of them is there.
@@ -119,7 +119,7 @@ impl Session<'_> {
 
     /// Holds back what has not been sent, unless somebody waits for it.
     fn withdraw(&mut self, unwanted: &[Range<u64>]) {
-        let held = self.reader.withdraw(unwanted);
+        let held = self.reader.cancel(unwanted);
         let released = self.cache().release(self.claims.entry, self.claims.owner, &held);
         let wanted = range::difference(&held, &released);
         if !wanted.is_empty() {

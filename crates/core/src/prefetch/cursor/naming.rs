@@ -1,7 +1,7 @@
 //! What of a cursor's future has been named.
 
-use super::{Course, Cursor};
-use crate::prefetch::blocks::Blocks;
+use super::{Cursor, CursorPattern};
+use crate::prefetch::blocks::BlockRounding;
 use std::ops::Range;
 
 /// How far a cursor has named what comes.
@@ -17,11 +17,13 @@ impl Cursor {
     /// Bytes named and not reached.
     pub(in crate::prefetch) fn ahead_bytes(&self) -> u64 {
         match &self.course {
-            Course::Young => 0,
-            Course::Sequential => self.named.to.saturating_sub(self.run.end),
-            Course::Region(region) => crate::range::len(&region.ahead()),
-            Course::Regular if self.named.run == 0 => self.named.to.saturating_sub(self.run.end),
-            Course::Regular => {
+            CursorPattern::Young => 0,
+            CursorPattern::Sequential => self.named.to.saturating_sub(self.run.end),
+            CursorPattern::Region(region) => crate::range::len(&region.ahead()),
+            CursorPattern::Regular if self.named.run == 0 => {
+                self.named.to.saturating_sub(self.run.end)
+            }
+            CursorPattern::Regular => {
                 let rest = self.expected(0).map_or(0, |now| now.end - self.run.end);
                 let last = self.expected(self.named.run);
                 let part = last.map_or(0, |last| self.named.to.saturating_sub(last.start));
@@ -34,14 +36,14 @@ impl Cursor {
     /// What was named has not been kept.
     pub(in crate::prefetch) fn forget(&mut self) {
         self.named = Named { run: 0, to: self.run.end };
-        if let Course::Region(region) = &mut self.course {
+        if let CursorPattern::Region(region) = &mut self.course {
             region.forget();
         }
     }
 
     /// What was named and has not been reached; `most` ranges of it.
     pub(in crate::prefetch) fn ahead(&self, most: usize, out: &mut Vec<Range<u64>>) {
-        if let Course::Region(region) = &self.course {
+        if let CursorPattern::Region(region) = &self.course {
             let ahead = region.ahead();
             if !ahead.is_empty() {
                 out.push(ahead);
@@ -64,10 +66,10 @@ impl Cursor {
         bytes: u64,
         end: u64,
         most: usize,
-        blocks: &mut Blocks,
+        blocks: &mut BlockRounding,
         out: &mut Vec<Range<u64>>,
     ) {
-        if let Course::Region(region) = &mut self.course {
+        if let CursorPattern::Region(region) = &mut self.course {
             let range = region.name(bytes, end, blocks);
             if !range.is_empty() {
                 out.push(range);

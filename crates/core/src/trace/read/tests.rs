@@ -11,15 +11,15 @@ fn read() -> impl Strategy<Value = TracedRead> {
         |(file, thread, ranges, (submitted, wait, rest, slow), found, absent)| {
             let ranges: Vec<Range<u64>> = ranges;
             let (wait, rest) = if slow { (wait, rest) } else { (0, 0) };
-            let times = Times {
+            let times = ReadTimes {
                 submitted: Duration::from_nanos(submitted),
                 completed: Duration::from_nanos(submitted + wait),
                 consumed: Duration::from_nanos(submitted + wait + rest),
             };
-            let found = [Found::Present, Found::InFlight, Found::Absent][found];
+            let found = [CacheStatus::Hit, CacheStatus::InFlight, CacheStatus::Miss][found];
             let total = range::total_bytes(&ranges);
             let absent_bytes = match found {
-                Found::Absent => absent.checked_rem(total).map_or(0, |rest| rest + 1),
+                CacheStatus::Miss => absent.checked_rem(total).map_or(0, |rest| rest + 1),
                 _ => 0,
             };
             TracedRead { file, thread, ranges, times, found, absent_bytes }
@@ -96,9 +96,10 @@ proptest! {
 #[test]
 fn a_read_of_very_many_ranges_is_told_in_pieces() {
     let ranges: Vec<Range<u64>> = (0..150_000).map(|i| i * 10..i * 10 + 3).collect();
-    let times = Times::at_once(Duration::from_secs(1));
+    let times = ReadTimes::at_once(Duration::from_secs(1));
     let absent_bytes = 150_000 * 3 - 5;
-    let read = TracedRead { file: 0, thread: 0, ranges, times, found: Found::Absent, absent_bytes };
+    let read =
+        TracedRead { file: 0, thread: 0, ranges, times, found: CacheStatus::Miss, absent_bytes };
     let (reads, _) = whole(&written(std::slice::from_ref(&read)));
     assert_eq!(reads.len(), 3);
     assert_eq!(reads.iter().flat_map(|read| read.ranges.clone()).collect::<Vec<_>>(), read.ranges);
@@ -111,13 +112,13 @@ fn a_job_that_dies_leaves_all_but_its_last_second() {
     let mut writer = TraceWriter::new(&mut bytes).unwrap();
     let file = writer.number("a").unwrap();
     for second in 0..10 {
-        let times = Times::at_once(Duration::from_secs(second));
+        let times = ReadTimes::at_once(Duration::from_secs(second));
         let event = ReadEvent {
             file,
             thread: 0,
             ranges: &[0..100],
             times,
-            found: Found::Present,
+            found: CacheStatus::Hit,
             absent_bytes: 0,
         };
         writer.record(&event).unwrap();
@@ -151,8 +152,8 @@ fn a_typical_read_takes_few_bytes() {
                 file: 0,
                 thread: 0,
                 ranges: vec![start..start + 1000],
-                times: Times::at_once(Duration::from_nanos(at)),
-                found: Found::Present,
+                times: ReadTimes::at_once(Duration::from_nanos(at)),
+                found: CacheStatus::Hit,
                 absent_bytes: 0,
             }
         })

@@ -95,7 +95,7 @@ fn limit(steps: i16) -> i64 {
 
 /// Bins of equal width, and how many numbers lie beyond them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Plain {
+pub struct LinearBins {
     /// Lower limit of the first bin.
     pub lo: i64,
     /// Upper limit of the last bin, excluded.
@@ -108,7 +108,7 @@ pub struct Plain {
     pub above: u64,
 }
 
-impl Plain {
+impl LinearBins {
     /// Limits and number of bins, such that 0 is in the middle of a bin.
     const LIMIT: i64 = 1_005_000;
     const WIDTH: i64 = 10_000;
@@ -132,7 +132,7 @@ impl Plain {
     }
 }
 
-impl Default for Plain {
+impl Default for LinearBins {
     fn default() -> Self {
         let bins = usize::try_from(2 * Self::LIMIT / Self::WIDTH).unwrap_or(0);
         Self { lo: -Self::LIMIT, hi: Self::LIMIT, counts: vec![0; bins], below: 0, above: 0 }
@@ -182,7 +182,7 @@ mod tests {
 
     #[test]
     fn what_is_beyond_the_plain_bins_is_counted() {
-        let mut plain = Plain::default();
+        let mut plain = LinearBins::default();
         let numbers = [i64::MIN, -1_005_001, -1_005_000, -1, 0, 1_004_999, 1_005_000, i64::MAX];
         numbers.into_iter().for_each(|number| plain.add(number));
         assert_eq!((plain.below, plain.above), (2, 2));

@@ -1,9 +1,9 @@
 //! What a trace says about one file.
 
-use super::bins::{Bin, Doubling, Logarithmic, Plain};
+use super::bins::{Bin, Doubling, LinearBins, Logarithmic};
 use super::coverage::Coverage;
 use crate::trace::TracedRead;
-use crate::{Found, range};
+use crate::{CacheStatus, range};
 use serde::Serialize;
 use std::time::Duration;
 
@@ -72,7 +72,7 @@ pub struct Displacements {
     /// By bins whose limits are 1, 2, 5, 10, ... either way, and 0.
     pub logarithmic: Vec<Bin>,
     /// By bins of 10,000 bytes, the middle one around 0.
-    pub plain: Plain,
+    pub plain: LinearBins,
 }
 
 impl Displacements {
@@ -142,10 +142,10 @@ impl FileState {
         counts.bytes = counts.bytes.saturating_add(bytes);
         counts.absent_bytes = counts.absent_bytes.saturating_add(read.absent_bytes);
         *match read.found {
-            Found::Present => &mut counts.present,
-            Found::InFlight => &mut counts.in_flight,
-            Found::Absent if read.absent_bytes < bytes => &mut counts.partial,
-            Found::Absent => &mut counts.absent,
+            CacheStatus::Hit => &mut counts.present,
+            CacheStatus::InFlight => &mut counts.in_flight,
+            CacheStatus::Miss if read.absent_bytes < bytes => &mut counts.partial,
+            CacheStatus::Miss => &mut counts.absent,
         } += 1;
         let wait = read.times.completed.saturating_sub(read.times.submitted);
         self.waited = self.waited.saturating_add(wait);

@@ -1,14 +1,14 @@
 use super::*;
-use crate::Found;
-use crate::trace::Times;
+use crate::CacheStatus;
+use crate::trace::ReadTimes;
 use std::ops::Range;
 
 /// A read that waits for `wait` microseconds.
 fn read(file: u32, at: u64, wait: u64, ranges: &[Range<u64>], absent_bytes: u64) -> TracedRead {
     let submitted = Duration::from_micros(at);
     let completed = submitted + Duration::from_micros(wait);
-    let found = if absent_bytes > 0 { Found::Absent } else { Found::Present };
-    let times = Times { submitted, completed, consumed: completed };
+    let found = if absent_bytes > 0 { CacheStatus::Miss } else { CacheStatus::Hit };
+    let times = ReadTimes { submitted, completed, consumed: completed };
     TracedRead { file, thread: 0, ranges: ranges.to_vec(), times, found, absent_bytes }
 }
 

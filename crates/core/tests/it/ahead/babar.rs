@@ -2,14 +2,14 @@
 
 use hither_core::ReadAhead;
 use hither_testkit::jobs::babar;
-use hither_testkit::simulated::{Outcome, Silent, Simulation};
+use hither_testkit::simulated::{ModelResult, PrefetchModel, Silent};
 use std::time::Duration;
 
 /// Three times what the job needs, in bytes per second.
 const RATE: f64 = 1_050_000.0;
 
-fn play(rtt_ms: u64, seed: u64) -> Outcome {
-    let simulation = Simulation::new(Duration::from_millis(rtt_ms), RATE);
+fn play(rtt_ms: u64, seed: u64) -> ModelResult {
+    let simulation = PrefetchModel::new(Duration::from_millis(rtt_ms), RATE);
     simulation.play(&babar(seed), &mut ReadAhead::default())
 }
 
@@ -27,7 +27,7 @@ fn the_job_of_2006_hardly_notices_a_tenth_of_a_second() {
 #[test]
 fn without_a_cache_the_job_waits_for_every_read() {
     let simulation =
-        Simulation { memory_bytes: 0, ..Simulation::new(Duration::from_millis(100), RATE) };
+        PrefetchModel { memory_bytes: 0, ..PrefetchModel::new(Duration::from_millis(100), RATE) };
     let outcome = simulation.play(&babar(2006), &mut Silent);
     assert!(outcome.duration > Duration::from_secs(10_000));
     assert_eq!(outcome.misses, outcome.reads);

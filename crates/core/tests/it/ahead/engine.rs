@@ -3,8 +3,8 @@
 use crate::cached::{cache, open};
 use hither_core::{CachedFile, ReadAhead};
 use hither_testkit::Link;
-use hither_testkit::jobs::{Job, babar, interleaved, random, skim, skip};
-use hither_testkit::memory::MemorySource;
+use hither_testkit::jobs::{Workload, babar, interleaved, random, skim, skip};
+use hither_testkit::memory::SimulatedSource;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
@@ -32,13 +32,13 @@ enum Who {
     Program,
 }
 
-async fn play(job: &Job, who: Who) -> Outcome {
+async fn play(job: &Workload, who: Who) -> Outcome {
     play_over(job, who, LINK).await
 }
 
-async fn play_over(job: &Job, who: Who, link: Link) -> Outcome {
+async fn play_over(job: &Workload, who: Who, link: Link) -> Outcome {
     let bytes = vec![0; usize::try_from(job.size).unwrap()];
-    let (source, cache) = (Arc::new(MemorySource::new(bytes, link)), cache(MEMORY));
+    let (source, cache) = (Arc::new(SimulatedSource::new(bytes, link)), cache(MEMORY));
     let file: CachedFile = open(&source, &cache);
     let begin = Instant::now();
     match who {
@@ -75,7 +75,7 @@ async fn play_over(job: &Job, who: Who, link: Link) -> Outcome {
     }
 }
 
-async fn assert_near_the_programs_own_plan(job: &Job) {
+async fn assert_near_the_programs_own_plan(job: &Workload) {
     let (ours, best) = (play(job, Who::Advisor).await, play(job, Who::Program).await);
     assert!(best.seconds / ours.seconds >= 0.8, "{ours:?}, best {best:?}");
     assert_thrifty(&ours);

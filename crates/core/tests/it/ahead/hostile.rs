@@ -1,11 +1,12 @@
 //! Programs that do what is least expected: advice stays within its bounds, and what it wastes within the limit.
 
 use hither_core::{
-    Access, Advisor, Conditions, Found, Limits, LinkEstimate, ReadAhead, ReadAheadConfig, range,
+    Access, CacheStatus, Limits, LinkEstimate, PrefetchContext, Prefetcher, ReadAhead,
+    ReadAheadConfig, range,
 };
-use hither_testkit::jobs::Job;
+use hither_testkit::jobs::Workload;
 use hither_testkit::random::Random;
-use hither_testkit::simulated::{Outcome, Simulation};
+use hither_testkit::simulated::{ModelResult, PrefetchModel};
 use proptest::prelude::*;
 use std::ops::Range;
 use std::time::Duration;
@@ -14,15 +15,15 @@ const SIZE: u64 = 1 << 30;
 const AHEAD: u64 = 1 << 20;
 
 /// Memory is scarce, so what is not read is soon dropped.
-fn play(reads: Vec<Range<u64>>) -> Outcome {
-    let mut simulation = Simulation::new(Duration::from_millis(50), 12.5e6);
+fn play(reads: Vec<Range<u64>>) -> ModelResult {
+    let mut simulation = PrefetchModel::new(Duration::from_millis(50), 12.5e6);
     (simulation.memory_bytes, simulation.ahead_bytes) = (4 << 20, AHEAD);
-    let job = Job::new(SIZE, reads, Duration::from_millis(5));
+    let job = Workload::new(SIZE, reads, Duration::from_millis(5));
     simulation.play(&job, &mut ReadAhead::default())
 }
 
 /// The limit, what is allowed at the start, and what may be ahead when the limit is reached.
-fn is_thrifty(outcome: &Outcome) -> bool {
+fn is_thrifty(outcome: &ModelResult) -> bool {
     let config = ReadAheadConfig::default();
     let limit = config.waste_limit * outcome.fetched_bytes as f64;
     outcome.wasted_bytes as f64 <= limit + (config.allowance_bytes + AHEAD) as f64
@@ -107,14 +108,14 @@ fn one(act: &Act, random: &mut Random) -> Vec<Range<u64>> {
 }
 
 /// What the conditions of a read may be, whether they make sense or not.
-fn conditions() -> impl Strategy<Value = Conditions> {
+fn conditions() -> impl Strategy<Value = PrefetchContext> {
     let bytes = || prop_oneof![Just(0), Just(u64::MAX), 0..SIZE, 0..10_000_u64];
     let rate =
         prop::option::of(prop_oneof![Just(0.0), Just(f64::INFINITY), Just(f64::NAN), 1.0..1e10]);
     let rtt = prop::option::of((0..1_000_000_u64).prop_map(Duration::from_micros));
     (prop::option::weighted(0.9, Just(SIZE)), rtt, rate, bytes(), bytes(), bytes(), bytes())
         .prop_map(|(size, rtt, bandwidth, ahead_bytes, budget, wasted_bytes, fetched_bytes)| {
-            Conditions {
+            PrefetchContext {
                 size,
                 link: LinkEstimate { rtt, bandwidth },
                 limits: Limits::unlimited(),
@@ -153,18 +154,18 @@ proptest! {
         for read in reads(&acts, seed) {
             let pick = |random: &mut Random, n: usize| usize::from(random.next_u64().to_le_bytes()[0]) % n;
             let conditions = &conditions[pick(&mut random, conditions.len())];
-            let found = [Found::Present, Found::InFlight, Found::Absent][pick(&mut random, 3)];
+            let found = [CacheStatus::Hit, CacheStatus::InFlight, CacheStatus::Miss][pick(&mut random, 3)];
             let access = Access { range: read.clone(), at: Duration::ZERO, found, planned: false };
-            let advice = advisor.accessed(&access, conditions);
-            let soon = range::total_bytes(&advice.soon);
+            let advice = advisor.observe(&access, conditions);
+            let soon = range::total_bytes(&advice.will_need);
             prop_assert!(soon <= conditions.ahead_budget_bytes.saturating_sub(conditions.ahead_bytes));
-            prop_assert!(advice.soon.len() <= 256 && advice.along.len() <= 2);
+            prop_assert!(advice.will_need.len() <= 256 && advice.same_request.len() <= 2);
             let size = conditions.size.unwrap_or(0);
-            let named = advice.soon.iter().chain(&advice.along);
+            let named = advice.will_need.iter().chain(&advice.same_request);
             prop_assert!(named.clone().all(|it| it.start < it.end && it.end <= size), "{advice:?}");
-            prop_assert!(range::total_bytes(&advice.along) <= 2 * block_bytes, "{advice:?}");
-            prop_assert!(advice.along.iter().all(|it| it.end <= read.start || it.start >= read.end));
-            prop_assert!(advice.never.iter().all(|it| it.start < it.end));
+            prop_assert!(range::total_bytes(&advice.same_request) <= 2 * block_bytes, "{advice:?}");
+            prop_assert!(advice.same_request.iter().all(|it| it.end <= read.start || it.start >= read.end));
+            prop_assert!(advice.dont_need.iter().all(|it| it.start < it.end));
         }
     }
 }
@@ -172,7 +173,7 @@ proptest! {
 #[test]
 fn the_ends_of_numbers_are_no_problem() {
     let mut advisor = ReadAhead::default();
-    let conditions = Conditions {
+    let conditions = PrefetchContext {
         size: Some(u64::MAX),
         link: LinkEstimate::default(),
         limits: Limits::unlimited(),
@@ -185,9 +186,9 @@ fn the_ends_of_numbers_are_no_problem() {
     let reads =
         (0..40_u64).flat_map(|n| [top + n * 100_000..top + n * 100_000 + 99_999, n..u64::MAX - n]);
     for range in reads {
-        for found in [Found::Absent, Found::InFlight, Found::Present] {
+        for found in [CacheStatus::Miss, CacheStatus::InFlight, CacheStatus::Hit] {
             let access = Access { range: range.clone(), at: Duration::MAX, found, planned: false };
-            advisor.accessed(&access, &conditions);
+            advisor.observe(&access, &conditions);
         }
     }
 }

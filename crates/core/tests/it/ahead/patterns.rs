@@ -1,8 +1,8 @@
 //! Readers with a pattern take hardly longer than a program that said at the start what it would read.
 
 use hither_core::ReadAhead;
-use hither_testkit::jobs::{Job, interleaved, random, skim, skip};
-use hither_testkit::simulated::{Outcome, Silent, Simulation};
+use hither_testkit::jobs::{Workload, interleaved, random, skim, skip};
+use hither_testkit::simulated::{ModelResult, PrefetchModel, Silent};
 use std::time::Duration;
 
 const KIB: u64 = 1 << 10;
@@ -14,12 +14,12 @@ const RATE: f64 = 12.5e6;
 const THINKS: [Duration; 3] =
     [Duration::ZERO, Duration::from_micros(500), Duration::from_millis(20)];
 
-fn simulation() -> Simulation {
-    Simulation::new(RTT, RATE)
+fn simulation() -> PrefetchModel {
+    PrefetchModel::new(RTT, RATE)
 }
 
 /// Reading ahead takes at most 1.25 times as long as the plan, wastes at most a tenth, keeps to its memory.
-fn assert_near(best: &Outcome, job: &Job) -> Outcome {
+fn assert_near(best: &ModelResult, job: &Workload) -> ModelResult {
     let ours = simulation().play(job, &mut ReadAhead::default());
     let share = best.duration.as_secs_f64() / ours.duration.as_secs_f64();
     assert!(share >= 0.8, "{share}: {ours:?} {best:?}");
@@ -28,7 +28,7 @@ fn assert_near(best: &Outcome, job: &Job) -> Outcome {
     ours
 }
 
-fn assert_near_informed(job: &Job) -> Outcome {
+fn assert_near_informed(job: &Workload) -> ModelResult {
     assert_near(&simulation().play_informed(job), job)
 }
 
@@ -144,7 +144,7 @@ fn a_reader_that_computes_keeps_a_small_window() {
 #[test]
 fn windows_keep_to_the_memory_there_is() {
     for ahead_bytes in [0, 100_000, MIB] {
-        let simulation = Simulation { ahead_bytes, ..simulation() };
+        let simulation = PrefetchModel { ahead_bytes, ..simulation() };
         let job = interleaved(8, 128, 32 * KIB, Duration::ZERO);
         let ours = simulation.play(&job, &mut ReadAhead::default());
         assert!(ours.peak_ahead_bytes <= ahead_bytes + 256 * KIB, "{ours:?}");

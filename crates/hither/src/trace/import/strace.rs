@@ -20,7 +20,7 @@ use super::{Importer, Line, Read};
 use call::{Call, Row, Text};
 use descriptors::Descriptors;
 use hither_core::error::{Error, ErrorKind, Result};
-use hither_core::trace::Times;
+use hither_core::trace::ReadTimes;
 use std::collections::HashMap;
 use std::time::Duration;
 
@@ -80,7 +80,7 @@ impl Strace {
             Some(took) => began.saturating_add(took),
             None => resumed.unwrap_or(began),
         };
-        let times = Times { submitted: began, completed, consumed: completed.max(began) };
+        let times = ReadTimes { submitted: began, completed, consumed: completed.max(began) };
         let read = match call.name {
             "open" | "openat" | "openat2" | "creat" => {
                 if let Some(path) = call.path() {

@@ -4,7 +4,10 @@ use proptest::prelude::*;
 use std::time::Duration;
 
 /// What an import of `text` comes to: the reads, each with the name of its file.
-fn imported(format: Format, text: &str) -> Result<(Vec<(String, TracedRead)>, Imported)> {
+fn imported(
+    format: ImportFormat,
+    text: &str,
+) -> Result<(Vec<(String, TracedRead)>, ImportSummary)> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("trace");
     let made = import(format, text.as_bytes(), "", &path)?;
@@ -15,7 +18,7 @@ fn imported(format: Format, text: &str) -> Result<(Vec<(String, TracedRead)>, Im
 }
 
 /// File, thread and place of each read.
-fn places(format: Format, text: &str) -> Vec<(String, u32, Vec<Range<u64>>)> {
+fn places(format: ImportFormat, text: &str) -> Vec<(String, u32, Vec<Range<u64>>)> {
     let (reads, _) = imported(format, text).unwrap();
     reads.into_iter().map(|(name, read)| (name, read.thread, read.ranges)).collect()
 }
@@ -39,7 +42,7 @@ const QUOTED: &str = r#""948","Open","1795287595.500000000","root://me:hush@host
 
 #[test]
 fn what_xrootds_client_records_is_read() {
-    let (reads, made) = imported(Format::Xrdrecord, QUOTED).unwrap();
+    let (reads, made) = imported(ImportFormat::Xrdrecord, QUOTED).unwrap();
     let name = "root://host:1094//data/f.root";
     let expected = [vec![10..30], vec![990..1000], vec![0..1000], vec![0..10, 100..120]];
     let found: Vec<_> = reads.iter().map(|(_, read)| read.ranges.clone()).collect();
@@ -49,16 +52,16 @@ fn what_xrootds_client_records_is_read() {
     assert!((times.submitted.as_secs_f64() - 1_795_287_595.7).abs() < 1e-6);
     assert!(((times.completed - times.submitted).as_secs_f64() - 0.25).abs() < 1e-6);
     // the read after the close
-    assert_eq!(made, Imported { reads: 4, files: 1, lines: 10, lines_skipped: 1 });
+    assert_eq!(made, ImportSummary { reads: 4, files: 1, lines: 10, lines_skipped: 1 });
 }
 
 #[test]
 fn quotes_make_no_difference() {
     let bare = QUOTED.replace('"', "");
-    assert_eq!(places(Format::Xrdrecord, &bare), places(Format::Xrdrecord, QUOTED));
+    assert_eq!(places(ImportFormat::Xrdrecord, &bare), places(ImportFormat::Xrdrecord, QUOTED));
     let comma = bare.replace("f.root", "a,b;c.root");
     let name = "root://host:1094//data/a,b;c.root";
-    assert_eq!(places(Format::Xrdrecord, &comma)[0], at(name, 0, &[10..30]));
+    assert_eq!(places(ImportFormat::Xrdrecord, &comma)[0], at(name, 0, &[10..30]));
 }
 
 /// As strace 6.1 writes it.
@@ -92,7 +95,7 @@ const STRACE: &str = r#"812 1795288196.100000 execve("/bin/job", ["job"], 0x7ffd
 
 #[test]
 fn what_strace_prints_is_read() {
-    let (reads, made) = imported(Format::Strace, STRACE).unwrap();
+    let (reads, made) = imported(ImportFormat::Strace, STRACE).unwrap();
     let found: Vec<_> =
         reads.iter().map(|(name, read)| (name.clone(), read.thread, read.ranges.clone())).collect();
     let a = "/data/a.bin";
@@ -120,14 +123,14 @@ fn fewer_options_of_strace_will_do() {
                 [pid  7] 12:00:01.5 read(3, \"\", 5) = 5\n\
                 8 12:00:02 pread64(11</data/b>, \"\", 5, 6) = 5 <0.5>\n";
     let expected = [at("a", 0, &[0..5]), at("a", 7, &[5..10]), at("/data/b", 8, &[6..11])];
-    assert_eq!(places(Format::Strace, text), expected);
+    assert_eq!(places(ImportFormat::Strace, text), expected);
 }
 
 #[test]
 fn only_what_was_asked_for_is_imported() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("trace");
-    let made = import(Format::Strace, STRACE.as_bytes(), "a.bin", &path).unwrap();
+    let made = import(ImportFormat::Strace, STRACE.as_bytes(), "a.bin", &path).unwrap();
     assert_eq!((made.reads, made.files), (8, 1));
 }
 
@@ -135,7 +138,7 @@ fn only_what_was_asked_for_is_imported() {
 fn what_is_no_record_is_refused_and_leaves_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("trace");
-    for format in [Format::Xrdrecord, Format::Strace] {
+    for format in [ImportFormat::Xrdrecord, ImportFormat::Strace] {
         let error = import(format, &b"\xff\xfe hello\n\0\n"[..], "", &path).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Corrupt);
     }
@@ -146,17 +149,17 @@ fn what_is_no_record_is_refused_and_leaves_nothing() {
 fn a_record_of_very_many_processes_is_refused() {
     let mut text: String = (0..2000).map(|fd| format!("1 openat(0, \"f\", 0) = {fd}\n")).collect();
     text.extend((0..2000).map(|pid| format!("1 fork() = {}\n", pid + 2)));
-    assert_eq!(imported(Format::Strace, &text).unwrap_err().kind(), ErrorKind::Unsupported);
+    assert_eq!(imported(ImportFormat::Strace, &text).unwrap_err().kind(), ErrorKind::Unsupported);
 }
 
 proptest! {
     #[test]
     fn no_damage_to_a_record_does_harm(
-        format in prop_oneof![Just(Format::Xrdrecord), Just(Format::Strace)],
+        format in prop_oneof![Just(ImportFormat::Xrdrecord), Just(ImportFormat::Strace)],
         places in prop::collection::vec((any::<prop::sample::Index>(), any::<char>()), 0..30),
         cut in any::<prop::sample::Index>(),
     ) {
-        let text = if format == Format::Strace { STRACE } else { QUOTED };
+        let text = if format == ImportFormat::Strace { STRACE } else { QUOTED };
         let mut letters: Vec<char> = text.chars().collect();
         for (place, letter) in places {
             let place = place.index(letters.len());

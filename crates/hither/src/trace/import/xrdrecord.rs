@@ -15,7 +15,7 @@
 
 use super::{Importer, Line, Read};
 use hither_core::error::{Error, ErrorKind, Result};
-use hither_core::trace::Times;
+use hither_core::trace::ReadTimes;
 use std::collections::HashMap;
 use std::ops::Range;
 use std::time::Duration;
@@ -120,7 +120,7 @@ impl Xrdrecord {
         }
         let name = self.open.get(row.id)?.clone();
         let (submitted, completed) = (row.start, row.stop.max(row.start));
-        let times = Times { submitted, completed, consumed: completed };
+        let times = ReadTimes { submitted, completed, consumed: completed };
         Some(Line::Read(Read { name, thread: 0, ranges, times }))
     }
 }

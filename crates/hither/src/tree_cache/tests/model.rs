@@ -1,9 +1,9 @@
 //! A file, programs that read it, and a cache with a clock that counts in round trips.
 
-use super::super::{TreeCache, TreeCacheConfig};
-use hither_core::prefetch::{Access, Advice, Advisor, Conditions, Found};
+use super::super::{ColumnarPrefetcher, TreeCacheConfig};
+use hither_core::prefetch::{Access, Advice, CacheStatus, PrefetchContext, Prefetcher};
 use hither_core::{Limits, LinkEstimate};
-use hither_formats::root::{BasketMap, Baskets, Clusters};
+use hither_formats::root::{BasketMap, BasketTable, Clusters};
 use hither_store::LearnedSet;
 use std::collections::HashMap;
 use std::fmt;
@@ -93,7 +93,7 @@ impl Shape {
             let columns = tree.iter().zip(&self.columns).enumerate();
             let columns = columns.map(|(id, (places, (each, _)))| {
                 let starts = (0..=places.len() as u64).map(|n| (n * each).min(self.entries));
-                let baskets = Baskets::in_file(places, starts.collect()).unwrap();
+                let baskets = BasketTable::in_file(places, starts.collect()).unwrap();
                 (format!("c{id}"), Arc::new(baskets))
             });
             map.add("T", self.entries, Clusters::of_size(self.cluster, self.entries), columns);
@@ -261,10 +261,10 @@ impl Held {
     }
 
     fn take(&mut self, advice: &Advice, now: f64, budget: u64) {
-        for range in &advice.along {
+        for range in &advice.same_request {
             self.fetch(range, now + 1.0);
         }
-        for range in &advice.soon {
+        for range in &advice.will_need {
             if self.ahead + (range.end - range.start) <= budget {
                 self.fetch(range, now + 1.0);
             }
@@ -272,8 +272,8 @@ impl Held {
     }
 }
 
-pub(super) fn conditions(size: u64, ahead_budget_bytes: u64) -> Conditions {
-    Conditions {
+pub(super) fn conditions(size: u64, ahead_budget_bytes: u64) -> PrefetchContext {
+    PrefetchContext {
         size: Some(size),
         link: LinkEstimate::default(),
         limits: Limits::unlimited(),
@@ -312,7 +312,7 @@ impl<'a> Run<'a> {
     }
 
     pub(super) fn of(self, program: &Program) -> Fared {
-        let mut cache = TreeCache::new(TreeCacheConfig::default(), None);
+        let mut cache = ColumnarPrefetcher::new(TreeCacheConfig::default(), None);
         let courses = cache.courses();
         let mut layout = Some(self.shape.map());
         let learned = vec![self.learned.to_vec(); self.shape.trees];
@@ -332,15 +332,15 @@ impl<'a> Run<'a> {
                 }
             }
             let found = match held.pieces.get(&read.range.start) {
-                None => Found::Absent,
-                Some((_, there, _)) if *there > now => Found::InFlight,
-                Some(_) => Found::Present,
+                None => CacheStatus::Miss,
+                Some((_, there, _)) if *there > now => CacheStatus::InFlight,
+                Some(_) => CacheStatus::Hit,
             };
             let mut conditions = conditions(u64::MAX, self.budget);
             conditions.ahead_bytes = held.ahead;
             let access =
                 Access { range: read.range.clone(), at: Duration::ZERO, found, planned: false };
-            let advice = cache.accessed(&access, &conditions);
+            let advice = cache.observe(&access, &conditions);
             held.fetch(&read.range, now + 1.0);
             held.take(&advice, now, self.budget);
             fared.most_ahead = fared.most_ahead.max(held.ahead);
@@ -368,7 +368,7 @@ impl<'a> Run<'a> {
             .unwrap_or(0);
         fared.fetched = held.fetched;
         fared.needed = needed.values().sum();
-        fared.lessons = courses.lessons();
+        fared.lessons = courses.learned_sets();
         fared
     }
 }

@@ -1,13 +1,13 @@
 //! Making, removing and renaming.
 //!
-//! Names are changed by one request at a time ([`Tree::alone`]), so that what was seen of a name (an entity tag, the bytes that
+//! Names are changed by one request at a time ([`ConfinedDir::lock_names`]), so that what was seen of a name (an entity tag, the bytes that
 //! a lot counts for it) is still so when it is replaced. Only the change itself is done alone: bytes are written, copied and
 //! removed under private names before or after it. So a directory comes whole, and goes at once, and whoever waits to change
 //! something waits for a few calls of the kernel.
 
 use super::upload::{private_name, sync_directory};
-use super::{Kind, MOST_DEPTH, Meta, Tree};
-use hither_core::storage::beside;
+use super::{ConfinedDir, DiskMetadata, EntryKind, MOST_DEPTH};
+use hither_core::storage::sibling;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, Dir, Mode, OFlags, RenameFlags};
 use rustix::fs::{mkdirat, openat, renameat_with, unlinkat};
@@ -21,7 +21,7 @@ type Spot<'a> = (OwnedFd, &'a str);
 
 /// What a change has put out of the way.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Replaced {
+pub(crate) enum ReplacedEntry {
     Nothing,
     /// A file of so many bytes, or a link of none. It is gone.
     File(u64),
@@ -29,9 +29,9 @@ pub(crate) enum Replaced {
     Hidden(String),
 }
 
-impl Tree {
+impl ConfinedDir {
     /// Waits for one's turn to change names; it ends with what is returned.
-    pub(crate) fn alone(&self) -> MutexGuard<'_, ()> {
+    pub(crate) fn lock_names(&self) -> MutexGuard<'_, ()> {
         self.changing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -51,16 +51,16 @@ impl Tree {
 
     /// Removes a file or a link, which is not followed. A directory that is not empty is only hidden, and is still to be
     /// removed for good.
-    pub(crate) fn take_away(&self, path: &str) -> io::Result<Replaced> {
+    pub(crate) fn unlink_or_hide(&self, path: &str) -> io::Result<ReplacedEntry> {
         let (parent, name) = self.spot(path)?;
-        let own = Meta::at(&parent, name)?;
-        if own.kind != Kind::Directory {
+        let own = DiskMetadata::at(&parent, name)?;
+        if own.kind != EntryKind::Directory {
             unlinkat(parent, name, AtFlags::empty())?;
-            return Ok(Replaced::File(own.size));
+            return Ok(ReplacedEntry::File(own.size));
         }
         match unlinkat(&parent, name, AtFlags::REMOVEDIR) {
-            Err(Errno::NOTEMPTY | Errno::EXIST) => self.hide(path).map(Replaced::Hidden),
-            done => Ok(done.map(|()| Replaced::File(0))?),
+            Err(Errno::NOTEMPTY | Errno::EXIST) => self.hide(path).map(ReplacedEntry::Hidden),
+            done => Ok(done.map(|()| ReplacedEntry::File(0))?),
         }
     }
 
@@ -69,7 +69,7 @@ impl Tree {
         let (parent, name) = self.spot(path)?;
         let hidden = private_name();
         renameat_with(&parent, name, &parent, &*hidden, RenameFlags::NOREPLACE)?;
-        Ok(beside(path, &hidden))
+        Ok(sibling(path, &hidden))
     }
 
     /// Removes a file, a link, or a directory with all that is in it. Links are removed, not followed.
@@ -81,23 +81,23 @@ impl Tree {
 
     /// Gives a name to what has another. What has it already is replaced only if `replace`, whatever it is; it is there, or
     /// what comes in its place, at every moment.
-    pub(crate) fn rename(&self, from: &str, to: &str, replace: bool) -> io::Result<Replaced> {
+    pub(crate) fn rename(&self, from: &str, to: &str, replace: bool) -> io::Result<ReplacedEntry> {
         let (from_parent, from_name) = self.spot(from)?;
         let (to_parent, to_name) = self.spot(to)?;
         let rename = |flags| renameat_with(&from_parent, from_name, &to_parent, to_name, flags);
         match rename(RenameFlags::NOREPLACE) {
             Err(Errno::EXIST) if replace => {}
-            done => return Ok(done.map(|()| Replaced::Nothing)?),
+            done => return Ok(done.map(|()| ReplacedEntry::Nothing)?),
         }
-        let there = Meta::at(&to_parent, to_name)?;
-        let is_directory = |meta: &Meta| meta.kind == Kind::Directory;
-        if !is_directory(&there) && !is_directory(&Meta::at(&from_parent, from_name)?) {
+        let there = DiskMetadata::at(&to_parent, to_name)?;
+        let is_directory = |meta: &DiskMetadata| meta.kind == EntryKind::Directory;
+        if !is_directory(&there) && !is_directory(&DiskMetadata::at(&from_parent, from_name)?) {
             rename(RenameFlags::empty())?;
-            return Ok(Replaced::File(there.size));
+            return Ok(ReplacedEntry::File(there.size));
         }
         // Directories are in it: the two change places, and what was there goes.
         rename(RenameFlags::EXCHANGE)?;
-        self.hide(from).map(Replaced::Hidden)
+        self.hide(from).map(ReplacedEntry::Hidden)
     }
 
     /// What was done to the name of something, and the bytes of the file that it is, will outlast a loss of power.
@@ -113,14 +113,14 @@ impl Tree {
     /// The bytes of a file will outlast a loss of power. What cannot be opened has none.
     pub(crate) fn sync_file(&self, path: &str) -> io::Result<()> {
         match self.durable.then(|| self.find(path)) {
-            Some(Ok(found)) if found.meta.kind == Kind::File => found.file.sync_all(),
+            Some(Ok(found)) if found.meta.kind == EntryKind::File => found.file.sync_all(),
             _ => Ok(()),
         }
     }
 
     /// What is known of a name itself, a link not followed; none if there is nothing.
-    pub(crate) fn own(&self, path: &str) -> io::Result<Option<Meta>> {
-        let meta = self.spot(path).and_then(|(parent, name)| Meta::at(parent, name));
+    pub(crate) fn own(&self, path: &str) -> io::Result<Option<DiskMetadata>> {
+        let meta = self.spot(path).and_then(|(parent, name)| DiskMetadata::at(parent, name));
         match meta {
             Err(error) if super::is_missing(&error) => Ok(None),
             meta => meta.map(Some),
@@ -133,12 +133,12 @@ impl Tree {
             return Ok(false);
         }
         let (parent, name) = self.spot(path)?;
-        Ok(Meta::at(parent, name)?.is_link)
+        Ok(DiskMetadata::at(parent, name)?.is_link)
     }
 
     /// What is known of a name in a directory, the link itself not followed but checked: none for what cannot be opened.
-    pub(crate) fn meta_below(&self, path: &str) -> Option<Meta> {
-        self.meta(path).ok().filter(|meta| meta.kind != Kind::Other)
+    pub(crate) fn meta_below(&self, path: &str) -> Option<DiskMetadata> {
+        self.meta(path).ok().filter(|meta| meta.kind != EntryKind::Other)
     }
 }
 

@@ -7,8 +7,8 @@
 //! A copy is made under a private name and gets its own when it is whole, as files do that are put.
 
 use super::upload::private_name;
-use super::{Kind, MOST_DEPTH, Meta, Tree};
-use hither_core::storage::{below, beside};
+use super::{ConfinedDir, DiskMetadata, EntryKind, MOST_DEPTH};
+use hither_core::storage::{join, sibling};
 use rustix::fs::{XattrFlags, copy_file_range, fgetxattr, flistxattr, fsetxattr};
 use rustix::io::Errno;
 use std::fs::File;
@@ -19,17 +19,17 @@ pub(crate) const OWN_ATTRIBUTES: &str = "user.hither.";
 /// Bytes that the kernel copies at a time.
 const AT_ONCE: usize = 64 << 20;
 
-impl Tree {
+impl ConfinedDir {
     /// Copies a file, or a directory with all that is in it if `deep`, to a private name in the directory where `to` will be.
     /// Returns the path to it; if the copy fails, nothing is left of it.
     pub(crate) fn copy(&self, from: &str, to: &str, deep: bool) -> io::Result<String> {
-        let hidden = beside(to, &private_name());
+        let hidden = sibling(to, &private_name());
         let done = match self.meta(from)?.kind {
-            Kind::File => self.copy_file(from, &hidden, true),
-            Kind::Directory => self
+            EntryKind::File => self.copy_file(from, &hidden, true),
+            EntryKind::Directory => self
                 .copy_directory(from, &hidden, if deep { MOST_DEPTH } else { 0 })
                 .and_then(|()| self.sync_around(&hidden)),
-            Kind::Other => Err(Errno::ACCESS.into()),
+            EntryKind::Other => Err(Errno::ACCESS.into()),
         };
         if let Err(error) = done {
             let _ = self.remove(&hidden);
@@ -45,7 +45,7 @@ impl Tree {
         let mut upload = self.begin(parent)?;
         upload.reserve(found.meta.size)?;
         copy_bytes(&found.file, upload.file())?;
-        if Meta::of(&found.file)?.key() != found.meta.key() {
+        if DiskMetadata::of(&found.file)?.key() != found.meta.key() {
             // Somebody writes into it at this moment.
             return Err(Errno::BUSY.into());
         }
@@ -53,7 +53,7 @@ impl Tree {
         if sync {
             upload.sync()?;
         }
-        upload.publish(self, to, false)
+        upload.link_as(self, to, false)
     }
 
     /// All that has been written where a path leads will outlast a loss of power: one call for many files.
@@ -71,7 +71,7 @@ impl Tree {
             return Ok(());
         }
         for name in self.names(from, usize::MAX - 1)? {
-            let (from, to) = (below(from, &name), below(to, &name));
+            let (from, to) = (join(from, &name), join(to, &name));
             let is_link = self.is_link(&from)?;
             let kind = match self.meta(&from) {
                 // It leads nowhere, or out of the tree: nobody is served it.
@@ -79,12 +79,12 @@ impl Tree {
                 meta => meta?.kind,
             };
             match kind {
-                Kind::File => self.copy_file(&from, &to, false)?,
-                Kind::Directory if is_link => return Err(Errno::ACCESS.into()),
-                Kind::Directory if depth == 1 => return Err(Errno::NAMETOOLONG.into()),
-                Kind::Directory => self.copy_directory(&from, &to, depth - 1)?,
+                EntryKind::File => self.copy_file(&from, &to, false)?,
+                EntryKind::Directory if is_link => return Err(Errno::ACCESS.into()),
+                EntryKind::Directory if depth == 1 => return Err(Errno::NAMETOOLONG.into()),
+                EntryKind::Directory => self.copy_directory(&from, &to, depth - 1)?,
                 // Pipes and devices are not served, and not copied.
-                Kind::Other => {}
+                EntryKind::Other => {}
             }
         }
         Ok(())
@@ -107,7 +107,7 @@ fn copy_bytes(from: &File, to: &File) -> io::Result<()> {
 }
 
 /// Copies what this server noted of a file; notes about its bytes are bound to its time, so the copy gets the same one.
-fn copy_attributes(from: &File, to: &File, meta: &Meta) -> io::Result<()> {
+fn copy_attributes(from: &File, to: &File, meta: &DiskMetadata) -> io::Result<()> {
     let mut names = vec![0; 64 << 10];
     let Ok(length) = flistxattr(from, &mut names) else { return Ok(()) };
     let mut value = vec![0; 64 << 10];
@@ -120,7 +120,7 @@ fn copy_attributes(from: &File, to: &File, meta: &Meta) -> io::Result<()> {
             fsetxattr(to, name, value.get(..length).unwrap_or_default(), XattrFlags::empty())?;
         }
     }
-    if meta.kind == Kind::File {
+    if meta.kind == EntryKind::File {
         to.set_modified(meta.modified)?;
     }
     Ok(())

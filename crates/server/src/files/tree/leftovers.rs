@@ -1,9 +1,9 @@
 //! What uploads have left behind: files and directories under private names of a server that was killed, and parts of
 //! uploads that nobody goes on with.
 
-use super::{Kind, Meta, Tree};
+use super::{ConfinedDir, DiskMetadata, EntryKind};
 use crate::files::place::PRIVATE;
-use hither_core::storage::{below, is_unfinished};
+use hither_core::storage::{is_partial, join};
 use rustix::fs::{Dir, FileType, FlockOperation, Mode, OFlags, flock, openat};
 use std::fs::File;
 use std::io;
@@ -14,14 +14,14 @@ const MOST_WAITING: usize = 1 << 20;
 
 /// How old leftovers are at least.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Ages {
+pub(crate) struct CleanupAges {
     /// What has a private name, and was not changed since then; none if it may belong to another server.
     pub(crate) private: Option<SystemTime>,
     /// A part of an upload that was not changed since then.
     pub(crate) unfinished: SystemTime,
 }
 
-impl Tree {
+impl ConfinedDir {
     /// The right of one server to a tree that it writes to; none if another one has it. It ends with what is returned.
     pub(crate) fn own_it(&self) -> Option<File> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -31,7 +31,7 @@ impl Tree {
     }
 
     /// Removes leftovers with `remove`, which is given the path to each. Directories that cannot be read are passed over.
-    pub(crate) fn sweep(&self, ages: Ages, mut remove: impl FnMut(&str)) {
+    pub(crate) fn remove_stale(&self, ages: CleanupAges, mut remove: impl FnMut(&str)) {
         let mut waiting = vec![String::new()];
         while let Some(directory) = waiting.pop() {
             // What cannot be read today is looked at tomorrow.
@@ -42,7 +42,7 @@ impl Tree {
     fn sweep_one(
         &self,
         directory: &str,
-        ages: Ages,
+        ages: CleanupAges,
         waiting: &mut Vec<String>,
         remove: &mut impl FnMut(&str),
     ) -> io::Result<()> {
@@ -50,24 +50,24 @@ impl Tree {
         for entry in Dir::read_from(&opened)? {
             let entry = entry?;
             let Ok(name) = entry.file_name().to_str() else { continue };
-            let before = match (is_private(name), is_unfinished(name)) {
+            let before = match (is_private(name), is_partial(name)) {
                 (true, _) => ages.private,
                 (false, true) => Some(ages.unfinished),
                 (false, false) => None,
             };
             if let Some(before) = before
-                && Meta::at(&opened, name).is_ok_and(|meta| meta.touched < before)
+                && DiskMetadata::at(&opened, name).is_ok_and(|meta| meta.touched < before)
             {
-                remove(&below(directory, name));
+                remove(&join(directory, name));
             }
             let is_directory = match entry.file_type() {
                 FileType::Directory => true,
-                FileType::Unknown => Meta::at(&opened, name)?.kind == Kind::Directory,
+                FileType::Unknown => DiskMetadata::at(&opened, name)?.kind == EntryKind::Directory,
                 _ => false,
             };
             let is_own = matches!(name, "." | "..") || name.starts_with(PRIVATE);
             if is_directory && !is_own && waiting.len() < MOST_WAITING {
-                waiting.push(below(directory, name));
+                waiting.push(join(directory, name));
             }
         }
         Ok(())

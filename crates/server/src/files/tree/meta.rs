@@ -13,7 +13,7 @@ const COARSE_TICK: Duration = Duration::from_secs(3);
 
 /// What a name stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum EntryKind {
     File,
     Directory,
     Other,
@@ -21,8 +21,8 @@ pub(crate) enum Kind {
 
 /// What is known of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Meta {
-    pub(crate) kind: Kind,
+pub(crate) struct DiskMetadata {
+    pub(crate) kind: EntryKind,
     pub(crate) size: u64,
     pub(crate) modified: SystemTime,
     pub(crate) created: Option<SystemTime>,
@@ -34,7 +34,7 @@ pub(crate) struct Meta {
     nanoseconds: u32,
 }
 
-impl Meta {
+impl DiskMetadata {
     pub(crate) fn of(fd: impl AsFd) -> io::Result<Self> {
         let wanted = StatxFlags::BASIC_STATS | StatxFlags::BTIME;
         Ok(Self::new(&statx(fd, "", AtFlags::EMPTY_PATH, wanted)?))
@@ -49,14 +49,14 @@ impl Meta {
     fn new(stat: &Statx) -> Self {
         let file_type = FileType::from_raw_mode(u32::from(stat.stx_mode));
         let kind = match file_type {
-            FileType::RegularFile => Kind::File,
-            FileType::Directory => Kind::Directory,
-            _ => Kind::Other,
+            FileType::RegularFile => EntryKind::File,
+            FileType::Directory => EntryKind::Directory,
+            _ => EntryKind::Other,
         };
         let born = StatxFlags::from_bits_retain(stat.stx_mask).contains(StatxFlags::BTIME);
         Self {
             kind,
-            size: if kind == Kind::File { stat.stx_size } else { 0 },
+            size: if kind == EntryKind::File { stat.stx_size } else { 0 },
             modified: time(stat.stx_mtime),
             created: born.then(|| time(stat.stx_btime)),
             touched: time(stat.stx_ctime),

@@ -4,13 +4,13 @@ use std::os::unix::fs::symlink;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// A tree with something beside it that must not be reached.
-fn tree() -> (tempfile::TempDir, Tree) {
+fn tree() -> (tempfile::TempDir, ConfinedDir) {
     let folder = tempfile::tempdir().unwrap();
     let root = folder.path().join("root");
     std::fs::create_dir_all(root.join("d/e")).unwrap();
     std::fs::write(root.join("d/file"), "inside").unwrap();
     std::fs::write(folder.path().join("secret"), "outside").unwrap();
-    let tree = Tree::open(&root, true).unwrap();
+    let tree = ConfinedDir::open(&root, true).unwrap();
     (folder, tree)
 }
 
@@ -75,16 +75,16 @@ fn a_file_has_a_name_when_it_is_published_and_none_before() {
     };
     drop(write("given up"));
     assert_eq!(entries(), 0);
-    write("first").publish(&tree, "d/e/new", false).unwrap();
-    assert_eq!(errno(write("second").publish(&tree, "d/e/new", false)), Some(Errno::EXIST));
+    write("first").link_as(&tree, "d/e/new", false).unwrap();
+    assert_eq!(errno(write("second").link_as(&tree, "d/e/new", false)), Some(Errno::EXIST));
     let read = || std::fs::read_to_string(folder.path().join("root/d/e/new")).unwrap();
     assert_eq!((read().as_str(), entries()), ("first", 1));
-    write("second").publish(&tree, "d/e/new", true).unwrap();
+    write("second").link_as(&tree, "d/e/new", true).unwrap();
     assert_eq!((read().as_str(), entries()), ("second", 1));
     // Its directory has another name by now.
     let mut late = write("late");
     tree.rename("d/e", "d/f", false).unwrap();
-    assert!(is_missing(&late.publish(&tree, "d/e/late", true).unwrap_err()));
+    assert!(is_missing(&late.link_as(&tree, "d/e/late", true).unwrap_err()));
     tree.rename("d/f", "d/e", false).unwrap();
     assert_eq!(entries(), 1);
     assert!(tree.begin("none").is_err());
@@ -93,7 +93,7 @@ fn a_file_has_a_name_when_it_is_published_and_none_before() {
 #[test]
 fn what_is_being_written_is_not_shown() {
     let (folder, tree) = tree();
-    let unfinished = hither_core::storage::unfinished_name(7);
+    let unfinished = hither_core::storage::partial_name(7);
     for name in [&*unfinished, ".hither-put-1", "shown", ".dot", "new\nline"] {
         std::fs::write(folder.path().join("root/d").join(name), "").unwrap();
     }
@@ -108,12 +108,12 @@ fn renaming_replaces_only_when_told_so_and_whatever_it_is() {
     let root = folder.path().join("root");
     std::fs::write(root.join("other"), "other").unwrap();
     assert_eq!(errno(tree.rename("d/file", "other", false)), Some(Errno::EXIST));
-    let Replaced::Hidden(hidden) = tree.rename("other", "d", true).unwrap() else { panic!() };
+    let ReplacedEntry::Hidden(hidden) = tree.rename("other", "d", true).unwrap() else { panic!() };
     tree.remove(&hidden).unwrap();
     assert_eq!(std::fs::read_to_string(root.join("d")).unwrap(), "other");
     assert!(!root.join("other").exists());
     std::fs::create_dir(root.join("e")).unwrap();
-    let Replaced::Hidden(hidden) = tree.rename("e", "d", true).unwrap() else { panic!() };
+    let ReplacedEntry::Hidden(hidden) = tree.rename("e", "d", true).unwrap() else { panic!() };
     assert!(root.join("d").is_dir() && !root.join("e").exists());
     assert_eq!(std::fs::read_to_string(root.join(&hidden)).unwrap(), "other");
     assert_eq!(tree.names("", 9).unwrap(), ["d"]);
@@ -124,11 +124,11 @@ fn renaming_replaces_only_when_told_so_and_whatever_it_is() {
 fn copies_are_deep_and_hold_no_unfinished_files() {
     let (folder, tree) = tree();
     let root = folder.path().join("root");
-    std::fs::write(root.join("d").join(hither_core::storage::unfinished_name(1)), "").unwrap();
+    std::fs::write(root.join("d").join(hither_core::storage::partial_name(1)), "").unwrap();
     symlink("file", root.join("d/link")).unwrap();
     let copy = |deep: bool| -> io::Result<()> {
         let hidden = tree.copy("d", "copy", deep)?;
-        if let Replaced::Hidden(old) = tree.rename(&hidden, "copy", true)? {
+        if let ReplacedEntry::Hidden(old) = tree.rename(&hidden, "copy", true)? {
             tree.remove(&old)?;
         }
         Ok(())
@@ -155,10 +155,10 @@ fn copies_are_deep_and_hold_no_unfinished_files() {
 fn what_is_taken_away_is_gone_at_once_and_removed_in_its_own_time() {
     let (folder, tree) = tree();
     let root = folder.path().join("root");
-    assert_eq!(tree.take_away("d/file").unwrap(), Replaced::File(6));
-    assert_eq!(tree.take_away("d/e").unwrap(), Replaced::File(0));
+    assert_eq!(tree.unlink_or_hide("d/file").unwrap(), ReplacedEntry::File(6));
+    assert_eq!(tree.unlink_or_hide("d/e").unwrap(), ReplacedEntry::File(0));
     std::fs::write(root.join("d/file"), "inside").unwrap();
-    let Replaced::Hidden(hidden) = tree.take_away("d").unwrap() else { panic!() };
+    let ReplacedEntry::Hidden(hidden) = tree.unlink_or_hide("d").unwrap() else { panic!() };
     assert_eq!(tree.names("", 9).unwrap(), [""; 0]);
     assert!(root.join(&hidden).join("file").exists());
     tree.remove(&hidden).unwrap();
@@ -169,7 +169,7 @@ fn what_is_taken_away_is_gone_at_once_and_removed_in_its_own_time() {
 fn leftovers_are_swept_away_when_they_are_old_enough() {
     let (folder, tree) = tree();
     let root = folder.path().join("root/d");
-    let part = hither_core::storage::unfinished_name(7);
+    let part = hither_core::storage::partial_name(7);
     let private = ".hither-put-0123456789abcdef";
     std::fs::create_dir(root.join("e").join(private)).unwrap();
     for name in [private, &part, ".hither-put-lots", "file"] {
@@ -177,7 +177,7 @@ fn leftovers_are_swept_away_when_they_are_old_enough() {
     }
     let swept = |private, unfinished| {
         let mut swept = Vec::new();
-        tree.sweep(Ages { private, unfinished }, |path| swept.push(path.to_owned()));
+        tree.remove_stale(CleanupAges { private, unfinished }, |path| swept.push(path.to_owned()));
         swept.sort();
         swept
     };
@@ -190,7 +190,7 @@ fn leftovers_are_swept_away_when_they_are_old_enough() {
 #[test]
 fn a_tree_belongs_to_one_server_that_writes() {
     let (folder, tree) = tree();
-    let other = Tree::open(&folder.path().join("root"), true).unwrap();
+    let other = ConfinedDir::open(&folder.path().join("root"), true).unwrap();
     let own = tree.own_it().unwrap();
     assert!(other.own_it().is_none());
     drop(own);

@@ -4,10 +4,10 @@
 //! is nowhere. On file systems that cannot, it has a private name meanwhile, which nobody is shown.
 //!
 //! **What outlasts a loss of power.** A name may reach the disk before the bytes it stands for. So the bytes are made durable
-//! first ([`Upload::sync`]), then the file gets its name, then the name is made durable ([`Upload::sync_name`]), and only then
+//! first ([`TempFile::sync`]), then the file gets its name, then the name is made durable ([`TempFile::sync_name`]), and only then
 //! is the client told. A server that is told not to care leaves both to the kernel.
 
-use super::Tree;
+use super::ConfinedDir;
 use crate::files::place::PRIVATE;
 use rustix::fd::{AsFd, AsRawFd, OwnedFd};
 use rustix::fs::{AtFlags, CWD, FallocateFlags, Mode, OFlags, RenameFlags};
@@ -24,7 +24,7 @@ const MOST_BYTES: u64 = i64::MAX as u64;
 
 /// See the module above.
 #[derive(Debug)]
-pub(crate) struct Upload {
+pub(crate) struct TempFile {
     directory: OwnedFd,
     file: File,
     /// The private name, on file systems that need one.
@@ -32,14 +32,14 @@ pub(crate) struct Upload {
     durable: bool,
 }
 
-impl Tree {
+impl ConfinedDir {
     /// Begins a file in a directory.
-    pub(crate) fn begin(&self, directory: &str) -> io::Result<Upload> {
-        Upload::begin_in(self.directory(directory)?, self.durable)
+    pub(crate) fn begin(&self, directory: &str) -> io::Result<TempFile> {
+        TempFile::begin_in(self.directory(directory)?, self.durable)
     }
 }
 
-impl Upload {
+impl TempFile {
     fn begin_in(directory: OwnedFd, durable: bool) -> io::Result<Self> {
         let flags = OFlags::RDWR | OFlags::CLOEXEC;
         let (file, private) = match openat(&directory, ".", flags | OFlags::TMPFILE, MODE) {
@@ -69,7 +69,12 @@ impl Upload {
 
     /// Gives it the name `path`, which is in the directory that it was begun in. What has that name is replaced, all at
     /// once, if `replace`; else that is an error. It is one, too, if that directory has another name by now.
-    pub(crate) fn publish(&mut self, tree: &Tree, path: &str, replace: bool) -> io::Result<()> {
+    pub(crate) fn link_as(
+        &mut self,
+        tree: &ConfinedDir,
+        path: &str,
+        replace: bool,
+    ) -> io::Result<()> {
         let (parent, name) = path.rsplit_once('/').unwrap_or(("", path));
         if !is_same(&self.directory, &tree.directory(parent)?)? {
             return Err(Errno::NOENT.into());
@@ -102,7 +107,7 @@ impl Upload {
     }
 }
 
-impl Drop for Upload {
+impl Drop for TempFile {
     fn drop(&mut self) {
         if let Some(private) = &self.private {
             // It is of no use to anybody, and hidden until it is swept away if it stays.

@@ -4,7 +4,7 @@ use super::*;
 use crate::rights::discovery::Asked;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use hither_auth::{Folder, Grant, Issuer};
+use hither_auth::{Grant, Issuer, PathPrefix};
 use hither_core::error::{Error, ErrorKind};
 use http::HeaderValue;
 use ring::rand::SystemRandom;
@@ -51,7 +51,7 @@ impl Iam {
     }
 }
 
-impl Discovery for Iam {
+impl KeyDiscovery for Iam {
     fn keys(&self, issuer: &str) -> Asked {
         assert_eq!(issuer, ISSUER, "nobody else is asked");
         self.asked.fetch_add(1, Ordering::Relaxed);
@@ -61,21 +61,21 @@ impl Discovery for Iam {
         let (x, y) = self.key.public_key().as_ref()[1..].split_at(32);
         let (x, y) = (URL_SAFE_NO_PAD.encode(x), URL_SAFE_NO_PAD.encode(y));
         let key = format!(r#"{{"kty":"EC","crv":"P-256","kid":"k","x":"{x}","y":"{y}"}}"#);
-        let keys = KeySet::parse(format!(r#"{{"keys":[{key}]}}"#).as_bytes()).unwrap();
+        let keys = Jwks::parse(format!(r#"{{"keys":[{key}]}}"#).as_bytes()).unwrap();
         Box::pin(async { Ok(keys) })
     }
 }
 
-fn guard(iam: &Arc<Iam>, write: bool) -> Guard {
-    let folder = |path| Folder::of(path).unwrap();
+fn guard(iam: &Arc<Iam>, write: bool) -> PolicyAuthorizer {
+    let folder = |path| PathPrefix::of(path).unwrap();
     let issuer = Issuer { url: ISSUER.into(), bases: vec![folder("/")], groups: vec![] };
     let read = vec![hither_auth::Action::Read];
     let anonymous = vec![Grant { folder: folder("/pub"), actions: read }];
     let policy = Policy { issuers: vec![issuer], anonymous, ..Policy::default() };
-    let mut ring = Keyring::default();
+    let mut ring = JwksCache::default();
     ring.add(ISSUER, None);
-    let discovery: Arc<dyn Discovery> = Arc::clone(iam) as _;
-    Guard::new(policy, write, ring, discovery)
+    let discovery: Arc<dyn KeyDiscovery> = Arc::clone(iam) as _;
+    PolicyAuthorizer::new(policy, write, ring, discovery)
 }
 
 fn with(token: &str) -> HeaderMap {
@@ -85,12 +85,17 @@ fn with(token: &str) -> HeaderMap {
     headers
 }
 
-async fn ask(guard: &Guard, headers: &HeaderMap, action: Action, path: &str) -> Decision {
+async fn ask(
+    guard: &PolicyAuthorizer,
+    headers: &HeaderMap,
+    action: Action,
+    path: &str,
+) -> Decision {
     if let Some(prepared) = guard.prepare(headers) {
         prepared.await;
     }
     let peer = SocketAddr::from((Ipv4Addr::LOCALHOST, 1));
-    guard.decide(&Asking { action, path, headers, peer, is_secure: true, certificate: None })
+    guard.decide(&AccessRequest { action, path, headers, peer, is_secure: true, certificate: None })
 }
 
 fn status(decision: &Decision) -> u16 {
@@ -198,7 +203,7 @@ fn what_is_believed_is_bounded_and_bound_to_its_keys() {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let keys = Arc::new(runtime.block_on(iam.keys(ISSUER)).unwrap());
     let text = iam.token("k", r#""x":1"#);
-    let token = Arc::new(SignedToken::parse(&text).unwrap().verify(&keys).unwrap());
+    let token = Arc::new(UnverifiedJwt::parse(&text).unwrap().verify(&keys).unwrap());
     for n in 0..MOST_BELIEVED * 2 {
         let mut sum = [0; 32];
         sum[..8].copy_from_slice(&n.to_le_bytes());

@@ -37,7 +37,7 @@ impl Lot {
 
 /// What nobody gets more of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Terms {
+pub(crate) struct LotLimits {
     /// Lots in all.
     pub(crate) lots: usize,
     /// Bytes in all lots together.
@@ -105,7 +105,7 @@ pub(crate) fn footprint(bytes: u64) -> u64 {
 /// All lots.
 #[derive(Debug)]
 pub(super) struct Accounts {
-    terms: Terms,
+    terms: LotLimits,
     /// By path.
     accounts: BTreeMap<String, Account>,
     paths: BTreeMap<String, String>,
@@ -143,7 +143,7 @@ impl Account {
 }
 
 impl Accounts {
-    pub(super) fn new(terms: Terms) -> Self {
+    pub(super) fn new(terms: LotLimits) -> Self {
         Self { terms, accounts: BTreeMap::new(), paths: BTreeMap::new() }
     }
 

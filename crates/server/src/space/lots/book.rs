@@ -15,13 +15,13 @@ const LEAST_BYTES: u64 = 8 << 20;
 
 /// See the module above.
 #[derive(Debug)]
-pub(super) struct Book {
+pub(super) struct LotDatabase {
     path: PathBuf,
     /// None after it has failed.
     database: Option<Database>,
 }
 
-impl Book {
+impl LotDatabase {
     pub(super) fn open(path: &Path) -> Result<Self, LotError> {
         let mut book = Self { path: path.to_owned(), database: None };
         book.change(|_| Ok(()))?;

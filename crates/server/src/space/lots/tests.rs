@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::fs;
 
 const MIB: u64 = 1 << 20;
-const TERMS: Terms = Terms { lots: 4, bytes: 1 << 40, lease: 1_000 };
+const TERMS: LotLimits = LotLimits { lots: 4, bytes: 1 << 40, lease: 1_000 };
 /// Of the disk.
 const CAPACITY: u64 = 2_048 * MIB;
 
@@ -65,7 +65,7 @@ impl Reserve for Shared {
     }
 }
 
-impl Usage for Shared {
+impl UsageCounter for Shared {
     fn below(&self, path: &str) -> io::Result<u64> {
         let inside =
             |file: &str| path.is_empty() || file == path || file.starts_with(&format!("{path}/"));
@@ -199,7 +199,7 @@ fn a_record_that_cannot_be_read_is_not_forgotten() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("lots");
     fs::write(&path, b"not a database").unwrap();
-    let usage = Box::new(Files(folder.path().to_owned()));
+    let usage = Box::new(DirectoryUsage(folder.path().to_owned()));
     let opened = Lots::open(&path, TERMS, Box::new(NoReserve::default()), usage, 0);
     assert!(matches!(opened, Err(LotError::Failed(_))), "{opened:?}");
 }
@@ -266,7 +266,7 @@ fn event() -> impl Strategy<Value = Event> {
 
 /// A write that is under way: what it is charged, where, and in which lot the model has it.
 struct Write {
-    charge: Charge,
+    charge: LotCharge,
     file: String,
     bytes: u64,
     lot: Option<String>,

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 const MOST_DEPTH: usize = 128;
 
 /// Counts files.
-pub(crate) trait Usage: Send + Sync + Debug {
+pub(crate) trait UsageCounter: Send + Sync + Debug {
     /// What is at and below a path, in bytes of whole blocks; nothing if nothing is there.
     fn below(&self, path: &str) -> io::Result<u64>;
 }
@@ -19,9 +19,9 @@ pub(crate) trait Usage: Send + Sync + Debug {
 /// Files below a folder of this machine. Links are neither followed nor counted, and none may be on the way to the path:
 /// the same file would belong to two lots.
 #[derive(Debug)]
-pub(crate) struct Files(pub(crate) PathBuf);
+pub(crate) struct DirectoryUsage(pub(crate) PathBuf);
 
-impl Usage for Files {
+impl UsageCounter for DirectoryUsage {
     fn below(&self, path: &str) -> io::Result<u64> {
         let mut place = self.0.clone();
         for name in path.split('/').filter(|name| !name.is_empty()) {
@@ -83,7 +83,7 @@ mod tests {
         fs::write(at("a/.hither-put-1"), [0; 9]).unwrap();
         std::os::unix::fs::symlink(at("a"), at("a/b/link")).unwrap();
         std::os::unix::fs::symlink(at("a"), at("link")).unwrap();
-        let usage = Files(folder.path().to_owned());
+        let usage = DirectoryUsage(folder.path().to_owned());
         for (path, bytes) in [
             ("", 12_288),
             ("a", 12_288),

@@ -20,14 +20,14 @@ fn segment(direction: Direction, lane: u16, sequence: u32, payload: u32, opens: 
 
 /// A conversation over a link whose packets take 10 units each way.
 struct Talk {
-    witness: Witness,
+    witness: Observer,
     under_way: VecDeque<(u64, Tag)>,
     sent: HashMap<(u16, bool), u32>,
 }
 
 impl Talk {
     fn new() -> Self {
-        Self { witness: Witness::new(0), under_way: VecDeque::new(), sent: HashMap::new() }
+        Self { witness: Observer::new(0), under_way: VecDeque::new(), sent: HashMap::new() }
     }
 
     fn open(&mut self, now: u64, lane: u16) {
@@ -148,7 +148,7 @@ fn repeated_segments_are_no_turns_and_keep_their_flight() {
     talk.run(20);
     let lost = talk.next(Direction::ToClient, 0);
     let lost = talk.witness.enter(20, Direction::ToClient, lost);
-    talk.witness.discard(&lost, Drop::Random);
+    talk.witness.discard(&lost, DropReason::Random);
     talk.answer(21, 0);
     talk.ask(40, 0);
     // The lost segment comes again after the second request arrived: still flight 1.
@@ -221,7 +221,7 @@ fn reset_forgets_what_is_under_way_and_opened() {
 
 #[test]
 fn sequence_numbers_wrap() {
-    let mut witness = Witness::new(0);
+    let mut witness = Observer::new(0);
     for (now, sequence) in [(0, u32::MAX - 49), (1, 50), (2, u32::MAX - 49)] {
         let packet = segment(Direction::ToServer, 0, sequence, 100, false);
         witness.enter(now, Direction::ToServer, packet);

@@ -2,15 +2,15 @@
 
 use super::reading::is_garbled;
 use super::{AT_ONCE, Driver};
-use crate::config::Verify;
-use crate::xrootd::driver::work::{OpenedFile, Running};
-use crate::xrootd::job::{Facts, Trouble};
+use crate::config::PageChecksums;
+use crate::xrootd::driver::work::{OpenedFile, RunningJob};
+use crate::xrootd::job::{FileVersion, JobError};
 use crate::xrootd::refusal;
 use bytes::Bytes;
 use hither_core::Part;
 use hither_core::error::{Error, ErrorKind, Retry};
-use hither_xrd::client::{Event, Failure, Reply, SessionError, Ticket};
-use hither_xrd::wire::{ErrorCode, FileStatus, Redirect};
+use hither_xrd::client::{Completion, RequestError, RequestId, SessionError, SessionEvent};
+use hither_xrd::wire::{ErrorCode, Redirect, StatInfo};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::Instant;
@@ -38,33 +38,33 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
         }
     }
 
-    fn happened(&mut self, event: Event) {
+    fn happened(&mut self, event: SessionEvent) {
         match event {
-            Event::Ready => self.ready(),
-            Event::Data { ticket, offset, bytes } => {
+            SessionEvent::Ready => self.ready(),
+            SessionEvent::Data { ticket, offset, bytes } => {
                 let Some(&id) = self.tickets.get(&ticket) else { return };
                 self.answered(id);
                 self.account().payload(bytes.len() as u64);
-                if let Some(Running::Fetch(fetching)) = self.jobs.get_mut(&id) {
+                if let Some(RunningJob::Fetch(fetching)) = self.jobs.get_mut(&id) {
                     (fetching.fetch.sink)(Part { offset, bytes });
                 }
             }
-            Event::Entries { ticket, entries } => {
+            SessionEvent::Entries { ticket, entries } => {
                 let job = self.tickets.get(&ticket).and_then(|id| self.jobs.get_mut(id));
-                if let Some(Running::Ask(asking)) = job {
+                if let Some(RunningJob::Ask(asking)) = job {
                     asking.entries.extend(entries);
                 }
             }
-            Event::Done { ticket, reply: Reply::Opened { status, .. } } => {
+            SessionEvent::Done { ticket, reply: Completion::Opened { status, .. } } => {
                 if let Some(name) = self.opening.remove(&ticket) {
                     self.opened(name, status);
                 }
             }
-            Event::Done { ticket, reply } => self.replied(ticket, reply),
-            Event::Failed { ticket, failure, .. } => self.failed(ticket, failure),
-            Event::Redirect { ticket, redirect, .. } => self.redirected(ticket, &redirect),
-            Event::Wait { ticket, seconds, message } => self.wait(ticket, seconds, &message),
-            Event::Later { seconds, .. } => {
+            SessionEvent::Done { ticket, reply } => self.replied(ticket, reply),
+            SessionEvent::Failed { ticket, failure, .. } => self.failed(ticket, failure),
+            SessionEvent::Redirect { ticket, redirect, .. } => self.redirected(ticket, &redirect),
+            SessionEvent::Wait { ticket, seconds, message } => self.wait(ticket, seconds, &message),
+            SessionEvent::Later { seconds, .. } => {
                 let until = Instant::now() + Duration::from_secs(seconds.min(MOST_SECONDS).into());
                 self.patience_until = self.patience_until.max(Some(until));
             }
@@ -88,8 +88,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
         self.jobs.iter().filter(|(_, job)| job.is_on(name)).map(|(id, _)| *id).collect()
     }
 
-    fn opened(&mut self, name: u64, status: Option<FileStatus>) {
-        let facts = status.as_ref().map_or_else(Facts::default, |status| Facts {
+    fn opened(&mut self, name: u64, status: Option<StatInfo>) {
+        let facts = status.as_ref().map_or_else(FileVersion::default, |status| FileVersion {
             size: Some(status.size),
             modified: Some(status.modified),
         });
@@ -103,7 +103,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
     }
 
     /// A file cannot be opened here.
-    fn not_opened(&mut self, name: u64, trouble: impl Fn() -> Trouble) {
+    fn not_opened(&mut self, name: u64, trouble: impl Fn() -> JobError) {
         self.files.remove(&name);
         for id in self.jobs_on(name) {
             if let Some(job) = self.end(id) {
@@ -112,39 +112,39 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
         }
     }
 
-    fn failed(&mut self, ticket: Ticket, failure: Failure) {
+    fn failed(&mut self, ticket: RequestId, failure: RequestError) {
         if let Some(name) = self.opening.remove(&ticket) {
             let error = self.failure(&self.shown(name), failure);
-            self.not_opened(name, || Trouble::Failed(error.clone()));
+            self.not_opened(name, || JobError::Failed(error.clone()));
             return;
         }
         let Some(id) = self.tickets.get(&ticket).copied() else { return };
-        if let Some(Running::Fetch(fetching)) = self.jobs.get(&id) {
+        if let Some(RunningJob::Fetch(fetching)) = self.jobs.get(&id) {
             let size = fetching.facts.and_then(|facts| facts.size);
             let end = fetching.fetch.request.ranges.last().map_or(0, |range| range.end);
             // Refused as a whole because some of it lies beyond the end: that is for the reader to say, who knows the size.
             if size.is_some_and(|size| end > size) {
-                let nothing = Reply::Read { missing: Vec::new(), damaged: Vec::new() };
+                let nothing = Completion::Read { missing: Vec::new(), damaged: Vec::new() };
                 return self.replied(ticket, nothing);
             }
-            if matches!(failure, Failure::Refused { code: ErrorCode::FILE_NOT_OPEN, .. }) {
+            if matches!(failure, RequestError::Refused { code: ErrorCode::FILE_NOT_OPEN, .. }) {
                 let name = fetching.fetch.name.id;
                 self.forget(name);
             }
         }
         if let Some(job) = self.give_up(id) {
             let shown = match &job {
-                Running::Fetch(fetching) => {
+                RunningJob::Fetch(fetching) => {
                     let shown = self.shown(fetching.fetch.name.id);
                     let error = self.refused_read(&shown, failure);
-                    return job.fail(Trouble::Failed(error));
+                    return job.fail(JobError::Failed(error));
                 }
-                Running::Ask(asking) => {
+                RunningJob::Ask(asking) => {
                     let name = asking.ask.what.name();
                     name.map_or_else(|| self.name.clone(), |name| self.shown(name.id))
                 }
             };
-            job.fail(Trouble::Failed(self.failure(&shown, failure)));
+            job.fail(JobError::Failed(self.failure(&shown, failure)));
         }
     }
 
@@ -156,17 +156,17 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
     }
 
     /// The error for what came to nothing. An answer without sense may be damaged on its way.
-    fn failure(&self, shown: &str, failure: Failure) -> Error {
-        let nonsense = matches!(failure, Failure::Wire(_));
+    fn failure(&self, shown: &str, failure: RequestError) -> Error {
+        let nonsense = matches!(failure, RequestError::Wire(_));
         let error = refusal::failed(shown, failure);
         if nonsense && self.met { error.with_retry(AT_ONCE) } else { error }
     }
 
     /// The error for a read that came to nothing.
-    fn refused_read(&self, shown: &str, failure: Failure) -> Error {
+    fn refused_read(&self, shown: &str, failure: RequestError) -> Error {
         let garbled = match &failure {
-            Failure::Refused { code, .. } => {
-                is_garbled(*code, self.config.verify == Verify::Always)
+            RequestError::Refused { code, .. } => {
+                is_garbled(*code, self.config.verify == PageChecksums::Always)
             }
             _ => false,
         };
@@ -178,24 +178,24 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
         }
     }
 
-    fn redirected(&mut self, ticket: Ticket, redirect: &Redirect) {
-        if ticket == Ticket::SETUP {
+    fn redirected(&mut self, ticket: RequestId, redirect: &Redirect) {
+        if ticket == RequestId::SETUP {
             // Before anybody hears of it, and asks here again.
             self.commands.close();
             let all: Vec<u64> = self.jobs.keys().copied().collect();
             for job in all.into_iter().filter_map(|id| self.end(id)).collect::<Vec<_>>() {
-                job.fail(Trouble::Elsewhere(redirect.clone()));
+                job.fail(JobError::Elsewhere(redirect.clone()));
             }
         } else if let Some(name) = self.opening.remove(&ticket) {
-            self.not_opened(name, || Trouble::Elsewhere(redirect.clone()));
+            self.not_opened(name, || JobError::Elsewhere(redirect.clone()));
         } else if let Some(job) = self.tickets.get(&ticket).copied().and_then(|id| self.give_up(id))
         {
-            job.fail(Trouble::Elsewhere(redirect.clone()));
+            job.fail(JobError::Elsewhere(redirect.clone()));
         }
     }
 
     /// Somebody has to wait. Who wants to open a file that the server has to make ready first is told, and comes back.
-    fn wait(&mut self, ticket: Ticket, seconds: u32, message: &str) {
+    fn wait(&mut self, ticket: RequestId, seconds: u32, message: &str) {
         let after = Duration::from_secs(seconds.clamp(1, MOST_SECONDS).into());
         let Some(name) = self.opening.remove(&ticket) else {
             self.ask_later(ticket, after);
@@ -208,11 +208,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
         };
         let what = format!("{}: {what}, try later", self.shown(name));
         let error = Error::new(ErrorKind::Unavailable, what).with_retry(Retry::Later { after });
-        self.not_opened(name, || Trouble::Failed(error.clone()));
+        self.not_opened(name, || JobError::Failed(error.clone()));
     }
 
     /// Something is to be asked again after a while, unless that has been said for too long.
-    fn ask_later(&mut self, ticket: Ticket, after: Duration) {
+    fn ask_later(&mut self, ticket: RequestId, after: Duration) {
         let waited = self.waited.entry(ticket).or_default();
         *waited += after;
         if *waited <= MOST_WAITING {
@@ -234,8 +234,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
     pub(super) fn give_up_exhausted(&mut self) -> Option<Error> {
         for (ticket, error) in std::mem::take(&mut self.exhausted) {
             match self.tickets.get(&ticket).copied().and_then(|id| self.give_up(id)) {
-                Some(job) => job.fail(Trouble::Failed(error)),
-                None if ticket == Ticket::SETUP => return Some(error),
+                Some(job) => job.fail(JobError::Failed(error)),
+                None if ticket == RequestId::SETUP => return Some(error),
                 None => {}
             }
         }

@@ -1,8 +1,8 @@
 //! How ranges become requests, and what is done about what arrives damaged.
 //!
 //! **With checksums or without.** The protocol can send a run of bytes in pages of 4 KiB, each behind its CRC32C. It has no
-//! vector of them. So by [`Verify::Long`] what is long by itself is read that way, and short pieces stay together in
-//! vectors; by [`Verify::Always`] every range is a request of its own, all of them sent at once. Over TLS nothing is: its
+//! vector of them. So by [`PageChecksums::Long`] what is long by itself is read that way, and short pieces stay together in
+//! vectors; by [`PageChecksums::Always`] every range is a request of its own, all of them sent at once. Over TLS nothing is: its
 //! records are authenticated already, as a whole.
 //!
 //! **Repair.** The session hands on pages whose checksums are right and names the others. Each of those is asked for again
@@ -12,13 +12,13 @@
 //! **Too little.** An answer that ends before the range does, although the file goes on, is no end of the file: what came
 //! is kept, and the fetch fails in a way that has the reader ask for the rest.
 
-use super::work::{Fetching, Running};
+use super::work::{Fetching, RunningJob};
 use super::{AT_ONCE, Driver};
-use crate::config::Verify;
-use crate::xrootd::job::{Facts, Fetch, Trouble};
+use crate::config::PageChecksums;
+use crate::xrootd::job::{FileVersion, JobError, ReadJob};
 use hither_core::error::{Error, ErrorKind, Retry};
 use hither_core::range;
-use hither_xrd::client::{File, Ticket};
+use hither_xrd::client::{File, RequestId};
 use hither_xrd::wire::{ErrorCode, page_end};
 use std::collections::HashMap;
 use std::ops::Range;
@@ -35,7 +35,7 @@ const MOST_DAMAGED: usize = 512;
 #[derive(Debug, Default)]
 pub(super) struct Repairs {
     /// How often each page was asked for again that is under way.
-    times: HashMap<Ticket, u32>,
+    times: HashMap<RequestId, u32>,
     /// Pages that arrived damaged, each as often as it did.
     damaged: usize,
 }
@@ -43,7 +43,7 @@ pub(super) struct Repairs {
 impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
     /// Asks for ranges: what is too long for an element of a vector, what is read with checksums, and what is alone, by
     /// itself.
-    pub(super) fn read(&mut self, file: File, ranges: &[Range<u64>]) -> Vec<Ticket> {
+    pub(super) fn read(&mut self, file: File, ranges: &[Range<u64>]) -> Vec<RequestId> {
         let most = u64::from(self.session.vector_limits().element_bytes);
         let is_alone = |range: &Range<u64>| range::len(range) > most || self.verifies(range);
         let (mut alone, mut together): (Vec<_>, Vec<_>) =
@@ -65,9 +65,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
     /// A range is read with checksums.
     fn verifies(&self, range: &Range<u64>) -> bool {
         match self.config.verify {
-            Verify::Never => false,
-            Verify::Long => range::len(range) >= LONG_BYTES && self.session.profile().has_pages(),
-            Verify::Always => true,
+            PageChecksums::Never => false,
+            PageChecksums::Long => {
+                range::len(range) >= LONG_BYTES && self.session.profile().has_pages()
+            }
+            PageChecksums::Always => true,
         }
     }
 
@@ -76,7 +78,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
         let profile = self.session.profile();
         let told = self.met && profile.flags != 0;
         let lacks = told && !profile.is_manager() && !profile.has_pages();
-        (lacks && self.config.verify == Verify::Always).then(|| {
+        (lacks && self.config.verify == PageChecksums::Always).then(|| {
             let what = format!(
                 "{}: the server has no checksums of pages, without which nothing is to be read; roots:// has its own",
                 self.name
@@ -86,7 +88,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
     }
 
     /// Asks for the end of a file that is known to be so long.
-    pub(super) fn read_tail(&mut self, file: File, fetch: &Fetch, facts: Facts) -> Vec<Ticket> {
+    pub(super) fn read_tail(
+        &mut self,
+        file: File,
+        fetch: &ReadJob,
+        facts: FileVersion,
+    ) -> Vec<RequestId> {
         let (tail, size) = (fetch.request.tail, facts.size.unwrap_or_default());
         if tail == 0 {
             return Vec::new();
@@ -98,14 +105,14 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
     }
 
     /// The file of a fetch is open: what had to wait for that is asked for.
-    pub(super) fn fetch_on(&mut self, id: u64, file: File, facts: Facts) {
-        let Some(Running::Fetch(mut fetching)) = self.jobs.remove(&id) else { return };
+    pub(super) fn fetch_on(&mut self, id: u64, file: File, facts: FileVersion) {
+        let Some(RunningJob::Fetch(mut fetching)) = self.jobs.remove(&id) else { return };
         let trouble = unexpected(&self.name, &fetching.fetch, facts);
         if let Some(error) = trouble.or_else(|| self.cannot_verify()) {
             fetching.tickets.iter().for_each(|ticket| self.session.cancel(*ticket));
-            let job = Running::Fetch(fetching);
+            let job = RunningJob::Fetch(fetching);
             self.load.done(job.bytes());
-            job.fail(Trouble::Failed(error));
+            job.fail(JobError::Failed(error));
             return;
         }
         let further = self.read_tail(file, &fetching.fetch, facts);
@@ -115,12 +122,18 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
         }
         fetching.facts = Some(facts);
         self.sent_further(id, &mut fetching, further, 0);
-        self.jobs.insert(id, Running::Fetch(fetching));
+        self.jobs.insert(id, RunningJob::Fetch(fetching));
         self.finish_if_done(id);
     }
 
     /// More was asked for on behalf of a fetch, in a flight of its own.
-    fn sent_further(&mut self, id: u64, fetching: &mut Fetching, tickets: Vec<Ticket>, bytes: u64) {
+    fn sent_further(
+        &mut self,
+        id: u64,
+        fetching: &mut Fetching,
+        tickets: Vec<RequestId>,
+        bytes: u64,
+    ) {
         if tickets.is_empty() {
             return;
         }
@@ -135,11 +148,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
     pub(super) fn fetched(
         &mut self,
         id: u64,
-        ticket: Ticket,
+        ticket: RequestId,
         missing: &[Range<u64>],
         damaged: &[Range<u64>],
     ) {
-        let Some(Running::Fetch(mut fetching)) = self.jobs.remove(&id) else { return };
+        let Some(RunningJob::Fetch(mut fetching)) = self.jobs.remove(&id) else { return };
         fetching.tickets.remove(&ticket);
         let size = fetching.facts.and_then(|facts| facts.size);
         if let Some(lack) = missing.iter().find(|lack| size.is_some_and(|size| lack.start < size)) {
@@ -157,12 +170,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
             [] => None,
             damaged => self.repair(id, &mut fetching, damaged, times),
         };
-        self.jobs.insert(id, Running::Fetch(fetching));
+        self.jobs.insert(id, RunningJob::Fetch(fetching));
         match hopeless {
             None => self.finish_if_done(id),
             Some(error) => {
                 if let Some(job) = self.give_up(id) {
-                    job.fail(Trouble::Failed(error));
+                    job.fail(JobError::Failed(error));
                 }
             }
         }
@@ -223,7 +236,7 @@ pub(super) fn is_garbled(code: ErrorCode, only_runs: bool) -> bool {
 }
 
 /// Why a file is not the one that is expected, if it is not.
-pub(super) fn unexpected(server: &str, fetch: &Fetch, facts: Facts) -> Option<Error> {
+pub(super) fn unexpected(server: &str, fetch: &ReadJob, facts: FileVersion) -> Option<Error> {
     let changed = |what: String| Some(Error::new(ErrorKind::Changed, what));
     let path = fetch.name.bare_path();
     match (fetch.request.size, facts.size) {

@@ -1,19 +1,19 @@
 //! The clocks, in virtual time, against a scripted server.
 
 use super::*;
-use crate::xrootd::job::{Facts, Fetch};
-use crate::xrootd::name::OpenName;
+use crate::xrootd::job::{FileVersion, ReadJob};
+use crate::xrootd::name::SharedFile;
 use hither_core::Request;
-use hither_xrd::client::{Pace, Setup};
-use hither_xrd::server::{Answer, Connection, Incoming};
+use hither_xrd::client::{Pipelining, SessionConfig};
+use hither_xrd::server::{Connection, IncomingRequest, Response};
 use hither_xrd::wire::{
-    self, FileHandle, FileStatus, LoginAnswer, OpenAnswer, ProtocolAnswer, SessionId, StreamId,
+    self, FileHandle, LoginResponse, OpenResponse, ProtocolResponse, SessionId, StatInfo, StreamId,
 };
 use tokio::io::DuplexStream;
 use tokio::sync::{mpsc, oneshot};
 
 /// Answers of the server to one request, each after so many seconds; the second one comes late, by itself.
-type Script = Vec<(u64, Answer)>;
+type Script = Vec<(u64, Response)>;
 
 /// A server that answers what is not about its login as `script` says: what is asked, and how often it was before.
 async fn serve(mut stream: DuplexStream, script: impl Fn(&wire::Request, usize) -> Script) {
@@ -22,17 +22,17 @@ async fn serve(mut stream: DuplexStream, script: impl Fn(&wire::Request, usize) 
     let mut buffer = BytesMut::new();
     while stream.read_buf(&mut buffer).await.is_ok_and(|read| read > 0) {
         let mut bytes = buffer.split().freeze();
-        while let Ok(Some(Incoming::Request { stream: id, request })) =
+        while let Ok(Some(IncomingRequest::Request { stream: id, request })) =
             connection.receive(&mut bytes)
         {
             let count = asked.entry(request.name()).or_insert(0);
             match &request {
                 wire::Request::Protocol(_) => {
-                    let answer = ProtocolAnswer { version: 0x520, flags: 1, signing: None };
+                    let answer = ProtocolResponse { version: 0x520, flags: 1, signing: None };
                     connection.answer_protocol(id, &answer);
                 }
                 wire::Request::Login(_) if script(&request, *count).is_empty() => {
-                    let answer = LoginAnswer { session: SessionId([1; 16]), methods: Vec::new() };
+                    let answer = LoginResponse { session: SessionId([1; 16]), methods: Vec::new() };
                     connection.answer_login(id, &answer);
                 }
                 request => answer(&mut connection, &mut stream, id, script(request, *count)).await,
@@ -65,31 +65,31 @@ async fn flush(connection: &mut Connection, stream: &mut DuplexStream) {
     drop(stream.write_all(&bytes).await);
 }
 
-fn opened() -> Answer {
-    let status = FileStatus { size: 1000, modified: 5, ..FileStatus::default() };
-    Answer::opened(&OpenAnswer { handle: FileHandle([0; 4]), status: Some(status) })
+fn opened() -> Response {
+    let status = StatInfo { size: 1000, modified: 5, ..StatInfo::default() };
+    Response::opened(&OpenResponse { handle: FileHandle([0; 4]), status: Some(status) })
 }
 
 /// What becomes of a read of 10 bytes, and how long that takes.
 async fn read(
     script: impl Fn(&wire::Request, usize) -> Script + Send + Sync + 'static,
-) -> (Result<Facts, Trouble>, Duration) {
+) -> (Result<FileVersion, JobError>, Duration) {
     let (ours, theirs) = tokio::io::duplex(1 << 16);
     let server = tokio::spawn(serve(theirs, script));
-    let mut setup = Setup::new("test");
-    setup.pace = Pace::Login;
+    let mut setup = SessionConfig::new("test");
+    setup.pace = Pipelining::Login;
     let (orders, mut commands) = mpsc::unbounded_channel();
     let (reply, came) = oneshot::channel();
     let request = Request { ranges: vec![0..10], tail: 0, validator: None, size: None };
-    let name = Arc::new(OpenName::for_reading("/f".to_owned()));
-    let fetch = Fetch { name, request, sink: Box::new(|_| ()), flight: 1, reply };
-    orders.send(Command::Fetch(1, fetch)).unwrap();
-    let parts = Parts {
+    let name = Arc::new(SharedFile::for_reading("/f".to_owned()));
+    let fetch = ReadJob { name, request, sink: Box::new(|_| ()), flight: 1, reply };
+    orders.send(SessionCommand::Fetch(1, fetch)).unwrap();
+    let parts = DriverParts {
         session: Session::new(setup),
         first: Vec::new(),
         commands: &mut commands,
-        tap: Arc::new(Tap::new(Arc::default())),
-        load: Arc::new(Load::alone()),
+        tap: Arc::new(ConnectionMeter::new(Arc::default())),
+        load: Arc::new(SessionLoad::alone()),
         config: TransportConfig::default(),
         name: "root://test".to_owned(),
         rtt: Duration::from_millis(1),
@@ -109,24 +109,24 @@ async fn read(
     seen
 }
 
-fn kind(came: Result<Facts, Trouble>) -> ErrorKind {
+fn kind(came: Result<FileVersion, JobError>) -> ErrorKind {
     match came {
-        Err(Trouble::Failed(error)) => error.kind(),
+        Err(JobError::Failed(error)) => error.kind(),
         other => panic!("{other:?}"),
     }
 }
 
-fn ten() -> Answer {
-    Answer::Ok(Bytes::from_static(&[1; 10]))
+fn ten() -> Response {
+    Response::Ok(Bytes::from_static(&[1; 10]))
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_was_told_to_wait_is_asked_again_when_that_is_over() {
     // Longer than any clock.
     let (came, took) = read(|request, before| match (request, before) {
-        (wire::Request::Login(_), 0) => vec![(0, Answer::wait(100, "full"))],
+        (wire::Request::Login(_), 0) => vec![(0, Response::wait(100, "full"))],
         (wire::Request::Open(_), _) => vec![(0, opened())],
-        (wire::Request::Read { .. }, 0) => vec![(0, Answer::wait(200, "full"))],
+        (wire::Request::Read { .. }, 0) => vec![(0, Response::wait(200, "full"))],
         (wire::Request::Read { .. }, _) => vec![(0, ten())],
         _ => Vec::new(),
     })
@@ -139,9 +139,9 @@ async fn what_was_told_to_wait_is_asked_again_when_that_is_over() {
 async fn a_server_that_always_says_wait_is_given_up_after_ten_minutes() {
     for login in [true, false] {
         let (came, took) = read(move |request, _| match request {
-            wire::Request::Login(_) if login => vec![(0, Answer::wait(50, "full"))],
+            wire::Request::Login(_) if login => vec![(0, Response::wait(50, "full"))],
             wire::Request::Open(_) => vec![(0, opened())],
-            wire::Request::Read { .. } => vec![(0, Answer::wait(50, "full"))],
+            wire::Request::Read { .. } => vec![(0, Response::wait(50, "full"))],
             _ => Vec::new(),
         })
         .await;
@@ -152,13 +152,13 @@ async fn a_server_that_always_says_wait_is_given_up_after_ten_minutes() {
 #[tokio::test(start_paused = true)]
 async fn a_file_that_is_made_ready_is_left_to_who_wants_it() {
     let (came, took) = read(|request, _| match request {
-        wire::Request::Open(_) => vec![(0, Answer::wait(1800, "staging"))],
+        wire::Request::Open(_) => vec![(0, Response::wait(1800, "staging"))],
         _ => Vec::new(),
     })
     .await;
     assert_eq!(took.as_secs(), 0);
     match came {
-        Err(Trouble::Failed(error)) => {
+        Err(JobError::Failed(error)) => {
             assert_eq!(error.retry(), Retry::Later { after: Duration::from_secs(1800) });
         }
         other => panic!("{other:?}"),
@@ -170,7 +170,7 @@ async fn an_answer_that_was_announced_is_waited_for_that_long() {
     for (after, good) in [(299, true), (100_000, false)] {
         let (came, took) = read(move |request, _| match request {
             wire::Request::Open(_) => vec![(0, opened())],
-            wire::Request::Read { .. } => vec![(0, Answer::Later(300)), (after, ten())],
+            wire::Request::Read { .. } => vec![(0, Response::Later(300)), (after, ten())],
             _ => Vec::new(),
         })
         .await;
@@ -191,7 +191,7 @@ async fn a_silent_server_is_waited_for_as_long_as_the_clocks_say() {
     assert_eq!((kind(came), took), (ErrorKind::Timeout, config.no_progress_timeout));
     let (came, took) = read(|request, _| match request {
         wire::Request::Open(_) => vec![(0, opened())],
-        wire::Request::Read { .. } => vec![(25, Answer::Partial(Bytes::from_static(&[1; 5])))],
+        wire::Request::Read { .. } => vec![(25, Response::Partial(Bytes::from_static(&[1; 5])))],
         _ => Vec::new(),
     })
     .await;
@@ -203,12 +203,12 @@ async fn a_silent_server_is_waited_for_as_long_as_the_clocks_say() {
 async fn less_than_there_is_has_the_reader_ask_for_the_rest() {
     let (came, _) = read(|request, _| match request {
         wire::Request::Open(_) => vec![(0, opened())],
-        wire::Request::Read { .. } => vec![(0, Answer::Ok(Bytes::from_static(&[1; 7])))],
+        wire::Request::Read { .. } => vec![(0, Response::Ok(Bytes::from_static(&[1; 7])))],
         _ => Vec::new(),
     })
     .await;
     match came {
-        Err(Trouble::Failed(error)) => {
+        Err(JobError::Failed(error)) => {
             assert_eq!(error.retry(), Retry::SameServer { after: Duration::ZERO });
             assert!(error.to_string().contains("3 bytes at 7"), "{error}");
         }

@@ -2,11 +2,13 @@
 
 use super::Driver;
 use super::reading::{Repairs, unexpected};
-use crate::xrootd::job::{Answered, Ask, Command, Facts, Fetch, Trouble, What};
-use crate::xrootd::name::OpenName;
+use crate::xrootd::job::{
+    FileVersion, JobError, Operation, OperationJob, OperationResponse, ReadJob, SessionCommand,
+};
+use crate::xrootd::name::SharedFile;
 use hither_core::error::Error;
-use hither_xrd::client::{File, Reply, Ticket};
-use hither_xrd::wire::{Entry, FileStatus};
+use hither_xrd::client::{Completion, File, RequestId};
+use hither_xrd::wire::{DirlistEntry, StatInfo};
 use std::collections::HashSet;
 use std::sync::Arc;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -19,20 +21,20 @@ pub(super) struct OpenedFile {
     /// Its path, without what may be secret.
     pub(super) path: String,
     /// What the server said of it, once it is open.
-    pub(super) facts: Option<Facts>,
+    pub(super) facts: Option<FileVersion>,
 }
 
 /// A job under way.
-pub(super) enum Running {
+pub(super) enum RunningJob {
     Fetch(Fetching),
     Ask(Asking),
 }
 
 pub(super) struct Fetching {
-    pub(super) fetch: Fetch,
-    pub(super) tickets: HashSet<Ticket>,
+    pub(super) fetch: ReadJob,
+    pub(super) tickets: HashSet<RequestId>,
     /// What the file is. It has to be open before all of it can be asked for, and before it can be over.
-    pub(super) facts: Option<Facts>,
+    pub(super) facts: Option<FileVersion>,
     pub(super) repairs: Repairs,
     /// It will fail when all that was asked for has come.
     pub(super) trouble: Option<Error>,
@@ -40,10 +42,10 @@ pub(super) struct Fetching {
 }
 
 pub(super) struct Asking {
-    pub(super) ask: Ask,
+    pub(super) ask: OperationJob,
     /// None for an open that was asked for by somebody else before.
-    pub(super) ticket: Option<Ticket>,
-    pub(super) entries: Vec<Entry>,
+    pub(super) ticket: Option<RequestId>,
+    pub(super) entries: Vec<DirlistEntry>,
     pub(super) tally: Tally,
 }
 
@@ -62,7 +64,7 @@ impl Tally {
     }
 }
 
-impl Running {
+impl RunningJob {
     /// Bytes of the file that it asks for.
     pub(super) fn bytes(&self) -> u64 {
         match self {
@@ -79,7 +81,7 @@ impl Running {
         }
     }
 
-    fn tickets(&self) -> Vec<Ticket> {
+    fn tickets(&self) -> Vec<RequestId> {
         match self {
             Self::Fetch(fetching) => fetching.tickets.iter().copied().collect(),
             Self::Ask(asking) => asking.ticket.into_iter().collect(),
@@ -103,7 +105,7 @@ impl Running {
     }
 
     /// Tells who waits that it came to nothing. Who does not wait any more does not mind.
-    pub(super) fn fail(self, trouble: Trouble) {
+    pub(super) fn fail(self, trouble: JobError) {
         match self {
             Self::Fetch(fetching) => drop(fetching.fetch.reply.send(Err(trouble))),
             Self::Ask(asking) => drop(asking.ask.reply.send(Err(trouble))),
@@ -111,25 +113,25 @@ impl Running {
     }
 
     /// The job, for another session.
-    pub(super) fn again(self, id: u64) -> Command {
+    pub(super) fn again(self, id: u64) -> SessionCommand {
         match self {
-            Self::Fetch(fetching) => Command::Fetch(id, fetching.fetch),
-            Self::Ask(asking) => Command::Ask(id, asking.ask),
+            Self::Fetch(fetching) => SessionCommand::Fetch(id, fetching.fetch),
+            Self::Ask(asking) => SessionCommand::Ask(id, asking.ask),
         }
     }
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
     /// Does what it is told.
-    pub(super) fn take(&mut self, command: Command) {
+    pub(super) fn take(&mut self, command: SessionCommand) {
         match command {
-            Command::Fetch(id, fetch) => self.begin_fetch(id, fetch),
-            Command::Ask(id, ask) => self.begin_ask(id, ask),
-            Command::Open(name) => drop(self.file(&name)),
-            Command::Cancel(id) => {
+            SessionCommand::Fetch(id, fetch) => self.begin_fetch(id, fetch),
+            SessionCommand::Ask(id, ask) => self.begin_ask(id, ask),
+            SessionCommand::Open(name) => drop(self.file(&name)),
+            SessionCommand::Cancel(id) => {
                 self.give_up(id);
             }
-            Command::Close(name) => {
+            SessionCommand::Close(name) => {
                 if let Some(OpenedFile { file, .. }) = self.files.remove(&name) {
                     let opening = self.opening.iter().find(|(_, of)| **of == name);
                     match opening.map(|(ticket, _)| *ticket) {
@@ -153,24 +155,24 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
         }
     }
 
-    fn begin_ask(&mut self, id: u64, ask: Ask) {
+    fn begin_ask(&mut self, id: u64, ask: OperationJob) {
         self.begins();
         let ticket = match &ask.what {
-            What::Request(request) => Some(self.session.submit(request.clone())),
-            What::Open(name) => match self.file(name) {
+            Operation::Request(request) => Some(self.session.submit(request.clone())),
+            Operation::Open(name) => match self.file(name) {
                 (_, None) => None,
                 (file, Some(_)) => {
                     self.load.done(0);
-                    let reply = Reply::Opened { file, status: None };
-                    drop(ask.reply.send(Ok(Answered { reply, entries: Vec::new() })));
+                    let reply = Completion::Opened { file, status: None };
+                    drop(ask.reply.send(Ok(OperationResponse { reply, entries: Vec::new() })));
                     return;
                 }
             },
-            What::Write(name, offset, bytes) => {
+            Operation::Write(name, offset, bytes) => {
                 let (file, _) = self.file(name);
                 Some(self.session.write(file, *offset, bytes.clone()))
             }
-            What::Close(name) => {
+            Operation::Close(name) => {
                 let (file, _) = self.file(name);
                 self.files.remove(&name.id);
                 Some(self.session.close(file))
@@ -178,17 +180,17 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
         };
         self.tickets.extend(ticket.map(|ticket| (ticket, id)));
         let (entries, tally) = (Vec::new(), Tally::default());
-        self.jobs.insert(id, Running::Ask(Asking { ask, ticket, entries, tally }));
+        self.jobs.insert(id, RunningJob::Ask(Asking { ask, ticket, entries, tally }));
         self.sent(id);
     }
 
-    fn begin_fetch(&mut self, id: u64, fetch: Fetch) {
+    fn begin_fetch(&mut self, id: u64, fetch: ReadJob) {
         self.begins();
         let (file, facts) = self.file(&fetch.name);
         let trouble = facts.and_then(|facts| unexpected(&self.name, &fetch, facts));
         if let Some(error) = trouble.or_else(|| self.cannot_verify()) {
             self.load.done(fetch.request.asked_bytes());
-            drop(fetch.reply.send(Err(Trouble::Failed(error))));
+            drop(fetch.reply.send(Err(JobError::Failed(error))));
             return;
         }
         let mut tickets = self.read(file, &fetch.request.ranges);
@@ -204,13 +206,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
             trouble: None,
             tally: Tally::default(),
         };
-        self.jobs.insert(id, Running::Fetch(fetching));
+        self.jobs.insert(id, RunningJob::Fetch(fetching));
         self.sent(id);
         self.finish_if_done(id);
     }
 
     /// The file, which is opened if it is not.
-    fn file(&mut self, name: &Arc<OpenName>) -> (File, Option<Facts>) {
+    fn file(&mut self, name: &Arc<SharedFile>) -> (File, Option<FileVersion>) {
         if let Some(opened) = self.files.get(&name.id) {
             return (opened.file, opened.facts);
         }
@@ -222,14 +224,22 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
     }
 
     /// The file of a job is open.
-    pub(super) fn go_on(&mut self, id: u64, file: File, status: Option<&FileStatus>, facts: Facts) {
+    pub(super) fn go_on(
+        &mut self,
+        id: u64,
+        file: File,
+        status: Option<&StatInfo>,
+        facts: FileVersion,
+    ) {
         match self.jobs.get(&id) {
-            Some(Running::Fetch(_)) => self.fetch_on(id, file, facts),
+            Some(RunningJob::Fetch(_)) => self.fetch_on(id, file, facts),
             // That is what was asked.
-            Some(Running::Ask(asking)) if asking.ticket.is_none() => {
-                if let Some(Running::Ask(asking)) = self.end(id) {
-                    let reply = Reply::Opened { file, status: status.cloned() };
-                    drop(asking.ask.reply.send(Ok(Answered { reply, entries: Vec::new() })));
+            Some(RunningJob::Ask(asking)) if asking.ticket.is_none() => {
+                if let Some(RunningJob::Ask(asking)) = self.end(id) {
+                    let reply = Completion::Opened { file, status: status.cloned() };
+                    drop(
+                        asking.ask.reply.send(Ok(OperationResponse { reply, entries: Vec::new() })),
+                    );
                 }
             }
             _ => {}
@@ -237,7 +247,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
     }
 
     /// Takes a job off the books.
-    pub(super) fn end(&mut self, id: u64) -> Option<Running> {
+    pub(super) fn end(&mut self, id: u64) -> Option<RunningJob> {
         let job = self.jobs.remove(&id)?;
         for ticket in job.tickets() {
             self.tickets.remove(&ticket);
@@ -253,34 +263,34 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
     }
 
     /// Takes a job off the books that is not over.
-    pub(super) fn give_up(&mut self, id: u64) -> Option<Running> {
+    pub(super) fn give_up(&mut self, id: u64) -> Option<RunningJob> {
         let job = self.end(id)?;
         job.tickets().into_iter().for_each(|ticket| self.session.cancel(ticket));
         Some(job)
     }
 
     pub(super) fn finish_if_done(&mut self, id: u64) {
-        let Some(Running::Fetch(fetching)) = self.jobs.get(&id) else { return };
+        let Some(RunningJob::Fetch(fetching)) = self.jobs.get(&id) else { return };
         let Some(facts) = fetching.facts.filter(|_| fetching.tickets.is_empty()) else { return };
-        if let Some(Running::Fetch(fetching)) = self.end(id) {
-            let end = fetching.trouble.map_or(Ok(facts), |error| Err(Trouble::Failed(error)));
+        if let Some(RunningJob::Fetch(fetching)) = self.end(id) {
+            let end = fetching.trouble.map_or(Ok(facts), |error| Err(JobError::Failed(error)));
             drop(fetching.fetch.reply.send(end));
         }
     }
 
     /// A ticket of a job is over.
-    pub(super) fn replied(&mut self, ticket: Ticket, reply: Reply) {
+    pub(super) fn replied(&mut self, ticket: RequestId, reply: Completion) {
         let Some(id) = self.tickets.remove(&ticket) else { return };
         self.answered(id);
         match self.jobs.get(&id) {
-            Some(Running::Fetch(_)) => match &reply {
-                Reply::Read { missing, damaged } => self.fetched(id, ticket, missing, damaged),
+            Some(RunningJob::Fetch(_)) => match &reply {
+                Completion::Read { missing, damaged } => self.fetched(id, ticket, missing, damaged),
                 _ => self.fetched(id, ticket, &[], &[]),
             },
-            Some(Running::Ask(_)) => {
-                if let Some(Running::Ask(asking)) = self.end(id) {
+            Some(RunningJob::Ask(_)) => {
+                if let Some(RunningJob::Ask(asking)) = self.end(id) {
                     let Asking { ask, entries, .. } = asking;
-                    drop(ask.reply.send(Ok(Answered { reply, entries })));
+                    drop(ask.reply.send(Ok(OperationResponse { reply, entries })));
                 }
             }
             None => {}

@@ -8,22 +8,25 @@
 //! a right one saves one for each process. The first connection of a job is the only one that guesses: those that are
 //! opened beside it log in first.
 
-use super::{Load, Sessions};
+use super::{SessionLoad, SessionPool};
 use crate::access;
 use crate::config::TransportConfig;
-use crate::dialer::Line;
-use crate::lane::{Tap, Tapped};
+use crate::dialer::DialedStream;
+use crate::lane::{ConnectionMeter, MeteredStream};
 use crate::location::Location;
-use crate::network::Shared;
+use crate::network::NetworkContext;
 use crate::tls::TlsStream;
-use crate::xrootd::Preface;
-use crate::xrootd::driver::{Driver, End, Parts};
-use crate::xrootd::job::{Command, Trouble};
+use crate::xrootd::TlsUpgradeStream;
+use crate::xrootd::driver::{Driver, DriverParts, SessionEnd};
+use crate::xrootd::job::{JobError, SessionCommand};
 use crate::xrootd::refusal;
 use bytes::{Buf, Bytes};
-use hither_core::endpoint::{self, Xrootd};
+use hither_core::endpoint::{self, XrootdEndpoint};
 use hither_core::error::{Error, ErrorKind, Result};
-use hither_xrd::client::{Credential, Event, Numbering, Pace, Profile, Session, Setup, Tls};
+use hither_xrd::client::{
+    Credential, HandleNumbering, Pipelining, ServerProfile, Session, SessionConfig, SessionEvent,
+    TlsMode,
+};
 use hither_xrd::wire::VectorLimits;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -34,13 +37,13 @@ use tokio::sync::watch;
 const MOST_ATTEMPTS: usize = 3;
 
 /// A session on its way.
-pub(super) struct Establishing {
-    sessions: Weak<Sessions>,
+pub(super) struct SessionConnector {
+    sessions: Weak<SessionPool>,
     location: Location,
-    shared: Arc<Shared>,
-    load: Arc<Load>,
-    inbox: UnboundedReceiver<Command>,
-    profile: Profile,
+    shared: Arc<NetworkContext>,
+    load: Arc<SessionLoad>,
+    inbox: UnboundedReceiver<SessionCommand>,
+    profile: ServerProfile,
     words: String,
     /// Nothing is sent ahead that was not seen to be right.
     careful: bool,
@@ -52,7 +55,7 @@ pub(super) struct Establishing {
 struct Connected {
     session: Session,
     wire: Wire,
-    tap: Arc<Tap>,
+    tap: Arc<ConnectionMeter>,
     rtt: Duration,
     /// The flight of the login.
     flight: u64,
@@ -62,17 +65,17 @@ struct Connected {
 
 /// What carries a session.
 enum Wire {
-    Plain(Tapped),
-    Tls(Box<TlsStream<Preface<Tapped>>>),
+    Plain(MeteredStream),
+    Tls(Box<TlsStream<TlsUpgradeStream<MeteredStream>>>),
 }
 
-impl Establishing {
+impl SessionConnector {
     /// One more session. The first one guesses how the server may be logged in to.
     pub(super) fn new(
-        sessions: &Arc<Sessions>,
-        state: &super::State,
-        load: Arc<Load>,
-        inbox: UnboundedReceiver<Command>,
+        sessions: &Arc<SessionPool>,
+        state: &super::SessionPoolState,
+        load: Arc<SessionLoad>,
+        inbox: UnboundedReceiver<SessionCommand>,
     ) -> Self {
         Self {
             sessions: Arc::downgrade(sessions),
@@ -103,22 +106,22 @@ impl Establishing {
                 }
             };
             match end {
-                End::Unused => return None,
-                End::Broken(error) => {
+                SessionEnd::Unused => return None,
+                SessionEnd::Broken(error) => {
                     self.fail(Vec::new(), &error);
                     return None;
                 }
-                End::WantsTls(profile, commands) => {
+                SessionEnd::WantsTls(profile, commands) => {
                     self.pass_on(*profile, commands);
                     return None;
                 }
-                End::Mispredicted(profile, commands)
+                SessionEnd::Mispredicted(profile, commands)
                     if profile.wants_tls() && !self.location.is_tls() =>
                 {
                     self.pass_on(*profile, commands);
                     return None;
                 }
-                End::Mispredicted(profile, commands) => {
+                SessionEnd::Mispredicted(profile, commands) => {
                     first = commands;
                     // A wrong guess is made once, and one by what the server said it wants.
                     let told = !profile.methods.is_empty();
@@ -140,46 +143,49 @@ impl Establishing {
     }
 
     /// The server wants TLS, which it gets from another kind of session.
-    fn pass_on(&mut self, profile: Profile, commands: Vec<Command>) {
+    fn pass_on(&mut self, profile: ServerProfile, commands: Vec<SessionCommand>) {
         if let Some(sessions) = self.sessions.upgrade() {
             sessions.met_in_clear(profile);
         }
-        self.end(commands, || Trouble::WantsTls);
+        self.end(commands, || JobError::WantsTls);
     }
 
     /// Nothing that was asked will be done.
-    fn fail(&mut self, commands: Vec<Command>, error: &Error) {
+    fn fail(&mut self, commands: Vec<SessionCommand>, error: &Error) {
         self.load.failed(error);
-        self.end(commands, || Trouble::Failed(error.clone()));
+        self.end(commands, || JobError::Failed(error.clone()));
     }
 
-    fn end(&mut self, mut commands: Vec<Command>, trouble: impl Fn() -> Trouble) {
+    fn end(&mut self, mut commands: Vec<SessionCommand>, trouble: impl Fn() -> JobError) {
         self.inbox.close();
         while let Ok(command) = self.inbox.try_recv() {
             commands.push(command);
         }
         for command in commands {
             match command {
-                Command::Fetch(_, fetch) => {
+                SessionCommand::Fetch(_, fetch) => {
                     self.load.done(fetch.request.asked_bytes());
                     drop(fetch.reply.send(Err(trouble())));
                 }
-                Command::Ask(_, ask) => {
+                SessionCommand::Ask(_, ask) => {
                     self.load.done(ask.what.bytes());
                     drop(ask.reply.send(Err(trouble())));
                 }
-                Command::Open(_) | Command::Cancel(_) | Command::Close(_) => {}
+                SessionCommand::Open(_) | SessionCommand::Cancel(_) | SessionCommand::Close(_) => {}
             }
         }
     }
 
     /// Connects, and drives the session to its end. `first` is what to do first; it comes back with an error.
-    async fn established(&mut self, first: Vec<Command>) -> Result<End, (Error, Vec<Command>)> {
+    async fn established(
+        &mut self,
+        first: Vec<SessionCommand>,
+    ) -> Result<SessionEnd, (Error, Vec<SessionCommand>)> {
         let Connected { session, wire, tap, rtt, flight, ahead } = match self.connected().await {
             Ok(connected) => connected,
             Err(error) => return Err((error, first)),
         };
-        let parts = Parts {
+        let parts = DriverParts {
             session,
             first,
             commands: &mut self.inbox,
@@ -200,8 +206,8 @@ impl Establishing {
     async fn connected(&mut self) -> Result<Connected> {
         let shared = Arc::clone(&self.shared);
         let account = &shared.account;
-        let tap = Arc::new(Tap::new(Arc::clone(account)));
-        let line = shared.dialer.reach(&self.location, &shared.config, account, &tap).await?;
+        let tap = Arc::new(ConnectionMeter::new(Arc::clone(account)));
+        let line = shared.dialer.dial(&self.location, &shared.config, account, &tap).await?;
         let rtt = line.rtt;
         account.connected(rtt);
         if let Some(sessions) = self.sessions.upgrade() {
@@ -212,7 +218,7 @@ impl Establishing {
             flight = account.next_flight();
         }
         let setup = self.setup().await?;
-        let ahead = setup.pace == Pace::Flight;
+        let ahead = setup.pace == Pipelining::Flight;
         let mut session = Session::new(setup);
         let wire = match session.greets_at_once() {
             true => {
@@ -244,11 +250,11 @@ impl Establishing {
     async fn secured(
         &self,
         session: &mut Session,
-        line: Line,
-    ) -> Result<(TlsStream<Preface<Tapped>>, u64)> {
+        line: DialedStream,
+    ) -> Result<(TlsStream<TlsUpgradeStream<MeteredStream>>, u64)> {
         let first = session.outgoing();
         let words = first.copy_to_bytes(first.remaining());
-        let Shared { dialer, config, account, .. } = &*self.shared;
+        let NetworkContext { dialer, config, account, .. } = &*self.shared;
         let (stream, answer) =
             dialer.secure_after(words, line, &self.location, config, account).await;
         let name = self.location.origin();
@@ -259,7 +265,7 @@ impl Establishing {
         };
         // What it said in clear tells more than how TLS failed.
         match session.receive(&mut answer) {
-            Ok(Some(Event::StartTls)) => {}
+            Ok(Some(SessionEvent::StartTls)) => {}
             Ok(_) => {
                 let what =
                     format!("{name}: the server's answer to the request for TLS makes no sense");
@@ -273,22 +279,22 @@ impl Establishing {
     }
 
     /// How to begin.
-    async fn setup(&self) -> Result<Setup> {
+    async fn setup(&self) -> Result<SessionConfig> {
         let config = self.config();
         let login = self.location.login().unwrap_or(&config.login);
         let token = access::token(&self.location, config).await?;
-        let mut setup = Setup::new(login);
+        let mut setup = SessionConfig::new(login);
         setup.process = std::process::id();
         setup.profile = self.profile.clone();
         setup.words.clone_from(&self.words);
         setup.tls = match self.location.is_tls() {
-            true => Tls::RequiredAtOnce,
-            false => Tls::Never,
+            true => TlsMode::RequiredAtOnce,
+            false => TlsMode::Never,
         };
         setup.pace = match (&token, self.careful, setup.tls) {
             // In clear the token goes with the path, and that is for a server to see that lets us in without TLS.
-            (Some(_), _, Tls::Never) => Pace::Login,
-            (None, false, _) => Pace::Flight,
+            (Some(_), _, TlsMode::Never) => Pipelining::Login,
+            (None, false, _) => Pipelining::Flight,
             _ => setup.profile.pace(),
         };
         setup.credentials.extend(token.map(|token| Credential::Token(token.expose().to_owned())));
@@ -302,8 +308,8 @@ impl Establishing {
 }
 
 /// What was remembered of a server.
-pub(super) fn profile(remembered: &Xrootd) -> Profile {
-    let mut profile = Profile::default();
+pub(super) fn profile(remembered: &XrootdEndpoint) -> ServerProfile {
+    let mut profile = ServerProfile::default();
     profile.proven = true;
     profile.version = remembered.version;
     profile.flags = remembered.flags;
@@ -314,16 +320,16 @@ pub(super) fn profile(remembered: &Xrootd) -> Profile {
         VectorLimits { elements, element_bytes, ..VectorLimits::default() }.clamped()
     });
     profile.numbering = remembered.numbering.map(|numbering| match numbering {
-        endpoint::Numbering::LittleEndian => Numbering::LittleEndian,
-        endpoint::Numbering::BigEndian => Numbering::BigEndian,
-        _ => Numbering::Other,
+        endpoint::HandleNumbering::LittleEndian => HandleNumbering::LittleEndian,
+        endpoint::HandleNumbering::BigEndian => HandleNumbering::BigEndian,
+        _ => HandleNumbering::Other,
     });
     profile
 }
 
 /// What to remember of a server.
-pub(super) fn remembered(profile: &Profile) -> Xrootd {
-    let mut remembered = Xrootd::default();
+pub(super) fn remembered(profile: &ServerProfile) -> XrootdEndpoint {
+    let mut remembered = XrootdEndpoint::default();
     remembered.version = profile.version;
     remembered.flags = profile.flags;
     remembered.methods.clone_from(&profile.methods);
@@ -331,9 +337,9 @@ pub(super) fn remembered(profile: &Profile) -> Xrootd {
     remembered.first_handle = profile.first_handle;
     remembered.vector = profile.vector_limits.map(|limits| (limits.elements, limits.element_bytes));
     remembered.numbering = profile.numbering.map(|numbering| match numbering {
-        Numbering::LittleEndian => endpoint::Numbering::LittleEndian,
-        Numbering::BigEndian => endpoint::Numbering::BigEndian,
-        Numbering::Other => endpoint::Numbering::Other,
+        HandleNumbering::LittleEndian => endpoint::HandleNumbering::LittleEndian,
+        HandleNumbering::BigEndian => endpoint::HandleNumbering::BigEndian,
+        HandleNumbering::Other => endpoint::HandleNumbering::Other,
     });
     remembered
 }

@@ -3,17 +3,17 @@
 use super::XrootdStorage;
 use crate::fresh_name::fresh_name;
 use crate::xrootd::errand::{Asked, ask, ask_in};
-use crate::xrootd::job::{Trouble, What};
-use crate::xrootd::name::OpenName;
-use crate::xrootd::place::Place;
-use crate::xrootd::sessions::Lease;
+use crate::xrootd::job::{JobError, Operation};
+use crate::xrootd::name::SharedFile;
+use crate::xrootd::place::XrootdTarget;
+use crate::xrootd::sessions::SessionHandle;
 use bytes::Bytes;
 use futures_core::future::BoxFuture;
 use hither_auth::Action;
 use hither_core::checksum::Checksum;
 use hither_core::error::{Error, ErrorKind, Result, Retry};
 use hither_core::storage::{
-    Entry, EntryKind, PutOptions, Upload, beside, last_component, unfinished_token,
+    DirEntry, FileKind, PutOptions, Upload, file_name, partial_token, sibling,
 };
 use hither_xrd::wire::{OpenRequest, open};
 use std::ops::Range;
@@ -41,9 +41,9 @@ pub(super) struct XrootdUpload {
 /// Where a file is open for writing.
 #[derive(Debug, Clone)]
 struct Open {
-    place: Place,
-    lease: Arc<Lease>,
-    name: Arc<OpenName>,
+    place: XrootdTarget,
+    lease: Arc<SessionHandle>,
+    name: Arc<SharedFile>,
 }
 
 impl XrootdUpload {
@@ -54,7 +54,7 @@ impl XrootdUpload {
     ) -> Result<Self> {
         let resumed = resumed(&storage, &path, options).await?;
         let is_new = resumed.is_none();
-        let at = resumed.unwrap_or_else(|| beside(&path, &fresh_name(&path)));
+        let at = resumed.unwrap_or_else(|| sibling(&path, &fresh_name(&path)));
         let upload =
             Self { storage, path, overwrite: options.overwrite, at, open: Mutex::new(None) };
         let opened = upload.opened(is_new).await?;
@@ -68,7 +68,7 @@ impl XrootdUpload {
         let options = open::UPDATE | open::STAT | if is_new { open::NEW } else { 0 };
         let how = |path| {
             let request = OpenRequest { path, options, more_options: 0, mode: FILE_MODE };
-            What::Open(Arc::new(OpenName::new(request)))
+            Operation::Open(Arc::new(SharedFile::new(request)))
         };
         let network = &self.storage.network;
         let Asked { place, lease, what, .. } = ask(network, &location, Action::Create, how).await?;
@@ -78,7 +78,7 @@ impl XrootdUpload {
     }
 
     /// Does something with the open file, which is opened again if its connection was lost.
-    async fn with_open(&self, what: impl Fn(Arc<OpenName>) -> What) -> Result<()> {
+    async fn with_open(&self, what: impl Fn(Arc<SharedFile>) -> Operation) -> Result<()> {
         let Open { place, lease, name } = {
             let mut open = self.open.lock().await;
             match &*open {
@@ -96,15 +96,15 @@ impl XrootdUpload {
                     *open = None;
                 }
                 Err(match trouble {
-                    Trouble::Failed(error) => {
+                    JobError::Failed(error) => {
                         place.explained(&self.storage.network, Action::Create, error)
                     }
-                    Trouble::TooLate => {
+                    JobError::TooLate => {
                         let what = format!("{}: the connection has just ended", place.location);
                         let again = Retry::SameServer { after: Duration::ZERO };
                         Error::new(ErrorKind::Unavailable, what).with_retry(again)
                     }
-                    Trouble::Elsewhere(_) | Trouble::WantsTls => {
+                    JobError::Elsewhere(_) | JobError::WantsTls => {
                         self.storage.unexpected(&self.at, "write")
                     }
                 })
@@ -128,7 +128,7 @@ impl Upload for XrootdUpload {
     }
 
     fn token(&self) -> Option<String> {
-        Some(last_component(&self.at).to_owned())
+        Some(file_name(&self.at).to_owned())
     }
 
     fn write(&self, offset: u64, bytes: Bytes) -> BoxFuture<'_, Result<()>> {
@@ -136,14 +136,14 @@ impl Upload for XrootdUpload {
             if bytes.is_empty() {
                 return Ok(());
             }
-            self.with_open(|name| What::Write(name, offset, bytes.clone())).await
+            self.with_open(|name| Operation::Write(name, offset, bytes.clone())).await
         })
     }
 
-    fn commit(self: Box<Self>, checksum: Option<Checksum>) -> BoxFuture<'static, Result<Entry>> {
+    fn commit(self: Box<Self>, checksum: Option<Checksum>) -> BoxFuture<'static, Result<DirEntry>> {
         Box::pin(async move {
             let committed = async {
-                self.with_open(What::Close).await?;
+                self.with_open(Operation::Close).await?;
                 self.open.lock().await.take();
                 if let Some(expected) = checksum
                     && let Some(told) =
@@ -180,7 +180,7 @@ impl Upload for XrootdUpload {
 impl XrootdUpload {
     async fn discard(&self) -> Result<()> {
         if self.open.lock().await.is_some() {
-            let _closed = self.with_open(What::Close).await;
+            let _closed = self.with_open(Operation::Close).await;
             self.open.lock().await.take();
         }
         match self.storage.look(&self.at).await? {
@@ -196,11 +196,11 @@ async fn resumed(
     path: &str,
     options: &PutOptions,
 ) -> Result<Option<String>> {
-    let Some(token) = options.resume.as_deref().and_then(unfinished_token) else {
+    let Some(token) = options.resume.as_deref().and_then(partial_token) else {
         return Ok(None);
     };
-    let at = beside(path, token);
+    let at = sibling(path, token);
     let there = storage.look(&at).await?;
-    let same = |entry: &Entry| entry.kind == EntryKind::File && entry.size <= options.size;
+    let same = |entry: &DirEntry| entry.kind == FileKind::File && entry.size <= options.size;
     Ok(there.as_ref().is_some_and(same).then_some(at))
 }

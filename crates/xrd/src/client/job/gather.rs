@@ -1,10 +1,10 @@
 //! Answers that are short by nature: gathered whole, within a bound, and understood at the end.
 
 use super::Outcome;
-use crate::client::event::Reply;
+use crate::client::event::Completion;
 use crate::wire::{
-    AttributeAction, AttributeAnswer, FileHandle, FileStatus, OpenAnswer, Request, StatusHead,
-    Target, WireError, corrections, locations, request_code,
+    AttributeAction, AttributeResponse, FileHandle, OpenResponse, Request, StatInfo, StatusHead,
+    Target, WireError, corrections, parse_locate, request_code,
 };
 use bytes::{Bytes, BytesMut};
 
@@ -60,7 +60,7 @@ impl Form {
 
 /// See the [module](self).
 #[derive(Debug)]
-pub(in crate::client) struct Gather {
+pub(in crate::client) struct BufferedResponse {
     request: Request,
     form: Form,
     gathered: BytesMut,
@@ -68,7 +68,7 @@ pub(in crate::client) struct Gather {
     seen: usize,
 }
 
-impl Gather {
+impl BufferedResponse {
     pub(in crate::client) fn new(request: Request) -> Self {
         let form = Form::of(&request);
         Self { request, form, gathered: BytesMut::new(), seen: 0 }
@@ -133,18 +133,18 @@ impl Gather {
     fn understand(self) -> Result<Outcome, WireError> {
         let bytes = self.gathered.freeze();
         Ok(Outcome::Reply(match self.form {
-            Form::Open => return OpenAnswer::decode(&bytes).map(Outcome::Opened),
-            Form::Nothing => Reply::Nothing,
-            Form::Status => Reply::Status(FileStatus::parse(&bytes)?),
-            Form::Kinds => Reply::Kinds(bytes.to_vec()),
-            Form::Locations => Reply::Locations(locations(&bytes)?),
-            Form::Corrections => Reply::Written { damaged: corrections(&bytes)? },
-            Form::Text => Reply::Text(bytes),
+            Form::Open => return OpenResponse::decode(&bytes).map(Outcome::Opened),
+            Form::Nothing => Completion::Nothing,
+            Form::Status => Completion::Status(StatInfo::parse(&bytes)?),
+            Form::Kinds => Completion::Kinds(bytes.to_vec()),
+            Form::Locations => Completion::Locations(parse_locate(&bytes)?),
+            Form::Corrections => Completion::Written { damaged: corrections(&bytes)? },
+            Form::Text => Completion::Text(bytes),
             Form::Attributes => match &self.request {
                 Request::Attributes(asked) => {
-                    Reply::Attributes(AttributeAnswer::decode(&asked.action, &bytes)?)
+                    Completion::Attributes(AttributeResponse::decode(&asked.action, &bytes)?)
                 }
-                _ => Reply::Attributes(AttributeAnswer::decode(
+                _ => Completion::Attributes(AttributeResponse::decode(
                     &AttributeAction::List { values: false },
                     &bytes,
                 )?),

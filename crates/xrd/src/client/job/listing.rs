@@ -1,8 +1,8 @@
 //! Names in a directory, handed on frame by frame.
 
 use super::{Outcome, Sink};
-use crate::client::event::{Event, Reply};
-use crate::wire::{Entry, Listing, Request, WireError, dirlist};
+use crate::client::event::{Completion, SessionEvent};
+use crate::wire::{Dirlist, DirlistEntry, Request, WireError, dirlist};
 use bytes::Bytes;
 
 /// See the [module](self).
@@ -10,19 +10,19 @@ use bytes::Bytes;
 pub(in crate::client) struct List {
     path: String,
     options: u8,
-    listing: Listing,
+    listing: Dirlist,
     /// What is wrong with the listing. The rest of it is taken and left.
     error: Option<WireError>,
 }
 
 impl List {
     pub(in crate::client) fn new(path: String, options: u8) -> Self {
-        Self { path, options, listing: Listing::default(), error: None }
+        Self { path, options, listing: Dirlist::default(), error: None }
     }
 
     pub(super) fn request(&mut self) -> Request {
         let with_status = self.options & (dirlist::STAT | dirlist::CHECKSUM) != 0;
-        self.listing = Listing::new(with_status);
+        self.listing = Dirlist::new(with_status);
         Request::List { path: self.path.clone(), options: self.options }
     }
 
@@ -33,10 +33,12 @@ impl List {
         }
     }
 
-    fn report(&mut self, entries: Result<Vec<Entry>, WireError>, sink: &mut Sink<'_>) {
+    fn report(&mut self, entries: Result<Vec<DirlistEntry>, WireError>, sink: &mut Sink<'_>) {
         match entries {
             Ok(entries) if entries.is_empty() => {}
-            Ok(entries) => sink.events.push_back(Event::Entries { ticket: sink.ticket, entries }),
+            Ok(entries) => {
+                sink.events.push_back(SessionEvent::Entries { ticket: sink.ticket, entries })
+            }
             Err(error) => self.error = Some(error),
         }
     }
@@ -48,7 +50,7 @@ impl List {
         }
         match self.error {
             Some(error) => Outcome::Failed(error.into()),
-            None => Outcome::Reply(Reply::Nothing),
+            None => Outcome::Reply(Completion::Nothing),
         }
     }
 }

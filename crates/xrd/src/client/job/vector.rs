@@ -134,7 +134,7 @@ impl Vector {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::client::event::Ticket;
+    use crate::client::event::RequestId;
     use std::collections::VecDeque;
 
     fn segment(offset: u64, bytes: &[u8]) -> Bytes {
@@ -147,7 +147,7 @@ mod tests {
     fn ranges_that_begin_at_the_same_place_are_told_apart_by_their_lengths() {
         let mut vector = Vector::new(vec![5..9, 5..7, 20..30]);
         let mut events = VecDeque::new();
-        let mut sink = Sink { ticket: Ticket(9), events: &mut events };
+        let mut sink = Sink { ticket: RequestId(9), events: &mut events };
         for answer in [segment(5, b"56"), segment(20, b"end"), segment(5, b"5678")] {
             vector.data(answer, &mut sink).unwrap();
         }

@@ -1,11 +1,11 @@
 //! What the server answered, brought to whom it is for.
 
-use super::{PartId, PartState, Role, Session};
-use crate::client::event::{Event, Failure, Reply, SessionError, Ticket};
+use super::{PartState, Role, Session, SubrequestId};
+use crate::client::event::{Completion, RequestError, RequestId, SessionError, SessionEvent};
 use crate::client::frames::Piece;
 use crate::client::job::{Outcome, Sink};
 use crate::wire::{
-    ErrorAnswer, ErrorCode, Redirect, StatusHead, StreamId, WaitAnswer, WireError, status_code,
+    ErrorCode, ErrorResponse, Redirect, StatusHead, StreamId, WaitResponse, WireError, status_code,
     vector_limits,
 };
 use bytes::{Bytes, BytesMut};
@@ -17,8 +17,8 @@ const MAX_STEP_BYTES: usize = 64 * 1024;
 #[derive(Debug)]
 enum Taker {
     Nobody,
-    Part(PartId),
-    Step(PartId, BytesMut),
+    Part(SubrequestId),
+    Step(SubrequestId, BytesMut),
 }
 
 /// The answer whose payload is arriving.
@@ -43,13 +43,13 @@ impl Session {
             Piece::End => self.end_answer(),
             Piece::Control { stream, status, payload } => self.control(stream, status, &payload),
             Piece::Message(text) => {
-                self.events.push_back(Event::Message(text));
+                self.events.push_back(SessionEvent::Message(text));
                 Ok(())
             }
         }
     }
 
-    fn owner(&self, stream: StreamId, status: u16) -> Result<Option<PartId>, SessionError> {
+    fn owner(&self, stream: StreamId, status: u16) -> Result<Option<SubrequestId>, SessionError> {
         self.streams.owner(stream).ok_or(SessionError::Unasked { stream: stream.0, status })
     }
 
@@ -128,10 +128,10 @@ impl Session {
     }
 
     /// The answer to a part is complete.
-    fn part_answered(&mut self, id: PartId) -> Result<(), WireError> {
+    fn part_answered(&mut self, id: SubrequestId) -> Result<(), WireError> {
         let Some(part) = self.parts.get_mut(&id) else { return Ok(()) };
         let (ticket, role) = (part.ticket, part.role);
-        let job = std::mem::replace(&mut part.job, crate::client::job::Job::nothing());
+        let job = std::mem::replace(&mut part.job, crate::client::job::Subrequest::nothing());
         let outcome = job.finish(&mut Sink { ticket, events: &mut self.events })?;
         let expected = self.numbers.answered(id);
         match outcome {
@@ -153,7 +153,7 @@ impl Session {
         Ok(())
     }
 
-    fn replied(&mut self, id: PartId, reply: Reply) {
+    fn replied(&mut self, id: SubrequestId, reply: Completion) {
         let Some(part) = self.parts.remove(&id) else { return };
         match part.role {
             Role::Closes(file) => {
@@ -163,8 +163,8 @@ impl Session {
             Role::OnHandle(handle) => self.numbers.closed(handle),
             Role::Free | Role::Opens(_) | Role::On(_) => {}
         }
-        if part.ticket == Ticket::INTERNAL {
-            if let Reply::Text(text) = &reply {
+        if part.ticket == RequestId::INTERNAL {
+            if let Completion::Text(text) = &reply {
                 self.setup.profile.vector_limits =
                     vector_limits(text).or(self.setup.profile.vector_limits);
             }
@@ -174,7 +174,7 @@ impl Session {
         if let Role::Closes(file) = part.role {
             self.not_open(file);
         }
-        self.events.push_back(Event::Done { ticket: part.ticket, reply });
+        self.events.push_back(SessionEvent::Done { ticket: part.ticket, reply });
     }
 
     /// An answer that is no data.
@@ -187,7 +187,7 @@ impl Session {
         let owner = match self.owner(stream, status) {
             // xrootd accepts the login of a client without TLS, and then answers it a second time with this.
             Err(_) if status == status_code::ERROR && !self.in_tls => {
-                let ErrorAnswer { code, message } = ErrorAnswer::decode(payload)?;
+                let ErrorResponse { code, message } = ErrorResponse::decode(payload)?;
                 return Err(match code {
                     ErrorCode::TLS_REQUIRED => SessionError::TlsWanted { message },
                     _ => SessionError::Unasked { stream: stream.0, status },
@@ -220,18 +220,18 @@ impl Session {
         }
         match status {
             status_code::ERROR => {
-                let ErrorAnswer { code, message } = ErrorAnswer::decode(payload)?;
-                self.part_failed(id, Failure::Refused { code, message });
+                let ErrorResponse { code, message } = ErrorResponse::decode(payload)?;
+                self.part_failed(id, RequestError::Refused { code, message });
             }
             status_code::REDIRECT => self.redirected(id, Redirect::decode(payload)?),
             status_code::WAIT => {
-                let WaitAnswer { seconds, message } = WaitAnswer::decode(payload)?;
+                let WaitResponse { seconds, message } = WaitResponse::decode(payload)?;
                 self.told_to_wait(id, seconds, message);
             }
             status_code::WAITRESP => {
-                let WaitAnswer { seconds, .. } = WaitAnswer::decode(payload)?;
-                if ticket != Ticket::INTERNAL {
-                    self.events.push_back(Event::Later { ticket, seconds });
+                let WaitResponse { seconds, .. } = WaitResponse::decode(payload)?;
+                if ticket != RequestId::INTERNAL {
+                    self.events.push_back(SessionEvent::Later { ticket, seconds });
                 }
             }
             other => {
@@ -242,14 +242,14 @@ impl Session {
         Ok(())
     }
 
-    fn told_to_wait(&mut self, id: PartId, seconds: u32, message: String) {
+    fn told_to_wait(&mut self, id: SubrequestId, seconds: u32, message: String) {
         let Some(part) = self.parts.get_mut(&id) else { return };
         part.state = PartState::Waiting;
         let ticket = part.ticket;
         match self.exchanges.get_mut(&ticket) {
             Some(exchange) if !exchange.waiting => {
                 exchange.waiting = true;
-                self.events.push_back(Event::Wait { ticket, seconds, message });
+                self.events.push_back(SessionEvent::Wait { ticket, seconds, message });
             }
             Some(_) => {}
             // What the session asks for itself is not worth waiting for.
@@ -260,7 +260,7 @@ impl Session {
     }
 
     /// Another server is to be asked: the ticket is over here, with all its parts.
-    fn redirected(&mut self, id: PartId, redirect: Redirect) {
+    fn redirected(&mut self, id: SubrequestId, redirect: Redirect) {
         let Some(part) = self.parts.get(&id) else { return };
         let (ticket, role) = (part.ticket, part.role);
         let missing = self.missing(ticket);
@@ -268,7 +268,7 @@ impl Session {
             self.parts.remove(&id);
             return;
         };
-        self.events.push_back(Event::Redirect { ticket, redirect, missing });
+        self.events.push_back(SessionEvent::Redirect { ticket, redirect, missing });
         for other in exchange.parts {
             if let Some(PartState::Sent { stream, .. }) =
                 self.parts.get(&other).map(|part| part.state)

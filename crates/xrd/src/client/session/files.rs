@@ -14,11 +14,11 @@
 //! being closed. Only reads are sent on a guess. Nothing is guessed of a server that has no files itself, and nothing
 //! beyond the first file of one that names them in its own way.
 
-use super::{PartId, PartState, Role, Session};
-use crate::client::event::{Event, Failure, File, Reply};
-use crate::client::job::{Gather, Job};
-use crate::client::{Numbering, Pace, Ticket};
-use crate::wire::{FileHandle, OpenAnswer, Request};
+use super::{PartState, Role, Session, SubrequestId};
+use crate::client::event::{Completion, File, RequestError, SessionEvent};
+use crate::client::job::{BufferedResponse, Subrequest};
+use crate::client::{HandleNumbering, Pipelining, RequestId};
+use crate::wire::{FileHandle, OpenResponse, Request};
 
 /// A file that is open or being opened.
 #[derive(Debug, Default)]
@@ -35,7 +35,7 @@ pub(super) struct OpenFile {
 
 impl Session {
     /// The parts on a file, and what closes it, in the order in which they were asked.
-    fn parts_on(&self, file: File) -> Vec<PartId> {
+    fn parts_on(&self, file: File) -> Vec<SubrequestId> {
         let roles = [Role::On(file), Role::Closes(file)];
         let on_it = self.parts.iter().filter(|(_, part)| roles.contains(&part.role));
         let mut ids: Vec<_> = on_it.map(|(id, _)| *id).collect();
@@ -44,31 +44,31 @@ impl Session {
     }
 
     /// An open is sent: what its file will be called, if that is a guess worth making.
-    pub(super) fn expect(&mut self, id: PartId) -> Option<FileHandle> {
+    pub(super) fn expect(&mut self, id: SubrequestId) -> Option<FileHandle> {
         let is_first = !std::mem::replace(&mut self.opened_before, true);
         let profile = &self.setup.profile;
-        let numbering = profile.numbering.unwrap_or(Numbering::LittleEndian);
+        let numbering = profile.numbering.unwrap_or(HandleNumbering::LittleEndian);
         let next = self.numbers.open(id, numbering);
         if profile.is_manager() {
             return None;
         }
         if is_first {
-            return (self.setup.pace == Pace::Flight).then(|| profile.expected_handle());
+            return (self.setup.pace == Pipelining::Flight).then(|| profile.expected_handle());
         }
         let counts = profile.first_handle == Some(FileHandle::default().0);
-        let may = self.setup.pace >= Pace::Login && counts;
+        let may = self.setup.pace >= Pipelining::Login && counts;
         next.map(|(_, handle)| handle).filter(|_| may)
     }
 
     /// An open was answered, whose file was `expected` to have this number.
     pub(super) fn opened(
         &mut self,
-        id: PartId,
+        id: SubrequestId,
         file: File,
-        answer: OpenAnswer,
+        answer: OpenResponse,
         expected: Option<u32>,
     ) {
-        let OpenAnswer { handle, status } = answer;
+        let OpenResponse { handle, status } = answer;
         let profile = &mut self.setup.profile;
         profile.numbering =
             self.numbers.given(expected, handle, profile.numbering).or(profile.numbering);
@@ -81,8 +81,8 @@ impl Session {
         let Some(open) = self.files.get_mut(&file) else {
             // It was cancelled meanwhile.
             self.parts.remove(&id);
-            let close = Job::Gather(Gather::new(Request::Close(handle)));
-            self.add_part(Ticket::INTERNAL, Role::OnHandle(handle), close);
+            let close = Subrequest::Gather(BufferedResponse::new(Request::Close(handle)));
+            self.add_part(RequestId::INTERNAL, Role::OnHandle(handle), close);
             return;
         };
         let wrong = open.guess.is_some_and(|guess| guess != handle);
@@ -95,9 +95,9 @@ impl Session {
         }
         if let Some(part) = self.parts.remove(&id) {
             self.exchanges.remove(&part.ticket);
-            self.events.push_back(Event::Done {
+            self.events.push_back(SessionEvent::Done {
                 ticket: part.ticket,
-                reply: Reply::Opened { file, status },
+                reply: Completion::Opened { file, status },
             });
         }
         self.send_held();
@@ -124,12 +124,12 @@ impl Session {
             {
                 self.streams.abandon(stream);
             }
-            self.part_failed(id, Failure::NotOpen);
+            self.part_failed(id, RequestError::NotOpen);
         }
     }
 
     /// If a part was sent on a guess that nothing has confirmed, the guess is void: its answer came too early.
-    pub(super) fn retract_if_unconfirmed(&mut self, id: PartId) -> bool {
+    pub(super) fn retract_if_unconfirmed(&mut self, id: SubrequestId) -> bool {
         let Some(part) = self.parts.get(&id) else { return false };
         let Role::On(file) = part.role else { return false };
         let guessed = matches!(part.state, PartState::Sent { guessed: true, .. });

@@ -4,19 +4,19 @@
 //! handshake + protocol ──> [TLS] ──> login ──> [authentication] ──> [TLS] ──> ready
 //! ```
 //!
-//! With [`Pace::Login`] the login does not wait for the answer before it, with [`Pace::Flight`] neither do the
+//! With [`Pipelining::Login`] the login does not wait for the answer before it, with [`Pipelining::InFlightRange`] neither do the
 //! authentication that the profile expects and what the driver asks. A server that is not as expected then has to break
 //! off: requests before a login that wants proof make it do so, at times before its answer to the login was read.
 
-use super::{PartId, Session};
+use super::{Session, SubrequestId};
 use crate::client::credential::advice;
-use crate::client::event::{Event, SessionError, Ticket};
-use crate::client::job::{Gather, Job};
-use crate::client::setup::{Pace, Profile, Tls};
+use crate::client::event::{RequestId, SessionError, SessionEvent};
+use crate::client::job::{BufferedResponse, Subrequest};
+use crate::client::setup::{Pipelining, ServerProfile, TlsMode};
 use crate::wire::{
-    ErrorAnswer, ErrorCode, HANDSHAKE, LoginAnswer, LoginRequest, PROTOCOL_VERSION, ProtocolAnswer,
-    ProtocolRequest, Redirect, Request, SecurityMethod, WaitAnswer, protocol, query_kind, server,
-    status_code,
+    ErrorCode, ErrorResponse, HANDSHAKE, LoginRequest, LoginResponse, PROTOCOL_VERSION,
+    ProtocolRequest, ProtocolResponse, Redirect, Request, SecurityMethod, WaitResponse, protocol,
+    query_kind, server, status_code,
 };
 use bytes::Bytes;
 use std::collections::HashMap;
@@ -41,7 +41,7 @@ enum AfterTls {
 /// How far the login has come.
 #[derive(Debug, Default)]
 pub(super) struct Login {
-    steps: HashMap<PartId, Step>,
+    steps: HashMap<SubrequestId, Step>,
     /// The login was sent.
     sent: bool,
     /// Requests were let through before the login was done.
@@ -59,7 +59,7 @@ pub(super) struct Login {
 }
 
 impl Login {
-    pub(super) fn is_step(&self, id: PartId) -> bool {
+    pub(super) fn is_step(&self, id: SubrequestId) -> bool {
         self.steps.contains_key(&id)
     }
 
@@ -73,19 +73,21 @@ impl Session {
     pub(super) fn begin(&mut self) {
         self.out.put(&HANDSHAKE);
         self.send_step(Step::Protocol);
-        if self.setup.tls == Tls::Never && self.setup.pace >= Pace::Login {
+        if self.setup.tls == TlsMode::Never && self.setup.pace >= Pipelining::Login {
             self.log_in();
         }
     }
 
     fn send_step(&mut self, step: Step) {
-        let id = PartId(self.number());
+        let id = SubrequestId(self.number());
         let request = match step {
             Step::Protocol => {
                 let tls = match self.setup.tls {
-                    Tls::Never => 0,
-                    Tls::IfWanted => protocol::ABLE_TLS,
-                    Tls::Required | Tls::RequiredAtOnce => protocol::WANT_TLS | protocol::ABLE_TLS,
+                    TlsMode::Never => 0,
+                    TlsMode::IfWanted => protocol::ABLE_TLS,
+                    TlsMode::Required | TlsMode::RequiredAtOnce => {
+                        protocol::WANT_TLS | protocol::ABLE_TLS
+                    }
                 };
                 let flags = protocol::SECURITY | tls;
                 let expect = protocol::EXPECT_LOGIN;
@@ -118,10 +120,10 @@ impl Session {
             return;
         }
         self.send_step(Step::Login);
-        let tls_to_come = self.setup.tls == Tls::IfWanted
+        let tls_to_come = self.setup.tls == TlsMode::IfWanted
             && !self.in_tls
             && self.setup.profile.flags & server::TLS_SESSION != 0;
-        if self.setup.pace < Pace::Flight || tls_to_come {
+        if self.setup.pace < Pipelining::Flight || tls_to_come {
             return;
         }
         if !self.setup.profile.methods.is_empty() {
@@ -136,7 +138,7 @@ impl Session {
 
     /// The credential that a host wants which offered methods before: of the one that it accepted, else of the first one.
     fn expected(&self) -> Option<usize> {
-        let Profile { methods, method, .. } = &self.setup.profile;
+        let ServerProfile { methods, method, .. } = &self.setup.profile;
         let names = method.as_ref().map_or(methods.as_slice(), std::slice::from_ref);
         names.iter().find_map(|name| {
             self.setup.credentials.iter().position(|credential| {
@@ -156,14 +158,18 @@ impl Session {
     fn start_tls(&mut self, then: AfterTls) {
         self.login.after_tls = then;
         self.at_tls = true;
-        self.events.push_back(Event::StartTls);
+        self.events.push_back(SessionEvent::StartTls);
     }
 
     /// A step was answered.
-    pub(super) fn step_done(&mut self, id: PartId, payload: &[u8]) -> Result<(), SessionError> {
+    pub(super) fn step_done(
+        &mut self,
+        id: SubrequestId,
+        payload: &[u8],
+    ) -> Result<(), SessionError> {
         match self.login.steps.remove(&id) {
-            Some(Step::Protocol) => self.protocol_answered(&ProtocolAnswer::decode(payload)?),
-            Some(Step::Login) => self.login_answered(LoginAnswer::decode(payload)?),
+            Some(Step::Protocol) => self.protocol_answered(&ProtocolResponse::decode(payload)?),
+            Some(Step::Login) => self.login_answered(LoginResponse::decode(payload)?),
             Some(Step::Auth(index)) => {
                 self.authenticated(index);
                 Ok(())
@@ -172,7 +178,7 @@ impl Session {
         }
     }
 
-    fn protocol_answered(&mut self, answer: &ProtocolAnswer) -> Result<(), SessionError> {
+    fn protocol_answered(&mut self, answer: &ProtocolResponse) -> Result<(), SessionError> {
         self.setup.profile.version = answer.version;
         self.setup.profile.flags = answer.flags;
         // Option 2 wants signatures even from who has no key to sign with.
@@ -183,22 +189,22 @@ impl Session {
         {
             return Err(SessionError::SigningWanted);
         }
-        let asked = self.setup.tls != Tls::Never;
+        let asked = self.setup.tls != TlsMode::Never;
         if answer.flags & server::GOTO_TLS != 0 && asked {
             self.start_tls(AfterTls::Login);
             return Ok(());
         }
         match self.setup.tls {
-            Tls::Required | Tls::RequiredAtOnce => return Err(SessionError::NoTls),
-            Tls::IfWanted if answer.flags & server::TLS_LOGIN != 0 => {
+            TlsMode::Required | TlsMode::RequiredAtOnce => return Err(SessionError::NoTls),
+            TlsMode::IfWanted if answer.flags & server::TLS_LOGIN != 0 => {
                 self.start_tls(AfterTls::Login)
             }
-            Tls::IfWanted | Tls::Never => self.log_in(),
+            TlsMode::IfWanted | TlsMode::Never => self.log_in(),
         }
         Ok(())
     }
 
-    fn login_answered(&mut self, answer: LoginAnswer) -> Result<(), SessionError> {
+    fn login_answered(&mut self, answer: LoginResponse) -> Result<(), SessionError> {
         self.session_id = Some(answer.session);
         self.setup.profile.learn_methods(&answer.methods);
         let wants_proof = !answer.methods.is_empty();
@@ -265,7 +271,7 @@ impl Session {
 
     fn login_done(&mut self) {
         let session_tls = self.setup.profile.flags & server::TLS_SESSION != 0;
-        if self.setup.tls == Tls::IfWanted && !self.in_tls && session_tls {
+        if self.setup.tls == TlsMode::IfWanted && !self.in_tls && session_tls {
             self.start_tls(AfterTls::Ready);
         } else {
             self.ready();
@@ -276,20 +282,24 @@ impl Session {
         self.login.done = true;
         self.setup.profile.proven = true;
         self.open_gate = true;
-        self.events.push_back(Event::Ready);
+        self.events.push_back(SessionEvent::Ready);
         self.send_held();
         if self.setup.profile.vector_limits.is_none() && !self.setup.profile.is_manager() {
             let text = "readv_ior_max readv_iov_max".to_owned();
             let query =
                 Request::Query { kind: query_kind::CONFIG, handle: Default::default(), text };
-            self.add_part(Ticket::INTERNAL, super::Role::Free, Job::Gather(Gather::new(query)));
+            self.add_part(
+                RequestId::INTERNAL,
+                super::Role::Free,
+                Subrequest::Gather(BufferedResponse::new(query)),
+            );
         }
     }
 
     /// A step was answered with something else.
     pub(super) fn step_control(
         &mut self,
-        id: PartId,
+        id: SubrequestId,
         status: u16,
         payload: &Bytes,
     ) -> Result<(), SessionError> {
@@ -298,7 +308,7 @@ impl Session {
             self.login.steps.remove(&id);
         }
         match status {
-            status_code::ERROR => self.step_refused(step, ErrorAnswer::decode(payload)?),
+            status_code::ERROR => self.step_refused(step, ErrorResponse::decode(payload)?),
             status_code::WAIT | status_code::WAITRESP if self.login.done => Ok(()),
             status_code::WAIT => {
                 if self.login.ahead {
@@ -307,19 +317,23 @@ impl Session {
                     });
                 }
                 self.login.waiting = Some(step);
-                let WaitAnswer { seconds, message } = WaitAnswer::decode(payload)?;
-                self.events.push_back(Event::Wait { ticket: Ticket::SETUP, seconds, message });
+                let WaitResponse { seconds, message } = WaitResponse::decode(payload)?;
+                self.events.push_back(SessionEvent::Wait {
+                    ticket: RequestId::SETUP,
+                    seconds,
+                    message,
+                });
                 Ok(())
             }
             status_code::WAITRESP => {
-                let WaitAnswer { seconds, .. } = WaitAnswer::decode(payload)?;
-                self.events.push_back(Event::Later { ticket: Ticket::SETUP, seconds });
+                let WaitResponse { seconds, .. } = WaitResponse::decode(payload)?;
+                self.events.push_back(SessionEvent::Later { ticket: RequestId::SETUP, seconds });
                 Ok(())
             }
             status_code::REDIRECT => {
                 let redirect = Redirect::decode(payload)?;
-                self.events.push_back(Event::Redirect {
-                    ticket: Ticket::SETUP,
+                self.events.push_back(SessionEvent::Redirect {
+                    ticket: RequestId::SETUP,
                     redirect,
                     missing: Vec::new(),
                 });
@@ -329,13 +343,13 @@ impl Session {
             _ => {
                 let message = "it wants another step, of which this method has none".to_owned();
                 let code = ErrorCode::AUTH_FAILED;
-                self.step_refused(step, ErrorAnswer { code, message })
+                self.step_refused(step, ErrorResponse { code, message })
             }
         }
     }
 
-    fn step_refused(&mut self, step: Step, refusal: ErrorAnswer) -> Result<(), SessionError> {
-        let ErrorAnswer { code, message } = refusal;
+    fn step_refused(&mut self, step: Step, refusal: ErrorResponse) -> Result<(), SessionError> {
+        let ErrorResponse { code, message } = refusal;
         if code == ErrorCode::TLS_REQUIRED && !self.in_tls {
             return Err(SessionError::TlsWanted { message });
         }

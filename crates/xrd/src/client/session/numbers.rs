@@ -5,31 +5,35 @@
 //! close of its file is answered. While the lowest one that could be free is one whose close is under way, nothing is
 //! guessed: a read on it might still reach the file that had it.
 
-use super::PartId;
-use crate::client::Numbering;
+use super::SubrequestId;
+use crate::client::HandleNumbering;
 use crate::wire::FileHandle;
 use std::collections::{HashMap, HashSet};
 
 /// The handles of one connection.
 #[derive(Debug, Default)]
-pub(super) struct Numbers {
+pub(super) struct HandlePredictor {
     /// What files have, or had until their close is answered.
     held: HashSet<FileHandle>,
     /// Those whose close was sent.
     closing: HashSet<FileHandle>,
     /// Opens under way, with the number that each will get if that is known.
-    opening: HashMap<PartId, Option<u32>>,
+    opening: HashMap<SubrequestId, Option<u32>>,
 }
 
-impl Numbers {
+impl HandlePredictor {
     /// An open is sent. Says which number its file will get, and the handle made of it, if that can be known.
-    pub(super) fn open(&mut self, id: PartId, numbering: Numbering) -> Option<(u32, FileHandle)> {
+    pub(super) fn open(
+        &mut self,
+        id: SubrequestId,
+        numbering: HandleNumbering,
+    ) -> Option<(u32, FileHandle)> {
         let next = self.next(numbering);
         self.opening.insert(id, next.map(|(number, _)| number));
         next
     }
 
-    fn next(&self, numbering: Numbering) -> Option<(u32, FileHandle)> {
+    fn next(&self, numbering: HandleNumbering) -> Option<(u32, FileHandle)> {
         if self.opening.values().any(Option::is_none) {
             return None;
         }
@@ -47,14 +51,14 @@ impl Numbers {
     }
 
     /// The answer to an open will come at another time than the others'.
-    pub(super) fn postponed(&mut self, id: PartId) {
+    pub(super) fn postponed(&mut self, id: SubrequestId) {
         if let Some(number) = self.opening.get_mut(&id) {
             *number = None;
         }
     }
 
     /// An open is not under way any more. Gives the number that was expected for it.
-    pub(super) fn answered(&mut self, id: PartId) -> Option<u32> {
+    pub(super) fn answered(&mut self, id: SubrequestId) -> Option<u32> {
         self.opening.remove(&id).flatten()
     }
 
@@ -64,23 +68,25 @@ impl Numbers {
         &mut self,
         expected: Option<u32>,
         handle: FileHandle,
-        known: Option<Numbering>,
-    ) -> Option<Numbering> {
+        known: Option<HandleNumbering>,
+    ) -> Option<HandleNumbering> {
         let is_new = self.held.insert(handle);
         // Zeros are the same in every order; and a number above the expected one is of a server that has its own ways.
         let expected = expected.filter(|_| handle != FileHandle::default())?;
-        let fits = |numbering: Numbering| {
+        let fits = |numbering: HandleNumbering| {
             let value = match numbering {
-                Numbering::BigEndian => u32::from_be_bytes(handle.0),
+                HandleNumbering::BigEndian => u32::from_be_bytes(handle.0),
                 _ => u32::from_le_bytes(handle.0),
             };
             is_new && value <= expected
         };
         let orders = match known {
-            Some(Numbering::BigEndian) => [Numbering::BigEndian, Numbering::LittleEndian],
-            _ => [Numbering::LittleEndian, Numbering::BigEndian],
+            Some(HandleNumbering::BigEndian) => {
+                [HandleNumbering::BigEndian, HandleNumbering::LittleEndian]
+            }
+            _ => [HandleNumbering::LittleEndian, HandleNumbering::BigEndian],
         };
-        Some(orders.into_iter().find(|order| fits(*order)).unwrap_or(Numbering::Other))
+        Some(orders.into_iter().find(|order| fits(*order)).unwrap_or(HandleNumbering::Other))
     }
 
     /// The close of a file was sent.
@@ -99,62 +105,66 @@ impl Numbers {
 mod tests {
     use super::*;
 
-    const LITTLE: Numbering = Numbering::LittleEndian;
+    const LITTLE: HandleNumbering = HandleNumbering::LittleEndian;
 
-    fn opened(numbers: &mut Numbers, id: u64) -> Option<u32> {
-        let (number, handle) = numbers.open(PartId(id), LITTLE)?;
-        let expected = numbers.answered(PartId(id));
+    fn opened(numbers: &mut HandlePredictor, id: u64) -> Option<u32> {
+        let (number, handle) = numbers.open(SubrequestId(id), LITTLE)?;
+        let expected = numbers.answered(SubrequestId(id));
         numbers.given(expected, handle, None);
         Some(number)
     }
 
     #[test]
     fn the_lowest_free_number_is_next() {
-        let mut numbers = Numbers::default();
+        let mut numbers = HandlePredictor::default();
         assert_eq!((opened(&mut numbers, 1), opened(&mut numbers, 2)), (Some(0), Some(1)));
         // Two under way.
-        let next = [3, 4].map(|id| numbers.open(PartId(id), LITTLE).map(|(number, _)| number));
+        let next =
+            [3, 4].map(|id| numbers.open(SubrequestId(id), LITTLE).map(|(number, _)| number));
         assert_eq!(next, [Some(2), Some(3)]);
         // The first of them fails.
-        assert_eq!(numbers.answered(PartId(3)), Some(2));
-        assert_eq!(numbers.open(PartId(5), LITTLE).map(|(number, _)| number), Some(2));
+        assert_eq!(numbers.answered(SubrequestId(3)), Some(2));
+        assert_eq!(numbers.open(SubrequestId(5), LITTLE).map(|(number, _)| number), Some(2));
     }
 
     #[test]
     fn a_number_is_not_free_before_its_close_is_answered() {
-        let mut numbers = Numbers::default();
+        let mut numbers = HandlePredictor::default();
         opened(&mut numbers, 1);
         opened(&mut numbers, 2);
         let first = FileHandle::default();
         numbers.close(first);
-        assert_eq!(numbers.open(PartId(3), LITTLE), None);
+        assert_eq!(numbers.open(SubrequestId(3), LITTLE), None);
         // While one is under way whose number is not known, no other's is.
         numbers.closed(first);
-        assert_eq!(numbers.open(PartId(4), LITTLE), None);
-        assert_eq!((numbers.answered(PartId(3)), numbers.answered(PartId(4))), (None, None));
+        assert_eq!(numbers.open(SubrequestId(4), LITTLE), None);
+        assert_eq!(
+            (numbers.answered(SubrequestId(3)), numbers.answered(SubrequestId(4))),
+            (None, None)
+        );
         assert_eq!(opened(&mut numbers, 5), Some(0));
     }
 
     #[test]
     fn an_open_that_is_answered_later_hides_the_numbers_of_others() {
-        let mut numbers = Numbers::default();
-        numbers.open(PartId(1), LITTLE);
-        numbers.postponed(PartId(1));
-        assert_eq!(numbers.open(PartId(2), LITTLE), None);
+        let mut numbers = HandlePredictor::default();
+        numbers.open(SubrequestId(1), LITTLE);
+        numbers.postponed(SubrequestId(1));
+        assert_eq!(numbers.open(SubrequestId(2), LITTLE), None);
     }
 
     #[test]
     fn the_order_of_bytes_is_learned_and_nonsense_too() {
         for (handle, expected, learned) in [
             ([1, 0, 0, 0], 1, Some(LITTLE)),
-            ([0, 0, 0, 1], 1, Some(Numbering::BigEndian)),
+            ([0, 0, 0, 1], 1, Some(HandleNumbering::BigEndian)),
             // Another open has failed before.
             ([1, 0, 0, 0], 3, Some(LITTLE)),
             ([0, 0, 0, 0], 1, None),
-            ([7, 7, 7, 7], 1, Some(Numbering::Other)),
-            ([9, 0, 0, 0], 1, Some(Numbering::Other)),
+            ([7, 7, 7, 7], 1, Some(HandleNumbering::Other)),
+            ([9, 0, 0, 0], 1, Some(HandleNumbering::Other)),
         ] {
-            let mut numbers = Numbers::default();
+            let mut numbers = HandlePredictor::default();
             assert_eq!(numbers.given(Some(expected), FileHandle(handle), None), learned);
         }
     }

@@ -1,8 +1,8 @@
 //! Which parts can be sent, and sending them.
 
-use super::{Exchange, Part, PartId, PartState, Role, Session};
-use crate::client::event::{Event, Failure, Reply, Ticket};
-use crate::client::job::Job;
+use super::{Exchange, Part, PartState, Role, Session, SubrequestId};
+use crate::client::event::{Completion, RequestError, RequestId, SessionEvent};
+use crate::client::job::Subrequest;
 use crate::wire::FileHandle;
 
 /// What to do with a part.
@@ -17,10 +17,10 @@ enum Chance {
 
 impl Session {
     /// A further part of a ticket, which is sent if it can be.
-    pub(super) fn add_part(&mut self, ticket: Ticket, role: Role, job: Job) {
-        let id = PartId(self.number());
+    pub(super) fn add_part(&mut self, ticket: RequestId, role: Role, job: Subrequest) {
+        let id = SubrequestId(self.number());
         self.parts.insert(id, Part { ticket, role, job, state: PartState::Held });
-        if ticket != Ticket::INTERNAL {
+        if ticket != RequestId::INTERNAL {
             self.exchanges.entry(ticket).or_default().parts.push(id);
         }
         self.send_or_hold(id);
@@ -41,7 +41,7 @@ impl Session {
     }
 
     /// Sends a part, unless something has to happen first.
-    fn send_or_hold(&mut self, id: PartId) {
+    fn send_or_hold(&mut self, id: SubrequestId) {
         let Some(part) = self.parts.get(&id).filter(|part| part.state == PartState::Held) else {
             return;
         };
@@ -57,7 +57,7 @@ impl Session {
                 }
             }
             Chance::Later => self.held.push_back(id),
-            Chance::Never => self.part_failed(id, Failure::NotOpen),
+            Chance::Never => self.part_failed(id, RequestError::NotOpen),
         }
     }
 
@@ -73,7 +73,10 @@ impl Session {
                     return Chance::Now { handle, guessed: false };
                 }
                 // Nothing that changes a file is sent on a guess.
-                let reads = matches!(part.job, Job::Read(_) | Job::Vector(_) | Job::Pages(_));
+                let reads = matches!(
+                    part.job,
+                    Subrequest::Read(_) | Subrequest::Vector(_) | Subrequest::Pages(_)
+                );
                 match file.guess.filter(|_| reads) {
                     Some(handle) => Chance::Now { handle, guessed: true },
                     None => Chance::Later,
@@ -83,7 +86,7 @@ impl Session {
     }
 
     /// Sends a part; false if no stream id is free.
-    fn send(&mut self, id: PartId, handle: FileHandle, guessed: bool) -> bool {
+    fn send(&mut self, id: SubrequestId, handle: FileHandle, guessed: bool) -> bool {
         let Some(stream) = self.streams.allocate(id) else { return false };
         let Some(part) = self.parts.get_mut(&id) else { return true };
         let request = part.job.request(handle);
@@ -109,7 +112,7 @@ impl Session {
     }
 
     /// Takes a part back that was sent on a guess: its answer means nothing, and it will be sent again.
-    pub(super) fn take_back(&mut self, id: PartId) {
+    pub(super) fn take_back(&mut self, id: SubrequestId) {
         let Some(part) = self.parts.get_mut(&id) else { return };
         if let PartState::Sent { stream, .. } = part.state {
             self.streams.abandon(stream);
@@ -119,7 +122,7 @@ impl Session {
     }
 
     /// A part is over, with its ticket if that was the last one.
-    pub(super) fn part_over(&mut self, id: PartId) {
+    pub(super) fn part_over(&mut self, id: SubrequestId) {
         let Some(part) = self.parts.remove(&id) else { return };
         let Some(exchange) = self.exchanges.get_mut(&part.ticket) else { return };
         exchange.parts.retain(|other| *other != id);
@@ -132,18 +135,18 @@ impl Session {
             Some(failure) => {
                 let mut missing = exchange.missing;
                 missing.extend(exchange.damaged);
-                Event::Failed { ticket, failure, missing }
+                SessionEvent::Failed { ticket, failure, missing }
             }
             None => {
                 let Exchange { missing, damaged, .. } = exchange;
-                Event::Done { ticket, reply: Reply::Read { missing, damaged } }
+                SessionEvent::Done { ticket, reply: Completion::Read { missing, damaged } }
             }
         };
         self.events.push_back(event);
     }
 
     /// A part failed; the others of its ticket go on.
-    pub(super) fn part_failed(&mut self, id: PartId, failure: Failure) {
+    pub(super) fn part_failed(&mut self, id: SubrequestId, failure: RequestError) {
         let Some(part) = self.parts.get(&id) else { return };
         let missing = part.job.missing();
         let (ticket, role) = (part.ticket, part.role);
@@ -158,12 +161,12 @@ impl Session {
     }
 
     /// A part is not wanted any more.
-    pub(super) fn drop_part(&mut self, id: PartId) {
+    pub(super) fn drop_part(&mut self, id: SubrequestId) {
         let Some(part) = self.parts.get_mut(&id) else { return };
         let (role, state) = (part.role, part.state);
         if let (Role::Opens(file), PartState::Sent { .. }) = (role, state) {
             // It will be closed when it comes to be open.
-            part.ticket = Ticket::INTERNAL;
+            part.ticket = RequestId::INTERNAL;
             self.files.remove(&file);
         } else {
             if let PartState::Sent { stream, .. } = state {

@@ -1,9 +1,9 @@
 //! Bytes to requests.
 
 use crate::wire::{
-    AttributesRequest, Fields, FileHandle, LoginRequest, MAX_ELEMENTS, OpenRequest, PrepareRequest,
-    ProtocolRequest, Request, RequestHead, SEGMENT_BYTES, Segment, SessionId, Target, WireError,
-    before_nul, request_code, strict_text,
+    AttributesRequest, FieldReader, FileHandle, LoginRequest, MAX_ELEMENTS, OpenRequest,
+    PrepareRequest, ProtocolRequest, Request, RequestHead, SEGMENT_BYTES, Segment, SessionId,
+    Target, WireError, before_nul, request_code, strict_text,
 };
 use bytes::Bytes;
 
@@ -16,7 +16,7 @@ impl Request {
     /// # Errors
     /// Fields or a payload that the request cannot have.
     pub fn decode(head: &RequestHead, payload: &Bytes) -> Result<Self, WireError> {
-        let mut fields = Fields::new("the fields of a request", &head.body);
+        let mut fields = FieldReader::new("the fields of a request", &head.body);
         Ok(match head.code {
             request_code::PROTOCOL => Self::Protocol(ProtocolRequest {
                 version: fields.u32()?,
@@ -53,7 +53,7 @@ impl Request {
     }
 
     fn decode_on_files(head: &RequestHead, payload: &Bytes) -> Result<Self, WireError> {
-        let mut fields = Fields::new("the fields of a request", &head.body);
+        let mut fields = FieldReader::new("the fields of a request", &head.body);
         Ok(match head.code {
             request_code::OPEN => Self::Open(OpenRequest {
                 mode: fields.u16()?,
@@ -103,7 +103,7 @@ impl Request {
     }
 
     fn decode_on_names(head: &RequestHead, payload: &Bytes) -> Result<Self, WireError> {
-        let mut fields = Fields::new("the fields of a request", &head.body);
+        let mut fields = FieldReader::new("the fields of a request", &head.body);
         Ok(match head.code {
             request_code::DIRLIST => {
                 fields.take(15)?;

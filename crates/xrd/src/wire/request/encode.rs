@@ -1,7 +1,7 @@
 //! Requests to bytes.
 
 use crate::wire::{
-    Outgoing, ProtocolRequest, Request, RequestHead, SEGMENT_BYTES, StreamId, Target, WireError,
+    ProtocolRequest, Request, RequestHead, SEGMENT_BYTES, StreamId, Target, WireError, WriteQueue,
     wire_length,
 };
 use bytes::{BufMut, Bytes, BytesMut};
@@ -11,7 +11,7 @@ impl Request {
     ///
     /// # Errors
     /// A number or a text that the wire has no room for, an empty path, or one with a NUL. Nothing has been put then.
-    pub fn encode(&self, stream: StreamId, out: &mut Outgoing) -> Result<(), WireError> {
+    pub fn encode(&self, stream: StreamId, out: &mut WriteQueue) -> Result<(), WireError> {
         let mut payload = BytesMut::new();
         let (body, data) = self.parts(&mut payload)?;
         let length = wire_length("the payload of a request in bytes", payload.len() + data.len())?;
