@@ -15,18 +15,25 @@
 //! Many requests notice at the same time. Each answer carries a [`TokenGeneration`], the number of the token; a refresh of a token
 //! that is no longer the current one returns at once. So one command runs, however many requests wait for it.
 
-use crate::basic::Basic;
-use crate::certificate::ClientCertificate;
-use crate::config::CredentialConfig;
+pub(crate) mod basic;
+pub(crate) mod cache_partition;
+pub(crate) mod config;
+pub(crate) mod explain_rejection;
+pub(crate) mod netrc;
+pub(crate) mod redirect_hosts;
+
+use crate::credentials::basic::Basic;
+use crate::credentials::cache_partition::CachePartition;
+use crate::credentials::config::CredentialConfig;
+use crate::credentials::netrc::Netrc;
 use crate::error::Result;
-use crate::identity::CachePartition;
-use crate::netrc::{self, Netrc};
 use crate::origin::Origin;
 use crate::private_file::{self, FileModeCheck};
 use crate::secret::Secret;
 use crate::token::claims::{Claims, MalformedJwt};
 use crate::token::source::{DiscoveredToken, TokenSource};
-use crate::trust::TrustAnchors;
+use crate::x509::client_certificate::ClientCertificate;
+use crate::x509::trust_anchors::TrustAnchors;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -392,7 +399,7 @@ impl Credentials {
         let config = self.config();
         let Some(path) = &config.netrc else { return Netrc::default() };
         let guard = FileModeCheck { owner: Some(config.uid), link: true };
-        match private_file::read(".netrc", path, guard, netrc::LARGEST) {
+        match private_file::read(".netrc", path, guard, netrc::MAX_BYTES) {
             Ok(content) => std::str::from_utf8(&content).map(Netrc::parse).unwrap_or_default(),
             Err(error) => {
                 if path.exists() {

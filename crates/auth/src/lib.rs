@@ -31,40 +31,34 @@
 //! # Ok::<(), hither_auth::AuthError>(())
 //! ```
 
-mod basic;
-mod certificate;
-mod config;
 mod credentials;
 mod environment;
 mod error;
-mod follow;
-mod identity;
-mod netrc;
 mod origin;
 mod policy;
 mod private_file;
-mod proxy;
-mod quote;
-mod refusal;
+mod sanitize;
 mod secret;
 mod token;
-mod trust;
+pub(crate) mod x509;
 
-pub use basic::Basic;
-pub use certificate::{CertificateSource, ClientCertificate};
-pub use config::CredentialConfig;
+pub use crate::x509::client_certificate::{CertificateSource, ClientCertificate};
+pub use crate::x509::proxy_chain::{
+    ProxyChainError, end_entity_index, not_after_of, public_key_of, subject_of,
+};
+pub use crate::x509::trust_anchors::{TrustAnchors, TrustConfig};
+pub use credentials::basic::Basic;
+pub use credentials::config::CredentialConfig;
+pub use credentials::explain_rejection::RejectedRequest;
+pub use credentials::redirect_hosts::HostPattern;
 pub use credentials::{Authorization, Credentials, TokenGeneration};
 pub use environment::Environment;
 pub use error::{AuthError, Result};
-pub use follow::HostPattern;
 pub use origin::Origin;
 pub use policy::{Denial, Grant, Issuer, PathPrefix, Policy, PresentedToken, Principal};
-pub use proxy::{ProxyChainError, end_entity_index, not_after_of, public_key_of, subject_of};
-pub use refusal::RejectedRequest;
 pub use secret::Secret;
 pub use token::claims::{Claims, MalformedJwt};
-pub use token::keys::{Jwks, JwksError};
+pub use token::jwks::{Jwks, JwksError};
+pub use token::jwt::{JwtError, UnverifiedJwt, VerifiedJwt};
 pub use token::scope::{Action, Permission};
-pub use token::signed::{JwtError, UnverifiedJwt, VerifiedJwt};
 pub use token::source::TokenSource;
-pub use trust::{TrustAnchors, TrustConfig};

@@ -21,10 +21,10 @@
 //! all they learn is what is in it. Others are told nothing, and nobody is told which issuers, groups or names are known
 //! here.
 
-use crate::quote::{cleaned, quoted, span};
+use crate::sanitize::{cleaned, quoted, span};
 use crate::token::claims::Claims;
+use crate::token::jwt::VerifiedJwt;
 use crate::token::scope::{Action, granted_path};
-use crate::token::signed::VerifiedJwt;
 use percent_encoding::percent_decode_str;
 use std::fmt;
 use std::sync::Arc;
@@ -34,7 +34,7 @@ pub(crate) const EVERY_SERVER: [&str; 2] = ["https://wlcg.cern.ch/jwt/v1/any", "
 /// Seconds that clocks may differ.
 const LEEWAY: i64 = 60;
 /// Words of a scope that are looked at.
-const MOST_WORDS: usize = 1_000;
+const MAX_WORDS: usize = 1_000;
 
 /// Who may do what. By default nobody may do anything.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -264,7 +264,7 @@ impl Policy {
         check_times(claims, now)?;
         self.check_audience(claims)?;
         let words: Vec<&str> = claims.scope.iter().flatten().map(String::as_str).collect();
-        let words = words.get(..MOST_WORDS).unwrap_or(&words);
+        let words = words.get(..MAX_WORDS).unwrap_or(&words);
         if !words.iter().any(|word| is_of_storage(word)) && !claims.groups.is_empty() {
             return groups_may(issuer, claims, action, path);
         }

@@ -2,7 +2,7 @@
 
 use crate::configuration::environment;
 use crate::exit::CommandError;
-use crate::terminal;
+use crate::password_prompt;
 use clap::Args;
 use hither::{Basic, CertificateSource, CredentialConfig, Credentials, Environment};
 use hither::{Error, ErrorKind, HostPattern, Secret, TokenSource};
@@ -109,7 +109,7 @@ pub(crate) fn credentials(
         let given = flags.password.clone();
         let password = match given.or_else(|| environment("HITHER_PASSWORD").map(Secret::new)) {
             Some(password) => password,
-            None => terminal::password(&format!("Password of {user}: "))?,
+            None => password_prompt::password(&format!("Password of {user}: "))?,
         };
         config.basic = Some(Basic::new(user, password).map_err(wrong)?);
     }

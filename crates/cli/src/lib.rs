@@ -9,10 +9,10 @@ mod commands;
 mod configuration;
 mod credentials;
 mod exit;
-mod picture;
-mod progress;
+mod password_prompt;
+mod plot;
+mod progress_bar;
 mod proxies;
-mod terminal;
 
 pub use arguments::GlobalArgs;
 pub use command_line::run;

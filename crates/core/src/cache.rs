@@ -28,11 +28,13 @@
 
 mod claims;
 mod config;
+pub(crate) mod counters;
 mod entry;
 mod eviction;
+mod eviction_policy;
 mod extent;
-mod flights;
-mod policy;
+pub mod file;
+mod in_flight;
 mod version;
 mod waiter;
 
@@ -42,11 +44,11 @@ pub(crate) use entry::ByteCounters;
 pub use version::{CacheKey, Version};
 pub(crate) use waiter::{Collected, WaitOutcome};
 
-use crate::file::{ReadCounters, ReadTotals};
+use crate::cache::file::{ReadCounters, ReadTotals};
 use crate::sync::{Mutex, lock};
 use crate::{CacheStatus, Error, Part};
 use entry::{CacheEntry, EntryContext};
-use policy::EvictionPolicy;
+use eviction_policy::EvictionPolicy;
 use std::collections::HashMap;
 use std::ops::Range;
 use std::task::{Context, Poll, Waker};

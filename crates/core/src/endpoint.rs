@@ -4,6 +4,7 @@
 //! refusal. It is kept in memory by the transport and on disk by the store, with an expiry, and is untrusted when it
 //! comes back from there: [`Endpoint::clamped`] clamps every figure.
 
+pub mod store;
 use crate::{LearnedLimit, Limits, LinkEstimate};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -44,7 +45,7 @@ pub struct Endpoint {
     /// Highest bandwidth seen, in bytes per second; 0 if never measured.
     pub bandwidth: u64,
     /// Most connections the server was seen to accept before it pushed back; 0 if it never did.
-    pub max_lanes: usize,
+    pub max_connections: usize,
     /// Requests that one connection carries at a time by HTTP/2; 1 if the server does not speak that, 0 if it was never
     /// offered.
     pub streams: usize,
@@ -130,22 +131,22 @@ pub struct LearnedRedirect {
 }
 
 /// Methods that are remembered, and letters in the name of one.
-const MOST_METHODS: (usize, usize) = (16, 32);
+const MAX_METHODS: (usize, usize) = (16, 32);
 /// Directions that are remembered of a server.
-pub const MOST_DIRECTIONS: usize = 64;
+pub const MAX_DIRECTIONS: usize = 64;
 /// Letters in a directory and in a host that are remembered.
-pub const LONGEST_DIRECTION: (usize, usize) = (1024, 255);
+pub const MAX_DIRECTION: (usize, usize) = (1024, 255);
 
 impl XrootdEndpoint {
     /// The record with everything clamped to what can be meant.
     #[must_use]
     fn clamped(mut self) -> Self {
-        let (methods, letters) = MOST_METHODS;
+        let (methods, letters) = MAX_METHODS;
         self.methods.retain(|name| name.len() <= letters);
         self.methods.truncate(methods);
         self.method = self.method.filter(|name| self.methods.contains(name));
         self.directions.retain(LearnedRedirect::is_plausible);
-        self.directions.truncate(MOST_DIRECTIONS);
+        self.directions.truncate(MAX_DIRECTIONS);
         self
     }
 }
@@ -154,7 +155,7 @@ impl LearnedRedirect {
     /// Whether it is short enough to be remembered, and names a server.
     #[must_use]
     pub fn is_plausible(&self) -> bool {
-        let (longest_directory, longest_host) = LONGEST_DIRECTION;
+        let (longest_directory, longest_host) = MAX_DIRECTION;
         self.directory.len() <= longest_directory
             && (1..=longest_host).contains(&self.host.len())
             && self.port != 0
@@ -180,25 +181,25 @@ pub const CONSERVATIVE_RANGES: u64 = 200;
 /// See [`CONSERVATIVE_RANGES`].
 pub const CONSERVATIVE_HEADER_BYTES: u64 = 3_900;
 /// No request grows beyond this, whatever a server accepts: its text has to leave in a few windows.
-pub const LARGEST_HEADER_BYTES: u64 = 64 * 1024;
+pub const MAX_HEADER_BYTES: u64 = 64 * 1024;
 /// What the text grows to on success: the most common limit, 8 KiB, without the field's name and some reserve. More is
 /// asked only of servers that are known to take it.
 pub const COMMON_HEADER_BYTES: u64 = 7_900;
 /// No request holds more ranges than this, whatever a server accepts.
-pub const MOST_RANGES: u64 = 10_000;
+pub const MAX_RANGES: u64 = 10_000;
 
 /// Most bytes of the file in one request: what bounds memory is counted in requests, so one of them must not be the
 /// whole budget.
-pub const LARGEST_REQUEST_BYTES: u64 = 16 << 20;
+pub const MAX_REQUEST_BYTES: u64 = 16 << 20;
 
 /// Most requests on one connection of HTTP/2 at a time, whatever its server allows: what nginx allows, and more than RFC
 /// 9113 (section 6.5.2) recommends as the least.
-pub const MOST_STREAMS: usize = 128;
+pub const MAX_STREAMS: usize = 128;
 
 /// One range is asked for whatever its text takes ([`Plan`](crate::Plan)), so this stands for single ranges.
-const LEAST_HEADER_BYTES: u64 = 1;
+const MIN_HEADER_BYTES: u64 = 1;
 /// No allowance for the bytes of an answer falls below this: a server that gives less is of no use.
-pub const LEAST_ANSWER_BYTES: u64 = 4 * 1024;
+pub const MIN_ANSWER_BYTES: u64 = 4 * 1024;
 
 impl Default for Endpoint {
     fn default() -> Self {
@@ -207,13 +208,13 @@ impl Default for Endpoint {
             suffix: true,
             range_count: LearnedLimit::starting(CONSERVATIVE_RANGES),
             header_bytes: LearnedLimit::starting(CONSERVATIVE_HEADER_BYTES),
-            answer_bytes: LearnedLimit::starting(LARGEST_REQUEST_BYTES),
+            answer_bytes: LearnedLimit::starting(MAX_REQUEST_BYTES),
             rtt_micros: 0,
             bandwidth: 0,
-            max_lanes: 0,
+            max_connections: 0,
             streams: 0,
             query: None,
-            query_ranges: MOST_QUERY_RANGES,
+            query_ranges: MAX_QUERY_RANGES,
             names: NamespaceSupport::default(),
             xrootd: None,
         }
@@ -224,21 +225,21 @@ impl Endpoint {
     /// The record with every figure clamped to what can be meant.
     #[must_use]
     pub fn clamped(mut self) -> Self {
-        self.range_count = self.range_count.clamped(1, MOST_RANGES);
-        self.header_bytes = self.header_bytes.clamped(LEAST_HEADER_BYTES, LARGEST_HEADER_BYTES);
-        self.answer_bytes = self.answer_bytes.clamped(LEAST_ANSWER_BYTES, LARGEST_REQUEST_BYTES);
+        self.range_count = self.range_count.clamped(1, MAX_RANGES);
+        self.header_bytes = self.header_bytes.clamped(MIN_HEADER_BYTES, MAX_HEADER_BYTES);
+        self.answer_bytes = self.answer_bytes.clamped(MIN_ANSWER_BYTES, MAX_REQUEST_BYTES);
         self.rtt_micros = self.rtt_micros.min(60_000_000);
-        self.max_lanes = self.max_lanes.min(1024);
-        self.streams = self.streams.min(MOST_STREAMS);
-        self.query_ranges = self.query_ranges.clamp(1, MOST_QUERY_RANGES);
+        self.max_connections = self.max_connections.min(1024);
+        self.streams = self.streams.min(MAX_STREAMS);
+        self.query_ranges = self.query_ranges.clamp(1, MAX_QUERY_RANGES);
         self.xrootd = self.xrootd.map(XrootdEndpoint::clamped);
         self
     }
 
     /// After a refusal: keeps the allowances usable, and says [`RangeSupport::Single`] where two ranges were too many.
     pub fn settle(&mut self) {
-        self.header_bytes.current = self.header_bytes.current.max(LEAST_HEADER_BYTES);
-        self.answer_bytes.current = self.answer_bytes.current.max(LEAST_ANSWER_BYTES);
+        self.header_bytes.current = self.header_bytes.current.max(MIN_HEADER_BYTES);
+        self.answer_bytes.current = self.answer_bytes.current.max(MIN_ANSWER_BYTES);
         if self.range_count.rejected == 2 {
             self.ranges = RangeSupport::Single;
         }
@@ -305,6 +306,6 @@ const PART_COST_BYTES: u64 = 120;
 /// Bytes on the wire for one more range in a `QUERY`: its frame, and its place in the list.
 const FRAME_COST_BYTES: u64 = 24;
 /// Most ranges in a `QUERY`: what `hither serve` takes unless it is told otherwise, with one to spare for a tail.
-const MOST_QUERY_RANGES: usize = 19_999;
+const MAX_QUERY_RANGES: usize = 19_999;
 /// Bytes on the wire for one more request.
 const REQUEST_COST_BYTES: u64 = 500;

@@ -3,6 +3,7 @@
 //! Every layer turns its failures into an [`Error`]; [`Error::kind`] and [`Error::retry`] are the only things that
 //! decisions are taken on, so that they are taken in one place.
 
+pub mod suggest;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;

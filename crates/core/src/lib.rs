@@ -3,19 +3,10 @@
 //! This crate decides; it never does. It knows no sockets, no disk, no runtime, no file format and no wall clock:
 //! every byte comes in through a [`Source`], every instant through a [`Clock`].
 
-pub mod allowance;
 pub mod cache;
 pub mod checksum;
-pub mod clock;
-pub mod courtesy;
 pub mod endpoint;
 pub mod error;
-pub mod file;
-pub mod lanes;
-pub mod ledger;
-pub mod limits;
-pub mod link;
-pub mod near;
 pub mod plan;
 pub mod prefetch;
 pub mod range;
@@ -24,21 +15,19 @@ pub mod report;
 pub mod schedule;
 pub mod source;
 pub mod storage;
-mod straggler;
 mod sync;
 pub mod trace;
+pub mod tune;
 
-pub use allowance::LearnedLimit;
+pub use crate::tune::concurrency_limit::{ConcurrencyLimit, RequestOutcome};
+pub use crate::tune::limit_discovery::LearnedLimit;
+pub use crate::tune::link::LinkEstimate;
+pub use cache::file::CachedFile;
 pub use cache::{Cache, CacheConfig, CacheKey};
 pub use checksum::{Algorithm, Checksum, Hasher};
-pub use clock::Clock;
-pub use courtesy::{ConcurrencyLimit, RequestOutcome};
+pub use endpoint::store::{EndpointStore, SlotClaim, SlotGuard};
 pub use endpoint::{Endpoint, NamespaceSupport, RangeSupport};
 pub use error::{Error, ErrorKind, Result, Retry};
-pub use file::CachedFile;
-pub use ledger::{EndpointStore, SlotClaim, SlotGuard};
-pub use limits::Limits;
-pub use link::LinkEstimate;
 pub use plan::{Plan, PlanConfig};
 pub use prefetch::{
     Access, Advice, CacheStatus, PrefetchContext, Prefetcher, ReadAhead, ReadAheadConfig,
@@ -46,6 +35,8 @@ pub use prefetch::{
 pub use replicas::{Health, Replica, Replicas, ReplicasConfig};
 pub use report::{ReadReport, Report, SourceReport};
 pub use schedule::{Reader, ReaderConfig};
+pub use source::clock::Clock;
+pub use source::limits::Limits;
 pub use source::{Part, PartSink, Request, ResponseMeta, Source};
 pub use storage::{DirEntry, FileKind, PutOptions, Storage, Upload};
 pub use trace::{FileRecorder, ReadEvent, ReadTimes, TraceSink};

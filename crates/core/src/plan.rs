@@ -9,11 +9,11 @@
 //! looks at merged neighbours until nothing changes any more, which makes a plan of a plan's own output the same
 //! plan.
 //!
-//! **Dealing is a matter of symmetry.** Every request costs a round trip on its lane, whatever it carries, and every
-//! lane opens its congestion window alike. So the work is cut into as many equal shares of bytes as there are lanes,
+//! **Dealing is a matter of symmetry.** Every request costs a round trip on its connection, whatever it carries, and every
+//! connection opens its congestion window alike. So the work is cut into as many equal shares of bytes as there are connections,
 //! in file order, each share a run of neighbouring ranges; a range larger than a share is cut. Only where the limits
-//! need more requests than there are lanes are there more; then lanes take the next one as they become free, and
-//! [`PlanConfig::balanced`] picks a number of lanes that all have the same number of turns.
+//! need more requests than there are connections are there more; then connections take the next one as they become free, and
+//! [`PlanConfig::balanced`] picks a number of connections that all have the same number of turns.
 
 mod stripes;
 
@@ -27,7 +27,7 @@ pub(crate) use stripes::striped;
 #[non_exhaustive]
 pub struct PlanConfig {
     /// Shares to cut the work into; at least 1.
-    pub lanes: usize,
+    pub connections: usize,
     /// A gap is read over only if it is at most this fraction of the smaller of its neighbours. 0.05 by default: what is
     /// fetched stays below 1.25 times what is wanted even for the worst input, and below 1.05 times for ordinary ones.
     pub waste: f64,
@@ -38,31 +38,36 @@ pub struct PlanConfig {
 
 impl Default for PlanConfig {
     fn default() -> Self {
-        Self { lanes: 1, waste: 0.05, min_cut_bytes: 1448 }
+        Self { connections: 1, waste: 0.05, min_cut_bytes: 1448 }
     }
 }
 
 impl PlanConfig {
-    /// The default for a number of lanes.
+    /// The default for a number of connections.
     #[must_use]
-    pub fn for_lanes(lanes: usize) -> Self {
-        Self { lanes: lanes.max(1), ..Self::default() }
+    pub fn for_connections(connections: usize) -> Self {
+        Self { connections: connections.max(1), ..Self::default() }
     }
 
-    /// The default for about `lanes` lanes, of `cap` at the most: where the limits need more requests than that, so many
-    /// that every lane gets the same number of them. Twelve requests on eight lanes would leave four of them, with
+    /// The default for about `connections` connections, of `cap` at the most: where the limits need more requests than that, so many
+    /// that every connection gets the same number of them. Twelve requests on eight connections would leave four of them, with
     /// windows grown for an eighth of the path, to carry the last third of the work.
     #[must_use]
-    pub fn balanced(wanted: &[Range<u64>], limits: &Limits, lanes: usize, cap: usize) -> Self {
+    pub fn balanced(
+        wanted: &[Range<u64>],
+        limits: &Limits,
+        connections: usize,
+        cap: usize,
+    ) -> Self {
         let needed = fewest_requests(wanted, limits);
-        let lanes = lanes.max(1);
-        if needed <= lanes {
-            return Self::for_lanes(lanes);
+        let connections = connections.max(1);
+        if needed <= connections {
+            return Self::for_connections(connections);
         }
-        // To the nearest; half as many lanes again rather than another turn, because turns leave gaps.
-        let turns = (2 * needed - lanes).div_ceil(2 * lanes);
+        // To the nearest; half as many connections again rather than another turn, because turns leave gaps.
+        let turns = (2 * needed - connections).div_ceil(2 * connections);
         let even = needed.div_ceil(turns);
-        Self::for_lanes(if even <= cap { even } else { lanes })
+        Self::for_connections(if even <= cap { even } else { connections })
     }
 }
 
@@ -102,7 +107,7 @@ impl Plan {
 /// The fewest requests that `limits` allow for `wanted`, in any order; gaps are not read over.
 #[must_use]
 pub fn fewest_requests(wanted: &[Range<u64>], limits: &Limits) -> usize {
-    least_requests(&range::merged(wanted, 0), limits).0
+    min_requests(&range::merged(wanted, 0), limits).0
 }
 
 /// The gaps between `ranges`, sorted and disjoint, that cost less to read over than one more range does.
@@ -134,7 +139,7 @@ fn merge(sorted: &[Range<u64>], gap_bytes: u64, waste: f64) -> Vec<Range<u64>> {
     stack
 }
 
-/// What shares are made equal in: bytes, or where a limit needs more requests than there are lanes, whatever it limits,
+/// What shares are made equal in: bytes, or where a limit needs more requests than there are connections, whatever it limits,
 /// because requests alike in bytes would overflow that limit here and there, and every overflow is one more request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Measure {
@@ -154,7 +159,7 @@ impl Measure {
 }
 
 /// Fewest requests that the limits allow, and the limit that needs them.
-fn least_requests(ranges: &[Range<u64>], limits: &Limits) -> (usize, Measure) {
+fn min_requests(ranges: &[Range<u64>], limits: &Limits) -> (usize, Measure) {
     let text: usize = ranges.iter().map(Limits::range_text_bytes).sum();
     let by_bytes = range::total_bytes(ranges).div_ceil(limits.max_total_bytes.max(1));
     [
@@ -184,12 +189,12 @@ struct Dealer<'a> {
 
 impl<'a> Dealer<'a> {
     fn new(ranges: &[Range<u64>], limits: &'a Limits, config: &PlanConfig) -> Self {
-        let lanes = config.lanes.max(1);
-        let (needed, binding) = least_requests(ranges, limits);
+        let connections = config.connections.max(1);
+        let (needed, binding) = min_requests(ranges, limits);
         // Near the limit, too, equal bytes would overflow it.
-        let limits_rule = needed > 1 && needed + needed / 8 >= lanes;
+        let limits_rule = needed > 1 && needed + needed / 8 >= connections;
         let (measure, shares) =
-            if limits_rule { (binding, needed) } else { (Measure::Bytes, lanes) };
+            if limits_rule { (binding, needed) } else { (Measure::Bytes, connections) };
         Self {
             limits,
             min_cut_bytes: config.min_cut_bytes.max(1),
@@ -249,7 +254,7 @@ impl<'a> Dealer<'a> {
     }
 
     /// What is left of the open share. Its end is counted from the start of all shares, so what one takes too much the next
-    /// takes less, and shares by bytes are never more than the lanes.
+    /// takes less, and shares by bytes are never more than the connections.
     fn share_room(&self) -> u64 {
         let done = (self.requests.len() + 1).min(self.shares) as u128;
         let end = (u128::from(self.total) * done).div_ceil(self.shares as u128);
@@ -313,8 +318,8 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_wanted_byte_is_covered_once(wanted in any_ranges(), l in any_limits(), lanes in 1usize..70) {
-            let plan = Plan::new(&wanted, &l, &PlanConfig::for_lanes(lanes));
+        fn every_wanted_byte_is_covered_once(wanted in any_ranges(), l in any_limits(), connections in 1usize..70) {
+            let plan = Plan::new(&wanted, &l, &PlanConfig::for_connections(connections));
             let fetched: Vec<_> = plan.ranges().cloned().collect();
             prop_assert!(range::difference(&range::merged(&wanted, 0), &range::merged(&fetched, 0)).is_empty());
             prop_assert!(fetched.windows(2).all(|w| w[0].end <= w[1].start), "overlap or disorder");
@@ -322,8 +327,8 @@ mod tests {
         }
 
         #[test]
-        fn no_request_exceeds_a_limit(wanted in any_ranges(), l in any_limits(), lanes in 1usize..70) {
-            for request in Plan::new(&wanted, &l, &PlanConfig::for_lanes(lanes)).requests {
+        fn no_request_exceeds_a_limit(wanted in any_ranges(), l in any_limits(), connections in 1usize..70) {
+            for request in Plan::new(&wanted, &l, &PlanConfig::for_connections(connections)).requests {
                 prop_assert!(!request.is_empty() && request.len() <= l.max_ranges);
                 let text: usize = request.iter().map(Limits::range_text_bytes).sum();
                 prop_assert!(text <= l.max_header_bytes);
@@ -333,23 +338,23 @@ mod tests {
         }
 
         #[test]
-        fn waste_stays_below_a_quarter(wanted in any_ranges(), lanes in 1usize..70) {
-            let plan = Plan::new(&wanted, &Limits { range_cost_bytes: 120, ..Limits::unlimited() }, &PlanConfig::for_lanes(lanes));
+        fn waste_stays_below_a_quarter(wanted in any_ranges(), connections in 1usize..70) {
+            let plan = Plan::new(&wanted, &Limits { range_cost_bytes: 120, ..Limits::unlimited() }, &PlanConfig::for_connections(connections));
             let useful = range::total_bytes(&range::merged(&wanted, 0));
             prop_assert!(plan.bytes() * 4 <= useful.saturating_mul(5));
         }
 
         #[test]
-        fn order_and_duplicates_do_not_matter(wanted in any_ranges(), l in any_limits(), lanes in 1usize..70) {
-            let config = PlanConfig::for_lanes(lanes);
+        fn order_and_duplicates_do_not_matter(wanted in any_ranges(), l in any_limits(), connections in 1usize..70) {
+            let config = PlanConfig::for_connections(connections);
             let mut shuffled: Vec<_> = wanted.iter().rev().cloned().collect();
             shuffled.extend(wanted.iter().step_by(2).cloned());
             prop_assert_eq!(Plan::new(&wanted, &l, &config), Plan::new(&shuffled, &l, &config));
         }
 
         #[test]
-        fn planning_a_plan_changes_nothing(wanted in any_ranges(), l in any_limits(), lanes in 1usize..70) {
-            let config = PlanConfig::for_lanes(lanes);
+        fn planning_a_plan_changes_nothing(wanted in any_ranges(), l in any_limits(), connections in 1usize..70) {
+            let config = PlanConfig::for_connections(connections);
             let plan = Plan::new(&wanted, &l, &config);
             let again: Vec<_> = plan.ranges().cloned().collect();
             prop_assert_eq!(Plan::new(&again, &l, &config), plan);
@@ -365,35 +370,37 @@ mod tests {
     }
 
     #[test]
-    fn one_large_range_is_striped_over_the_lanes() {
-        let plan = Plan::new(&[1000..1_191_087], &Limits::unlimited(), &PlanConfig::for_lanes(64));
+    fn one_large_range_is_striped_over_the_connections() {
+        let plan =
+            Plan::new(&[1000..1_191_087], &Limits::unlimited(), &PlanConfig::for_connections(64));
         assert_eq!(plan.requests.len(), 64);
         assert!(plan.requests.iter().all(|r| r.len() == 1 && range::len(&r[0]) <= 18_596));
     }
 
     #[test]
-    fn lanes_share_the_turns() {
+    fn connections_share_the_turns() {
         let baskets: Vec<_> = (0..4880u64).map(|i| i * 56_000..i * 56_000 + 1395).collect();
         let nginx = limits(10_000, 8_100, u64::MAX, u64::MAX);
-        let lanes = |lanes, cap| PlanConfig::balanced(&baskets, &nginx, lanes, cap).lanes;
-        assert_eq!([lanes(1, 64), lanes(2, 64), lanes(3, 64)], [1, 2, 3]);
-        assert_eq!([lanes(5, 64), lanes(8, 64), lanes(64, 64)], [6, 12, 64]);
-        assert_eq!([lanes(1, 1), lanes(2, 2), lanes(8, 8)], [1, 2, 8]);
+        let connections =
+            |connections, cap| PlanConfig::balanced(&baskets, &nginx, connections, cap).connections;
+        assert_eq!([connections(1, 64), connections(2, 64), connections(3, 64)], [1, 2, 3]);
+        assert_eq!([connections(5, 64), connections(8, 64), connections(64, 64)], [6, 12, 64]);
+        assert_eq!([connections(1, 1), connections(2, 2), connections(8, 8)], [1, 2, 8]);
     }
 
     #[test]
-    fn scattered_baskets_make_one_request_per_lane() {
+    fn scattered_baskets_make_one_request_per_connection() {
         let baskets: Vec<_> = (0..4880u64).map(|i| i * 56_000..i * 56_000 + 1395).collect();
         let plan = Plan::new(
             &baskets,
             &limits(10_000, 7_900, u64::MAX, u64::MAX),
-            &PlanConfig::for_lanes(64),
+            &PlanConfig::for_connections(64),
         );
         assert_eq!(plan.requests.len(), 64);
         let plan = Plan::new(
             &baskets,
             &limits(10_000, 7_900, u64::MAX, u64::MAX),
-            &PlanConfig::for_lanes(1),
+            &PlanConfig::for_connections(1),
         );
         assert_eq!(plan.requests.len(), 12);
     }

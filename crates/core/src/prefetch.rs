@@ -6,15 +6,15 @@
 //! be read soon, what will not be read after all. It decides and never waits: whether and when any of it is fetched is up
 //! to who asked, who knows what is present, what is in flight and how much memory there is.
 
-mod blocks;
+mod block_rounding;
+mod config;
 mod cursor;
-mod eagerness;
 mod read_ahead;
 mod region;
 mod strides;
 mod waste;
 
-pub use eagerness::ReadAheadConfig;
+pub use config::ReadAheadConfig;
 pub use read_ahead::ReadAhead;
 
 use crate::{Limits, LinkEstimate};

@@ -4,7 +4,7 @@
 //! each request which member gets it, and what becomes of the request when that member fails.
 //!
 //! **Order.** Members are used in the order given, the first living one for everything, because its connections are warm
-//! and its limits known. Others join in when its lanes are all taken, or when a job has become so large
+//! and its limits known. Others join in when its connections are all taken, or when a job has become so large
 //! (`BULK_BYTES`) that several servers are likely to be faster than one; then each request goes where it should end
 //! first, by the speed of the requests before it.
 //!
@@ -23,29 +23,29 @@
 //! member as well. Whoever is done first wins and the other is dropped. What that may cost is capped by
 //! [`ReplicasConfig::waste`].
 
-mod attempt;
+mod failure;
 mod health;
-mod member;
-mod verdict;
+mod hedging;
+mod replica;
 
 pub use health::Health;
-pub use member::{ChecksumQuery, Replica};
+pub use replica::{ChecksumQuery, Replica};
 
 use crate::checksum::Checksum;
 use crate::error::{Error, ErrorKind, Result, Retry};
 use crate::report::SourceReport;
 use crate::source::{PartSink, Request, ResponseMeta, Source};
 use crate::{Clock, Endpoint, Limits, LinkEstimate};
+use failure::FailureScope;
 use futures_core::future::BoxFuture;
-use member::ActiveReplica;
+use replica::ActiveReplica;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use verdict::FailureScope;
 
 /// When a job has had this many bytes, further members share the work.
 const BULK_BYTES: u64 = 64 << 20;
 /// Notices kept; a thousand replicas that are all wrong need not fill the memory.
-const MOST_NOTICES: usize = 64;
+const MAX_NOTICES: usize = 64;
 /// What may be asked for twice before anything has arrived, in bytes.
 const HEDGE_FLOOR_BYTES: u64 = 1 << 20;
 
@@ -167,7 +167,7 @@ impl Replicas {
     }
 
     async fn fetch_anywhere(&self, request: Request, sink: PartSink) -> Result<ResponseMeta> {
-        let tee = attempt::DedupSink::new(sink);
+        let tee = hedging::DedupSink::new(sink);
         let mut tried: Vec<Arc<ActiveReplica>> = Vec::new();
         let mut errors: Vec<Error> = Vec::new();
         loop {
@@ -183,7 +183,7 @@ impl Replicas {
                 Err(failed) => errors.extend(failed),
             }
             if let Some(fault) =
-                errors.iter().find(|e| verdict::classify(e) == FailureScope::Request)
+                errors.iter().find(|e| failure::classify(e) == FailureScope::Request)
             {
                 return Err(fault.clone());
             }
@@ -274,7 +274,7 @@ impl Replicas {
 
     fn notice(&self, text: String) {
         let mut state = self.state();
-        if state.notices.len() < MOST_NOTICES && !state.notices.contains(&text) {
+        if state.notices.len() < MAX_NOTICES && !state.notices.contains(&text) {
             state.notices.push(text);
         }
     }
@@ -323,9 +323,9 @@ impl Source for Replicas {
         living.map(|member| member.source().idle_connections()).sum()
     }
 
-    fn preconnect(&self, lanes: usize) {
+    fn preconnect(&self, connections: usize) {
         let leader = self.leader();
-        leader.source().preconnect(lanes.min(leader.source().max_connections()));
+        leader.source().preconnect(connections.min(leader.source().max_connections()));
     }
 
     fn expect_bulk(&self) {

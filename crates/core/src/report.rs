@@ -1,6 +1,6 @@
 //! Where the time and the bytes went.
 
-use crate::file::ReadTotals;
+use crate::cache::file::ReadTotals;
 use serde::{Deserialize, Serialize};
 
 /// The account of one job. Bytes and requests equal what the server logs.

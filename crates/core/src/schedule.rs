@@ -1,7 +1,7 @@
 //! Carries a plan out: so many requests at a time, so many bytes, and what failed again.
 //!
 //! A [`Reader`] holds a queue of planned requests for one source. Each call of [`Reader::next`] first sends as many of
-//! them as there are lanes and budget, then waits for whatever comes first, a part or the end of a request. Parts are
+//! them as there are connections and budget, then waits for whatever comes first, a part or the end of a request. Parts are
 //! handed on as they arrive, in any order and of any size; nothing is reassembled here.
 //!
 //! What bounds memory: bytes that were asked for and not yet [released](Reader::release) by the consumer never exceed
@@ -9,34 +9,36 @@
 //! budget smaller than a request slows a job down but cannot stop it.
 //!
 //! What happens on failure: parts that arrived are kept. The rest of the request is planned again, by the limits that the
-//! source has by then, and sent again, until [`ReaderConfig::attempts`] requests in a row on each lane have failed without
+//! source has by then, and sent again, until [`ReaderConfig::attempts`] requests in a row on each connection have failed without
 //! bringing a wanted byte. Whether to try at all is the error's own advice, [`Error::retry`], taken here and nowhere else.
 //!
-//! What happens at the end: lanes are not equally fast, because one that loses a packet early keeps a small window for
-//! long. When the queue is empty and a lane has nothing to do, the straggler that will need longest gives
-//! the later half of what it still owes to that lane; once it has delivered the rest it is cut off. See
+//! What happens at the end: connections are not equally fast, because one that loses a packet early keeps a small window for
+//! long. When the queue is empty and a connection has nothing to do, the straggler that will need longest gives
+//! the later half of what it still owes to that connection; once it has delivered the rest it is cut off. See
 //! `straggler.rs` for when that pays.
 //!
-//! How many requests are on their way: as many as there are lanes, and where connections carry several at a time, as many
+//! How many requests are on their way: as many as there are connections, and where connections carry several at a time, as many
 //! as the source says. See `schedule/abreast.rs`.
 //!
 //! What is urgent: a reader may live as long as its file is open and be given more at any time. What somebody waits for
-//! is pushed as urgent ([`Reader::push_urgent`]); it is sent before everything else, and at once, also if all lanes are
+//! is pushed as urgent ([`Reader::push_urgent`]); it is sent before everything else, and at once, also if all connections are
 //! taken by what is fetched ahead (the source then opens another, or the next that becomes free is its). See
 //! `schedule/urgent.rs`.
 //!
 //! Nothing here needs a runtime: the futures of the source run inside [`Reader::next`], so dropping the reader cancels
 //! every request.
 
-mod abreast;
-mod settle;
-mod urgent;
+mod concurrency;
+mod priority;
+mod retry;
 
 use crate::error::{Error, Result};
 use crate::plan::{Plan, PlanConfig};
 use crate::source::{Part, Request, ResponseMeta, Source};
-use crate::straggler::{self, InFlightRequest};
-use crate::{Limits, lanes, plan, range};
+use crate::tune::connections;
+use crate::tune::straggler;
+use crate::tune::straggler::InFlightRequest;
+use crate::{Limits, plan, range};
 use futures_channel::mpsc;
 use futures_core::future::BoxFuture;
 use futures_util::future::{AbortHandle, Abortable, Either, select};
@@ -51,13 +53,13 @@ use std::time::Duration;
 pub struct ReaderConfig {
     /// Bytes asked for and not yet released. 64 MiB by default: the bandwidth-delay product of 2 Gbit/s at 240 ms.
     pub budget_bytes: u64,
-    /// Failures in a row, without a wanted byte in between, after which the reader gives up; for each lane in use.
+    /// Failures in a row, without a wanted byte in between, after which the reader gives up; for each connection in use.
     pub attempts: u32,
     /// How long a file is waited for that its server has to make ready first ([`Retry::Later`](crate::Retry::Later)), in
     /// all. 10 min by default; with 0 it is not waited for.
     pub patience: Duration,
     /// Nothing is asked for but what was pushed, and nothing of it twice unless it failed: gaps that cost less than one more
-    /// range are not read over (`PlanConfig::waste`), and no lane takes over what another one owes. False by default.
+    /// range are not read over (`PlanConfig::waste`), and no connection takes over what another one owes. False by default.
     pub exact: bool,
 }
 
@@ -88,7 +90,7 @@ pub struct Reader<'a> {
     crowded: bool,
     /// The limits by which the queue was planned.
     planned_with: Option<Limits>,
-    lanes: usize,
+    connections: usize,
     /// Most requests that were under way at a time.
     widest: usize,
     running: FuturesUnordered<BoxFuture<'a, (u64, Ended)>>,
@@ -141,7 +143,7 @@ impl<'a> Reader<'a> {
             urgent_ids: HashSet::new(),
             crowded: false,
             planned_with: None,
-            lanes: 1,
+            connections: 1,
             widest: 0,
             running: FuturesUnordered::new(),
             requests: HashMap::new(),
@@ -169,35 +171,36 @@ impl<'a> Reader<'a> {
         });
     }
 
-    /// Asks for `ranges`, on at most `max_connections` lanes. What was pushed before is sent before.
-    pub fn push(&mut self, ranges: &[Range<u64>], max_lanes: usize) {
-        let requests = self.planned(ranges, max_lanes);
+    /// Asks for `ranges`, on at most `max_connections` connections. What was pushed before is sent before.
+    pub fn push(&mut self, ranges: &[Range<u64>], max_connections: usize) {
+        let requests = self.planned(ranges, max_connections);
         self.queue.extend(requests);
     }
 
     /// As [`Reader::push`], for a consumer that goes on with what comes first while the rest arrives; see
     /// `plan/stripes.rs`.
-    pub fn push_striped(&mut self, ranges: &[Range<u64>], max_lanes: usize) {
-        let requests = self.planned(ranges, max_lanes);
+    pub fn push_striped(&mut self, ranges: &[Range<u64>], max_connections: usize) {
+        let requests = self.planned(ranges, max_connections);
         let requests = requests.into_iter().map(|request| request.ranges).collect();
-        let requests = plan::striped(requests, self.lanes, &self.source.limits());
+        let requests = plan::striped(requests, self.connections, &self.source.limits());
         let requests = self.requests_of(Plan { requests });
         self.queue.extend(requests);
     }
 
-    fn planned(&mut self, ranges: &[Range<u64>], max_lanes: usize) -> Vec<Request> {
+    fn planned(&mut self, ranges: &[Range<u64>], max_connections: usize) -> Vec<Request> {
         let bytes = range::total_bytes(ranges);
-        let most = self.source.max_connections().min(max_lanes).max(1);
+        let most = self.source.max_connections().min(max_connections).max(1);
         let limits = self.source.limits();
-        let useful = lanes::for_bytes(bytes, &self.source.link(), most);
+        let useful = connections::for_bytes(bytes, &self.source.link(), most);
         let requests = plan::fewest_requests(ranges, &limits);
-        let useful = lanes::for_requests(useful, requests, bytes, most);
-        let lanes = lanes::prefer_open(useful, self.running.len() + self.source.idle_connections());
+        let useful = connections::for_requests(useful, requests, bytes, most);
+        let connections =
+            connections::prefer_open(useful, self.running.len() + self.source.idle_connections());
         // Where those that are open suffice, no others are opened to have all take the same number of turns.
-        let cap = if lanes < useful { lanes } else { most };
-        let config = self.plan_config(PlanConfig::balanced(ranges, &limits, lanes, cap));
-        self.source.preconnect(config.lanes);
-        self.lanes = self.lanes.max(config.lanes);
+        let cap = if connections < useful { connections } else { most };
+        let config = self.plan_config(PlanConfig::balanced(ranges, &limits, connections, cap));
+        self.source.preconnect(config.connections);
+        self.connections = self.connections.max(config.connections);
         self.planned_with = Some(limits);
         self.requests_of(Plan::new(ranges, &limits, &config))
     }
@@ -284,9 +287,9 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Gives part of the slowest request to a lane that has nothing to do.
+    /// Gives part of the slowest request to a connection that has nothing to do.
     fn relieve(&mut self) {
-        let most = if self.config.exact { 0 } else { (self.lanes / 4).max(2) };
+        let most = if self.config.exact { 0 } else { (self.connections / 4).max(2) };
         if self.reliefs >= most || self.source.idle_connections() == 0 {
             return;
         }

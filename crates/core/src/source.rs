@@ -1,5 +1,7 @@
 //! Where bytes come from: positional, vectored, minimal.
 
+pub mod clock;
+pub mod limits;
 use crate::{Clock, Endpoint, Limits, LinkEstimate, Result};
 use bytes::Bytes;
 use futures_core::future::BoxFuture;
@@ -68,20 +70,20 @@ pub trait Source: Send + Sync + Debug {
     fn clock(&self) -> &dyn Clock;
     /// What has been learned about the server.
     fn endpoint(&self) -> Endpoint;
-    /// Most lanes (connections) that the caller and the server allow.
+    /// Most connections (connections) that the caller and the server allow.
     fn max_connections(&self) -> usize;
-    /// Most requests that may be on their way at a time: more than the lanes where one connection carries several, as
+    /// Most requests that may be on their way at a time: more than the connections where one connection carries several, as
     /// many otherwise. It moves as the source learns.
     fn max_requests(&self) -> usize {
         self.max_connections()
     }
-    /// Lanes that could send a request now without connecting first.
+    /// Connections that could send a request now without connecting first.
     fn idle_connections(&self) -> usize;
-    /// Starts connecting until there are `lanes` in all; returns at once.
-    fn preconnect(&self, lanes: usize);
-    /// A job is coming that will want more than one lane if the path is long: as soon as the first one has shown how long
+    /// Starts connecting until there are `connections` in all; returns at once.
+    fn preconnect(&self, connections: usize);
+    /// A job is coming that will want more than one connection if the path is long: as soon as the first one has shown how long
     /// it is, others may be opened beside its first request. Returns at once.
     fn expect_bulk(&self) {}
-    /// Sends one request on one lane: one round trip.
+    /// Sends one request on one connection: one round trip.
     fn fetch(&self, request: Request, sink: PartSink) -> BoxFuture<'_, Result<ResponseMeta>>;
 }

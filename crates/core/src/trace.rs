@@ -9,7 +9,7 @@
 //! a microsecond. [`TraceWriter`] writes the records down (`block.rs` says how they lie in a file), [`TraceReader`] reads
 //! them, [`SubmissionOrder`] puts them in the order in which the program asked, and [`Statistics`] are what they say.
 
-mod block;
+mod format;
 mod order;
 mod read;
 mod statistics;

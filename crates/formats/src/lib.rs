@@ -7,10 +7,10 @@
 
 mod column;
 mod error;
-mod near;
-mod pick;
 pub mod root;
 mod sparse;
+mod suggest;
+mod take;
 mod values;
 
 pub use column::{Column, ElementType, Strings, Values};

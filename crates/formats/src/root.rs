@@ -26,36 +26,21 @@
 //! `TBranchElement`, `TLeaf`, `TBasket`) and the format notes in `io/doc/TFile` of its repository.
 
 mod basket;
-mod basket_map;
-mod baskets;
-mod branch;
-mod clusters;
 mod codec;
-mod contents;
-mod cpp_type;
 mod cursor;
-mod describe;
 mod directory;
-mod element;
 mod file;
+mod interpretation;
 mod key;
-mod layout;
-mod leaf;
 mod object;
-mod packed;
-mod raw_branch;
-mod shape;
-mod streamer;
 mod tree;
-mod tree_reader;
-mod walk;
 
-pub use basket_map::{BasketMap, BasketRef, MappedColumn, MappedTree};
-pub use baskets::BasketTable;
-pub use branch::Branch;
-pub use clusters::Clusters;
 pub use codec::Decompressor;
-pub use element::ColumnType;
 pub use file::{RootFile, TreeKey};
+pub use interpretation::column_type::ColumnType;
 pub use key::Key;
 pub use tree::Tree;
+pub use tree::basket_map::{BasketMap, BasketRef, MappedColumn, MappedTree};
+pub use tree::basket_table::BasketTable;
+pub use tree::branch::Branch;
+pub use tree::clusters::Clusters;

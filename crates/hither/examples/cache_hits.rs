@@ -6,7 +6,7 @@
 #![expect(clippy::disallowed_methods, reason = "measures real time")]
 
 use hither::{Client, ClientConfig};
-use hither_testkit::peer::MockHttpServer;
+use hither_testkit::mock_http::MockHttpServer;
 use hither_testkit::random::Random;
 use serde_json::json;
 use std::error::Error;

@@ -4,20 +4,27 @@
 //! task would delay the sockets), the connections, the books, and what is remembered on disk. Two clients in one process
 //! do not meet.
 
+pub(crate) mod mirrors;
+pub(crate) mod put;
+pub(crate) mod runtime;
+pub(crate) mod stat;
+pub(crate) mod storage_path;
+pub(crate) mod write_behind;
+pub(crate) mod xrootd;
+use crate::client::mirrors::Mirrors;
+use crate::client::write_behind::WriteBehindQueue;
 use crate::file::RemoteFile;
-use crate::last_writes::WriteBehindQueue;
-use crate::mirrors::Mirrors;
-use crate::opener::OpenAheadQueue;
-use crate::recording::TraceFileSink;
-use crate::tiered::DiskCacheSlot;
+use crate::file::disk_cache::DiskCacheSlot;
+use crate::open_ahead::queue::OpenAheadQueue;
+use crate::trace::recorder::TraceFileSink;
 use crate::tree_cache::TreeCacheConfig;
+use hither_core::cache::file::ReadTotals;
 use hither_core::error::{Error, ErrorKind, Result};
-use hither_core::file::ReadTotals;
 use hither_core::{
     Cache, CacheConfig, Endpoint, EndpointStore, Health, ReadAheadConfig, ReaderConfig, Report,
     SlotClaim,
 };
-use hither_store::{DiskCache, FileMetadata, LaneClaim, Store, StoreConfig};
+use hither_store::{ConnectionClaim, DiskCache, FileMetadata, Store, StoreConfig};
 use hither_transport::{
     LocalSource, Location, MonotonicClock, Network, TransferCounters, TransportConfig, is_metalink,
 };
@@ -308,9 +315,9 @@ impl EndpointStore for StoreLedger {
 
     fn claim_slot(&self, origin: &str, most: usize) -> SlotClaim {
         match self.0.claim_slot(origin, most) {
-            LaneClaim::Granted(held) => SlotClaim::Granted(Box::new(held)),
-            LaneClaim::Full => SlotClaim::Full,
-            LaneClaim::Unknown => SlotClaim::Granted(Box::new(())),
+            ConnectionClaim::Granted(held) => SlotClaim::Granted(Box::new(held)),
+            ConnectionClaim::Full => SlotClaim::Full,
+            ConnectionClaim::Unknown => SlotClaim::Granted(Box::new(())),
         }
     }
 }

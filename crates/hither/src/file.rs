@@ -1,13 +1,17 @@
 //! One file, near or far.
 
-use crate::ahead::OpenAheadTask;
-use crate::assemble::Assembly;
-use crate::byte_reads::ReadPath;
+pub(crate) mod assembly;
+pub(crate) mod disk_cache;
+pub(crate) mod positional;
+pub(crate) mod stream;
 use crate::client::{Client, ClientContext};
-use crate::opened::PrefetchedEnds;
+use crate::file::assembly::Assembly;
+use crate::file::positional::ReadPath;
+use crate::open_ahead::prefetched::PrefetchedEnds;
+use crate::open_ahead::task::OpenAheadTask;
 use bytes::Bytes;
 use hither_core::error::{Error, ErrorKind, Result};
-use hither_core::link::INITIAL_REQUEST_BYTES;
+use hither_core::tune::link::INITIAL_REQUEST_BYTES;
 use hither_core::{
     CacheStatus, Endpoint, FileRecorder, Part, ReadTimes, Reader, Replicas, ResponseMeta, Source,
     SourceReport, range,

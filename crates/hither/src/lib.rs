@@ -15,50 +15,27 @@
 //! # Ok::<(), hither::Error>(())
 //! ```
 
-mod ahead;
-mod arrays;
-mod assemble;
-mod background;
-mod byte_reads;
 mod client;
-mod dataset;
-mod draw;
 mod file;
-mod glance;
-mod habit;
-mod holders;
-mod last_writes;
-mod learned;
-mod listing;
-mod look;
-mod mirrors;
-mod open_many;
-mod opened;
-mod opener;
-mod opening;
-mod progress;
+pub(crate) mod open_ahead;
 pub mod query;
-mod recording;
-mod scan;
-mod storage;
-mod stream;
-mod target;
-mod tiered;
 pub mod trace;
 mod tree;
 mod tree_cache;
-mod upload;
 
-pub use arrays::{Arrays, ArraysIterator, ArraysRequest, ArraysStep};
+pub use crate::open_ahead::open_many::OpenMany;
+pub use client::mirrors::{Mirror, Mirrors};
+pub use client::stat::UrlStat;
+pub use client::storage_path::StoragePath;
+pub use client::xrootd::PrepareReply;
 pub use client::{Client, ClientConfig, DiskCacheConfig};
-pub use draw::{DrawRequest, DrawResult};
 pub use file::{FileStat, RemoteFile};
 pub use hither_auth::{
     AuthError, Basic, CertificateSource, CredentialConfig, Credentials, Environment, HostPattern,
     Secret, TokenSource,
 };
 pub use hither_core::cache::CacheConfig;
-pub use hither_core::file::{HintId, ReadTotals};
+pub use hither_core::cache::file::{HintId, ReadTotals};
 pub use hither_core::storage::{DirEntry, FileKind, PutOptions, Storage, Upload};
 pub use hither_core::{
     Algorithm, Checksum, Error, ErrorKind, Hasher, ReadAheadConfig, ReadReport, Report,
@@ -72,15 +49,12 @@ pub use hither_transport::{
     ExtendedAttribute, Identity, PageChecksums, PrepareAction, Proxies, ReplicaServer, Resolve,
     TlsConfig, TransportConfig,
 };
-pub use holders::PrepareReply;
-pub use learned::{LearnedExport, LearnedListing};
-pub use listing::{BranchListing, TreeListing};
-pub use look::UrlStat;
-pub use mirrors::{Mirror, Mirrors};
-pub use open_many::OpenMany;
-pub use progress::{ScanPhase, ScanProgress};
 pub use query::{Expression, Histogram, Selection};
-pub use storage::StoragePath;
-pub use target::TreeUrl;
 pub use tree::RemoteTree;
+pub use tree::arrays::{Arrays, ArraysIterator, ArraysRequest, ArraysStep};
+pub use tree::draw::{DrawRequest, DrawResult};
+pub use tree::listing::{BranchListing, TreeListing};
+pub use tree::progress::{ScanPhase, ScanProgress};
+pub use tree::tree_url::TreeUrl;
+pub use tree_cache::learned_sets::{LearnedExport, LearnedListing};
 pub use tree_cache::{ColumnarPrefetcher, ColumnarPrefetcherHandle, TreeCacheConfig};

@@ -11,7 +11,7 @@
 //! 1. `token`, `parse`, `ast`: from text to a tree, within limits of length and depth, with ROOT's precedences.
 //! 2. `chunk`, `bind`, `shape`: the names become columns, whose dimensions give the loop over the elements of each
 //!    entry. `shape` explains the loop.
-//! 3. `lanes`, `evaluate`, `operator`, `function`: a block of some thousand turns at a time, in double precision.
+//! 3. `instances`, `evaluate`, `operator`, `function`: a block of some thousand turns at a time, in double precision.
 //! 4. `select`: cut first, values only where it passes. The cut is a weight: anything but zero passes, and is what
 //!    the histogram counts.
 //! 5. `histogram`, `moments`, `limits`: bins, mean and standard deviation.
@@ -27,21 +27,21 @@
 //! branch has no dimension for, which is an error here.
 
 mod ast;
+mod axis_limits;
+mod batch;
 mod bind;
 mod chunk;
 mod column;
+mod error;
 mod evaluate;
 mod function;
 mod histogram;
-mod lanes;
-mod limits;
 mod moments;
-mod near;
 mod operator;
-mod parse;
+mod parser;
 mod select;
 mod shape;
-mod syntax_error;
+mod suggestion;
 mod token;
 
 use std::fmt;
@@ -67,7 +67,7 @@ impl Expression {
     /// # Errors
     /// [`Invalid`](hither_core::ErrorKind::Invalid) with what was expected and a caret under the place.
     pub fn parse(text: &str) -> Result<Self, Error> {
-        match parse::parse(text) {
+        match parser::parse(text) {
             Ok(root) => Ok(Self { root }),
             Err(error) => Err(error.into_error(text)),
         }

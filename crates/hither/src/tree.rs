@@ -1,9 +1,16 @@
 //! A tree that is open, or on its way to be.
 
+pub(crate) mod arrays;
+pub(crate) mod draw;
+pub(crate) mod listing;
+pub(crate) mod progress;
+pub(crate) mod root_opener;
+pub(crate) mod scan;
+pub(crate) mod tree_url;
 use crate::client::Client;
 use crate::file::RemoteFile;
-use crate::listing::{TreeListing, describe_tree};
-use crate::opening::{OpenTree, RootOpener};
+use crate::tree::listing::{TreeListing, describe_tree};
+use crate::tree::root_opener::{OpenTree, RootOpener};
 use futures_util::future::{BoxFuture, FutureExt, Shared};
 use hither_core::error::Result;
 use hither_store::FileMetadata;

@@ -34,25 +34,26 @@
 //! Source of the historical behaviour: R. Brun, L. Franco, F. Rademakers, "Efficient access to remote data in high energy
 //! physics", CHEP 2007; ROOT's `TTreeCache`.
 
-mod ahead;
 mod column;
-mod course;
-mod foresight;
 mod learned;
+pub(crate) mod learned_sets;
+mod learning;
 #[cfg(test)]
 mod tests;
+mod tracker;
+mod window;
 
-use course::{ReadBudget, TreeTracker};
-pub(crate) use foresight::LazyTreeOpener;
 use hither_core::prefetch::{Access, Advice, CacheStatus, PrefetchContext, Prefetcher};
 use hither_core::range;
 use hither_formats::root::BasketMap;
 use hither_store::LearnedSet;
 use learned::LearnedColumns;
 pub(crate) use learned::schema_hash;
+pub(crate) use learning::LazyTreeOpener;
 use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tracker::{ReadBudget, TreeTracker};
 
 /// How trees are read ahead of programs that read a file through the byte interface.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -76,9 +77,9 @@ impl Default for TreeCacheConfig {
 }
 
 /// Reads that are remembered until the layout is known.
-const MOST_AWAITING: usize = 4096;
+const MAX_AWAITING: usize = 4096;
 /// Baskets that one read may cover. Reads of more are those of a program that reads blocks.
-const MOST_AT_ONCE: usize = 64;
+const MAX_AT_ONCE: usize = 64;
 
 /// An [`Prefetcher`] that knows trees.
 #[derive(Debug)]
@@ -205,7 +206,7 @@ impl ColumnarState {
         match &mut self.layout {
             Layout::None => None,
             Layout::Awaited(reads) => {
-                if reads.len() < MOST_AWAITING {
+                if reads.len() < MAX_AWAITING {
                     reads.push((access.range.clone(), access.found));
                 }
                 self.conditions = Some(*conditions);
@@ -263,12 +264,12 @@ fn touch(
         }
         return true;
     }
-    let found: Vec<_> = map.overlapping(range).take(MOST_AT_ONCE + 1).collect();
+    let found: Vec<_> = map.overlapping(range).take(MAX_AT_ONCE + 1).collect();
     // Who reads baskets begins or ends where one does; blocks do so by chance only.
     let meets = found
         .last()
         .is_some_and(|last| range.start == first.range.start || range.end == last.range.end);
-    if found.len() > MOST_AT_ONCE || !meets {
+    if found.len() > MAX_AT_ONCE || !meets {
         return false;
     }
     for basket in &found {

@@ -39,8 +39,6 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-pub mod answer;
-pub mod byteranges;
 pub mod conditions;
 pub mod content_range;
 pub mod digest;
@@ -48,6 +46,7 @@ pub mod metalink;
 pub mod multipart;
 pub mod propfind;
 pub mod range_header;
+pub mod range_response;
 pub mod range_set;
 pub mod server_hint;
 pub mod vector;
@@ -56,12 +55,12 @@ mod field;
 mod text;
 mod xml;
 
-pub use answer::{
-    RangeResponse, RangeResponseError, ResponseHead, RetryAfter, Validator, classify,
-};
 pub use content_range::{ContentRange, ContentRangeError};
 pub use digest::{Digest, DigestAlgorithm, digests};
 pub use metalink::Metalink;
 pub use multipart::{MultipartError, MultipartEvent, MultipartReader};
+pub use range_response::{
+    RangeResponse, RangeResponseError, ResponseHead, RetryAfter, Validator, classify,
+};
 pub use server_hint::{ServerHint, server_hint};
 pub use xml::XmlError;

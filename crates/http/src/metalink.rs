@@ -25,12 +25,12 @@
 //! # Ok::<(), hither_http::metalink::MetalinkError>(())
 //! ```
 
-mod document;
-mod link;
-mod written;
+mod link_header;
+mod parser;
+mod writer;
 
-pub use link::{MetalinkLinks, links};
-pub use written::{describedby, duplicate};
+pub use link_header::{MetalinkLinks, links};
+pub use writer::{describedby, duplicate};
 
 use crate::digest::Digest;
 use crate::xml::XmlError;
@@ -120,7 +120,7 @@ impl Metalink {
     /// # Errors
     /// See [`MetalinkError`]. A size, checksum or address that can't be read is passed over.
     pub fn parse(document: &[u8], bounds: &MetalinkLimits) -> Result<Self, MetalinkError> {
-        document::parse(document, bounds)
+        parser::parse(document, bounds)
     }
 
     /// The file of this name (a path or its last component): the one with the same name; else the only one with the same

@@ -25,6 +25,7 @@
 //!                          ╰──────────────────────────delimiter──────────────────────────╯
 //! ```
 
+pub mod writer;
 use crate::content_range::{ContentRange, ContentRangeError};
 use crate::text::{excerpt, trim};
 use bytes::Bytes;

@@ -22,9 +22,9 @@
 //! ```
 
 mod href;
-mod question;
+mod request;
 
-pub use question::{PropertyName, PropertyUpdate, PropfindRequest, element, escape};
+pub use request::{PropertyName, PropertyUpdate, PropfindRequest, element, escape};
 
 use crate::text::excerpt;
 use crate::xml::{Element, Tokens, XmlError, seen};

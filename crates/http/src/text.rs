@@ -1,11 +1,11 @@
 //! Bytes of a peer, made fit for an error message.
 
 /// Longest excerpt that a message carries.
-const LONGEST: usize = 80;
+const MAX_CHARS: usize = 80;
 
 /// The first 80 bytes, what isn't printable ASCII escaped.
 pub(crate) fn excerpt(bytes: &[u8]) -> String {
-    let shown = bytes.get(..LONGEST).unwrap_or(bytes);
+    let shown = bytes.get(..MAX_CHARS).unwrap_or(bytes);
     let mut text = shown.escape_ascii().to_string();
     if shown.len() < bytes.len() {
         text.push('…');
@@ -41,7 +41,7 @@ mod tests {
     #[test]
     fn excerpts_are_printable_and_bounded() {
         assert_eq!(excerpt(b"a\r\nb\xff"), "a\\r\\nb\\xff");
-        assert_eq!(excerpt(&[b'x'; 500]).chars().count(), LONGEST + 1);
+        assert_eq!(excerpt(&[b'x'; 500]).chars().count(), MAX_CHARS + 1);
     }
 
     #[test]

@@ -27,9 +27,9 @@
 //! of the file does not come.
 
 pub mod frames;
-mod list;
+mod range_list;
 
-pub use list::{RangeList, RangeListError};
+pub use range_list::{RangeList, RangeListError};
 
 use crate::field::{list_items, value};
 use crate::text::trim;

@@ -1,11 +1,11 @@
 //! The client of a process.
 
+use crate::entry::{Entry, entry_of};
 use crate::error::{closed, to_exception};
 use crate::file::File;
+use crate::fork::{ClientHandle, PerProcess};
 use crate::job::Job;
-use crate::names::{Entry, entry_of};
-use crate::process::{ClientHandle, PerProcess};
-use crate::settings::PyClientOptions;
+use crate::options::PyClientOptions;
 use crate::tree::{self, Tree};
 use hither::{Error, ErrorKind, StoragePath};
 use hither_transfer::{CopyPath, OverwritePolicy};

@@ -2,8 +2,8 @@
 
 use crate::buffer::Buffer;
 use crate::client::Client;
+use crate::fork::{ClientHandle, PerProcess, ReopenedAfterFork};
 use crate::job::Job;
-use crate::process::{ClientHandle, PerProcess, ReopenedAfterFork};
 use hither::{HintId, RemoteFile};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;

@@ -8,9 +8,9 @@
 //! The threads of the runtime never wait for the GIL: they serve sockets, and the GIL may be held for as long as a program
 //! computes. Results are handed over by threads that are there to block.
 
-use crate::ending::InterpreterGuard;
 use crate::error::{closed, to_exception};
-use crate::process::{ClientHandle, PerProcess};
+use crate::fork::{ClientHandle, PerProcess};
+use crate::shutdown::InterpreterGuard;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use hither::Error;

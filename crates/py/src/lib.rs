@@ -7,13 +7,13 @@ mod buffer;
 mod client;
 mod column;
 mod command;
-mod ending;
+mod entry;
 mod error;
 mod file;
+mod fork;
 mod job;
-mod names;
-mod process;
-mod settings;
+mod options;
+mod shutdown;
 mod tree;
 
 /// The module.
@@ -28,13 +28,13 @@ mod _core {
     #[pymodule_export]
     use crate::command::run_command;
     #[pymodule_export]
-    use crate::ending::shutdown;
+    use crate::entry::Entry;
     #[pymodule_export]
     use crate::file::{File, FileStat, Hint};
     #[pymodule_export]
     use crate::job::Job;
     #[pymodule_export]
-    use crate::names::Entry;
+    use crate::shutdown::shutdown;
     #[pymodule_export]
     use crate::tree::{ArraysIterator, ScanProgress, Tree};
 }

@@ -3,8 +3,8 @@
 use crate::client::Client;
 use crate::column::Column;
 use crate::error::closed;
+use crate::fork::{ClientHandle, PerProcess, ReopenedAfterFork};
 use crate::job::Job;
-use crate::process::{ClientHandle, PerProcess, ReopenedAfterFork};
 use futures_util::lock::Mutex as AsyncMutex;
 use hither::{ArraysRequest, RemoteTree, Report};
 use pyo3::exceptions::PyRuntimeError;

@@ -1,6 +1,6 @@
 //! An answer on its way out.
 
-use crate::sending::body::ResponseBody;
+use crate::response::body::ResponseBody;
 use bytes::Bytes;
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 use http::{StatusCode, header};

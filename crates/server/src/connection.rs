@@ -1,10 +1,11 @@
 //! Connections: how they are taken, what is spoken on them, and when they are left.
 
+pub(crate) mod acceptor;
 pub(crate) mod client_verifier;
-pub(crate) mod clocked;
-pub(crate) mod held;
-pub(crate) mod listener;
-pub(crate) mod network;
-pub(crate) mod shortcut;
+pub(crate) mod incoming_body;
+pub(crate) mod sendfile;
+pub(crate) mod socket_options;
 pub(crate) mod tcp_info;
+pub(crate) mod timeout_stream;
 pub(crate) mod tls;
+pub(crate) mod write_stall;

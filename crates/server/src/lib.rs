@@ -13,33 +13,31 @@
 //! ```
 
 mod answer;
+mod authorization;
+mod backend;
 mod connection;
-mod files;
+mod context;
+mod http_error;
 mod iso_date;
+pub(crate) mod lots;
 mod method;
 mod monitoring;
-mod refusal;
-mod reload;
-mod replicas;
-mod rights;
-mod rules;
-mod sending;
+mod replica_map;
+mod response;
 mod server;
 mod settings;
-mod site;
-mod space;
 mod third_party;
 
-pub use connection::network::NetworkSettings;
-pub use reload::Reloader;
-pub use replicas::ReplicaSettings;
-pub use rights::access::{
-    AllowedAction, AuthSettings, CertificateSettings, GroupSettings, IssuerSettings,
-};
-pub use rights::authorizer::{
+pub use authorization::authorizer::{
     AccessRequest, Action, AllowAll, Authorizer, Decision, PrepareFuture,
 };
+pub use authorization::settings::{
+    AllowedAction, AuthSettings, CertificateSettings, GroupSettings, IssuerSettings,
+};
+pub use connection::socket_options::NetworkSettings;
+pub use lots::settings::LotSettings;
+pub use replica_map::ReplicaSettings;
 pub use server::{Server, ShutdownHandle};
+pub use settings::reload::Reloader;
 pub use settings::{ServerLimits, Settings, TlsFiles};
-pub use space::lot_settings::LotSettings;
 pub use third_party::settings::ThirdPartySettings;

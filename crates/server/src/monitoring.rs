@@ -1,10 +1,10 @@
 //! What a server tells of itself: access log, metrics, health, status page.
 
 pub(crate) mod access_log;
+pub(crate) mod admin_server;
 pub(crate) mod health;
-pub(crate) mod meters;
 pub(crate) mod metrics;
-pub(crate) mod monitor;
-pub(crate) mod note;
-pub(crate) mod recent;
-pub(crate) mod status;
+pub(crate) mod request_record;
+pub(crate) mod sliding_window;
+pub(crate) mod stats;
+pub(crate) mod status_page;

@@ -14,23 +14,23 @@
 //!  sending      from disk to the connection in bounded memory, or past it
 //! ```
 
-use crate::connection::listener::Acceptor;
+use crate::authorization::authorizer::Authorizer;
+use crate::backend::disk::DiskBackend;
+use crate::backend::disk::confined_dir::{CleanupAges, ConfinedDir};
+use crate::backend::disk::lot_charging::LotCharging;
+use crate::connection::acceptor::Acceptor;
 use crate::connection::tls::{self, CertificateReloader};
-use crate::files::disk::DiskBackend;
-use crate::files::tree::{CleanupAges, ConfinedDir};
+use crate::context::ServerContext;
+use crate::http_error::HttpError;
+use crate::lots::Lots;
+use crate::lots::settings::TEND_EVERY;
+use crate::method::lots::seconds;
 use crate::monitoring::access_log::AccessLog;
-use crate::monitoring::meters::ServerStats;
-use crate::monitoring::monitor::AdminServer;
-use crate::monitoring::note::RequestRecorder;
-use crate::refusal::HttpError;
-use crate::reload::{PreparedReload, Reloader};
-use crate::rights::authorizer::Authorizer;
+use crate::monitoring::admin_server::AdminServer;
+use crate::monitoring::request_record::RequestRecorder;
+use crate::monitoring::stats::ServerStats;
 use crate::settings::Settings;
-use crate::site::ServerContext;
-use crate::space::LotCharging;
-use crate::space::lot_api::seconds;
-use crate::space::lot_settings::TEND_EVERY;
-use crate::space::lots::Lots;
+use crate::settings::reload::{PreparedReload, Reloader};
 use hither_core::error::{Error, ErrorKind, Result};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::io;

@@ -1,9 +1,11 @@
 //! What a server is told: the tree, where to listen, and how much anybody may take.
 
-use crate::connection::network::NetworkSettings;
-use crate::replicas::{ReplicaMap, ReplicaSettings};
-use crate::rights::access::AuthSettings;
-use crate::space::lot_settings::LotSettings;
+pub(crate) mod live;
+pub(crate) mod reload;
+use crate::authorization::settings::AuthSettings;
+use crate::connection::socket_options::NetworkSettings;
+use crate::lots::settings::LotSettings;
+use crate::replica_map::{ReplicaMap, ReplicaSettings};
 use crate::third_party::settings::ThirdPartySettings;
 use hither_core::error::{Error, ErrorKind, Result};
 use serde::Deserialize;
@@ -126,7 +128,7 @@ pub struct ServerLimits {
     /// Seconds without any progress amid a request or an answer.
     pub stall_seconds: f64,
     /// Bytes a second that a body or an answer must come to while it is the client's turn, after the first minute of that.
-    pub least_rate: u64,
+    pub min_rate: u64,
     /// Seconds after which parts of an upload that nobody goes on with are removed.
     pub unfinished_seconds: f64,
     /// Seconds that what is under way may take when the server is told to stop.
@@ -148,7 +150,7 @@ impl Default for ServerLimits {
             free_bytes: 64 << 20,
             idle_seconds: 120.0,
             stall_seconds: 60.0,
-            least_rate: 100,
+            min_rate: 100,
             unfinished_seconds: 7.0 * 24.0 * 3_600.0,
             stop_seconds: 10.0,
         }

@@ -9,32 +9,32 @@
 //! there is something of that name, and, if the other server tells a size, whether there is room: each is a status. For
 //! that the other server is asked first, but not waited for longer than [`PATIENCE`].
 //!
-//! **A pull** is a copy of `hither-transfer` into a file without a name: the same lanes, pieces, repetitions and checks as
+//! **A pull** is a copy of `hither-transfer` into a file without a name: the same connections, pieces, repetitions and checks as
 //! those of `hither cp`. It gets its name when it is whole, and what the source says it is. Whatever happens before leaves
 //! nothing. **A push** is one plain PUT to the very name, as the rights of grids' tokens are for that; who takes PUTs in
 //! place has a part of the file when one breaks off, so what was not there before is removed again.
 //!
 //! **When the client goes, so does the copy**: its answer is dropped, and with it the work.
 
-mod compare;
-mod hosts;
-mod landing;
-mod network;
-mod order;
+mod checksum_comparison;
+mod cidr;
+mod copy_request;
+mod egress_rules;
+mod perf_markers;
 mod pull;
+mod pull_target;
 mod push;
 mod remote;
-mod report;
 pub(crate) mod settings;
-mod watch;
+mod stall_watchdog;
 
-pub(crate) use hosts::EgressRules;
-pub(crate) use network::Cidr;
+pub(crate) use cidr::Cidr;
+pub(crate) use egress_rules::EgressRules;
+pub(crate) use perf_markers::PerfMarkerStream;
 pub(crate) use pull::answer as pull;
 pub(crate) use push::answer as push;
-pub(crate) use report::PerfMarkerStream;
 
-use crate::refusal::HttpError;
+use crate::http_error::HttpError;
 use crate::third_party::settings::ThirdPartySettings;
 use hither_core::error::{Error, ErrorKind, Result};
 use hither_transport::{Location, Network};

@@ -4,16 +4,16 @@
 //! Different programs read different branches of the same trees. So there are several sets for a schema, the one that was
 //! used last first. A set that is much like one that is known takes its place.
 
-use crate::entry::Record;
+use crate::record::Record;
 use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
 
 /// Sets kept for a schema.
-const MOST_SETS: usize = 8;
+const MAX_SETS: usize = 8;
 /// Names in a set.
-const MOST_NAMES: usize = 20_000;
+const MAX_NAMES: usize = 20_000;
 /// Bytes of a name.
-const LONGEST_NAME: usize = 1024;
+const MAX_NAME: usize = 1024;
 /// Digits of the name of a schema.
 const SCHEMA_DIGITS: usize = 32;
 
@@ -46,7 +46,7 @@ impl LearnedSet {
     pub fn is_plausible(&self) -> bool {
         let names = || self.steady.iter().chain(&self.now_and_then);
         let number = names().count();
-        (1..=MOST_NAMES).contains(&number)
+        (1..=MAX_NAMES).contains(&number)
             && names().all(|name| is_name(name))
             && names().collect::<HashSet<_>>().len() == number
     }
@@ -69,7 +69,7 @@ impl LearnedTree {
         self.schema.len() == SCHEMA_DIGITS
             && self.schema.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
             && is_name(&self.tree)
-            && self.sets.len() <= MOST_SETS
+            && self.sets.len() <= MAX_SETS
             && self.sets.iter().all(LearnedSet::is_plausible)
     }
 
@@ -77,7 +77,7 @@ impl LearnedTree {
     pub fn put(&mut self, set: LearnedSet) {
         self.sets.retain(|known| !known.is_like(&set));
         self.sets.insert(0, set);
-        self.sets.truncate(MOST_SETS);
+        self.sets.truncate(MAX_SETS);
     }
 
     /// What an entry says, if it is possible.
@@ -90,7 +90,7 @@ impl LearnedTree {
 /// Whether it could be that of a branch or a tree: not empty, of bounded length, and without control characters, for it
 /// is shown on terminals.
 fn is_name(name: &str) -> bool {
-    (1..=LONGEST_NAME).contains(&name.len()) && !name.chars().any(char::is_control)
+    (1..=MAX_NAME).contains(&name.len()) && !name.chars().any(char::is_control)
 }
 
 #[cfg(test)]
@@ -120,7 +120,7 @@ mod tests {
         for n in 0..20 {
             tree.put(set(&[&format!("n{n}")]));
         }
-        assert_eq!(tree.sets.len(), MOST_SETS);
+        assert_eq!(tree.sets.len(), MAX_SETS);
         assert_eq!(tree.sets[0], set(&["n19"]));
     }
 

@@ -25,17 +25,17 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-mod blocks;
-mod entry;
-mod folder;
-mod lanes;
+mod connection_slots;
+mod disk_cache;
+mod endpoint;
 mod learned;
-mod ledger;
 mod metadata;
+mod private_dir;
+mod record;
 mod store;
 
-pub use blocks::{DiskCache, DiskCacheFile, DiskCacheKey};
-pub use lanes::{ConnectionSlot, LaneClaim};
+pub use connection_slots::{ConnectionClaim, ConnectionSlot};
+pub use disk_cache::{DiskCache, DiskCacheFile, DiskCacheKey};
 pub use learned::{LearnedSet, LearnedTree};
 pub use metadata::{FileMetadata, MetadataKey};
 pub use store::{Store, StoreConfig};

@@ -1,6 +1,6 @@
 //! The parts of a file that say where everything else lies, kept under the URL and the identity that read them.
 
-use crate::entry::Record;
+use crate::record::Record;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use std::time::SystemTime;

@@ -1,11 +1,11 @@
 //! The store: what may be remembered, and for how long.
 
-use crate::entry::{self, Record, RecordKind};
-use crate::folder::PrivateDir;
-use crate::lanes::{self, ConnectionSlot, LaneClaim};
+use crate::connection_slots::{self, ConnectionClaim, ConnectionSlot};
+use crate::endpoint::{EndpointRecord, merged};
 use crate::learned::{LearnedSet, LearnedTree};
-use crate::ledger::{EndpointRecord, merged};
 use crate::metadata::{FileMetadata, MetadataKey};
+use crate::private_dir::PrivateDir;
+use crate::record::{self, Record, RecordKind};
 use hither_core::{Endpoint, Result};
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -62,7 +62,7 @@ impl Store {
             RecordKind::Endpoint.prefix(),
             RecordKind::Metadata.prefix(),
             RecordKind::Learned.prefix(),
-            lanes::PREFIX,
+            connection_slots::PREFIX,
         ];
         Ok(Self { folder: PrivateDir::open(directory, PREFIXES, config.max_bytes)?, config })
     }
@@ -157,16 +157,16 @@ impl Store {
 
     /// Asks for one connection more to the server `key`, of at most so many of all processes that share this store.
     #[must_use]
-    pub fn claim_slot(&self, key: &str, most: usize) -> LaneClaim {
+    pub fn claim_slot(&self, key: &str, most: usize) -> ConnectionClaim {
         for nth in 0..most {
-            let Some(file) = self.folder.lockable(&lanes::file_name(key, nth)) else {
-                return LaneClaim::Unknown;
+            let Some(file) = self.folder.lockable(&connection_slots::file_name(key, nth)) else {
+                return ConnectionClaim::Unknown;
             };
             if let Some(held) = ConnectionSlot::take(file) {
-                return LaneClaim::Granted(held);
+                return ConnectionClaim::Granted(held);
             }
         }
-        LaneClaim::Full
+        ConnectionClaim::Full
     }
 
     /// Forgets everything.
@@ -188,7 +188,7 @@ impl Store {
 
     fn read(&self, kind: RecordKind, key: &[u8], ttl: Duration, now: SystemTime) -> Option<Record> {
         let file = self.folder.read(&kind.file_name(key), now)?;
-        entry::decode(&file, kind, key).filter(|entry| is_fresh(entry.learned, ttl, now))
+        record::decode(&file, kind, key).filter(|entry| is_fresh(entry.learned, ttl, now))
     }
 
     fn write(
@@ -199,7 +199,7 @@ impl Store {
         payload: &[&[u8]],
         now: SystemTime,
     ) {
-        if let Some(file) = entry::encode(kind, micros(now), key, record, payload) {
+        if let Some(file) = record::encode(kind, micros(now), key, record, payload) {
             self.folder.write(&kind.file_name(key), &file, now);
         }
     }

@@ -13,8 +13,8 @@ use hither_core::{
     Cache, CacheConfig, CacheKey, CachedFile, ReadAhead, ReadAheadConfig, ReaderConfig,
 };
 use hither_testkit::Link;
-use hither_testkit::jobs::{BABAR_READS, Workload, babar};
-use hither_testkit::memory::SimulatedSource;
+use hither_testkit::source::SimulatedSource;
+use hither_testkit::workload::{BABAR_READS, Workload, babar};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::runtime::Builder;

@@ -5,7 +5,7 @@
 use hither_core::{
     Access, CacheStatus, Limits, LinkEstimate, PrefetchContext, Prefetcher, ReadAhead,
 };
-use hither_testkit::jobs::{Workload, babar, interleaved, random, skim};
+use hither_testkit::workload::{Workload, babar, interleaved, random, skim};
 use std::time::{Duration, Instant};
 
 const MIB: u64 = 1 << 20;

@@ -11,22 +11,22 @@
 //! And [`peer`] and [`xrootd_peer`], servers that misbehave on demand, [`storage_suite`], what every storage must do, [`root_writer`],
 //! which writes the ROOT files that no ROOT would, and [`seeds`], which replays those of the fuzz targets.
 
-mod alarm;
-mod flights;
-pub mod jobs;
+mod dependency_chain;
+pub mod fuzz_seeds;
 pub mod link;
-pub mod memory;
-pub mod peer;
-pub mod proxy;
+pub mod mock_http;
+pub mod mock_xrootd;
+pub mod prefetch_model;
 pub mod random;
 pub mod root_writer;
-mod running;
-pub mod seeds;
-pub mod simulated;
-pub mod storage_suite;
+pub mod source;
+pub mod storage_conformance;
+pub mod tcp_proxy;
+mod test_server;
+mod timer;
 mod turns;
 #[cfg(target_os = "linux")]
 pub mod wan;
-pub mod xrootd_peer;
+pub mod workload;
 
 pub use link::Link;

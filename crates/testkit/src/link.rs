@@ -13,7 +13,7 @@ use std::fmt;
 use std::time::Duration;
 
 /// Least bytes that a rate-limited link queues, whatever its bandwidth-delay product.
-pub const LEAST_QUEUE: u64 = 64 * 1024;
+pub const MIN_QUEUE: u64 = 64 * 1024;
 
 /// Bytes that a link without a rate holds in all before it drops: a bound on memory, not a model.
 pub const UNLIMITED_QUEUE: u64 = 64 * 1024 * 1024;
@@ -81,7 +81,7 @@ impl Link {
         self.rtt / 2
     }
 
-    /// Bytes of the queue: as set, else one bandwidth-delay product but at least [`LEAST_QUEUE`]; [`UNLIMITED_QUEUE`]
+    /// Bytes of the queue: as set, else one bandwidth-delay product but at least [`MIN_QUEUE`]; [`UNLIMITED_QUEUE`]
     /// where there is no rate to wait for.
     #[must_use]
     pub fn queue_bytes(&self) -> u64 {
@@ -97,7 +97,7 @@ impl Link {
     fn product(&self, rate: Option<u64>) -> u64 {
         rate.map_or(UNLIMITED_QUEUE, |rate| {
             let product = u128::from(rate) * self.rtt.as_nanos() / 8_000_000_000;
-            u64::try_from(product).unwrap_or(u64::MAX).max(LEAST_QUEUE)
+            u64::try_from(product).unwrap_or(u64::MAX).max(MIN_QUEUE)
         })
     }
 
@@ -276,7 +276,7 @@ mod tests {
 
     #[test]
     fn queue_is_a_bandwidth_delay_product_and_at_least_64_kib() {
-        assert_eq!(Link::B.queue_bytes(), LEAST_QUEUE);
+        assert_eq!(Link::B.queue_bytes(), MIN_QUEUE);
         assert_eq!(Link::E.queue_bytes(), 275_000);
         assert_eq!(Link::F.queue_bytes(), 72_000);
         assert_eq!(Link::G.queue_bytes(), UNLIMITED_QUEUE);

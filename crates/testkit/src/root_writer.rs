@@ -5,16 +5,16 @@
 //! would write, which tests of a reader need most.
 #![expect(clippy::unwrap_used, reason = "sizes in tests fit")]
 
-mod classes;
+mod compress;
 mod file;
-mod out;
-mod pack;
 pub mod samples;
+mod streamer_info;
 mod tree;
+mod write_buffer;
 
-pub use classes::{Class, Member};
+pub use compress::pack;
 pub use file::{write, write_with_classes};
-pub use pack::pack;
+pub use streamer_info::{Class, Member};
 
 /// A leaf of a branch.
 #[derive(Debug, Clone, Copy, Default)]

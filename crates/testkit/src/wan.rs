@@ -25,13 +25,13 @@ pub mod control;
 pub mod forwarder;
 pub mod lifecycle;
 pub mod namespace;
+pub mod observer;
 pub mod packet;
+pub mod registry;
 pub mod report;
 pub mod shaper;
-pub mod state;
 pub mod validate;
-pub mod waking;
-pub mod witness;
+pub mod wakeup_latency;
 
 use hither_core::{Error, ErrorKind};
 

@@ -1,16 +1,25 @@
 //! One file on its way.
 //!
-//! Lanes take [`Piece`]s of it and bring bytes; what has come in a row is written (see `write.rs`). Three kinds of targets
+//! Workers take [`Piece`]s of it and bring bytes; what has come in a row is written (see `write.rs`). Three kinds of targets
 //! differ in what a write may be: a local file takes any bytes at any place; what is uploaded goes in whole blocks, on some
 //! servers in order; the standard output takes bytes in order.
 
-use crate::blocks::{BlockChecksums, BlockMap};
-use crate::inlet::PieceBuffer;
-use crate::job::CopyContext;
-use crate::names::Target;
-use crate::order::Sequencer;
-use crate::part_file::PartialFile;
-use crate::version::Version;
+pub(crate) mod block_map;
+pub(crate) mod fetch;
+pub(crate) mod finish;
+pub(crate) mod open;
+pub(crate) mod partial_file;
+pub(crate) mod piece_buffer;
+pub(crate) mod sequencer;
+pub(crate) mod version;
+pub(crate) mod write;
+use crate::copy::CopyContext;
+use crate::destination::Target;
+use crate::file::block_map::{BlockChecksums, BlockMap};
+use crate::file::partial_file::PartialFile;
+use crate::file::piece_buffer::PieceBuffer;
+use crate::file::sequencer::Sequencer;
+use crate::file::version::Version;
 use hither_core::checksum::{Checksum, Hasher};
 use hither_core::endpoint::RangeSupport;
 use hither_core::{Algorithm, DirEntry, Error, ErrorKind, Result, Source, Storage, Upload};
@@ -52,7 +61,7 @@ pub(crate) enum Sink {
     Discard,
 }
 
-/// A piece that a lane fetches.
+/// A piece that a worker fetches.
 #[derive(Debug)]
 pub(crate) struct Piece {
     pub(crate) inlet: PieceBuffer,
@@ -77,7 +86,7 @@ pub(crate) struct FileCopy {
     /// For targets that take blocks in order.
     pub(crate) order: Option<Sequencer>,
     /// Most pieces that may be on their way at the same time.
-    pub(crate) most_pieces: usize,
+    pub(crate) max_pieces: usize,
     /// The checksum of the file, where it has to be computed in order while the bytes pass.
     pub(crate) chain: Option<Mutex<Hasher>>,
     pub(crate) with_adler32: bool,
@@ -114,24 +123,24 @@ pub(crate) struct Opened {
     pub(crate) version: Version,
     pub(crate) sink: Sink,
     pub(crate) order: Option<Sequencer>,
-    pub(crate) most_pieces: usize,
+    pub(crate) max_pieces: usize,
     pub(crate) algorithm: Option<Algorithm>,
     pub(crate) is_journaled: bool,
     pub(crate) token: Option<String>,
     pub(crate) blocks: BlockMap,
 }
 
-/// The smallest request worth making for a lane that has nothing to do, in bytes.
-const LEAST_RELIEF_BYTES: u64 = 256 << 10;
+/// The smallest request worth making for a worker that has nothing to do, in bytes.
+const MIN_RELIEF_BYTES: u64 = 256 << 10;
 /// Round trips that a piece must still need for its half to be worth a request of its own: one for the request, and as
 /// much again to gain from it.
 const RELIEF_ROUND_TRIPS: u32 = 3;
-/// Below this round-trip time, a lane that ends later than the others does not matter.
+/// Below this round-trip time, a worker that ends later than the others does not matter.
 const RELIEF_RTT: Duration = Duration::from_millis(2);
 
 impl FileCopy {
     pub(crate) fn new(opened: Opened) -> Arc<Self> {
-        let Opened { shared, item, key, source, version, sink, order, most_pieces, .. } = opened;
+        let Opened { shared, item, key, source, version, sink, order, max_pieces, .. } = opened;
         let Opened { algorithm, is_journaled, blocks, token, .. } = opened;
         let in_order = order.is_some();
         let chain = algorithm.filter(|algorithm| in_order && !algorithm.is_combinable());
@@ -161,29 +170,29 @@ impl FileCopy {
             version,
             sink,
             order,
-            most_pieces,
+            max_pieces,
         })
     }
 
-    /// The next piece for `lane` to fetch, if there is one that nobody has taken. If after this file there is nothing more
+    /// The next piece for `worker` to fetch, if there is one that nobody has taken. If after this file there is nothing more
     /// (`is_last`), it is as large as will be done when all others are.
-    pub(crate) fn take(&self, lane: usize, is_last: bool) -> Option<Arc<Piece>> {
+    pub(crate) fn take(&self, worker: usize, is_last: bool) -> Option<Arc<Piece>> {
         let mut books = self.books();
-        if books.over || books.running.len() >= self.most_pieces {
+        if books.over || books.running.len() >= self.max_pieces {
             return None;
         }
         let range = match self.source.endpoint().ranges {
             // A server that knows no ranges sends everything for every question: there must be only one.
             RangeSupport::Whole => books.blocks.take_rest(),
             _ => {
-                let most_bytes = if is_last { self.share(lane, &books) } else { u64::MAX };
-                books.blocks.take(most_bytes)
+                let max_bytes = if is_last { self.share(worker, &books) } else { u64::MAX };
+                books.blocks.take(max_bytes)
             }
         };
         range.map(|range| self.start(&mut books, range))
     }
 
-    fn share(&self, lane: usize, books: &FileCopyState) -> u64 {
+    fn share(&self, worker: usize, books: &FileCopyState) -> u64 {
         let Some(rtt) = self.source.link().rtt.filter(|rtt| *rtt >= RELIEF_RTT) else {
             return u64::MAX;
         };
@@ -192,10 +201,10 @@ impl FileCopy {
         }
         let under_way: u64 = books.running.iter().map(|piece| piece.inlet.progress().1).sum();
         let left_bytes = books.blocks.untaken_bytes() + under_way;
-        self.shared.pace.piece_bytes(lane, self.shared.workers(), left_bytes, rtt)
+        self.shared.pace.piece_bytes(worker, self.shared.workers(), left_bytes, rtt)
     }
 
-    /// Half of what the slowest piece still owes, for a lane that has nothing to do; see core's `straggler.rs` for when
+    /// Half of what the slowest piece still owes, for a worker that has nothing to do; see core's `straggler.rs` for when
     /// that pays.
     pub(crate) fn split_slowest_piece(&self) -> Option<Arc<Piece>> {
         let rtt = self.source.link().rtt.filter(|rtt| *rtt >= RELIEF_RTT)?;
@@ -213,8 +222,7 @@ impl FileCopy {
             #[expect(clippy::cast_precision_loss, reason = "an estimate")]
             let ratio = missing_bytes as f64 / arrived_bytes.max(1) as f64;
             let time = active.mul_f64(ratio.min(1e6));
-            let worth_it =
-                missing_bytes >= 2 * LEAST_RELIEF_BYTES && time > rtt * RELIEF_ROUND_TRIPS;
+            let worth_it = missing_bytes >= 2 * MIN_RELIEF_BYTES && time > rtt * RELIEF_ROUND_TRIPS;
             worth_it.then_some(time)
         };
         let (_, slowest) = books
@@ -233,10 +241,10 @@ impl FileCopy {
         piece
     }
 
-    /// `lane` is through with a piece. Whether that made the file complete: whoever is told so has to finish it.
-    pub(crate) fn ended(&self, lane: usize, piece: &Arc<Piece>) -> bool {
+    /// `worker` is through with a piece. Whether that made the file complete: whoever is told so has to finish it.
+    pub(crate) fn ended(&self, worker: usize, piece: &Arc<Piece>) -> bool {
         let took = self.source.clock().now().saturating_sub(piece.sent);
-        self.shared.pace.note(lane, piece.inlet.progress().0, took);
+        self.shared.pace.note(worker, piece.inlet.progress().0, took);
         let mut books = self.books();
         books.running.retain(|running| !Arc::ptr_eq(running, piece));
         self.claim(&mut books)

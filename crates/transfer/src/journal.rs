@@ -17,7 +17,7 @@
 //!
 //! Two processes must not do the same job at once: the journal is locked for as long as it is open.
 
-use crate::version::Version;
+use crate::file::version::Version;
 use hither_core::checksum::{Algorithm, Checksum, Hasher};
 use hither_core::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
@@ -29,7 +29,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 /// A longer journal is not one of ours: a hundred bytes a block make ten thousand terabytes of this.
-const MOST_BYTES: u64 = 4 << 30;
+const MAX_BYTES: u64 = 4 << 30;
 
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -94,7 +94,7 @@ impl Journal {
             Err(TryLockError::Error(error)) => return Err(failed(&path, &error)),
         }
         let mut text = Vec::new();
-        let read = (&mut file).take(MOST_BYTES).read_to_end(&mut text);
+        let read = (&mut file).take(MAX_BYTES).read_to_end(&mut text);
         read.map_err(|error| failed(&path, &error))?;
         let (known, into, valid_bytes) = replay(&text, job);
         let cut = file.set_len(valid_bytes).and_then(|()| file.seek(SeekFrom::Start(valid_bytes)));
@@ -215,7 +215,7 @@ pub(crate) fn short_name(job: &str) -> String {
 }
 
 fn failed(path: &Path, error: &std::io::Error) -> Error {
-    let kind = crate::part_file::kind_of(error);
+    let kind = crate::file::partial_file::kind_of(error);
     Error::new(kind, format!("journal {}: {error}", path.display()))
 }
 

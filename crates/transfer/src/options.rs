@@ -67,13 +67,13 @@ pub struct CopyOptions {
     pub existing: OverwritePolicy,
     /// What is compared.
     pub verify: Verify,
-    /// The unit of resumption, in bytes: what each lane may have to fetch again after an interruption. 4 MiB by default:
-    /// sixty-four lanes of a path of 1 Gbit/s need two seconds for one, so that the round trip between two is small beside
+    /// The unit of resumption, in bytes: what each worker may have to fetch again after an interruption. 4 MiB by default:
+    /// sixty-four workers of a path of 1 Gbit/s need two seconds for one, so that the round trip between two is small beside
     /// them. A server that takes parts of a size of its own gets those.
     pub block_bytes: u64,
-    /// Most bytes that have arrived and are not written yet. 256 MiB by default: a block for each of 64 lanes.
+    /// Most bytes that have arrived and are not written yet. 256 MiB by default: a block for each of 64 workers.
     pub budget_bytes: u64,
-    /// Most lanes, that is connections and files, in use at the same time. 64 by default.
+    /// Most workers, that is connections and files, in use at the same time. 64 by default.
     pub max_workers: usize,
     /// Folder for the journal, without which an interrupted copy begins again. None by default: the command gives one.
     pub journal: Option<PathBuf>,
@@ -87,7 +87,7 @@ impl Default for CopyOptions {
             verify: Verify::default(),
             block_bytes: 4 << 20,
             budget_bytes: 256 << 20,
-            max_workers: hither_core::lanes::MAX_INTERACTIVE,
+            max_workers: hither_core::tune::connections::MAX_INTERACTIVE,
             journal: None,
         }
     }

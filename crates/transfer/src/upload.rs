@@ -1,7 +1,7 @@
 //! One local file to one name, for programs.
 
-use crate::job::copy;
-use crate::names::{CopyPath, Destination};
+use crate::copy::copy;
+use crate::destination::{CopyPath, Destination};
 use crate::options::CopyOptions;
 use crate::progress::CopyProgress;
 use hither_core::{DirEntry, Result};

@@ -5,8 +5,8 @@ use bytes::Bytes;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use hither_core::{Reader, ReaderConfig};
-use hither_testkit::proxy::{TcpProxy, TcpProxyConfig};
 use hither_testkit::random::Random;
+use hither_testkit::tcp_proxy::{TcpProxy, TcpProxyConfig};
 use hither_transport::{Location, Network, PageChecksums, TransportConfig, XrootdSource};
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -19,7 +19,7 @@ use tokio::time::Instant;
 /// Reads at a time.
 const SIDE_BY_SIDE: usize = 256;
 /// The longest of them, in bytes.
-const LONGEST: u64 = 8192;
+const MAX_LENGTH: u64 = 8192;
 
 /// What came of the reads.
 #[derive(Debug, Default)]
@@ -59,7 +59,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let started = Instant::now();
     let mut running = FuturesUnordered::new();
     for _ in 0..reads {
-        let length = 1 + random.next_u64() % LONGEST.min(content.len() as u64);
+        let length = 1 + random.next_u64() % MAX_LENGTH.min(content.len() as u64);
         let start = random.next_u64() % (content.len() as u64 - length + 1);
         running.push(read(&source, &content, start..start + length, &outcome));
         if running.len() == SIDE_BY_SIDE {

@@ -1,9 +1,9 @@
 //! The knobs of a transport.
 
-use crate::addresses::{Resolve, SystemResolver};
-use crate::gate::EgressFilter;
-use crate::proxy::Proxies;
-use crate::tls::TlsConfig;
+use crate::connect::dns::{Resolve, SystemResolver};
+use crate::connect::egress_filter::EgressFilter;
+use crate::connect::proxy::Proxies;
+use crate::connect::tls::TlsConfig;
 use hither_auth::Credentials;
 use hither_core::ReplicasConfig;
 use hither_core::error::{Error, ErrorKind, Result};
@@ -86,7 +86,7 @@ pub struct TransportConfig {
 impl Default for TransportConfig {
     fn default() -> Self {
         Self {
-            max_connections: hither_core::lanes::MAX_INTERACTIVE,
+            max_connections: hither_core::tune::connections::MAX_INTERACTIVE,
             connect_timeout: Duration::from_secs(15),
             first_byte_timeout: Duration::from_secs(60),
             no_progress_timeout: Duration::from_secs(30),

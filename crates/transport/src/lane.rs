@@ -1,11 +1,11 @@
 //! The way of one request: a connection of its own, or a place on one that carries several.
 
-use crate::account::TransferCounters;
-use crate::multiplexed::Http2Stream;
+use crate::counters::TransferCounters;
+use crate::pool::http2::Http2Stream;
 use bytes::Bytes;
 use futures_util::future::Either;
 use hither_core::SlotGuard;
-use hither_core::link::BandwidthEstimator;
+use hither_core::tune::link::BandwidthEstimator;
 use http_body_util::combinators::UnsyncBoxBody;
 use hyper::body::Incoming;
 use hyper::client::conn::http1::SendRequest;
@@ -36,33 +36,33 @@ pub(crate) struct Http1Connection {
 #[derive(Debug)]
 pub(crate) enum RequestSender {
     /// A connection of its own.
-    Lane(Http1Connection),
+    Http1(Http1Connection),
     /// A place on one that carries several.
-    Place(Http2Stream),
+    Http2(Http2Stream),
 }
 
 impl RequestSender {
     /// Whether the connection has answered before.
     pub(crate) fn has_answered(&self) -> bool {
         match self {
-            Self::Lane(lane) => lane.answers > 0,
-            Self::Place(place) => place.has_answered(),
+            Self::Http1(connection) => connection.answers > 0,
+            Self::Http2(place) => place.has_answered(),
         }
     }
 
     /// Waits until a request can be sent.
     pub(crate) async fn ready(&mut self) -> hyper::Result<()> {
         match self {
-            Self::Lane(lane) => lane.sender.ready().await,
-            Self::Place(place) => place.ready().await,
+            Self::Http1(connection) => connection.sender.ready().await,
+            Self::Http2(place) => place.ready().await,
         }
     }
 
     /// A request for so many bytes of a file is about to be sent.
     pub(crate) fn begin(&mut self, rtt: Option<Duration>, bytes_asked: u64) {
         match self {
-            Self::Lane(lane) => lane.tap.restart(rtt, bytes_asked),
-            Self::Place(place) => place.begin(bytes_asked),
+            Self::Http1(connection) => connection.tap.restart(rtt, bytes_asked),
+            Self::Http2(place) => place.begin(bytes_asked),
         }
     }
 
@@ -72,37 +72,37 @@ impl RequestSender {
         request: http::Request<BoxBody>,
     ) -> impl Future<Output = hyper::Result<http::Response<Incoming>>> + use<> {
         match self {
-            Self::Lane(lane) => Either::Left(lane.sender.send_request(request)),
-            Self::Place(place) => Either::Right(place.send(request)),
+            Self::Http1(connection) => Either::Left(connection.sender.send_request(request)),
+            Self::Http2(place) => Either::Right(place.send(request)),
         }
     }
 
     /// The answer has begun to arrive.
     pub(crate) fn answered(&mut self) {
         match self {
-            Self::Lane(lane) => {
-                lane.tap.answered();
-                lane.answers += 1;
+            Self::Http1(connection) => {
+                connection.tap.answered();
+                connection.answers += 1;
             }
-            Self::Place(place) => place.answered(),
+            Self::Http2(place) => place.answered(),
         }
     }
 
     /// The request has failed before its answer began.
     pub(crate) fn failed(&mut self, error: &hyper::Error) {
-        if let Self::Place(place) = self {
+        if let Self::Http2(place) = self {
             place.failed(error);
         }
     }
 
     /// Whether the server refused the request because there were too many at a time.
     pub(crate) fn was_refused(&self) -> bool {
-        matches!(self, Self::Place(place) if place.was_refused())
+        matches!(self, Self::Http2(place) if place.was_refused())
     }
 
     /// Nothing has come for too long: no other request is sent this way.
     pub(crate) fn retire(&self) {
-        if let Self::Place(place) = self {
+        if let Self::Http2(place) = self {
             place.retire();
         }
     }
@@ -110,8 +110,8 @@ impl RequestSender {
     /// How fast the path is by the last answer. Answers that come among others tell nothing about it.
     pub(crate) fn bandwidth(&self) -> Option<f64> {
         match self {
-            Self::Lane(lane) => lane.tap.bandwidth(),
-            Self::Place(_) => None,
+            Self::Http1(connection) => connection.tap.bandwidth(),
+            Self::Http2(_) => None,
         }
     }
 }

@@ -1,12 +1,13 @@
 //! What all files of one client share on the way to their servers.
 
-use crate::account::TransferCounters;
 use crate::config::TransportConfig;
-use crate::dialer::Dialer;
+use crate::connect::dialer::Dialer;
+use crate::counters::TransferCounters;
 use crate::location::Location;
 use crate::pool::Pool;
 use crate::xrootd::SessionPool;
-use hither_core::{Endpoint, EndpointStore, SlotClaim, lanes};
+use hither_core::tune::connections;
+use hither_core::{Endpoint, EndpointStore, SlotClaim};
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -42,7 +43,7 @@ pub(crate) struct NetworkContext {
 impl NetworkContext {
     /// Asks for a connection to `location` among those of all processes.
     pub(crate) fn claim(&self, location: &Location) -> SlotClaim {
-        let most = self.config.max_connections.max(lanes::MAX_INTERACTIVE);
+        let most = self.config.max_connections.max(connections::MAX_INTERACTIVE);
         match &self.ledger {
             Some(ledger) => ledger.claim_slot(&location.origin(), most),
             None => SlotClaim::Granted(Box::new(())),

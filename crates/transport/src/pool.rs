@@ -8,24 +8,28 @@
 //! The first handshake measures the round-trip time. If a large job is [announced](Pool::announce_large), it also decides
 //! how many further connections are started there and then, while the first request is on its way.
 
-mod establish;
-mod join;
-mod streams;
+pub(crate) mod capabilities;
+pub(crate) mod concurrency_limiter;
+pub(crate) mod http2;
+mod http2_pool;
+mod open_http1;
+mod open_http2;
 
-use crate::account::TransferCounters;
 use crate::config::TransportConfig;
+use crate::connect::tls::TlsErrorText;
+use crate::counters::TransferCounters;
 use crate::lane::{Http1Connection, RequestSender};
 use crate::location::Location;
 use crate::network::NetworkContext;
-use crate::server::ServerCapabilities;
-use crate::tls::TlsErrorText;
-use crate::welcome::ConcurrencyLimiter;
+use crate::pool::capabilities::ServerCapabilities;
+use crate::pool::concurrency_limiter::ConcurrencyLimiter;
 use hither_core::error::{Error, ErrorKind, Result};
-use hither_core::{Endpoint, LinkEstimate, SlotClaim, lanes};
+use hither_core::tune::connections;
+use hither_core::{Endpoint, LinkEstimate, SlotClaim};
+use http2_pool::Http2Pool;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use streams::Http2Pool;
 use tokio::sync::oneshot;
 
 /// Connections to one endpoint.
@@ -66,7 +70,7 @@ impl Pool {
     ) -> Arc<Self> {
         let state = Mutex::new(PoolState {
             link: remembered.link(),
-            refused_above: remembered.max_lanes,
+            refused_above: remembered.max_connections,
             ..PoolState::default()
         });
         Arc::new(Self {
@@ -114,7 +118,7 @@ impl Pool {
         let mut endpoint = self.server.endpoint();
         endpoint.streams = self.streams.each();
         let state = self.state();
-        endpoint.max_lanes = state.refused_above;
+        endpoint.max_connections = state.refused_above;
         endpoint.set_link(&state.link);
         endpoint
     }
@@ -144,7 +148,7 @@ impl Pool {
     }
 
     /// Most of those: what connections of HTTP/2 leave, and one.
-    fn most_alone(&self) -> usize {
+    fn max_alone(&self) -> usize {
         self.max_connections().saturating_sub(self.streams.connections()).max(1)
     }
 
@@ -153,11 +157,11 @@ impl Pool {
         self.state().large_job = true;
     }
 
-    /// Starts connecting until there are `lanes`; returns at once.
-    pub fn warm(self: &Arc<Self>, lanes: usize) {
-        let lanes = lanes.min(self.most_alone());
+    /// Starts connecting until there are `connections`; returns at once.
+    pub fn warm(self: &Arc<Self>, connections: usize) {
+        let connections = connections.min(self.max_alone());
         let mut state = self.state();
-        let missing = lanes.saturating_sub(state.open + state.connecting);
+        let missing = connections.saturating_sub(state.open + state.connecting);
         state.connecting += missing;
         drop(state);
         for _ in 0..missing {
@@ -174,19 +178,19 @@ impl Pool {
 
     /// A connection for one request.
     pub(crate) async fn acquire(self: &Arc<Self>) -> Result<PooledConnection> {
-        let lane = self.wait_for_connection().await?;
-        Ok(PooledConnection { pool: Arc::clone(self), way: Some(RequestSender::Lane(lane)) })
+        let connection = self.wait_for_connection().await?;
+        Ok(PooledConnection { pool: Arc::clone(self), way: Some(RequestSender::Http1(connection)) })
     }
 
     async fn wait_for_connection(self: &Arc<Self>) -> Result<Http1Connection> {
-        let max = self.most_alone();
+        let max = self.max_alone();
         let receiver = {
             let mut state = self.state();
-            while let Some(lane) = state.idle.pop() {
-                if lane.sender.is_closed() {
+            while let Some(connection) = state.idle.pop() {
+                if connection.sender.is_closed() {
                     state.open -= 1;
                 } else {
-                    return Ok(lane);
+                    return Ok(connection);
                 }
             }
             let (sender, receiver) = oneshot::channel();
@@ -204,14 +208,15 @@ impl Pool {
         let shut_down =
             || Error::new(ErrorKind::Cancelled, "the client was shut down while connecting");
         let handed = receiver.await.unwrap_or_else(|_| Err(shut_down()));
-        handed.and_then(|mut handed| handed.lane.take().ok_or_else(shut_down))
+        handed.and_then(|mut handed| handed.connection.take().ok_or_else(shut_down))
     }
 
     /// Gives a connection that is ready to whoever is first in line, or keeps it.
-    fn release(self: &Arc<Self>, lane: Http1Connection) {
+    fn release(self: &Arc<Self>, connection: Http1Connection) {
         let mut state = self.state();
-        state.serves_several |= lane.answers > 0 && state.idle.iter().any(|it| it.answers > 0);
-        let mut handed = ConnectionHandoff { pool: Arc::clone(self), lane: Some(lane) };
+        state.serves_several |=
+            connection.answers > 0 && state.idle.iter().any(|it| it.answers > 0);
+        let mut handed = ConnectionHandoff { pool: Arc::clone(self), connection: Some(connection) };
         while let Some(waiter) = state.waiting.pop_front() {
             match waiter.send(Ok(handed)) {
                 Ok(()) => return,
@@ -220,7 +225,7 @@ impl Pool {
                 Err(Err(_)) => return,
             }
         }
-        state.idle.extend(handed.lane.take());
+        state.idle.extend(handed.connection.take());
     }
 
     /// Closes the connections that nobody uses, unless the server is known to serve several at a time.
@@ -237,7 +242,7 @@ impl Pool {
 
     /// A connection is gone: replaces it if somebody is still in line.
     fn lost(self: &Arc<Self>) {
-        let max = self.most_alone();
+        let max = self.max_alone();
         let mut state = self.state();
         state.open = state.open.saturating_sub(1);
         state.speculated &= state.open > 0;
@@ -265,7 +270,7 @@ impl Pool {
                 SlotClaim::Full => None,
             };
             match pool.establish(claim).await {
-                Ok((lane, rtt)) => pool.established(lane, rtt),
+                Ok((connection, rtt)) => pool.established(connection, rtt),
                 Err(error) => pool.failed(error),
             }
         });
@@ -292,28 +297,28 @@ impl Pool {
             state.large_job && state.open == 0 && !std::mem::replace(&mut state.speculated, true)
         };
         if speculate {
-            self.warm(lanes::speculative(rtt, self.config().max_connections));
+            self.warm(connections::speculative(rtt, self.config().max_connections));
         }
     }
 
     /// Takes a connection in that was made for something else, if there is room for it.
-    fn adopt(self: &Arc<Self>, lane: Http1Connection, rtt: Duration) {
-        let max = self.most_alone();
+    fn adopt(self: &Arc<Self>, connection: Http1Connection, rtt: Duration) {
+        let max = self.max_alone();
         let mut state = self.state();
         if state.open + state.connecting < max {
             state.connecting += 1;
             drop(state);
-            self.established(lane, rtt);
+            self.established(connection, rtt);
         }
     }
 
-    fn established(self: &Arc<Self>, lane: Http1Connection, rtt: Duration) {
+    fn established(self: &Arc<Self>, connection: Http1Connection, rtt: Duration) {
         self.account().connected(rtt);
         let mut state = self.state();
         state.connecting -= 1;
         state.open += 1;
         drop(state);
-        self.release(lane);
+        self.release(connection);
     }
 
     /// A connection could not be established. As long as others live, those in line are served by them.
@@ -338,13 +343,13 @@ impl Pool {
 #[derive(Debug)]
 struct ConnectionHandoff {
     pool: Arc<Pool>,
-    lane: Option<Http1Connection>,
+    connection: Option<Http1Connection>,
 }
 
 impl Drop for ConnectionHandoff {
     fn drop(&mut self) {
-        if let Some(lane) = self.lane.take() {
-            self.pool.release(lane);
+        if let Some(connection) = self.connection.take() {
+            self.pool.release(connection);
         }
     }
 }
@@ -370,9 +375,9 @@ impl PooledConnection {
 
     /// The answer has been read to its end: the connection may carry another request, if the server keeps it.
     pub(crate) fn give_back(mut self) {
-        let open = |way: &mut RequestSender| matches!(way, RequestSender::Lane(lane) if !lane.sender.is_closed());
-        if let Some(RequestSender::Lane(lane)) = self.way.take_if(open) {
-            self.pool.release(lane);
+        let open = |way: &mut RequestSender| matches!(way, RequestSender::Http1(connection) if !connection.sender.is_closed());
+        if let Some(RequestSender::Http1(connection)) = self.way.take_if(open) {
+            self.pool.release(connection);
         }
         // Else the drop below counts it as lost.
     }
@@ -381,7 +386,7 @@ impl PooledConnection {
 impl Drop for PooledConnection {
     fn drop(&mut self) {
         // A place looks for its next user by itself.
-        if let Some(RequestSender::Lane(_)) = self.way.take() {
+        if let Some(RequestSender::Http1(_)) = self.way.take() {
             self.pool.lost();
         }
     }
@@ -392,7 +397,7 @@ mod tests {
     use super::*;
     use crate::network::Network;
     use futures_util::future::FutureExt;
-    use hither_testkit::peer::MockHttpServer;
+    use hither_testkit::mock_http::MockHttpServer;
     use tokio::runtime::Handle;
 
     #[tokio::test]

@@ -1,7 +1,7 @@
 //! What an answer means for the caller: the error to give, and what the endpoint's record learns from it.
 
 use hither_core::LearnedLimit;
-use hither_core::endpoint::{Endpoint, LARGEST_HEADER_BYTES, MOST_RANGES, RangeSupport};
+use hither_core::endpoint::{Endpoint, MAX_HEADER_BYTES, MAX_RANGES, RangeSupport};
 use hither_core::error::{Error, ErrorKind, Retry};
 use hither_http::{RetryAfter, ServerHint};
 use http::StatusCode;
@@ -97,9 +97,9 @@ pub(crate) fn apply_hint(endpoint: &mut Endpoint, hint: &ServerHint) -> bool {
     }
     endpoint.range_count = match hint.max_ranges {
         Some(most) => LearnedLimit::limited(most as u64),
-        None => LearnedLimit::starting(MOST_RANGES),
+        None => LearnedLimit::starting(MAX_RANGES),
     };
-    let text = (hint.max_header_bytes as u64).min(LARGEST_HEADER_BYTES);
+    let text = (hint.max_header_bytes as u64).min(MAX_HEADER_BYTES);
     endpoint.header_bytes = LearnedLimit::limited(text);
     endpoint.suffix = hint.tail.unwrap_or(endpoint.suffix);
     match hint.multi {

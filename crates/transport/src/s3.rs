@@ -2,25 +2,25 @@
 //!
 //! The protocol (signatures, lists, uploads in parts) is that of the crate `object_store`; its requests go over our own
 //! connections, with their clocks and books. Reading does not go through it at all: a URL is signed, and our own source
-//! reads it, with our plans and lanes. See `source.rs`.
+//! reads it, with our plans and connections. See `source.rs`.
 //!
 //! A bucket has no directories. One exists as long as there is a file in it: making one does nothing, a file may be put
 //! where there is none, and removing the last file removes it. A file cannot be renamed either; it is copied by the server
 //! and removed. Files appear when they are whole, small ones as one PUT and others as parts that are put together; that
 //! is also why parts are of one length, all but the last.
 
-mod carrier;
+mod http_connector;
 mod source;
 mod upload;
 
 use crate::network::Network;
-use carrier::PooledHttpService;
 use futures_core::future::BoxFuture;
 use futures_util::{StreamExt, TryStreamExt, stream};
 use hither_core::Source;
 use hither_core::checksum::{Algorithm, Checksum};
 use hither_core::error::{Error, ErrorKind, Result};
 use hither_core::storage::{DirEntry, FileKind, PutOptions, Storage, Upload, check_path};
+use http_connector::PooledHttpService;
 use object_store::aws::{AmazonS3, AmazonS3Builder};
 use object_store::path::Path;
 use object_store::{CopyMode, CopyOptions, ObjectMeta, ObjectStore, ObjectStoreExt, RetryConfig};

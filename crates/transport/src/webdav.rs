@@ -16,13 +16,13 @@
 //!
 //! What a server was found to be able to do is kept in its record.
 
-mod index_page;
-mod names;
+mod autoindex;
+mod listing;
 mod refusal;
 mod upload;
 
-use crate::call::{HttpRequest, HttpResponse};
-use crate::http_source::HttpSource;
+use crate::http::call::{HttpRequest, HttpResponse};
+use crate::http::source::HttpSource;
 use crate::location::Location;
 use crate::network::Network;
 use futures_core::future::BoxFuture;
@@ -46,7 +46,7 @@ pub struct WebDavStorage {
 }
 
 /// Attempts to remove what was broken off.
-const MOST_DISCARDS: usize = 5;
+const MAX_DISCARDS: usize = 5;
 
 impl WebDavStorage {
     /// The directory at `root`. Nothing is asked yet.
@@ -81,7 +81,7 @@ impl WebDavStorage {
 
     /// What a name stands for; none if there is nothing.
     async fn look(&self, path: &str) -> Result<Option<DirEntry>> {
-        match names::stat(self, path).await {
+        match listing::stat(self, path).await {
             Ok(entry) => Ok(Some(entry)),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),
@@ -100,7 +100,7 @@ impl WebDavStorage {
 
     /// Removes a file whose upload was broken off: the server may need a while to see that it was.
     async fn discard(&self, path: &str) -> Result<()> {
-        for _ in 0..MOST_DISCARDS {
+        for _ in 0..MAX_DISCARDS {
             let Err(error) = self.delete(path, false).await else { return Ok(()) };
             if self.look(path).await?.is_none() {
                 return Ok(());
@@ -118,7 +118,7 @@ impl WebDavStorage {
     /// Removes what is in a directory name by name, for servers that remove empty ones only.
     fn clear<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<()>> {
         Box::pin(async move {
-            for entry in names::list(self, path).await? {
+            for entry in listing::list(self, path).await? {
                 let directory = entry.kind == FileKind::Directory;
                 if directory {
                     self.clear(&entry.path).await?;
@@ -192,14 +192,14 @@ impl Storage for WebDavStorage {
     fn stat<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<DirEntry>> {
         Box::pin(async move {
             check_path(path)?;
-            names::stat(self, path).await
+            listing::stat(self, path).await
         })
     }
 
     fn list<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<Vec<DirEntry>>> {
         Box::pin(async move {
             check_path(path)?;
-            names::list(self, path).await
+            listing::list(self, path).await
         })
     }
 
@@ -224,9 +224,9 @@ impl Storage for WebDavStorage {
     fn remove<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<()>> {
         Box::pin(async move {
             check_name(path, &self.root)?;
-            let directory = names::stat(self, path).await?.kind == FileKind::Directory;
+            let directory = listing::stat(self, path).await?.kind == FileKind::Directory;
             // DELETE of a directory takes along what is in it.
-            if directory && !names::list(self, path).await?.is_empty() {
+            if directory && !listing::list(self, path).await?.is_empty() {
                 let place = self.root.below(path, true);
                 let what = format!("cannot remove {place}: it is not empty");
                 return Err(Error::new(ErrorKind::Invalid, what));
@@ -238,7 +238,7 @@ impl Storage for WebDavStorage {
     fn remove_tree<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<()>> {
         Box::pin(async move {
             check_name(path, &self.root)?;
-            let directory = names::stat(self, path).await?.kind == FileKind::Directory;
+            let directory = listing::stat(self, path).await?.kind == FileKind::Directory;
             match self.delete(path, directory).await {
                 Err(error)
                     if directory
@@ -265,7 +265,7 @@ impl Storage for WebDavStorage {
         Box::pin(async move {
             check_name(from, &self.root)?;
             check_name(to, &self.root)?;
-            let directory = names::stat(self, from).await?.kind == FileKind::Directory;
+            let directory = listing::stat(self, from).await?.kind == FileKind::Directory;
             if directory {
                 self.move_to(from, to, true, false).await
             } else {
@@ -283,7 +283,7 @@ impl Storage for WebDavStorage {
             }
             if self.names().replaces {
                 // It would make the parents too.
-                names::stat(self, parent(path)).await?;
+                listing::stat(self, parent(path)).await?;
             }
             let reply = self.call(self.request(b"MKCOL", path, true)).await?;
             if reply.status.is_success() {

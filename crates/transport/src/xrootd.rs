@@ -10,22 +10,21 @@
 //!  hither_xrd::client::Session     the protocol                                                          (pure)
 //! ```
 
-mod directions;
 mod driver;
-mod errand;
-mod inquiry;
+mod errors;
 mod job;
-mod name;
-mod place;
-mod preface;
-mod refusal;
-mod sessions;
+mod path_ops;
+mod redirect_cache;
+mod request;
+mod session_pool;
+mod shared_file;
 mod source;
 mod storage;
+mod target;
 
-pub use inquiry::{ExtendedAttribute, PrepareAction, ReplicaServer, XrootdPath};
-pub(crate) use preface::TlsUpgradeStream;
-pub(crate) use sessions::SessionPool;
+pub(crate) use crate::connect::tls_upgrade::TlsUpgradeStream;
+pub use path_ops::{ExtendedAttribute, PrepareAction, ReplicaServer, XrootdPath};
+pub(crate) use session_pool::SessionPool;
 pub use source::XrootdSource;
 pub(crate) use storage::XrootdDigest;
 pub use storage::XrootdStorage;

@@ -55,13 +55,13 @@
 
 mod credential;
 mod event;
-mod frames;
-mod job;
+mod frame_reader;
 mod session;
-mod setup;
-mod streams;
+mod session_config;
+mod stream_ids;
+mod subrequest;
 
 pub use credential::Credential;
 pub use event::{Completion, File, RequestError, RequestId, SessionError, SessionEvent};
 pub use session::Session;
-pub use setup::{HandleNumbering, Pipelining, ServerProfile, SessionConfig, TlsMode};
+pub use session_config::{HandleNumbering, Pipelining, ServerProfile, SessionConfig, TlsMode};

@@ -36,8 +36,8 @@
 //!
 //! **Memory**: one request at a time is gathered, up to [`Connection::max_payload_bytes`], and no more than has arrived.
 
-mod answer;
 mod connection;
+mod response;
 
-pub use answer::Response;
 pub use connection::{Connection, IncomingRequest};
+pub use response::Response;

@@ -19,32 +19,26 @@
 //! Sources: `XProtocol.hh` of xrootd, which grants to implement the protocol freely, and its server for what that leaves
 //! open (`XrdXrootdXeq.cc`, `XrdXrootdXeqPgrw.cc`, `XrdXrootdXeqFAttr.cc`, `XrdXrootdResponse.cc`).
 
-mod attributes;
 mod codes;
-mod directory;
 mod error;
 mod excerpt;
-mod field;
+mod fattr;
+mod field_reader;
 mod flags;
 mod frame;
-mod identity;
-mod locations;
+mod ids;
 mod login;
-mod outgoing;
 mod pages;
-mod query;
-mod redirect;
-mod reply;
 mod request;
-mod stat;
+mod response;
 mod vector;
+mod write_queue;
 
-pub use attributes::{
+pub use codes::{ErrorCode, PROTOCOL_VERSION, request_code, status_code};
+pub use error::WireError;
+pub use fattr::{
     Attribute, AttributeAction, AttributeOutcome, AttributeResponse, AttributesRequest,
 };
-pub use codes::{ErrorCode, PROTOCOL_VERSION, request_code, status_code};
-pub use directory::{Dirlist, DirlistEntry};
-pub use error::WireError;
 pub use flags::{
     ability, dirlist, locate, open, prepare, protocol, query as query_kind, server,
     stat as stat_flags,
@@ -53,22 +47,23 @@ pub use frame::{
     ANSWER_HEAD_BYTES, HANDSHAKE, HANDSHAKE_ANSWER_BYTES, HandshakeResponse, REQUEST_HEAD_BYTES,
     RequestHead, ResponseHead,
 };
-pub use identity::{FileHandle, SessionId, StreamId};
-pub use locations::{LocateEntry, LocateEntryKind, parse_locate};
+pub use ids::{FileHandle, SessionId, StreamId};
 pub use login::{
     LoginRequest, LoginResponse, ProtocolRequest, ProtocolResponse, SecurityMethod, Signing,
 };
-pub use outgoing::WriteQueue;
 pub use pages::{
     PAGE_BYTES, PAGE_UNIT_BYTES, StatusHead, StatusKind, correction, corrections, page_end, paged,
     unpaged_length,
 };
-pub use query::{SpaceInfo, checksum, config, vector_limits};
-pub use redirect::{Redirect, RedirectTarget};
-pub use reply::{Attention, ErrorResponse, OpenResponse, WaitResponse};
 pub use request::{OpenRequest, PrepareRequest, Request, Target};
-pub use stat::StatInfo;
+pub use response::dirlist::{Dirlist, DirlistEntry};
+pub use response::locate::{LocateEntry, LocateEntryKind, parse_locate};
+pub use response::query::{SpaceInfo, checksum, config, vector_limits};
+pub use response::redirect::{Redirect, RedirectTarget};
+pub use response::stat::StatInfo;
+pub use response::{Attention, ErrorResponse, OpenResponse, WaitResponse};
 pub use vector::{MAX_ELEMENT_BYTES, MAX_ELEMENTS, SEGMENT_BYTES, Segment, VectorLimits};
+pub use write_queue::WriteQueue;
 
 pub(crate) use excerpt::excerpt;
-pub(crate) use field::{FieldReader, before_nul, strict_text, text, wire_length};
+pub(crate) use field_reader::{FieldReader, before_nul, strict_text, text, wire_length};

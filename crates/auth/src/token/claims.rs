@@ -14,7 +14,7 @@ use serde_json::Value;
 use zeroize::Zeroizing;
 
 /// Longest token that is taken. Servers rarely take more than 16 KiB of header.
-pub(crate) const LONGEST_TOKEN: usize = 64 << 10;
+pub(crate) const MAX_TOKEN: usize = 64 << 10;
 
 /// The claims of a JWT that matter for storage (WLCG profile 1.2, SciTokens 2.0).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -74,7 +74,7 @@ struct Wire {
 
 /// The three parts of a signed token as they stand in it: header, payload, signature.
 pub(crate) fn parts(text: &str) -> Result<[&str; 3], MalformedJwt> {
-    if text.len() > LONGEST_TOKEN {
+    if text.len() > MAX_TOKEN {
         return Err(MalformedJwt::TooLong);
     }
     let mut parts = text.split('.');
@@ -232,7 +232,7 @@ pub(crate) mod tests {
             assert_eq!(Claims::decode(&Secret::new(text)), Err(reason), "{text:?}");
         }
         assert_eq!(
-            Claims::decode(&Secret::new("x".repeat(LONGEST_TOKEN + 1))),
+            Claims::decode(&Secret::new("x".repeat(MAX_TOKEN + 1))),
             Err(MalformedJwt::TooLong)
         );
         let deep = format!(r#"{{"aud":{}{}}}"#, "[".repeat(10_000), "]".repeat(10_000));

@@ -12,7 +12,7 @@ use crate::environment::Environment;
 use crate::error::{AuthError, Result};
 use crate::private_file::{self, FileModeCheck};
 use crate::secret::Secret;
-use crate::token::claims::LONGEST_TOKEN;
+use crate::token::claims::MAX_TOKEN;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
 use std::io::Read;
 use std::os::unix::process::CommandExt;
@@ -138,7 +138,7 @@ impl TokenSource {
 
 fn from_file(path: &Path, uid: u32, link: bool) -> Result<DiscoveredToken> {
     let guard = FileModeCheck { owner: Some(uid), link };
-    let content = private_file::read("token file", path, guard, LONGEST_TOKEN)?;
+    let content = private_file::read("token file", path, guard, MAX_TOKEN)?;
     let place = path.display().to_string();
     let text = std::str::from_utf8(&content)
         .map_err(|_| AuthError::malformed(&place, "not text, expected a token"))?;
@@ -152,7 +152,7 @@ fn checked(text: &str, place: String) -> Result<DiscoveredToken> {
     if text.is_empty() {
         return Err(AuthError::malformed(place, "empty, expected a token"));
     }
-    if text.len() > LONGEST_TOKEN {
+    if text.len() > MAX_TOKEN {
         return Err(AuthError::malformed(place, "longer than 65536 bytes, that is no token"));
     }
     let allowed = |c: char| c.is_ascii_alphanumeric() || "-._~+/=".contains(c);
@@ -179,14 +179,12 @@ fn run(line: &str, limit: Duration) -> Result<Zeroizing<String>> {
     let (sender, receiver) = mpsc::channel();
     let (output, group) = (child.stdout.take(), Pid::from_child(&child));
     let reader = std::thread::Builder::new().name("hither-token".to_owned()).spawn(move || {
-        let mut text = Zeroizing::new(Vec::with_capacity(LONGEST_TOKEN + 1));
-        let most = u64::try_from(LONGEST_TOKEN).unwrap_or(u64::MAX) + 1;
+        let mut text = Zeroizing::new(Vec::with_capacity(MAX_TOKEN + 1));
+        let most = u64::try_from(MAX_TOKEN).unwrap_or(u64::MAX) + 1;
         let read = output.map(|pipe| pipe.take(most).read_to_end(&mut text)).transpose();
         // Waits without collecting the process: its id, and so that of its group, stays taken until `wait` below.
         let ended = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
-        if text.len() <= LONGEST_TOKEN
-            && rustix::process::waitid(WaitId::Pid(group), ended).is_err()
-        {
+        if text.len() <= MAX_TOKEN && rustix::process::waitid(WaitId::Pid(group), ended).is_err() {
             text.clear();
         }
         // If nobody waits any more, the limit has passed.
@@ -197,7 +195,7 @@ fn run(line: &str, limit: Duration) -> Result<Zeroizing<String>> {
         return Err(system(error));
     }
     let text = match receiver.recv_timeout(limit) {
-        Ok(Ok(text)) if text.len() <= LONGEST_TOKEN => text,
+        Ok(Ok(text)) if text.len() <= MAX_TOKEN => text,
         Ok(Ok(_)) => {
             end(&mut child, group);
             return Err(failed("prints more than 65536 bytes, that is no token"));

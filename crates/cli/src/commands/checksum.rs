@@ -1,17 +1,17 @@
 //! `hither checksum`: the server's, or else computed from the bytes.
 
-use super::each::{ArgumentResults, Semaphore, redact_url, run_parallel};
+use super::per_argument::{ArgumentResults, Semaphore, redact_url, run_parallel};
 use crate::arguments::Checksum;
 use crate::exit::CommandError;
 use hither::{Client, Error, Hasher};
 use serde_json::json;
 
 /// Files that are read at a time: each may hold 32 MiB on its way.
-const MOST_READ: usize = 4;
+const MAX_READ: usize = 4;
 
 pub(super) fn run(client: &Client, request: &Checksum, json: bool) -> Result<(), CommandError> {
     let mut outcome = ArgumentResults::new(json);
-    let gate = Semaphore::new(MOST_READ);
+    let gate = Semaphore::new(MAX_READ);
     run_parallel(
         &request.urls,
         |url| sum(client, url, request, &gate),

@@ -1,6 +1,6 @@
 //! `hither chmod`: rights.
 
-use super::each::{ArgumentResults, redact_url, run_parallel};
+use super::per_argument::{ArgumentResults, redact_url, run_parallel};
 use crate::arguments::Chmod;
 use crate::exit::CommandError;
 use hither::Client;

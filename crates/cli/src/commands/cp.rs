@@ -1,6 +1,6 @@
 //! `hither cp`: files and directories, in any direction.
 
-mod display;
+mod progress_bar;
 
 use super::{human, print};
 use crate::arguments::Copy;
@@ -38,7 +38,7 @@ pub(super) fn run(client: &Client, arguments: &Copy, json: bool) -> Result<(), C
     let progress = Arc::new(CopyProgress::default());
     #[expect(clippy::disallowed_methods, reason = "the command tells how long it took")]
     let started = Instant::now();
-    let summary = display::watched(&progress, arguments.quiet, || {
+    let summary = progress_bar::watched(&progress, arguments.quiet, || {
         client.run(hither_transfer::copy(sources, destination, options, Arc::clone(&progress)))
     })?;
     let seconds = started.elapsed().as_secs_f64();
@@ -72,7 +72,7 @@ fn options(client: &Client, arguments: &Copy) -> Result<CopyOptions, CommandErro
     Ok(options)
 }
 
-/// How copies of `client` are made: its lanes, a journal in its store.
+/// How copies of `client` are made: its connections, a journal in its store.
 #[must_use]
 pub fn copy_options(client: &Client) -> CopyOptions {
     let mut options = CopyOptions::default();

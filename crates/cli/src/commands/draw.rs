@@ -3,8 +3,8 @@
 use super::print;
 use crate::arguments::Draw;
 use crate::exit::CommandError;
-use crate::picture::{self, PlotData};
-use crate::progress;
+use crate::plot::{self, PlotData};
+use crate::progress_bar;
 use hither::{Client, DrawRequest, DrawResult, TreeUrl};
 use serde_json::json;
 
@@ -14,7 +14,7 @@ pub(super) fn run(client: &Client, arguments: &Draw, json: bool) -> Result<(), C
         print(&format!("{}\n", as_json(arguments, &drawing)))?;
     } else {
         let data = PlotData::from(&drawing.histogram);
-        print(&picture::terminal(&data, &title(arguments), &arguments.expression))?;
+        print(&plot::terminal(&data, &title(arguments), &arguments.expression))?;
         let report = &drawing.report;
         print(&format!(
             "{} values of {} entries in {:.2} s: {} round trips, {} requests on {} connections, {} received\n",
@@ -39,10 +39,11 @@ pub(super) fn draw(client: &Client, arguments: &Draw) -> Result<DrawResult, Comm
     if let Some((first, end)) = arguments.entries {
         request.entries = first..end;
     }
-    let drawing = progress::with_progress_bar(|progress| client.draw(&target, &request, progress))?;
+    let drawing =
+        progress_bar::with_progress_bar(|progress| client.draw(&target, &request, progress))?;
     super::tell(&drawing.report.notices);
     let data = PlotData::from(&drawing.histogram);
-    picture::write(&data, &title(arguments), &arguments.expression, &arguments.pictures)?;
+    plot::write(&data, &title(arguments), &arguments.expression, &arguments.pictures)?;
     Ok(drawing)
 }
 

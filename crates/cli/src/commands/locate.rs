@@ -1,6 +1,6 @@
 //! `hither locate`: the servers that have files.
 
-use super::each::{ArgumentResults, redact_url, run_parallel};
+use super::per_argument::{ArgumentResults, redact_url, run_parallel};
 use crate::arguments::Locate;
 use crate::exit::CommandError;
 use hither::{Client, ReplicaServer};

@@ -1,13 +1,13 @@
 //! `hither ls`: the names in directories.
 
-use super::each::{ArgumentResults, date, object, redact_url, run_parallel};
+use super::per_argument::{ArgumentResults, date, object, redact_url, run_parallel};
 use crate::arguments::Ls;
 use crate::exit::CommandError;
 use hither::{Client, DirEntry, Error, ErrorKind, FileKind, StoragePath};
 use std::fmt::Write;
 
 /// Deeper trees are taken for circles that a server makes.
-const MOST_LEVELS: usize = 256;
+const MAX_LEVELS: usize = 256;
 
 pub(super) fn run(client: &Client, request: &Ls, json: bool) -> Result<(), CommandError> {
     let mut outcome = ArgumentResults::new(json);
@@ -70,7 +70,7 @@ impl Listing<'_> {
         let mut next = Some((listed, title.to_owned(), 0));
         while let Some((listed, title, level)) = next {
             let directories = self.show(listed, &title, first, outcome)?;
-            if self.request.recursive && level < MOST_LEVELS {
+            if self.request.recursive && level < MAX_LEVELS {
                 waiting.extend(directories.into_iter().rev().map(|path| {
                     let name = path.rsplit('/').next().unwrap_or_default();
                     let title = format!("{}/{name}", title.trim_end_matches('/'));

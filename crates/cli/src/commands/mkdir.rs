@@ -1,6 +1,6 @@
 //! `hither mkdir`: directories.
 
-use super::each::{ArgumentResults, redact_url};
+use super::per_argument::{ArgumentResults, redact_url};
 use crate::arguments::Mkdir;
 use crate::exit::CommandError;
 use hither::{Client, Error, ErrorKind, FileKind, StoragePath};

@@ -1,6 +1,6 @@
 //! `hither mv`: other names, on the same server.
 
-use super::each::{ArgumentResults, redact_url};
+use super::per_argument::{ArgumentResults, redact_url};
 use crate::arguments::Mv;
 use crate::exit::CommandError;
 use hither::{Client, Error, ErrorKind, FileKind, StoragePath};

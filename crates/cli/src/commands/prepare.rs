@@ -1,6 +1,6 @@
 //! `hither prepare`: files that may be on tape, to disk.
 
-use super::each::{ArgumentResults, redact_url};
+use super::per_argument::{ArgumentResults, redact_url};
 use crate::arguments::Prepare;
 use crate::exit::CommandError;
 use hither::{Client, PrepareAction};

@@ -1,6 +1,6 @@
 //! `hither rm`: files, and directories with what is in them.
 
-use super::each::{ArgumentResults, redact_url};
+use super::per_argument::{ArgumentResults, redact_url};
 use crate::arguments::Rm;
 use crate::exit::CommandError;
 use hither::{Client, Error, ErrorKind, FileKind, StoragePath};

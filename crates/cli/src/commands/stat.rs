@@ -1,6 +1,6 @@
 //! `hither stat`: kind, size, date and version.
 
-use super::each::{ArgumentResults, date, kind, object, redact_url, run_parallel};
+use super::per_argument::{ArgumentResults, date, kind, object, redact_url, run_parallel};
 use crate::arguments::Stat;
 use crate::exit::CommandError;
 use hither::{Client, DirEntry, Error, ExtendedAttribute, FileKind, StoragePath};

@@ -12,7 +12,7 @@ use std::io::Read;
 use std::path::Path;
 
 /// A package of learned sets is no longer than this.
-const MOST_IMPORTED_BYTES: u64 = 16 << 20;
+const MAX_IMPORTED_BYTES: u64 = 16 << 20;
 
 pub(super) fn run(client: &Client, request: &Tree, json: bool) -> Result<(), CommandError> {
     if let Some(path) = &request.import {
@@ -84,12 +84,12 @@ fn export(listings: &[LearnedListing], path: &Path) -> Result<(), CommandError> 
 fn import(client: &Client, path: &Path, json: bool) -> Result<(), CommandError> {
     let unread = |error| CommandError::local(format!("cannot read {}", path.display()), error);
     let mut text = Vec::new();
-    let most = MOST_IMPORTED_BYTES + 1;
+    let most = MAX_IMPORTED_BYTES + 1;
     let read = match path == Path::new("-") {
         true => std::io::stdin().take(most).read_to_end(&mut text),
         false => std::fs::File::open(path).and_then(|file| file.take(most).read_to_end(&mut text)),
     };
-    if read.map_err(unread)? as u64 > MOST_IMPORTED_BYTES {
+    if read.map_err(unread)? as u64 > MAX_IMPORTED_BYTES {
         let what = format!("{} is too long for learned sets", path.display());
         return Err(Error::new(ErrorKind::Corrupt, what).into());
     }

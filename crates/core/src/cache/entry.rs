@@ -1,8 +1,8 @@
 //! One version of one file: what is present, what is in flight, who waits.
 
+use super::eviction_policy::{Class, EvictionPolicy, Token};
 use super::extent::{CELL_BYTES, Extent};
-use super::flights::InFlightRange;
-use super::policy::{Class, EvictionPolicy, Token};
+use super::in_flight::InFlightRange;
 use super::waiter::{WaitOutcome, Waiter};
 use super::{CacheKey, Version};
 use crate::{CacheStatus, Error, ErrorKind, range};

@@ -1,7 +1,7 @@
 //! Makes room: what goes is said in `policy.rs`.
 
 use super::entry::EntryContext;
-use super::policy::Class;
+use super::eviction_policy::Class;
 use super::{Cache, CacheState};
 
 impl Cache {

@@ -1,6 +1,6 @@
 //! A run of bytes that is present, and what of it has been read.
 
-use super::policy::Class;
+use super::eviction_policy::Class;
 use crate::range;
 use std::ops::Range;
 
@@ -8,14 +8,14 @@ use std::ops::Range;
 #[derive(Debug)]
 pub(super) struct Extent {
     pub(super) bytes: Vec<u8>,
-    /// Invariant: sorted, disjoint, apart, within the bytes; at most [`MOST_RUNS`].
+    /// Invariant: sorted, disjoint, apart, within the bytes; at most [`MAX_RUNS`].
     read: Vec<Range<u32>>,
     /// Their sum.
     read_bytes: u64,
     pub(super) class: Class,
     /// Tells its place in a queue from places that it has left.
     pub(super) stamp: u64,
-    /// How often its bytes were read again, up to [`MOST_AGAIN`].
+    /// How often its bytes were read again, up to [`MAX_AGAIN`].
     pub(super) again: u8,
 }
 
@@ -25,10 +25,10 @@ pub(super) const CELL_BYTES: u64 = 128 << 10;
 
 /// Runs of read bytes that are told apart; beyond that the smallest gap between two counts as read. More would take more
 /// memory than the bytes.
-const MOST_RUNS: usize = 64;
+const MAX_RUNS: usize = 64;
 
 /// Where counting ends, as in S3-FIFO.
-const MOST_AGAIN: u8 = 3;
+const MAX_AGAIN: u8 = 3;
 
 impl Extent {
     pub(super) fn new(capacity: usize) -> Self {
@@ -63,7 +63,7 @@ impl Extent {
         let fresh = if known { 0 } else { self.add_run(run) };
         self.read_bytes += fresh;
         if fresh < range::len(range) {
-            self.again = (self.again + 1).min(MOST_AGAIN);
+            self.again = (self.again + 1).min(MAX_AGAIN);
         }
         fresh
     }
@@ -87,7 +87,7 @@ impl Extent {
             return fresh;
         }
         self.read.splice(first..last, [run]);
-        match self.read.len() > MOST_RUNS {
+        match self.read.len() > MAX_RUNS {
             true => fresh + self.close_smallest_gap(),
             false => fresh,
         }
@@ -138,6 +138,6 @@ mod tests {
         for i in 0..1000 {
             extent.touch(&(i * 100..i * 100 + 1));
         }
-        assert_eq!(extent.read.len(), MOST_RUNS);
+        assert_eq!(extent.read.len(), MAX_RUNS);
     }
 }

@@ -1,7 +1,7 @@
 //! Computing checksums, piece by piece.
 //!
 //! Adler-32 and CRC-32C are linear in what they sum up, so the sum of a whole can be had from the sums of its parts and
-//! the lengths of all but the first. A file whose blocks arrive in any order over several lanes is summed up block by
+//! the lengths of all but the first. A file whose blocks arrive in any order over several connections is summed up block by
 //! block, each as it arrives and by whichever thread has it, and the blocks' sums are joined in the end. MD5 and SHA-256
 //! are chains: their input has to come in order.
 //!

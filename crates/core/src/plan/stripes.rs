@@ -1,11 +1,11 @@
 //! Requests whose answers arrive in the order of use.
 //!
-//! A plan gives each lane a run of neighbouring ranges. Who needs everything before he goes on loses nothing by it. But a
-//! program that reads on while the rest arrives waits for one lane after the other, and each brings no more than its window
-//! in a round trip, while the other lanes bring what is not due yet. So of what is fetched ahead, every lane gets a stripe
-//! of each part: ranges are dealt one by one, each to the lane that has the least. What is due first then takes up the
+//! A plan gives each connection a run of neighbouring ranges. Who needs everything before he goes on loses nothing by it. But a
+//! program that reads on while the rest arrives waits for one connection after the other, and each brings no more than its window
+//! in a round trip, while the other connections bring what is not due yet. So of what is fetched ahead, every connection gets a stripe
+//! of each part: ranges are dealt one by one, each to the connection that has the least. What is due first then takes up the
 //! beginning of all answers. A job of 20 steps of 0.7 MB each, at 150 ms and 1 Gbit/s, waited 1.3 s after its first step
-//! before, and 0.2 s since. Where a lane's part is no more than an initial window there is nothing to gain: all of them
+//! before, and 0.2 s since. Where a connection's part is no more than an initial window there is nothing to gain: all of them
 //! arrive at the same time.
 
 use crate::{Limits, range};
@@ -13,15 +13,15 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::ops::Range;
 
-/// Deals the ranges of each turn of so many `lanes` out in stripes; a turn whose stripes would exceed `limits` stays as it
+/// Deals the ranges of each turn of so many `connections` out in stripes; a turn whose stripes would exceed `limits` stays as it
 /// is. Ranges in each request are in ascending order if those of all were.
 pub(crate) fn striped(
     requests: Vec<Vec<Range<u64>>>,
-    lanes: usize,
+    connections: usize,
     limits: &Limits,
 ) -> Vec<Vec<Range<u64>>> {
     let mut dealt = Vec::with_capacity(requests.len());
-    for turn in requests.chunks(lanes.max(1)) {
+    for turn in requests.chunks(connections.max(1)) {
         let stripes = stripes(turn);
         let allowed = stripes.iter().all(|stripe| limits.allow(stripe));
         dealt.extend(if allowed { stripes } else { turn.to_vec() });
@@ -31,11 +31,12 @@ pub(crate) fn striped(
 
 fn stripes(turn: &[Vec<Range<u64>>]) -> Vec<Vec<Range<u64>>> {
     let mut stripes = vec![Vec::new(); turn.len()];
-    let mut lanes: BinaryHeap<_> = (0..turn.len()).map(|lane| Reverse((0_u64, lane))).collect();
+    let mut connections: BinaryHeap<_> =
+        (0..turn.len()).map(|connection| Reverse((0_u64, connection))).collect();
     for range in turn.iter().flatten() {
-        let Some(Reverse((bytes, lane))) = lanes.pop() else { break };
-        lanes.push(Reverse((bytes.saturating_add(range::len(range)), lane)));
-        if let Some(stripe) = stripes.get_mut(lane) {
+        let Some(Reverse((bytes, connection))) = connections.pop() else { break };
+        connections.push(Reverse((bytes.saturating_add(range::len(range)), connection)));
+        if let Some(stripe) = stripes.get_mut(connection) {
             stripe.push(range.clone());
         }
     }
@@ -65,12 +66,12 @@ mod tests {
         fn stripes_hold_what_the_plan_held_within_the_limits(
             wanted in prop::collection::vec((0_u64..1_000_000, 1_u64..5000), 0..200),
             max_ranges in 1_usize..40,
-            lanes in 1_usize..20,
+            connections in 1_usize..20,
         ) {
             let wanted: Vec<_> = wanted.into_iter().map(|(start, length)| start..start + length).collect();
             let limits = Limits { max_ranges, ..Limits::unlimited() };
-            let plan = Plan::new(&wanted, &limits, &PlanConfig::for_lanes(lanes));
-            let dealt = striped(plan.requests.clone(), lanes, &limits);
+            let plan = Plan::new(&wanted, &limits, &PlanConfig::for_connections(connections));
+            let dealt = striped(plan.requests.clone(), connections, &limits);
             prop_assert!(dealt.len() <= plan.requests.len());
             prop_assert!(dealt.iter().all(|request| !request.is_empty() && limits.allow(request)));
             prop_assert!(dealt.iter().all(|request| request.is_sorted_by_key(|range| range.start)));

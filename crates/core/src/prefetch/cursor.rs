@@ -4,13 +4,13 @@
 //! runs come at the same steps as the last ones, or only the neighbourhood. It remembers how far it has named what comes, so
 //! that nothing is named twice without need.
 
-mod naming;
+mod window;
 
-use super::blocks::BlockRounding;
+use super::block_rounding::BlockRounding;
 use super::region::Region;
 use super::strides::{Stride, Strides};
-use naming::Named;
 use std::ops::Range;
+use window::Named;
 
 /// Backward seeks of up to so many bytes change nothing.
 const BACK_BYTES: u64 = 1 << 20;

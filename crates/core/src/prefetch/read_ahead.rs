@@ -19,15 +19,15 @@
 //!
 //! A reader that takes turns with others stops where another began: what lies there has been read.
 
-use super::blocks::BlockRounding;
+use super::block_rounding::BlockRounding;
+use super::config::ReadAheadConfig;
 use super::cursor::{Cursor, Fit};
-use super::eagerness::ReadAheadConfig;
 use super::waste::{Waste, whole};
 use crate::{Access, Advice, CacheStatus, PrefetchContext, Prefetcher, range};
 use std::ops::Range;
 
 /// Most ranges named in one answer.
-const MOST_RANGES: usize = 256;
+const MAX_RANGES: usize = 256;
 /// Ends of runs that are remembered.
 const ENDS: usize = 32;
 /// Reads in a first window, where they are large.
@@ -139,7 +139,7 @@ impl ReadAhead {
     fn give_up(&mut self, index: usize, advice: &mut Advice) {
         let cursor = &mut self.cursors[index];
         self.waste.orphan(cursor.ahead_bytes());
-        cursor.ahead(MOST_RANGES, &mut advice.dont_need);
+        cursor.ahead(MAX_RANGES, &mut advice.dont_need);
         cursor.forget();
     }
 
@@ -207,7 +207,7 @@ impl ReadAhead {
         }
         let end = self.end(index, size);
         let cursor = &mut self.cursors[index];
-        cursor.name(bytes, end, MOST_RANGES, &mut self.blocks, &mut advice.will_need);
+        cursor.name(bytes, end, MAX_RANGES, &mut self.blocks, &mut advice.will_need);
     }
 
     /// Steers the window of a cursor; how many bytes it may have named ahead, and whether that is as many as ever.

@@ -5,7 +5,7 @@
 //! that the front has left well behind has been read. Only if that is nearly all of them is anything fetched
 //! ahead of the front.
 
-use super::blocks::BlockRounding;
+use super::block_rounding::BlockRounding;
 use std::ops::Range;
 
 /// How far back from the front a read still belongs to the region, in bytes.

@@ -6,9 +6,9 @@
 //! latest ones repeat.
 
 /// Longest list of steps that is found.
-const LONGEST_PERIOD: usize = 8;
+const MAX_PERIOD: usize = 8;
 /// Steps looked at: two of the longest periods.
-const SEEN: usize = 2 * LONGEST_PERIOD;
+const SEEN: usize = 2 * MAX_PERIOD;
 /// Steps kept: one may be taken back.
 const KEPT: usize = SEEN + 1;
 /// Periods looked at for the length of a run.
@@ -28,7 +28,7 @@ pub(super) struct Stride {
 pub(super) struct Strides {
     steps: [Stride; KEPT],
     count: usize,
-    /// Steps of the rule; 0 for none. Invariant: at most half of `count`, and at most [`LONGEST_PERIOD`].
+    /// Steps of the rule; 0 for none. Invariant: at most half of `count`, and at most [`MAX_PERIOD`].
     period: usize,
     rule: Rule,
 }
@@ -37,10 +37,10 @@ pub(super) struct Strides {
 #[derive(Debug, Clone, Default)]
 struct Rule {
     /// Where the runs start, counted from the start of the one that goes on.
-    starts: [i128; LONGEST_PERIOD],
-    lengths: [u64; LONGEST_PERIOD],
+    starts: [i128; MAX_PERIOD],
+    lengths: [u64; MAX_PERIOD],
     /// Bytes of the runs before, the one that goes on not counted.
-    bytes: [u64; LONGEST_PERIOD],
+    bytes: [u64; MAX_PERIOD],
     /// From the start of a run to that of the one a period later.
     round: i128,
     /// Bytes of as many runs as there are steps in the rule.

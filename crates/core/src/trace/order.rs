@@ -11,10 +11,10 @@ use std::collections::BinaryHeap;
 use std::time::Duration;
 
 /// The most reads held back.
-const MOST_READS: usize = 1 << 16;
+const MAX_READS: usize = 1 << 16;
 
 /// The most ranges of reads held back.
-const MOST_RANGES: usize = 1 << 20;
+const MAX_RANGES: usize = 1 << 20;
 
 /// Reads, the earliest submission first. After an error come the reads before it, then the error, and nothing more.
 #[derive(Debug)]
@@ -46,7 +46,7 @@ impl<I: Iterator<Item = Result<TracedRead>>> SubmissionOrder<I> {
     }
 
     fn refill(&mut self) {
-        while !self.ended && self.waiting.len() < MOST_READS && self.ranges < MOST_RANGES {
+        while !self.ended && self.waiting.len() < MAX_READS && self.ranges < MAX_RANGES {
             match self.input.next() {
                 Some(Ok(read)) => {
                     self.ranges += read.ranges.len();

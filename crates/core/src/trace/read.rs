@@ -1,6 +1,6 @@
 //! Reads traces, whoever wrote them.
 
-use super::block::{
+use super::format::{
     ADJACENT, ALL_ABSENT, AT_ONCE, Before, FOUND, HEAD_BYTES, HEADER_BYTES, MAGIC, MAX_NAME_BYTES,
     MAX_PAYLOAD_BYTES, MAX_RANGES, NAMES, ONE_RANGE, READS, SAME_FILE, SAME_THREAD, VERSION,
     checksum, header,

@@ -25,7 +25,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// More files than this are not looked at.
-const MOST_FILES: usize = 1 << 16;
+const MAX_FILES: usize = 1 << 16;
 
 /// What a trace says.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -88,10 +88,10 @@ struct ThreadState {
 
 impl Seen {
     fn add(&mut self, read: &TracedRead) -> Result<()> {
-        if !self.files.contains_key(&read.file) && self.files.len() == MOST_FILES {
+        if !self.files.contains_key(&read.file) && self.files.len() == MAX_FILES {
             return Err(Error::new(
                 ErrorKind::Unsupported,
-                format!("the trace is about more than {MOST_FILES} files"),
+                format!("the trace is about more than {MAX_FILES} files"),
             ));
         }
         self.files.entry(read.file).or_default().add(read);

@@ -1,6 +1,6 @@
 //! Writes traces.
 
-use super::block::{
+use super::format::{
     ADJACENT, ALL_ABSENT, AT_ONCE, Before, HEAD_BYTES, MAX_NAME_BYTES, MAX_RANGES, NAMES,
     ONE_RANGE, READS, SAME_FILE, SAME_THREAD, checksum, header,
 };
@@ -216,8 +216,8 @@ fn difference(to: u64, from: u64) -> i64 {
 
 /// A time beyond 97 years counts as that: three of them added up, or the difference of two, still are numbers of 63 bits. What
 /// other programs recorded may say anything.
-const LONGEST_NANOSECONDS: u64 = i64::MAX as u64 / 3;
+const MAX_NANOSECONDS: u64 = i64::MAX as u64 / 3;
 
 fn nanoseconds(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX).min(LONGEST_NANOSECONDS)
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX).min(MAX_NANOSECONDS)
 }

@@ -6,7 +6,7 @@ use hither_core::{Limits, Reader};
 #[tokio::test(start_paused = true)]
 async fn a_budget_of_one_byte_reads_one_request_at_a_time() {
     let limits = Limits { max_ranges: 10, ..Limits::unlimited() };
-    let source = far().with_limits(limits).with_max_lanes(8);
+    let source = far().with_limits(limits).with_max_connections(8);
     read(&source, &scattered(100, 50), config(1, 4)).await;
     let log = source.log();
     assert_eq!((source.round_trips(), log.len()), (10, 10));
@@ -16,7 +16,7 @@ async fn a_budget_of_one_byte_reads_one_request_at_a_time() {
 async fn what_is_asked_for_and_not_released_stays_within_the_budget() {
     const BUDGET: u64 = 2_500;
     let limits = Limits { max_ranges: 1, ..Limits::unlimited() };
-    let source = far().with_limits(limits).with_max_lanes(16);
+    let source = far().with_limits(limits).with_max_connections(16);
     let mut reader = Reader::new(&source, None, config(BUDGET, 4));
     let ranges = scattered(40, 1_000);
     reader.push(&ranges, usize::MAX);

@@ -1,14 +1,14 @@
 //! Reads of an open file through the cache: what is asked for, how often, and who waits for how long.
 
 use crate::rig::{SIZE, content, far};
+use hither_core::cache::file::{PendingRead, ReadStart, Spawn};
 use hither_core::cache::{Gauges, Version};
-use hither_core::file::{PendingRead, ReadStart, Spawn};
 use hither_core::{
     Access, Advice, Cache, CacheConfig, CacheKey, CachedFile, Error, ErrorKind, Limits,
     PrefetchContext, Prefetcher, ReaderConfig, Source, range,
 };
 use hither_testkit::Link;
-use hither_testkit::memory::{Fault, SimulatedSource};
+use hither_testkit::source::{Fault, SimulatedSource};
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
@@ -110,7 +110,7 @@ async fn a_reader_waits_for_its_bytes_and_not_for_the_request() {
     };
     let (all, first) = futures_util::future::join(all, first).await;
     assert_eq!(all.unwrap().len(), SIZE - 1);
-    // A lane may have to be opened.
+    // A connection may have to be opened.
     assert!(first <= RTT * 2 && started.elapsed() > first, "{first:?}");
 }
 
@@ -129,7 +129,7 @@ async fn a_budget_of_one_byte_serves_everybody() {
 
 #[tokio::test(start_paused = true)]
 async fn what_came_unasked_and_was_not_kept_is_asked_for() {
-    let source = far().with_max_lanes(1).with_merging(u64::MAX);
+    let source = far().with_max_connections(1).with_merging(u64::MAX);
     let (source, cache) = (Arc::new(source), cache(1));
     let file = open(&source, &cache);
     let wide = [0..10, 100_000..100_010];
@@ -147,7 +147,7 @@ async fn what_came_unasked_and_was_not_kept_is_asked_for() {
 
 #[tokio::test(start_paused = true)]
 async fn what_comes_unasked_is_not_asked_for() {
-    let source = far().with_max_lanes(1).with_merging(u64::MAX);
+    let source = far().with_max_connections(1).with_merging(u64::MAX);
     let (source, cache) = (Arc::new(source), cache(1));
     let file = open(&source, &cache);
     let wide = file.read_ranges(&[0..10, 100_000..100_010]);
@@ -198,7 +198,7 @@ async fn hints_keep_to_their_part_of_the_budget_and_go_on_as_they_are_read() {
 #[tokio::test(start_paused = true)]
 async fn a_cancelled_hint_is_not_asked_for() {
     let limits = Limits { max_ranges: 1, ..Limits::unlimited() };
-    let source = Arc::new(far().with_limits(limits).with_max_lanes(1));
+    let source = Arc::new(far().with_limits(limits).with_max_connections(1));
     let cache = cache(16 << 20);
     let file = open(&source, &cache);
     read(&file, 0..10).await.unwrap();
@@ -215,7 +215,7 @@ async fn a_cancelled_hint_is_not_asked_for() {
 #[tokio::test(start_paused = true)]
 async fn what_is_read_goes_before_what_is_fetched_ahead() {
     let limits = Limits { max_ranges: 1, ..Limits::unlimited() };
-    let source = Arc::new(far().with_limits(limits).with_max_lanes(2));
+    let source = Arc::new(far().with_limits(limits).with_max_connections(2));
     let cache = cache(64 << 20);
     let file = open(&source, &cache);
     read(&file, 0..10).await.unwrap();

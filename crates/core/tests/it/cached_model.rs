@@ -8,8 +8,8 @@ use hither_core::{
     Retry,
 };
 use hither_testkit::Link;
-use hither_testkit::memory::{Fault, SimulatedSource};
 use hither_testkit::random::Random;
+use hither_testkit::source::{Fault, SimulatedSource};
 use proptest::prelude::*;
 use std::ops::Range;
 use std::sync::Arc;
@@ -206,11 +206,11 @@ fn run(
         .unwrap_or_else(|_| panic!("it hangs"))
 }
 
-fn file(rate: Option<u64>, max_ranges: usize, lanes: usize) -> SimulatedSource {
+fn file(rate: Option<u64>, max_ranges: usize, connections: usize) -> SimulatedSource {
     let limits = Limits { max_ranges, max_total_bytes: 70_000, ..Limits::unlimited() };
     SimulatedSource::new(content(), Link::new(Duration::from_millis(20), rate))
         .with_limits(Limits { range_cost_bytes: 120, ..limits })
-        .with_max_lanes(lanes)
+        .with_max_connections(connections)
 }
 
 fn budget() -> impl Strategy<Value = u64> {
@@ -232,10 +232,10 @@ proptest! {
         adviser in adviser(),
         rate in prop::option::of(2_000_000u64..1_000_000_000),
         max_ranges in 1usize..40,
-        lanes in 1usize..6,
+        connections in 1usize..6,
         merging in merging(),
     ) {
-        let source = Arc::new(file(rate, max_ranges, lanes).with_merging(merging));
+        let source = Arc::new(file(rate, max_ranges, connections).with_merging(merging));
         let errors = run(&source, actions, budget, adviser);
         prop_assert!(errors.is_empty(), "{errors:?}");
     }
@@ -247,10 +247,10 @@ proptest! {
         budget in budget(),
         adviser in adviser(),
         max_ranges in 1usize..40,
-        lanes in 1usize..6,
+        connections in 1usize..6,
         merging in merging(),
     ) {
-        let mut source = file(Some(50_000_000), max_ranges, lanes).with_merging(merging);
+        let mut source = file(Some(50_000_000), max_ranges, connections).with_merging(merging);
         let mut kinds = vec![];
         for (nth, fault) in faults {
             kinds.push(match &fault {
@@ -271,12 +271,12 @@ proptest! {
         actions in prop::collection::vec(action(), 1..60),
         adviser in adviser(),
         max_ranges in 1usize..40,
-        lanes in 1usize..6,
+        connections in 1usize..6,
     ) {
         // Closing a file cancels what it has asked for.
         let actions: Vec<_> =
             actions.into_iter().filter(|it| !matches!(it, Do::Reopen(_))).collect();
-        let source = Arc::new(file(Some(50_000_000), max_ranges, lanes));
+        let source = Arc::new(file(Some(50_000_000), max_ranges, connections));
         run(&source, actions, 64 << 20, adviser);
         let mut asked = vec![0u8; SIZE];
         for range in source.log().iter().filter(|it| !it.failed).flat_map(|it| &it.request.ranges) {

@@ -2,7 +2,7 @@
 
 use crate::rig::{SIZE, check, config, connect, drain, far, read, scattered};
 use hither_core::{Error, ErrorKind, Limits, Reader, ReaderConfig, Retry};
-use hither_testkit::memory::{FIRST_VALIDATOR, Fault};
+use hither_testkit::source::{FIRST_VALIDATOR, Fault};
 use std::time::Duration;
 
 fn passing() -> Fault {
@@ -16,7 +16,7 @@ fn failing(kind: ErrorKind) -> Fault {
 
 #[tokio::test(start_paused = true)]
 async fn what_arrived_before_a_break_is_not_asked_for_again() {
-    let source = far().with_max_lanes(1).with_fault(0, Fault::Cut { after: 1_234_567 });
+    let source = far().with_max_connections(1).with_fault(0, Fault::Cut { after: 1_234_567 });
     let whole = [0..SIZE as u64];
     assert_eq!(read(&source, &whole, ReaderConfig::default()).await, 1);
     let log = source.log();
@@ -25,8 +25,8 @@ async fn what_arrived_before_a_break_is_not_asked_for_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_broken_lane_does_not_disturb_the_others() {
-    let source = far().with_max_lanes(8).with_fault(3, Fault::Cut { after: 100 });
+async fn one_broken_connection_does_not_disturb_the_others() {
+    let source = far().with_max_connections(8).with_fault(3, Fault::Cut { after: 100 });
     connect(&source, 8).await;
     let ranges = scattered(800, 100);
     assert_eq!(read(&source, &ranges, ReaderConfig::default()).await, 1);
@@ -38,7 +38,7 @@ async fn one_broken_lane_does_not_disturb_the_others() {
 #[tokio::test(start_paused = true)]
 async fn failures_in_a_row_without_a_byte_are_given_up() {
     for attempts in [1, 2, 4] {
-        let mut source = far().with_max_lanes(1);
+        let mut source = far().with_max_connections(1);
         for nth in 0..10 {
             source = source.with_fault(nth, passing());
         }
@@ -53,7 +53,7 @@ async fn failures_in_a_row_without_a_byte_are_given_up() {
 
 #[tokio::test(start_paused = true)]
 async fn progress_in_between_starts_the_count_anew() {
-    let mut source = far().with_max_lanes(1);
+    let mut source = far().with_max_connections(1);
     for nth in [0, 1, 2, 4, 5, 6] {
         source = source.with_fault(nth, passing());
     }
@@ -63,7 +63,7 @@ async fn progress_in_between_starts_the_count_anew() {
 
 #[tokio::test(start_paused = true)]
 async fn a_few_bytes_of_many_are_no_progress() {
-    let mut source = far().with_max_lanes(1);
+    let mut source = far().with_max_connections(1);
     for nth in 0..100 {
         source = source.with_fault(nth, Fault::Cut { after: 10 });
     }
@@ -84,7 +84,7 @@ async fn errors_that_retrying_does_not_cure_come_at_once() {
         ErrorKind::Timeout,
         ErrorKind::Corrupt,
     ] {
-        let source = far().with_max_lanes(1).with_fault(0, failing(kind));
+        let source = far().with_max_connections(1).with_fault(0, failing(kind));
         let mut reader = Reader::new(&source, None, ReaderConfig::default());
         reader.push(&[0..1_000], 1);
         let (_, result) = drain(&mut reader).await;
@@ -95,7 +95,7 @@ async fn errors_that_retrying_does_not_cure_come_at_once() {
 
 #[tokio::test(start_paused = true)]
 async fn a_request_for_one_range_cannot_be_made_smaller() {
-    let source = far().with_max_lanes(1).with_fault(0, failing(ErrorKind::TooLarge));
+    let source = far().with_max_connections(1).with_fault(0, failing(ErrorKind::TooLarge));
     let mut reader = Reader::new(&source, None, ReaderConfig::default());
     reader.push(&[0..1_000], 1);
     let (_, result) = drain(&mut reader).await;
@@ -106,8 +106,10 @@ async fn a_request_for_one_range_cannot_be_made_smaller() {
 #[tokio::test(start_paused = true)]
 async fn parts_before_a_final_failure_are_handed_on() {
     let limits = Limits { max_ranges: 1, ..Limits::unlimited() };
-    let source =
-        far().with_limits(limits).with_max_lanes(1).with_fault(2, failing(ErrorKind::NotFound));
+    let source = far()
+        .with_limits(limits)
+        .with_max_connections(1)
+        .with_fault(2, failing(ErrorKind::NotFound));
     let mut reader = Reader::new(&source, None, ReaderConfig::default());
     let ranges = scattered(5, 100);
     reader.push(&ranges, 1);
@@ -119,7 +121,7 @@ async fn parts_before_a_final_failure_are_handed_on() {
 #[tokio::test(start_paused = true)]
 async fn every_request_carries_the_validator() {
     let changed = Fault::Change { validator: "\"second\"".to_owned() };
-    let source = far().with_max_lanes(1).with_fault(1, changed);
+    let source = far().with_max_connections(1).with_fault(1, changed);
     let mut reader =
         Reader::new(&source, Some(FIRST_VALIDATOR.to_owned()), ReaderConfig::default());
     reader.push(&[0..1_000], 1);
@@ -139,7 +141,7 @@ async fn ranges_beyond_the_end_are_corrupt() {
 
 #[tokio::test(start_paused = true)]
 async fn dropping_the_reader_cancels_its_requests() {
-    let source = far().with_max_lanes(4);
+    let source = far().with_max_connections(4);
     let mut reader = Reader::new(&source, None, ReaderConfig::default());
     reader.push(&[0..SIZE as u64], usize::MAX);
     assert!(reader.next().await.unwrap().is_ok());

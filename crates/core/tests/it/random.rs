@@ -3,7 +3,7 @@
 use crate::rig::{SIZE, check, config, content, drain};
 use hither_core::{Error, ErrorKind, Limits, Reader, Retry};
 use hither_testkit::Link;
-use hither_testkit::memory::{Fault, SimulatedSource};
+use hither_testkit::source::{Fault, SimulatedSource};
 use proptest::prelude::*;
 use std::time::Duration;
 
@@ -35,7 +35,7 @@ proptest! {
         ranges in prop::collection::vec((0..SIZE as u64, 0_u64..60_000), 0..40),
         tail in prop::option::of(1_u64..20_000),
         faults in prop::collection::btree_map(0_usize..40, fault(), 0..12),
-        lanes in 1_usize..20,
+        connections in 1_usize..20,
         max_ranges in 1_usize..30,
         budget in prop::sample::select(vec![1_u64, 10_000, 1 << 20, 64 << 20]),
     ) {
@@ -45,7 +45,7 @@ proptest! {
         let limits = Limits { max_ranges, ..Limits::unlimited() };
         let mut source = SimulatedSource::new(content(), Link::E)
             .with_limits(limits)
-            .with_max_lanes(lanes);
+            .with_max_connections(connections);
         for (nth, fault) in faults {
             source = source.with_fault(nth, fault);
         }

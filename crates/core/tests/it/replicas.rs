@@ -8,7 +8,7 @@ use hither_core::{
     ReplicasConfig, Result, Retry, Source,
 };
 use hither_testkit::Link;
-use hither_testkit::memory::{Fault, Logged, SimulatedSource};
+use hither_testkit::source::{Fault, Logged, SimulatedSource};
 use proptest::prelude::*;
 use std::ops::Range;
 use std::sync::Arc;
@@ -44,7 +44,7 @@ fn failures() -> Vec<Fault> {
 
 fn source() -> SimulatedSource {
     let patience = Duration::from_secs(30);
-    named(SimulatedSource::new(content(), Link::G).with_max_lanes(4).with_patience(patience))
+    named(SimulatedSource::new(content(), Link::G).with_max_connections(4).with_patience(patience))
 }
 
 /// Replicas are told apart by name.
@@ -110,7 +110,7 @@ proptest! {
             .build()
             .unwrap();
         let result = runtime.block_on(async {
-            // With the round-trip time known there are four lanes, and requests of a hundred ranges.
+            // With the round-trip time known there are four connections, and requests of a hundred ranges.
             let all = replicas(&sources);
             all.preconnect(4);
             tokio::time::sleep(Link::G.rtt).await;
@@ -123,10 +123,11 @@ proptest! {
 
 #[tokio::test(start_paused = true)]
 async fn what_arrived_before_a_death_is_not_fetched_again() {
-    let dying = Arc::new(source().with_max_lanes(1).with_fault(0, Fault::Cut { after: 1_234_567 }));
+    let dying =
+        Arc::new(source().with_max_connections(1).with_fault(0, Fault::Cut { after: 1_234_567 }));
     let sources = [dying, Arc::new(source())];
     read(&replicas(&sources), &[0..SIZE as u64]).await.unwrap();
-    // Two servers of a lane each have a half each, and the second one takes over the rest of the first half.
+    // Two servers of a connection each have a half each, and the second one takes over the rest of the first half.
     let taken_over = |it: &Logged| it.request.ranges == [1_234_567..SIZE as u64 / 2];
     assert!(sources[1].log().iter().any(taken_over));
     assert_eq!(delivered(&sources), SIZE as u64);
@@ -163,7 +164,8 @@ async fn a_server_that_is_down_is_left_alone_by_all_files() {
 #[tokio::test(start_paused = true)]
 async fn a_replica_of_another_size_is_excluded_and_named() {
     let other = Arc::new(named(SimulatedSource::new(content().slice(..SIZE - 1), Link::G)));
-    let dying = Arc::new(source().with_max_lanes(1).with_fault(0, Fault::Cut { after: 100_000 }));
+    let dying =
+        Arc::new(source().with_max_connections(1).with_fault(0, Fault::Cut { after: 100_000 }));
     let all = replicas(&[dying, Arc::clone(&other), Arc::new(source())]);
     all.expect(Some(SIZE as u64), None);
     read(&all, &[0..1_000_000]).await.unwrap();
@@ -174,7 +176,7 @@ async fn a_replica_of_another_size_is_excluded_and_named() {
 
 #[tokio::test(start_paused = true)]
 async fn the_size_is_learned_from_the_first_answer() {
-    let dying = Arc::new(source().with_max_lanes(1).with_fault(1, Fault::Cut { after: 100 }));
+    let dying = Arc::new(source().with_max_connections(1).with_fault(1, Fault::Cut { after: 100 }));
     let other = Arc::new(named(SimulatedSource::new(content().slice(..SIZE - 1), Link::G)));
     let all = replicas(&[dying, Arc::clone(&other)]);
     read(&all, &[0..1_000]).await.unwrap();
@@ -219,7 +221,8 @@ async fn silence_is_hedged() {
 #[tokio::test(start_paused = true)]
 async fn hedging_stays_within_its_cap() {
     // Silent from the first byte on, and too large to be asked for twice: the third clock has to end it.
-    let silent = Arc::new(source().with_max_lanes(1).with_fault(0, Fault::Stall { after: 0 }));
+    let silent =
+        Arc::new(source().with_max_connections(1).with_fault(0, Fault::Stall { after: 0 }));
     let sources = [silent, Arc::new(source())];
     let started = tokio::time::Instant::now();
     read(&replicas(&sources), &[0..3_000_000]).await.unwrap();
@@ -232,7 +235,7 @@ async fn a_large_job_is_shared_and_the_faster_one_does_more() {
     let big = bytes::Bytes::from(vec![7_u8; 150 << 20]);
     let server = |rate| {
         let link = Link { bandwidth: Some(rate), ..Link::G };
-        Arc::new(named(SimulatedSource::new(big.clone(), link)).with_max_lanes(4))
+        Arc::new(named(SimulatedSource::new(big.clone(), link)).with_max_connections(4))
     };
     let sources = [server(200_000_000), server(50_000_000)];
     let all = replicas(&sources);

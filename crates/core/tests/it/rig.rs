@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use hither_core::{Error, Reader, ReaderConfig, Source};
 use hither_testkit::Link;
-use hither_testkit::memory::SimulatedSource;
+use hither_testkit::source::SimulatedSource;
 use std::ops::Range;
 use std::sync::LazyLock;
 use std::time::Duration;
@@ -25,9 +25,9 @@ pub(crate) fn far() -> SimulatedSource {
     SimulatedSource::new(content(), Link::G)
 }
 
-/// Connects, so that the round-trip time is known and lanes can be chosen by it.
-pub(crate) async fn connect(source: &SimulatedSource, lanes: usize) {
-    source.preconnect(lanes);
+/// Connects, so that the round-trip time is known and connections can be chosen by it.
+pub(crate) async fn connect(source: &SimulatedSource, connections: usize) {
+    source.preconnect(connections);
     tokio::time::sleep(Link::G.rtt).await;
 }
 

@@ -8,40 +8,43 @@ const RTT: Duration = Duration::from_millis(240);
 
 #[tokio::test(start_paused = true)]
 async fn any_number_of_ranges_takes_one_round_trip() {
-    for lanes in [1, 4, 16, 64] {
-        let source = far().with_max_lanes(lanes);
+    for connections in [1, 4, 16, 64] {
+        let source = far().with_max_connections(connections);
         assert_eq!(read(&source, &scattered(1_000, 10), ReaderConfig::default()).await, 0);
-        assert_eq!(source.round_trips(), 1, "{lanes} lanes");
+        assert_eq!(source.round_trips(), 1, "{connections} connections");
         let log = source.log();
-        assert!(log.len() <= lanes, "{lanes} lanes: {} requests", log.len());
+        assert!(log.len() <= connections, "{connections} connections: {} requests", log.len());
         // Connecting, and the answer.
-        assert!(log.iter().all(|it| it.end == Some(RTT * 2)), "{lanes} lanes: {log:#?}");
+        assert!(
+            log.iter().all(|it| it.end == Some(RTT * 2)),
+            "{connections} connections: {log:#?}"
+        );
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn limits_make_requests_but_no_round_trips() {
     let limits = Limits { max_ranges: 100, ..Limits::unlimited() };
-    let source = far().with_limits(limits).with_max_lanes(16);
+    let source = far().with_limits(limits).with_max_connections(16);
     connect(&source, 16).await;
     read(&source, &scattered(1_600, 100), ReaderConfig::default()).await;
     assert_eq!((source.round_trips(), source.log().len()), (1, 16));
 }
 
 #[tokio::test(start_paused = true)]
-async fn requests_beyond_the_lanes_take_turns() {
+async fn requests_beyond_the_connections_take_turns() {
     let limits = Limits { max_ranges: 10, ..Limits::unlimited() };
-    let source = far().with_limits(limits).with_max_lanes(4);
+    let source = far().with_limits(limits).with_max_connections(4);
     connect(&source, 4).await;
     read(&source, &scattered(160, 100), ReaderConfig::default()).await;
     assert_eq!((source.round_trips(), source.log().len()), (4, 16));
-    assert!(source.lanes_opened() <= 4);
+    assert!(source.connections_opened() <= 4);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_large_job_is_striped_over_lanes() {
+async fn a_large_job_is_striped_over_connections() {
     let whole = [0..SIZE as u64];
-    let source = far().with_max_lanes(16);
+    let source = far().with_max_connections(16);
     connect(&source, 16).await;
     read(&source, &whole, ReaderConfig::default()).await;
     let log = source.log();
@@ -51,7 +54,7 @@ async fn a_large_job_is_striped_over_lanes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_callers_cap_on_lanes_holds() {
+async fn the_callers_cap_on_connections_holds() {
     let source = far();
     connect(&source, 1).await;
     let mut reader = Reader::new(&source, None, ReaderConfig::default());
@@ -59,7 +62,7 @@ async fn the_callers_cap_on_lanes_holds() {
     let (pieces, result) = drain(&mut reader).await;
     result.unwrap();
     check(&pieces, &[0..SIZE as u64]).unwrap();
-    assert_eq!((source.lanes_opened(), source.log().len()), (3, 3));
+    assert_eq!((source.connections_opened(), source.log().len()), (3, 3));
 }
 
 #[tokio::test(start_paused = true)]
@@ -76,7 +79,7 @@ async fn head_and_tail_come_in_one_request() {
 
 #[tokio::test(start_paused = true)]
 async fn what_is_pushed_while_reading_is_read_too() {
-    let source = far().with_max_lanes(2);
+    let source = far().with_max_connections(2);
     let mut reader = Reader::new(&source, None, ReaderConfig::default());
     reader.push(&[0..100_000], usize::MAX);
     let first = reader.next().await.unwrap().unwrap();

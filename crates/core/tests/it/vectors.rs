@@ -4,7 +4,7 @@ use crate::cached::{cache, open};
 use crate::rig::{content, scattered};
 use hither_core::{Limits, Reader, ReaderConfig, Source};
 use hither_testkit::Link;
-use hither_testkit::memory::SimulatedSource;
+use hither_testkit::source::SimulatedSource;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 /// A server that is known, by a path whose length is.
 async fn source(link: Link, limits: Limits) -> SimulatedSource {
-    let source = SimulatedSource::new(content(), link).with_limits(limits).with_max_lanes(16);
+    let source = SimulatedSource::new(content(), link).with_limits(limits).with_max_connections(16);
     source.preconnect(2);
     tokio::time::sleep(link.rtt).await;
     let mut reader = Reader::new(&source, None, ReaderConfig::default());

@@ -7,10 +7,10 @@
 use super::codec::Decompressor;
 use super::cursor::Cursor;
 use super::key::KeyHead;
-use super::packed::NumberEncoding;
-use super::shape::{StreamedColumn, StreamedType};
-use super::walk;
 use crate::error::{FormatError, Result};
+use crate::root::interpretation::entry_reader;
+use crate::root::interpretation::number_encoding::NumberEncoding;
+use crate::root::interpretation::streamed_type::{StreamedColumn, StreamedType};
 use crate::{Column, Values};
 use bytes::Bytes;
 use std::ops::Range;
@@ -176,7 +176,7 @@ fn decode(
         ColumnDecoding::Numbers(placement) => decode_flat(data, placement, entries),
         ColumnDecoding::Shaped { shape, leaf } => {
             let ranges = ranges(head, data, table, shape)?;
-            walk::read(data, ranges.as_deref(), entries, shape, leaf)
+            entry_reader::read(data, ranges.as_deref(), entries, shape, leaf)
         }
     }
 }

@@ -15,7 +15,7 @@ const HEADER: usize = 9;
 /// Memory that the XZ decoder may take: ROOT's presets use dictionaries up to 64 MiB at level 9.
 const XZ_MEMORY: u64 = 128 << 20;
 /// Largest object that is unpacked; ROOT's own buffers end at 1 GiB.
-const LARGEST: usize = 1 << 30;
+const MAX_BYTES: usize = 1 << 30;
 
 /// Reusable decompressors and a scratch buffer; one per thread that decodes.
 ///
@@ -156,8 +156,8 @@ fn bad<E: fmt::Display>(codec: &'static str) -> impl Fn(E) -> FormatError {
 /// Walks the headers of all blocks: together they must make `size` bytes out of `packed`, each within its codec's
 /// reach.
 fn check_sizes(packed: &[u8], size: usize) -> Result<()> {
-    if size > LARGEST {
-        return Err(corrupt(format!("announces {size} bytes, the format allows {LARGEST}")));
+    if size > MAX_BYTES {
+        return Err(corrupt(format!("announces {size} bytes, the format allows {MAX_BYTES}")));
     }
     let mut total = 0_usize;
     let mut rest = packed;

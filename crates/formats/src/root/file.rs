@@ -3,10 +3,10 @@
 use super::cursor::Cursor;
 use super::directory::{RECORD, is_directory, is_tree, keys_range, newest, read_keys};
 use super::key::Key;
-use super::streamer::StreamerInfos;
 use super::tree::Tree;
 use crate::error::{FormatError, Result};
-use crate::near::near;
+use crate::root::object::streamer_info::StreamerInfos;
+use crate::suggest::near;
 use crate::{DecodeResult, NeededRanges, SparseBytes};
 use bytes::Bytes;
 use std::collections::HashSet;
@@ -21,13 +21,13 @@ const TAIL: u64 = 8_000;
 /// Bytes of the header that must be there in any file.
 const SHORTEST_HEADER: u64 = 61;
 /// Nesting of directories that is followed.
-const DEEPEST: usize = 32;
+const MAX_DEPTH: usize = 32;
 /// Directories that are looked into.
-const MOST_DIRECTORIES: usize = 10_000;
+const MAX_DIRECTORIES: usize = 10_000;
 /// Trees that are listed.
-const MOST_TREES: usize = 100_000;
+const MAX_TREES: usize = 100_000;
 /// Longest path, in bytes, of a directory that is looked into.
-const LONGEST_PATH: usize = 1024;
+const MAX_PATH: usize = 1024;
 
 /// An open ROOT file: its header and the keys of its top directory.
 #[derive(Debug, Clone)]
@@ -185,12 +185,12 @@ impl RootFile {
         let mut seen = HashSet::new();
         // Lists of keys don't overlap in an honest file.
         let mut budget = self.end;
-        for _ in 0..DEEPEST {
+        for _ in 0..MAX_DEPTH {
             let mut next = Vec::new();
             let mut missing = Vec::new();
             for (path, key) in level {
-                let dull = seen.len() >= MOST_DIRECTORIES || path.len() > LONGEST_PATH;
-                if dull || found.len() >= MOST_TREES || !seen.insert(key.seek) {
+                let dull = seen.len() >= MAX_DIRECTORIES || path.len() > MAX_PATH;
+                if dull || found.len() >= MAX_TREES || !seen.insert(key.seek) {
                     continue;
                 }
                 match self.directory(bytes, &key, &mut budget)? {
@@ -273,7 +273,7 @@ impl RootFile {
         let name = parts.pop().unwrap_or_default();
         let mut keys = self.keys.clone();
         let mut budget = u64::MAX;
-        for part in parts.into_iter().take(DEEPEST) {
+        for part in parts.into_iter().take(MAX_DEPTH) {
             let directories = newest(&keys, |key| is_directory(&key.class));
             let Some(directory) = directories.iter().find(|key| key.name == part) else {
                 let near = near(part, directories.iter().map(|key| key.name.as_str()));

@@ -1,5 +1,7 @@
 //! Streamed objects: headers, references, containers.
 
+pub(crate) mod class_members;
+pub(crate) mod streamer_info;
 use super::cursor::Cursor;
 use crate::error::{FormatError, Result};
 

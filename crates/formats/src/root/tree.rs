@@ -1,14 +1,21 @@
 //! Trees: their branches, and finding one by name.
 
-use super::branch::Branch;
-use super::clusters::Clusters;
+pub(crate) mod basket_map;
+pub(crate) mod basket_table;
+pub(crate) mod branch;
+pub(crate) mod branch_members;
+pub(crate) mod clusters;
+pub(crate) mod leaf;
+pub(crate) mod reader;
 use super::codec::Decompressor;
 use super::key::{Key, read_object};
 use super::object::Buffer;
-use super::streamer::StreamerInfos;
-use super::tree_reader::read_tree;
 use crate::error::{FormatError, Result};
-use crate::near::near;
+use crate::root::object::streamer_info::StreamerInfos;
+use crate::root::tree::branch::Branch;
+use crate::root::tree::clusters::Clusters;
+use crate::root::tree::reader::read_tree;
+use crate::suggest::near;
 use bytes::Bytes;
 use std::collections::HashMap;
 

@@ -70,7 +70,7 @@ pub(crate) fn basket(data: &[u8]) {
     for branch in tree.branches() {
         if let Ok(column) = branch.decode_basket_with(&mut decoder, 0, data) {
             check(&column);
-            assert!(column.values.len() <= MOST_UNPACKED, "values without bytes");
+            assert!(column.values.len() <= MAX_UNPACKED, "values without bytes");
         }
     }
 }
@@ -84,7 +84,7 @@ pub(crate) fn codec(data: &[u8]) {
 }
 
 /// A basket unpacks to less than its key says, which is an `i32`; what a test can make is far below that.
-const MOST_UNPACKED: usize = 1 << 31;
+const MAX_UNPACKED: usize = 1 << 31;
 
 /// A key, and behind it what a basket has; `unpacked` 0 for a payload that is not packed.
 fn key(strings: &[&[u8]; 3], unpacked: u32, seek: u32, payload: &[u8]) -> Vec<u8> {

@@ -1,9 +1,9 @@
 //! The seeds of the fuzz targets, as they are and damaged: what a fuzzer would try first, without one.
 
 use crate::any_bytes;
+use hither_testkit::fuzz_seeds;
 use hither_testkit::root_writer::samples::{classes, mixed, objects};
 use hither_testkit::root_writer::{Style, Tree, pack, write, write_with_classes};
-use hither_testkit::seeds;
 use std::path::{Path, PathBuf};
 
 fn folder(target: &str) -> PathBuf {
@@ -11,7 +11,7 @@ fn folder(target: &str) -> PathBuf {
 }
 
 fn replay(target: &str, check: fn(&[u8])) {
-    let seeds = seeds::replay(target, &[0x40, 0, 0, 0xff], check).unwrap();
+    let seeds = fuzz_seeds::replay(target, &[0x40, 0, 0, 0xff], check).unwrap();
     assert!(seeds >= 3, "{seeds} seeds of {target}");
 }
 

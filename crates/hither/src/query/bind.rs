@@ -7,10 +7,10 @@
 use hither_core::{Error, ErrorKind};
 
 use super::ast::{Index, Node, Special};
+use super::batch::{BLOCK, InstanceBatch};
 use super::chunk::Chunk;
 use super::evaluate::evaluate;
 use super::function::{Aggregate, Function};
-use super::lanes::{BLOCK, InstanceBatch};
 use super::operator::{Binary, Unary};
 use super::shape::{BoundColumn, BoundIndex, Instances};
 
@@ -169,8 +169,8 @@ fn per_entry(chunk: &Chunk<'_>, node: &Node, what: &str) -> Result<Vec<f64>, Err
     }
     let mut values = Vec::with_capacity(chunk.entries());
     for span in blocks(0..chunk.entries()) {
-        let lanes = InstanceBatch::entries(span, &turns);
-        values.extend(evaluate(&scope, &formula, &lanes).finish(lanes.len()));
+        let instances = InstanceBatch::entries(span, &turns);
+        values.extend(evaluate(&scope, &formula, &instances).finish(instances.len()));
     }
     Ok(values)
 }
@@ -183,8 +183,8 @@ fn alternative(chunk: &Chunk<'_>, first: &Node, otherwise: &Node) -> Result<Alte
     let starts: Vec<usize> = (0..=chunk.entries()).map(|entry| turns.start(entry)).collect();
     let mut values = Vec::new();
     for span in blocks(0..turns.start(chunk.entries())) {
-        let lanes = InstanceBatch::span(span, &turns);
-        values.extend(evaluate(&scope, &formula, &lanes).finish(lanes.len()));
+        let instances = InstanceBatch::span(span, &turns);
+        values.extend(evaluate(&scope, &formula, &instances).finish(instances.len()));
     }
     Ok(Alternative { values, starts, otherwise })
 }
@@ -209,12 +209,12 @@ fn aggregated(
     // the entry of which a value was seen last; the first value of an entry begins it
     let mut begun = None;
     for span in blocks(0..turns.start(entries)) {
-        let lanes = InstanceBatch::span(span, &turns);
-        let values = evaluate(&scope, &first, &lanes).finish(lanes.len());
+        let instances = InstanceBatch::span(span, &turns);
+        let values = evaluate(&scope, &first, &instances).finish(instances.len());
         let passing = condition
             .as_ref()
-            .map(|condition| evaluate(&scope, condition, &lanes).finish(lanes.len()));
-        for (i, (value, entry)) in values.iter().zip(&lanes.placed().entries).enumerate() {
+            .map(|condition| evaluate(&scope, condition, &instances).finish(instances.len()));
+        for (i, (value, entry)) in values.iter().zip(&instances.placed().entries).enumerate() {
             if passing.as_ref().is_some_and(|passing| passing.get(i) == Some(&0.0)) {
                 continue;
             }

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use hither_core::{Error, ErrorKind};
 use hither_formats::Column;
 
-use super::near::suggestion;
+use super::suggestion::suggestion;
 
 /// Consecutive entries of a tree: the columns of the branches that an expression names.
 #[derive(Debug, Clone)]

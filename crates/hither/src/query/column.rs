@@ -2,10 +2,10 @@
 
 use super::Expression;
 use super::ast::Node;
+use super::batch::InstanceBatch;
 use super::bind::{Scope, blocks};
 use super::chunk::Chunk;
 use super::evaluate::evaluate;
-use super::lanes::InstanceBatch;
 use super::operator::{Binary, Unary};
 use hither_core::Error;
 use hither_formats::{Column, Values};
@@ -23,8 +23,8 @@ impl Expression {
         let entries = chunk.entries();
         let mut values = Vec::with_capacity(turns.start(entries));
         for span in blocks(0..turns.start(entries)) {
-            let lanes = InstanceBatch::span(span, &turns);
-            values.extend(evaluate(&scope, &formula, &lanes).finish(lanes.len()));
+            let instances = InstanceBatch::span(span, &turns);
+            values.extend(evaluate(&scope, &formula, &instances).finish(instances.len()));
         }
         let (offsets, item_shape) = turns.shape(entries);
         let values = match is_truth(&self.root) {

@@ -2,24 +2,24 @@
 
 use hither_formats::{Column, Values};
 
+use super::batch::{BatchValues, InstanceBatch, Layout, Many};
 use super::bind::{Alternative, Bound, Formula, Scope};
 use super::function::{Compute, Function};
-use super::lanes::{BatchValues, InstanceBatch, Layout, Many};
 use super::operator::{Binary, truth};
 use super::shape::{Access, BoundColumn};
 
-/// The numbers of `formula` for `lanes`.
+/// The numbers of `formula` for `instances`.
 pub(super) fn evaluate(
     scope: &Scope<'_>,
     formula: &Formula,
-    lanes: &InstanceBatch<'_>,
+    instances: &InstanceBatch<'_>,
 ) -> BatchValues {
-    Evaluation { scope, lanes, multiple: formula.multiple }.node(&formula.root)
+    Evaluation { scope, instances, multiple: formula.multiple }.node(&formula.root)
 }
 
 struct Evaluation<'a> {
     scope: &'a Scope<'a>,
-    lanes: &'a InstanceBatch<'a>,
+    instances: &'a InstanceBatch<'a>,
     multiple: bool,
 }
 
@@ -33,29 +33,31 @@ impl Evaluation<'_> {
             },
             Bound::Unary(operator, operand) => self.node(operand).map(|x| operator.apply(x)),
             Bound::Binary(operator, left, right) => {
-                binary(*operator, self.node(left), self.node(right), self.lanes.len())
+                binary(*operator, self.node(left), self.node(right), self.instances.len())
             }
             Bound::Conditional(parts) => {
                 let [condition, yes, no] = parts.as_ref();
-                choose(&self.node(condition), &self.node(yes), &self.node(no), self.lanes.len())
+                choose(&self.node(condition), &self.node(yes), &self.node(no), self.instances.len())
             }
             Bound::Call(function, arguments) => self.call(function, arguments),
-            Bound::PerEntry(values) => BatchValues::each(gather(values, &self.lanes.per_entry())),
+            Bound::PerEntry(values) => {
+                BatchValues::each(gather(values, &self.instances.per_entry()))
+            }
             Bound::Alternative(parts) => self.alternative(parts),
             Bound::Entry(first) => {
-                let entries = &self.lanes.placed().entries;
+                let entries = &self.instances.placed().entries;
                 #[expect(clippy::cast_precision_loss, reason = "as in ROOT")]
                 let number = |entry: &usize| first.saturating_add(*entry as u64) as f64;
                 BatchValues::each(entries.iter().map(number).collect())
             }
             Bound::Iteration => {
-                let turns = &self.lanes.placed().turns;
+                let turns = &self.instances.placed().turns;
                 #[expect(clippy::cast_precision_loss, reason = "as in ROOT")]
                 BatchValues::each(turns.iter().map(|turn| *turn as f64).collect())
             }
             Bound::Length => {
-                let entries = &self.lanes.placed().entries;
-                let count = |entry: &usize| self.lanes.turns().count(*entry);
+                let entries = &self.instances.placed().entries;
+                let count = |entry: &usize| self.instances.turns().count(*entry);
                 #[expect(clippy::cast_precision_loss, reason = "as in ROOT")]
                 BatchValues::each(entries.iter().map(|entry| count(entry) as f64).collect())
             }
@@ -65,18 +67,20 @@ impl Evaluation<'_> {
     fn column(&self, column: &BoundColumn<'_>) -> BatchValues {
         match column.access {
             Access::PerEntry => {
-                BatchValues::each(values_at(&column.column, &self.lanes.per_entry()))
+                BatchValues::each(values_at(&column.column, &self.instances.per_entry()))
             }
-            Access::Identity => BatchValues::each(values_at(&column.column, &self.lanes.flat())),
+            Access::Identity => {
+                BatchValues::each(values_at(&column.column, &self.instances.flat()))
+            }
             Access::Computed => {
-                let placed = self.lanes.placed();
+                let placed = self.instances.placed();
                 let mut missing = Vec::new();
-                let mut positions = Vec::with_capacity(self.lanes.len());
+                let mut positions = Vec::with_capacity(self.instances.len());
                 for (i, (entry, turn)) in placed.entries.iter().zip(&placed.turns).enumerate() {
-                    match column.position(*entry, *turn, self.lanes.turns()) {
+                    match column.position(*entry, *turn, self.instances.turns()) {
                         Some(position) => positions.push(position),
                         None => {
-                            missing.resize(self.lanes.len(), false);
+                            missing.resize(self.instances.len(), false);
                             if let Some(missing) = missing.get_mut(i) {
                                 *missing = true;
                             }
@@ -99,7 +103,7 @@ impl Evaluation<'_> {
                 let z = self.node(z);
                 // three at once: the pairs of the first two, then each with its third
                 let (x, y) = (self.node(x), self.node(y));
-                let count = self.lanes.len();
+                let count = self.instances.len();
                 let values = (0..count).map(|i| f(x.at(i), y.at(i), z.at(i))).collect();
                 let missing = x.zip(y, |x, _| x).zip(z, |x, _| x).missing;
                 BatchValues { values: Many::Each(values), missing }
@@ -110,7 +114,7 @@ impl Evaluation<'_> {
     }
 
     fn alternative(&self, parts: &Alternative) -> BatchValues {
-        let placed = self.lanes.placed();
+        let placed = self.instances.placed();
         let value = |(entry, turn): (&usize, &usize)| {
             let turn = if self.multiple { *turn } else { 0 };
             let start = parts.starts.get(*entry).copied().unwrap_or(usize::MAX);

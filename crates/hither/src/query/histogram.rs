@@ -14,7 +14,7 @@ use hither_core::{Error, ErrorKind};
 use serde::Serialize;
 
 use super::SelectedValues;
-use super::limits::nice_limits;
+use super::axis_limits::nice_limits;
 use super::moments::Moments;
 
 /// Most bins that can be asked for.

@@ -5,10 +5,10 @@ use std::ops::Range;
 use hither_core::Error;
 use hither_formats::Values;
 
+use super::batch::{BLOCK, InstanceBatch};
 use super::bind::{Bound, Formula, Scope, blocks};
 use super::chunk::Chunk;
 use super::evaluate::{Element, evaluate, with_values};
-use super::lanes::{BLOCK, InstanceBatch};
 use super::operator::Binary;
 use super::shape::{Access, Instances};
 use super::{Expression, SelectedValues};
@@ -33,17 +33,17 @@ pub(super) fn select(
             Some(simple) => blocks(all).for_each(|span| run.compare(&simple, span)),
             None => {
                 for span in blocks(all) {
-                    let lanes = InstanceBatch::span(span.clone(), &turns);
-                    let weights = evaluate(&scope, cut.as_ref().unwrap_or(&value), &lanes);
-                    span.zip(weights.finish(lanes.len()))
+                    let instances = InstanceBatch::span(span.clone(), &turns);
+                    let weights = evaluate(&scope, cut.as_ref().unwrap_or(&value), &instances);
+                    span.zip(weights.finish(instances.len()))
                         .for_each(|(flat, weight)| run.pick(flat, weight));
                 }
             }
         },
         Some(once) => {
             for span in blocks(0..entries) {
-                let lanes = InstanceBatch::entries(span.clone(), &turns);
-                let weights = evaluate(&scope, once, &lanes).finish(lanes.len());
+                let instances = InstanceBatch::entries(span.clone(), &turns);
+                let weights = evaluate(&scope, once, &instances).finish(instances.len());
                 for (entry, weight) in span.zip(weights) {
                     let turns = turns.start(entry)..turns.start(entry + 1);
                     turns.for_each(|flat| run.pick(flat, weight));
@@ -118,9 +118,9 @@ impl Run<'_> {
         self.picks.clear();
     }
 
-    /// Computes the values of `lanes`.
-    fn take(&mut self, lanes: &InstanceBatch<'_>) {
-        let values = evaluate(self.scope, self.value, lanes).finish(lanes.len());
+    /// Computes the values of `instances`.
+    fn take(&mut self, instances: &InstanceBatch<'_>) {
+        let values = evaluate(self.scope, self.value, instances).finish(instances.len());
         self.selected.values.extend(values);
     }
 }

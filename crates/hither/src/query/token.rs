@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::syntax_error::SyntaxError;
+use super::error::SyntaxError;
 
 /// What a token is.
 #[derive(Debug, Clone, PartialEq)]

@@ -71,7 +71,7 @@ pub struct ReplayReport {
 const SHORTEST_PAUSE: Duration = Duration::from_micros(100);
 
 /// Longer reads are not read into a buffer that is used again.
-const LARGEST_BUFFER: usize = 64 << 20;
+const MAX_BUFFER: usize = 64 << 20;
 
 /// What one thread has to do.
 #[derive(Debug, Default)]
@@ -237,7 +237,7 @@ impl Player<'_> {
     /// Does one read; returns how many bytes came.
     fn read(&self, file: &RemoteFile, ranges: &[Range<u64>], buffer: &mut Vec<u8>) -> Result<u64> {
         let length = usize::try_from(range::total_bytes(ranges)).unwrap_or(usize::MAX);
-        let (&[Range { start, end }], ..=LARGEST_BUFFER) = (ranges, length) else {
+        let (&[Range { start, end }], ..=MAX_BUFFER) = (ranges, length) else {
             // It looks whether a long range is beyond the end of the file before it takes memory for it.
             let bytes = file.read_ranges(self.client, ranges)?;
             return Ok(bytes.iter().map(|bytes| bytes.len() as u64).sum());

@@ -199,7 +199,7 @@ fn a_budget_bounds_what_is_ahead() {
     let program = Program::in_basket_order(&shape, &SEVEN);
     for budget in [0, 100, 10_000, 300_000, 1 << 20] {
         let run = Run::new(&shape).budget(budget).of(&program);
-        assert!(run.most_ahead <= budget.max(256 << 10) + (512 << 10), "{budget}: {run:?}");
+        assert!(run.max_ahead <= budget.max(256 << 10) + (512 << 10), "{budget}: {run:?}");
     }
     let run = Run::new(&shape).budget(1 << 20).of(&program);
     assert!(run.waits.len() < 60, "{run:?}");
@@ -246,7 +246,7 @@ fn without_a_layout_nothing_is_advised_and_reads_are_remembered_up_to_a_bound() 
     let courses = cache.courses();
     assert!(courses.awaits_layout());
     assert!(
-        matches!(&courses.lock().layout, Layout::Awaited(reads) if reads.len() == MOST_AWAITING)
+        matches!(&courses.lock().layout, Layout::Awaited(reads) if reads.len() == MAX_AWAITING)
     );
     courses.no_layout();
     assert!(!courses.awaits_layout());

@@ -2,7 +2,9 @@
 
 use crate::rig::{client, draw, file};
 use hither::{Client, ClientConfig, DrawRequest, Error, ErrorKind, ScanProgress, TreeUrl};
-use hither_testkit::peer::{Fault, FaultTrigger, MockHttpServer, ResponsePosition, refusing_url};
+use hither_testkit::mock_http::{
+    Fault, FaultTrigger, MockHttpServer, ResponsePosition, refusing_url,
+};
 use hither_testkit::root_writer::samples::mixed;
 use hither_testkit::root_writer::{Style, Tree, write};
 use insta::assert_snapshot;

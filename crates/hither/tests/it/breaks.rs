@@ -2,7 +2,7 @@
 
 use crate::rig::{check, client, draw, file};
 use hither::{Client, ClientConfig, ErrorKind};
-use hither_testkit::peer::{
+use hither_testkit::mock_http::{
     Fault, FaultTrigger, Limit, MockHttpServer, OverLimit, ResponsePosition,
 };
 use std::time::Duration;

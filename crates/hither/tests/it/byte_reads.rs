@@ -3,8 +3,8 @@
 use crate::rig::client;
 use hither::{Client, ErrorKind, RemoteFile};
 use hither_testkit::Link;
-use hither_testkit::peer::MockHttpServer;
-use hither_testkit::proxy::{TcpProxy, TcpProxyConfig};
+use hither_testkit::mock_http::MockHttpServer;
+use hither_testkit::tcp_proxy::{TcpProxy, TcpProxyConfig};
 use std::time::Duration;
 
 fn content(size: usize) -> Vec<u8> {

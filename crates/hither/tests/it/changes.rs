@@ -2,7 +2,7 @@
 
 use crate::rig::{check, client, draw, file};
 use hither::ErrorKind;
-use hither_testkit::peer::{Fault, FaultTrigger, MockHttpServer};
+use hither_testkit::mock_http::{Fault, FaultTrigger, MockHttpServer};
 
 #[test]
 fn a_file_that_changed_since_it_was_remembered_is_opened_anew() {

@@ -3,15 +3,15 @@
 
 use crate::program::{Program, below, content, pick};
 use hither::{CacheConfig, Client, ClientConfig};
-use hither_testkit::peer::{HttpBehaviour, MockHttpServer, manners};
+use hither_testkit::mock_http::{HttpBehaviour, MockHttpServer, manners};
 use hither_testkit::random::Random;
 
 /// Workloads for each way.
 const WORKLOADS: u64 = 8;
 
-fn client(lanes: usize, budget_bytes: u64) -> Client {
+fn client(connections: usize, budget_bytes: u64) -> Client {
     let mut config = ClientConfig::default();
-    config.transport.max_connections = lanes;
+    config.transport.max_connections = connections;
     config.decode_threads = 1;
     config.cache = CacheConfig::with_budget(budget_bytes);
     Client::new(config).unwrap()
@@ -29,8 +29,8 @@ fn workload(manner: &HttpBehaviour, seed: u64) {
     let size = 1 + below(random, 400_000);
     let content = content(size, random);
     let peer = peer(manner, &content);
-    let lanes = usize::try_from(1 + below(random, 4)).unwrap();
-    let client = client(lanes, pick(random, vec![20_000, 100_000, 1_000_000, 20_000_000]));
+    let connections = usize::try_from(1 + below(random, 4)).unwrap();
+    let client = client(connections, pick(random, vec![20_000, 100_000, 1_000_000, 20_000_000]));
     let what = format!("{}, seed {seed}, {size} bytes", manner.name);
     std::thread::scope(|scope| {
         for _ in 0..1 + below(random, 3) {

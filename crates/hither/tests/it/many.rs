@@ -2,11 +2,11 @@
 
 use crate::rig::{client, file};
 use hither::{Client, ErrorKind, RemoteFile};
-use hither_testkit::peer::{Fault, FaultTrigger, MockHttpServer};
+use hither_testkit::mock_http::{Fault, FaultTrigger, MockHttpServer};
 use std::ops::Range;
 use std::sync::LazyLock;
 
-const LANES: usize = 4;
+const CONNECTIONS: usize = 4;
 
 fn content() -> &'static [u8] {
     static CONTENT: LazyLock<Vec<u8>> = LazyLock::new(|| file(0));
@@ -40,13 +40,13 @@ fn files_opened_one_after_the_other_are_opened_side_by_side() {
     // No answer comes before there are as many requests as connections.
     let peer = MockHttpServer::start(content())
         .unwrap()
-        .with_fault(FaultTrigger::Always, Fault::Hold(LANES));
-    let client = client(LANES, None);
+        .with_fault(FaultTrigger::Always, Fault::Hold(CONNECTIONS));
+    let client = client(CONNECTIONS, None);
     let files = open_all(&client, &peer, 20);
     files.iter().for_each(|opened| read_pieces(&client, opened));
-    assert_eq!((peer.log().len(), peer.connections()), (20, LANES));
+    assert_eq!((peer.log().len(), peer.connections()), (20, CONNECTIONS));
     let order = paths(&peer);
-    let mut first: Vec<_> = order[..LANES].to_vec();
+    let mut first: Vec<_> = order[..CONNECTIONS].to_vec();
     first.sort();
     assert_eq!(first, ["/0.root", "/1.root", "/2.root", "/3.root"]);
 }
@@ -54,7 +54,7 @@ fn files_opened_one_after_the_other_are_opened_side_by_side() {
 #[test]
 fn a_single_file_and_files_used_one_after_the_other_are_asked_for_nothing_but_what_is_read() {
     let peer = MockHttpServer::start(content()).unwrap();
-    let client = client(LANES, None);
+    let client = client(CONNECTIONS, None);
     for opened in (0..5).map(|nth| client.open(&peer.url_of(&format!("/{nth}.root"))).unwrap()) {
         opened.read_ranges(&client, &[10..20]).unwrap();
     }
@@ -66,7 +66,7 @@ fn a_single_file_and_files_used_one_after_the_other_are_asked_for_nothing_but_wh
 fn a_file_is_asked_for_what_opening_did_not_bring_and_as_the_version_that_was_opened() {
     let content = content();
     let peer = MockHttpServer::start(content).unwrap();
-    let client = client(LANES, None);
+    let client = client(CONNECTIONS, None);
     let files = open_all(&client, &peer, 2);
     for opened in &files {
         let found = opened.read_ranges(&client, &[500_000..500_010, 0..4, 7..7]).unwrap();
@@ -90,7 +90,7 @@ fn a_failure_is_silent_until_the_file_is_used_and_then_told_once() {
     let peer = MockHttpServer::start(content())
         .unwrap()
         .with_fault(FaultTrigger::FirstFor("/3.root"), fault);
-    let client = client(LANES, None);
+    let client = client(CONNECTIONS, None);
     let files = open_all(&client, &peer, 6);
     let error = files[3].stat(&client).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NotFound);
@@ -120,10 +120,10 @@ fn trouble_that_passes_is_not_seen() {
     for path in ["0.root", "5.root"] {
         peer.add_fault(
             FaultTrigger::FirstFor(path),
-            Fault::Close(hither_testkit::peer::ResponsePosition::Body(100)),
+            Fault::Close(hither_testkit::mock_http::ResponsePosition::Body(100)),
         );
     }
-    let client = client(LANES, None);
+    let client = client(CONNECTIONS, None);
     for opened in open_all(&client, &peer, 40) {
         read_pieces(&client, &opened);
     }
@@ -136,7 +136,7 @@ fn files_that_are_being_made_ready_come_last_and_hold_up_no_other() {
         let peer = MockHttpServer::start(content())
             .unwrap()
             .with_fault(FaultTrigger::FirstFor("7.root"), fault);
-        let client = client(LANES, None);
+        let client = client(CONNECTIONS, None);
         let urls = (0..count).map(|nth| peer.url_of(&format!("/{nth}.root")));
         let (order, files): (Vec<_>, Vec<_>) = client.open_many(urls).unzip();
         files.into_iter().for_each(|opened| read_pieces(&client, &opened.unwrap()));
@@ -154,7 +154,7 @@ fn many_urls_are_handed_out_with_their_numbers_and_their_errors() {
     let peer = MockHttpServer::start(content())
         .unwrap()
         .with_fault(FaultTrigger::FirstFor("/2.root"), fault);
-    let client = client(LANES, None);
+    let client = client(CONNECTIONS, None);
     let folder = tempfile::tempdir().unwrap();
     let local = folder.path().join("x.root");
     std::fs::write(&local, content()).unwrap();
@@ -179,7 +179,7 @@ fn a_second_run_asks_only_whether_files_are_the_same_and_with_staleness_nothing(
     let peer = MockHttpServer::start(content()).unwrap();
     let run = |staleness: u64| {
         let mut config = hither::ClientConfig::default();
-        config.transport.max_connections = LANES;
+        config.transport.max_connections = CONNECTIONS;
         config.store = Some(store.path().to_owned());
         config.staleness = std::time::Duration::from_secs(staleness);
         let client = Client::new(config).unwrap();
@@ -203,7 +203,7 @@ fn a_second_run_asks_only_whether_files_are_the_same_and_with_staleness_nothing(
 fn what_is_read_of_a_few_files_is_brought_along_with_the_others() {
     let content = content();
     let peer = MockHttpServer::start(content).unwrap();
-    let client = client(LANES, None);
+    let client = client(CONNECTIONS, None);
     let files = open_all(&client, &peer, 100);
     for opened in &files {
         for piece in [300_000..300_100, 500_000..500_010_usize] {
@@ -226,7 +226,7 @@ fn of_files_of_which_three_pieces_are_read_nothing_else_is_fetched_and_next_time
     let run = || {
         // Reading ahead and trees as they are by default: this is what keeps them from fetching.
         let mut config = hither::ClientConfig::default();
-        config.transport.max_connections = LANES;
+        config.transport.max_connections = CONNECTIONS;
         config.store = Some(store.path().to_owned());
         let client = Client::new(config).unwrap();
         let before = peer.log().len();

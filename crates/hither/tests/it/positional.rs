@@ -4,7 +4,7 @@ use crate::rig::file;
 use hither::{Client, ClientConfig};
 use hither_formats::root::RootFile;
 use hither_formats::{DecodeResult, SparseBytes};
-use hither_testkit::peer::MockHttpServer;
+use hither_testkit::mock_http::MockHttpServer;
 use std::ops::Range;
 use std::path::Path;
 

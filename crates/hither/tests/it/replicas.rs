@@ -2,7 +2,9 @@
 
 use crate::rig::{check, draw, file};
 use hither::{Client, ClientConfig, DrawResult, ErrorKind, Mirror};
-use hither_testkit::peer::{Fault, FaultTrigger, MockHttpServer, ResponsePosition, refusing_url};
+use hither_testkit::mock_http::{
+    Fault, FaultTrigger, MockHttpServer, ResponsePosition, refusing_url,
+};
 use std::time::Duration;
 
 fn peer(faults: impl IntoIterator<Item = (FaultTrigger, Fault)>) -> MockHttpServer {
@@ -101,7 +103,7 @@ fn another_file_of_that_name_is_excluded_and_named() {
     let client = Client::new(config(&dying.url(), &[other.url()])).unwrap();
     let error = draw(&client, &dying.url()).unwrap_err();
     assert!(error.to_string().contains("bytes there, expected"), "{error}");
-    assert!(other.log().len() <= 2, "each lane asks once and never again");
+    assert!(other.log().len() <= 2, "each connection asks once and never again");
 }
 
 #[test]

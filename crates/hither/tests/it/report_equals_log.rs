@@ -2,7 +2,9 @@
 
 use crate::program::{Program, below, content, pick};
 use hither::{Client, ClientConfig};
-use hither_testkit::peer::{Fault, FaultTrigger, Limit, LoggedRequest, MockHttpServer, OverLimit};
+use hither_testkit::mock_http::{
+    Fault, FaultTrigger, Limit, LoggedRequest, MockHttpServer, OverLimit,
+};
 use hither_testkit::random::Random;
 use std::time::Duration;
 use tokio::time::Instant;

@@ -1,7 +1,7 @@
 //! What is asked of the server, pinned: a change that adds a request or a byte changes a reviewed file.
 
 use crate::rig::{check, client, draw, file, log, log_and_report};
-use hither_testkit::peer::{Fault, FaultTrigger, MockHttpServer};
+use hither_testkit::mock_http::{Fault, FaultTrigger, MockHttpServer};
 use insta::assert_snapshot;
 
 #[test]
@@ -28,9 +28,9 @@ fn a_warm_draw() {
 }
 
 #[test]
-fn three_flights_cold_and_one_warm_whatever_the_lanes() {
+fn three_flights_cold_and_one_warm_whatever_the_connections() {
     let store = tempfile::tempdir().unwrap();
-    // The data are asked for on both lanes at once: neither request is answered before both are there.
+    // The data are asked for on both connections at once: neither request is answered before both are there.
     let peer = MockHttpServer::start(file(0))
         .unwrap()
         .with_fault(FaultTrigger::Nth(2), Fault::Hold(4))

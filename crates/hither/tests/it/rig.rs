@@ -1,7 +1,7 @@
 //! What the tests share: a file, a client, and the peer's log as text.
 
 use hither::{Client, ClientConfig, DrawRequest, DrawResult, Error, ScanProgress, TreeUrl};
-use hither_testkit::peer::{LoggedRequest, MockHttpServer};
+use hither_testkit::mock_http::{LoggedRequest, MockHttpServer};
 use hither_testkit::root_writer::samples::floats;
 use hither_testkit::root_writer::{Branch, Style, Tree, write};
 use std::fmt::Write as _;
@@ -36,9 +36,9 @@ pub(crate) fn file(first: u16) -> Vec<u8> {
     )
 }
 
-pub(crate) fn client(lanes: usize, store: Option<&Path>) -> Client {
+pub(crate) fn client(connections: usize, store: Option<&Path>) -> Client {
     let mut config = ClientConfig::default();
-    config.transport.max_connections = lanes;
+    config.transport.max_connections = connections;
     config.store = store.map(Path::to_owned);
     config.decode_threads = 1;
     // Requests are counted: what is asked for besides has tests of its own, in `positional`.

@@ -3,7 +3,7 @@
 use crate::rig::{draw, file};
 use hither::{Client, ClientConfig};
 use hither_store::{MetadataKey, Store, StoreConfig};
-use hither_testkit::peer::MockHttpServer;
+use hither_testkit::mock_http::MockHttpServer;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 

@@ -2,7 +2,7 @@
 
 use crate::rig::{client, draw, file};
 use hither::{DrawRequest, ErrorKind, ScanProgress, TreeUrl};
-use hither_testkit::peer::MockHttpServer;
+use hither_testkit::mock_http::MockHttpServer;
 use hither_testkit::root_writer::samples::mixed;
 use hither_testkit::root_writer::{Style, write};
 

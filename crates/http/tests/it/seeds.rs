@@ -1,10 +1,10 @@
 //! The seeds of the fuzz targets, as they are and damaged: what a fuzzer would try first, without one.
 
 use crate::any_bytes;
-use hither_testkit::seeds;
+use hither_testkit::fuzz_seeds;
 
 fn replay(target: &str, check: fn(&[u8])) {
-    let seeds = seeds::replay(target, b"<!--\x00&#x;", check).unwrap();
+    let seeds = fuzz_seeds::replay(target, b"<!--\x00&#x;", check).unwrap();
     assert!(seeds >= 3, "{seeds} seeds of {target}");
 }
 

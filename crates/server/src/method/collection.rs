@@ -1,12 +1,12 @@
 //! MKCOL and DELETE (RFC 4918 sections 9.3 and 9.6).
 
 use crate::answer::ServerResponse;
-use crate::files::place::NamespacePath;
-use crate::files::tree::{ConfinedDir, DiskMetadata, EntryKind};
+use crate::authorization::authorizer::Action;
+use crate::backend::disk::confined_dir::{ConfinedDir, DiskMetadata, EntryKind};
+use crate::backend::path::NamespacePath;
+use crate::context::{ServerContext, ServerRequest};
+use crate::http_error::HttpError;
 use crate::method::put::no_parent;
-use crate::refusal::HttpError;
-use crate::rights::authorizer::Action;
-use crate::site::{ServerContext, ServerRequest};
 use hither_http::conditions::{ConditionResult, evaluate};
 use http::StatusCode;
 use http::header::HeaderMap;

@@ -1,17 +1,17 @@
 //! GET and HEAD (RFC 9110): files whole and in ranges, directories as pages.
 
 use crate::answer::ServerResponse;
-use crate::files::place::NamespacePath;
-use crate::files::tree::{DiskReader, EntryKind};
-use crate::method::page;
-use crate::refusal::HttpError;
-use crate::replicas;
-use crate::rights::authorizer::Action;
-use crate::sending::body::{BlockBody, ResponseBody};
-use crate::sending::pieces::{RangeEncoder, RangeFormat};
-use crate::site::{ServerContext, ServerRequest, accept_query};
-use hither_http::byteranges::MultipartWriter;
+use crate::authorization::authorizer::Action;
+use crate::backend::disk::confined_dir::{DiskReader, EntryKind};
+use crate::backend::path::NamespacePath;
+use crate::context::{ServerContext, ServerRequest, accept_query};
+use crate::http_error::HttpError;
+use crate::method::autoindex;
+use crate::replica_map;
+use crate::response::body::{BlockBody, ResponseBody};
+use crate::response::range_encoder::{RangeEncoder, RangeFormat};
 use hither_http::conditions::{ConditionResult, Version, evaluate, if_range_matches};
+use hither_http::multipart::writer::MultipartWriter;
 use hither_http::range_set;
 use hither_http::vector::ACCEPT_QUERY;
 use http::header::HeaderMap;
@@ -25,7 +25,7 @@ pub(crate) async fn answer(
     call: &ServerRequest,
 ) -> Result<ServerResponse, HttpError> {
     site.authorize(call, &call.place, Action::Read)?;
-    if let Some(document) = replicas::document(site, call).await? {
+    if let Some(document) = replica_map::document(site, call).await? {
         return Ok(document);
     }
     let found = site.disk.find(call.place.path()).await?;
@@ -172,7 +172,7 @@ async fn directory(
             HttpError::new(StatusCode::MOVED_PERMANENTLY, what).with(header::LOCATION, &there)
         );
     }
-    page::answer(site, call).await
+    autoindex::answer(site, call).await
 }
 
 /// The type of a file by its name: what browsers may show without running it, else just bytes.

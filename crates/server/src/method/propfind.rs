@@ -1,16 +1,17 @@
 //! PROPFIND (RFC 4918 section 9.1): what is known of a name, of those in a directory, or, within bounds, of all below it.
 
 use crate::answer::ServerResponse;
-use crate::files::place::href;
-use crate::files::tree::{ConfinedDir, DiskMetadata, EntryKind, MOST_DEPTH};
+use crate::authorization::authorizer::Action;
+use crate::backend::disk::confined_dir::{ConfinedDir, DiskMetadata, EntryKind, MAX_DEPTH};
+use crate::backend::disk::lot_charging::LotCharging;
+use crate::backend::disk::properties;
+use crate::backend::disk::properties::DeadProperties;
+use crate::backend::path::href;
+use crate::context::{ListingFilter, ServerContext, ServerRequest};
+use crate::http_error::HttpError;
 use crate::iso_date;
-use crate::method::listing::{ListingFormat, StreamedListing};
-use crate::method::properties::{self, DeadProperties};
-use crate::refusal::HttpError;
-use crate::rights::authorizer::Action;
-use crate::sending::body::{BlockBody, ResponseBody};
-use crate::site::{ListingFilter, ServerContext, ServerRequest};
-use crate::space::LotCharging;
+use crate::method::streamed_listing::{ListingFormat, StreamedListing};
+use crate::response::body::{BlockBody, ResponseBody};
 use hither_core::storage::join;
 use hither_http::propfind::{
     CONTENT_TYPE, PropertyName, PropfindError, PropfindRequest, element, escape,
@@ -113,7 +114,7 @@ fn paths(
             }
             // Links to directories are shown, and not gone into: they may lead in a circle.
             let deeper = depth == Depth::All
-                && level < MOST_DEPTH
+                && level < MAX_DEPTH
                 && !tree.is_link(&path)?
                 && tree.meta_below(&path).is_some_and(|meta| meta.kind == EntryKind::Directory);
             if deeper {

@@ -1,5 +1,5 @@
 //! PUT (RFC 9110): a file is under its name when all of it has come, and is what the client says it is; before that it is
-//! nowhere ([`crate::files::tree::TempFile`]).
+//! nowhere ([`crate::backend::tree::TempFile`]).
 //!
 //! Space is taken before the body is asked for, so what does not fit is refused before it is sent: a client that waits for
 //! "100 Continue" sends nothing at all. While one batch is written, the next arrives.
@@ -12,15 +12,15 @@
 //! end. For other names it is refused with 400, as that section asks for.
 
 use crate::answer::ServerResponse;
-use crate::files::place::NamespacePath;
-use crate::files::sums;
-use crate::files::tree::{ConfinedDir, DiskMetadata, EntryKind, TempFile};
-use crate::method::arriving::IncomingBody;
+use crate::authorization::authorizer::Action;
+use crate::backend::disk::checksums;
+use crate::backend::disk::confined_dir::{ConfinedDir, DiskMetadata, EntryKind, TempFile};
+use crate::backend::disk::lot_charging::WriteCharge;
+use crate::backend::path::NamespacePath;
+use crate::connection::incoming_body::IncomingBody;
+use crate::context::{ServerContext, ServerRequest};
+use crate::http_error::HttpError;
 use crate::method::collection::check_conditions;
-use crate::refusal::HttpError;
-use crate::rights::authorizer::Action;
-use crate::site::{ServerContext, ServerRequest};
-use crate::space::WriteCharge;
 use bytes::Bytes;
 use hither_core::checksum::{Algorithm, Checksum, Hasher};
 use hither_core::storage::is_partial;
@@ -115,7 +115,7 @@ async fn whole(
     let length = body.length();
     let expected: Vec<Checksum> = digests(StatusCode::OK, &headers)
         .into_iter()
-        .filter_map(|digest| Checksum::new(sums::known(digest.algorithm)?, &digest.value).ok())
+        .filter_map(|digest| Checksum::new(checksums::known(digest.algorithm)?, &digest.value).ok())
         .collect();
     let taken = site.space.take(place.path(), length.unwrap_or_default())?;
     let directory = place.split().unwrap_or_default().0.to_owned();
@@ -169,7 +169,7 @@ impl DiskWriter {
         let meta = DiskMetadata::of(self.upload.file())?;
         for sum in self.sums.iter().filter(|_| meta.is_fine()) {
             // Where attributes cannot be written, sums are computed when they are asked for.
-            drop(sums::note(self.upload.file(), &meta, sum));
+            drop(checksums::note(self.upload.file(), &meta, sum));
         }
         self.upload.sync()?;
         let alone = tree.lock_names();
@@ -313,7 +313,7 @@ async fn put_piece(
         if size < total {
             // All of its space, once.
             let taken = space.take(&path, total)?;
-            taken.with_room(|| crate::files::tree::reserve(&file, total))?;
+            taken.with_room(|| crate::backend::disk::confined_dir::reserve(&file, total))?;
             if size == 0 {
                 file.set_len(total)?;
             }

@@ -1,12 +1,12 @@
 //! QUERY (RFC 10008) with a list of ranges: [`hither_http::vector`] describes what comes and goes.
 
 use crate::answer::ServerResponse;
-use crate::files::tree::EntryKind;
+use crate::authorization::authorizer::Action;
+use crate::backend::disk::confined_dir::EntryKind;
+use crate::context::{ServerContext, ServerRequest, accept_query};
+use crate::http_error::HttpError;
 use crate::method::get;
-use crate::refusal::HttpError;
-use crate::rights::authorizer::Action;
-use crate::sending::pieces::RangeFormat;
-use crate::site::{ServerContext, ServerRequest, accept_query};
+use crate::response::range_encoder::RangeFormat;
 use hither_http::conditions::{ConditionResult, evaluate};
 use hither_http::vector::{ACCEPT_QUERY, FRAMES_TYPE, RANGES_TYPE, RangeList, RangeListError};
 use http::{StatusCode, header};
@@ -34,7 +34,7 @@ pub(crate) async fn answer(
     })?;
     let ServerRequest { place, headers, mut body, .. } = call;
     let most = site.limits().ranges;
-    let list = body.collect(RangeList::most_bytes(most)).await?;
+    let list = body.collect(RangeList::max_bytes(most)).await?;
     let list = RangeList::decode(&list, most).map_err(|error| {
         let status = match error {
             RangeListError::TooMany { .. } => StatusCode::PAYLOAD_TOO_LARGE,

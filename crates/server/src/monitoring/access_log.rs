@@ -5,8 +5,8 @@
 //! or torn when the old one is put away.
 
 use crate::connection::tcp_info::TcpInfo;
-use crate::monitoring::meters::RequestStats;
-use crate::site::Peer;
+use crate::context::Peer;
+use crate::monitoring::stats::RequestStats;
 use hither_core::error::{Error, ErrorKind, Result};
 use serde::Serialize;
 use std::fs::OpenOptions;
@@ -19,9 +19,9 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::{Duration, SystemTime};
 
 /// Lines that may wait to be written.
-const MOST_WAITING: usize = 16_384;
+const MAX_WAITING: usize = 16_384;
 /// Longest text of a client that is kept.
-const MOST_TEXT: usize = 512;
+const MAX_TEXT: usize = 512;
 /// Bytes that are written at a time, about.
 const BATCH_BYTES: usize = 64 << 10;
 /// How long the end of the server waits for its log.
@@ -141,7 +141,7 @@ fn milliseconds(time: Duration) -> f64 {
 }
 
 fn short(text: &str) -> String {
-    text.chars().take(MOST_TEXT).collect()
+    text.chars().take(MAX_TEXT).collect()
 }
 
 /// Where lines go.
@@ -182,7 +182,7 @@ impl AccessLog {
     pub(crate) fn open(path: Option<&Path>) -> Result<Self> {
         let Some(path) = path else { return Ok(Self(None)) };
         let out = opened(path)?;
-        let (feed, entries) = sync_channel(MOST_WAITING);
+        let (feed, entries) = sync_channel(MAX_WAITING);
         let lines = Lines { feed, lost: Arc::default() };
         let lost = Arc::clone(&lines.lost);
         std::thread::Builder::new()

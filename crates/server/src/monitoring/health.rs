@@ -5,9 +5,9 @@
 //! certificate has not expired, and nobody has told the server to stop.
 
 use crate::connection::tls::CertificateReloader;
+use crate::context::ServerContext;
 use crate::iso_date;
-use crate::method::page::human;
-use crate::site::ServerContext;
+use crate::method::autoindex::human;
 use serde::Serialize;
 use std::io;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};

@@ -3,7 +3,7 @@
 //! All series are there from the beginning, at zero, and are found without a look-up: an addition to each is all that a
 //! request costs. Names of files, clients or users are in none of them, so there are never more series than at the start.
 
-use crate::monitoring::meters::{METHODS, MethodIndex, RequestPhase, RequestStats};
+use crate::monitoring::stats::{METHODS, MethodIndex, RequestPhase, RequestStats};
 use crate::third_party::CopyTotals;
 use hither_core::error::{Error, ErrorKind, Result};
 use prometheus::core::Collector;
@@ -54,8 +54,8 @@ pub(crate) struct Metrics {
 #[derive(Debug)]
 struct Polled {
     memory: IntGauge,
-    memory_most: IntGauge,
-    connections_most: IntGauge,
+    max_memory: IntGauge,
+    max_connections: IntGauge,
     lots: IntGauge,
     lots_reserved: IntGauge,
     lots_used: IntGauge,
@@ -72,8 +72,8 @@ struct Polled {
 pub(crate) struct GaugeValues {
     /// Bytes of file data in memory, and the bound.
     pub(crate) memory: u64,
-    pub(crate) memory_most: u64,
-    pub(crate) connections_most: u64,
+    pub(crate) max_memory: u64,
+    pub(crate) max_connections: u64,
     /// Lots, bytes reserved in them and used of those.
     pub(crate) lots: u64,
     pub(crate) lots_reserved: u64,
@@ -221,8 +221,8 @@ impl Polled {
     fn new(maker: &Maker) -> Made<Self> {
         Ok(Self {
             memory: maker.level("hither_memory_bytes", "File data in memory, on its way.")?,
-            memory_most: maker.level("hither_memory_bytes_limit", "The bound of that.")?,
-            connections_most: maker
+            max_memory: maker.level("hither_memory_bytes_limit", "The bound of that.")?,
+            max_connections: maker
                 .level("hither_connections_limit", "Connections that may be open.")?,
             lots: maker.level("hither_lots", "Lots.")?,
             lots_reserved: maker.level("hither_lots_reserved_bytes", "Bytes in all lots.")?,
@@ -251,8 +251,8 @@ impl Polled {
     fn set(&self, levels: &GaugeValues) {
         let number = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
         self.memory.set(number(levels.memory));
-        self.memory_most.set(number(levels.memory_most));
-        self.connections_most.set(number(levels.connections_most));
+        self.max_memory.set(number(levels.max_memory));
+        self.max_connections.set(number(levels.max_connections));
         self.lots.set(number(levels.lots));
         self.lots_reserved.set(number(levels.lots_reserved));
         self.lots_used.set(number(levels.lots_used));

@@ -1,18 +1,18 @@
 //! A file is fetched from another server (`COPY` with `Source`).
 
-use super::compare::ChecksumComparison;
-use super::landing::{PullTarget, PullTargetStorage};
-use super::order::CopyRequest;
+use super::checksum_comparison::ChecksumComparison;
+use super::copy_request::CopyRequest;
+use super::perf_markers::{self, MarkedCopy, TYPE};
+use super::pull_target::{PullTarget, PullTargetStorage};
 use super::remote::{self, PullSourceStorage, RemoteState};
-use super::report::{self, MarkedCopy, TYPE};
-use super::watch::StallWatchdog;
+use super::stall_watchdog::StallWatchdog;
 use super::{CopyDirection, ThirdPartyCopier, failed};
 use crate::answer::ServerResponse;
+use crate::context::{ServerContext, ServerRequest};
+use crate::http_error::HttpError;
+use crate::method::copy_move::replaces;
 use crate::method::put::{PutTarget, writable};
-use crate::method::relocate::replaces;
-use crate::refusal::HttpError;
-use crate::sending::body::ResponseBody;
-use crate::site::{ServerContext, ServerRequest};
+use crate::response::body::ResponseBody;
 use hither_core::Algorithm;
 use hither_core::error::{Error, ErrorKind, Result};
 use hither_transfer::{CopyOptions, CopyPath, CopyProgress, Destination, Verify, copy};
@@ -22,7 +22,7 @@ use std::sync::Arc;
 /// Bytes that all streams of a pull together ask for at a time, and the least of one: a stream waits a round trip for each of its
 /// pieces, so that few streams ask for large ones.
 const ASKED_BYTES: u64 = 16 << 20;
-const LEAST_PIECE_BYTES: u64 = 2 << 20;
+const MIN_PIECE_BYTES: u64 = 2 << 20;
 
 /// What there is to do.
 #[derive(Debug)]
@@ -77,7 +77,8 @@ pub(crate) async fn answer(
     let clean_up = async move { left.give_up() };
     let replace = replace && may_replace;
     let pull = Pull { third, order, remote, landing, size, streams, replace, headers };
-    let telling = report::tell(MarkedCopy { work: pull.run(), clean_up, count, every, taking });
+    let telling =
+        perf_markers::tell(MarkedCopy { work: pull.run(), clean_up, count, every, taking });
     let answer = ServerResponse::empty(StatusCode::ACCEPTED).with(header::CONTENT_TYPE, TYPE);
     Ok(ServerResponse { body: ResponseBody::Told(telling), ..answer })
 }
@@ -86,7 +87,7 @@ pub(crate) async fn answer(
 pub(super) fn over(taking: super::CopySlot, error: Error) -> ServerResponse {
     let outcome = Err(error);
     taking.over(&outcome);
-    let text = outcome.err().map(report::told).unwrap_or_default();
+    let text = outcome.err().map(perf_markers::told).unwrap_or_default();
     let answer = ServerResponse::empty(StatusCode::ACCEPTED).with(header::CONTENT_TYPE, TYPE);
     ServerResponse { body: ResponseBody::Whole(text), ..answer }
 }
@@ -113,7 +114,7 @@ impl Pull {
         // What it is, is asked of the storage, which knows.
         options.recursive = self.size.is_some();
         options.verify = Verify::Algorithm(Algorithm::Adler32);
-        options.block_bytes = (ASKED_BYTES / self.streams.max(1) as u64).max(LEAST_PIECE_BYTES);
+        options.block_bytes = (ASKED_BYTES / self.streams.max(1) as u64).max(MIN_PIECE_BYTES);
         options.max_workers = self.streams;
         let progress = Arc::new(CopyProgress::default());
         let source =

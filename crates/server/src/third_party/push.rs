@@ -4,22 +4,22 @@
 //! sends elsewhere first (as dCache's doors do), or refuses, has said so before anything moves. Where a connection breaks, the
 //! file is sent again from its beginning, [`ATTEMPTS`] times in all.
 
-use super::compare::ChecksumComparison;
-use super::order::CopyRequest;
+use super::checksum_comparison::ChecksumComparison;
+use super::copy_request::CopyRequest;
+use super::perf_markers::{self, CopyProgress, MarkedCopy, TYPE};
 use super::pull::over;
 use super::remote::{self, RemoteState};
-use super::report::{self, CopyProgress, MarkedCopy, TYPE};
-use super::watch::StallWatchdog;
+use super::stall_watchdog::StallWatchdog;
 use super::{CopyDirection, ThirdPartyCopier, failed};
 use crate::answer::ServerResponse;
-use crate::files::sums::noted;
-use crate::files::tree::{DiskMetadata, DiskReader, EntryKind};
+use crate::authorization::authorizer::Action;
+use crate::backend::disk::checksums::noted;
+use crate::backend::disk::confined_dir::{DiskMetadata, DiskReader, EntryKind};
+use crate::context::{ServerContext, ServerRequest};
+use crate::http_error::HttpError;
 use crate::method::collection::check_conditions;
-use crate::method::relocate::replaces;
-use crate::refusal::HttpError;
-use crate::rights::authorizer::Action;
-use crate::sending::body::ResponseBody;
-use crate::site::{ServerContext, ServerRequest};
+use crate::method::copy_move::replaces;
+use crate::response::body::ResponseBody;
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use hither_core::checksum::{Algorithm, Checksum, Hasher};
@@ -126,7 +126,8 @@ pub(crate) async fn answer(
         }
     };
     let push = Push { third, order, found, replace, progress };
-    let telling = report::tell(MarkedCopy { work: push.run(), clean_up, count, every, taking });
+    let telling =
+        perf_markers::tell(MarkedCopy { work: push.run(), clean_up, count, every, taking });
     let answer = ServerResponse::empty(StatusCode::ACCEPTED).with(header::CONTENT_TYPE, TYPE);
     Ok(ServerResponse { body: ResponseBody::Told(telling), ..answer })
 }

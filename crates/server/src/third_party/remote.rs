@@ -1,7 +1,7 @@
 //! The file on the other server: what is asked of it, and how it is read.
 
-use super::order::CopyRequest;
-use super::report::one_line;
+use super::copy_request::CopyRequest;
+use super::perf_markers::one_line;
 use futures_util::future::BoxFuture;
 use hither_core::error::{Error, ErrorKind, Result};
 use hither_core::storage::{DirEntry, FileKind, PutOptions, Storage, Upload};
@@ -71,7 +71,7 @@ async fn told(
     let reply = network.call(call).await?;
     let told = digest::digests(reply.status, &reply.headers);
     let known = told.into_iter().filter_map(|digest| {
-        Checksum::new(crate::files::sums::known(digest.algorithm)?, &digest.value).ok()
+        Checksum::new(crate::backend::disk::checksums::known(digest.algorithm)?, &digest.value).ok()
     });
     Ok(known.collect())
 }

@@ -53,10 +53,10 @@ pub struct ThirdPartySettings {
     pub streams: usize,
     /// Seconds between two reports of progress.
     pub marker_seconds: f64,
-    /// A copy that moves less than `least_bytes_per_second` for so many seconds is given up.
+    /// A copy that moves less than `min_bytes_per_second` for so many seconds is given up.
     pub stall_seconds: f64,
     /// Least bytes a second.
-    pub least_bytes_per_second: u64,
+    pub min_bytes_per_second: u64,
     /// Seconds that another server may take for an answer, as when it computes a checksum first.
     pub answer_seconds: f64,
     /// Whether a copy fails if the other server tells no checksum. Clients may say otherwise (`RequireChecksumVerification`).
@@ -76,7 +76,7 @@ impl Default for ThirdPartySettings {
             streams: 8,
             marker_seconds: 5.0,
             stall_seconds: 120.0,
-            least_bytes_per_second: 1024,
+            min_bytes_per_second: 1024,
             answer_seconds: 300.0,
             require_checksum: false,
         }

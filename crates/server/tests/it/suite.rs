@@ -2,7 +2,7 @@
 
 use crate::rig::Served;
 use hither_core::checksum::Algorithm;
-use hither_testkit::storage_suite::{StorageFeatures, check};
+use hither_testkit::storage_conformance::{StorageFeatures, check};
 use hither_transport::{Location, Network, TransportConfig, WebDavStorage};
 use std::sync::Arc;
 use tokio::runtime::Handle;

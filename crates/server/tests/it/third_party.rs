@@ -2,7 +2,7 @@
 
 use crate::rig::{Reply, Served};
 use hither_server::ThirdPartySettings;
-use hither_testkit::peer::{Fault, FaultTrigger, MockHttpServer, ResponsePosition};
+use hither_testkit::mock_http::{Fault, FaultTrigger, MockHttpServer, ResponsePosition};
 
 /// A change of the settings.
 type Change = fn(&mut ThirdPartySettings);

@@ -3,11 +3,11 @@
 #![expect(clippy::unwrap_used, reason = "tests say where they fail by panicking")]
 
 mod blocks;
+mod connection_slots;
 mod damage;
 mod directory;
 mod eviction;
 mod expiry;
-mod lanes;
 mod learned;
 mod sharing;
 mod values;

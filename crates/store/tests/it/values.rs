@@ -126,7 +126,7 @@ fn absurd_figures_of_an_endpoint_are_clamped() {
     let mut absurd = Endpoint::default();
     absurd.range_count.current = 0;
     absurd.header_bytes.current = u64::MAX;
-    absurd.max_lanes = usize::MAX;
+    absurd.max_connections = usize::MAX;
     store.remember_endpoint("http://a", &absurd, at(0));
     assert_eq!(store.endpoint("http://a", at(0)), Some(absurd.clamped()));
 }

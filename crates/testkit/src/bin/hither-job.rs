@@ -1,7 +1,7 @@
 //! Writes a job of [`hither_testkit::jobs`] as a trace, for `hither trace replay`.
 
 use clap::{Parser, ValueEnum};
-use hither_testkit::jobs::{self, Workload};
+use hither_testkit::workload::{self, Workload};
 use std::fs::File;
 use std::io::BufWriter;
 use std::path::PathBuf;
@@ -51,12 +51,12 @@ impl Arguments {
     fn job(&self) -> Workload {
         let think = Duration::from_micros(self.think_micros);
         let mut job = match self.job {
-            Which::Babar => jobs::babar(self.seed),
-            Which::Sequential => jobs::interleaved(1, self.reads, 64 << 10, think),
-            Which::Interleaved => jobs::interleaved(8, self.reads.div_ceil(8), 4 << 10, think),
+            Which::Babar => workload::babar(self.seed),
+            Which::Sequential => workload::interleaved(1, self.reads, 64 << 10, think),
+            Which::Interleaved => workload::interleaved(8, self.reads.div_ceil(8), 4 << 10, think),
             Which::Random => {
                 let reads = usize::try_from(self.reads).unwrap_or(usize::MAX);
-                jobs::random(256 << 20, reads, 1 << 10..8 << 10, think, self.seed)
+                workload::random(256 << 20, reads, 1 << 10..8 << 10, think, self.seed)
             }
         };
         job.steps.truncate(self.first.unwrap_or(usize::MAX));

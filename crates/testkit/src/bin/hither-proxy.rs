@@ -3,5 +3,5 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    hither_testkit::proxy::cli::main()
+    hither_testkit::tcp_proxy::cli::main()
 }

@@ -1,8 +1,8 @@
 //! A file: header, baskets, trees, directories, lists of keys, class descriptions.
 
-use super::classes::class_list;
-use super::out::Out;
+use super::streamer_info::class_list;
 use super::tree::tree_object;
+use super::write_buffer::Out;
 use super::{Basket, Branch, Class, Style, Tree, pack};
 
 /// Bytes of a basket's header behind its key's strings.

@@ -1,7 +1,7 @@
 //! A tree's object.
 
 use super::file::{BASKET_HEADER, Key};
-use super::out::{Named, Out};
+use super::write_buffer::{Named, Out};
 use super::{Basket, Branch, Element, Leaf, Tree};
 use std::collections::HashMap;
 

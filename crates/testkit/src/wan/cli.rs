@@ -3,7 +3,7 @@
 use super::control::{ControlRequest, ask};
 use super::lifecycle::{self, LinkSpec};
 use super::namespace::{self, Side};
-use super::state::LinkRecord;
+use super::registry::LinkRecord;
 use super::{forwarder, local, validate};
 use crate::link::{Link, parse_bytes, parse_loss, parse_rate, parse_time};
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -211,7 +211,7 @@ fn run(command: Verb, out: &mut impl Write) -> Result<ExitCode> {
             return Err(lifecycle::exec(&name, side, &command));
         }
         Verb::Stats { name, json: as_json, reset, port } => {
-            super::state::check_name(&name)?;
+            super::registry::check_name(&name)?;
             let report = ask(&name, ControlRequest::Stats { port, reset })?
                 .ok_or_else(|| local(format!("link {name} gave no counts")))?;
             if as_json { json(&report)? } else { report.to_string() }

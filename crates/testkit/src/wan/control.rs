@@ -1,9 +1,9 @@
 //! Talking to a link's forwarder: one JSON object a line over a Unix socket, one line in answer.
 
 use super::local;
+use super::observer::Observer;
+use super::registry::folder;
 use super::report::Report;
-use super::state::folder;
-use super::witness::Observer;
 use crate::wan::clock;
 use hither_core::Result;
 use rustix::event::{EventfdFlags, eventfd};
@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// Longest question; answers go to whoever asked and are as long as they are.
-const LONGEST_QUESTION: u64 = 4096;
+const MAX_QUESTION: u64 = 4096;
 
 /// What a forwarder is asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -111,7 +111,7 @@ fn converse(mut stream: &UnixStream, shared: &ForwarderControl) -> std::io::Resu
     stream.set_read_timeout(Some(Duration::from_secs(5)))?;
     stream.set_write_timeout(Some(Duration::from_secs(5)))?;
     let mut line = String::new();
-    BufReader::new(stream.take(LONGEST_QUESTION)).read_line(&mut line)?;
+    BufReader::new(stream.take(MAX_QUESTION)).read_line(&mut line)?;
     let question = serde_json::from_str(&line)?;
     let mut answer = serde_json::to_vec(&shared.answer(question))?;
     answer.push(b'\n');

@@ -17,10 +17,10 @@
 
 use super::control::{ControlRequest, ForwarderControl, ask, serve};
 use super::namespace::{self, Side, ip, within};
+use super::observer::{Direction, DropReason, Tag};
+use super::registry::{LinkRecord, folder, load};
 use super::shaper::{PacketFate, Shaper};
-use super::state::{LinkRecord, folder, load};
-use super::waking::WakeupLatency;
-use super::witness::{Direction, DropReason, Tag};
+use super::wakeup_latency::WakeupLatency;
 use super::{clock, local, packet};
 use hither_core::Result;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -44,7 +44,7 @@ const DEVICE_QUEUE: &str = "20000";
 const BATCH: usize = 32;
 
 /// Largest frame: an uncut run of 64 KB with its header.
-const LARGEST_FRAME: usize = 65_536 + packet::VNET_HEADER;
+const MAX_FRAME: usize = 65_536 + packet::VNET_HEADER;
 
 /// Less than this is spent polling instead of sleeping, nanoseconds.
 const SHORTEST_SLEEP: u64 = 5_000;
@@ -117,7 +117,7 @@ fn prepare(saved: &LinkRecord) -> Result<(Forwarder, Arc<ForwarderControl>)> {
         offload: saved.offload,
         owner,
         owner_ended: false,
-        buffer: vec![0; LARGEST_FRAME],
+        buffer: vec![0; MAX_FRAME],
         waking: WakeupLatency::default(),
         dated_back: 0,
     };

@@ -9,7 +9,7 @@
 use super::control::{ControlRequest, ask};
 use super::forwarder::{KEEP, READY};
 use super::namespace::{self, Side};
-use super::state::{self, LinkRecord, check_name, folder, free_subnet, load, lock, save};
+use super::registry::{self, LinkRecord, check_name, folder, free_subnet, load, lock, save};
 use super::{clock, local};
 use crate::link::Link;
 use hither_core::{Error, ErrorKind, Result};
@@ -204,7 +204,7 @@ pub(super) fn dismantle(saved: &LinkRecord) {
 /// As [`down`]; the others are taken down all the same.
 pub fn down_all() -> Result<()> {
     let mut outcome = Ok(());
-    for name in state::names()? {
+    for name in registry::names()? {
         let this = down(&name);
         outcome = outcome.and(this);
     }
@@ -227,7 +227,7 @@ pub struct LinkStatus {
 /// # Errors
 /// `ip` cannot be run.
 pub fn list() -> Result<Vec<LinkStatus>> {
-    Ok(state::names()?
+    Ok(registry::names()?
         .into_iter()
         .map(|name| LinkStatus {
             saved: load(&name),

@@ -1,7 +1,7 @@
 //! The counts of a link as they are told to people and programs.
 
+use crate::wan::observer::DropReason;
 use crate::wan::packet::Packet;
-use crate::wan::witness::DropReason;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::iter::Sum;
@@ -100,7 +100,7 @@ pub struct Report {
     pub late_mean: f64,
     /// How long after its time the latest packet came out, seconds: above some milliseconds the machine was too busy to
     /// emulate anything.
-    pub late_most: f64,
+    pub max_late: f64,
     /// The connections in the order of their first packet.
     pub rows: Vec<ConnectionReport>,
 }
@@ -113,7 +113,7 @@ impl fmt::Display for Report {
             "{:.3} s: {} connections{of}, {} turns, {} flights ({} on whole answers)",
             self.seconds, self.connections, self.turns, self.flights, self.whole_flights
         )?;
-        let (mean, most) = (self.late_mean * 1e6, self.late_most * 1e6);
+        let (mean, most) = (self.late_mean * 1e6, self.max_late * 1e6);
         writeln!(f, "packets came out {mean:.0} us late on average, {most:.0} us at most")?;
         if self.truncated {
             writeln!(f, "more was seen than is kept: turns, flights or rows are too low")?;

@@ -122,14 +122,14 @@ impl<T> Shaper<T> {
         now: u64,
         frame: &[u8],
         wire_bytes: u32,
-        lane: Option<u32>,
+        connection: Option<u32>,
         tag: T,
     ) -> PacketFate {
         if self.loss > 0.0 && self.random.chance(self.loss) {
             return PacketFate::Lost;
         }
         let size = u64::from(wire_bytes);
-        let (Some(gate), Some(lane)) = (self.own, lane) else {
+        let (Some(gate), Some(connection)) = (self.own, connection) else {
             return match self.goes_out(now, size) {
                 Some(due) => {
                     self.line.push_back(UnderWay { due, size, frame: frame.to_vec(), tag });
@@ -138,7 +138,7 @@ impl<T> Shaper<T> {
                 None => PacketFate::QueueFull,
             };
         };
-        let free_at = self.own_free_at.entry(lane).or_default();
+        let free_at = self.own_free_at.entry(connection).or_default();
         let Some(comes) = gate.pass(free_at, now, size) else { return PacketFate::QueueFull };
         self.last_number += 1;
         self.coming.push(Reverse((comes, self.last_number)));
@@ -257,9 +257,9 @@ mod tests {
             assert_eq!(shaper.offer(0, &[], 1500, Some(tag / 10), tag), PacketFate::Accepted);
         }
         let out = drain(&mut shaper);
-        for lane in 0..3 {
+        for connection in 0..3 {
             let dues: Vec<u64> =
-                out.iter().filter(|(_, tag)| tag / 10 == lane).map(|(due, _)| *due).collect();
+                out.iter().filter(|(_, tag)| tag / 10 == connection).map(|(due, _)| *due).collect();
             assert_eq!(dues.len(), 10);
             assert!(dues.windows(2).all(|pair| pair[1] - pair[0] == 480_000), "{dues:?}");
         }
@@ -273,8 +273,11 @@ mod tests {
     fn what_all_connections_let_through_is_dropped_where_the_line_is_full() {
         let link = Link { each: Some(25_000_000), queue: Some(4500), ..Link::E };
         let mut shaper = Shaper::new(&link, 0);
-        for lane in 0..10 {
-            assert_eq!(shaper.offer(0, &[], 1500, Some(lane), lane), PacketFate::Accepted);
+        for connection in 0..10 {
+            assert_eq!(
+                shaper.offer(0, &[], 1500, Some(connection), connection),
+                PacketFate::Accepted
+            );
         }
         let mut dropped = 0;
         shaper.advance(0, |_| dropped += 1);

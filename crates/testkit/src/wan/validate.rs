@@ -7,7 +7,7 @@
 use super::control::{ControlRequest, ask};
 use super::lifecycle::{LinkSpec, down, up};
 use super::namespace::{self, Side};
-use super::{local, state::LinkRecord};
+use super::{local, registry::LinkRecord};
 use crate::link::Link;
 use hither_core::Result;
 use serde::Serialize;
@@ -16,7 +16,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 /// Least payload rate of a link without limits, bits per second.
-const LEAST_UNLIMITED: f64 = 1e9;
+const MIN_UNLIMITED: f64 = 1e9;
 
 /// Most series of ping and of iperf3 for each link.
 const SERIES: usize = 3;
@@ -59,7 +59,7 @@ impl Measured {
         match self.rate_mbit {
             Some(rate) => self.iperf_mbit >= 0.93 * rate,
             // With delay the windows of the end hosts are the limit, not the link.
-            None => self.rtt_ms > 1.0 || self.iperf_mbit * 1e6 >= LEAST_UNLIMITED,
+            None => self.rtt_ms > 1.0 || self.iperf_mbit * 1e6 >= MIN_UNLIMITED,
         }
     }
 }
@@ -235,7 +235,7 @@ fn wait_for_listening(server: &mut Child) {
 /// Processor time that the link's forwarder has used, seconds; 0 if it cannot be told.
 fn processor_seconds(name: &str) -> f64 {
     let ticks = || -> Option<f64> {
-        let pid = std::fs::read_to_string(super::state::folder(name).join("pid")).ok()?;
+        let pid = std::fs::read_to_string(super::registry::folder(name).join("pid")).ok()?;
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.trim())).ok()?;
         // Fields after the command's name, which may hold blanks: user and system time are the 14th and 15th of all.
         let fields: Vec<&str> = stat.rsplit(')').next()?.split_whitespace().collect();

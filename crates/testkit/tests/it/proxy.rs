@@ -1,7 +1,7 @@
 //! The proxy between real sockets on the loopback.
 
 use hither_testkit::Link;
-use hither_testkit::proxy::{Fault, TcpProxy, TcpProxyConfig};
+use hither_testkit::tcp_proxy::{Fault, TcpProxy, TcpProxyConfig};
 use std::io::{BufRead, BufReader, ErrorKind, Read};
 use std::net::SocketAddr;
 use std::process::{Command, Stdio};
@@ -56,15 +56,15 @@ async fn bytes_pass_unchanged_and_are_counted() {
 async fn requests_in_parallel_are_one_turn() {
     let link = Link::new(Duration::from_millis(200), None);
     let proxy = proxy(TcpProxyConfig { link, ..TcpProxyConfig::default() }, 1000).await;
-    let mut lanes = Vec::new();
+    let mut connections = Vec::new();
     for _ in 0..4 {
-        lanes.push(TcpStream::connect(proxy.address()).await.unwrap());
+        connections.push(TcpStream::connect(proxy.address()).await.unwrap());
     }
-    for lane in &mut lanes {
-        lane.write_all(b"?").await.unwrap();
+    for connection in &mut connections {
+        connection.write_all(b"?").await.unwrap();
     }
-    for lane in &mut lanes {
-        lane.read_exact(&mut [0; 1000]).await.unwrap();
+    for connection in &mut connections {
+        connection.read_exact(&mut [0; 1000]).await.unwrap();
     }
     assert_eq!((proxy.counts().connections, proxy.counts().turns), (4, 1));
 }

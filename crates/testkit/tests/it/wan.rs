@@ -1,8 +1,8 @@
 //! `hither-wan` as its users run it.
 
 use hither_testkit::wan::namespace::{Side, exists, of, within};
+use hither_testkit::wan::registry::{LinkRecord, folder, save};
 use hither_testkit::wan::report::Report;
-use hither_testkit::wan::state::{LinkRecord, folder, save};
 use hither_testkit::{Link, wan};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
@@ -153,13 +153,13 @@ fn requests_in_parallel_are_one_flight() {
     let Some(_turn) = allowed() else { return };
     let link = Up::new("parallel", &["--rtt", "200ms"]);
     let port = link.serve(8, 3000);
-    let mut lanes: Vec<TcpStream> = (0..8).map(|_| link.connect(port)).collect();
-    lanes.iter_mut().for_each(|lane| lane.write_all(b"?").unwrap());
-    lanes.iter_mut().for_each(|lane| read(lane, 3000));
+    let mut connections: Vec<TcpStream> = (0..8).map(|_| link.connect(port)).collect();
+    connections.iter_mut().for_each(|connection| connection.write_all(b"?").unwrap());
+    connections.iter_mut().for_each(|connection| read(connection, 3000));
     let all = link.stats(&[]);
     assert_eq!((all.connections, all.turns, all.flights, all.whole_flights), (8, 1, 1, 1));
-    lanes[3].write_all(b"?").unwrap();
-    read(&mut lanes[3], 3000);
+    connections[3].write_all(b"?").unwrap();
+    read(&mut connections[3], 3000);
     let all = link.stats(&[]);
     assert_eq!((all.turns, all.flights, all.whole_flights), (2, 2, 2));
 }

@@ -4,7 +4,7 @@ use crate::local::{names_in, place};
 use crate::server_files::ServerFiles;
 use hither_core::checksum::{Algorithm, Checksum, Hasher};
 use hither_core::{ErrorKind, Result};
-use hither_testkit::peer::{Fault, FaultTrigger, MockHttpServer, ResponsePosition as At};
+use hither_testkit::mock_http::{Fault, FaultTrigger, MockHttpServer, ResponsePosition as At};
 use hither_transfer::{
     CopyOptions, CopyPath, CopyProgress, CopySummary, Destination, Verify, copy,
 };

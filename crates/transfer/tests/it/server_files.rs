@@ -5,7 +5,7 @@ use hither_core::{
     Algorithm, Checksum, DirEntry, Error, ErrorKind, FileKind, PutOptions, Result, Source, Storage,
     Upload,
 };
-use hither_testkit::peer::MockHttpServer;
+use hither_testkit::mock_http::MockHttpServer;
 use hither_transfer::CopyPath;
 use hither_transport::{HttpSource, Location, Network, TransportConfig};
 use std::sync::Arc;

@@ -5,7 +5,7 @@
 //! Object stores answer one range per request, which is assumed from the start.
 
 use super::S3Storage;
-use crate::http_source::HttpSource;
+use crate::http::source::HttpSource;
 use crate::location::Location;
 use crate::monotonic::MonotonicClock;
 use futures_core::future::BoxFuture;
@@ -127,8 +127,8 @@ impl Source for PresignedSource {
         self.source().idle_connections()
     }
 
-    fn preconnect(&self, lanes: usize) {
-        self.source().preconnect(lanes);
+    fn preconnect(&self, connections: usize) {
+        self.source().preconnect(connections);
     }
 
     fn expect_bulk(&self) {

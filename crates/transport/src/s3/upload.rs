@@ -16,7 +16,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// Parts have at least 5 MiB (S3, "Multipart upload limits").
 const PART_BYTES: u64 = 5 << 20;
 /// And there are at most this many (same place).
-const MOST_PARTS: u64 = 10_000;
+const MAX_PARTS: u64 = 10_000;
 const PARALLEL: usize = 16;
 
 /// See the essay of the module above.
@@ -53,7 +53,7 @@ impl S3Upload {
             way
         } else {
             let id = s3.store.create_multipart(&key).await.map_err(|e| s3.failed(path, e))?;
-            let part_bytes = size.div_ceil(MOST_PARTS).next_multiple_of(1 << 20).max(PART_BYTES);
+            let part_bytes = size.div_ceil(MAX_PARTS).next_multiple_of(1 << 20).max(PART_BYTES);
             Way::Parts { id, part_bytes, done: Mutex::default() }
         };
         Ok(Self { s3, path: path.to_owned(), key, size, overwrite, way })

@@ -1,6 +1,6 @@
 //! What a server's refusal means to those who list and write (RFC 4918 section 11, RFC 9110 section 15).
 
-use crate::call::HttpResponse;
+use crate::http::call::HttpResponse;
 use crate::respond;
 use hither_core::error::{Error, ErrorKind, Retry};
 use hither_http::ResponseHead;

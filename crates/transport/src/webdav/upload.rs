@@ -12,10 +12,10 @@
 //! the whole one will be. Before that, an empty file is put and moved, to see whether it can be moved. On a server that
 //! cannot move, a file is put under its own name; there is no promise then that an interrupted one leaves nothing.
 
-use super::{WebDavStorage, names, refused};
-use crate::call::{HttpRequest, HttpResponse};
+use super::{WebDavStorage, listing, refused};
 use crate::fresh_name::fresh_name;
-use crate::outgoing::{RequestBody, StreamedBody};
+use crate::http::call::{HttpRequest, HttpResponse};
+use crate::http::request_body::{RequestBody, StreamedBody};
 use bytes::{Bytes, BytesMut};
 use futures_core::future::BoxFuture;
 use hither_core::checksum::Checksum;
@@ -203,7 +203,7 @@ impl WebDavUpload {
             }
             Way::Pieces => {}
         }
-        let there = names::stat(&self.dav, &self.at).await?.size;
+        let there = listing::stat(&self.dav, &self.at).await?.size;
         if there != self.size {
             let place = self.dav.root.below(&self.at, false);
             let what = format!("{place} has {there} bytes at the server, expected {}", self.size);

@@ -16,18 +16,19 @@
 //! [`TransportConfig::no_progress_timeout`]: crate::TransportConfig::no_progress_timeout
 
 mod events;
-mod reading;
-mod work;
+mod jobs;
+mod reads;
 
-use crate::account::TransferCounters;
 use crate::config::{PageChecksums, TransportConfig};
+use crate::counters::TransferCounters;
 use crate::lane::ConnectionMeter;
+use crate::xrootd::errors;
 use crate::xrootd::job::{JobError, SessionCommand};
-use crate::xrootd::refusal;
-use crate::xrootd::sessions::SessionLoad;
+use crate::xrootd::session_pool::SessionLoad;
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use hither_core::error::{Error, ErrorKind, Retry};
 use hither_xrd::client::{RequestId, ServerProfile, Session, SessionError};
+use jobs::{OpenedFile, RunningJob};
 use std::collections::HashMap;
 use std::pin::pin;
 use std::sync::Arc;
@@ -36,7 +37,6 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::{Instant, Sleep, sleep_until};
-use work::{OpenedFile, RunningJob};
 
 /// What is read from a connection at a time, at the most and at first. Whoever reads in pieces sees how they are spaced,
 /// which is what tells how fast the path is; whoever has much to read would rather do it at once.
@@ -339,7 +339,7 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Driver<'a, S> {
                     SessionError::Over => true,
                     _ => false,
                 };
-                let error = refusal::session_over(&self.name, error);
+                let error = errors::session_over(&self.name, error);
                 let error = if by_chance { error.with_retry(AT_ONCE) } else { error };
                 self.broken(error)
             }
@@ -366,7 +366,7 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Driver<'a, S> {
 
 /// The error for a connection that broke.
 fn broken(name: &str, error: std::io::Error) -> Error {
-    if let Some(told) = crate::stream::told(&error) {
+    if let Some(told) = crate::connect::maybe_tls_stream::told(&error) {
         return told;
     }
     Error::new(ErrorKind::Unavailable, format!("{name}: the connection broke: {error}"))

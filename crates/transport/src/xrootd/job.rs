@@ -1,6 +1,6 @@
 //! What a session is asked to do, and what comes of it.
 
-use crate::xrootd::name::SharedFile;
+use crate::xrootd::shared_file::SharedFile;
 use bytes::Bytes;
 use hither_core::error::Error;
 use hither_core::{PartSink, Request};

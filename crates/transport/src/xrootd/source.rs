@@ -10,16 +10,16 @@
 use crate::location::Location;
 use crate::monotonic::MonotonicClock;
 use crate::network::Network;
-use crate::put_off::RetryAfterTimer;
+use crate::redirect::retry_after::RetryAfterTimer;
 use crate::xrootd::SessionPool;
-use crate::xrootd::directions::is_plain;
-use crate::xrootd::errand::PendingJob;
 use crate::xrootd::job::{FileVersion, JobError, ReadJob, SessionCommand};
-use crate::xrootd::name::SharedFile;
-use crate::xrootd::place::{MOST_REDIRECTS, XrootdTarget, in_a_circle};
+use crate::xrootd::redirect_cache::is_plain;
+use crate::xrootd::request::PendingJob;
+use crate::xrootd::shared_file::SharedFile;
+use crate::xrootd::target::{MAX_REDIRECTS, XrootdTarget, in_a_circle};
 use futures_core::future::BoxFuture;
 use hither_auth::Action;
-use hither_core::endpoint::LARGEST_REQUEST_BYTES;
+use hither_core::endpoint::MAX_REQUEST_BYTES;
 use hither_core::error::{Error, ErrorKind, Result, Retry};
 use hither_core::{
     Clock, Endpoint, Limits, LinkEstimate, PartSink, Request, ResponseMeta, Source, range,
@@ -31,7 +31,7 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 
 /// How often the first server is asked for another place when the last one has failed.
-const MOST_ASTRAY: usize = 3;
+const MAX_ASTRAY: usize = 3;
 /// What one more range costs: its head in the request, and the one in the answer.
 const RANGE_COST_BYTES: u64 = 32;
 
@@ -142,7 +142,7 @@ impl XrootdSource {
         });
         let sink: SharedSink = Arc::new(Mutex::new(sink));
         let mut renewed = false;
-        for _ in 0..=MOST_REDIRECTS {
+        for _ in 0..=MAX_REDIRECTS {
             self.put_off.wait().await;
             let Course { place, name, lead, turns } = self.course().await?;
             match self.fetch_at(&place, name, request.clone(), &sink).await {
@@ -282,7 +282,7 @@ impl XrootdSource {
             current.tried.clear();
             current.name = None;
         }
-        if !curable || from.named == self.first || current.tried.len() >= MOST_ASTRAY {
+        if !curable || from.named == self.first || current.tried.len() >= MAX_ASTRAY {
             return error;
         }
         if current.turns == turns {
@@ -341,7 +341,7 @@ impl Source for XrootdSource {
     fn limits(&self) -> Limits {
         Limits {
             max_ranges: self.sessions().vector_limits().elements,
-            max_total_bytes: LARGEST_REQUEST_BYTES,
+            max_total_bytes: MAX_REQUEST_BYTES,
             range_cost_bytes: RANGE_COST_BYTES,
             ..Limits::unlimited()
         }
@@ -367,10 +367,10 @@ impl Source for XrootdSource {
         self.sessions().idle()
     }
 
-    fn preconnect(&self, lanes: usize) {
+    fn preconnect(&self, connections: usize) {
         let Current { place, name, .. } = self.current().clone();
         if let Some(name) = &name {
-            place.sessions.warm(lanes, name);
+            place.sessions.warm(connections, name);
         }
     }
 

@@ -7,13 +7,13 @@
 //! **Writing.** A file goes to another name in the same directory and is renamed when it is whole and closed. All blocks
 //! of it go through one session: servers let a file be open for writing once.
 
-mod upload;
-
+pub(crate) mod upload;
 use crate::location::Location;
 use crate::network::Network;
-use crate::xrootd::errand::ask;
 use crate::xrootd::job::{Operation, OperationResponse, validator};
+use crate::xrootd::request::ask;
 use crate::xrootd::source::XrootdSource;
+use crate::xrootd::storage::upload::XrootdUpload;
 use futures_core::future::BoxFuture;
 use hither_auth::Action;
 use hither_core::Source;
@@ -24,10 +24,10 @@ use hither_core::storage::{
     DirEntry, FileKind, PutOptions, Storage, Upload, check_name, check_path, join, parent,
 };
 use hither_xrd::client::Completion;
-use hither_xrd::wire::{self, Request, StatInfo, Target, dirlist, query_kind};
+use hither_xrd::wire::dirlist;
+use hither_xrd::wire::{self, Request, StatInfo, Target, query_kind};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
-use upload::XrootdUpload;
 
 /// The rights of a new directory, less what the server's umask takes.
 const DIRECTORY_MODE: u16 = 0o755;

@@ -1,10 +1,11 @@
 //! Answers that are odd but allowed: all of them bring the bytes.
 
 use crate::rig::{
-    LARGE, SMALL, THREE, content, expect_bytes, network, peer, read, source, source_on, with_lanes,
+    LARGE, SMALL, THREE, content, expect_bytes, network, peer, read, source, source_on,
+    with_connections,
 };
 use hither_core::{RangeSupport, Source};
-use hither_testkit::peer::{Fault, FaultTrigger};
+use hither_testkit::mock_http::{Fault, FaultTrigger};
 use hither_transport::TransportConfig;
 
 #[tokio::test]
@@ -19,8 +20,8 @@ async fn every_form_of_a_good_answer_is_understood() {
         Fault::Server("nginx/1.22.1".to_owned()),
     ] {
         let peer = peer(LARGE, [(FaultTrigger::Always, fault.clone())]);
-        // One request for each lane.
-        expect_bytes(&format!("{fault:?}"), &peer, with_lanes(2), 2).await;
+        // One request for each connection.
+        expect_bytes(&format!("{fault:?}"), &peer, with_connections(2), 2).await;
     }
 }
 
@@ -36,25 +37,25 @@ async fn all_faults_of_form_at_once() {
             (FaultTrigger::Always, Fault::CloseAfter),
         ],
     );
-    expect_bytes("all", &peer, with_lanes(1), 1).await;
+    expect_bytes("all", &peer, with_connections(1), 1).await;
 }
 
 #[tokio::test]
 async fn a_small_file_that_comes_whole_is_taken() {
     let peer = peer(SMALL, [(FaultTrigger::Always, Fault::Whole)]);
-    expect_bytes("small", &peer, with_lanes(1), 1).await;
+    expect_bytes("small", &peer, with_connections(1), 1).await;
 }
 
 #[tokio::test]
 async fn a_large_file_that_comes_whole_is_read_as_far_as_needed() {
     let peer = peer(LARGE, [(FaultTrigger::Always, Fault::Whole)]);
-    let network = network(with_lanes(4));
+    let network = network(with_connections(4));
     let source = source_on(&network, &peer.url());
     let got = read(&source, &THREE).await.unwrap();
     got.is_exact(&content(LARGE), &THREE).unwrap();
     assert_eq!(source.endpoint().ranges, RangeSupport::Whole);
     assert_eq!(source.max_connections(), 1);
-    // Before it is known: one for each lane with several ranges, then with single ones.
+    // Before it is known: one for each connection with several ranges, then with single ones.
     let first = peer.log().len();
     assert!(first <= 6, "{first}");
     // What has come is kept: nobody is asked again, until more of the file is wanted.
@@ -69,7 +70,7 @@ async fn a_large_file_that_comes_whole_is_read_as_far_as_needed() {
 #[tokio::test]
 async fn a_server_of_single_ranges_is_asked_for_single_ranges() {
     let peer = peer(LARGE, [(FaultTrigger::Always, Fault::FirstOnly)]);
-    let source = source(&peer.url(), with_lanes(1));
+    let source = source(&peer.url(), with_connections(1));
     let got = read(&source, &THREE).await.unwrap();
     got.is_exact(&content(LARGE), &THREE).unwrap();
     assert_eq!(source.endpoint().ranges, RangeSupport::Single);
@@ -81,7 +82,7 @@ async fn a_server_of_single_ranges_is_asked_for_single_ranges() {
 #[tokio::test]
 async fn bytes_asked_for_come_in_one_request_where_nothing_is_wrong() {
     let peer = peer(LARGE, []);
-    let network = network(with_lanes(1));
+    let network = network(with_connections(1));
     let source = source_on(&network, &peer.url());
     let got = read(&source, &THREE).await.unwrap();
     got.is_exact(&content(LARGE), &THREE).unwrap();
@@ -97,7 +98,7 @@ async fn bytes_asked_for_come_in_one_request_where_nothing_is_wrong() {
 #[tokio::test]
 async fn connections_are_used_again() {
     let peer = peer(LARGE, []);
-    let source = source(&peer.url(), with_lanes(1));
+    let source = source(&peer.url(), with_connections(1));
     for _ in 0..5 {
         read(&source, &THREE).await.unwrap();
     }
@@ -106,7 +107,7 @@ async fn connections_are_used_again() {
 
 #[tokio::test]
 async fn connections_that_the_server_closed_meanwhile_are_replaced() {
-    let close = Fault::Close(hither_testkit::peer::ResponsePosition::Answer(usize::MAX));
+    let close = Fault::Close(hither_testkit::mock_http::ResponsePosition::Answer(usize::MAX));
     let peer = peer(LARGE, [(FaultTrigger::Always, close)]);
     let source = source(&peer.url(), TransportConfig::default());
     for _ in 0..20 {
@@ -116,9 +117,9 @@ async fn connections_that_the_server_closed_meanwhile_are_replaced() {
 }
 
 #[tokio::test]
-async fn lanes_work_at_the_same_time() {
+async fn connections_work_at_the_same_time() {
     let peer = peer(LARGE, [(FaultTrigger::Always, Fault::Hold(2))]);
-    let network = network(with_lanes(2));
+    let network = network(with_connections(2));
     let source = source_on(&network, &peer.url());
     let got = read(&source, &[0..100_000]).await.unwrap();
     got.is_exact(&content(LARGE), &[0..100_000]).unwrap();
@@ -136,7 +137,7 @@ async fn a_server_that_only_says_that_it_takes_queries_is_asked_by_get() {
             (FaultTrigger::Nth(1), Fault::Status { status: 405, retry_after: None }),
         ],
     );
-    let network = network(with_lanes(1));
+    let network = network(with_connections(1));
     let source = source_on(&network, &peer.url());
     read(&source, &[0..10]).await.unwrap();
     assert_eq!(source.endpoint().query, Some(true));

@@ -1,10 +1,10 @@
 //! Connections that break off, at every stage.
 
 use crate::rig::{
-    LARGE, SMALL, THREE, content, expect_bytes, expect_error, peer, read, source, with_lanes,
+    LARGE, SMALL, THREE, content, expect_bytes, expect_error, peer, read, source, with_connections,
 };
 use hither_core::ErrorKind;
-use hither_testkit::peer::{Fault, FaultTrigger, ResponsePosition};
+use hither_testkit::mock_http::{Fault, FaultTrigger, ResponsePosition};
 
 const STAGES: [ResponsePosition; 8] = [
     ResponsePosition::Answer(0),
@@ -23,7 +23,7 @@ async fn a_connection_that_breaks_once_is_replaced() {
         for fault in [Fault::Close(place), Fault::Reset(place)] {
             let what = format!("{fault:?}");
             let peer = peer(LARGE, [(FaultTrigger::Nth(0), fault)]);
-            expect_bytes(&what, &peer, with_lanes(1), 2).await;
+            expect_bytes(&what, &peer, with_connections(1), 2).await;
             assert_eq!(peer.connections(), 2, "{what}");
         }
     }
@@ -32,7 +32,7 @@ async fn a_connection_that_breaks_once_is_replaced() {
 #[tokio::test]
 async fn what_arrived_before_the_break_is_not_asked_for_again() {
     let peer = peer(LARGE, [(FaultTrigger::Nth(0), Fault::Close(ResponsePosition::PartData(2)))]);
-    let source = source(&peer.url(), with_lanes(1));
+    let source = source(&peer.url(), with_connections(1));
     let got = read(&source, &THREE).await.unwrap();
     got.is_exact(&content(LARGE), &THREE).unwrap();
     assert_eq!(got.retries, 1);
@@ -52,7 +52,7 @@ async fn a_connection_that_always_breaks_is_given_up() {
             let what = format!("{fault:?}");
             let peer = peer(LARGE, [(FaultTrigger::Always, fault)]);
             // One more than the attempts: after two without an answer, fewer ranges are tried.
-            expect_error(&what, &peer, with_lanes(1), ErrorKind::Unavailable, 5).await;
+            expect_error(&what, &peer, with_connections(1), ErrorKind::Unavailable, 5).await;
         }
     }
 }
@@ -61,21 +61,21 @@ async fn a_connection_that_always_breaks_is_given_up() {
 async fn progress_counts_against_giving_up() {
     // Every answer breaks off, but each brings some of the file.
     let peer = peer(LARGE, [(FaultTrigger::Always, Fault::Close(ResponsePosition::Body(1_000)))]);
-    expect_bytes("a kilobyte each", &peer, with_lanes(1), 12).await;
+    expect_bytes("a kilobyte each", &peer, with_connections(1), 12).await;
 }
 
 #[tokio::test]
 async fn a_body_shorter_than_its_ranges_is_asked_for_again() {
     for most in [0, 50, 400] {
         let peer = peer(LARGE, [(FaultTrigger::Nth(0), Fault::Truncate(most))]);
-        expect_bytes(&format!("{most} bytes"), &peer, with_lanes(1), 2).await;
+        expect_bytes(&format!("{most} bytes"), &peer, with_connections(1), 2).await;
     }
 }
 
 #[tokio::test]
 async fn bodies_that_are_always_empty_are_given_up() {
     let peer = peer(LARGE, [(FaultTrigger::Always, Fault::Truncate(0))]);
-    expect_error("empty", &peer, with_lanes(1), ErrorKind::Protocol, 4).await;
+    expect_error("empty", &peer, with_connections(1), ErrorKind::Protocol, 4).await;
 }
 
 #[tokio::test]
@@ -88,7 +88,8 @@ async fn a_whole_file_that_always_breaks_off_too_early_is_given_up() {
                 (FaultTrigger::Always, Fault::Close(ResponsePosition::Body(10_000))),
             ],
         );
-        let error = read(&source(&peer.url(), with_lanes(1)), &[20_000..29_000]).await.unwrap_err();
+        let error =
+            read(&source(&peer.url(), with_connections(1)), &[20_000..29_000]).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unavailable, "{size}: {error:?}");
         assert!(peer.log().len() <= 8, "{size}: {} requests", peer.log().len());
     }

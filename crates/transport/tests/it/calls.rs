@@ -2,7 +2,7 @@
 
 use crate::rig::{SMALL, content, network, peer};
 use hither_core::ErrorKind;
-use hither_testkit::peer::{Fault, FaultTrigger, ResponsePosition};
+use hither_testkit::mock_http::{Fault, FaultTrigger, ResponsePosition};
 use hither_transport::{HttpRequest, Location, TransportConfig};
 use http::{Method, StatusCode};
 

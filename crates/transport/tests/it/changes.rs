@@ -1,8 +1,8 @@
 //! A file that changes under a reader: no byte of the new one is taken for one of the old one.
 
-use crate::rig::{LARGE, SMALL, THREE, content, peer, read, read_with, source, with_lanes};
+use crate::rig::{LARGE, SMALL, THREE, content, peer, read, read_with, source, with_connections};
 use hither_core::ErrorKind;
-use hither_testkit::peer::{Fault, FaultTrigger};
+use hither_testkit::mock_http::{Fault, FaultTrigger};
 
 async fn expect_changed<const N: usize>(
     what: &str,
@@ -10,7 +10,7 @@ async fn expect_changed<const N: usize>(
     faults: [(FaultTrigger, Fault); N],
 ) {
     let peer = peer(size, []);
-    let source = source(&peer.url(), with_lanes(1));
+    let source = source(&peer.url(), with_connections(1));
     let validator = read(&source, &THREE).await.unwrap().answer.validator.unwrap();
     let before = read_with(&source, &THREE, 0, Some(&validator)).await.unwrap();
     before.is_exact(&content(size), &THREE).unwrap();
@@ -46,7 +46,7 @@ async fn parts_of_another_version_are_noticed() {
 #[tokio::test]
 async fn tags_matter_only_to_who_has_one() {
     let peer = peer(LARGE, []);
-    let source = source(&peer.url(), with_lanes(1));
+    let source = source(&peer.url(), with_connections(1));
     read(&source, &THREE).await.unwrap();
     peer.replace(content(LARGE), "\"second\"");
     let got = read(&source, &THREE).await.unwrap();

@@ -1,9 +1,9 @@
 //! Servers that cannot be reached, or take few connections.
 
-use crate::rig::{LARGE, THREE, content, network, peer, read, source, source_on, with_lanes};
+use crate::rig::{LARGE, THREE, content, network, peer, read, source, source_on, with_connections};
 use futures_core::future::BoxFuture;
 use hither_core::{Endpoint, EndpointStore, ErrorKind, SlotClaim, Source};
-use hither_testkit::peer::{Fault, FaultTrigger, ResponsePosition, refusing_url};
+use hither_testkit::mock_http::{Fault, FaultTrigger, ResponsePosition, refusing_url};
 use hither_transport::{Location, Network, Resolve, TransportConfig};
 use socket2::{Domain, Socket, Type};
 use std::io::{BufRead, BufReader, Write};
@@ -16,7 +16,7 @@ use tokio::runtime::Handle;
 #[tokio::test]
 async fn a_closed_port_is_said_to_be_one() {
     let url = refusing_url().unwrap();
-    let error = read(&source(&url, with_lanes(8)), &THREE).await.unwrap_err();
+    let error = read(&source(&url, with_connections(8)), &THREE).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable);
     assert!(error.to_string().starts_with("cannot connect to http://127.0.0.1:"), "{error}");
 }
@@ -25,7 +25,7 @@ async fn a_closed_port_is_said_to_be_one() {
 async fn a_name_that_does_not_resolve_is_said_to_be_one() {
     // Longer than a name may be, so no name server is asked.
     let url = format!("http://{}/x", "n".repeat(70));
-    let error = read(&source(&url, with_lanes(8)), &THREE).await.unwrap_err();
+    let error = read(&source(&url, with_connections(8)), &THREE).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable);
     assert!(error.to_string().contains("does not resolve"), "{error}");
 }
@@ -78,7 +78,7 @@ fn one_thread(content: Vec<u8>) -> SocketAddr {
 async fn a_server_of_one_thread_is_not_kept_by_connections_that_nobody_uses() {
     let content = content(1000);
     let url = format!("http://{}/x", one_thread(content.clone()));
-    let network = network(with_lanes(8));
+    let network = network(with_connections(8));
     let pool = network.pool(&Location::parse(&url).unwrap());
     pool.warm(3);
     while pool.idle_connections() < 3 {
@@ -109,7 +109,7 @@ async fn a_dead_address_among_several_is_passed_over() {
     let peer = peer(LARGE, [(FaultTrigger::Always, Fault::CloseAfter)]);
     let alive = peer.url()["http://".len()..].split('/').next().unwrap().parse().unwrap();
     let (dead, _held) = black_hole();
-    let mut config = with_lanes(1);
+    let mut config = with_connections(1);
     config.resolver = Arc::new(Says(vec![dead, alive]));
     let source = source("http://several.example/x", config);
     for _ in 0..3 {
@@ -123,7 +123,7 @@ async fn a_dead_address_among_several_is_passed_over() {
 async fn addresses_that_are_all_dead_are_counted() {
     let refusing = refusing_url().unwrap();
     let dead = refusing["http://".len()..].split('/').next().unwrap().parse().unwrap();
-    let mut config = with_lanes(1);
+    let mut config = with_connections(1);
     config.resolver = Arc::new(Says(vec![dead, dead]));
     let error = read(&source("http://several.example/x", config), &THREE).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable);
@@ -136,7 +136,7 @@ async fn addresses_that_are_all_dead_are_counted() {
 #[tokio::test]
 async fn a_server_that_takes_one_connection_gets_one() {
     let peer = peer(LARGE, [(FaultTrigger::Nth(0), Fault::NoMoreConnections)]);
-    let source = source(&peer.url(), with_lanes(8));
+    let source = source(&peer.url(), with_connections(8));
     read(&source, &[0..1]).await.unwrap();
     for _ in 0..3 {
         let got = read(&source, &[0..200_000]).await.unwrap();
@@ -154,7 +154,7 @@ async fn a_server_that_goes_away_is_given_up() {
             (FaultTrigger::Nth(0), Fault::Close(ResponsePosition::Body(20))),
         ],
     );
-    let source = source(&peer.url(), with_lanes(1));
+    let source = source(&peer.url(), with_connections(1));
     let error = read(&source, &[0..200_000]).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable);
 }
@@ -162,7 +162,7 @@ async fn a_server_that_goes_away_is_given_up() {
 #[tokio::test]
 async fn a_reader_that_is_dropped_leaves_its_place_to_the_next() {
     let peer = peer(LARGE, [(FaultTrigger::Before(2), Fault::Stall(ResponsePosition::Body(0)))]);
-    let source = source(&peer.url(), with_lanes(1));
+    let source = source(&peer.url(), with_connections(1));
     for seen in 1..=2 {
         let gone = read(&source, &THREE);
         let stalled = async {
@@ -202,7 +202,7 @@ async fn connections_of_other_processes_count_but_one_is_always_made() {
     for (left, connections) in [(0, 1), (1, 1), (3, 3)] {
         let peer = peer(LARGE, []);
         let ledger = Arc::new(Crowded(AtomicUsize::new(left)));
-        let network = Network::new(with_lanes(8), Handle::current(), Some(ledger));
+        let network = Network::new(with_connections(8), Handle::current(), Some(ledger));
         let source = source_on(&network, &peer.url());
         source.preconnect(8);
         let ranges: Vec<_> = (0..40).map(|i| i * 20_000..i * 20_000 + 9_000).collect();

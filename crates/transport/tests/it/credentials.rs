@@ -1,11 +1,11 @@
 //! Who is told who we are, and when.
 
 use crate::rig::{
-    LARGE, THREE, content, expect_error, network, peer, read, source, source_on, with_lanes,
+    LARGE, THREE, content, expect_error, network, peer, read, source, source_on, with_connections,
 };
 use hither_auth::{Basic, CredentialConfig, Credentials, HostPattern, Secret, TokenSource};
 use hither_core::ErrorKind;
-use hither_testkit::peer::{Fault, FaultTrigger, MockHttpServer};
+use hither_testkit::mock_http::{Fault, FaultTrigger, MockHttpServer};
 use hither_transport::{HttpRequest, Location, TransportConfig};
 use http::Method;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -14,7 +14,7 @@ use std::path::Path;
 fn config(change: impl FnOnce(&mut CredentialConfig)) -> TransportConfig {
     let mut credentials = CredentialConfig::default();
     change(&mut credentials);
-    let mut config = with_lanes(1);
+    let mut config = with_connections(1);
     config.credentials = Credentials::new(credentials);
     config
 }
@@ -102,7 +102,7 @@ async fn a_token_that_is_refused_in_mid_job_is_read_again_and_nothing_is_lost() 
 }
 
 #[tokio::test]
-async fn many_lanes_that_are_refused_at_once_all_go_on() {
+async fn many_connections_that_are_refused_at_once_all_go_on() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("token");
     private(&path, "one");

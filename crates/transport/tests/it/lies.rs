@@ -1,10 +1,10 @@
 //! Answers that contradict themselves: no byte of them may be taken for one of the file.
 
 use crate::rig::{
-    LARGE, THREE, expect_bytes, expect_error, impatient, peer, read, source, with_lanes,
+    LARGE, THREE, expect_bytes, expect_error, impatient, peer, read, source, with_connections,
 };
 use hither_core::ErrorKind;
-use hither_testkit::peer::{Fault, FaultTrigger, ResponsePosition};
+use hither_testkit::mock_http::{Fault, FaultTrigger, ResponsePosition};
 
 #[tokio::test]
 async fn ranges_that_were_not_asked_for_are_refused() {
@@ -17,27 +17,27 @@ async fn ranges_that_were_not_asked_for_are_refused() {
     ] {
         let what = format!("{fault:?}");
         let several = peer(LARGE, [(FaultTrigger::Always, fault.clone())]);
-        expect_error(&what, &several, with_lanes(1), ErrorKind::Protocol, 4).await;
+        expect_error(&what, &several, with_connections(1), ErrorKind::Protocol, 4).await;
         let single =
             peer(LARGE, [(FaultTrigger::Always, fault), (FaultTrigger::Always, Fault::FirstOnly)]);
-        expect_error(&what, &single, with_lanes(1), ErrorKind::Protocol, 4).await;
+        expect_error(&what, &single, with_connections(1), ErrorKind::Protocol, 4).await;
     }
 }
 
 #[tokio::test]
 async fn what_is_no_http_is_refused_at_once() {
     let peer = peer(LARGE, [(FaultTrigger::Always, Fault::Garbage)]);
-    expect_error("garbage", &peer, with_lanes(1), ErrorKind::Protocol, 1).await;
+    expect_error("garbage", &peer, with_connections(1), ErrorKind::Protocol, 1).await;
 }
 
 #[tokio::test]
 async fn a_head_without_end_is_refused() {
     let large = peer(LARGE, [(FaultTrigger::Always, Fault::OversizeHead(2_000_000))]);
-    expect_error("2 MB", &large, with_lanes(1), ErrorKind::Protocol, 1).await;
-    let error = read(&source(&large.url(), with_lanes(1)), &THREE).await.unwrap_err();
+    expect_error("2 MB", &large, with_connections(1), ErrorKind::Protocol, 1).await;
+    let error = read(&source(&large.url(), with_connections(1)), &THREE).await.unwrap_err();
     assert!(error.to_string().contains("larger than 256 KiB"), "{error}");
     let bearable = peer(LARGE, [(FaultTrigger::Always, Fault::OversizeHead(10_000))]);
-    expect_bytes("10 kB", &bearable, with_lanes(1), 1).await;
+    expect_bytes("10 kB", &bearable, with_connections(1), 1).await;
 }
 
 #[tokio::test]

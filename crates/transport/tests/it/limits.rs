@@ -1,8 +1,8 @@
 //! Limits of servers are found out and kept.
 
-use crate::rig::{LARGE, content, peer, read, source, with_lanes};
+use crate::rig::{LARGE, content, peer, read, source, with_connections};
 use hither_core::{ErrorKind, Source};
-use hither_testkit::peer::{Fault, FaultTrigger, Limit, OverLimit};
+use hither_testkit::mock_http::{Fault, FaultTrigger, Limit, OverLimit};
 use std::ops::Range;
 
 /// So many ranges of ten bytes that no plan merges.
@@ -27,7 +27,7 @@ async fn expect_limit_found(limits: &[usize]) {
                 LARGE,
                 [(FaultTrigger::Always, Fault::Most { limit: Limit::Ranges(most), over })],
             );
-            let source = source(&peer.url(), with_lanes(1));
+            let source = source(&peer.url(), with_connections(1));
             let ranges = scattered(100);
             let got = read(&source, &ranges).await.unwrap_or_else(|error| {
                 panic!("{over:?} {most}: {error:?} after {} requests", peer.log().len())
@@ -49,7 +49,7 @@ async fn expect_limit_found(limits: &[usize]) {
 #[tokio::test]
 async fn a_known_make_is_asked_by_its_own_limits() {
     let peer = peer(LARGE, [(FaultTrigger::Always, Fault::Server("nginx/1.22.1".to_owned()))]);
-    let source = source(&peer.url(), with_lanes(1));
+    let source = source(&peer.url(), with_connections(1));
     read(&source, &[0..1]).await.unwrap();
     let limits = source.limits();
     assert!(limits.max_ranges > 1_000 && limits.max_header_bytes > 7_000, "{limits:?}");
@@ -61,7 +61,7 @@ async fn a_known_make_is_asked_by_its_own_limits() {
 #[tokio::test]
 async fn success_raises_a_limit() {
     let peer = peer(LARGE, []);
-    let source = source(&peer.url(), with_lanes(1));
+    let source = source(&peer.url(), with_connections(1));
     let before = source.limits();
     let ranges = scattered(1_000);
     read(&source, &ranges).await.unwrap().is_exact(&content(LARGE), &ranges).unwrap();
@@ -75,7 +75,7 @@ async fn one_range_longer_than_an_answer_is_cut() {
     for over in ways.into_iter().chain([OverLimit::Corrupt, OverLimit::Close, OverLimit::Less]) {
         let limit = Fault::Most { limit: Limit::AnswerBytes(100_000), over };
         let peer = peer(LARGE, [(FaultTrigger::Always, limit)]);
-        let source = source(&peer.url(), with_lanes(1));
+        let source = source(&peer.url(), with_connections(1));
         for (range, most) in [(0..600_000, 24), (300_000..900_000, 12)] {
             let (ranges, before) = ([range], peer.log().len());
             let got = read(&source, &ranges).await;
@@ -91,7 +91,7 @@ async fn one_range_longer_than_an_answer_is_cut() {
 #[tokio::test]
 async fn a_refusal_of_short_ranges_as_well_is_no_limit() {
     let peer = peer(LARGE, []);
-    let source = source(&peer.url(), with_lanes(1));
+    let source = source(&peer.url(), with_connections(1));
     read(&source, &[0..50_000]).await.unwrap();
     peer.add_fault(FaultTrigger::Always, Fault::Status { status: 500, retry_after: None });
     let before = peer.log().len();
@@ -109,7 +109,7 @@ async fn a_refusal_of_short_ranges_as_well_is_no_limit() {
 async fn a_single_range_that_is_too_long_for_the_header_is_said_to_be() {
     let limit = Fault::Most { limit: Limit::HeaderBytes(10), over: OverLimit::Status(431) };
     let peer = peer(LARGE, [(FaultTrigger::Always, limit)]);
-    let source = source(&peer.url(), with_lanes(1));
+    let source = source(&peer.url(), with_connections(1));
     let error = read(&source, &[500_000..600_000]).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::TooLarge);
     assert!(error.to_string().contains("431"), "{error}");

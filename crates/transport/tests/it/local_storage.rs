@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use hither_core::ErrorKind;
 use hither_core::storage::{FileKind, PutOptions, Storage};
-use hither_testkit::storage_suite::{StorageFeatures, check, put};
+use hither_testkit::storage_conformance::{StorageFeatures, check, put};
 use hither_transport::LocalStorage;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;

@@ -1,9 +1,9 @@
 //! Managers of XRootD clusters, and tokens that change, with servers that do as they are told.
 
-use crate::rig::{LARGE, THREE, content, network, read, with_lanes};
+use crate::rig::{LARGE, THREE, content, network, read, with_connections};
 use hither_auth::{CredentialConfig, Credentials, TokenSource};
-use hither_testkit::peer::FaultTrigger;
-use hither_testkit::xrootd_peer::{Fault, FaultStage, MockXrootdServer};
+use hither_testkit::mock_http::FaultTrigger;
+use hither_testkit::mock_xrootd::{Fault, FaultStage, MockXrootdServer};
 use hither_transport::{Location, Network, XrootdSource};
 use hither_xrd::wire::{ErrorCode, Redirect};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -34,7 +34,7 @@ fn manager(redirect: Redirect) -> MockXrootdServer {
 async fn a_manager_is_asked_once_for_a_directory() {
     let data = MockXrootdServer::start(content(LARGE)).unwrap();
     let manager = manager(redirect(&data));
-    let network = network(with_lanes(1));
+    let network = network(with_connections(1));
     for path in ["d/a", "d/b", "d/c"] {
         read_all(&network, &manager.url_of(path)).await;
     }
@@ -49,7 +49,7 @@ async fn what_is_not_where_it_was_likely_to_be_is_asked_of_the_manager() {
         let data = MockXrootdServer::start(content(LARGE)).unwrap();
         data.add_fault(FaultStage::Open, FaultTrigger::Nth(1), Fault::Refused(code));
         let manager = manager(redirect(&data));
-        let network = network(with_lanes(1));
+        let network = network(with_connections(1));
         for path in ["d/a", "d/b", "d/c"] {
             read_all(&network, &manager.url_of(path)).await;
         }
@@ -67,7 +67,7 @@ async fn a_server_that_died_is_forgotten() {
     let manager = MockXrootdServer::start(content(LARGE)).unwrap();
     manager.add_fault(FaultStage::Open, FaultTrigger::Nth(0), Fault::Elsewhere(redirect(&first)));
     manager.add_fault(FaultStage::Open, FaultTrigger::From(1), Fault::Elsewhere(redirect(&second)));
-    let network = network(with_lanes(1));
+    let network = network(with_connections(1));
     read_all(&network, &manager.url_of("d/a")).await;
     drop(first);
     for path in ["d/b", "d/c"] {
@@ -82,7 +82,7 @@ async fn what_a_manager_adds_for_one_file_is_for_that_file() {
     let mut redirect = redirect(&data);
     redirect.opaque = Some("cap=secret".to_owned());
     let manager = manager(redirect);
-    let network = network(with_lanes(1));
+    let network = network(with_connections(1));
     for path in ["d/a", "d/b"] {
         read_all(&network, &manager.url_of(path)).await;
     }
@@ -109,7 +109,7 @@ async fn a_token_that_was_renewed_in_its_file_goes_with_the_next_open() {
     let mut credentials = CredentialConfig::default();
     credentials.token = Some(TokenSource::File(file.clone()));
     credentials.uid = std::fs::metadata(&file).unwrap().uid();
-    let mut config = with_lanes(1);
+    let mut config = with_connections(1);
     config.credentials = Credentials::new(credentials);
     let network = network(config);
     read_all(&network, &peer.url_of("a")).await;

@@ -1,10 +1,10 @@
 //! Every way of answering many ranges that servers are known to have: 5,000 random ranges from each, byte for byte; after a
-//! first read, from which it is learned, no more than 1.2 times the fewest requests that this server allows (on one lane;
+//! first read, from which it is learned, no more than 1.2 times the fewest requests that this server allows (on one connection;
 //! twice as many on four, which learn side by side); and never more than one download of the whole file, which is said.
 
-use crate::rig::{content, network, peer, read, source_on, with_lanes};
+use crate::rig::{content, network, peer, read, source_on, with_connections};
 use hither_core::{ErrorKind, Source, range};
-use hither_testkit::peer::{
+use hither_testkit::mock_http::{
     Fault, FaultTrigger, HttpBehaviour, RequestBound, ResponsePosition, manners,
 };
 use hither_testkit::random::Random;
@@ -27,13 +27,13 @@ fn random_ranges(seed: u64, count: usize) -> Vec<Range<u64>> {
     (0..count).map(range).collect()
 }
 
-async fn expect_on(manner: &HttpBehaviour, lanes: usize) {
+async fn expect_on(manner: &HttpBehaviour, connections: usize) {
     let HttpBehaviour { name, faults, bound } = manner;
-    let what = format!("{name}: {faults:?} on {lanes} lanes");
+    let what = format!("{name}: {faults:?} on {connections} connections");
     let content = content(usize::try_from(SIZE).unwrap());
     let peer = peer(content.len(), []);
     faults.iter().for_each(|(when, fault)| peer.add_fault(*when, fault.clone()));
-    let network = network(with_lanes(lanes));
+    let network = network(with_connections(connections));
     let source = source_on(&network, &peer.url());
     // That a server takes next to nothing is learned at once.
     let learn = if matches!(bound, RequestBound::Ranges(..=2)) { RANGES / 10 } else { RANGES };
@@ -45,14 +45,14 @@ async fn expect_on(manner: &HttpBehaviour, lanes: usize) {
             panic!("{what}: {error:?} after {} requests", peer.log().len())
         });
         got.is_exact(&content, &ranges).unwrap_or_else(|error| panic!("{what}: {error}"));
-        // On several lanes it depends on who is first what is learned when, and work is cut into equal turns.
+        // On several connections it depends on who is first what is learned when, and work is cut into equal turns.
         // What a server turns away for the time being cannot be avoided.
         let statuses: Vec<_> = peer.log()[sent..].iter().map(|it| it.status).collect();
         let requests = statuses.iter().filter(|status| !matches!(status, 429 | 503)).count();
-        let fewest = bound.fewest(&wanted).max(lanes);
+        let fewest = bound.fewest(&wanted).max(connections);
         let learned = source.endpoint();
         assert!(
-            seed == 1 || requests * 5 <= fewest * if lanes == 1 { 6 } else { 10 },
+            seed == 1 || requests * 5 <= fewest * if connections == 1 { 6 } else { 10 },
             "{what}: {requests} requests, {fewest} would do; {learned:?}; {statuses:?}"
         );
         let after = network.account().totals();
@@ -67,14 +67,14 @@ async fn expect_on(manner: &HttpBehaviour, lanes: usize) {
 }
 
 #[tokio::test]
-async fn every_server_gives_every_byte_on_one_lane() {
+async fn every_server_gives_every_byte_on_one_connection() {
     for manner in manners() {
         expect_on(&manner, 1).await;
     }
 }
 
 #[tokio::test]
-async fn every_server_gives_every_byte_on_four_lanes() {
+async fn every_server_gives_every_byte_on_four_connections() {
     for manner in manners() {
         expect_on(&manner, 4).await;
     }
@@ -83,14 +83,14 @@ async fn every_server_gives_every_byte_on_four_lanes() {
 /// Gives up rather than ask ten thousand times.
 #[tokio::test]
 async fn connections_that_close_after_a_few_bytes() {
-    for lanes in [1, 4] {
+    for connections in [1, 4] {
         let peer = peer(usize::try_from(SIZE).unwrap(), []);
         peer.add_fault(FaultTrigger::Always, Fault::Close(ResponsePosition::Body(300)));
-        let source = source_on(&network(with_lanes(lanes)), &peer.url());
+        let source = source_on(&network(with_connections(connections)), &peer.url());
         let error = read(&source, &random_ranges(1, RANGES)).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unavailable, "{error:?}");
         let requests = peer.log().len();
-        assert!(requests <= 6 * lanes, "{requests} requests on {lanes} lanes");
+        assert!(requests <= 6 * connections, "{requests} requests on {connections} connections");
         // A small read is still worth it.
         let ranges = [7..150, 1_000..1_200];
         let got = read(&source, &ranges).await.unwrap();

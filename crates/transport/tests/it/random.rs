@@ -1,8 +1,8 @@
 //! Many ranges from servers of every dialect, and faults at random.
 
-use crate::rig::{content, impatient, peer, read, source, with_lanes};
+use crate::rig::{content, impatient, peer, read, source, with_connections};
 use hither_core::{Error, ErrorKind};
-use hither_testkit::peer::{Fault, FaultTrigger, Limit, OverLimit, ResponsePosition};
+use hither_testkit::mock_http::{Fault, FaultTrigger, Limit, OverLimit, ResponsePosition};
 use hither_testkit::random::Random;
 use proptest::prelude::*;
 use std::ops::Range;
@@ -21,7 +21,7 @@ fn random_ranges(seed: u64, count: usize) -> Vec<Range<u64>> {
 async fn expect_exact(what: &str, count: usize, faults: Vec<Fault>, requests: usize) {
     let peer = peer(usize::try_from(SIZE).unwrap(), []);
     faults.into_iter().for_each(|fault| peer.add_fault(FaultTrigger::Always, fault));
-    let source = source(&peer.url(), with_lanes(4));
+    let source = source(&peer.url(), with_connections(4));
     let ranges = random_ranges(count as u64, count);
     let got = read(&source, &ranges).await.unwrap_or_else(|error| panic!("{what}: {error:?}"));
     let content = content(usize::try_from(SIZE).unwrap());
@@ -129,7 +129,7 @@ proptest! {
     fn whatever_goes_wrong_the_bytes_are_exact_or_an_error_says_why(
         faults in prop::collection::vec((when(), fault()), 0..5),
         count in 1_usize..60,
-        lanes in 1_usize..4,
+        connections in 1_usize..4,
         seed in any::<u64>(),
     ) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -137,7 +137,7 @@ proptest! {
             let peer = peer(usize::try_from(SIZE).unwrap(), []);
             faults.into_iter().for_each(|(when, fault)| peer.add_fault(when, fault));
             let mut config = impatient();
-            config.max_connections = lanes;
+            config.max_connections = connections;
             let source = source(&peer.url(), config);
             let ranges = random_ranges(seed, count);
             match read(&source, &ranges).await {

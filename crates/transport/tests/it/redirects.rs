@@ -1,10 +1,10 @@
 //! Files that are elsewhere.
 
 use crate::rig::{
-    LARGE, THREE, content, expect_bytes, expect_error, peer, read, source, with_lanes,
+    LARGE, THREE, content, expect_bytes, expect_error, peer, read, source, with_connections,
 };
 use hither_core::ErrorKind;
-use hither_testkit::peer::{Fault, FaultTrigger};
+use hither_testkit::mock_http::{Fault, FaultTrigger};
 
 fn redirect(to: &str) -> Fault {
     Fault::Redirect(to.to_owned())
@@ -13,7 +13,7 @@ fn redirect(to: &str) -> Fault {
 #[tokio::test]
 async fn a_redirect_is_followed_and_remembered() {
     let peer = peer(LARGE, [(FaultTrigger::Nth(0), redirect("../elsewhere?token=1"))]);
-    let source = source(&peer.url(), with_lanes(1));
+    let source = source(&peer.url(), with_connections(1));
     for _ in 0..2 {
         let got = read(&source, &THREE).await.unwrap();
         got.is_exact(&content(LARGE), &THREE).unwrap();
@@ -27,7 +27,7 @@ async fn a_redirect_is_followed_and_remembered() {
 async fn another_server_may_have_the_file() {
     let second = peer(LARGE, []);
     let first = peer(LARGE, [(FaultTrigger::Always, redirect(&second.url_of("/x")))]);
-    let source = source(&first.url(), with_lanes(2));
+    let source = source(&first.url(), with_connections(2));
     let got = read(&source, &[0..100_000]).await.unwrap();
     got.is_exact(&content(LARGE), &[0..100_000]).unwrap();
     assert!(first.log().len() <= 2 && second.log().len() == 2);
@@ -45,7 +45,7 @@ async fn the_first_server_is_asked_again_when_the_second_fails() {
             (FaultTrigger::From(1), redirect(&alive.url())),
         ],
     );
-    let source = source(&first.url(), with_lanes(1));
+    let source = source(&first.url(), with_connections(1));
     let got = read(&source, &THREE).await.unwrap();
     got.is_exact(&content(LARGE), &THREE).unwrap();
     assert_eq!((first.log().len(), dead.log().len(), alive.log().len()), (2, 1, 1));
@@ -56,13 +56,13 @@ async fn a_server_that_knows_only_dead_places_is_given_up() {
     let dead =
         peer(LARGE, [(FaultTrigger::Always, Fault::Status { status: 404, retry_after: None })]);
     let first = peer(LARGE, [(FaultTrigger::Always, redirect(&dead.url()))]);
-    expect_error("dead", &first, with_lanes(1), ErrorKind::NotFound, 4).await;
+    expect_error("dead", &first, with_connections(1), ErrorKind::NotFound, 4).await;
 }
 
 #[tokio::test]
 async fn a_circle_ends() {
     let peer = peer(LARGE, [(FaultTrigger::Always, redirect("/data/file.root"))]);
-    expect_error("circle", &peer, with_lanes(1), ErrorKind::Protocol, 9).await;
+    expect_error("circle", &peer, with_connections(1), ErrorKind::Protocol, 9).await;
 }
 
 #[tokio::test]
@@ -73,12 +73,12 @@ async fn redirects_to_nowhere_are_refused() {
         ("http://", ErrorKind::Protocol),
     ] {
         let peer = peer(LARGE, [(FaultTrigger::Always, redirect(to))]);
-        expect_error(&format!("{to:?}"), &peer, with_lanes(1), kind, 1).await;
+        expect_error(&format!("{to:?}"), &peer, with_connections(1), kind, 1).await;
     }
 }
 
 #[tokio::test]
 async fn eight_redirects_are_followed() {
     let peer = peer(LARGE, [(FaultTrigger::Before(8), redirect("/data/file.root"))]);
-    expect_bytes("eight", &peer, with_lanes(1), 9).await;
+    expect_bytes("eight", &peer, with_connections(1), 9).await;
 }

@@ -2,10 +2,10 @@
 
 use crate::rig::{
     LARGE, THREE, content, expect_bytes, expect_error, network, peer, read, source, source_on,
-    with_lanes,
+    with_connections,
 };
 use hither_core::{ErrorKind, Retry};
-use hither_testkit::peer::{Fault, FaultTrigger};
+use hither_testkit::mock_http::{Fault, FaultTrigger};
 
 fn status(status: u16) -> Fault {
     Fault::Status { status, retry_after: None }
@@ -22,7 +22,7 @@ async fn each_refusal_has_its_kind_and_is_final() {
         (501, ErrorKind::Unavailable),
     ] {
         let peer = peer(LARGE, [(FaultTrigger::Always, status(code))]);
-        expect_error(&code.to_string(), &peer, with_lanes(1), kind, 1).await;
+        expect_error(&code.to_string(), &peer, with_connections(1), kind, 1).await;
     }
 }
 
@@ -31,7 +31,7 @@ async fn trouble_that_passes_is_waited_for() {
     for (code, retry_after) in [(500, None), (503, Some(0)), (429, Some(0)), (502, None)] {
         let peer =
             peer(LARGE, [(FaultTrigger::Nth(0), Fault::Status { status: code, retry_after })]);
-        expect_bytes(&code.to_string(), &peer, with_lanes(1), 2).await;
+        expect_bytes(&code.to_string(), &peer, with_connections(1), 2).await;
     }
 }
 
@@ -39,14 +39,14 @@ async fn trouble_that_passes_is_waited_for() {
 async fn trouble_that_stays_is_given_up() {
     let peer =
         peer(LARGE, [(FaultTrigger::Always, Fault::Status { status: 503, retry_after: Some(0) })]);
-    expect_error("503", &peer, with_lanes(1), ErrorKind::Unavailable, 4).await;
+    expect_error("503", &peer, with_connections(1), ErrorKind::Unavailable, 4).await;
 }
 
 #[tokio::test]
 async fn a_pause_beyond_patience_is_not_waited_for() {
     let fault = Fault::Status { status: 503, retry_after: Some(3600) };
     let peer = peer(LARGE, [(FaultTrigger::Always, fault)]);
-    let error = read(&source(&peer.url(), with_lanes(1)), &THREE).await.unwrap_err();
+    let error = read(&source(&peer.url(), with_connections(1)), &THREE).await.unwrap_err();
     assert_eq!((error.kind(), error.retry()), (ErrorKind::Unavailable, Retry::OtherServer));
     assert_eq!(peer.log().len(), 1);
 }
@@ -55,7 +55,7 @@ async fn a_pause_beyond_patience_is_not_waited_for() {
 async fn a_request_too_large_once_is_made_smaller() {
     for code in [400, 413, 414, 431] {
         let peer = peer(LARGE, [(FaultTrigger::Nth(0), status(code))]);
-        expect_bytes(&code.to_string(), &peer, with_lanes(1), 4).await;
+        expect_bytes(&code.to_string(), &peer, with_connections(1), 4).await;
     }
 }
 
@@ -63,7 +63,7 @@ async fn a_request_too_large_once_is_made_smaller() {
 async fn a_request_that_stays_too_large_is_given_up() {
     for code in [400, 413, 414, 431] {
         let peer = peer(LARGE, [(FaultTrigger::Always, status(code))]);
-        let error = read(&source(&peer.url(), with_lanes(1)), &THREE).await.unwrap_err();
+        let error = read(&source(&peer.url(), with_connections(1)), &THREE).await.unwrap_err();
         let kind = error.kind();
         assert!(matches!(kind, ErrorKind::TooLarge | ErrorKind::Protocol), "{code}: {error:?}");
         assert!(peer.log().len() <= 4, "{code}: {:#?}", peer.log());
@@ -73,7 +73,7 @@ async fn a_request_that_stays_too_large_is_given_up() {
 #[tokio::test]
 async fn ranges_beyond_the_end_mean_a_truncated_file() {
     let peer = peer(1_000, []);
-    let source = source(&peer.url(), with_lanes(1));
+    let source = source(&peer.url(), with_connections(1));
     for ranges in
         [&[5_000..5_010][..], &[900..1_100], &[0..10, 5_000..5_010], &[10..20, 990..1_010]]
     {
@@ -87,7 +87,7 @@ async fn ranges_beyond_the_end_mean_a_truncated_file() {
 #[tokio::test]
 async fn a_server_that_says_416_to_several_ranges_is_asked_for_one() {
     let peer = peer(LARGE, [(FaultTrigger::Nth(0), status(416))]);
-    expect_bytes("416", &peer, with_lanes(1), 4).await;
+    expect_bytes("416", &peer, with_connections(1), 4).await;
 }
 
 /// Storage with tape behind it: the others are served while one file is being fetched.
@@ -96,7 +96,7 @@ async fn a_file_that_is_put_off_holds_up_no_other() {
     for code in [503, 202] {
         let fault = Fault::Status { status: code, retry_after: Some(1) };
         let peer = peer(LARGE, [(FaultTrigger::FirstFor("tape"), fault)]);
-        let network = network(with_lanes(2));
+        let network = network(with_connections(2));
         let tape = source_on(&network, &peer.url_of("/tape"));
         let others: Vec<_> =
             (0..50).map(|nth| source_on(&network, &peer.url_of(&format!("/disk{nth}")))).collect();
@@ -117,7 +117,7 @@ async fn a_file_that_is_put_off_holds_up_no_other() {
 async fn a_file_that_is_never_ready_is_waited_for_no_longer_than_asked() {
     let fault = Fault::Status { status: 202, retry_after: Some(3600) };
     let peer = peer(LARGE, [(FaultTrigger::Always, fault)]);
-    let error = read(&source(&peer.url(), with_lanes(1)), &THREE).await.unwrap_err();
+    let error = read(&source(&peer.url(), with_connections(1)), &THREE).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable);
     assert!(matches!(error.retry(), Retry::Later { .. }), "{error:?}");
     assert_eq!(peer.log().len(), 1);

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use hither_core::{Error, ErrorKind, Reader, ReaderConfig, ResponseMeta, Source};
-use hither_testkit::peer::{Fault, FaultTrigger, MockHttpServer};
+use hither_testkit::mock_http::{Fault, FaultTrigger, MockHttpServer};
 use hither_transport::{HttpSource, Location, Network, TransportConfig};
 use std::ops::Range;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use tokio::runtime::Handle;
 const HANGS: Duration = Duration::from_secs(120);
 
 /// Nor does a reader that retries so often ever come to an end.
-const MOST_RETRIES: u64 = 200;
+const MAX_RETRIES: u64 = 200;
 
 /// A file in which bytes tell where they belong.
 pub(crate) fn content(size: usize) -> Vec<u8> {
@@ -36,9 +36,9 @@ pub(crate) fn impatient() -> TransportConfig {
     config
 }
 
-pub(crate) fn with_lanes(lanes: usize) -> TransportConfig {
+pub(crate) fn with_connections(connections: usize) -> TransportConfig {
     let mut config = TransportConfig::default();
-    config.max_connections = lanes;
+    config.max_connections = connections;
     config
 }
 
@@ -113,7 +113,7 @@ pub(crate) async fn read_with(
         while let Some(part) = reader.next().await {
             let part = part?;
             reader.release(part.bytes.len() as u64);
-            assert!(reader.retries() < MOST_RETRIES, "the reader does not give up");
+            assert!(reader.retries() < MAX_RETRIES, "the reader does not give up");
             pieces.push((part.offset, part.bytes));
         }
         Ok::<(), Error>(())

@@ -2,7 +2,7 @@
 
 use crate::served::Served;
 use hither_core::{ErrorKind, Storage};
-use hither_testkit::storage_suite::{NAMES, StorageFeatures, check, put, read};
+use hither_testkit::storage_conformance::{NAMES, StorageFeatures, check, put, read};
 use hither_transport::{Network, S3Config, S3Storage, TransportConfig};
 use std::sync::Arc;
 use tokio::runtime::Handle;

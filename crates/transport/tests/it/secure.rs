@@ -3,7 +3,7 @@
 use crate::connecting::Says;
 use crate::rig::{LARGE, THREE, content, network, peer, read, source, source_on};
 use hither_core::{Error, ErrorKind};
-use hither_testkit::peer::{Fault, FaultTrigger, MockHttpServer};
+use hither_testkit::mock_http::{Fault, FaultTrigger, MockHttpServer};
 use hither_transport::{Identity, TransportConfig};
 use rcgen::{CertificateParams, CertifiedIssuer, CustomExtension, DnType, IsCa, KeyPair};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};

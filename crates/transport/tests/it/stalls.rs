@@ -2,7 +2,7 @@
 
 use crate::rig::{LARGE, expect_bytes, expect_error, impatient, peer};
 use hither_core::ErrorKind;
-use hither_testkit::peer::{Fault, FaultTrigger, ResponsePosition};
+use hither_testkit::mock_http::{Fault, FaultTrigger, ResponsePosition};
 
 #[tokio::test]
 async fn a_stall_costs_a_clock_and_a_connection() {
@@ -24,7 +24,7 @@ async fn a_stall_costs_a_clock_and_a_connection() {
 async fn a_server_that_always_stalls_is_given_up() {
     for place in [ResponsePosition::Answer(0), ResponsePosition::Body(0)] {
         let peer = peer(LARGE, [(FaultTrigger::Always, Fault::Stall(place))]);
-        // Four on each of two lanes, and what one of them sends before it knows that the other has given up.
+        // Four on each of two connections, and what one of them sends before it knows that the other has given up.
         expect_error(&format!("{place:?}"), &peer, impatient(), ErrorKind::Timeout, 10).await;
     }
 }

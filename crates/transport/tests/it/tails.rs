@@ -1,8 +1,8 @@
 //! The end of a file whose size is not known.
 
-use crate::rig::{LARGE, content, peer, read_with, source, with_lanes};
+use crate::rig::{LARGE, content, peer, read_with, source, with_connections};
 use hither_core::{ErrorKind, Source};
-use hither_testkit::peer::{Fault, FaultTrigger, Limit, OverLimit, ResponsePosition};
+use hither_testkit::mock_http::{Fault, FaultTrigger, Limit, OverLimit, ResponsePosition};
 
 const HEAD: std::ops::Range<u64> = 0..300;
 const TAIL: u64 = 13_000;
@@ -14,7 +14,7 @@ async fn expect_head_and_tail<const N: usize>(
 ) {
     let what = format!("{size} {faults:?}");
     let peer = peer(size, faults);
-    let source = source(&peer.url(), with_lanes(1));
+    let source = source(&peer.url(), with_connections(1));
     let got = read_with(&source, &[HEAD], TAIL, None)
         .await
         .unwrap_or_else(|error| panic!("{what}: {error:?}"));
@@ -66,7 +66,7 @@ async fn a_server_that_merges_head_and_tail_has_both() {
 #[tokio::test]
 async fn an_empty_file_has_no_tail() {
     let peer = peer(0, []);
-    let source = source(&peer.url(), with_lanes(1));
+    let source = source(&peer.url(), with_connections(1));
     if let Ok(got) = read_with(&source, &[HEAD], TAIL, None).await {
         assert_eq!(got.answer.size, Some(0));
     }
@@ -76,7 +76,7 @@ async fn an_empty_file_has_no_tail() {
 #[tokio::test]
 async fn a_tail_that_always_breaks_off_is_given_up() {
     let peer = peer(LARGE, [(FaultTrigger::Always, Fault::Close(ResponsePosition::PartData(1)))]);
-    let source = source(&peer.url(), with_lanes(1));
+    let source = source(&peer.url(), with_connections(1));
     let error = read_with(&source, &[HEAD], TAIL, None).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable);
     assert!(peer.log().len() <= 4, "{} requests", peer.log().len());

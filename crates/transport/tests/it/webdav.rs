@@ -1,7 +1,7 @@
 //! Servers that files can be written to over HTTP: real ones, and what they do with names.
 
 use crate::served::Served;
-use hither_testkit::storage_suite::{NAMES, StorageFeatures, check};
+use hither_testkit::storage_conformance::{NAMES, StorageFeatures, check};
 use hither_transport::{Location, Network, TransportConfig, WebDavStorage};
 use std::path::Path;
 use std::sync::Arc;

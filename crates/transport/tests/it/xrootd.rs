@@ -1,10 +1,10 @@
 //! Files and names behind XRootD's own protocol, on a real server.
 
-use crate::rig::{LARGE, THREE, content, network, read, read_with, with_lanes};
+use crate::rig::{LARGE, THREE, content, network, read, read_with, with_connections};
 use crate::served::Served;
 use hither_core::{ErrorKind, Source};
 use hither_testkit::random::Random;
-use hither_testkit::storage_suite::{StorageFeatures, check};
+use hither_testkit::storage_conformance::{StorageFeatures, check};
 use hither_transport::{Location, Network, TransportConfig, XrootdSource, XrootdStorage};
 use std::ops::Range;
 use std::os::unix::fs::PermissionsExt;
@@ -42,8 +42,8 @@ async fn scattered_bytes_are_those_of_the_file() {
     let folder = tempfile::tempdir().unwrap();
     let Some(served) = serve(folder.path()) else { return };
     let mut random = Random::new(1);
-    for lanes in [1, 2, 16] {
-        let network = network(with_lanes(lanes));
+    for connections in [1, 2, 16] {
+        let network = network(with_connections(connections));
         let source = file(&served, &network, "file");
         for pieces in [1, 3, 1024, 5000] {
             let ranges = scattered(&mut random, pieces);
@@ -51,7 +51,7 @@ async fn scattered_bytes_are_those_of_the_file() {
             got.is_exact(&content(LARGE), &ranges).unwrap();
             assert_eq!(got.answer.size, Some(LARGE as u64));
         }
-        assert!(network.account().totals().connections <= lanes as u64);
+        assert!(network.account().totals().connections <= connections as u64);
     }
 }
 
@@ -59,7 +59,7 @@ async fn scattered_bytes_are_those_of_the_file() {
 async fn head_and_tail_take_two_flights_and_further_reads_one_each() {
     let folder = tempfile::tempdir().unwrap();
     let Some(served) = serve(folder.path()) else { return };
-    let network = network(with_lanes(1));
+    let network = network(with_connections(1));
     let source = file(&served, &network, "file");
     let got = read_with(&source, &[0..512], 8000, None).await.unwrap();
     let (size, head) = (LARGE as u64, 0..512);
@@ -134,7 +134,7 @@ async fn a_server_that_is_gone_is_unavailable() {
 async fn many_files_share_sessions() {
     let folder = tempfile::tempdir().unwrap();
     let Some(served) = serve(folder.path()) else { return };
-    let network = network(with_lanes(2));
+    let network = network(with_connections(2));
     let files: Vec<_> = (0..200).map(|nth| format!("file-{nth}")).collect();
     for name in &files {
         std::fs::write(folder.path().join(name), content(1000)).unwrap();
@@ -162,9 +162,9 @@ async fn names_in_urls_do_not_share_sessions() {
     std::fs::write(folder.path().join("rights"), rights).unwrap();
     let Some(served) = Served::start("xrootd-named", folder.path()) else { return };
     // One client whose URLs have names in them, and one for each name.
-    let shared = network(with_lanes(2));
+    let shared = network(with_connections(2));
     let own = names.iter().map(|name| {
-        let mut config = with_lanes(2);
+        let mut config = with_connections(2);
         config.login.clone_from(name);
         network(config)
     });

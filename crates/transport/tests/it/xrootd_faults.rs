@@ -1,15 +1,15 @@
 //! XRootD's own protocol from servers that misbehave, cold and warm, with and without checksums: the bytes are right or the
 //! error is, and it comes within the clocks.
 
-use crate::rig::{content, network, read, with_lanes};
+use crate::rig::{content, network, read, with_connections};
 use bytes::Bytes;
 use futures_util::stream::{self, StreamExt};
 use hither_core::{Endpoint, EndpointStore, ErrorKind, SlotClaim, Source};
-use hither_testkit::random::Random;
-use hither_testkit::xrootd_peer::{
+use hither_testkit::mock_xrootd::{
     AffectedReads, BreakPoint, Fault, FaultStage, FaultTrigger, MockXrootdServer, XrootdBehaviour,
     manners,
 };
+use hither_testkit::random::Random;
 use hither_transport::{Location, Network, PageChecksums, TransportConfig, XrootdSource};
 use hither_xrd::wire::Redirect;
 use std::ops::Range;
@@ -50,7 +50,7 @@ fn source_on(network: &Arc<Network>, peer: &MockXrootdServer) -> XrootdSource {
 /// What is known of a server that was met.
 async fn acquaintance() -> Endpoint {
     let peer = peer();
-    let source = source_on(&network(with_lanes(2)), &peer);
+    let source = source_on(&network(with_connections(2)), &peer);
     read(&source, &[0..1]).await.unwrap();
     let endpoint = source.endpoint();
     assert!(endpoint.xrootd.is_some());

@@ -12,24 +12,24 @@
 //!  ╰────────────────────────────────────────────────────╯
 //! ```
 
-mod answers;
-mod files;
+mod handle_prediction;
 mod login;
-mod numbers;
+mod open_files;
 mod requests;
-mod sending;
+mod responses;
+mod send_queue;
 
 use crate::client::event::{File, RequestError, RequestId, SessionError, SessionEvent};
-use crate::client::frames::Frames;
-use crate::client::job::Subrequest;
-use crate::client::setup::{ServerProfile, SessionConfig};
-use crate::client::streams::StreamIds;
+use crate::client::frame_reader::Frames;
+use crate::client::session_config::{ServerProfile, SessionConfig};
+use crate::client::stream_ids::StreamIds;
+use crate::client::subrequest::Subrequest;
 use crate::wire::{FileHandle, SessionId, StreamId, VectorLimits, WriteQueue};
-use answers::Current;
 use bytes::Bytes;
-use files::OpenFile;
+use handle_prediction::HandlePredictor;
 use login::Login;
-use numbers::HandlePredictor;
+use open_files::OpenFile;
+use responses::Current;
 use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
 

@@ -3,9 +3,10 @@
 use bytes::Bytes;
 use hither_xrd::client::{Credential, Pipelining, Session, SessionConfig, SessionEvent};
 use hither_xrd::server::{Connection, IncomingRequest, Response};
+use hither_xrd::wire::dirlist;
 use hither_xrd::wire::{
     AttributeAction, AttributesRequest, LoginResponse, OpenRequest, Request, SessionId, Target,
-    VectorLimits, dirlist, query_kind,
+    VectorLimits, query_kind,
 };
 use std::collections::HashMap;
 

@@ -7,10 +7,11 @@ use hither_xrd::client::{
     SessionError, SessionEvent, TlsMode,
 };
 use hither_xrd::server::{Connection, IncomingRequest, Response};
+use hither_xrd::wire::dirlist;
 use hither_xrd::wire::{
     DirlistEntry, ErrorCode, FileHandle, LoginResponse, OpenRequest, OpenResponse,
     ProtocolResponse, Redirect, Request, SecurityMethod, Segment, SessionId, StatInfo, StreamId,
-    dirlist, server,
+    server,
 };
 use proptest::prelude::*;
 use std::collections::{BTreeMap, HashMap, VecDeque};

@@ -8,8 +8,9 @@ use hither_xrd::client::{
 };
 use hither_xrd::wire::{
     Attribute, AttributeAction, AttributesRequest, DirlistEntry, ErrorCode, OpenRequest, Request,
-    SpaceInfo, Target, VectorLimits, checksum, dirlist, locate, open, query_kind,
+    SpaceInfo, Target, VectorLimits, checksum, open, query_kind,
 };
+use hither_xrd::wire::{dirlist, locate};
 
 fn setup(pace: Pipelining) -> SessionConfig {
     let mut setup = SessionConfig::new("tester");

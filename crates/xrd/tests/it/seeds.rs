@@ -2,7 +2,7 @@
 
 use crate::any_bytes;
 use bytes::Bytes;
-use hither_testkit::seeds;
+use hither_testkit::fuzz_seeds;
 use hither_xrd::server::{Connection, Response};
 use hither_xrd::wire::{
     AttributeAction, AttributeOutcome, AttributeResponse, DirlistEntry, ErrorCode, FileHandle,
@@ -14,7 +14,7 @@ use std::path::Path;
 
 #[test]
 fn seeds_of_answers() {
-    let count = seeds::replay("xrd_answers", &[0x0f, 0xa1, 0x7f, 0xff], |data| {
+    let count = fuzz_seeds::replay("xrd_answers", &[0x0f, 0xa1, 0x7f, 0xff], |data| {
         any_bytes::answers(data);
     })
     .unwrap();
@@ -24,7 +24,7 @@ fn seeds_of_answers() {
 #[test]
 fn seeds_of_requests() {
     let count =
-        seeds::replay("xrd_requests", &[0x0b, 0xd1, 0xff, 0xff], any_bytes::requests).unwrap();
+        fuzz_seeds::replay("xrd_requests", &[0x0b, 0xd1, 0xff, 0xff], any_bytes::requests).unwrap();
     assert!(count >= 5, "{count} seeds");
 }
 

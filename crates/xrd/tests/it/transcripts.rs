@@ -9,9 +9,9 @@ use crate::xrootd::Xrootd;
 use hither_xrd::client::{
     Completion, Credential, Pipelining, RequestError, SessionConfig, SessionEvent,
 };
+use hither_xrd::wire::dirlist;
 use hither_xrd::wire::{
-    ErrorCode, OpenRequest, Redirect, Request, Target, VectorLimits, checksum, dirlist, open,
-    query_kind,
+    ErrorCode, OpenRequest, Redirect, Request, Target, VectorLimits, checksum, open, query_kind,
 };
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};

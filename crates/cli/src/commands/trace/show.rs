@@ -3,13 +3,13 @@
 use crate::arguments::{Histogram, Show};
 use crate::commands::{human, print, tell};
 use crate::exit::CommandError;
-use crate::picture::{self, PlotData};
+use crate::plot::{self, PlotData};
 use hither::trace::{self, Bin, FileStatistics, TraceSummary};
 use serde_json::json;
 use std::fmt::Write;
 
 /// So many files are told of one by one; `--json` tells of all.
-const MOST_FILES: usize = 20;
+const MAX_FILES: usize = 20;
 
 pub(crate) fn run(request: &Show, json: bool) -> Result<(), CommandError> {
     let seen = trace::summarize(&request.file)?;
@@ -22,7 +22,7 @@ pub(crate) fn run(request: &Show, json: bool) -> Result<(), CommandError> {
     }
     let title = request.file.file_name().unwrap_or_default().to_string_lossy();
     let (data, label) = data(&seen.statistics.all, request.histogram);
-    picture::write(&data, &title, label, &request.pictures)?;
+    plot::write(&data, &title, label, &request.pictures)?;
     if json {
         let object = json!({ "trace": request.file, "statistics": seen });
         print(&format!("{object}\n"))?;
@@ -30,7 +30,7 @@ pub(crate) fn run(request: &Show, json: bool) -> Result<(), CommandError> {
     }
     print(&text(&seen))?;
     if !data.counts.is_empty() {
-        print(&picture::terminal(&data, &title, label))?;
+        print(&plot::terminal(&data, &title, label))?;
     }
     Ok(())
 }
@@ -53,12 +53,12 @@ fn text(seen: &TraceSummary) -> String {
     }
     let mut files: Vec<_> = all.files.iter().collect();
     files.sort_by_key(|file| std::cmp::Reverse(file.bytes));
-    for file in files.iter().take(MOST_FILES) {
+    for file in files.iter().take(MAX_FILES) {
         let name: String =
             file.name.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect();
         push(&mut text, &name, file);
     }
-    if let Some(more) = files.len().checked_sub(MOST_FILES).filter(|more| *more > 0) {
+    if let Some(more) = files.len().checked_sub(MAX_FILES).filter(|more| *more > 0) {
         let _ = writeln!(text, "... and {more} files of which less was read");
     }
     text
@@ -129,8 +129,8 @@ fn percent(share: f64) -> String {
 fn data(file: &FileStatistics, histogram: Histogram) -> (PlotData, &'static str) {
     let away = &file.displacements;
     let facts = vec![
-        ("ranges", picture::grouped(file.ranges)),
-        ("sequential", picture::grouped(away.sequential)),
+        ("ranges", plot::grouped(file.ranges)),
+        ("sequential", plot::grouped(away.sequential)),
         ("within 500 kB", percent(away.near_share())),
     ];
     match histogram {
@@ -146,8 +146,8 @@ fn data(file: &FileStatistics, histogram: Histogram) -> (PlotData, &'static str)
                 facts: [
                     facts,
                     vec![
-                        ("below", picture::grouped(away.plain.below)),
-                        ("above", picture::grouped(away.plain.above)),
+                        ("below", plot::grouped(away.plain.below)),
+                        ("above", plot::grouped(away.plain.above)),
                     ],
                 ]
                 .concat(),

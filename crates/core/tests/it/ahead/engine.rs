@@ -1,10 +1,10 @@
-//! The same jobs through the real cache and its driver, over lanes that start slowly.
+//! The same jobs through the real cache and its driver, over connections that start slowly.
 
 use crate::cached::{cache, open};
 use hither_core::{CachedFile, ReadAhead};
 use hither_testkit::Link;
-use hither_testkit::jobs::{Workload, babar, interleaved, random, skim, skip};
-use hither_testkit::memory::SimulatedSource;
+use hither_testkit::source::SimulatedSource;
+use hither_testkit::workload::{Workload, babar, interleaved, random, skim, skip};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};

@@ -3,7 +3,7 @@
 use std::io::{self, BufRead, Read};
 
 /// The longest line, in bytes. A vector read of 1,024 ranges takes some 60 KiB.
-const MOST_BYTES: u64 = 1 << 20;
+const MAX_BYTES: u64 = 1 << 20;
 
 /// Splits an input into lines.
 #[derive(Debug)]
@@ -21,11 +21,11 @@ impl<R: BufRead> Lines<R> {
     /// The next line, if there is one; `Some(None)` for one that is too long. What is no UTF-8 in it is replaced.
     pub(super) fn next(&mut self) -> io::Result<Option<Option<&str>>> {
         self.line.clear();
-        self.input.by_ref().take(MOST_BYTES).read_until(b'\n', &mut self.line)?;
+        self.input.by_ref().take(MAX_BYTES).read_until(b'\n', &mut self.line)?;
         if self.line.is_empty() {
             return Ok(None);
         }
-        if !self.line.ends_with(b"\n") && self.line.len() as u64 == MOST_BYTES {
+        if !self.line.ends_with(b"\n") && self.line.len() as u64 == MAX_BYTES {
             self.skip()?;
             return Ok(Some(None));
         }

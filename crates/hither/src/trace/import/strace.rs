@@ -25,8 +25,8 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 /// Calls that may be interrupted in the record at a time, and the longest beginning of one, in bytes.
-const MOST_UNFINISHED: usize = 1 << 12;
-const MOST_BEGINNING_BYTES: usize = 16 << 10;
+const MAX_UNFINISHED: usize = 1 << 12;
+const MAX_BEGINNING_BYTES: usize = 16 << 10;
 
 /// Where the record is.
 #[derive(Debug, Default)]
@@ -42,13 +42,13 @@ impl Importer for Strace {
         match text {
             Text::Nothing => Ok(Line::Other),
             Text::Begun(text) => {
-                if self.unfinished.len() >= MOST_UNFINISHED {
+                if self.unfinished.len() >= MAX_UNFINISHED {
                     return Err(Error::new(
                         ErrorKind::Unsupported,
-                        format!("the record has more than {MOST_UNFINISHED} calls under way"),
+                        format!("the record has more than {MAX_UNFINISHED} calls under way"),
                     ));
                 }
-                if text.len() > MOST_BEGINNING_BYTES {
+                if text.len() > MAX_BEGINNING_BYTES {
                     return Ok(Line::Unknown);
                 }
                 self.unfinished.insert(thread, (at, text.to_owned()));

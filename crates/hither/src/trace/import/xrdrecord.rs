@@ -21,7 +21,7 @@ use std::ops::Range;
 use std::time::Duration;
 
 /// More files than this are not open at a time.
-const MOST_OPEN: usize = 1 << 16;
+const MAX_OPEN: usize = 1 << 16;
 
 /// The names of the open files.
 #[derive(Debug, Default)]
@@ -89,10 +89,10 @@ impl Xrdrecord {
     fn opened(&mut self, row: &Row<'_>) -> Result<Line> {
         // flags, mode, timeout
         let Some(url) = row.arguments.rsplitn(4, ';').nth(3) else { return Ok(Line::Unknown) };
-        if self.open.len() >= MOST_OPEN && !self.open.contains_key(row.id) {
+        if self.open.len() >= MAX_OPEN && !self.open.contains_key(row.id) {
             return Err(Error::new(
                 ErrorKind::Unsupported,
-                format!("the record has more than {MOST_OPEN} files open"),
+                format!("the record has more than {MAX_OPEN} files open"),
             ));
         }
         self.open.insert(row.id.to_owned(), without_secrets(url));

@@ -210,7 +210,7 @@ pub(super) struct Fared {
     pub(super) fetched: u64,
     /// Bytes of the baskets that were read, once each.
     pub(super) needed: u64,
-    pub(super) most_ahead: u64,
+    pub(super) max_ahead: u64,
     /// First entry of the last basket that was fetched.
     pub(super) last_entry: u64,
     pub(super) lessons: Vec<(usize, LearnedSet)>,
@@ -221,7 +221,7 @@ impl fmt::Debug for Fared {
         let first: Vec<_> = self.waits.iter().take(20).collect();
         write!(f, "waited {} in {}, first {first:?}; ", self.waited, self.waits.len())?;
         write!(f, "fetched {}, needed {}, ", self.fetched, self.needed)?;
-        write!(f, "ahead {}, up to entry {}", self.most_ahead, self.last_entry)
+        write!(f, "ahead {}, up to entry {}", self.max_ahead, self.last_entry)
     }
 }
 
@@ -343,7 +343,7 @@ impl<'a> Run<'a> {
             let advice = cache.observe(&access, &conditions);
             held.fetch(&read.range, now + 1.0);
             held.take(&advice, now, self.budget);
-            fared.most_ahead = fared.most_ahead.max(held.ahead);
+            fared.max_ahead = fared.max_ahead.max(held.ahead);
             let (bytes, there, seen) = held.pieces[&read.range.start];
             needed.insert(read.range.start, bytes);
             if there > now {

@@ -1,11 +1,11 @@
 //! What happens in a session, and what it means for the jobs.
 
-use super::reading::is_garbled;
+use super::reads::is_garbled;
 use super::{AT_ONCE, Driver};
 use crate::config::PageChecksums;
-use crate::xrootd::driver::work::{OpenedFile, RunningJob};
+use crate::xrootd::driver::jobs::{OpenedFile, RunningJob};
+use crate::xrootd::errors;
 use crate::xrootd::job::{FileVersion, JobError};
-use crate::xrootd::refusal;
 use bytes::Bytes;
 use hither_core::Part;
 use hither_core::error::{Error, ErrorKind, Retry};
@@ -16,9 +16,9 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::Instant;
 
 /// No server is waited for longer than this at a time, whatever it says.
-const MOST_SECONDS: u32 = 3600;
+const MAX_SECONDS: u32 = 3600;
 /// Nor for longer than this in all before it does what it was asked for, if it has to be asked again and again.
-const MOST_WAITING: Duration = Duration::from_secs(600);
+const MAX_WAITING: Duration = Duration::from_secs(600);
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
     /// Hands bytes from the server to the session, and acts on what they mean.
@@ -65,7 +65,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
             SessionEvent::Redirect { ticket, redirect, .. } => self.redirected(ticket, &redirect),
             SessionEvent::Wait { ticket, seconds, message } => self.wait(ticket, seconds, &message),
             SessionEvent::Later { seconds, .. } => {
-                let until = Instant::now() + Duration::from_secs(seconds.min(MOST_SECONDS).into());
+                let until = Instant::now() + Duration::from_secs(seconds.min(MAX_SECONDS).into());
                 self.patience_until = self.patience_until.max(Some(until));
             }
             // TLS is set up before there is a driver; and what a server says to its users has no place to go.
@@ -158,7 +158,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
     /// The error for what came to nothing. An answer without sense may be damaged on its way.
     fn failure(&self, shown: &str, failure: RequestError) -> Error {
         let nonsense = matches!(failure, RequestError::Wire(_));
-        let error = refusal::failed(shown, failure);
+        let error = errors::failed(shown, failure);
         if nonsense && self.met { error.with_retry(AT_ONCE) } else { error }
     }
 
@@ -196,7 +196,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
 
     /// Somebody has to wait. Who wants to open a file that the server has to make ready first is told, and comes back.
     fn wait(&mut self, ticket: RequestId, seconds: u32, message: &str) {
-        let after = Duration::from_secs(seconds.clamp(1, MOST_SECONDS).into());
+        let after = Duration::from_secs(seconds.clamp(1, MAX_SECONDS).into());
         let Some(name) = self.opening.remove(&ticket) else {
             self.ask_later(ticket, after);
             return;
@@ -215,7 +215,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
     fn ask_later(&mut self, ticket: RequestId, after: Duration) {
         let waited = self.waited.entry(ticket).or_default();
         *waited += after;
-        if *waited <= MOST_WAITING {
+        if *waited <= MAX_WAITING {
             let when = Instant::now() + after;
             self.later.push((when, ticket));
             self.patience_until = self.patience_until.max(Some(when));

@@ -1,12 +1,12 @@
 //! A file on its way to an XRootD server.
 
-use super::XrootdStorage;
 use crate::fresh_name::fresh_name;
-use crate::xrootd::errand::{Asked, ask, ask_in};
 use crate::xrootd::job::{JobError, Operation};
-use crate::xrootd::name::SharedFile;
-use crate::xrootd::place::XrootdTarget;
-use crate::xrootd::sessions::SessionHandle;
+use crate::xrootd::request::{Asked, ask, ask_in};
+use crate::xrootd::session_pool::SessionHandle;
+use crate::xrootd::shared_file::SharedFile;
+use crate::xrootd::storage::XrootdStorage;
+use crate::xrootd::target::XrootdTarget;
 use bytes::Bytes;
 use futures_core::future::BoxFuture;
 use hither_auth::Action;
@@ -28,7 +28,7 @@ const FILE_MODE: u16 = 0o644;
 
 /// A file that is being written.
 #[derive(Debug)]
-pub(super) struct XrootdUpload {
+pub(crate) struct XrootdUpload {
     storage: XrootdStorage,
     path: String,
     overwrite: bool,
@@ -47,7 +47,7 @@ struct Open {
 }
 
 impl XrootdUpload {
-    pub(super) async fn start(
+    pub(crate) async fn start(
         storage: XrootdStorage,
         path: String,
         options: &PutOptions,

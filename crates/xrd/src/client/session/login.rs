@@ -11,8 +11,8 @@
 use super::{Session, SubrequestId};
 use crate::client::credential::advice;
 use crate::client::event::{RequestId, SessionError, SessionEvent};
-use crate::client::job::{BufferedResponse, Subrequest};
-use crate::client::setup::{Pipelining, ServerProfile, TlsMode};
+use crate::client::session_config::{Pipelining, ServerProfile, TlsMode};
+use crate::client::subrequest::{BufferedResponse, Subrequest};
 use crate::wire::{
     ErrorCode, ErrorResponse, HANDSHAKE, LoginRequest, LoginResponse, PROTOCOL_VERSION,
     ProtocolRequest, ProtocolResponse, Redirect, Request, SecurityMethod, WaitResponse, protocol,

@@ -2,8 +2,8 @@
 
 use super::{Exchange, Role, Session};
 use crate::client::event::{Completion, File, RequestError, RequestId, SessionEvent};
-use crate::client::job::{BufferedResponse, List, Pages, Read, Subrequest, Vector};
-use crate::client::session::files::OpenFile;
+use crate::client::session::open_files::OpenFile;
+use crate::client::subrequest::{BufferedResponse, List, Pages, Read, Subrequest, Vector};
 use crate::wire::{FileHandle, OpenRequest, Request, Target, paged};
 use bytes::Bytes;
 use std::ops::Range;

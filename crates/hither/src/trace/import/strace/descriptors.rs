@@ -5,7 +5,7 @@ use hither_core::error::{Error, ErrorKind, Result};
 use std::collections::HashMap;
 
 /// Entries of all tables together.
-const MOST_ENTRIES: usize = 1 << 20;
+const MAX_ENTRIES: usize = 1 << 20;
 
 /// The descriptors of all processes.
 #[derive(Debug, Default)]
@@ -120,10 +120,10 @@ impl Descriptors {
     /// Counts what is added and never taken away, which bounds all of it.
     fn room(&mut self, entries: usize) -> Result<()> {
         self.entries = self.entries.saturating_add(entries);
-        if self.entries > MOST_ENTRIES {
+        if self.entries > MAX_ENTRIES {
             return Err(Error::new(
                 ErrorKind::Unsupported,
-                format!("the record opens or copies more than {MOST_ENTRIES} descriptors"),
+                format!("the record opens or copies more than {MAX_ENTRIES} descriptors"),
             ));
         }
         Ok(())

@@ -1,0 +1,258 @@
+//! What people are told, claim by claim.
+
+use crate::credentials::explain_rejection::*;
+use crate::sanitize::is_printable;
+use crate::token::claims::tests::jwt;
+use crate::{Basic, CredentialConfig, Environment, HostPattern, Secret, TokenSource};
+use proptest::prelude::*;
+use std::time::{Duration, UNIX_EPOCH};
+
+const NOW: u64 = 1_000_000;
+
+fn now() -> SystemTime {
+    UNIX_EPOCH + Duration::from_secs(NOW)
+}
+
+fn with_token(token: Secret) -> Credentials {
+    let config = CredentialConfig { token: Some(TokenSource::Value(token)), ..Default::default() };
+    ready(Credentials::new(config))
+}
+
+fn ready(credentials: Credentials) -> Credentials {
+    let origin = Origin::parse("https://host/").unwrap();
+    let serial = credentials.authorization(&origin, &origin, now()).serial();
+    // Some tests are about tokens that cannot be read.
+    let _result = credentials.refresh(serial, now());
+    credentials
+}
+
+fn explain(credentials: &Credentials, action: Action, path: &str, status: u16) -> String {
+    let asked = Origin::parse("https://se.site.org:1094/").unwrap();
+    let refusal =
+        RejectedRequest { asked: &asked, at: &asked, action, path, status, challenge: None };
+    credentials.explain_rejection(&refusal, now())
+}
+
+#[test]
+fn the_claim_to_blame_is_named() {
+    let good = r#""iss":"https://iam","sub":"me","exp":1000600"#;
+    for (claims, action, path, expected) in [
+        (r#""exp":999280"#.to_owned(), Action::Read, "/a", "it expired 12 min ago (exp)"),
+        (r#""exp":1000000"#.to_owned(), Action::Read, "/a", "it expired 0 s ago (exp)"),
+        (r#""nbf":1000090"#.to_owned(), Action::Read, "/a", "valid only in 90 s (nbf)"),
+        (
+            format!(r#"{good},"aud":"https://other.org""#),
+            Action::Read,
+            "/a",
+            "meant for `https://other.org` (aud), and this server is https://se.site.org:1094",
+        ),
+        (
+            format!(r#"{good},"scope":"storage.create:/a openid""#),
+            Action::Read,
+            "/a/b",
+            "does not allow reading: storage.read:`/a/b` or a folder above it is needed (scope)",
+        ),
+        (
+            format!(r#"{good},"scope":"storage.read""#),
+            Action::List,
+            "/a",
+            "(`storage.read` without a path is invalid)",
+        ),
+        (
+            format!(r#"{good},"scope":"storage.read:/atlas/a storage.stage:/b""#),
+            Action::Read,
+            "/atlas/ab",
+            "allows reading below `/atlas/a /b` only, which does not cover `/atlas/ab` (scope)",
+        ),
+        (
+            format!(r#"{good},"scope":"storage.read:/data""#),
+            Action::Read,
+            "/atlas/data/x",
+            "covers `/atlas/data/x` only if the server counts the paths of this issuer from `/atlas`",
+        ),
+        (
+            format!(r#"{good},"scope":"storage.read:/ storage.create:/""#),
+            Action::Modify,
+            "/a",
+            "does not allow changing: storage.modify:`/a`",
+        ),
+        (
+            format!(r#"{good},"aud":"ANY","scope":"read:/""#),
+            Action::Read,
+            "/a",
+            "although its claims look right: valid for another 10 min, audience `ANY`, scope `read:/`",
+        ),
+        ("".to_owned(), Action::Read, "/a", "without an end, no audience, no scope"),
+    ] {
+        let text = explain(&with_token(jwt(&format!("{{{claims}}}"))), action, path, 403);
+        assert!(text.contains(expected), "{claims}: {text}");
+    }
+}
+
+#[test]
+fn several_claims_may_be_to_blame() {
+    let token = jwt(r#"{"sub":"me","iss":"https://iam","exp":1,"aud":"x","scope":"openid"}"#);
+    let text = explain(&with_token(token), Action::Read, "/a", 401);
+    let who = "it does not take the token from the token (subject `me`, issuer `https://iam`): it expired 11 days";
+    assert!(text.starts_with(who), "{text}");
+    assert!(
+        text.contains("(exp), and it is meant for `x` (aud)") && text.contains("(scope)"),
+        "{text}"
+    );
+}
+
+#[test]
+fn audiences_name_servers_in_several_ways() {
+    let server = Origin::parse("https://se.site.org:1094/").unwrap();
+    for (audience, meant) in [
+        ("https://wlcg.cern.ch/jwt/v1/any", true),
+        ("ANY", true),
+        ("https://se.site.org:1094", true),
+        ("https://SE.site.org:1094/", true),
+        ("se.site.org", true),
+        ("se.site.org:1094", true),
+        ("roots://se.site.org:1094", true),
+        ("se.site.org:443", false),
+        ("https://se.site.org", false),
+        ("https://site.org:1094", false),
+        ("site.org", false),
+        ("any", false),
+        ("", false),
+    ] {
+        assert_eq!(is_meant_for(audience, &server), meant, "{audience}");
+    }
+    let six = Origin::parse("https://[::1]:1094/").unwrap();
+    assert!(is_meant_for("[::1]:1094", &six) && is_meant_for("::1", &six));
+}
+
+#[test]
+fn a_token_that_cannot_be_read_is_said_to_be_one() {
+    let text = explain(&with_token(Secret::new("MDAxabc")), Action::Read, "/a", 403);
+    assert!(text.contains("not a JWT") && !text.contains("MDAx"), "{text}");
+    let text = explain(&with_token(Secret::new("eyJh.eyJz.c2ln")), Action::Read, "/a", 403);
+    assert!(
+        text.contains("cannot be decoded, perhaps it was cut") && !text.contains("eyJ"),
+        "{text}"
+    );
+}
+
+#[test]
+fn without_credentials_the_places_are_listed() {
+    let none = Credentials::default();
+    let text = explain(&none, Action::Read, "/a", 401);
+    assert_eq!(text, "no token or password was sent, as none is configured");
+
+    let folder = tempfile::tempdir().unwrap();
+    let here = folder.path().display().to_string();
+    // A user that this machine does not have, so that nothing lies in /tmp for it.
+    let environment =
+        Environment::new(4_000_000_001).with("XDG_RUNTIME_DIR", &here).with("HOME", &here);
+    let config = CredentialConfig { certificate: None, ..CredentialConfig::discover(&environment) };
+    let text = explain(&ready(Credentials::new(config)), Action::Read, "/a", 401);
+    let expected = format!(
+        "it wants credentials, and none was found in BEARER_TOKEN, BEARER_TOKEN_FILE, {here}/bt_u4000000001, \
+         /tmp/bt_u4000000001, {here}/.netrc"
+    );
+    assert_eq!(text, expected);
+}
+
+#[test]
+fn what_was_withheld_is_said_to_be() {
+    let mut config = CredentialConfig {
+        token: Some(TokenSource::Value(Secret::new("hush"))),
+        follow: vec![HostPattern::parse("*.site.org").unwrap()],
+        ..Default::default()
+    };
+    let asked = Origin::parse("https://door.org/").unwrap();
+    let told = |config: &CredentialConfig, url: &str| {
+        let at = Origin::parse(url).unwrap();
+        let credentials = ready(Credentials::new(config.clone()));
+        let action = Action::Read;
+        let refusal = RejectedRequest {
+            asked: &asked,
+            at: &at,
+            action,
+            path: "/",
+            status: 401,
+            challenge: None,
+        };
+        credentials.explain_rejection(&refusal, now())
+    };
+    let text = told(&config, "https://pool.evil.org/");
+    assert!(
+        text.contains("meant for https://door.org, and the redirect led to https://pool.evil.org"),
+        "{text}"
+    );
+    let text = told(&config, "http://pool.site.org/");
+    assert!(text.contains("everybody on the way could read it"), "{text}");
+    config.over_plain_http = true;
+    let text = told(&config, "http://pool.site.org/");
+    assert!(text.contains("does not take the token"), "{text}");
+}
+
+#[test]
+fn passwords_are_blamed_without_being_shown() {
+    let basic = Basic::new("me", Secret::new("hush")).unwrap();
+    let credentials =
+        Credentials::new(CredentialConfig { basic: Some(basic), ..Default::default() });
+    let text = explain(&credentials, Action::Read, "/a", 401);
+    assert_eq!(text, "it does not take the password of user `me` from the configuration");
+    let text = explain(&credentials, Action::Modify, "/a", 403);
+    assert_eq!(text, "changing is not allowed for user `me`");
+}
+
+#[test]
+fn what_servers_repeat_is_cleaned() {
+    let token = jwt(r#"{"sub":"\u001b[31mred\u202e","iss":"x"}"#);
+    let secret = token.expose().to_owned();
+    let credentials = with_token(token);
+    let asked = Origin::parse("https://host/").unwrap();
+    let challenge = format!(
+        "Bearer error=\"invalid_token\", error_description=\"{secret}\x07{}\"",
+        "x".repeat(500)
+    );
+    let refusal = RejectedRequest {
+        asked: &asked,
+        at: &asked,
+        action: Action::Read,
+        path: "/\x1b]0;title\x07",
+        status: 401,
+        challenge: Some(&challenge),
+    };
+    let text = credentials.explain_rejection(&refusal, now());
+    assert!(text.contains("the server says: Bearer error=\"invalid_token\""), "{text}");
+    assert!(!text.contains(&secret) && text.chars().all(is_printable), "{text}");
+    assert!(text.len() < 1_000, "{} bytes", text.len());
+}
+
+#[test]
+fn spans_are_for_people() {
+    for (seconds, text) in
+        [(-5, "0 s"), (119, "119 s"), (120, "2 min"), (7_200, "2 h"), (172_800, "2 days")]
+    {
+        assert_eq!(span(seconds), text);
+    }
+}
+
+proptest! {
+    #[test]
+    fn no_token_and_no_server_breaks_an_explanation(
+        claims in "[\\[\\]{}\":,a-z0-9.e/-]{0,60}",
+        exp in any::<i64>(),
+        scope in "(storage\\.|read|write|:|/|%|[a-z]| ){0,20}",
+        path in ".{0,20}",
+        challenge in ".{0,40}",
+    ) {
+        let asked = Origin::parse("https://host/").unwrap();
+        for claims in [claims, format!(r#"{{"exp":{exp},"nbf":{exp},"scope":"{scope}","aud":["{path}"]}}"#)] {
+            let token = jwt(&claims);
+            let credentials = with_token(token.clone());
+            let refusal = RejectedRequest {
+                asked: &asked, at: &asked, action: Action::Read, path: &path, status: 403, challenge: Some(&challenge),
+            };
+            let text = credentials.explain_rejection(&refusal, now());
+            prop_assert!(!text.contains(token.expose()));
+            prop_assert!(text.chars().all(is_printable));
+        }
+    }
+}

@@ -1,0 +1,34 @@
+//! Text of others in messages: fit for a terminal and a log, and not too long.
+
+/// Longest text of others that is repeated, in characters.
+const MAX_QUOTE: usize = 200;
+
+pub(crate) fn quoted(text: &str) -> String {
+    format!("`{}`", cleaned(text))
+}
+
+/// Without control characters, and cut if it is long.
+pub(crate) fn cleaned(text: &str) -> String {
+    let mut characters = text.chars().map(|c| if is_printable(c) { c } else { '\u{fffd}' });
+    let mut cleaned: String = characters.by_ref().take(MAX_QUOTE).collect();
+    if characters.next().is_some() {
+        cleaned.push('…');
+    }
+    cleaned
+}
+
+/// Neither a control character nor one that turns the direction of the text around it.
+pub(crate) fn is_printable(c: char) -> bool {
+    !c.is_control()
+        && !matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
+}
+
+/// A number of seconds for people.
+pub(crate) fn span(seconds: i64) -> String {
+    match seconds {
+        ..120 => format!("{} s", seconds.max(0)),
+        120..7_200 => format!("{} min", seconds / 60),
+        7_200..172_800 => format!("{} h", seconds / 3_600),
+        _ => format!("{} days", seconds / 86_400),
+    }
+}

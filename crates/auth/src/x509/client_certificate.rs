@@ -1,0 +1,224 @@
+//! Client certificates and X.509 proxies (RFC 3820): a chain and its key, read from PEM files.
+//!
+//! A proxy is a short-lived certificate that a person's certificate has signed. Its file holds, in this order, the proxy,
+//! its key, and the chain up to the person's certificate; all of it is sent. The files are read each time a connection
+//! configuration is made, so that a proxy renewed during a job is found.
+//!
+//! What a person or a variable named must work. The default place of a proxy is only a guess: a forgotten, expired one
+//! there must not keep anybody from reading a public file, so it counts as absent, and is mentioned when a server refuses.
+
+use crate::environment::Environment;
+use crate::error::{AuthError, Result};
+use crate::private_file::{self, FileModeCheck};
+use crate::sanitize::span;
+use crate::x509::proxy_chain::is_marked;
+use rustls_pki_types::pem::PemObject;
+use rustls_pki_types::{CertificateDer, PrivateKeyDer};
+use std::path::{Path, PathBuf};
+use x509_parser::prelude::{FromDer, X509Certificate};
+
+/// Largest file with certificates that is read: a bundle of all public authorities has a quarter of it.
+pub(crate) const MAX_PEM: usize = 1 << 20;
+
+/// Where a client certificate lies.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum CertificateSource {
+    /// Two PEM files. They may be one and the same.
+    Files {
+        /// The certificate, and those up to its authority if the server needs them.
+        certificate: PathBuf,
+        /// Its key, not encrypted.
+        key: PathBuf,
+    },
+    /// A proxy that somebody named: chain and key in one PEM file.
+    Proxy(PathBuf),
+    /// A proxy in the default place, if there is a valid one.
+    DefaultProxy(PathBuf),
+}
+
+impl CertificateSource {
+    /// `X509_USER_PROXY`, else `X509_USER_CERT` with `X509_USER_KEY`, else `/tmp/x509up_u<uid>`.
+    #[must_use]
+    pub fn discovery(environment: &Environment) -> Self {
+        if let Some(path) = environment.path("X509_USER_PROXY") {
+            return Self::Proxy(path);
+        }
+        if let Some(certificate) = environment.path("X509_USER_CERT") {
+            let key = environment.path("X509_USER_KEY").unwrap_or_else(|| certificate.clone());
+            return Self::Files { certificate, key };
+        }
+        Self::DefaultProxy(format!("/tmp/x509up_u{}", environment.uid()).into())
+    }
+
+    /// For the user: where it lies.
+    pub(crate) fn place(&self) -> &Path {
+        match self {
+            Self::Files { certificate: path, .. }
+            | Self::Proxy(path)
+            | Self::DefaultProxy(path) => path,
+        }
+    }
+
+    fn what(&self) -> &'static str {
+        match self {
+            Self::Files { .. } => "client certificate",
+            Self::Proxy(_) | Self::DefaultProxy(_) => "X.509 proxy",
+        }
+    }
+
+    /// Reads chain and key. `now` is in seconds since 1970. What is wrong in the default place goes to `problems`.
+    pub(crate) fn load(
+        &self,
+        uid: u32,
+        now: i64,
+        problems: &mut Vec<String>,
+    ) -> Result<Option<ClientCertificate>> {
+        match (self, self.read(uid, now)) {
+            (_, Ok(certificate)) => Ok(Some(certificate)),
+            (Self::DefaultProxy(_), Err(error)) => {
+                let absent = matches!(&error, AuthError::Unreadable { source, .. }
+                    if source.kind() == std::io::ErrorKind::NotFound);
+                if !absent {
+                    problems.push(error.line());
+                }
+                Ok(None)
+            }
+            (_, Err(error)) => Err(error),
+        }
+    }
+
+    fn read(&self, uid: u32, now: i64) -> Result<ClientCertificate> {
+        let what = self.what();
+        let link = !matches!(self, Self::DefaultProxy(_));
+        let (path, pem, key_path, key_pem);
+        match self {
+            Self::Files { certificate, key } => {
+                let public = FileModeCheck { owner: None, link };
+                pem = private_file::read(what, certificate, public, MAX_PEM)?;
+                key_pem = private_file::read(
+                    "key",
+                    key,
+                    FileModeCheck { owner: Some(uid), link },
+                    MAX_PEM,
+                )?;
+                (path, key_path) = (certificate, key);
+            }
+            Self::Proxy(proxy) | Self::DefaultProxy(proxy) => {
+                pem = private_file::read(
+                    what,
+                    proxy,
+                    FileModeCheck { owner: Some(uid), link },
+                    MAX_PEM,
+                )?;
+                key_pem = pem.clone();
+                (path, key_path) = (proxy, proxy);
+            }
+        }
+        let chain = certificates(path, &pem)?;
+        let key = key(key_path, &key_pem)?;
+        let summary = Summary::of(path, &chain)?;
+        summary.check(what, path, now)?;
+        Ok(ClientCertificate { chain, key, summary })
+    }
+}
+
+/// A certificate chain and its key, as TLS wants them.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct ClientCertificate {
+    /// The certificate, then those that lead from it to its authority.
+    pub chain: Vec<CertificateDer<'static>>,
+    /// Its key.
+    pub key: PrivateKeyDer<'static>,
+    pub(crate) summary: Summary,
+}
+
+impl ClientCertificate {
+    /// Whose it is: the distinguished name of the certificate that is no proxy.
+    #[must_use]
+    pub fn subject(&self) -> &str {
+        &self.summary.subject
+    }
+
+    /// The second since 1970 after which the chain is invalid.
+    #[must_use]
+    pub fn not_after(&self) -> i64 {
+        self.summary.not_after
+    }
+}
+
+/// What is worth knowing of a chain.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Summary {
+    pub(crate) subject: String,
+    pub(crate) issuer: String,
+    pub(crate) not_before: i64,
+    pub(crate) not_after: i64,
+}
+
+impl Summary {
+    fn of(path: &Path, chain: &[CertificateDer<'_>]) -> Result<Self> {
+        let mut person: Option<(String, String)> = None;
+        let (mut not_before, mut not_after) = (i64::MIN, i64::MAX);
+        for (n, der) in chain.iter().enumerate() {
+            let (_, certificate) = X509Certificate::from_der(der).map_err(|_| {
+                AuthError::malformed(path.display(), format!("certificate {} is corrupt", n + 1))
+            })?;
+            let validity = certificate.validity();
+            not_before = not_before.max(validity.not_before.timestamp());
+            not_after = not_after.min(validity.not_after.timestamp());
+            if person.is_none() && (!is_proxy(&certificate) || n + 1 == chain.len()) {
+                person =
+                    Some((certificate.subject().to_string(), certificate.issuer().to_string()));
+            }
+        }
+        let (subject, issuer) = person.unwrap_or_default();
+        Ok(Self { subject, issuer, not_before, not_after })
+    }
+
+    fn check(&self, what: &'static str, path: &Path, now: i64) -> Result<()> {
+        let renew = match what {
+            "X.509 proxy" => "make a new one (`voms-proxy-init`)",
+            _ => "ask its authority for a new one",
+        };
+        let why = if now > self.not_after {
+            format!("expired {} ago: {renew}", span(now.saturating_sub(self.not_after)))
+        } else if now < self.not_before {
+            let wait = span(self.not_before.saturating_sub(now));
+            format!("is valid only in {wait}: check the clock of this machine")
+        } else {
+            return Ok(());
+        };
+        Err(AuthError::Validity { what, path: path.to_owned(), why })
+    }
+}
+
+/// Whether it is a proxy: by its extension, or, for those from before the RFC, by its last common name.
+fn is_proxy(certificate: &X509Certificate<'_>) -> bool {
+    let name = certificate.subject().iter_common_name().last().and_then(|name| name.as_str().ok());
+    is_marked(certificate) || matches!(name, Some("proxy" | "limited proxy"))
+}
+
+/// All certificates of a PEM file.
+pub(crate) fn certificates(path: &Path, pem: &[u8]) -> Result<Vec<CertificateDer<'static>>> {
+    let chain: Vec<_> = CertificateDer::pem_slice_iter(pem)
+        .collect::<Result<_, _>>()
+        .map_err(|_| AuthError::malformed(path.display(), "not well-formed PEM"))?;
+    if chain.is_empty() {
+        return Err(AuthError::malformed(path.display(), "no certificate in it, expected PEM"));
+    }
+    Ok(chain)
+}
+
+fn key(path: &Path, pem: &[u8]) -> Result<PrivateKeyDer<'static>> {
+    let contains = |word: &[u8]| pem.windows(word.len()).any(|window| window == word);
+    if contains(b"BEGIN ENCRYPTED PRIVATE KEY") || contains(b"Proc-Type: 4,ENCRYPTED") {
+        return Err(AuthError::EncryptedKey { path: path.to_owned() });
+    }
+    PrivateKeyDer::from_pem_slice(pem)
+        .map_err(|_| AuthError::malformed(path.display(), "no private key in it, expected PEM"))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,91 @@
+//! Asking the person at the terminal for a password.
+//!
+//! What is typed is not shown. The terminal hands over every key as it is pressed, Ctrl-C included: if a signal ended the
+//! command in the middle of the question, nobody would see anymore what they type into their shell.
+
+use crate::exit::CommandError;
+use hither::Secret;
+use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
+use std::fs::File;
+use std::io::{Read, Write};
+
+/// Longest password, in bytes.
+const MAX_BYTES: usize = 1024;
+
+/// A terminal that shows nothing, until it is dropped.
+struct Silent<'a> {
+    terminal: &'a File,
+    before: Termios,
+}
+
+impl<'a> Silent<'a> {
+    fn new(terminal: &'a File) -> std::io::Result<Self> {
+        let before = tcgetattr(terminal)?;
+        let mut silent = before.clone();
+        silent.local_modes.remove(LocalModes::ECHO | LocalModes::ICANON | LocalModes::ISIG);
+        tcsetattr(terminal, OptionalActions::Flush, &silent)?;
+        Ok(Self { terminal, before })
+    }
+}
+
+impl Drop for Silent<'_> {
+    fn drop(&mut self) {
+        // A terminal that is gone needs no restoring.
+        let _gone = tcsetattr(self.terminal, OptionalActions::Flush, &self.before);
+        let _gone = self.terminal.write_all(b"\n");
+    }
+}
+
+/// Asks `question` and reads the answer.
+pub(crate) fn password(question: &str) -> Result<Secret, CommandError> {
+    let terminal = File::options().read(true).write(true).open("/dev/tty").map_err(|_| {
+        CommandError::usage("there is no terminal to ask for the password: set HITHER_PASSWORD")
+    })?;
+    let failed = |error| CommandError::local("cannot ask for the password", error);
+    (&terminal).write_all(question.as_bytes()).map_err(failed)?;
+    let silent = Silent::new(&terminal).map_err(failed)?;
+    let typed = typed(&mut &terminal).map_err(failed)?;
+    drop(silent);
+    typed.map(Secret::new).ok_or_else(|| CommandError::usage("no password was given"))
+}
+
+/// What was typed up to the end of the line; none if the person gave up.
+fn typed(keys: &mut impl Read) -> std::io::Result<Option<String>> {
+    let mut typed: Vec<u8> = Vec::with_capacity(MAX_BYTES);
+    let mut key = [0];
+    while keys.read(&mut key)? > 0 && typed.len() < MAX_BYTES {
+        match key[0] {
+            b'\r' | b'\n' => return Ok(String::from_utf8(typed).ok()),
+            // Ctrl-C, Ctrl-D.
+            3 | 4 => return Ok(None),
+            // Ctrl-U.
+            0x15 => typed.clear(),
+            // Backspace: a character may have several bytes.
+            8 | 0x7f => while typed.pop().is_some_and(|byte| byte & 0xc0 == 0x80) {},
+            byte => typed.push(byte),
+        }
+    }
+    Ok(None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_make_a_password() {
+        for (keys, password) in [
+            (&b"hush\n"[..], Some("hush")),
+            (b"hush\rmore", Some("hush")),
+            (b"hux\x7fsh\n", Some("hush")),
+            (b"hu\xc3\xa9\x08sh\n", Some("hush")),
+            (b"\x7f\x7fhush\n", Some("hush")),
+            (b"wrong\x15hush\n", Some("hush")),
+            (b"hu\x03sh\n", None),
+            (b"hush", None),
+            (b"\n", Some("")),
+        ] {
+            assert_eq!(typed(&mut &keys[..]).unwrap().as_deref(), password, "{keys:?}");
+        }
+    }
+}

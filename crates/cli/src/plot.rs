@@ -1,0 +1,231 @@
+//! Histograms as pictures: text for a terminal, SVG, PNG.
+//!
+//! Ticks and numbers are worked out once, in `axis`, for all three. SVG and PNG are the same drawing (`chart`, with
+//! plotters) on two surfaces. The letters of both are measured, and those of the PNG drawn, with DejaVu Sans, which the
+//! crate `dejavu` carries (Bitstream Vera licence: free to embed), so that a picture looks the same on a machine
+//! without fonts. A histogram with more bins than the picture has room for is drawn with neighbours added up.
+
+mod axis;
+mod image;
+mod text;
+
+pub(crate) use axis::grouped;
+
+use crate::arguments::PictureFiles;
+use crate::exit::CommandError;
+use hither::Histogram;
+use std::path::Path;
+
+/// The histogram as text, as wide as the terminal.
+pub(crate) fn terminal(data: &PlotData, title: &str, label: &str) -> String {
+    text::draw(data, title, label, text::Paper::from_environment())
+}
+
+/// The histogram as an SVG document.
+pub(crate) fn svg(data: &PlotData, title: &str, label: &str) -> Result<String, CommandError> {
+    image::svg(&Bars::new(data, image::MAX_BARS), title, label)
+        .map_err(|error| CommandError::local("cannot draw the SVG picture", error))
+}
+
+/// The histogram as a PNG file.
+pub(crate) fn png(data: &PlotData, title: &str, label: &str) -> Result<Vec<u8>, CommandError> {
+    image::png(&Bars::new(data, image::MAX_BARS), title, label)
+        .map_err(|error| CommandError::local("cannot draw the PNG picture", error))
+}
+
+/// Draws what pictures were asked for, and writes each file whole or not at all.
+pub(crate) fn write(
+    data: &PlotData,
+    title: &str,
+    label: &str,
+    files: &PictureFiles,
+) -> Result<(), CommandError> {
+    if let Some(path) = &files.png {
+        write_whole(path, &png(data, title, label)?)?;
+    }
+    if let Some(path) = &files.svg {
+        write_whole(path, svg(data, title, label)?.as_bytes())?;
+    }
+    Ok(())
+}
+
+fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), CommandError> {
+    let failed = |error| CommandError::local(format!("cannot write {}", path.display()), error);
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(".part");
+    let part = path.with_file_name(name);
+    std::fs::write(&part, bytes).map_err(failed)?;
+    std::fs::rename(&part, path).map_err(failed)
+}
+
+/// What is drawn: bins of equal width on the picture.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct PlotData {
+    /// Lower edge of the first bin.
+    pub(crate) lo: f64,
+    /// Upper edge of the last bin.
+    pub(crate) hi: f64,
+    /// What is in the bins.
+    pub(crate) counts: Vec<f64>,
+    /// Names and values for the box in the corner.
+    pub(crate) facts: Vec<(&'static str, String)>,
+    /// Where the lower axis has its marks, and how they are called; worked out if none.
+    pub(crate) marks: Option<Vec<(f64, String)>>,
+    /// What is counted.
+    pub(crate) counted: &'static str,
+}
+
+impl From<&Histogram> for PlotData {
+    fn from(histogram: &Histogram) -> Self {
+        let mut facts = vec![
+            ("values", grouped(histogram.selected)),
+            ("mean", axis::number(histogram.mean, 5)),
+            ("std dev", axis::number(histogram.stddev, 5)),
+        ];
+        if histogram.underflow != 0.0 {
+            facts.push(("underflow", axis::number(histogram.underflow, 7)));
+        }
+        if histogram.overflow != 0.0 {
+            facts.push(("overflow", axis::number(histogram.overflow, 7)));
+        }
+        let (lo, hi, counts) = (histogram.lo, histogram.hi, histogram.counts.clone());
+        Self { lo, hi, counts, facts, marks: None, counted: "values" }
+    }
+}
+
+/// A histogram with few enough bins to be drawn, and what is written beside it.
+#[derive(Debug, Clone, PartialEq)]
+struct Bars {
+    /// Lower edge of the first bar.
+    lo: f64,
+    /// Width of a bar.
+    width: f64,
+    /// Heights; all finite.
+    heights: Vec<f64>,
+    /// Upper edge of the histogram. The last bar may go beyond it.
+    hi: f64,
+    /// Names and values for the box in the corner.
+    facts: Vec<(&'static str, String)>,
+    /// See [`PlotData::marks`].
+    marks: Option<Vec<(f64, String)>>,
+    /// What is counted, and where the axis does not tell it, in what.
+    counted: String,
+}
+
+impl Bars {
+    fn new(data: &PlotData, most: usize) -> Self {
+        let merged = data.counts.len().div_ceil(most.max(1)).max(1);
+        let finite = |count: &f64| if count.is_finite() { *count } else { 0.0 };
+        let heights: Vec<f64> =
+            data.counts.chunks(merged).map(|bins| bins.iter().map(finite).sum()).collect();
+        #[expect(clippy::cast_precision_loss, reason = "there are at most a million bins")]
+        let width = (data.hi - data.lo) / data.counts.len().max(1) as f64 * merged as f64;
+        let counted = match &data.marks {
+            None => format!("{} per {}", data.counted, axis::number(width, 4)),
+            Some(_) => data.counted.to_owned(),
+        };
+        let (facts, marks) = (data.facts.clone(), data.marks.clone());
+        Self { lo: data.lo, width, heights, hi: data.hi, facts, marks, counted }
+    }
+
+    /// Where the lower axis has its marks, and how they are called: at most `most`, or rather more if the names are given,
+    /// which are short.
+    fn marks(&self, most: usize) -> Vec<(f64, String)> {
+        let Some(marks) = &self.marks else {
+            let ticks = axis::ticks(self.lo, self.hi, most);
+            let labels = axis::labels(&ticks);
+            return ticks.into_iter().zip(labels).collect();
+        };
+        let every = marks.len().div_ceil((most * 2).max(1)).max(1);
+        // that of zero is among those that stay
+        let first = marks.iter().position(|(_, name)| name == "0").unwrap_or(0) % every;
+        marks.iter().skip(first).step_by(every).cloned().collect()
+    }
+
+    /// The lower edge of bar `i`.
+    #[expect(clippy::cast_precision_loss, reason = "there are some hundred bars")]
+    fn edge(&self, i: usize) -> f64 {
+        (self.lo + self.width * i as f64).min(self.hi)
+    }
+
+    /// The lowest and the highest that has to be shown; zero always is.
+    fn extent(&self) -> (f64, f64) {
+        let low = self.heights.iter().copied().fold(0.0, f64::min);
+        let high = self.heights.iter().copied().fold(0.0, f64::max);
+        if low == high { (0.0, 1.0) } else { (low, high) }
+    }
+}
+
+/// `text` without characters that would move the cursor or break a document.
+fn printable(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use hither::query::{HistogramBuilder, SelectedValues};
+
+    use super::*;
+
+    /// Bins of 0..10 with the heights of a hill.
+    pub(super) fn hill(bins: usize) -> PlotData {
+        let mut selected = SelectedValues::default();
+        for i in 0..20_000_u32 {
+            let x = f64::from(i % 200) / 20.0;
+            let height = 8.0 * (-(x - 4.0) * (x - 4.0) / 4.0).exp();
+            if f64::from(i / 200 % 8) < height {
+                selected.values.push(x);
+            }
+        }
+        selected.values.push(11.0);
+        let mut builder = HistogramBuilder::new(bins, Some((0.0, 10.0))).unwrap();
+        builder.fill(&selected);
+        PlotData::from(&builder.finish())
+    }
+
+    #[test]
+    fn many_bins_are_added_up_and_none_is_lost() {
+        let histogram = hill(1000);
+        let bars = Bars::new(&histogram, 300);
+        assert_eq!(bars.heights.len(), 250);
+        assert_eq!(bars.heights.iter().sum::<f64>(), histogram.counts.iter().sum::<f64>());
+        assert_eq!((bars.edge(0), bars.edge(250)), (0.0, 10.0));
+        assert!(bars.facts.contains(&("overflow", "1".to_owned())));
+    }
+
+    #[test]
+    fn svg_escapes_what_people_write() {
+        let document = svg(&hill(20), "x {E33>5 && a<b}", "a & b\u{1b}").unwrap();
+        assert!(document.contains("E33&gt;5 &amp;&amp; a&lt;b"), "{document}");
+        assert!(document.starts_with("<svg") && !document.contains('\u{1b}'));
+    }
+
+    #[test]
+    fn png_is_one() {
+        let bytes = png(&hill(20), "x", "x").unwrap();
+        assert_eq!(bytes[..8], *b"\x89PNG\r\n\x1a\n");
+        let header = png::Decoder::new(std::io::Cursor::new(&bytes)).read_info().unwrap();
+        assert_eq!(header.info().size(), image::SIZE);
+    }
+
+    #[test]
+    fn marks_with_names_stay_few_and_keep_zero() {
+        let names = (-30..=30).map(|i| (f64::from(i), i.to_string())).collect();
+        let data = PlotData { lo: -31.0, hi: 31.0, marks: Some(names), ..hill(62) };
+        for most in [2, 5, 9] {
+            let marks = Bars::new(&data, 100).marks(most);
+            assert!(marks.len() <= 2 * most && marks.contains(&(0.0, "0".to_owned())), "{marks:?}");
+        }
+        assert!(svg(&data, "", "").is_ok());
+    }
+
+    #[test]
+    fn histograms_without_anything_in_them_are_drawn() {
+        for range in [None, Some((-1e300, 1e300)), Some((1e-300, 2e-300)), Some((1e15, 1e15 + 1.0))]
+        {
+            let histogram = PlotData::from(&HistogramBuilder::new(7, range).unwrap().finish());
+            assert!(svg(&histogram, "", "").unwrap().contains("values"));
+            assert!(terminal(&histogram, "", "").contains("values 0"));
+        }
+    }
+}

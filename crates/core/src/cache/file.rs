@@ -1,0 +1,436 @@
+//! An open file that is read through the cache.
+//!
+//! A read goes three ways. If all of its bytes are present it copies them and is done: a look-up, no waiting, nothing
+//! allocated ([`CachedFile::begin`]). If not, it claims what is absent and waits for that and for what is in flight
+//! ([`PendingRead`]); who has bytes in flight, this open file or another one of the same file, does not matter. And each read,
+//! found or not, is shown to the file's [`Prefetcher`], whose advice becomes wishes beside the hints of the program.
+//!
+//! What is to be asked for is handed to the *driver*, a future that the first need of it starts and that ends when there is
+//! nothing to do. It owns the [`Reader`](crate::Reader), and with that the requests: see `file/driver.rs`. No byte is
+//! fetched but by it.
+//!
+//! **One version.** An open file reads one version of it, that of its first read. If the file changes, reads that notice
+//! fail with [`ErrorKind::Changed`], and so do all later ones, until it is opened again; a change that shows before the
+//! first read was served is none. Bytes of a version that was read before the opening are served after one answer of the
+//! server has confirmed it.
+//!
+//! **Failures** strike the reads that wait for the bytes that failed; the next read of them asks again. What was fetched
+//! ahead fails without a word.
+//!
+//! Locks: that of the file before that of the cache, never the other way round.
+
+mod driver;
+mod inner;
+#[cfg(all(test, shuttle))]
+mod interleavings;
+mod pending_read;
+mod prefetch_queue;
+mod work;
+
+pub(crate) use crate::cache::counters::ReadCounters;
+pub use crate::cache::counters::ReadTotals;
+pub use pending_read::PendingRead;
+pub use prefetch_queue::HintId;
+
+use crate::cache::{Cache, CacheKey, Lookup, Version};
+use crate::error::{Error, ErrorKind, Result};
+use crate::sync::{Mutex, lock};
+use crate::trace::{FileRecorder, ReadTimes};
+use crate::{
+    Access, Advice, CacheStatus, Part, PrefetchContext, Prefetcher, ReaderConfig, Source, range,
+};
+use bytes::Bytes;
+use futures_core::future::BoxFuture;
+use futures_util::task::AtomicWaker;
+use std::fmt;
+use std::ops::Range;
+use std::sync::{Arc, OnceLock, Weak};
+use std::time::Duration;
+use work::DriverWork;
+
+/// Runs a future to its end, somewhere else.
+pub type Spawn = Arc<dyn Fn(BoxFuture<'static, ()>) + Send + Sync>;
+
+/// An open file. Clones are the same open file; it is closed with the last of them, and what it has asked for is cancelled.
+#[derive(Debug, Clone)]
+pub struct CachedFile {
+    open: Arc<Open>,
+}
+
+/// An open file, for those who must not keep it open.
+#[derive(Debug, Clone)]
+pub struct WeakFile {
+    open: Weak<Open>,
+}
+
+impl WeakFile {
+    /// The file, if it is still open.
+    #[must_use]
+    pub fn upgrade(&self) -> Option<CachedFile> {
+        self.open.upgrade().map(|open| CachedFile { open })
+    }
+}
+
+/// Closes the file when the last clone is gone.
+#[derive(Debug)]
+struct Open {
+    file: Arc<CachedFileInner>,
+}
+
+/// What the open file and its driver share.
+struct CachedFileInner {
+    source: Arc<dyn Source>,
+    cache: Arc<Cache>,
+    key: CacheKey,
+    config: ReaderConfig,
+    spawn: Spawn,
+    state: Mutex<CachedFileState>,
+    /// The driver, when it has nothing to do.
+    driver: AtomicWaker,
+    recorder: OnceLock<FileRecorder>,
+}
+
+#[derive(Debug)]
+struct CachedFileState {
+    advisor: Box<dyn Prefetcher>,
+    /// In the cache.
+    entry: u64,
+    /// The number of the opening; the owner of what is in flight.
+    opened: u64,
+    /// A read has been served: the version is settled.
+    bound: bool,
+    conditions: PrefetchContext,
+    work: DriverWork,
+    driving: bool,
+    closed: bool,
+}
+
+impl fmt::Debug for CachedFileInner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shared").field("source", &self.source).finish_non_exhaustive()
+    }
+}
+
+/// Advises nothing.
+#[derive(Debug)]
+struct NoPrefetch;
+
+impl Prefetcher for NoPrefetch {
+    fn observe(&mut self, _: &Access, _: &PrefetchContext) -> Advice {
+        Advice::default()
+    }
+}
+
+/// How a read begins.
+#[derive(Debug)]
+pub enum ReadStart {
+    /// It is over: so many bytes were copied, fewer than asked for at the end of the file.
+    Done(usize),
+    /// It has to wait.
+    Waiting(PendingRead),
+}
+
+/// A vector of ranges may be at most so long in all; more is not a read but a copy. 1 GiB.
+pub const MAX_READ_BYTES: u64 = 1 << 30;
+
+impl CachedFile {
+    /// Opens `source`, which is what `key` names, for reading through `cache`. `spawn` is given the futures that do the
+    /// fetching. Nothing is fetched before somebody asks; nothing is fetched ahead before there is an advisor or a hint.
+    #[must_use]
+    pub fn new(
+        source: Arc<dyn Source>,
+        cache: Arc<Cache>,
+        key: CacheKey,
+        config: ReaderConfig,
+        spawn: Spawn,
+    ) -> Self {
+        let (entry, opened) = cache.open(&key);
+        let conditions = PrefetchContext {
+            size: None,
+            link: source.link(),
+            limits: source.limits(),
+            ahead_bytes: 0,
+            ahead_budget_bytes: cache.config().ahead_bytes,
+            wasted_bytes: 0,
+            fetched_bytes: 0,
+        };
+        let state = CachedFileState {
+            advisor: Box::new(NoPrefetch),
+            entry,
+            opened,
+            bound: false,
+            conditions,
+            work: DriverWork::default(),
+            driving: false,
+            closed: false,
+        };
+        let file = CachedFileInner {
+            source,
+            cache,
+            key,
+            config,
+            spawn,
+            state: Mutex::new(state),
+            driver: AtomicWaker::new(),
+            recorder: OnceLock::new(),
+        };
+        Self { open: Arc::new(Open { file: Arc::new(file) }) }
+    }
+
+    /// Replaces who says what will be read next.
+    pub fn set_advisor(&self, advisor: Box<dyn Prefetcher>) {
+        lock(&self.shared().state).advisor = advisor;
+    }
+
+    /// Has every read recorded from now on. Can be done once.
+    pub fn set_recorder(&self, recorder: FileRecorder) {
+        drop(self.shared().recorder.set(recorder));
+    }
+
+    /// The file, without keeping it open.
+    #[must_use]
+    pub fn downgrade(&self) -> WeakFile {
+        WeakFile { open: Arc::downgrade(&self.open) }
+    }
+
+    /// Where its bytes come from.
+    #[must_use]
+    pub fn source(&self) -> &Arc<dyn Source> {
+        &self.shared().source
+    }
+
+    /// Size in bytes, if it is known: from the first answer on.
+    #[must_use]
+    pub fn size(&self) -> Option<u64> {
+        let state = lock(&self.shared().state);
+        self.shared().cache.standing(state.entry).size
+    }
+
+    /// Which version of the file is read; none before the first answer.
+    #[must_use]
+    pub fn version(&self) -> Option<Version> {
+        let state = lock(&self.shared().state);
+        self.shared().cache.version(state.entry, state.opened).0
+    }
+
+    /// Takes over what somebody else has just been told by the server: which version the file is, and bytes of it. For the
+    /// first thing after opening.
+    pub fn adopt(&self, version: &Version, pieces: &[(u64, Bytes)]) {
+        let file = self.shared();
+        let mut state = lock(&file.state);
+        if let Err(error) = file.cache.learn(state.entry, version) {
+            if state.bound {
+                return;
+            }
+            // What is in the cache is older than what the server just said.
+            file.cache.change(state.entry, &error);
+            file.open_anew(&mut state);
+            drop(file.cache.learn(state.entry, version));
+        }
+        for (offset, bytes) in pieces {
+            file.cache.insert(state.entry, &Part { offset: *offset, bytes: bytes.clone() });
+        }
+        file.cache.confirm(state.entry, state.opened);
+    }
+
+    /// Takes over what somebody knew of the file some time ago: its version, and bytes of it. Requests then carry the
+    /// validator from the start, and what will be read is asked for at once; but nothing is served before an answer of the
+    /// server has confirmed it. For the first thing after opening.
+    pub fn expect(&self, version: &Version, pieces: &[(u64, Bytes)]) {
+        let file = self.shared();
+        let state = lock(&file.state);
+        if file.cache.learn(state.entry, version).is_ok() {
+            for (offset, bytes) in pieces {
+                file.cache.insert(state.entry, &Part { offset: *offset, bytes: bytes.clone() });
+            }
+        }
+    }
+
+    /// Says that `ranges` will be read, in this order, about `when` from now. They are fetched ahead of that as far as
+    /// there is room, together with what else will be read.
+    pub fn hint(&self, ranges: &[Range<u64>], when: Duration) -> HintId {
+        let file = self.shared();
+        let due = file.source.clock().now().saturating_add(when);
+        let mut state = lock(&file.state);
+        let id = state.work.wishes.add_hint(ranges, due);
+        state.work.wished = true;
+        file.drive(&mut state);
+        id
+    }
+
+    /// Takes a hint back: what has not been sent of it, and no other hint names, is not sent.
+    pub fn cancel(&self, hint: HintId) {
+        let file = self.shared();
+        let mut state = lock(&file.state);
+        let unwanted = state.work.wishes.cancel(hint);
+        file.withdraw(&mut state, unwanted);
+    }
+
+    /// Begins to read as many bytes as `target` holds, from `offset` on, or to the end of the file if that comes first.
+    /// What is present is copied at once.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Changed`] if the file is not the one any more that was opened.
+    pub fn begin(&self, offset: u64, target: &mut [u8]) -> Result<ReadStart> {
+        let file = self.shared();
+        let at = file.source.clock().now();
+        let mut state = lock(&file.state);
+        let end = offset.saturating_add(target.len() as u64);
+        let size = state.conditions.size.or_else(|| file.cache.standing(state.entry).size);
+        let range = offset..size.map_or(end, |size| end.min(size));
+        // Where a file ends that has not been confirmed to be the same, is not known.
+        let is_end = range.end == end || state.bound || file.is_confirmed(&state);
+        if is_end && range.is_empty() {
+            return Ok(ReadStart::Done(0));
+        }
+        let wanted = usize::try_from(range::len(&range)).unwrap_or(0);
+        let (mut look, mut advice) = (Lookup::UNCONFIRMED, Advice::default());
+        if !range.is_empty() {
+            let target = target.get_mut(..wanted).filter(|_| is_end);
+            look = file.cache.read(state.entry, state.opened, &range, target);
+            advice = state.accessed(&range, at, &look, false, file);
+            file.cache.counts().began(range::len(&range), &look);
+        }
+        if look.found == CacheStatus::Hit && is_end {
+            state.bound = true;
+            file.heed(&mut state, &advice, at, &look.standing);
+            drop(state);
+            file.record(std::slice::from_ref(&range), ReadTimes::at_once(at), &look);
+            return Ok(ReadStart::Done(wanted));
+        }
+        let pending = self.wait_for(&mut state, vec![offset..end], &[(advice, look)], at)?;
+        Ok(ReadStart::Waiting(pending))
+    }
+
+    /// Reads as many bytes as `target` holds, from `offset` on; fewer at the end of the file. Returns how many.
+    ///
+    /// # Errors
+    ///
+    /// Whatever fetching them failed with; [`ErrorKind::Changed`] if the file is not the one any more that was opened.
+    pub async fn read_at(&self, offset: u64, target: &mut [u8]) -> Result<usize> {
+        match self.begin(offset, target)? {
+            ReadStart::Done(bytes) => Ok(bytes),
+            ReadStart::Waiting(pending) => pending.into_slice(target).await,
+        }
+    }
+
+    /// The bytes of `ranges`, in the order asked for, whatever that is; overlaps, duplicates and empty ranges included.
+    ///
+    /// # Errors
+    ///
+    /// As [`CachedFile::read_at`]; [`ErrorKind::Corrupt`] for ranges beyond the end of the file, [`ErrorKind::Invalid`] for
+    /// more than [`MAX_READ_BYTES`] in all.
+    pub async fn read_ranges(&self, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
+        if range::total_bytes(ranges) > MAX_READ_BYTES {
+            return Err(Error::new(
+                ErrorKind::Invalid,
+                format!("{MAX_READ_BYTES} bytes can be read at once, more are wanted: copy"),
+            ));
+        }
+        let wanted = range::merged(ranges, 0);
+        if wanted.is_empty() {
+            return Ok(vec![Bytes::new(); ranges.len()]);
+        }
+        self.check_size(&wanted)?;
+        let pending = self.begin_ranges(ranges, wanted)?;
+        pending.into_bytes(ranges).await
+    }
+
+    /// As [`CachedFile::read_ranges`], for somebody who reads the file besides the program: the advisor is not shown it, it
+    /// is neither counted nor recorded, and it does not settle which version of the file the program reads.
+    ///
+    /// # Errors
+    ///
+    /// As [`CachedFile::read_ranges`].
+    pub async fn read_untracked(&self, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
+        let wanted = range::merged(ranges, 0);
+        if wanted.is_empty() || range::total_bytes(&wanted) > MAX_READ_BYTES {
+            return self.read_ranges(ranges).await;
+        }
+        self.check_size(&wanted)?;
+        let pending = {
+            let file = self.shared();
+            let mut state = lock(&file.state);
+            self.wait_for(&mut state, wanted, &[], file.source.clock().now())?.aside()
+        };
+        pending.into_bytes(ranges).await
+    }
+
+    /// Fails where it is known by now that a read goes beyond the end.
+    fn check_size(&self, wanted: &[Range<u64>]) -> Result<()> {
+        let file = self.shared();
+        let state = lock(&file.state);
+        match file.cache.standing(state.entry).size {
+            Some(size) if file.is_confirmed(&state) => {
+                pending_read::check_within(wanted, size, file)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn begin_ranges(&self, ranges: &[Range<u64>], wanted: Vec<Range<u64>>) -> Result<PendingRead> {
+        let file = self.shared();
+        let at = file.source.clock().now();
+        let mut state = lock(&file.state);
+        let shown = ranges.iter().filter(|range| range.start < range.end);
+        let planned = ranges.len() > 1;
+        let looks: Vec<_> = shown
+            .map(|range| {
+                let look = file.cache.read(state.entry, state.opened, range, None);
+                let advice = state.accessed(range, at, &look, planned, file);
+                file.cache.counts().began(range::len(range), &look);
+                (advice, look)
+            })
+            .collect();
+        self.wait_for(&mut state, wanted, &looks, at)
+    }
+
+    /// A read that cannot be served at once.
+    fn wait_for(
+        &self,
+        state: &mut CachedFileState,
+        ranges: Vec<Range<u64>>,
+        looks: &[(Advice, Lookup)],
+        at: Duration,
+    ) -> Result<PendingRead> {
+        let file = self.shared();
+        let (entry, waiter) = file.claim(state, &ranges)?;
+        for (advice, look) in looks {
+            if look.found == CacheStatus::Miss && !advice.same_request.is_empty() {
+                let (along, _) =
+                    file.cache.claim_ahead(entry, state.opened, &advice.same_request, u64::MAX);
+                state.work.urgent.extend(along);
+            }
+            file.heed(state, advice, at, &look.standing);
+        }
+        file.drive(state);
+        let looks = looks.iter().map(|(_, look)| look);
+        let absent_bytes = looks.clone().map(|look| look.absent_bytes).sum();
+        let found = looks.map(|look| look.found).max_by_key(|found| match found {
+            CacheStatus::Hit => 0,
+            CacheStatus::InFlight => 1,
+            CacheStatus::Miss => 2,
+        });
+        let found = found.unwrap_or(CacheStatus::Hit);
+        Ok(PendingRead::new(self.clone(), ranges, entry, waiter, at, (found, absent_bytes)))
+    }
+
+    fn shared(&self) -> &Arc<CachedFileInner> {
+        &self.open.file
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        let file = &self.file;
+        let mut state = lock(&file.state);
+        state.closed = true;
+        state.work.forget_requests();
+        state.work.wishes.clear();
+        file.cache.abandon(state.entry, state.opened);
+        file.cache.close(state.entry);
+        drop(state);
+        file.driver.wake();
+    }
+}

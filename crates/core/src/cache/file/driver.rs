@@ -1,0 +1,308 @@
+//! Fetches what an open file wants.
+//!
+//! The driver runs from the first need to the last byte of it, then ends; the next need starts another one. In between it
+//! does two things in turn: it hands what is wanted to its [`Reader`], and it puts what arrives into the cache, where those
+//! who wait are served.
+//!
+//! **Order.** What somebody waits for goes first, as urgent requests, and what the advisor wants along with it goes in the
+//! same plan. Then the wishes: as many of them as there is room for, in one plan, in the order in which they will be due,
+//! and the next ones not before those have been sent, so that what is not wanted any more can still be held back.
+//!
+//! **The first answer** says what version the file is. Until then requests carry no validator, and nobody is served before
+//! all of those have been answered alike. A reader of a known version sends its validator from the start, and whatever
+//! arrives confirms it. Wishes wait for the first answer, because only it tells how long the file is; if nobody reads, the
+//! first piece of the first wish is asked for alone.
+//!
+//! **The end of the file**, as long as its size is not known, may be passed by a read. Then the request fails, and if the
+//! failure does not tell the size, the first byte is asked for, whose answer does; what lies within is asked for again.
+//!
+//! Dropping the driver cancels its requests, and whoever waits for them asks himself.
+
+mod submit;
+
+use crate::cache::file::CachedFileInner;
+use crate::cache::{Cache, Version};
+use crate::error::{Error, ErrorKind};
+use crate::schedule::FetchEvent;
+use crate::sync::lock;
+use crate::{Part, Reader, ReaderConfig, ResponseMeta};
+use futures_util::future::{Either, select};
+use std::future::poll_fn;
+use std::ops::{ControlFlow, Range};
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::Poll;
+
+/// The smallest thing that can be asked for.
+const FIRST_BYTE: Range<u64> = 0..1;
+
+/// Drives a file until there is nothing to do.
+pub(crate) async fn run(file: Arc<CachedFileInner>) {
+    // If the future is dropped, another one can be started.
+    let driving = Driving(&file);
+    loop {
+        let (entry, owner) = {
+            let mut state = lock(&file.state);
+            if state.closed || !state.work.is_pending() {
+                state.driving = false;
+                break;
+            }
+            (state.entry, state.opened)
+        };
+        Session::new(&file, entry, owner).run().await;
+    }
+    std::mem::forget(driving);
+}
+
+/// Notes that nobody drives the file when it is dropped.
+struct Driving<'a>(&'a CachedFileInner);
+
+impl Drop for Driving<'_> {
+    fn drop(&mut self) {
+        lock(&self.0.state).driving = false;
+    }
+}
+
+/// The reading of one version.
+struct Session<'a> {
+    file: &'a CachedFileInner,
+    reader: Reader<'a>,
+    claims: Claims<'a>,
+    /// Files that had been opened when the oldest request under way was sent.
+    openings: u64,
+    /// The last that was confirmed.
+    confirmed: u64,
+    /// Something was answered since then.
+    heard: bool,
+    /// The validator is known, and requests carry it.
+    conditional: bool,
+    /// A server has said which version it is, or it was known.
+    versioned: bool,
+    under_way: bool,
+    /// What is left of the first read of a server that nothing is known of.
+    rest: Vec<Range<u64>>,
+    /// What failed, and may lie beyond the end of the file; why.
+    doubtful: Option<(Vec<Range<u64>>, Error)>,
+    probing: bool,
+}
+
+/// What the session has in flight. Dropped, it gives it up.
+struct Claims<'a> {
+    cache: &'a Cache,
+    entry: u64,
+    owner: u64,
+}
+
+impl Drop for Claims<'_> {
+    fn drop(&mut self) {
+        self.cache.abandon(self.entry, self.owner);
+    }
+}
+
+impl<'a> Session<'a> {
+    fn new(file: &'a CachedFileInner, entry: u64, owner: u64) -> Self {
+        let (version, _) = file.cache.version(entry, owner);
+        let versioned = version.is_some();
+        let validator = version.and_then(|version| version.validator);
+        let conditional = validator.is_some();
+        let config = ReaderConfig { exact: true, ..file.config };
+        Self {
+            file,
+            reader: Reader::new(&*file.source, validator, config),
+            claims: Claims { cache: &file.cache, entry, owner },
+            openings: 0,
+            confirmed: 0,
+            heard: false,
+            conditional,
+            versioned,
+            under_way: false,
+            rest: Vec::new(),
+            doubtful: None,
+            probing: false,
+        }
+    }
+
+    async fn run(mut self) {
+        loop {
+            if self.feed().is_break() {
+                return;
+            }
+            let event = {
+                let (file, entry) = (self.file, self.claims.entry);
+                let wanted = pin!(poll_fn(|cx| {
+                    file.driver.register(cx.waker());
+                    let state = lock(&file.state);
+                    let wanted = state.work.is_pending() || state.closed || state.entry != entry;
+                    if wanted { Poll::Ready(()) } else { Poll::Pending }
+                }));
+                match select(pin!(self.reader.next_event()), wanted).await {
+                    Either::Left((step, _)) => Some(step),
+                    Either::Right(((), _)) => None,
+                }
+            };
+            let goes_on = match event {
+                None => ControlFlow::Continue(()),
+                Some(Some(FetchEvent::Part(part))) => self.arrived(&part),
+                Some(Some(FetchEvent::Answered(answer))) => self.answered(&answer),
+                Some(Some(FetchEvent::Failed { error, ranges })) => self.failed(error, ranges),
+                Some(None) => self.rests(),
+            };
+            if goes_on.is_break() {
+                return;
+            }
+        }
+    }
+
+    fn cache(&self) -> &'a Cache {
+        self.claims.cache
+    }
+
+    fn arrived(&mut self, part: &Part) -> ControlFlow<()> {
+        self.cache().insert(self.claims.entry, part);
+        self.reader.release(part.bytes.len() as u64);
+        let rest = std::mem::take(&mut self.rest);
+        if !rest.is_empty() {
+            self.reader.push_urgent(&rest, usize::MAX);
+        }
+        if self.conditional && self.confirmed < self.openings && self.reader.is_conditional() {
+            self.confirm();
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn answered(&mut self, answer: &ResponseMeta) -> ControlFlow<()> {
+        self.learn(answer)?;
+        (self.probing, self.heard) = (false, true);
+        if let Some((ranges, error)) = self.doubtful.take() {
+            self.ask_again(&ranges, &error);
+        }
+        if answer.validator.is_none() || self.reader.is_conditional() {
+            self.confirm();
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn learn(&mut self, answer: &ResponseMeta) -> ControlFlow<()> {
+        let told = Version { size: answer.size, validator: answer.validator.clone() };
+        if let Err(error) = self.cache().learn(self.claims.entry, &told) {
+            return self.changed(error.context(self.file.source.name()));
+        }
+        self.versioned = true;
+        if let (Some(validator), false) = (&told.validator, self.conditional) {
+            self.reader.set_validator(validator);
+            self.conditional = true;
+        }
+        // Now it is known how long the file is.
+        lock(&self.file.state).work.wished = true;
+        ControlFlow::Continue(())
+    }
+
+    fn confirm(&mut self) {
+        self.confirmed = self.openings;
+        self.cache().confirm(self.claims.entry, self.openings);
+    }
+
+    fn changed(&self, error: Error) -> ControlFlow<()> {
+        self.cache().change(self.claims.entry, &error);
+        ControlFlow::Break(())
+    }
+
+    fn failed(&mut self, error: Error, ranges: Vec<Range<u64>>) -> ControlFlow<()> {
+        if error.kind() == ErrorKind::Changed {
+            return self.changed(error);
+        }
+        let (cache, entry, owner) = (self.cache(), self.claims.entry, self.claims.owner);
+        let size = || cache.standing(entry).size;
+        if size().is_none() && self.reader.answer().size.is_some() {
+            // A server that sent less than was asked for has told why.
+            let answer = self.reader.answer().clone();
+            self.learn(&answer)?;
+            if answer.validator.is_none() || self.reader.is_conditional() {
+                self.confirm();
+            }
+        }
+        let probe = ranges == [FIRST_BYTE];
+        if error.kind() == ErrorKind::Corrupt && !probe {
+            match size() {
+                // It was asked for when that was not known.
+                Some(size) if ranges.iter().any(|range| range.end > size) => {
+                    self.ask_again(&ranges, &error);
+                    return ControlFlow::Continue(());
+                }
+                Some(_) => {}
+                None => {
+                    let doubtful = self.doubtful.get_or_insert_with(|| (Vec::new(), error));
+                    doubtful.0.extend(ranges);
+                    if !self.probing {
+                        self.probe();
+                    }
+                    return ControlFlow::Continue(());
+                }
+            }
+        }
+        if probe && self.probing {
+            self.probing = false;
+            if let Some((ranges, error)) = self.doubtful.take() {
+                cache.fail(entry, owner, &ranges, &error);
+            }
+            cache.fail_unconfirmed(entry, owner, &error);
+        }
+        let rest = std::mem::take(&mut self.rest);
+        cache.fail(entry, owner, &[ranges, rest].concat(), &error);
+        ControlFlow::Continue(())
+    }
+
+    /// What failed and lies within the file is asked for once more.
+    fn ask_again(&mut self, ranges: &[Range<u64>], error: &Error) {
+        let (cache, entry, owner) = (self.cache(), self.claims.entry, self.claims.owner);
+        match cache.standing(entry).size {
+            Some(size) => {
+                let within: Vec<_> = ranges
+                    .iter()
+                    .map(|range| range.start..range.end.min(size))
+                    .filter(|range| range.start < range.end)
+                    .collect();
+                if !within.is_empty() {
+                    self.reader.push_urgent(&within, usize::MAX);
+                }
+            }
+            None => cache.fail(entry, owner, ranges, error),
+        }
+    }
+
+    /// Nothing is under way.
+    fn rests(&mut self) -> ControlFlow<()> {
+        // What was asked for to learn the size or the version may have come with something else, and not have been sent.
+        self.probing = false;
+        if self.doubtful.is_some() {
+            self.probe();
+            return ControlFlow::Continue(());
+        }
+        self.under_way = false;
+        if self.versioned && self.heard && self.confirmed < self.openings {
+            self.confirm();
+        }
+        self.heard = false;
+        let mut state = lock(&self.file.state);
+        if state.work.is_pending() {
+            return ControlFlow::Continue(());
+        }
+        state.work.wishes.all_sent();
+        state.work.busy = false;
+        // Nothing should be left; if something is, nobody shall wait for it for ever.
+        let left = self.cache().in_flight(self.claims.entry, self.claims.owner);
+        if !left.is_empty() {
+            let error = Error::new(
+                ErrorKind::Protocol,
+                format!("{}: the answer lacks bytes that were asked for", self.file.source.name()),
+            );
+            self.cache().fail(self.claims.entry, self.claims.owner, &left, &error);
+        }
+        if self.cache().lacks_confirmation(self.claims.entry, self.claims.owner) {
+            // What would have confirmed it has failed.
+            state.work.probe = true;
+            return ControlFlow::Continue(());
+        }
+        ControlFlow::Break(())
+    }
+}

@@ -1,0 +1,137 @@
+//! What an open file does under its lock: it shows reads to the advisor, claims, heeds, and sets the driver going.
+
+use crate::cache::file::{CachedFileInner, CachedFileState, driver};
+use crate::cache::{Claimed, FileSnapshot, Lookup};
+use crate::error::{ErrorKind, Result};
+use crate::trace::ReadTimes;
+use crate::{Access, Advice, CacheStatus, range};
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Duration;
+
+impl CachedFileState {
+    /// Shows a read to the advisor.
+    pub(crate) fn accessed(
+        &mut self,
+        range: &Range<u64>,
+        at: Duration,
+        look: &Lookup,
+        planned: bool,
+        file: &CachedFileInner,
+    ) -> Advice {
+        let FileSnapshot { size, ahead_bytes, ahead_budget_bytes, tally } = look.standing;
+        let conditions = &mut self.conditions;
+        conditions.size = size;
+        conditions.ahead_bytes = ahead_bytes;
+        conditions.ahead_budget_bytes = ahead_budget_bytes;
+        conditions.wasted_bytes = tally.wasted_bytes;
+        conditions.fetched_bytes = tally.fetched_bytes;
+        if look.found != CacheStatus::Hit {
+            // These take locks of their own; between misses they hardly move.
+            conditions.link = file.source.link();
+            conditions.limits = file.source.limits();
+        }
+        let access = Access { range: range.clone(), at, found: look.found, planned };
+        self.advisor.observe(&access, &self.conditions)
+    }
+}
+
+impl CachedFileInner {
+    /// Whether the version that is read has been confirmed since the opening.
+    pub(crate) fn is_confirmed(&self, state: &CachedFileState) -> bool {
+        self.cache.version(state.entry, state.opened).1
+    }
+
+    /// Claims what a read of `ranges` needs, as far as the file goes: the entry that it reads, and its number as a waiter
+    /// there.
+    pub(crate) fn claim(
+        &self,
+        state: &mut CachedFileState,
+        ranges: &[Range<u64>],
+    ) -> Result<(u64, u64)> {
+        let claimed = match self.cache.claim(state.entry, state.opened, state.opened, ranges) {
+            Err(error) if error.kind() == ErrorKind::Changed && !state.bound => {
+                // Nothing of the old version was read: there is no harm in reading the new one.
+                self.open_anew(state);
+                self.cache.claim(state.entry, state.opened, state.opened, ranges)
+            }
+            claimed => claimed,
+        };
+        let Claimed { waiter, fresh, hastened, unconfirmed } = claimed?;
+        let absent_bytes = range::total_bytes(&fresh);
+        if absent_bytes > 0 {
+            self.cache.age(absent_bytes);
+        }
+        state.work.urgent.extend(fresh);
+        state.work.hastened.extend(hastened);
+        state.work.probe |= unconfirmed;
+        Ok((state.entry, waiter))
+    }
+
+    /// Goes on with the entry of the version that the file is now.
+    pub(crate) fn open_anew(&self, state: &mut CachedFileState) {
+        self.cache.close(state.entry);
+        (state.entry, state.opened) = self.cache.open(&self.key);
+        state.conditions.size = None;
+        state.work.forget_requests();
+    }
+
+    /// Does what an advisor says, except for what goes along with the read.
+    pub(crate) fn heed(
+        self: &Arc<Self>,
+        state: &mut CachedFileState,
+        advice: &Advice,
+        at: Duration,
+        standing: &FileSnapshot,
+    ) {
+        let work = &mut state.work;
+        if !advice.dont_need.is_empty() {
+            let unwanted = work.wishes.remove_advice(&advice.dont_need);
+            self.withdraw(state, unwanted);
+        }
+        let work = &mut state.work;
+        let mut wished =
+            !advice.will_need.is_empty() && work.wishes.add_advice(&advice.will_need, at);
+        if !work.wishes.is_empty() && !work.busy {
+            // What was read has made room.
+            wished |= work.has_room(standing);
+        }
+        if wished && standing.size.is_some() {
+            work.wished = true;
+            self.drive(state);
+        }
+    }
+
+    pub(crate) fn withdraw(
+        self: &Arc<Self>,
+        state: &mut CachedFileState,
+        unwanted: Vec<Range<u64>>,
+    ) {
+        if !unwanted.is_empty() {
+            self.cache.demote(state.entry, &unwanted);
+            if state.driving {
+                state.work.withdrawn.extend(unwanted);
+                self.drive(state);
+            }
+        }
+    }
+
+    /// Wakes the driver, or starts it.
+    pub(crate) fn drive(self: &Arc<Self>, state: &mut CachedFileState) {
+        if state.closed || !state.work.is_pending() {
+            return;
+        }
+        if state.driving {
+            self.driver.wake();
+        } else {
+            state.driving = true;
+            (self.spawn)(Box::pin(driver::run(Arc::clone(self))));
+        }
+    }
+
+    pub(crate) fn record(&self, ranges: &[Range<u64>], times: ReadTimes, look: &Lookup) {
+        if let Some(recorder) = self.recorder.get() {
+            recorder.record(ranges, times, look.found, look.absent_bytes);
+        }
+    }
+}

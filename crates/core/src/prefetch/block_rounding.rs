@@ -1,0 +1,312 @@
+//! Rounding a read to a block.
+//!
+//! A read that has to wait for a request may bring its neighbourhood along for nearly nothing, and if the program stays
+//! there, the reads to come find their bytes. Whether it stays is learned: every block fetched is a bet, and the latest
+//! of them are remembered, each with the reads that it spared.
+//!
+//! **Whether.** A block costs a coin, and every read that a block spares earns one. A file begins with a few coins. So a
+//! program with locality may go on for ever, and one without gets exactly what it asks for as soon as they are spent, but
+//! for a small block now and then, to see whether it has changed its ways.
+//!
+//! **How large.** What tells is the half of a block in which the read was not. Where most blocks spare reads in that half,
+//! too, blocks are doubled; where most do not, they are halved.
+//!
+//! Blocks are aligned, so that they do not overlap. The table remembers, for each 64 KiB of the latest blocks, which of
+//! their kibibytes were brought along and which have been read: that tells a read that was spared from one that was
+//! repeated, and a neighbourhood read through from one only sampled.
+
+use std::ops::Range;
+
+/// What the table has one slot for.
+const SLOT_BYTES: u64 = 64 << 10;
+/// What it has one bit for.
+const GRAIN_BYTES: u64 = SLOT_BYTES / 64;
+/// Slots: 32 MiB of blocks.
+const SLOTS: usize = 512;
+/// Slots looked at for one read; more is a reader that does not depend on blocks.
+const SLOTS_PER_READ: u64 = 8;
+/// Bets that are remembered; the oldest is lost when another is made.
+const BETS: usize = 32;
+/// The smallest block, and the one that a file begins with.
+const MIN_BLOCK: u64 = 16 << 10;
+/// Coins that a file begins with, and the most that are kept.
+const COINS: (u32, u32) = (8, 64);
+/// Without coins, a block is tried each time that so many times its size was fetched without.
+const EXACT_PER_TRIAL: u64 = 128;
+/// Share of bets won from which on blocks are doubled, and below which they are halved.
+const WON: (f32, f32) = (0.7, 0.3);
+
+/// Kibibytes of one slot's stretch of the file.
+#[derive(Debug, Clone, Copy, Default)]
+struct Slot {
+    /// Number of the stretch, plus one; 0 for none.
+    stretch: u64,
+    /// The bet by which it was brought; 0 for none.
+    bet: u64,
+    brought: u64,
+    read: u64,
+}
+
+/// A block that was fetched around a read.
+#[derive(Debug, Clone, Default)]
+struct Bet {
+    number: u64,
+    /// The half of it in which that read was not.
+    far: Range<u64>,
+    /// It has spared a read there.
+    won: bool,
+}
+
+/// What the blocks of a file have been good for.
+#[derive(Debug)]
+pub(super) struct BlockRounding {
+    /// The block size now.
+    size: u64,
+    max: u64,
+    /// Always the same size, learned nothing.
+    fixed: bool,
+    coins: u32,
+    /// Bets won, as a share of the latest of this size.
+    won: f32,
+    /// Empty until there is a block, as is the table.
+    bets: Vec<Bet>,
+    number: u64,
+    /// Bytes fetched without a block since one was tried.
+    exact_bytes: u64,
+    slots: Vec<Slot>,
+}
+
+impl BlockRounding {
+    /// What [`BlockRounding::used`] tells about at a time.
+    pub(super) const STRETCH_BYTES: u64 = SLOT_BYTES;
+
+    /// Learns its size, up to `max` bytes; or, `fixed`, has this size.
+    pub(super) fn new(max: u64, fixed: bool) -> Self {
+        Self {
+            size: if fixed { max } else { MIN_BLOCK.min(max) },
+            max,
+            fixed,
+            coins: COINS.0,
+            won: 0.5,
+            bets: Vec::new(),
+            number: 0,
+            exact_bytes: 0,
+            slots: Vec::new(),
+        }
+    }
+
+    /// Notes that these bytes are read.
+    pub(super) fn read(&mut self, range: &Range<u64>) {
+        if self.slots.is_empty() {
+            return;
+        }
+        let mut spared = None;
+        for (stretch, mask) in masks(range) {
+            let slot = &mut self.slots[index(stretch)];
+            if slot.stretch == stretch + 1 {
+                if slot.brought & !slot.read & mask != 0 && slot.bet > 0 {
+                    spared = Some(slot.bet);
+                }
+                slot.read |= mask;
+            }
+        }
+        if let Some(number) = spared
+            && !self.fixed
+        {
+            self.spared(number, range);
+        }
+    }
+
+    fn spared(&mut self, number: u64, range: &Range<u64>) {
+        self.coins = (self.coins + 1).min(COINS.1);
+        let bet = &mut self.bets[place(number)];
+        if bet.number == number && !bet.won && bet.far.contains(&range.start) {
+            bet.won = true;
+            self.won += (1.0 - self.won) / 8.0;
+            if self.won > WON.0 && self.size < self.max {
+                self.resize((self.size * 2).min(self.max));
+            }
+        }
+    }
+
+    /// What to fetch along with a read that has to go to the server: the read itself where blocks do not pay. `most` is
+    /// the largest block that is worth its time on this path.
+    pub(super) fn around(&mut self, range: &Range<u64>, size: u64, most: u64) -> Range<u64> {
+        let block = if self.fixed { self.size } else { self.affordable(range, most) };
+        if block == 0 {
+            return range.clone();
+        }
+        let start = range.start / block * block;
+        let end = range.end.div_ceil(block).saturating_mul(block).min(size).max(range.end);
+        if end - start > range.end - range.start {
+            self.bet(range, start..end);
+        }
+        start..end
+    }
+
+    /// The size of the block that may be had now; 0 for none.
+    fn affordable(&mut self, range: &Range<u64>, most: u64) -> u64 {
+        if self.max < MIN_BLOCK {
+            return 0;
+        }
+        if self.coins == 0 {
+            self.exact_bytes = self.exact_bytes.saturating_add(range.end - range.start);
+            if self.exact_bytes < EXACT_PER_TRIAL * MIN_BLOCK {
+                return 0;
+            }
+            self.exact_bytes = 0;
+            self.resize(MIN_BLOCK);
+        }
+        self.coins = self.coins.saturating_sub(1);
+        self.size.min(1 << most.max(1).ilog2())
+    }
+
+    fn bet(&mut self, range: &Range<u64>, block: Range<u64>) {
+        if self.bets.is_empty() {
+            self.bets = vec![Bet::default(); BETS];
+        }
+        self.number += 1;
+        let middle = block.start + (block.end - block.start) / 2;
+        let far = if range.start < middle { middle..block.end } else { block.start..middle };
+        self.bring(&block, self.number);
+        // The read itself is none that was spared.
+        for (stretch, mask) in masks(range) {
+            self.slots[index(stretch)].read |= mask;
+        }
+        let bet = Bet { number: self.number, far, won: false };
+        let lost = std::mem::replace(&mut self.bets[place(self.number)], bet);
+        if lost.number > 0 && !lost.won && !self.fixed {
+            self.won -= self.won / 4.0;
+            if self.won < WON.1 {
+                self.resize((self.size / 2).max(MIN_BLOCK.min(self.max)));
+            }
+        }
+    }
+
+    /// Bets of another size say nothing about this one.
+    fn resize(&mut self, size: u64) {
+        self.size = size;
+        self.won = 0.5;
+        for bet in &mut self.bets {
+            bet.won = true;
+        }
+    }
+
+    /// Notes that these bytes are fetched ahead, not around a read.
+    pub(super) fn brought(&mut self, range: &Range<u64>) {
+        self.bring(range, 0);
+    }
+
+    fn bring(&mut self, range: &Range<u64>, bet: u64) {
+        if self.slots.is_empty() {
+            self.slots = vec![Slot::default(); SLOTS];
+        }
+        for (stretch, mask) in masks(range) {
+            let slot = &mut self.slots[index(stretch)];
+            if slot.stretch != stretch + 1 {
+                *slot = Slot { stretch: stretch + 1, ..Slot::default() };
+            }
+            slot.bet = bet;
+            slot.brought |= mask;
+        }
+    }
+
+    /// How much of what was brought of this stretch of [`BlockRounding::STRETCH_BYTES`] has been read, 0 to 1.
+    pub(super) fn used(&self, stretch: u64) -> Option<f32> {
+        let slot = self.slots.get(index(stretch)).filter(|slot| slot.stretch == stretch + 1)?;
+        #[expect(clippy::cast_precision_loss, reason = "at most 64")]
+        let share = slot.read.count_ones() as f32 / (slot.read | slot.brought).count_ones() as f32;
+        Some(share)
+    }
+}
+
+fn place(number: u64) -> usize {
+    usize::try_from(number % BETS as u64).unwrap_or(0)
+}
+
+fn index(stretch: u64) -> usize {
+    usize::try_from(stretch % SLOTS as u64).unwrap_or(0)
+}
+
+/// The stretches that a range touches, the first few of them, each with the bits of the kibibytes touched.
+fn masks(range: &Range<u64>) -> impl Iterator<Item = (u64, u64)> + use<> {
+    let (start, last) = (range.start, range.end.saturating_sub(1));
+    let first = start / SLOT_BYTES;
+    let end = (last / SLOT_BYTES + 1).min(first.saturating_add(SLOTS_PER_READ));
+    (first..end).map(move |stretch| {
+        let base = stretch * SLOT_BYTES;
+        let from = start.saturating_sub(base) / GRAIN_BYTES;
+        let to = ((last - base) / GRAIN_BYTES).min(63);
+        (stretch, (u64::MAX >> (63 - to)) & (u64::MAX << from))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SIZE: u64 = 1 << 40;
+
+    fn miss(blocks: &mut BlockRounding, start: u64) -> u64 {
+        let range = start..start + 100;
+        blocks.read(&range);
+        let around = blocks.around(&range, SIZE, u64::MAX);
+        assert!(around.start <= range.start && around.end >= range.end);
+        around.end - around.start
+    }
+
+    #[test]
+    fn a_reader_that_never_comes_back_gets_what_it_asks_for() {
+        let mut blocks = BlockRounding::new(256 << 10, false);
+        let rounded = (0..10_000).filter(|n| miss(&mut blocks, n << 22) > 100).count();
+        assert_eq!(rounded, COINS.0 as usize);
+        // But for a trial for each 2 MiB read.
+        let rounded = (0..30_000).filter(|n| miss(&mut blocks, n << 22) > 100).count();
+        assert_eq!(rounded, 1);
+    }
+
+    #[test]
+    fn where_neighbours_are_read_blocks_grow() {
+        let mut blocks = BlockRounding::new(256 << 10, false);
+        let mut rounded = 0;
+        for block in 0..20 {
+            rounded = miss(&mut blocks, block << 20);
+            let here = block << 20;
+            for at in (here..here + rounded).step_by(4096) {
+                blocks.read(&(at..at + 100));
+            }
+        }
+        assert_eq!(rounded, 256 << 10);
+        assert_eq!(
+            blocks.around(&(5 << 30..(5 << 30) + 1), SIZE, 100_000),
+            5 << 30..(5 << 30) + 65_536
+        );
+    }
+
+    #[test]
+    fn where_only_what_is_next_to_it_is_read_blocks_stay_small() {
+        let mut blocks = BlockRounding::new(256 << 10, false);
+        for block in 0..500 {
+            let here = block << 20;
+            assert!(miss(&mut blocks, here) <= 32 << 10);
+            blocks.read(&(here + 1000..here + 1100));
+            blocks.read(&(here + 2000..here + 2100));
+        }
+    }
+
+    #[test]
+    fn a_fixed_size_learns_nothing() {
+        let mut blocks = BlockRounding::new(100_000, true);
+        assert!((0..100).all(|n| miss(&mut blocks, n * 1_000_000) == 100_000));
+        assert_eq!(blocks.around(&(250_000..250_001), 260_000, 1), 200_000..260_000);
+    }
+
+    #[test]
+    fn what_was_read_of_a_stretch_is_known() {
+        let mut blocks = BlockRounding::new(256 << 10, false);
+        assert_eq!(blocks.used(3), None);
+        blocks.brought(&(3 * SLOT_BYTES..4 * SLOT_BYTES));
+        blocks.read(&(3 * SLOT_BYTES..3 * SLOT_BYTES + SLOT_BYTES / 2));
+        assert_eq!(blocks.used(3), Some(0.5));
+    }
+}

@@ -1,0 +1,176 @@
+//! What becomes of a request that has ended: done, or its rest planned again.
+
+use super::{Ended, FetchEvent, Reader};
+use crate::error::{Error, ErrorKind, Result, Retry};
+use crate::plan::{Plan, PlanConfig};
+use crate::source::Request;
+use crate::{Limits, range};
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::time::Duration;
+
+/// Wanted bytes in a failed answer that count as progress, however many were asked for.
+const MIN_PROGRESS_BYTES: u64 = 4096;
+
+impl Reader<'_> {
+    /// Settles a request that has ended: done, or its rest planned again.
+    pub(super) fn conclude(&mut self, id: u64, ended: Ended) -> Option<FetchEvent> {
+        let urgent = self.urgent_ids.remove(&id);
+        let in_flight = self.requests.remove(&id)?;
+        let result = ended?;
+        let (request, received) = in_flight.finish();
+        let missing = range::difference(&request.ranges, &received);
+        let error = match result {
+            Ok(answer) => {
+                self.answer.unasked_bytes += answer.unasked_bytes;
+                self.answer.size = answer.size.or(self.answer.size);
+                if answer.validator.is_some() {
+                    self.answer.validator.clone_from(&answer.validator);
+                }
+                self.put_off_since = None;
+                // With a tail, the size of the file was not known when its head was asked for.
+                if missing.is_empty() || request.tail > 0 {
+                    self.barren_failures = 0;
+                    self.plan_again();
+                    return Some(FetchEvent::Answered(answer));
+                }
+                self.incomplete(&missing)
+            }
+            Err(error) => error,
+        };
+        match self.again(request, &missing, error, urgent) {
+            Ok(()) => None,
+            Err(error) => {
+                let bytes = range::total_bytes(&missing);
+                self.unreleased_bytes = self.unreleased_bytes.saturating_sub(bytes);
+                Some(FetchEvent::Failed { error, ranges: missing })
+            }
+        }
+    }
+
+    /// A server that said "done" without having delivered everything.
+    fn incomplete(&self, missing: &[Range<u64>]) -> Error {
+        let bytes = range::total_bytes(missing);
+        let end = missing.last().map_or(0, |range| range.end);
+        match self.answer.size.filter(|&size| end > size) {
+            Some(size) => Error::new(
+                ErrorKind::Corrupt,
+                format!(
+                    "{}: bytes up to {end} are wanted, but the file has only {size}: it is truncated",
+                    self.source.name()
+                ),
+            ),
+            None => Error::new(
+                ErrorKind::Protocol,
+                format!("{}: the answer lacks {bytes} of the bytes asked for", self.source.name()),
+            ),
+        }
+    }
+
+    /// Plans what is still in the queue anew if the source's limits have moved since.
+    fn plan_again(&mut self) {
+        let limits = self.source.limits();
+        if self.planned_with.replace(limits).is_none_or(|before| before == limits) {
+            return;
+        }
+        let config = self.plan_config(PlanConfig::for_connections(self.connections));
+        let queue = std::mem::take(&mut self.queue);
+        self.queue = self.planned_again(queue, &limits, &config);
+        let urgent = std::mem::take(&mut self.urgent);
+        self.urgent = self.planned_again(urgent, &limits, &config);
+    }
+
+    fn planned_again(
+        &self,
+        queue: VecDeque<Request>,
+        limits: &Limits,
+        config: &PlanConfig,
+    ) -> VecDeque<Request> {
+        let (mut tails, plain): (VecDeque<_>, VecDeque<_>) =
+            queue.into_iter().partition(|request| request.tail > 0);
+        let ranges: Vec<_> = plain.into_iter().flat_map(|request| request.ranges).collect();
+        tails.extend(self.requests_of(Plan::new(&ranges, limits, config)));
+        tails
+    }
+
+    pub(super) fn requests_of(&self, plan: Plan) -> Vec<Request> {
+        let request =
+            |ranges| Request { ranges, tail: 0, validator: self.validator.clone(), size: None };
+        plan.requests.into_iter().map(request).collect()
+    }
+
+    fn queue_of(&mut self, urgent: bool) -> &mut VecDeque<Request> {
+        if urgent { &mut self.urgent } else { &mut self.queue }
+    }
+
+    /// A plan for what a request left over and for the next one in the queue together: where every answer is cut short,
+    /// left-overs sent alone would make twice as many requests.
+    fn topped_up(&mut self, missing: &[Range<u64>], alone: Plan, urgent: bool) -> Plan {
+        let one = matches!(alone.requests.as_slice(), [_]);
+        let queue = self.queue_of(urgent);
+        let Some(next) = queue.pop_front_if(|next| one && next.tail == 0) else {
+            return alone;
+        };
+        let both = [missing, &next.ranges].concat();
+        Plan::new(&both, &self.source.limits(), &self.plan_config(PlanConfig::default()))
+    }
+
+    /// Whether a file that is put off is waited for still.
+    fn is_patient(&mut self, after: Duration) -> bool {
+        let now = self.source.clock().now();
+        let since = *self.put_off_since.get_or_insert(now);
+        now.saturating_sub(since).saturating_add(after) < self.config.patience
+    }
+
+    fn again(
+        &mut self,
+        request: Request,
+        missing: &[Range<u64>],
+        error: Error,
+        urgent: bool,
+    ) -> Result<()> {
+        let asked = range::total_bytes(&request.ranges).saturating_add(request.tail);
+        let config = self.plan_config(PlanConfig::default());
+        let plan = Plan::new(missing, &self.source.limits(), &config);
+        // The source has learned from it to ask for less at once.
+        let smaller = plan.requests.len() > 1;
+        let got = range::total_bytes(&request.ranges).saturating_sub(range::total_bytes(missing));
+        let splittable = request.ranges.len() > 1 || request.tail > 0 && !request.ranges.is_empty();
+        let hopeful = match (error.kind(), error.retry()) {
+            (ErrorKind::TooLarge, _) => splittable || smaller || got > 0,
+            (_, Retry::Later { after }) => self.is_patient(after),
+            (_, retry) => matches!(retry, Retry::SameServer { .. }),
+        };
+        let put_off = matches!(error.retry(), Retry::Later { .. });
+        // Bytes that were not wanted are no progress, nor are a few of many: a server that gives no more with every
+        // connection would be asked for ever. A request with a tail is sent again as a whole.
+        let useful = request.tail == 0 && got > 0 && got >= MIN_PROGRESS_BYTES.min(asked / 16);
+        if useful {
+            self.barren_failures = 0;
+        } else if (!smaller || request.tail > 0) && !put_off {
+            self.barren_failures += 1;
+        }
+        self.plan_again();
+        // What befalls a server befalls all connections at once.
+        if !hopeful
+            || self.barren_failures
+                >= self.config.attempts.saturating_mul(self.connections_in_use())
+        {
+            return Err(error);
+        }
+        self.retries += 1;
+        self.unreleased_bytes = self.unreleased_bytes.saturating_sub(asked);
+        if request.tail > 0 {
+            self.queue_of(urgent).push_front(request);
+            return Ok(());
+        }
+        // The parts that arrived stay charged until the consumer releases them.
+        self.unreleased_bytes += asked.saturating_sub(range::total_bytes(missing));
+        let plan = self.topped_up(missing, plan, urgent);
+        for ranges in plan.requests.into_iter().rev() {
+            let validator = request.validator.clone();
+            self.queue_of(urgent).push_front(Request { ranges, tail: 0, validator, size: None });
+        }
+        Ok(())
+    }
+}

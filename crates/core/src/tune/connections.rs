@@ -1,0 +1,188 @@
+//! How many connections (connections) pay.
+//!
+//! A new connection may send ten segments and then doubles once per round trip (RFC 6928, RFC 5681), so `n` of them
+//! move `n` times as much in the first round trips. That is worth a handshake wherever the path holds more than one
+//! initial window, and nothing where it does not: once the pipe and its queue are full, more connections only lose packets.
+//!
+//! Hence two rules. Before anything is known but the round-trip time, [`speculative`] opens connections in proportion to it:
+//! a handshake costs two small packets, a connection missing later costs a round trip. Once a bandwidth has been seen,
+//! [`useful`] says how many of them to send on: one for every two initial windows that the bandwidth-delay product
+//! holds. Fewer would leave the pipe empty for longer than the two round trips in which they grow to fill it; more would
+//! each have so small a window when it is full that a sender does not notice the queue before it overflows (HyStart
+//! looks from 16 segments on), and the losses, repaired connection by connection, cost more than the early start gains.
+
+use crate::LinkEstimate;
+use crate::tune::link::INITIAL_WINDOW_BYTES;
+use std::time::Duration;
+
+/// Most connections to one endpoint for a single interactive job.
+pub const MAX_INTERACTIVE: usize = 64;
+/// Connections used where the round-trip time is long but the bandwidth is not known: a server that paces its first window
+/// hides it. Sixteen windows are a tenth of a second on a path of 18 Mbit/s.
+const BANDWIDTH_UNKNOWN: usize = 16;
+/// Two connections at the least: one is busy while the other turns a request around.
+const MIN: usize = 2;
+/// From so many on, a connection more or less makes no great difference.
+const MANY: usize = 8;
+
+/// Connections worth opening as soon as the handshake of the first one has shown the round-trip time: one, and one per 3 ms. At
+/// 100 Mbit/s that is what [`useful`] will ask for when the first answer has shown the bandwidth; a connection that is opened
+/// only then is late by a round trip, over TLS by two.
+///
+/// Next door it is one alone: another is there almost as soon as it is wanted, and next door are the servers of one thread,
+/// which serve a connection at a time and wait for ever on one that is not used yet.
+#[must_use]
+pub fn speculative(rtt: Duration, cap: usize) -> usize {
+    let by_rtt = usize::try_from(rtt.as_millis() / 3).unwrap_or(usize::MAX);
+    by_rtt.saturating_add(1).min(cap.max(1))
+}
+
+/// Connections worth sending on for a job of `bytes`.
+#[must_use]
+pub fn for_bytes(bytes: u64, link: &LinkEstimate, cap: usize) -> usize {
+    let by_size = usize::try_from(bytes.div_ceil(SHARE_FLOOR_BYTES)).unwrap_or(usize::MAX);
+    let by_path = match (link.bandwidth_delay_bytes(), link.rtt) {
+        (Some(product), _) => windows(product / WINDOWS_PER_CONNECTION) + 1,
+        (None, Some(rtt)) => speculative(rtt, BANDWIDTH_UNKNOWN),
+        (None, None) => MIN,
+    };
+    by_path.max(MIN).min(by_size).min(cap).max(1)
+}
+
+/// Connections worth sending on for a job of `bytes` whose server takes no fewer than so many `requests`.
+///
+/// Where an answer is smaller than a window, connections are not filled, and what counts is how often each has to wait for a
+/// round trip. So there are as many as fill the windows of the useful ones: 2,000 requests of 2 KB at 150 ms took 19 s on
+/// the sixteen connections that an unknown bandwidth is worth, and 5 s on 64.
+#[must_use]
+pub fn for_requests(useful: usize, requests: usize, bytes: u64, cap: usize) -> usize {
+    if requests <= useful {
+        return useful;
+    }
+    let each = (bytes / requests as u64).max(1);
+    let filled = (useful as u64).saturating_mul(INITIAL_WINDOW_BYTES) / each;
+    usize::try_from(filled).unwrap_or(usize::MAX).min(requests).min(cap).max(useful)
+}
+
+/// Connections to send on where `useful` are worth having and `open` of them are open: those, if they are many, and two in three.
+///
+/// What they have carried has opened their windows. At 22 ms and 100 Mbit/s eight connections that have brought a tree fill the
+/// path at once; four more, each a handshake late, only overflowed its queue, and repairing that took longer than they
+/// had gained (0.97 s on twelve connections, 0.89 s on eight, medians of five). Where connections are few, each counts.
+#[must_use]
+pub fn prefer_open(useful: usize, open: usize) -> usize {
+    let kept = open.min(useful);
+    if kept >= MANY && 3 * kept >= 2 * useful { kept } else { useful }
+}
+
+/// Connections for a bulk job, one that lasts for many round trips.
+///
+/// There it is not slow start that counts but what a connection carries in the long run, and that is little on a long path.
+/// With stock settings a Linux sender keeps at most 4 MiB under way (`tcp_wmem`), and CUBIC at a loss of one packet in
+/// 10,000 a window of `1.05 (rtt / loss)^0.75` packets on average (RFC 9438 section 5.1): 310 KB at 120 ms, which is 20 Mbit/s.
+/// So connections go with the round-trip time: one for each 2 ms, which at that loss fill 1 Gbit/s, and without loss ramp up
+/// sooner. Measured, 1 GiB at 120 ms and 1 Gbit/s: see `bench/copying.py`.
+///
+/// A narrow path gets fewer: not more than leave each connection an initial window when path and queue are full.
+#[must_use]
+pub fn for_bulk(link: &LinkEstimate, cap: usize) -> usize {
+    let by_rtt =
+        link.rtt.map_or(0, |rtt| usize::try_from(rtt.as_millis() / 2).unwrap_or(usize::MAX));
+    let by_path = link.bandwidth_delay_bytes().map_or(usize::MAX, |product| windows(2.0 * product));
+    by_rtt.min(by_path).max(MIN_BULK).min(cap).max(1)
+}
+
+/// Connections of a bulk job on the shortest path, and before anything is known: enough for small files to hide each other's
+/// opening and closing.
+pub const MIN_BULK: usize = 4;
+
+/// Initial windows of the bandwidth-delay product to each connection.
+const WINDOWS_PER_CONNECTION: f64 = 2.0;
+
+/// Below this, in bytes, another connection's share is not worth another request: two segments.
+const SHARE_FLOOR_BYTES: u64 = 2 * 1448;
+
+/// Initial windows in a bandwidth-delay product, rounded up.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    clippy::cast_precision_loss,
+    reason = "a float cast saturates, which is what is meant"
+)]
+fn windows(product: f64) -> usize {
+    ((product / INITIAL_WINDOW_BYTES as f64).ceil() as usize).min(1 << 16)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn link(rtt_ms: f64, mbit: f64) -> LinkEstimate {
+        LinkEstimate {
+            rtt: Some(Duration::from_secs_f64(rtt_ms / 1e3)),
+            bandwidth: Some(mbit * 1e6 / 8.0),
+        }
+    }
+
+    #[test]
+    fn connections_follow_the_bandwidth_delay_product() {
+        let job = 7_400_000;
+        assert_eq!(for_bytes(job, &link(0.3, 100.0), 64), 2);
+        assert_eq!(for_bytes(job, &link(2.0, 10.0), 64), 2);
+        assert_eq!(for_bytes(job, &link(11.0, 100.0), 64), 6);
+        assert_eq!(for_bytes(job, &link(22.0, 100.0), 64), 11);
+        assert_eq!(for_bytes(job, &link(72.0, 8.0), 64), 4);
+        assert_eq!(for_bytes(job, &link(240.0, 250.0), 64), 64);
+    }
+
+    #[test]
+    fn bulk_jobs_get_connections_by_the_round_trip_time() {
+        assert_eq!(for_bulk(&link(120.0, 1000.0), 64), 60);
+        assert_eq!(for_bulk(&link(240.0, 1000.0), 64), 64);
+        assert_eq!(for_bulk(&link(20.0, 1000.0), 64), 10);
+        assert_eq!(for_bulk(&link(0.1, 10_000.0), 64), MIN_BULK);
+        assert_eq!(for_bulk(&link(72.0, 8.0), 64), 10);
+        assert_eq!(for_bulk(&LinkEstimate::default(), 64), MIN_BULK);
+        assert_eq!(for_bulk(&link(120.0, 1000.0), 2), 2);
+    }
+
+    #[test]
+    fn a_small_job_gets_few_connections() {
+        assert_eq!(for_bytes(5_000, &link(240.0, 1000.0), 64), 2);
+        assert_eq!(for_bytes(0, &link(240.0, 1000.0), 64), 1);
+    }
+
+    #[test]
+    fn small_requests_get_as_many_connections_as_fill_the_windows() {
+        assert_eq!(for_requests(16, 2_000, 4_000_000, 64), 64);
+        assert_eq!(for_requests(4, 2_000, 4_000_000, 64), 28);
+        assert_eq!(for_requests(16, 20, 40_000, 64), 20);
+        assert_eq!(for_requests(16, 2_000, 4_000_000, 16), 16);
+        // Answers that fill windows by themselves, and requests that all go at once.
+        assert_eq!(for_requests(8, 100, 100_000_000, 64), 8);
+        assert_eq!(for_requests(8, 8, 100, 64), 8);
+    }
+
+    #[test]
+    fn what_a_common_path_will_use_is_nearly_open_by_then() {
+        for rtt in [11_u8, 22, 33] {
+            let opened = speculative(Duration::from_millis(rtt.into()), 64);
+            let used = for_bytes(1_000_000, &link(rtt.into(), 80.0), 64);
+            assert!(opened.abs_diff(used) <= 1, "{opened} opened, {used} used at {rtt} ms");
+        }
+    }
+
+    #[test]
+    fn connections_that_are_nearly_enough_are_enough() {
+        assert_eq!([prefer_open(12, 8), prefer_open(12, 7), prefer_open(13, 8)], [8, 12, 13]);
+        assert_eq!([prefer_open(4, 9), prefer_open(6, 4), prefer_open(64, 64)], [4, 6, 64]);
+    }
+
+    #[test]
+    fn the_callers_cap_holds() {
+        assert_eq!(for_bytes(7_400_000, &link(240.0, 1000.0), 1), 1);
+        assert_eq!(speculative(Duration::from_millis(240), 8), 8);
+        assert_eq!(speculative(Duration::from_millis(240), 64), 64);
+        assert_eq!(speculative(Duration::from_micros(30), 64), 1);
+    }
+}

@@ -1,0 +1,254 @@
+//! How the bytes of an entry follow each other, for everything that is not just numbers.
+//!
+//! # Where shapes come from
+//!
+//! A collection of numbers or strings is known by its C++ name. A class is known by the descriptions in the file
+//! (`streamer`): it is its bases and its members, in order. Both nest; a [`StreamedType`] is that tree, made once when a tree is
+//! opened. Nothing refers back up, so that reading by a shape ends: a class that contains itself, and what is nested too
+//! deeply, is [`StreamedType::Unknown`], which is an error only where somebody asks for it.
+//!
+//! # How ROOT frames values
+//!
+//! Objects begin with a byte count and the version of their class ([`StreamedType::Object`]). A collection or a `std::string`
+//! that is a member has such a head as well ([`StreamedType::Headed`]), but one inside another collection has none. Where one
+//! branch holds a member of all objects of a collection, and where a collection was written member by member, that head
+//! stands once before the values of all objects ([`StreamedType::Rest`]).
+//!
+//! # Columns
+//!
+//! Each number or string at the end of a path through the members is a column of its own: `jets.fP.fX` is one of a
+//! `vector<TLorentzVector>`. [`columns`] lists them. Reading a column walks over the bytes of the others.
+//!
+//! Sources: `TStreamerInfoReadBuffer.cxx`, `TGenCollectionStreamer.cxx`, `TCollectionProxyFactory` of ROOT.
+
+use crate::ElementType;
+use crate::root::interpretation::number_encoding::NumberEncoding;
+use std::collections::HashSet;
+use std::sync::Arc;
+
+/// How the bytes of a value follow each other.
+#[derive(Debug, Clone)]
+pub(crate) enum StreamedType {
+    /// Numbers back to back, in a fixed array with these dimensions.
+    Numbers { packed: NumberEncoding, dims: Vec<usize> },
+    /// A string behind its length: one byte, or 255 and four; `wide`: always four.
+    Text { wide: bool },
+    /// A fixed array of values.
+    Fixed { dims: Vec<usize>, item: Arc<Self> },
+    /// A count and as many values. May have a head.
+    List(Arc<Self>),
+    /// Two values: what maps are made of.
+    Pair(Arc<[StreamedMember; 2]>),
+    /// A marker byte and as many numbers as another member of the object says.
+    Counted { packed: NumberEncoding, counter: usize },
+    /// A head and then the value.
+    Headed(Arc<Self>),
+    /// As many values as there are up to the end of the entry.
+    Rest(Arc<Self>),
+    /// An object: head and members.
+    Object(Arc<StreamedClass>),
+    /// The bits of a `TObject`: four bytes, and two more where the object is referred to.
+    Bits,
+    /// A `TObject`.
+    TObject,
+    /// Not known, and why.
+    Unknown(Arc<str>),
+}
+
+/// A class, in the versions that the file describes.
+#[derive(Debug)]
+pub(crate) struct StreamedClass {
+    pub(crate) name: String,
+    /// At least one. The first is that of the branch, where that says which.
+    pub(crate) layouts: Vec<ClassLayout>,
+}
+
+/// One version of a class.
+#[derive(Debug)]
+pub(crate) struct ClassLayout {
+    pub(crate) version: i32,
+    pub(crate) checksum: u32,
+    pub(crate) members: Vec<StreamedMember>,
+}
+
+/// A member or base of a class.
+#[derive(Debug, Clone)]
+pub(crate) struct StreamedMember {
+    pub(crate) name: Arc<str>,
+    pub(crate) base: bool,
+    pub(crate) shape: StreamedType,
+}
+
+/// One level of a column.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Level {
+    /// Any number of values.
+    List,
+    /// So many values.
+    Fixed(usize),
+}
+
+/// A column of a shape.
+#[derive(Debug, Clone)]
+pub(crate) struct StreamedColumn {
+    /// Names of members and bases that lead to it.
+    pub(crate) path: Arc<[Arc<str>]>,
+    /// The names of the members among them, with dots between.
+    pub(crate) name: String,
+    pub(crate) levels: Vec<Level>,
+    pub(crate) element: ElementType,
+}
+
+/// A column or, by its name, why what is there cannot be one.
+pub(crate) type Found = Result<StreamedColumn, (String, Arc<str>)>;
+
+/// Members of a `TObject` that are columns.
+pub(crate) const T_OBJECT_MEMBERS: [&str; 2] = ["fUniqueID", "fBits"];
+/// Columns of one branch that are listed.
+const MAX_COLUMNS: usize = 400;
+/// Shapes that are looked at for them.
+const MAX_VISITS: usize = 20_000;
+
+impl StreamedType {
+    pub(crate) fn numbers(packed: NumberEncoding) -> Self {
+        Self::Numbers { packed, dims: Vec::new() }
+    }
+
+    pub(crate) fn unknown(why: impl Into<Arc<str>>) -> Self {
+        Self::Unknown(why.into())
+    }
+
+    /// The fewest bytes that a value takes.
+    pub(crate) fn least(&self) -> usize {
+        let times = |dims: &[usize], bytes: usize| {
+            dims.iter().fold(bytes, |bytes, &n| bytes.saturating_mul(n))
+        };
+        match self {
+            Self::Numbers { packed, dims } => times(dims, packed.size()),
+            Self::Text { wide: false } | Self::Counted { .. } => 1,
+            Self::Text { wide: true } | Self::List(_) | Self::Bits => 4,
+            Self::Fixed { dims, item } => times(dims, item.least()),
+            Self::Pair(members) => {
+                members.iter().fold(0, |sum, member| sum.saturating_add(member.shape.least()))
+            }
+            Self::Headed(_) | Self::Object(_) => 6,
+            Self::TObject => 10,
+            Self::Rest(_) | Self::Unknown(_) => 0,
+        }
+    }
+
+    /// Whether only the end of an entry tells where a value ends.
+    pub(crate) fn runs_to_the_end(&self) -> bool {
+        match self {
+            Self::Rest(_) => true,
+            Self::Headed(item) => item.runs_to_the_end(),
+            _ => false,
+        }
+    }
+}
+
+/// The columns of a shape, in order; none for one that there are too many of.
+pub(crate) fn columns(shape: &StreamedType) -> Option<Vec<Found>> {
+    let mut found = Vec::new();
+    let mut finder = Finder { path: Vec::new(), names: Vec::new(), levels: Vec::new(), visits: 0 };
+    let all = finder.visit(shape, &mut found);
+    // Bases come first: a member hides those of the same name in them, as in C++.
+    let mut names = HashSet::new();
+    found.reverse();
+    found.retain(|column| match column {
+        Ok(leaf) => names.insert(leaf.name.clone()),
+        Err((name, _)) => names.insert(name.clone()),
+    });
+    found.reverse();
+    all.then_some(found)
+}
+
+struct Finder {
+    path: Vec<Arc<str>>,
+    names: Vec<Arc<str>>,
+    levels: Vec<Level>,
+    visits: usize,
+}
+
+impl Finder {
+    /// False once there are too many columns.
+    fn visit(&mut self, shape: &StreamedType, found: &mut Vec<Found>) -> bool {
+        self.visits += 1;
+        if found.len() > MAX_COLUMNS || self.visits > MAX_VISITS {
+            return false;
+        }
+        let before = self.levels.len();
+        let fixed = |dims: &[usize]| dims.iter().map(|&n| Level::Fixed(n)).collect::<Vec<_>>();
+        let fine = match shape {
+            StreamedType::Numbers { packed, dims } => {
+                self.levels.extend(fixed(dims));
+                found.push(Ok(self.leaf(packed.element())));
+                true
+            }
+            StreamedType::Counted { packed, .. } => {
+                self.levels.push(Level::List);
+                found.push(Ok(self.leaf(packed.element())));
+                true
+            }
+            StreamedType::Text { .. } => {
+                found.push(Ok(self.leaf(ElementType::Text)));
+                true
+            }
+            StreamedType::Bits => {
+                found.push(Ok(self.leaf(ElementType::U32)));
+                true
+            }
+            StreamedType::Fixed { dims, item } => {
+                self.levels.extend(fixed(dims));
+                self.visit(item, found)
+            }
+            StreamedType::List(item) | StreamedType::Rest(item) => {
+                self.levels.push(Level::List);
+                self.visit(item, found)
+            }
+            StreamedType::Headed(item) => self.visit(item, found),
+            StreamedType::Pair(members) => members.iter().all(|member| self.member(member, found)),
+            StreamedType::Object(class) => {
+                let layout = class.layouts.first();
+                let members = layout.map_or(&[][..], |layout| layout.members.as_slice());
+                members.iter().all(|member| self.member(member, found))
+            }
+            StreamedType::TObject => {
+                for name in T_OBJECT_MEMBERS {
+                    let shape = StreamedType::numbers(NumberEncoding::Plain(ElementType::U32));
+                    let member = StreamedMember { name: name.into(), base: false, shape };
+                    self.member(&member, found);
+                }
+                true
+            }
+            StreamedType::Unknown(why) => {
+                found.push(Err((self.names.join("."), Arc::clone(why))));
+                true
+            }
+        };
+        self.levels.truncate(before);
+        fine
+    }
+
+    fn member(&mut self, member: &StreamedMember, found: &mut Vec<Found>) -> bool {
+        self.path.push(Arc::clone(&member.name));
+        if !member.base {
+            self.names.push(Arc::clone(&member.name));
+        }
+        let fine = self.visit(&member.shape, found);
+        if !member.base {
+            self.names.pop();
+        }
+        self.path.pop();
+        fine
+    }
+
+    fn leaf(&self, element: ElementType) -> StreamedColumn {
+        StreamedColumn {
+            path: self.path.clone().into(),
+            name: self.names.join("."),
+            levels: self.levels.clone(),
+            element,
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! What only XRootD servers can be asked: who has a file, having files fetched from tape, rights, extended attributes.
+
+use crate::client::Client;
+use crate::client::storage_path::{StoragePath, StorageRoot};
+use hither_core::error::{Error, ErrorKind, Result};
+use hither_transport::{ExtendedAttribute, PrepareAction, Protocol, ReplicaServer, XrootdPath};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// A request for files that was made of one server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PrepareReply {
+    /// Which of the URLs that were given it is about, by their numbers.
+    pub urls: Vec<usize>,
+    /// What the server calls the request; empty if it does not say.
+    pub request: String,
+}
+
+impl Client {
+    /// The name on an XRootD server that `url` stands for.
+    fn on_xrootd(&self, named: &StoragePath, asked: &str) -> Result<XrootdPath> {
+        match &named.root {
+            StorageRoot::Server(root) if root.protocol() == Protocol::Xrootd => {
+                let network = Arc::clone(&self.shared.network);
+                Ok(XrootdPath::new(root.below(&named.path, false), network))
+            }
+            _ => {
+                let name = named.display_url(&named.path);
+                let what =
+                    format!("{name}: only servers of root:// and roots:// can be asked {asked}");
+                Err(Error::new(ErrorKind::Unsupported, what))
+            }
+        }
+    }
+
+    /// The servers of a cluster that have a file.
+    ///
+    /// # Errors
+    ///
+    /// As [`Client::storage`]; [`ErrorKind::Unsupported`] for other servers than those of `root://`;
+    /// [`ErrorKind::NotFound`] where nobody has it.
+    pub async fn locate(&self, url: &str) -> Result<Vec<ReplicaServer>> {
+        let named = self.storage_path(url)?;
+        self.on_xrootd(&named, "who has a file")?.locate().await
+    }
+
+    /// Has files fetched to disk, or given up there, one request to each server. Nobody waits for them to be there.
+    ///
+    /// # Errors
+    ///
+    /// The first one, as [`Client::locate`]. What was asked of other servers before remains asked.
+    pub async fn prepare(&self, urls: &[String], how: PrepareAction) -> Result<Vec<PrepareReply>> {
+        let mut servers: Vec<(XrootdPath, PrepareReply, Vec<String>)> = Vec::new();
+        let mut known: HashMap<String, usize> = HashMap::new();
+        for (nth, url) in urls.iter().enumerate() {
+            let named = self.storage_path(url)?;
+            let first = self.on_xrootd(&named, "to prepare files")?;
+            let at = *known.entry(named.server).or_insert(servers.len());
+            match servers.get_mut(at) {
+                Some((_, prepared, further)) => {
+                    prepared.urls.push(nth);
+                    further.push(named.path);
+                }
+                None => {
+                    let prepared = PrepareReply { urls: vec![nth], request: String::new() };
+                    servers.push((first, prepared, Vec::new()));
+                }
+            }
+        }
+        let mut all = Vec::with_capacity(servers.len());
+        for (first, mut prepared, further) in servers {
+            prepared.request = first.prepare(&further, how).await?;
+            all.push(prepared);
+        }
+        Ok(all)
+    }
+
+    /// Gives a file or directory of an XRootD server other rights: the nine bits, as in `0o640`.
+    ///
+    /// # Errors
+    ///
+    /// As [`Client::locate`]; [`ErrorKind::Invalid`] for more than nine bits.
+    pub async fn chmod(&self, url: &str, mode: u16) -> Result<()> {
+        if mode > 0o777 {
+            let what = format!("{mode:o} is no mode: expected three octal digits, as in 640");
+            return Err(Error::new(ErrorKind::Invalid, what));
+        }
+        let named = self.storage_path(url)?;
+        self.on_xrootd(&named, "to change rights")?.change_mode(mode).await
+    }
+
+    /// The extended attributes of a file on an XRootD server.
+    ///
+    /// # Errors
+    ///
+    /// As [`Client::locate`].
+    pub async fn attributes(&self, url: &str) -> Result<Vec<ExtendedAttribute>> {
+        let named = self.storage_path(url)?;
+        self.on_xrootd(&named, "for extended attributes")?.attributes().await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ClientConfig;
+
+    #[test]
+    fn other_servers_are_not_asked() {
+        let client = Client::new(ClientConfig::default()).unwrap();
+        for url in ["http://h/f", "/f"] {
+            let error = client.run(client.locate(url)).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
+            let error = client.run(client.chmod(url, 0o640)).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
+        }
+        let error = client.run(client.chmod("root://h//f", 0o1640)).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
+    }
+}

@@ -1,0 +1,188 @@
+//! A source whose bytes are kept on disk for other processes and later runs.
+//!
+//! It stands between the cache in memory and the server. What is on disk of the version that is read is taken from there;
+//! the rest is asked of the server, and written to the disk when it has arrived. Nothing comes from the disk before the
+//! server has said, since this file was opened, which version it is: so the first request goes to the server
+//! whatever is on disk, unless opening the file ahead has asked already. Disks are read and written on threads that may
+//! wait, and a disk that fails costs nothing but what it would have spared.
+
+use crate::client::write_behind::WriteBehindQueue;
+use bytes::Bytes;
+use futures_util::future::BoxFuture;
+use hither_core::cache::Version;
+use hither_core::error::Result;
+use hither_core::{
+    Clock, Endpoint, Limits, LinkEstimate, Part, PartSink, Request, ResponseMeta, Source, range,
+};
+use hither_store::{DiskCache, DiskCacheFile, DiskCacheKey, MetadataKey};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::SystemTime;
+use tokio::runtime::Handle;
+use tokio::task::spawn_blocking;
+
+/// The disk of a client.
+#[derive(Debug)]
+pub(crate) struct DiskCacheSlot {
+    store: DiskCache,
+    writes: Arc<WriteBehindQueue>,
+}
+
+impl DiskCacheSlot {
+    pub(crate) fn new(store: DiskCache, writes: Arc<WriteBehindQueue>) -> Arc<Self> {
+        Arc::new(Self { store, writes })
+    }
+}
+
+/// A source with a disk before it.
+#[derive(Debug)]
+pub(crate) struct DiskCacheSource {
+    inner: Arc<dyn Source>,
+    disk: Arc<DiskCacheSlot>,
+    file: MetadataKey,
+    confirmed: Mutex<Option<Confirmed>>,
+}
+
+/// The version that the server said the file is.
+#[derive(Debug, Clone)]
+struct Confirmed {
+    validator: String,
+    /// None if nothing can be kept of it.
+    blocks: Option<Arc<DiskCacheFile>>,
+}
+
+/// What arrived.
+type Arrived = Arc<Mutex<Vec<(u64, Bytes)>>>;
+
+impl DiskCacheSource {
+    pub(crate) fn new(inner: Arc<dyn Source>, disk: Arc<DiskCacheSlot>, file: MetadataKey) -> Self {
+        Self { inner, disk, file, confirmed: Mutex::default() }
+    }
+
+    /// The server has said which version it is.
+    pub(crate) async fn validate(&self, version: &Version) {
+        let (Some(size), Some(validator)) = (version.size, version.validator.clone()) else {
+            return;
+        };
+        if self.confirmed().as_ref().is_some_and(|it| it.validator == validator) {
+            return;
+        }
+        let (disk, file) = (Arc::clone(&self.disk), self.file.clone());
+        let key = DiskCacheKey { file, size, validator: validator.clone() };
+        let open = move || disk.store.file(&key, SystemTime::now());
+        let blocks = spawn_blocking(open).await.ok().flatten().map(Arc::new);
+        *self.confirmed() = Some(Confirmed { validator, blocks });
+    }
+
+    /// What is kept of the version that a request is about.
+    fn blocks(&self, request: &Request) -> Option<Arc<DiskCacheFile>> {
+        let validator = request.validator.as_ref().filter(|_| request.tail == 0)?;
+        let confirmed = self.confirmed();
+        confirmed.as_ref().filter(|it| it.validator == *validator)?.blocks.clone()
+    }
+
+    async fn fetch_tiered(&self, request: Request, mut sink: PartSink) -> Result<ResponseMeta> {
+        let mut rest = request.clone();
+        if let Some(blocks) = self.blocks(&request) {
+            let wanted = request.ranges.clone();
+            let found = spawn_blocking(move || blocks.read(&wanted)).await.unwrap_or_default();
+            let there: Vec<_> =
+                found.iter().map(|(at, bytes)| *at..at + bytes.len() as u64).collect();
+            let missing = range::difference(&request.ranges, &range::merged(&there, 0));
+            if missing.is_empty() || self.inner.limits().allow(&missing) {
+                found.into_iter().for_each(|(offset, bytes)| sink(Part { offset, bytes }));
+                rest.ranges = missing;
+            }
+            if rest.ranges.is_empty() {
+                let validator = request.validator;
+                return Ok(ResponseMeta { size: request.size, validator, unasked_bytes: 0 });
+            }
+        }
+        let arrived = Arrived::default();
+        let into = Arc::clone(&arrived);
+        let tee: PartSink = Box::new(move |part| {
+            lock(&into).push((part.offset, part.bytes.clone()));
+            sink(part);
+        });
+        let answer = self.inner.fetch(rest, tee).await?;
+        let validator = answer.validator.clone().or(request.validator);
+        let size = answer.size.or(request.size);
+        self.validate(&Version { size, validator: validator.clone() }).await;
+        let kept = self
+            .confirmed()
+            .as_ref()
+            .filter(|it| Some(&it.validator) == validator.as_ref())
+            .cloned();
+        if let Some(blocks) = kept.and_then(|kept| kept.blocks) {
+            // Whoever reads does not wait for the disk.
+            let arrived = std::mem::take(&mut *lock(&arrived));
+            let bytes = arrived.iter().map(|(_, bytes)| bytes.len() as u64).sum();
+            let write = move || keep(&blocks, arrived);
+            self.disk.writes.enqueue(&Handle::current(), bytes, write);
+        }
+        Ok(answer)
+    }
+
+    fn confirmed(&self) -> MutexGuard<'_, Option<Confirmed>> {
+        lock(&self.confirmed)
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Writes what arrived, in runs as long as they are.
+fn keep(blocks: &DiskCacheFile, mut arrived: Vec<(u64, Bytes)>) {
+    arrived.sort_by_key(|(offset, _)| *offset);
+    let mut run: (u64, Vec<u8>) = (0, Vec::new());
+    for (offset, bytes) in arrived {
+        if run.0 + run.1.len() as u64 != offset {
+            blocks.write(run.0, &run.1, SystemTime::now());
+            run = (offset, Vec::new());
+        }
+        run.1.extend_from_slice(&bytes);
+    }
+    blocks.write(run.0, &run.1, SystemTime::now());
+}
+
+impl Source for DiskCacheSource {
+    fn name(&self) -> String {
+        self.inner.name()
+    }
+
+    fn limits(&self) -> Limits {
+        self.inner.limits()
+    }
+
+    fn link(&self) -> LinkEstimate {
+        self.inner.link()
+    }
+
+    fn clock(&self) -> &dyn Clock {
+        self.inner.clock()
+    }
+
+    fn endpoint(&self) -> Endpoint {
+        self.inner.endpoint()
+    }
+
+    fn max_connections(&self) -> usize {
+        self.inner.max_connections()
+    }
+
+    fn max_requests(&self) -> usize {
+        self.inner.max_requests()
+    }
+
+    fn idle_connections(&self) -> usize {
+        self.inner.idle_connections()
+    }
+
+    fn preconnect(&self, connections: usize) {
+        self.inner.preconnect(connections);
+    }
+
+    fn fetch(&self, request: Request, sink: PartSink) -> BoxFuture<'_, Result<ResponseMeta>> {
+        Box::pin(self.fetch_tiered(request, sink))
+    }
+}

@@ -1,0 +1,73 @@
+//! Many files at once, in the order in which they come to be open.
+
+use crate::client::Client;
+use crate::file::RemoteFile;
+use futures_util::StreamExt;
+use futures_util::future::{BoxFuture, FutureExt, ready};
+use futures_util::stream::FuturesUnordered;
+use hither_core::error::Result;
+use std::fmt;
+
+/// Files that are on their way at a time: more than any server is asked for at once, so that those that are being made
+/// ready do not hold up the others, and few enough for a list of a million URLs.
+const MAX_ON_THEIR_WAY: usize = 4096;
+
+/// Files as they come to be open: an iterator over their number in the list that was given, from 0, and the file, or why
+/// it could not be opened. Made by [`Client::open_many`].
+pub struct OpenMany<'a> {
+    client: &'a Client,
+    urls: Box<dyn Iterator<Item = (usize, String)> + Send + 'a>,
+    opening: FuturesUnordered<BoxFuture<'static, (usize, Result<RemoteFile>)>>,
+}
+
+impl fmt::Debug for OpenMany<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OpenMany").field("opening", &self.opening.len()).finish_non_exhaustive()
+    }
+}
+
+impl Client {
+    /// Opens files side by side, bounded per server, and hands each one out as soon as it is open; the URL at which place
+    /// that was says the number with it. A file that its server has to make ready first (202, or 503 with `Retry-After`)
+    /// holds up none of the others. One that fails is handed out as its error.
+    ///
+    /// Whoever wants them in the order given calls [`Client::open`] for each: that opens ahead as well.
+    ///
+    /// ```no_run
+    /// # let client = hither::Client::new(hither::ClientConfig::default())?;
+    /// let urls = ["http://host/a.root", "http://host/b.root"];
+    /// for (nth, file) in client.open_many(urls) {
+    ///     println!("{}: {} bytes", urls[nth], file?.stat(&client)?.size);
+    /// }
+    /// # Ok::<(), hither::Error>(())
+    /// ```
+    pub fn open_many<'a, I>(&'a self, urls: I) -> OpenMany<'a>
+    where
+        I: IntoIterator<Item: Into<String> + 'a, IntoIter: Send + 'a>,
+    {
+        let urls = urls.into_iter().map(Into::into).enumerate();
+        OpenMany { client: self, urls: Box::new(urls), opening: FuturesUnordered::new() }
+    }
+}
+
+impl Iterator for OpenMany<'_> {
+    type Item = (usize, Result<RemoteFile>);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        while self.opening.len() < MAX_ON_THEIR_WAY {
+            let Some((nth, url)) = self.urls.next() else { break };
+            self.opening.push(match self.client.file(&url) {
+                Ok(file) => {
+                    file.stand_in_line();
+                    async move {
+                        let opened = file.ready().await;
+                        (nth, opened.map(|()| file))
+                    }
+                    .boxed()
+                }
+                Err(error) => ready((nth, Err(error))).boxed(),
+            });
+        }
+        self.client.wait(self.opening.next())
+    }
+}

@@ -1,0 +1,404 @@
+//! From text to tree: precedence climbing over the table of [`Binary::precedence`].
+//!
+//! Text comes from outside, so its length and the depth of its tree are limited: the parser, everything that walks
+//! the tree, and dropping it recurse once for each level.
+
+use super::ast::{Index, Node, Special};
+use super::error::SyntaxError;
+use super::function::{Aggregate, Function, names};
+use super::operator::{
+    Associativity, Binary, CONDITIONAL_PRECEDENCE, NEGATED_PRECEDENCE, TIGHTEST, Unary,
+};
+use super::suggestion::suggestion;
+use super::token::{Kind, Token, tokens};
+
+/// Longest expression, in bytes. A list of a thousand runs, `run==300001||run==300002||...`, takes some 13,000.
+pub(super) const MAX_LENGTH: usize = 64 * 1024;
+
+/// Deepest tree, and deepest nesting of the text, in levels. People write fewer than 20; sums may have so many terms,
+/// and chains of `||` and `&&` any number, since they become shallow trees. One level of nesting takes 9 KB of stack in
+/// a debug build, and threads have 2 MiB.
+pub(super) const MAX_DEPTH: usize = 128;
+
+/// Most brackets behind one branch.
+const MAX_INDICES: usize = 16;
+
+/// The tree of the whole of `text`.
+pub(super) fn parse(text: &str) -> Result<Node, SyntaxError> {
+    if text.len() > MAX_LENGTH {
+        return Err(SyntaxError {
+            span: MAX_LENGTH..MAX_LENGTH,
+            message: format!(
+                "expression of {} bytes, the limit is {MAX_LENGTH}; split the job",
+                text.len()
+            ),
+        });
+    }
+    let tokens = tokens(text)?;
+    let mut parser = Parser { tokens, at: 0, level: 0 };
+    let (node, _) = parser.expression(0)?;
+    match parser.peek() {
+        Kind::End => Ok(node),
+        _ => Err(parser.unexpected("an operator or the end")),
+    }
+}
+
+struct Parser {
+    /// Invariant: the last one is [`Kind::SessionEnd`].
+    tokens: Vec<Token>,
+    at: usize,
+    level: usize,
+}
+
+/// A tree and its depth.
+type Deep = (Node, usize);
+
+impl Parser {
+    fn peek(&self) -> &Kind {
+        self.tokens.get(self.at).map_or(&Kind::End, |token| &token.kind)
+    }
+
+    fn advance(&mut self) {
+        self.at = (self.at + 1).min(self.tokens.len().saturating_sub(1));
+    }
+
+    fn eat(&mut self, symbol: &str) -> bool {
+        let found = matches!(self.peek(), Kind::Symbol(s) if *s == symbol);
+        if found {
+            self.advance();
+        }
+        found
+    }
+
+    fn expect(&mut self, symbol: &'static str, purpose: &str) -> Result<(), SyntaxError> {
+        if self.eat(symbol) {
+            return Ok(());
+        }
+        Err(self.unexpected(&format!("`{symbol}` {purpose}")))
+    }
+
+    fn error(&self, at: usize, message: impl Into<String>) -> SyntaxError {
+        let span = self.tokens.get(at).map_or(0..0, |token| token.span.clone());
+        SyntaxError { span, message: message.into() }
+    }
+
+    fn unexpected(&self, expected: &str) -> SyntaxError {
+        let seen = match self.peek() {
+            Kind::End => "the expression ends here".to_owned(),
+            Kind::Symbol(symbol) => format!("unexpected `{symbol}`"),
+            Kind::Number(_) => "unexpected number".to_owned(),
+            Kind::Name(name) | Kind::Quoted(name) => format!("unexpected name `{name}`"),
+        };
+        self.error(self.at, format!("{seen}, expected {expected}"))
+    }
+
+    /// One level above `depth`, if that is allowed.
+    fn above(&self, depth: usize) -> Result<usize, SyntaxError> {
+        if depth < MAX_DEPTH { Ok(depth + 1) } else { Err(self.too_deep()) }
+    }
+
+    fn too_deep(&self) -> SyntaxError {
+        self.error(
+            self.at,
+            format!("the expression is nested more than {MAX_DEPTH} deep; split the job"),
+        )
+    }
+
+    /// What follows, as long as its operators bind at least as tightly as `least`.
+    fn expression(&mut self, least: u8) -> Result<Deep, SyntaxError> {
+        if self.level == MAX_DEPTH {
+            return Err(self.too_deep());
+        }
+        self.level += 1;
+        let mut left = self.operand(least)?;
+        while let Kind::Symbol(symbol) = *self.peek() {
+            if symbol == "?" && least <= CONDITIONAL_PRECEDENCE {
+                self.advance();
+                let yes = self.expression(CONDITIONAL_PRECEDENCE)?;
+                self.expect(":", "and what to take otherwise")?;
+                let no = self.expression(CONDITIONAL_PRECEDENCE)?;
+                let depth = self.above(left.1.max(yes.1).max(no.1))?;
+                left = (Node::Conditional(Box::new([left.0, yes.0, no.0])), depth);
+                continue;
+            }
+            let Some(operator) = Binary::from_symbol(symbol) else { break };
+            let (precedence, side) = operator.precedence();
+            if precedence < least {
+                break;
+            }
+            let tighter = precedence + u8::from(side == Associativity::Left);
+            let mut operands = vec![left];
+            while self.eat(symbol) {
+                operands.push(self.expression(tighter)?);
+                if !matches!(operator, Binary::Or | Binary::And) {
+                    break;
+                }
+            }
+            left = self.balanced(operator, operands)?;
+        }
+        self.level -= 1;
+        Ok(left)
+    }
+
+    /// `operands` joined by `operator`, as a tree that is as shallow as possible.
+    fn balanced(&self, operator: Binary, mut operands: Vec<Deep>) -> Result<Deep, SyntaxError> {
+        while operands.len() > 1 {
+            let mut joined = Vec::with_capacity(operands.len() / 2 + 1);
+            let mut rest = operands.into_iter();
+            while let Some(left) = rest.next() {
+                joined.push(match rest.next() {
+                    Some(right) => {
+                        let depth = self.above(left.1.max(right.1))?;
+                        (Node::Binary(operator, Box::new(left.0), Box::new(right.0)), depth)
+                    }
+                    None => left,
+                });
+            }
+            operands = joined;
+        }
+        operands.pop().ok_or_else(|| self.unexpected("an operand"))
+    }
+
+    fn operand(&mut self, least: u8) -> Result<Deep, SyntaxError> {
+        let at = self.at;
+        match self.peek().clone() {
+            Kind::Number(value) => {
+                self.advance();
+                Ok((Node::Number(value), 1))
+            }
+            Kind::Name(name) => {
+                self.advance();
+                self.named(name, at)
+            }
+            Kind::Quoted(name) => {
+                self.advance();
+                self.column(name)
+            }
+            Kind::Symbol("(") => {
+                self.advance();
+                let inner = self.expression(0)?;
+                self.expect(")", "to close the parenthesis")?;
+                Ok(inner)
+            }
+            Kind::Symbol("+") => {
+                self.advance();
+                self.expression(NEGATED_PRECEDENCE.max(least))
+            }
+            Kind::Symbol("-") => {
+                self.advance();
+                let (operand, depth) = self.expression(NEGATED_PRECEDENCE.max(least))?;
+                Ok((Node::Unary(Unary::Negate, Box::new(operand)), self.above(depth)?))
+            }
+            Kind::Symbol("!") => {
+                self.advance();
+                let (operand, depth) = self.expression(TIGHTEST)?;
+                Ok((Node::Unary(Unary::Not, Box::new(operand)), self.above(depth)?))
+            }
+            _ => Err(self.unexpected("a number, a branch, a function or `(`")),
+        }
+    }
+
+    /// What starts with a name: a call, a special variable, a constant, or a branch.
+    fn named(&mut self, name: String, at: usize) -> Result<Deep, SyntaxError> {
+        let called = matches!(self.peek(), Kind::Symbol("("));
+        if !called {
+            if name == "pi" {
+                return Ok((Node::Number(std::f64::consts::PI), 1));
+            }
+            if let Some(special) = Special::ALL.into_iter().find(|s| s.name() == name) {
+                return Ok((Node::Special(special), 1));
+            }
+            if Function::find(&name).is_some_and(|f| name.contains("::") && f.arguments() == 0) {
+                return Err(self.error(at, format!("`{name}` is a function, write `{name}()`")));
+            }
+            if name.ends_with('$') {
+                let known = names().chain(Special::ALL.into_iter().map(Special::name));
+                let near = suggestion(&name, known.filter(|known| known.ends_with('$')));
+                return Err(self.error(at, format!("there is no variable `{name}`{near}")));
+            }
+            if name.contains("::") {
+                return Err(self.error(
+                    at,
+                    format!("`{name}` is not a branch; put it in back-quotes if it is one"),
+                ));
+            }
+            return self.column(name);
+        }
+        self.advance();
+        let arguments = self.arguments()?;
+        self.call(&name, at, arguments)
+    }
+
+    /// What stands between the parentheses of a call, and the closing one.
+    fn arguments(&mut self) -> Result<Vec<Deep>, SyntaxError> {
+        let mut arguments = Vec::new();
+        if self.eat(")") {
+            return Ok(arguments);
+        }
+        loop {
+            arguments.push(self.expression(0)?);
+            if !self.eat(",") {
+                self.expect(")", "or `,` after an argument")?;
+                return Ok(arguments);
+            }
+        }
+    }
+
+    fn call(&self, name: &str, at: usize, arguments: Vec<Deep>) -> Result<Deep, SyntaxError> {
+        let given = arguments.len();
+        let count = |wanted: usize| {
+            if given == wanted {
+                return Ok(());
+            }
+            let plural = if wanted == 1 { "" } else { "s" };
+            let message = format!("`{name}` takes {wanted} argument{plural}, {given} given");
+            Err(self.error(at, message))
+        };
+        let depth = self.above(arguments.iter().map(|(_, depth)| *depth).max().unwrap_or(0))?;
+        let arguments: Vec<Node> = arguments.into_iter().map(|(node, _)| node).collect();
+        if let Some(aggregate) = Aggregate::ALL.into_iter().find(|a| a.name() == name) {
+            count(aggregate.arguments())?;
+            return Ok((Node::Aggregate(aggregate, arguments), depth));
+        }
+        if name == "Alt$" {
+            count(2)?;
+            let parts: Box<[Node; 2]> = arguments
+                .into_boxed_slice()
+                .try_into()
+                .map_err(|_| self.error(at, "`Alt$` takes 2 arguments"))?;
+            return Ok((Node::Alternative(parts), depth));
+        }
+        let Some(function) = Function::find(name) else {
+            let near = suggestion(name, names());
+            return Err(self.error(at, format!("there is no function `{name}`{near}")));
+        };
+        count(function.arguments())?;
+        Ok((Node::Call(function, arguments), depth))
+    }
+
+    /// A branch and the brackets behind it.
+    fn column(&mut self, name: String) -> Result<Deep, SyntaxError> {
+        let mut indices = Vec::new();
+        let mut depth = 1;
+        while matches!(self.peek(), Kind::Symbol("[")) {
+            if indices.len() == MAX_INDICES {
+                return Err(self.unexpected(&format!("at most {MAX_INDICES} indices")));
+            }
+            self.advance();
+            if self.eat("]") {
+                indices.push(Index::All);
+                continue;
+            }
+            let at = self.at;
+            let (node, deep) = self.expression(0)?;
+            self.expect("]", "to close the index")?;
+            depth = depth.max(self.above(deep)?);
+            indices.push(match node {
+                Node::Number(value) => Index::Constant(constant_index(value).ok_or_else(|| {
+                    self.error(at, format!("index {value} is too large for any array"))
+                })?),
+                Node::Unary(Unary::Negate, inner) if matches!(*inner, Node::Number(_)) => {
+                    return Err(self.error(at, "an index cannot be negative"));
+                }
+                node => Index::Computed(node),
+            });
+        }
+        Ok((Node::Column { name, indices }, depth))
+    }
+}
+
+/// An index that was written as a number; fractions are cut off, as ROOT does.
+fn constant_index(value: f64) -> Option<usize> {
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked")]
+    (value < f64::from(u32::MAX)).then_some(value as usize)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn canonical(text: &str) -> String {
+        parse(text).unwrap_or_else(|e| panic!("{text}: {e:?}")).to_string()
+    }
+
+    fn message(text: &str) -> String {
+        parse(text).unwrap_err().message
+    }
+
+    #[test]
+    fn operators_bind_as_in_root() {
+        for (text, tree) in [
+            ("1+2<<1", "(1.0+(2.0<<1.0))"),
+            ("1|2==2", "(1.0|(2.0==2.0))"),
+            ("2^3**2", "((2.0^3.0)^2.0)"),
+            ("-2^2", "(-(2.0^2.0))"),
+            ("2^-1*3", "((2.0^(-1.0))*3.0)"),
+            ("3*-2%4", "((3.0*(-2.0))%4.0)"),
+            ("3>2>1", "(3.0>(2.0>1.0))"),
+            ("1==2<3", "((1.0==2.0)<3.0)"),
+            ("7%4%3", "(7.0%(4.0%3.0))"),
+            ("a*b*c", "(a*(b*c))"),
+            ("a/b*c", "((a/b)*c)"),
+            ("a*b/c", "(a*(b/c))"),
+            ("5-3+2-1", "((5.0-3.0)+(2.0-1.0))"),
+            ("!a^2==b", "(((!a)^2.0)==b)"),
+            ("a?b:c?d:e", "(a?b:(c?d:e))"),
+            ("a||b&&c|d&e<f", "(a||(b&&(c|(d&(e<f)))))"),
+            ("i--1", "(i-(-1.0))"),
+            ("-a-b", "((-a)-b)"),
+        ] {
+            assert_eq!(canonical(text), tree, "{text}");
+        }
+    }
+
+    #[test]
+    fn branches_carry_their_indices() {
+        assert_eq!(canonical("x[1.7][][n-1]"), "x[1][][(n-1.0)]");
+        assert_eq!(canonical("`odd name`[2]+`plain`"), "(`odd name`[2]+plain)");
+        assert_eq!(canonical("`pi`*pi"), format!("(`pi`*{:?})", std::f64::consts::PI));
+    }
+
+    #[test]
+    fn mistakes_say_what_was_expected() {
+        for (text, part) in [
+            ("", "the expression ends here, expected a number"),
+            ("x+", "the expression ends here"),
+            ("(x", "expected `)` to close the parenthesis"),
+            ("x y", "unexpected name `y`, expected an operator"),
+            ("x[1", "expected `]`"),
+            ("x[-1]", "cannot be negative"),
+            ("sqr(x)", "no function `sqr`, did you mean `sq` or `sqrt`"),
+            ("TMath::abs(x)", "did you mean `TMath::Abs`"),
+            ("max(1,2,3)", "takes 2 arguments, 3 given"),
+            ("TMath::Pi*2", "write `TMath::Pi()`"),
+            ("Entry_$", "no variable `Entry_$`, did you mean `Entry$`"),
+            ("a?b", "expected `:`"),
+            ("Alt$(x)", "takes 2 arguments, 1 given"),
+        ] {
+            let message = message(text);
+            assert!(message.contains(part), "{text}: {message}");
+        }
+    }
+
+    #[test]
+    fn depth_is_limited_however_it_is_made() {
+        for text in [
+            format!("{}x{}", "(".repeat(60_000 / 2), ")".repeat(60_000 / 2)),
+            "-".repeat(60_000) + "x",
+            "!".repeat(60_000) + "x",
+            "a*".repeat(30_000) + "a",
+            "a+".repeat(30_000) + "a",
+            "a?b:".repeat(15_000) + "c",
+            "x[".repeat(30_000),
+            "abs(".repeat(15_000),
+        ] {
+            assert!(message(&text).contains("nested more than"), "{}", &text[..20]);
+        }
+        assert!(parse(&("a==1||".repeat(10_000) + "a==2")).is_ok());
+    }
+
+    #[test]
+    fn length_is_limited() {
+        assert!(message(&" ".repeat(MAX_LENGTH + 1)).contains("the limit is"));
+    }
+}

@@ -1,0 +1,13 @@
+//! What to offer instead of a name that is not known.
+
+use hither_core::error::suggest::closest_names;
+
+/// `, did you mean ...` with the near matches, or nothing.
+pub(super) fn suggestion<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> String {
+    let near = closest_names(name, candidates, 3);
+    if near.is_empty() {
+        return String::new();
+    }
+    let near: Vec<String> = near.iter().map(|name| format!("`{name}`")).collect();
+    format!(", did you mean {}", near.join(" or "))
+}

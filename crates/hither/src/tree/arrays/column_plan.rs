@@ -1,0 +1,182 @@
+//! What a request means for a tree.
+
+use crate::query::{Chunk, Expression};
+use crate::tree::arrays::ArraysRequest;
+use crate::tree::arrays::cut::Mask;
+use crate::tree::scan::{ChunkColumns, ChunkPieces, Piece};
+use hither_core::error::{Error, ErrorKind, Result};
+use hither_formats::root::{ColumnType, Tree};
+use hither_formats::{Column, ElementType, FormatError, Values};
+use std::ops::Range;
+
+/// A request that fits its tree.
+#[derive(Debug)]
+pub(crate) struct ColumnPlan {
+    /// What is read, each once.
+    branches: Vec<String>,
+    /// Of each of them, what it holds.
+    kinds: Vec<ColumnType>,
+    outputs: Vec<Output>,
+    cut: Option<(String, Expression)>,
+    entries: Range<u64>,
+    tree_entries: u64,
+}
+
+/// One column of the result.
+#[derive(Debug)]
+enum Output {
+    /// A branch, by its place among those that are read.
+    Branch(usize, String),
+    Expression(String, Expression),
+}
+
+impl ColumnPlan {
+    pub(crate) fn new(tree: &Tree, request: &ArraysRequest) -> Result<Self> {
+        let end = request.entries.end.min(tree.entries());
+        let entries = request.entries.start.min(end)..end;
+        let mut plan = Self {
+            branches: Vec::new(),
+            kinds: Vec::new(),
+            outputs: Vec::new(),
+            cut: None,
+            entries,
+            tree_entries: tree.entries(),
+        };
+        for text in &request.columns {
+            let output = match tree.branch(text) {
+                Ok(_) => Output::Branch(plan.read(tree, text, true)?, text.clone()),
+                Err(_) => {
+                    let expression = Expression::parse(text)?;
+                    plan.read_all(tree, &expression)?;
+                    Output::Expression(text.clone(), expression)
+                }
+            };
+            plan.outputs.push(output);
+        }
+        if let Some(text) = &request.cut {
+            let expression = Expression::parse(text).map_err(|error| error.context("cut"))?;
+            plan.read_all(tree, &expression)?;
+            plan.cut = Some((text.clone(), expression));
+        }
+        // Names, shapes and indices are checked before anything is read.
+        plan.none()?;
+        Ok(plan)
+    }
+
+    /// The branches that are read, each once.
+    pub(crate) fn branches(&self) -> &[String] {
+        &self.branches
+    }
+
+    /// The entries that are read.
+    pub(crate) fn entries(&self) -> Range<u64> {
+        self.entries.clone()
+    }
+
+    /// The columns of no entries.
+    pub(crate) fn none(&self) -> Result<Vec<Column>> {
+        let start = self.entries.start;
+        let columns = self.kinds.iter().map(empty).collect();
+        self.computed(ChunkColumns { entries: start..start, columns })
+    }
+
+    /// The columns of the result for a chunk, in pieces, and which entries were looked at for them.
+    pub(crate) fn evaluate(&self, chunk: ChunkPieces) -> Result<(Range<u64>, Vec<Vec<Piece>>)> {
+        let entries = chunk.entries.clone();
+        let as_they_are = |output: &Output| match output {
+            Output::Branch(place, _) => chunk.columns.get(*place).cloned(),
+            Output::Expression(..) => None,
+        };
+        let branches = self.outputs.iter().map(as_they_are).collect::<Option<Vec<_>>>();
+        if let (None, Some(pieces)) = (&self.cut, branches) {
+            // Copied once, when all chunks are there.
+            return Ok((entries, pieces));
+        }
+        let columns = self.computed(chunk.joined()?)?;
+        Ok((entries, columns.into_iter().map(|column| vec![Piece::whole(column)]).collect()))
+    }
+
+    fn computed(&self, chunk: ChunkColumns) -> Result<Vec<Column>> {
+        let entries = usize::try_from(chunk.entries.end - chunk.entries.start).map_err(|_| {
+            Error::new(ErrorKind::Unsupported, "a chunk is too large for this machine")
+        })?;
+        let input = Chunk::new(chunk.entries.start, entries).of_tree(self.tree_entries);
+        let input = self
+            .branches
+            .iter()
+            .zip(&chunk.columns)
+            .fold(input, |input, (name, column)| input.with(name, column));
+        let mask = match &self.cut {
+            Some((text, cut)) => Some(Mask::new(text, cut.column(&input)?)),
+            None => None,
+        };
+        let computed: Vec<_> = self
+            .outputs
+            .iter()
+            .map(|output| match output {
+                Output::Expression(_, expression) => expression.column(&input).map(Some),
+                Output::Branch(..) => Ok(None),
+            })
+            .collect::<Result<_>>()?;
+        drop(input);
+        let mut read: Vec<_> = chunk.columns.into_iter().map(Some).collect();
+        let mut columns = Vec::with_capacity(self.outputs.len());
+        for (nth, (output, computed)) in self.outputs.iter().zip(computed).enumerate() {
+            let (name, column) = match (output, computed) {
+                (Output::Expression(text, _), Some(column)) => (text, column),
+                (Output::Branch(place, name), _) => (name, self.taken(&mut read, *place, nth)?),
+                (Output::Expression(..), None) => continue,
+            };
+            columns.push(match &mask {
+                Some(mask) => mask.apply(name, column)?,
+                None => column,
+            });
+        }
+        Ok(columns)
+    }
+
+    /// The branch in `place`, copied if a later output is the same.
+    fn taken(&self, read: &mut [Option<Column>], place: usize, nth: usize) -> Result<Column> {
+        let later = self.outputs.iter().skip(nth + 1);
+        let again =
+            later.into_iter().any(|it| matches!(it, Output::Branch(other, _) if *other == place));
+        let slot = read.get_mut(place);
+        let column = slot.and_then(|slot| if again { slot.clone() } else { slot.take() });
+        column.ok_or_else(|| Error::new(ErrorKind::Corrupt, "a chunk without one of its columns"))
+    }
+
+    fn read_all(&mut self, tree: &Tree, expression: &Expression) -> Result<()> {
+        expression.columns().iter().try_for_each(|name| self.read(tree, name, false).map(drop))
+    }
+
+    /// Adds a branch to those that are read, unless it is one; returns its place.
+    fn read(&mut self, tree: &Tree, name: &str, as_it_is: bool) -> Result<usize> {
+        let branch = tree.branch(name)?;
+        let kind = branch.column_type()?;
+        if kind.element == ElementType::Text && !as_it_is {
+            return Err(FormatError::Unsupported {
+                branch: branch.name().to_owned(),
+                type_name: branch.type_name(),
+                why: "it holds strings, and an expression uses numbers".to_owned(),
+            }
+            .into());
+        }
+        if let Some(place) = self.branches.iter().position(|other| other == name) {
+            return Ok(place);
+        }
+        self.branches.push(name.to_owned());
+        self.kinds.push(kind);
+        Ok(self.branches.len() - 1)
+    }
+}
+
+/// A column without entries.
+fn empty(kind: &ColumnType) -> Column {
+    let numbers = Values::with_capacity(kind.element, 0);
+    let values = kind.inner.iter().rev().fold(numbers, |values, item_shape| {
+        let (offsets, item_shape) = (Some(vec![0]), item_shape.clone());
+        Values::Lists(Box::new(Column { entries: 0, offsets, item_shape, values }))
+    });
+    let offsets = kind.jagged.then(|| vec![0]);
+    Column { entries: 0, offsets, item_shape: kind.item_shape.clone(), values }
+}

@@ -1,0 +1,220 @@
+//! What is in a file: trees, branches, types, baskets, sizes.
+
+use crate::client::Client;
+use crate::file::RemoteFile;
+use crate::tree::RemoteTree;
+use crate::tree::root_opener::RootOpener;
+use hither_core::error::{Error, ErrorKind, Result};
+use hither_formats::DecodeResult;
+use hither_formats::root::{Branch, Clusters, RootFile, Tree, TreeKey};
+use serde::Serialize;
+use std::num::NonZeroU64;
+
+/// A tree, described.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct TreeListing {
+    /// Path in the file.
+    pub path: String,
+    /// Title.
+    pub title: String,
+    /// Number of entries.
+    pub entries: u64,
+    /// Branches, in the order of the tree.
+    pub branches: Vec<BranchListing>,
+}
+
+/// A branch, described.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct BranchListing {
+    /// Name by which expressions call it.
+    pub name: String,
+    /// C++ type, with dimensions.
+    #[serde(rename = "type")]
+    pub type_name: String,
+    /// Why its values cannot be read by this version; none if they can.
+    pub unsupported: Option<String>,
+    /// Number of baskets.
+    pub baskets: usize,
+    /// Bytes as stored.
+    pub compressed_bytes: u64,
+    /// Bytes unpacked.
+    pub uncompressed_bytes: u64,
+}
+
+impl Client {
+    /// Lists the trees of a file, or only the one at `path`.
+    ///
+    /// # Errors
+    ///
+    /// Whatever opening the file may fail with; [`hither_core::ErrorKind::NotFound`] for a tree that is not there.
+    pub fn list_trees(&self, url: &str, path: Option<&str>) -> Result<Vec<TreeListing>> {
+        let described = |path: &str, tree: &Tree| describe_tree(tree, path);
+        self.wait(each_tree(&self.file(url)?, path, described))
+    }
+
+    /// The paths of the trees of a file, which are not read. Runs on the client's runtime.
+    ///
+    /// # Errors
+    ///
+    /// Whatever opening the file may fail with.
+    pub async fn tree_paths(&self, url: &str) -> Result<Vec<String>> {
+        let file = self.file(url)?;
+        let (mut opening, root) = open_root(&file).await?;
+        let keys = opening.tree_keys(&root).await?;
+        file.keep(opening.metadata_to_keep(true));
+        file.remember_endpoint();
+        Ok(keys.into_iter().map(|tree| tree.path).collect())
+    }
+}
+
+/// Most partitions of a tree: more would be a mistake, and fill the memory.
+const MAX_PARTITIONS: u64 = 1 << 22;
+
+impl RemoteTree {
+    /// Where partitions of about `step` entries begin, ascending, and the number of entries at the end. They end where
+    /// clusters do, so that no two of them read the same basket; within a cluster only where that is larger than two steps,
+    /// or clusters are not known.
+    ///
+    /// # Errors
+    ///
+    /// Whatever opening the file and finding the tree may fail with; [`ErrorKind::Invalid`] if there would be more than four
+    /// million.
+    pub async fn partitions(&self, step: NonZeroU64) -> Result<Vec<u64>> {
+        let open = self.opened().await?;
+        partitions(open.tree.clusters(), open.tree.entries(), step)
+    }
+}
+
+fn partitions(clusters: &Clusters, entries: u64, step: NonZeroU64) -> Result<Vec<u64>> {
+    if entries / step > MAX_PARTITIONS {
+        return Err(Error::new(
+            ErrorKind::Invalid,
+            format!("steps of {step} entries are too small for a tree of {entries}"),
+        ));
+    }
+    let step = step.get();
+    let mut starts = vec![0];
+    let mut at: u64 = 0;
+    while at < entries {
+        let least = at.saturating_add(step);
+        let end = clusters.holding(least - 1).map_or(least, |cluster| cluster.end);
+        let end = if end > at.saturating_add(step.saturating_mul(2)) { least } else { end };
+        at = end.clamp(at + 1, entries);
+        starts.push(at);
+    }
+    Ok(starts)
+}
+
+/// Shows the trees of a file to `look`, or only the one at `path`.
+pub(crate) async fn each_tree<T>(
+    file: &RemoteFile,
+    path: Option<&str>,
+    look: impl Fn(&str, &Tree) -> T,
+) -> Result<Vec<T>> {
+    let (mut opening, root) = open_root(file).await?;
+    let paths = match path {
+        Some(path) => vec![path.to_owned()],
+        None => opening.tree_keys(&root).await?.into_iter().map(|tree| tree.path).collect(),
+    };
+    let mut seen = Vec::new();
+    for path in paths {
+        let tree = opening.tree(&root, Some(&path)).await?;
+        seen.push(look(&path, &tree));
+    }
+    file.remember_endpoint();
+    Ok(seen)
+}
+
+async fn open_root(file: &RemoteFile) -> Result<(RootOpener<'_>, RootFile)> {
+    let (mut opening, known) = RootOpener::new(file).with_store();
+    if known && !opening.is_fresh() {
+        // One round trip instead of two, to know that what the store has is still true.
+        match file.first_byte(opening.validator()).await {
+            Err(error) if error.kind() == ErrorKind::Changed => {
+                file.forget();
+                opening = RootOpener::new(file);
+            }
+            checked => {
+                drop(checked?);
+                file.confirmed(opening.validator());
+            }
+        }
+    }
+    let root = opening.root().await?;
+    Ok((opening, root))
+}
+
+/// A tree that is known under `path`.
+pub(crate) fn describe_tree(tree: &Tree, path: &str) -> TreeListing {
+    TreeListing {
+        path: path.to_owned(),
+        title: tree.title().to_owned(),
+        entries: tree.entries(),
+        branches: tree.branches().map(describe).collect(),
+    }
+}
+
+fn describe(branch: &Branch) -> BranchListing {
+    let baskets = branch.baskets();
+    BranchListing {
+        name: branch.name().to_owned(),
+        type_name: branch.type_name(),
+        unsupported: branch.column_type().err().map(|error| error.to_string()),
+        baskets: baskets.len(),
+        compressed_bytes: baskets.compressed_bytes(),
+        uncompressed_bytes: baskets.uncompressed_bytes(),
+    }
+}
+
+impl RootOpener<'_> {
+    /// All trees of the file.
+    pub(crate) async fn tree_keys(&mut self, root: &RootFile) -> Result<Vec<TreeKey>> {
+        loop {
+            match root.trees(self.bytes()).map_err(|error| self.at_fault(error))? {
+                DecodeResult::Data(trees) => return Ok(trees),
+                DecodeResult::NeedsData(need) => self.fetch(need).await?,
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn starts(cluster: u64, entries: u64, step: u64) -> Vec<u64> {
+        let step = NonZeroU64::new(step).unwrap();
+        partitions(&Clusters::of_size(cluster, entries), entries, step).unwrap()
+    }
+
+    #[test]
+    fn partitions_end_with_clusters() {
+        assert_eq!(starts(100, 1000, 250), [0, 300, 600, 900, 1000]);
+        assert_eq!(starts(100, 210, 40), [0, 40, 100, 140, 200, 210]);
+        assert_eq!(starts(100, 250, 60), [0, 100, 200, 250]);
+        assert_eq!(starts(0, 250, 100), [0, 100, 200, 250]);
+        assert_eq!(starts(100, 0, 100), [0]);
+    }
+
+    #[test]
+    fn too_many_partitions_are_refused() {
+        let one = NonZeroU64::MIN;
+        let refused = partitions(&Clusters::default(), u64::MAX, one).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Invalid);
+    }
+
+    proptest! {
+        #[test]
+        fn partitions_have_every_entry_once(
+            cluster in 0..300u64, entries in 0..2000u64, step in 1..500u64
+        ) {
+            let starts = starts(cluster, entries, step);
+            prop_assert_eq!(starts.first(), Some(&0));
+            prop_assert_eq!(starts.last(), Some(&entries));
+            for pair in starts.windows(2) {
+                prop_assert!(pair[0] < pair[1] && pair[1] - pair[0] <= 2 * step);
+            }
+        }
+    }
+}

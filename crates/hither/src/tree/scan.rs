@@ -1,0 +1,420 @@
+//! Runs a function over columns of a tree, chunk by chunk, while the baskets are still arriving.
+//!
+//! ```text
+//! groups of baskets ──> Reader ──parts──> Assembly ──baskets──> decoders ──columns──> chunks ──> decoders ──> accept
+//!      (asked for two ahead)      (any order)          (in parallel)       (complete?)     (evaluate)   (in order)
+//! ```
+//!
+//! The entries are divided into *chunks*, runs of a few thousand entries that end where baskets of the first column end.
+//! A chunk is evaluated as soon as every basket that holds any of its entries has been decoded, and its result waits
+//! until those before it have been accepted. Baskets are asked for in *groups*, each of them many chunks; within a group
+//! the planner is free to order by position in the file, across groups the order is that of the entries.
+//!
+//! What bounds memory: a group is asked for only when all but one of those before it are finished, to the last result
+//! accepted. So there are at most two groups of compressed baskets, of their decoded columns, and of results that wait for
+//! an earlier one. A group is closed at [`GROUP_BYTES`] compressed or [`GROUP_DECODED_BYTES`] decoded, whichever comes
+//! first, at the end of a chunk.
+
+mod layout;
+mod piece;
+
+pub(crate) use piece::{ChunkColumns, ChunkPieces, Piece};
+
+use crate::file::RemoteFile;
+use crate::file::assembly::Assembly;
+use crate::trace::recorder::OutstandingReads;
+use crate::tree::progress::ScanProgress;
+use crate::tree::root_opener::OpenTree;
+use bytes::Bytes;
+use futures_channel::mpsc;
+use futures_util::future::{BoxFuture, Either, FutureExt, select};
+use futures_util::stream::StreamExt;
+use hither_core::error::{Error, ErrorKind, Result};
+use hither_core::{Part, Reader, range};
+use hither_formats::root::{Decompressor, Tree};
+use hither_formats::{Column, FormatError};
+use layout::ScanLayout;
+use std::collections::BTreeMap;
+use std::num::NonZeroU64;
+use std::ops::Range;
+use std::pin::pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// Compressed bytes of a group: enough to keep 64 connections in their exponential phase for several round trips.
+const GROUP_BYTES: u64 = 24 << 20;
+/// Decoded bytes of a group.
+const GROUP_DECODED_BYTES: u64 = 64 << 20;
+/// Groups that are unfinished at a time: one being worked on, one on its way.
+const GROUPS_AHEAD: usize = 2;
+/// Baskets handed to a decoder at once, if that many are there: a task for each basket of a kilobyte would cost as much
+/// as decoding it.
+const BASKETS_PER_TASK: usize = 16;
+/// Compressed bytes handed to a decoder at once, unless one basket has more: with a slow codec, the last task would
+/// otherwise keep one thread busy long after the others are done.
+const BYTES_PER_TASK: usize = 256 << 10;
+
+/// What to scan.
+#[derive(Debug)]
+pub(crate) struct Scan<'a> {
+    pub(crate) file: &'a RemoteFile,
+    pub(crate) open: &'a OpenTree,
+    /// Branches, each once.
+    pub(crate) columns: Vec<String>,
+    pub(crate) entries: Range<u64>,
+    /// A chunk ends after every so many entries, counted from the first, if results are wanted in such steps.
+    pub(crate) step_entries: Option<NonZeroU64>,
+    pub(crate) progress: &'a ScanProgress,
+}
+
+/// Where a scan spent its effort.
+#[derive(Debug, Default, Clone, Copy)]
+pub(crate) struct ScanTotals {
+    /// Compressed bytes of the baskets used.
+    pub(crate) bytes_used: u64,
+    pub(crate) retries: u64,
+    /// Summed over threads.
+    pub(crate) decode: Duration,
+    /// Summed over threads.
+    pub(crate) compute: Duration,
+    /// From the start of the scan to the last byte's arrival.
+    pub(crate) transfer: Duration,
+}
+
+/// What comes back from the decoders.
+enum Event<T> {
+    Decoded { columns: Vec<(usize, Result<Column, FormatError>)>, took: Duration },
+    Evaluated { chunk: usize, result: Result<T>, took: Duration },
+}
+
+/// What a scan waits for.
+enum Next<T> {
+    Part(Option<Result<Part>>),
+    Event(Option<Event<T>>),
+}
+
+impl Scan<'_> {
+    /// Whether any basket has to be fetched.
+    pub(crate) fn needs_data(&self) -> Result<bool> {
+        Ok(self.layout()?.remote_bytes() > 0)
+    }
+
+    fn layout(&self) -> Result<ScanLayout> {
+        ScanLayout::new(&self.open.tree, &self.columns, self.entries.clone(), self.step_entries)
+            .map_err(|error| Error::from(error).context(self.file.name()))
+    }
+
+    /// Calls `evaluate` for every chunk, in parallel and in any order, and `accept` with the results in order. While what
+    /// `accept` returns is not done, nothing further is asked for.
+    pub(crate) async fn run<T: Send + 'static>(
+        self,
+        evaluate: impl Fn(ChunkPieces) -> Result<T> + Send + Sync + 'static,
+        accept: impl FnMut(T) -> BoxFuture<'static, Result<()>>,
+    ) -> Result<ScanTotals> {
+        let layout = self.layout()?;
+        layout.check_within(self.open.size, &self.file.name())?;
+        self.progress.reading(layout.remote_bytes());
+        let (events_in, events) = mpsc::unbounded();
+        let running = Running {
+            reader: self.file.reader(self.open.validator.clone()),
+            assembly: Assembly::default(),
+            chunks: Chunks::new(&layout),
+            next_group: 0,
+            asked_bytes: 0,
+            arrived_bytes: 0,
+            outstanding: OutstandingReads::default(),
+            results: BTreeMap::new(),
+            next_accepted: 0,
+            totals: ScanTotals { bytes_used: layout.remote_bytes(), ..ScanTotals::default() },
+            started: Instant::now(),
+            decoders: Arc::default(),
+            evaluate: Arc::new(evaluate),
+            accept,
+            events_in,
+            layout,
+            scan: &self,
+        };
+        running.run(events).await
+    }
+}
+
+/// Decoded baskets and the chunks that wait for them.
+struct Chunks {
+    /// Per basket: its column while some chunk still needs it, and how many do.
+    baskets: Vec<(Option<Arc<Column>>, usize)>,
+    /// Per chunk: baskets that it still waits for.
+    waiting: Vec<usize>,
+}
+
+impl Chunks {
+    fn new(layout: &ScanLayout) -> Self {
+        let mut waiting = vec![0; layout.chunks.len()];
+        let baskets = (0..layout.baskets.len())
+            .map(|id| {
+                let chunks = layout.chunks_of(id);
+                let users = chunks.len();
+                for chunk in chunks {
+                    waiting[chunk] += 1;
+                }
+                (None, users)
+            })
+            .collect();
+        Self { baskets, waiting }
+    }
+}
+
+struct Running<'a, T, E, A> {
+    scan: &'a Scan<'a>,
+    layout: ScanLayout,
+    reader: Reader<'a>,
+    assembly: Assembly,
+    chunks: Chunks,
+    next_group: usize,
+    asked_bytes: u64,
+    arrived_bytes: u64,
+    /// For the trace.
+    outstanding: OutstandingReads,
+    results: BTreeMap<usize, T>,
+    next_accepted: usize,
+    totals: ScanTotals,
+    started: Instant,
+    /// Decoders not in use; each holds tables worth keeping.
+    decoders: Arc<Mutex<Vec<Decompressor>>>,
+    evaluate: Arc<E>,
+    accept: A,
+    events_in: mpsc::UnboundedSender<Event<T>>,
+}
+
+impl<T, E, A> Running<'_, T, E, A>
+where
+    T: Send + 'static,
+    E: Fn(ChunkPieces) -> Result<T> + Send + Sync + 'static,
+    A: FnMut(T) -> BoxFuture<'static, Result<()>>,
+{
+    async fn run(mut self, mut events: mpsc::UnboundedReceiver<Event<T>>) -> Result<ScanTotals> {
+        self.start_empty_chunks();
+        let mut reading = true;
+        while self.next_accepted < self.layout.chunks.len() {
+            reading |= self.ask_ahead();
+            let next = if reading {
+                // Dropping the future of the side that lost loses nothing: neither holds what it has taken.
+                match select(pin!(self.reader.next()), events.next()).await {
+                    Either::Left((part, _)) => Next::Part(part),
+                    Either::Right((event, _)) => Next::Event(event),
+                }
+            } else {
+                self.check_complete()?;
+                Next::Event(events.next().await)
+            };
+            match next {
+                Next::Part(Some(part)) => self.take_parts(part)?,
+                Next::Part(None) => reading = false,
+                Next::Event(Some(event)) => {
+                    self.settle(event)?;
+                    self.hand_on().await?;
+                }
+                Next::Event(None) => break,
+            }
+        }
+        self.totals.retries = self.reader.retries();
+        Ok(self.totals)
+    }
+
+    /// Asks for further groups while fewer than two are unfinished. Tells whether it did.
+    fn ask_ahead(&mut self) -> bool {
+        let before = self.next_group;
+        while self.unfinished_groups() < GROUPS_AHEAD {
+            let Some(group) = self.layout.groups.get(self.next_group).cloned() else { break };
+            self.next_group += 1;
+            let range_of = |&id: &usize| Some((id, self.layout.baskets.get(id)?.range.clone()?));
+            let remote: Vec<_> = group.baskets.iter().filter_map(range_of).collect();
+            let embedded = group.baskets.into_iter().filter(|&id| self.layout.is_embedded(id));
+            let embedded = embedded.map(|id| (id, Bytes::new())).collect();
+            self.decode(embedded);
+            let ranges: Vec<_> = remote.iter().map(|(_, range)| range.clone()).collect();
+            self.asked_bytes += range::total_bytes(&ranges);
+            self.outstanding.asked(self.scan.file, &ranges);
+            self.reader.push(&ranges, usize::MAX);
+            self.assembly.add(remote);
+        }
+        self.next_group > before
+    }
+
+    /// Groups asked for of which some chunk has not been accepted yet.
+    fn unfinished_groups(&self) -> usize {
+        let asked = self.layout.groups.get(..self.next_group).unwrap_or_default();
+        asked.iter().rev().take_while(|group| group.chunks_end > self.next_accepted).count()
+    }
+
+    /// Takes a part, and with it what else is there already.
+    fn take_parts(&mut self, first: Result<Part>) -> Result<()> {
+        let mut baskets: Vec<(usize, Bytes)> = Vec::new();
+        let mut next = Some(first);
+        while let Some(part) = next.take() {
+            let part = part?;
+            self.reader.release(part.bytes.len() as u64);
+            self.assembly.accept(&part, |id, bytes| baskets.push((id, bytes)));
+            let bytes: usize = baskets.iter().map(|(_, bytes)| bytes.len()).sum();
+            if baskets.len() >= BASKETS_PER_TASK || bytes >= BYTES_PER_TASK {
+                break;
+            }
+            next = self.reader.next().now_or_never().flatten();
+        }
+        let bytes: u64 = baskets.iter().map(|(_, bytes)| bytes.len() as u64).sum();
+        self.arrived_bytes += bytes;
+        self.outstanding.arrived(self.scan.file, bytes);
+        self.scan.progress.arrived(bytes);
+        if self.arrived_bytes >= self.layout.remote_bytes() {
+            self.totals.transfer = self.started.elapsed();
+        }
+        self.decode(baskets);
+        Ok(())
+    }
+
+    /// Hands baskets to the decoders, some at a time: one part may hold hundreds.
+    fn decode(&self, baskets: Vec<(usize, Bytes)>) {
+        let (mut task, mut task_bytes) = (Vec::new(), 0_usize);
+        for (id, bytes) in baskets {
+            task_bytes += bytes.len();
+            task.push((id, bytes));
+            if task.len() >= BASKETS_PER_TASK || task_bytes >= BYTES_PER_TASK {
+                self.decode_together(std::mem::take(&mut task));
+                task_bytes = 0;
+            }
+        }
+        if !task.is_empty() {
+            self.decode_together(task);
+        }
+    }
+
+    fn decode_together(&self, baskets: Vec<(usize, Bytes)>) {
+        let work: Vec<_> = baskets
+            .into_iter()
+            .filter_map(|(id, bytes)| {
+                let basket = self.layout.baskets.get(id)?;
+                Some((id, self.layout.branches[basket.column], basket.index, bytes))
+            })
+            .collect();
+        let tree = Arc::clone(&self.scan.open.tree);
+        let spare = Arc::clone(&self.decoders);
+        let done = self.events_in.clone();
+        self.scan.file.shared.decoders.spawn(move || {
+            let started = Instant::now();
+            let spares = || spare.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut decoder = spares().pop().unwrap_or_default();
+            let columns = work
+                .into_iter()
+                .map(|(id, branch, index, bytes)| {
+                    (id, decode_basket(&tree, branch, index, &bytes, &mut decoder))
+                })
+                .collect();
+            spares().push(decoder);
+            // Nobody listens any more once the scan has failed.
+            drop(done.unbounded_send(Event::Decoded { columns, took: started.elapsed() }));
+        });
+    }
+
+    fn settle(&mut self, event: Event<T>) -> Result<()> {
+        match event {
+            Event::Decoded { columns, took } => {
+                self.totals.decode += took;
+                for (id, column) in columns {
+                    let column = column
+                        .map_err(|error| Error::from(error).context(self.scan.file.name()))?;
+                    self.decoded(id, column);
+                }
+            }
+            Event::Evaluated { chunk, result, took } => {
+                self.totals.compute += took;
+                self.results.insert(chunk, result?);
+            }
+        }
+        Ok(())
+    }
+
+    /// Hands on the results whose turn it is.
+    async fn hand_on(&mut self) -> Result<()> {
+        while let Some(result) = self.results.remove(&self.next_accepted) {
+            let started = Instant::now();
+            let accepted = (self.accept)(result);
+            self.totals.compute += started.elapsed();
+            accepted.await?;
+            self.next_accepted += 1;
+        }
+        Ok(())
+    }
+
+    fn decoded(&mut self, id: usize, column: Column) {
+        self.chunks.baskets[id].0 = Some(Arc::new(column));
+        for chunk in self.layout.chunks_of(id) {
+            self.chunks.waiting[chunk] -= 1;
+            if self.chunks.waiting[chunk] == 0 {
+                self.evaluate(chunk);
+            }
+        }
+    }
+
+    /// Chunks that need no basket at all, as those of a tree without branches.
+    fn start_empty_chunks(&mut self) {
+        for chunk in 0..self.layout.chunks.len() {
+            if self.chunks.waiting[chunk] == 0 {
+                self.evaluate(chunk);
+            }
+        }
+    }
+
+    fn evaluate(&mut self, chunk: usize) {
+        let entries = self.layout.chunks[chunk].clone();
+        let mut columns = Vec::new();
+        for column in 0..self.layout.branches.len() {
+            let mut pieces = Vec::new();
+            for id in self.layout.baskets_of(column, &entries) {
+                let (slot, users) = &mut self.chunks.baskets[id];
+                *users -= 1;
+                let basket = if *users == 0 { slot.take() } else { slot.clone() };
+                let start = self.layout.baskets[id].entries.start;
+                pieces.extend(basket.map(|basket| Piece::within(basket, start, &entries)));
+            }
+            columns.push(pieces);
+        }
+        let evaluate = Arc::clone(&self.evaluate);
+        let done = self.events_in.clone();
+        self.scan.file.shared.decoders.spawn(move || {
+            let started = Instant::now();
+            let pieces = ChunkPieces::new(entries, columns);
+            let result = pieces.map_err(Error::from).and_then(|pieces| evaluate(pieces));
+            let took = started.elapsed();
+            drop(done.unbounded_send(Event::Evaluated { chunk, result, took }));
+        });
+    }
+
+    /// Once everything asked for has arrived, nothing may be missing: waiting for it would be for ever.
+    fn check_complete(&self) -> Result<()> {
+        let missing = self.asked_bytes.saturating_sub(self.arrived_bytes);
+        if missing == 0 {
+            return Ok(());
+        }
+        Err(Error::new(
+            ErrorKind::Protocol,
+            format!("{}: {missing} bytes of baskets never arrived", self.scan.file.name()),
+        ))
+    }
+}
+
+fn decode_basket(
+    tree: &Tree,
+    branch: usize,
+    index: usize,
+    bytes: &[u8],
+    decoder: &mut Decompressor,
+) -> Result<Column, FormatError> {
+    match tree.branches().nth(branch) {
+        Some(branch) => branch.decode_basket_with(decoder, index, bytes),
+        None => Err(FormatError::NotFound {
+            kind: "branch",
+            name: branch.to_string(),
+            near: Vec::new(),
+        }),
+    }
+}

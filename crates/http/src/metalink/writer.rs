@@ -1,0 +1,87 @@
+//! Metalink as it is written: documents of version 4, and `Link` fields.
+
+use crate::digest::DigestAlgorithm;
+use crate::metalink::{LOWEST_PRIORITY, MEDIA_TYPE, Metalink, MetalinkFile};
+use crate::propfind::escape;
+use std::fmt::Write as _;
+
+impl Metalink {
+    /// As a document of version 4 (RFC 5854). Checksums of algorithms that have no name there (a cyclic sum is no hash to
+    /// it) have those that grid tools use.
+    ///
+    /// ```
+    /// use hither_http::metalink::{Bounds, Metalink, MetalinkFile, Replica};
+    /// let mut file = MetalinkFile::default();
+    /// (file.name, file.size) = ("a&b.root".to_owned(), Some(12));
+    /// file.replicas = vec![Replica { url: "https://a.example/a&b.root".to_owned(), priority: 1, location: None }];
+    /// let metalink = Metalink { files: vec![file] };
+    /// assert_eq!(Metalink::parse(metalink.to_document().as_bytes(), &Bounds::default()), Ok(metalink));
+    /// ```
+    #[must_use]
+    pub fn to_document(&self) -> String {
+        let mut out = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n\
+                       <metalink xmlns=\"urn:ietf:params:xml:ns:metalink\">\n"
+            .to_owned();
+        for file in &self.files {
+            push(file, &mut out);
+        }
+        out.push_str("</metalink>\n");
+        out
+    }
+}
+
+// Writing to a String can't fail.
+fn push(file: &MetalinkFile, out: &mut String) {
+    let _ = writeln!(out, " <file name=\"{}\">", escape(&file.name));
+    if let Some(size) = file.size {
+        let _ = writeln!(out, "  <size>{size}</size>");
+    }
+    for digest in &file.digests {
+        let name = name(digest.algorithm);
+        let _ = write!(out, "  <hash type=\"{name}\">");
+        for byte in &digest.value {
+            let _ = write!(out, "{byte:02x}");
+        }
+        out.push_str("</hash>\n");
+    }
+    for replica in &file.replicas {
+        out.push_str("  <url");
+        if replica.priority < LOWEST_PRIORITY {
+            let _ = write!(out, " priority=\"{}\"", replica.priority);
+        }
+        if let Some(location) = &replica.location {
+            let _ = write!(out, " location=\"{}\"", escape(location));
+        }
+        let _ = writeln!(out, ">{}</url>", escape(&replica.url));
+    }
+    out.push_str(" </file>\n");
+}
+
+/// As the registry of hash functions has it (RFC 5854 section 7.2), or else as HTTP has it.
+fn name(algorithm: DigestAlgorithm) -> &'static str {
+    match algorithm {
+        DigestAlgorithm::Sha1 => "sha-1",
+        DigestAlgorithm::Adler32 => "adler32",
+        DigestAlgorithm::Crc32c => "crc32c",
+        DigestAlgorithm::Md5 => "md5",
+        DigestAlgorithm::Sha256 => "sha-256",
+        DigestAlgorithm::Sha512 => "sha-512",
+    }
+}
+
+/// A `Link` field for another place of the file that was asked for (RFC 6249 section 3).
+#[must_use]
+pub fn duplicate(url: &str, priority: u32) -> String {
+    format!("<{}>; rel=duplicate; pri={priority}", target(url))
+}
+
+/// A `Link` field for a Metalink document about it (RFC 6249 section 4).
+#[must_use]
+pub fn describedby(url: &str) -> String {
+    format!("<{}>; rel=describedby; type=\"{MEDIA_TYPE}\"", target(url))
+}
+
+/// What would end the target of a link is encoded.
+fn target(url: &str) -> String {
+    url.replace('<', "%3C").replace('>', "%3E").replace(' ', "%20").replace('"', "%22")
+}

@@ -1,0 +1,211 @@
+//! The list of ranges in the body of a `QUERY`; the [module above](super) describes it.
+
+use std::ops::Range;
+
+/// A number takes ten bytes of seven bits at the most.
+const MAX_NUMBER_BYTES: usize = 10;
+
+/// What is wanted of a file.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RangeList {
+    /// Ranges of bytes in the client's order; none is empty.
+    pub ranges: Vec<Range<u64>>,
+    /// So many bytes of the end of the file besides.
+    pub tail: u64,
+}
+
+/// A body that is no list.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum RangeListError {
+    /// It ends amid a number or a range.
+    #[error("the list of ranges ends amid range {range}")]
+    Truncated {
+        /// Which one, counted from 0.
+        range: usize,
+    },
+    /// A number of more than 64 bits.
+    #[error("range {range} of the list has a number of more than 64 bits")]
+    Overlong {
+        /// Which one, counted from 0.
+        range: usize,
+    },
+    /// A range without bytes.
+    #[error("range {range} of the list is empty")]
+    Empty {
+        /// Which one, counted from 0.
+        range: usize,
+    },
+    /// A range that starts before the file or ends where no file can.
+    #[error("range {range} of the list lies outside of what a file can hold")]
+    Place {
+        /// Which one, counted from 0.
+        range: usize,
+    },
+    /// More ranges than are allowed.
+    #[error("the list holds more than {most} ranges")]
+    TooMany {
+        /// The bound.
+        most: usize,
+    },
+    /// Neither a range nor a tail.
+    #[error("the list asks for nothing")]
+    Nothing,
+}
+
+impl RangeList {
+    /// Most bytes that the list of so many ranges may take.
+    #[must_use]
+    pub const fn max_bytes(ranges: usize) -> usize {
+        ranges.saturating_mul(2 * MAX_NUMBER_BYTES).saturating_add(MAX_NUMBER_BYTES)
+    }
+
+    /// The body. Empty ranges are left out.
+    ///
+    /// ```
+    /// use hither_http::vector::RangeList;
+    /// let list = RangeList { ranges: vec![0..100, 300..310], tail: 0 };
+    /// assert_eq!(list.encode(), [0, 0, 100, 0x90, 0x03, 10]);
+    /// assert_eq!(RangeList::decode(&list.encode(), 2)?, list);
+    /// # Ok::<(), hither_http::vector::ListError>(())
+    /// ```
+    #[must_use]
+    pub fn encode(&self) -> Vec<u8> {
+        let mut body = Vec::with_capacity(MAX_NUMBER_BYTES + 6 * self.ranges.len());
+        put(&mut body, self.tail);
+        let mut end = 0u64;
+        for range in self.ranges.iter().filter(|range| range.start < range.end) {
+            // The difference of two 64-bit numbers modulo 2^64: what wraps on this side wraps back on the other.
+            put(&mut body, zigzag(range.start.wrapping_sub(end)));
+            put(&mut body, range.end - range.start);
+            end = range.end;
+        }
+        body
+    }
+
+    /// Reads a body that holds at most `most` ranges, the tail not counted.
+    ///
+    /// # Errors
+    /// See [`RangeListError`].
+    pub fn decode(body: &[u8], most: usize) -> Result<Self, RangeListError> {
+        let mut rest = body;
+        let tail = take(&mut rest, 0)?;
+        let mut ranges = Vec::with_capacity((rest.len() / 2).min(most));
+        let mut end = 0u64;
+        while !rest.is_empty() {
+            let range = ranges.len();
+            if range == most {
+                return Err(RangeListError::TooMany { most });
+            }
+            let distance = unzigzag(take(&mut rest, range)?);
+            let length = take(&mut rest, range)?;
+            if length == 0 {
+                return Err(RangeListError::Empty { range });
+            }
+            let start = end.checked_add_signed(distance).ok_or(RangeListError::Place { range })?;
+            end = start.checked_add(length).ok_or(RangeListError::Place { range })?;
+            ranges.push(start..end);
+        }
+        if ranges.is_empty() && tail == 0 {
+            return Err(RangeListError::Nothing);
+        }
+        Ok(Self { ranges, tail })
+    }
+}
+
+/// Small differences of either sign as small numbers: 0, -1, 1, -2 …
+fn zigzag(difference: u64) -> u64 {
+    let sign = if difference >> 63 == 1 { u64::MAX } else { 0 };
+    (difference << 1) ^ sign
+}
+
+#[expect(clippy::cast_possible_wrap, reason = "the bits are meant, both halves of them")]
+fn unzigzag(number: u64) -> i64 {
+    ((number >> 1) ^ (number & 1).wrapping_neg()) as i64
+}
+
+fn put(body: &mut Vec<u8>, mut number: u64) {
+    loop {
+        let [low, ..] = number.to_le_bytes();
+        number >>= 7;
+        if number == 0 {
+            body.push(low & 0x7f);
+            return;
+        }
+        body.push(low | 0x80);
+    }
+}
+
+/// The number at the front of `rest`, in range number `range`.
+fn take(rest: &mut &[u8], range: usize) -> Result<u64, RangeListError> {
+    let mut number = 0u64;
+    for place in 0..MAX_NUMBER_BYTES {
+        let Some((byte, after)) = rest.split_first() else {
+            return Err(RangeListError::Truncated { range });
+        };
+        *rest = after;
+        let bits = u64::from(byte & 0x7f);
+        // The tenth byte has room for one bit.
+        if place == MAX_NUMBER_BYTES - 1 && bits > 1 {
+            break;
+        }
+        number |= bits << (7 * place);
+        if byte & 0x80 == 0 {
+            return Ok(number);
+        }
+    }
+    Err(RangeListError::Overlong { range })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn ten_thousand_ranges_take_some_five_bytes_each() {
+        let ranges = (0..10_000u64).map(|n| n * 100_000..n * 100_000 + 2_000).collect();
+        let body = RangeList { ranges, tail: 0 }.encode();
+        assert!(body.len() < 51_000, "{} bytes", body.len());
+    }
+
+    #[test]
+    fn what_is_no_list_is_refused() {
+        let decode = |body: &[u8]| RangeList::decode(body, 2).unwrap_err();
+        assert_eq!(decode(b""), RangeListError::Truncated { range: 0 });
+        assert_eq!(decode(b"\0"), RangeListError::Nothing);
+        assert_eq!(decode(b"\0\x02"), RangeListError::Truncated { range: 0 });
+        assert_eq!(decode(b"\0\x02\x80"), RangeListError::Truncated { range: 0 });
+        assert_eq!(decode(b"\0\x02\0"), RangeListError::Empty { range: 0 });
+        assert_eq!(decode(b"\0\x01\x01"), RangeListError::Place { range: 0 });
+        assert_eq!(decode(b"\0\0\x01\0\x01\0\x01"), RangeListError::TooMany { most: 2 });
+        let overlong = [&b"\0"[..], &[0xff; 10], &[1]].concat();
+        assert_eq!(decode(&overlong), RangeListError::Overlong { range: 0 });
+        let far = [&b"\0\x02"[..], &[0xff; 9], &[1]].concat();
+        assert_eq!(decode(&far), RangeListError::Place { range: 0 });
+        assert!(RangeList::decode(b"\x05", 0).is_ok_and(|list| list.tail == 5));
+    }
+
+    proptest! {
+        #[test]
+        fn lists_round_trip(
+            ranges in prop::collection::vec((0..i64::MAX as u64, 1..1u64 << 40), 0..50),
+            tail in 1..u64::MAX,
+        ) {
+            let ranges = ranges.into_iter().map(|(start, length)| start..start + length).collect();
+            let list = RangeList { ranges, tail };
+            let body = list.encode();
+            prop_assert!(body.len() <= RangeList::max_bytes(list.ranges.len()));
+            prop_assert_eq!(RangeList::decode(&body, 50), Ok(list));
+        }
+
+        #[test]
+        fn any_bytes_are_a_list_or_refused(body in prop::collection::vec(any::<u8>(), 0..100)) {
+            if let Ok(list) = RangeList::decode(&body, 20) {
+                prop_assert!(list.ranges.len() <= 20);
+                prop_assert!(list.ranges.iter().all(|range| range.start < range.end));
+                prop_assert_eq!(RangeList::decode(&list.encode(), 20), Ok(list));
+            }
+        }
+    }
+}

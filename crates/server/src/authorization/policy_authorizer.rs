@@ -1,0 +1,248 @@
+//! The authorizer of a site that has configured who may do what: tokens and certificates of a request become an
+//! [`Identity`], and [`Policy`] decides.
+//!
+//! A signature is verified once for a token, not once for a request: what was believed is remembered by its SHA-256, as
+//! long as the keys are the same, for [`MAX_BELIEVED`] tokens at most. Times, audience and scopes are judged each time.
+//!
+//! Deciding does not wait. What a decision may need, keys that are not there yet, is got before, by [`PolicyAuthorizer::prepare`]:
+//! once for all requests that need the same keys.
+
+use crate::authorization::authorizer::{
+    AccessRequest, Action, Authorizer, Decision, PrepareFuture,
+};
+use crate::authorization::jwks_cache::{JwksCache, JwksRefresh};
+use crate::authorization::oidc_discovery::KeyDiscovery;
+use hither_auth::{Denial, Jwks, Policy, PresentedToken, Principal, UnverifiedJwt, VerifiedJwt};
+use http::StatusCode;
+use http::header::{self, HeaderMap};
+use sha2::{Digest, Sha256};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Tokens that are remembered as believed.
+const MAX_BELIEVED: usize = 8_192;
+/// What the site calls itself in a challenge.
+const REALM: &str = "hither";
+
+/// See the module above.
+#[derive(Debug)]
+pub(crate) struct PolicyAuthorizer {
+    policy: Policy,
+    /// Whether anything may be written at all.
+    write: bool,
+    shared: Arc<PolicyState>,
+    believed: Mutex<Believed>,
+}
+
+#[derive(Debug)]
+struct PolicyState {
+    ring: Mutex<JwksCache>,
+    /// One question at a time, for all issuers.
+    asking: tokio::sync::Mutex<()>,
+    discovery: Arc<dyn KeyDiscovery>,
+}
+
+/// Tokens by their SHA-256, with the keys that their signature was verified with.
+#[derive(Debug, Default)]
+struct Believed {
+    young: HashMap<[u8; 32], (Arc<Jwks>, Arc<VerifiedJwt>)>,
+    old: HashMap<[u8; 32], (Arc<Jwks>, Arc<VerifiedJwt>)>,
+}
+
+impl Believed {
+    fn find(&self, sum: &[u8; 32], keys: &Arc<Jwks>) -> Option<Arc<VerifiedJwt>> {
+        let (with, token) = self.young.get(sum).or_else(|| self.old.get(sum))?;
+        Arc::ptr_eq(with, keys).then(|| Arc::clone(token))
+    }
+
+    fn keep(&mut self, sum: [u8; 32], keys: Arc<Jwks>, token: Arc<VerifiedJwt>) {
+        if self.young.len() >= MAX_BELIEVED / 2 {
+            self.old = std::mem::take(&mut self.young);
+        }
+        self.young.insert(sum, (keys, token));
+    }
+}
+
+impl PolicyAuthorizer {
+    pub(crate) fn new(
+        policy: Policy,
+        write: bool,
+        ring: JwksCache,
+        discovery: Arc<dyn KeyDiscovery>,
+    ) -> Self {
+        let (ring, asking) = (Mutex::new(ring), tokio::sync::Mutex::new(()));
+        let shared = Arc::new(PolicyState { ring, asking, discovery });
+        Self { policy, write, shared, believed: Mutex::default() }
+    }
+
+    fn identity(&self, asking: &AccessRequest<'_>, now: u64) -> Principal {
+        let token = match bearer(asking.headers) {
+            Bearer::Nothing => PresentedToken::Nothing,
+            Bearer::Odd => PresentedToken::Invalid,
+            Bearer::Token(text) => {
+                self.believed(text, now).map_or(PresentedToken::Invalid, PresentedToken::Token)
+            }
+        };
+        Principal { token, certificate: asking.certificate.map(Arc::clone) }
+    }
+
+    fn believed(&self, text: &str, now: u64) -> Option<Arc<VerifiedJwt>> {
+        let token = UnverifiedJwt::parse(text).ok()?;
+        let keys = self.shared.ring().keys(token.issuer(), now).map(Arc::clone)?;
+        let sum: [u8; 32] = Sha256::digest(text).into();
+        let remembered = || self.believed.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(token) = remembered().find(&sum, &keys) {
+            return Some(token);
+        }
+        let token = Arc::new(token.verify(&keys).ok()?);
+        remembered().keep(sum, keys, Arc::clone(&token));
+        Some(token)
+    }
+}
+
+impl Authorizer for PolicyAuthorizer {
+    fn prepare(&self, headers: &HeaderMap) -> Option<PrepareFuture> {
+        let Bearer::Token(text) = bearer(headers) else { return None };
+        let token = UnverifiedJwt::parse(text).ok()?;
+        let (need, now) = self.shared.need(&token);
+        let shared = Arc::clone(&self.shared);
+        let issuer = token.issuer().to_owned();
+        match need {
+            JwksRefresh::Nothing => None,
+            JwksRefresh::Soon => {
+                // Taken at once, so that the next request does not ask as well.
+                self.shared.ring().begin(&issuer, now);
+                tokio::spawn(async move { shared.ask(&issuer).await });
+                None
+            }
+            JwksRefresh::Now => {
+                let text = text.to_owned();
+                Some(Box::pin(async move {
+                    let _turn = shared.asking.lock().await;
+                    // Somebody may have asked meanwhile.
+                    if let Ok(token) = UnverifiedJwt::parse(&text)
+                        && shared.need(&token).0 == JwksRefresh::Now
+                    {
+                        shared.ask(&issuer).await;
+                    }
+                }))
+            }
+        }
+    }
+
+    fn decide(&self, asking: &AccessRequest<'_>) -> Decision {
+        let now = seconds();
+        let identity = self.identity(asking, now);
+        let action = match asking.action {
+            Action::Read => hither_auth::Action::Read,
+            Action::Create => hither_auth::Action::Create,
+            Action::Modify => hither_auth::Action::Modify,
+        };
+        let now = i64::try_from(now).unwrap_or(i64::MAX);
+        match self.policy.authorize(&identity, action, asking.path, now) {
+            Err(denial) => refused(&denial, action, asking.path),
+            Ok(()) if asking.action != Action::Read && !self.write => Decision::Refused {
+                status: StatusCode::FORBIDDEN,
+                reason: "this server is for reading".to_owned(),
+                challenge: None,
+            },
+            Ok(()) => Decision::Allowed,
+        }
+    }
+
+    fn writes(&self) -> bool {
+        self.write && self.policy.lets_write()
+    }
+
+    /// A grant is for a folder and all below it.
+    fn hides(&self) -> bool {
+        false
+    }
+
+    fn name(&self, asking: &AccessRequest<'_>) -> Result<String, Decision> {
+        let now = seconds();
+        let identity = self.identity(asking, now);
+        let name = self.policy.name(&identity, i64::try_from(now).unwrap_or(i64::MAX));
+        name.map_err(|denial| refused(&denial, hither_auth::Action::Read, asking.path))
+    }
+}
+
+impl PolicyState {
+    fn ring(&self) -> MutexGuard<'_, JwksCache> {
+        self.ring.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn need(&self, token: &UnverifiedJwt<'_>) -> (JwksRefresh, u64) {
+        let (ring, now) = (self.ring(), seconds());
+        let fits = ring.keys(token.issuer(), now).is_some_and(|keys| token.has_key_in(keys));
+        (ring.need(token.issuer(), fits, now), now)
+    }
+
+    async fn ask(&self, issuer: &str) {
+        self.ring().begin(issuer, seconds());
+        let keys = self.discovery.keys(issuer).await;
+        self.ring().done(issuer, keys.ok(), seconds());
+    }
+}
+
+/// What stands in `Authorization`.
+enum Bearer<'a> {
+    Nothing,
+    Token(&'a str),
+    /// Several, or something else than a token.
+    Odd,
+}
+
+fn bearer(headers: &HeaderMap) -> Bearer<'_> {
+    let mut fields = headers.get_all(header::AUTHORIZATION).iter();
+    let Some(field) = fields.next() else { return Bearer::Nothing };
+    let text = field.to_str().ok().and_then(|text| text.split_once(' '));
+    match text {
+        Some((scheme, token))
+            if scheme.eq_ignore_ascii_case("bearer") && fields.next().is_none() =>
+        {
+            Bearer::Token(token.trim())
+        }
+        _ => Bearer::Odd,
+    }
+}
+
+fn refused(denial: &Denial, action: hither_auth::Action, path: &str) -> Decision {
+    let reason = denial.to_string();
+    let (status, challenge) = match denial {
+        Denial::Unauthenticated { shown: false } => (StatusCode::UNAUTHORIZED, String::new()),
+        Denial::Unauthenticated { shown: true } => {
+            (StatusCode::UNAUTHORIZED, r#", error="invalid_token""#.to_owned())
+        }
+        Denial::InvalidToken(_) => {
+            let why = described(&reason);
+            (
+                StatusCode::UNAUTHORIZED,
+                format!(r#", error="invalid_token", error_description="{why}""#),
+            )
+        }
+        Denial::Forbidden(_) => {
+            let (why, scope) = (described(&reason), action.scope(path));
+            let challenge = format!(
+                r#", error="insufficient_scope", error_description="{why}", scope="{scope}""#
+            );
+            (StatusCode::FORBIDDEN, challenge)
+        }
+    };
+    let challenge = Some(format!(r#"Bearer realm="{REALM}"{challenge}"#));
+    Decision::Refused { status, reason, challenge }
+}
+
+/// What may stand in `error_description` (RFC 6750 section 3): ASCII without quotes and backslashes.
+fn described(text: &str) -> String {
+    let plain = |c| if matches!(c, ' '..='~') && !matches!(c, '"' | '\\') { c } else { '?' };
+    text.chars().map(plain).collect()
+}
+
+fn seconds() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,278 @@
+//! The table `[auth]` of the settings: who may do what, in words of a configuration file.
+
+use crate::authorization::jwks_cache::JwksCache;
+use crate::authorization::oidc_discovery::KeyDiscovery;
+use crate::authorization::policy_authorizer::PolicyAuthorizer;
+use hither_auth::{Action, Grant, Issuer, Jwks, PathPrefix, Policy, TrustConfig};
+use hither_core::error::{Error, ErrorKind, Result};
+use rustls::RootCertStore;
+use serde::Deserialize;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// Who may do what. With this table, nobody may do anything that it does not say.
+///
+/// ```
+/// use hither_server::Settings;
+///
+/// let text = r#"
+///     root = "/data"
+///     write = true
+///     [auth]
+///     audience = ["https://se.example:8443"]
+///     anonymous = ["/public"]
+///     [[auth.issuers]]
+///     url = "https://iam.example/"
+///     base = ["/atlas"]
+///     [[auth.issuers.groups]]
+///     name = "/atlas/production"
+///     folder = "/atlas"
+///     allow = ["read", "create", "modify"]
+///     [[auth.certificates]]
+///     subject = "C=CH, O=Grid, CN=Alice"
+///     folder = "/users/alice"
+///     allow = ["read", "create", "modify"]
+/// "#;
+/// assert!(Settings::from_toml(text)?.auth.is_some());
+/// # Ok::<(), hither_core::Error>(())
+/// ```
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
+pub struct AuthSettings {
+    /// The names of this server in the claim `aud` of tokens.
+    pub audience: Vec<String>,
+    /// Folders that everybody may read.
+    pub anonymous: Vec<String>,
+    /// Whose tokens are believed.
+    pub issuers: Vec<IssuerSettings>,
+    /// What the holders of certificates may do.
+    pub certificates: Vec<CertificateSettings>,
+    /// A folder of authorities, as grids have one, or a file of them in PEM: who vouches for the certificates of clients.
+    pub authorities: Option<PathBuf>,
+}
+
+/// An issuer of tokens.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct IssuerSettings {
+    /// As it stands in the claim `iss`; its keys are found below, unless `keys` says where they are.
+    pub url: String,
+    /// Folders from which the paths of its scopes count; the root if there is none.
+    #[serde(default = "root")]
+    pub base: Vec<String>,
+    /// A file with its keys (a JSON Web Key Set) in place of those that it publishes.
+    #[serde(default)]
+    pub keys: Option<PathBuf>,
+    /// What members of its groups may do with tokens without a scope for storage.
+    #[serde(default)]
+    pub groups: Vec<GroupSettings>,
+}
+
+/// What the members of a group may do.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GroupSettings {
+    /// As it stands in the claim `wlcg.groups`.
+    pub name: String,
+    /// Where.
+    pub folder: String,
+    /// What.
+    pub allow: Vec<AllowedAction>,
+}
+
+/// What the holder of a certificate may do.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CertificateSettings {
+    /// The distinguished name of the certificate; that of a proxy is that of the certificate it was made with.
+    pub subject: String,
+    /// Where.
+    pub folder: String,
+    /// What.
+    pub allow: Vec<AllowedAction>,
+}
+
+/// What may be done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[non_exhaustive]
+pub enum AllowedAction {
+    /// Read files, and list folders.
+    Read,
+    /// Make what is not there.
+    Create,
+    /// Change, replace, move or remove what is there.
+    Modify,
+}
+
+fn root() -> Vec<String> {
+    vec!["/".to_owned()]
+}
+
+impl AuthSettings {
+    /// Who vouches for clients, if anybody does.
+    pub(crate) fn authorities(&self) -> Result<Option<RootCertStore>> {
+        let Some(path) = &self.authorities else {
+            return match self.certificates.is_empty() {
+                true => Ok(None),
+                false => {
+                    Err(invalid("auth.certificates are of no use without auth.authorities".into()))
+                }
+            };
+        };
+        let mut trust = TrustConfig::default();
+        (trust.system, trust.default_folder) = (false, None);
+        *(if path.is_dir() { &mut trust.folder } else { &mut trust.bundle }) = Some(path.clone());
+        let anchors =
+            trust.load().map_err(|error| invalid(format!("auth.authorities: {error}")))?;
+        let mut store = RootCertStore::empty();
+        let (added, _) = store.add_parsable_certificates(anchors.certificates);
+        match added {
+            0 => Err(invalid(format!("auth.authorities: there are none in {}", path.display()))),
+            _ => Ok(Some(store)),
+        }
+    }
+
+    /// What decides by them.
+    pub(crate) fn guard(
+        &self,
+        write: bool,
+        discovery: Arc<dyn KeyDiscovery>,
+    ) -> Result<PolicyAuthorizer> {
+        let mut ring = JwksCache::default();
+        for issuer in &self.issuers {
+            ring.add(&issuer.url, issuer.keys()?);
+        }
+        Ok(PolicyAuthorizer::new(self.policy()?, write, ring, discovery))
+    }
+
+    fn policy(&self) -> Result<Policy> {
+        let issuers =
+            self.issuers.iter().map(IssuerSettings::issuer).collect::<Result<Vec<_>>>()?;
+        for (n, issuer) in issuers.iter().enumerate() {
+            if issuers.iter().take(n).any(|other| other.url == issuer.url) {
+                return Err(invalid(format!("auth.issuers has {} twice", issuer.url)));
+            }
+        }
+        let anonymous = self.anonymous.iter().map(|path| grant(path, &[AllowedAction::Read]));
+        let certificates = self.certificates.iter().map(|certificate| {
+            let CertificateSettings { subject, folder, allow } = certificate;
+            Ok((subject.clone(), grant(folder, allow)?))
+        });
+        Ok(Policy {
+            audiences: self.audience.clone(),
+            issuers,
+            anonymous: anonymous.collect::<Result<_>>()?,
+            certificates: certificates.collect::<Result<_>>()?,
+        })
+    }
+}
+
+impl IssuerSettings {
+    fn issuer(&self) -> Result<Issuer> {
+        let host = self.url.strip_prefix("http://").and_then(|rest| rest.split('/').next());
+        let is_local = host.is_some_and(|host| {
+            ["127.0.0.1", "localhost", "[::1]"].iter().any(|local| {
+                let port = host.strip_prefix(local);
+                port.is_some_and(|port| port.is_empty() || port.starts_with(':'))
+            })
+        });
+        if !self.url.starts_with("https://") && !is_local && self.keys.is_none() {
+            let what = "keys are only asked for over https; name a file with `keys`";
+            return Err(invalid(format!("auth.issuers: {} is no https URL: {what}", self.url)));
+        }
+        let bases = self.base.iter().map(|path| folder(path)).collect::<Result<_>>()?;
+        let groups = self.groups.iter().map(|group| {
+            let GroupSettings { name, folder, allow } = group;
+            Ok((name.clone(), grant(folder, allow)?))
+        });
+        Ok(Issuer { url: self.url.clone(), bases, groups: groups.collect::<Result<_>>()? })
+    }
+
+    fn keys(&self) -> Result<Option<Jwks>> {
+        let Some(path) = &self.keys else { return Ok(None) };
+        let cannot = |error: &dyn std::fmt::Display| {
+            let (url, path) = (&self.url, path.display());
+            invalid(format!("cannot read the keys of {url} from {path}: {error}"))
+        };
+        let text = std::fs::read(path).map_err(|error| cannot(&error))?;
+        Jwks::parse(&text).map(Some).map_err(|error| cannot(&error))
+    }
+}
+
+fn grant(path: &str, allow: &[AllowedAction]) -> Result<Grant> {
+    let actions = allow.iter().flat_map(|allowed| match allowed {
+        AllowedAction::Read => [Action::Read, Action::List].as_slice(),
+        AllowedAction::Create => &[Action::Create],
+        AllowedAction::Modify => &[Action::Create, Action::Modify],
+    });
+    Ok(Grant { folder: folder(path)?, actions: actions.copied().collect() })
+}
+
+fn folder(path: &str) -> Result<PathPrefix> {
+    let found = path.starts_with('/').then(|| PathPrefix::of(path)).flatten();
+    found.ok_or_else(|| {
+        invalid(format!("auth: {path:?} is no folder of the tree, expected one like \"/data\""))
+    })
+}
+
+fn invalid(what: String) -> Error {
+    Error::new(ErrorKind::Invalid, what)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn policy(text: &str) -> Result<Policy> {
+        toml::from_str::<AuthSettings>(text)
+            .map_err(|error| invalid(error.to_string()))
+            .and_then(|settings| settings.policy())
+    }
+
+    #[test]
+    fn an_empty_table_allows_nothing() {
+        assert_eq!(policy("").unwrap(), Policy::default());
+    }
+
+    #[test]
+    fn modify_includes_create_and_read_includes_lists() {
+        let text = r#"
+            anonymous = ["/pub"]
+            [[certificates]]
+            subject = "CN=a"
+            folder = "/a"
+            allow = ["modify"]
+        "#;
+        let policy = policy(text).unwrap();
+        assert_eq!(policy.anonymous[0].actions, [Action::Read, Action::List]);
+        assert_eq!(policy.certificates[0].1.actions, [Action::Create, Action::Modify]);
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        for (text, named) in [
+            ("anonymus = []", "anonymus"),
+            ("anonymous = ['pub']", "pub"),
+            ("anonymous = ['/a/../b']", "/a/../b"),
+            ("[[issuers]]\nurl = 'http://iam.example'", "no https URL"),
+            ("[[issuers]]\nurl = 'http://localhost.evil'", "no https URL"),
+            ("[[issuers]]\nurl = 'iam'", "no https URL"),
+            ("[[issuers]]\nurl = 'https://a'\n[[issuers]]\nurl = 'https://a'", "twice"),
+            ("[[issuers]]\nurl = 'https://a'\nbase = ['x']", "\"x\""),
+            ("[[certificates]]\nsubject = 'a'\nfolder = '/'\nallow = ['write']", "write"),
+        ] {
+            let error = policy(text).unwrap_err();
+            assert!(error.to_string().contains(named), "{error}");
+        }
+        assert!(policy("[[issuers]]\nurl = 'http://[::1]:80/x'").is_ok());
+        let keys = IssuerSettings {
+            url: "https://a".to_owned(),
+            base: vec![],
+            keys: Some("/no/where".into()),
+            groups: vec![],
+        };
+        assert!(keys.keys().unwrap_err().to_string().contains("/no/where"));
+    }
+}

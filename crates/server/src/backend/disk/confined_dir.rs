@@ -1,0 +1,207 @@
+//! The tree of files that is served, and nothing outside of it.
+//!
+//! Every path is opened below the root by `openat2` with `RESOLVE_BENEATH`: the kernel refuses whatever leads out, be it a
+//! `..`, an absolute link or one that climbs, also while somebody else is renaming directories. There is no check of names
+//! that could be right at one moment and wrong at the next. What changes names is done in a directory that was opened that
+//! way, with a single name.
+//!
+//! All of this may wait for the disk: it runs on the threads for that ([`crate::backend::disk`]).
+
+pub(crate) use crate::backend::disk::cleanup::CleanupAges;
+pub(crate) use crate::backend::disk::copy::OWN_ATTRIBUTES;
+pub(crate) use crate::backend::disk::metadata::{DiskMetadata, EntryKind, Key};
+pub(crate) use crate::backend::disk::namespace::ReplacedEntry;
+pub(crate) use crate::backend::disk::temp_file::{TempFile, reserve};
+
+use crate::backend::path::PRIVATE;
+use hither_core::error::{Error, ErrorKind, Result};
+use hither_core::storage::is_partial;
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::fs::{Dir, FsWord, Mode, OFlags, ResolveFlags, fstatfs, openat2};
+use rustix::io::Errno;
+use std::fs::File;
+use std::io;
+use std::path::Path;
+use std::sync::Mutex;
+
+/// Directories within directories that are gone into.
+pub(crate) const MAX_DEPTH: usize = 128;
+/// Attempts while somebody else is renaming directories on the way.
+const MAX_ATTEMPTS: usize = 16;
+const CONFINED: ResolveFlags = ResolveFlags::BENEATH.union(ResolveFlags::NO_MAGICLINKS);
+/// The kinds of file systems (statfs(2)) that have their names on this machine: ext4, XFS, Btrfs, F2FS, ZFS, tmpfs.
+const LOCAL: [FsWord; 6] =
+    [0xef53, 0x5846_5342, 0x9123_683e, 0xf2f5_2010, 0x2fc1_2fc1, 0x0102_1994];
+
+/// See the module above.
+#[derive(Debug)]
+pub(crate) struct ConfinedDir {
+    pub(crate) root: OwnedFd,
+    /// Whether changes are on the disk before a client is told of them.
+    pub(crate) durable: bool,
+    /// Held by who changes names.
+    pub(crate) changing: Mutex<()>,
+    /// Whether opening what the kernel knows by name takes no disk and no network.
+    is_local: bool,
+    /// Held by who changes properties: they are read, changed and written.
+    pub(crate) patching: Mutex<()>,
+}
+
+/// A file or directory that was opened.
+#[derive(Debug)]
+pub(crate) struct DiskReader {
+    pub(crate) file: File,
+    pub(crate) meta: DiskMetadata,
+}
+
+impl ConfinedDir {
+    /// The tree at a directory of this machine. If `durable`, what is changed outlasts a loss of power.
+    pub(crate) fn open(root: &Path, durable: bool) -> Result<Self> {
+        let cannot = |errno: Errno| {
+            let what = format!("cannot serve {}", root.display());
+            let kind = match errno {
+                Errno::NOENT | Errno::NOTDIR => ErrorKind::NotFound,
+                Errno::ACCESS => ErrorKind::PermissionDenied,
+                Errno::NOSYS => ErrorKind::Unsupported,
+                _ => ErrorKind::Local,
+            };
+            Error::new(kind, what).with_source(io::Error::from(errno))
+        };
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let root = rustix::fs::open(root, flags, Mode::empty()).map_err(cannot)?;
+        let is_local = fstatfs(&root).is_ok_and(|fs| LOCAL.contains(&fs.f_type));
+        let (changing, patching) = (Mutex::default(), Mutex::default());
+        let tree = Self { root, durable, is_local, changing, patching };
+        // A kernel that cannot confine names (before 5.6) serves nothing.
+        tree.at("", OFlags::PATH).map_err(|error| {
+            cannot(error.raw_os_error().map_or(Errno::IO, Errno::from_raw_os_error))
+        })?;
+        Ok(tree)
+    }
+
+    /// Opens a path below the root.
+    pub(crate) fn at(&self, path: &str, flags: OFlags) -> io::Result<OwnedFd> {
+        let path = if path.is_empty() { "." } else { path };
+        let flags = flags | OFlags::CLOEXEC;
+        for _ in 0..MAX_ATTEMPTS {
+            match openat2(&self.root, path, flags, Mode::empty(), CONFINED) {
+                Err(Errno::AGAIN | Errno::INTR) => {}
+                opened => return Ok(opened?),
+            }
+        }
+        Err(Errno::AGAIN.into())
+    }
+
+    /// Opens a file to be read, or a directory.
+    pub(crate) fn find(&self, path: &str) -> io::Result<DiskReader> {
+        // Without NONBLOCK a pipe would wait for somebody to write into it.
+        let fd = self.at(path, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY)?;
+        let meta = DiskMetadata::of(&fd)?;
+        match meta.kind {
+            EntryKind::Other => Err(Errno::ACCESS.into()),
+            EntryKind::File | EntryKind::Directory => Ok(DiskReader { file: File::from(fd), meta }),
+        }
+    }
+
+    /// The same, if it can be done without waiting; nothing if not, or if it fails. Only names that the kernel has in memory
+    /// are opened so, and none on another file system that is mounted within the tree.
+    pub(crate) fn find_now(&self, path: &str) -> Option<DiskReader> {
+        if !self.is_local || path.is_empty() {
+            return None;
+        }
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+        let known = CONFINED | ResolveFlags::CACHED | ResolveFlags::NO_XDEV;
+        let fd = openat2(&self.root, path, flags, Mode::empty(), known).ok()?;
+        let meta = DiskMetadata::of(&fd).ok()?;
+        (meta.kind != EntryKind::Other).then(|| DiskReader { file: File::from(fd), meta })
+    }
+
+    /// Opens a file to be written in place; makes it if there is none and `create`.
+    pub(crate) fn write_to(&self, path: &str, create: bool) -> io::Result<File> {
+        let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::NOCTTY;
+        match self.at(path, flags) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound && create => {}
+            opened => {
+                let fd = opened?;
+                return match DiskMetadata::of(&fd)?.kind {
+                    EntryKind::File => Ok(File::from(fd)),
+                    EntryKind::Directory | EntryKind::Other => Err(Errno::ACCESS.into()),
+                };
+            }
+        }
+        let (parent, name) = path.rsplit_once('/').unwrap_or(("", path));
+        let parent = self.directory(parent)?;
+        let flags = flags | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        Ok(File::from(rustix::fs::openat(
+            parent,
+            name,
+            flags,
+            crate::backend::disk::temp_file::MODE,
+        )?))
+    }
+
+    /// What is known of a name; a link counts as what it leads to.
+    pub(crate) fn meta(&self, path: &str) -> io::Result<DiskMetadata> {
+        DiskMetadata::of(self.at(path, OFlags::PATH)?)
+    }
+
+    /// The same; none if there is nothing.
+    pub(crate) fn look(&self, path: &str) -> io::Result<Option<DiskMetadata>> {
+        match self.meta(path) {
+            Ok(meta) => Ok(Some(meta)),
+            Err(error) if is_missing(&error) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// A directory, to do something in it.
+    pub(crate) fn directory(&self, path: &str) -> io::Result<OwnedFd> {
+        self.at(path, OFlags::PATH | OFlags::DIRECTORY)
+    }
+
+    /// The names in a directory that are shown, in the order of their bytes; no more than one above `most`.
+    pub(crate) fn names(&self, path: &str, most: usize) -> io::Result<Vec<String>> {
+        let directory = self.at(path, OFlags::RDONLY | OFlags::DIRECTORY)?;
+        let mut names = Vec::new();
+        for entry in Dir::new(directory)? {
+            let entry = entry?;
+            // Others cannot be asked for.
+            let Ok(name) = entry.file_name().to_str() else { continue };
+            if is_shown(name) && names.len() <= most {
+                names.push(name.to_owned());
+            }
+        }
+        names.sort_unstable();
+        Ok(names)
+    }
+
+    /// Fails if the root cannot be read.
+    pub(crate) fn probe(&self) -> io::Result<()> {
+        let root = self.at("", OFlags::RDONLY | OFlags::DIRECTORY)?;
+        Dir::new(root)?.next().transpose()?;
+        Ok(())
+    }
+
+    /// Bytes that are free and in use where a path is.
+    pub(crate) fn space(&self, path: &str) -> io::Result<(u64, u64)> {
+        let fs = rustix::fs::fstatvfs(self.at(path, OFlags::RDONLY | OFlags::NONBLOCK)?.as_fd())?;
+        let used = fs.f_blocks.saturating_sub(fs.f_bfree).saturating_mul(fs.f_frsize);
+        Ok((fs.f_bavail.saturating_mul(fs.f_frsize), used))
+    }
+}
+
+/// Whether a name is shown: not what is being written.
+fn is_shown(name: &str) -> bool {
+    !matches!(name, "." | "..")
+        && !name.starts_with(PRIVATE)
+        && !is_partial(name)
+        && !name.chars().any(char::is_control)
+}
+
+/// There is nothing of that name.
+pub(crate) fn is_missing(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,243 @@
+use crate::backend::disk::confined_dir::*;
+use std::io::Write as _;
+use std::os::unix::fs::symlink;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// A tree with something beside it that must not be reached.
+fn tree() -> (tempfile::TempDir, ConfinedDir) {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().join("root");
+    std::fs::create_dir_all(root.join("d/e")).unwrap();
+    std::fs::write(root.join("d/file"), "inside").unwrap();
+    std::fs::write(folder.path().join("secret"), "outside").unwrap();
+    let tree = ConfinedDir::open(&root, true).unwrap();
+    (folder, tree)
+}
+
+fn errno<T: std::fmt::Debug>(result: io::Result<T>) -> Option<Errno> {
+    result.unwrap_err().raw_os_error().map(Errno::from_raw_os_error)
+}
+
+#[test]
+fn links_within_the_tree_are_followed_those_that_lead_out_are_not() {
+    let (folder, tree) = tree();
+    let root = folder.path().join("root");
+    symlink("d/file", root.join("near")).unwrap();
+    symlink("../secret", root.join("climbing")).unwrap();
+    symlink(folder.path().join("secret"), root.join("absolute")).unwrap();
+    symlink("/proc/self/root", root.join("magic")).unwrap();
+    symlink("circle", root.join("circle")).unwrap();
+    symlink("..", root.join("d/up")).unwrap();
+    symlink("../..", root.join("d/out")).unwrap();
+    assert_eq!(tree.find("near").unwrap().meta.size, 6);
+    assert_eq!(tree.find("d/up/d/file").unwrap().meta.size, 6);
+    for path in ["climbing", "absolute", "magic", "circle", "d/out/secret", "magic/etc/passwd"] {
+        assert!(matches!(errno(tree.find(path)), Some(Errno::XDEV | Errno::LOOP)), "{path}");
+        assert!(tree.find_now(path).is_none(), "{path}");
+        assert!(tree.write_to(path, true).is_err(), "{path}");
+        assert!(tree.meta_below(path).is_none(), "{path}");
+    }
+    assert!(tree.begin("d/out").is_err() && tree.make_directory("d/out/new").is_err());
+    assert!(tree.copy("climbing", "copy", true).is_err());
+    assert_eq!(std::fs::read(folder.path().join("secret")).unwrap(), b"outside");
+}
+
+#[test]
+fn what_is_opened_on_the_spot_is_what_would_have_been_opened_otherwise() {
+    let (_folder, tree) = tree();
+    let meta = tree.find("d/file").unwrap().meta;
+    match tree.find_now("d/file") {
+        Some(found) => assert_eq!(found.meta, meta),
+        None => assert!(!tree.is_local, "it was opened a moment ago"),
+    }
+    assert!(tree.find_now("d/nothing").is_none() && tree.find_now("../secret").is_none());
+}
+
+#[test]
+fn what_is_removed_is_the_link_not_what_it_leads_to() {
+    let (folder, tree) = tree();
+    let root = folder.path().join("root");
+    symlink("../..", root.join("d/out")).unwrap();
+    symlink("../../secret", root.join("d/e/climbing")).unwrap();
+    tree.remove("d").unwrap();
+    assert!(!root.join("d").exists() && folder.path().join("secret").exists());
+    assert_eq!(errno(tree.remove("")), Some(Errno::ACCESS));
+}
+
+#[test]
+fn a_file_has_a_name_when_it_is_published_and_none_before() {
+    let (folder, tree) = tree();
+    let entries = || std::fs::read_dir(folder.path().join("root/d/e")).unwrap().count();
+    let write = |text: &str| {
+        let upload = tree.begin("d/e").unwrap();
+        upload.file().write_all(text.as_bytes()).unwrap();
+        upload
+    };
+    drop(write("given up"));
+    assert_eq!(entries(), 0);
+    write("first").link_as(&tree, "d/e/new", false).unwrap();
+    assert_eq!(errno(write("second").link_as(&tree, "d/e/new", false)), Some(Errno::EXIST));
+    let read = || std::fs::read_to_string(folder.path().join("root/d/e/new")).unwrap();
+    assert_eq!((read().as_str(), entries()), ("first", 1));
+    write("second").link_as(&tree, "d/e/new", true).unwrap();
+    assert_eq!((read().as_str(), entries()), ("second", 1));
+    // Its directory has another name by now.
+    let mut late = write("late");
+    tree.rename("d/e", "d/f", false).unwrap();
+    assert!(is_missing(&late.link_as(&tree, "d/e/late", true).unwrap_err()));
+    tree.rename("d/f", "d/e", false).unwrap();
+    assert_eq!(entries(), 1);
+    assert!(tree.begin("none").is_err());
+}
+
+#[test]
+fn what_is_being_written_is_not_shown() {
+    let (folder, tree) = tree();
+    let unfinished = hither_core::storage::partial_name(7);
+    for name in [&*unfinished, ".hither-put-1", "shown", ".dot", "new\nline"] {
+        std::fs::write(folder.path().join("root/d").join(name), "").unwrap();
+    }
+    assert_eq!(tree.names("d", 100).unwrap(), [".dot", "e", "file", "shown"]);
+    assert_eq!(tree.names("d", 1).unwrap().len(), 2);
+    assert_eq!(errno(tree.names("d/file", 100)), Some(Errno::NOTDIR));
+}
+
+#[test]
+fn renaming_replaces_only_when_told_so_and_whatever_it_is() {
+    let (folder, tree) = tree();
+    let root = folder.path().join("root");
+    std::fs::write(root.join("other"), "other").unwrap();
+    assert_eq!(errno(tree.rename("d/file", "other", false)), Some(Errno::EXIST));
+    let ReplacedEntry::Hidden(hidden) = tree.rename("other", "d", true).unwrap() else { panic!() };
+    tree.remove(&hidden).unwrap();
+    assert_eq!(std::fs::read_to_string(root.join("d")).unwrap(), "other");
+    assert!(!root.join("other").exists());
+    std::fs::create_dir(root.join("e")).unwrap();
+    let ReplacedEntry::Hidden(hidden) = tree.rename("e", "d", true).unwrap() else { panic!() };
+    assert!(root.join("d").is_dir() && !root.join("e").exists());
+    assert_eq!(std::fs::read_to_string(root.join(&hidden)).unwrap(), "other");
+    assert_eq!(tree.names("", 9).unwrap(), ["d"]);
+    assert!(is_missing(&tree.rename("none", "d", true).unwrap_err()));
+}
+
+#[test]
+fn copies_are_deep_and_hold_no_unfinished_files() {
+    let (folder, tree) = tree();
+    let root = folder.path().join("root");
+    std::fs::write(root.join("d").join(hither_core::storage::partial_name(1)), "").unwrap();
+    symlink("file", root.join("d/link")).unwrap();
+    let copy = |deep: bool| -> io::Result<()> {
+        let hidden = tree.copy("d", "copy", deep)?;
+        if let ReplacedEntry::Hidden(old) = tree.rename(&hidden, "copy", true)? {
+            tree.remove(&old)?;
+        }
+        Ok(())
+    };
+    copy(true).unwrap();
+    assert_eq!(tree.names("copy", 10).unwrap(), ["e", "file", "link"]);
+    // A link is the file that it leads to, also in another place.
+    assert!(root.join("copy/link").symlink_metadata().unwrap().is_file());
+    assert_eq!(std::fs::read_to_string(root.join("copy/link")).unwrap(), "inside");
+    assert_eq!(std::fs::read_dir(root.join("copy")).unwrap().count(), 3);
+    copy(false).unwrap();
+    assert_eq!(tree.names("copy", 10).unwrap(), [""; 0]);
+    symlink("nowhere", root.join("d/dangling")).unwrap();
+    copy(true).unwrap();
+    assert_eq!(tree.names("copy", 10).unwrap(), ["e", "file", "link"]);
+    symlink(".", root.join("d/circle")).unwrap();
+    assert_eq!(errno(copy(true)), Some(Errno::ACCESS));
+    // What was there still is, and nothing is left of what failed.
+    assert_eq!(tree.names("copy", 10).unwrap(), ["e", "file", "link"]);
+    assert_eq!(std::fs::read_dir(&root).unwrap().count(), 2);
+}
+
+#[test]
+fn what_is_taken_away_is_gone_at_once_and_removed_in_its_own_time() {
+    let (folder, tree) = tree();
+    let root = folder.path().join("root");
+    assert_eq!(tree.unlink_or_hide("d/file").unwrap(), ReplacedEntry::File(6));
+    assert_eq!(tree.unlink_or_hide("d/e").unwrap(), ReplacedEntry::File(0));
+    std::fs::write(root.join("d/file"), "inside").unwrap();
+    let ReplacedEntry::Hidden(hidden) = tree.unlink_or_hide("d").unwrap() else { panic!() };
+    assert_eq!(tree.names("", 9).unwrap(), [""; 0]);
+    assert!(root.join(&hidden).join("file").exists());
+    tree.remove(&hidden).unwrap();
+    assert_eq!(std::fs::read_dir(&root).unwrap().count(), 0);
+}
+
+#[test]
+fn leftovers_are_swept_away_when_they_are_old_enough() {
+    let (folder, tree) = tree();
+    let root = folder.path().join("root/d");
+    let part = hither_core::storage::partial_name(7);
+    let private = ".hither-put-0123456789abcdef";
+    std::fs::create_dir(root.join("e").join(private)).unwrap();
+    for name in [private, &part, ".hither-put-lots", "file"] {
+        std::fs::write(root.join(name), "").unwrap();
+    }
+    let swept = |private, unfinished| {
+        let mut swept = Vec::new();
+        tree.remove_stale(CleanupAges { private, unfinished }, |path| swept.push(path.to_owned()));
+        swept.sort();
+        swept
+    };
+    let (past, future) = (UNIX_EPOCH, SystemTime::now() + Duration::from_secs(9));
+    assert_eq!(swept(Some(past), past), [""; 0]);
+    assert_eq!(swept(None, future), [format!("d/{part}")]);
+    assert_eq!(swept(Some(future), past), [format!("d/{private}"), format!("d/e/{private}")]);
+}
+
+#[test]
+fn a_tree_belongs_to_one_server_that_writes() {
+    let (folder, tree) = tree();
+    let other = ConfinedDir::open(&folder.path().join("root"), true).unwrap();
+    let own = tree.own_it().unwrap();
+    assert!(other.own_it().is_none());
+    drop(own);
+    assert!(other.own_it().is_some());
+}
+
+#[test]
+fn versions_differ_and_young_ones_are_weak() {
+    let (_folder, tree) = tree();
+    let meta = tree.meta("d/file").unwrap();
+    let later = meta.modified + Duration::from_secs(5);
+    assert!(meta.version(meta.modified).etag.starts_with("W/"));
+    assert_eq!(meta.version(later).etag, meta.strong_tag());
+    let file = tree.write_to("d/file", false).unwrap();
+    file.set_modified(later).unwrap();
+    assert_ne!(tree.meta("d/file").unwrap().strong_tag(), meta.strong_tag());
+}
+
+#[test]
+fn a_file_in_the_inode_of_another_is_another_version() {
+    let (folder, tree) = tree();
+    let path = folder.path().join("root/d/file");
+    let noon = UNIX_EPOCH + Duration::from_secs(1 << 30);
+    let mut tags = std::collections::HashSet::new();
+    for content in ["inside", "beside", "astern"] {
+        std::fs::write(&path, content).unwrap();
+        File::options().write(true).open(&path).unwrap().set_modified(noon).unwrap();
+        let meta = tree.meta("d/file").unwrap();
+        // Where the file system does not tell when a file came to be, its inode has to do.
+        assert!(tags.insert(meta.strong_tag()) || meta.created.is_none(), "{meta:?}");
+        std::fs::remove_file(&path).unwrap();
+    }
+}
+
+#[test]
+fn pipes_are_neither_read_nor_written() {
+    let (folder, tree) = tree();
+    let pipe = folder.path().join("root/pipe");
+    rustix::fs::mknodat(
+        rustix::fs::CWD,
+        &pipe,
+        rustix::fs::FileType::Fifo,
+        Mode::from_raw_mode(0o600),
+        0,
+    )
+    .unwrap();
+    assert_eq!(errno(tree.find("pipe")), Some(Errno::ACCESS));
+    assert!(tree.write_to("pipe", true).is_err());
+    assert!(tree.meta_below("pipe").is_none());
+}

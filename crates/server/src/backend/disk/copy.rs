@@ -1,0 +1,127 @@
+//! Copies within the tree. Bytes are copied by the kernel, which shares them where the file system can.
+//!
+//! A link to a file is copied as that file, which is what it is to every reader. Copied as a link it would lead elsewhere
+//! from its new place, maybe to what its readers may not read. Directories are not entered through links, since they may
+//! lead in circles: what has such a link in it is not copied.
+//!
+//! A copy is made under a private name and gets its own when it is whole, as files do that are put.
+
+use crate::backend::disk::confined_dir::{ConfinedDir, DiskMetadata, EntryKind, MAX_DEPTH};
+use crate::backend::disk::temp_file::private_name;
+use hither_core::storage::{join, sibling};
+use rustix::fs::{XattrFlags, copy_file_range, fgetxattr, flistxattr, fsetxattr};
+use rustix::io::Errno;
+use std::fs::File;
+use std::io;
+
+/// What the attributes that this server keeps begin with.
+pub(crate) const OWN_ATTRIBUTES: &str = "user.hither.";
+/// Bytes that the kernel copies at a time.
+const AT_ONCE: usize = 64 << 20;
+
+impl ConfinedDir {
+    /// Copies a file, or a directory with all that is in it if `deep`, to a private name in the directory where `to` will be.
+    /// Returns the path to it; if the copy fails, nothing is left of it.
+    pub(crate) fn copy(&self, from: &str, to: &str, deep: bool) -> io::Result<String> {
+        let hidden = sibling(to, &private_name());
+        let done = match self.meta(from)?.kind {
+            EntryKind::File => self.copy_file(from, &hidden, true),
+            EntryKind::Directory => self
+                .copy_directory(from, &hidden, if deep { MAX_DEPTH } else { 0 })
+                .and_then(|()| self.sync_around(&hidden)),
+            EntryKind::Other => Err(Errno::ACCESS.into()),
+        };
+        if let Err(error) = done {
+            let _ = self.remove(&hidden);
+            return Err(error);
+        }
+        Ok(hidden)
+    }
+
+    /// A copy that is whole: either all of it was read from one version, or it fails.
+    fn copy_file(&self, from: &str, to: &str, sync: bool) -> io::Result<()> {
+        let found = self.find(from)?;
+        let (parent, _) = to.rsplit_once('/').unwrap_or(("", to));
+        let mut upload = self.begin(parent)?;
+        upload.reserve(found.meta.size)?;
+        copy_bytes(&found.file, upload.file())?;
+        if DiskMetadata::of(&found.file)?.key() != found.meta.key() {
+            // Somebody writes into it at this moment.
+            return Err(Errno::BUSY.into());
+        }
+        copy_attributes(&found.file, upload.file(), &found.meta)?;
+        if sync {
+            upload.sync()?;
+        }
+        upload.link_as(self, to, false)
+    }
+
+    /// All that has been written where a path leads will outlast a loss of power: one call for many files.
+    fn sync_around(&self, path: &str) -> io::Result<()> {
+        if self.durable {
+            rustix::fs::syncfs(self.find(path)?.file)?;
+        }
+        Ok(())
+    }
+
+    fn copy_directory(&self, from: &str, to: &str, depth: usize) -> io::Result<()> {
+        self.make_directory(to)?;
+        copy_attributes(&self.find(from)?.file, &self.find(to)?.file, &self.meta(from)?)?;
+        if depth == 0 {
+            return Ok(());
+        }
+        for name in self.names(from, usize::MAX - 1)? {
+            let (from, to) = (join(from, &name), join(to, &name));
+            let is_link = self.is_link(&from)?;
+            let kind = match self.meta(&from) {
+                // It leads nowhere, or out of the tree: nobody is served it.
+                Err(_) if is_link => continue,
+                meta => meta?.kind,
+            };
+            match kind {
+                EntryKind::File => self.copy_file(&from, &to, false)?,
+                EntryKind::Directory if is_link => return Err(Errno::ACCESS.into()),
+                EntryKind::Directory if depth == 1 => return Err(Errno::NAMETOOLONG.into()),
+                EntryKind::Directory => self.copy_directory(&from, &to, depth - 1)?,
+                // Pipes and devices are not served, and not copied.
+                EntryKind::Other => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+fn copy_bytes(from: &File, to: &File) -> io::Result<()> {
+    loop {
+        match copy_file_range(from, None, to, None, AT_ONCE) {
+            Ok(0) => return Ok(()),
+            Ok(_) | Err(Errno::INTR) => {}
+            // Between some file systems the kernel does not.
+            Err(Errno::XDEV | Errno::INVAL | Errno::OPNOTSUPP | Errno::NOSYS) => {
+                let (mut from, mut to) = (from, to);
+                return io::copy(&mut from, &mut to).map(drop);
+            }
+            Err(errno) => return Err(errno.into()),
+        }
+    }
+}
+
+/// Copies what this server noted of a file; notes about its bytes are bound to its time, so the copy gets the same one.
+fn copy_attributes(from: &File, to: &File, meta: &DiskMetadata) -> io::Result<()> {
+    let mut names = vec![0; 64 << 10];
+    let Ok(length) = flistxattr(from, &mut names) else { return Ok(()) };
+    let mut value = vec![0; 64 << 10];
+    for name in names.get(..length).unwrap_or_default().split(|byte| *byte == 0) {
+        let Some(name) = std::str::from_utf8(name).ok().filter(|n| n.starts_with(OWN_ATTRIBUTES))
+        else {
+            continue;
+        };
+        if let Ok(length) = fgetxattr(from, name, &mut value) {
+            fsetxattr(to, name, value.get(..length).unwrap_or_default(), XattrFlags::empty())?;
+        }
+    }
+    if meta.kind == EntryKind::File {
+        to.set_modified(meta.modified)?;
+    }
+    Ok(())
+}

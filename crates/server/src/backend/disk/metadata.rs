@@ -1,0 +1,124 @@
+//! What the file system tells of a file.
+
+use hither_http::conditions::Version;
+use rustix::fd::AsFd;
+use rustix::fs::{AtFlags, FileType, Statx, StatxFlags, StatxTimestamp, statx};
+use std::io;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// File systems note changes by a clock that ticks every 10 ms at the slowest, or, where fractions of seconds are always 0,
+/// every two seconds. A file that was changed longer ago cannot change again without another time.
+const TICK: Duration = Duration::from_millis(50);
+const COARSE_TICK: Duration = Duration::from_secs(3);
+
+/// What a name stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum EntryKind {
+    File,
+    Directory,
+    Other,
+}
+
+/// What is known of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct DiskMetadata {
+    pub(crate) kind: EntryKind,
+    pub(crate) size: u64,
+    pub(crate) modified: SystemTime,
+    pub(crate) created: Option<SystemTime>,
+    /// When anything of it was changed, be it its bytes, its name or its attributes.
+    pub(crate) touched: SystemTime,
+    /// It is a symbolic link itself, and was not followed.
+    pub(crate) is_link: bool,
+    inode: u64,
+    nanoseconds: u32,
+}
+
+impl DiskMetadata {
+    pub(crate) fn of(fd: impl AsFd) -> io::Result<Self> {
+        let wanted = StatxFlags::BASIC_STATS | StatxFlags::BTIME;
+        Ok(Self::new(&statx(fd, "", AtFlags::EMPTY_PATH, wanted)?))
+    }
+
+    /// Of a name in a directory; a link is not followed.
+    pub(crate) fn at(directory: impl AsFd, name: &str) -> io::Result<Self> {
+        let wanted = StatxFlags::BASIC_STATS | StatxFlags::BTIME;
+        Ok(Self::new(&statx(directory, name, AtFlags::SYMLINK_NOFOLLOW, wanted)?))
+    }
+
+    fn new(stat: &Statx) -> Self {
+        let file_type = FileType::from_raw_mode(u32::from(stat.stx_mode));
+        let kind = match file_type {
+            FileType::RegularFile => EntryKind::File,
+            FileType::Directory => EntryKind::Directory,
+            _ => EntryKind::Other,
+        };
+        let born = StatxFlags::from_bits_retain(stat.stx_mask).contains(StatxFlags::BTIME);
+        Self {
+            kind,
+            size: if kind == EntryKind::File { stat.stx_size } else { 0 },
+            modified: time(stat.stx_mtime),
+            created: born.then(|| time(stat.stx_btime)),
+            touched: time(stat.stx_ctime),
+            is_link: file_type == FileType::Symlink,
+            inode: stat.stx_ino,
+            nanoseconds: stat.stx_mtime.tv_nsec,
+        }
+    }
+
+    /// Which version of the file this is. The tag has inode, size and time of change to the nanosecond, and the time at which
+    /// the inode came to be: a file that is removed leaves its inode to the next one, and copies have the time of what they
+    /// were copied from. It is weak as long as the file could change once more without another time. (The time of change of the inode is not in it: it moves when
+    /// a checksum is noted or the file gets another name, while the bytes stay.)
+    pub(crate) fn version(&self, now: SystemTime) -> Version {
+        let weak = if self.is_settled(now) { "" } else { "W/" };
+        Version { etag: format!("{weak}{}", self.strong_tag()), modified: self.modified }
+    }
+
+    pub(crate) fn strong_tag(&self) -> String {
+        let (inode, size, changed, born) = self.key();
+        format!("\"{inode:x}-{size:x}-{changed:x}-{born:x}\"")
+    }
+
+    /// The tag of a file that was put just now, with the time to the nanosecond that it got then.
+    pub(crate) fn put_tag(&self) -> String {
+        if self.is_fine() { self.strong_tag() } else { format!("W/{}", self.strong_tag()) }
+    }
+
+    /// Whether any further change will have another time.
+    pub(crate) fn is_settled(&self, now: SystemTime) -> bool {
+        let tick = if self.nanoseconds == 0 { COARSE_TICK } else { TICK };
+        // A time in the future was set by somebody, and is none that a change would get soon.
+        now.duration_since(self.modified).map_or(true, |age| age > tick)
+    }
+
+    /// Whether times are kept to fractions of a second, so that one that was set here will not come again.
+    pub(crate) fn is_fine(&self) -> bool {
+        self.nanoseconds != 0
+    }
+
+    /// What a note about the bytes of this file is bound to.
+    pub(crate) fn stamp(&self) -> String {
+        format!("{:x}-{:x}", self.size, nanoseconds(self.modified))
+    }
+
+    /// The same in numbers: which file, and which version.
+    pub(crate) fn key(&self) -> Key {
+        let born = self.created.map_or(0, nanoseconds);
+        (self.inode, self.size, nanoseconds(self.modified), born)
+    }
+}
+
+/// Inode, size, and the times of the last change and of the beginning in nanoseconds since 1970.
+pub(crate) type Key = (u64, u64, u128, u128);
+
+fn nanoseconds(time: SystemTime) -> u128 {
+    time.duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos()
+}
+
+/// Times before 1970 count as 1970.
+fn time(stamp: StatxTimestamp) -> SystemTime {
+    let seconds = u64::try_from(stamp.tv_sec).unwrap_or_default();
+    let since = Duration::new(seconds, stamp.tv_nsec.min(999_999_999));
+    UNIX_EPOCH.checked_add(since).unwrap_or(UNIX_EPOCH)
+}

@@ -1,0 +1,59 @@
+//! Properties that clients give to files (RFC 4918 section 4): kept in one extended attribute beside the file, so that they go
+//! where it goes.
+
+use crate::backend::disk::confined_dir::{ConfinedDir, OWN_ATTRIBUTES};
+use hither_http::propfind::PropertyName;
+use rustix::fs::{XattrFlags, fgetxattr, fremovexattr, fsetxattr};
+use rustix::io::Errno;
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io;
+use std::sync::PoisonError;
+
+/// Most bytes of the attribute: what the kernel takes.
+const MAX_BYTES: usize = 64 << 10;
+
+/// Names, and what is in their elements.
+pub(crate) type DeadProperties = BTreeMap<PropertyName, String>;
+
+fn attribute() -> String {
+    format!("{OWN_ATTRIBUTES}properties")
+}
+
+/// Those of a file; none if there are none, or none that can be read.
+pub(crate) fn read(file: &File) -> DeadProperties {
+    let mut value = vec![0; MAX_BYTES];
+    let Ok(length) = fgetxattr(file, &*attribute(), &mut value) else {
+        return DeadProperties::new();
+    };
+    let kept: Vec<(String, String, String)> =
+        serde_json::from_slice(value.get(..length).unwrap_or_default()).unwrap_or_default();
+    let property = |(namespace, local, value)| (PropertyName { namespace, local }, value);
+    kept.into_iter().map(property).collect()
+}
+
+/// Changes those of a file, one request at a time.
+pub(crate) fn change(
+    tree: &ConfinedDir,
+    path: &str,
+    change: impl FnOnce(&mut DeadProperties),
+) -> io::Result<()> {
+    let _one = tree.patching.lock().unwrap_or_else(PoisonError::into_inner);
+    let found = tree.find(path)?;
+    let mut properties = read(&found.file);
+    change(&mut properties);
+    if properties.is_empty() {
+        return match fremovexattr(&found.file, &*attribute()) {
+            Ok(()) | Err(Errno::NODATA) => Ok(()),
+            Err(errno) => Err(errno.into()),
+        };
+    }
+    let kept: Vec<_> =
+        properties.iter().map(|(name, value)| (&name.namespace, &name.local, value)).collect();
+    let text = serde_json::to_vec(&kept)?;
+    match fsetxattr(&found.file, &*attribute(), &text, XattrFlags::empty()) {
+        // There is no room in this attribute: for the client that is no space.
+        Err(Errno::TOOBIG | Errno::RANGE) => Err(Errno::NOSPC.into()),
+        done => Ok(done?),
+    }
+}

@@ -1,0 +1,155 @@
+//! A file that is being written: without a name until it is complete.
+//!
+//! The kernel can make a file without a name (`O_TMPFILE`) and give it one later, so whatever befalls the server, half a file
+//! is nowhere. On file systems that cannot, it has a private name meanwhile, which nobody is shown.
+//!
+//! **What outlasts a loss of power.** A name may reach the disk before the bytes it stands for. So the bytes are made durable
+//! first ([`TempFile::sync`]), then the file gets its name, then the name is made durable ([`TempFile::sync_name`]), and only then
+//! is the client told. A server that is told not to care leaves both to the kernel.
+
+use crate::backend::disk::confined_dir::ConfinedDir;
+use crate::backend::path::PRIVATE;
+use rustix::fd::{AsFd, AsRawFd, OwnedFd};
+use rustix::fs::{AtFlags, CWD, FallocateFlags, Mode, OFlags, RenameFlags};
+use rustix::fs::{fstat, fsync, linkat, openat, renameat_with, unlinkat};
+use rustix::io::Errno;
+use std::fs::File;
+use std::hash::{BuildHasher, RandomState};
+use std::io;
+
+/// Of new files; the user's mask takes away from it.
+pub(crate) const MODE: Mode = Mode::from_raw_mode(0o666);
+/// Longest file that a kernel knows.
+const MAX_BYTES: u64 = i64::MAX as u64;
+
+/// See the module above.
+#[derive(Debug)]
+pub(crate) struct TempFile {
+    directory: OwnedFd,
+    file: File,
+    /// The private name, on file systems that need one.
+    private: Option<String>,
+    durable: bool,
+}
+
+impl ConfinedDir {
+    /// Begins a file in a directory.
+    pub(crate) fn begin(&self, directory: &str) -> io::Result<TempFile> {
+        TempFile::begin_in(self.directory(directory)?, self.durable)
+    }
+}
+
+impl TempFile {
+    fn begin_in(directory: OwnedFd, durable: bool) -> io::Result<Self> {
+        let flags = OFlags::RDWR | OFlags::CLOEXEC;
+        let (file, private) = match openat(&directory, ".", flags | OFlags::TMPFILE, MODE) {
+            Ok(fd) => (File::from(fd), None),
+            Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL | Errno::NOENT) => {
+                let name = private_name();
+                let flags = flags | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW;
+                (File::from(openat(&directory, &*name, flags, MODE)?), Some(name))
+            }
+            Err(errno) => return Err(errno.into()),
+        };
+        Ok(Self { directory, file, private, durable })
+    }
+
+    pub(crate) fn file(&self) -> &File {
+        &self.file
+    }
+
+    pub(crate) fn reserve(&self, bytes: u64) -> io::Result<()> {
+        reserve(&self.file, bytes)
+    }
+
+    /// What has been written will outlast a loss of power. May take seconds.
+    pub(crate) fn sync(&self) -> io::Result<()> {
+        if self.durable { self.file.sync_all() } else { Ok(()) }
+    }
+
+    /// Gives it the name `path`, which is in the directory that it was begun in. What has that name is replaced, all at
+    /// once, if `replace`; else that is an error. It is one, too, if that directory has another name by now.
+    pub(crate) fn link_as(
+        &mut self,
+        tree: &ConfinedDir,
+        path: &str,
+        replace: bool,
+    ) -> io::Result<()> {
+        let (parent, name) = path.rsplit_once('/').unwrap_or(("", path));
+        if !is_same(&self.directory, &tree.directory(parent)?)? {
+            return Err(Errno::NOENT.into());
+        }
+        if self.private.is_none() {
+            match self.link(name) {
+                Err(Errno::EXIST) if replace => {}
+                done => return Ok(done?),
+            }
+            // A link replaces nothing, a renaming does.
+            let private = private_name();
+            self.link(&private)?;
+            self.private = Some(private);
+        }
+        let Some(private) = &self.private else { return Ok(()) };
+        let flags = if replace { RenameFlags::empty() } else { RenameFlags::NOREPLACE };
+        renameat_with(&self.directory, &**private, &self.directory, name, flags)?;
+        self.private = None;
+        Ok(())
+    }
+
+    /// Its name will outlast a loss of power.
+    pub(crate) fn sync_name(&self) -> io::Result<()> {
+        if self.durable { sync_directory(&self.directory) } else { Ok(()) }
+    }
+
+    fn link(&self, name: &str) -> Result<(), Errno> {
+        let own = format!("/proc/self/fd/{}", self.file.as_raw_fd());
+        linkat(CWD, &*own, &self.directory, name, AtFlags::SYMLINK_FOLLOW)
+    }
+}
+
+impl Drop for TempFile {
+    fn drop(&mut self) {
+        if let Some(private) = &self.private {
+            // It is of no use to anybody, and hidden until it is swept away if it stays.
+            let _ = unlinkat(&self.directory, &**private, AtFlags::empty());
+        }
+    }
+}
+
+fn is_same(one: &OwnedFd, other: &OwnedFd) -> io::Result<bool> {
+    let (one, other) = (fstat(one)?, fstat(other)?);
+    Ok((one.st_dev, one.st_ino) == (other.st_dev, other.st_ino))
+}
+
+/// What was done to names in a directory will outlast a loss of power.
+pub(crate) fn sync_directory(directory: impl AsFd) -> io::Result<()> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    match openat(directory, ".", flags, Mode::empty()).and_then(fsync) {
+        // One that may be written and not be read cannot be asked for it, and not every file system knows of it.
+        Ok(()) | Err(Errno::ACCESS | Errno::INVAL | Errno::OPNOTSUPP) => Ok(()),
+        Err(errno) => Err(errno.into()),
+    }
+}
+
+/// Takes the space for so many bytes, so that there is enough or none is written.
+pub(crate) fn reserve(file: &File, bytes: u64) -> io::Result<()> {
+    if bytes == 0 {
+        return Ok(());
+    }
+    if bytes > MAX_BYTES {
+        return Err(Errno::FBIG.into());
+    }
+    loop {
+        match rustix::fs::fallocate(file, FallocateFlags::KEEP_SIZE, 0, bytes) {
+            Err(Errno::INTR) => {}
+            Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS) => return Ok(()),
+            Err(errno) => return Err(errno.into()),
+        }
+    }
+}
+
+/// A name that nobody else uses.
+pub(crate) fn private_name() -> String {
+    // A hasher with random keys: this process's source of such names.
+    format!("{PRIVATE}{:016x}", RandomState::new().hash_one(()))
+}

@@ -1,0 +1,239 @@
+//! The path of a request as a name in the tree.
+//!
+//! What could mean different things to different readers is refused here, before a file system sees it: `.` and `..`, plain
+//! or encoded, an encoded slash or NUL, control characters, what is not UTF-8 or wrongly encoded. Doubled slashes are one,
+//! as grid clients write them.
+
+use crate::http_error::HttpError;
+use hither_core::storage::join;
+use http::{StatusCode, Uri};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
+use std::fmt;
+
+/// What unfinished files of this server are called while they have a name at all; nobody else sees such names.
+pub(crate) const PRIVATE: &str = ".hither-put-";
+/// Longest path, in bytes: that of Linux.
+const MAX_BYTES: usize = 4096;
+/// Longest path, in names: what goes into directories within directories ends there.
+const MAX_DEPTH: usize = crate::backend::disk::confined_dir::MAX_DEPTH;
+/// What stays as it is in a path (RFC 3986 section 3.3, without what people quote URLs with).
+const PLAIN: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'-')
+    .remove(b'.')
+    .remove(b'_')
+    .remove(b'~')
+    .remove(b'+')
+    .remove(b'=')
+    .remove(b'@')
+    .remove(b',')
+    .remove(b':');
+
+/// A name in the tree.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct NamespacePath {
+    path: String,
+    /// It was written with a slash at its end.
+    is_directory: bool,
+}
+
+impl NamespacePath {
+    /// The name that the path of a request stands for.
+    pub(crate) fn parse(path: &str) -> Result<Self, HttpError> {
+        let refuse = |what| Err(HttpError::new(StatusCode::BAD_REQUEST, what));
+        let Some(rest) = path.strip_prefix('/') else {
+            return refuse("the target of the request is no path");
+        };
+        if path.len() > 3 * MAX_BYTES {
+            return Err(HttpError::new(StatusCode::URI_TOO_LONG, "the path is too long"));
+        }
+        let mut decoded = String::with_capacity(rest.len());
+        for component in rest.split('/').filter(|component| !component.is_empty()) {
+            if !is_well_encoded(component) {
+                return refuse("the path has a \"%\" without two hexadecimal digits");
+            }
+            let Ok(name) = percent_decode_str(component).decode_utf8() else {
+                return refuse("the path is not in UTF-8");
+            };
+            if name == "." || name == ".." {
+                return refuse("the path has \".\" or \"..\" in it");
+            }
+            if name.chars().any(|c| c == '/' || c.is_control()) {
+                return refuse("the path has an encoded slash or a control character in it");
+            }
+            if name.starts_with(PRIVATE) {
+                return Err(HttpError::new(StatusCode::NOT_FOUND, "there is no such file"));
+            }
+            if !decoded.is_empty() {
+                decoded.push('/');
+            }
+            decoded.push_str(&name);
+        }
+        if decoded.len() > MAX_BYTES || decoded.split('/').count() > MAX_DEPTH {
+            return Err(HttpError::new(StatusCode::URI_TOO_LONG, "the path is too long"));
+        }
+        Ok(Self { path: decoded, is_directory: path.ends_with('/') })
+    }
+
+    /// Where a `Destination` field leads, which must be on this server, called `host`.
+    pub(crate) fn destination(field: &str, host: Option<&str>) -> Result<Self, HttpError> {
+        let bad = |what| HttpError::new(StatusCode::BAD_REQUEST, what);
+        if field.starts_with('/') {
+            return Self::parse(field);
+        }
+        let uri: Uri =
+            field.parse().map_err(|_| bad("the destination is neither a URL nor a path"))?;
+        let authority = uri.authority().ok_or_else(|| bad("the destination names no host"))?;
+        if !host.is_some_and(|host| host.eq_ignore_ascii_case(authority.as_str())) {
+            let what = "the destination is on another server";
+            return Err(HttpError::new(StatusCode::BAD_GATEWAY, what));
+        }
+        Self::parse(uri.path())
+    }
+
+    /// Below the root, without slashes at the ends; empty for the root.
+    pub(crate) fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// Whether it was written as the name of a directory.
+    pub(crate) fn is_directory(&self) -> bool {
+        self.is_directory
+    }
+
+    pub(crate) fn is_root(&self) -> bool {
+        self.path.is_empty()
+    }
+
+    /// The directory that it is in, and its name there; none for the root.
+    pub(crate) fn split(&self) -> Option<(&str, &str)> {
+        match self.path.rsplit_once('/') {
+            Some(split) => Some(split),
+            None if self.path.is_empty() => None,
+            None => Some(("", &self.path)),
+        }
+    }
+
+    /// A name in it.
+    pub(crate) fn join(&self, name: &str) -> String {
+        join(&self.path, name)
+    }
+
+    /// Whether `other` is this, or in this.
+    pub(crate) fn holds(&self, other: &Self) -> bool {
+        let rest = other.path.strip_prefix(&self.path);
+        rest.is_some_and(|rest| self.is_root() || rest.is_empty() || rest.starts_with('/'))
+    }
+
+    /// As the path of a URL, with a slash at the end for a directory.
+    pub(crate) fn href(&self, is_directory: bool) -> String {
+        href(&self.path, is_directory)
+    }
+}
+
+impl fmt::Display for NamespacePath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "/{}", self.path)
+    }
+}
+
+/// A path below the root as that of a URL.
+pub(crate) fn href(path: &str, is_directory: bool) -> String {
+    let mut href = String::with_capacity(path.len() + 2);
+    for component in path.split('/').filter(|component| !component.is_empty()) {
+        href.push('/');
+        href.extend(utf8_percent_encode(component, PLAIN));
+    }
+    if is_directory || href.is_empty() {
+        href.push('/');
+    }
+    href
+}
+
+fn is_well_encoded(component: &str) -> bool {
+    let mut parts = component.as_bytes().split(|byte| *byte == b'%');
+    parts.next();
+    parts.all(|part| part.get(..2).is_some_and(|pair| pair.iter().all(u8::is_ascii_hexdigit)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn paths_are_names_below_the_root() {
+        for (path, name, is_directory) in [
+            ("/", "", true),
+            ("/a/b.root", "a/b.root", false),
+            ("//a///b/", "a/b", true),
+            ("/with%20space/100%25", "with space/100%", false),
+            ("/%C3%BC", "ü", false),
+            ("/...", "...", false),
+        ] {
+            let place = NamespacePath::parse(path).unwrap();
+            assert_eq!((place.path(), place.is_directory()), (name, is_directory), "{path}");
+        }
+    }
+
+    #[test]
+    fn what_leads_elsewhere_or_is_odd_is_refused() {
+        for path in [
+            "",
+            "a",
+            "*",
+            "/..",
+            "/a/../b",
+            "/%2e%2E/a",
+            "/a/.",
+            "/a%2fb",
+            "/a%00",
+            "/a%0ab",
+            "/%ff",
+            "/%c0%ae%c0%ae/",
+            "/%",
+            "/%4",
+            "/%zz",
+            "/%+1",
+        ] {
+            assert!(NamespacePath::parse(path).is_err(), "{path}");
+        }
+        assert!(NamespacePath::parse("/.hither-put-1").is_err());
+        assert!(NamespacePath::parse(&format!("/{}", "a".repeat(5000))).is_err());
+        assert!(NamespacePath::parse(&"/a".repeat(MAX_DEPTH)).is_ok());
+        assert!(NamespacePath::parse(&"/a".repeat(MAX_DEPTH + 1)).is_err());
+    }
+
+    #[test]
+    fn destinations_are_on_this_server() {
+        let there = |field| NamespacePath::destination(field, Some("host:80"));
+        assert_eq!(there("http://HOST:80/a%20b").unwrap().path(), "a b");
+        assert_eq!(there("/a").unwrap().path(), "a");
+        for field in ["http://other:80/a", "host:80", "a", "http://host:80/../a", "http://host/a"] {
+            assert!(there(field).is_err(), "{field}");
+        }
+    }
+
+    #[test]
+    fn a_directory_holds_what_is_in_it() {
+        let place = |path| NamespacePath::parse(path).unwrap();
+        assert!(place("/").holds(&place("/a")) && place("/a").holds(&place("/a/b")));
+        assert!(place("/a").holds(&place("/a/")) && !place("/a").holds(&place("/ab")));
+    }
+
+    proptest! {
+        #[test]
+        fn names_survive_urls(components in prop::collection::vec("[^/\\p{Cc}]{1,12}", 0..4)) {
+            let path = components.join("/");
+            prop_assume!(!components.iter().any(|name| name == "." || name == ".."));
+            let place = NamespacePath::parse(&href(&path, false)).unwrap();
+            prop_assert_eq!(place.path(), path);
+        }
+
+        #[test]
+        fn any_text_is_a_name_below_the_root_or_refused(path in "\\PC{0,40}") {
+            if let Ok(place) = NamespacePath::parse(&path) {
+                prop_assert!(hither_core::storage::check_path(place.path()).is_ok());
+            }
+        }
+    }
+}

@@ -1,0 +1,366 @@
+//! What is agreed and used, in memory: rules and sums, no disk.
+
+use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::hash::{BuildHasher, RandomState};
+use std::{fmt, io};
+
+/// What a disk gives at a time.
+const BLOCK: u64 = 4096;
+/// Longest path and name of an owner, in bytes.
+const MAX_TEXT: usize = 4096;
+
+/// A lot as it is told of, and kept.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Lot {
+    pub(crate) id: String,
+    /// Who made it, and may change and release it.
+    pub(crate) owner: String,
+    /// The folder: below the root, components parted by single slashes, none at the ends.
+    pub(crate) path: String,
+    /// How much.
+    pub(crate) bytes: u64,
+    /// The second since 1970 from which it is no more.
+    pub(crate) expires: u64,
+    /// How much of it is used or about to be; not kept.
+    #[serde(default)]
+    pub(crate) used: u64,
+}
+
+impl Lot {
+    /// The lot, if it has not ended.
+    pub(crate) fn at(self, now: u64) -> Result<Self, LotError> {
+        if self.expires > now { Ok(self) } else { Err(LotError::NotFound) }
+    }
+}
+
+/// What nobody gets more of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct LotLimits {
+    /// Lots in all.
+    pub(crate) lots: usize,
+    /// Bytes in all lots together.
+    pub(crate) bytes: u64,
+    /// Seconds of a lease.
+    pub(crate) lease: u64,
+}
+
+/// Why there is no space.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum LotError {
+    /// A write does not fit.
+    Full { path: String, left: u64 },
+    /// The path is in a lot, or has one below it.
+    Overlap,
+    /// More than the server reserves in all.
+    Terms(&'static str),
+    /// What was asked makes no sense.
+    Invalid(&'static str),
+    /// No such lot, or somebody else's.
+    NotFound,
+    /// The file system does not have that much.
+    NoSpace,
+    /// The file system may not be written.
+    Forbidden,
+    /// The disk or the database failed.
+    Failed(String),
+}
+
+impl fmt::Display for LotError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Full { path, left } => {
+                write!(f, "the lot of /{path} has {left} bytes left, which is not enough")
+            }
+            Self::Overlap => f.write_str("there is a lot above or below that path already"),
+            Self::Terms(what) | Self::Invalid(what) => f.write_str(what),
+            Self::NotFound => f.write_str("there is no such lot"),
+            Self::NoSpace => f.write_str("the file system does not have that much space"),
+            Self::Forbidden => f.write_str("the file system may not be written"),
+            Self::Failed(what) => write!(f, "lots cannot be kept: {what}"),
+        }
+    }
+}
+
+impl From<io::Error> for LotError {
+    fn from(error: io::Error) -> Self {
+        match error.raw_os_error().map(Errno::from_raw_os_error) {
+            Some(Errno::NOSPC | Errno::DQUOT | Errno::FBIG) => Self::NoSpace,
+            Some(Errno::ROFS | Errno::ACCESS | Errno::PERM) => Self::Forbidden,
+            Some(Errno::NAMETOOLONG) => Self::Invalid("a name in the path is too long"),
+            None if error.kind() == io::ErrorKind::InvalidInput => {
+                Self::Invalid("a symbolic link is on the way to that path")
+            }
+            _ => Self::Failed(error.to_string()),
+        }
+    }
+}
+
+/// What a file of so many bytes takes.
+pub(crate) fn footprint(bytes: u64) -> u64 {
+    bytes.checked_next_multiple_of(BLOCK).unwrap_or(u64::MAX)
+}
+
+/// All lots.
+#[derive(Debug)]
+pub(crate) struct Accounts {
+    terms: LotLimits,
+    /// By path.
+    accounts: BTreeMap<String, Account>,
+    paths: BTreeMap<String, String>,
+}
+
+#[derive(Debug)]
+struct Account {
+    lot: Lot,
+    used: u64,
+    /// Of writes that are under way.
+    pending: u64,
+}
+
+impl Account {
+    fn taken(&self) -> u64 {
+        self.used.saturating_add(self.pending)
+    }
+
+    fn free(&self) -> u64 {
+        self.lot.bytes.saturating_sub(self.taken())
+    }
+
+    fn take(&mut self, bytes: u64) -> Result<(), LotError> {
+        let left = self.free();
+        if bytes > left {
+            return Err(LotError::Full { path: self.lot.path.clone(), left });
+        }
+        self.pending += bytes;
+        Ok(())
+    }
+
+    fn told(&self) -> Lot {
+        Lot { used: self.taken(), ..self.lot.clone() }
+    }
+}
+
+impl Accounts {
+    pub(crate) fn new(terms: LotLimits) -> Self {
+        Self { terms, accounts: BTreeMap::new(), paths: BTreeMap::new() }
+    }
+
+    /// A lot from before, whatever the terms are by now.
+    pub(crate) fn restore(&mut self, lot: Lot, used: u64) {
+        self.paths.insert(lot.id.clone(), lot.path.clone());
+        self.accounts.insert(lot.path.clone(), Account { lot, used, pending: 0 });
+    }
+
+    pub(crate) fn create(
+        &mut self,
+        owner: &str,
+        path: &str,
+        bytes: u64,
+        used: u64,
+        lease: u64,
+        now: u64,
+    ) -> Result<Lot, LotError> {
+        if owner.len() > MAX_TEXT || path.len() > MAX_TEXT {
+            return Err(LotError::Invalid("the path or the name of its owner is too long"));
+        }
+        if bytes == 0 || bytes < used {
+            return Err(LotError::Invalid("the folder holds more than that already"));
+        }
+        if self.accounts.len() >= self.terms.lots {
+            return Err(LotError::Terms("there are as many lots as this server keeps"));
+        }
+        let expires = self.end(lease, now)?;
+        self.check_bytes(0, bytes)?;
+        if self.overlaps(path, 0) {
+            return Err(LotError::Overlap);
+        }
+        let (owner, path, id) = (owner.to_owned(), path.to_owned(), new_id());
+        self.restore(Lot { id: id.clone(), owner, path, bytes, expires, used: 0 }, used);
+        self.by_id(&id).map(|account| account.told())
+    }
+
+    /// The lot as it was and as it is.
+    pub(crate) fn extend(
+        &mut self,
+        owner: &str,
+        id: &str,
+        bytes: Option<u64>,
+        lease: Option<u64>,
+        now: u64,
+    ) -> Result<(Lot, Lot), LotError> {
+        let before = self.find(owner, id)?;
+        let expires = lease.map_or(Ok(before.expires), |lease| self.end(lease, now))?;
+        let size = bytes.unwrap_or(before.bytes);
+        self.check_bytes(before.bytes, size)?;
+        let account = self.by_id(id)?;
+        if size == 0 || size < account.taken() {
+            return Err(LotError::Invalid("the folder holds more than that already"));
+        }
+        (account.lot.bytes, account.lot.expires) = (size, expires);
+        Ok((before, account.told()))
+    }
+
+    /// Undoes an extension.
+    pub(crate) fn put_back(&mut self, lot: Lot) {
+        if let Ok(account) = self.by_id(&lot.id) {
+            account.lot = lot;
+        }
+    }
+
+    fn end(&self, lease: u64, now: u64) -> Result<u64, LotError> {
+        match lease {
+            0 => Err(LotError::Invalid("a lease of no time")),
+            lease if lease > self.terms.lease => {
+                Err(LotError::Terms("the lease is longer than this server gives one"))
+            }
+            lease => Ok(now.saturating_add(lease)),
+        }
+    }
+
+    fn check_bytes(&self, before: u64, after: u64) -> Result<(), LotError> {
+        if after <= before {
+            // Also where the server has become smaller than its lots meanwhile.
+            return Ok(());
+        }
+        let all = self.accounts.values().map(|account| u128::from(account.lot.bytes)).sum::<u128>();
+        let all = all.saturating_sub(u128::from(before)) + u128::from(after);
+        match all > u128::from(self.terms.bytes) {
+            true => Err(LotError::Terms("that is more than this server reserves in all")),
+            false => Ok(()),
+        }
+    }
+
+    pub(crate) fn remove(&mut self, id: &str) {
+        if let Some(path) = self.paths.remove(id) {
+            self.accounts.remove(&path);
+        }
+    }
+
+    pub(crate) fn find(&self, owner: &str, id: &str) -> Result<Lot, LotError> {
+        let account = self.paths.get(id).and_then(|path| self.accounts.get(path));
+        let account = account.filter(|account| account.lot.owner == owner);
+        account.map(Account::told).ok_or(LotError::NotFound)
+    }
+
+    pub(crate) fn of(&self, owner: &str, now: u64) -> Vec<Lot> {
+        let accounts = self.accounts.values();
+        let own =
+            accounts.filter(|account| account.lot.owner == owner && account.lot.expires > now);
+        own.map(Account::told).collect()
+    }
+
+    /// How many lots there are, and of all of them together how many bytes are reserved and used.
+    pub(crate) fn totals(&self) -> (u64, u64, u64) {
+        let lots = self.accounts.values();
+        lots.fold((0, 0, 0), |(count, bytes, used): (u64, u64, u64), account| {
+            let bytes = bytes.saturating_add(account.lot.bytes);
+            (count + 1, bytes, used.saturating_add(account.taken()))
+        })
+    }
+
+    pub(crate) fn expired(&self, now: u64) -> Vec<String> {
+        let over = self.accounts.values().filter(|account| account.lot.expires <= now);
+        over.map(|account| account.lot.id.clone()).collect()
+    }
+
+    /// Bytes that are promised and not yet taken.
+    pub(crate) fn free(&self) -> u64 {
+        self.accounts.values().fold(0, |sum: u64, account| sum.saturating_add(account.free()))
+    }
+
+    pub(crate) fn quota(&mut self, path: &str, now: u64) -> Option<(u64, u64)> {
+        self.at(path, now).map(|account| (account.free(), account.taken()))
+    }
+
+    /// Takes bytes for a write, and tells from which lot.
+    pub(crate) fn charge(
+        &mut self,
+        path: &str,
+        bytes: u64,
+        now: u64,
+    ) -> Result<Option<String>, LotError> {
+        let Some(account) = self.at(path, now) else { return Ok(None) };
+        account.take(bytes)?;
+        Ok(Some(account.lot.id.clone()))
+    }
+
+    /// Takes more bytes for a write.
+    pub(crate) fn add(&mut self, id: &str, bytes: u64) -> Result<(), LotError> {
+        self.by_id(id)?.take(bytes)
+    }
+
+    /// What was taken for a write is not needed any more.
+    pub(crate) fn give_back(&mut self, id: &str, bytes: u64) {
+        // The lot may have ended meanwhile.
+        if let Ok(account) = self.by_id(id) {
+            account.pending = account.pending.saturating_sub(bytes);
+        }
+    }
+
+    /// So many bytes of files have gone from a path, and so many have come there.
+    pub(crate) fn shift(&mut self, path: &str, gone: u64, came: u64) {
+        if let Some(account) = self.at(path, 0) {
+            account.used = account.used.saturating_add(came).saturating_sub(gone);
+        }
+    }
+
+    /// The paths of lots that are in a folder.
+    pub(crate) fn inside(&self, folder: &str) -> Vec<String> {
+        let paths =
+            self.accounts.keys().filter(|path| path.as_str() != folder && is_in(path, folder));
+        paths.cloned().collect()
+    }
+
+    /// What has been counted in a lot.
+    pub(crate) fn set_used(&mut self, path: &str, used: u64) {
+        if let Some(account) = self.accounts.get_mut(path) {
+            account.used = used;
+        }
+    }
+
+    /// The path of the lot that holds another path.
+    pub(crate) fn path_of(&mut self, path: &str) -> Option<String> {
+        self.at(path, 0).map(|account| account.lot.path.clone())
+    }
+
+    /// Whether a lot holds `path`, or is below it.
+    pub(crate) fn overlaps(&self, path: &str, now: u64) -> bool {
+        let mut accounts = self.accounts.values().filter(|account| account.lot.expires > now);
+        accounts.any(|account| is_in(&account.lot.path, path) || is_in(path, &account.lot.path))
+    }
+
+    fn by_id(&mut self, id: &str) -> Result<&mut Account, LotError> {
+        let path = self.paths.get(id).ok_or(LotError::NotFound)?;
+        self.accounts.get_mut(path).ok_or(LotError::NotFound)
+    }
+
+    /// The lot that holds a path.
+    fn at(&mut self, path: &str, now: u64) -> Option<&mut Account> {
+        let mut folder = path;
+        let found = loop {
+            if let Some(account) = self.accounts.get(folder) {
+                break account.lot.path.clone();
+            }
+            match folder.rsplit_once('/') {
+                Some((parent, _)) => folder = parent,
+                None if folder.is_empty() => return None,
+                None => folder = "",
+            }
+        };
+        self.accounts.get_mut(&found).filter(|account| account.lot.expires > now)
+    }
+}
+
+/// Whether `path` is `folder`, or in it.
+fn is_in(path: &str, folder: &str) -> bool {
+    let rest = path.strip_prefix(folder);
+    rest.is_some_and(|rest| folder.is_empty() || rest.is_empty() || rest.starts_with('/'))
+}
+
+/// A name that no other lot has.
+fn new_id() -> String {
+    // Hashers with random keys; nothing depends on names being secret.
+    format!("{:016x}{:016x}", RandomState::new().hash_one(0), RandomState::new().hash_one(1))
+}

@@ -1,0 +1,213 @@
+//! A directory as a page for people.
+
+use crate::answer::ServerResponse;
+use crate::backend::disk::checksums;
+use crate::backend::disk::confined_dir::{ConfinedDir, DiskMetadata, EntryKind};
+use crate::backend::path::{NamespacePath, href};
+use crate::context::{ServerContext, ServerRequest};
+use crate::http_error::HttpError;
+use crate::iso_date;
+use crate::method::streamed_listing::{ListingFormat, StreamedListing};
+use crate::response::body::{BlockBody, ResponseBody};
+use hither_core::checksum::Algorithm;
+use hither_core::storage::join;
+use http::{Method, StatusCode, header};
+use std::fmt::Write as _;
+
+const STYLE: &str = include_str!("autoindex.css");
+/// What stands before a name: a folder, or a file.
+const SIGNS: &str = "<svg hidden><symbol id=\"d\" viewBox=\"0 0 16 16\"><path d=\"M1.5 4.5a1 1 0 0 1 1-1h3.6l1.5 1.7h5.9a1 1 0 0 1 1 \
+    1v6.3a1 1 0 0 1-1 1h-11a1 1 0 0 1-1-1z\"/></symbol><symbol id=\"f\" viewBox=\"0 0 16 16\"><path d=\"M3.5 2.5a1 1 0 0 1 \
+    1-1h4.8l3.2 3.2v8.8a1 1 0 0 1-1 1h-7a1 1 0 0 1-1-1zM9 1.5v3.4h3.5\"/></symbol></svg>\n";
+/// Sums that are shown, the one that grids compare first.
+const SUMS: [Algorithm; 4] =
+    [Algorithm::Adler32, Algorithm::Crc32c, Algorithm::Md5, Algorithm::Sha256];
+
+/// A name that does not work as long as the page runs nothing and loads nothing.
+const POLICY: &str =
+    "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'";
+
+pub(crate) async fn answer(
+    site: &ServerContext,
+    call: &ServerRequest,
+) -> Result<ServerResponse, HttpError> {
+    let (path, most) = (call.place.path().to_owned(), site.limits().names);
+    let names = site.disk.run(move |tree| tree.names(&path, most)).await?;
+    if names.len() > most {
+        let what = format!("the directory has more than {most} names: too many for a page");
+        return Err(HttpError::new(StatusCode::INSUFFICIENT_STORAGE, what));
+    }
+    let mut answer = ServerResponse::empty(StatusCode::OK)
+        .with(header::CONTENT_TYPE, "text/html; charset=utf-8")
+        .with(header::CONTENT_SECURITY_POLICY, POLICY)
+        .with(header::X_CONTENT_TYPE_OPTIONS, "nosniff")
+        .with(header::CACHE_CONTROL, "no-cache");
+    if call.method == Method::GET {
+        let view = site.view(call);
+        let paths = names.iter().map(|name| call.place.join(name));
+        let paths = paths.filter(|path| view.shows(path)).collect();
+        let page = Page { place: call.place.clone(), folders: 0, files: 0, bytes: 0 };
+        let listing = StreamedListing::new(site.disk.tree(), page, paths);
+        answer.body = ResponseBody::Supplied(BlockBody::new(Box::new(listing), None, &site.memory));
+    }
+    Ok(answer)
+}
+
+#[derive(Debug)]
+struct Page {
+    place: NamespacePath,
+    /// What has been told of so far.
+    folders: u64,
+    files: u64,
+    bytes: u64,
+}
+
+// Writing to a String can't fail.
+impl ListingFormat for Page {
+    fn head(&mut self, out: &mut String) {
+        let _ = write!(
+            out,
+            "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
+             <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\
+             <meta name=\"color-scheme\" content=\"light dark\"><title>{}</title>\
+             <style>{STYLE}</style></head>\n<body>{SIGNS}<nav aria-label=\"Folders above\"><h1>{}</h1></nav>\n\
+             <main><table>\n<thead><tr><th scope=\"col\">Name</th><th scope=\"col\" class=\"n\">Size</th>\
+             <th scope=\"col\">Changed (UTC)</th><th scope=\"col\">Checksum</th></tr></thead>\n<tbody>\n",
+            escaped(&self.place.to_string()),
+            self.crumbs()
+        );
+        if let Some((parent, _)) = self.place.split() {
+            let _ = writeln!(
+                out,
+                "<tr><td colspan=\"4\"><a href=\"{}\">{}..</a></td></tr>",
+                href(parent, true),
+                sign("d")
+            );
+        }
+    }
+
+    fn name(&mut self, tree: &ConfinedDir, path: &str, meta: &DiskMetadata, out: &mut String) {
+        let is_directory = meta.kind == EntryKind::Directory;
+        let name = path.rsplit_once('/').map_or(path, |(_, name)| name);
+        let (link, slash) = (href(path, is_directory), if is_directory { "/" } else { "" });
+        let time = iso_date::format(meta.modified);
+        let date = time.replace('T', " ");
+        let date = date.trim_end_matches('Z');
+        let (size, exact, sums) = match is_directory {
+            true => {
+                self.folders += 1;
+                (String::new(), String::new(), String::new())
+            }
+            false => {
+                self.files += 1;
+                self.bytes = self.bytes.saturating_add(meta.size);
+                (
+                    human(meta.size),
+                    format!(" title=\"{} bytes\"", meta.size),
+                    sums(tree, path, meta),
+                )
+            }
+        };
+        let _ = writeln!(
+            out,
+            "<tr><td><a href=\"{link}\">{}{}{slash}</a></td><td class=\"n\"{exact}>{size}</td>\
+             <td><time datetime=\"{time}\">{date}</time></td><td>{sums}</td></tr>",
+            sign(if is_directory { "d" } else { "f" }),
+            escaped(name)
+        );
+    }
+
+    fn end(&mut self, out: &mut String) {
+        let count = |count: u64, one: &str, more: &str| match count {
+            1 => format!("one {one}"),
+            count => format!("{count} {more}"),
+        };
+        let _ = writeln!(
+            out,
+            "</tbody></table></main>\n<footer><span>{}, {}, {}</span> <span>{}</span></footer>\n</body></html>",
+            count(self.folders, "folder", "folders"),
+            count(self.files, "file", "files"),
+            human(self.bytes),
+            concat!("hither ", env!("CARGO_PKG_VERSION"))
+        );
+    }
+}
+
+fn sign(name: &str) -> String {
+    format!("<svg class=\"{name}\" aria-hidden=\"true\"><use href=\"#{name}\"/></svg>")
+}
+
+/// The sums that are noted of a file: the first to be seen, all of them to be pointed at.
+fn sums(tree: &ConfinedDir, path: &str, meta: &DiskMetadata) -> String {
+    let Ok(found) = tree.find(path) else { return String::new() };
+    let noted = SUMS.iter().filter_map(|kind| checksums::noted(&found.file, meta, *kind));
+    let noted: Vec<_> = noted.map(|sum| (sum.algorithm().name(), sum.hex())).collect();
+    let Some((name, first)) = noted.first() else { return String::new() };
+    let all: Vec<_> = noted.iter().map(|(name, sum)| format!("{name} {sum}")).collect();
+    format!("<span title=\"{}\">{name} <code>{first}</code></span>", all.join(", "))
+}
+
+impl Page {
+    /// The path, every directory of it a link.
+    fn crumbs(&self) -> String {
+        let mut crumbs = "<a href=\"/\" aria-label=\"root\">/</a>".to_owned();
+        let mut path = String::new();
+        for name in self.place.path().split('/').filter(|name| !name.is_empty()) {
+            path = join(&path, name);
+            let _ = write!(crumbs, " <a href=\"{}\">{}</a> /", href(&path, true), escaped(name));
+        }
+        crumbs
+    }
+}
+
+/// As text or as the value of an attribute, in HTML and XML.
+pub(crate) fn escaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\'' => out.push_str("&#39;"),
+            _ => out.push(c),
+        }
+    }
+    out
+}
+
+/// A size for people, in powers of 1024.
+pub(crate) fn human(bytes: u64) -> String {
+    const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
+    if bytes < 1024 {
+        return format!("{bytes} B");
+    }
+    let power = (bytes.ilog2() / 10).min(6);
+    let unit = UNITS.get(power as usize - 1).copied().unwrap_or_default();
+    // Tenths, in whole numbers: a unit is at most 2^60.
+    let tenths = u128::from(bytes) * 10 / (1u128 << (10 * power));
+    format!("{}.{} {unit}", tenths / 10, tenths % 10)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_short() {
+        for (bytes, text) in [
+            (0, "0 B"),
+            (1023, "1023 B"),
+            (1024, "1.0 KiB"),
+            (1_600_000_000, "1.4 GiB"),
+            (u64::MAX, "15.9 EiB"),
+        ] {
+            assert_eq!(human(bytes), text);
+        }
+    }
+
+    #[test]
+    fn names_cannot_be_markup() {
+        assert_eq!(escaped("<b a='\"&\"'>"), "&lt;b a=&#39;&quot;&amp;&quot;&#39;&gt;");
+    }
+}

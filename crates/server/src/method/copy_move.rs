@@ -1,0 +1,129 @@
+//! COPY and MOVE (RFC 4918 sections 9.8 and 9.9) within the tree.
+//!
+//! A COPY with a `Source`, or with a `Destination` on another server, is a third-party copy: [`crate::third_party`].
+
+use crate::answer::ServerResponse;
+use crate::authorization::authorizer::Action;
+use crate::backend::disk::confined_dir::{ConfinedDir, EntryKind};
+use crate::backend::disk::lot_charging::LotCharging;
+use crate::backend::path::NamespacePath;
+use crate::context::{ServerContext, ServerRequest};
+use crate::http_error::HttpError;
+use crate::method::collection::{check_conditions, existing};
+use crate::method::put::no_parent;
+use crate::third_party;
+use http::header::HeaderMap;
+use http::{StatusCode, header};
+use std::sync::Arc;
+
+/// What is to be done.
+#[derive(Debug)]
+struct Relocation {
+    from: NamespacePath,
+    to: NamespacePath,
+    headers: HeaderMap,
+    moves: bool,
+    replace: bool,
+    deep: bool,
+}
+
+pub(crate) async fn answer(
+    site: &Arc<ServerContext>,
+    call: &ServerRequest,
+) -> Result<ServerResponse, HttpError> {
+    let bad = |what| HttpError::new(StatusCode::BAD_REQUEST, what);
+    let moves = call.method.as_str() == "MOVE";
+    if call.headers.contains_key("source") && !moves {
+        let url = call.text("source").ok_or_else(|| bad("the source is no URL"))?;
+        return match (&site.rules().third_party, call.headers.contains_key("destination")) {
+            (_, true) => Err(bad("either a source or a destination is named, not both")),
+            (Some(third), false) => third_party::pull(site, third, call, url).await,
+            (None, false) => {
+                let what = "this server does not copy from and to others; it does with [third_party] in its settings";
+                Err(HttpError::new(StatusCode::NOT_IMPLEMENTED, what))
+            }
+        };
+    }
+    site.authorize(call, &call.place, if moves { Action::Modify } else { Action::Read })?;
+    let field = call.text("destination").ok_or_else(|| bad("the request names no destination"))?;
+    let to = match (
+        NamespacePath::destination(field, call.host.as_deref()),
+        &site.rules().third_party,
+    ) {
+        (Err(refusal), Some(third)) if refusal.status == StatusCode::BAD_GATEWAY && !moves => {
+            return third_party::push(site, third, call, field).await;
+        }
+        (to, _) => to?,
+    };
+    let may_replace = site.allow_writing(call, &to)?;
+    let replace = replaces(call)?;
+    let deep = match call.text("depth") {
+        None => true,
+        Some(depth) if depth.eq_ignore_ascii_case("infinity") => true,
+        Some("0") if !moves => false,
+        Some(_) => return Err(bad("this depth makes no sense here")),
+    };
+    let (from, headers) = (call.place.clone(), call.headers.clone());
+    let job = Relocation { from, to: to.clone(), headers, moves, replace, deep };
+    let space = site.space.clone();
+    let created = match may_replace {
+        true => site.disk.run_durably(move |tree| relocate(tree, &space, &job)).await?,
+        false => {
+            // Who may only make what is not there is told so, and not that it exists.
+            let job = Relocation { replace: false, ..job };
+            let done = site.disk.run_durably(move |tree| relocate(tree, &space, &job)).await;
+            match done {
+                Err(refusal) if refusal.status == StatusCode::PRECONDITION_FAILED && replace => {
+                    site.authorize(call, &to, Action::Modify)?;
+                    return Err(refusal);
+                }
+                done => done?,
+            }
+        }
+    };
+    let status = if created { StatusCode::CREATED } else { StatusCode::NO_CONTENT };
+    Ok(ServerResponse::empty(status).with(header::LOCATION, &to.href(to.is_directory())))
+}
+
+/// Whether what has the name may be replaced, by the request.
+pub(crate) fn replaces(call: &ServerRequest) -> Result<bool, HttpError> {
+    match call.text("overwrite") {
+        None => Ok(true),
+        Some(text) if text.eq_ignore_ascii_case("t") => Ok(true),
+        Some(text) if text.eq_ignore_ascii_case("f") => Ok(false),
+        Some(_) => Err(HttpError::new(StatusCode::BAD_REQUEST, "overwrite is either T or F")),
+    }
+}
+
+/// Does it; tells whether nothing was replaced.
+fn relocate(tree: &ConfinedDir, space: &LotCharging, job: &Relocation) -> Result<bool, HttpError> {
+    let Relocation { from, to, headers, moves, replace, deep } = job;
+    let forbidden = |what| Err(HttpError::new(StatusCode::FORBIDDEN, what));
+    if from.is_root() || to.is_root() {
+        return forbidden("the root stays where it is");
+    }
+    let source = existing(tree, from)?;
+    check_conditions(headers, source.as_ref())?;
+    if from.path() == to.path() {
+        return forbidden("source and destination are the same");
+    }
+    let is_directory = source.is_some_and(|meta| meta.kind == EntryKind::Directory);
+    if is_directory && from.holds(to) && *deep || to.holds(from) {
+        return forbidden("one of source and destination is in the other");
+    }
+    let there = tree.look(to.path())?;
+    if there.is_some() && !replace {
+        let what = "there is something of that name already";
+        return Err(HttpError::new(StatusCode::PRECONDITION_FAILED, what));
+    }
+    let (paths, taken) = ((from.path(), to.path()), |error: HttpError| match error.status {
+        // Something came to be there meanwhile.
+        StatusCode::CONFLICT if !replace => HttpError::failed_precondition(),
+        _ => no_parent(error),
+    });
+    let check = || check_conditions(headers, existing(tree, from)?.as_ref());
+    match moves {
+        true => space.rename(tree, paths, *replace, check).map_err(taken),
+        false => space.copy(tree, paths, (*deep, *replace), check).map_err(taken),
+    }
+}

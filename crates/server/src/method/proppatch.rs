@@ -1,0 +1,85 @@
+//! PROPPATCH (RFC 4918 section 9.2): all of the changes are made, or none.
+
+use crate::answer::ServerResponse;
+use crate::authorization::authorizer::Action;
+use crate::backend::disk::confined_dir::EntryKind;
+use crate::backend::disk::properties;
+use crate::context::{ServerContext, ServerRequest};
+use crate::http_error::HttpError;
+use crate::method::collection::{check_conditions, existing};
+use crate::method::propfind::{is_live, multistatus_head, unreadable};
+use hither_http::propfind::{CONTENT_TYPE, PropertyName, PropertyUpdate, element, escape};
+use http::StatusCode;
+
+/// Longest value of a property.
+const MAX_VALUE_BYTES: usize = 16 << 10;
+
+pub(crate) async fn answer(
+    site: &ServerContext,
+    call: ServerRequest,
+) -> Result<ServerResponse, HttpError> {
+    site.authorize(&call, &call.place, Action::Modify)?;
+    let ServerRequest { place, headers, mut body, .. } = call;
+    let most = site.limits().document_bytes;
+    let body = body.collect(most).await?;
+    let changes = PropertyUpdate::parse(&body, most).map_err(unreadable)?;
+    let names: Vec<PropertyName> = changes.iter().map(|change| name(change).clone()).collect();
+    let refused = |change: &&PropertyUpdate| match change {
+        PropertyUpdate::Set { name, value } => is_live(name) || value.len() > MAX_VALUE_BYTES,
+        PropertyUpdate::Remove(name) => is_live(name),
+    };
+    let forbidden: Vec<PropertyName> =
+        changes.iter().filter(refused).map(|change| name(change).clone()).collect();
+    let is_refused = !forbidden.is_empty();
+    let href = site
+        .disk
+        .run(move |tree| {
+            let meta = existing(tree, &place)?;
+            check_conditions(&headers, meta.as_ref())?;
+            if !is_refused {
+                properties::change(tree, place.path(), |properties| apply(properties, changes))?;
+            }
+            let is_directory = meta.is_some_and(|meta| meta.kind == EntryKind::Directory);
+            Ok::<_, HttpError>(place.href(is_directory))
+        })
+        .await?;
+    let mut out = multistatus_head();
+    out.push_str(&format!("<D:response><D:href>{}</D:href>", escape(&href)));
+    let (bad, good): (Vec<_>, Vec<_>) =
+        names.into_iter().partition(|name| forbidden.contains(name));
+    push_status(&mut out, &bad, StatusCode::FORBIDDEN);
+    let others = if is_refused { StatusCode::FAILED_DEPENDENCY } else { StatusCode::OK };
+    push_status(&mut out, &good, others);
+    out.push_str("</D:response></D:multistatus>\n");
+    Ok(ServerResponse::text(StatusCode::MULTI_STATUS, CONTENT_TYPE, out))
+}
+
+fn name(change: &PropertyUpdate) -> &PropertyName {
+    match change {
+        PropertyUpdate::Set { name, .. } | PropertyUpdate::Remove(name) => name,
+    }
+}
+
+fn apply(properties: &mut properties::DeadProperties, changes: Vec<PropertyUpdate>) {
+    for change in changes {
+        match change {
+            PropertyUpdate::Set { name, value } => drop(properties.insert(name, value)),
+            PropertyUpdate::Remove(name) => drop(properties.remove(&name)),
+        }
+    }
+}
+
+fn push_status(out: &mut String, names: &[PropertyName], status: StatusCode) {
+    if names.is_empty() {
+        return;
+    }
+    out.push_str("<D:propstat><D:prop>");
+    for name in names {
+        out.push_str(&element(name, ""));
+    }
+    let reason = status.canonical_reason().unwrap_or_default();
+    out.push_str(&format!(
+        "</D:prop><D:status>HTTP/1.1 {} {reason}</D:status></D:propstat>",
+        status.as_u16()
+    ));
+}

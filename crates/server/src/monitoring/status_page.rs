@@ -1,0 +1,121 @@
+//! The status page: what the server does now and has done in the last minutes, for people.
+//!
+//! The page carries the first figures in it and asks for new ones (`status.json`) every two seconds. It loads nothing from
+//! elsewhere and may not: its policy names the only script by its hash.
+
+use crate::iso_date;
+use crate::monitoring::health::Health;
+use crate::monitoring::metrics::GaugeValues;
+use crate::monitoring::sliding_window::WindowSummary;
+use crate::monitoring::stats::ServerStats;
+use base64::prelude::{BASE64_STANDARD, Engine as _};
+use serde::Serialize;
+use sha2::{Digest, Sha256};
+use std::time::SystemTime;
+
+const PAGE: &str = include_str!("status_page/page.html");
+const STYLE: &str = include_str!("status_page/page.css");
+const SCRIPT: &str = include_str!("status_page/page.js");
+
+/// What the page shows.
+#[derive(Debug, Serialize)]
+pub(crate) struct Status<'a> {
+    version: &'static str,
+    time: String,
+    uptime_seconds: u64,
+    urls: &'a [String],
+    health: Health,
+    connections: Level,
+    /// Requests under way, and those of them that are uploads.
+    requests_open: i64,
+    uploads_open: i64,
+    requests_total: u64,
+    sent_bytes_total: u64,
+    received_bytes_total: u64,
+    memory_bytes: Level,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    lots: Option<LotLevels>,
+    log_lines_lost: u64,
+    past: WindowSummary,
+}
+
+/// How much of something there is, and how much there may be.
+#[derive(Debug, Serialize)]
+struct Level {
+    now: u64,
+    most: u64,
+}
+
+#[derive(Debug, Serialize)]
+struct LotLevels {
+    count: u64,
+    reserved_bytes: u64,
+    used_bytes: u64,
+}
+
+impl<'a> Status<'a> {
+    pub(crate) fn new(
+        urls: &'a [String],
+        meters: &ServerStats,
+        levels: &GaugeValues,
+        has_lots: bool,
+        health: Health,
+    ) -> Self {
+        let metrics = &meters.metrics;
+        let (requests_open, uploads_open) = metrics.under_way();
+        let connections = u64::try_from(metrics.connections.get()).unwrap_or_default();
+        Self {
+            version: env!("CARGO_PKG_VERSION"),
+            time: iso_date::format(SystemTime::now()),
+            uptime_seconds: levels.uptime_seconds,
+            urls,
+            health,
+            connections: Level { now: connections, most: levels.max_connections },
+            requests_open,
+            uploads_open,
+            requests_total: metrics.requests(),
+            sent_bytes_total: metrics.sent.get(),
+            received_bytes_total: metrics.received.get(),
+            memory_bytes: Level { now: levels.memory, most: levels.max_memory },
+            lots: has_lots.then_some(LotLevels {
+                count: levels.lots,
+                reserved_bytes: levels.lots_reserved,
+                used_bytes: levels.lots_used,
+            }),
+            log_lines_lost: levels.lines_lost,
+            past: meters.recent.past(),
+        }
+    }
+}
+
+/// The page with its first figures, which are JSON.
+pub(crate) fn page(figures: &str) -> String {
+    // Names of files are in it: what would end the element is written in another way.
+    let figures = figures.replace('<', "\\u003c");
+    let page = PAGE.replace("{style}", STYLE).replace("{script}", SCRIPT);
+    page.replace("{figures}", &figures)
+}
+
+/// What the page may do.
+pub(crate) fn policy() -> String {
+    let hash = BASE64_STANDARD.encode(Sha256::digest(SCRIPT));
+    format!(
+        "default-src 'none'; script-src 'sha256-{hash}'; style-src 'unsafe-inline'; \
+         connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_page_is_whole_and_names_of_files_end_no_element() {
+        let page = page(r#"{"path":"</script><b>"}"#);
+        assert!(page.contains(r#"{"path":"\u003c/script>\u003cb>"}"#), "{page}");
+        assert!(page.contains(&format!("<script>{SCRIPT}</script>")), "as it was hashed");
+        for open in ["{style}", "{script}", "{figures}", "http://", "https://"] {
+            assert!(!page.contains(open), "{open}");
+        }
+    }
+}

@@ -1,0 +1,301 @@
+//! The bytes of a file in the form of an answer: as they are, as parts of `multipart/byteranges`, or as frames.
+//!
+//! The answer is made block by block, and a block in three steps. It is laid out: which pieces of the file it holds and
+//! where they stand in it, so that every byte is read to where it is sent from. It is read, in the order of the file,
+//! whatever the order of the answer is; pieces that lie close together are read as one. And the frames among it get their
+//! sums.
+//!
+//! Frames come in the order of the file, since their reader does not care: then the order of the disk is that of the answer
+//! over all blocks. Parts come in the order in which they were asked for.
+//!
+//! What is in memory is read without waiting, on the spot; one range as it is goes past this memory, if it is in the
+//! kernel's. Of what is not, the kernel is told [ahead](crate::sending::ahead).
+
+use crate::connection::sendfile::{self, cached_prefix, is_page_cached};
+use crate::response::block::ResponseBlock;
+use crate::response::body::{BlockSource, BlockTask, DiskWait};
+use crate::response::readahead::FadviseWindow;
+use hither_http::multipart::writer::MultipartWriter;
+use hither_http::vector::frames;
+use std::fs::File;
+use std::io;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// From so many reads on, a block takes longer to make than another thread to wake.
+const MANY_READS: usize = 16;
+/// Less than that is sooner copied than sent past memory.
+const MIN_PIECE_BYTES: u64 = 32 << 10;
+
+/// How the bytes are wrapped.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum RangeFormat {
+    /// As they are.
+    Plain,
+    /// Each range as a part.
+    Parts(MultipartWriter),
+    /// In frames, after one that tells the size of the file.
+    Frames {
+        /// The size of the file.
+        size: u64,
+    },
+}
+
+/// What of a file is sent, and how.
+#[derive(Debug)]
+pub(crate) struct RangeEncoder {
+    file: Arc<File>,
+    form: RangeFormat,
+    block: u64,
+    ranges: Vec<Range<u64>>,
+    /// The first range that is not laid out, and where it goes on.
+    at: usize,
+    from: u64,
+    next: ResponseBlock,
+    ahead: FadviseWindow,
+    /// Bytes of the ranges in blocks that were handed out.
+    done: u64,
+}
+
+impl RangeEncoder {
+    /// `ranges` of a file, none of them empty or beyond its end, in blocks of some `block` bytes.
+    pub(crate) fn new(
+        file: File,
+        form: RangeFormat,
+        ranges: Vec<Range<u64>>,
+        block: usize,
+    ) -> Self {
+        let block = block as u64;
+        let from = ranges.first().map_or(0, |range| range.start);
+        let file = Arc::new(file);
+        let next = ResponseBlock::new(Arc::clone(&file), false, block);
+        let ahead = FadviseWindow::new(&ranges);
+        let mut pieces = Self { file, form, block, ranges, at: 0, from, next, ahead, done: 0 };
+        pieces.next = pieces.lay_out(true);
+        pieces
+    }
+
+    /// The length of the whole answer.
+    pub(crate) fn total_bytes(&self) -> u64 {
+        let data: u64 = self.ranges.iter().map(|range| range.end - range.start).sum();
+        let text = match &self.form {
+            RangeFormat::Plain => 0,
+            RangeFormat::Parts(parts) => {
+                let heads = self.ranges.iter().map(|range| parts.head_bytes(range) as u64);
+                heads.sum::<u64>() + parts.end().len() as u64
+            }
+            RangeFormat::Frames { .. } => {
+                let frames = self.ranges.iter();
+                let frames = frames.map(|range| (range.end - range.start).div_ceil(self.block));
+                (1 + frames.sum::<u64>()) * frames::HEADER_BYTES as u64
+            }
+        };
+        data + text
+    }
+
+    /// The next block. Pieces are cut at multiples of the block from the start of their range, so that the number of frames
+    /// is known beforehand.
+    fn lay_out(&mut self, is_first: bool) -> ResponseBlock {
+        let is_framed = matches!(self.form, RangeFormat::Frames { .. });
+        let mut block = ResponseBlock::new(Arc::clone(&self.file), is_framed, self.block);
+        if let (true, RangeFormat::Frames { size }) = (is_first, &self.form) {
+            block.text(frames::preamble(*size).to_vec());
+        }
+        while let Some(range) = self.ranges.get(self.at) {
+            let end = range.end.min(self.from.saturating_add(self.block));
+            let head = match &self.form {
+                RangeFormat::Parts(parts) if self.from == range.start => parts.head_bytes(range),
+                RangeFormat::Parts(_) | RangeFormat::Plain => 0,
+                RangeFormat::Frames { .. } => frames::HEADER_BYTES,
+            };
+            let len = usize::try_from(end - self.from).unwrap_or(usize::MAX);
+            let room = self.block.saturating_sub(block.bytes() as u64);
+            if !block.reads().is_empty() && (head as u64).saturating_add(end - self.from) > room {
+                return block;
+            }
+            match &self.form {
+                RangeFormat::Parts(parts) if head > 0 => {
+                    block.text(parts.head(range).into_bytes());
+                    block.piece(0, self.from, len);
+                }
+                _ => block.piece(head, self.from, len),
+            }
+            self.from = end;
+            if end == range.end {
+                self.at += 1;
+                self.from = self.ranges.get(self.at).map_or(u64::MAX, |range| range.start);
+            }
+        }
+        if let (RangeFormat::Parts(parts), false) = (&self.form, self.from == END) {
+            self.from = END;
+            block.text(parts.end().into_bytes());
+        }
+        block
+    }
+
+    /// The next block; the one after it is laid out.
+    fn following(&mut self) -> ResponseBlock {
+        let following = self.lay_out(false);
+        self.done += self.next.reads().iter().map(|read| read.len as u64).sum::<u64>();
+        std::mem::replace(&mut self.next, following)
+    }
+}
+
+/// In place of where a range goes on: all is laid out, the text after the last part too.
+const END: u64 = u64::MAX - 1;
+
+impl BlockSource for RangeEncoder {
+    fn next_bytes(&self) -> usize {
+        self.next.bytes()
+    }
+
+    fn fill(&mut self, buffer: &mut Vec<u8>) -> io::Result<usize> {
+        self.ahead.tell(&self.file, &self.ranges, self.done)?;
+        self.following().make(buffer, DiskWait::Yes)
+    }
+
+    fn is_page_cached(&self) -> bool {
+        let first = self.next.reads().first();
+        !self.ahead.is_on() && first.is_none_or(|read| is_page_cached(&self.file, read.offset))
+    }
+
+    fn take(&mut self) -> Option<Box<dyn BlockTask>> {
+        Some(Box::new(self.following()))
+    }
+
+    fn is_laborious(&self) -> bool {
+        self.next.reads().len() >= MANY_READS
+    }
+
+    fn piece(&mut self) -> Option<(Arc<File>, Range<u64>)> {
+        let (RangeFormat::Plain, [range], [read]) = (&self.form, &*self.ranges, self.next.reads())
+        else {
+            return None;
+        };
+        let end = range.end.min(read.offset.saturating_add(sendfile::MAX_BYTES as u64));
+        if end - read.offset < MIN_PIECE_BYTES || self.ahead.is_on() {
+            return None;
+        }
+        let reach = cached_prefix(&self.file, &(read.offset..end));
+        if reach < read.end() {
+            return None;
+        }
+        let piece = read.offset..reach;
+        self.done += reach - read.offset;
+        (self.at, self.from) = if reach < range.end { (0, reach) } else { (1, u64::MAX) };
+        self.next = self.lay_out(false);
+        Some((Arc::clone(&self.file), piece))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bytes::Bytes;
+    use hither_http::vector::frames::{FrameEvent, FrameReader};
+    use hither_http::{MultipartEvent as PartEvent, MultipartReader};
+    use proptest::prelude::*;
+    use std::io::Write;
+
+    const SIZE: usize = 100_000;
+
+    fn content() -> Vec<u8> {
+        (0..SIZE).map(|n| u8::try_from((n * n / 7 + n) % 251).unwrap()).collect()
+    }
+
+    fn file() -> File {
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(&content()).unwrap();
+        file
+    }
+
+    /// The whole answer, through a buffer that is never clean.
+    fn whole(mut pieces: RangeEncoder) -> Vec<u8> {
+        let total = pieces.total_bytes();
+        let mut buffer = vec![0xee; 10_000];
+        let mut body = Vec::new();
+        while pieces.next_bytes() > 0 {
+            let expected = pieces.next_bytes();
+            let filled = pieces.fill(&mut buffer).unwrap();
+            assert_eq!(filled, expected);
+            body.extend_from_slice(&buffer[..filled]);
+        }
+        assert_eq!(body.len() as u64, total, "the length was told before");
+        body
+    }
+
+    fn ranges() -> impl Strategy<Value = Vec<Range<u64>>> {
+        let range = (0..SIZE as u64 - 1, 1..9_000u64);
+        let range = range.prop_map(|(start, len)| start..(start + len).min(SIZE as u64));
+        prop::collection::vec(range, 1..30)
+    }
+
+    proptest! {
+        #[test]
+        fn parts_come_in_the_order_of_the_request(ranges in ranges(), block in 500..20_000usize) {
+            let parts = MultipartWriter::new(7, "application/octet-stream", SIZE as u64);
+            let body = whole(RangeEncoder::new(file(), RangeFormat::Parts(parts), ranges.clone(), block));
+            let mut parser = MultipartReader::new(b"0000000000000007").unwrap();
+            let (mut body, mut came) = (Bytes::from(body), Vec::new());
+            while let Some(event) = parser.next(&mut body).unwrap() {
+                match event {
+                    PartEvent::PartStart { range, .. } => came.push(range),
+                    PartEvent::Data { offset, bytes } => {
+                        let from = usize::try_from(offset).unwrap();
+                        prop_assert!(bytes == content()[from..from + bytes.len()]);
+                    }
+                    _ => {}
+                }
+            }
+            parser.finish().unwrap();
+            prop_assert_eq!(came, ranges);
+        }
+
+        #[test]
+        fn frames_hold_what_was_asked_for(ranges in ranges(), block in 500..20_000usize) {
+            let form = RangeFormat::Frames { size: SIZE as u64 };
+            let body = whole(RangeEncoder::new(file(), form, ranges.clone(), block));
+            let (mut frames, mut body, mut came) = (FrameReader::default(), Bytes::from(body), 0);
+            while let Some(event) = frames.next(&mut body).unwrap() {
+                if let FrameEvent::Data { offset, bytes } = event {
+                    let from = usize::try_from(offset).unwrap();
+                    prop_assert!(bytes == content()[from..from + bytes.len()]);
+                    came += bytes.len() as u64;
+                }
+            }
+            frames.finish().unwrap();
+            prop_assert_eq!(came, ranges.iter().map(|range| range.end - range.start).sum::<u64>());
+        }
+
+        #[test]
+        fn one_range_comes_as_it_is(start in 0..SIZE as u64 - 1, len in 1..SIZE as u64, block in 500..20_000usize) {
+            let range = start..(start + len).min(SIZE as u64);
+            let body = whole(RangeEncoder::new(file(), RangeFormat::Plain, vec![range.clone()], block));
+            let (from, to) = (usize::try_from(range.start).unwrap(), usize::try_from(range.end).unwrap());
+            prop_assert!(body == content()[from..to]);
+        }
+    }
+
+    #[test]
+    fn a_file_that_shrinks_is_an_error_not_other_bytes() {
+        let file = file();
+        let mut pieces = RangeEncoder::new(
+            file.try_clone().unwrap(),
+            RangeFormat::Plain,
+            vec![0..SIZE as u64],
+            4096,
+        );
+        file.set_len(5_000).unwrap();
+        let mut buffer = Vec::new();
+        assert_eq!(pieces.fill(&mut buffer).unwrap(), 4096);
+        assert_eq!(pieces.fill(&mut buffer).unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
+    }
+
+    #[test]
+    fn nothing_is_nothing() {
+        assert_eq!(whole(RangeEncoder::new(file(), RangeFormat::Plain, vec![], 4096)), b"");
+        let frames =
+            whole(RangeEncoder::new(file(), RangeFormat::Frames { size: 5 }, vec![], 4096));
+        assert_eq!(frames, frames::preamble(5));
+    }
+}

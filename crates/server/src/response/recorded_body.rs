@@ -1,0 +1,85 @@
+//! The body of an answer as it goes out, with what is [noted](crate::monitoring::note) of it.
+
+use crate::connection::write_stall::{MarkedChunk, StallMark};
+use crate::monitoring::request_record::RequestRecord;
+use crate::response::body::ResponseBody;
+use bytes::Buf;
+use hyper::body::{Frame, SizeHint};
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use tokio::time::Instant;
+
+/// See the module above. What was noted is written when this is dropped.
+#[derive(Debug)]
+pub(crate) struct RecordedBody {
+    body: ResponseBody,
+    note: RequestRecord,
+    /// When the last bytes were handed out, until more are asked for.
+    handed: Option<Instant>,
+    /// Of what the client takes, over HTTP/2.
+    mark: Option<Arc<StallMark>>,
+}
+
+impl RecordedBody {
+    pub(crate) fn new(
+        body: ResponseBody,
+        mut note: RequestRecord,
+        mark: Option<Arc<StallMark>>,
+    ) -> Self {
+        if hyper::body::Body::is_end_stream(&body) {
+            note.complete();
+        }
+        Self { body, note, handed: None, mark }
+    }
+}
+
+impl hyper::body::Body for RecordedBody {
+    type Data = MarkedChunk;
+    type Error = io::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<io::Result<Frame<MarkedChunk>>>> {
+        if let Some(handed) = self.handed.take() {
+            self.note.waited(handed.elapsed());
+        }
+        let frame = Pin::new(&mut self.body).poll_frame(cx);
+        if let Some(mark) = &self.mark {
+            mark.asked(frame.is_ready());
+        }
+        let frame = ready!(frame);
+        match &frame {
+            Some(Ok(frame)) => {
+                self.note.sent(frame.data_ref().map_or(0, Buf::remaining));
+                self.handed = Some(Instant::now());
+            }
+            Some(Err(error)) => self.note.reason(&error.to_string()),
+            None => self.note.complete(),
+        }
+        if self.body.is_end_stream() && !matches!(frame, Some(Err(_))) {
+            self.note.complete();
+        }
+        let out = |chunk| MarkedChunk::new(chunk, self.mark.clone());
+        Poll::Ready(frame.map(|frame| frame.map(|frame| frame.map_data(out))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+impl Drop for RecordedBody {
+    fn drop(&mut self) {
+        if let Some(handed) = self.handed.take() {
+            self.note.waited(handed.elapsed());
+        }
+        self.note.disk(self.body.disk_time());
+    }
+}

@@ -1,0 +1,89 @@
+//! What of the settings can be changed while the server runs, and how that is done.
+//!
+//! [`ServerContext`](crate::site::Site) holds one [`LiveSettings`], which every look-up takes as a whole; a reload puts another in its place. A
+//! request that is under way may see the end of the old and the beginning of the new ones: each of its decisions is by one
+//! of them.
+
+use crate::authorization::authorizer::Authorizer;
+use crate::replica_map::ReplicaMap;
+use crate::settings::{ServerLimits, Settings};
+use crate::third_party::ThirdPartyCopier;
+use std::sync::Arc;
+
+/// See the module above.
+#[derive(Debug, Clone)]
+pub(crate) struct LiveSettings {
+    pub(crate) limits: Arc<ServerLimits>,
+    pub(crate) authorizer: Arc<dyn Authorizer>,
+    pub(crate) replicas: Arc<ReplicaMap>,
+    /// If files are copied from and to other servers.
+    pub(crate) third_party: Option<Arc<ThirdPartyCopier>>,
+}
+
+/// What was asked of a reload and needs a restart, in the words of the settings.
+pub(crate) fn only_at_start(now: &Settings, next: &Settings) -> Vec<&'static str> {
+    let (limits, other) = (&now.limits, &next.limits);
+    let differs = [
+        ("root", now.root != next.root),
+        ("listen", now.listen != next.listen),
+        ("metrics", now.metrics != next.metrics),
+        ("durable", now.durable != next.durable),
+        ("network", now.network != next.network),
+        ("lots", now.lots != next.lots),
+        ("tls", now.tls.is_some() != next.tls.is_some()),
+        ("access_log", now.access_log.is_some() != next.access_log.is_some()),
+        ("limits.connections", limits.connections != other.connections),
+        ("limits.memory_bytes", limits.memory_bytes != other.memory_bytes),
+        ("limits.disk_threads", limits.disk_threads != other.disk_threads),
+        ("limits.header_bytes", limits.header_bytes != other.header_bytes),
+    ];
+    differs.into_iter().filter(|(_, differs)| *differs).map(|(name, _)| name).collect()
+}
+
+/// The settings to go on with: `next`, but for what only a restart changes.
+pub(crate) fn merged(now: &Settings, next: Settings) -> Settings {
+    let fixed = &now.limits;
+    let limits = ServerLimits {
+        connections: fixed.connections,
+        memory_bytes: fixed.memory_bytes,
+        disk_threads: fixed.disk_threads,
+        header_bytes: fixed.header_bytes,
+        ..next.limits
+    };
+    Settings {
+        root: now.root.clone(),
+        listen: now.listen.clone(),
+        metrics: now.metrics,
+        durable: now.durable,
+        network: now.network.clone(),
+        lots: now.lots.clone(),
+        tls: if now.tls.is_some() { next.tls.or_else(|| now.tls.clone()) } else { None },
+        access_log: match &now.access_log {
+            Some(before) => next.access_log.or_else(|| Some(before.clone())),
+            None => None,
+        },
+        limits,
+        ..next
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_needs_a_restart_stays_and_is_named() {
+        let now = Settings::from_toml("root = '/a'\naccess_log = '/log'").unwrap();
+        let next = "root = '/b'\nwrite = true\n[limits]\nranges = 7\nmemory_bytes = 1\n\
+                    [lots]\nbytes = 1\n[network]\ncongestion = 'x'";
+        let next = Settings::from_toml(next).unwrap();
+        let named = only_at_start(&now, &next);
+        assert_eq!(named, ["root", "network", "lots", "access_log", "limits.memory_bytes"]);
+        let merged = merged(&now, next);
+        assert_eq!(merged.root, now.root);
+        assert_eq!(merged.access_log, now.access_log);
+        assert_eq!(merged.limits.memory_bytes, now.limits.memory_bytes);
+        assert!(merged.write && merged.limits.ranges == 7 && merged.lots.is_none());
+        assert_eq!(only_at_start(&now, &merged), [""; 0]);
+    }
+}

@@ -1,0 +1,106 @@
+//! Other settings for a server that runs.
+//!
+//! A reload is all or nothing. Everything that can fail (the settings as such, keys and authorities in files, certificates,
+//! replicas, the file of the log) is made first, as it is made when a server starts ([`PreparedReload`]); if something does, nothing
+//! has changed, and the error says why. What cannot be changed while the server runs ([`rules::only_at_start`]) stays as it is,
+//! and is named.
+
+use crate::authorization::authorizer::{AllowAll, Authorizer};
+use crate::authorization::oidc_discovery::OidcDiscovery;
+use crate::authorization::settings::AuthSettings;
+use crate::connection::tls::{CertificateReloader, Current};
+use crate::context::ServerContext;
+use crate::replica_map::ReplicaMap;
+use crate::settings::Settings;
+use crate::settings::live;
+use crate::settings::live::LiveSettings;
+use crate::third_party::ThirdPartyCopier;
+use hither_core::error::Result;
+use std::sync::{Arc, Mutex, PoisonError};
+use tokio::runtime::Handle;
+
+/// What is made of settings, at the start and at a reload.
+#[derive(Debug)]
+pub(crate) struct PreparedReload {
+    pub(crate) rules: LiveSettings,
+    pub(crate) certificate: Option<Current>,
+}
+
+impl PreparedReload {
+    pub(crate) fn new(
+        settings: &Settings,
+        authorizer: Option<&Arc<dyn Authorizer>>,
+        runtime: &Handle,
+    ) -> Result<Self> {
+        let authorities = settings.auth.as_ref().map(AuthSettings::authorities).transpose()?;
+        let files = settings.tls.clone();
+        let certificate = files.map(|files| Current::load(files, authorities.flatten()));
+        let authorizer = match (authorizer, &settings.auth) {
+            (Some(authorizer), _) => Arc::clone(authorizer),
+            (None, None) => Arc::new(AllowAll { write: settings.write }),
+            (None, Some(auth)) => {
+                let discovery = Arc::new(OidcDiscovery::new(runtime.clone()));
+                Arc::new(auth.guard(settings.write, discovery)?)
+            }
+        };
+        let replicas = Arc::new(ReplicaMap::new(&settings.replicas)?);
+        let third_party = settings.third_party.clone();
+        let third_party =
+            third_party.map(|it| ThirdPartyCopier::open(it, runtime.clone())).transpose()?;
+        let limits = Arc::new(settings.limits.clone());
+        let certificate = certificate.transpose()?;
+        Ok(Self { rules: LiveSettings { limits, authorizer, replicas, third_party }, certificate })
+    }
+}
+
+/// Gives a server other settings while it runs.
+#[derive(Debug, Clone)]
+pub struct Reloader(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    /// What holds now. Held while it is changed: one reload after the other.
+    settings: Mutex<Settings>,
+    /// What decides in place of the settings.
+    authorizer: Option<Arc<dyn Authorizer>>,
+    site: Arc<ServerContext>,
+    tls: Option<Arc<CertificateReloader>>,
+    runtime: Handle,
+}
+
+impl Reloader {
+    pub(crate) fn new(
+        settings: Settings,
+        authorizer: Option<Arc<dyn Authorizer>>,
+        site: Arc<ServerContext>,
+        tls: Option<Arc<CertificateReloader>>,
+        runtime: Handle,
+    ) -> Self {
+        let settings = Mutex::new(settings);
+        Self(Arc::new(Inner { settings, authorizer, site, tls, runtime }))
+    }
+
+    /// Puts other settings in force, reads certificates, keys and authorities again, and opens the file of the access log anew.
+    /// May wait for the disk. Names what of them only holds after a restart.
+    ///
+    /// # Errors
+    /// What is wrong with them; nothing has changed then.
+    pub fn reload(&self, settings: Settings) -> Result<Vec<&'static str>> {
+        let Inner { settings: now, authorizer, site, tls, runtime } = &*self.0;
+        let mut now = now.lock().unwrap_or_else(PoisonError::into_inner);
+        let left = live::only_at_start(&now, &settings);
+        let next = live::merged(&now, settings);
+        next.check()?;
+        let PreparedReload { rules, certificate } =
+            PreparedReload::new(&next, authorizer.as_ref(), runtime)?;
+        if let Some(path) = &next.access_log {
+            site.records.log.reopen(path)?;
+        }
+        site.change(rules);
+        if let (Some(tls), Some(certificate)) = (tls, certificate) {
+            tls.change(certificate);
+        }
+        *now = next;
+        Ok(left)
+    }
+}

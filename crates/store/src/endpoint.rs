@@ -1,0 +1,92 @@
+//! The record of a server, and how two of them become one.
+//!
+//! Several processes learn about one server at the same time. The last to write wins, except where what the other
+//! learned can't be contradicted: a lower round-trip time, a higher bandwidth, an answer to a question that the last
+//! one never asked. Those would otherwise live for ever, so a record that has been carried on for longer than its
+//! time to live is replaced instead of merged: a notebook that changes networks gets an honest figure in the end.
+
+use hither_core::{Endpoint, RangeSupport};
+use serde::{Deserialize, Serialize};
+
+/// What is stored for one server.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct EndpointRecord {
+    /// When the oldest of what was merged into it was learned, in microseconds since 1970.
+    pub(crate) since: u64,
+    pub(crate) endpoint: Endpoint,
+}
+
+/// What is known after `new` was learned where `old` was known.
+pub(crate) fn merged(old: &Endpoint, new: &Endpoint) -> Endpoint {
+    let mut endpoint = new.clone();
+    if new.ranges == RangeSupport::Unknown {
+        endpoint.ranges = old.ranges;
+        endpoint.range_count = old.range_count;
+        endpoint.header_bytes = old.header_bytes;
+        endpoint.answer_bytes = old.answer_bytes;
+        endpoint.suffix = old.suffix;
+    }
+    endpoint.rtt_micros = match (old.rtt_micros, new.rtt_micros) {
+        (0, rtt) | (rtt, 0) => rtt,
+        (old, new) => old.min(new),
+    };
+    endpoint.bandwidth = old.bandwidth.max(new.bandwidth);
+    if new.max_connections == 0 {
+        endpoint.max_connections = old.max_connections;
+    }
+    if new.streams == 0 {
+        endpoint.streams = old.streams;
+    }
+    endpoint.query = new.query.or(old.query);
+    endpoint.names = new.names.or(old.names);
+    endpoint
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn endpoint(
+        ranges: RangeSupport,
+        rtt_micros: u64,
+        bandwidth: u64,
+        max_connections: usize,
+    ) -> Endpoint {
+        let mut endpoint = Endpoint::default();
+        endpoint.ranges = ranges;
+        endpoint.rtt_micros = rtt_micros;
+        endpoint.bandwidth = bandwidth;
+        endpoint.max_connections = max_connections;
+        endpoint
+    }
+
+    #[test]
+    fn the_best_link_seen_is_kept() {
+        let fast = endpoint(RangeSupport::Multi, 300, 9_000, 0);
+        let slow = endpoint(RangeSupport::Multi, 800, 5_000, 0);
+        let unmeasured = endpoint(RangeSupport::Multi, 0, 0, 0);
+        assert_eq!(merged(&fast, &slow), fast);
+        assert_eq!(merged(&slow, &fast), fast);
+        assert_eq!(merged(&fast, &unmeasured), fast);
+        assert_eq!(merged(&unmeasured, &fast), fast);
+    }
+
+    #[test]
+    fn the_last_word_on_limits_counts_unless_it_was_never_asked() {
+        let mut raised = endpoint(RangeSupport::Multi, 0, 0, 0);
+        raised.range_count.current = 500;
+        raised.suffix = false;
+        let mut lowered = endpoint(RangeSupport::Single, 0, 0, 8);
+        lowered.range_count.current = 1;
+        assert_eq!(merged(&raised, &lowered), lowered);
+        let never_asked = endpoint(RangeSupport::Unknown, 0, 0, 0);
+        assert_eq!(merged(&raised, &never_asked), raised);
+        assert_eq!(merged(&lowered, &raised).max_connections, 8);
+        let mut shared = raised.clone();
+        shared.streams = 128;
+        assert_eq!(
+            (merged(&shared, &raised).streams, merged(&raised, &shared).streams),
+            (128, 128)
+        );
+    }
+}

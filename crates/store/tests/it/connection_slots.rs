@@ -1,0 +1,48 @@
+//! Connections counted together.
+
+use hither_store::{ConnectionClaim, Store, StoreConfig};
+use std::process::Command;
+
+fn store(path: &std::path::Path) -> Store {
+    Store::open(path, StoreConfig::default()).unwrap()
+}
+
+#[test]
+fn no_more_than_so_many_are_granted_until_one_is_given_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let (a, b) = (store(folder.path()), store(folder.path()));
+    let mut held: Vec<_> = (0..3).map(|_| a.claim_slot("http://h:80", 4)).collect();
+    held.push(b.claim_slot("http://h:80", 4));
+    assert!(held.iter().all(|claim| matches!(claim, ConnectionClaim::Granted(_))));
+    assert!(matches!(a.claim_slot("http://h:80", 4), ConnectionClaim::Full));
+    assert!(matches!(b.claim_slot("http://other:80", 4), ConnectionClaim::Granted(_)));
+    drop(held.pop());
+    assert!(matches!(a.claim_slot("http://h:80", 4), ConnectionClaim::Granted(_)));
+}
+
+/// Not a test of its own: the one below runs it in a process that then ends without a word.
+#[test]
+fn a_process_that_holds_all() {
+    let Some(folder) = std::env::var_os("HITHER_STORE_TEST_CONNECTIONS") else { return };
+    let store = store(folder.as_ref());
+    let held: Vec<_> = (0..4).map(|_| store.claim_slot("http://h:80", 4)).collect();
+    assert!(held.iter().all(|claim| matches!(claim, ConnectionClaim::Granted(_))));
+    std::process::abort();
+}
+
+#[test]
+fn what_a_dead_process_held_is_free_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let me = std::env::current_exe().unwrap();
+    let status = Command::new(me)
+        .args(["--exact", "connections::a_process_that_holds_all"])
+        .env("HITHER_STORE_TEST_CONNECTIONS", folder.path())
+        .output()
+        .unwrap()
+        .status;
+    assert!(!status.success() && status.code().is_none(), "it was to abort: {status}");
+    assert!(matches!(
+        store(folder.path()).claim_slot("http://h:80", 4),
+        ConnectionClaim::Granted(_)
+    ));
+}

@@ -1,0 +1,197 @@
+//! An HTTP/1.1 server on the loopback that misbehaves on demand.
+//!
+//! It serves one byte vector under every path, byte by byte as it is told: no HTTP library stands between the table of
+//! [`Fault`]s and the wire, so whatever a broken server, proxy or network can do to an answer can be written down in one
+//! line. Without faults it is a plain good server: ranges and suffixes, several of them as `multipart/byteranges` in the
+//! order asked for, `If-Range`, `HEAD`, entity tags, keep-alive without end.
+//!
+//! A fault strikes the requests that [`FaultTrigger`] names, counted over all connections in the order of arrival; several faults
+//! may strike one request. What shapes the answer (a wrong `Content-Range`, one part instead of all) is applied first,
+//! what breaks it off ([`Fault::Close`], [`Fault::Reset`], [`Fault::Stall`]) last, at a [`ResponsePosition`] in the finished bytes.
+//!
+//! Every request is logged as it arrived. Time does not matter to the log: [`MockHttpServer::round_trips`] counts which requests could
+//! have waited for which answers by the order of events alone, and [`Fault::Hold`] withholds an answer until so many
+//! requests are there, which proves that they did not wait for it. A test that holds and gets its answer has seen
+//! concurrency; it cannot pass by luck on a fast machine, nor fail on a slow one.
+//!
+//! The peer has a thread and a runtime of its own, so blocking tests can use it too; dropping it ends both.
+
+mod behaviours;
+mod connection;
+mod fault;
+mod request;
+mod response;
+
+pub use behaviours::{HttpBehaviour, RequestBound, manners};
+pub use fault::{Fault, FaultTrigger, Limit, OverLimit, ResponsePosition};
+
+use crate::dependency_chain::longest_chain;
+use crate::test_server::TestServer;
+use bytes::Bytes;
+use connection::serve;
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::sync::watch;
+
+/// One request as it arrived.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LoggedRequest {
+    /// Number of the connection, from 0 in the order of acceptance.
+    pub connection: usize,
+    /// `GET` or `HEAD`.
+    pub method: String,
+    /// Path and query.
+    pub target: String,
+    /// The value of `Range`, without `bytes=`.
+    pub ranges: Option<String>,
+    /// The value of `If-Range`.
+    pub if_range: Option<String>,
+    /// The value of `Authorization`.
+    pub authorization: Option<String>,
+    /// Status of the answer as planned, whatever became of it; 0 for what is no HTTP.
+    pub status: u16,
+    /// Bytes of the file in the answer as planned.
+    pub payload_bytes: u64,
+    /// When it arrived, and when its answer was about to leave, on a clock that counts events.
+    ticks: (u64, Option<u64>),
+}
+
+/// The server.
+#[derive(Debug)]
+pub struct MockHttpServer {
+    shared: Arc<Shared>,
+    running: TestServer,
+}
+
+/// What the connections share.
+#[derive(Debug)]
+struct Shared {
+    state: Mutex<State>,
+    /// Requests that have arrived.
+    arrived: watch::Sender<usize>,
+    door: watch::Sender<Door>,
+}
+
+/// Whether connections are accepted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Door {
+    Open,
+    /// Not any more, as soon as the listener is gone.
+    Closing,
+    Closed,
+}
+
+#[derive(Debug)]
+struct State {
+    file: File,
+    faults: Vec<(FaultTrigger, Fault)>,
+    log: Vec<LoggedRequest>,
+    connections: usize,
+    tick: u64,
+}
+
+/// What is served.
+#[derive(Debug, Clone)]
+struct File {
+    bytes: Bytes,
+    etag: String,
+}
+
+impl MockHttpServer {
+    /// Serves `bytes`, with the entity tag `"first"`, on a free port of 127.0.0.1.
+    ///
+    /// # Errors
+    ///
+    /// No socket, runtime or thread can be made.
+    pub fn start(bytes: impl Into<Bytes>) -> io::Result<Self> {
+        let file = File { bytes: bytes.into(), etag: "\"first\"".to_owned() };
+        let state = State { file, faults: Vec::new(), log: Vec::new(), connections: 0, tick: 0 };
+        let shared = Arc::new(Shared {
+            state: Mutex::new(state),
+            arrived: watch::channel(0).0,
+            door: watch::channel(Door::Open).0,
+        });
+        let served = Arc::clone(&shared);
+        let running = TestServer::start("peer", |listener| serve(listener, served))?;
+        Ok(Self { shared, running })
+    }
+
+    /// With one more fault.
+    #[must_use]
+    pub fn with_fault(self, when: FaultTrigger, fault: Fault) -> Self {
+        self.add_fault(when, fault);
+        self
+    }
+
+    /// From now on one more fault.
+    pub fn add_fault(&self, when: FaultTrigger, fault: Fault) {
+        self.shared.state().faults.push((when, fault));
+    }
+
+    /// From now on no faults.
+    pub fn clear_faults(&self) {
+        self.shared.state().faults.clear();
+    }
+
+    /// Serves other bytes from now on, with another entity tag (quotes included).
+    pub fn replace(&self, bytes: impl Into<Bytes>, etag: &str) {
+        self.shared.state().file = File { bytes: bytes.into(), etag: etag.to_owned() };
+    }
+
+    /// The URL of the file.
+    #[must_use]
+    pub fn url(&self) -> String {
+        self.url_of("/data/file.root")
+    }
+
+    /// The URL of the file under another path.
+    #[must_use]
+    pub fn url_of(&self, path: &str) -> String {
+        format!("http://{}{path}", self.running.address())
+    }
+
+    /// All requests so far, in the order of arrival.
+    #[must_use]
+    pub fn log(&self) -> Vec<LoggedRequest> {
+        self.shared.state().log.clone()
+    }
+
+    /// Connections accepted so far.
+    #[must_use]
+    pub fn connections(&self) -> usize {
+        self.shared.state().connections
+    }
+
+    /// Longest chain of requests of which each arrived after the answer to the one before had begun to leave: an upper
+    /// bound of the round trips that were waited for.
+    #[must_use]
+    pub fn round_trips(&self) -> u32 {
+        longest_chain(self.shared.state().log.iter().map(|it| it.ticks))
+    }
+}
+
+impl Shared {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn next_tick(&mut self) -> u64 {
+        self.tick += 1;
+        self.tick
+    }
+}
+
+/// A URL at whose port nobody listens: the port was free a moment ago.
+///
+/// # Errors
+///
+/// No socket can be made.
+pub fn refusing_url() -> io::Result<String> {
+    let address = std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?;
+    Ok(format!("http://{address}/data/file.root"))
+}
+
+#[cfg(test)]
+mod tests;

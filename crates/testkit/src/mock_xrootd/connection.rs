@@ -1,0 +1,117 @@
+//! Connections: requests in, answers out.
+
+use super::fault::{Fault, FaultStage};
+use super::faulty_stream::FaultyStream;
+use super::responses::Files;
+use super::{Logged, Shared};
+use hither_xrd::server::{Connection, IncomingRequest};
+use hither_xrd::wire::{OpenRequest, Request};
+use std::io;
+use std::ops::Range;
+use std::sync::Arc;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
+
+/// Takes connections until no more can be taken.
+pub(super) async fn serve(listener: TcpListener, shared: Arc<Shared>) -> io::Result<()> {
+    let mut connections = JoinSet::new();
+    loop {
+        let (stream, _) = listener.accept().await?;
+        let (number, faults) = {
+            let mut state = shared.state();
+            state.crossed.push((0, 0));
+            (state.crossed.len() - 1, state.strikes(&[FaultStage::Connection], ""))
+        };
+        let line = (stream, number, Arc::clone(&shared));
+        connections.spawn(async move { converse(line, faults).await });
+    }
+}
+
+/// Answers the requests of one connection until either end closes it.
+async fn converse(
+    (stream, number, shared): (TcpStream, usize, Arc<Shared>),
+    faults: Vec<Fault>,
+) -> io::Result<()> {
+    stream.set_nodelay(true)?;
+    let here = stream.local_addr()?;
+    let mut line = FaultyStream::new(stream, number, Arc::clone(&shared), faults);
+    if let Some(banner) = line.banner() {
+        line.write(banner).await?;
+        return line.strike().await;
+    }
+    let bytes = shared.state().bytes.clone();
+    let (mut connection, mut files) = (Connection::default(), Files::new(bytes, here));
+    let mut nth = 0;
+    loop {
+        let mut bytes = line.read().await?;
+        if bytes.is_empty() {
+            return line.strike().await;
+        }
+        loop {
+            let incoming = match connection.receive(&mut bytes) {
+                Ok(Some(incoming)) => incoming,
+                Ok(None) => break,
+                // What is no request is not answered.
+                Err(_) => return line.reset(),
+            };
+            let early = matches!(incoming, IncomingRequest::TooEarly { .. });
+            let mut answer = Vec::from(connection.outgoing().take_all());
+            if let IncomingRequest::Request { stream, request } = incoming {
+                let faults = note(&shared, number, &request);
+                answer.extend(files.answer(&mut connection, stream, request, &faults));
+            }
+            if !line.write(&answer).await? || line.ends_behind(nth) {
+                return line.strike().await;
+            }
+            if early {
+                return line.reset();
+            }
+            nth += 1;
+        }
+        // The answer to the handshake, if that came alone.
+        let rest = connection.outgoing().take_all();
+        if !line.write(&rest).await? {
+            return line.strike().await;
+        }
+    }
+}
+
+/// Logs a request; which faults strike it.
+fn note(shared: &Shared, connection: usize, request: &Request) -> Vec<Fault> {
+    let (path, step) = match request {
+        Request::Protocol(_) => (None, Some(FaultStage::Protocol)),
+        Request::Login(_) => (None, Some(FaultStage::Login)),
+        Request::Query { .. } => (None, Some(FaultStage::Query)),
+        Request::Open(OpenRequest { path, .. }) => (Some(path.clone()), Some(FaultStage::Open)),
+        Request::Read { .. } | Request::ReadVector(_) | Request::ReadPages { .. } => {
+            (None, Some(FaultStage::Read))
+        }
+        _ => (None, None),
+    };
+    let steps: Vec<FaultStage> = [FaultStage::Request].into_iter().chain(step).collect();
+    let logged = Logged {
+        connection,
+        name: request.name(),
+        ranges: ranges(request),
+        again: matches!(request, Request::ReadPages { again: true, .. }),
+        path,
+    };
+    let mut state = shared.state();
+    let faults = state.strikes(&steps, logged.path.as_deref().unwrap_or_default());
+    state.log.push(logged);
+    faults
+}
+
+/// What is read.
+fn ranges(request: &Request) -> Vec<Range<u64>> {
+    let range = |offset: u64, length: u32| offset..offset.saturating_add(length.into());
+    match request {
+        Request::Read { offset, length, .. } | Request::ReadPages { offset, length, .. } => {
+            vec![range(*offset, *length)]
+        }
+        Request::ReadVector(segments) => {
+            segments.iter().map(|segment| range(segment.offset, segment.length)).collect()
+        }
+        _ => Vec::new(),
+    }
+}

@@ -1,0 +1,417 @@
+//! A file behind an emulated link, in memory and in virtual time.
+//!
+//! [`SimulatedSource`] is a [`Source`] over a byte vector. Nothing real is waited for: in a test with tokio's paused clock
+//! (`#[tokio::test(start_paused = true)]`) a link of 240 ms costs nothing, and the times in the log are what they
+//! would be on a perfect network. That is what lets a test assert round trips instead of measuring them.
+//!
+//! The model: opening a connection takes one round trip. A request leaves at once when its connection is open; its own size costs
+//! nothing. The answer begins to leave the server half a round trip later, in windows: ten segments of 1,448 bytes
+//! at first, doubling each round trip while the connection is busy, and kept from one answer to the next. All connections share
+//! the line's rate in the order in which their windows leave. There are no losses, no receive windows, no time that
+//! a server thinks. As tokio's timers count whole milliseconds, logged times are exact for links whose round-trip
+//! time is an even number of them and have no rate; otherwise a chain of requests may drift by a millisecond each.
+//!
+//! Every request is logged ([`SimulatedSource::log`]) with its connection and its times, and can be made to fail ([`Fault`]).
+//! A request outside the limits, or with ranges out of order, is refused loudly: whoever planned it is at fault.
+
+mod connections;
+mod parts;
+mod window;
+
+use crate::dependency_chain::longest_chain;
+use crate::link::Link;
+use bytes::Bytes;
+use connections::{State, Taken};
+use futures_core::future::BoxFuture;
+use hither_core::{
+    Clock, Endpoint, Error, ErrorKind, Limits, LinkEstimate, PartSink, Request, ResponseMeta,
+    Result, Retry, Source, range,
+};
+use parts::Parts;
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::sync::Notify;
+use tokio::time::sleep_until;
+use window::Sending;
+
+/// What happens to one request.
+#[derive(Debug, Clone)]
+pub enum Fault {
+    /// It is answered with this error after a round trip; the connection stays open.
+    Fail(Error),
+    /// The connection breaks after so many bytes of the answer have arrived; asking again helps.
+    Cut {
+        /// Bytes that arrive before.
+        after: u64,
+    },
+    /// Nothing arrives after so many bytes of the answer, and the connection stays open.
+    Stall {
+        /// Bytes that arrive before.
+        after: u64,
+    },
+    /// From this request on the file has this validator.
+    Change {
+        /// The new one.
+        validator: String,
+    },
+}
+
+/// One request as it went. Times count from the first use of the source.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Logged {
+    /// Number of the connection, from 0 in the order of opening.
+    pub connection: usize,
+    /// What was asked for.
+    pub request: Request,
+    /// When it left the client, its connection being open.
+    pub start: Duration,
+    /// When all of the answer had arrived, or the failure; `None` if that has not happened or the caller gave up.
+    pub end: Option<Duration>,
+    /// Bytes of the file that arrived.
+    pub bytes: u64,
+    /// It failed.
+    pub failed: bool,
+}
+
+/// A file behind an emulated link, in memory and in virtual time.
+#[derive(Debug)]
+pub struct SimulatedSource {
+    name: String,
+    bytes: Bytes,
+    link: Link,
+    limits: Limits,
+    max_connections: usize,
+    patience: Duration,
+    /// Gaps of so many bytes between ranges are sent as well.
+    merging: u64,
+    state: Mutex<State>,
+    connection_free: Arc<Notify>,
+}
+
+/// The validator of a file that has not changed.
+pub const FIRST_VALIDATOR: &str = "\"first\"";
+
+impl SimulatedSource {
+    /// A file with these bytes behind `link`; no limits on requests, 64 connections, no faults. Losses and the queue of the
+    /// link are not modelled.
+    #[must_use]
+    pub fn new(bytes: impl Into<Bytes>, link: Link) -> Self {
+        let bytes = bytes.into();
+        Self {
+            name: format!("{} bytes in memory", bytes.len()),
+            bytes,
+            link,
+            limits: Limits::unlimited(),
+            max_connections: 64,
+            patience: Duration::MAX,
+            merging: 0,
+            state: Mutex::new(State::new(link)),
+            connection_free: Arc::new(Notify::new()),
+        }
+    }
+
+    /// With another name than its size.
+    #[must_use]
+    pub fn with_name(mut self, name: impl Into<String>) -> Self {
+        self.name = name.into();
+        self
+    }
+
+    /// With these limits on each request.
+    #[must_use]
+    pub fn with_limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// With at most so many connections, at least one.
+    #[must_use]
+    pub fn with_max_connections(mut self, connections: usize) -> Self {
+        self.max_connections = connections.max(1);
+        self
+    }
+
+    /// With a third clock: a stalled answer fails after this long. By default it never does.
+    #[must_use]
+    pub fn with_patience(mut self, patience: Duration) -> Self {
+        self.patience = patience;
+        self
+    }
+
+    /// With answers that hold what lies between two ranges as well, where that is no more than so many bytes: there are
+    /// servers that do that.
+    #[must_use]
+    pub fn with_merging(mut self, gap_bytes: u64) -> Self {
+        self.merging = gap_bytes;
+        self
+    }
+
+    /// With a fault for the `nth` request, counted from 0 in the order in which connections are given out.
+    #[must_use]
+    pub fn with_fault(self, nth: usize, fault: Fault) -> Self {
+        self.state().faults.insert(nth, fault);
+        self
+    }
+
+    /// All requests so far, in the order in which connections were given out.
+    #[must_use]
+    pub fn log(&self) -> Vec<Logged> {
+        self.state().log.clone()
+    }
+
+    /// Connections opened so far, broken ones included.
+    #[must_use]
+    pub fn connections_opened(&self) -> usize {
+        self.state().opened
+    }
+
+    /// Longest chain of requests of which each left when the answer to the one before was complete, or later. Handshakes
+    /// don't count.
+    #[must_use]
+    pub fn round_trips(&self) -> u32 {
+        // Odd for leaving, even for arriving: what arrives at an instant is there for what leaves at it.
+        let nanos = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX / 2) * 2;
+        let state = self.state();
+        longest_chain(state.log.iter().map(|it| (nanos(it.start) + 1, it.end.map(nanos))))
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for a connection and takes it.
+    async fn take_connection(&self, request: &Request) -> Taken<'_> {
+        loop {
+            let freed = self.connection_free.notified();
+            if let Some(taken) = self.try_connection(request) {
+                return taken;
+            }
+            freed.await;
+        }
+    }
+
+    /// The ranges of a request in the file, checked.
+    fn located(&self, request: &Request) -> Result<Vec<Range<u64>>> {
+        let size = self.bytes.len() as u64;
+        let invalid = |what: String| Error::new(ErrorKind::Invalid, what);
+        let total: u64 = request.ranges.iter().map(|it| it.end.saturating_sub(it.start)).sum();
+        let headers: usize = request.ranges.iter().map(Limits::range_text_bytes).sum();
+        let limits = &self.limits;
+        if request.ranges.len() > limits.max_ranges
+            || headers > limits.max_header_bytes
+            || total > limits.max_total_bytes
+            || request
+                .ranges
+                .iter()
+                .any(|it| it.end.saturating_sub(it.start) > limits.max_range_bytes)
+        {
+            return Err(invalid(format!(
+                "saw a request of {} ranges, {headers} header bytes, {total} bytes, expected no \
+                 more than {limits:?}",
+                request.ranges.len()
+            )));
+        }
+        let ordered = request.ranges.iter().all(|range| range.start < range.end)
+            && request.ranges.is_sorted_by(|a, b| a.end <= b.start);
+        if !ordered || (request.ranges.is_empty() && request.tail == 0) {
+            return Err(invalid(format!(
+                "saw the ranges {:?}, expected some, in order and disjoint",
+                request.ranges
+            )));
+        }
+        let mut ranges = request.ranges.clone();
+        if request.tail > 0 {
+            let tail = size.saturating_sub(request.tail)..size;
+            for range in &mut ranges {
+                range.end = range.end.min(tail.start);
+            }
+            ranges.push(tail);
+            ranges.retain(|range| range.start < range.end);
+        }
+        if let Some(beyond) = ranges.iter().find(|range| range.end > size) {
+            return Err(Error::new(
+                ErrorKind::Corrupt,
+                format!("bytes {beyond:?} are wanted, but the file has {size}: it is truncated"),
+            ));
+        }
+        Ok(ranges)
+    }
+
+    async fn answer(&self, request: Request, mut sink: PartSink) -> Result<ResponseMeta> {
+        let mut connection = self.take_connection(&request).await;
+        let located = self.located(&request);
+        let refused = match (&connection.fault, located) {
+            (Some(Fault::Fail(error)), _) => Err(error.clone()),
+            (_, Err(error)) => Err(error),
+            (_, Ok(ranges)) => self.unchanged(&request).map(|()| ranges),
+        };
+        let ranges = match refused {
+            Ok(ranges) => ranges,
+            Err(error) => {
+                let end = connection.start + self.link.rtt;
+                self.until(end).await;
+                connection.finish(end, true);
+                return Err(error);
+            }
+        };
+        let last =
+            self.stream(&mut connection, range::merged(&ranges, self.merging), &mut sink).await?;
+        connection.finish(last, false);
+        let state = self.state();
+        Ok(ResponseMeta {
+            size: Some(self.bytes.len() as u64),
+            validator: Some(state.validator.clone()),
+            unasked_bytes: 0,
+        })
+    }
+
+    fn unchanged(&self, request: &Request) -> Result<()> {
+        let size = self.bytes.len() as u64;
+        if let Some(expected) = request.size.filter(|&expected| expected != size) {
+            return Err(Error::new(
+                ErrorKind::Changed,
+                format!("the file has {size} bytes, expected {expected}"),
+            ));
+        }
+        let state = self.state();
+        match &request.validator {
+            Some(wanted) if *wanted != state.validator => Err(Error::new(
+                ErrorKind::Changed,
+                format!("the file has validator {}, expected {wanted}", state.validator),
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    /// Sends the ranges in windows and delivers them as they arrive; when the last byte has.
+    async fn stream(
+        &self,
+        connection: &mut Taken<'_>,
+        ranges: Vec<Range<u64>>,
+        sink: &mut PartSink,
+    ) -> Result<Duration> {
+        let total = ranges.iter().map(|range| range.end - range.start).sum();
+        let mut parts = Parts { bytes: &self.bytes, ranges: ranges.into() };
+        let mut sending = Sending::new(&self.link, connection.start, total);
+        let mut under_way = VecDeque::new();
+        let mut left = match connection.fault {
+            Some(Fault::Cut { after } | Fault::Stall { after }) => after,
+            _ => u64::MAX,
+        };
+        // What an empty file's answer arrives at.
+        let mut last = connection.start + self.link.rtt;
+        loop {
+            let leaves = (!sending.done()).then_some(sending.next);
+            let arrives = under_way.front().map(|(_, arrives)| *arrives);
+            match (leaves, arrives) {
+                (Some(leaves), arrives) if arrives.is_none_or(|arrives| leaves < arrives) => {
+                    self.until(leaves).await;
+                    under_way.push_back(connection.send_window(&mut sending));
+                }
+                (_, Some(arrives)) => {
+                    self.until(arrives).await;
+                    last = arrives;
+                    let bytes = under_way.pop_front().map_or(0, |(bytes, _)| bytes).min(left);
+                    left -= bytes;
+                    connection.arrived(bytes);
+                    parts.take(bytes, sink);
+                    if left == 0 {
+                        self.strike(connection, last).await?;
+                    }
+                }
+                (_, None) => {
+                    self.until(last).await;
+                    return Ok(last);
+                }
+            }
+        }
+    }
+
+    async fn strike(&self, connection: &mut Taken<'_>, now: Duration) -> Result<()> {
+        if let Some(Fault::Stall { .. }) = connection.fault {
+            tokio::time::sleep(self.patience).await;
+            connection.fail(now.saturating_add(self.patience));
+            let again = Retry::SameServer { after: Duration::ZERO };
+            return Err(Error::new(ErrorKind::Timeout, "no byte arrived").with_retry(again));
+        }
+        connection.fail(now);
+        Err(Error::new(ErrorKind::Unavailable, "the connection was cut during an answer")
+            .with_retry(Retry::SameServer { after: Duration::ZERO }))
+    }
+
+    async fn until(&self, time: Duration) {
+        let instant = self.state().instant(time);
+        sleep_until(instant).await;
+    }
+}
+
+/// Time since the first use of the source, by tokio's clock: the one that the log is written by.
+impl Clock for SimulatedSource {
+    fn now(&self) -> Duration {
+        self.state().now()
+    }
+
+    fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {
+        Box::pin(tokio::time::sleep(duration))
+    }
+}
+
+impl Source for SimulatedSource {
+    fn name(&self) -> String {
+        self.name.clone()
+    }
+
+    fn limits(&self) -> Limits {
+        self.limits
+    }
+
+    /// The round-trip time once a connection is open, the rate once an answer is complete.
+    fn link(&self) -> LinkEstimate {
+        let mut state = self.state();
+        #[expect(clippy::cast_precision_loss, reason = "an estimate")]
+        let bandwidth = self.link.bandwidth.map(|rate| rate as f64 / 8.0);
+        LinkEstimate {
+            rtt: state.connected().then_some(self.link.rtt),
+            bandwidth: bandwidth.filter(|_| state.answered),
+        }
+    }
+
+    fn clock(&self) -> &dyn Clock {
+        self
+    }
+
+    fn endpoint(&self) -> Endpoint {
+        Endpoint::default()
+    }
+
+    fn max_connections(&self) -> usize {
+        self.max_connections
+    }
+
+    fn idle_connections(&self) -> usize {
+        let mut state = self.state();
+        let now = state.now();
+        state
+            .connections
+            .iter()
+            .filter(|connection| !connection.busy && connection.ready <= now)
+            .count()
+    }
+
+    fn preconnect(&self, connections: usize) {
+        let mut state = self.state();
+        let ready = state.now() + self.link.rtt;
+        while state.connections.len() < connections.min(self.max_connections) {
+            state.open(ready);
+        }
+    }
+
+    fn fetch(&self, request: Request, sink: PartSink) -> BoxFuture<'_, Result<ResponseMeta>> {
+        Box::pin(self.answer(request, sink))
+    }
+}
+
+#[cfg(test)]
+mod tests;

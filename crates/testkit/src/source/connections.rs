@@ -1,0 +1,169 @@
+//! Connections: who holds one, and what became of its request.
+
+use super::window::{Sending, SharedLink, Window};
+use super::{FIRST_VALIDATOR, Fault, Logged, SimulatedSource};
+use crate::link::Link;
+use hither_core::Request;
+use std::collections::BTreeMap;
+use std::time::Duration;
+use tokio::time::Instant;
+
+#[derive(Debug)]
+pub(super) struct Connection {
+    pub(super) number: usize,
+    /// When its handshake is over.
+    pub(super) ready: Duration,
+    pub(super) busy: bool,
+    pub(super) window: Window,
+}
+
+#[derive(Debug)]
+pub(super) struct State {
+    pub(super) began: Option<Instant>,
+    pub(super) validator: String,
+    pub(super) connections: Vec<Connection>,
+    pub(super) opened: usize,
+    pub(super) line: SharedLink,
+    pub(super) log: Vec<Logged>,
+    pub(super) faults: BTreeMap<usize, Fault>,
+    pub(super) answered: bool,
+}
+
+impl State {
+    pub(super) fn new(link: Link) -> Self {
+        Self {
+            began: None,
+            validator: FIRST_VALIDATOR.to_owned(),
+            connections: Vec::new(),
+            opened: 0,
+            line: SharedLink::new(link),
+            log: Vec::new(),
+            faults: BTreeMap::new(),
+            answered: false,
+        }
+    }
+
+    pub(super) fn now(&mut self) -> Duration {
+        let now = Instant::now();
+        now - *self.began.get_or_insert(now)
+    }
+
+    pub(super) fn instant(&mut self, time: Duration) -> Instant {
+        *self.began.get_or_insert_with(Instant::now) + time
+    }
+
+    pub(super) fn open(&mut self, ready: Duration) -> usize {
+        let number = self.opened;
+        self.opened += 1;
+        self.connections.push(Connection { number, ready, busy: false, window: Window::INITIAL });
+        number
+    }
+
+    pub(super) fn connected(&mut self) -> bool {
+        let now = self.now();
+        self.connections.iter().any(|connection| connection.ready <= now)
+    }
+}
+
+impl SimulatedSource {
+    /// A connection if one is free or may be opened: an open one first, then one that is opening, then a new one.
+    pub(super) fn try_connection(&self, request: &Request) -> Option<Taken<'_>> {
+        let mut state = self.state();
+        let now = state.now();
+        let idle = state
+            .connections
+            .iter()
+            .filter(|connection| !connection.busy)
+            .min_by_key(|connection| connection.ready);
+        let number = match idle {
+            Some(connection) => connection.number,
+            None if state.connections.len() < self.max_connections => {
+                state.open(now + self.link.rtt)
+            }
+            None => return None,
+        };
+        let connection =
+            state.connections.iter_mut().find(|connection| connection.number == number)?;
+        connection.busy = true;
+        let start = connection.ready.max(now);
+        let at = state.log.len();
+        state.log.push(Logged {
+            connection: number,
+            request: request.clone(),
+            start,
+            end: None,
+            bytes: 0,
+            failed: false,
+        });
+        let fault = state.faults.get(&at).cloned();
+        if let Some(Fault::Change { validator }) = &fault {
+            state.validator.clone_from(validator);
+        }
+        Some(Taken { source: self, number, at, start, fault, keep: false })
+    }
+}
+
+/// A connection in use. Dropped before it is finished, it breaks, as a connection does whose answer nobody reads.
+pub(super) struct Taken<'a> {
+    pub(super) source: &'a SimulatedSource,
+    pub(super) number: usize,
+    /// Position of the request in the log.
+    pub(super) at: usize,
+    pub(super) start: Duration,
+    pub(super) fault: Option<Fault>,
+    pub(super) keep: bool,
+}
+
+impl Taken<'_> {
+    pub(super) fn send_window(&self, sending: &mut Sending) -> (u64, Duration) {
+        let mut state = self.source.state();
+        let State { connections, line, .. } = &mut *state;
+        let mut lost = Window::INITIAL;
+        let window = connections
+            .iter_mut()
+            .find(|connection| connection.number == self.number)
+            .map_or(&mut lost, |connection| &mut connection.window);
+        sending.send_window(window, line)
+    }
+
+    pub(super) fn arrived(&self, bytes: u64) {
+        if let Some(entry) = self.source.state().log.get_mut(self.at) {
+            entry.bytes += bytes;
+        }
+    }
+
+    pub(super) fn fail(&self, end: Duration) {
+        if let Some(entry) = self.source.state().log.get_mut(self.at) {
+            entry.end = Some(end);
+            entry.failed = true;
+        }
+    }
+
+    /// The answer is complete, and the connection free for the next.
+    pub(super) fn finish(&mut self, end: Duration, failed: bool) {
+        self.keep = true;
+        let mut state = self.source.state();
+        state.answered |= !failed;
+        if let Some(entry) = state.log.get_mut(self.at) {
+            entry.end = Some(end);
+            entry.failed = failed;
+        }
+    }
+}
+
+impl Drop for Taken<'_> {
+    fn drop(&mut self) {
+        let mut state = self.source.state();
+        if self.keep {
+            if let Some(connection) =
+                state.connections.iter_mut().find(|connection| connection.number == self.number)
+            {
+                connection.busy = false;
+            }
+        } else {
+            state.connections.retain(|connection| connection.number != self.number);
+        }
+        drop(state);
+        self.source.connection_free.notify_waiters();
+    }
+}

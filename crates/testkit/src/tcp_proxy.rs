@@ -1,0 +1,240 @@
+//! A TCP proxy on the loopback that behaves somewhat like a link; no privileges, any platform.
+//!
+//! **No TCP slow start.** Client and server each talk TCP to the proxy over the loopback, where windows are large at
+//! once. Delay and rate are as set, so a program that waits for n round trips waits n times as long; but what the growth
+//! of congestion windows costs, how handshakes overlap with it, and what losses do can only be seen with packets
+//! (`hither-wan`). Results obtained through the proxy have to say so.
+//!
+//! What it does: each chunk of bytes read from one side takes its time on a line whose rate all connections share, one for each
+//! direction, then comes out half a round-trip time later. A connection's first bytes leave the client one round-trip
+//! time after the proxy accepted it, as if the handshake had crossed the link. When more waits for the line than
+//! the link's queue holds, the proxy stops reading, as TCP would after a loss.
+//!
+//! It counts connections, bytes and turns as seen from the client's side, can break connections ([`Fault`]), and can flip
+//! bits, which a TCP checksum that was computed too late or not at all would let through.
+
+mod bit_flips;
+pub mod cli;
+mod pipe;
+
+use crate::link::Link;
+use crate::timer::PreciseTimer;
+use crate::turns::Turns;
+use bit_flips::Flips;
+use hither_core::{Error, ErrorKind, Result};
+use pipe::{Flow, ProxyLink, Way};
+use serde::Serialize;
+use std::fmt;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::{JoinHandle, JoinSet};
+use tokio::time::Instant;
+
+/// What the proxy does to a connection after so many bytes from the server have been passed on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fault {
+    /// Closes both sides in good order, as a server does that ends too early.
+    Cut {
+        /// Bytes passed on before.
+        after: u64,
+    },
+    /// Resets the client's side.
+    Reset {
+        /// Bytes passed on before.
+        after: u64,
+    },
+    /// Passes on nothing more, and keeps the connection.
+    Stall {
+        /// Bytes passed on before.
+        after: u64,
+    },
+}
+
+impl Fault {
+    /// Bytes passed on before it strikes.
+    #[must_use]
+    pub fn after(self) -> u64 {
+        match self {
+            Self::Cut { after } | Self::Reset { after } | Self::Stall { after } => after,
+        }
+    }
+}
+
+/// How a proxy behaves.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct TcpProxyConfig {
+    /// Its link; losses are not modelled.
+    pub link: Link,
+    /// What happens to connections.
+    pub fault: Option<Fault>,
+    /// Only so many connections, from the first on, meet the fault; `None` for all.
+    pub faulty_connections: Option<u64>,
+    /// The chance of each bit, in both directions, to come out as another than it went in; 0 to below 1.
+    pub flips: f64,
+    /// Which bits these are: the same for the same seed and the same bytes.
+    pub seed: u64,
+}
+
+/// What crossed a proxy. Not comparable with counts of packets: there are no headers here.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct TcpProxyCounts {
+    /// Connections accepted.
+    pub connections: u64,
+    /// Connections for which the server could not be reached.
+    pub refused: u64,
+    /// Bytes from the client.
+    pub to_server_bytes: u64,
+    /// Bytes passed on to the client.
+    pub to_client_bytes: u64,
+    /// Bits flipped on the way to the server.
+    pub to_server_flips: u64,
+    /// Bits flipped on the way to the client.
+    pub to_client_flips: u64,
+    /// How often the client sent after it had received, over all connections; the first sending counts.
+    pub turns: u64,
+}
+
+impl fmt::Display for TcpProxyCounts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} connections ({} refused), {} bytes to the server, {} bytes to the client, {} turns",
+            self.connections, self.refused, self.to_server_bytes, self.to_client_bytes, self.turns
+        )
+    }
+}
+
+#[derive(Debug, Default)]
+struct Seen {
+    counts: TcpProxyCounts,
+    turns: Turns,
+}
+
+/// What all connections of a proxy share.
+#[derive(Debug)]
+struct Shared {
+    config: TcpProxyConfig,
+    to: String,
+    alarm: PreciseTimer,
+    up: ProxyLink,
+    down: ProxyLink,
+    seen: Mutex<Seen>,
+}
+
+impl Shared {
+    fn seen(&self) -> MutexGuard<'_, Seen> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A running proxy; dropping it closes the port and all connections.
+#[derive(Debug)]
+pub struct TcpProxy {
+    address: SocketAddr,
+    shared: Arc<Shared>,
+    accepting: JoinHandle<()>,
+}
+
+impl TcpProxy {
+    /// Listens on `listen` (port 0 for any) and passes connections on to `to`, a host and port. Needs a tokio runtime.
+    ///
+    /// # Errors
+    /// The port is taken or may not be used.
+    pub async fn start(
+        listen: SocketAddr,
+        to: impl Into<String>,
+        config: TcpProxyConfig,
+    ) -> Result<Self> {
+        let trouble = |error| {
+            Error::new(ErrorKind::Local, format!("cannot listen on {listen}")).with_source(error)
+        };
+        let listener = TcpListener::bind(listen).await.map_err(trouble)?;
+        let address = listener.local_addr().map_err(trouble)?;
+        let shared = Arc::new(Shared {
+            config,
+            to: to.into(),
+            alarm: PreciseTimer::new(),
+            up: ProxyLink::new(config.link),
+            down: ProxyLink::new(config.link),
+            seen: Mutex::default(),
+        });
+        let accepting = tokio::spawn(accept(listener, Arc::clone(&shared)));
+        Ok(Self { address, shared, accepting })
+    }
+
+    /// Where it listens.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// What has crossed it so far.
+    #[must_use]
+    pub fn counts(&self) -> TcpProxyCounts {
+        let seen = self.shared.seen();
+        TcpProxyCounts { turns: seen.turns.count, ..seen.counts }
+    }
+}
+
+impl Drop for TcpProxy {
+    fn drop(&mut self) {
+        self.accepting.abort();
+    }
+}
+
+async fn accept(listener: TcpListener, shared: Arc<Shared>) {
+    // Dropped with this task: aborting it ends all connections.
+    let mut connections = JoinSet::new();
+    loop {
+        tokio::select! {
+            accepted = listener.accept() => {
+                // Errors here are the peer's (it went away) or pass (no descriptors left).
+                let Ok((client, _)) = accepted else {
+                    tokio::task::yield_now().await;
+                    continue;
+                };
+                let count = {
+                    let mut seen = shared.seen();
+                    seen.counts.connections += 1;
+                    seen.counts.connections
+                };
+                let fault = shared
+                    .config
+                    .fault
+                    .filter(|_| shared.config.faulty_connections.is_none_or(|most| count <= most));
+                connections.spawn(connect(client, Arc::clone(&shared), fault, count));
+            }
+            Some(_) = connections.join_next() => {}
+        }
+    }
+}
+
+/// Carries one connection until both directions have ended.
+async fn connect(client: TcpStream, shared: Arc<Shared>, fault: Option<Fault>, number: u64) {
+    let accepted = Instant::now();
+    let Ok(server) = TcpStream::connect(&shared.to).await else {
+        shared.seen().counts.refused += 1;
+        shared.alarm.until(accepted + shared.config.link.rtt).await;
+        // The kernel has accepted for us; a reset is the nearest thing to a refusal.
+        let _ = client.set_zero_linger();
+        return;
+    };
+    // Without it the proxy's own kernel would hold small writes back.
+    let _ = (client.set_nodelay(true), server.set_nodelay(true));
+    let (client_in, client_out) = client.into_split();
+    let (server_in, server_out) = server.into_split();
+    let established = accepted + shared.config.link.rtt;
+    let TcpProxyConfig { flips, seed, .. } = shared.config;
+    let flips = |way| Flips::new(flips, seed ^ (2 * number + way));
+    let up = Flow { way: Way::ToServer, not_before: established, fault: None, flips: flips(0) };
+    let down = Flow { way: Way::ToClient, not_before: accepted, fault, flips: flips(1) };
+    let up = up.carry(client_in, server_out, &shared);
+    let down = down.carry(server_in, client_out, &shared);
+    tokio::pin!(up, down);
+    // A direction that ended in good order leaves the other to its own end; one that was broken off takes it along.
+    tokio::select! {
+        ended = &mut up => if ended.is_ok() { let _ = down.await; },
+        ended = &mut down => if ended.is_ok() { let _ = up.await; },
+    }
+}

@@ -1,0 +1,209 @@
+//! One direction of one connection.
+
+use super::bit_flips::Flips;
+use super::{Fault, Shared};
+use crate::link::Link;
+use std::io;
+use std::sync::{Mutex, PoisonError};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+
+/// Most bytes read at once.
+const MAX_CHUNK: u64 = 16 * 1024;
+
+/// Fewest bytes read at once, where the rate is low: a segment.
+const MIN_CHUNK: u64 = 1448;
+
+/// Most chunks of a direction of a connection that are under way: bounds memory to 16 MiB.
+const MAX_CHUNKS: usize = 1024;
+
+/// One direction of the link, shared by all connections.
+#[derive(Debug)]
+pub(super) struct ProxyLink {
+    link: Link,
+    chunk: usize,
+    /// When the bits of all that was put on the line are out.
+    free_at: Mutex<Option<Instant>>,
+}
+
+impl ProxyLink {
+    pub(super) fn new(link: Link) -> Self {
+        let chunk = link.bandwidth.map_or(MAX_CHUNK, |rate| rate / 8 / 1000);
+        let chunk = chunk.clamp(MIN_CHUNK, MAX_CHUNK);
+        Self {
+            link,
+            chunk: usize::try_from(chunk).unwrap_or(usize::MAX),
+            free_at: Mutex::default(),
+        }
+    }
+
+    /// Puts bytes on the line at `now`; when they come out at the other end.
+    fn put(&self, now: Instant, bytes: usize) -> Instant {
+        let taken = self.link.serialisation(u64::try_from(bytes).unwrap_or(u64::MAX));
+        let mut free_at = self.free_at.lock().unwrap_or_else(PoisonError::into_inner);
+        let out = free_at.map_or(now, |free_at| free_at.max(now)) + taken;
+        *free_at = Some(out);
+        out + self.link.one_way()
+    }
+
+    /// When the queue has room again.
+    fn room_at(&self) -> Option<Instant> {
+        let queue = self.link.serialisation(self.link.queue_bytes());
+        let free_at = *self.free_at.lock().unwrap_or_else(PoisonError::into_inner);
+        free_at.and_then(|free_at| free_at.checked_sub(queue))
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Way {
+    ToServer,
+    ToClient,
+}
+
+/// Bytes and when they come out; empty for the end of the stream.
+struct Chunk {
+    due: Instant,
+    bytes: Vec<u8>,
+}
+
+/// One direction of one connection.
+pub(super) struct Flow {
+    pub(super) way: Way,
+    /// Bytes read earlier enter the link at this instant.
+    pub(super) not_before: Instant,
+    pub(super) fault: Option<Fault>,
+    pub(super) flips: Flips,
+}
+
+impl Flow {
+    /// Carries bytes from one side to the other until the sender closes; an error if the connection was broken off.
+    pub(super) async fn carry(
+        self,
+        from: OwnedReadHalf,
+        to: OwnedWriteHalf,
+        shared: &Shared,
+    ) -> io::Result<()> {
+        let (sender, receiver) = mpsc::channel(MAX_CHUNKS);
+        let (way, fault) = (self.way, self.fault);
+        tokio::try_join!(
+            self.take_in(from, sender, shared),
+            hand_out(receiver, to, way, fault, shared)
+        )?;
+        Ok(())
+    }
+
+    async fn take_in(
+        mut self,
+        mut from: OwnedReadHalf,
+        sender: mpsc::Sender<Chunk>,
+        shared: &Shared,
+    ) -> io::Result<()> {
+        let line = match self.way {
+            Way::ToServer => &shared.up,
+            Way::ToClient => &shared.down,
+        };
+        let mut buffer = vec![0; line.chunk];
+        loop {
+            if let Some(room_at) = line.room_at() {
+                shared.alarm.until(room_at).await;
+            }
+            let length = from.read(&mut buffer).await?;
+            if length > 0 && self.way == Way::ToServer {
+                let mut seen = shared.seen();
+                seen.turns.sends();
+                seen.counts.to_server_bytes += u64::try_from(length).unwrap_or_default();
+            }
+            let now = Instant::now().max(self.not_before);
+            let mut bytes = buffer.get(..length).unwrap_or_default().to_vec();
+            let flipped = self.flips.strike(&mut bytes);
+            if flipped > 0 {
+                let counts = &mut shared.seen().counts;
+                match self.way {
+                    Way::ToServer => counts.to_server_flips += flipped,
+                    Way::ToClient => counts.to_client_flips += flipped,
+                }
+            }
+            let chunk = Chunk { due: line.put(now, length), bytes };
+            let ended = length == 0;
+            // The other half only goes away when the connection is broken off.
+            if sender.send(chunk).await.is_err() || ended {
+                return Ok(());
+            }
+        }
+    }
+}
+
+async fn hand_out(
+    mut receiver: mpsc::Receiver<Chunk>,
+    mut to: OwnedWriteHalf,
+    way: Way,
+    fault: Option<Fault>,
+    shared: &Shared,
+) -> io::Result<()> {
+    let mut left = fault.map_or(u64::MAX, Fault::after);
+    while let Some(chunk) = receiver.recv().await {
+        shared.alarm.until(chunk.due).await;
+        if chunk.bytes.is_empty() {
+            return to.shutdown().await;
+        }
+        let passed = usize::try_from(left).unwrap_or(usize::MAX).min(chunk.bytes.len());
+        let bytes = chunk.bytes.get(..passed).unwrap_or_default();
+        if way == Way::ToClient && passed > 0 {
+            // Before writing: the client may send as soon as it has them.
+            let mut seen = shared.seen();
+            seen.turns.receives();
+            seen.counts.to_client_bytes += u64::try_from(passed).unwrap_or_default();
+        }
+        to.write_all(bytes).await?;
+        left -= u64::try_from(passed).unwrap_or_default();
+        if left == 0
+            && let Some(fault) = fault
+        {
+            return strike(fault, to).await;
+        }
+    }
+    Ok(())
+}
+
+/// Breaks the connection; the error takes the other direction along.
+async fn strike(fault: Fault, mut to: OwnedWriteHalf) -> io::Result<()> {
+    match fault {
+        Fault::Cut { .. } => to.shutdown().await?,
+        Fault::Reset { .. } => {
+            to.as_ref().set_zero_linger()?;
+            // Dropping a half ends its direction in good order first.
+            to.forget();
+        }
+        Fault::Stall { .. } => std::future::pending().await,
+    }
+    Err(io::Error::other("broken off as asked"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn line_is_shared_and_delays() {
+        let line = ProxyLink::new(Link::E);
+        let now = Instant::now();
+        let first = line.put(now, 12_500);
+        let second = line.put(now, 12_500);
+        assert_eq!(first - now, Duration::from_millis(11 + 1));
+        assert_eq!(second - now, Duration::from_millis(11 + 2));
+        assert!(line.room_at().is_none_or(|room_at| room_at < now));
+        line.put(now, 1_000_000);
+        assert!(line.room_at().is_some_and(|room_at| room_at > now));
+    }
+
+    #[test]
+    fn line_without_rate_only_delays() {
+        let line = ProxyLink::new(Link::G);
+        let now = Instant::now();
+        line.put(now, 1_000_000);
+        assert_eq!(line.put(now, 1) - now, Duration::from_millis(120));
+    }
+}

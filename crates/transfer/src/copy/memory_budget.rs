@@ -1,0 +1,79 @@
+//! What bounds the memory of a job: bytes that have arrived and are not written yet.
+//!
+//! A sink cannot refuse what is handed to it. So a worker asks before it lets its connection deliver any more
+//! ([`MemoryBudget::poll_room`]); while there is no room nobody reads the socket, the kernel's buffer fills up, and the server
+//! is told to wait. A worker that has room may deliver a read or two beyond it: the bound is exceeded by at most that for
+//! each worker.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+
+#[derive(Debug)]
+pub(crate) struct MemoryBudget {
+    limit_bytes: u64,
+    held_bytes: AtomicU64,
+    waiting: Mutex<Vec<Waker>>,
+}
+
+impl MemoryBudget {
+    pub(crate) fn new(limit_bytes: u64) -> Self {
+        Self { limit_bytes, held_bytes: AtomicU64::new(0), waiting: Mutex::default() }
+    }
+
+    /// `bytes` have arrived.
+    pub(crate) fn hold(&self, bytes: u64) {
+        self.held_bytes.fetch_add(bytes, Ordering::AcqRel);
+    }
+
+    /// `bytes` are written, or of no use.
+    pub(crate) fn release(&self, bytes: u64) {
+        let before = self.held_bytes.fetch_sub(bytes, Ordering::AcqRel);
+        if before >= self.limit_bytes && before.saturating_sub(bytes) < self.limit_bytes {
+            let waiting = std::mem::take(&mut *self.waiting());
+            waiting.into_iter().for_each(Waker::wake);
+        }
+    }
+
+    /// Ready when more may arrive.
+    pub(crate) fn poll_room(&self, context: &mut Context<'_>) -> Poll<()> {
+        if self.has_room() {
+            return Poll::Ready(());
+        }
+        let mut waiting = self.waiting();
+        if !waiting.iter().any(|waker| waker.will_wake(context.waker())) {
+            waiting.push(context.waker().clone());
+        }
+        drop(waiting);
+        // Room made in between has woken nobody.
+        if self.has_room() { Poll::Ready(()) } else { Poll::Pending }
+    }
+
+    fn has_room(&self) -> bool {
+        self.held_bytes.load(Ordering::Acquire) < self.limit_bytes
+    }
+
+    fn waiting(&self) -> MutexGuard<'_, Vec<Waker>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use futures_util::task::noop_waker_ref;
+
+    #[test]
+    fn there_is_room_again_when_bytes_are_written() {
+        let budget = MemoryBudget::new(100);
+        let mut context = Context::from_waker(noop_waker_ref());
+        budget.hold(99);
+        assert!(budget.poll_room(&mut context).is_ready());
+        budget.hold(50);
+        assert!(budget.poll_room(&mut context).is_pending());
+        assert_eq!(budget.waiting().len(), 1);
+        budget.release(60);
+        assert!(budget.poll_room(&mut context).is_ready());
+        assert!(budget.waiting().is_empty());
+    }
+}

@@ -1,0 +1,97 @@
+//! How fast each worker is, and so how much it should take on when the end is near.
+//!
+//! A worker that takes a whole block shortly before the end is still at it when all others have nothing left to do, and the
+//! path is idle but for it. So pieces become smaller towards the end. What is left, divided by the rate of all workers, is
+//! the time left; what a worker brings in half of that is its next piece. Halves, because a rate is an estimate: the worker
+//! comes again, and each time less depends on it. But each piece costs its worker a round trip, so when only a few are left,
+//! it takes what it can bring until the end, and all end at nearly the same time.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+/// The smallest piece, in bytes: less is hardly worth the request.
+const MIN_PIECE_BYTES: u64 = 256 << 10;
+/// Round trips before the end from which on a worker takes its last piece.
+const LAST_ROUND_TRIPS: f64 = 5.0;
+
+/// The rates of the workers of a job.
+#[derive(Debug, Default)]
+pub(crate) struct WorkerRates {
+    /// Bytes in a second, waiting for the answer included, by the number of the worker.
+    rates: Mutex<BTreeMap<usize, f64>>,
+}
+
+impl WorkerRates {
+    /// `worker` has brought a piece.
+    #[expect(clippy::cast_precision_loss, reason = "an estimate")]
+    pub(crate) fn note(&self, worker: usize, bytes: u64, took: Duration) {
+        let seconds = took.as_secs_f64();
+        if bytes > 0 && seconds > 0.0 {
+            let mut rates = self.rates.lock().unwrap_or_else(PoisonError::into_inner);
+            rates.insert(worker, bytes as f64 / seconds);
+        }
+    }
+
+    /// Bytes for `worker`, one of so many `workers`, to take on when `left_bytes` have not come yet.
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        clippy::cast_precision_loss,
+        reason = "an estimate; a float cast saturates, which is what is meant"
+    )]
+    pub(crate) fn piece_bytes(
+        &self,
+        worker: usize,
+        workers: usize,
+        left_bytes: u64,
+        rtt: Duration,
+    ) -> u64 {
+        let rates = self.rates.lock().unwrap_or_else(PoisonError::into_inner);
+        let mean = rates.values().sum::<f64>() / rates.len().max(1) as f64;
+        let all = mean * workers.max(1) as f64;
+        let bytes = if all > 0.0 {
+            let seconds = left_bytes as f64 / all;
+            let last = seconds < LAST_ROUND_TRIPS * rtt.as_secs_f64();
+            rates.get(&worker).unwrap_or(&mean) * if last { seconds } else { seconds / 2.0 }
+        } else {
+            left_bytes as f64 / workers.max(1) as f64
+        };
+        (bytes as u64).max(MIN_PIECE_BYTES)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+    const RTT: Duration = Duration::from_millis(100);
+
+    #[test]
+    fn before_anything_is_known_all_take_the_same() {
+        assert_eq!(WorkerRates::default().piece_bytes(3, 10, 40 * MIB, RTT), 4 * MIB);
+    }
+
+    #[test]
+    fn who_is_faster_takes_more_and_half_until_the_end_is_near() {
+        let pace = WorkerRates::default();
+        for worker in 0..9 {
+            pace.note(worker, MIB, Duration::from_secs(1));
+        }
+        pace.note(9, 11 * MIB, Duration::from_secs(1));
+        // Twenty in a second: two seconds are left, then a quarter of one.
+        assert_eq!(pace.piece_bytes(0, 10, 40 * MIB, RTT), MIB);
+        assert_eq!(pace.piece_bytes(9, 10, 40 * MIB, RTT), 11 * MIB);
+        assert_eq!(pace.piece_bytes(9, 10, 5 * MIB, RTT), 11 * MIB / 4);
+        assert_eq!(pace.piece_bytes(0, 10, 5 * MIB, RTT), MIB / 4);
+    }
+
+    #[test]
+    fn no_piece_is_smaller_than_is_worth_a_request() {
+        let pace = WorkerRates::default();
+        pace.note(0, 1, Duration::from_secs(9));
+        assert_eq!(pace.piece_bytes(0, 60, MIB, Duration::ZERO), MIN_PIECE_BYTES);
+        assert_eq!(pace.piece_bytes(1, 0, 0, RTT), MIN_PIECE_BYTES);
+    }
+}

@@ -1,0 +1,95 @@
+//! Before anything moves: what the job is called, what its destination is, and what its sources are.
+
+use crate::copy::CopyContext;
+use crate::copy::walk;
+use crate::destination::{CopyPath, Destination, Target};
+use crate::file::CopyItem;
+use crate::file::partial_file;
+use hither_core::{Error, ErrorKind, FileKind, Result};
+use std::sync::Arc;
+
+/// The text that stands for a job: the same command has the same.
+pub(crate) fn job_name(sources: &[CopyPath], destination: &Destination) -> String {
+    let mut names: Vec<_> = sources
+        .iter()
+        .map(|source| format!("{}{}", source.name(), if source.contents { "/." } else { "" }))
+        .collect();
+    names.push(destination.name());
+    names.join("\n")
+}
+
+/// Whether the destination is a directory that takes the sources in. It is made if it is meant as one.
+pub(crate) async fn goes_into(destination: &Destination, several: bool) -> Result<bool> {
+    let Destination::Place(place) = destination else { return Ok(false) };
+    let kind = match &place.local {
+        Some(path) => match std::fs::metadata(path) {
+            Ok(metadata) if metadata.is_dir() => Some(FileKind::Directory),
+            Ok(_) => Some(FileKind::File),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
+            Err(error) => return Err(partial_file::failed("cannot look at", path, error)),
+        },
+        None => match place.storage.stat(&place.path).await {
+            Ok(entry) => Some(entry.kind),
+            Err(error) if error.kind() == ErrorKind::NotFound => None,
+            // A server that cannot tell may still take files.
+            Err(error) if error.kind() == ErrorKind::Unsupported => None,
+            Err(error) => return Err(error),
+        },
+    };
+    match kind {
+        Some(FileKind::Directory) => Ok(true),
+        Some(_) if several || place.is_directory => Err(Error::new(
+            ErrorKind::Invalid,
+            format!("{} is a file, a directory is needed to copy into", place.name()),
+        )),
+        Some(_) => Ok(false),
+        None if several || place.is_directory => {
+            walk::make_directory(&destination_target(place)).await?;
+            Ok(true)
+        }
+        None => Ok(false),
+    }
+}
+
+fn destination_target(place: &CopyPath) -> Target {
+    match &place.local {
+        Some(path) => Target::Local(path.clone()),
+        None => Target::Remote(Arc::clone(&place.storage), place.path.clone()),
+    }
+}
+
+/// Finds out what a source is, and queues it or walks through it.
+pub(crate) async fn begin(
+    shared: &Arc<CopyContext>,
+    source: CopyPath,
+    target: Target,
+) -> Result<()> {
+    let look = source.local.is_some() || shared.options.recursive || source.is_directory;
+    let entry = match look {
+        false => None,
+        true => match source.storage.stat(&source.path).await {
+            Ok(entry) => Some(entry),
+            Err(error) if error.kind() == ErrorKind::Unsupported => None,
+            Err(error) => return Err(error),
+        },
+    };
+    let is_directory = entry.as_ref().is_some_and(|entry| entry.kind == FileKind::Directory);
+    if is_directory {
+        if !shared.options.recursive {
+            let message = format!("{} is a directory: copy it with -r", source.name());
+            return Err(Error::new(ErrorKind::Invalid, message));
+        }
+        return walk::walk(shared, source, target).await;
+    }
+    let item = CopyItem {
+        name: source.name(),
+        storage: source.storage,
+        path: source.path,
+        local: source.local,
+        entry,
+        target,
+        restarted: false,
+    };
+    shared.found(item);
+    Ok(())
+}

@@ -1,0 +1,282 @@
+//! The books of one file: which bytes are still to be fetched, which blocks are whole, and what they sum up to.
+//!
+//! A file is cut into blocks of one size. A block is what is journaled, and so what an interruption can cost each worker.
+//! What workers fetch are *pieces*: a block at the most, less where part of it is there already, more only from a server that
+//! knows no ranges. Bytes arrive in any order; each written run brings its checksums along, and neighbours are joined, so
+//! that in the end one run is left, with the checksums of the file.
+
+use hither_core::checksum::{Algorithm, Checksum, Hasher};
+use hither_core::range;
+use std::collections::{BTreeMap, VecDeque};
+use std::ops::Range;
+
+/// The checksums of a run of bytes: always crc32c, which the journal keeps, and adler32 if it is wanted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct BlockChecksums {
+    pub(crate) crc32c: Checksum,
+    pub(crate) adler32: Option<Checksum>,
+}
+
+impl BlockChecksums {
+    /// Of several pieces in a row.
+    pub(crate) fn of<'a>(pieces: impl IntoIterator<Item = &'a [u8]>, with_adler32: bool) -> Self {
+        let mut crc32c = Hasher::new(Algorithm::Crc32c);
+        let mut adler32 = with_adler32.then(|| Hasher::new(Algorithm::Adler32));
+        for piece in pieces {
+            crc32c.update(piece);
+            if let Some(adler32) = &mut adler32 {
+                adler32.update(piece);
+            }
+        }
+        Self { crc32c: crc32c.finish(), adler32: adler32.map(Hasher::finish) }
+    }
+
+    fn followed_by(&self, next: &Self, next_bytes: u64) -> Option<Self> {
+        let crc32c = self.crc32c.followed_by(&next.crc32c, next_bytes)?;
+        let adler32 = match (&self.adler32, &next.adler32) {
+            (Some(first), Some(next)) => Some(first.followed_by(next, next_bytes)?),
+            _ => None,
+        };
+        Some(Self { crc32c, adler32 })
+    }
+}
+
+/// A block that has become whole.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Whole {
+    pub(crate) range: Range<u64>,
+    pub(crate) sums: BlockChecksums,
+}
+
+#[derive(Debug, Clone)]
+struct Run {
+    end: u64,
+    sums: BlockChecksums,
+}
+
+/// The books of one file.
+#[derive(Debug)]
+pub(crate) struct BlockMap {
+    size: u64,
+    block_bytes: u64,
+    /// Invariant: disjoint; none of it taken or written.
+    todo: VecDeque<Range<u64>>,
+    /// What is written, by its start. Invariant: disjoint; runs meet at the ends of blocks only.
+    runs: BTreeMap<u64, Run>,
+    written_bytes: u64,
+}
+
+impl BlockMap {
+    /// A file of `size` bytes of which nothing is there.
+    pub(crate) fn new(size: u64, block_bytes: u64) -> Self {
+        let block_bytes = block_bytes.max(1);
+        let mut todo = VecDeque::new();
+        if size > 0 {
+            todo.push_back(0..size);
+        }
+        Self { size, block_bytes, todo, runs: BTreeMap::new(), written_bytes: 0 }
+    }
+
+    pub(crate) fn size(&self) -> u64 {
+        self.size
+    }
+
+    pub(crate) fn block_bytes(&self) -> u64 {
+        self.block_bytes
+    }
+
+    /// Bytes that are written.
+    pub(crate) fn written_bytes(&self) -> u64 {
+        self.written_bytes
+    }
+
+    /// Nothing is left that nobody has taken.
+    pub(crate) fn all_taken(&self) -> bool {
+        self.todo.is_empty()
+    }
+
+    pub(crate) fn is_complete(&self) -> bool {
+        self.written_bytes == self.size
+    }
+
+    /// Bytes that nobody has taken.
+    pub(crate) fn untaken_bytes(&self) -> u64 {
+        self.todo.iter().map(range::len).sum()
+    }
+
+    /// The next piece to fetch: the rest of a block, or `max_bytes` of it.
+    pub(crate) fn take(&mut self, max_bytes: u64) -> Option<Range<u64>> {
+        let first = self.todo.pop_front()?;
+        let most = first.start.saturating_add(max_bytes.max(1));
+        let end = first.end.min(self.block_end(first.start)).min(most);
+        if end < first.end {
+            self.todo.push_front(end..first.end);
+        }
+        Some(first.start..end)
+    }
+
+    /// Everything that is left, as one piece: for what comes in one stream.
+    pub(crate) fn take_rest(&mut self) -> Option<Range<u64>> {
+        let first = self.todo.pop_front()?;
+        let end = self.todo.drain(..).next_back().map_or(first.end, |last| last.end);
+        Some(first.start..end)
+    }
+
+    /// Takes this piece.
+    pub(crate) fn take_exactly(&mut self, piece: &Range<u64>) {
+        let all: Vec<_> = self.todo.drain(..).collect();
+        let rest = range::difference(&range::merged(&all, 0), std::slice::from_ref(piece));
+        self.todo.extend(rest);
+    }
+
+    /// Notes that `range` is there, because it was before: it is not fetched.
+    pub(crate) fn present(&mut self, range: Range<u64>, sums: BlockChecksums) {
+        let all: Vec<_> = self.todo.drain(..).collect();
+        let all = range::merged(&all, 0);
+        if !range::difference(std::slice::from_ref(&range), &all).is_empty() {
+            self.todo.extend(all);
+            return;
+        }
+        self.todo.extend(range::difference(&all, std::slice::from_ref(&range)));
+        self.written(range, sums);
+    }
+
+    /// Notes that `range`, which lies within one block and was taken, is written. The block, if that made it whole.
+    pub(crate) fn written(&mut self, range: Range<u64>, sums: BlockChecksums) -> Option<Whole> {
+        self.written_bytes += range::len(&range);
+        let block = range.start - range.start % self.block_bytes..self.block_end(range.start);
+        let (mut start, mut run) = (range.start, Run { end: range.end, sums });
+        if let Some((&before, _)) = self.runs.range(block.start..start).next_back()
+            && self.runs.get(&before).is_some_and(|known| known.end == start)
+            && let Some(known) = self.runs.remove(&before)
+        {
+            let bytes = run.end - start;
+            run.sums = known.sums.followed_by(&run.sums, bytes).unwrap_or(run.sums);
+            start = before;
+        }
+        if run.end < block.end
+            && let Some(next) = self.runs.remove(&run.end)
+        {
+            let bytes = next.end - run.end;
+            run.sums = run.sums.followed_by(&next.sums, bytes).unwrap_or(run.sums);
+            run.end = next.end;
+        }
+        let whole = ((start..run.end) == block)
+            .then(|| Whole { range: block.clone(), sums: run.sums.clone() });
+        self.runs.insert(start, run);
+        whole
+    }
+
+    /// The pieces of `range` that lie within one block each.
+    pub(crate) fn within_blocks(&self, range: Range<u64>) -> impl Iterator<Item = Range<u64>> {
+        let (size, block_bytes) = (self.size, self.block_bytes);
+        let mut at = range.start;
+        std::iter::from_fn(move || {
+            let end = block_end(at, block_bytes, size).min(range.end);
+            let piece = (at < end).then_some(at..end);
+            at = end;
+            piece
+        })
+    }
+
+    /// The sums of the whole file, once it is complete.
+    pub(crate) fn sums(&self) -> Option<BlockChecksums> {
+        if !self.is_complete() {
+            return None;
+        }
+        let mut total =
+            BlockChecksums::of([], self.runs.values().all(|run| run.sums.adler32.is_some()));
+        for (start, run) in &self.runs {
+            total = total.followed_by(&run.sums, run.end - start)?;
+        }
+        Some(total)
+    }
+
+    /// Begins again with nothing there. The crc32c of every block, by its start, to be compared.
+    pub(crate) fn begin_again(&mut self) -> BTreeMap<u64, Checksum> {
+        let before = std::mem::take(&mut self.runs);
+        *self = Self::new(self.size, self.block_bytes);
+        before.into_iter().map(|(start, run)| (start, run.sums.crc32c)).collect()
+    }
+
+    fn block_end(&self, at: u64) -> u64 {
+        block_end(at, self.block_bytes, self.size)
+    }
+}
+
+fn block_end(at: u64, block_bytes: u64, size: u64) -> u64 {
+    (at - at % block_bytes).saturating_add(block_bytes).min(size)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn sums(bytes: &[u8]) -> BlockChecksums {
+        BlockChecksums::of([bytes], true)
+    }
+
+    fn slice(bytes: &[u8], range: &Range<u64>) -> Vec<u8> {
+        let at = |n: u64| usize::try_from(n).unwrap();
+        bytes[at(range.start)..at(range.end)].to_vec()
+    }
+
+    #[test]
+    fn pieces_end_where_blocks_end() {
+        let mut blocks = BlockMap::new(10, 4);
+        blocks.present(1..3, sums(b"ab"));
+        let pieces: Vec<_> = std::iter::from_fn(|| blocks.take(u64::MAX)).collect();
+        assert_eq!(pieces, [0..1, 3..4, 4..8, 8..10]);
+        assert!(blocks.all_taken() && !blocks.is_complete());
+    }
+
+    #[test]
+    fn an_empty_file_is_complete() {
+        let mut blocks = BlockMap::new(0, 4);
+        assert!(blocks.is_complete() && blocks.take(1).is_none());
+        assert_eq!(blocks.sums().unwrap().adler32.unwrap().hex(), "00000001");
+    }
+
+    #[test]
+    fn what_is_claimed_twice_or_beyond_the_end_counts_once() {
+        let mut blocks = BlockMap::new(6, 4);
+        blocks.present(0..4, sums(b"abcd"));
+        blocks.present(0..4, sums(b"abcd"));
+        blocks.present(4..9, sums(b"efghi"));
+        assert_eq!(blocks.written_bytes(), 4);
+        assert_eq!(blocks.take(1), Some(4..5));
+        assert_eq!((blocks.untaken_bytes(), blocks.take(9)), (1, Some(5..6)));
+    }
+
+    proptest! {
+        #[test]
+        fn any_order_of_writes_gives_the_sums_of_the_file(
+            bytes in prop::collection::vec(any::<u8>(), 0..500),
+            block_bytes in 1_u64..90,
+            cuts in prop::collection::vec((any::<prop::sample::Index>(), 1_u64..60), 0..40),
+        ) {
+            let mut blocks = BlockMap::new(bytes.len() as u64, block_bytes);
+            let mut pieces: Vec<Range<u64>> = std::iter::from_fn(|| blocks.take(u64::MAX)).collect();
+            for (index, at) in cuts {
+                if pieces.is_empty() { break; }
+                let n = index.index(pieces.len());
+                let piece = pieces.swap_remove(n);
+                let cut = (piece.start + at).min(piece.end);
+                pieces.push(piece.start..cut);
+                if cut < piece.end { pieces.push(cut..piece.end); }
+            }
+            let mut whole = Vec::new();
+            for piece in pieces {
+                let sums = sums(&slice(&bytes, &piece));
+                whole.extend(blocks.written(piece, sums));
+            }
+            prop_assert!(blocks.is_complete());
+            prop_assert_eq!(blocks.sums(), Some(sums(&bytes)));
+            prop_assert_eq!(whole.len() as u64, (bytes.len() as u64).div_ceil(block_bytes));
+            for block in whole {
+                prop_assert_eq!(block.sums, sums(&slice(&bytes, &block.range)));
+            }
+        }
+    }
+}

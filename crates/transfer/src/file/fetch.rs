@@ -1,0 +1,184 @@
+//! One worker: fetches a piece, and has what arrives written, both at the same time.
+//!
+//! The connection delivers into the piece's inlet, on the threads that drive sockets; as soon as enough waits there, it
+//! is written by a thread that may block, one write at a time for each worker, while more arrives. When the budget is spent,
+//! the worker stops asking its connection for more until something has been written. A piece is done when it is written,
+//! not when it has arrived, so that an interruption never costs a worker more than the block it is at.
+//!
+//! A request that fails is sent again for the rest of the piece, if the error says that this can help, until
+//! [`ATTEMPTS`] in a row have failed without bringing a byte.
+
+use crate::file::open::STAGING_TIMEOUT;
+use crate::file::{FileCopy, Piece};
+use futures_core::future::BoxFuture;
+use hither_core::{Error, ErrorKind, Part, Request, ResponseMeta, Result, Retry};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+/// Bytes that are worth a write: below, calling the system costs more than copying.
+const WRITE_BYTES: u64 = 1 << 20;
+/// A worker whose writes cannot keep up holds this much, in bytes, besides what is being written: more would be out of the
+/// processor's caches by the time that it is its turn.
+const MAX_WAITING_BYTES: u64 = 2 * WRITE_BYTES;
+/// Failures in a row, without a byte in between, after which a piece is given up.
+const ATTEMPTS: u32 = 4;
+
+/// Fetches and writes a piece.
+pub(crate) async fn run(file: &Arc<FileCopy>, piece: &Arc<Piece>) -> Result<()> {
+    let (mut barren, mut waited) = (0, Duration::ZERO);
+    loop {
+        let missing = piece.inlet.missing();
+        let worker = PieceFetch {
+            file,
+            piece,
+            fetch: (missing.start < missing.end).then(|| fetch(file, piece)),
+            fetched: Ok(()),
+            write: None,
+            is_full: false,
+        };
+        let fetched = worker.await?;
+        let still_missing = piece.inlet.missing();
+        if still_missing.is_empty() {
+            return Ok(());
+        }
+        let error = fetched.err().unwrap_or_else(|| {
+            let bytes = still_missing.end - still_missing.start;
+            let message =
+                format!("{}: the answer lacks {bytes} of the bytes asked for", file.item.name);
+            Error::new(ErrorKind::Protocol, message)
+                .with_retry(Retry::SameServer { after: Duration::ZERO })
+        });
+        let put_off = matches!(error.retry(), Retry::Later { .. });
+        barren = match still_missing.start > missing.start {
+            true => 0,
+            false => barren + u32::from(!put_off),
+        };
+        match error.retry() {
+            Retry::Later { after } if waited < STAGING_TIMEOUT && !file.is_over() => {
+                waited += after;
+                tokio::time::sleep(after).await;
+            }
+            Retry::SameServer { after } if barren < ATTEMPTS && !file.is_over() => {
+                tokio::time::sleep(after).await;
+            }
+            _ => return Err(error),
+        }
+    }
+}
+
+/// The request for what is missing of a piece.
+fn fetch<'a>(file: &'a Arc<FileCopy>, piece: &Arc<Piece>) -> BoxFuture<'a, Result<()>> {
+    let missing = piece.inlet.missing();
+    let request = Request {
+        ranges: vec![missing],
+        tail: 0,
+        validator: file.validator(),
+        size: Some(file.version.size),
+    };
+    let (shared, inlet_of) = (Arc::clone(&file.shared), Arc::clone(piece));
+    let keep = !file.is_blind;
+    let sink = Box::new(move |part: Part| {
+        let came = part.bytes.len() as u64;
+        let taken = inlet_of.inlet.accept(&part, keep);
+        shared.note_arrived(came, taken);
+        if keep {
+            shared.budget.hold(taken);
+        } else {
+            shared.progress.done_bytes(taken);
+        }
+    });
+    Box::pin(async move {
+        let answer: ResponseMeta = file.source.fetch(request, sink).await?;
+        file.check_answer(&answer)
+    })
+}
+
+struct PieceFetch<'a> {
+    file: &'a Arc<FileCopy>,
+    piece: &'a Arc<Piece>,
+    fetch: Option<BoxFuture<'a, Result<()>>>,
+    fetched: Result<()>,
+    write: Option<BoxFuture<'static, Result<()>>>,
+    /// There was no room for more when last asked.
+    is_full: bool,
+}
+
+impl PieceFetch<'_> {
+    /// Starts writing what waits, if that is worth it by now and nothing is being written.
+    fn start_write(&mut self) -> bool {
+        if self.write.is_some() {
+            return false;
+        }
+        let batch = if self.file.is_exact() {
+            self.piece.inlet.take(self.file.block_bytes(), true)
+        } else {
+            let min_bytes = if self.is_full || self.fetch.is_none() { 1 } else { WRITE_BYTES };
+            self.piece.inlet.take(min_bytes, false)
+        };
+        self.write = batch.map(|batch| Box::pin(Arc::clone(self.file).write(batch)) as _);
+        self.write.is_some()
+    }
+
+    /// Whether more may arrive. Where writes are whole blocks, what bounds memory is the number of workers: the one whose
+    /// turn it is must never wait for the others.
+    fn poll_room(&self, context: &mut Context<'_>) -> Poll<()> {
+        let (max_bytes, exact) = match self.file.is_exact() {
+            true => (2 * self.file.block_bytes(), true),
+            false => (MAX_WAITING_BYTES, false),
+        };
+        if self.write.is_some() && self.piece.inlet.waiting_bytes() >= max_bytes {
+            // The write under way wakes this worker.
+            return Poll::Pending;
+        }
+        if exact { Poll::Ready(()) } else { self.file.shared.budget.poll_room(context) }
+    }
+}
+
+impl Future for PieceFetch<'_> {
+    /// The outer result is that of writing, the inner one that of fetching.
+    type Output = Result<Result<()>>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        loop {
+            if let Some(write) = &mut self.write
+                && let Poll::Ready(written) = write.as_mut().poll(context)
+            {
+                self.write = None;
+                if let Err(error) = written {
+                    return Poll::Ready(Err(error));
+                }
+            }
+            if self.start_write() {
+                continue;
+            }
+            if self.piece.inlet.may_be_cut_off() || self.file.is_over() {
+                self.fetch = None;
+            }
+            if self.fetch.is_none() {
+                // What is being written was asked above, and wakes this worker.
+                return match self.write {
+                    Some(_) => Poll::Pending,
+                    None => Poll::Ready(Ok(std::mem::replace(&mut self.fetched, Ok(())))),
+                };
+            }
+            if self.poll_room(context).is_pending() {
+                if std::mem::replace(&mut self.is_full, true) {
+                    return Poll::Pending;
+                }
+                continue;
+            }
+            self.is_full = false;
+            let Some(fetch) = &mut self.fetch else { continue };
+            match fetch.as_mut().poll(context) {
+                Poll::Ready(fetched) => {
+                    self.fetched = fetched;
+                    self.fetch = None;
+                }
+                Poll::Pending if self.start_write() => {}
+                Poll::Pending => return Poll::Pending,
+            }
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! What happens between the last byte and the final name: checksums are compared, and the file is given its name.
+//!
+//! A file whose checksum is wrong is fetched once more, whole, block by block: those that come differently the second time
+//! were damaged on the way. If the checksum is still wrong, the file is damaged where it comes from, or what it was compared
+//! with is; nothing gets the final name then.
+
+use crate::file::version::Version;
+use crate::file::write::over;
+use crate::file::{FileCopy, Sink};
+use crate::options::Verify;
+use crate::summary::FileChecksum;
+use hither_core::checksum::{Algorithm, Checksum};
+use hither_core::{Error, ErrorKind, Result};
+use std::sync::Arc;
+
+/// How it ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Finished {
+    Done,
+    /// It has to be fetched once more.
+    Again,
+}
+
+/// Finishes a file that is complete.
+pub(crate) async fn finish(file: &Arc<FileCopy>) -> Result<Finished> {
+    check_local_source(file).await?;
+    let checksum = computed(file).await?;
+    let expected = expected(file).await;
+    if let (Some(checksum), Some(expected)) = (&checksum, &expected)
+        && checksum != expected
+    {
+        let can_again = matches!(file.sink, Sink::Part(_) | Sink::Discard);
+        if can_again && file.fetch_again() {
+            return Ok(Finished::Again);
+        }
+        abandon(file).await;
+        return Err(Error::new(ErrorKind::Corrupt, mismatch(file, checksum, expected)));
+    }
+    if let Some(damaged) = file.damaged() {
+        file.shared.note(format!(
+            "{}: {} blocks came damaged and were fetched again",
+            file.item.name,
+            damaged.len()
+        ));
+    }
+    give_name(file, checksum.as_ref()).await?;
+    let explicit = file.shared.options.verify.is_explicit();
+    if let Some(checksum) = checksum.filter(|_| explicit || expected.is_some()) {
+        let compared = expected.is_some();
+        file.shared.note_checksum(FileChecksum { target: file.key.clone(), checksum, compared });
+    }
+    Ok(Finished::Done)
+}
+
+fn mismatch(file: &FileCopy, checksum: &Checksum, expected: &Checksum) -> String {
+    let told_by = match file.shared.options.verify {
+        Verify::Value(_) => "you gave",
+        _ => "the server tells",
+    };
+    let again = match file.damaged() {
+        None => String::new(),
+        Some(blocks) if blocks.is_empty() => ", and a second time the same bytes came".to_owned(),
+        Some(blocks) => format!(", and a second time {} blocks came differently", blocks.len()),
+    };
+    format!("{}: what arrived has {checksum}, {told_by} {expected}{again}", file.item.name)
+}
+
+/// A local source has no validator that would show a change while it is read.
+async fn check_local_source(file: &FileCopy) -> Result<()> {
+    if file.item.local.is_none() {
+        return Ok(());
+    }
+    let now = Version::of(&file.item.storage.stat(&file.item.path).await?);
+    if now != file.version {
+        abandon(file).await;
+        let message = format!("{} changed while it was copied", file.item.name);
+        return Err(Error::new(ErrorKind::Changed, message));
+    }
+    Ok(())
+}
+
+/// The checksum of what was written.
+async fn computed(file: &Arc<FileCopy>) -> Result<Option<Checksum>> {
+    let algorithm = match file.shared.options.verify.algorithm() {
+        Some(algorithm) if file.algorithm == Some(algorithm) => algorithm,
+        _ => return Ok(None),
+    };
+    match algorithm {
+        Algorithm::Crc32c => Ok(file.sums().map(|sums| sums.crc32c)),
+        Algorithm::Adler32 => Ok(file.sums().and_then(|sums| sums.adler32)),
+        _ if file.chain.is_some() => Ok(file.chained()),
+        algorithm => {
+            // In order, from the file: what was written a moment ago is still in memory.
+            let sum = file.blocking(move |file| match &file.sink {
+                Sink::Part(part) => part.sum(0..file.version.size, algorithm).map(Some),
+                _ => Ok(None),
+            });
+            sum.await
+        }
+    }
+}
+
+/// What the checksum should be, if somebody knows.
+async fn expected(file: &FileCopy) -> Option<Checksum> {
+    if let Verify::Value(value) = &file.shared.options.verify {
+        return Some(value.clone());
+    }
+    if let Some(asking) = file.take_asking() {
+        // A server that cannot tell is no failure: most cannot.
+        let told = asking.await.ok().and_then(Result::ok).flatten();
+        file.set_told(told.filter(|told| Some(told.algorithm()) == file.algorithm));
+    }
+    file.told()
+}
+
+async fn give_name(file: &Arc<FileCopy>, checksum: Option<&Checksum>) -> Result<()> {
+    let seen = match &file.sink {
+        Sink::Output | Sink::Discard => return Ok(()),
+        Sink::Part(_) => {
+            let seen = file.blocking(|file| {
+                let Sink::Part(part) = &file.sink else { return Ok(None) };
+                let replace = file.shared.options.existing.replaces();
+                part.finish(file.version.modified(), replace)?;
+                crate::file::open::local_version(part.target())
+            });
+            seen.await?
+        }
+        Sink::Upload(upload) => {
+            let upload = upload.write().await.take().ok_or_else(over)?;
+            let entry = upload.commit(checksum.cloned()).await?;
+            let version = Version::of(&entry);
+            file.shared.note_uploaded(entry);
+            Some(version)
+        }
+    };
+    if let (Some(journal), Some(seen)) = (&file.shared.journal, seen) {
+        journal.done(&file.key, &file.version, &seen)?;
+    }
+    Ok(())
+}
+
+/// Removes what was written: it is of no use.
+pub(crate) async fn abandon(file: &FileCopy) {
+    match &file.sink {
+        Sink::Part(part) => part.remove(),
+        Sink::Upload(upload) => {
+            if let Some(upload) = upload.write().await.take() {
+                // The reason for giving up is the error to tell.
+                drop(upload.abort().await);
+            }
+        }
+        Sink::Output | Sink::Discard => {}
+    }
+}

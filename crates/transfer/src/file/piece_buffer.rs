@@ -1,0 +1,206 @@
+//! Where the bytes of one piece arrive, between the connection that delivers them and the thread that writes them.
+
+use bytes::Bytes;
+use hither_core::Part;
+use std::ops::Range;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// What has arrived of a piece, in order.
+#[derive(Debug)]
+pub(crate) struct PieceBuffer {
+    inside: Mutex<Inside>,
+}
+
+#[derive(Debug)]
+struct Inside {
+    start: u64,
+    /// The position that comes next.
+    next: u64,
+    end: u64,
+    /// The end was moved forward: somebody else fetches what lay behind it.
+    shortened: bool,
+    waiting: Vec<Bytes>,
+    waiting_bytes: u64,
+}
+
+/// Bytes in a row.
+#[derive(Debug)]
+pub(crate) struct WriteBatch {
+    pub(crate) offset: u64,
+    pub(crate) pieces: Vec<Bytes>,
+    pub(crate) bytes: u64,
+}
+
+impl WriteBatch {
+    pub(crate) fn range(&self) -> Range<u64> {
+        self.offset..self.offset + self.bytes
+    }
+
+    /// All of it in one piece.
+    pub(crate) fn joined(&self) -> Bytes {
+        match self.pieces.as_slice() {
+            [one] => one.clone(),
+            many => many.concat().into(),
+        }
+    }
+}
+
+impl PieceBuffer {
+    pub(crate) fn new(piece: Range<u64>) -> Self {
+        let inside = Inside {
+            start: piece.start,
+            next: piece.start,
+            end: piece.end,
+            shortened: false,
+            waiting: Vec::new(),
+            waiting_bytes: 0,
+        };
+        Self { inside: Mutex::new(inside) }
+    }
+
+    /// Takes what is new of `part`: what lies beyond the end, or came before, or leaves a gap, is left. Returns how many
+    /// bytes were taken. They wait to be taken on if they are to be kept (`keep`).
+    pub(crate) fn accept(&self, part: &Part, keep: bool) -> u64 {
+        let mut inside = self.inside();
+        let end = part.offset.saturating_add(part.bytes.len() as u64);
+        if part.offset > inside.next || end <= inside.next || inside.next >= inside.end {
+            return 0;
+        }
+        let (from, to) = (inside.next - part.offset, end.min(inside.end) - part.offset);
+        let (Ok(from), Ok(to)) = (usize::try_from(from), usize::try_from(to)) else { return 0 };
+        let taken = (to - from) as u64;
+        inside.next += taken;
+        if keep {
+            inside.waiting_bytes += taken;
+            inside.waiting.push(part.bytes.slice(from..to));
+        }
+        taken
+    }
+
+    /// What is waiting, if it is at least `min_bytes`, or everything has come. What follows `min_bytes` stays if
+    /// `exactly`.
+    pub(crate) fn take(&self, min_bytes: u64, exactly: bool) -> Option<WriteBatch> {
+        let mut inside = self.inside();
+        let all_there = inside.next >= inside.end;
+        if inside.waiting_bytes == 0 || (inside.waiting_bytes < min_bytes && !all_there) {
+            return None;
+        }
+        let offset = inside.next - inside.waiting_bytes;
+        let mut bytes = inside.waiting_bytes;
+        let mut pieces = std::mem::take(&mut inside.waiting);
+        if exactly && bytes > min_bytes {
+            let (head, tail) = split(pieces, min_bytes);
+            pieces = head;
+            inside.waiting = tail;
+            bytes = min_bytes;
+        }
+        inside.waiting_bytes -= bytes;
+        Some(WriteBatch { offset, pieces, bytes })
+    }
+
+    /// What is still to come.
+    pub(crate) fn missing(&self) -> Range<u64> {
+        let inside = self.inside();
+        inside.next..inside.end.max(inside.next)
+    }
+
+    /// What has come.
+    pub(crate) fn arrived(&self) -> Range<u64> {
+        let inside = self.inside();
+        inside.start..inside.next
+    }
+
+    /// Bytes that have come, and that are still to come.
+    pub(crate) fn progress(&self) -> (u64, u64) {
+        let inside = self.inside();
+        (inside.next - inside.start, inside.end.saturating_sub(inside.next))
+    }
+
+    /// Gives away the later half of what is still to come.
+    pub(crate) fn give_half(&self) -> Range<u64> {
+        let mut inside = self.inside();
+        let kept = inside.end.saturating_sub(inside.next).div_ceil(2);
+        let given = inside.next + kept..inside.end.max(inside.next + kept);
+        inside.end = given.start;
+        inside.shortened = true;
+        given
+    }
+
+    /// Everything that is left to this piece has come, but its request asks for more.
+    pub(crate) fn may_be_cut_off(&self) -> bool {
+        let inside = self.inside();
+        inside.shortened && inside.next >= inside.end
+    }
+
+    /// Bytes that have come and were not taken on.
+    pub(crate) fn waiting_bytes(&self) -> u64 {
+        self.inside().waiting_bytes
+    }
+
+    fn inside(&self) -> MutexGuard<'_, Inside> {
+        self.inside.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Cuts `pieces` after so many bytes.
+fn split(pieces: Vec<Bytes>, bytes: u64) -> (Vec<Bytes>, Vec<Bytes>) {
+    let (mut head, mut tail) = (Vec::new(), Vec::new());
+    let mut room = usize::try_from(bytes).unwrap_or(usize::MAX);
+    for mut piece in pieces {
+        let rest = piece.split_off(room.min(piece.len()));
+        room -= piece.len();
+        if !piece.is_empty() {
+            head.push(piece);
+        }
+        if !rest.is_empty() {
+            tail.push(rest);
+        }
+    }
+    (head, tail)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn part(offset: u64, bytes: &'static [u8]) -> Part {
+        Part { offset, bytes: Bytes::from_static(bytes) }
+    }
+
+    #[test]
+    fn only_what_is_new_and_wanted_is_taken() {
+        let inlet = PieceBuffer::new(2..8);
+        assert_eq!(inlet.accept(&part(0, b"01"), true), 0);
+        assert_eq!(inlet.accept(&part(0, b"0123"), true), 2);
+        assert_eq!(inlet.accept(&part(5, b"5"), true), 0, "a gap");
+        assert_eq!(inlet.accept(&part(3, b"3456789"), true), 4);
+        assert_eq!(inlet.missing(), 8..8);
+        let batch = inlet.take(100, false).unwrap();
+        assert_eq!((batch.offset, batch.joined()), (2, Bytes::from_static(b"234567")));
+        assert!(inlet.take(1, false).is_none());
+    }
+
+    #[test]
+    fn batches_of_exact_size_leave_the_rest() {
+        let inlet = PieceBuffer::new(0..9);
+        inlet.accept(&part(0, b"012"), true);
+        assert!(inlet.take(4, true).is_none());
+        inlet.accept(&part(3, b"3456"), true);
+        let batch = inlet.take(4, true).unwrap();
+        assert_eq!((batch.range(), batch.joined()), (0..4, Bytes::from_static(b"0123")));
+        inlet.accept(&part(7, b"78"), true);
+        assert_eq!(inlet.take(4, true).unwrap().joined(), Bytes::from_static(b"4567"));
+        assert_eq!(inlet.take(4, true).unwrap().range(), 8..9);
+    }
+
+    #[test]
+    fn a_piece_that_gave_half_away_ends_early() {
+        let inlet = PieceBuffer::new(0..10);
+        inlet.accept(&part(0, b"01"), true);
+        assert_eq!(inlet.give_half(), 6..10);
+        inlet.accept(&part(2, b"2345"), true);
+        assert!(inlet.may_be_cut_off());
+        assert_eq!(inlet.accept(&part(6, b"67"), true), 0);
+        assert_eq!(inlet.give_half(), 6..6);
+    }
+}

@@ -1,0 +1,133 @@
+//! What has arrived becomes part of the target, away from the threads that drive sockets.
+//!
+//! Summing up goes along with writing, by the same thread, while the bytes are in its cache. A block that becomes whole is
+//! noted in the journal after it was written, never before.
+
+use crate::file::block_map::BlockChecksums;
+use crate::file::partial_file;
+use crate::file::piece_buffer::WriteBatch;
+use crate::file::{FileCopy, Sink};
+use hither_core::{Error, ErrorKind, Result, range};
+use std::io::Write;
+use std::ops::Range;
+use std::path::Path;
+use std::sync::{Arc, PoisonError};
+use tokio::task::spawn_blocking;
+
+impl FileCopy {
+    /// Writes a batch where it belongs.
+    pub(crate) async fn write(self: Arc<Self>, batch: WriteBatch) -> Result<()> {
+        let bytes = batch.bytes;
+        let result = self.put(batch).await;
+        self.shared.budget.release(bytes);
+        self.shared.progress.done_bytes(bytes);
+        result
+    }
+
+    async fn put(self: &Arc<Self>, batch: WriteBatch) -> Result<()> {
+        if let Some(order) = &self.order {
+            order.turn(batch.offset).await?;
+        }
+        let batch = match &self.sink {
+            Sink::Upload(upload) => {
+                let WriteBatch { offset, bytes, .. } = batch;
+                let joined = batch.joined();
+                let upload = upload.read().await;
+                let upload = upload.as_ref().ok_or_else(over)?;
+                upload.write(offset, joined.clone()).await?;
+                self.note_token(upload.token())?;
+                WriteBatch { offset, pieces: vec![joined], bytes }
+            }
+            Sink::Part(_) | Sink::Output | Sink::Discard => batch,
+        };
+        self.blocking(move |file| {
+            match &file.sink {
+                Sink::Part(part) => part.write(batch.offset, &batch.pieces)?,
+                Sink::Output => print(&batch)?,
+                Sink::Upload(_) | Sink::Discard => {}
+            }
+            file.account(&batch)?;
+            if let Some(order) = &file.order {
+                order.advance(batch.range().end);
+            }
+            Ok(())
+        })
+        .await
+    }
+
+    /// What the next attempt has to know the upload by may change with every block.
+    fn note_token(&self, token: Option<String>) -> Result<()> {
+        let mut known = self.token.lock().unwrap_or_else(PoisonError::into_inner);
+        if *known == token {
+            return Ok(());
+        }
+        let noted = self.journal().map(|journal| journal.part(&self.key, token.as_deref()));
+        *known = token;
+        noted.unwrap_or(Ok(()))
+    }
+
+    /// Runs `work` where it may block.
+    pub(crate) async fn blocking<T: Send + 'static>(
+        self: &Arc<Self>,
+        work: impl FnOnce(&Self) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let file = Arc::clone(self);
+        let done = spawn_blocking(move || work(&file)).await;
+        done.unwrap_or_else(|error| {
+            Err(Error::new(ErrorKind::Local, "a thread that writes has died").with_source(error))
+        })
+    }
+
+    /// Sums up what was written, and notes the blocks that it made whole.
+    fn account(&self, batch: &WriteBatch) -> Result<()> {
+        if let Some(chain) = &self.chain {
+            let mut chain = chain.lock().unwrap_or_else(PoisonError::into_inner);
+            batch.pieces.iter().for_each(|piece| chain.update(piece));
+        }
+        let ranges: Vec<_> = self.books().blocks.within_blocks(batch.range()).collect();
+        for range in ranges {
+            let sums = BlockChecksums::of(slices(batch, &range), self.with_adler32);
+            let mut books = self.books();
+            let Some(whole) = books.blocks.written(range, sums) else { continue };
+            let before = books.before.as_ref().and_then(|known| known.get(&whole.range.start));
+            if before.is_some_and(|before| *before != whole.sums.crc32c) {
+                books.damaged.push(whole.range.start);
+            }
+            drop(books);
+            if let Some(journal) = self.journal() {
+                let bytes = range::len(&whole.range);
+                journal.block(&self.key, whole.range.start, bytes, &whole.sums.crc32c)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The error of whoever writes to a file that is done with.
+pub(crate) fn over() -> Error {
+    Error::new(ErrorKind::Cancelled, "the upload is over")
+}
+
+/// The parts of a batch that lie in `range`.
+fn slices<'a>(batch: &'a WriteBatch, range: &Range<u64>) -> impl Iterator<Item = &'a [u8]> {
+    let mut at = batch.offset;
+    let range = range.clone();
+    batch.pieces.iter().filter_map(move |piece| {
+        let start = at;
+        at += piece.len() as u64;
+        let (from, to) = (range.start.max(start), range.end.min(at));
+        let within = |n: u64| usize::try_from(n.checked_sub(start)?).ok();
+        (from < to).then(|| piece.get(within(from)?..within(to)?)).flatten()
+    })
+}
+
+fn print(batch: &WriteBatch) -> Result<()> {
+    let mut out = std::io::stdout().lock();
+    let written = batch.pieces.iter().try_for_each(|piece| out.write_all(piece));
+    written.and_then(|()| out.flush()).map_err(|error| match error.kind() {
+        std::io::ErrorKind::BrokenPipe => {
+            Error::new(ErrorKind::Cancelled, "nobody reads the standard output any more")
+        }
+        _ => partial_file::failed("cannot write", Path::new("the standard output"), error),
+    })
+}

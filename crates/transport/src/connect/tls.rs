@@ -1,0 +1,373 @@
+//! TLS, by rustls: version 1.3 (RFC 8446), and 1.2 for servers that have nothing better.
+//!
+//! A handshake of TLS 1.3 takes one round trip, so a connection is ready after two: `SYN`, `ClientHello`. What the client
+//! offers must not cost a third one, so the key share is for the groups that servers prefer, and a server that wanted
+//! another (`HelloRetryRequest`) is remembered with its group. A first message is some 300 bytes and what a server
+//! answers 2 to 5 KB, which fits its initial window of ten segments; with a ticket from an earlier connection the answer
+//! has no certificates and is 250 bytes.
+//!
+//! Trust comes from the system's roots and from those that a user names: grids have certificate authorities that no
+//! system knows. Which roots there are is read once per client, beside the first connection's TCP handshake. A client
+//! certificate is sent to servers that ask for one and may see it (the one that the user named, and those to which
+//! credentials may follow a redirect), as it is: proxies of RFC 3820 are signed by
+//! what is no authority, which the checks of a TLS library would not pass, and judging them is the server's business.
+//!
+//! Failures are explained for people in [`explain`]; what a certificate says about itself is collected in [`verify`].
+
+mod error_text;
+mod roots;
+mod tickets;
+mod verify;
+
+pub(crate) use error_text::TlsErrorText;
+
+use crate::authorization;
+use crate::lane::MeteredStream;
+use crate::location::Location;
+use hither_auth::Credentials;
+use hither_core::error::{Error, ErrorKind, Result};
+use rustls::client::{ResolvesClientCert, Resumption};
+use rustls::crypto::CryptoProvider;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::sign::CertifiedKey;
+use rustls::{ClientConfig, HandshakeKind, ProtocolVersion, SignatureScheme};
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::SystemTime;
+use tokio::io::{AsyncRead, AsyncWrite, BufReader};
+use tokio::sync::OnceCell;
+use tokio_rustls::TlsConnector;
+
+/// Whom to trust and who to be.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct TlsConfig {
+    /// Whether to trust the certificate authorities that the system trusts; by default so. Where they are is told by
+    /// `SSL_CERT_FILE` and `SSL_CERT_DIR`, if set, as for other programs.
+    pub system_roots: bool,
+    /// Further certificate authorities to trust, DER.
+    pub roots: Vec<CertificateDer<'static>>,
+    /// The client certificate, for servers that ask for one; if none, that of the credentials.
+    pub identity: Option<Arc<Identity>>,
+    /// Takes any certificate for good. Whoever is on the way can then read and change everything, credentials included;
+    /// for tests.
+    pub insecure: bool,
+}
+
+impl Default for TlsConfig {
+    fn default() -> Self {
+        Self { system_roots: true, roots: Vec::new(), identity: None, insecure: false }
+    }
+}
+
+/// A client certificate with its key.
+pub struct Identity {
+    key: Arc<CertifiedKey>,
+}
+
+impl Identity {
+    /// `chain` begins with the client's own certificate, or proxy certificate (RFC 3820), each followed by the one that
+    /// signed it; it is sent as it is.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Invalid`] if the chain is empty, the key is of no known kind, or not that of the first certificate.
+    pub fn new(chain: Vec<CertificateDer<'static>>, key: PrivateKeyDer<'static>) -> Result<Self> {
+        let invalid = |what: &str| Error::new(ErrorKind::Invalid, what);
+        let Some(first) = chain.first() else {
+            return Err(invalid("the client certificate is missing"));
+        };
+        let key = rustls::crypto::ring::sign::any_supported_type(&key).map_err(|error| {
+            invalid("the key of the client certificate is neither RSA, ECDSA nor Ed25519")
+                .with_source(error)
+        })?;
+        // A certificate holds its public key in the very form in which the key tells it.
+        let matches = key.public_key().is_none_or(|public| {
+            !public.is_empty() && first.windows(public.len()).any(|part| part == public.as_ref())
+        });
+        if !matches {
+            return Err(invalid("the key is not that of the client certificate"));
+        }
+        Ok(Self { key: Arc::new(CertifiedKey::new(chain, key)) })
+    }
+}
+
+impl fmt::Debug for Identity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Identity({} certificates)", self.key.cert.len())
+    }
+}
+
+/// What all TLS connections of a client share.
+#[derive(Debug)]
+pub(crate) struct TlsClient {
+    config: TlsConfig,
+    credentials: Credentials,
+    /// For servers that may know who we are.
+    asker: Arc<ClientCertResolver>,
+    /// For the others.
+    stranger: Arc<ClientCertResolver>,
+    ready: OnceCell<Ready>,
+}
+
+/// How to speak to those who may know who we are, and to the others. Sessions of one are not resumed by the other.
+#[derive(Debug)]
+struct Ready {
+    known: Offers,
+    stranger: Offers,
+}
+
+/// What is to be spoken above TLS.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum AlpnChoice {
+    /// HTTP/1.1, and nothing else.
+    Http1,
+    /// HTTP/2 if the server likes, else HTTP/1.1.
+    Http2,
+    /// XRootD's protocol, which has no name there.
+    Xrootd,
+}
+
+/// The same way to speak TLS, with different offers of what to speak above it (ALPN, RFC 7301).
+#[derive(Debug, Clone)]
+struct Offers {
+    http1: Arc<ClientConfig>,
+    http2: Arc<ClientConfig>,
+    xrootd: Arc<ClientConfig>,
+}
+
+impl Offers {
+    fn of(config: &ClientConfig) -> Self {
+        let offering = |names: &[&[u8]]| {
+            let mut config = config.clone();
+            config.alpn_protocols = names.iter().map(|name| name.to_vec()).collect();
+            Arc::new(config)
+        };
+        Self { http1: offering(&[HTTP1]), http2: offering(&[HTTP2, HTTP1]), xrootd: offering(&[]) }
+    }
+
+    fn for_what_is(&self, above: AlpnChoice) -> &Arc<ClientConfig> {
+        match above {
+            AlpnChoice::Http1 => &self.http1,
+            AlpnChoice::Http2 => &self.http2,
+            AlpnChoice::Xrootd => &self.xrootd,
+        }
+    }
+}
+
+/// What HTTP/1.1 over TLS is called there.
+const HTTP1: &[u8] = b"http/1.1";
+/// What HTTP/2 over TLS is called there (RFC 9113 section 3.2).
+const HTTP2: &[u8] = b"h2";
+
+/// A handshake that is done.
+pub(crate) struct TlsHandshake<S> {
+    pub(crate) stream: TlsStream<S>,
+    /// How many round trips it took.
+    pub(crate) flights: u64,
+    /// The server has chosen HTTP/2.
+    pub(crate) multiplexes: bool,
+}
+
+/// A client certificate is read again after this, in seconds: a proxy may have been renewed.
+const CERTIFICATE_SECONDS: u64 = 60;
+
+/// A stream of TLS over a watched connection. Records are read from the kernel in large pieces: rustls by itself would
+/// ask for 4 KiB at a time.
+pub(crate) type TlsStream<S = MeteredStream> = tokio_rustls::client::TlsStream<BufReader<S>>;
+
+/// Four full records.
+const READ_BYTES: usize = 64 * 1024;
+
+impl TlsClient {
+    pub(crate) fn new(config: TlsConfig, credentials: Credentials) -> Self {
+        let (asker, stranger) = (Arc::<ClientCertResolver>::default(), Arc::default());
+        Self { config, credentials, asker, stranger, ready: OnceCell::new() }
+    }
+
+    /// Reads the trusted roots, the first time, and the client certificate, from time to time.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Local`] if there is nobody to trust, [`ErrorKind::Unauthenticated`] if a client certificate was named
+    /// and cannot be used.
+    pub(crate) async fn prepare(&self, location: &Location) -> Result<()> {
+        self.offers(location).await.map(drop)
+    }
+
+    async fn offers(&self, location: &Location) -> Result<&Offers> {
+        let load = || async {
+            let (config, credentials) = (self.config.clone(), self.credentials.clone());
+            let (asker, stranger) = (Arc::clone(&self.asker), Arc::clone(&self.stranger));
+            blocking(move || {
+                let known = client_config(with_anchors(config, &credentials)?, asker)?;
+                let mut others = known.clone();
+                others.client_auth_cert_resolver = stranger;
+                others.resumption = Resumption::store(Arc::new(tickets::Tickets::default()));
+                Ok(Ready { known: Offers::of(&known), stranger: Offers::of(&others) })
+            })
+            .await
+        };
+        let ready = self.ready.get_or_try_init(load).await?;
+        if !location.may_receive_credentials(&self.credentials) {
+            return Ok(&ready.stranger);
+        }
+        self.read_certificate(location).await?;
+        Ok(&ready.known)
+    }
+
+    async fn read_certificate(&self, location: &Location) -> Result<()> {
+        if let Some(identity) = &self.config.identity {
+            self.asker.hold(Some(Arc::clone(identity)));
+            return Ok(());
+        }
+        let now = SystemTime::now();
+        if self.credentials.has_certificate() && self.asker.is_stale(now) {
+            let (credentials, location) = (self.credentials.clone(), location.clone());
+            let (asked, at) = (location.original_origin().clone(), location.current_origin());
+            let found = blocking(move || match credentials.client_certificate(&asked, &at, now) {
+                Ok(found) => found.map(|it| Identity::new(it.chain, it.key)).transpose(),
+                Err(error) => Err(authorization::unusable(&location, error)),
+            });
+            self.asker.hold(found.await?.map(Arc::new));
+        }
+        Ok(())
+    }
+
+    /// The handshake, with an offer of what may be spoken `above` it.
+    ///
+    /// # Errors
+    ///
+    /// Whatever is wrong with the server's certificate, ours, or the protocol.
+    pub(crate) async fn handshake<S: AsyncRead + AsyncWrite + Unpin>(
+        &self,
+        stream: S,
+        location: &Location,
+        above: AlpnChoice,
+    ) -> Result<TlsHandshake<S>> {
+        let offers = self.offers(location).await?;
+        let connector = TlsConnector::from(Arc::clone(offers.for_what_is(above)));
+        let name = ServerName::try_from(location.host().to_owned()).map_err(|error| {
+            let what = format!("{}: no certificate can be for such a name", location.origin());
+            Error::new(ErrorKind::Invalid, what).with_source(error)
+        })?;
+        let explains = self.explains(location);
+        let stream = BufReader::with_capacity(READ_BYTES, stream);
+        let stream =
+            connector.connect(name, stream).await.map_err(|error| explains.handshake(error))?;
+        let (_, session) = stream.get_ref();
+        let old = session.protocol_version() == Some(ProtocolVersion::TLSv1_2);
+        let flights = match session.handshake_kind() {
+            Some(HandshakeKind::Resumed) => 1,
+            Some(HandshakeKind::FullWithHelloRetryRequest) => 2,
+            _ => 1 + u64::from(old),
+        };
+        let multiplexes = session.alpn_protocol() == Some(HTTP2);
+        Ok(TlsHandshake { stream, flights, multiplexes })
+    }
+
+    /// What puts failures on connections to `location` into words.
+    pub(crate) fn explains(&self, location: &Location) -> TlsErrorText {
+        let asker = match location.may_receive_credentials(&self.credentials) {
+            true => &self.asker,
+            false => &self.stranger,
+        };
+        TlsErrorText::new(location.origin(), Arc::clone(asker))
+    }
+}
+
+/// Runs what reads files on a thread that may wait.
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T> + Send + 'static,
+) -> Result<T> {
+    tokio::task::spawn_blocking(work).await.unwrap_or_else(|error| {
+        Err(Error::new(ErrorKind::Local, "cannot load certificates").with_source(error))
+    })
+}
+
+/// The configuration with the authorities that the credentials name.
+fn with_anchors(mut config: TlsConfig, credentials: &Credentials) -> Result<TlsConfig> {
+    let anchors = credentials.trust_anchors().map_err(|error| {
+        Error::new(ErrorKind::Local, "the certificate authorities cannot be used")
+            .with_source(error)
+    })?;
+    config.system_roots &= anchors.system;
+    config.roots.extend(anchors.certificates);
+    Ok(config)
+}
+
+fn client_config(config: TlsConfig, asker: Arc<ClientCertResolver>) -> Result<ClientConfig> {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let internal = |error: &dyn fmt::Display| {
+        Error::new(ErrorKind::Local, format!("cannot set up TLS: {error}"))
+    };
+    let verifier = verify::verifier(&config, &provider)?;
+    let mut client = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(|error| internal(&error))?
+        .dangerous()
+        .with_custom_certificate_verifier(verifier)
+        .with_client_cert_resolver(asker);
+    client.resumption = Resumption::store(Arc::new(tickets::Tickets::default()));
+    Ok(client)
+}
+
+/// Hands out the client certificate, and notes that a server asked.
+#[derive(Default)]
+pub(crate) struct ClientCertResolver {
+    identity: Mutex<Held>,
+    was_asked: AtomicBool,
+}
+
+/// A client certificate, if there is one, and when it was read.
+#[derive(Default)]
+struct Held {
+    identity: Option<Arc<Identity>>,
+    read: Option<SystemTime>,
+}
+
+impl ClientCertResolver {
+    pub(crate) fn has_identity(&self) -> bool {
+        self.held().identity.is_some()
+    }
+
+    fn held(&self) -> MutexGuard<'_, Held> {
+        self.identity.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn hold(&self, identity: Option<Arc<Identity>>) {
+        *self.held() = Held { identity, read: Some(SystemTime::now()) };
+    }
+
+    /// Whether the files should be read, again or for the first time. A clock that was put back makes it so as well.
+    fn is_stale(&self, now: SystemTime) -> bool {
+        let since = self.held().read.and_then(|read| now.duration_since(read).ok());
+        since.is_none_or(|since| since.as_secs() >= CERTIFICATE_SECONDS)
+    }
+
+    pub(crate) fn was_asked(&self) -> bool {
+        self.was_asked.load(Ordering::Relaxed)
+    }
+}
+
+impl fmt::Debug for ClientCertResolver {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Asker").field("identity", &self.held().identity).finish_non_exhaustive()
+    }
+}
+
+impl ResolvesClientCert for ClientCertResolver {
+    fn resolve(&self, _: &[&[u8]], _: &[SignatureScheme]) -> Option<Arc<CertifiedKey>> {
+        self.was_asked.store(true, Ordering::Relaxed);
+        self.held().identity.as_ref().map(|identity| Arc::clone(&identity.key))
+    }
+
+    // Also without one the question is of interest.
+    fn has_certs(&self) -> bool {
+        true
+    }
+}
+
+/// The cryptography of this client.
+pub(crate) type Provider = Arc<CryptoProvider>;

@@ -1,0 +1,169 @@
+//! What went wrong on a TLS connection, for people.
+
+use crate::connect::tls::ClientCertResolver;
+use crate::connect::tls::verify::CertificateRejection;
+use hither_core::error::{Error, ErrorKind, Retry};
+use rustls::pki_types::UnixTime;
+use rustls::{AlertDescription, CertificateError};
+use std::io;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+const WANTS: &str = "the server wants a client certificate, and there is none";
+const REFUSES: &str = "the server refuses the client certificate";
+
+/// Explains failures on the connections to one server.
+#[derive(Debug, Clone)]
+pub(crate) struct TlsErrorText {
+    origin: String,
+    asker: Arc<ClientCertResolver>,
+}
+
+impl TlsErrorText {
+    pub(crate) fn new(origin: String, asker: Arc<ClientCertResolver>) -> Self {
+        Self { origin, asker }
+    }
+
+    /// A handshake failed.
+    pub(crate) fn handshake(&self, error: io::Error) -> Error {
+        if let Some(explained) = self.session(&error) {
+            return explained;
+        }
+        let what = match error.kind() {
+            io::ErrorKind::UnexpectedEof
+            | io::ErrorKind::ConnectionReset
+            | io::ErrorKind::BrokenPipe
+            | io::ErrorKind::ConnectionAborted => {
+                "the server closed the connection during the TLS handshake: is it https, and up?"
+            }
+            _ => "the TLS handshake failed",
+        };
+        Error::new(ErrorKind::Unavailable, format!("{}: {what}", self.origin)).with_source(error)
+    }
+
+    /// What TLS has to say of a failure at any time; none if it is not about TLS.
+    pub(crate) fn session(&self, error: &io::Error) -> Option<Error> {
+        let cause = error.get_ref()?.downcast_ref::<rustls::Error>()?;
+        let (kind, what) = match cause {
+            rustls::Error::InvalidCertificate(reason) => (ErrorKind::Protocol, certificate(reason)),
+            rustls::Error::AlertReceived(alert) => self.alert(*alert),
+            rustls::Error::InvalidMessage(_) => (
+                ErrorKind::Protocol,
+                "what the server sent is not TLS: is this port for http:// rather than https://?"
+                    .to_owned(),
+            ),
+            rustls::Error::PeerIncompatible(_) => (
+                ErrorKind::Unsupported,
+                "the server speaks no version of TLS from 1.2 on, or no cipher of today".to_owned(),
+            ),
+            _ => (ErrorKind::Protocol, format!("TLS failed: {cause}")),
+        };
+        Some(self.says(kind, &what).with_source(cause.clone()))
+    }
+
+    /// The server wants TLS where there was none.
+    pub(crate) fn plain(&self) -> Error {
+        let what = "the server speaks TLS on this port: the URL should begin with https://";
+        self.says(ErrorKind::Protocol, what)
+    }
+
+    /// The server wants to know who we are.
+    pub(crate) fn no_certificate(&self) -> Error {
+        self.says(ErrorKind::Unauthenticated, WANTS)
+    }
+
+    /// The server does not take our certificate.
+    pub(crate) fn bad_certificate(&self, why: &str) -> Error {
+        self.says(ErrorKind::Unauthenticated, &format!("{REFUSES}: {why}"))
+    }
+
+    fn says(&self, kind: ErrorKind, what: &str) -> Error {
+        Error::new(kind, format!("{}: {what}", self.origin)).with_retry(Retry::OtherServer)
+    }
+
+    /// The server broke off and said why.
+    fn alert(&self, alert: AlertDescription) -> (ErrorKind, String) {
+        use AlertDescription as A;
+        let ours = self.asker.has_identity() && self.asker.was_asked();
+        let refuses = |why: &str| (ErrorKind::Unauthenticated, format!("{REFUSES}: {why}"));
+        let wants = || (ErrorKind::Unauthenticated, WANTS.to_owned());
+        match alert {
+            A::CertificateRequired if !ours => wants(),
+            A::CertificateExpired if ours => refuses("it has expired, or its proxy has"),
+            A::CertificateRevoked if ours => refuses("it was revoked"),
+            A::UnknownCA if ours => refuses("it does not know who signed it"),
+            A::CertificateRequired
+            | A::BadCertificate
+            | A::UnsupportedCertificate
+            | A::CertificateUnknown
+            | A::AccessDenied
+            | A::DecryptError
+                if ours =>
+            {
+                refuses(&format!("alert {alert:?}"))
+            }
+            // Before version 1.3 there was no alert of its own for it.
+            A::HandshakeFailure | A::BadCertificate | A::CertificateUnknown | A::AccessDenied
+                if self.asker.was_asked() =>
+            {
+                wants()
+            }
+            A::UnrecognisedName => {
+                (ErrorKind::Protocol, "the server knows no host of this name".to_owned())
+            }
+            A::ProtocolVersion | A::HandshakeFailure | A::InsufficientSecurity => (
+                ErrorKind::Unsupported,
+                format!("the server shares no version or cipher of TLS with us (alert {alert:?})"),
+            ),
+            A::InternalError => {
+                (ErrorKind::Unavailable, "the server failed in the TLS handshake".to_owned())
+            }
+            _ => (ErrorKind::Protocol, format!("the server broke off TLS (alert {alert:?})")),
+        }
+    }
+}
+
+/// What is wrong with the server's certificate.
+fn certificate(reason: &CertificateError) -> String {
+    const RENEW: &str = "whoever runs the server has to renew it, or the clock here is wrong";
+    match reason {
+        CertificateError::ExpiredContext { not_after, .. } => {
+            format!("the server's certificate expired on {}: {RENEW}", date(*not_after))
+        }
+        CertificateError::Expired => format!("the server's certificate has expired: {RENEW}"),
+        CertificateError::NotValidYetContext { not_before, .. } => format!(
+            "the server's certificate is valid from {} on: is the clock here wrong?",
+            date(*not_before)
+        ),
+        CertificateError::Other(other) => match other.0.downcast_ref::<CertificateRejection>() {
+            Some(refusal) => refused(refusal),
+            None => format!("the server's certificate is not valid: {other}"),
+        },
+        _ => format!("the server's certificate is not valid: {reason}"),
+    }
+}
+
+fn refused(refusal: &CertificateRejection) -> String {
+    const TRUST: &str = "add that authority to those that are trusted (SSL_CERT_FILE, X509_CERT_DIR) if it should be";
+    match refusal {
+        CertificateRejection::UnknownIssuer { issuer } => {
+            format!("the server's certificate is signed by {issuer}, who is not trusted: {TRUST}")
+        }
+        CertificateRejection::SelfSigned { subject } => format!(
+            "the server's certificate is signed by {subject}, that is by itself, and not trusted: {TRUST}"
+        ),
+        CertificateRejection::OtherNames { names } if names.is_empty() => {
+            "the server's certificate names no host: it is not for this one".to_owned()
+        }
+        CertificateRejection::OtherNames { names } => format!(
+            "the server's certificate is for {}, not for this host: is it the right server?",
+            names.join(", ")
+        ),
+    }
+}
+
+fn date(time: UnixTime) -> String {
+    // The end of the year 9999, beyond which HTTP has no dates.
+    let seconds = time.as_secs().min(253_402_300_799);
+    httpdate::fmt_http_date(SystemTime::UNIX_EPOCH + Duration::from_secs(seconds))
+}

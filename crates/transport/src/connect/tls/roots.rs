@@ -1,0 +1,57 @@
+//! The certificate authorities that are trusted.
+
+use crate::connect::tls::TlsConfig;
+use hither_core::error::{Error, ErrorKind, Result};
+use rustls::RootCertStore;
+
+/// All that the configuration says.
+///
+/// # Errors
+///
+/// [`ErrorKind::Local`] if there is nobody to trust.
+pub(crate) fn load(config: &TlsConfig) -> Result<RootCertStore> {
+    let mut roots = RootCertStore::empty();
+    // What the system has of no use is no fault of the user, nor is a system without.
+    let system = config.system_roots.then(rustls_native_certs::load_native_certs);
+    let mut complaints = Vec::new();
+    if let Some(found) = system {
+        roots.add_parsable_certificates(found.certs);
+        complaints.extend(found.errors.iter().map(ToString::to_string));
+    }
+    roots.add_parsable_certificates(config.roots.iter().cloned());
+    if roots.is_empty() {
+        let system = complaints.first().map(|said| format!(" (the system's: {said})"));
+        return Err(Error::new(
+            ErrorKind::Local,
+            format!(
+                "no certificate authority is trusted{}: install the system's (package ca-certificates), or name \
+                 some",
+                system.unwrap_or_default()
+            ),
+        ));
+    }
+    Ok(roots)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn trusting_nobody_is_an_error_that_says_what_to_do() {
+        let config = TlsConfig { system_roots: false, ..TlsConfig::default() };
+        let error = load(&config).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Local);
+        assert!(error.to_string().contains("ca-certificates"), "{error}");
+    }
+
+    #[test]
+    fn what_is_no_certificate_is_passed_over() {
+        let mut params = rcgen::CertificateParams::new(vec![]).unwrap();
+        params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+        let good = params.self_signed(&rcgen::KeyPair::generate().unwrap()).unwrap();
+        let roots = vec![b"nonsense".to_vec().into(), good.der().clone()];
+        let config = TlsConfig { system_roots: false, roots, ..TlsConfig::default() };
+        assert_eq!(load(&config).unwrap().len(), 1);
+    }
+}

@@ -1,0 +1,203 @@
+//! Whether a server is who it says, and if not, what its certificates say of themselves.
+
+use crate::connect::tls::{Provider, TlsConfig, roots};
+use hither_core::error::{Error, ErrorKind, Result};
+use rustls::client::WebPkiServerVerifier;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::{CertificateError, DigitallySignedStruct, OtherError, SignatureScheme};
+use std::fmt;
+use std::sync::Arc;
+use x509_parser::extensions::GeneralName;
+use x509_parser::prelude::{FromDer, X509Certificate};
+
+/// Most names of a certificate that a message lists.
+const MAX_NAMES: usize = 5;
+/// Longest name in a message, in characters.
+const MAX_NAME: usize = 200;
+
+/// The verifier that the configuration asks for.
+///
+/// # Errors
+///
+/// [`ErrorKind::Local`] if there is nobody to trust.
+pub(crate) fn verifier(
+    config: &TlsConfig,
+    provider: &Provider,
+) -> Result<Arc<dyn ServerCertVerifier>> {
+    if config.insecure {
+        return Ok(Arc::new(TrustsAnybody(Arc::clone(provider))));
+    }
+    let roots = Arc::new(roots::load(config)?);
+    let strict = WebPkiServerVerifier::builder_with_provider(roots, Arc::clone(provider)).build();
+    let strict = strict.map_err(|error| {
+        Error::new(ErrorKind::Local, "cannot set up the check of certificates").with_source(error)
+    })?;
+    Ok(Arc::new(Telling(strict)))
+}
+
+/// Why a certificate is refused, where rustls does not say enough.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum CertificateRejection {
+    /// Signed by somebody who is not trusted.
+    UnknownIssuer {
+        /// Who that is.
+        issuer: String,
+    },
+    /// Signed by itself.
+    SelfSigned {
+        /// Who that is.
+        subject: String,
+    },
+    /// For other names.
+    OtherNames {
+        /// Which ones.
+        names: Vec<String>,
+    },
+}
+
+impl fmt::Display for CertificateRejection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::UnknownIssuer { issuer } => write!(f, "signed by {issuer}"),
+            Self::SelfSigned { subject } => write!(f, "signed by itself, {subject}"),
+            Self::OtherNames { names } => write!(f, "for {}", names.join(", ")),
+        }
+    }
+}
+
+impl std::error::Error for CertificateRejection {}
+
+/// rustls's own check, whose refusals tell names.
+#[derive(Debug)]
+struct Telling(Arc<WebPkiServerVerifier>);
+
+impl ServerCertVerifier for Telling {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        server_name: &ServerName<'_>,
+        ocsp_response: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        let checked =
+            self.0.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now);
+        let Err(rustls::Error::InvalidCertificate(reason)) = &checked else { return checked };
+        let refusal = match reason {
+            CertificateError::UnknownIssuer => signer(intermediates.last().unwrap_or(end_entity)),
+            CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
+                Some(names(end_entity))
+            }
+            _ => None,
+        };
+        match refusal {
+            Some(refusal) => {
+                let other = CertificateError::Other(OtherError(Arc::new(refusal)));
+                Err(rustls::Error::InvalidCertificate(other))
+            }
+            None => checked,
+        }
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.0.verify_tls12_signature(message, cert, dss)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.0.verify_tls13_signature(message, cert, dss)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.supported_verify_schemes()
+    }
+}
+
+/// Who signed the last certificate of a chain.
+fn signer(last: &CertificateDer<'_>) -> Option<CertificateRejection> {
+    let (_, certificate) = X509Certificate::from_der(last).ok()?;
+    let issuer = printable(&certificate.issuer().to_string());
+    if certificate.issuer() == certificate.subject() {
+        return Some(CertificateRejection::SelfSigned { subject: issuer });
+    }
+    Some(CertificateRejection::UnknownIssuer { issuer })
+}
+
+/// Whom a certificate is for.
+fn names(end_entity: &CertificateDer<'_>) -> CertificateRejection {
+    let certificate =
+        X509Certificate::from_der(end_entity).ok().map(|(_, certificate)| certificate);
+    let alternatives = certificate
+        .as_ref()
+        .and_then(|certificate| certificate.subject_alternative_name().ok().flatten());
+    let names = alternatives.iter().flat_map(|extension| &extension.value.general_names);
+    let names = names.filter_map(|name| match name {
+        GeneralName::DNSName(name) => Some(printable(name)),
+        GeneralName::IPAddress(bytes) => address(bytes),
+        _ => None,
+    });
+    CertificateRejection::OtherNames { names: names.take(MAX_NAMES).collect() }
+}
+
+fn address(bytes: &[u8]) -> Option<String> {
+    let v4 = <[u8; 4]>::try_from(bytes).map(|octets| std::net::IpAddr::from(octets).to_string());
+    let v6 = <[u8; 16]>::try_from(bytes).map(|octets| std::net::IpAddr::from(octets).to_string());
+    v4.or(v6).ok()
+}
+
+/// Text from outside, for a terminal.
+fn printable(text: &str) -> String {
+    let harmless = |c: char| if c.is_control() { '?' } else { c };
+    text.chars().take(MAX_NAME).map(harmless).collect()
+}
+
+/// Checks nothing but that the server has the key of whatever certificate it shows.
+#[derive(Debug)]
+struct TrustsAnybody(Provider);
+
+impl ServerCertVerifier for TrustsAnybody {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let algorithms = &self.0.signature_verification_algorithms;
+        rustls::crypto::verify_tls12_signature(message, cert, dss, algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let algorithms = &self.0.signature_verification_algorithms;
+        rustls::crypto::verify_tls13_signature(message, cert, dss, algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
+}

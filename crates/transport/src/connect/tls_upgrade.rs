@@ -1,0 +1,179 @@
+//! What is said in clear before TLS, without waiting for the answer.
+//!
+//! Over `roots://` a client says in clear that it wants TLS, and the server answers in clear that it may begin. Nothing
+//! of that answer is needed to write the first message of TLS, so it goes out right behind the wish, in the same segment:
+//! one round trip less. [`TlsUpgradeStream`] is the stream under TLS that does so. It puts what is to be said before the first bytes
+//! written, and takes the answer to it off the first bytes read.
+//!
+//! The answer has a known shape: 16 bytes for the handshake of XRootD, and a frame for the request `protocol`, whose head
+//! of 8 bytes ends with its length. What is in it is for others to judge; here it is only told where it ends.
+
+use bytes::{Bytes, BytesMut};
+use std::io;
+use std::pin::Pin;
+use std::sync::{Arc, OnceLock};
+use std::task::{Context, Poll, ready};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+/// The answer to the handshake, and the head of the frame behind it.
+const FIXED_BYTES: usize = 16 + 8;
+/// Where in them the length of the frame stands.
+const LENGTH_AT: usize = 20;
+/// No server has more to say of itself than this.
+const MAX_BYTES: usize = 64 * 1024;
+
+/// A stream on which something is said before TLS.
+#[derive(Debug)]
+pub(crate) struct TlsUpgradeStream<S> {
+    stream: S,
+    /// To be written before anything else.
+    unsaid: Bytes,
+    heard: BytesMut,
+    answer: Arc<OnceLock<Bytes>>,
+}
+
+impl<S> TlsUpgradeStream<S> {
+    /// Says `words` on `stream` first. The answer to them will be in what is returned along, also if TLS fails after it.
+    pub(crate) fn new(stream: S, words: Bytes) -> (Self, Arc<OnceLock<Bytes>>) {
+        let answer = Arc::<OnceLock<Bytes>>::default();
+        let preface =
+            Self { stream, unsaid: words, heard: BytesMut::new(), answer: Arc::clone(&answer) };
+        (preface, answer)
+    }
+
+    /// Bytes of the answer that are still to come; as far as that can be told.
+    fn missing(&self) -> io::Result<usize> {
+        let length = self.heard.get(LENGTH_AT..FIXED_BYTES).and_then(|field| field.try_into().ok());
+        let whole = match length.map(u32::from_be_bytes) {
+            None => FIXED_BYTES,
+            Some(length) => match usize::try_from(length) {
+                Ok(length @ ..=MAX_BYTES) => FIXED_BYTES + length,
+                _ => {
+                    let what = format!(
+                        "the answer to the request for TLS would have {length} bytes, expected a few dozen"
+                    );
+                    return Err(io::Error::new(io::ErrorKind::InvalidData, what));
+                }
+            },
+        };
+        Ok(whole - self.heard.len())
+    }
+}
+
+impl<S: AsyncRead + Unpin> TlsUpgradeStream<S> {
+    fn poll_answer(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        loop {
+            let missing = self.missing()?;
+            if missing == 0 {
+                let heard = std::mem::take(&mut self.heard).freeze();
+                // Set once: from here on nobody comes here again.
+                let _first = self.answer.set(heard);
+                return Poll::Ready(Ok(()));
+            }
+            let mut bytes = [0; 64];
+            let mut buffer = ReadBuf::new(bytes.get_mut(..missing.min(64)).unwrap_or_default());
+            ready!(Pin::new(&mut self.stream).poll_read(cx, &mut buffer))?;
+            if buffer.filled().is_empty() {
+                return Poll::Ready(Err(io::ErrorKind::UnexpectedEof.into()));
+            }
+            self.heard.extend_from_slice(buffer.filled());
+        }
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for TlsUpgradeStream<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        if self.answer.get().is_none() {
+            ready!(self.poll_answer(cx))?;
+        }
+        Pin::new(&mut self.stream).poll_read(cx, buf)
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for TlsUpgradeStream<S> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        if self.unsaid.is_empty() {
+            return Pin::new(&mut self.stream).poll_write(cx, buf);
+        }
+        // As one write, so that both leave in one segment. What the kernel takes of it counts for the words first.
+        let together = [&self.unsaid, buf].concat();
+        let written = ready!(Pin::new(&mut self.stream).poll_write(cx, &together))?;
+        let said = written.min(self.unsaid.len());
+        let _said = self.unsaid.split_to(said);
+        match written - said {
+            0 if !buf.is_empty() => {
+                cx.waker().wake_by_ref();
+                Poll::Pending
+            }
+            written => Poll::Ready(Ok(written)),
+        }
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
+
+    fn answer(length: u32, payload: &[u8]) -> Vec<u8> {
+        let mut bytes = vec![1; LENGTH_AT];
+        bytes.extend(length.to_be_bytes());
+        bytes.extend(payload);
+        bytes
+    }
+
+    #[tokio::test]
+    async fn words_go_first_and_their_answer_is_not_for_tls() {
+        // So small a pipe takes everything in pieces.
+        for pipe in [3, 64, 4096] {
+            let (ours, mut theirs) = duplex(pipe);
+            let (mut preface, heard) = TlsUpgradeStream::new(ours, Bytes::from_static(b"words"));
+            let server = tokio::spawn(async move {
+                let mut seen = [0; 10];
+                theirs.read_exact(&mut seen).await.unwrap();
+                theirs.write_all(&answer(3, b"yes")).await.unwrap();
+                theirs.write_all(b"tls").await.unwrap();
+                seen
+            });
+            preface.write_all(b"hello").await.unwrap();
+            let mut got = [0; 3];
+            preface.read_exact(&mut got).await.unwrap();
+            assert_eq!(&server.await.unwrap(), b"wordshello");
+            assert_eq!(
+                (&got, heard.get().map(|it| it.to_vec())),
+                (b"tls", Some(answer(3, b"yes")))
+            );
+        }
+    }
+
+    #[tokio::test]
+    async fn an_answer_without_end_is_refused_and_half_a_one_too() {
+        for (sent, kind) in [
+            (answer(u32::MAX, b""), io::ErrorKind::InvalidData),
+            (answer(3, b"ye"), io::ErrorKind::UnexpectedEof),
+        ] {
+            let (ours, mut theirs) = duplex(4096);
+            let (mut preface, heard) = TlsUpgradeStream::new(ours, Bytes::new());
+            theirs.write_all(&sent).await.unwrap();
+            drop(theirs);
+            let error = preface.read_u8().await.unwrap_err();
+            assert_eq!((error.kind(), heard.get()), (kind, None));
+        }
+    }
+}

@@ -1,0 +1,320 @@
+//! Requests other than reads of ranges: the name space, uploads, small documents.
+//!
+//! A [`HttpRequest`] goes through the same connections and books as reads do. Its answer is read whole, up to a bound. Redirects
+//! are followed with the same method as long as the body can be sent again; 303 turns into a GET, as RFC 9110 section
+//! 15.4.4 has it. What meets a connection that the server has closed in the meantime is sent again on another one, unless
+//! its method is POST: everything else that is asked here may be repeated.
+//!
+//! Uploads may take hours, so there is no clock over a request as a whole: while the body leaves, the third clock runs,
+//! and the second one from its end to the head of the answer.
+
+use crate::authorization;
+use crate::http::request;
+use crate::http::request_body::{RequestBody, SendProgress, TrackedBody};
+use crate::lane::{BoxBody, RequestSender};
+use crate::location::Location;
+use crate::network::Network;
+use crate::pool::Pool;
+use bytes::{Bytes, BytesMut};
+use hither_core::error::{Error, ErrorKind, Result, Retry};
+use http::header::IntoHeaderName;
+use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use http_body_util::BodyExt;
+use hyper::body::Incoming;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tokio::sync::oneshot;
+
+/// Redirects followed for one request.
+const MAX_REDIRECTS: usize = 8;
+
+/// A body of more bytes than this is not sent before the server has said that it wants it.
+const EXPECT_BYTES: u64 = 1 << 20;
+
+/// A request.
+#[derive(Debug)]
+pub struct HttpRequest {
+    /// The method; WebDAV's as well.
+    pub method: Method,
+    /// To whom.
+    pub location: Location,
+    /// Fields beside those that every request carries.
+    pub headers: HeaderMap,
+    /// The body.
+    pub content: RequestBody,
+    /// Most bytes of the answer's body that are of use; a longer one is an error.
+    pub max_reply_bytes: usize,
+}
+
+impl HttpRequest {
+    /// A call without fields or body, whose answer is a few words.
+    #[must_use]
+    pub fn new(method: Method, location: Location) -> Self {
+        let headers = HeaderMap::new();
+        Self { method, location, headers, content: RequestBody::Empty, max_reply_bytes: 64 * 1024 }
+    }
+
+    /// The same with one field more; one whose value may not stand in a field is left out.
+    pub(crate) fn with(mut self, name: impl IntoHeaderName, value: &str) -> Self {
+        if let Ok(value) = HeaderValue::from_bytes(value.as_bytes()) {
+            self.headers.insert(name, value);
+        }
+        self
+    }
+
+    /// The same with a body.
+    pub(crate) fn with_content(self, content: RequestBody) -> Self {
+        Self { content, ..self }
+    }
+}
+
+/// An answer.
+#[derive(Debug, Clone)]
+pub struct HttpResponse {
+    /// Its status; no status is an error here.
+    pub status: StatusCode,
+    /// Its fields.
+    pub headers: HeaderMap,
+    /// Its body.
+    pub body: Bytes,
+    /// Who answered, after redirects.
+    pub location: Location,
+    /// For 401 and 403, the error that says which credential did not suffice, and why.
+    pub refusal: Option<Error>,
+}
+
+/// What became of one attempt.
+enum Attempt {
+    Answered(StatusCode, HeaderMap, Bytes),
+    /// A connection kept from earlier was closed by the server: nothing is wrong.
+    Stale(Error),
+}
+
+impl Network {
+    /// Sends a call and reads its answer.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Unavailable`], [`ErrorKind::Timeout`], [`ErrorKind::Protocol`] if there is no answer; every answer is
+    /// a success here, whatever its status.
+    pub async fn call(&self, mut call: HttpRequest) -> Result<HttpResponse> {
+        let first = call.location.clone();
+        let (mut expect, mut renewed) = (true, false);
+        for _ in 0..=MAX_REDIRECTS {
+            let pool = self.pool(&call.location);
+            let used = authorization::prepared(&call.location, pool.config()).await?;
+            let (status, headers, body) = attempts(&pool, &call, expect).await?;
+            if status == StatusCode::EXPECTATION_FAILED && expect && call.content.is_whole() {
+                expect = false;
+                continue;
+            }
+            // Once only: what is new now may be refused as well.
+            let again = status == StatusCode::UNAUTHORIZED && !renewed && call.content.is_whole();
+            if again && authorization::renewed(&call.location, pool.config(), &used).await {
+                renewed = true;
+                continue;
+            }
+            match next_place(&call, status, &headers)? {
+                Some(next) => {
+                    call.location = next;
+                    if status == StatusCode::SEE_OTHER && call.method != Method::HEAD {
+                        (call.method, call.content) = (Method::GET, RequestBody::Empty);
+                    }
+                }
+                None => {
+                    let location = call.location;
+                    let refusal = authorization::refusal(
+                        &location,
+                        pool.config(),
+                        &call.method,
+                        status,
+                        &headers,
+                    );
+                    return Ok(HttpResponse { status, headers, body, location, refusal });
+                }
+            }
+        }
+        Err(Error::new(
+            ErrorKind::Protocol,
+            format!("{first}: more than {MAX_REDIRECTS} redirects, probably in a circle"),
+        ))
+    }
+}
+
+/// Where a redirect leads, if the answer is one.
+fn next_place(
+    call: &HttpRequest,
+    status: StatusCode,
+    headers: &HeaderMap,
+) -> Result<Option<Location>> {
+    let follows = matches!(status.as_u16(), 301 | 302 | 303 | 307 | 308);
+    let Some(reference) = headers.get(header::LOCATION).filter(|_| follows) else {
+        return Ok(None);
+    };
+    let here = &call.location;
+    let reference = reference.to_str().map_err(|_| {
+        Error::new(ErrorKind::Protocol, format!("{here}: redirected to what is no URL"))
+    })?;
+    if !call.content.is_whole() {
+        return Err(Error::new(
+            ErrorKind::Protocol,
+            format!("{here}: redirected after a part of the file had been sent"),
+        ));
+    }
+    here.join(reference).map(Some)
+}
+
+/// Sends `call` until it meets a connection that lives.
+async fn attempts(
+    pool: &Arc<Pool>,
+    call: &HttpRequest,
+    expect: bool,
+) -> Result<(StatusCode, HeaderMap, Bytes)> {
+    // All idle connections may have been closed while nobody looked.
+    for _ in 0..=pool.max_connections() {
+        match attempt(pool, call, expect).await? {
+            Attempt::Answered(status, headers, body) => return Ok((status, headers, body)),
+            Attempt::Stale(error) if !call.content.is_whole() => return Err(error),
+            Attempt::Stale(_) => {}
+        }
+    }
+    Err(Error::new(
+        ErrorKind::Unavailable,
+        format!("{}: the server closes every connection before it answers", call.location),
+    ))
+}
+
+async fn attempt(pool: &Arc<Pool>, call: &HttpRequest, expect: bool) -> Result<Attempt> {
+    pool.server().wait_retry_after().await;
+    let mut leased = pool.acquire().await?;
+    let Some(way) = leased.way() else {
+        return Err(Error::new(ErrorKind::Cancelled, "the connection is gone"));
+    };
+    let mut builder = request::builder(call.method.clone(), &call.location, pool);
+    if let Some(fields) = builder.headers_mut() {
+        if !matches!(call.content, RequestBody::Empty) {
+            fields.insert(header::CONTENT_LENGTH, call.content.len().into());
+        }
+        // A field given replaces the usual one.
+        fields.extend(call.headers.clone());
+    }
+    let gated = expect && call.content.len() > EXPECT_BYTES;
+    let gate = gated.then(|| {
+        let (opened, gate) = oneshot::channel();
+        builder = std::mem::take(&mut builder).header(header::EXPECT, "100-continue");
+        open_on_continue(&mut builder, opened);
+        gate
+    });
+    let (body, progress) = TrackedBody::new(call.content.clone(), gate);
+    let request = builder.body(BoxBody::new(body)).map_err(|error| {
+        let location = &call.location;
+        Error::new(ErrorKind::Invalid, format!("{location} cannot be put into a request"))
+            .with_source(error)
+    })?;
+    let reused = way.has_answered();
+    let response = match exchanged(way, request, &call.location, pool, &progress).await {
+        Ok(response) => response,
+        Err(error) if reused && call.method != Method::POST && is_broken(&error) => {
+            return Ok(Attempt::Stale(error));
+        }
+        Err(error) => return Err(error),
+    };
+    let (head, body) = response.into_parts();
+    let body = collected(body, call, pool).await?;
+    // After an answer that came before the body had left, the rest of the body would be taken for a request.
+    if progress.is_done() {
+        leased.give_back();
+    }
+    Ok(Attempt::Answered(head.status, head.headers, body))
+}
+
+/// Sends a request and waits for the head of its answer.
+async fn exchanged(
+    way: &mut RequestSender,
+    request: http::Request<BoxBody>,
+    location: &Location,
+    pool: &Pool,
+    progress: &SendProgress,
+) -> Result<http::Response<Incoming>> {
+    way.ready().await.map_err(|error| request::cut(location, way, error))?;
+    way.begin(pool.link().rtt, 0);
+    let mut answer = std::pin::pin!(way.send(request));
+    let mut taken = progress.taken();
+    let response = loop {
+        let leaving = !progress.is_done();
+        let clock = match leaving {
+            true => pool.config().no_progress_timeout,
+            false => pool.config().first_byte_timeout,
+        };
+        if let Ok(answer) = tokio::time::timeout(clock, &mut answer).await {
+            break answer;
+        }
+        let before = std::mem::replace(&mut taken, progress.taken());
+        if leaving && (progress.is_waiting() || taken != before || progress.is_done()) {
+            continue;
+        }
+        let what = if leaving { "the server takes no bytes" } else { "no answer" };
+        return Err(Error::new(
+            ErrorKind::Timeout,
+            format!("{location}: {what} for {} s", clock.as_secs_f64()),
+        )
+        .with_retry(Retry::SameServer { after: Duration::ZERO }));
+    };
+    let response = response.map_err(|error| request::cut(location, way, error))?;
+    way.answered();
+    Ok(response)
+}
+
+/// Whether the connection went away, without a word from the server.
+fn is_broken(error: &Error) -> bool {
+    error.kind() == ErrorKind::Unavailable
+}
+
+/// Opens the gate of a body when the server says "100 Continue".
+fn open_on_continue(builder: &mut http::request::Builder, opened: oneshot::Sender<()>) {
+    let opened = Mutex::new(Some(opened));
+    let mut bearer = http::Request::new(());
+    hyper::ext::on_informational(&mut bearer, move |response| {
+        if response.status() == StatusCode::CONTINUE
+            && let Some(opened) = opened.lock().unwrap_or_else(PoisonError::into_inner).take()
+        {
+            // The body may have gone without it.
+            let _ = opened.send(());
+        }
+    });
+    if let Some(extensions) = builder.extensions_mut() {
+        extensions.extend(std::mem::take(bearer.extensions_mut()));
+    }
+}
+
+/// The whole body, within its bound. The third clock runs.
+async fn collected(mut body: Incoming, call: &HttpRequest, pool: &Pool) -> Result<Bytes> {
+    let location = &call.location;
+    let clock = pool.config().no_progress_timeout;
+    let mut bytes = BytesMut::new();
+    loop {
+        let frame = tokio::time::timeout(clock, body.frame()).await.map_err(|_| {
+            Error::new(
+                ErrorKind::Timeout,
+                format!("{location}: the answer stopped for {} s", clock.as_secs_f64()),
+            )
+            .with_retry(Retry::SameServer { after: Duration::ZERO })
+        })?;
+        let Some(frame) = frame else { return Ok(bytes.freeze()) };
+        let frame = frame.map_err(|error| {
+            let what = "the connection broke in the middle of the answer";
+            Error::new(ErrorKind::Unavailable, format!("{location}: {what}"))
+                .with_source(error)
+                .with_retry(Retry::SameServer { after: Duration::ZERO })
+        })?;
+        if let Some(data) = frame.data_ref() {
+            if bytes.len() + data.len() > call.max_reply_bytes {
+                return Err(Error::new(
+                    ErrorKind::Protocol,
+                    format!("{location}: the answer has more than {} bytes", call.max_reply_bytes),
+                ));
+            }
+            bytes.extend_from_slice(data);
+        }
+    }
+}

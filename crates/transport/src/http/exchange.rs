@@ -1,0 +1,445 @@
+//! One request and its answer on one connection.
+//!
+//! A server may answer a request for many ranges in a dozen ways (`exchange/form.rs` has them); whichever it takes, what
+//! is sound of it is handed on, and what the way says about the server is reported as a [`RangeBehavior`], for its record.
+
+mod query;
+mod response_form;
+
+use crate::authorization;
+use crate::http::delivery::Delivery;
+use crate::http::response_body::AT_ONCE;
+use crate::http::spooled_download::SpooledDownload;
+use crate::http::{request, scheme_mismatch};
+use crate::lane::RequestSender;
+use crate::location::Location;
+use crate::pool::{Pool, PooledConnection};
+use crate::respond;
+use hither_core::error::{Error, ErrorKind, Result, Retry};
+use hither_core::{Limits, PartSink, Request, ResponseMeta, range};
+use hither_http::metalink::{MetalinkLinks, links};
+use hither_http::vector;
+use hither_http::{self as codec, ResponseHead, ServerHint, classify, range_header};
+use http::{HeaderMap, Method, StatusCode, header};
+use hyper::body::Incoming;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// A request to be sent.
+#[derive(Debug)]
+pub(crate) struct Exchange<'a> {
+    pub(crate) location: &'a Location,
+    pub(crate) pool: &'a Arc<Pool>,
+    pub(crate) request: &'a Request,
+    pub(crate) ask: RangeEncoding,
+    pub(crate) whole_file: &'a SpooledDownload,
+}
+
+/// What of a request is put into the header.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum RangeEncoding {
+    /// All of it.
+    All,
+    /// The first range: the server is thought to ignore ranges, and may be found not to.
+    First,
+    /// No range: the file is known to come whole.
+    Nothing,
+    /// Nothing: all of it is in the body of a `QUERY`.
+    Query,
+}
+
+/// How an exchange ended well.
+#[derive(Debug)]
+pub(crate) enum ExchangeOutcome {
+    /// Everything asked for was delivered.
+    Complete(ResponseMeta),
+    /// The file is elsewhere.
+    Redirect(String),
+}
+
+/// What an answer shows about a server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum RangeBehavior {
+    /// It sends ranges: the one that was asked for came.
+    Ranges,
+    /// Several ranges came, in one way or another.
+    Several,
+    /// One range of several came.
+    OnlyOne,
+    /// No range came, in a way that servers have that never send several, and others beyond a limit.
+    PerhapsOne,
+    /// Fewer ranges, or fewer bytes, may be sent.
+    TooMany,
+    /// So many bytes of one range came, and no more.
+    Short(u64),
+    /// A shorter header may be taken.
+    TooLong,
+    /// It ignores ranges.
+    NoRanges,
+    /// It refuses a `QUERY`, whatever it says of itself.
+    NoQuery,
+    /// It may take one with fewer ranges.
+    ShorterQuery,
+}
+
+/// How an exchange ended, and what it showed.
+#[derive(Debug)]
+pub(crate) struct ExchangeResult {
+    pub(crate) outcome: Result<ExchangeOutcome>,
+    /// The connection is at the start of the next answer.
+    pub(crate) reusable: bool,
+    /// It had been closed before the request came to it.
+    pub(crate) stale: bool,
+    pub(crate) hint: Option<ServerHint>,
+    /// It says that it takes lists of ranges in a `QUERY`.
+    pub(crate) offers_query: bool,
+    pub(crate) finding: Option<RangeBehavior>,
+    /// The end of the file was asked for by suffix and did not come for that.
+    pub(crate) tail_refused: bool,
+    /// What was handed on, ascending.
+    pub(crate) delivered: Vec<Range<u64>>,
+    /// Size of the file, if it was told.
+    pub(crate) size: Option<u64>,
+    /// Where else the file is, if the answer says so.
+    pub(crate) links: Option<MetalinkLinks>,
+    /// The server has too much to do (429, 503).
+    pub(crate) busy: bool,
+    /// It said for how long.
+    pub(crate) said_when: bool,
+}
+
+impl ExchangeResult {
+    /// Whether the connection is at the start of the next answer is for the caller to say.
+    pub(crate) fn new(outcome: Result<ExchangeOutcome>, reusable: bool) -> Self {
+        Self {
+            outcome,
+            reusable,
+            stale: false,
+            hint: None,
+            offers_query: false,
+            finding: None,
+            tail_refused: false,
+            delivered: Vec::new(),
+            size: None,
+            links: None,
+            busy: false,
+            said_when: false,
+        }
+    }
+
+    /// Ended badly, with the connection in an unknown state.
+    pub(crate) fn failed(error: Error) -> Self {
+        Self::new(Err(error), false)
+    }
+
+    /// Ended well: what `delivery` says of the file.
+    pub(crate) fn complete(delivery: &Delivery<'_>, tail: u64, reusable: bool) -> Self {
+        let unasked_bytes = delivery.unasked_bytes().saturating_sub(tail);
+        let answer = ResponseMeta { size: delivery.size, validator: None, unasked_bytes };
+        Self::new(Ok(ExchangeOutcome::Complete(answer)), reusable)
+    }
+
+    fn with(mut self, finding: impl Into<Option<RangeBehavior>>) -> Self {
+        self.finding = finding.into();
+        self
+    }
+}
+
+impl Exchange<'_> {
+    /// Sends the request and hands its answer on, part by part.
+    pub(crate) async fn run(
+        &self,
+        leased: &mut PooledConnection,
+        sink: &mut PartSink,
+    ) -> ExchangeResult {
+        let Some(way) = leased.way() else {
+            return ExchangeResult::failed(Error::new(
+                ErrorKind::Cancelled,
+                "the connection is gone",
+            ));
+        };
+        // On a connection that has answered before, silence means most often that it was idle for too long.
+        let is_fresh = !way.has_answered();
+        let response = match self.send(way).await {
+            Ok(response) => response,
+            Err(error) if way.was_refused() => {
+                return ExchangeResult { busy: true, ..ExchangeResult::failed(error) };
+            }
+            Err(error) if is_fresh && error.kind() == ErrorKind::Unavailable => {
+                return self.trouble(error);
+            }
+            Err(error) => {
+                let stale = !is_fresh && error.kind() == ErrorKind::Unavailable;
+                return ExchangeResult { stale, ..ExchangeResult::failed(error) };
+            }
+        };
+        let (head, body) = response.into_parts();
+        let facts = ResponseHead::of(head.status, &head.headers);
+        let server = facts.server.as_deref().unwrap_or_default();
+        let hint = codec::server_hint(server, facts.via.as_deref());
+        let mut settled = self.read(&head, &facts, body, sink).await;
+        settled.hint = hint;
+        settled.offers_query = vector::is_understood(&head.headers);
+        settled.links = head.headers.contains_key(header::LINK).then(|| links(&head.headers));
+        if settled.outcome.is_ok() {
+            self.pool.saw_bandwidth(way.bandwidth());
+        }
+        settled
+    }
+
+    /// What is put into the header: ranges and tail.
+    fn sent(&self) -> (&[Range<u64>], u64) {
+        let ranges = self.request.ranges.as_slice();
+        match (self.ask, ranges) {
+            (RangeEncoding::All | RangeEncoding::Query, _) | (RangeEncoding::First, []) => {
+                (ranges, self.request.tail)
+            }
+            (RangeEncoding::First, [first, ..]) => (std::slice::from_ref(first), 0),
+            (RangeEncoding::Nothing, _) => (&[], 0),
+        }
+    }
+
+    /// Ranges in the header; the tail counts as one.
+    fn ranges_asked(&self) -> usize {
+        let (ranges, tail) = self.sent();
+        ranges.len() + usize::from(tail > 0)
+    }
+
+    async fn send(&self, way: &mut RequestSender) -> Result<http::Response<Incoming>> {
+        let asked = range::total_bytes(&self.request.ranges).saturating_add(self.request.tail);
+        if self.ask == RangeEncoding::Query {
+            let (builder, body) = self.query();
+            return request::send(way, builder, body, self.location, self.pool, asked).await;
+        }
+        let mut builder = request::builder(Method::GET, self.location, self.pool);
+        if self.ask != RangeEncoding::Nothing {
+            let (ranges, tail) = self.sent();
+            let range = range_header::format(ranges, (tail > 0).then_some(tail));
+            let range = range.map_err(|error| {
+                Error::new(ErrorKind::Invalid, "cannot ask for these ranges").with_source(error)
+            })?;
+            builder = builder.header(header::RANGE, range);
+        }
+        if let Some(validator) = &self.request.validator {
+            builder = builder.header(header::IF_RANGE, validator);
+        }
+        request::send(way, builder, request::empty(), self.location, self.pool, asked).await
+    }
+
+    async fn read(
+        &self,
+        head: &http::response::Parts,
+        facts: &ResponseHead,
+        body: Incoming,
+        sink: &mut PartSink,
+    ) -> ExchangeResult {
+        if self.ask == RangeEncoding::Query
+            && let Some(error) = self.query_refused(head)
+        {
+            return error;
+        }
+        let answer = match classify(head.status, &head.headers, self.ranges_asked()) {
+            Ok(answer) => answer,
+            Err(error) => return ExchangeResult::failed(self.odd(&error)),
+        };
+        let validator = facts.validator.as_ref().and_then(|v| v.if_range().to_str().ok());
+        let told = match &answer {
+            codec::RangeResponse::Single { total, .. } => *total,
+            codec::RangeResponse::Whole { size } => *size,
+            _ => None,
+        };
+        // The length of frames is not that of the file.
+        let size = facts.size.or(told).filter(|_| self.ask != RangeEncoding::Query);
+        let same =
+            self.check_validator(validator, head.status).and_then(|()| self.check_size(size));
+        if let Err(error) = same {
+            return ExchangeResult::failed(error);
+        }
+        let validator = validator.map(str::to_owned);
+        let mut delivery = Delivery::new(&self.request.ranges, self.pool, sink);
+        delivery.size = size;
+        let mut settled = match self.ask == RangeEncoding::Query && head.status == StatusCode::OK {
+            true => self.frames(body, &mut delivery).await,
+            false => self.by_form(answer, &head.headers, facts, body, &mut delivery).await,
+        };
+        settled.delivered = range::merged(&delivery.received, 0);
+        settled.size = delivery.size;
+        if let Ok(ExchangeOutcome::Complete(answer)) = &mut settled.outcome {
+            answer.validator = validator;
+        }
+        settled
+    }
+
+    async fn by_form(
+        &self,
+        answer: codec::RangeResponse,
+        headers: &HeaderMap,
+        facts: &ResponseHead,
+        body: Incoming,
+        delivery: &mut Delivery<'_>,
+    ) -> ExchangeResult {
+        match answer {
+            codec::RangeResponse::Multipart { boundary } => {
+                self.multipart(&boundary, body, delivery).await
+            }
+            codec::RangeResponse::Single { range, .. } => self.single(range, body, delivery).await,
+            codec::RangeResponse::Whole { size } => self.whole(size, facts, body, delivery).await,
+            codec::RangeResponse::TooLarge { status } => {
+                let header = matches!(
+                    status,
+                    StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE | StatusCode::URI_TOO_LONG
+                );
+                let finding = if header { RangeBehavior::TooLong } else { RangeBehavior::TooMany };
+                let settled = ExchangeResult::failed(self.too_large(status)).with(finding);
+                self.explained(status, body, settled).await
+            }
+            codec::RangeResponse::Unsatisfied { size: Some(0) } => {
+                // All there is of an empty file has come; a body may be announced that never does (XrdHttp).
+                delivery.size = Some(0);
+                self.complete(delivery, false)
+            }
+            codec::RangeResponse::Unsatisfied { size } => self.unsatisfied(size),
+            codec::RangeResponse::Redirect { location, .. } => {
+                let reusable = request::drain(body, self.pool).await;
+                ExchangeResult::new(Ok(ExchangeOutcome::Redirect(location)), reusable)
+            }
+            codec::RangeResponse::Refused { status } => {
+                let name = self.location.to_string();
+                let explained = authorization::refusal(
+                    self.location,
+                    self.pool.config(),
+                    &Method::GET,
+                    status,
+                    headers,
+                );
+                let error = explained
+                    .unwrap_or_else(|| respond::refused(status, &name, facts.retry_after.as_ref()));
+                match status {
+                    StatusCode::BAD_REQUEST | StatusCode::PAYLOAD_TOO_LARGE
+                        if self.may_be_too_long() =>
+                    {
+                        let settled = ExchangeResult::failed(self.too_large(status))
+                            .with(RangeBehavior::TooMany);
+                        self.explained(status, body, settled).await
+                    }
+                    StatusCode::URI_TOO_LONG | StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE => {
+                        ExchangeResult::failed(self.header_too_long(status))
+                    }
+                    StatusCode::INTERNAL_SERVER_ERROR | StatusCode::BAD_GATEWAY => {
+                        self.trouble(error)
+                    }
+                    StatusCode::ACCEPTED => {
+                        let reusable = request::drain(body, self.pool).await;
+                        ExchangeResult::new(Err(error), reusable)
+                    }
+                    StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => {
+                        let reusable = request::drain(body, self.pool).await;
+                        let said_when = facts.retry_after.is_some();
+                        let settled = ExchangeResult::new(Err(error), reusable);
+                        let settled = ExchangeResult { busy: true, said_when, ..settled };
+                        match status {
+                            StatusCode::SERVICE_UNAVAILABLE if said_when => self.judged(settled),
+                            _ => settled,
+                        }
+                    }
+                    _ => self.explained(status, body, ExchangeResult::failed(error)).await,
+                }
+            }
+            _ => ExchangeResult::failed(self.odd(&"an answer of an unknown form")),
+        }
+    }
+
+    /// A refusal with a time to come back is about the file or about the server (`core::courtesy` has the rule).
+    fn judged(&self, settled: ExchangeResult) -> ExchangeResult {
+        match settled.outcome {
+            Err(error) if self.pool.welcome().is_about_the_file() => match error.retry() {
+                Retry::SameServer { after } if !after.is_zero() => {
+                    let later = error.with_retry(Retry::Later { after });
+                    ExchangeResult { busy: false, outcome: Err(later), ..settled }
+                }
+                _ => ExchangeResult { outcome: Err(error), ..settled },
+            },
+            _ => settled,
+        }
+    }
+
+    /// A failure that may be chance, or come from too large a request.
+    fn trouble(&self, error: Error) -> ExchangeResult {
+        if self.ask != RangeEncoding::All || !self.pool.server().is_too_much(self.request) {
+            return ExchangeResult::failed(error);
+        }
+        ExchangeResult::failed(error.with_retry(AT_ONCE)).with(RangeBehavior::TooMany)
+    }
+
+    /// No bytes came: `settled` says why, if the body has nothing better.
+    async fn explained(
+        &self,
+        status: StatusCode,
+        body: Incoming,
+        settled: ExchangeResult,
+    ) -> ExchangeResult {
+        let told = match status {
+            StatusCode::BAD_REQUEST => scheme_mismatch::explained(body, self.pool).await,
+            _ => None,
+        };
+        told.map_or(settled, ExchangeResult::failed)
+    }
+
+    /// A strong validator that differs from the one that the file was opened with means another file.
+    fn check_validator(&self, seen: Option<&str>, status: StatusCode) -> Result<()> {
+        match (&self.request.validator, seen) {
+            (Some(expected), Some(seen)) if expected != seen && status.is_success() => {
+                Err(Error::new(
+                    ErrorKind::Changed,
+                    format!(
+                        "{}: the file has changed on the server (it was {expected}, now it is {seen})",
+                        self.location
+                    ),
+                ))
+            }
+            // A server that had a mark for the old version and sends all of the file has another version, marked or not;
+            // one that sends a part of it has compared the marks.
+            (Some(expected), None) if status == StatusCode::OK => Err(Error::new(
+                ErrorKind::Changed,
+                format!(
+                    "{}: the file has changed on the server (it was {expected}, now it is unmarked)",
+                    self.location
+                ),
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    /// Another size means another file.
+    fn check_size(&self, seen: Option<u64>) -> Result<()> {
+        match (self.request.size, seen) {
+            (Some(expected), Some(seen)) if expected != seen => Err(Error::new(
+                ErrorKind::Changed,
+                format!("{}: the file has {seen} bytes there, expected {expected}", self.location),
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether a shorter range may be sent where this one was not.
+    fn may_be_too_long(&self) -> bool {
+        self.ask == RangeEncoding::All && self.pool.server().may_be_too_long(self.request)
+    }
+
+    /// One range is refused for the length of the header, and no header is shorter.
+    fn header_too_long(&self, status: StatusCode) -> Error {
+        let (ranges, _) = self.sent();
+        let text: usize = ranges.iter().map(Limits::range_text_bytes).sum();
+        respond::header_too_long(&self.location.to_string(), status, text)
+    }
+
+    fn too_large(&self, status: StatusCode) -> Error {
+        let (ranges, tail) = self.sent();
+        let bytes = range::total_bytes(ranges).saturating_add(tail);
+        respond::too_large(&self.location.to_string(), status, self.ranges_asked(), bytes)
+    }
+
+    fn odd(&self, what: &dyn std::fmt::Display) -> Error {
+        Error::new(ErrorKind::Protocol, format!("{}: {what}", self.location))
+    }
+}

@@ -1,0 +1,117 @@
+//! All ranges in the body of a `QUERY`, answered in frames: [`hither_http::vector`] has the forms.
+//!
+//! It is sent where the server has said that it takes such lists. One that refuses it all the same, or a proxy on the way, is
+//! asked by GET from then on; one that takes shorter lists only (413), in shorter ones.
+
+use crate::http::delivery::Delivery;
+use crate::http::exchange::{Exchange, ExchangeResult, RangeBehavior};
+use crate::http::request;
+use crate::http::response_body::{AT_ONCE, next_chunk};
+use crate::lane::BoxBody;
+use bytes::Bytes;
+use hither_core::error::{Error, ErrorKind};
+use hither_http::vector::frames::{FrameEvent, FrameReader};
+use hither_http::vector::{FRAMES_TYPE, RANGES_TYPE, RangeList};
+use http::header::HeaderValue;
+use http::request::Builder;
+use http::{Method, StatusCode, header, response};
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+
+/// A list that is refused as too long although it has no more ranges is refused for what it is.
+const FEW_RANGES: usize = 16;
+
+impl Exchange<'_> {
+    pub(crate) fn query(&self) -> (Builder, BoxBody) {
+        let list = RangeList { ranges: self.request.ranges.clone(), tail: self.request.tail };
+        let mut builder = request::builder(Method::QUERY, self.location, self.pool)
+            .header(header::CONTENT_TYPE, RANGES_TYPE);
+        if let Some(headers) = builder.headers_mut() {
+            headers.insert(header::ACCEPT, HeaderValue::from_static(FRAMES_TYPE));
+        }
+        if let Some(validator) = &self.request.validator {
+            let guard = match validator.starts_with('"') {
+                true => header::IF_MATCH,
+                false => header::IF_UNMODIFIED_SINCE,
+            };
+            builder = builder.header(guard, validator);
+        }
+        let body = Full::new(Bytes::from(list.encode())).map_err(|never| match never {});
+        (builder, BoxBody::new(body))
+    }
+
+    /// What an answer means that brings no frames and is not about the file or its server; none for others.
+    pub(crate) fn query_refused(&self, head: &response::Parts) -> Option<ExchangeResult> {
+        let kind = head.headers.get(header::CONTENT_TYPE).map_or(&b""[..], HeaderValue::as_bytes);
+        match head.status {
+            StatusCode::OK if kind.eq_ignore_ascii_case(FRAMES_TYPE.as_bytes()) => None,
+            StatusCode::PRECONDITION_FAILED => {
+                let what = format!("{}: the file has changed on the server", self.location);
+                Some(ExchangeResult::failed(Error::new(ErrorKind::Changed, what)))
+            }
+            status @ StatusCode::PAYLOAD_TOO_LARGE if self.request.ranges.len() > FEW_RANGES => {
+                Some(
+                    ExchangeResult::failed(self.too_large(status))
+                        .with(RangeBehavior::ShorterQuery),
+                )
+            }
+            status
+                if status.is_success()
+                    || matches!(
+                        status,
+                        StatusCode::BAD_REQUEST
+                            | StatusCode::METHOD_NOT_ALLOWED
+                            | StatusCode::NOT_ACCEPTABLE
+                            | StatusCode::LENGTH_REQUIRED
+                            | StatusCode::PAYLOAD_TOO_LARGE
+                            | StatusCode::UNSUPPORTED_MEDIA_TYPE
+                            | StatusCode::UNPROCESSABLE_ENTITY
+                            | StatusCode::NOT_IMPLEMENTED
+                    ) =>
+            {
+                Some(ExchangeResult::failed(self.too_large(status)).with(RangeBehavior::NoQuery))
+            }
+            _ => None,
+        }
+    }
+
+    pub(crate) async fn frames(
+        &self,
+        mut body: Incoming,
+        delivery: &mut Delivery<'_>,
+    ) -> ExchangeResult {
+        let mut parser = FrameReader::default();
+        loop {
+            let got = delivery.received_bytes();
+            let mut chunk = match next_chunk(&mut body, self.location, self.pool, got).await {
+                Ok(Some(chunk)) => chunk,
+                Ok(None) => break,
+                Err(error) => return ExchangeResult::failed(error),
+            };
+            loop {
+                match parser.next(&mut chunk) {
+                    Ok(Some(FrameEvent::Size(size))) => {
+                        if let Err(error) = self.check_size(Some(size)) {
+                            return ExchangeResult::failed(error);
+                        }
+                        delivery.size = Some(size);
+                    }
+                    Ok(Some(FrameEvent::Data { offset, bytes })) => delivery.deliver(offset, bytes),
+                    Ok(None) => break,
+                    Err(error) => {
+                        return ExchangeResult::failed(self.odd(&error).with_retry(AT_ONCE));
+                    }
+                }
+            }
+        }
+        match parser.finish() {
+            Err(error) => ExchangeResult::failed(self.odd(&error).with_retry(AT_ONCE)),
+            Ok(()) if delivery.is_complete(self.request.tail) || delivery.is_beyond() => {
+                self.complete(delivery, true)
+            }
+            Ok(()) => {
+                ExchangeResult::failed(self.odd(&"the answer lacks ranges").with_retry(AT_ONCE))
+            }
+        }
+    }
+}

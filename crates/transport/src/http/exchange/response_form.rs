@@ -1,0 +1,223 @@
+//! The forms of an answer: several parts, one part, the whole file, none of the ranges.
+
+use crate::http::delivery::Delivery;
+use crate::http::exchange::{Exchange, ExchangeResult, RangeBehavior, RangeEncoding};
+use crate::http::response_body::{AT_ONCE, next_chunk};
+use crate::http::spooled_download::WholeFileResponse;
+use hither_core::error::{Error, ErrorKind, Result};
+use hither_core::range;
+use hither_http::{MultipartError, MultipartEvent, MultipartReader, ResponseHead};
+use http::StatusCode;
+use hyper::body::Incoming;
+use std::ops::Range;
+
+/// A whole file that nobody asked for is taken if it is no larger than this many times what was wanted: reading on costs
+/// less than another round trip.
+const WHOLE_FACTOR: u64 = 4;
+/// And always if it is no larger than this, in bytes.
+const WHOLE_FLOOR_BYTES: u64 = 256 * 1024;
+
+impl Exchange<'_> {
+    pub(crate) async fn multipart(
+        &self,
+        boundary: &[u8],
+        mut body: Incoming,
+        delivery: &mut Delivery<'_>,
+    ) -> ExchangeResult {
+        let mut parser = match MultipartReader::new(boundary) {
+            Ok(parser) => parser,
+            Err(error) => return ExchangeResult::failed(self.odd(&error)),
+        };
+        loop {
+            let got = delivery.received_bytes();
+            let mut chunk = match next_chunk(&mut body, self.location, self.pool, got).await {
+                Ok(Some(chunk)) => chunk,
+                Ok(None) => break,
+                Err(error) => return ExchangeResult::failed(error),
+            };
+            loop {
+                match parser.next(&mut chunk) {
+                    Ok(Some(MultipartEvent::PartStart { total, .. })) => {
+                        if let Err(error) = self.check_size(total) {
+                            return ExchangeResult::failed(error);
+                        }
+                        delivery.size = delivery.size.or(total);
+                    }
+                    Ok(Some(MultipartEvent::Data { offset, bytes })) => {
+                        delivery.deliver(offset, bytes)
+                    }
+                    Ok(Some(MultipartEvent::PartEnd | MultipartEvent::End)) => {}
+                    Ok(None) => break,
+                    Err(error) => return self.broken_multipart(&error),
+                }
+            }
+        }
+        let complete = delivery.is_complete(self.sent().1);
+        match parser.finish() {
+            Err(error) if !complete => ExchangeResult::failed(self.odd(&error).with_retry(AT_ONCE)),
+            _ if complete => self.complete(delivery, true).with(RangeBehavior::Several),
+            _ if self.request.tail > 0 && delivery.has_all_but_tail() => {
+                self.no_tail(true).with(RangeBehavior::Several)
+            }
+            // A server that leaves ranges out, and not all, takes no more of them.
+            _ if self.ranges_asked() > 1 && delivery.is_wanted() && !delivery.is_beyond() => {
+                let error = self.too_large(StatusCode::PARTIAL_CONTENT);
+                ExchangeResult { reusable: true, ..ExchangeResult::failed(error) }
+                    .with(RangeBehavior::TooMany)
+            }
+            _ => self.complete(delivery, true),
+        }
+    }
+
+    /// A server that fails within a multipart answer was most likely asked for too many ranges (XrdHttp 5.5 above 1,024).
+    fn broken_multipart(&self, error: &MultipartError) -> ExchangeResult {
+        match error {
+            MultipartError::ServerFailed { .. }
+                if self.ranges_asked() > 1 || self.may_be_too_long() =>
+            {
+                let message = format!("{}: {error}", self.location);
+                let error = Error::new(ErrorKind::TooLarge, message).with_retry(AT_ONCE);
+                ExchangeResult::failed(error).with(RangeBehavior::TooMany)
+            }
+            _ => ExchangeResult::failed(self.odd(error)),
+        }
+    }
+
+    pub(crate) async fn single(
+        &self,
+        range: Range<u64>,
+        body: Incoming,
+        delivery: &mut Delivery<'_>,
+    ) -> ExchangeResult {
+        if let Err(error) = self.stream(body, range.clone(), delivery).await {
+            return ExchangeResult::failed(error);
+        }
+        let asked = self.ranges_asked();
+        let complete = delivery.is_complete(self.request.tail);
+        if asked > 1 && !complete {
+            if self.request.tail == 0 && delivery.is_beyond() {
+                return self.complete(delivery, true);
+            }
+            if self.request.tail > 0 && delivery.has_all_but_tail() {
+                // Everything but the tail (XrdHttp 5.5 leaves it out without a word).
+                return self.no_tail(true);
+            }
+            // Only one of the ranges came: that is all this server does.
+            let error = self.too_large(StatusCode::PARTIAL_CONTENT);
+            return ExchangeResult { reusable: true, ..ExchangeResult::failed(error) }
+                .with(RangeBehavior::OnlyOne);
+        }
+        if self.ask == RangeEncoding::First && !complete {
+            // It does send ranges: the rest is asked for in the ordinary way.
+            let error = self.too_large(StatusCode::PARTIAL_CONTENT);
+            return ExchangeResult { reusable: true, ..ExchangeResult::failed(error) }
+                .with(RangeBehavior::Ranges);
+        }
+        if asked == 1
+            && self.ask == RangeEncoding::All
+            && self.request.tail == 0
+            && !complete
+            && delivery.is_wanted()
+            && !delivery.is_beyond()
+        {
+            // The server cut it short: the rest can be asked for.
+            let error = self.too_large(StatusCode::PARTIAL_CONTENT);
+            let settled = ExchangeResult { reusable: true, ..ExchangeResult::failed(error) };
+            return settled.with(RangeBehavior::Short(delivery.received_bytes()));
+        }
+        // All of a file says nothing about ranges: a server with one range only would have sent the same.
+        let whole = range.start == 0 && delivery.size == Some(range.end);
+        let finding = match asked {
+            1 => Some(RangeBehavior::Ranges),
+            _ => (!whole).then_some(RangeBehavior::Several),
+        };
+        self.complete(delivery, true).with(finding)
+    }
+
+    pub(crate) async fn whole(
+        &self,
+        size: Option<u64>,
+        facts: &ResponseHead,
+        body: Incoming,
+        delivery: &mut Delivery<'_>,
+    ) -> ExchangeResult {
+        let wanted = range::total_bytes(&self.request.ranges).saturating_add(self.request.tail);
+        let cheap = size
+            .is_some_and(|size| size <= WHOLE_FLOOR_BYTES.max(wanted.saturating_mul(WHOLE_FACTOR)));
+        let never = facts.accepts_ranges == Some(false);
+        if !cheap && !never && self.ranges_asked() > 1 {
+            // Perhaps fewer ranges work: the answer is dropped with its connection.
+            return ExchangeResult::failed(self.too_large(StatusCode::OK))
+                .with(RangeBehavior::PerhapsOne);
+        }
+        let finding = (never || !cheap).then_some(RangeBehavior::NoRanges);
+        let validator = facts.validator.as_ref().and_then(|v| v.if_range().to_str().ok());
+        let arrived = WholeFileResponse { body, size, validator: validator.map(str::to_owned) };
+        let served =
+            self.whole_file.serve(Some(arrived), self.request, delivery, self.location).await;
+        match served {
+            Ok(_) => self.complete(delivery, false).with(finding),
+            Err(error) => ExchangeResult::failed(error).with(finding),
+        }
+    }
+
+    /// 416: the ranges lie beyond the end of the file, or the server knows no suffix, or takes one range only (Varnish).
+    pub(crate) fn unsatisfied(&self, told: Option<u64>) -> ExchangeResult {
+        let (ranges, tail) = self.sent();
+        if tail > 0 {
+            return self.no_tail(false);
+        }
+        let end = ranges.last().map_or(0, |range| range.end);
+        if ranges.len() > 1 && told.is_none_or(|size| end <= size) {
+            let error = self.too_large(StatusCode::RANGE_NOT_SATISFIABLE);
+            return ExchangeResult::failed(error).with(RangeBehavior::PerhapsOne);
+        }
+        let size = told.map_or_else(|| "fewer".to_owned(), |size| size.to_string());
+        ExchangeResult::failed(Error::new(
+            ErrorKind::Corrupt,
+            format!(
+                "{}: bytes up to {end} are wanted, but the file has {size}: it is truncated",
+                self.location
+            ),
+        ))
+    }
+
+    async fn stream(
+        &self,
+        mut body: Incoming,
+        range: Range<u64>,
+        delivery: &mut Delivery<'_>,
+    ) -> Result<()> {
+        let mut offset = range.start;
+        loop {
+            let got = delivery.received_bytes();
+            let Some(chunk) = next_chunk(&mut body, self.location, self.pool, got).await? else {
+                break;
+            };
+            let len = chunk.len() as u64;
+            if len > range.end - offset {
+                let what = format!("more bytes than the announced {}..{}", range.start, range.end);
+                return Err(self.odd(&what));
+            }
+            delivery.deliver(offset, chunk);
+            offset += len;
+        }
+        if offset < range.end {
+            return Err(self.odd(&"the answer ended early").with_retry(AT_ONCE));
+        }
+        Ok(())
+    }
+
+    pub(crate) fn complete(&self, delivery: &Delivery<'_>, reusable: bool) -> ExchangeResult {
+        ExchangeResult::complete(delivery, self.request.tail, reusable)
+    }
+
+    fn no_tail(&self, reusable: bool) -> ExchangeResult {
+        let error = Error::new(
+            ErrorKind::TooLarge,
+            format!("{}: the server knows no suffix ranges", self.location),
+        );
+        let failed = ExchangeResult::failed(error.with_retry(AT_ONCE));
+        ExchangeResult { tail_refused: true, reusable, ..failed }
+    }
+}

@@ -1,0 +1,176 @@
+//! Sending a request and waiting for the head of its answer: where the second clock runs.
+
+use crate::authorization;
+use crate::connect::proxy::Proxy;
+use crate::lane::{BoxBody, RequestSender};
+use crate::location::Location;
+use crate::pool::{Pool, PooledConnection};
+use crate::respond;
+use bytes::Bytes;
+use hither_core::ResponseMeta;
+use hither_core::error::{Error, ErrorKind, Result, Retry};
+use hither_http::ResponseHead;
+use http::{Method, StatusCode, header, request::Builder};
+use http_body_util::{BodyExt, Empty};
+use hyper::body::Incoming;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A body that is of no interest is read to its end up to this many bytes, to keep the connection; beyond it a new
+/// connection is cheaper.
+const DRAIN_BYTES: usize = 64 * 1024;
+
+/// A request for the file, with what every request carries.
+pub(crate) fn builder(method: Method, location: &Location, pool: &Pool) -> Builder {
+    let mut request = http::Request::builder().method(method);
+    let proxy = pool.config().proxies.to(location).filter(|_| !location.is_tls());
+    if let Some(authorization) = proxy.and_then(Proxy::authorization) {
+        request = request.header(header::PROXY_AUTHORIZATION, authorization);
+    }
+    if let Some(authorization) = authorization::header(location, pool.config()) {
+        request = request.header(header::AUTHORIZATION, authorization);
+    }
+    // A proxy is told the server as well (RFC 9112 section 3.2.2).
+    let target = if proxy.is_some() { location.absolute() } else { location.target() };
+    request = request
+        .uri(target)
+        .header(header::HOST, location.authority())
+        .header(header::USER_AGENT, pool.config().user_agent.as_str())
+        .header(header::ACCEPT, "*/*");
+    let fields = location.fields(&pool.config().credentials);
+    if let (Some(headers), Some(fields)) = (request.headers_mut(), fields) {
+        headers.extend(fields.clone());
+    }
+    request
+}
+
+/// A server that has not begun to answer for so long, and some round trips, may be busy with a connection that is idle.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// The body of a request that has none.
+pub(crate) fn empty() -> BoxBody {
+    BoxBody::new(Empty::new().map_err(|never| match never {}))
+}
+
+/// Sends a request and waits for the head of the answer.
+pub(crate) async fn send(
+    way: &mut RequestSender,
+    builder: Builder,
+    body: BoxBody,
+    location: &Location,
+    pool: &Pool,
+    bytes_asked: u64,
+) -> Result<http::Response<Incoming>> {
+    let request = builder.body(body).map_err(|error| {
+        Error::new(ErrorKind::Invalid, format!("{location} cannot be put into a request"))
+            .with_source(error)
+    })?;
+    way.ready().await.map_err(|error| cut(location, way, error))?;
+    way.begin(pool.link().rtt, bytes_asked);
+    let clock = pool.config().first_byte_timeout;
+    let response = match tokio::time::timeout(clock, waited(way.send(request), pool)).await {
+        Ok(Ok(response)) => response,
+        Ok(Err(error)) => return Err(cut(location, way, error)),
+        Err(_) => {
+            return Err(Error::new(
+                ErrorKind::Timeout,
+                format!("{location}: no answer within {} s of the request", clock.as_secs_f64()),
+            )
+            .with_retry(Retry::SameServer { after: Duration::ZERO }));
+        }
+    };
+    way.answered();
+    Ok(response)
+}
+
+/// Waits for an answer. A server of one thread may be waiting as well, for a word on another connection that nobody uses:
+/// from time to time those are let go.
+async fn waited<T>(answer: impl Future<Output = T>, pool: &Pool) -> T {
+    let mut answer = std::pin::pin!(answer);
+    let patience = PATIENCE + 4 * pool.link().rtt.unwrap_or_default();
+    loop {
+        match tokio::time::timeout(patience, &mut answer).await {
+            Ok(answer) => return answer,
+            Err(_) => pool.let_idle_go(),
+        }
+    }
+}
+
+/// Asks for the head alone: size and validator.
+pub(crate) async fn head(
+    leased: &mut PooledConnection,
+    location: &Location,
+    pool: &Arc<Pool>,
+) -> Result<ResponseMeta> {
+    let Some(way) = leased.way() else {
+        return Err(Error::new(ErrorKind::Cancelled, "the connection is gone"));
+    };
+    let response =
+        send(way, builder(Method::HEAD, location, pool), empty(), location, pool, 0).await?;
+    let (head, body) = response.into_parts();
+    let facts = ResponseHead::of(head.status, &head.headers);
+    if head.status != StatusCode::OK {
+        let refusal = authorization::refusal(
+            location,
+            pool.config(),
+            &Method::HEAD,
+            head.status,
+            &head.headers,
+        );
+        if let Some(error) = refusal {
+            return Err(error);
+        }
+        return Err(respond::refused(
+            head.status,
+            &location.to_string(),
+            facts.retry_after.as_ref(),
+        ));
+    }
+    drain(body, pool).await;
+    let validator = facts.validator.as_ref().and_then(|v| v.if_range().to_str().ok());
+    Ok(ResponseMeta { size: facts.size, validator: validator.map(str::to_owned), unasked_bytes: 0 })
+}
+
+/// Reads the rest of a small body, so that the connection can be used again. Tells whether it can. The third clock runs here
+/// over all of it: a new connection is cheaper than a wait.
+pub(crate) async fn drain(mut body: Incoming, pool: &Pool) -> bool {
+    let reading = async {
+        let mut read = 0;
+        while let Some(frame) = body.frame().await {
+            let Ok(frame) = frame else { return false };
+            read += frame.data_ref().map_or(0, Bytes::len);
+            if read > DRAIN_BYTES {
+                return false;
+            }
+        }
+        true
+    };
+    tokio::time::timeout(pool.config().no_progress_timeout, reading).await.unwrap_or(false)
+}
+
+/// The connection went away before the head of an answer came.
+pub(crate) fn cut(location: &Location, way: &mut RequestSender, error: hyper::Error) -> Error {
+    way.failed(&error);
+    if let Some(told) = crate::connect::maybe_tls_stream::told(&error) {
+        return told;
+    }
+    // hyper's clients can tell the two apart by the wording alone.
+    let (kind, what) = if error.is_parse() && error.to_string().contains("too large") {
+        (ErrorKind::Protocol, "the head of the answer is larger than 256 KiB")
+    } else if error.is_parse() {
+        (ErrorKind::Protocol, "what the server sent is not HTTP/1.1")
+    } else if way.was_refused() {
+        (ErrorKind::Unavailable, "the server refuses so many requests at a time")
+    } else if way.has_answered() {
+        // A server may close an idle connection at any time, also while a request is under way to it (RFC 9112
+        // section 9.3.1): nothing is wrong.
+        (ErrorKind::Unavailable, "the server closed the connection between two requests")
+    } else {
+        (ErrorKind::Unavailable, "the server closed the connection without an answer")
+    };
+    let retry = match kind {
+        ErrorKind::Protocol => Retry::OtherServer,
+        _ => Retry::SameServer { after: Duration::ZERO },
+    };
+    Error::new(kind, format!("{location}: {what}")).with_source(error).with_retry(retry)
+}

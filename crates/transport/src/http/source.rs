@@ -1,0 +1,424 @@
+//! One file behind an HTTP server (RFC 9110, RFC 9112).
+//!
+//! A request becomes one GET with a `Range` header on one connection. Whatever form the answer takes (several parts, one part,
+//! the whole file, a refusal), its bytes are handed on as they arrive, placed by `Content-Range`, and what the form says
+//! about the server goes into the endpoint's record, which decides how the next request is cut.
+//!
+//! `If-Range` guards every request after the first: a server whose file has changed would send the whole new one. Such an
+//! answer is dropped with its connection.
+
+use crate::authorization;
+use crate::http::delivery::Delivery;
+use crate::http::exchange::{Exchange, ExchangeOutcome, ExchangeResult, RangeEncoding};
+use crate::http::spooled_download::SpooledDownload;
+use crate::http::tail;
+use crate::location::Location;
+use crate::monotonic::MonotonicClock;
+use crate::network::Network;
+use crate::pool::Pool;
+use crate::pool::capabilities::{RequestSizing, ServerCapabilities};
+use crate::redirect::retry_after::RetryAfterTimer;
+use crate::respond;
+use futures_core::future::BoxFuture;
+use hither_core::endpoint::{Endpoint, RangeSupport};
+use hither_core::error::{Error, ErrorKind, Result, Retry};
+use hither_core::{
+    Clock, Limits, LinkEstimate, PartSink, Plan, PlanConfig, Request, RequestOutcome, ResponseMeta,
+    Source,
+};
+use hither_http::metalink::MetalinkLinks;
+use std::fmt;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+
+/// Redirects followed for one request, as many as browsers' specifications ask for at the least.
+pub(crate) const MAX_REDIRECTS: usize = 8;
+
+/// Idle connections found closed, one after the other, before that counts as a failure.
+const MAX_STALE: usize = 3;
+
+/// A file behind an HTTP server.
+#[derive(Debug)]
+pub struct HttpSource {
+    first: Location,
+    network: Arc<Network>,
+    clock: MonotonicClock,
+    /// Where the file is by the last redirect.
+    current: Mutex<HttpTarget>,
+    whole_file: SpooledDownload,
+    /// Told of the first answer that says where else the file is.
+    when_linked: OnceLock<WhenLinked>,
+    linked: AtomicBool,
+    redirected: AtomicBool,
+    put_off: RetryAfterTimer,
+}
+
+/// Hears what `Link` fields say.
+struct WhenLinked(Box<dyn Fn(&MetalinkLinks) + Send + Sync>);
+
+impl fmt::Debug for WhenLinked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("WhenLinked")
+    }
+}
+
+/// Where a file is.
+#[derive(Debug, Clone)]
+pub(crate) struct HttpTarget {
+    pub(crate) location: Location,
+    pub(crate) pool: Arc<Pool>,
+    /// Times that a redirect led to a place that failed, since something was read.
+    astray: u32,
+}
+
+/// How often the first server is asked for another place when the last one has failed.
+const MAX_ASTRAY: u32 = 3;
+
+impl HttpSource {
+    /// The file at `location`.
+    #[must_use]
+    pub fn new(location: Location, network: Arc<Network>) -> Self {
+        let pool = network.pool(&location);
+        let current = Mutex::new(HttpTarget { location: location.clone(), pool, astray: 0 });
+        Self {
+            first: location,
+            network,
+            clock: MonotonicClock::start(),
+            current,
+            whole_file: SpooledDownload::default(),
+            when_linked: OnceLock::new(),
+            linked: AtomicBool::new(false),
+            redirected: AtomicBool::new(false),
+            put_off: RetryAfterTimer::default(),
+        }
+    }
+
+    /// Where the file was looked for first.
+    #[must_use]
+    pub fn location(&self) -> &Location {
+        &self.first
+    }
+
+    /// The address of the server that it is read from by now, after redirects.
+    #[must_use]
+    pub fn address(&self) -> Option<SocketAddr> {
+        self.network.address(&self.place().location)
+    }
+
+    /// Whether a redirect ever led away from there.
+    pub(crate) fn redirected(&self) -> bool {
+        self.redirected.load(Ordering::Relaxed)
+    }
+
+    /// Calls `hear` once, when an answer says where else the file is.
+    pub(crate) fn when_linked(&self, hear: Box<dyn Fn(&MetalinkLinks) + Send + Sync>) {
+        // A second listener is one too many: there is one file, and it has one set of places.
+        drop(self.when_linked.set(WhenLinked(hear)));
+    }
+
+    /// Where the file is by now.
+    pub(crate) fn place(&self) -> HttpTarget {
+        self.current().clone()
+    }
+
+    /// The file, or a part of it, is kept here, because it came whole.
+    pub(crate) fn has_whole_file(&self) -> bool {
+        self.whole_file.is_started()
+    }
+
+    /// What one request may hold.
+    pub(crate) fn limits_at(&self, place: &HttpTarget) -> Limits {
+        match self.has_whole_file() {
+            true => Limits::unlimited(),
+            false => place.pool.server().limits(),
+        }
+    }
+
+    /// Waits as long as the server, or the server for this file, has asked for.
+    pub(crate) async fn wait_retry_after(&self, place: &HttpTarget) {
+        place.pool.server().wait_retry_after().await;
+        self.put_off.wait().await;
+    }
+
+    fn current(&self) -> MutexGuard<'_, HttpTarget> {
+        self.current.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn fetch_following(&self, request: Request, mut sink: PartSink) -> Result<ResponseMeta> {
+        if request.tail > 0 {
+            return tail::fetch(self, request, sink).await;
+        }
+        for _ in 0..=MAX_REDIRECTS {
+            let place = self.place();
+            self.wait_retry_after(&place).await;
+            match self.send(&place, &request, &mut sink).await {
+                Ok(ExchangeOutcome::Complete(answer)) => {
+                    self.arrived();
+                    return Ok(answer);
+                }
+                Ok(ExchangeOutcome::Redirect(reference)) => {
+                    self.follow(&place.location, &reference)?
+                }
+                Err(error) => return Err(self.turn_back(&place.location, error)),
+            }
+        }
+        Err(self.too_many_redirects())
+    }
+
+    pub(crate) fn too_many_redirects(&self) -> Error {
+        Error::new(
+            ErrorKind::Protocol,
+            format!("{}: more than {MAX_REDIRECTS} redirects, probably in a circle", self.first),
+        )
+    }
+
+    /// Something was read: the place is a right one.
+    pub(crate) fn arrived(&self) {
+        self.current().astray = 0;
+    }
+
+    /// Sends a request as its server may be asked: as it is, or in pieces.
+    async fn send(
+        &self,
+        place: &HttpTarget,
+        request: &Request,
+        sink: &mut PartSink,
+    ) -> Result<ExchangeOutcome> {
+        let RequestSizing { pieces, trial } = match self.has_whole_file() {
+            true => RequestSizing::default(),
+            false => ServerCapabilities::size_request(&place.pool, request),
+        };
+        let Some(limits) = pieces else {
+            let settled = self.exchange(place, request, sink).await;
+            drop(trial);
+            return settled.outcome;
+        };
+        let mut total = ResponseMeta::default();
+        for ranges in Plan::new(&request.ranges, &limits, &PlanConfig::default()).requests {
+            let piece = Request { ranges, ..request.clone() };
+            match self.exchange(place, &piece, sink).await.outcome? {
+                ExchangeOutcome::Complete(answer) => {
+                    let unasked_bytes = total.unasked_bytes + answer.unasked_bytes;
+                    total = ResponseMeta { unasked_bytes, ..answer };
+                }
+                redirect @ ExchangeOutcome::Redirect(_) => return Ok(redirect),
+            }
+        }
+        Ok(ExchangeOutcome::Complete(total))
+    }
+
+    /// One request and its answer, from which the server's record learns. While the server is busy with others it waits, and
+    /// is sent again.
+    pub(crate) async fn exchange(
+        &self,
+        place: &HttpTarget,
+        request: &Request,
+        sink: &mut PartSink,
+    ) -> ExchangeResult {
+        loop {
+            let admitted = place.pool.welcome().admit().await;
+            let settled = self.exchange_as_user(place, request, sink).await;
+            let fate = match &settled.outcome {
+                Ok(_) => RequestOutcome::Served,
+                Err(error) if matches!(error.retry(), Retry::Later { .. }) => {
+                    RequestOutcome::RetryAfter
+                }
+                Err(error) if settled.busy && error.retry() != Retry::OtherServer => {
+                    RequestOutcome::Overloaded
+                }
+                Err(_) => RequestOutcome::Failed,
+            };
+            if !admitted.leave(fate) {
+                return settled;
+            }
+            // Refused because there were too many at a time. Now there are fewer.
+            match settled.said_when {
+                true => place.pool.server().wait_retry_after().await,
+                false => tokio::time::sleep(respond::BACK_OFF).await,
+            }
+        }
+    }
+
+    /// With the user's credentials, renewed once if they are refused.
+    async fn exchange_as_user(
+        &self,
+        place: &HttpTarget,
+        request: &Request,
+        sink: &mut PartSink,
+    ) -> ExchangeResult {
+        let HttpTarget { location, pool, .. } = place;
+        let used = match authorization::prepared(location, pool.config()).await {
+            Ok(used) => used,
+            Err(error) => return ExchangeResult::failed(error),
+        };
+        let settled = self.exchange_once(place, request, sink).await;
+        let refused = settled.outcome.as_ref().is_err_and(authorization::is_refused);
+        if refused && authorization::renewed(location, pool.config(), &used).await {
+            return self.exchange_once(place, request, sink).await;
+        }
+        settled
+    }
+
+    async fn exchange_once(
+        &self,
+        place: &HttpTarget,
+        request: &Request,
+        sink: &mut PartSink,
+    ) -> ExchangeResult {
+        let HttpTarget { location, pool, .. } = place;
+        let mut ask = match pool.server().ranges() {
+            RangeSupport::Whole => RangeEncoding::First,
+            _ if pool.server().takes_query(request) => RangeEncoding::Query,
+            _ => RangeEncoding::All,
+        };
+        if self.has_whole_file() {
+            if let Some(settled) = self.serve_kept(place, request, sink).await {
+                return settled;
+            }
+            ask = RangeEncoding::Nothing;
+        }
+        let whole_file = &self.whole_file;
+        let exchange = Exchange { location, pool, request, ask, whole_file };
+        let mut stale = 0;
+        let (connection, settled) = loop {
+            let mut connection = match pool.acquire_for(request.asked_bytes()).await {
+                Ok(connection) => connection,
+                Err(error) => return ExchangeResult::failed(error),
+            };
+            let settled = exchange.run(&mut connection, sink).await;
+            // Nothing is wrong with the server: other connections may be as old.
+            if !settled.stale || stale >= MAX_STALE {
+                break (connection, settled);
+            }
+            stale += 1;
+        };
+        if settled.outcome.as_ref().is_err_and(|error| error.kind() == ErrorKind::Timeout) {
+            connection.retire();
+        }
+        pool.server().learn(request, &settled);
+        if let Err(error) = &settled.outcome {
+            self.put_off.learn(error);
+        }
+        if let (Some(links), Some(hear)) = (&settled.links, self.when_linked.get())
+            && !self.linked.swap(true, Ordering::Relaxed)
+        {
+            (hear.0)(links);
+        }
+        if settled.reusable {
+            connection.give_back();
+        }
+        settled
+    }
+
+    /// Serves a request from the download of the whole file; `None` if that has to be started anew.
+    async fn serve_kept(
+        &self,
+        place: &HttpTarget,
+        request: &Request,
+        sink: &mut PartSink,
+    ) -> Option<ExchangeResult> {
+        let mut delivery = Delivery::new(&request.ranges, &place.pool, sink);
+        let served = self.whole_file.serve(None, request, &mut delivery, &place.location).await;
+        let mut settled = match served {
+            Ok(true) => ExchangeResult::complete(&delivery, request.tail, false),
+            Ok(false) => return None,
+            Err(error) => ExchangeResult::failed(error),
+        };
+        settled.size = delivery.size;
+        if let Ok(ExchangeOutcome::Complete(answer)) = &mut settled.outcome {
+            answer.validator = self.whole_file.validator().await;
+        }
+        Some(settled)
+    }
+
+    pub(crate) fn follow(&self, from: &Location, reference: &str) -> Result<()> {
+        let to = from.join(reference)?;
+        let pool = self.network.pool(&to);
+        let mut current = self.current();
+        // Another request may have followed already.
+        if current.location == *from {
+            *current = HttpTarget { location: to, pool, ..*current };
+        }
+        self.redirected.store(true, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// A place that a redirect led to and that fails may have been the wrong one, or no longer be the right one: the first
+    /// server is asked again.
+    pub(crate) fn turn_back(&self, from: &Location, error: Error) -> Error {
+        let curable = match error.kind() {
+            ErrorKind::NotFound | ErrorKind::PermissionDenied | ErrorKind::Unauthenticated => true,
+            ErrorKind::Unavailable | ErrorKind::Timeout => error.retry() == Retry::OtherServer,
+            _ => false,
+        };
+        let mut current = self.current();
+        if !curable || *from == self.first || current.astray >= MAX_ASTRAY {
+            return error;
+        }
+        if current.location == *from {
+            let location = self.first.clone();
+            let pool = self.network.pool(&location);
+            *current = HttpTarget { location, pool, astray: current.astray + 1 };
+        }
+        error.with_retry(Retry::SameServer { after: Duration::ZERO })
+    }
+}
+
+impl Source for HttpSource {
+    fn name(&self) -> String {
+        self.first.to_string()
+    }
+
+    fn limits(&self) -> Limits {
+        self.limits_at(&self.place())
+    }
+
+    fn link(&self) -> LinkEstimate {
+        self.place().pool.link()
+    }
+
+    fn clock(&self) -> &dyn Clock {
+        &self.clock
+    }
+
+    fn endpoint(&self) -> Endpoint {
+        self.place().pool.endpoint()
+    }
+
+    fn max_connections(&self) -> usize {
+        let pool = self.place().pool;
+        match pool.server().ranges() {
+            // There is one stream of bytes, or it shall be seen whether there is.
+            RangeSupport::Whole => 1,
+            _ if self.has_whole_file() => 1,
+            _ => pool.max_connections(),
+        }
+    }
+
+    fn max_requests(&self) -> usize {
+        let pool = Arc::clone(&self.current().pool);
+        pool.max_requests()
+    }
+
+    fn idle_connections(&self) -> usize {
+        self.place().pool.idle_connections()
+    }
+
+    fn preconnect(&self, connections: usize) {
+        let pool = self.place().pool;
+        match pool.is_shared() {
+            true => pool.warm_shared(connections),
+            false => pool.warm(connections),
+        }
+    }
+
+    fn expect_bulk(&self) {
+        self.place().pool.announce_large();
+    }
+
+    fn fetch(&self, request: Request, sink: PartSink) -> BoxFuture<'_, Result<ResponseMeta>> {
+        Box::pin(self.fetch_following(request, sink))
+    }
+}

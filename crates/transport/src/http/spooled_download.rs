@@ -1,0 +1,245 @@
+//! The one download of a file whose server sends no ranges.
+//!
+//! Some servers send the whole file whatever is asked. Every request to them would be a download, so there is only one: it
+//! runs as far as bytes are wanted, waits there with its connection open, and what has come is kept, in a file
+//! without a name in the folder for temporary files. Whoever wants bytes next takes them from what is kept, then lets the
+//! download go on. A small file that comes whole where a few ranges were asked for is kept the same way.
+//!
+//! Requests take turns: there is only one stream of bytes. If the connection breaks, a new download starts, and what it
+//! repeats is passed over; nothing else can be done without ranges.
+
+use crate::http::delivery::Delivery;
+use crate::http::response_body::next_chunk;
+use crate::location::Location;
+use crate::pool::Pool;
+use bytes::Bytes;
+use hither_core::error::{Error, ErrorKind, Result};
+use hither_core::{Request, range};
+use hyper::body::Incoming;
+use std::fs::File;
+use std::io;
+use std::ops::Range;
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use tokio::sync::Mutex;
+
+/// What is read back at a time, in bytes.
+const PIECE_BYTES: u64 = 256 * 1024;
+
+/// The download of one file, if there is one.
+#[derive(Debug, Default)]
+pub(crate) struct SpooledDownload {
+    started: AtomicBool,
+    state: Mutex<SpoolState>,
+}
+
+/// An answer that holds the whole file.
+#[derive(Debug)]
+pub(crate) struct WholeFileResponse {
+    pub(crate) body: Incoming,
+    pub(crate) size: Option<u64>,
+    pub(crate) validator: Option<String>,
+}
+
+#[derive(Debug, Default)]
+struct SpoolState {
+    /// The rest of the download; none if it is over, or broke off.
+    body: Option<Incoming>,
+    kept: Option<Arc<File>>,
+    /// Bytes kept, from the first one on.
+    have: u64,
+    /// Bytes of the body that repeat what is kept.
+    skip: u64,
+    /// Taken from the body and not yet kept: whoever took it may have been dropped in between.
+    pending: Option<Bytes>,
+    size: Option<u64>,
+    ended: bool,
+    validator: Option<String>,
+}
+
+impl SpooledDownload {
+    /// Whether there is something kept, so that no ranges need to be asked for.
+    pub(crate) fn is_started(&self) -> bool {
+        self.started.load(Ordering::Acquire)
+    }
+
+    /// What tells the version that is kept from others.
+    pub(crate) async fn validator(&self) -> Option<String> {
+        self.state.lock().await.validator.clone()
+    }
+
+    /// Hands on what `request` wants, from what is kept and from what comes; `arrived` is a new answer, needed if none is
+    /// on its way. Tells whether all was handed on: if not, a new answer is needed.
+    pub(crate) async fn serve(
+        &self,
+        arrived: Option<WholeFileResponse>,
+        request: &Request,
+        delivery: &mut Delivery<'_>,
+        location: &Location,
+    ) -> Result<bool> {
+        let pool = delivery.pool;
+        let mut state = self.state.lock().await;
+        if let Some(arrived) = arrived {
+            state.adopt(arrived, location, pool)?;
+            self.started.store(true, Ordering::Release);
+        }
+        state.check(request, location)?;
+        if request.tail > 0 && state.size.is_none() {
+            // Where the tail begins is known at the end.
+            while let Some((_, chunk)) = state.pull(location, pool, 0).await? {
+                pool.account().payload(chunk.len() as u64);
+            }
+        }
+        delivery.size = state.size;
+        let wanted = wanted(request, state.size);
+        let end = wanted.last().map_or(0, |range| range.end);
+        if end > state.have && !state.ended && state.body.is_none() {
+            return Ok(false);
+        }
+        let kept = state.have;
+        for range in &wanted {
+            state.read_back(range.start..range.end.min(kept), delivery).await?;
+        }
+        let coming: Vec<_> = wanted.into_iter().filter(|range| range.end > kept).collect();
+        while state.have < end {
+            let got = delivery.received_bytes();
+            let Some((offset, chunk)) = state.pull(location, pool, got).await? else { break };
+            delivery.deliver_within(&coming, offset, &chunk);
+        }
+        delivery.size = state.size;
+        Ok(true)
+    }
+}
+
+/// The ranges that a request stands for, ascending.
+fn wanted(request: &Request, size: Option<u64>) -> Vec<Range<u64>> {
+    let mut ranges = request.ranges.clone();
+    if let (1.., Some(size)) = (request.tail, size) {
+        ranges.push(size.saturating_sub(request.tail)..size);
+        for range in &mut ranges {
+            range.end = range.end.min(size);
+        }
+    }
+    range::merged(&ranges, 0)
+}
+
+impl SpoolState {
+    /// Takes a new answer for the rest of the file, unless one is on its way.
+    fn adopt(
+        &mut self,
+        arrived: WholeFileResponse,
+        location: &Location,
+        pool: &Pool,
+    ) -> Result<()> {
+        if self.body.is_some() || self.ended {
+            return Ok(());
+        }
+        let same = self.validator == arrived.validator
+            && (self.size.is_none() || arrived.size.is_none() || self.size == arrived.size);
+        if self.have > 0 && !same {
+            return Err(Error::new(
+                ErrorKind::Changed,
+                format!("{location}: the file has changed on the server while it was read"),
+            ));
+        }
+        if self.kept.is_none() {
+            self.kept = Some(Arc::new(tempfile::tempfile().map_err(|error| cannot_keep(&error))?));
+        }
+        pool.account().whole_file();
+        self.skip = self.have;
+        self.size = self.size.or(arrived.size);
+        self.validator = arrived.validator;
+        self.body = Some(arrived.body);
+        Ok(())
+    }
+
+    /// A request for another version than the one that is kept cannot be served.
+    fn check(&self, request: &Request, location: &Location) -> Result<()> {
+        let other = |wanted: &String| self.validator.as_ref().is_some_and(|kept| kept != wanted);
+        if request.validator.as_ref().is_some_and(other) {
+            return Err(Error::new(
+                ErrorKind::Changed,
+                format!("{location}: the file was read in another version"),
+            ));
+        }
+        Ok(())
+    }
+
+    /// The next piece of the file, kept by then, and its offset; `None` at the end.
+    async fn pull(
+        &mut self,
+        location: &Location,
+        pool: &Pool,
+        got: u64,
+    ) -> Result<Option<(u64, Bytes)>> {
+        while self.pending.is_none() {
+            let Some(body) = &mut self.body else { return Ok(None) };
+            match next_chunk(body, location, pool, got).await {
+                Ok(Some(mut chunk)) => {
+                    let repeated = self.skip.min(chunk.len() as u64);
+                    self.skip -= repeated;
+                    pool.account().payload(repeated);
+                    drop(chunk.split_to(usize::try_from(repeated).unwrap_or(chunk.len())));
+                    self.pending = Some(chunk).filter(|chunk| !chunk.is_empty());
+                }
+                Ok(None) => {
+                    self.body = None;
+                    self.ended = true;
+                    self.size = Some(self.have);
+                    return Ok(None);
+                }
+                Err(error) => {
+                    self.body = None;
+                    return Err(error);
+                }
+            }
+        }
+        let (Some(chunk), Some(file)) = (self.pending.clone(), self.kept.clone()) else {
+            return Ok(None);
+        };
+        let (offset, written) = (self.have, chunk.clone());
+        on_disk(move || file.write_all_at(&written, offset)).await?;
+        self.pending = None;
+        self.have += chunk.len() as u64;
+        if self.size == Some(self.have) {
+            self.body = None;
+            self.ended = true;
+        }
+        Ok(Some((offset, chunk)))
+    }
+
+    /// Hands on a range of what is kept.
+    async fn read_back(&self, range: Range<u64>, delivery: &mut Delivery<'_>) -> Result<()> {
+        let mut at = range.start;
+        while let (true, Some(file)) = (at < range.end, self.kept.clone()) {
+            let bytes = (range.end - at).min(PIECE_BYTES);
+            let mut piece = vec![0; usize::try_from(bytes).unwrap_or_default()];
+            let piece = on_disk(move || file.read_exact_at(&mut piece, at).map(|()| piece)).await?;
+            delivery.deliver_kept(at, piece.into());
+            at += bytes;
+        }
+        Ok(())
+    }
+}
+
+/// Runs what may wait for the disk where it does not hold up connections.
+async fn on_disk<T: Send + 'static>(
+    work: impl FnOnce() -> io::Result<T> + Send + 'static,
+) -> Result<T> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.map_err(io::Error::other).and_then(|done| done).map_err(|error| cannot_keep(&error))
+}
+
+fn cannot_keep(error: &io::Error) -> Error {
+    let kind = match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => ErrorKind::NoSpace,
+        _ => ErrorKind::Local,
+    };
+    Error::new(
+        kind,
+        format!(
+            "the server sends whole files only, and this one cannot be kept in the folder for temporary files: {error}"
+        ),
+    )
+}

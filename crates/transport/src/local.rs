@@ -1,0 +1,5 @@
+//! local.
+
+pub(crate) mod source;
+pub(crate) mod storage;
+pub(crate) mod upload;

@@ -1,0 +1,172 @@
+//! A file on this machine, read by the same contract as one far away.
+
+use futures_core::future::BoxFuture;
+use hither_core::error::{Error, ErrorKind, Result};
+use hither_core::{
+    Clock, Endpoint, Limits, LinkEstimate, Part, PartSink, Request, ResponseMeta, Source,
+};
+use std::fs::File;
+use std::ops::Range;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::counters::TransferCounters;
+use crate::monotonic::MonotonicClock;
+
+/// Bytes that a thread reads before it hands them on. Handing over takes some 30 microseconds, and so do 200 KB; what is
+/// read meanwhile cannot be decoded yet.
+const BYTES_TOGETHER: u64 = 512 << 10;
+
+/// A local file.
+#[derive(Debug)]
+pub struct LocalSource {
+    path: PathBuf,
+    file: Arc<File>,
+    size: u64,
+    account: Arc<TransferCounters>,
+    clock: MonotonicClock,
+}
+
+impl LocalSource {
+    /// Opens `path`.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::NotFound`], [`ErrorKind::PermissionDenied`], [`ErrorKind::Local`]; [`ErrorKind::Invalid`] for
+    /// anything but a regular file.
+    pub fn open(path: &Path, account: Arc<TransferCounters>) -> Result<Self> {
+        let failed = |error: std::io::Error| {
+            let kind = match error.kind() {
+                std::io::ErrorKind::NotFound => ErrorKind::NotFound,
+                std::io::ErrorKind::PermissionDenied => ErrorKind::PermissionDenied,
+                _ => ErrorKind::Local,
+            };
+            Error::new(kind, format!("cannot open {}: {error}", path.display()))
+        };
+        // Opening a pipe would wait for whoever writes into it: look first.
+        let metadata = std::fs::metadata(path).map_err(failed)?;
+        if !metadata.is_file() {
+            return Err(Error::new(
+                ErrorKind::Invalid,
+                format!("{} is not a regular file", path.display()),
+            ));
+        }
+        let file = File::open(path).map_err(failed)?;
+        let size = file.metadata().map_err(failed)?.len();
+        Ok(Self {
+            path: path.to_owned(),
+            file: Arc::new(file),
+            size,
+            account,
+            clock: MonotonicClock::start(),
+        })
+    }
+
+    /// Reads `ranges`, all of them or none.
+    fn read(file: &File, ranges: &[Range<u64>]) -> std::io::Result<Vec<Part>> {
+        let read = |range: &Range<u64>| {
+            let len = usize::try_from(range.end - range.start)
+                .map_err(|_| std::io::Error::from(std::io::ErrorKind::OutOfMemory))?;
+            let mut buffer = vec![0; len];
+            file.read_exact_at(&mut buffer, range.start)?;
+            Ok(Part { offset: range.start, bytes: buffer.into() })
+        };
+        ranges.iter().map(read).collect()
+    }
+
+    /// `ranges` in runs of at most [`BYTES_TOGETHER`], of one range at least.
+    fn runs(ranges: Vec<Range<u64>>) -> Vec<Vec<Range<u64>>> {
+        let mut runs: Vec<Vec<Range<u64>>> = Vec::new();
+        let mut bytes = u64::MAX;
+        for range in ranges {
+            let len = hither_core::range::len(&range);
+            bytes = bytes.saturating_add(len);
+            match runs.last_mut() {
+                Some(run) if bytes <= BYTES_TOGETHER => run.push(range),
+                _ => {
+                    bytes = len;
+                    runs.push(vec![range]);
+                }
+            }
+        }
+        runs
+    }
+}
+
+impl Source for LocalSource {
+    fn name(&self) -> String {
+        self.path.display().to_string()
+    }
+
+    fn limits(&self) -> Limits {
+        Limits { max_total_bytes: 8 << 20, ..Limits::unlimited() }
+    }
+
+    fn link(&self) -> LinkEstimate {
+        LinkEstimate::default()
+    }
+
+    fn clock(&self) -> &dyn Clock {
+        &self.clock
+    }
+
+    fn endpoint(&self) -> Endpoint {
+        Endpoint::default()
+    }
+
+    fn max_connections(&self) -> usize {
+        2
+    }
+
+    fn idle_connections(&self) -> usize {
+        2
+    }
+
+    fn preconnect(&self, _connections: usize) {}
+
+    fn fetch(&self, request: Request, mut sink: PartSink) -> BoxFuture<'_, Result<ResponseMeta>> {
+        Box::pin(async move {
+            let size = self.size;
+            let mut ranges = request.ranges;
+            if request.tail > 0 {
+                let tail = size.saturating_sub(request.tail)..size;
+                let head: Vec<_> =
+                    ranges.iter().map(|r| r.start.min(tail.start)..r.end.min(tail.start)).collect();
+                ranges = hither_core::range::merged(&head, 0);
+                ranges.push(tail);
+            }
+            if let Some(beyond) = ranges.iter().find(|range| range.end > size) {
+                return Err(Error::new(
+                    ErrorKind::Corrupt,
+                    format!(
+                        "{} has {size} bytes, but bytes {}..{} of it are wanted: it is truncated",
+                        self.name(),
+                        beyond.start,
+                        beyond.end
+                    ),
+                ));
+            }
+            let flight = self.account.next_flight();
+            self.account.sent(flight, hither_core::range::total_bytes(&ranges));
+            for run in Self::runs(ranges) {
+                let file = Arc::clone(&self.file);
+                let read = tokio::task::spawn_blocking(move || Self::read(&file, &run)).await;
+                let parts =
+                    read.map_err(std::io::Error::other).and_then(|read| read).map_err(|error| {
+                        Error::new(
+                            ErrorKind::Local,
+                            format!("cannot read {}: {error}", self.name()),
+                        )
+                        .with_source(error)
+                    })?;
+                self.account.answered(flight);
+                for part in parts {
+                    self.account.payload(part.bytes.len() as u64);
+                    sink(part);
+                }
+            }
+            Ok(ResponseMeta { size: Some(size), validator: None, unasked_bytes: 0 })
+        })
+    }
+}

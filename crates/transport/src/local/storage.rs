@@ -1,0 +1,310 @@
+//! A directory of this machine as a storage.
+//!
+//! A file is written under another name in the same directory, flushed to the disk, and then renamed: under its own name
+//! it is either what it was, or whole. Blocks are written at their places, by several threads at once, into space that
+//! was set aside before: a disk that is too small says so at the start.
+//!
+//! Paths are handed to the kernel as they are, so links on the way to a name are followed. Links at the end of one are
+//! followed by reading only; see the contract of [`Storage`]. What exists under the name of a file to be written and is
+//! neither file nor link is written into directly: pipes in order, the null device not at all.
+
+use crate::counters::TransferCounters;
+use crate::local::source::LocalSource;
+use crate::local::upload::LocalUpload;
+use futures_core::future::BoxFuture;
+use hither_core::Source;
+use hither_core::checksum::{Algorithm, Checksum, Hasher};
+use hither_core::error::{Error, ErrorKind, Result};
+use hither_core::storage::{
+    DirEntry, FileKind, PutOptions, Storage, Upload, check_name, check_path, join,
+};
+use rustix::fs::RenameFlags;
+use std::fs::{File, FileType, Metadata};
+use std::io::{self, Read};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// A directory and what is below it.
+#[derive(Debug, Clone)]
+pub struct LocalStorage {
+    root: PathBuf,
+    account: Arc<TransferCounters>,
+}
+
+/// The kernel reads ahead by less than this; larger reads only cost memory.
+const READ_BYTES: usize = 1 << 20;
+
+impl LocalStorage {
+    /// The storage whose root is the directory `root`; a relative path is one from the working directory. Nothing is
+    /// checked yet.
+    #[must_use]
+    pub fn new(root: impl Into<PathBuf>, account: Arc<TransferCounters>) -> Self {
+        Self { root: root.into(), account }
+    }
+
+    /// The place of `path` in the file system.
+    fn place(&self, path: &str) -> Result<PathBuf> {
+        check_path(path)?;
+        Ok(if path.is_empty() { self.root.clone() } else { self.root.join(path) })
+    }
+
+    /// The same for what the root cannot be.
+    fn named(&self, path: &str) -> Result<PathBuf> {
+        check_name(path, &self.root.display())?;
+        self.place(path)
+    }
+
+    /// Removes a file, or a directory in this way.
+    async fn remove_with(
+        &self,
+        path: &str,
+        remove_directory: fn(&Path) -> io::Result<()>,
+    ) -> Result<()> {
+        let place = self.named(path)?;
+        blocking(move || {
+            let metadata = std::fs::symlink_metadata(&place);
+            metadata
+                .and_then(|metadata| match metadata.is_dir() {
+                    true => remove_directory(&place),
+                    false => std::fs::remove_file(&place),
+                })
+                .map_err(|error| failed("remove", &place, error))
+        })
+        .await
+    }
+}
+
+impl Storage for LocalStorage {
+    fn name(&self) -> String {
+        self.root.display().to_string()
+    }
+
+    fn stat<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<DirEntry>> {
+        Box::pin(async move {
+            let place = self.place(path)?;
+            let path = path.to_owned();
+            blocking(move || {
+                let metadata =
+                    std::fs::metadata(&place).map_err(|error| failed("look at", &place, error))?;
+                Ok(entry(path, &metadata))
+            })
+            .await
+        })
+    }
+
+    fn list<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<Vec<DirEntry>>> {
+        Box::pin(async move {
+            let place = self.place(path)?;
+            let path = path.to_owned();
+            blocking(move || list(&path, &place)).await
+        })
+    }
+
+    fn source(&self, path: &str) -> Result<Arc<dyn Source>> {
+        Ok(Arc::new(LocalSource::open(&self.place(path)?, Arc::clone(&self.account))?))
+    }
+
+    fn put<'a>(
+        &'a self,
+        path: &'a str,
+        options: PutOptions,
+    ) -> BoxFuture<'a, Result<Box<dyn Upload>>> {
+        Box::pin(async move {
+            let place = self.named(path)?;
+            let path = path.to_owned();
+            blocking(move || {
+                LocalUpload::start(path, place, &options)
+                    .map(|upload| Box::new(upload) as Box<dyn Upload>)
+            })
+            .await
+        })
+    }
+
+    fn remove<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<()>> {
+        Box::pin(self.remove_with(path, |place| std::fs::remove_dir(place)))
+    }
+
+    fn remove_tree<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<()>> {
+        // Goes down by handles of directories: a link put in its way is not followed.
+        Box::pin(self.remove_with(path, |place| std::fs::remove_dir_all(place)))
+    }
+
+    fn rename<'a>(
+        &'a self,
+        from: &'a str,
+        to: &'a str,
+        overwrite: bool,
+    ) -> BoxFuture<'a, Result<()>> {
+        Box::pin(async move {
+            let (from, to) = (self.named(from)?, self.named(to)?);
+            blocking(move || {
+                rename(&from, &to, overwrite).map_err(|error| {
+                    let to = to.display();
+                    failed("rename", &from, error).context(format_args!("as {to}"))
+                })
+            })
+            .await
+        })
+    }
+
+    fn make_directory<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<()>> {
+        Box::pin(async move {
+            let place = self.place(path)?;
+            blocking(move || {
+                std::fs::create_dir(&place).map_err(|error| failed("make", &place, error))
+            })
+            .await
+        })
+    }
+
+    fn checksum<'a>(
+        &'a self,
+        path: &'a str,
+        algorithm: Algorithm,
+    ) -> BoxFuture<'a, Result<Option<Checksum>>> {
+        Box::pin(async move {
+            let place = self.place(path)?;
+            blocking(move || {
+                let file = open_regular(&place)?;
+                summed(&file, algorithm).map(Some).map_err(|error| failed("read", &place, error))
+            })
+            .await
+        })
+    }
+}
+
+/// Runs `job` where it may wait for the disk.
+pub(crate) async fn blocking<T: Send + 'static>(
+    job: impl FnOnce() -> Result<T> + Send + 'static,
+) -> Result<T> {
+    match tokio::task::spawn_blocking(job).await {
+        Ok(result) => result,
+        Err(error) => {
+            Err(Error::new(ErrorKind::Local, "a file operation broke off").with_source(error))
+        }
+    }
+}
+
+pub(crate) fn failed(what: &str, place: &Path, error: io::Error) -> Error {
+    use io::ErrorKind as Io;
+    let kind = match error.kind() {
+        Io::NotFound => ErrorKind::NotFound,
+        Io::PermissionDenied | Io::ReadOnlyFilesystem => ErrorKind::PermissionDenied,
+        Io::AlreadyExists => ErrorKind::AlreadyExists,
+        Io::StorageFull | Io::QuotaExceeded | Io::FileTooLarge => ErrorKind::NoSpace,
+        Io::DirectoryNotEmpty
+        | Io::NotADirectory
+        | Io::IsADirectory
+        | Io::InvalidFilename
+        | Io::InvalidInput
+        | Io::CrossesDevices => ErrorKind::Invalid,
+        _ => ErrorKind::Local,
+    };
+    let message = format!("cannot {what} {}: {error}", place.display());
+    Error::new(kind, message).with_source(error)
+}
+
+fn kind_of(kind: FileType) -> FileKind {
+    if kind.is_file() {
+        FileKind::File
+    } else if kind.is_dir() {
+        FileKind::Directory
+    } else if kind.is_symlink() {
+        FileKind::Link
+    } else {
+        FileKind::Other
+    }
+}
+
+pub(crate) fn entry(path: String, metadata: &Metadata) -> DirEntry {
+    let kind = kind_of(metadata.file_type());
+    let nanos = i128::from(metadata.mtime()) * 1_000_000_000 + i128::from(metadata.mtime_nsec());
+    let version = || format!("\"{:x}-{:x}-{nanos:x}\"", metadata.ino(), metadata.len());
+    DirEntry {
+        path,
+        kind,
+        size: if kind == FileKind::File { metadata.len() } else { 0 },
+        modified: metadata.modified().ok(),
+        validator: (kind == FileKind::File).then(version),
+    }
+}
+
+fn list(path: &str, place: &Path) -> Result<Vec<DirEntry>> {
+    let reading = |error| failed("list", place, error);
+    let mut entries = Vec::new();
+    for found in std::fs::read_dir(place).map_err(reading)? {
+        let found = found.map_err(reading)?;
+        let name = found.file_name().into_string().map_err(|name| {
+            Error::new(
+                ErrorKind::Unsupported,
+                format!(
+                    "{} holds the name {name:?}, which is not UTF-8: rename it",
+                    place.display()
+                ),
+            )
+        })?;
+        // Not following links.
+        let metadata = match found.metadata() {
+            Ok(metadata) => metadata,
+            // Removed since.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            Err(error) => return Err(failed("look at", &found.path(), error)),
+        };
+        entries.push(entry(join(path, &name), &metadata));
+    }
+    entries.sort_unstable_by(|a, b| a.path.cmp(&b.path));
+    Ok(entries)
+}
+
+pub(crate) fn rename(from: &Path, to: &Path, overwrite: bool) -> io::Result<()> {
+    use rustix::fs::{CWD, renameat_with};
+    use rustix::io::Errno;
+    if overwrite {
+        return std::fs::rename(from, to);
+    }
+    match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
+        // A file system that does not know the flag, such as NFS.
+        Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => rename_by_link(from, to),
+        done => Ok(done?),
+    }
+}
+
+/// A second name that fails if there is one, then the first one removed.
+fn rename_by_link(from: &Path, to: &Path) -> io::Result<()> {
+    if std::fs::symlink_metadata(from)?.is_dir() {
+        // A directory has one name only. Renaming it replaces nothing but an empty directory.
+        return match std::fs::symlink_metadata(to) {
+            Ok(_) => Err(io::ErrorKind::AlreadyExists.into()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => std::fs::rename(from, to),
+            Err(error) => Err(error),
+        };
+    }
+    std::fs::hard_link(from, to)?;
+    std::fs::remove_file(from)
+}
+
+/// Opens a file for reading. Opening a pipe would wait for whoever writes into it: it is looked at first.
+fn open_regular(place: &Path) -> Result<File> {
+    let opening = |error| failed("open", place, error);
+    if !std::fs::metadata(place).map_err(opening)?.is_file() {
+        let place = place.display();
+        return Err(Error::new(ErrorKind::Invalid, format!("{place} is not a regular file")));
+    }
+    File::open(place).map_err(opening)
+}
+
+/// The checksum of what is in `file`, from its beginning.
+pub(crate) fn summed(mut file: &File, algorithm: Algorithm) -> io::Result<Checksum> {
+    use io::Seek;
+    file.rewind()?;
+    let mut hasher = Hasher::new(algorithm);
+    let mut buffer = vec![0; READ_BYTES];
+    loop {
+        let read = file.read(&mut buffer)?;
+        match buffer.get(..read) {
+            Some(bytes) if read > 0 => hasher.update(bytes),
+            _ => return Ok(hasher.finish()),
+        }
+    }
+}

@@ -1,0 +1,242 @@
+//! A file that is being written into a local directory.
+
+use crate::fresh_name::fresh_name;
+use crate::local::storage::{blocking, entry, failed, rename, summed};
+use bytes::Bytes;
+use futures_core::future::BoxFuture;
+use hither_core::checksum::Checksum;
+use hither_core::error::{Error, ErrorKind, Result};
+use hither_core::storage::{DirEntry, PutOptions, Upload, partial_token};
+use rustix::fs::{FallocateFlags, OFlags};
+use rustix::io::Errno;
+use std::fs::{File, Metadata, OpenOptions};
+use std::io::{self, Write};
+use std::ops::Range;
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// More writes at a time than this gain nothing on any disk.
+const PARALLEL: usize = 16;
+/// The number of the null device (Linux, `Documentation/admin-guide/devices.txt`): major 1, minor 3.
+const NULL_DEVICE: u64 = 0x103;
+
+/// See the module above for what is promised.
+#[derive(Debug)]
+pub(crate) struct LocalUpload {
+    path: String,
+    place: PathBuf,
+    file: Arc<File>,
+    way: Way,
+    size: u64,
+}
+
+#[derive(Debug, Clone)]
+enum Way {
+    /// Under another name beside it, to be renamed.
+    Aside { name: String, at: PathBuf, overwrite: bool },
+    /// Straight into what takes bytes in order: a pipe, a terminal, a device.
+    Stream,
+    /// Nowhere.
+    Null,
+}
+
+impl LocalUpload {
+    pub(crate) fn start(path: String, place: PathBuf, options: &PutOptions) -> Result<Self> {
+        let starting = |error| failed("write", &place, error);
+        let size = options.size;
+        let existing = look(&place).map_err(starting)?;
+        if let Some(there) = &existing {
+            let kind = there.file_type();
+            if kind.is_dir() {
+                return Err(starting(io::ErrorKind::IsADirectory.into()));
+            }
+            if !kind.is_file() && !kind.is_symlink() {
+                let file = OpenOptions::new().write(true).open(&place).map_err(starting)?;
+                let null = kind.is_char_device() && there.rdev() == NULL_DEVICE;
+                let way = if null { Way::Null } else { Way::Stream };
+                return Ok(Self { path, place, file: Arc::new(file), way, size });
+            }
+            if !options.overwrite {
+                return Err(starting(io::ErrorKind::AlreadyExists.into()));
+            }
+        }
+        let resumed = options.resume.as_deref().and_then(|token| reopened(&place, token, size));
+        let (file, name) = match resumed {
+            Some(resumed) => resumed,
+            None => created(&place).map_err(starting)?,
+        };
+        let at = place.with_file_name(&name);
+        let prepared = set_aside(&file, size).and_then(|()| match &existing {
+            // Who could not read the file that is replaced, can't read the new one.
+            Some(there) if there.is_file() => file.set_permissions(there.permissions()),
+            _ => Ok(()),
+        });
+        if let Err(error) = prepared {
+            // The first error is the one to tell.
+            drop(std::fs::remove_file(&at));
+            return Err(starting(error));
+        }
+        let way = Way::Aside { name, at, overwrite: options.overwrite };
+        Ok(Self { path, place, file: Arc::new(file), way, size })
+    }
+
+    /// If that fails, the next thing is to write the file again: what was written is of no use any more.
+    fn finish(self, checksum: Option<&Checksum>) -> Result<DirEntry> {
+        let finished = self.finished(checksum);
+        if let (Way::Aside { at, .. }, Err(_)) = (&self.way, &finished) {
+            // The first error is the one to tell. After a rename it is not there any more.
+            drop(std::fs::remove_file(at));
+        }
+        finished
+    }
+
+    fn finished(&self, checksum: Option<&Checksum>) -> Result<DirEntry> {
+        let finishing = |error| failed("write", &self.place, error);
+        if let Way::Aside { at, overwrite, .. } = &self.way {
+            if let Some(expected) = checksum {
+                let seen = summed(&self.file, expected.algorithm()).map_err(finishing)?;
+                if seen != *expected {
+                    return Err(Error::new(
+                        ErrorKind::Corrupt,
+                        format!(
+                            "{}: what was written has {seen}, expected {expected}",
+                            self.place.display()
+                        ),
+                    ));
+                }
+            }
+            self.file.sync_all().map_err(finishing)?;
+            rename(at, &self.place, *overwrite).map_err(finishing)?;
+            // The new name is on the disk once its directory is.
+            let directory = File::open(directory_of(&self.place)).map_err(finishing)?;
+            directory.sync_all().map_err(finishing)?;
+        }
+        let metadata = self.file.metadata().map_err(finishing)?;
+        Ok(entry(self.path.clone(), &metadata))
+    }
+}
+
+impl Upload for LocalUpload {
+    fn parallel(&self) -> usize {
+        match self.way {
+            Way::Aside { .. } | Way::Null => PARALLEL,
+            Way::Stream => 1,
+        }
+    }
+
+    fn block_bytes(&self) -> u64 {
+        1
+    }
+
+    fn present(&self) -> Vec<Range<u64>> {
+        // The space is set aside as a whole: the file cannot tell what was written into it.
+        Vec::new()
+    }
+
+    fn token(&self) -> Option<String> {
+        match &self.way {
+            Way::Aside { name, .. } => Some(name.clone()),
+            Way::Stream | Way::Null => None,
+        }
+    }
+
+    fn write(&self, offset: u64, bytes: Bytes) -> BoxFuture<'_, Result<()>> {
+        let inside = offset.checked_add(bytes.len() as u64).is_some_and(|end| end <= self.size);
+        Box::pin(async move {
+            if !inside {
+                return Err(Error::new(
+                    ErrorKind::Invalid,
+                    format!(
+                        "{}: {} bytes at {offset} are beyond the size announced, {}",
+                        self.place.display(),
+                        bytes.len(),
+                        self.size
+                    ),
+                ));
+            }
+            let stream = match self.way {
+                Way::Null => return Ok(()),
+                Way::Stream => true,
+                Way::Aside { .. } => false,
+            };
+            let (file, place) = (Arc::clone(&self.file), self.place.clone());
+            blocking(move || {
+                let written = match stream {
+                    true => (&*file).write_all(&bytes),
+                    false => file.write_all_at(&bytes, offset),
+                };
+                written.map_err(|error| failed("write", &place, error))
+            })
+            .await
+        })
+    }
+
+    fn commit(self: Box<Self>, checksum: Option<Checksum>) -> BoxFuture<'static, Result<DirEntry>> {
+        Box::pin(blocking(move || self.finish(checksum.as_ref())))
+    }
+
+    fn abort(self: Box<Self>) -> BoxFuture<'static, Result<()>> {
+        Box::pin(blocking(move || match &self.way {
+            Way::Aside { at, .. } => {
+                std::fs::remove_file(at).map_err(|error| failed("remove", at, error))
+            }
+            Way::Stream | Way::Null => Ok(()),
+        }))
+    }
+}
+
+/// What exists under a name; links followed, but for those that lead nowhere.
+fn look(place: &Path) -> io::Result<Option<Metadata>> {
+    for found in [std::fs::metadata(place), std::fs::symlink_metadata(place)] {
+        match found {
+            Ok(metadata) => return Ok(Some(metadata)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(None)
+}
+
+/// The directory that holds `place`, which has a last component.
+fn directory_of(place: &Path) -> &Path {
+    match place.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    }
+}
+
+/// A new file beside `place`.
+fn created(place: &Path) -> io::Result<(File, String)> {
+    loop {
+        let name = fresh_name(place);
+        let options = OpenOptions::new().read(true).write(true).create_new(true).to_owned();
+        match options.open(place.with_file_name(&name)) {
+            Ok(file) => return Ok((file, name)),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// What an earlier attempt left beside `place`, if `token` names such a thing.
+fn reopened(place: &Path, token: &str, size: u64) -> Option<(File, String)> {
+    let token = partial_token(token)?;
+    let no_link = i32::try_from(OFlags::NOFOLLOW.bits()).ok()?;
+    let mut options = OpenOptions::new();
+    let file = options.read(true).write(true).custom_flags(no_link);
+    let file = file.open(place.with_file_name(token)).ok()?;
+    let metadata = file.metadata().ok()?;
+    (metadata.is_file() && metadata.len() == size).then(|| (file, token.to_owned()))
+}
+
+/// Makes `file` as long as it will be, and its blocks its own where the file system can do that.
+fn set_aside(file: &File, size: u64) -> io::Result<()> {
+    if size == 0 {
+        return Ok(());
+    }
+    match rustix::fs::fallocate(file, FallocateFlags::empty(), 0, size) {
+        Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => file.set_len(size),
+        done => Ok(done?),
+    }
+}

@@ -1,0 +1,366 @@
+//! What is known of one server, shared by all files on it, and how it wants to be treated.
+//!
+//! **Learning.** Every answer shows something ([`RangeBehavior`]): several ranges came, or one only, or the request was too much.
+//! What was too much is not told, so the blame goes to what has not been taken before: on the number of ranges first, or,
+//! where the status speaks of the header, on its length; if both have been taken before, on the bytes of the answer. A
+//! blame that is wrong rights itself, because a request that is large in that one respect will be taken some day.
+//!
+//! **Growing.** Connections work side by side, and what is too much for one is too much for all. So only one request at a time
+//! is larger than those that were taken before; others of its size are sent in pieces meanwhile.
+//!
+//! **Trouble.** A 500, or a connection that is dropped without an answer, may be chance, and is asked again unchanged. The
+//! second time in a row, or where the server is known to refuse in some way, it counts as a refusal, if the request was
+//! larger than any that was taken.
+//!
+//! **One range** can only be too long. If it is refused, or comes cut short, shorter ones are asked for, down to what was
+//! taken before. If those are refused as well, it was not the length, and nothing is held against the server.
+
+use crate::http::exchange::{ExchangeOutcome, ExchangeResult, RangeBehavior};
+use crate::pool::Pool;
+use crate::respond;
+use hither_core::endpoint::{
+    COMMON_HEADER_BYTES, CONSERVATIVE_HEADER_BYTES, CONSERVATIVE_RANGES, Endpoint, MAX_RANGES,
+    MAX_REQUEST_BYTES, MIN_ANSWER_BYTES, NamespaceSupport, RangeSupport,
+};
+use hither_core::error::Retry;
+use hither_core::{LearnedLimit, Limits, Request, range};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::time::Instant;
+
+/// The record of a server and its wishes.
+#[derive(Debug)]
+pub(crate) struct ServerCapabilities {
+    state: Mutex<ServerCapabilitiesState>,
+}
+
+#[derive(Debug)]
+struct ServerCapabilitiesState {
+    endpoint: Endpoint,
+    /// The last request that ended in trouble, if it was not proven to be small enough, nor one as large since then.
+    troubled: Option<RequestSize>,
+    /// The limits are those of the server's make, and have not been contradicted.
+    trusted: bool,
+    /// A request that is larger than those before it is under way.
+    trying: bool,
+    /// Times in a row that a single range was refused that was not too long.
+    baffled: u32,
+    /// The server asked not to be bothered before this instant.
+    not_before: Option<Instant>,
+}
+
+/// How a request may be sent.
+#[derive(Debug, Default)]
+pub(crate) struct RequestSizing {
+    /// Not as it is, but in pieces that keep these limits.
+    pub(crate) pieces: Option<Limits>,
+    /// No other one of its size is sent until this is dropped.
+    pub(crate) trial: Option<LimitProbe>,
+}
+
+/// The right to try what was not tried before.
+#[derive(Debug)]
+pub(crate) struct LimitProbe(Arc<Pool>);
+
+impl Drop for LimitProbe {
+    fn drop(&mut self) {
+        self.0.server().state().trying = false;
+    }
+}
+
+/// How much a request asks for.
+#[derive(Debug, Clone, Copy)]
+struct RequestSize {
+    ranges: u64,
+    text_bytes: u64,
+    answer_bytes: u64,
+}
+
+impl RequestSize {
+    fn of(request: &Request) -> Self {
+        let text: usize = request.ranges.iter().map(Limits::range_text_bytes).sum();
+        Self {
+            ranges: request.ranges.len() as u64 + u64::from(request.tail > 0),
+            text_bytes: text as u64,
+            answer_bytes: range::total_bytes(&request.ranges).saturating_add(request.tail),
+        }
+    }
+}
+
+impl RequestSize {
+    /// Whether there is no more of anything in `other`.
+    fn is_as_large(&self, other: &Self) -> bool {
+        self.ranges >= other.ranges
+            && self.text_bytes >= other.text_bytes
+            && self.answer_bytes >= other.answer_bytes
+    }
+
+    /// Whether it is one range, longer than any that was taken, and not the shortest that is worth asking for.
+    fn may_be_too_long(self, endpoint: &Endpoint) -> bool {
+        self.ranges == 1
+            && self.answer_bytes > MIN_ANSWER_BYTES
+            && endpoint.answer_bytes.is_unproven(self.answer_bytes)
+    }
+}
+
+impl ServerCapabilities {
+    pub(crate) fn new(endpoint: Endpoint) -> Self {
+        let state = ServerCapabilitiesState {
+            endpoint,
+            troubled: None,
+            trusted: false,
+            trying: false,
+            baffled: 0,
+            not_before: None,
+        };
+        Self { state: Mutex::new(state) }
+    }
+
+    /// The record, without what the pool knows of the path.
+    pub(crate) fn endpoint(&self) -> Endpoint {
+        self.state().endpoint.clone()
+    }
+
+    pub(crate) fn limits(&self) -> Limits {
+        self.state().endpoint.limits()
+    }
+
+    pub(crate) fn ranges(&self) -> RangeSupport {
+        self.state().endpoint.ranges
+    }
+
+    /// Whether a request is sent as a `QUERY`: there are several ranges, and the server takes such lists.
+    pub(crate) fn takes_query(&self, request: &Request) -> bool {
+        RequestSize::of(request).ranges > 1 && self.state().endpoint.query == Some(true)
+    }
+
+    /// Whether the end of a file may be asked for by suffix.
+    pub(crate) fn takes_suffix(&self) -> bool {
+        self.state().endpoint.suffix
+    }
+
+    /// Supposes how it answers several ranges, if it was never asked.
+    #[cfg(feature = "s3")]
+    pub(crate) fn assume(&self, support: RangeSupport) {
+        let mut state = self.state();
+        if state.endpoint.ranges == RangeSupport::Unknown {
+            state.endpoint.ranges = support;
+        }
+    }
+
+    /// What it can do for those who list and write.
+    pub(crate) fn names(&self) -> NamespaceSupport {
+        self.state().endpoint.names
+    }
+
+    /// Learns something about that.
+    pub(crate) fn learn_names(&self, learn: impl FnOnce(&mut NamespaceSupport)) {
+        learn(&mut self.state().endpoint.names);
+    }
+
+    /// Waits as long as the server has asked for.
+    pub(crate) async fn wait_retry_after(&self) {
+        let not_before = self.state().not_before;
+        if let Some(instant) = not_before {
+            tokio::time::sleep_until(instant).await;
+        }
+    }
+
+    /// How to send a request to the server of `pool`, whose record this is.
+    pub(crate) fn size_request(pool: &Arc<Pool>, request: &Request) -> RequestSizing {
+        let amount = RequestSize::of(request);
+        let mut state = pool.server().state();
+        let endpoint = &state.endpoint;
+        let ranges = safe(&endpoint.range_count, CONSERVATIVE_RANGES);
+        let text = safe(&endpoint.header_bytes, CONSERVATIVE_HEADER_BYTES);
+        let query = endpoint.query == Some(true);
+        if state.trusted || query || amount.ranges <= ranges && amount.text_bytes <= text {
+            return RequestSizing::default();
+        }
+        if !state.trying {
+            state.trying = true;
+            return RequestSizing { trial: Some(LimitProbe(Arc::clone(pool))), pieces: None };
+        }
+        let count = |most| usize::try_from(most).unwrap_or(usize::MAX);
+        let limits = endpoint.limits();
+        let pieces = Limits {
+            max_ranges: limits.max_ranges.min(count(ranges)),
+            max_header_bytes: limits.max_header_bytes.min(count(text)),
+            ..limits
+        };
+        RequestSizing { pieces: Some(pieces), trial: None }
+    }
+
+    /// Whether trouble with this request is likely to come from its size.
+    pub(crate) fn is_too_much(&self, request: &Request) -> bool {
+        let amount = RequestSize::of(request);
+        let mut state = self.state();
+        let endpoint = &state.endpoint;
+        let unproven = match amount.ranges {
+            ..=1 => amount.may_be_too_long(endpoint),
+            _ => {
+                endpoint.range_count.is_unproven(amount.ranges)
+                    || endpoint.header_bytes.is_unproven(amount.text_bytes)
+                    || endpoint.answer_bytes.is_unproven(amount.answer_bytes)
+            }
+        };
+        let refuses = endpoint.range_count.rejected > 0
+            || endpoint.header_bytes.rejected > 0
+            || endpoint.answer_bytes.rejected > 0;
+        let again = state.troubled.is_some();
+        state.troubled = unproven.then_some(amount);
+        unproven && (again || refuses)
+    }
+
+    /// Whether this one range may have been refused because of its length.
+    pub(crate) fn may_be_too_long(&self, request: &Request) -> bool {
+        RequestSize::of(request).may_be_too_long(&self.state().endpoint)
+    }
+
+    /// Learns from how a request went.
+    pub(crate) fn learn(&self, request: &Request, result: &ExchangeResult) {
+        let amount = RequestSize::of(request);
+        let mut state = self.state();
+        if let Some(hint) = &result.hint {
+            state.trusted |= respond::apply_hint(&mut state.endpoint, hint);
+        }
+        // Whatever the make, this one is another.
+        state.trusted &= !matches!(
+            result.finding,
+            Some(
+                RangeBehavior::OnlyOne
+                    | RangeBehavior::PerhapsOne
+                    | RangeBehavior::TooMany
+                    | RangeBehavior::TooLong
+            )
+        );
+        if result.tail_refused {
+            state.endpoint.suffix = false;
+        }
+        if result.offers_query {
+            state.endpoint.query.get_or_insert(true);
+        }
+        match result.finding {
+            Some(RangeBehavior::NoQuery) => state.endpoint.query = Some(false),
+            Some(RangeBehavior::ShorterQuery) => {
+                let half = request.ranges.len() / 2;
+                state.endpoint.query_ranges = state.endpoint.query_ranges.min(half).max(1);
+            }
+            Some(RangeBehavior::Several) => state.took(amount),
+            Some(RangeBehavior::OnlyOne) => {
+                // Whatever the number was, two would have been as many.
+                let several = state.endpoint.range_count.accepted.saturating_add(1).max(2);
+                state.endpoint.range_count.refuse_several(several.min(amount.ranges));
+                state.endpoint.settle();
+            }
+            Some(RangeBehavior::PerhapsOne) => {
+                state.endpoint.range_count.refuse_several(amount.ranges);
+                state.endpoint.settle();
+            }
+            Some(RangeBehavior::TooMany) => state.refused(amount, false),
+            Some(RangeBehavior::TooLong) => state.refused(amount, true),
+            Some(RangeBehavior::Short(bytes)) => {
+                state.endpoint.answer_bytes.took(bytes, MAX_REQUEST_BYTES);
+                state.refused(amount, false);
+            }
+            Some(RangeBehavior::NoRanges) => state.endpoint.ranges = RangeSupport::Whole,
+            Some(RangeBehavior::Ranges) => state.took_one(amount),
+            None if result.outcome.is_err() && !result.busy => state.failed(amount),
+            None => {}
+        }
+        match &result.outcome {
+            Ok(ExchangeOutcome::Complete(_)) => {
+                state.troubled = state.troubled.filter(|troubled| !amount.is_as_large(troubled));
+            }
+            Ok(ExchangeOutcome::Redirect(_)) => {}
+            // What one request was too much for, others need not wait for.
+            Err(_) if result.busy && !result.said_when => {}
+            Err(error) => {
+                if let Retry::SameServer { after } = error.retry() {
+                    state.not_before = Some(Instant::now() + after);
+                }
+            }
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, ServerCapabilitiesState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What should go well: before any refusal a little more than was taken, and what every server is expected to take; while
+/// the limit is being looked for, what was taken.
+fn safe(allowance: &LearnedLimit, conservative: u64) -> u64 {
+    match (allowance.rejected, allowance.accepted) {
+        (0, taken) => (taken.saturating_mul(8) / 7).max(conservative),
+        // There is nothing to fall back on.
+        (_, 0) => u64::MAX,
+        (..) if allowance.is_settled() => u64::MAX,
+        (_, taken) => taken,
+    }
+}
+
+impl ServerCapabilitiesState {
+    /// Several ranges came as asked.
+    fn took(&mut self, amount: RequestSize) {
+        let endpoint = &mut self.endpoint;
+        endpoint.ranges = RangeSupport::Multi;
+        endpoint.range_count.took(amount.ranges, MAX_RANGES);
+        endpoint.header_bytes.took(amount.text_bytes, COMMON_HEADER_BYTES);
+        endpoint.answer_bytes.took(amount.answer_bytes, MAX_REQUEST_BYTES);
+    }
+
+    /// One range came as asked.
+    fn took_one(&mut self, amount: RequestSize) {
+        self.baffled = 0;
+        let endpoint = &mut self.endpoint;
+        if amount.ranges == 1 {
+            endpoint.answer_bytes.took(amount.answer_bytes, MAX_REQUEST_BYTES);
+            if endpoint.header_bytes.rejected > 0 && endpoint.header_bytes.accepted == 0 {
+                endpoint.header_bytes.took(amount.text_bytes, COMMON_HEADER_BYTES);
+            }
+        }
+        if endpoint.ranges == RangeSupport::Whole {
+            endpoint.ranges = RangeSupport::Single;
+        }
+        // Where the limit on ranges is still being looked for, one is the lowest rung.
+        if endpoint.range_count.rejected > 2 {
+            endpoint.range_count.took(1, MAX_RANGES);
+        }
+    }
+
+    /// A request failed, and not because it was too much. If that befalls short ranges as well, the long ones were not
+    /// refused for their length.
+    fn failed(&mut self, amount: RequestSize) {
+        let answers = &mut self.endpoint.answer_bytes;
+        if amount.ranges == 1 && answers.rejected > 0 && amount.answer_bytes < answers.rejected {
+            self.baffled += 1;
+            if self.baffled > 1 {
+                self.baffled = 0;
+                *answers = LearnedLimit { current: MAX_REQUEST_BYTES, rejected: 0, ..*answers };
+            }
+        }
+    }
+
+    /// A request was too much.
+    fn refused(&mut self, amount: RequestSize, header: bool) {
+        let endpoint = &mut self.endpoint;
+        let ranges = endpoint.range_count.is_unproven(amount.ranges);
+        let text = endpoint.header_bytes.is_unproven(amount.text_bytes);
+        let answer = endpoint.answer_bytes.is_unproven(amount.answer_bytes);
+        match (ranges, text, answer) {
+            _ if amount.ranges <= 1 => {
+                let answers = &mut endpoint.answer_bytes;
+                answers.refuse(amount.answer_bytes);
+                // Whether it was the length shows soonest with one that was taken before.
+                if answers.accepted > 0 {
+                    answers.current = answers.accepted;
+                }
+            }
+            (_, true, _) if header => endpoint.header_bytes.refuse(amount.text_bytes),
+            (false, true, _) => endpoint.header_bytes.refuse(amount.text_bytes),
+            (false, false, true) => endpoint.answer_bytes.refuse(amount.answer_bytes),
+            _ => endpoint.range_count.refuse(amount.ranges),
+        }
+        endpoint.settle();
+    }
+}

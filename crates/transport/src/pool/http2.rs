@@ -1,0 +1,289 @@
+//! A connection that carries many requests at a time: HTTP/2 (RFC 9113).
+//!
+//! Each request is a stream. Streams share what a connection has one of: the handshakes, the congestion window, and the
+//! flow control of RFC 9113 section 5.2, which is set wide enough here not to be what anybody waits for. They fail one by
+//! one (`RST_STREAM`) or all together (`GOAWAY`, a broken connection); whatever happens, each tells its own request, whose
+//! fate is that of a request on a connection of its own. A request that is given up resets its stream and leaves the
+//! others alone.
+//!
+//! How many streams there may be, the server says in its first frame, which comes with its first answer or before it.
+//! Until then it is what the server allowed last time, or what the RFC recommends as the least. A server that has had
+//! more than it wants refuses streams (`REFUSED_STREAM`), which promises that it has not looked at them.
+//!
+//! Framing and flow control are hyper's. See `pool/streams.rs` for who gets a stream on which connection.
+
+use crate::connect::maybe_tls_stream::MaybeTlsStream;
+use crate::lane::{BoxBody, ConnectionMeter};
+use crate::pool::Pool;
+use futures_util::future::{Either, select};
+use h2::Reason;
+use hither_core::SlotGuard;
+use hither_core::endpoint::MAX_STREAMS;
+use hither_core::error::{Error, ErrorKind, Result};
+use http::header::HOST;
+use http::uri::{Scheme, Uri};
+use hyper::client::conn::http2;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use tokio::sync::Notify;
+
+/// Bytes of one answer that may be under way unread: those that get a stream are not larger by much.
+const STREAM_WINDOW_BYTES: u32 = 1 << 20;
+/// Bytes of all answers on one connection that may be under way unread: the bandwidth-delay product of 2 Gbit/s at 240 ms.
+const CONNECTION_WINDOW_BYTES: u32 = 64 << 20;
+/// Streams that a server is expected to allow before it has said how many (RFC 9113 section 6.5.2).
+const EXPECTED_STREAMS: usize = 100;
+
+/// A connection of HTTP/2.
+#[derive(Debug)]
+pub(crate) struct Http2Connection {
+    sender: http2::SendRequest<BoxBody>,
+    tap: Arc<ConnectionMeter>,
+    allowed: Arc<Allowed>,
+    /// Streams given away; changed by the pool alone.
+    taken: AtomicUsize,
+    /// Requests that failed before their answers began, and answers that began.
+    failures: AtomicU64,
+    answers: AtomicU64,
+    /// It gets no further requests.
+    retired: AtomicBool,
+    /// The right to this connection among those of all processes.
+    _claim: Option<Box<dyn SlotGuard>>,
+}
+
+/// Streams that the server allows.
+#[derive(Debug)]
+struct Allowed {
+    streams: AtomicUsize,
+    /// An answer has come, and before it what the server allows.
+    told: Notify,
+}
+
+/// What moves the bytes of a connection.
+#[derive(Debug)]
+pub(crate) struct Http2Driver {
+    connection: http2::Connection<TokioIo<MaybeTlsStream>, BoxBody, TokioExecutor>,
+    allowed: Arc<Allowed>,
+}
+
+impl Http2Connection {
+    /// Begins HTTP/2 on a connection whose handshake has settled on it. `streams` is how many the server allowed last
+    /// time; 0 if there was none.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Unavailable`] if the connection is gone already.
+    pub(crate) async fn start(
+        stream: MaybeTlsStream,
+        tap: Arc<ConnectionMeter>,
+        streams: usize,
+        claim: Option<Box<dyn SlotGuard>>,
+    ) -> Result<(Arc<Self>, Http2Driver)> {
+        let streams = if streams > 1 { streams } else { EXPECTED_STREAMS };
+        let (sender, connection) = http2::Builder::new(TokioExecutor::new())
+            .initial_stream_window_size(STREAM_WINDOW_BYTES)
+            .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
+            .initial_max_send_streams(streams)
+            .handshake(TokioIo::new(stream))
+            .await
+            .map_err(|error| {
+                Error::new(ErrorKind::Unavailable, "cannot start HTTP/2 on a connection")
+                    .with_source(error)
+            })?;
+        let allowed = Arc::new(Allowed { streams: streams.into(), told: Notify::new() });
+        let multiplexed = Arc::new(Self {
+            sender,
+            tap,
+            allowed: Arc::clone(&allowed),
+            taken: AtomicUsize::new(0),
+            failures: AtomicU64::new(0),
+            answers: AtomicU64::new(0),
+            retired: AtomicBool::new(false),
+            _claim: claim,
+        });
+        Ok((multiplexed, Http2Driver { connection, allowed }))
+    }
+
+    /// Streams given away.
+    pub(crate) fn taken(&self) -> usize {
+        self.taken.load(Ordering::Relaxed)
+    }
+
+    /// Streams that may be given away.
+    pub(crate) fn free(&self) -> usize {
+        match self.is_gone() {
+            true => 0,
+            false => self.allowed.streams.load(Ordering::Relaxed).saturating_sub(self.taken()),
+        }
+    }
+
+    /// Gives a stream away. The caller holds the lock of the pool's streams.
+    pub(crate) fn take(&self) {
+        self.taken.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn put_back(&self) {
+        self.taken.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// Whether it takes no further requests.
+    pub(crate) fn is_gone(&self) -> bool {
+        self.retired.load(Ordering::Relaxed) || self.sender.is_closed()
+    }
+
+    /// What is under way goes on; nothing more is sent on it.
+    pub(crate) fn retire(&self) {
+        self.retired.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether it broke at its first requests.
+    pub(crate) fn is_barren(&self) -> bool {
+        let failed = self.failures.load(Ordering::Relaxed) > 0;
+        failed && self.answers.load(Ordering::Relaxed) == 0 && self.is_gone()
+    }
+}
+
+impl Http2Driver {
+    /// Drives the connection to its end; tells how many streams the server allows, once it has said so.
+    pub(crate) async fn run(self, tell: impl Fn(usize)) {
+        let Self { mut connection, allowed } = self;
+        loop {
+            let told = pin!(allowed.told.notified());
+            match select(&mut connection, told).await {
+                // How it ended is told to those who were on it.
+                Either::Left(_) => return,
+                Either::Right(((), _)) => {}
+            }
+            let streams = connection.current_max_send_streams().clamp(1, MAX_STREAMS);
+            allowed.streams.store(streams, Ordering::Relaxed);
+            tell(streams);
+        }
+    }
+}
+
+/// A place for one request on a connection, until dropped.
+#[derive(Debug)]
+pub(crate) struct Http2Stream {
+    pool: Arc<Pool>,
+    connection: Arc<Http2Connection>,
+    sender: http2::SendRequest<BoxBody>,
+    flight: u64,
+    /// The server did not want the request, among so many.
+    refused: bool,
+    /// It has been put back.
+    is_left: bool,
+}
+
+impl Http2Stream {
+    /// A place that has been [taken](Multiplexed::take).
+    pub(crate) fn new(pool: Arc<Pool>, connection: Arc<Http2Connection>) -> Self {
+        let sender = connection.sender.clone();
+        Self { pool, connection, sender, flight: 0, refused: false, is_left: false }
+    }
+
+    /// Puts it back without looking for somebody else who wants it.
+    pub(crate) fn undo(mut self) {
+        self.is_left = true;
+        self.connection.put_back();
+    }
+
+    pub(crate) fn has_answered(&self) -> bool {
+        self.connection.answers.load(Ordering::Relaxed) > 0
+    }
+
+    pub(crate) fn was_refused(&self) -> bool {
+        self.refused
+    }
+
+    pub(crate) async fn ready(&mut self) -> hyper::Result<()> {
+        self.sender.ready().await
+    }
+
+    /// A request is about to be sent that asks for so many bytes of a file.
+    pub(crate) fn begin(&mut self, bytes_asked: u64) {
+        self.flight = self.connection.tap.account().next_flight();
+        self.connection.tap.account().sent(self.flight, bytes_asked);
+    }
+
+    pub(crate) fn send(
+        &mut self,
+        request: http::Request<BoxBody>,
+    ) -> impl Future<Output = hyper::Result<http::Response<hyper::body::Incoming>>> + Send + use<>
+    {
+        self.sender.send_request(addressed(request))
+    }
+
+    pub(crate) fn answered(&self) {
+        self.connection.tap.account().answered(self.flight);
+        if self.connection.answers.fetch_add(1, Ordering::Relaxed) == 0 {
+            self.connection.allowed.told.notify_one();
+        }
+    }
+
+    /// A request has failed before its answer began.
+    pub(crate) fn failed(&mut self, error: &hyper::Error) {
+        match reason(error) {
+            Some(Reason::REFUSED_STREAM | Reason::ENHANCE_YOUR_CALM) => self.refused = true,
+            Some(Reason::HTTP_1_1_REQUIRED) => self.pool.no_streams(),
+            _ => {
+                self.connection.failures.fetch_add(1, Ordering::Relaxed);
+                if self.connection.is_barren() {
+                    self.pool.no_streams();
+                }
+            }
+        }
+    }
+
+    /// Nothing has come for too long: others had better not wait for this connection.
+    pub(crate) fn retire(&self) {
+        self.connection.retire();
+        self.pool.parted(&self.connection);
+    }
+}
+
+impl Drop for Http2Stream {
+    fn drop(&mut self) {
+        if !std::mem::replace(&mut self.is_left, true) {
+            self.connection.put_back();
+            self.pool.serve();
+        }
+    }
+}
+
+/// Why the server gave a stream up, or all of them.
+fn reason(error: &hyper::Error) -> Option<Reason> {
+    let first: &(dyn std::error::Error + 'static) = error;
+    let mut causes = std::iter::successors(Some(first), |error| error.source());
+    causes.find_map(|cause| cause.downcast_ref::<h2::Error>())?.reason()
+}
+
+/// The request as HTTP/2 has it: whom it is for stands in its target (RFC 9113 section 8.3.1).
+fn addressed(mut request: http::Request<BoxBody>) -> http::Request<BoxBody> {
+    let Some(host) = request.headers_mut().remove(HOST) else { return request };
+    let target = std::mem::take(request.uri_mut());
+    let path = target.path_and_query().map_or("/", |path| path.as_str());
+    let uri = Uri::builder().scheme(Scheme::HTTPS).authority(host.as_bytes()).path_and_query(path);
+    // What stood in a request of HTTP/1.1 can stand here.
+    *request.uri_mut() = uri.build().unwrap_or(target);
+    request
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::http::request;
+
+    #[test]
+    fn whom_a_request_is_for_moves_into_its_target() {
+        let request = http::Request::builder()
+            .uri("/a%20b?c=d")
+            .header(HOST, "example.org:8443")
+            .body(request::empty())
+            .unwrap();
+        let request = addressed(request);
+        assert_eq!(request.uri(), "https://example.org:8443/a%20b?c=d");
+        assert!(!request.headers().contains_key(HOST));
+    }
+}

@@ -1,0 +1,66 @@
+//! How a connection comes about: a line to the server, TLS over it, HTTP over that.
+
+use super::Pool;
+use crate::connect::dialer::DialedStream;
+use crate::connect::maybe_tls_stream::MaybeTlsStream;
+use crate::connect::tls::AlpnChoice;
+use crate::lane::{ConnectionMeter, Http1Connection};
+use hither_core::SlotGuard;
+use hither_core::error::{Error, ErrorKind, Result};
+use hyper_util::rt::TokioIo;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Most that the HTTP codec buffers per connection. Bodies are handed on as they are read; this bounds a head, and the
+/// size of a single read.
+const READ_BUFFER_BYTES: usize = 256 * 1024;
+
+impl Pool {
+    pub(super) async fn establish(
+        self: &Arc<Self>,
+        claim: Option<Box<dyn SlotGuard>>,
+    ) -> Result<(Http1Connection, Duration)> {
+        let tap = Arc::new(ConnectionMeter::new(Arc::clone(self.account())));
+        let line = self.reach(&tap).await?;
+        let rtt = line.rtt;
+        self.measured(rtt);
+        let (stream, _) = self.secure(line, AlpnChoice::Http1).await?;
+        Ok((self.start_http1(stream, tap, claim).await?, rtt))
+    }
+
+    pub(super) async fn reach(&self, tap: &Arc<ConnectionMeter>) -> Result<DialedStream> {
+        self.shared.dialer.dial(&self.location, self.config(), self.account(), tap).await
+    }
+
+    /// The stream over a line, and whether the server has taken an offer to multiplex it.
+    pub(super) async fn secure(
+        &self,
+        line: DialedStream,
+        above: AlpnChoice,
+    ) -> Result<(MaybeTlsStream, bool)> {
+        let dialer = &self.shared.dialer;
+        dialer.start_tls(line, &self.location, self.config(), self.account(), above).await
+    }
+
+    pub(super) async fn start_http1(
+        &self,
+        stream: MaybeTlsStream,
+        tap: Arc<ConnectionMeter>,
+        claim: Option<Box<dyn SlotGuard>>,
+    ) -> Result<Http1Connection> {
+        let io = TokioIo::new(stream);
+        let (sender, connection) = hyper::client::conn::http1::Builder::new()
+            .max_buf_size(READ_BUFFER_BYTES)
+            // XrdHttp 5.5 looks for `Range` in exactly these letters, and sends the whole file if it finds `range`.
+            .title_case_headers(true)
+            .handshake(io)
+            .await
+            .map_err(|error| {
+                Error::new(ErrorKind::Unavailable, "cannot start HTTP on a connection")
+                    .with_source(error)
+            })?;
+        // How the connection ends is told to the request that is on it; nobody else needs to know.
+        self.shared.runtime.spawn(async move { drop(connection.await) });
+        Ok(Http1Connection { sender, tap, answers: 0, _claim: claim })
+    }
+}

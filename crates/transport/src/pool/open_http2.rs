@@ -1,0 +1,133 @@
+//! How a connection of HTTP/2 comes about: or one of HTTP/1.1, where the server would rather have that.
+
+use super::Pool;
+use super::http2_pool::MAX_CONNECTIONS;
+use crate::connect::tls::AlpnChoice;
+use crate::lane::{ConnectionMeter, Http1Connection};
+use crate::pool::http2::Http2Connection;
+use hither_core::error::{Error, Result};
+use hither_core::tune::connections;
+use hither_core::{SlotClaim, SlotGuard};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A connection as the handshake has left it.
+enum Joined {
+    Http2(Arc<Http2Connection>),
+    Http1(Http1Connection),
+}
+
+impl Pool {
+    pub(super) fn spawn_shared(self: &Arc<Self>, connections: usize) {
+        for _ in 0..connections {
+            let pool = Arc::clone(self);
+            self.shared.runtime.spawn(async move {
+                let claim = match pool.claim() {
+                    SlotClaim::Granted(held) => Some(held),
+                    SlotClaim::Full if pool.can_do_without_shared() => return,
+                    // Every process may have one.
+                    SlotClaim::Full => None,
+                };
+                match pool.join(claim).await {
+                    Ok((Joined::Http2(connection), rtt)) => pool.joined(connection, rtt),
+                    Ok((Joined::Http1(connection), rtt)) => pool.joined_alone(connection, rtt),
+                    Err(error) => pool.not_joined(&error),
+                }
+            });
+        }
+    }
+
+    /// Whether there is another connection, or will be. If so, this one is not made.
+    fn can_do_without_shared(&self) -> bool {
+        let mut state = self.streams.state();
+        let others = state.connections() > 1;
+        state.connecting -= usize::from(others);
+        others
+    }
+
+    async fn join(
+        self: &Arc<Self>,
+        claim: Option<Box<dyn SlotGuard>>,
+    ) -> Result<(Joined, Duration)> {
+        let tap = Arc::new(ConnectionMeter::new(Arc::clone(self.account())));
+        let line = self.reach(&tap).await?;
+        let rtt = line.rtt;
+        self.state().link.saw_rtt(rtt);
+        self.speculate_shared(rtt);
+        let (stream, multiplexes) = self.secure(line, AlpnChoice::Http2).await?;
+        if !multiplexes {
+            return Ok((Joined::Http1(self.start_http1(stream, tap, claim).await?), rtt));
+        }
+        let each = self.streams.each();
+        let (connection, driver) = Http2Connection::start(stream, tap, each, claim).await?;
+        let (pool, driven) = (Arc::downgrade(self), Arc::downgrade(&connection));
+        self.shared.runtime.spawn(async move {
+            let told = |streams| pool.upgrade().into_iter().for_each(|pool| pool.told(streams));
+            driver.run(told).await;
+            if let (Some(pool), Some(connection)) = (pool.upgrade(), driven.upgrade()) {
+                connection.retire();
+                pool.parted(&connection);
+            }
+        });
+        Ok((Joined::Http2(connection), rtt))
+    }
+
+    /// The first connection of a large job is not alone for long, if the server is known to speak HTTP/2.
+    fn speculate_shared(self: &Arc<Self>, rtt: Duration) {
+        if !self.state().large_job {
+            return;
+        }
+        let start = {
+            let mut state = self.streams.state();
+            let first = !std::mem::replace(&mut state.speculated, true);
+            let wanted = connections::speculative(rtt, MAX_CONNECTIONS);
+            if first && state.each > 1 { self.start(&mut state, wanted) } else { 0 }
+        };
+        self.spawn_shared(start);
+    }
+
+    /// A connection of HTTP/2 is there.
+    fn joined(self: &Arc<Self>, connection: Arc<Http2Connection>, rtt: Duration) {
+        self.account().connected(rtt);
+        let mut state = self.streams.state();
+        state.connecting -= 1;
+        if state.each <= 1 {
+            state.each = connection.free();
+        }
+        // More may have been on their way as ordinary ones, to a server that did not speak it then.
+        if state.open.len() < MAX_CONNECTIONS {
+            state.open.push(connection);
+        }
+        let wanted = state.wanted();
+        let start = if state.waiting.is_empty() { 0 } else { self.start(&mut state, wanted) };
+        drop(state);
+        self.spawn_shared(start);
+        self.serve();
+    }
+
+    /// The server has chosen HTTP/1.1: the connection is an ordinary one.
+    fn joined_alone(self: &Arc<Self>, connection: Http1Connection, rtt: Duration) {
+        self.streams.state().connecting -= 1;
+        self.measured(rtt);
+        self.adopt(connection, rtt);
+        self.no_streams();
+    }
+
+    /// A connection could not be made. As long as there are others, they serve those in line.
+    fn not_joined(self: &Arc<Self>, error: &Error) {
+        let connections = self.connections();
+        let mut state = self.streams.state();
+        state.connecting -= 1;
+        if state.connections() > 0 {
+            return;
+        }
+        state.given_up |= connections > 0;
+        let dismissed = state.dismiss();
+        drop(state);
+        for waiter in dismissed {
+            let told = if connections > 0 { Ok(None) } else { Err(error.clone()) };
+            // Whoever was dropped in the meantime does not mind.
+            drop(waiter.send(told));
+        }
+    }
+}

@@ -1,0 +1,3 @@
+//! redirect.
+
+pub(crate) mod retry_after;

@@ -1,0 +1,246 @@
+//! Where else a file is: Metalink documents (RFC 5854) and fields (RFC 6249).
+//!
+//! Federations tell it in three ways, all of which are understood: a document instead of the file, for those who `Accept`
+//! one or append `?metalink` to the URL; `Link` fields with `rel=duplicate` beside any answer; a `Link` field with
+//! `rel=describedby` that names a document. The fields cost nothing and are noted as they come. A document that a field
+//! names is fetched while data is under way, so that it is there when the server dies; asking without such a hint costs
+//! round trips and is done only when a read has failed.
+
+use crate::http::call::{HttpRequest, HttpResponse};
+use crate::http::digest::{HttpDigest, from_http};
+use crate::http::source::HttpSource;
+use crate::location::{Location, Protocol};
+use crate::network::Network;
+use crate::xrootd::{XrootdDigest, XrootdSource};
+use futures_core::future::BoxFuture;
+use hither_core::error::{Error, ErrorKind, Result, Retry};
+use hither_core::replicas::{Health, ReplicaDiscovery};
+use hither_core::{Checksum, Replica, Replicas};
+use hither_http::metalink::{self, Metalink, MetalinkFile, MetalinkLimits, MetalinkLinks};
+use http::{HeaderValue, Method, StatusCode, header};
+use std::sync::Arc;
+
+/// Most bytes of a document.
+const MAX_BYTES: usize = 1 << 20;
+
+/// What a document says about one file.
+#[derive(Debug, Clone, Default)]
+pub struct ReplicaList {
+    /// Its size in bytes.
+    pub size: Option<u64>,
+    /// Its checksum, if one that can be compared.
+    pub checksum: Option<Checksum>,
+    /// Where it is, the best first.
+    pub locations: Vec<Location>,
+}
+
+impl ReplicaList {
+    /// Reads the document at `place`. What it names are that server's words: credentials meant for `place` go to other
+    /// servers only where they may follow.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Corrupt`] for what is no Metalink document, [`ErrorKind::NotFound`] if it describes other files or
+    /// names no place that can be read from here.
+    pub fn parse(document: &[u8], place: &Location) -> Result<Self> {
+        let name = name_of(place);
+        let parsed = Metalink::parse(document, &MetalinkLimits::default()).map_err(|error| {
+            Error::new(ErrorKind::Corrupt, format!("{name}: {error}")).with_source(error)
+        })?;
+        let whereabouts = parsed.file(name).map(|file| Self::of(file, place)).unwrap_or_default();
+        if whereabouts.locations.is_empty() {
+            return Err(Error::new(
+                ErrorKind::NotFound,
+                format!("{name}: the Metalink document names no place that can be read from here"),
+            ));
+        }
+        Ok(whereabouts)
+    }
+
+    fn of(file: &MetalinkFile, place: &Location) -> Self {
+        let urls = file.replicas.iter();
+        Self {
+            size: file.size,
+            checksum: file.digests.iter().find_map(from_http),
+            locations: urls.filter_map(|replica| place.join(&replica.url).ok()).collect(),
+        }
+    }
+}
+
+/// Whether a URL names a Metalink document rather than a file.
+#[must_use]
+pub fn is_metalink(location: &Location) -> bool {
+    let target = location.target();
+    let (path, query) = target.split_once('?').unwrap_or((&target, ""));
+    path.ends_with(".meta4") || path.ends_with(".metalink") || query == "metalink"
+}
+
+impl Network {
+    /// Fetches a Metalink document.
+    ///
+    /// # Errors
+    ///
+    /// As [`Network::call`] and [`ReplicaList::parse`]; a refusal by its status.
+    pub async fn discover_replicas(&self, document: &Location) -> Result<ReplicaList> {
+        let mut call = HttpRequest::new(Method::GET, document.clone());
+        call.max_reply_bytes = MAX_BYTES;
+        accept(&mut call);
+        let reply = self.call(call).await?;
+        if reply.status != StatusCode::OK {
+            let refusal = reply.refusal.clone();
+            return Err(refusal.unwrap_or_else(|| {
+                crate::respond::refused(reply.status, &document.to_string(), None)
+            }));
+        }
+        ReplicaList::parse(&reply.body, document)
+    }
+
+    /// Looks for a document about the file at `location`: with the negotiated type, then by the query that federations
+    /// know. A `HEAD` comes first, because a server that knows neither would send the file.
+    async fn look_for_document(&self, location: &Location) -> Option<ReplicaList> {
+        for document in [Some(location.clone()), location.with_query("metalink")] {
+            let document = document?;
+            let mut call = HttpRequest::new(Method::HEAD, document.clone());
+            accept(&mut call);
+            let reply =
+                self.call(call).await.ok().filter(|reply| !reply.status.is_server_error())?;
+            let links = metalink::links(&reply.headers);
+            if is_document(&reply)
+                && let Ok(found) = self.discover_replicas(&document).await
+            {
+                return Some(found);
+            }
+            let named = links.documents.first().and_then(|url| reply.location.join(url).ok());
+            if let Some(named) = named
+                && let Ok(found) = self.discover_replicas(&named).await
+            {
+                return Some(found);
+            }
+        }
+        None
+    }
+
+    /// A file in one place, ready to be read from others as well: those that its server tells of join by themselves.
+    #[must_use]
+    pub fn replicated(self: &Arc<Self>, location: &Location, health: Arc<Health>) -> Arc<Replicas> {
+        if location.protocol() == Protocol::Xrootd {
+            return Arc::new(Replicas::new(
+                self.replica(location.clone()),
+                health,
+                self.config().replicas,
+            ));
+        }
+        let source = Arc::new(HttpSource::new(location.clone(), Arc::clone(self)));
+        let discovery = Discovery {
+            network: Arc::clone(self),
+            source: Arc::clone(&source),
+            health: Arc::clone(&health),
+        };
+        let first = replica(self, Arc::clone(&source));
+        let all = Replicas::new(first, health, self.config().replicas)
+            .with_discovery(Box::new(discovery));
+        let all = Arc::new(all);
+        self.enlist_linked(&source, &all);
+        all
+    }
+
+    /// The places that the answers of a server link to join those of its file.
+    fn enlist_linked(self: &Arc<Self>, source: &HttpSource, all: &Arc<Replicas>) {
+        let location = source.location().clone();
+        let (network, all) = (Arc::downgrade(self), Arc::downgrade(all));
+        source.when_linked(Box::new(move |links: &MetalinkLinks| {
+            let (Some(network), Some(all)) = (network.upgrade(), all.upgrade()) else { return };
+            for link in &links.replicas {
+                if let Ok(place) = location.join(&link.url) {
+                    all.add(network.replica(place));
+                }
+            }
+            let document = links.documents.first().and_then(|url| location.join(url).ok());
+            if let Some(document) = document {
+                let runtime = network.runtime().clone();
+                // Whether it can be had or not: the data under way does not need it.
+                runtime.spawn(async move {
+                    if let Ok(found) = network.discover_replicas(&document).await {
+                        network.enlist(&all, found);
+                    }
+                });
+            }
+        }));
+    }
+
+    /// Adds what a document tells to the places of a file.
+    pub fn enlist(self: &Arc<Self>, all: &Replicas, found: ReplicaList) {
+        all.expect(found.size, found.checksum);
+        for location in found.locations {
+            all.add(self.replica(location));
+        }
+    }
+
+    /// A place of a file.
+    #[must_use]
+    pub fn replica(self: &Arc<Self>, location: Location) -> Replica {
+        match location.protocol() {
+            Protocol::Http => replica(self, Arc::new(HttpSource::new(location, Arc::clone(self)))),
+            Protocol::Xrootd => {
+                let site = location.origin();
+                let digest = XrootdDigest::new(location.clone(), Arc::clone(self));
+                let source = Arc::new(XrootdSource::new(location, Arc::clone(self)));
+                Replica { source, server: site, digest: Some(Arc::new(digest)) }
+            }
+        }
+    }
+}
+
+fn replica(network: &Arc<Network>, source: Arc<HttpSource>) -> Replica {
+    let location = source.location().clone();
+    let site = location.origin();
+    let digest = HttpDigest { network: Arc::clone(network), location };
+    Replica { source, server: site, digest: Some(Arc::new(digest)) }
+}
+
+/// Asks a file's own server where else the file is.
+#[derive(Debug)]
+struct Discovery {
+    network: Arc<Network>,
+    source: Arc<HttpSource>,
+    health: Arc<Health>,
+}
+
+impl ReplicaDiscovery for Discovery {
+    fn locate(&self, errors: &[Error]) -> BoxFuture<'_, Option<Vec<Replica>>> {
+        // Who redirected to a place that fails may name others, and so may who breaks off or fails again and again. Who
+        // cannot be reached cannot be asked; who refuses a file by its name names no others.
+        let location = self.source.location().clone();
+        let failing = self.health.is_down(&location.origin());
+        let may_know = errors.iter().any(|error| match (error.kind(), error.retry()) {
+            (ErrorKind::Protocol, _) => true,
+            (ErrorKind::Unavailable | ErrorKind::Timeout, Retry::SameServer { .. }) => failing,
+            _ => self.source.redirected(),
+        });
+        Box::pin(async move {
+            if !may_know {
+                return None;
+            }
+            let found = self.network.look_for_document(&location).await.unwrap_or_default();
+            Some(found.locations.into_iter().map(|place| self.network.replica(place)).collect())
+        })
+    }
+}
+
+fn accept(call: &mut HttpRequest) {
+    call.headers.insert(header::ACCEPT, HeaderValue::from_static(metalink::MEDIA_TYPE));
+}
+
+fn is_document(reply: &HttpResponse) -> bool {
+    let media = reply.headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
+    reply.status == StatusCode::OK
+        && media.is_some_and(|media| {
+            media.starts_with(metalink::MEDIA_TYPE) || media.starts_with(metalink::MEDIA_TYPE_3)
+        })
+}
+
+/// The name of the file that a URL, perhaps of a document, is about.
+fn name_of(location: &Location) -> &str {
+    let last = location.path().rsplit('/').next().unwrap_or_default();
+    last.strip_suffix(".meta4").or_else(|| last.strip_suffix(".metalink")).unwrap_or(last)
+}

@@ -1,0 +1,213 @@
+//! What names stand for, and which there are.
+
+use super::autoindex::{self, AutoindexEntry};
+use super::{WebDavStorage, refused};
+use crate::http::call::{HttpRequest, HttpResponse};
+use crate::http::request_body::RequestBody;
+use bytes::Bytes;
+use futures_util::{StreamExt, TryStreamExt, stream};
+use hither_core::error::{Error, ErrorKind, Result};
+use hither_core::storage::{DirEntry, FileKind};
+use hither_http::propfind::{self, PropfindLimits, Resource};
+use http::{HeaderMap, Method, StatusCode, header};
+
+/// Names of a listing whose sizes are asked for at the same time.
+const AT_ONCE: usize = 16;
+/// Longest page for people that is read.
+const PAGE_BYTES: usize = 32 << 20;
+
+/// What is known about one name.
+pub(super) async fn stat(dav: &WebDavStorage, path: &str) -> Result<DirEntry> {
+    if dav.names().lists != Some(false) {
+        let asked = propfind(dav, path, path.is_empty(), "0").await?;
+        if let Some((_, resources)) = asked {
+            let found = resources.into_iter().find(|resource| resource.path.is_empty());
+            let found = found.filter(|resource| resource.status != StatusCode::NOT_FOUND);
+            return found.map(|own| entry(path.to_owned(), own)).ok_or_else(|| dav.missing(path));
+        }
+    }
+    head(dav, path).await
+}
+
+/// The names in a directory.
+pub(super) async fn list(dav: &WebDavStorage, path: &str) -> Result<Vec<DirEntry>> {
+    if dav.names().lists != Some(false) {
+        match propfind(dav, path, true, "1").await {
+            Ok(Some((reply, resources))) => return children(dav, path, &reply, resources),
+            // No more names are asked for.
+            Ok(None) => {}
+            Err(error) => return Err(not_listed(dav, path, error).await),
+        }
+    }
+    let mut entries = read_page(dav, path).await?;
+    entries.sort_unstable_by(|a, b| a.path.cmp(&b.path));
+    Ok(entries)
+}
+
+/// A server may say that a file does not exist if it is called a directory.
+async fn not_listed(dav: &WebDavStorage, path: &str, error: Error) -> Error {
+    match dav.look(path).await {
+        Ok(Some(there)) if there.kind != FileKind::Directory => no_directory(dav, path),
+        _ => error,
+    }
+}
+
+fn no_directory(dav: &WebDavStorage, path: &str) -> Error {
+    let place = dav.root.below(path, false);
+    Error::new(ErrorKind::Invalid, format!("{place} is not a directory"))
+}
+
+/// Asks for properties; none if the server does not know the method.
+async fn propfind(
+    dav: &WebDavStorage,
+    path: &str,
+    directory: bool,
+    depth: &str,
+) -> Result<Option<(HttpResponse, Vec<Resource>)>> {
+    let bounds = PropfindLimits::default();
+    let mut call = dav
+        .request(b"PROPFIND", path, directory)
+        .with("depth", depth)
+        .with("content-type", propfind::CONTENT_TYPE)
+        .with_content(RequestBody::Bytes(Bytes::from_static(propfind::body().as_bytes())));
+    call.max_reply_bytes = bounds.max_bytes;
+    let reply = dav.call(call).await?;
+    match reply.status {
+        StatusCode::MULTI_STATUS => {}
+        StatusCode::METHOD_NOT_ALLOWED | StatusCode::NOT_IMPLEMENTED => {
+            dav.learn(|names| names.lists = Some(false));
+            return Ok(None);
+        }
+        _ => return Err(refused(&reply, "PROPFIND")),
+    }
+    let unreadable = |error: &dyn std::fmt::Display| {
+        Error::new(ErrorKind::Protocol, format!("{}: {error}", reply.location))
+    };
+    let asked = reply.location.target().parse().map_err(|error| unreadable(&error))?;
+    let resources =
+        propfind::parse(&reply.body, &asked, &bounds).map_err(|error| unreadable(&error))?;
+    if dav.names().lists.is_none() {
+        dav.learn(|names| names.lists = Some(true));
+    }
+    Ok(Some((reply, resources)))
+}
+
+fn children(
+    dav: &WebDavStorage,
+    path: &str,
+    reply: &HttpResponse,
+    resources: Vec<Resource>,
+) -> Result<Vec<DirEntry>> {
+    let mut entries = Vec::with_capacity(resources.len());
+    for resource in resources {
+        if resource.path.is_empty() {
+            if !resource.is_collection {
+                return Err(no_directory(dav, path));
+            }
+        } else if resource.path.contains('/') {
+            return Err(Error::new(
+                ErrorKind::Protocol,
+                format!(
+                    "{}: the server lists what is further below: {:?}",
+                    reply.location, resource.path
+                ),
+            ));
+        } else if resource.status != StatusCode::NOT_FOUND {
+            entries.push(entry(joined(path, &resource.path), resource));
+        }
+    }
+    entries.sort_unstable_by(|a, b| a.path.cmp(&b.path));
+    entries.dedup_by(|a, b| a.path == b.path);
+    Ok(entries)
+}
+
+fn joined(path: &str, name: &str) -> String {
+    if path.is_empty() { name.to_owned() } else { format!("{path}/{name}") }
+}
+
+fn entry(path: String, resource: Resource) -> DirEntry {
+    let kind = match (resource.status.is_success(), resource.is_collection) {
+        (true, true) => FileKind::Directory,
+        (true, false) => FileKind::File,
+        // What may not be looked at.
+        (false, _) => FileKind::Other,
+    };
+    let file = kind == FileKind::File;
+    DirEntry {
+        path,
+        kind,
+        size: resource.size.filter(|_| file).unwrap_or(0),
+        modified: resource.modified,
+        validator: resource.etag.filter(|_| file),
+    }
+}
+
+/// What can be told of a name without PROPFIND.
+async fn head(dav: &WebDavStorage, path: &str) -> Result<DirEntry> {
+    let directory = DirEntry {
+        path: path.to_owned(),
+        kind: FileKind::Directory,
+        size: 0,
+        modified: None,
+        validator: None,
+    };
+    if path.is_empty() {
+        return Ok(directory);
+    }
+    let asked = dav.root.below(path, false);
+    let reply = dav.call(HttpRequest::new(Method::HEAD, asked)).await?;
+    // To be sent to the same name with a slash is to be told that it is a directory, even one that is not shown.
+    let slash = reply.location == dav.root.below(path, true);
+    match reply.status {
+        StatusCode::NOT_FOUND => Err(refused(&reply, "HEAD")),
+        _ if slash => Ok(directory),
+        StatusCode::OK => Ok(told_by(&reply.headers, path)),
+        _ => Err(refused(&reply, "HEAD")),
+    }
+}
+
+fn told_by(headers: &HeaderMap, path: &str) -> DirEntry {
+    let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
+    DirEntry {
+        path: path.to_owned(),
+        kind: FileKind::File,
+        size: text(header::CONTENT_LENGTH).and_then(|size| size.parse().ok()).unwrap_or(0),
+        modified: text(header::LAST_MODIFIED).and_then(|date| httpdate::parse_http_date(date).ok()),
+        validator: text(header::ETAG).map(str::to_owned),
+    }
+}
+
+/// Reads the page that the server shows to people.
+async fn read_page(dav: &WebDavStorage, path: &str) -> Result<Vec<DirEntry>> {
+    let mut call =
+        HttpRequest::new(Method::GET, dav.root.below(path, true)).with("accept", "text/html");
+    call.max_reply_bytes = PAGE_BYTES;
+    let reply = dav.call(call).await?;
+    let page = match reply.status {
+        StatusCode::OK => autoindex::parse(&reply.headers, &reply.body),
+        StatusCode::FORBIDDEN => None,
+        _ => return Err(not_listed(dav, path, refused(&reply, "GET")).await),
+    };
+    let Some(page) = page else {
+        let error = Error::new(
+            ErrorKind::Unsupported,
+            format!(
+                "{}: the server does not list directories: it knows no PROPFIND and shows no index",
+                reply.location
+            ),
+        );
+        return Err(not_listed(dav, path, error).await);
+    };
+    let known = page.into_iter().map(|AutoindexEntry { name, directory, size }| async move {
+        let path = joined(path, &name);
+        let kind = if directory { FileKind::Directory } else { FileKind::File };
+        match size {
+            Some(size) => Ok(DirEntry { path, kind, size, modified: None, validator: None }),
+            None if directory => {
+                Ok(DirEntry { path, kind, size: 0, modified: None, validator: None })
+            }
+            None => head(dav, &path).await,
+        }
+    });
+    stream::iter(known).buffered(AT_ONCE).try_collect().await
+}

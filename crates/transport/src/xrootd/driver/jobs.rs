@@ -1,0 +1,325 @@
+//! Jobs under way, and how they become requests.
+
+use super::Driver;
+use super::reads::{Repairs, unexpected};
+use crate::xrootd::job::{
+    FileVersion, JobError, Operation, OperationJob, OperationResponse, ReadJob, SessionCommand,
+};
+use crate::xrootd::shared_file::SharedFile;
+use hither_core::error::Error;
+use hither_xrd::client::{Completion, File, RequestId};
+use hither_xrd::wire::{DirlistEntry, StatInfo};
+use std::collections::HashSet;
+use std::sync::Arc;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::time::Instant;
+
+/// A file that is open in this session, or being opened.
+#[derive(Debug)]
+pub(super) struct OpenedFile {
+    pub(super) file: File,
+    /// Its path, without what may be secret.
+    pub(super) path: String,
+    /// What the server said of it, once it is open.
+    pub(super) facts: Option<FileVersion>,
+}
+
+/// A job under way.
+pub(super) enum RunningJob {
+    Fetch(Fetching),
+    Ask(Asking),
+}
+
+pub(super) struct Fetching {
+    pub(super) fetch: ReadJob,
+    pub(super) tickets: HashSet<RequestId>,
+    /// What the file is. It has to be open before all of it can be asked for, and before it can be over.
+    pub(super) facts: Option<FileVersion>,
+    pub(super) repairs: Repairs,
+    /// It will fail when all that was asked for has come.
+    pub(super) trouble: Option<Error>,
+    pub(super) tally: Tally,
+}
+
+pub(super) struct Asking {
+    pub(super) ask: OperationJob,
+    /// None for an open that was asked for by somebody else before.
+    pub(super) ticket: Option<RequestId>,
+    pub(super) entries: Vec<DirlistEntry>,
+    pub(super) tally: Tally,
+}
+
+/// For the books.
+#[derive(Debug, Default)]
+pub(super) struct Tally {
+    /// The flight in which it was sent; 0 before.
+    flight: u64,
+    answered: bool,
+}
+
+impl Tally {
+    /// Something goes out in this flight.
+    pub(super) fn begin(&mut self, flight: u64) {
+        *self = Self { flight, answered: false };
+    }
+}
+
+impl RunningJob {
+    /// Bytes of the file that it asks for.
+    pub(super) fn bytes(&self) -> u64 {
+        match self {
+            Self::Fetch(fetching) => fetching.fetch.request.asked_bytes(),
+            Self::Ask(asking) => asking.ask.what.bytes(),
+        }
+    }
+
+    /// The flight that was next when it was asked for.
+    fn flight(&self) -> u64 {
+        match self {
+            Self::Fetch(fetching) => fetching.fetch.flight,
+            Self::Ask(asking) => asking.ask.flight,
+        }
+    }
+
+    fn tickets(&self) -> Vec<RequestId> {
+        match self {
+            Self::Fetch(fetching) => fetching.tickets.iter().copied().collect(),
+            Self::Ask(asking) => asking.ticket.into_iter().collect(),
+        }
+    }
+
+    fn tally(&mut self) -> &mut Tally {
+        match self {
+            Self::Fetch(fetching) => &mut fetching.tally,
+            Self::Ask(asking) => &mut asking.tally,
+        }
+    }
+
+    /// It is on this file.
+    pub(super) fn is_on(&self, name: u64) -> bool {
+        let on = match self {
+            Self::Fetch(fetching) => Some(&fetching.fetch.name),
+            Self::Ask(asking) => asking.ask.what.name(),
+        };
+        on.is_some_and(|on| on.id == name)
+    }
+
+    /// Tells who waits that it came to nothing. Who does not wait any more does not mind.
+    pub(super) fn fail(self, trouble: JobError) {
+        match self {
+            Self::Fetch(fetching) => drop(fetching.fetch.reply.send(Err(trouble))),
+            Self::Ask(asking) => drop(asking.ask.reply.send(Err(trouble))),
+        }
+    }
+
+    /// The job, for another session.
+    pub(super) fn again(self, id: u64) -> SessionCommand {
+        match self {
+            Self::Fetch(fetching) => SessionCommand::Fetch(id, fetching.fetch),
+            Self::Ask(asking) => SessionCommand::Ask(id, asking.ask),
+        }
+    }
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
+    /// Does what it is told.
+    pub(super) fn take(&mut self, command: SessionCommand) {
+        match command {
+            SessionCommand::Fetch(id, fetch) => self.begin_fetch(id, fetch),
+            SessionCommand::Ask(id, ask) => self.begin_ask(id, ask),
+            SessionCommand::Open(name) => drop(self.file(&name)),
+            SessionCommand::Cancel(id) => {
+                self.give_up(id);
+            }
+            SessionCommand::Close(name) => {
+                if let Some(OpenedFile { file, .. }) = self.files.remove(&name) {
+                    let opening = self.opening.iter().find(|(_, of)| **of == name);
+                    match opening.map(|(ticket, _)| *ticket) {
+                        Some(ticket) => {
+                            self.opening.remove(&ticket);
+                            self.session.cancel(ticket);
+                        }
+                        None => drop(self.session.close(file)),
+                    }
+                }
+            }
+        }
+    }
+
+    /// There is something to wait for from now on, if there was nothing before.
+    fn begins(&mut self) {
+        if self.jobs.is_empty() {
+            self.heard = Instant::now();
+            self.midway = false;
+            self.tap.watch(Some(self.rtt));
+        }
+    }
+
+    fn begin_ask(&mut self, id: u64, ask: OperationJob) {
+        self.begins();
+        let ticket = match &ask.what {
+            Operation::Request(request) => Some(self.session.submit(request.clone())),
+            Operation::Open(name) => match self.file(name) {
+                (_, None) => None,
+                (file, Some(_)) => {
+                    self.load.done(0);
+                    let reply = Completion::Opened { file, status: None };
+                    drop(ask.reply.send(Ok(OperationResponse { reply, entries: Vec::new() })));
+                    return;
+                }
+            },
+            Operation::Write(name, offset, bytes) => {
+                let (file, _) = self.file(name);
+                Some(self.session.write(file, *offset, bytes.clone()))
+            }
+            Operation::Close(name) => {
+                let (file, _) = self.file(name);
+                self.files.remove(&name.id);
+                Some(self.session.close(file))
+            }
+        };
+        self.tickets.extend(ticket.map(|ticket| (ticket, id)));
+        let (entries, tally) = (Vec::new(), Tally::default());
+        self.jobs.insert(id, RunningJob::Ask(Asking { ask, ticket, entries, tally }));
+        self.sent(id);
+    }
+
+    fn begin_fetch(&mut self, id: u64, fetch: ReadJob) {
+        self.begins();
+        let (file, facts) = self.file(&fetch.name);
+        let trouble = facts.and_then(|facts| unexpected(&self.name, &fetch, facts));
+        if let Some(error) = trouble.or_else(|| self.cannot_verify()) {
+            self.load.done(fetch.request.asked_bytes());
+            drop(fetch.reply.send(Err(JobError::Failed(error))));
+            return;
+        }
+        let mut tickets = self.read(file, &fetch.request.ranges);
+        if let Some(facts) = facts {
+            tickets.extend(self.read_tail(file, &fetch, facts));
+        }
+        self.tickets.extend(tickets.iter().map(|ticket| (*ticket, id)));
+        let fetching = Fetching {
+            fetch,
+            tickets: tickets.into_iter().collect(),
+            facts,
+            repairs: Repairs::default(),
+            trouble: None,
+            tally: Tally::default(),
+        };
+        self.jobs.insert(id, RunningJob::Fetch(fetching));
+        self.sent(id);
+        self.finish_if_done(id);
+    }
+
+    /// The file, which is opened if it is not.
+    fn file(&mut self, name: &Arc<SharedFile>) -> (File, Option<FileVersion>) {
+        if let Some(opened) = self.files.get(&name.id) {
+            return (opened.file, opened.facts);
+        }
+        let (file, ticket) = self.session.open(name.request.clone());
+        let path = name.bare_path().to_owned();
+        self.files.insert(name.id, OpenedFile { file, path, facts: None });
+        self.opening.insert(ticket, name.id);
+        (file, None)
+    }
+
+    /// The file of a job is open.
+    pub(super) fn go_on(
+        &mut self,
+        id: u64,
+        file: File,
+        status: Option<&StatInfo>,
+        facts: FileVersion,
+    ) {
+        match self.jobs.get(&id) {
+            Some(RunningJob::Fetch(_)) => self.fetch_on(id, file, facts),
+            // That is what was asked.
+            Some(RunningJob::Ask(asking)) if asking.ticket.is_none() => {
+                if let Some(RunningJob::Ask(asking)) = self.end(id) {
+                    let reply = Completion::Opened { file, status: status.cloned() };
+                    drop(
+                        asking.ask.reply.send(Ok(OperationResponse { reply, entries: Vec::new() })),
+                    );
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Takes a job off the books.
+    pub(super) fn end(&mut self, id: u64) -> Option<RunningJob> {
+        let job = self.jobs.remove(&id)?;
+        for ticket in job.tickets() {
+            self.tickets.remove(&ticket);
+            self.waited.remove(&ticket);
+        }
+        self.load.done(job.bytes());
+        self.heard = Instant::now();
+        if self.jobs.is_empty() {
+            self.load.saw_bandwidth(self.tap.bandwidth());
+            self.patience_until = None;
+        }
+        Some(job)
+    }
+
+    /// Takes a job off the books that is not over.
+    pub(super) fn give_up(&mut self, id: u64) -> Option<RunningJob> {
+        let job = self.end(id)?;
+        job.tickets().into_iter().for_each(|ticket| self.session.cancel(ticket));
+        Some(job)
+    }
+
+    pub(super) fn finish_if_done(&mut self, id: u64) {
+        let Some(RunningJob::Fetch(fetching)) = self.jobs.get(&id) else { return };
+        let Some(facts) = fetching.facts.filter(|_| fetching.tickets.is_empty()) else { return };
+        if let Some(RunningJob::Fetch(fetching)) = self.end(id) {
+            let end = fetching.trouble.map_or(Ok(facts), |error| Err(JobError::Failed(error)));
+            drop(fetching.fetch.reply.send(end));
+        }
+    }
+
+    /// A ticket of a job is over.
+    pub(super) fn replied(&mut self, ticket: RequestId, reply: Completion) {
+        let Some(id) = self.tickets.remove(&ticket) else { return };
+        self.answered(id);
+        match self.jobs.get(&id) {
+            Some(RunningJob::Fetch(_)) => match &reply {
+                Completion::Read { missing, damaged } => self.fetched(id, ticket, missing, damaged),
+                _ => self.fetched(id, ticket, &[], &[]),
+            },
+            Some(RunningJob::Ask(_)) => {
+                if let Some(RunningJob::Ask(asking)) = self.end(id) {
+                    let Asking { ask, entries, .. } = asking;
+                    drop(ask.reply.send(Ok(OperationResponse { reply, entries })));
+                }
+            }
+            None => {}
+        }
+    }
+
+    /// A job was handed to the session, which sends it at once if it can.
+    pub(super) fn sent(&mut self, id: u64) {
+        if !self.is_open {
+            return;
+        }
+        if let Some(job) = self.jobs.get_mut(&id)
+            && job.tally().flight == 0
+        {
+            // It has waited for this connection, and for what had come when it was asked for; not for what came to others
+            // in the meantime.
+            let flight = job.flight().max(self.first_flight);
+            job.tally().flight = flight;
+            self.tap.account().sent(flight, job.bytes());
+        }
+    }
+
+    /// The answer to a job has begun to arrive.
+    pub(super) fn answered(&mut self, id: u64) {
+        if let Some(job) = self.jobs.get_mut(&id) {
+            let tally = job.tally();
+            if !std::mem::replace(&mut tally.answered, true) {
+                self.tap.account().answered(tally.flight);
+            }
+        }
+    }
+}

@@ -1,0 +1,237 @@
+//! What only XRootD's protocol has a word for: who has a file, having it fetched from tape, rights, extended attributes.
+
+use crate::location::Location;
+use crate::network::Network;
+use crate::xrootd::job::Operation;
+use crate::xrootd::request::ask;
+use hither_auth::Action;
+use hither_core::error::{Error, ErrorKind, Result};
+use hither_xrd::client::Completion;
+use hither_xrd::wire::locate;
+use hither_xrd::wire::{
+    self, AttributeAction, AttributesRequest, LocateEntryKind, PrepareRequest, Request, Target,
+    prepare,
+};
+use std::collections::HashSet;
+use std::sync::Arc;
+
+/// Managers that are asked about one file, in a cluster of clusters.
+const MAX_MANAGERS: usize = 64;
+/// The highest priority that a request for files on tape may have.
+const HIGHEST_PRIORITY: u8 = 3;
+
+/// A name on an XRootD server.
+#[derive(Debug, Clone)]
+pub struct XrootdPath {
+    location: Location,
+    network: Arc<Network>,
+}
+
+/// A server that has a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ReplicaServer {
+    /// Its URL, up to the path.
+    pub server: String,
+    /// It may be written there.
+    pub writable: bool,
+    /// It is still being fetched there, from tape or another server.
+    pub pending: bool,
+}
+
+/// What is to become of files that may be on tape.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum PrepareAction {
+    /// They will be read: they are to be fetched to disk.
+    Stage {
+        /// 0 to 3, the highest; more is taken for 3.
+        priority: u8,
+    },
+    /// They will not be read any more: what is on disk may go.
+    Evict,
+}
+
+/// What a server keeps with a file for its users.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ExtendedAttribute {
+    /// Its name.
+    pub name: String,
+    /// Its value: any bytes.
+    pub value: Vec<u8>,
+}
+
+impl XrootdPath {
+    /// What is at `location`. Nothing is asked yet.
+    #[must_use]
+    pub fn new(location: Location, network: Arc<Network>) -> Self {
+        Self { location, network }
+    }
+
+    async fn ask(
+        &self,
+        location: &Location,
+        action: Action,
+        make: impl Fn(String) -> Request + Send + Sync,
+    ) -> Result<Completion> {
+        let make = move |path| Operation::Request(make(path));
+        Ok(ask(&self.network, location, action, make).await?.answered.reply)
+    }
+
+    fn unexpected(&self, asked: &str) -> Error {
+        let what = format!("{}: the server answered {asked} with something else", self.location);
+        Error::new(ErrorKind::Protocol, what)
+    }
+
+    /// The servers that have the file, in the order in which they are named. Managers that one of them names are asked, too.
+    ///
+    /// # Errors
+    ///
+    /// The refusals of servers: [`ErrorKind::NotFound`] where nobody has it; what becomes of connections.
+    pub async fn locate(&self) -> Result<Vec<ReplicaServer>> {
+        let mut waiting = vec![self.location.clone()];
+        let (mut asked, mut seen) = (HashSet::new(), HashSet::new());
+        let mut holders = Vec::new();
+        while let Some(manager) = waiting.pop() {
+            if asked.len() >= MAX_MANAGERS || !asked.insert(manager.origin()) {
+                continue;
+            }
+            let question = |path| Request::Locate { path, options: locate::NAMES };
+            let reply = self.ask(&manager, Action::Read, question).await;
+            let found = match reply {
+                Ok(Completion::Locations(found)) => found,
+                Ok(_) => return Err(self.unexpected("locate")),
+                // One of several managers may know nothing; the one that the user named has to.
+                Err(error) if asked.len() > 1 && error.kind() == ErrorKind::NotFound => continue,
+                Err(error) => return Err(error),
+            };
+            for place in found {
+                let location = self.at(&place.address)?;
+                match place.kind {
+                    LocateEntryKind::Manager | LocateEntryKind::PendingManager => {
+                        waiting.push(location)
+                    }
+                    LocateEntryKind::Server | LocateEntryKind::PendingServer => {
+                        let server = location.origin();
+                        if seen.insert(server.clone()) {
+                            let pending = place.kind == LocateEntryKind::PendingServer;
+                            holders.push(ReplicaServer {
+                                server,
+                                writable: place.writable,
+                                pending,
+                            });
+                        }
+                    }
+                }
+            }
+        }
+        Ok(holders)
+    }
+
+    /// The file on the server at `address`: `host:port`, or `[address]:port`, where that of IPv4 may look as in IPv6.
+    fn at(&self, address: &str) -> Result<Location> {
+        let malformed = || {
+            let what = format!("{}: {address:?} is no address of a server", self.location);
+            Error::new(ErrorKind::Protocol, what)
+        };
+        let (host, port) = address.rsplit_once(':').ok_or_else(malformed)?;
+        let port = port.parse().map_err(|_| malformed())?;
+        let inner = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
+        // `[::10.0.0.1]` and `[::ffff:10.0.0.1]` are servers' ways to write 10.0.0.1.
+        let v4 = inner.and_then(|inner| inner.rsplit(':').next()).filter(|last| last.contains('.'));
+        self.location.redirected_to_host(v4.unwrap_or(host), port, None)
+    }
+
+    /// Has files fetched to disk or given up there: this one, and those at `further` paths of the same server. Returns at
+    /// once, with the name that the server gave to the request.
+    ///
+    /// # Errors
+    ///
+    /// The refusals of the server; what becomes of connections.
+    pub async fn prepare(&self, further: &[String], how: PrepareAction) -> Result<String> {
+        let (options, more_options, priority) = match how {
+            PrepareAction::Stage { priority } => (prepare::STAGE | prepare::NO_ERRORS, 0, priority),
+            PrepareAction::Evict => (0, prepare::EVICT, 0),
+        };
+        let question = |path: String| {
+            let words = path.split_once('?').map(|(_, words)| words.to_owned());
+            let others = further.iter().map(|path| match &words {
+                Some(words) => format!("/{path}?{words}"),
+                None => format!("/{path}"),
+            });
+            let paths = std::iter::once(path).chain(others).collect();
+            let priority = priority.min(HIGHEST_PRIORITY);
+            Request::Prepare(PrepareRequest { options, priority, port: 0, more_options, paths })
+        };
+        match self.ask(&self.location, Action::Read, question).await? {
+            Completion::Text(text) => {
+                let text = String::from_utf8_lossy(&text);
+                Ok(text.trim_end_matches(['\0', '\n']).to_owned())
+            }
+            Completion::Nothing => Ok(String::new()),
+            _ => Err(self.unexpected("prepare")),
+        }
+    }
+
+    /// Gives a file or directory other rights: the nine bits, as in `0o640`.
+    ///
+    /// # Errors
+    ///
+    /// The refusals of the server; what becomes of connections.
+    pub async fn change_mode(&self, mode: u16) -> Result<()> {
+        let question = |path| Request::ChangeMode { path, mode };
+        self.ask(&self.location, Action::Modify, question).await.map(drop)
+    }
+
+    /// What is kept with a file for its users; nothing on servers that keep nothing.
+    ///
+    /// # Errors
+    ///
+    /// The refusals of the server; what becomes of connections.
+    pub async fn attributes(&self) -> Result<Vec<ExtendedAttribute>> {
+        let question = |path| {
+            let action = AttributeAction::List { values: true };
+            Request::Attributes(AttributesRequest { target: Target::Path(path), action })
+        };
+        match self.ask(&self.location, Action::Read, question).await {
+            Ok(Completion::Attributes(wire::AttributeResponse { outcomes })) => {
+                let named = outcomes.into_iter().filter(|outcome| outcome.error.is_none());
+                let kept = named.map(|outcome| ExtendedAttribute {
+                    name: outcome.name,
+                    value: outcome.value.map(|value| value.to_vec()).unwrap_or_default(),
+                });
+                Ok(kept.collect())
+            }
+            Ok(_) => Err(self.unexpected("the question for attributes")),
+            Err(error) if error.kind() == ErrorKind::Unsupported => Ok(Vec::new()),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::TransportConfig;
+
+    #[tokio::test]
+    async fn addresses_of_servers_are_understood() {
+        let network =
+            Network::new(TransportConfig::default(), tokio::runtime::Handle::current(), None);
+        let manager = Location::parse("root://manager//a/f").unwrap();
+        let name = XrootdPath::new(manager, network);
+        for (address, server) in [
+            ("data.example:1095", "root://data.example:1095"),
+            ("[::10.0.0.1]:1094", "root://10.0.0.1:1094"),
+            ("[::ffff:10.0.0.1]:1094", "root://10.0.0.1:1094"),
+            ("[2001:db8::1]:1094", "root://[2001:db8::1]:1094"),
+        ] {
+            assert_eq!(name.at(address).unwrap().origin(), server);
+        }
+        for address in ["nowhere", "host:port", "[::1]", "a/b:1"] {
+            let refused = name.at(address).map(|place| place.origin());
+            assert_eq!(refused.unwrap_err().kind(), ErrorKind::Protocol, "{address}");
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! Where a manager sends those who ask for files: its answers are good for the next one, too.
+//!
+//! Who is asked for a file of a cluster has none itself, and names a data server that has it. That takes a round trip
+//! more for each file, and files of one directory mostly lie together. So an answer is remembered for the directory of the
+//! file it was about, and the next one of that directory is asked for where the last one was: if it is there, the manager
+//! is not asked at all.
+//!
+//! It is a guess, and what may go wrong with it is mended by asking the manager (`source.rs`). Where files of a directory
+//! lie on many servers guesses mostly fail, and cost what they should have saved: after [`MAX_MISSES`] of them in a row
+//! there are no more, until the manager has named the same server again as often.
+//!
+//! Only a redirect that says nothing but where is remembered. What else one may hold, an authorisation for the file or
+//! words for the login, is meant for who asked, for that file, and for now.
+
+use crate::location::Location;
+use hither_core::endpoint::{LearnedRedirect, MAX_DIRECTIONS};
+use hither_xrd::wire::{Redirect, RedirectTarget};
+
+/// Guesses that may fail one after the other.
+const MAX_MISSES: u8 = 2;
+
+/// The answers of one manager, the one used last first.
+#[derive(Debug, Clone, Default)]
+pub(super) struct RedirectCache(Vec<LearnedRedirect>);
+
+/// The directory of a file at an absolute path.
+fn directory(path: &str) -> &str {
+    path.rsplit_once('/').map_or("", |(directory, _)| directory)
+}
+
+impl RedirectCache {
+    /// Those that were remembered.
+    pub(super) fn remembered(directions: Vec<LearnedRedirect>) -> Self {
+        Self(directions)
+    }
+
+    /// What to remember.
+    pub(super) fn all(&self) -> &[LearnedRedirect] {
+        &self.0
+    }
+
+    /// Host and port where the file at `path` may be.
+    pub(super) fn to(&self, path: &str) -> Option<(&str, u16)> {
+        let known = self.0.iter().find(|known| known.directory == directory(path))?;
+        (known.misses < MAX_MISSES).then_some((&*known.host, known.port))
+    }
+
+    /// A manager has said that the file at `path` is at `place`, and it was.
+    pub(super) fn told(&mut self, path: &str, place: &Location) {
+        let mut direction = self.taken(path);
+        if direction.host == place.host() && direction.port == place.port() {
+            direction.misses = direction.misses.saturating_sub(1);
+        }
+        place.host().clone_into(&mut direction.host);
+        direction.port = place.port();
+        self.put(direction);
+    }
+
+    /// The file at `path` was where the last one of its directory had been.
+    pub(super) fn held(&mut self, path: &str) {
+        let mut direction = self.taken(path);
+        direction.misses = 0;
+        self.put(direction);
+    }
+
+    /// It was not.
+    pub(super) fn missed(&mut self, path: &str) {
+        let mut direction = self.taken(path);
+        direction.misses = direction.misses.saturating_add(1).min(MAX_MISSES);
+        self.put(direction);
+    }
+
+    /// What is known of the directory of `path`, taken out.
+    fn taken(&mut self, path: &str) -> LearnedRedirect {
+        let directory = directory(path);
+        match self.0.iter().position(|known| known.directory == directory) {
+            Some(at) => self.0.remove(at),
+            None => {
+                let mut direction = LearnedRedirect::default();
+                directory.clone_into(&mut direction.directory);
+                direction
+            }
+        }
+    }
+
+    fn put(&mut self, direction: LearnedRedirect) {
+        if direction.is_plausible() {
+            self.0.insert(0, direction);
+            self.0.truncate(MAX_DIRECTIONS);
+        }
+    }
+}
+
+/// Whether a redirect says nothing but where, so that others may follow it too.
+pub(super) fn is_plain(redirect: &Redirect) -> bool {
+    let silent = redirect.opaque.is_none() && redirect.login.is_none();
+    silent && matches!(redirect.target, RedirectTarget::Server { .. })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn server(port: u16) -> Location {
+        Location::parse(&format!("root://data.example:{port}//a/f")).unwrap()
+    }
+
+    #[test]
+    fn the_next_file_of_a_directory_is_where_the_last_one_was() {
+        let mut directions = RedirectCache::default();
+        assert_eq!(directions.to("/a/f"), None);
+        directions.told("/a/f", &server(1));
+        assert_eq!(directions.to("/a/g"), Some(("data.example", 1)));
+        assert_eq!((directions.to("/a/b/g"), directions.to("/b/g")), (None, None));
+        directions.told("/a/g", &server(2));
+        assert_eq!(directions.to("/a/f"), Some(("data.example", 2)));
+    }
+
+    #[test]
+    fn where_files_lie_apart_nothing_is_guessed_until_they_lie_together() {
+        let mut directions = RedirectCache::default();
+        directions.told("/a/f", &server(1));
+        for (nth, other) in [(1, 2), (2, 1)] {
+            assert!(directions.to("/a/f").is_some(), "guess {nth}");
+            directions.missed("/a/f");
+            directions.told("/a/f", &server(other));
+        }
+        assert_eq!(directions.to("/a/f"), None);
+        directions.told("/a/g", &server(2));
+        assert_eq!(directions.to("/a/f"), None);
+        directions.told("/a/g", &server(2));
+        assert_eq!(directions.to("/a/f"), Some(("data.example", 2)));
+        directions.held("/a/f");
+        directions.missed("/a/f");
+        assert!(directions.to("/a/f").is_some());
+    }
+
+    #[test]
+    fn what_was_not_used_for_long_gives_way() {
+        let mut directions = RedirectCache::default();
+        for nth in 0..=MAX_DIRECTIONS {
+            directions.told(&format!("/{nth}/f"), &server(1));
+        }
+        assert_eq!(directions.to("/0/f"), None);
+        assert_eq!((directions.to("/1/f").is_some(), directions.all().len()), (true, 64));
+        directions.told(&format!("/{}/f", "x".repeat(2000)), &server(1));
+        directions.missed("/never/heard/of");
+        assert_eq!(directions.all().len(), MAX_DIRECTIONS);
+    }
+
+    #[test]
+    fn what_is_meant_for_one_file_is_not_remembered() {
+        let mut redirect = Redirect::to("data", 1094);
+        assert!(is_plain(&redirect));
+        redirect.opaque = Some("cap.sym=secret".to_owned());
+        assert!(!is_plain(&redirect));
+        let whole = RedirectTarget::Url("root://data//f".to_owned());
+        assert!(!is_plain(&Redirect { target: whole, opaque: None, ..redirect }));
+    }
+}

@@ -1,0 +1,102 @@
+//! One question to a server, answered by whoever it redirects to.
+
+use crate::location::Location;
+use crate::network::Network;
+use crate::xrootd::job::{JobError, Operation, OperationJob, OperationResponse, SessionCommand};
+use crate::xrootd::session_pool::{SessionHandle, SessionPool};
+use crate::xrootd::target::{MAX_REDIRECTS, XrootdTarget, in_a_circle};
+use hither_auth::Action;
+use hither_core::error::Result;
+use std::sync::Arc;
+use tokio::sync::oneshot;
+
+/// A job that is cancelled when nobody waits for it any more.
+pub(super) struct PendingJob {
+    lease: Arc<SessionHandle>,
+    id: u64,
+    over: bool,
+}
+
+impl PendingJob {
+    /// The job `id` in the session of `lease`.
+    pub(super) fn new(lease: Arc<SessionHandle>, id: u64) -> Self {
+        Self { lease, id, over: false }
+    }
+
+    /// Waits for the end of it.
+    pub(super) async fn end<T>(
+        mut self,
+        answer: oneshot::Receiver<Result<T, JobError>>,
+    ) -> Result<T, JobError> {
+        let result = answer.await;
+        self.over = true;
+        result.unwrap_or_else(|_| Err(self.lease.too_late()))
+    }
+}
+
+impl Drop for PendingJob {
+    fn drop(&mut self) {
+        if !self.over {
+            self.lease.tell(SessionCommand::Cancel(self.id));
+        }
+    }
+}
+
+/// Asks in this session.
+pub(super) async fn ask_in(
+    sessions: &SessionPool,
+    lease: &Arc<SessionHandle>,
+    what: Operation,
+) -> Result<OperationResponse, JobError> {
+    let (reply, answer) = oneshot::channel();
+    let id = sessions.number();
+    let flight = sessions.next_flight();
+    lease.tell(SessionCommand::Ask(id, OperationJob { what, flight, reply }));
+    PendingJob::new(Arc::clone(lease), id).end(answer).await
+}
+
+/// An answer, and where it came from.
+pub(super) struct Asked {
+    pub(super) answered: OperationResponse,
+    pub(super) place: XrootdTarget,
+    pub(super) lease: Arc<SessionHandle>,
+    /// What was asked there.
+    pub(super) what: Operation,
+}
+
+/// Asks at `location` what `make` makes of the path there, to do `action`, and wherever that leads to.
+///
+/// # Errors
+///
+/// What the server refuses, and what becomes of connections.
+pub(super) async fn ask(
+    network: &Network,
+    location: &Location,
+    action: Action,
+    make: impl Fn(String) -> Operation + Send + Sync,
+) -> Result<Asked> {
+    let mut place = XrootdTarget::new(location.clone(), network);
+    let mut renewed = false;
+    for _ in 0..=MAX_REDIRECTS {
+        let what = make(place.path(network, &[]).await?);
+        let lease = place.sessions.lease(what.bytes(), what.name());
+        match ask_in(&place.sessions, &lease, what.clone()).await {
+            Ok(answered) => return Ok(Asked { answered, place, lease, what }),
+            Err(JobError::Elsewhere(redirect)) => place = place.redirected(&redirect, network)?,
+            Err(JobError::WantsTls) => place = place.again(network),
+            Err(JobError::TooLate) => {}
+            Err(JobError::Failed(error)) => {
+                if let Some(clear) = place.without_tls(&error, network) {
+                    place = clear;
+                    continue;
+                }
+                if !renewed && place.renewed(network, &error).await {
+                    renewed = true;
+                    continue;
+                }
+                return Err(place.explained(network, action, error));
+            }
+        }
+    }
+    Err(in_a_circle(location))
+}

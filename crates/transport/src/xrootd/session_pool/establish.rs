@@ -1,0 +1,345 @@
+//! How a session comes about: a line to the server, TLS over it where that is wanted, the login, and what is sent with it.
+//!
+//! **In one flight.** Handshake, login, authentication, opening a file and reading it go out together, if it is known how the
+//! server wants to be logged in to. That is remembered ([`Endpoint::xrootd`](hither_core::Endpoint::xrootd)). A server that
+//! was never met is taken for one that wants no proof, as most public ones do, unless there is a token to give; where that
+//! is wrong it says what it wants and breaks the connection, and the session is established once more, with that in the
+//! one flight. If that is wrong, too, it goes step by step. So a wrong guess costs two round trips, once for each server, and
+//! a right one saves one for each process. The first connection of a job is the only one that guesses: those that are
+//! opened beside it log in first.
+
+use super::{SessionLoad, SessionPool};
+use crate::authorization;
+use crate::config::TransportConfig;
+use crate::connect::dialer::DialedStream;
+use crate::connect::tls::TlsStream;
+use crate::lane::{ConnectionMeter, MeteredStream};
+use crate::location::Location;
+use crate::network::NetworkContext;
+use crate::xrootd::TlsUpgradeStream;
+use crate::xrootd::driver::{Driver, DriverParts, SessionEnd};
+use crate::xrootd::errors;
+use crate::xrootd::job::{JobError, SessionCommand};
+use bytes::{Buf, Bytes};
+use hither_core::endpoint::{self, XrootdEndpoint};
+use hither_core::error::{Error, ErrorKind, Result};
+use hither_xrd::client::{
+    Credential, HandleNumbering, Pipelining, ServerProfile, Session, SessionConfig, SessionEvent,
+    TlsMode,
+};
+use hither_xrd::wire::VectorLimits;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::sync::watch;
+
+/// A guess, what the server says it wants, and step by step.
+const MAX_ATTEMPTS: usize = 3;
+
+/// A session on its way.
+pub(super) struct SessionConnector {
+    sessions: Weak<SessionPool>,
+    location: Location,
+    shared: Arc<NetworkContext>,
+    load: Arc<SessionLoad>,
+    inbox: UnboundedReceiver<SessionCommand>,
+    profile: ServerProfile,
+    words: String,
+    /// Nothing is sent ahead that was not seen to be right.
+    careful: bool,
+    /// Tells when it is known how to log in, if another session is about to find out.
+    met: Option<watch::Receiver<bool>>,
+}
+
+/// A session on a connection that was just made.
+struct Connected {
+    session: Session,
+    wire: Wire,
+    tap: Arc<ConnectionMeter>,
+    rtt: Duration,
+    /// The flight of the login.
+    flight: u64,
+    /// Requests go out with the login.
+    ahead: bool,
+}
+
+/// What carries a session.
+enum Wire {
+    Plain(MeteredStream),
+    Tls(Box<TlsStream<TlsUpgradeStream<MeteredStream>>>),
+}
+
+impl SessionConnector {
+    /// One more session. The first one guesses how the server may be logged in to.
+    pub(super) fn new(
+        sessions: &Arc<SessionPool>,
+        state: &super::SessionPoolState,
+        load: Arc<SessionLoad>,
+        inbox: UnboundedReceiver<SessionCommand>,
+    ) -> Self {
+        Self {
+            sessions: Arc::downgrade(sessions),
+            location: sessions.location.clone(),
+            shared: Arc::clone(&sessions.shared),
+            load,
+            inbox,
+            profile: state.profile.clone(),
+            words: sessions.words.clone(),
+            careful: state.careful,
+            met: (!state.all.is_empty() && !state.profile.proven).then(|| sessions.met.subscribe()),
+        }
+    }
+
+    fn config(&self) -> &TransportConfig {
+        &self.shared.config
+    }
+
+    /// Runs until the session is over; returns why it could not be established, if so.
+    pub(super) async fn run(mut self) -> Option<Error> {
+        let mut first = Vec::new();
+        for attempt in 0..MAX_ATTEMPTS {
+            let end = match self.established(std::mem::take(&mut first)).await {
+                Ok(end) => end,
+                Err((error, left)) => {
+                    self.fail(left, &error);
+                    return Some(error);
+                }
+            };
+            match end {
+                SessionEnd::Unused => return None,
+                SessionEnd::Broken(error) => {
+                    self.fail(Vec::new(), &error);
+                    return None;
+                }
+                SessionEnd::WantsTls(profile, commands) => {
+                    self.pass_on(*profile, commands);
+                    return None;
+                }
+                SessionEnd::Mispredicted(profile, commands)
+                    if profile.wants_tls() && !self.location.is_tls() =>
+                {
+                    self.pass_on(*profile, commands);
+                    return None;
+                }
+                SessionEnd::Mispredicted(profile, commands) => {
+                    first = commands;
+                    // A wrong guess is made once, and one by what the server said it wants.
+                    let told = !profile.methods.is_empty();
+                    let is_new = profile.methods != self.profile.methods;
+                    self.careful = attempt > 0 || !told || !is_new;
+                    self.profile = *profile;
+                    self.profile.proven = false;
+                    if let Some(sessions) = self.sessions.upgrade() {
+                        sessions.state().careful = true;
+                    }
+                }
+            }
+        }
+        let what =
+            format!("{}: the server does not do what it says it does", self.location.origin());
+        let error = Error::new(ErrorKind::Protocol, what);
+        self.fail(first, &error);
+        Some(error)
+    }
+
+    /// The server wants TLS, which it gets from another kind of session.
+    fn pass_on(&mut self, profile: ServerProfile, commands: Vec<SessionCommand>) {
+        if let Some(sessions) = self.sessions.upgrade() {
+            sessions.met_in_clear(profile);
+        }
+        self.end(commands, || JobError::WantsTls);
+    }
+
+    /// Nothing that was asked will be done.
+    fn fail(&mut self, commands: Vec<SessionCommand>, error: &Error) {
+        self.load.failed(error);
+        self.end(commands, || JobError::Failed(error.clone()));
+    }
+
+    fn end(&mut self, mut commands: Vec<SessionCommand>, trouble: impl Fn() -> JobError) {
+        self.inbox.close();
+        while let Ok(command) = self.inbox.try_recv() {
+            commands.push(command);
+        }
+        for command in commands {
+            match command {
+                SessionCommand::Fetch(_, fetch) => {
+                    self.load.done(fetch.request.asked_bytes());
+                    drop(fetch.reply.send(Err(trouble())));
+                }
+                SessionCommand::Ask(_, ask) => {
+                    self.load.done(ask.what.bytes());
+                    drop(ask.reply.send(Err(trouble())));
+                }
+                SessionCommand::Open(_) | SessionCommand::Cancel(_) | SessionCommand::Close(_) => {}
+            }
+        }
+    }
+
+    /// Connects, and drives the session to its end. `first` is what to do first; it comes back with an error.
+    async fn established(
+        &mut self,
+        first: Vec<SessionCommand>,
+    ) -> Result<SessionEnd, (Error, Vec<SessionCommand>)> {
+        let Connected { session, wire, tap, rtt, flight, ahead } = match self.connected().await {
+            Ok(connected) => connected,
+            Err(error) => return Err((error, first)),
+        };
+        let parts = DriverParts {
+            session,
+            first,
+            commands: &mut self.inbox,
+            tap,
+            load: Arc::clone(&self.load),
+            config: self.shared.config.clone(),
+            name: self.location.origin(),
+            rtt,
+            flight,
+            ahead,
+        };
+        Ok(match wire {
+            Wire::Plain(stream) => Driver::new(parts, stream).run().await,
+            Wire::Tls(stream) => Driver::new(parts.in_tls(), *stream).run().await,
+        })
+    }
+
+    async fn connected(&mut self) -> Result<Connected> {
+        let shared = Arc::clone(&self.shared);
+        let account = &shared.account;
+        let tap = Arc::new(ConnectionMeter::new(Arc::clone(account)));
+        let line = shared.dialer.dial(&self.location, &shared.config, account, &tap).await?;
+        let rtt = line.rtt;
+        account.connected(rtt);
+        if let Some(sessions) = self.sessions.upgrade() {
+            sessions.measured(rtt);
+        }
+        let mut flight = line.flight();
+        if self.learned_of_first().await {
+            flight = account.next_flight();
+        }
+        let setup = self.setup().await?;
+        let ahead = setup.pace == Pipelining::Flight;
+        let mut session = Session::new(setup);
+        let wire = match session.greets_at_once() {
+            true => {
+                let (stream, shaken) = self.secured(&mut session, line).await?;
+                flight += shaken;
+                Wire::Tls(Box::new(stream))
+            }
+            false => Wire::Plain(line.stream),
+        };
+        Ok(Connected { session, wire, tap, rtt, flight, ahead })
+    }
+
+    /// Waits until it is known how to log in, if another session is about to find out; but no longer than for a connection.
+    /// Tells whether there was something to wait for.
+    async fn learned_of_first(&mut self) -> bool {
+        let Some(mut met) = self.met.take() else { return false };
+        // It fails when nobody needs a session any more, which shows in other ways.
+        let known = met.wait_for(|known| *known);
+        let _over = tokio::time::timeout(self.config().connect_timeout, known).await.is_ok();
+        if let Some(sessions) = self.sessions.upgrade() {
+            let state = sessions.state();
+            self.profile = state.profile.clone();
+            self.careful = state.careful || !state.profile.proven;
+        }
+        true
+    }
+
+    /// TLS, whose first message goes out right behind the wish for it, and how many flights it took.
+    async fn secured(
+        &self,
+        session: &mut Session,
+        line: DialedStream,
+    ) -> Result<(TlsStream<TlsUpgradeStream<MeteredStream>>, u64)> {
+        let first = session.outgoing();
+        let words = first.copy_to_bytes(first.remaining());
+        let NetworkContext { dialer, config, account, .. } = &*self.shared;
+        let (stream, answer) =
+            dialer.secure_after(words, line, &self.location, config, account).await;
+        let name = self.location.origin();
+        let mut answer = match (answer, &stream) {
+            (Some(answer), _) => answer,
+            (None, Ok(_)) => Bytes::new(),
+            (None, Err(_)) => return stream,
+        };
+        // What it said in clear tells more than how TLS failed.
+        match session.receive(&mut answer) {
+            Ok(Some(SessionEvent::StartTls)) => {}
+            Ok(_) => {
+                let what =
+                    format!("{name}: the server's answer to the request for TLS makes no sense");
+                return Err(stream.err().unwrap_or_else(|| Error::new(ErrorKind::Protocol, what)));
+            }
+            Err(error) => return Err(errors::session_over(&name, error)),
+        }
+        let stream = stream?;
+        session.tls_started();
+        Ok(stream)
+    }
+
+    /// How to begin.
+    async fn setup(&self) -> Result<SessionConfig> {
+        let config = self.config();
+        let login = self.location.login().unwrap_or(&config.login);
+        let token = authorization::token(&self.location, config).await?;
+        let mut setup = SessionConfig::new(login);
+        setup.process = std::process::id();
+        setup.profile = self.profile.clone();
+        setup.words.clone_from(&self.words);
+        setup.tls = match self.location.is_tls() {
+            true => TlsMode::RequiredAtOnce,
+            false => TlsMode::Never,
+        };
+        setup.pace = match (&token, self.careful, setup.tls) {
+            // In clear the token goes with the path, and that is for a server to see that lets us in without TLS.
+            (Some(_), _, TlsMode::Never) => Pipelining::Login,
+            (None, false, _) => Pipelining::Flight,
+            _ => setup.profile.pace(),
+        };
+        setup.credentials.extend(token.map(|token| Credential::Token(token.expose().to_owned())));
+        let user = if login.is_empty() { "hither" } else { login };
+        setup
+            .credentials
+            .push(Credential::Unix { user: user.to_owned(), group: "users".to_owned() });
+        setup.credentials.push(Credential::Host);
+        Ok(setup)
+    }
+}
+
+/// What was remembered of a server.
+pub(super) fn profile(remembered: &XrootdEndpoint) -> ServerProfile {
+    let mut profile = ServerProfile::default();
+    profile.proven = true;
+    profile.version = remembered.version;
+    profile.flags = remembered.flags;
+    profile.methods.clone_from(&remembered.methods);
+    profile.method.clone_from(&remembered.method);
+    profile.first_handle = remembered.first_handle;
+    profile.vector_limits = remembered.vector.map(|(elements, element_bytes)| {
+        VectorLimits { elements, element_bytes, ..VectorLimits::default() }.clamped()
+    });
+    profile.numbering = remembered.numbering.map(|numbering| match numbering {
+        endpoint::HandleNumbering::LittleEndian => HandleNumbering::LittleEndian,
+        endpoint::HandleNumbering::BigEndian => HandleNumbering::BigEndian,
+        _ => HandleNumbering::Other,
+    });
+    profile
+}
+
+/// What to remember of a server.
+pub(super) fn remembered(profile: &ServerProfile) -> XrootdEndpoint {
+    let mut remembered = XrootdEndpoint::default();
+    remembered.version = profile.version;
+    remembered.flags = profile.flags;
+    remembered.methods.clone_from(&profile.methods);
+    remembered.method.clone_from(&profile.method);
+    remembered.first_handle = profile.first_handle;
+    remembered.vector = profile.vector_limits.map(|limits| (limits.elements, limits.element_bytes));
+    remembered.numbering = profile.numbering.map(|numbering| match numbering {
+        HandleNumbering::LittleEndian => endpoint::HandleNumbering::LittleEndian,
+        HandleNumbering::BigEndian => endpoint::HandleNumbering::BigEndian,
+        HandleNumbering::Other => endpoint::HandleNumbering::Other,
+    });
+    remembered
+}

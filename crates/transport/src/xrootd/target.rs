@@ -1,0 +1,135 @@
+//! Where something is by the last redirect, and what to say there.
+
+use crate::authorization;
+use crate::location::{Location, Protocol};
+use crate::network::Network;
+use crate::xrootd::SessionPool;
+use crate::xrootd::errors;
+use hither_auth::Action;
+use hither_core::error::{Error, ErrorKind, Result, Retry};
+use hither_xrd::wire::{Redirect, RedirectTarget};
+use std::sync::Arc;
+
+/// Redirects followed for one request: what the protocol's own client does.
+pub(super) const MAX_REDIRECTS: usize = 16;
+
+/// A name on a server.
+///
+/// A server of `root://` may want TLS, and says so when it is met. From then on what is named there is taken for
+/// `roots://`: that is faster than to change to TLS in the middle of a login, and whoever may be told a secret over TLS only
+/// may be told it now. A server that it sends to is named as if it had been sent to in clear, and decides for itself.
+#[derive(Debug, Clone)]
+pub(super) struct XrootdTarget {
+    /// As the user or a server said.
+    pub(super) named: Location,
+    /// The same, over TLS if the server wants that.
+    pub(super) location: Location,
+    pub(super) sessions: Arc<SessionPool>,
+    /// What a redirect said to log in with.
+    words: String,
+}
+
+impl XrootdTarget {
+    /// Where the user said.
+    pub(super) fn new(named: Location, network: &Network) -> Self {
+        Self::at(named, String::new(), network)
+    }
+
+    fn at(named: Location, words: String, network: &Network) -> Self {
+        let mut location = named.clone();
+        let mut sessions = network.sessions(&location, &words);
+        if !named.is_tls() && sessions.wants_tls() {
+            location = named.over_tls();
+            sessions = network.sessions(&location, &words);
+        }
+        Self { named, location, sessions, words }
+    }
+
+    /// The same place, after its server has shown whether it wants TLS.
+    pub(super) fn again(&self, network: &Network) -> Self {
+        Self::at(self.named.clone(), self.words.clone(), network)
+    }
+
+    /// The same place in clear, if TLS was spoken because the server had wanted it, and it has none any more.
+    pub(super) fn without_tls(&self, error: &Error, network: &Network) -> Option<Self> {
+        if self.named.is_tls() || !self.location.is_tls() || !errors::lacks_tls(error) {
+            return None;
+        }
+        network.sessions(&self.named, &self.words).has_no_tls();
+        Some(self.again(network))
+    }
+
+    /// Where the server here has sent others who asked for files in the same directory.
+    pub(super) fn likely(&self, network: &Network) -> Option<Self> {
+        let path = self.location.plain_path();
+        let to = self.sessions.directions().to(&path).map(|(host, port)| (host.to_owned(), port));
+        let (host, port) = to?;
+        let named = self.named.redirected_to_host(&host, port, None).ok()?;
+        Some(Self::at(named, String::new(), network))
+    }
+
+    /// Where a server sent to.
+    pub(super) fn redirected(&self, redirect: &Redirect, network: &Network) -> Result<Self> {
+        let from = &self.named;
+        let location = match &redirect.target {
+            RedirectTarget::Server { host, port } => {
+                from.redirected_to_host(host, *port, redirect.opaque.as_deref())?
+            }
+            RedirectTarget::Url(text) => from.redirected_to_url(text)?,
+        };
+        if location.protocol() != Protocol::Xrootd {
+            let what =
+                format!("{from}: the server redirects to {location}, which is no XRootD server");
+            return Err(Error::new(ErrorKind::Unsupported, what).with_retry(Retry::OtherServer));
+        }
+        Ok(Self::at(location, redirect.login.clone().unwrap_or_default(), network))
+    }
+
+    /// The path as it goes into a request, with what stands behind `?`: what the URL has there, a token if there is one, and
+    /// the servers that were `tried` in vain. Reads credentials.
+    pub(super) async fn path(&self, network: &Network, tried: &[String]) -> Result<String> {
+        let token = authorization::token(&self.location, network.config()).await?;
+        let given = self.location.opaque();
+        let has_own = given.as_ref().is_some_and(|given| given.contains("authz="));
+        let mut words = Vec::new();
+        words.extend(
+            token.filter(|_| !has_own).map(|token| format!("authz=Bearer%20{}", token.expose())),
+        );
+        words.extend(given);
+        if !tried.is_empty() {
+            words.push(format!("tried={}", tried.join(",")));
+        }
+        let path = self.location.plain_path();
+        Ok(if words.is_empty() { path } else { format!("{path}?{}", words.join("&")) })
+    }
+
+    /// The server has refused who we are with this error: whether there is another credential now.
+    pub(super) async fn renewed(&self, network: &Network, error: &Error) -> bool {
+        if !matches!(error.kind(), ErrorKind::Unauthenticated | ErrorKind::PermissionDenied) {
+            return false;
+        }
+        match authorization::prepared(&self.location, network.config()).await {
+            Ok(used) => authorization::renewed(&self.location, network.config(), &used).await,
+            Err(_) => false,
+        }
+    }
+
+    /// The error, which says which credential was used if the server refused `action` for it.
+    pub(super) fn explained(&self, network: &Network, action: Action, error: Error) -> Error {
+        let status = match error.kind() {
+            ErrorKind::Unauthenticated => 401,
+            ErrorKind::PermissionDenied => 403,
+            _ => return error,
+        };
+        let why = authorization::explained(&self.location, network.config(), action, status, None);
+        Error::new(error.kind(), format!("{error}: {why}")).with_retry(error.retry())
+    }
+}
+
+/// The error for a chain of redirects from `first` that has no end.
+pub(super) fn in_a_circle(first: &Location) -> Error {
+    Error::new(
+        ErrorKind::Protocol,
+        format!("{first}: more than {MAX_REDIRECTS} redirects, probably in a circle"),
+    )
+}

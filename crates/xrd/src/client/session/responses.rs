@@ -1,0 +1,286 @@
+//! What the server answered, brought to whom it is for.
+
+use super::{PartState, Role, Session, SubrequestId};
+use crate::client::event::{Completion, RequestError, RequestId, SessionError, SessionEvent};
+use crate::client::frame_reader::Piece;
+use crate::client::subrequest::{Outcome, Sink};
+use crate::wire::{
+    ErrorCode, ErrorResponse, Redirect, StatusHead, StreamId, WaitResponse, WireError, status_code,
+    vector_limits,
+};
+use bytes::{Bytes, BytesMut};
+
+/// Most bytes of an answer to a step of the login.
+const MAX_STEP_BYTES: usize = 64 * 1024;
+
+/// Who takes the data of an answer.
+#[derive(Debug)]
+enum Taker {
+    Nobody,
+    Part(SubrequestId),
+    Step(SubrequestId, BytesMut),
+}
+
+/// The answer whose payload is arriving.
+#[derive(Debug)]
+pub(super) struct Current {
+    stream: StreamId,
+    last: bool,
+    taker: Taker,
+}
+
+impl Session {
+    pub(super) fn take_piece(&mut self, piece: Piece) -> Result<(), SessionError> {
+        match piece {
+            Piece::Greeting(answer) => {
+                self.setup.profile.version = answer.version;
+                Ok(())
+            }
+            Piece::Begin { stream, status, last } => {
+                self.begin_answer(stream, status.as_ref(), last)
+            }
+            Piece::Data(bytes) => self.answer_data(bytes),
+            Piece::End => self.end_answer(),
+            Piece::Control { stream, status, payload } => self.control(stream, status, &payload),
+            Piece::Message(text) => {
+                self.events.push_back(SessionEvent::Message(text));
+                Ok(())
+            }
+        }
+    }
+
+    fn owner(&self, stream: StreamId, status: u16) -> Result<Option<SubrequestId>, SessionError> {
+        self.streams.owner(stream).ok_or(SessionError::Unasked { stream: stream.0, status })
+    }
+
+    fn begin_answer(
+        &mut self,
+        stream: StreamId,
+        status: Option<&StatusHead>,
+        last: bool,
+    ) -> Result<(), SessionError> {
+        let code = if status.is_some() { status_code::STATUS } else { status_code::OK };
+        let taker = match self.owner(stream, code)? {
+            None => Taker::Nobody,
+            Some(id) if self.login.is_step(id) => Taker::Step(id, BytesMut::new()),
+            Some(id) if self.retract_if_unconfirmed(id) => Taker::Nobody,
+            Some(id) => {
+                if let Some(part) = self.parts.get_mut(&id) {
+                    part.job.begin(status)?;
+                }
+                Taker::Part(id)
+            }
+        };
+        self.current = Some(Current { stream, last, taker });
+        Ok(())
+    }
+
+    fn answer_data(&mut self, bytes: Bytes) -> Result<(), SessionError> {
+        match self.current.as_mut().map(|current| &mut current.taker) {
+            Some(Taker::Part(id)) => {
+                if let Some(part) = self.parts.get_mut(id) {
+                    let mut sink = Sink { ticket: part.ticket, events: &mut self.events };
+                    part.job.data(bytes, &mut sink)?;
+                }
+            }
+            Some(Taker::Step(_, gathered)) => {
+                let seen = gathered.len() + bytes.len();
+                if seen > MAX_STEP_BYTES {
+                    let (seen, limit) = (seen as u64, MAX_STEP_BYTES as u64);
+                    return Err(WireError::TooLarge {
+                        what: "answer to a login in bytes",
+                        seen,
+                        limit,
+                    }
+                    .into());
+                }
+                gathered.extend_from_slice(&bytes);
+            }
+            Some(Taker::Nobody) | None => {}
+        }
+        Ok(())
+    }
+
+    fn end_answer(&mut self) -> Result<(), SessionError> {
+        let Some(Current { stream, last, taker }) = self.current.take() else { return Ok(()) };
+        if let Taker::Part(id) = taker
+            && let Some(part) = self.parts.get_mut(&id)
+        {
+            part.job.end()?;
+        }
+        if !last {
+            return Ok(());
+        }
+        self.release(stream);
+        match taker {
+            Taker::Nobody => Ok(()),
+            Taker::Step(id, payload) => self.step_done(id, &payload),
+            Taker::Part(id) => self.part_answered(id).map_err(SessionError::from),
+        }
+    }
+
+    /// A stream id is free again: something may have waited for one.
+    fn release(&mut self, stream: StreamId) {
+        self.streams.release(stream);
+        if self.starved {
+            self.send_held();
+        }
+    }
+
+    /// The answer to a part is complete.
+    fn part_answered(&mut self, id: SubrequestId) -> Result<(), WireError> {
+        let Some(part) = self.parts.get_mut(&id) else { return Ok(()) };
+        let (ticket, role) = (part.ticket, part.role);
+        let job =
+            std::mem::replace(&mut part.job, crate::client::subrequest::Subrequest::nothing());
+        let outcome = job.finish(&mut Sink { ticket, events: &mut self.events })?;
+        let expected = self.numbers.answered(id);
+        match outcome {
+            Outcome::Read { missing, damaged } => {
+                if let Some(exchange) = self.exchanges.get_mut(&ticket) {
+                    exchange.missing.extend(missing);
+                    exchange.damaged.extend(damaged);
+                }
+                self.part_over(id);
+            }
+            Outcome::Opened(answer) => {
+                if let Role::Opens(file) = role {
+                    self.opened(id, file, answer, expected);
+                }
+            }
+            Outcome::Failed(failure) => self.part_failed(id, failure),
+            Outcome::Reply(reply) => self.replied(id, reply),
+        }
+        Ok(())
+    }
+
+    fn replied(&mut self, id: SubrequestId, reply: Completion) {
+        let Some(part) = self.parts.remove(&id) else { return };
+        match part.role {
+            Role::Closes(file) => {
+                let handle = self.files.get(&file).and_then(|open| open.handle);
+                handle.into_iter().for_each(|handle| self.numbers.closed(handle));
+            }
+            Role::OnHandle(handle) => self.numbers.closed(handle),
+            Role::Free | Role::Opens(_) | Role::On(_) => {}
+        }
+        if part.ticket == RequestId::INTERNAL {
+            if let Completion::Text(text) = &reply {
+                self.setup.profile.vector_limits =
+                    vector_limits(text).or(self.setup.profile.vector_limits);
+            }
+            return;
+        }
+        self.exchanges.remove(&part.ticket);
+        if let Role::Closes(file) = part.role {
+            self.not_open(file);
+        }
+        self.events.push_back(SessionEvent::Done { ticket: part.ticket, reply });
+    }
+
+    /// An answer that is no data.
+    fn control(
+        &mut self,
+        stream: StreamId,
+        status: u16,
+        payload: &Bytes,
+    ) -> Result<(), SessionError> {
+        let owner = match self.owner(stream, status) {
+            // xrootd accepts the login of a client without TLS, and then answers it a second time with this.
+            Err(_) if status == status_code::ERROR && !self.in_tls => {
+                let ErrorResponse { code, message } = ErrorResponse::decode(payload)?;
+                return Err(match code {
+                    ErrorCode::TLS_REQUIRED => SessionError::TlsWanted { message },
+                    _ => SessionError::Unasked { stream: stream.0, status },
+                });
+            }
+            owner => owner?,
+        };
+        if status != status_code::WAITRESP {
+            self.release(stream);
+        }
+        let Some(id) = owner else { return Ok(()) };
+        if self.login.is_step(id) {
+            return self.step_control(id, status, payload);
+        }
+        if status != status_code::WAITRESP && self.retract_if_unconfirmed(id) {
+            // The file is not open yet, which is what the server says here.
+            return Ok(());
+        }
+        let Some(part) = self.parts.get(&id) else { return Ok(()) };
+        let (ticket, role) = (part.ticket, part.role);
+        if let Role::Opens(file) = role {
+            if status == status_code::WAITRESP {
+                self.numbers.postponed(id);
+            } else {
+                self.numbers.answered(id);
+            }
+            if status != status_code::ERROR {
+                self.retract(file);
+            }
+        }
+        match status {
+            status_code::ERROR => {
+                let ErrorResponse { code, message } = ErrorResponse::decode(payload)?;
+                self.part_failed(id, RequestError::Refused { code, message });
+            }
+            status_code::REDIRECT => self.redirected(id, Redirect::decode(payload)?),
+            status_code::WAIT => {
+                let WaitResponse { seconds, message } = WaitResponse::decode(payload)?;
+                self.told_to_wait(id, seconds, message);
+            }
+            status_code::WAITRESP => {
+                let WaitResponse { seconds, .. } = WaitResponse::decode(payload)?;
+                if ticket != RequestId::INTERNAL {
+                    self.events.push_back(SessionEvent::Later { ticket, seconds });
+                }
+            }
+            other => {
+                let expected = "one that answers a request";
+                return Err(WireError::number("the status of an answer", other, expected).into());
+            }
+        }
+        Ok(())
+    }
+
+    fn told_to_wait(&mut self, id: SubrequestId, seconds: u32, message: String) {
+        let Some(part) = self.parts.get_mut(&id) else { return };
+        part.state = PartState::Waiting;
+        let ticket = part.ticket;
+        match self.exchanges.get_mut(&ticket) {
+            Some(exchange) if !exchange.waiting => {
+                exchange.waiting = true;
+                self.events.push_back(SessionEvent::Wait { ticket, seconds, message });
+            }
+            Some(_) => {}
+            // What the session asks for itself is not worth waiting for.
+            None => {
+                self.parts.remove(&id);
+            }
+        }
+    }
+
+    /// Another server is to be asked: the ticket is over here, with all its parts.
+    fn redirected(&mut self, id: SubrequestId, redirect: Redirect) {
+        let Some(part) = self.parts.get(&id) else { return };
+        let (ticket, role) = (part.ticket, part.role);
+        let missing = self.missing(ticket);
+        let Some(exchange) = self.exchanges.remove(&ticket) else {
+            self.parts.remove(&id);
+            return;
+        };
+        self.events.push_back(SessionEvent::Redirect { ticket, redirect, missing });
+        for other in exchange.parts {
+            if let Some(PartState::Sent { stream, .. }) =
+                self.parts.get(&other).map(|part| part.state)
+            {
+                // No answer is to come any more on the stream of the part that was redirected: that id is free.
+                self.streams.abandon(stream);
+            }
+            self.parts.remove(&other);
+        }
+        if let Role::Opens(file) = role {
+            self.not_open(file);
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! Which parts can be sent, and sending them.
+
+use super::{Exchange, Part, PartState, Role, Session, SubrequestId};
+use crate::client::event::{Completion, RequestError, RequestId, SessionEvent};
+use crate::client::subrequest::Subrequest;
+use crate::wire::FileHandle;
+
+/// What to do with a part.
+enum Chance {
+    /// Send it, with this handle.
+    Now { handle: FileHandle, guessed: bool },
+    /// Keep it.
+    Later,
+    /// Its file is not open, and won't be.
+    Never,
+}
+
+impl Session {
+    /// A further part of a ticket, which is sent if it can be.
+    pub(super) fn add_part(&mut self, ticket: RequestId, role: Role, job: Subrequest) {
+        let id = SubrequestId(self.number());
+        self.parts.insert(id, Part { ticket, role, job, state: PartState::Held });
+        if ticket != RequestId::INTERNAL {
+            self.exchanges.entry(ticket).or_default().parts.push(id);
+        }
+        self.send_or_hold(id);
+    }
+
+    /// Sends what can be sent of what is held, in the order in which it was asked: what was taken back goes before a close
+    /// that was asked after it.
+    pub(super) fn send_held(&mut self) {
+        if !self.open_gate || self.at_tls {
+            return;
+        }
+        self.starved = false;
+        let mut held = std::mem::take(&mut self.held);
+        held.make_contiguous().sort_unstable();
+        for id in held {
+            self.send_or_hold(id);
+        }
+    }
+
+    /// Sends a part, unless something has to happen first.
+    fn send_or_hold(&mut self, id: SubrequestId) {
+        let Some(part) = self.parts.get(&id).filter(|part| part.state == PartState::Held) else {
+            return;
+        };
+        if !self.open_gate || self.at_tls || self.starved {
+            self.held.push_back(id);
+            return;
+        }
+        match self.chance(part) {
+            Chance::Now { handle, guessed } => {
+                if !self.send(id, handle, guessed) {
+                    self.starved = true;
+                    self.held.push_back(id);
+                }
+            }
+            Chance::Later => self.held.push_back(id),
+            Chance::Never => self.part_failed(id, RequestError::NotOpen),
+        }
+    }
+
+    fn chance(&self, part: &Part) -> Chance {
+        match part.role {
+            Role::Free | Role::Opens(_) => {
+                Chance::Now { handle: FileHandle::default(), guessed: false }
+            }
+            Role::OnHandle(handle) => Chance::Now { handle, guessed: false },
+            Role::On(file) | Role::Closes(file) => {
+                let Some(file) = self.files.get(&file) else { return Chance::Never };
+                if let Some(handle) = file.handle {
+                    return Chance::Now { handle, guessed: false };
+                }
+                // Nothing that changes a file is sent on a guess.
+                let reads = matches!(
+                    part.job,
+                    Subrequest::Read(_) | Subrequest::Vector(_) | Subrequest::Pages(_)
+                );
+                match file.guess.filter(|_| reads) {
+                    Some(handle) => Chance::Now { handle, guessed: true },
+                    None => Chance::Later,
+                }
+            }
+        }
+    }
+
+    /// Sends a part; false if no stream id is free.
+    fn send(&mut self, id: SubrequestId, handle: FileHandle, guessed: bool) -> bool {
+        let Some(stream) = self.streams.allocate(id) else { return false };
+        let Some(part) = self.parts.get_mut(&id) else { return true };
+        let request = part.job.request(handle);
+        if let Err(error) = request.encode(stream, &mut self.out) {
+            self.streams.release(stream);
+            self.part_failed(id, error.into());
+            return true;
+        }
+        part.state = PartState::Sent { stream, guessed };
+        match part.role {
+            Role::Opens(file) => {
+                let is_first = !self.opened_before;
+                let guess = self.expect(id);
+                if let Some(file) = self.files.get_mut(&file) {
+                    file.first |= is_first;
+                    file.guess = guess;
+                }
+            }
+            Role::Closes(_) | Role::OnHandle(_) => self.numbers.close(handle),
+            Role::Free | Role::On(_) => {}
+        }
+        true
+    }
+
+    /// Takes a part back that was sent on a guess: its answer means nothing, and it will be sent again.
+    pub(super) fn take_back(&mut self, id: SubrequestId) {
+        let Some(part) = self.parts.get_mut(&id) else { return };
+        if let PartState::Sent { stream, .. } = part.state {
+            self.streams.abandon(stream);
+            part.state = PartState::Held;
+            self.held.push_back(id);
+        }
+    }
+
+    /// A part is over, with its ticket if that was the last one.
+    pub(super) fn part_over(&mut self, id: SubrequestId) {
+        let Some(part) = self.parts.remove(&id) else { return };
+        let Some(exchange) = self.exchanges.get_mut(&part.ticket) else { return };
+        exchange.parts.retain(|other| *other != id);
+        if !exchange.parts.is_empty() {
+            return;
+        }
+        let Some(exchange) = self.exchanges.remove(&part.ticket) else { return };
+        let ticket = part.ticket;
+        let event = match exchange.failure {
+            Some(failure) => {
+                let mut missing = exchange.missing;
+                missing.extend(exchange.damaged);
+                SessionEvent::Failed { ticket, failure, missing }
+            }
+            None => {
+                let Exchange { missing, damaged, .. } = exchange;
+                SessionEvent::Done { ticket, reply: Completion::Read { missing, damaged } }
+            }
+        };
+        self.events.push_back(event);
+    }
+
+    /// A part failed; the others of its ticket go on.
+    pub(super) fn part_failed(&mut self, id: SubrequestId, failure: RequestError) {
+        let Some(part) = self.parts.get(&id) else { return };
+        let missing = part.job.missing();
+        let (ticket, role) = (part.ticket, part.role);
+        if let Some(exchange) = self.exchanges.get_mut(&ticket) {
+            exchange.failure.get_or_insert(failure);
+            exchange.missing.extend(missing);
+        }
+        self.part_over(id);
+        if let Role::Opens(file) | Role::Closes(file) = role {
+            self.not_open(file);
+        }
+    }
+
+    /// A part is not wanted any more.
+    pub(super) fn drop_part(&mut self, id: SubrequestId) {
+        let Some(part) = self.parts.get_mut(&id) else { return };
+        let (role, state) = (part.role, part.state);
+        if let (Role::Opens(file), PartState::Sent { .. }) = (role, state) {
+            // It will be closed when it comes to be open.
+            part.ticket = RequestId::INTERNAL;
+            self.files.remove(&file);
+        } else {
+            if let PartState::Sent { stream, .. } = state {
+                self.streams.abandon(stream);
+            }
+            self.parts.remove(&id);
+        }
+        if let Role::Opens(file) = role {
+            self.not_open(file);
+        }
+    }
+}
