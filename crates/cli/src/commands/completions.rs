@@ -3,23 +3,23 @@
 
 use super::print;
 use crate::arguments::Arguments;
-use crate::exit::Failure;
+use crate::exit::CommandError;
 use clap::CommandFactory;
 use clap_complete::Shell;
 use std::path::Path;
 
 /// Prints the script that completes the command's words in this shell.
-pub(super) fn run(shell: Shell) -> Result<(), Failure> {
+pub(super) fn run(shell: Shell) -> Result<(), CommandError> {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Arguments::command(), "hither", &mut script);
     print(&String::from_utf8_lossy(&script))
-        .map_err(|error| Failure::local("cannot write to the standard output", error))
+        .map_err(|error| CommandError::local("cannot write to the standard output", error))
 }
 
 /// Writes a man page for the command and one for each verb, into a directory that exists.
-pub(super) fn man(directory: &Path) -> Result<(), Failure> {
+pub(super) fn man(directory: &Path) -> Result<(), CommandError> {
     clap_mangen::generate_to(Arguments::command(), directory).map_err(|error| {
-        Failure::local(format!("cannot write man pages to {}", directory.display()), error)
+        CommandError::local(format!("cannot write man pages to {}", directory.display()), error)
     })
 }
 
