@@ -188,15 +188,13 @@ class Client(Closing):
         FileNotFoundError, PermissionError, TimeoutError, ConnectionError, ValueError
 
         """
-        entry: Entry = self._stat(url).wait()
-        return entry
+        return self._stat(url).wait()
 
     async def stat_async(self, url: Name) -> Entry:
         """Do as :meth:`stat`, in an event loop."""
-        entry: Entry = await self._stat(url)
-        return entry
+        return await self._stat(url)
 
-    def _stat(self, url: Name) -> Job:
+    def _stat(self, url: Name) -> Job[Entry]:
         return self._core.stat(os.fspath(url))
 
     def list(self, url: Name) -> Entries:
@@ -211,15 +209,13 @@ class Client(Closing):
             The server does not list.
 
         """
-        entries: Entries = self._list(url).wait()
-        return entries
+        return self._list(url).wait()
 
     async def list_async(self, url: Name) -> Entries:
         """Do as :meth:`list`, in an event loop."""
-        entries: Entries = await self._list(url)
-        return entries
+        return await self._list(url)
 
-    def _list(self, url: Name) -> Job:
+    def _list(self, url: Name) -> Job[Entries]:
         return self._core.list(os.fspath(url))
 
     def make_directory(self, url: Name) -> None:
@@ -238,7 +234,7 @@ class Client(Closing):
         """Do as :meth:`make_directory`, in an event loop."""
         await self._make_directory(url)
 
-    def _make_directory(self, url: Name) -> Job:
+    def _make_directory(self, url: Name) -> Job[None]:
         return self._core.make_directory(os.fspath(url))
 
     def remove(self, url: Name, *, recursive: bool = False) -> None:
@@ -259,7 +255,7 @@ class Client(Closing):
         """Do as :meth:`remove`, in an event loop."""
         await self._remove(url, recursive)
 
-    def _remove(self, url: Name, recursive: bool) -> Job:  # noqa: FBT001
+    def _remove(self, url: Name, recursive: bool) -> Job[None]:  # noqa: FBT001
         return self._core.remove(os.fspath(url), recursive)
 
     def rename(self, source: Name, target: Name, *, overwrite: bool = False) -> None:
@@ -280,7 +276,7 @@ class Client(Closing):
         """Do as :meth:`rename`, in an event loop."""
         await self._rename(source, target, overwrite)
 
-    def _rename(self, source: Name, target: Name, overwrite: bool) -> Job:  # noqa: FBT001
+    def _rename(self, source: Name, target: Name, overwrite: bool) -> Job[None]:  # noqa: FBT001
         return self._core.rename(os.fspath(source), os.fspath(target), overwrite)
 
     def put(self, url: Name, data_or_path: Content, *, overwrite: bool = False) -> Entry:
@@ -297,20 +293,18 @@ class Client(Closing):
         PermissionError, TimeoutError, ConnectionError, ValueError
 
         """
-        entry: Entry = self._put(url, data_or_path, overwrite).wait()
-        return entry
+        return self._put(url, data_or_path, overwrite).wait()
 
     async def put_async(self, url: Name, data_or_path: Content, *, overwrite: bool = False) -> Entry:
         """Do as :meth:`put`, in an event loop."""
-        entry: Entry = await self._put(url, data_or_path, overwrite)
-        return entry
+        return await self._put(url, data_or_path, overwrite)
 
     def _put(
         self,
         url: Name,
         data_or_path: Content,
         overwrite: bool,  # noqa: FBT001
-    ) -> Job:
+    ) -> Job[Entry]:
         if isinstance(data_or_path, (bytes, bytearray, memoryview)):
             return self._core.put_bytes(os.fspath(url), bytes(data_or_path), overwrite)
         return self._core.put_file(os.fspath(url), os.fspath(data_or_path), overwrite)

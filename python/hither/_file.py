@@ -114,13 +114,11 @@ class RemoteFile(io.RawIOBase):
         FileNotFoundError, PermissionError, TimeoutError, ConnectionError
 
         """
-        stat: FileStat = self._checked_core().stat().wait()
-        return stat
+        return self._checked_core().stat().wait()
 
     async def stat_async(self) -> FileStat:
         """Do as :meth:`stat`, in an event loop."""
-        stat: FileStat = await self._checked_core().stat()
-        return stat
+        return await self._checked_core().stat()
 
     def read_at(self, offset: int, length: int) -> bytes:
         """Return ``length`` bytes from ``offset`` on; fewer at the end of the file, none beyond it.
@@ -134,13 +132,11 @@ class RemoteFile(io.RawIOBase):
         FileNotFoundError, PermissionError, TimeoutError, ConnectionError
 
         """
-        found: bytes = self._read_at(offset, length).wait()
-        return found
+        return self._read_at(offset, length).wait()
 
     async def read_at_async(self, offset: int, length: int) -> bytes:
         """Do as :meth:`read_at`, in an event loop."""
-        found: bytes = await self._read_at(offset, length)
-        return found
+        return await self._read_at(offset, length)
 
     def read_ranges(self, ranges: Iterable[tuple[int, int]]) -> list[memoryview]:
         """Return the bytes of ranges ``(start, stop)``, in the order asked for, whatever that is.
@@ -180,13 +176,13 @@ class RemoteFile(io.RawIOBase):
         """Take a hint back: what has not been asked for yet will not be."""
         self._checked_core().cancel(hint)
 
-    def _read_at(self, offset: int, length: int) -> Job:
+    def _read_at(self, offset: int, length: int) -> Job[bytes]:
         if offset < 0 or length < 0:
             message = f"offset {offset} and length {length}: neither can be negative"
             raise ValueError(message)
         return self._checked_core().read_at(offset, length)
 
-    def _read_ranges(self, ranges: Iterable[tuple[int, int]]) -> Job:
+    def _read_ranges(self, ranges: Iterable[tuple[int, int]]) -> Job[list[Buffer]]:
         return self._checked_core().read_ranges(_check_ranges(ranges))
 
     # --- as Python's own files -----------------------------------------------------------------------------------------

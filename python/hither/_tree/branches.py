@@ -44,7 +44,7 @@ class TreeInfo(NamedTuple):
     branches: dict[str, BranchInfo]
 
 
-def tree_info(told: tuple[str, str, int, list[tuple[Any, ...]]]) -> TreeInfo:
+def tree_info(told: tuple[str, str, int, list[tuple[str, str, str | None, int, int, int]]]) -> TreeInfo:
     """Return what the core told of a tree."""
     path, title, entries, branches = told
     infos = (BranchInfo(*branch) for branch in branches)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from hither._client import Client, default_client
 from hither._closing import Closing
@@ -40,7 +40,7 @@ class RootFile(Closing, Mapping[str, Tree]):
     def keys(self) -> list[str]:  # type: ignore[override]
         """Return the paths of the trees, those in directories too."""
         if self._paths is None:
-            self._paths = cast("list[str]", self._client._core.tree_paths(self._url).wait())  # noqa: SLF001
+            self._paths = self._client._core.tree_paths(self._url).wait()  # noqa: SLF001
         return list(self._paths)
 
     def __iter__(self) -> Iterator[str]:

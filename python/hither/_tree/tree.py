@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from hither._client import Client, default_client
 from hither._closing import Closing
@@ -327,7 +327,7 @@ class Tree(Closing, Mapping[str, "Branch"]):
         start, stop = entry_range(entry_start, entry_stop, lambda: self.num_entries)
         return ArraysRequest(wanted, cut, start, stop, check_library(library), foreign)
 
-    def _read_job(self, request: ArraysRequest, progress: _core.Progress) -> _core.Job:
+    def _read_job(self, request: ArraysRequest, progress: _core.Progress) -> _core.Job[tuple[list[_core.Column], str]]:
         return self._core.arrays(request.columns, request.cut, (request.start, request.stop), progress)
 
     def _build(self, request: ArraysRequest, told: tuple[list[_core.Column], str]) -> Any:  # noqa: ANN401
@@ -343,14 +343,14 @@ class Tree(Closing, Mapping[str, "Branch"]):
     def _step_entries(self, request: ArraysRequest, step_size: int | str) -> int:
         if isinstance(step_size, int):
             return max(1, step_size)
-        return cast("int", self._core.entries_in(request.columns, parse_bytes(step_size)).wait())
+        return self._core.entries_in(request.columns, parse_bytes(step_size)).wait()
 
     def _partitions(self, columns: list[str], step_size: int | str) -> list[int]:
         """Return where partitions begin, and the number of entries."""
         branches = self._tree_info().branches
         own = [name for name in columns if name not in branches or not branches[name].unsupported]
         request = ArraysRequest(own, None, 0, 0, "ak", [])
-        return cast("list[int]", self._core.partitions(self._step_entries(request, step_size)).wait())
+        return self._core.partitions(self._step_entries(request, step_size)).wait()
 
     def _build_step(self, request: ArraysRequest, step: tuple[int, int, list[_core.Column]]) -> Any:  # noqa: ANN401
         from hither._tree.library import build
