@@ -1,4 +1,12 @@
-"""hither: remote scientific data, read as if it were here."""
+"""Remote scientific data, read as if it were local.
+
+:func:`open` reads a file as bytes, :func:`open_tree` a tree of a ROOT file as arrays,
+:func:`dataset` the same tree in many files. URLs are ``http://``, ``https://``, ``root://``,
+``roots://``, ``s3://`` or local paths.
+
+The examples of this reference assume ``import hither`` and a server that shows the file
+``talk.root`` with the tree ``T``: after ``make data``, ``hither serve target/data --write`` is one.
+"""
 
 from hither._client import Client, default_client
 from hither._core import Entry, FileStat, Hint

@@ -8,7 +8,7 @@ from hither._core import run_command
 
 
 def main() -> int:
-    """Run the command with the words that the process was started with; return its exit code."""
+    """Run the command with the arguments of this process; return its exit code."""
     return run_command(["hither", *sys.argv[1:]])
 
 

@@ -1,4 +1,4 @@
-"""The client: what files share."""
+"""The client: connections, cache, credentials and threads that files share."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from hither._core import Entry, Job
     from hither._file import RemoteFile
 
-    Name: TypeAlias = str | os.PathLike[str]
-    Content: TypeAlias = bytes | bytearray | memoryview | str | os.PathLike[str]
+    UrlOrPath: TypeAlias = str | os.PathLike[str]
+    Content: TypeAlias = bytes | bytearray | memoryview | UrlOrPath
     Entries: TypeAlias = list[Entry]
 
 _cores: weakref.WeakSet[_core.Client] = weakref.WeakSet()
@@ -28,60 +28,74 @@ _default: list[Client] = []
 
 
 class Client(Closing):
-    """Connections, threads, memory and credentials that files share.
+    """Connections, cache, credentials and threads that files share.
 
-    Two clients in one process do not meet. Most programs need none: functions without one use
-    :func:`default_client`. What is not given comes from the environment and the configuration file, as for the command
-    ``hither``. A client can be pickled and used in a forked child: there it makes connections of its own.
+    Clients share nothing with each other. Most programs need none of their own: functions that are
+    given no client use :func:`default_client`. The environment and the configuration file set the
+    options that are not given, as for the command ``hither``. A client can be pickled and can be
+    used in a forked child, where it opens its own connections.
 
     Parameters
     ----------
     connections
-        Most connections to a server; 64 by default.
+        Maximum number of connections to a server; 64 by default.
     cache
-        Memory for bytes that were read or will be, as ``"256 MB"`` or a number of bytes.
+        Memory for bytes that were read or prefetched, as ``"256 MB"`` or a number of bytes.
     store
-        Folder to remember servers and files in between runs; ``False`` for none, the user's cache folder by default.
+        Folder for what is remembered of servers and files between runs; the user's cache folder by
+        default. ``False`` remembers nothing.
     disk_cache
-        Bytes of parts of files to keep in the store; none by default.
+        Maximum number of bytes of file content to keep in the store; none by default.
     decode_threads
-        Threads that unpack; one for each processor by default.
-    connect_timeout, stall_timeout
-        Seconds to wait for a connection (15 by default), and without a byte arriving (30 by default).
+        Threads that decompress and decode; one for each processor by default.
+    connect_timeout
+        Seconds to wait for a connection; 15 by default.
+    stall_timeout
+        Seconds to wait without a byte arriving; 30 by default, and 60 for the start of an answer.
     staleness
-        Seconds for which a file that was confirmed to be unchanged is opened without asking again; 0 by default.
+        Seconds for which a file that the server confirmed as unchanged is opened without asking
+        again; 0 by default.
     verify
-        What is held against checksums on its way over ``root://`` in clear: ``"never"`` anything, which is the default, ``"long"``
-        runs of 64 KiB and more, or ``"always"`` everything.
+        Which unencrypted ``root://`` reads to verify with page checksums: ``"never"`` (default),
+        ``"long"`` (reads of 64 KiB and more, where the server can) or ``"always"`` (servers that
+        cannot are refused).
     mirrors
-        Where else files are: beginnings of URLs, and what may stand in their place, the best first.
+        URL prefixes that can stand in place of a URL prefix, the best first.
     proxy
         Proxy for all servers; the environment's by default.
     insecure
-        Take any certificate of a server for good.
+        Accept any server certificate without verification.
     trace
-        Where to write a trace of all reads; ``%p`` stands for the number of the process.
+        File to write a trace of all reads to; ``%p`` stands for the process id.
     config
-        Configuration file, in place of the user's.
+        Configuration file to use instead of the user's.
     token, token_file, token_command
-        A bearer token, the file that has it, or a command that prints it.
+        A bearer token, a file that contains it, or a command that prints it.
     user, password
-        For servers that want a name.
+        User name and password.
     cert, key, proxy_cert
-        Client certificate and its key, or an X.509 proxy, all PEM.
+        Client certificate and its key, or an X.509 proxy; PEM files.
     ca, ca_dir
-        Further certificate authorities to trust: a PEM file, a folder.
+        PEM file and folder of further certificate authorities to trust.
     share_credentials
-        Hosts (or ``*.DOMAIN``) to which credentials may follow a redirect.
+        Hosts, or ``*.DOMAIN``, to which credentials may follow a redirect.
     credentials_over_http
-        Send credentials over ``http://`` to other machines too.
+        Send credentials over unencrypted ``http://`` to other machines, too.
     anonymous
-        Use none of the credentials that the environment has.
+        Ignore all credentials found in the environment.
 
     Raises
     ------
     ValueError
-        A setting that makes no sense, in an argument, the environment or the configuration file.
+        An option is invalid, in an argument, the environment or the configuration file.
+
+    Examples
+    --------
+    >>> with hither.Client(connections=16, cache="1 GiB", anonymous=True) as client:
+    ...     entry = client.stat("http://127.0.0.1:8080/talk.root")
+    ...     tree = hither.open_tree("http://127.0.0.1:8080/talk.root", "T", client=client)
+    ...     entry.name, tree["rawtr"].typename
+    ('talk.root', 'float[17]')
 
     """
 
@@ -116,7 +130,7 @@ class Client(Closing):
         credentials_over_http: bool = False,
         anonymous: bool = False,
     ) -> None:
-        """Check the settings; nothing is started before it is needed."""
+        """Check the options; threads and connections start when they are first needed."""
         self._options: dict[str, Any] = {
             "connections": connections,
             "cache_bytes": None if cache is None else parse_bytes(cache),
@@ -128,7 +142,7 @@ class Client(Closing):
             "stall_timeout": stall_timeout,
             "staleness": staleness,
             "verify": verify,
-            "mirrors": {prefix: list(places) for prefix, places in (mirrors or {}).items()},
+            "mirrors": {prefix: list(replicas) for prefix, replicas in (mirrors or {}).items()},
             "proxy": proxy,
             "insecure": insecure,
             "trace": trace,
@@ -151,157 +165,189 @@ class Client(Closing):
         _cores.add(self._core)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the settings."""
+        """Return the options."""
         return self._options
 
     def __setstate__(self, options: dict[str, Any]) -> None:
-        """Be a client with these settings."""
+        """Set up a client with these options."""
         self._options = options
         self._core = _core.Client(options)
         _cores.add(self._core)
 
     def close(self) -> None:
-        """Let go of connections and threads, as soon as the last file of the client is closed. Afterwards it opens nothing."""
+        """Close the client; it opens no further files.
+
+        Its connections and threads end with the last of its files.
+        """
         self._core.close()
 
     @property
     def report(self) -> Report:
-        """The account of everything that was read with this client so far, in this process."""
+        """Counters and timings of all reads of this client in this process."""
         return report_from_core(self._core.report())
 
     @property
     def store_error(self) -> str | None:
-        """Why nothing is remembered between runs although that was wanted."""
+        """Reason why the store cannot be used; None if it can, or if none was wanted."""
         return self._core.store_error()
 
-    def open(self, url: Name) -> RemoteFile:
-        """Open a file as bytes; as :func:`hither.open`."""
+    def open(self, url: UrlOrPath) -> RemoteFile:
+        """Open a file as bytes; see :func:`hither.open`."""
         from hither._file import RemoteFile
 
         return RemoteFile(url, client=self)
 
-    def stat(self, url: Name) -> Entry:
-        """Return what is known of a file or directory. One round trip.
+    def stat(self, url: UrlOrPath) -> Entry:
+        """Return kind, size, version and last change of a file or directory, in one round trip.
 
         Raises
         ------
-        FileNotFoundError, PermissionError, TimeoutError, ConnectionError, ValueError
+        ValueError
+            The URL is invalid.
+        OSError
+            The name does not exist, access is denied, or the server fails; :mod:`hither.exceptions`
+            lists the classes.
+
+        Examples
+        --------
+        >>> hither.default_client().stat("http://127.0.0.1:8080/talk.root").kind
+        'file'
 
         """
         return self._stat(url).wait()
 
-    async def stat_async(self, url: Name) -> Entry:
-        """Do as :meth:`stat`, in an event loop."""
+    async def stat_async(self, url: UrlOrPath) -> Entry:
+        """Async version of :meth:`stat`."""
         return await self._stat(url)
 
-    def _stat(self, url: Name) -> Job[Entry]:
+    def _stat(self, url: UrlOrPath) -> Job[Entry]:
         return self._core.stat(os.fspath(url))
 
-    def list(self, url: Name) -> Entries:
-        """Return the names in a directory, in the order of their bytes. Links are shown as what they are.
+    def list(self, url: UrlOrPath) -> Entries:
+        """Return the entries of a directory, sorted by the bytes of their names. Links stay links.
 
         Raises
         ------
-        FileNotFoundError, PermissionError, TimeoutError, ConnectionError
         ValueError
-            It is a file, or no URL.
+            The URL is invalid, or names a file.
         NotImplementedError
-            The server does not list.
+            The server cannot list directories.
+        OSError
+            The directory does not exist, access is denied, or the server fails.
+
+        Examples
+        --------
+        >>> [entry.name for entry in hither.default_client().list("http://127.0.0.1:8080/runs/")]
+        ['run1.root', 'run2.root']
 
         """
         return self._list(url).wait()
 
-    async def list_async(self, url: Name) -> Entries:
-        """Do as :meth:`list`, in an event loop."""
+    async def list_async(self, url: UrlOrPath) -> Entries:
+        """Async version of :meth:`list`."""
         return await self._list(url)
 
-    def _list(self, url: Name) -> Job[Entries]:
+    def _list(self, url: UrlOrPath) -> Job[Entries]:
         return self._core.list(os.fspath(url))
 
-    def make_directory(self, url: Name) -> None:
-        """Make a directory; its parent must exist.
-
-        Raises
-        ------
-        FileExistsError
-            There is something of that name.
-        FileNotFoundError, PermissionError, TimeoutError, ConnectionError, ValueError
-
-        """
-        self._make_directory(url).wait()
-
-    async def make_directory_async(self, url: Name) -> None:
-        """Do as :meth:`make_directory`, in an event loop."""
-        await self._make_directory(url)
-
-    def _make_directory(self, url: Name) -> Job[None]:
-        return self._core.make_directory(os.fspath(url))
-
-    def remove(self, url: Name, *, recursive: bool = False) -> None:
-        """Remove a file, a link or an empty directory, or with ``recursive`` a directory with all that is in it.
-
-        Links in a directory are removed, not followed. The root of a server is not removed.
+    def make_directory(self, url: UrlOrPath) -> None:
+        """Make a directory. Its parent must exist.
 
         Raises
         ------
         ValueError
-            A directory that is not empty, without ``recursive``.
-        FileNotFoundError, PermissionError, TimeoutError, ConnectionError
+            The URL is invalid.
+        OSError
+            The name exists already (``FileExistsError``), the parent does not exist, access is
+            denied, or the server fails.
+
+        Examples
+        --------
+        >>> client = hither.default_client()
+        >>> client.make_directory("http://127.0.0.1:8080/scratch")
+        >>> entry = client.put("http://127.0.0.1:8080/scratch/a.bin", b"12345")
+        >>> client.rename("http://127.0.0.1:8080/scratch/a.bin", "http://127.0.0.1:8080/scratch/b.bin")
+        >>> client.list("http://127.0.0.1:8080/scratch")
+        [Entry(url="http://127.0.0.1:8080/scratch/b.bin", kind="file", size=5)]
+        >>> client.remove("http://127.0.0.1:8080/scratch", recursive=True)
+
+        """
+        self._make_directory(url).wait()
+
+    async def make_directory_async(self, url: UrlOrPath) -> None:
+        """Async version of :meth:`make_directory`."""
+        await self._make_directory(url)
+
+    def _make_directory(self, url: UrlOrPath) -> Job[None]:
+        return self._core.make_directory(os.fspath(url))
+
+    def remove(self, url: UrlOrPath, *, recursive: bool = False) -> None:
+        """Remove a file, link or empty directory; with ``recursive`` a directory and its contents.
+
+        Links in a directory are removed, not followed. The root of a server cannot be removed.
+
+        Raises
+        ------
+        ValueError
+            The directory is not empty and ``recursive`` is not given, or the URL is invalid.
+        OSError
+            The name does not exist, access is denied, or the server fails.
 
         """
         self._remove(url, recursive).wait()
 
-    async def remove_async(self, url: Name, *, recursive: bool = False) -> None:
-        """Do as :meth:`remove`, in an event loop."""
+    async def remove_async(self, url: UrlOrPath, *, recursive: bool = False) -> None:
+        """Async version of :meth:`remove`."""
         await self._remove(url, recursive)
 
-    def _remove(self, url: Name, recursive: bool) -> Job[None]:  # noqa: FBT001
+    def _remove(self, url: UrlOrPath, recursive: bool) -> Job[None]:  # noqa: FBT001
         return self._core.remove(os.fspath(url), recursive)
 
-    def rename(self, source: Name, target: Name, *, overwrite: bool = False) -> None:
-        """Give a file or directory another name on the same server.
+    def rename(self, source: UrlOrPath, target: UrlOrPath, *, overwrite: bool = False) -> None:
+        """Rename a file or directory on its server.
 
         Raises
         ------
-        FileExistsError
-            Something has that name, and ``overwrite`` is not given.
+        ValueError
+            A URL is invalid.
         NotImplementedError
             The names are on different servers.
-        FileNotFoundError, PermissionError, TimeoutError, ConnectionError, ValueError
+        OSError
+            The target exists and ``overwrite`` is not given (``FileExistsError``), the source does
+            not exist, access is denied, or the server fails.
 
         """
         self._rename(source, target, overwrite).wait()
 
-    async def rename_async(self, source: Name, target: Name, *, overwrite: bool = False) -> None:
-        """Do as :meth:`rename`, in an event loop."""
+    async def rename_async(self, source: UrlOrPath, target: UrlOrPath, *, overwrite: bool = False) -> None:
+        """Async version of :meth:`rename`."""
         await self._rename(source, target, overwrite)
 
-    def _rename(self, source: Name, target: Name, overwrite: bool) -> Job[None]:  # noqa: FBT001
+    def _rename(self, source: UrlOrPath, target: UrlOrPath, overwrite: bool) -> Job[None]:  # noqa: FBT001
         return self._core.rename(os.fspath(source), os.fspath(target), overwrite)
 
-    def put(self, url: Name, data_or_path: Content, *, overwrite: bool = False) -> Entry:
-        """Write a file: bytes, or those of the local file at a path. It has its name when it is whole, or never.
+    def put(self, url: UrlOrPath, data_or_path: Content, *, overwrite: bool = False) -> Entry:
+        """Write a file from bytes or from the local file at a path; all of it or nothing.
 
         Raises
         ------
-        FileExistsError
-            There is something of that name, and ``overwrite`` is not given.
-        FileNotFoundError
-            There is no such local file, or no such directory to put it in.
+        ValueError
+            The URL is invalid.
         OSError
-            The server has no room left, or the local file cannot be read.
-        PermissionError, TimeoutError, ConnectionError, ValueError
+            The target exists and ``overwrite`` is not given (``FileExistsError``), the local file
+            or the target's directory does not exist (``FileNotFoundError``), the local file cannot
+            be read, access is denied, the server is full, or it fails.
 
         """
         return self._put(url, data_or_path, overwrite).wait()
 
-    async def put_async(self, url: Name, data_or_path: Content, *, overwrite: bool = False) -> Entry:
-        """Do as :meth:`put`, in an event loop."""
+    async def put_async(self, url: UrlOrPath, data_or_path: Content, *, overwrite: bool = False) -> Entry:
+        """Async version of :meth:`put`."""
         return await self._put(url, data_or_path, overwrite)
 
     def _put(
         self,
-        url: Name,
+        url: UrlOrPath,
         data_or_path: Content,
         overwrite: bool,  # noqa: FBT001
     ) -> Job[Entry]:
@@ -311,7 +357,14 @@ class Client(Closing):
 
 
 def default_client() -> Client:
-    """Return the client of functions that are given none; made when it is first asked for."""
+    """Return the client of functions that are given none. It is made at the first call.
+
+    Examples
+    --------
+    >>> hither.default_client() is hither.default_client()
+    True
+
+    """
     if not _default:
         _default.append(Client())
     return _default[0]

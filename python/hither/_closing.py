@@ -1,4 +1,4 @@
-"""What a ``with`` statement closes."""
+"""Context managers that close what they hold."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ if TYPE_CHECKING:
 
 
 class Closing:
-    """Something that is closed at the end of its ``with`` block."""
+    """Base of objects that the end of a ``with`` block closes."""
 
     def __enter__(self) -> Self:
-        """Return it; it is closed at the end of the block."""
+        """Return the object itself."""
         return self
 
     def __exit__(
@@ -23,8 +23,8 @@ class Closing:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Close it."""
+        """Close the object."""
         self.close()
 
     def close(self) -> None:
-        """Do nothing: it holds nothing open."""
+        """Do nothing: the object holds nothing open."""

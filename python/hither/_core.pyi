@@ -1,4 +1,4 @@
-"""The extension module: what the package is built on. Use the package."""
+"""Extension module under the package, which is the interface for users."""
 
 import builtins
 import os
@@ -26,17 +26,20 @@ _T_co = TypeVar("_T_co", covariant=True)
 
 @final
 class Job(Generic[_T_co]):
-    """An operation that has not begun. Wait for it once: with :meth:`wait`, or with ``await``."""
+    """An operation that has not started. Wait for it once, with :meth:`wait` or ``await``."""
 
     def wait(self, tick: Callable[[], object] | None = None) -> _T_co:
-        """Do it and return its result. The GIL is released; Ctrl-C ends it within 200 ms. ``tick`` is called ten times a second."""
+        """Run the operation and return its result.
+
+        The GIL is released. Ctrl-C ends the wait within 200 ms. ``tick`` is called every 100 ms.
+        """
 
     def __await__(self) -> Generator[Any, None, _T_co]:
-        """Do it on the client's threads."""
+        """Run the operation on the client's threads."""
 
 @final
 class Buffer:
-    """Memory of the library; ``numpy.asarray`` of it looks at it where it is."""
+    """Memory of the library, which ``numpy.asarray`` views without a copy."""
 
     def __len__(self) -> int: ...
     @property
@@ -44,7 +47,7 @@ class Buffer:
 
 @final
 class Entry:
-    """One name in a directory or on a server, and what is known about it."""
+    """Name, kind, size and version of a file or directory."""
 
     @property
     def url(self) -> str:
@@ -60,15 +63,15 @@ class Entry:
 
     @property
     def size(self) -> int:
-        """Bytes; 0 for anything but a file."""
+        """Size in bytes; 0 for anything but a file."""
 
     @property
     def modified(self) -> float | None:
-        """Last change, in seconds since 1970 UTC."""
+        """Time of the last change, in seconds since 1970 UTC."""
 
     @property
     def validator(self) -> str | None:
-        """What tells this version of the file from others: an entity tag, or another such text."""
+        """Version of the file: an entity tag, or another such text."""
 
     def __eq__(self, other: object, /) -> bool: ...
     def __hash__(self) -> int: ...
@@ -80,19 +83,19 @@ class FileStat:
 
     @property
     def size(self) -> int:
-        """Bytes."""
+        """Size in bytes."""
 
     @property
     def validator(self) -> str | None:
-        """Entity tag or date of the last change, as the server gives it."""
+        """Version of the file: entity tag or date of the last change, as the server sends it."""
 
 @final
 class Hint:
-    """A hint that was given, for taking it back."""
+    """A hint, for :meth:`hither.RemoteFile.cancel`."""
 
 @final
 class Client:
-    """What files share, in this process."""
+    """What files share in this process."""
 
     def __new__(cls, settings: Mapping[str, Any]) -> Client: ...
     def open(self, url: str, foresee: bool = True) -> File: ...
@@ -112,7 +115,7 @@ class Client:
 
 @final
 class File:
-    """A file of a client; opened in each process that uses it."""
+    """A file of a client, opened in each process that uses it."""
 
     @property
     def url(self) -> str: ...
@@ -129,19 +132,19 @@ class File:
 
 @final
 class Strings:
-    """Strings back to back."""
+    """Concatenated strings."""
 
     @property
     def offsets(self) -> Buffer:
-        """Where each begins; int64, one more than there are strings."""
+        """Start of each string and end of the last; int64."""
 
     @property
     def bytes(self) -> Buffer:
-        """All of them; uint8."""
+        """All strings; uint8, mostly UTF-8."""
 
 @final
 class Column:
-    """A column: Arrow's layout, in buffers."""
+    """A column in Arrow's layout."""
 
     @property
     def entries(self) -> int:
@@ -149,19 +152,19 @@ class Column:
 
     @property
     def offsets(self) -> Buffer | None:
-        """Where the items of each entry begin; int64, one more than there are entries. None: one item each."""
+        """First item of each entry and end of the last; int64. None: one item per entry."""
 
     @property
     def item_shape(self) -> list[int]:
-        """Dimensions of one item, outermost first."""
+        """Dimensions of an item, outermost first."""
 
     @property
     def values(self) -> Buffer | Strings | Column:
-        """The values of all items, row-major; of lists in lists, a column of which each value is an entry."""
+        """Values of all items, row-major; for nested lists, a column whose entries are the values."""
 
 @final
 class Tree:
-    """A tree of a file; opened in each process that uses it."""
+    """A tree of a file, opened in each process that uses it."""
 
     @property
     def url(self) -> str: ...
@@ -181,21 +184,21 @@ class Tree:
 
 @final
 class Progress:
-    """How far a read has come."""
+    """Progress of a read."""
 
     def __new__(cls) -> Progress: ...
     def bytes(self) -> tuple[int, int]:
-        """Return the bytes that have arrived, and that will have in the end, as far as that is known."""
+        """Return the bytes received so far, and the total as far as it is known."""
 
 @final
 class Steps:
-    """Columns that come in steps."""
+    """Columns in steps."""
 
     def next(self) -> Job[tuple[int, int, list[Column]] | None]: ...
     def close(self) -> None: ...
 
 def end() -> None:
-    """Wait for threads of the library that use the interpreter, which is about to end, and let no more of them in."""
+    """Stop threads of the library from entering the interpreter; wait for those inside."""
 
 def run_command(words: Sequence[str]) -> int:
-    """Run the command with these words, of which the first is its name; return its exit code."""
+    """Run the command with these arguments, the first being its name; return its exit code."""

@@ -1,54 +1,69 @@
-"""Files as bytes."""
+"""Files as bytes: positional and vectored reads, hints, and Python's file interface."""
 
 from __future__ import annotations
 
 import io
 import os
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from hither._client import Client, default_client
-from hither._reporting.report import Report, SourceReport
+from hither._reporting.report import SourceReport
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     import typing_extensions
 
+    from hither._client import UrlOrPath
     from hither._core import Buffer, File, FileStat, Hint, Job
+    from hither._reporting.report import Report
 
 _MAX_UNSIZED_READ = 64 << 20
-"""Reads of more bytes than this learn the size of the file first."""
+"""Longer sequential reads first ask for the size of the file."""
 
 
 class RemoteFile(io.RawIOBase):
-    """A file, near or far, as an unbuffered binary file object with positional and vectored reads.
+    """A remote or local file: a binary file object with positional and vectored reads.
 
-    Opening returns at once. That a remote file does not exist shows at its first use, that a local one does not shows when
-    it is opened. What is read goes through the client's memory, so that small reads need no
-    :class:`io.BufferedReader`; all reads are of one version of the file. Positional and vectored reads may come from any
-    number of threads at a time. A file can be pickled, and used in a forked child: there it is opened again.
+    Opening returns at once. A missing local file is reported when it is opened, a missing remote
+    file at its first use. Reads go through the client's cache, so that small reads need no
+    :class:`io.BufferedReader`. All reads of an open file are of one version of it. Any number of
+    threads may read at the same time. A file can be pickled and can be used in a forked child; it
+    is opened again there.
 
     Parameters
     ----------
     url
-        URL (``http://``, ``https://``, ``root://``, ``roots://``, ``s3://``), or a local path.
+        URL (``http://``, ``https://``, ``root://``, ``roots://``, ``s3://``) or local path.
     client
-        The client; :func:`hither.default_client` by default.
+        Client to read with; :func:`hither.default_client` by default.
     tree_cache
-        Whether the layout of ROOT trees in the file foretells reads. For programs that know it themselves and name all
-        that they need at once, ``False`` spares what they would not read.
+        Prefetch baskets of the branches that are read, using the layout of the ROOT trees in the
+        file. ``False`` avoids superfluous reads of a program that names all its ranges at once.
 
     Raises
     ------
     ValueError
-        It is no URL of a known scheme.
+        The URL is invalid.
+    NotImplementedError
+        The scheme of the URL is not known.
     FileNotFoundError
-        A local file that does not exist.
+        The local file does not exist.
+
+    Examples
+    --------
+    >>> with hither.RemoteFile("http://127.0.0.1:8080/talk.root") as file:
+    ...     head = file.read(4)
+    ...     tail = file.read_at(file.size - 64, 64)
+    ...     first, second = file.read_ranges([(0, 4), (100, 300)])
+    ...     head, len(tail), bytes(first), len(second)
+    (b'root', 64, b'root', 200)
 
     """
 
-    def __init__(self, url: str | os.PathLike[str], *, client: Client | None = None, tree_cache: bool = True) -> None:
-        """Open it."""
+    def __init__(self, url: UrlOrPath, *, client: Client | None = None, tree_cache: bool = True) -> None:
+        """Open the file."""
         super().__init__()
         self._client = client or default_client()
         self._tree_cache = tree_cache
@@ -63,11 +78,11 @@ class RemoteFile(io.RawIOBase):
         return core
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Open it again, at the same place."""
+        """Pickle what opens the file again at the same position."""
         return _reopen, (self._core.url, self._client, self._position, self._tree_cache)
 
     def __repr__(self) -> str:
-        """Return how it would be opened."""
+        """Return the name of the file, and whether it is closed."""
         return f"<hither.RemoteFile {self.name!r}{' closed' if self.closed else ''}>"
 
     @property
@@ -82,7 +97,7 @@ class RemoteFile(io.RawIOBase):
 
     @property
     def client(self) -> Client:
-        """The client that it was opened with."""
+        """Client that the file is read with."""
         return self._client
 
     @property
@@ -94,30 +109,33 @@ class RemoteFile(io.RawIOBase):
 
     @property
     def report(self) -> Report:
-        """The account of its client since the file was opened, and the places of this file."""
-        places, notices = self._core.places()
+        """Counters of the client since the file was opened, and of the replicas of this file."""
+        replicas, notices = self._core.places()
         since = self._client.report.since(self._report_at_open)
-        told = {
-            **since.__dict__,
-            "sources": tuple(SourceReport(*place) for place in places),
-            "notices": tuple(notices),
-        }
-        return Report(**told)
+        return replace(since, sources=tuple(SourceReport(*it) for it in replicas), notices=tuple(notices))
 
-    # --- positional and vectored ---------------------------------------------------------------------------------------
+    # --- positional and vectored ------------------------------------------------------------------
 
     def stat(self) -> FileStat:
         """Return size and version. One round trip, unless the file was opened ahead.
 
         Raises
         ------
-        FileNotFoundError, PermissionError, TimeoutError, ConnectionError
+        OSError
+            The file does not exist, access is denied, or the server fails; :mod:`hither.exceptions`
+            lists the classes.
+
+        Examples
+        --------
+        >>> with hither.open("http://127.0.0.1:8080/talk.root") as file:
+        ...     file.stat().size == file.size
+        True
 
         """
         return self._checked_core().stat().wait()
 
     async def stat_async(self) -> FileStat:
-        """Do as :meth:`stat`, in an event loop."""
+        """Async version of :meth:`stat`."""
         return await self._checked_core().stat()
 
     def read_at(self, offset: int, length: int) -> bytes:
@@ -128,64 +146,77 @@ class RemoteFile(io.RawIOBase):
         ValueError
             A number is negative, or the file is closed.
         OSError
-            The file has changed since it was first read (:class:`hither.exceptions.ChangedError`).
-        FileNotFoundError, PermissionError, TimeoutError, ConnectionError
+            The file has changed since it was first read (:class:`hither.exceptions.ChangedError`),
+            does not exist, access is denied, or the server fails.
 
         """
         return self._read_at(offset, length).wait()
 
     async def read_at_async(self, offset: int, length: int) -> bytes:
-        """Do as :meth:`read_at`, in an event loop."""
+        """Async version of :meth:`read_at`."""
         return await self._read_at(offset, length)
 
     def read_ranges(self, ranges: Iterable[tuple[int, int]]) -> list[memoryview]:
-        """Return the bytes of ranges ``(start, stop)``, in the order asked for, whatever that is.
+        """Return the bytes of ranges ``(start, stop)``, in the order of ``ranges``.
 
-        They are fetched in as few round trips as the server allows, and may overlap, repeat, or be empty. The results are
-        read-only views of the memory in which the bytes were put together; nothing is copied.
+        Ranges may come in any order, overlap, repeat or be empty. They are fetched in as few round
+        trips as the server allows. The results are read-only views of the library's memory; nothing
+        is copied.
 
         Raises
         ------
+        ValueError
+            A range is not ``0 <= start <= stop``, or the file is closed.
         OSError
-            A range lies beyond the end of the file (:class:`hither.exceptions.CorruptError`), or as :meth:`read_at`.
+            A range ends beyond the end of the file (:class:`hither.exceptions.CorruptError`), or a
+            read fails as in :meth:`read_at`.
 
         """
         return _as_views(self._read_ranges(ranges).wait())
 
     async def read_ranges_async(self, ranges: Iterable[tuple[int, int]]) -> list[memoryview]:
-        """Do as :meth:`read_ranges`, in an event loop."""
+        """Async version of :meth:`read_ranges`."""
         return _as_views(await self._read_ranges(ranges))
 
     def hint(self, ranges: Iterable[tuple[int, int]], *, within: float = 0.0) -> Hint | None:
-        """Say that ``ranges`` will be read, in this order, about ``within`` seconds from now.
+        """Announce that ``ranges`` will be read, in this order, about ``within`` seconds from now.
 
-        They are fetched ahead of that in few requests, as far as there is room, and dropped unread if the room is needed.
-        None for local files, of which nothing is fetched ahead.
+        They are prefetched in few requests as far as memory allows, and dropped unread if memory is
+        needed. Returns None for local files, of which nothing is prefetched.
+
+        Examples
+        --------
+        >>> with hither.open("http://127.0.0.1:8080/talk.root") as file:
+        ...     hint = file.hint([(10_000, 500_000)])
+        ...     part = file.read_at(20_000, 100)
+        ...     file.cancel(hint)
+
         """
         return self._checked_core().hint(_check_ranges(ranges), within)
 
     def prefetch_ends(self, tail: int = 0) -> None:
-        """Ask for size, version, head and ``tail`` bytes of the end now, in one flight.
+        """Start to fetch size, version, head and the last ``tail`` bytes, in one round trip.
 
-        For a file of which a few small things at both ends will be read, and then much in between. The first use waits for
-        it; after that it does nothing. A few kilobytes of the end are fetched at the least, a megabyte at the most.
+        For a file of which small parts at both ends are read before much in between. The first read
+        waits for it; after a read, it does nothing. ``tail`` is raised to a few kilobytes and
+        lowered to a megabyte.
         """
         self._checked_core().fetch_ends(tail)
 
     def cancel(self, hint: Hint) -> None:
-        """Take a hint back: what has not been asked for yet will not be."""
+        """Cancel a hint: ranges that were not requested yet are not fetched."""
         self._checked_core().cancel(hint)
 
     def _read_at(self, offset: int, length: int) -> Job[bytes]:
         if offset < 0 or length < 0:
-            message = f"offset {offset} and length {length}: neither can be negative"
+            message = f"offset {offset}, length {length}: neither may be negative"
             raise ValueError(message)
         return self._checked_core().read_at(offset, length)
 
     def _read_ranges(self, ranges: Iterable[tuple[int, int]]) -> Job[list[Buffer]]:
         return self._checked_core().read_ranges(_check_ranges(ranges))
 
-    # --- as Python's own files -----------------------------------------------------------------------------------------
+    # --- Python's file interface ------------------------------------------------------------------
 
     def readable(self) -> bool:
         """Return True."""
@@ -203,20 +234,29 @@ class RemoteFile(io.RawIOBase):
         return self._position
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        """Go to ``offset`` from the start, from here, or from the end; return the position. The end costs :attr:`size`."""
+        """Move to ``offset`` from the start, the position or the end; return the new position.
+
+        Seeking from the end needs :attr:`size`.
+
+        Raises
+        ------
+        ValueError
+            The new position is negative, ``whence`` is not 0, 1 or 2, or the file is closed.
+
+        """
         self._checked_core()
         if whence not in (os.SEEK_SET, os.SEEK_CUR, os.SEEK_END):
             message = f"whence is {whence}, expected 0, 1 or 2"
             raise ValueError(message)
         start = 0 if whence == os.SEEK_SET else self._position if whence == os.SEEK_CUR else self.size
         if start + offset < 0:
-            message = f"cannot go to {start + offset}, which is before the start"
+            message = f"cannot seek to {start + offset}, which is before the start of the file"
             raise ValueError(message)
         self._position = start + offset
         return self._position
 
     def read(self, size: int | None = -1, /) -> bytes:
-        """Return the next ``size`` bytes, fewer at the end of the file; with -1 or None all that are left."""
+        """Return the next ``size`` bytes, fewer at the end of the file; the rest for -1 or None."""
         self._checked_core()
         if size is None or size < 0:
             return self.readall()
@@ -227,13 +267,13 @@ class RemoteFile(io.RawIOBase):
         return found
 
     def readall(self) -> bytes:
-        """Return all bytes that are left."""
+        """Return all remaining bytes."""
         found = self.read_at(self._position, max(0, self.size - self._position))
         self._position += len(found)
         return found
 
     def readinto(self, buffer: typing_extensions.Buffer, /) -> int:
-        """Fill ``buffer`` with the next bytes, as far as there are any; return how many."""
+        """Fill ``buffer`` with the next bytes, as far as there are any; return their number."""
         target = memoryview(buffer).cast("B")
         found = self.read(len(target))
         target[: len(found)] = found
@@ -246,7 +286,7 @@ class RemoteFile(io.RawIOBase):
         return self._core
 
     def close(self) -> None:
-        """Close it; what was asked for ahead is cancelled."""
+        """Close the file; cancel what is being prefetched for it."""
         if not self.closed:
             super().close()
             self._release()
@@ -255,17 +295,24 @@ class RemoteFile(io.RawIOBase):
         self._core.close()
 
 
-def open(url: str | os.PathLike[str], *, client: Client | None = None) -> RemoteFile:  # noqa: A001
+def open(url: UrlOrPath, *, client: Client | None = None) -> RemoteFile:  # noqa: A001
     """Open a file as bytes; see :class:`RemoteFile`.
 
-    Programs that open many files before they use them have them opened side by side, ahead of use.
+    Programs that open several files before they use them get them opened ahead, in parallel.
+
+    Examples
+    --------
+    >>> with hither.open("http://127.0.0.1:8080/talk.root") as file:
+    ...     file.read(4)
+    b'root'
+
     """
     return RemoteFile(url, client=client)
 
 
-def _reopen(url: str, client: Client, at: int, tree_cache: bool) -> RemoteFile:  # noqa: FBT001
+def _reopen(url: str, client: Client, position: int, tree_cache: bool) -> RemoteFile:  # noqa: FBT001
     file = RemoteFile(url, client=client, tree_cache=tree_cache)
-    file.seek(at)
+    file.seek(position)
     return file
 
 

@@ -9,21 +9,21 @@ _SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]i?)?b?\s*", re.IGNORECASE)
 
 
 def parse_bytes(size: int | str) -> int:
-    """Return the number of bytes that ``size`` means: a number, or text as ``"100 MB"`` or ``"64 MiB"``.
+    """Return the bytes of ``size``: a number, or text such as ``"100 MB"`` or ``"64 MiB"``.
 
     Raises
     ------
     ValueError
-        It is negative, or no such text.
+        The size is negative or not of this form.
 
     """
     if isinstance(size, int):
         if size < 0:
-            message = f"a size is {size}, expected a number of bytes"
+            message = f"size {size} is negative, expected a number of bytes"
             raise ValueError(message)
         return size
     found = _SIZE.fullmatch(size)
     if found is None:
-        message = f"{size!r} is no size: expected bytes, as 1000, '100 MB' or '64 MiB'"
+        message = f"{size!r} is not a size, expected bytes such as 1000, '100 MB' or '64 MiB'"
         raise ValueError(message)
     return int(float(found[1]) * _UNITS[(found[2] or "").lower()])

@@ -1,8 +1,22 @@
-"""What can go wrong.
+"""Exceptions of the package.
 
-Every exception is a :class:`HitherError`, and also the builtin exception that Python programs know for it, so that
-``except FileNotFoundError`` works as well as ``except hither.exceptions.NotFoundError``. Messages say what was seen, what was
-expected and what to do; secrets are never in them.
+Every exception is a :class:`HitherError` and also the builtin exception that fits, so that
+``except FileNotFoundError`` works as well as ``except hither.exceptions.NotFoundError``. Messages
+say what happened, what was expected and what to do; they contain no secrets.
+
+A call that contacts a server may raise :class:`NotFoundError`, :class:`UnauthenticatedError`,
+:class:`PermissionDeniedError`, :class:`TimedOutError`, :class:`UnavailableError`,
+:class:`ProtocolError`, :class:`TooLargeError`, :class:`ChangedError`, :class:`CorruptError`,
+:class:`NoSpaceError` or :class:`LocalError`; each is an ``OSError``.
+
+Examples
+--------
+>>> try:
+...     hither.open("http://127.0.0.1:8080/none.root").read(4)
+... except FileNotFoundError as error:
+...     isinstance(error, hither.exceptions.NotFoundError), error.kind
+(True, 'not_found')
+
 """
 
 from __future__ import annotations
@@ -32,10 +46,20 @@ __all__ = [
 
 
 class HitherError(Exception):
-    """Anything that hither raises by itself."""
+    """Base class of all exceptions of the package.
+
+    Examples
+    --------
+    >>> try:
+    ...     hither.open_tree("http://127.0.0.1:8080/talk.root", "T")["rawt"]
+    ... except hither.HitherError as error:
+    ...     print(error)
+    no branch `rawt`; did you mean `rawtr`?
+
+    """
 
     kind: ClassVar[str] = "internal"
-    """The same word as in the command's ``--json`` output; it does not change between versions."""
+    """Kind of error, as in the command's ``--json`` output; stable between versions."""
 
     def __str__(self) -> str:
         """Return the message."""
@@ -43,102 +67,102 @@ class HitherError(Exception):
 
 
 class NotFoundError(HitherError, FileNotFoundError):
-    """There is no such file or directory."""
+    """The file or directory does not exist."""
 
     kind = "not_found"
     errno = errno.ENOENT
 
 
 class MissingKeyError(HitherError, KeyError):
-    """There is no such tree or branch in the file; the message names those that look alike."""
+    """The file has no such tree or branch; the message names similar ones."""
 
     kind = "not_found"
 
 
 class InvalidError(HitherError, ValueError):
-    """A malformed URL, expression, option or range; or something that is closed."""
+    """A URL, expression, option or range is invalid, or an object is closed."""
 
     kind = "invalid"
 
 
 class UnauthenticatedError(HitherError, PermissionError):
-    """The server wants credentials (401)."""
+    """The server requires credentials (HTTP 401)."""
 
     kind = "unauthenticated"
     errno = errno.EACCES
 
 
 class PermissionDeniedError(HitherError, PermissionError):
-    """The credentials do not suffice (403)."""
+    """The credentials do not permit the operation (HTTP 403)."""
 
     kind = "permission_denied"
     errno = errno.EACCES
 
 
 class AlreadyExistsError(HitherError, FileExistsError):
-    """There is something of that name already."""
+    """The target exists already."""
 
     kind = "already_exists"
     errno = errno.EEXIST
 
 
 class NoSpaceError(HitherError, OSError):
-    """The server or the disk has no room left (507)."""
+    """The server or the disk is full (HTTP 507)."""
 
     kind = "no_space"
     errno = errno.ENOSPC
 
 
 class ChangedError(HitherError, OSError):
-    """The file is no longer the one that was opened: open it again."""
+    """The file has changed since it was opened; open it again."""
 
     kind = "changed"
     errno = errno.ESTALE
 
 
 class CorruptError(HitherError, OSError):
-    """The bytes are not what their format says they must be; also a range beyond the end of a file."""
+    """The bytes violate their format, or a range ends beyond the end of the file."""
 
     kind = "corrupt"
     errno = errno.EIO
 
 
 class UnsupportedError(HitherError, NotImplementedError):
-    """A valid thing that this version cannot read or do."""
+    """The operation, format or type is valid, but this version does not support it."""
 
     kind = "unsupported"
 
 
 class TimedOutError(HitherError, TimeoutError):
-    """No connection, no answer, or no progress for as long as was allowed."""
+    """No connection, no answer, or no progress within the timeout."""
 
     kind = "timeout"
     errno = errno.ETIMEDOUT
 
 
 class UnavailableError(HitherError, ConnectionError):
-    """The server cannot be reached, broke off, or failed (5xx)."""
+    """The server cannot be reached, closed the connection, or failed (HTTP 5xx)."""
 
     kind = "unavailable"
     errno = errno.ECONNABORTED
 
 
 class ProtocolError(HitherError, ConnectionError):
-    """The server answered in a way that its protocol does not allow."""
+    """The server's answer violates its protocol."""
 
     kind = "protocol"
     errno = errno.EPROTO
 
 
 class TooLargeError(HitherError, OSError):
-    """The request was too large for the server, however it was divided."""
+    """The server refused the request as too large, even after it was divided."""
 
     kind = "too_large"
     errno = errno.E2BIG
 
 
 class CancelledError(HitherError):
-    """The operation was given up."""
+    """The operation was cancelled."""
 
     kind = "cancelled"
 

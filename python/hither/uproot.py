@@ -1,8 +1,8 @@
-"""uproot over hither: ``uproot.open(url, handler=hither.uproot.Source)``.
+"""uproot source over hither: ``uproot.open(url, handler=hither.uproot.Source)``.
 
-uproot asks its source for lists of ranges. Here each list is one vectored read of a :class:`hither.RemoteFile`, which joins
-neighbours and spreads them over connections. What the bytes mean stays uproot's affair, so that every type that it knows
-can be read.
+uproot asks its source for lists of ranges. Here each list is one vector read of a
+:class:`hither.RemoteFile`, which merges adjacent ranges and spreads them over connections. uproot
+still interprets the bytes, so every type that it supports can be read.
 """
 
 from __future__ import annotations
@@ -29,37 +29,45 @@ if TYPE_CHECKING:
 __all__ = ["Source", "install", "uninstall"]
 
 _MAX_THREADS = 8
-"""Lists of ranges that are waited for side by side."""
+"""Lists of ranges that are read in parallel."""
 _MAX_PARTS = 32
-"""Parts of a list that are handed on as they come."""
+"""Parts in which the ranges of a list are delivered."""
 _MIN_PART_RANGES = 64
-"""Ranges of such a part at the least."""
+"""Minimum number of ranges of a part."""
 
 
 class Source(uproot.source.chunk.Source):  # type: ignore[misc]
-    """The bytes of a file, for uproot.
+    """Source of uproot that reads a file through a client.
 
-    ``uproot.open(url, handler=hither.uproot.Source, client=client)`` reads with a client of one's own. Pickled sources
-    open the file again. They may be used by many threads, and by forked children.
+    ``uproot.open(url, handler=hither.uproot.Source, client=client)`` reads with a client of your
+    own. Any number of threads and forked children may use a source. A pickled source opens the file
+    again.
 
     Parameters
     ----------
     file_path
-        URL, with or without ``hither+`` in front, or a local path.
+        URL, with or without ``hither+`` in front, or local path.
     client
-        The client; :func:`hither.default_client` by default.
+        Client to read with; :func:`hither.default_client` by default.
     options
-        uproot's other options. Without ``use_threads``, ranges are waited for where they are asked for; the others mean
-        nothing here.
+        Options of uproot. With ``use_threads=False``, ranges are read in the thread that requests
+        them; the other options have no effect.
+
+    Examples
+    --------
+    >>> import hither.uproot, uproot
+    >>> with uproot.open("http://127.0.0.1:8080/talk.root", handler=hither.uproot.Source) as file:
+    ...     print(file["T"]["rawtr"].array(entry_stop=3).type)
+    3 * 17 * float32
 
     """
 
     def __init__(self, file_path: str, *, client: Client | None = None, **options: Any) -> None:  # noqa: ANN401
-        """Open it, without waiting."""
+        """Open the file without waiting."""
         super().__init__()
         self._options = options
         file = RemoteFile(_strip_protocol(file_path), client=client, tree_cache=False)
-        # uproot asks for the header, the keys and the descriptions of classes one after the other.
+        # uproot requests header, keys and streamers one after the other.
         file.prefetch_ends()
         self._set_up(file, file_path)
 
@@ -71,27 +79,27 @@ class Source(uproot.source.chunk.Source):  # type: ignore[misc]
         self._pool_process = 0
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return all but threads."""
+        """Return the state without threads and locks."""
         state = dict(self.__dict__)
         for name in ("_lock", "_pool", "_pool_process"):
             state.pop(name)
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Be such a source."""
+        """Set up a source of this state."""
         self.__dict__.update(state)
         self._set_up(state["_file"], state["_file_path"])
 
     def __repr__(self) -> str:
-        """Return what is read."""
+        """Return the name of the file, and whether it is closed."""
         return f"<hither.uproot.Source {self._file.name!r}{' closed' if self.closed else ''}>"
 
     def __enter__(self) -> Self:
-        """Return the source, which is closed at the end of the block."""
+        """Return the source itself."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Close it."""
+        """Close the file."""
         self._file.close()
         with self._lock:
             pool, self._pool = self._pool, None
@@ -100,7 +108,7 @@ class Source(uproot.source.chunk.Source):  # type: ignore[misc]
 
     @property
     def closed(self) -> bool:
-        """Whether it is closed."""
+        """True if the source is closed."""
         return self._file.closed
 
     @property
@@ -110,17 +118,17 @@ class Source(uproot.source.chunk.Source):  # type: ignore[misc]
 
     @property
     def report(self) -> Report:
-        """What reading has cost since the file was opened."""
+        """Counters and timings since the file was opened."""
         return self._file.report
 
     def chunk(self, start: int, stop: int) -> Any:  # noqa: ANN401
-        """Read one range, and wait for it. If the file ends before, using the chunk says so."""
+        """Read one range and wait; a chunk beyond the end of the file fails when it is used."""
         self._count([(start, stop)])
         data = self._file.read_at(start, stop - start)
         return uproot.source.chunk.Chunk(self, start, stop, uproot.source.futures.TrivialFuture(data))
 
     def chunks(self, ranges: Sequence[tuple[int, int]], notifications: queue.Queue[Any]) -> list[Any]:
-        """Begin to read ranges, all at once; each chunk is put on ``notifications`` when it is there."""
+        """Start to read all ranges; each chunk is put on ``notifications`` when it has arrived."""
         wanted = [(int(start), int(stop)) for start, stop in ranges]
         if not wanted:
             return []
@@ -138,7 +146,7 @@ class Source(uproot.source.chunk.Source):  # type: ignore[misc]
         return chunks
 
     def _fill(self, ranges: list[tuple[int, int]], futures: list[Future[memoryview]]) -> None:
-        """Ask for all of it at once, and hand it on in the order of the file as it comes: uproot unpacks it meanwhile."""
+        """Request all ranges at once; deliver them in parts, which uproot decodes meanwhile."""
         order = sorted(range(len(ranges)), key=ranges.__getitem__)
         step = max(_MIN_PART_RANGES, -(-len(order) // _MAX_PARTS))
         steps = [order[at : at + step] for at in range(0, len(order), step)]
@@ -150,13 +158,13 @@ class Source(uproot.source.chunk.Source):  # type: ignore[misc]
                 for it, view in zip(at, found, strict=True):
                     futures[it].set_result(view)
         except BaseException as error:  # noqa: BLE001
-            # Whoever waits for a chunk raises it.
+            # Raised again by whoever waits for a chunk.
             for future in futures:
                 if not future.done():
                     future.set_exception(error)
 
     def _process_executor(self) -> ThreadPoolExecutor:
-        """Return threads of this process: a forked child has none of its parent's."""
+        """Return the thread pool of this process; a forked child needs its own."""
         if self.closed:
             message = f"file {self._file_path!r} is closed"
             raise OSError(message)
@@ -176,16 +184,27 @@ _replaced: list[Callable[..., Any]] = []
 
 
 def install() -> None:
-    """Make :class:`Source` what uproot reads ``http://``, ``https://``, ``root://`` and ``roots://`` with, wherever no
-    ``handler`` is given.
+    """Make uproot read remote URLs through :class:`Source` wherever no ``handler`` is given.
 
-    For this process. Local paths, file objects and other schemes stay as they are. uproot's option ``handler`` is for all
-    paths alike, so the choice among them is what is replaced, until :func:`uninstall`.
+    This applies to ``http://``, ``https://``, ``root://`` and ``roots://`` in this process. Local
+    paths, file objects and other schemes are not affected. uproot's option ``handler`` has no
+    default per scheme, so this replaces uproot's function that chooses a source, until
+    :func:`uninstall`.
 
     Raises
     ------
     NotImplementedError
-        This version of uproot chooses in another way: give ``handler=hither.uproot.Source`` to each call.
+        This version of uproot chooses sources differently. Give ``handler=hither.uproot.Source`` to
+        each call instead.
+
+    Examples
+    --------
+    >>> import hither.uproot, uproot
+    >>> hither.uproot.install()
+    >>> with uproot.open("http://127.0.0.1:8080/talk.root") as file:
+    ...     file.file.source
+    <hither.uproot.Source 'http://127.0.0.1:8080/talk.root'>
+    >>> hither.uproot.uninstall()
 
     """
     from hither.exceptions import UnsupportedError
@@ -194,9 +213,7 @@ def install() -> None:
         return
     choose = getattr(uproot._util, "file_path_to_source_class", None)  # noqa: SLF001
     if choose is None:
-        message = (
-            f"uproot {uproot.__version__} chooses its sources in an unknown way: give handler=hither.uproot.Source"
-        )
+        message = f"uproot {uproot.__version__} chooses its sources differently: give handler=hither.uproot.Source to each call"
         raise UnsupportedError(message)
 
     def choose_source(file_path_or_object: Any, options: dict[str, Any]) -> Any:  # noqa: ANN401
@@ -210,7 +227,14 @@ def install() -> None:
 
 
 def uninstall() -> None:
-    """Undo :func:`install`. What is open stays open."""
+    """Undo :func:`install`. Open files stay open.
+
+    Examples
+    --------
+    >>> hither.uproot.install()
+    >>> hither.uproot.uninstall()
+
+    """
     if _replaced:
         uproot._util.file_path_to_source_class = _replaced.pop()  # noqa: SLF001
 

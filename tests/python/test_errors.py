@@ -70,7 +70,7 @@ def test_odd_urls_and_settings_are_value_errors(client):
         client.open("gopher://h/x")
     with pytest.raises(ValueError, match="empty"):
         client.open("")
-    with pytest.raises(ValueError, match="is no size"):
+    with pytest.raises(ValueError, match="is not a size"):
         hither.Client(cache="lots")
     with pytest.raises(ValueError, match="connect_timeout"):
         hither.Client(connect_timeout=-1.0)

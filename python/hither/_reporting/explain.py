@@ -1,4 +1,4 @@
-"""What a read costs, and why."""
+"""Reads that only report their cost."""
 
 from __future__ import annotations
 
@@ -9,50 +9,55 @@ from typing import TYPE_CHECKING, Any
 from hither._tree.tree import Tree
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Sequence
-    from typing import TypeAlias
 
-    from hither._client import Client
+    from hither._client import Client, UrlOrPath
     from hither._reporting.report import Report
     from hither._tree.branches import NameFilter
-
-    Name: TypeAlias = str | os.PathLike[str]
 
 
 @dataclass(frozen=True)
 class Explanation:
-    """What a read of a tree came to; shown in a notebook, it draws where the time and the bytes went."""
+    """Cost and result size of a read of a tree. A notebook shows it as a picture of time and bytes.
+
+    Examples
+    --------
+    >>> url = "http://127.0.0.1:8080/talk.root"
+    >>> explanation = hither.explain(url, "rawtr", "E33 > 5", path="T")
+    >>> explanation.columns, explanation.cut, 0 < explanation.selected < explanation.entries
+    (('rawtr',), 'E33 > 5', True)
+
+    """
 
     url: str
-    """URL or path of the file, without what may be secret."""
+    """URL or path of the file, without secrets."""
     tree: str
     """Path of the tree."""
     columns: tuple[str, ...]
-    """What was read."""
+    """Branches and expressions that were read."""
     cut: str | None
-    """Which of it."""
+    """Expression that selected entries or elements."""
     entries: int
-    """Entries that were looked at."""
+    """Number of entries that were read."""
     selected: int
-    """Entries of the result."""
+    """Number of entries of the result."""
     through_uproot: tuple[str, ...]
-    """Columns that hither does not read itself."""
+    """Columns that uproot read, because hither cannot."""
     report: Report
-    """Where the time and the bytes went."""
+    """Counters and timings of the read."""
 
     def as_dict(self) -> dict[str, Any]:
-        """Return it as plain data."""
+        """Return the explanation as plain data."""
         return {**self.__dict__, "report": self.report.as_dict()}
 
     def __str__(self) -> str:
-        """Return what the command ``hither explain`` prints."""
+        """Return the text that the command ``hither explain`` prints."""
         selected = f"{self.selected:8}     of {self.entries} entries"
         notices = "".join(f"\n  {notice}" for notice in self.report.notices)
         return f"{self.report}\n  {'selected':<26} {selected}{notices}"
 
     def _repr_html_(self) -> str:
-        """Return a picture of where the time and the bytes went, and the text, for notebooks."""
+        """Return a picture of time and bytes, and the text, for notebooks."""
         from hither._reporting.svg import timing_svg
 
         cut = f" where {self.cut}" if self.cut else ""
@@ -61,7 +66,7 @@ class Explanation:
 
 
 def explain(
-    tree: Tree | Name,
+    tree: Tree | UrlOrPath,
     columns: str | Sequence[str] | None = None,
     cut: str | None = None,
     *,
@@ -72,24 +77,30 @@ def explain(
     entry_stop: int | None = None,
     native: bool = False,
 ) -> Explanation:
-    """Read as :meth:`hither.Tree.arrays` does, drop what was read, and tell what that took.
+    """Read as :meth:`hither.Tree.arrays` does, drop the result, and return what the read cost.
 
     Parameters
     ----------
     tree
-        A tree, or URL or local path of its file; that is opened for the purpose, and closed again.
+        A tree; or the URL or local path of a file, which is opened and closed.
+    columns, cut, filter_name, entry_start, entry_stop, native
+        As for :meth:`hither.Tree.arrays`. The report covers only what hither reads itself.
     path
         Path of the tree in the file, as for :func:`hither.open_tree`.
     client
-        The client to open it with; :func:`hither.default_client` by default.
-    columns, cut, filter_name, entry_start, entry_stop, native
-        As for :meth:`hither.Tree.arrays`. What hither itself reads of this is part of the account.
+        Client to open the file with; :func:`hither.default_client` by default.
 
     Raises
     ------
-    KeyError, NotImplementedError, ValueError
-    FileNotFoundError, PermissionError, TimeoutError, ConnectionError, OSError
-        As :meth:`hither.Tree.arrays`.
+    KeyError, NotImplementedError, ValueError, OSError
+        As for :meth:`hither.Tree.arrays`.
+
+    Examples
+    --------
+    >>> url = "http://127.0.0.1:8080/talk.root"
+    >>> explanation = hither.explain(url, ["rawtr", "E33"], "E33 > 5", path="T")
+    >>> list(explanation.report.phases), explanation.report.requests > 0
+    (['connect', 'open', 'data', 'rest'], True)
 
     """
     if not isinstance(tree, Tree):

@@ -1,4 +1,4 @@
-"""Bars that show how far reads have come."""
+"""Progress bars of reads."""
 
 from __future__ import annotations
 
@@ -13,30 +13,30 @@ if TYPE_CHECKING:
 
 
 class ProgressBar(Closing):
-    """Counts the bytes of reads that are given its parts; its ``tick`` shows them."""
+    """Sums the progress of reads; its ``tick`` updates the bar."""
 
     def __init__(self, what: str, *, shown: bool = True) -> None:
-        """Show them on a bar that is called ``what``, if that is asked for and tqdm is there."""
+        """Show a bar labelled ``what``, if ``shown`` and tqdm is installed."""
         self._bar = _bar(what) if shown else None
-        self._parts: list[_core.Progress] = []
+        self._reads: list[_core.Progress] = []
         self.tick = None if self._bar is None else self._show
 
     def add_read(self) -> _core.Progress:
-        """Return the progress of a further read."""
-        part = _core.Progress()
+        """Return the progress object for a further read."""
+        read = _core.Progress()
         if self._bar is not None:
-            self._parts.append(part)
-        return part
+            self._reads.append(read)
+        return read
 
     def wrap(self, steps: Iterator[Any]) -> Iterator[Any]:
-        """Yield the steps; close the bar after the last."""
+        """Yield the steps; close the bar at the end."""
         try:
             yield from steps
         finally:
             self.close()
 
     def close(self) -> None:
-        """Leave the bar as it is."""
+        """Update the bar a last time, and close it."""
         self._show()
         if self._bar is not None:
             self._bar.close()
@@ -44,13 +44,13 @@ class ProgressBar(Closing):
     def _show(self) -> None:
         if self._bar is None:
             return
-        figures = [part.bytes() for part in self._parts]
+        figures = [read.bytes() for read in self._reads]
         self._bar.total = sum(total for _, total in figures)
         self._bar.update(sum(arrived for arrived, _ in figures) - self._bar.n)
 
 
 HIDDEN = ProgressBar("", shown=False)
-"""For reads that show nothing."""
+"""Progress bar of reads that show none."""
 
 
 def _bar(what: str) -> Any:  # noqa: ANN401

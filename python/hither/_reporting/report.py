@@ -1,4 +1,4 @@
-"""Where the time and the bytes went."""
+"""Reports: counters and timings of reads."""
 
 from __future__ import annotations
 
@@ -13,72 +13,96 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class SourceReport:
-    """What one place of a file has done."""
+    """Transfer counters of one replica of a file.
+
+    Examples
+    --------
+    >>> with hither.open("http://127.0.0.1:8080/talk.root") as file:
+    ...     head = file.read(4)
+    ...     [source] = file.report.sources
+    ...     source.name, source.failures
+    ('http://127.0.0.1:8080/talk.root', 0)
+
+    """
 
     name: str
-    """Its URL, without secrets."""
+    """URL of the replica, without secrets."""
     bytes: int
     """Bytes that it delivered."""
     failures: int
-    """Requests that it failed."""
+    """Failed requests."""
 
 
 @dataclass(frozen=True)
 class Report:
-    """An account. Requests and bytes equal what the server logs; times are in seconds."""
+    """Counters and timings of reads.
+
+    Requests and bytes agree with the server's log. Times are in seconds.
+
+    Examples
+    --------
+    >>> tree = hither.open_tree("http://127.0.0.1:8080/talk.root", "T")
+    >>> found = tree.arrays(["rawtr"])
+    >>> tree.report.requests > 0, tree.report.bytes_wasted < tree.report.bytes_payload
+    (True, True)
+
+    """
 
     seconds: float = 0.0
-    """From the opening to the result; 0 where that has no meaning."""
+    """Time from opening to the result; 0 for reports of more than one read."""
     requests: int = 0
-    """Requests sent."""
+    """Number of requests sent."""
     round_trips: int = 0
-    """Flights that had to wait for an earlier one, after connecting; requests sent together are one."""
+    """Round trips that waited for an earlier one, after connecting.
+
+    Requests that were sent together count once.
+    """
     connections: int = 0
-    """Connections opened."""
+    """Number of connections opened."""
     bytes_requested: int = 0
-    """Bytes of files that were asked for."""
+    """Bytes of files that were requested."""
     bytes_received: int = 0
-    """Bytes that came in on all connections, headers and framing included."""
+    """Bytes received on all connections, including headers and framing."""
     bytes_payload: int = 0
-    """Bytes of files that arrived, asked for or not."""
+    """Bytes of files that were received, requested or not."""
     bytes_used: int = 0
-    """Bytes of files that the answers were made from."""
+    """Bytes of files that the results were made from."""
     retries: int = 0
-    """Requests that were sent again."""
+    """Number of requests that were sent again."""
     whole_file_downloads: int = 0
-    """Files that were downloaded whole though only ranges of them were wanted."""
+    """Number of files that were downloaded whole because the server sent no ranges."""
     connect_seconds: float = 0.0
-    """Waiting for connections."""
+    """Time spent waiting for connections."""
     rtt_seconds: float = 0.0
-    """Round-trip time, as measured by the first connection."""
+    """Round-trip time of the first connection."""
     open_seconds: float = 0.0
-    """From the first request to the tree being known."""
+    """Time from the first request until the tree was open."""
     data_seconds: float = 0.0
-    """From the tree being known to the last basket having arrived."""
+    """Time from then until the last basket had arrived."""
     decode_seconds: float = 0.0
-    """Decompressing and unpacking, summed over threads."""
+    """Time spent decompressing and decoding, summed over threads."""
     compute_seconds: float = 0.0
-    """Evaluating expressions and putting arrays together, summed over threads."""
+    """Time spent evaluating expressions and building arrays, summed over threads."""
     reads: int = 0
-    """Ranges that were read as bytes."""
+    """Number of ranges read as bytes."""
     reads_without_wait: int = 0
-    """Of them, those that found all their bytes in memory."""
+    """Number of these reads that found all their bytes in memory."""
     waited_seconds: float = 0.0
-    """What reads of bytes waited for, summed over calls."""
+    """Time that reads of bytes waited, summed over calls."""
     metadata_from_store: bool = False
-    """Whether the tree was known from an earlier run."""
+    """True if the store knew the tree from an earlier run."""
     sources: tuple[SourceReport, ...] = ()
-    """The places that were read from, in the order of preference."""
+    """Replicas that were read from, in the order of preference."""
     notices: tuple[str, ...] = field(default=())
-    """What the user should know although the job went well."""
+    """Remarks for the user on a read that succeeded."""
 
     @property
     def bytes_wasted(self) -> int:
-        """Bytes of files that arrived and were not used."""
+        """Bytes of files that were received and not used."""
         return max(0, self.bytes_payload - self.bytes_used)
 
     def since(self, before: Report) -> Report:
-        """Return what came on top of ``before``, an earlier report of the same client or file."""
+        """Return the difference to ``before``, an earlier report of the same client or file."""
         later: dict[str, Any] = {}
         for it in fields(self):
             value, earlier = getattr(self, it.name), getattr(before, it.name)
@@ -87,17 +111,19 @@ class Report:
         return Report(**later)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return it as plain data, with :attr:`bytes_wasted`."""
+        """Return the report as plain data, with :attr:`bytes_wasted`."""
         return {**asdict(self), "bytes_wasted": self.bytes_wasted}
 
     @property
     def phases(self) -> dict[str, float]:
-        """Where :attr:`seconds` went, in the order of time: ``connect``, ``open`` (finding the tree), ``data`` (baskets
-        arriving, which are unpacked meanwhile), ``rest`` (after the last byte). Empty for a report that is of no single read.
+        """Shares of :attr:`seconds`, in the order of time; empty for reports of more than one read.
+
+        ``connect``; ``open``, finding the tree; ``data``, baskets arriving, which are decoded
+        meanwhile; ``rest``, after the last byte.
         """
         if self.seconds <= 0:
             return {}
-        # What the store knows is opened before anything is connected.
+        # A tree that the store knows is open before any connection is.
         with_data = self.connect_seconds if self.metadata_from_store else 0.0
         return {
             "connect": self.connect_seconds,
@@ -107,7 +133,7 @@ class Report:
         }
 
     def __str__(self) -> str:
-        """Return what the command ``hither explain`` prints; of reads as bytes, how many there were and what they waited for."""
+        """Return the text that ``hither explain`` prints, or the counters of reads as bytes."""
         lines = [*self._timing_lines(), *self._counter_lines()]
         return "\n".join(f"  {label:<26} {value}" for label, value in lines)
 
@@ -142,11 +168,11 @@ class Report:
         yield "bytes fetched", f"{self.bytes_payload:8}     {format_bytes(self.bytes_payload)} {headers}"
         yield "bytes used", f"{self.bytes_used:8}     {format_bytes(self.bytes_used)}"
         yield "bytes wasted", f"{self.bytes_wasted:8}     {format_bytes(self.bytes_wasted)}"
-        for place in self.sources if len(self.sources) > 1 else ():
-            yield "from", f"{place.bytes:8}     {place.failures} failed, {place.name}"
+        for source in self.sources if len(self.sources) > 1 else ():
+            yield "from", f"{source.bytes:8}     {source.failures} failed, {source.name}"
 
     def _repr_html_(self) -> str:
-        """Return a picture of where the time and the bytes went, and the lines, for notebooks."""
+        """Return a picture of time and bytes, and the text, for notebooks."""
         from hither._reporting.svg import timing_svg
 
         notices = "".join(f"<div>{html.escape(notice)}</div>" for notice in self.notices)
@@ -155,15 +181,15 @@ class Report:
 
 def report_from_core(text: str) -> Report:
     """Return the report that the core wrote as JSON."""
-    told = json.loads(text)
-    reads = told.pop("reads", {})
-    told["reads"] = reads.get("reads", 0)
-    told["reads_without_wait"] = reads.get("hits", 0)
-    told["waited_seconds"] = reads.get("waited_seconds", 0.0)
-    told["sources"] = tuple(SourceReport(**source) for source in told.get("sources", ()))
-    told["notices"] = tuple(told.get("notices", ()))
+    values = json.loads(text)
+    reads = values.pop("reads", {})
+    values["reads"] = reads.get("reads", 0)
+    values["reads_without_wait"] = reads.get("hits", 0)
+    values["waited_seconds"] = reads.get("waited_seconds", 0.0)
+    values["sources"] = tuple(SourceReport(**source) for source in values.get("sources", ()))
+    values["notices"] = tuple(values.get("notices", ()))
     known = {it.name for it in fields(Report)}
-    return Report(**{name: value for name, value in told.items() if name in known})
+    return Report(**{name: value for name, value in values.items() if name in known})
 
 
 def _format_seconds(seconds: float) -> str:
@@ -171,7 +197,7 @@ def _format_seconds(seconds: float) -> str:
 
 
 def format_bytes(count: int) -> str:
-    """Return a number of bytes as the command writes it: ``"1.50 MiB"``."""
+    """Return a number of bytes as the command prints it, such as ``"1.50 MiB"``."""
     if count < 1 << 10:
         return f"{count} B"
     power = min((count.bit_length() - 1) // 10, 6)

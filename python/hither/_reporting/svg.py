@@ -1,4 +1,4 @@
-"""Where the time and the bytes of a read went, as a picture for notebooks: an SVG of bars, in the colours of its page."""
+"""Pictures of reports for notebooks: SVG bars of time and bytes, in the colours of the page."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _ROW = 44
 _TIME_COLOURS = ("#4477aa", "#66ccee", "#228833", "#ccbb44")
 _THREADS_COLOURS = ("#ee6677", "#aa3377")
 _BYTES_COLOURS = ("#228833", "#bbbbbb")
-"""Paul Tol's bright scheme: people who see no red or green can tell them apart."""
+"""Paul Tol's bright scheme, which colour-blind people can tell apart."""
 
 
 def timing_svg(report: Report) -> str:
-    """Return the picture of a report, an SVG element; without a time there is nothing to draw but bytes."""
+    """Return an SVG element with the bars of a report; empty if there is nothing to draw."""
     rows = []
     names = {"connect": "connect", "open": "find the tree", "data": "data arriving", "rest": "finish"}
     phases = [(names[name], seconds) for name, seconds in report.phases.items()]
@@ -31,7 +31,7 @@ def timing_svg(report: Report) -> str:
             _row("time", phases, max(report.seconds, sum(it for _, it in phases)), _format_seconds, _TIME_COLOURS)
         )
         work = [("decode", report.decode_seconds), ("compute", report.compute_seconds)]
-        # On several threads at a time: it may be more than all of the time.
+        # Summed over threads, so it may exceed the total time.
         longest = max(report.seconds, sum(it for _, it in work))
         rows.append(_row("threads", work, longest, _format_seconds, _THREADS_COLOURS))
     elif report.waited_seconds > 0 or report.connect_seconds > 0:
@@ -64,7 +64,7 @@ def _row(
     format_amount: Callable[[float], str],
     colours: Sequence[str],
 ) -> str:
-    """Return one bar of ``parts``, as long as ``whole`` is the width of the picture, and what they are below it."""
+    """Return a bar of ``parts``, where ``whole`` fills the width, with a legend below."""
     scale = (_WIDTH - _LEFT - _RIGHT) / whole if whole > 0 else 0.0
     pieces = [f"<text x='0' y='15'>{label}</text>"]
     at, text_at = float(_LEFT), _LEFT

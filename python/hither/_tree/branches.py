@@ -1,4 +1,4 @@
-"""Branches: what is known of them, how names are chosen, and one as an array."""
+"""Branches: their descriptions, filters for their names, and one branch as an array."""
 
 from __future__ import annotations
 
@@ -19,24 +19,32 @@ if TYPE_CHECKING:
 
 
 class BranchInfo(NamedTuple):
-    """What is known of a branch."""
+    """Name, type and size of a branch.
+
+    Examples
+    --------
+    >>> info = hither.open_tree("http://127.0.0.1:8080/talk.root", "T")["rawtr"].info
+    >>> info.typename, info.unsupported, info.baskets > 1
+    ('float[17]', None, True)
+
+    """
 
     name: str
-    """Path in the tree; expressions call it so."""
+    """Path in the tree, as expressions name it."""
     typename: str
-    """C++ type, with dimensions, as ``"float[17]"`` or ``"int32_t[]"``."""
+    """C++ type with dimensions, such as ``"float[17]"`` or ``"int32_t[]"``."""
     unsupported: str | None
-    """Why hither does not read it by itself; None if it does."""
+    """Reason why hither cannot read the branch itself; None if it can."""
     baskets: int
-    """Pieces that it is stored in."""
+    """Number of baskets."""
     compressed_bytes: int
-    """Bytes in the file."""
+    """Compressed size in bytes."""
     uncompressed_bytes: int
-    """Bytes unpacked."""
+    """Uncompressed size in bytes."""
 
 
 class TreeInfo(NamedTuple):
-    """What is known of a tree once it is open."""
+    """Description of an open tree."""
 
     path: str
     title: str
@@ -44,18 +52,26 @@ class TreeInfo(NamedTuple):
     branches: dict[str, BranchInfo]
 
 
-def tree_info(told: tuple[str, str, int, list[tuple[str, str, str | None, int, int, int]]]) -> TreeInfo:
-    """Return what the core told of a tree."""
-    path, title, entries, branches = told
+def tree_info(listing: tuple[str, str, int, list[tuple[str, str, str | None, int, int, int]]]) -> TreeInfo:
+    """Return the description of a tree from the core's tuples."""
+    path, title, entries, branches = listing
     infos = (BranchInfo(*branch) for branch in branches)
     return TreeInfo(path, title, entries, {info.name: info for info in infos})
 
 
 class Branch:
-    """One branch of a tree."""
+    """One branch of a tree.
+
+    Examples
+    --------
+    >>> branch = hither.open_tree("http://127.0.0.1:8080/talk.root", "T")["rawtr"]
+    >>> branch.array(entry_stop=100, library="np").shape
+    (100, 17)
+
+    """
 
     def __init__(self, tree: Tree, info: BranchInfo) -> None:
-        """Name it."""
+        """Keep tree and description."""
         self._tree = tree
         self._info = info
 
@@ -65,12 +81,12 @@ class Branch:
 
     @property
     def name(self) -> str:
-        """Path in the tree."""
+        """Path in the tree, as expressions name it."""
         return self._info.name
 
     @property
     def typename(self) -> str:
-        """C++ type, with dimensions."""
+        """C++ type with dimensions."""
         return self._info.typename
 
     @property
@@ -80,7 +96,7 @@ class Branch:
 
     @property
     def info(self) -> BranchInfo:
-        """Everything that is known of it."""
+        """Name, type and size of the branch."""
         return self._info
 
     def array(
@@ -91,7 +107,7 @@ class Branch:
         library: Library = "ak",
         native: bool = False,
     ) -> Any:  # noqa: ANN401
-        """Read it; as the field of :meth:`Tree.arrays`."""
+        """Read the branch; parameters and errors are those of :meth:`hither.Tree.arrays`."""
         arrays = self._tree.arrays(
             [self.name], entry_start=entry_start, entry_stop=entry_stop, library=library, native=native
         )
@@ -99,19 +115,22 @@ class Branch:
 
 
 def missing_key_error(what: str, name: str, names: Iterable[str]) -> MissingKeyError:
-    """Return the error for a name that is not among ``names``, which tells those that look alike."""
+    """Return the error for a name that is not among ``names``; its message names similar ones."""
     import difflib
 
     near = difflib.get_close_matches(name, list(names), n=5, cutoff=0.5)
-    there = f"; there are {', '.join(f'`{other}`' for other in near)}" if near else ""
-    return MissingKeyError(f"no {what} `{name}`{there}")
+    suggestion = f"; did you mean {' or '.join(f'`{other}`' for other in near)}?" if near else ""
+    return MissingKeyError(f"no {what} `{name}`{suggestion}")
 
 
 _FLAGS = {"i": re.IGNORECASE, "m": re.MULTILINE, "s": re.DOTALL, "x": re.VERBOSE, "a": re.ASCII, "u": re.UNICODE}
 
 
 def name_filter(wanted: NameFilter) -> Callable[[str], bool]:
-    """Return a function that tells whether a name passes: a pattern, ``/expression/flags``, several of them, a function."""
+    """Return a function that is true for names that pass the filter.
+
+    The filter is a pattern, ``/expression/flags``, several of these, or a function of the name.
+    """
     if wanted is None:
         return lambda _: True
     if callable(wanted):

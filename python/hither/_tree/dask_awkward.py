@@ -1,4 +1,4 @@
-"""Datasets as collections of dask-awkward: a partition reads what is asked of it, where it runs."""
+"""Datasets as dask-awkward collections, whose partitions read only the columns in use."""
 
 from __future__ import annotations
 
@@ -27,37 +27,37 @@ class Partition(NamedTuple):
 
 
 class ReadPartition(ColumnProjectionMixin):  # type: ignore[misc]
-    """Reads the columns of a part. dask-awkward asks for one that reads fewer of them: :meth:`project_columns`."""
+    """Function that reads a partition; dask-awkward narrows it with :meth:`project_columns`."""
 
     behavior = None
     attrs = None
     use_optimization = True
 
     def __init__(self, client: Client, path: str | None, form: ak.forms.RecordForm, whole: ak.forms.Form) -> None:
-        """Read the fields of ``form``; those of ``whole`` that it lacks are there, and have no values."""
+        """Read the fields of ``form``; the other fields of ``whole`` are present without values."""
         self.client = client
         self.path = path
         self.form = form
         self.whole = whole
 
     def __dask_tokenize__(self) -> object:
-        """Return what tells one such function from another."""
+        """Return the token that identifies this function."""
         return tokenize(type(self).__name__, self.path, self.form.to_json(), self.whole.to_json())
 
-    def __call__(self, part: Partition) -> ak.Array:
-        """Read it."""
+    def __call__(self, partition: Partition) -> ak.Array:
+        """Read the partition."""
         columns = list(self.form.fields)
         if columns:
-            with Tree(part.url, self.path, client=self.client) as tree:
-                found = tree.arrays(columns, entry_start=part.start, entry_stop=part.stop)
+            with Tree(partition.url, self.path, client=self.client) as tree:
+                found = tree.arrays(columns, entry_start=partition.start, entry_stop=partition.stop)
             layout = ak.to_layout(found)
         else:
-            # How many there are is known, and all that is asked for.
-            layout = ak.contents.RecordArray([], [], length=part.stop - part.start)
+            # Only the number of entries is needed, which is known.
+            layout = ak.contents.RecordArray([], [], length=partition.stop - partition.start)
         return ak.Array(unproject_layout(self.whole, layout))
 
     def project_columns(self, columns: Iterable[str]) -> ReadPartition:
-        """Return a function that reads those only; ``column.field`` is a field of what is in a column."""
+        """Return a function that reads only ``columns``, which may be ``column.field``."""
         asked = frozenset(columns)
         kept = [
             name for name in self.form.fields if name in asked or any(other.startswith(f"{name}.") for other in asked)
@@ -66,12 +66,12 @@ class ReadPartition(ColumnProjectionMixin):  # type: ignore[misc]
         return ReadPartition(self.client, self.path, form, self.whole)
 
 
-def collection(parts: list[Partition], none: ak.Array, path: str | None, client: Client) -> Any:  # noqa: ANN401
-    """Return an array of which each partition is a part; ``none`` has the columns, and no entries."""
-    form = ak.forms.from_dict(none.layout.form.to_dict())
+def collection(partitions: list[Partition], empty: ak.Array, path: str | None, client: Client) -> Any:  # noqa: ANN401
+    """Return the collection of ``partitions``; ``empty`` has its columns and no entries."""
+    form = ak.forms.from_dict(empty.layout.form.to_dict())
     divisions = [0]
-    for part in parts:
-        divisions.append(divisions[-1] + part.stop - part.start)
+    for partition in partitions:
+        divisions.append(divisions[-1] + partition.stop - partition.start)
     return dask_awkward.from_map(
-        ReadPartition(client, path, form, form), parts, label="hither", divisions=tuple(divisions)
+        ReadPartition(client, path, form, form), partitions, label="hither", divisions=tuple(divisions)
     )

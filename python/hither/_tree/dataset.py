@@ -1,4 +1,4 @@
-"""Many files with the same tree, as one."""
+"""Datasets: the same tree in many files, read as one."""
 
 from __future__ import annotations
 
@@ -18,74 +18,85 @@ from hither.exceptions import InvalidError, NotFoundError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
-    from typing import TypeAlias
 
+    from hither._client import UrlOrPath
     from hither._tree.branches import NameFilter
     from hither._tree.request import Library
 
-    Name: TypeAlias = str | os.PathLike[str]
-
 _MAX_OPEN_AHEAD = 64
-"""Trees that are being opened before their turn: two round trips each, and a few hundred kilobytes."""
+"""Trees that are opened ahead of use; each takes two round trips and a few hundred kilobytes."""
 _MAX_READ_AHEAD = 64
-"""Files that are being read before their turn by `arrays`, which holds all of the result anyway."""
+"""Files that `arrays` reads ahead of use; it keeps the whole result in memory anyway."""
 _MAX_ITERATE_AHEAD = 2
-"""The same for `iterate`, of which each may hold two steps."""
+"""Files that `iterate` reads ahead of use; each may keep two steps in memory."""
 
 
 class Dataset(Closing):
-    """A tree in many files, one after the other.
+    """The same tree in many files, read as one.
 
-    Files are opened and read side by side, ahead of use; results are in the order of the files. Datasets can be pickled.
+    Files are opened and read ahead of use, in parallel. Results are in the order of the files. A
+    dataset can be pickled.
 
     Parameters
     ----------
     urls
-        URLs or local paths; ``*`` and ``[]`` in the last part of one stand for all files that fit, in the order of their
-        names (in local paths ``?``, and any part, too).
+        URLs or local paths. ``*`` and ``[]`` in the last part of a URL stand for all files that
+        match, sorted by name; local patterns may also use ``?``, and any part.
     path
-        Path of the tree in each file; may be left out if each has only one.
+        Path of the tree in each file; may be omitted if each file has only one tree.
     client
-        The client; :func:`hither.default_client` by default.
+        Client to read with; :func:`hither.default_client` by default.
 
     Raises
     ------
     FileNotFoundError
-        A pattern that no file fits.
+        No file matches a pattern.
+    ValueError
+        There are no URLs.
+
+    Examples
+    --------
+    >>> runs = hither.Dataset("http://127.0.0.1:8080/runs/*.root", "T")
+    >>> len(runs), runs.num_entries == sum(tree.num_entries for tree in runs)
+    (2, True)
+    >>> len(runs.arrays(["ntrack"])) == runs.num_entries
+    True
 
     """
 
-    def __init__(self, urls: Name | Iterable[Name], path: str | None = None, *, client: Client | None = None) -> None:
-        """Find the files of patterns; nothing is opened yet."""
+    def __init__(
+        self, urls: UrlOrPath | Iterable[UrlOrPath], path: str | None = None, *, client: Client | None = None
+    ) -> None:
+        """Find the files that match; nothing is opened yet."""
         self._client = client or default_client()
         self._path = path
         several = [urls] if isinstance(urls, (str, os.PathLike)) else list(urls)
         self._urls = [url for one in several for url in _expand_pattern(os.fspath(one), self._client)]
         if not self._urls:
-            raise InvalidError("a dataset of no files")
+            raise InvalidError("the dataset has no files, expected at least one URL")
         self._first: Tree | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Be the same, with the files that were found."""
+        """Pickle the dataset with the files that were found."""
         return _reopen, (self._urls, self._path, self._client)
 
     def __repr__(self) -> str:
-        """Return how many files it has."""
+        """Return the path of the tree and the number of files."""
         return f"<hither.Dataset {self._path or ''!r} of {len(self._urls)} files>"
 
     @property
     def urls(self) -> list[str]:
-        """The files."""
+        """URLs or paths of the files."""
         return list(self._urls)
 
     @property
     def path(self) -> str | None:
-        """Path of the tree in each file, as it was given."""
+        """Path of the tree in each file, as given."""
         return self._path
 
     @property
     def client(self) -> Client:
-        """The client that it is read with."""
+        """Client that the files are read with."""
         return self._client
 
     def __len__(self) -> int:
@@ -93,7 +104,7 @@ class Dataset(Closing):
         return len(self._urls)
 
     def __iter__(self) -> Iterator[Tree]:
-        """Iterate over the trees, which are opened side by side."""
+        """Iterate over the trees, which are opened ahead in parallel."""
         ahead: deque[Tree] = deque()
         for url in self._urls:
             ahead.append(Tree(url, self._path, client=self._client))
@@ -103,22 +114,22 @@ class Dataset(Closing):
 
     @property
     def first(self) -> Tree:
-        """The tree of the first file."""
+        """Tree of the first file."""
         if self._first is None:
             self._first = Tree(self._urls[0], self._path, client=self._client)
         return self._first
 
     @property
     def num_entries(self) -> int:
-        """Number of entries of all files; opens all of them."""
+        """Number of entries of all files; opens all files."""
         return sum(tree.num_entries for tree in self)
 
     def keys(self, *, filter_name: NameFilter = None) -> list[str]:
-        """Return the names of branches of the first file; as :meth:`hither.Tree.keys`."""
+        """Return the names of branches of the first file; see :meth:`hither.Tree.keys`."""
         return self.first.keys(filter_name=filter_name)
 
     def typenames(self, *, filter_name: NameFilter = None) -> dict[str, str]:
-        """Return the types of branches of the first file; as :meth:`hither.Tree.typenames`."""
+        """Return the types of branches of the first file; see :meth:`hither.Tree.typenames`."""
         return self.first.typenames(filter_name=filter_name)
 
     def arrays(
@@ -131,7 +142,7 @@ class Dataset(Closing):
         native: bool = False,
         progress: bool = False,
     ) -> Any:  # noqa: ANN401
-        """Read branches and expressions of all files, one after the other; as :meth:`hither.Tree.arrays`."""
+        """Read branches and expressions of all files; see :meth:`hither.Tree.arrays`."""
         from hither._tree.library import concatenate
 
         whole = 1 << 62
@@ -153,7 +164,7 @@ class Dataset(Closing):
         native: bool = False,
         progress: bool = False,
     ) -> Iterator[Any]:
-        """Read in steps, of which none holds entries of two files; as :meth:`hither.Tree.iterate`."""
+        """Read in steps, none of which spans two files; see :meth:`hither.Tree.iterate`."""
         return self._iterate_files(columns, cut, step_size, filter_name, library, native, progress, _MAX_ITERATE_AHEAD)
 
     def to_dask_awkward(
@@ -166,27 +177,34 @@ class Dataset(Closing):
     ) -> Any:  # noqa: ANN401
         """Return a ``dask_awkward.Array`` of the branches and expressions of all files.
 
-        All files are opened now, side by side, to learn how many entries they have; nothing is read of them. A partition
-        reads those columns that the computation touches, in the process that computes it, over a client with the settings of
-        this one; the number of entries takes no reading.
+        All files are opened now, in parallel, for their numbers of entries; no baskets are read. A
+        partition reads only the columns that the computation uses, on the worker that computes it,
+        with a client of the same options. Counting entries reads nothing.
 
         Parameters
         ----------
         columns, filter_name
             As for :meth:`arrays`.
         step_size
-            Entries of a partition, or the memory that they take. Partitions end where the file's clusters do, so that no
-            basket is read for two of them; within a cluster only if that is more than twice as large, or unknown.
+            Entries of a partition, or the memory that they take. Partitions end with clusters of
+            the file, so that no basket is read for two partitions. A cluster that is more than
+            twice as large, or of unknown size, is divided.
         native
-            Refuse branches that hither does not read itself.
+            Refuse branches that hither cannot read itself.
 
         Raises
         ------
         ImportError
             dask-awkward is not installed.
-        KeyError, NotImplementedError, ValueError
-        FileNotFoundError, PermissionError, TimeoutError, ConnectionError, OSError
-            As :meth:`arrays`.
+        KeyError, NotImplementedError, ValueError, OSError
+            As for :meth:`arrays`.
+
+        Examples
+        --------
+        >>> runs = hither.dataset("http://127.0.0.1:8080/runs/*.root", "T")
+        >>> lazy = runs.to_dask_awkward(step_size=1000)
+        >>> int(min(lazy.ntrack[lazy.ntrack > 5].compute()))
+        6
 
         """
         try:
@@ -195,14 +213,14 @@ class Dataset(Closing):
             message = f"to_dask_awkward needs dask-awkward (pip install dask-awkward): {error}"
             raise ImportError(message) from error
         wanted = self._select_columns(columns, filter_name)
-        none = self.first.arrays(wanted, entry_stop=0, native=native)
+        empty = self.first.arrays(wanted, entry_stop=0, native=native)
         parts: list[Partition] = []
         for tree in self:
             starts = tree._partitions(wanted, step_size)  # noqa: SLF001
             parts.extend(Partition(tree.url, start, stop) for start, stop in itertools.pairwise(starts))
         if not parts:
             parts = [Partition(self._urls[0], 0, 0)]
-        return collection(parts, none, self._path, self._client)
+        return collection(parts, empty, self._path, self._client)
 
     def _iterate_files(
         self,
@@ -227,7 +245,7 @@ class Dataset(Closing):
         return select_columns(columns, filter_name, lambda passing: self.first.keys(filter_name=passing))
 
     def _read_ahead(self, iterate: Callable[[Tree], Iterator[Any]], max_ahead: int) -> Iterator[Any]:
-        """Yield the steps of each file; further files are begun before their turn."""
+        """Yield the steps of each file; up to ``max_ahead`` further files are read ahead."""
         begun: deque[Iterator[Any]] = deque()
         for tree in self:
             begun.append(iterate(tree))
@@ -237,8 +255,17 @@ class Dataset(Closing):
             yield from begun.popleft()
 
 
-def dataset(urls: Name | Iterable[Name], path: str | None = None, *, client: Client | None = None) -> Dataset:
-    """Return a tree in many files as one; see :class:`Dataset`."""
+def dataset(urls: UrlOrPath | Iterable[UrlOrPath], path: str | None = None, *, client: Client | None = None) -> Dataset:
+    """Return the same tree in many files as one dataset; see :class:`Dataset`.
+
+    Examples
+    --------
+    >>> urls = [f"http://127.0.0.1:8080/runs/run{number}.root" for number in (1, 2)]
+    >>> runs = hither.dataset(urls, "T")
+    >>> [len(step) for step in runs.iterate(["ntrack"], "ntrack < 0")]
+    [0, 0]
+
+    """
     return Dataset(urls, path, client=client)
 
 
@@ -261,6 +288,6 @@ def _expand_pattern(url: str, client: Client) -> list[str]:
             it.url for it in client.list(f"{folder}/") if it.kind == "file" and fnmatch.fnmatchcase(it.name, pattern)
         ]
     if not found:
-        message = f"no file fits {url}"
+        message = f"no file matches {url}"
         raise NotFoundError(message)
     return found

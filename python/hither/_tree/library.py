@@ -1,4 +1,4 @@
-"""Columns of the core as arrays of the libraries that people use. The memory stays where it is."""
+"""Columns of the core as Awkward, NumPy, pandas and Arrow arrays over the same memory."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ if TYPE_CHECKING:
 
 
 def build(names: Sequence[str], columns: Sequence[_core.Column], library: Library) -> Any:  # noqa: ANN401
-    """Return what ``arrays`` returns for these columns.
+    """Return the result of ``arrays`` for these columns.
 
-    ``"ak"``: an ``ak.Array`` of records; ``"np"``: a dict of NumPy arrays, of objects where entries differ in length;
-    ``"pd"``: a ``DataFrame``; ``"arrow"``: a ``pyarrow.Table``. Names that are asked for twice come once.
+    ``"ak"``: an ``ak.Array`` of records; ``"np"``: a dict of NumPy arrays, of objects where entries
+    differ in length; ``"pd"``: a ``DataFrame``; ``"arrow"``: a ``pyarrow.Table``. A name that is
+    requested twice appears once.
     """
     named = dict(zip(names, columns, strict=True))
     if library == "ak":
@@ -38,7 +39,7 @@ def build(names: Sequence[str], columns: Sequence[_core.Column], library: Librar
 
 
 def concatenate(parts: Sequence[Any], library: Library) -> Any:  # noqa: ANN401
-    """Return the results of :func:`together` for several files, one after the other."""
+    """Return the results of :func:`build` for several files, concatenated."""
     if library == "ak":
         import awkward as ak
 
@@ -55,7 +56,7 @@ def concatenate(parts: Sequence[Any], library: Library) -> Any:  # noqa: ANN401
 
 
 def merge_fields(parts: Sequence[Any], names: Sequence[str], library: Library) -> Any:  # noqa: ANN401
-    """Return the fields of several results of the same entries as one, in the order of ``names``."""
+    """Return one result with the fields ``names`` of several results of the same entries."""
     if library == "ak":
         fields = {name: part[name].layout for part in parts for name in part.fields}
         return _records({name: fields[name] for name in names})
@@ -73,7 +74,7 @@ def merge_fields(parts: Sequence[Any], names: Sequence[str], library: Library) -
 
 
 def as_numpy(buffer: _core.Buffer, item_shape: Sequence[int] = ()) -> npt.NDArray[Any]:
-    """Return the numbers of a buffer, with the dimensions of one item behind the first."""
+    """Return a buffer as an array whose first dimension counts items of shape ``item_shape``."""
     flat = np.asarray(buffer)
     if not item_shape:
         return flat
@@ -81,7 +82,7 @@ def as_numpy(buffer: _core.Buffer, item_shape: Sequence[int] = ()) -> npt.NDArra
     return flat.reshape((len(flat) // size if size else 0, *item_shape))
 
 
-# --- awkward -------------------------------------------------------------------------------------------------------------
+# --- awkward --------------------------------------------------------------------------------------
 
 
 def _records(fields: dict[str, Any]) -> Any:  # noqa: ANN401
@@ -92,7 +93,7 @@ def _records(fields: dict[str, Any]) -> Any:  # noqa: ANN401
 
 
 def awkward_layout(column: _core.Column) -> Any:  # noqa: ANN401
-    """Return the layout that uproot gives such a branch: lists of 64-bit offsets, fixed arrays as regular ones."""
+    """Return uproot's layout for such a branch: 64-bit offsets, regular arrays for fixed sizes."""
     import awkward as ak
 
     layout = _awkward_values(column.values)
@@ -116,11 +117,11 @@ def _awkward_values(values: object) -> Any:  # noqa: ANN401
     return ak.contents.NumpyArray(as_numpy(values))
 
 
-# --- NumPy and pandas ----------------------------------------------------------------------------------------------------
+# --- NumPy and pandas -----------------------------------------------------------------------------
 
 
 def numpy_array(column: _core.Column) -> npt.NDArray[Any]:
-    """Return an array with an element, or a row of the fixed dimensions, for each entry; of objects where lengths differ."""
+    """Return an array with one item per entry, of objects where lengths differ."""
     items = _numpy_values(column)
     if column.offsets is None:
         return items
@@ -157,11 +158,11 @@ def _series(column: _core.Column) -> Any:  # noqa: ANN401
     return array if array.ndim == 1 else list(array)
 
 
-# --- Arrow ---------------------------------------------------------------------------------------------------------------
+# --- Arrow ----------------------------------------------------------------------------------------
 
 
 def arrow_array(column: _core.Column) -> Any:  # noqa: ANN401
-    """Return an Arrow array over the same memory; truth values, which Arrow packs, and strings are copied."""
+    """Return an Arrow array over the same memory; booleans and strings are copied."""
     import pyarrow as pa
 
     values = column.values

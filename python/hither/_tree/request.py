@@ -1,4 +1,4 @@
-"""What is to be read of a tree."""
+"""Requests for arrays of a tree: columns, cut, entries, library."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ _ALL = (1 << 64) - 1
 
 
 class ArraysRequest(NamedTuple):
-    """What is to be read of a tree."""
+    """Columns and entries to read of a tree, and the library to return them in."""
 
     columns: list[str]
-    """Branches and expressions, each once."""
+    """Branches and expressions, without duplicates."""
     cut: str | None
-    """An expression."""
+    """Expression that selects entries or elements."""
     start: int
     """The first entry."""
     stop: int
     """The entry after the last."""
     library: Library
-    """Whose arrays are wanted."""
+    """Library of the result."""
     foreign: list[str]
-    """Columns that uproot has to read."""
+    """Columns that only uproot can read."""
 
 
 def select_columns(
@@ -38,12 +38,12 @@ def select_columns(
     filter_name: NameFilter,
     keys: Callable[[NameFilter], list[str]],
 ) -> list[str]:
-    """Return the columns that are asked for, each once; without ``columns`` the ``keys`` that pass.
+    """Return the columns without duplicates; for None, the ``keys`` that pass the filter.
 
     Raises
     ------
     ValueError
-        Both are given.
+        Both ``columns`` and ``filter_name`` are given.
 
     """
     if columns is None:
@@ -59,7 +59,7 @@ def check_library(library: Library) -> Library:
     Raises
     ------
     ValueError
-        There is none of that name.
+        The library is not supported.
 
     """
     if library not in LIBRARIES:
@@ -69,11 +69,11 @@ def check_library(library: Library) -> Library:
 
 
 def entry_range(start: int | None, stop: int | None, num_entries: Callable[[], int]) -> tuple[int, int]:
-    """Return the entries from ``start`` to ``stop``; ``num_entries`` is asked where one counts from the end."""
+    """Return first entry and end; negative ones count from ``num_entries()``."""
 
-    def entry(told: int | None, default: int) -> int:
-        if told is None:
+    def entry(given: int | None, default: int) -> int:
+        if given is None:
             return default
-        return told if told >= 0 else max(0, num_entries() + told)
+        return given if given >= 0 else max(0, num_entries() + given)
 
     return entry(start, 0), entry(stop, _ALL)

@@ -1,4 +1,4 @@
-"""ROOT files: the trees in one, by path."""
+"""ROOT files as mappings of their trees."""
 
 from __future__ import annotations
 
@@ -13,38 +13,58 @@ from hither._tree.branches import missing_key_error
 from hither._tree.tree import Tree
 
 if TYPE_CHECKING:
-    from typing import TypeAlias
-
-    Name: TypeAlias = str | os.PathLike[str]
+    from hither._client import UrlOrPath
 
 
 class RootFile(Closing, Mapping[str, Tree]):
-    """The trees of a ROOT file, by path; each is opened when it is asked for."""
+    """The trees of a ROOT file, by path. Each is opened when it is asked for.
 
-    def __init__(self, url: Name, *, client: Client | None = None) -> None:
-        """Name the file; nothing is asked for yet."""
+    Parameters
+    ----------
+    url
+        URL or local path of the file.
+    client
+        Client to read with; :func:`hither.default_client` by default.
+
+    Raises
+    ------
+    ValueError
+        The URL is invalid.
+    FileNotFoundError
+        The local file does not exist. A missing remote file is reported at the first use.
+
+    Examples
+    --------
+    >>> with hither.RootFile("http://127.0.0.1:8080/talk.root") as file:
+    ...     list(file), file["T"]["rawtr"].typename
+    (['T'], 'float[17]')
+
+    """
+
+    def __init__(self, url: UrlOrPath, *, client: Client | None = None) -> None:
+        """Check the URL; nothing is requested yet."""
         self._url = os.fspath(url)
         self._client = client or default_client()
         self._paths: list[str] | None = None
-        # A local file that is not there is said here.
+        # Reports a missing local file.
         RemoteFile(self._url, client=self._client).close()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Open it again."""
+        """Pickle what opens the file again."""
         return _reopen, (self._url, self._client)
 
     def __repr__(self) -> str:
-        """Return how it would be opened."""
+        """Return the URL of the file without its query."""
         return f"<hither.RootFile {self._url.split('?')[0]!r}>"
 
     def keys(self) -> list[str]:  # type: ignore[override]
-        """Return the paths of the trees, those in directories too."""
+        """Return the paths of the trees, including those in directories."""
         if self._paths is None:
             self._paths = self._client._core.tree_paths(self._url).wait()  # noqa: SLF001
         return list(self._paths)
 
     def __iter__(self) -> Iterator[str]:
-        """Iterate over the paths."""
+        """Iterate over the paths of the trees."""
         return iter(self.keys())
 
     def __len__(self) -> int:
@@ -52,12 +72,12 @@ class RootFile(Closing, Mapping[str, Tree]):
         return len(self.keys())
 
     def __getitem__(self, path: str) -> Tree:
-        """Return a tree.
+        """Return the tree at a path.
 
         Raises
         ------
         KeyError
-            There is none at that path; the message names those that look alike.
+            There is no tree at this path; the message names similar paths.
 
         """
         plain = path.split(";", maxsplit=1)[0]
@@ -66,8 +86,15 @@ class RootFile(Closing, Mapping[str, Tree]):
         return Tree(self._url, path, client=self._client)
 
 
-def open_root(url: Name, *, client: Client | None = None) -> RootFile:
-    """Return the trees of a ROOT file as a mapping; see :class:`RootFile`."""
+def open_root(url: UrlOrPath, *, client: Client | None = None) -> RootFile:
+    """Return the trees of a ROOT file as a mapping; see :class:`RootFile`.
+
+    Examples
+    --------
+    >>> hither.open_root("http://127.0.0.1:8080/talk.root").keys()
+    ['T']
+
+    """
     return RootFile(url, client=client)
 
 

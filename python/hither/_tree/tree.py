@@ -1,10 +1,11 @@
-"""Trees: branches by name, as arrays, in uproot's words."""
+"""Trees: branches by name and as arrays, with uproot's names for what both can do."""
 
 from __future__ import annotations
 
 import os
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from hither._client import Client, default_client
@@ -18,35 +19,44 @@ from hither.exceptions import InvalidError, MissingKeyError, UnsupportedError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
-    from typing import TypeAlias
 
     from hither import _core
+    from hither._client import UrlOrPath
     from hither._tree.branches import BranchInfo, NameFilter
     from hither._tree.request import Library
 
-    Name: TypeAlias = str | os.PathLike[str]
     Result = TypeVar("Result")
 
 
 class Tree(Closing, Mapping[str, "Branch"]):
-    """A tree of a file: a mapping of its branches.
+    """A tree of a ROOT file, as a mapping of its branches.
 
-    It is opened in the background; the first use waits for that, and says what is wrong with file or tree. Trees can be
-    pickled, and used in a forked child: there they are opened again.
+    The tree is opened in the background. The first use waits for that and reports what is wrong
+    with the file or the tree. A tree can be pickled and can be used in a forked child; it is opened
+    again there.
 
     Parameters
     ----------
     url
-        URL or local path of the file, or ``FILE:TREE``.
+        URL or local path of the file.
     path
-        Path of the tree in the file; may be left out if there is only one.
+        Path of the tree in the file; may be omitted if the file has only one tree.
     client
-        The client; :func:`hither.default_client` by default.
+        Client to read with; :func:`hither.default_client` by default.
+
+    Examples
+    --------
+    >>> tree = hither.Tree("http://127.0.0.1:8080/talk.root", "T")
+    >>> tree.keys(filter_name="raw*"), tree["ntrack"].typename
+    (['rawtr'], 'int32_t')
+    >>> found = tree.arrays(["rawtr", "ntrack"], "ntrack > 5", entry_stop=1000)
+    >>> found.fields, bool(min(found.ntrack) > 5)
+    (['rawtr', 'ntrack'], True)
 
     """
 
-    def __init__(self, url: Name, path: str | None = None, *, client: Client | None = None) -> None:
-        """Begin to open it."""
+    def __init__(self, url: UrlOrPath, path: str | None = None, *, client: Client | None = None) -> None:
+        """Start to open the tree."""
         self._client = client or default_client()
         self._core = self._client._core.open_tree(os.fspath(url), path)  # noqa: SLF001
         self._core.begin()
@@ -54,18 +64,18 @@ class Tree(Closing, Mapping[str, "Branch"]):
         self._report = Report()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Open it again."""
+        """Pickle what opens the tree again."""
         return _reopen, (self._core.url, self._core.path, self._client)
 
     def __repr__(self) -> str:
-        """Return how it would be opened."""
+        """Return path and URL of the tree."""
         return f"<hither.Tree {self._core.path or ''!r} of {self._shown_url!r}>"
 
     def close(self) -> None:
-        """Let go of it. It is opened again if it is used."""
+        """Close the tree. It is opened again if it is used."""
         self._core.close()
 
-    # --- what is in it -------------------------------------------------------------------------------------------------
+    # --- description ------------------------------------------------------------------------------
 
     def _tree_info(self) -> TreeInfo:
         if self._info is None:
@@ -74,7 +84,7 @@ class Tree(Closing, Mapping[str, "Branch"]):
 
     @property
     def client(self) -> Client:
-        """The client that it was opened with."""
+        """Client that the tree is read with."""
         return self._client
 
     @property
@@ -84,7 +94,7 @@ class Tree(Closing, Mapping[str, "Branch"]):
 
     @property
     def _shown_url(self) -> str:
-        """The same without what may be secret."""
+        """URL or path of the file, without secrets."""
         return re.sub("//[^/@]*@", "//", self._core.url.split("?")[0])
 
     @property
@@ -104,25 +114,35 @@ class Tree(Closing, Mapping[str, "Branch"]):
 
     @property
     def report(self) -> Report:
-        """The account of the last ``arrays`` of this tree; notices say which branches uproot read."""
+        """Counters and timings of the last ``arrays``; notices name branches that uproot read."""
         return self._report
 
     @property
     def branches(self) -> list[BranchInfo]:
-        """What is known of each branch, in the order of the tree."""
+        """UrlOrPath, type and size of each branch, in the order of the tree."""
         return list(self._tree_info().branches.values())
 
     def keys(self, *, filter_name: NameFilter = None) -> list[str]:  # type: ignore[override]
-        """Return the names of branches.
+        """Return the names of the branches that pass a filter.
 
-        ``filter_name`` is a pattern with ``*``, ``?`` and ``[]``, a regular expression between slashes (``"/^jet_/i"``), several
-        of these, or a function of the name.
+        ``filter_name`` is a pattern with ``*``, ``?`` and ``[]``, a regular expression between
+        slashes (``"/^jet_/i"``), several of these, or a function of the name.
+
+        Examples
+        --------
+        >>> tree = hither.open_tree("http://127.0.0.1:8080/talk.root", "T")
+        >>> tree.keys(filter_name="/^n(vertex|track)$/")
+        ['nvertex', 'ntrack']
+
         """
         passes = name_filter(filter_name)
         return [name for name in self._tree_info().branches if passes(name)]
 
     def typenames(self, *, filter_name: NameFilter = None) -> dict[str, str]:
-        """Return the C++ types of branches, with ``" (through uproot)"`` behind those that hither does not read itself."""
+        """Return the C++ types of the branches that pass a filter, by name.
+
+        Types of branches that hither cannot read itself end in ``" (through uproot)"``.
+        """
         passes = name_filter(filter_name)
         through = " (through uproot)"
         return {
@@ -140,7 +160,7 @@ class Tree(Closing, Mapping[str, "Branch"]):
         return len(self._tree_info().branches)
 
     def __contains__(self, name: object) -> bool:
-        """Tell whether there is a branch of that name."""
+        """Return whether there is a branch of this name."""
         return name in self._tree_info().branches
 
     def __getitem__(self, name: str) -> Branch:
@@ -149,7 +169,7 @@ class Tree(Closing, Mapping[str, "Branch"]):
         Raises
         ------
         KeyError
-            There is none of that name; the message names those that look alike.
+            There is no branch of this name; the message names similar ones.
 
         """
         branches = self._tree_info().branches
@@ -157,7 +177,7 @@ class Tree(Closing, Mapping[str, "Branch"]):
             raise missing_key_error("branch", name, branches)
         return Branch(self, branches[name])
 
-    # --- arrays --------------------------------------------------------------------------------------------------------
+    # --- arrays -----------------------------------------------------------------------------------
 
     def arrays(
         self,
@@ -176,34 +196,43 @@ class Tree(Closing, Mapping[str, "Branch"]):
         Parameters
         ----------
         columns
-            Names of branches, or expressions over them as in ``TTree::Draw``; all branches by default. What is computed is
-            double precision; comparisons are true or false.
+            Names of branches, or expressions as in ``TTree::Draw``; all branches by default.
+            Computed values are double precision; comparisons are booleans.
         cut
-            An expression. With one value for each entry it keeps entries; with one for each element of an array it keeps
-            elements, as :doc:`uproot <uproot>` does: of jagged arrays of the same lengths, or of arrays of the same fixed
-            shape, which come out flat.
+            Expression that selects. With one value per entry it selects entries. With one value per
+            element of an array it selects elements, as in uproot: of jagged arrays of the same
+            lengths, or of arrays of the same fixed shape, which become flat.
         filter_name
-            Of the branches, those whose names pass; as :meth:`keys`. Only without ``columns``.
+            Filter for the names of branches, as in :meth:`keys`. Only without ``columns``.
         entry_start, entry_stop
-            First entry, and the one after the last; from the end if negative.
+            First entry, and the entry after the last; counted from the end if negative.
         library
-            ``"ak"``: an ``ak.Array`` of records, of the types that uproot gives; ``"np"``: a dict of NumPy arrays;
-            ``"pd"``: a ``DataFrame``; ``"arrow"``: a ``pyarrow.Table``.
+            Library of the result. ``"ak"``: an ``ak.Array`` of records, with uproot's types;
+            ``"np"``: a dict of NumPy arrays; ``"pd"``: a ``DataFrame``; ``"arrow"``: a
+            ``pyarrow.Table``.
         native
-            Refuse branches that hither does not read itself. Otherwise they are read by uproot over this file, if it is
-            installed; :attr:`report` says which.
+            Refuse branches that hither cannot read itself. Otherwise uproot reads them over the
+            same connections, if it is installed; :attr:`report` names them.
         progress
-            Show a bar of the bytes that have arrived, if tqdm is installed.
+            Show a progress bar of the received bytes, if tqdm is installed.
 
         Raises
         ------
         KeyError
-            There is no such branch; the message names those that look alike.
+            There is no branch of this name; the message names similar ones.
         NotImplementedError
-            A branch of a type that cannot be read.
+            The type of a branch cannot be read.
         ValueError
-            An expression that makes no sense, or a cut that does not fit the columns.
-        FileNotFoundError, PermissionError, TimeoutError, ConnectionError, OSError
+            An expression is invalid, or the cut does not fit the columns.
+        OSError
+            The file does not exist, access is denied, the file is corrupt, or the server fails;
+            :mod:`hither.exceptions` lists the classes.
+
+        Examples
+        --------
+        >>> tree = hither.open_tree("http://127.0.0.1:8080/talk.root", "T")
+        >>> print(tree.arrays(["rawtr", "2*ntrack"], entry_stop=3).type)
+        3 * {rawtr: 17 * float32, "2*ntrack": float64}
 
         """
         request = self._request(columns, cut, filter_name, entry_start, entry_stop, library, native)
@@ -224,7 +253,7 @@ class Tree(Closing, Mapping[str, "Branch"]):
         entry_stop: int | None = None,
         library: Library = "ak",
     ) -> Any:  # noqa: ANN401
-        """Do as :meth:`arrays` with ``native``, in an event loop."""
+        """Async version of :meth:`arrays`, with ``native``."""
         if self._info is None:
             self._info = tree_info(await self._core.listing())
         request = self._request(columns, cut, filter_name, entry_start, entry_stop, library, native=True)
@@ -243,11 +272,29 @@ class Tree(Closing, Mapping[str, "Branch"]):
         native: bool = False,
         progress: bool = False,
     ) -> Iterator[Any]:
-        """Read in steps; while the program works on one, the next is being read.
+        """Read in steps. While the program works on one step, the next is read.
 
-        The first step is asked for at once; ``progress`` shows a bar for all steps. ``step_size`` is a number of entries, or the memory that those take, as
-        ``"100 MB"``: three such steps are there at a time. The other parameters and the errors are those of :meth:`arrays`,
-        and so is what each step gives.
+        The first step is requested at once.
+
+        Parameters
+        ----------
+        step_size
+            Entries of a step, or the memory that they take, as ``"100 MB"``. Three steps are in
+            memory at a time.
+        columns, cut, filter_name, entry_start, entry_stop, library, native, progress
+            As for :meth:`arrays`. The progress bar covers all steps.
+
+        Yields
+        ------
+        object
+            The arrays of a step, as :meth:`arrays` returns them.
+
+        Examples
+        --------
+        >>> tree = hither.open_tree("http://127.0.0.1:8080/talk.root", "T")
+        >>> [len(step) for step in tree.iterate(["ntrack"], step_size=400, entry_stop=1000)]
+        [400, 400, 200]
+
         """
         bar = self._progress_bar(progress)
         span = (entry_start, entry_stop)
@@ -267,7 +314,7 @@ class Tree(Closing, Mapping[str, "Branch"]):
         native: bool,  # noqa: FBT001
         bar: ProgressBar,
     ) -> Iterator[Any]:
-        """Ask for the first step."""
+        """Request the first step; return an iterator over all steps."""
         request = self._request(columns, cut, filter_name, *span, library, native)
 
         def own() -> Iterator[Any]:
@@ -294,7 +341,7 @@ class Tree(Closing, Mapping[str, "Branch"]):
         entry_stop: int | None = None,
         library: Library = "ak",
     ) -> AsyncIterator[Any]:
-        """Do as :meth:`iterate` with ``native``, in an event loop."""
+        """Async version of :meth:`iterate`, with ``native``."""
         if self._info is None:
             self._info = tree_info(await self._core.listing())
         request = self._request(columns, cut, filter_name, entry_start, entry_stop, library, native=True)
@@ -330,10 +377,10 @@ class Tree(Closing, Mapping[str, "Branch"]):
     def _read_job(self, request: ArraysRequest, progress: _core.Progress) -> _core.Job[tuple[list[_core.Column], str]]:
         return self._core.arrays(request.columns, request.cut, (request.start, request.stop), progress)
 
-    def _build(self, request: ArraysRequest, told: tuple[list[_core.Column], str]) -> Any:  # noqa: ANN401
+    def _build(self, request: ArraysRequest, result: tuple[list[_core.Column], str]) -> Any:  # noqa: ANN401
         from hither._tree.library import build
 
-        columns, report = told
+        columns, report = result
         self._report = report_from_core(report)
         return build(request.columns, columns, request.library)
 
@@ -346,7 +393,7 @@ class Tree(Closing, Mapping[str, "Branch"]):
         return self._core.entries_in(request.columns, parse_bytes(step_size)).wait()
 
     def _partitions(self, columns: list[str], step_size: int | str) -> list[int]:
-        """Return where partitions begin, and the number of entries."""
+        """Return the first entry of each partition, and the number of entries."""
         branches = self._tree_info().branches
         own = [name for name in columns if name not in branches or not branches[name].unsupported]
         request = ArraysRequest(own, None, 0, 0, "ak", [])
@@ -357,7 +404,7 @@ class Tree(Closing, Mapping[str, "Branch"]):
 
         return build(request.columns, step[2], request.library)
 
-    # --- what uproot has to read ---------------------------------------------------------------------------------------
+    # --- branches read by uproot ------------------------------------------------------------------
 
     def _read_or_fall_back(
         self,
@@ -366,7 +413,7 @@ class Tree(Closing, Mapping[str, "Branch"]):
         own: Callable[[], Result],
         with_uproot: Callable[[], Result],
     ) -> Result:
-        """Read by ourselves if we can, unless uproot has to and may."""
+        """Read natively if possible, otherwise with uproot unless ``native`` forbids that."""
         if request.foreign:
             return with_uproot()
         try:
@@ -377,7 +424,7 @@ class Tree(Closing, Mapping[str, "Branch"]):
             return with_uproot()
 
     def _read_for_report(self, request: ArraysRequest, native: bool) -> tuple[int, Report]:  # noqa: FBT001
-        """Read it, and return how many entries the result has, and the account."""
+        """Read the request; return the number of selected entries, and the report."""
 
         def own() -> int:
             columns, report = self._read_job(request, HIDDEN.add_read()).wait()
@@ -388,13 +435,13 @@ class Tree(Closing, Mapping[str, "Branch"]):
         return selected, self._report
 
     def _find_foreign(self, request: ArraysRequest, error: Exception) -> bool:
-        """Tell whether uproot knows what hither does not, and note what that is."""
+        """Add columns that uproot has to read to ``request.foreign``; return if there are any."""
         from hither._tree import uproot_fallback
 
         branches = self._tree_info().branches
         suspects = [name for name in request.columns if name not in branches or branches[name].unsupported]
         if not suspects and isinstance(error, UnsupportedError):
-            # What a branch really holds showed when its data came.
+            # The content of a branch showed only in its data.
             suspects = request.columns
         found = uproot_fallback.select_readable(self, suspects) if suspects else []
         request.foreign.extend(found)
@@ -409,10 +456,10 @@ class Tree(Closing, Mapping[str, "Branch"]):
         if own:
             part = request._replace(columns=own, foreign=[])
             parts.append(self._build(part, self._read_job(part, HIDDEN.add_read()).wait()))
-        told = self._report if own else Report()
+        report = self._report if own else Report()
         parts.append(uproot_fallback.read_arrays(self, request.foreign, request))
-        notices = (*told.notices, f"read by uproot: {', '.join(request.foreign)}")
-        self._report = Report(**{**told.__dict__, "notices": notices})
+        notices = (*report.notices, f"read by uproot: {', '.join(request.foreign)}")
+        self._report = replace(report, notices=notices)
         return merge_fields(parts, request.columns, request.library)
 
     def _iterate_with_uproot(self, request: ArraysRequest, step_size: int | str) -> Iterator[Any]:
@@ -423,8 +470,16 @@ class Tree(Closing, Mapping[str, "Branch"]):
             yield self._read_with_uproot(request._replace(start=start, stop=stop))
 
 
-def open_tree(url: Name, path: str | None = None, *, client: Client | None = None) -> Tree:
-    """Open a tree of a file; see :class:`Tree`. Returns at once."""
+def open_tree(url: UrlOrPath, path: str | None = None, *, client: Client | None = None) -> Tree:
+    """Open a tree of a ROOT file; see :class:`Tree`. Returns at once.
+
+    Examples
+    --------
+    >>> tree = hither.open_tree("http://127.0.0.1:8080/talk.root", "T")
+    >>> tree.arrays("ntrack", entry_stop=5, library="np")["ntrack"].shape
+    (5,)
+
+    """
     return Tree(url, path, client=client)
 
 

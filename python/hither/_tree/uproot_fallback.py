@@ -1,4 +1,4 @@
-"""Branches that hither does not read itself, through uproot over hither's file."""
+"""Branches that hither cannot read itself, read by uproot over hither's file."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def _open_with_uproot(tree: Tree) -> Any:  # noqa: ANN401
-    """Return uproot's tree over hither's file; None without uproot."""
+    """Return uproot's tree over hither's file; None if uproot is not installed."""
     try:
         import uproot
     except ImportError:
@@ -23,7 +23,7 @@ def _open_with_uproot(tree: Tree) -> Any:  # noqa: ANN401
 
 
 def select_readable(tree: Tree, names: Sequence[str]) -> list[str]:
-    """Return those of ``names`` that are branches to uproot."""
+    """Return those of ``names`` that uproot knows as branches."""
     theirs = _open_with_uproot(tree)
     if theirs is None:
         return []
@@ -32,10 +32,10 @@ def select_readable(tree: Tree, names: Sequence[str]) -> list[str]:
 
 
 def read_arrays(tree: Tree, names: Sequence[str], request: ArraysRequest) -> Any:  # noqa: ANN401
-    """Return what uproot makes of ``names``, with the cut of the request."""
+    """Return the arrays that uproot reads of ``names``, with the cut of the request."""
     theirs = _open_with_uproot(tree)
     if theirs is None:
-        message = f"hither does not read {', '.join(names)} itself, and uproot, which may, is not installed"
+        message = f"hither cannot read {', '.join(names)}; install uproot, which may be able to"
         raise UnsupportedError(message)
     stop = min(request.stop, tree.num_entries)
     with theirs.file:

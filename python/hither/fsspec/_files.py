@@ -1,4 +1,4 @@
-"""Files that :class:`hither.fsspec.HitherFileSystem` opens."""
+"""File objects of :class:`hither.fsspec.HitherFileSystem`."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
 
 def has_suffix(path: str, endings: tuple[str, ...]) -> bool:
-    """Tell whether the name of a file, by URL, ends in one of these."""
+    """Return whether the path of a URL ends with one of ``endings``."""
     return re.split("[?#]", path, maxsplit=1)[0].lower().endswith(endings)
 
 
 @dataclass(frozen=True)
 class ObservedStat:
-    """What reading a file told of it."""
+    """Size and version of a file, learned while reading it."""
 
     size: int
     validator: str | None
@@ -35,10 +35,10 @@ class ObservedStat:
 
 
 class FsspecFile(RemoteFile):
-    """A file to read, of which the size may be known already; ``fs`` and ``path`` are as other filesystems' files have them."""
+    """A file to read, whose size may be known; with ``fs`` and ``path`` as in other filesystems."""
 
     def __init__(self, fs: Any, path: str, known: Entry | ObservedStat | None) -> None:  # noqa: ANN401
-        """Open it."""
+        """Open the file."""
         super().__init__(path, client=fs.client)
         self.fs = fs
         self.path = path
@@ -47,28 +47,28 @@ class FsspecFile(RemoteFile):
             self._size = self._expected = known.size
 
     def info(self) -> dict[str, Any]:
-        """Return what the filesystem knows of it."""
+        """Return the filesystem's ``info`` of the file."""
         found: dict[str, Any] = self.fs.info(self.path)
         return found
 
     def read_at(self, offset: int, length: int) -> bytes:
-        """Do as :meth:`hither.RemoteFile.read_at`."""
+        """Return ``length`` bytes from ``offset`` on; see :meth:`hither.RemoteFile.read_at`."""
         found = super().read_at(offset, length)
         expected = self._expected
         if expected is not None and len(found) != min(length, max(0, expected - offset)):
-            message = f"{self.name}: it had {expected} bytes when it was looked at and has others now: open it again"
+            message = f"{self.name} has changed: its size was {expected} bytes and is another now; open it again"
             raise ChangedError(message)
         return found
 
 
 class UploadFile(io.RawIOBase):
-    """A file to write: it is sent when it is closed, and has its name when all of it is there.
+    """A file to write. It is sent when it is closed, and appears whole or not at all.
 
-    Left by an exception, or never closed, it is not sent.
+    It is not sent after an exception in its ``with`` block, or if it is never closed.
     """
 
     def __init__(self, fs: Any, path: str, mode: str, *, autocommit: bool) -> None:  # noqa: ANN401
-        """Begin with nothing."""
+        """Start with an empty file."""
         super().__init__()
         self.fs = fs
         self.path = path
@@ -81,7 +81,7 @@ class UploadFile(io.RawIOBase):
         return True
 
     def write(self, data: typing_extensions.Buffer, /) -> int:
-        """Add ``data`` to the end; return its length in bytes."""
+        """Append ``data``; return its length in bytes."""
         if self.closed:
             message = "I/O operation on closed file"
             raise ValueError(message)
@@ -92,26 +92,26 @@ class UploadFile(io.RawIOBase):
         return self._content.tell()
 
     def close(self) -> None:
-        """Send it; in a transaction of the filesystem, at the end of that."""
+        """Send the file; in a transaction of the filesystem, at the end of the transaction."""
         if not self.closed:
             super().close()
             if self._autocommit:
                 self.commit()
 
     def commit(self) -> None:
-        """Send it now.
+        """Send the file now.
 
         Raises
         ------
-        FileExistsError
-            There is something of that name, and it was opened with ``"xb"``.
         ValueError
-            It was discarded.
-        PermissionError, TimeoutError, ConnectionError, OSError
+            The file was discarded.
+        OSError
+            The target exists and the file was opened with ``"xb"`` (``FileExistsError``), access is
+            denied, the server is full, or it fails.
 
         """
         if self._content.closed:
-            message = f"{self.path}: what was to be written was discarded"
+            message = f"{self.path} cannot be sent: the file was discarded"
             raise InvalidError(message)
         self._content.flush()
         try:
@@ -120,7 +120,7 @@ class UploadFile(io.RawIOBase):
             self._content.close()
 
     def discard(self) -> None:
-        """Do not send it."""
+        """Close the file without sending it."""
         self._autocommit = False
         self._content.close()
 
@@ -130,11 +130,11 @@ class UploadFile(io.RawIOBase):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Close it, or discard it after an exception."""
+        """Close the file; discard it after an exception."""
         if kind is not None:
             self.discard()
         self.close()
 
     def __del__(self) -> None:
-        """Discard it, if it was not closed."""
+        """Discard the file if it was not closed."""
         self._autocommit = False

@@ -1,13 +1,4 @@
-"""fsspec over hither: files on HTTP, WebDAV and XRootD servers for everything that takes a filesystem.
-
-``fsspec.open("hither+https://host/path")`` finds it by itself; :class:`HitherFileSystem` may also be given wherever a
-filesystem is taken, with plain ``https://`` or ``root://`` URLs as paths. Paths are URLs throughout: characters that URLs do
-not have are written as ``%20``, but for those of XRootD, which are taken literally.
-
-What reads ranges (:meth:`~HitherFileSystem.cat_ranges`, and through it uproot, zarr and kerchunk) has all ranges of a file
-read as one vector. What is opened reads through the client's memory, which reads ahead. Over HTTP, writing, moving and removing
-need WebDAV; listing needs that or a page that names the files.
-"""
+"""Filesystem of fsspec over a client."""
 
 from __future__ import annotations
 
@@ -49,53 +40,63 @@ if TYPE_CHECKING:
 __all__ = ["HitherFileSystem"]
 
 _MAX_OPEN_FILES = 32
-"""Files that stay open between reads of ranges."""
+"""Files that are kept open between reads of ranges."""
 _MAX_OPEN_SECONDS = 60.0
-"""For so long; opened again, a file is read in its newest version."""
+"""Time after which a file is opened again, which finds its newest version."""
 _STAT_SECONDS = 2.0
-"""For which what a server said of a name is not asked again: programs look, look again and open."""
+"""Time for which ``info`` of a name is reused: programs look, look again and open."""
 _BATCH_SECONDS = 0.005
-"""Between lists of ranges that are asked for at once."""
+"""Longest pause between lists of ranges that belong to one batch."""
 _FIRST_READ_BYTES = 64 << 10
-"""Of a file that is read whole: most files are smaller, and take one round trip."""
+"""First read of a whole file; most files are smaller and take one round trip."""
 _DOWNLOAD_CHUNK_BYTES = 16 << 20
-"""Of a file that is downloaded: what is in memory at a time."""
+"""Bytes of a download that are in memory at a time."""
 _FSSPEC_OPTIONS = ("asynchronous", "loop", "batch_size", "use_listings_cache", "listings_expiry_time", "max_paths")
 _QUERY = re.compile(r"\?[^/*?\[\]=]+=")
 
 
 class HitherFileSystem(AsyncFileSystem):  # type: ignore[misc]
-    """Files of HTTP, WebDAV and XRootD servers.
+    """Files of HTTP, WebDAV and XRootD servers as an fsspec filesystem.
 
-    It pickles, and opens connections of its own where it is unpickled. As all asynchronous filesystems of fsspec, it is
-    to be made anew in forked children; files that it opened are not affected.
+    It can be pickled, and opens its own connections where it is unpickled. As with all asynchronous
+    filesystems of fsspec, a forked child must make a new one; files that were opened before the
+    fork keep working.
 
     Parameters
     ----------
     client
-        The client; :func:`hither.default_client` by default.
+        Client to use; :func:`hither.default_client` by default.
     auto_mkdir
-        Whether writing a file makes the directories that it is to be in.
+        Make missing directories when a file is written.
     options
-        Settings of a client of its own, as for :class:`hither.Client`; and fsspec's.
+        Options of a new client, as for :class:`hither.Client`, and options of fsspec.
 
     Raises
     ------
     TypeError
-        An option that neither has.
+        An option is neither the client's nor fsspec's.
     ValueError
-        A client and settings for another, or a setting that makes no sense.
+        An option is invalid, or a client and options for another client are given.
+
+    Examples
+    --------
+    >>> from hither.fsspec import HitherFileSystem
+    >>> fs = HitherFileSystem(anonymous=True)
+    >>> fs.glob("http://127.0.0.1:8080/runs/*.root")
+    ['http://127.0.0.1:8080/runs/run1.root', 'http://127.0.0.1:8080/runs/run2.root']
+    >>> fs.cat_ranges(["http://127.0.0.1:8080/talk.root"] * 2, [0, 100], [4, 100])
+    [b'root', b'']
 
     """
 
     protocol = ("hither+https", "hither+http", "hither+root", "hither+roots", "https", "http", "root", "roots")
 
     def __init__(self, *, client: Client | None = None, auto_mkdir: bool = True, **options: Any) -> None:  # noqa: ANN401
-        """Connect to nothing yet."""
+        """Check the options; nothing is connected yet."""
         ours = {name: options.pop(name) for name in list(options) if name not in _FSSPEC_OPTIONS}
         super().__init__(**options)
         if client is not None and ours:
-            message = f"{', '.join(ours)}: a client that is given has settings of its own"
+            message = f"{', '.join(ours)} cannot be combined with client, which has its own options"
             raise ValueError(message)
         self._client = Client(**ours) if ours else client
         self._auto_mkdir = auto_mkdir
@@ -108,10 +109,10 @@ class HitherFileSystem(AsyncFileSystem):  # type: ignore[misc]
 
     @property
     def client(self) -> Client:
-        """The client that files are read with."""
+        """Client that the files are read with."""
         return self._client or default_client()
 
-    # --- names ---------------------------------------------------------------------------------------------------------
+    # --- names ------------------------------------------------------------------------------------
 
     @classmethod
     def _strip_protocol(cls, path: Any) -> Any:  # noqa: ANN401
@@ -120,7 +121,7 @@ class HitherFileSystem(AsyncFileSystem):  # type: ignore[misc]
         return str(stringify_path(path)).removeprefix("hither+").rstrip("/")
 
     def unstrip_protocol(self, name: str) -> str:
-        """Return the URL that fsspec opens with this filesystem."""
+        """Return the URL with the scheme that fsspec maps to this filesystem."""
         return f"hither+{self._strip_protocol(name)}"
 
     @classmethod
@@ -138,7 +139,7 @@ class HitherFileSystem(AsyncFileSystem):  # type: ignore[misc]
         return _info_of(path, entry)
 
     async def _stat_parquet(self, path: str) -> ObservedStat | None:
-        """Look at a Parquet file by its end, which is read next; None if it is none: a folder, say."""
+        """Return the stat of a Parquet file from its end, which is read next; None for others."""
         file = self._range_file(path, _STAT_SECONDS)
         try:
             found = await file.stat_async()
@@ -160,14 +161,14 @@ class HitherFileSystem(AsyncFileSystem):  # type: ignore[misc]
         return entry
 
     def _forget(self, path: str) -> None:
-        """What is at ``path`` or below it is another thing now."""
+        """Forget stats and open files of ``path`` and everything below it."""
         with self._lock:
             for known in (self._stats, self._open_files):
                 for name in [name for name in known if name == path or name.startswith(f"{path}/")]:
                     known.pop(name)
 
     def invalidate_cache(self, path: str | None = None) -> None:
-        """Forget what is known of a name and all below it, or of all names."""
+        """Forget what is cached of a path and everything below it; of all paths by default."""
         if path is not None:
             self._forget(self._strip_protocol(path))
             return
@@ -197,12 +198,13 @@ class HitherFileSystem(AsyncFileSystem):  # type: ignore[misc]
             return {literal: await self._info(literal)} if detail else [literal]
         return await super()._glob(path, maxdepth=maxdepth, **options)
 
-    # --- reading -------------------------------------------------------------------------------------------------------
+    # --- reading ----------------------------------------------------------------------------------
 
     def _range_file(self, path: str, seconds: float = _MAX_OPEN_SECONDS) -> RemoteFile:
-        """Return the file that ranges of ``path`` are read from, opened not longer ago than that.
+        """Return the file that ranges of ``path`` are read from, opened at most ``seconds`` ago.
 
-        Who reads ranges knows what is needed: nothing is foreseen, but that files with a directory at an end are read there.
+        Its reads are not predicted, because programs that read ranges name all they need; only the
+        ends are prefetched of formats with a directory there.
         """
         now = time.monotonic()
         with self._lock:
@@ -230,29 +232,29 @@ class HitherFileSystem(AsyncFileSystem):  # type: ignore[misc]
         paths: list[str],
         starts: Sequence[int | None] | int | None,
         ends: Sequence[int | None] | int | None,
-        max_gap: int | None = None,  # noqa: ARG002 (gaps are joined where that is worth it)
-        batch_size: int | None = None,  # noqa: ARG002 (as many connections as the client may have)
+        max_gap: int | None = None,  # noqa: ARG002 (the client decides which gaps to join)
+        batch_size: int | None = None,  # noqa: ARG002 (the client limits its connections)
         on_error: str = "return",
         **_: Any,  # noqa: ANN401
     ) -> list[Any]:
         if not isinstance(paths, list):
-            message = f"paths are a {type(paths).__name__}, expected a list"
+            message = f"paths is a {type(paths).__name__}, expected a list"
             raise TypeError(message)
-        of_file: dict[str, list[int]] = {}
+        indices: dict[str, list[int]] = {}
         for at, path in enumerate(paths):
-            of_file.setdefault(self._strip_protocol(path), []).append(at)
+            indices.setdefault(self._strip_protocol(path), []).append(at)
         limits = list(zip(_one_per_range(starts, len(paths)), _one_per_range(ends, len(paths)), strict=True))
-        reads = (self._read(path, [limits[at] for at in places]) for path, places in of_file.items())
+        reads = (self._read(path, [limits[at] for at in of_path]) for path, of_path in indices.items())
         found: list[Any] = [None] * len(paths)
-        for places, read in zip(of_file.values(), await asyncio.gather(*reads, return_exceptions=True), strict=True):
+        for of_path, read in zip(indices.values(), await asyncio.gather(*reads, return_exceptions=True), strict=True):
             if isinstance(read, BaseException) and (on_error == "raise" or not isinstance(read, Exception)):
                 raise read
-            for nth, at in enumerate(places):
+            for nth, at in enumerate(of_path):
                 found[at] = read if isinstance(read, Exception) else read[nth]
         return found
 
     async def _read(self, path: str, limits: list[tuple[int | None, int | None]]) -> list[bytes]:
-        """Return ranges of a file. A file that is another one now is opened again, once."""
+        """Return ranges of a file. A file that has changed is opened again, once."""
         try:
             return await self._read_once(path, limits)
         except (ChangedError, NotFoundError):
@@ -260,7 +262,7 @@ class HitherFileSystem(AsyncFileSystem):  # type: ignore[misc]
         return await self._read_once(path, limits)
 
     async def _read_once(self, path: str, limits: list[tuple[int | None, int | None]]) -> list[bytes]:
-        """Return ranges as Python slices them: from the end where negative, cut at the end of the file."""
+        """Return ranges with the meaning of slices, negative or beyond the end, too."""
         file = self._range_file(path)
         known = [
             (start or 0, max(start or 0, end))
@@ -275,7 +277,7 @@ class HitherFileSystem(AsyncFileSystem):  # type: ignore[misc]
                 async with turn:
                     return [bytes(view) for view in await file.read_ranges_async(known)]
             except CorruptError:
-                # One lies beyond the end, of which nothing was known before.
+                # A range ends beyond the end of the file, whose size was not known.
                 pass
         size = (await self._info(path))["size"]
         cut = [slice(start, end).indices(size)[:2] for start, end in limits]
@@ -283,16 +285,17 @@ class HitherFileSystem(AsyncFileSystem):  # type: ignore[misc]
         return [bytes(view) for view in views]
 
     async def _join_batch(self, path: str, file: RemoteFile, ranges: list[tuple[int, int]]) -> asyncio.Lock:
-        """Wait for other lists of ranges of the same file, if they come at once, and name all of them together.
+        """Collect lists of ranges of a file that are requested together, and hint them at once.
 
-        uproot cuts what it needs into lists of a thousand, and asks for them one right after the other. They are to be read
-        in turns: all are under way, and who reads the last one first would have it sent once more.
+        uproot divides its ranges into lists of a thousand and requests them one right after the
+        other. The lists are read in turn, under the returned lock: reading the last one first would
+        request ranges twice that are under way.
         """
         batch = self._batches.get(path)
         if batch is not None:
             batch.ranges += ranges
             batch.count += 1
-            await batch.named.wait()
+            await batch.hinted.wait()
             return batch.turn
         batch = self._batches[path] = _RangeBatch(list(ranges))
         try:
@@ -304,7 +307,7 @@ class HitherFileSystem(AsyncFileSystem):  # type: ignore[misc]
                 file.hint(sorted(batch.ranges))
         finally:
             del self._batches[path]
-            batch.named.set()
+            batch.hinted.set()
         return batch.turn
 
     async def _whole(self, path: str) -> bytes:
@@ -331,10 +334,10 @@ class HitherFileSystem(AsyncFileSystem):  # type: ignore[misc]
                 return ParquetFile(self, path, known, self._range_file(path, _STAT_SECONDS), self._columns_read)
             return FsspecFile(self, path, known)
         if mode not in ("wb", "xb"):
-            message = f"mode {mode!r}: files are read ('rb') or written as a whole ('wb', 'xb')"
+            message = f"mode {mode!r} is not supported, expected 'rb', or 'wb' or 'xb' to write a whole file"
             raise UnsupportedError(message)
         if mode == "xb" and self.exists(path):
-            message = f"{path}: there is something of that name already"
+            message = f"{path} already exists"
             raise AlreadyExistsError(message)
         return UploadFile(self, path, mode, autocommit=autocommit)
 
@@ -346,7 +349,7 @@ class HitherFileSystem(AsyncFileSystem):  # type: ignore[misc]
         if await self._isdir(rpath):
             await asyncio.to_thread(os.makedirs, lpath, exist_ok=True)
             return
-        # It has its name when it is whole.
+        # The file gets its name when it is complete.
         partial = f"{lpath}.{os.getpid()}-{id(callback):x}.part"
         try:
             with open(partial, "wb") as target:  # noqa: ASYNC230, PTH123
@@ -366,7 +369,7 @@ class HitherFileSystem(AsyncFileSystem):  # type: ignore[misc]
                 await asyncio.to_thread(target.write, found)
                 callback.relative_update(len(found))
 
-    # --- writing -------------------------------------------------------------------------------------------------------
+    # --- writing ----------------------------------------------------------------------------------
 
     async def _pipe_file(self, path: str, value: bytes, mode: str = "overwrite", **_: Any) -> None:  # noqa: ANN401
         await self._write(self._strip_protocol(path), value, overwrite=mode != "create")
@@ -394,7 +397,7 @@ class HitherFileSystem(AsyncFileSystem):  # type: ignore[misc]
         self._forget(path)
 
     async def _with_parent(self, path: str, make: Callable[[], Any]) -> None:
-        """Do what needs the directory of ``path``."""
+        """Call ``make``; if the parent of ``path`` is missing, make it and call again."""
         try:
             await make()
         except NotFoundError:
@@ -414,7 +417,7 @@ class HitherFileSystem(AsyncFileSystem):  # type: ignore[misc]
         self._forget(path)
 
     async def _makedirs(self, path: str, exist_ok: bool = False) -> None:  # noqa: FBT001, FBT002
-        # Servers refuse all but one of several requests that make the same directory.
+        # Of several requests that make the same directory, servers accept one.
         self._mkdir_lock = self._mkdir_lock or asyncio.Lock()
         async with self._mkdir_lock:
             await self._make_all(self._strip_protocol(path), exist_ok=exist_ok)
@@ -452,7 +455,7 @@ class HitherFileSystem(AsyncFileSystem):  # type: ignore[misc]
         if maxdepth is not None:
             await super()._rm(path, recursive=recursive, batch_size=batch_size, maxdepth=maxdepth, **options)
             return
-        # A server removes a directory with all that is in it in one request.
+        # A server removes a directory and its contents in one request.
         for each in await self._expand_path(path):
             await self.client.remove_async(each, recursive=recursive)
             self._forget(each)
@@ -474,22 +477,22 @@ class HitherFileSystem(AsyncFileSystem):  # type: ignore[misc]
         self._forget(path2)
 
     def modified(self, path: str) -> datetime:
-        """Return when a file was last changed, as its server says.
+        """Return the time of the last change of a file, according to its server.
 
         Raises
         ------
         NotImplementedError
-            It does not say.
+            The server does not report it.
 
         """
-        known = self.info(path)["mtime"]
-        if known is None:
-            message = f"{path}: the server does not tell when it was changed"
+        seconds = self.info(path)["mtime"]
+        if seconds is None:
+            message = f"the server does not report when {path} was changed"
             raise UnsupportedError(message)
-        return datetime.fromtimestamp(known, tz=timezone.utc)
+        return datetime.fromtimestamp(seconds, tz=timezone.utc)
 
     def mv(self, path1: Any, path2: Any, recursive: bool = False, maxdepth: int | None = None, **options: Any) -> None:  # noqa: ANN401, FBT001, FBT002
-        """Move files; a single file or directory is renamed by its server, into ``path2`` if that is a directory."""
+        """Move files; a single one is renamed, into ``path2`` if that is a directory."""
         if isinstance(path1, str) and isinstance(path2, str) and maxdepth is None and not set("*?[") & set(path1):
             source, target = self._strip_protocol(path1), self._strip_protocol(path2)
             if path2.endswith("/") or self.isdir(target):
@@ -499,20 +502,20 @@ class HitherFileSystem(AsyncFileSystem):  # type: ignore[misc]
         super().mv(path1, path2, recursive=recursive, maxdepth=maxdepth, **options)
 
     def mv_file(self, path1: str, path2: str) -> None:
-        """Give a file or directory another name on its server, in place of what has that name."""
+        """Rename a file or directory on its server; replaces the target."""
         from fsspec.asyn import sync
 
         sync(self.loop, self._mv_file, path1, path2)
 
 
 class _RangeBatch:
-    """Lists of ranges of one file that were asked for at once, and whether they have been named."""
+    """Lists of ranges of one file that were requested together."""
 
     def __init__(self, ranges: list[tuple[int, int]]) -> None:
-        """Begin with the first."""
+        """Start with the first list."""
         self.ranges = ranges
         self.count = 1
-        self.named = asyncio.Event()
+        self.hinted = asyncio.Event()
         self.turn = asyncio.Lock()
 
 
@@ -522,5 +525,5 @@ def _info_of(path: str, entry: Entry | ObservedStat) -> dict[str, Any]:
 
 
 def _one_per_range(limits: Any, count: int) -> Iterable[int | None]:  # noqa: ANN401
-    """Return a limit for each of ``count`` ranges; a single one is for all."""
+    """Return a limit for each of ``count`` ranges; a single limit applies to all."""
     return [limits] * count if limits is None or isinstance(limits, int) else limits

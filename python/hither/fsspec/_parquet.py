@@ -1,14 +1,15 @@
-"""Parquet files: what a program will read, from what it has read.
+"""Prefetch of Parquet columns, for programs that read them one after the other.
 
-pyarrow reads a file that is not its own through one lock: however many reads it has in mind, it asks for the next when the
-last is there. Left to itself that is a round trip for each column of each row group. What is coming can be told, though.
-The footer, which is fetched while the file is being looked at, says where every column is; and a program that reads a
-column of one row group reads it of the others. So the first read of a column brings it along of all row groups. Columns
-that were read of a file are brought along with the first read of the next file of the same schema.
+pyarrow reads a foreign file object under one lock: it requests the next range when the last one has
+arrived. Without help that is one round trip for each column of each row group. But the next reads
+can be predicted. The footer, which arrives with the first look at the file, says where each column
+is, and a program that reads a column of one row group reads it of the others, too. So the first
+read of a column prefetches it in all row groups. Columns that were read of one file are prefetched
+with the first read of the next file of the same schema.
 
-A program that reads some columns thus waits for the ends of the file, and once for each run of columns that lie side by
-side; of the next such file once for all of them. Whoever knows the columns beforehand can say so:
-``fsspec.parquet.open_parquet_file`` reads all of them in one flight.
+A program that reads some columns thus waits once for the ends of the file, and once for each run of
+adjacent columns; of the next file once for all columns. Programs that know the columns beforehand
+can name them: ``fsspec.parquet.open_parquet_file`` reads all of them in one round trip.
 """
 
 from __future__ import annotations
@@ -30,27 +31,27 @@ if TYPE_CHECKING:
     from hither.fsspec._files import ObservedStat
 
 PARQUET_SUFFIXES = (".parquet", ".parq", ".pq")
-"""What the names of Parquet files end in."""
+"""Suffixes of the names of Parquet files."""
 TAIL_BYTES = 64 << 10
-"""What pyarrow reads of the end first."""
+"""Bytes of the end of a file that pyarrow reads first."""
 _MAX_FOOTER_BYTES = 64 << 20
-"""Of a footer that is looked at."""
+"""Largest footer that is parsed."""
 _MAX_COLUMNS = 20_000
-"""Of a file whose layout is looked at."""
+"""Largest number of columns of a file that is prefetched."""
 _MAX_PREFETCH_BYTES = 64 << 20
-"""Fetched and not read yet, about."""
+"""Approximate maximum of bytes that are prefetched and not read yet."""
 _TRAILER_BYTES = 8
-"""Bytes behind a footer: its length, and what follows."""
+"""Bytes after the footer: its length and the magic number."""
 PARQUET_MAGIC = (b"PAR1", b"PARE")
-"""What a Parquet file ends in."""
+"""Magic numbers at the end of a Parquet file."""
 
 
 class ParquetFile(FsspecFile):
-    """A file to read, of which columns are read ahead.
+    """A Parquet file to read, whose columns are prefetched.
 
-    ``shared`` is the same file as the filesystem keeps it, through which everything is read: it has the ends already, and
-    stays open for the next program that looks at it.
-    ``columns_by_schema`` are the columns that were last read of files, by schema.
+    All reads go through ``shared``, the same file as the filesystem keeps it open: it has the ends
+    already, and stays open for the next program that looks at the file. ``columns_by_schema`` holds
+    the columns that were last read, by schema.
     """
 
     def __init__(
@@ -61,7 +62,7 @@ class ParquetFile(FsspecFile):
         shared: RemoteFile,
         columns_by_schema: dict[int, set[int]],
     ) -> None:
-        """Open it."""
+        """Open the file."""
         self._shared = shared
         super().__init__(fs, path, known)
         self._columns_by_schema = columns_by_schema
@@ -85,14 +86,14 @@ class ParquetFile(FsspecFile):
             self._columns_by_schema[self._layout.schema] = set(self._read)
 
     def read_at(self, offset: int, length: int) -> bytes:
-        """Do as :meth:`hither.RemoteFile.read_at`."""
+        """Return ``length`` bytes from ``offset`` on; see :meth:`hither.RemoteFile.read_at`."""
         with self._lock:
             if not self._is_plain and length > 0 and offset + length <= self.size - _TRAILER_BYTES:
                 self._prefetch(offset, offset + length)
         return super().read_at(offset, length)
 
     def _prefetch(self, start: int, stop: int) -> None:
-        """Name what will be read beside this."""
+        """Hint the columns that will be read after this range."""
         if self._layout is None:
             self._layout = self._read_layout()
             self._is_plain = self._layout is None
@@ -109,12 +110,12 @@ class ParquetFile(FsspecFile):
         self._wanted.update(columns, last_read if last_read.issuperset(columns) else ())
         ranges = list(self._upcoming(layout, group))
         if ranges:
-            # What is read now goes with them: all in one flight, and this first.
+            # With the range that is read now, as the first: all take one round trip.
             hint = self._shared.hint([(start, stop), *ranges])
             self._hints += [] if hint is None else [hint]
 
     def _upcoming(self, layout: ParquetLayout, group: int) -> Iterator[tuple[int, int]]:
-        """Yield the columns that will be read of this row group and all others, as far as there is room."""
+        """Yield the byte ranges of wanted columns from this row group on, while memory allows."""
         for each in itertools.chain(range(group, layout.groups), range(group)):
             for column in sorted(self._wanted):
                 if self._ahead_bytes >= _MAX_PREFETCH_BYTES:
@@ -125,7 +126,7 @@ class ParquetFile(FsspecFile):
                     yield layout.byte_range(each, column)
 
     def _read_layout(self) -> ParquetLayout | None:
-        """Read the footer, which the program has read before; None if there is none that makes sense."""
+        """Return the layout from the footer, which is in memory; None if it is not valid."""
         import pyarrow as pa
         import pyarrow.parquet as pq
 
@@ -147,10 +148,10 @@ class ParquetFile(FsspecFile):
 
 
 class ParquetLayout:
-    """Where the columns of each row group are."""
+    """Byte ranges of the columns of each row group."""
 
     def __init__(self, metadata: Any) -> None:  # noqa: ANN401
-        """Look at where the row groups begin."""
+        """Find the starts of the row groups."""
         self._metadata = metadata
         self._byte_ranges: dict[tuple[int, int], tuple[int, int]] = {}
         self.groups: int = metadata.num_row_groups
@@ -158,7 +159,7 @@ class ParquetLayout:
         self._starts = [self.byte_range(group, 0)[0] for group in range(self.groups)]
 
     def byte_range(self, group: int, column: int) -> tuple[int, int]:
-        """Return where a column of a row group begins and ends."""
+        """Return start and end of a column of a row group."""
         if (group, column) not in self._byte_ranges:
             chunk = self._metadata.row_group(group).column(column)
             start = chunk.data_page_offset
@@ -168,12 +169,12 @@ class ParquetLayout:
         return self._byte_ranges[group, column]
 
     def size(self, group: int, column: int) -> int:
-        """Return its length in bytes."""
+        """Return the length in bytes of a column of a row group."""
         start, stop = self.byte_range(group, column)
         return stop - start
 
     def columns_in(self, start: int, stop: int) -> tuple[int, list[int]]:
-        """Return the columns of a row group that lie in a range, and which row group that is."""
+        """Return the row group of a range, and the columns that lie in the range."""
         group = max(0, bisect_right(self._starts, start) - 1)
-        places = ((column, *self.byte_range(group, column)) for column in range(self._metadata.num_columns))
-        return group, [column for column, first, last in places if start <= first < last <= stop]
+        chunks = ((column, *self.byte_range(group, column)) for column in range(self._metadata.num_columns))
+        return group, [column for column, first, last in chunks if start <= first < last <= stop]
