@@ -160,7 +160,7 @@ class Column:
 
     @property
     def values(self) -> Buffer | Strings | Column:
-        """Values of all items, row-major; for nested lists, a column whose entries are the values."""
+        """Values of all items, row-major; of nested lists, a column with an entry per value."""
 
 @final
 class Tree:

@@ -1,4 +1,4 @@
-"""What the tests of the package share: a server on loopback that counts, and clients that remember nothing."""
+"""Fixtures of the package's tests: a counting server on loopback, and clients without a store."""
 
 import http.server
 import os
@@ -9,16 +9,16 @@ import pytest
 
 import hither
 
-# The default client remembers in the user's folder: not what tests have seen.
+# Keeps the default client's store out of the user's cache folder.
 os.environ["XDG_CACHE_HOME"] = tempfile.mkdtemp(prefix="hither-tests-")
 os.environ["XDG_CONFIG_HOME"] = os.environ["XDG_CACHE_HOME"]
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
-    """GET with single ranges, HEAD; remembers what it was asked."""
+    """GET with single ranges, and HEAD; records the requests."""
 
     protocol_version = "HTTP/1.1"
-    # Header and body are two writes: else the second waits 40 ms for the first to be acknowledged.
+    # Header and body are two writes; with Nagle's algorithm the second waits 40 ms for an ACK.
     disable_nagle_algorithm = True
 
     def answer(self, *, body: bool) -> None:
@@ -69,7 +69,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
 
 class Server(http.server.ThreadingHTTPServer):
-    """Clients that go away are no news."""
+    """Ignores clients that disconnect."""
 
     daemon_threads = True
 
@@ -78,7 +78,7 @@ class Server(http.server.ThreadingHTTPServer):
 
 
 class Site:
-    """A server; `held` lets answers wait."""
+    """A server; while `held` is cleared, answers wait."""
 
     def __init__(self):
         self.files = {}
@@ -119,5 +119,5 @@ def client():
 
 @pytest.fixture(scope="session")
 def content() -> bytes:
-    """A megabyte in which every place is known."""
+    """A megabyte in which every four bytes tell their position."""
     return b"".join(at.to_bytes(4, "little") for at in range(1 << 18))

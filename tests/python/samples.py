@@ -1,4 +1,4 @@
-"""Where the sample files are; who has none skips what needs them."""
+"""Folders of sample files; tests that need missing ones are skipped."""
 
 import os
 from pathlib import Path
@@ -11,7 +11,7 @@ SOURCES = REPOSITORY / "target" / "peers" / "sources"
 
 
 def source_of(project: str) -> Path:
-    """Return the folder with what tools/setup-peers took of a project's source package."""
+    """Return the folder of a project's source package, which tools/setup-peers fetches."""
     found = sorted(SOURCES.glob(f"{project}-*/.complete"))
     if found:
         return found[-1].parent

@@ -27,8 +27,11 @@ PROGRAMS = {"apache": "apache2"}
 
 
 def needs_network_namespaces() -> None:
-    """Skip where there are none: on loopback an answer is there before the next request is written, so round trips are
-    counted where they take time."""
+    """Skip the test where namespaces cannot be made.
+
+    Round trips are counted where they take time: on loopback an answer arrives before the next
+    request is written.
+    """
     if not (is_root() and HITHER_WAN.exists()):
         if os.environ.get("HITHER_REQUIRE_NETNS") == "1":
             pytest.fail("network namespaces are required here, which needs root and hither-wan")
@@ -37,7 +40,7 @@ def needs_network_namespaces() -> None:
 
 @contextlib.contextmanager
 def serving(kind: str, folder: Path, log: Path | None = None) -> Iterator[str]:
-    """Yields the URL of a server over ``folder``, of `xrootd` that of its own protocol; skips where it is not installed."""
+    """Yield the URL of a server over ``folder``; skip the test where it is not installed."""
     program = PROGRAMS.get(kind, kind)
     if servers.program(program) is None:
         if os.environ.get("CI"):

@@ -1,7 +1,8 @@
-"""Rounds of what programs do to processes while files are open and reads under way.
+"""Stress test: forks, threads, event loops, signals and exits while reads are under way.
 
-``python tests/python/stress.py`` runs a thousand and tells how long each kind took; ``test_stress.py`` runs a few. A round
-that goes wrong raises, one that hangs ends the process after a minute with the stacks of all threads.
+``python tests/python/stress.py`` runs a thousand rounds and prints the time of each kind;
+``test_stress.py`` runs a few. A round that fails raises. A round that hangs ends the process with
+the stacks of all threads.
 """
 
 from __future__ import annotations
@@ -201,7 +202,7 @@ interrupted_within: list[float] = []
 
 
 def interrupt(rig: Rig):
-    """Ctrl-C ends a wait; the file is of use afterwards. How long it took goes to ``interrupted_within``."""
+    """Ctrl-C ends a wait and leaves the file usable; append its time to ``interrupted_within``."""
     with client() as own:
         stuck, file = own.open(rig.stuck_url), own.open(rig.url)
         pressed = []
@@ -230,11 +231,11 @@ def interrupt(rig: Rig):
 
 KINDS = {"fork": fork, "spawn": spawn, "threads": threads, "loop": event_loop, "end": end, "interrupt": interrupt}
 SHARES = {"fork": 250, "spawn": 50, "threads": 250, "loop": 250, "end": 100, "interrupt": 100}
-"""How many of a thousand rounds are of each kind: a new process costs a hundred times what a fork costs."""
+"""Rounds of each kind in a thousand; a new process costs a hundred times what a fork costs."""
 
 
 def run(kind: str, rounds: int) -> float:
-    """Do so many rounds; return the seconds that they took."""
+    """Run the rounds; return their time in seconds."""
     rig = Rig()
     started = time.monotonic()
     try:

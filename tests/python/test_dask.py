@@ -1,4 +1,4 @@
-"""What goes to the workers of a cluster: files, filesystems and uproot's trees open again there."""
+"""Files, filesystems, uproot's trees and datasets on the workers of a Dask cluster."""
 
 import sys
 
@@ -90,7 +90,7 @@ def test_a_dataset_is_a_collection_with_the_values_of_arrays(files):
 
 
 def bytes_of(compute, client):
-    """Return what it computes, and the bytes of files that it fetched."""
+    """Return the result of a computation, and the bytes of files that it fetched."""
     before = client.report.bytes_payload
     return compute(), client.report.bytes_payload - before
 

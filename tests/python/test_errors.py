@@ -1,4 +1,4 @@
-"""Exceptions are hither's and Python's own at once."""
+"""Exceptions are hither's own and builtin ones at the same time."""
 
 import pickle
 

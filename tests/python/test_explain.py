@@ -1,4 +1,4 @@
-"""What reads cost: explanations, their text and picture, and bars of progress."""
+"""Explanations with their text and picture, and progress bars."""
 
 import json
 import re
@@ -115,7 +115,7 @@ def test_reports_without_a_read_draw_nothing():
 
 
 class Bar:
-    """What is used of tqdm."""
+    """The part of tqdm that is used."""
 
     made: ClassVar[list] = []
 

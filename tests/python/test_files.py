@@ -1,4 +1,4 @@
-"""Files as bytes: what Python's own files promise, and what these promise more."""
+"""Files as bytes: Python's file interface, positional and vectored reads, hints."""
 
 import io
 import pickle

@@ -1,4 +1,4 @@
-"""The filesystem for fsspec: requests, versions, pickles, and programs that are built on it."""
+"""The fsspec filesystem: requests, versions, pickles, and libraries that use it."""
 
 import asyncio
 import io
@@ -331,7 +331,7 @@ os._exit(0)
 @pytest.mark.netns
 @pytest.mark.parametrize("way", ["read_table", "dataset", "told beforehand"])
 def test_parquet_columns_take_few_round_trips(way, tmp_path):
-    """Two runs of columns in four row groups: the ends, and each run once; one more where connections come late."""
+    """Two runs of columns in four row groups take the ends and each run once; one more if late."""
     pa = pytest.importorskip("pyarrow")
     pq = pytest.importorskip("pyarrow.parquet")
     np = pytest.importorskip("numpy")
@@ -349,7 +349,7 @@ def test_parquet_columns_take_few_round_trips(way, tmp_path):
     with where, servers.nginx(where, tmp_path) as port:
         host, reached = where.reach(port)
         words = [sys.executable, "-c", PARQUET, way, f"http://{host}:{reached}", *columns]
-        # A machine that is busy sends late, and sends again: the best of three is what the program does.
+        # A busy machine sends late and again, so the best of three counts.
         fewest = [9, 9]
         for _ in range(3):
             done = subprocess.run(where.client(words), capture_output=True, text=True, timeout=300, check=False)

@@ -1,4 +1,4 @@
-"""The name space, on local paths; servers have tests of their own below the package."""
+"""Listing, writing, renaming and removing, on local paths."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""coffea's NanoEvents, of a real NanoAOD file on a server: what it makes of the bytes is what it makes of the local file."""
+"""coffea's NanoEvents of a NanoAOD file on a server are those of the local file."""
 
 import pytest
 from samples import coffea_samples

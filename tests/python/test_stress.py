@@ -1,4 +1,4 @@
-"""A few rounds of `stress.py`, which runs a thousand."""
+"""A few rounds of `stress.py`."""
 
 import os
 

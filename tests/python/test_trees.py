@@ -1,4 +1,4 @@
-"""Trees as arrays: uproot's words, uproot's types, uproot's values."""
+"""Trees as arrays: uproot's names, types and values."""
 
 import asyncio
 import pickle
@@ -18,7 +18,7 @@ NESTED = SAMPLES / "uproot-vectorVectorDouble.root"
 
 @pytest.fixture(scope="session")
 def path():
-    """The talk's tree with 3,000 entries; made if it is not there."""
+    """The talk's tree with 3,000 entries; made if it is missing."""
     data = REPOSITORY / "target" / "data"
     program = (
         "import sys; from pathlib import Path; from bench.generators import talkfile;"

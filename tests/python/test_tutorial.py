@@ -1,4 +1,4 @@
-"""The tutorial runs from its first cell to its last, over a real server, and draws what it says."""
+"""The tutorial runs from its first cell to its last, over a real server, and plots."""
 
 import base64
 import io

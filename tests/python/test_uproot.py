@@ -78,7 +78,7 @@ def assert_same_columns(near, far, where):
 
 
 def shown(values):
-    """All values as text, in which a NaN equals another; objects are shown with addresses, which mean nothing."""
+    """All values as text, so that NaN equals NaN, without the addresses of objects."""
     return re.sub(r" at 0x[0-9a-f]+", "", repr(values.tolist() if isinstance(values, np.ndarray) else values))
 
 
@@ -194,7 +194,7 @@ def test_the_talks_query_waits_for_as_many_round_trips_as_hithers_own():
     with where, servers.nginx(where, path.resolve().parent) as port:
         host, reached = where.reach(port)
         for way in ("source", "filesystem"):
-            # A machine that is busy sends late, and sends again: the best of three is what the program does.
+            # A busy machine sends late and again, so the best of three counts.
             fewest = 5
             for _ in range(3):
                 told = queried(where, way, f"http://{host}:{reached}/{path.name}", facts)

@@ -1,8 +1,8 @@
-"""uproot's own tests of remote files, of the installed version, with hither in the place of its sources for HTTP.
+"""uproot's own tests of remote files, with hither in place of its HTTP sources.
 
-They are in uproot's source package, which tools/setup-peers fetches, and run from there; `uproot_remote.py` says which are
-left out, and why. The files they read are the sample files; where those are not there, coffea's file with as many entries
-stands in for one of them.
+They are run from uproot's source package, which tools/setup-peers fetches. `uproot_remote.py` says
+which are left out, and why. They read the sample files; if those are missing, coffea's file with
+the same number of entries replaces one of them.
 """
 
 import os

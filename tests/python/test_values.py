@@ -1,14 +1,15 @@
-"""Every branch of every sample file, ours and coffea's, that is native: uproot's values in uproot's awkward types.
+"""Native branches of all sample files have uproot's values and uproot's awkward types.
 
-What is not native is read by the same call, through uproot, and the report says so.
+The same call reads branches that are not native through uproot, and the report says so.
 
-What may differ, and why, is said here:
-- uproot gives a split collection as the record of its members; to hither its branch is their number.
-- Names of standard types (`set`, `bitset`) that uproot keeps as parameters of lists.
-- A member that counts another (`kCounter`) is `int` to ROOT and hither, unsigned to uproot.
-- Truncated numbers (`Double32_t`), which uproot computes with other roundings: to single precision.
-- Branches that have not as many entries as their tree: uproot goes by the branch, hither by the tree.
-- The bits of objects that are referred to take six bytes, of which uproot makes one and a half numbers.
+Allowed differences:
+- A split collection is the record of its members in uproot, and their number in hither.
+- uproot keeps names of standard types (`set`, `bitset`) as parameters of lists.
+- A member that counts another (`kCounter`) is `int` in ROOT and hither, unsigned in uproot.
+- uproot rounds truncated numbers (`Double32_t`) differently: single precision is compared.
+- If a branch and its tree have different numbers of entries, uproot reads those of the branch,
+  hither those of the tree.
+- The bits of referenced objects take six bytes, which uproot reads as one and a half numbers.
 """
 
 import collections
@@ -30,7 +31,7 @@ sys.path.insert(0, str(REPOSITORY / "tests" / "formats"))
 COUNTER = 6
 # `TObject::kIsReferenced`.
 IS_REFERENCED = 1 << 4
-# Read of what is left to uproot.
+# Entries to read of branches left to uproot.
 ENTRIES = 3
 FILES = sorted(SAMPLES.glob("*.root"))
 
@@ -39,12 +40,12 @@ NAMED = re.compile(r', parameters=\{"__array__": "(set|bitset)"\}\]')
 
 
 def kind(array):
-    """Its type, without what may differ."""
+    """Return the type without the allowed differences."""
     return NAMED.sub("", str(array.type)).replace("* [var", "* var")
 
 
 def difference(branch, ours, theirs):
-    """What differs, if anything may not."""
+    """Return a description of the first difference that is not allowed, or None."""
     if kind(ours) != kind(theirs):
         is_counter = branch.member("fStreamerType", none_if_missing=True) == COUNTER
         if not is_counter or str(ours.type) != str(theirs.type).replace("uint", "int"):
@@ -62,7 +63,7 @@ def difference(branch, ours, theirs):
 
 
 def at_once(tree, names):
-    """All of them, if none of them fails."""
+    """Return all branches, or None if one fails."""
     try:
         found = tree.arrays(names, native=True)
         return {name: found[name] for name in found.fields}
@@ -71,7 +72,7 @@ def at_once(tree, names):
 
 
 def trees_of(path):
-    """Yield the trees of a file that uproot can open: name, uproot's file, and the key of the newest one of that name."""
+    """Yield the trees of a file that uproot can open: name, uproot's file, key of newest cycle."""
     import oracle
 
     try:
@@ -84,7 +85,7 @@ def trees_of(path):
 
 
 def compare(path, client, counts):
-    """Yield what is wrong with a file."""
+    """Yield the differences in a file."""
     for name, file, key in trees_of(path):
         try:
             theirs = file[key]
@@ -132,7 +133,7 @@ def test_every_native_branch_has_the_values_and_the_type_of_uproot():
 
 
 def left_to_uproot(path, client, counts):
-    """Yield what is wrong with what hither leaves to uproot: the same call has to read it, and to say so."""
+    """Yield errors in branches left to uproot, which the same call must read and report."""
     for name, file, key in trees_of(path):
         tree = hither.open_tree(path, name, client=client)
         native = {info.name for info in tree.branches if not info.unsupported}

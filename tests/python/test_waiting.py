@@ -1,4 +1,4 @@
-"""Event loops, threads, forks, signals and ends."""
+"""Event loops, threads, forks, signals, and the end of the interpreter."""
 
 import asyncio
 import multiprocessing
@@ -245,7 +245,7 @@ def test_answers_that_come_while_the_interpreter_ends_do_no_harm(site, content):
 
 
 def has_symbols(library: bytes) -> bool:
-    """Whether a table of symbols (SHT_SYMTAB) is among the sections of an ELF file of 64 bits."""
+    """Return whether a 64-bit ELF file has a symbol table (SHT_SYMTAB)."""
     at, size, count = (*struct.unpack_from("<Q", library, 0x28), *struct.unpack_from("<HH", library, 0x3A))
     return any(struct.unpack_from("<I", library, at + nth * size + 4)[0] == 2 for nth in range(count))
 

@@ -1,4 +1,4 @@
-"""Files behind XRootD's own protocol: bytes, trees, names, and what is built on them."""
+"""Files on XRootD servers: bytes, trees, names, fsspec and uproot."""
 
 import os
 
@@ -18,7 +18,7 @@ def small():
 
 @pytest.fixture
 def served(tmp_path, small):
-    """A folder with that file in it, and its URL."""
+    """A folder with that file, and its URL."""
     folder = tmp_path / "www"
     folder.mkdir()
     folder.chmod(0o777)

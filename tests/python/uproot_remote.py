@@ -1,8 +1,8 @@
-"""Has uproot's own tests of remote files read through hither, and only from this machine.
+"""pytest plugin that makes uproot's own tests read through hither, from this machine only.
 
-A plugin of pytest for the process that `test_uproot_suite.py` starts. uproot's sources for HTTP become hither's; the files
-that the tests would download come from the folder HITHER_SAMPLES, and what they ask of servers elsewhere goes to the one at
-HITHER_SERVER, over the same folder.
+`test_uproot_suite.py` starts a process with it. uproot's HTTP sources become hither's. Files that
+the tests would download come from the folder HITHER_SAMPLES, and requests to remote servers go to
+HITHER_SERVER, which serves the same folder.
 """
 
 import os
@@ -18,7 +18,7 @@ import hither.uproot
 
 SAMPLES = Path(os.environ["HITHER_SAMPLES"])
 SERVER = os.environ["HITHER_SERVER"]
-# What precedes the names of these folders' files in ours.
+# Prefixes of our names for the files of these folders.
 ELSEWHERE = {
     "://scikit-hep.org/uproot3/examples/": "uproot-",
     "://scikit-hep.org:443/uproot3/examples/": "uproot-",
@@ -59,7 +59,7 @@ class Source(hither.uproot.Source):
             if found:
                 located(prefix + name)
                 file_path = f"{SERVER}/{prefix}{name}"
-        # A host that is not there.
+        # A host that does not exist.
         file_path = file_path.replace("https://wonky.cern/", "http://127.0.0.1:9/")
         super().__init__(file_path, **options)
 
@@ -77,6 +77,6 @@ uproot.source.http.MultithreadedHTTPSource = Source
 
 
 def pytest_terminal_summary(terminalreporter):
-    """Tell how many there were, for the test that started this."""
+    """Print the counts for the test that started this process."""
     counts = {kind: len(terminalreporter.stats.get(kind, [])) for kind in ("passed", "failed", "error", "skipped")}
     terminalreporter.write_line(f"counts: {counts}")
