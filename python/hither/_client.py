@@ -374,4 +374,4 @@ def default_client() -> Client:
 def _shut_down() -> None:
     for core in list(_cores):
         core.settle()
-    _core.end()
+    _core.shutdown()

@@ -6,6 +6,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Any, Generic, TypeVar, final
 
 __all__ = [
+    "ArraysIterator",
     "Buffer",
     "Client",
     "Column",
@@ -14,12 +15,11 @@ __all__ = [
     "FileStat",
     "Hint",
     "Job",
-    "Progress",
-    "Steps",
+    "ScanProgress",
     "Strings",
     "Tree",
-    "end",
     "run_command",
+    "shutdown",
 ]
 
 _T_co = TypeVar("_T_co", covariant=True)
@@ -173,31 +173,31 @@ class Tree:
     def begin(self) -> None: ...
     def listing(self) -> Job[tuple[str, str, int, list[tuple[str, str, str | None, int, int, int]]]]: ...
     def arrays(
-        self, columns: Sequence[str], cut: str | None, entries: tuple[int, int], progress: Progress
+        self, columns: Sequence[str], cut: str | None, entries: tuple[int, int], progress: ScanProgress
     ) -> Job[tuple[list[Column], str]]: ...
     def entries_in(self, columns: Sequence[str], size: int) -> Job[int]: ...
     def partitions(self, entries: int) -> Job[list[int]]: ...
     def steps(
-        self, columns: Sequence[str], cut: str | None, entries: tuple[int, int], step: int, progress: Progress
-    ) -> Steps: ...
+        self, columns: Sequence[str], cut: str | None, entries: tuple[int, int], step: int, progress: ScanProgress
+    ) -> ArraysIterator: ...
     def close(self) -> None: ...
 
 @final
-class Progress:
+class ScanProgress:
     """Progress of a read."""
 
-    def __new__(cls) -> Progress: ...
+    def __new__(cls) -> ScanProgress: ...
     def bytes(self) -> tuple[int, int]:
         """Return the bytes received so far, and the total as far as it is known."""
 
 @final
-class Steps:
+class ArraysIterator:
     """Columns in steps."""
 
     def next(self) -> Job[tuple[int, int, list[Column]] | None]: ...
     def close(self) -> None: ...
 
-def end() -> None:
+def shutdown() -> None:
     """Stop threads of the library from entering the interpreter; wait for those inside."""
 
 def run_command(words: Sequence[str]) -> int:

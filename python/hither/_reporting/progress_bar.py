@@ -18,12 +18,12 @@ class ProgressBar(Closing):
     def __init__(self, what: str, *, shown: bool = True) -> None:
         """Show a bar labelled ``what``, if ``shown`` and tqdm is installed."""
         self._bar = _bar(what) if shown else None
-        self._reads: list[_core.Progress] = []
+        self._reads: list[_core.ScanProgress] = []
         self.tick = None if self._bar is None else self._show
 
-    def add_read(self) -> _core.Progress:
+    def add_read(self) -> _core.ScanProgress:
         """Return the progress object for a further read."""
-        read = _core.Progress()
+        read = _core.ScanProgress()
         if self._bar is not None:
             self._reads.append(read)
         return read

@@ -323,7 +323,7 @@ class Tree(Closing, Mapping[str, "Branch"]):
 
         return self._read_or_fall_back(request, native, own, lambda: self._iterate_with_uproot(request, step_size))
 
-    def _each_step(self, request: ArraysRequest, steps: _core.Steps, bar: ProgressBar) -> Iterator[Any]:
+    def _each_step(self, request: ArraysRequest, steps: _core.ArraysIterator, bar: ProgressBar) -> Iterator[Any]:
         try:
             while (step := steps.next().wait(bar.tick)) is not None:
                 yield self._build_step(request, step)
@@ -374,7 +374,9 @@ class Tree(Closing, Mapping[str, "Branch"]):
         start, stop = entry_range(entry_start, entry_stop, lambda: self.num_entries)
         return ArraysRequest(wanted, cut, start, stop, check_library(library), foreign)
 
-    def _read_job(self, request: ArraysRequest, progress: _core.Progress) -> _core.Job[tuple[list[_core.Column], str]]:
+    def _read_job(
+        self, request: ArraysRequest, progress: _core.ScanProgress
+    ) -> _core.Job[tuple[list[_core.Column], str]]:
         return self._core.arrays(request.columns, request.cut, (request.start, request.stop), progress)
 
     def _build(self, request: ArraysRequest, result: tuple[list[_core.Column], str]) -> Any:  # noqa: ANN401
@@ -384,7 +386,9 @@ class Tree(Closing, Mapping[str, "Branch"]):
         self._report = report_from_core(report)
         return build(request.columns, columns, request.library)
 
-    def _start_iterator(self, request: ArraysRequest, entries: int, progress: _core.Progress) -> _core.Steps:
+    def _start_iterator(
+        self, request: ArraysRequest, entries: int, progress: _core.ScanProgress
+    ) -> _core.ArraysIterator:
         return self._core.steps(request.columns, request.cut, (request.start, request.stop), entries, progress)
 
     def _step_entries(self, request: ArraysRequest, step_size: int | str) -> int:
