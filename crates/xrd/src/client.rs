@@ -36,12 +36,12 @@
 //! }
 //! ```
 //!
-//! **Round trips.** With [`Pipelining::InFlightRange`] all that is submitted before the first write goes out in one flight behind the
+//! **Round trips.** With [`Pipelining::Flight`] all that is submitted before the first write goes out in one flight behind the
 //! TCP handshake: handshake, protocol, login, authentication, open, and reads on the handle that the file will
 //! get. So the first byte of data comes after two round trips, or three with TLS. It takes a [`ServerProfile`] that was learned
 //! in an earlier session; without one, [`Pipelining::Login`] costs one more. How wrong guesses are found out and mended
 //! is told in `session/files.rs` and `session/login.rs`; the driver sees nothing of the former, and of the latter
-//! [`SessionError::Mispredicted`]: it connects again, with [`Pipelining::ArraysIterator`] and the profile that was learned.
+//! [`SessionError::Mispredicted`]: it connects again, with [`Pipelining::Steps`] and the profile that was learned.
 //!
 //! **Data** is delivered as it arrives, as slices of what was read, in whatever order the server sends it, and each byte
 //! once. A vector's ranges are dealt out to requests within the server's limits, all of them sent at once; what did not

@@ -44,7 +44,7 @@ pub(super) fn parse(text: &str) -> Result<Node, SyntaxError> {
 }
 
 struct Parser {
-    /// Invariant: the last one is [`Kind::SessionEnd`].
+    /// Invariant: the last one is [`Kind::End`].
     tokens: Vec<Token>,
     at: usize,
     level: usize,

@@ -32,7 +32,7 @@ const SYMBOLS: [&str; 26] = [
     "!", "&", "|", "?", ":", "(", ")", "[", "]",
 ];
 
-/// Splits `text` into tokens, of which the last is [`Kind::SessionEnd`].
+/// Splits `text` into tokens, of which the last is [`Kind::End`].
 pub(super) fn tokens(text: &str) -> Result<Vec<Token>, SyntaxError> {
     let mut found = Vec::new();
     let mut at = 0;

@@ -170,7 +170,7 @@ pub enum SessionError {
         status: u16,
     },
     /// The server is not as its profile says: what was sent ahead was wrong. Connect again, with
-    /// [`Session::profile`](crate::client::Session::profile) and [`Pipelining::ArraysIterator`](crate::client::Pace::Steps).
+    /// [`Session::profile`](crate::client::Session::profile) and [`Pipelining::Steps`](crate::client::Pace::Steps).
     #[error("the server is not as it was: {seen}")]
     Mispredicted {
         /// What is different.

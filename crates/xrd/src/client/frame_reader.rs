@@ -15,7 +15,7 @@ const MAX_CONTROL_BYTES: u32 = 64 * 1024;
 pub(super) enum Piece {
     /// The answer to the handshake.
     Greeting(HandshakeResponse),
-    /// The payload of an answer begins. What it says follows as [`Piece::Data`], and [`Piece::SessionEnd`].
+    /// The payload of an answer begins. What it says follows as [`Piece::Data`], and [`Piece::End`].
     Begin {
         /// Of which stream.
         stream: StreamId,

@@ -205,7 +205,7 @@ impl Session {
         self.end_of_connection()
     }
 
-    /// Asks again what a server said to wait with ([`SessionEvent::DiskWait`]).
+    /// Asks again what a server said to wait with ([`SessionEvent::Wait`]).
     pub fn resume(&mut self, ticket: RequestId) {
         if ticket == RequestId::SETUP {
             self.resume_login();

@@ -4,7 +4,7 @@
 //! handshake + protocol ──> [TLS] ──> login ──> [authentication] ──> [TLS] ──> ready
 //! ```
 //!
-//! With [`Pipelining::Login`] the login does not wait for the answer before it, with [`Pipelining::InFlightRange`] neither do the
+//! With [`Pipelining::Login`] the login does not wait for the answer before it, with [`Pipelining::Flight`] neither do the
 //! authentication that the profile expects and what the driver asks. A server that is not as expected then has to break
 //! off: requests before a login that wants proof make it do so, at times before its answer to the login was read.
 
