@@ -24,7 +24,7 @@ pub(super) struct Header {
 
 /// What a pointer member points to.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Pointer<'a> {
+pub(crate) enum Pointer<'a> {
     Null,
     /// An object elsewhere in the buffer, by its position.
     Reference(usize),
