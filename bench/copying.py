@@ -1,35 +1,36 @@
-"""`hither cp` side by side with the tools that people move files with: one large file, down and up.
+"""`hither cp` side by side with other tools that copy files: one large file, down and up.
 
 Two links: loopback, and 120 ms at 1 Gbit/s (stock kernel settings, cubic; with and without loss). On the long one the
-measure is iperf3 with eight streams in the same round; on loopback it is curl. Every round runs everyone once, starting
-with another one each time; medians and ratios are printed, and written with every single run to bench/results/copy.*.
-The long link needs root (hither-wan).
+reference is iperf3 with eight streams in the same round; on loopback it is curl. Each round runs all contenders once,
+starting with another one; medians and ratios are printed, and written with every single run to OUTPUT.*. The long link
+needs root (hither-wan).
 
-    python -m bench.copying --rounds 3 --links loopback,far,lossy --size 1024 [--only hither,curl]
+    python -m bench.copying --runs 3 --links loopback,far,lossy --size 1024 [--only hither,curl]
 
-Who takes part is who is installed. The files lie in memory (/dev/shm) at both ends: disks are not what is compared.
+Tools that are not installed are left out. The files lie in memory (/dev/shm) at both ends, so disks are not compared.
 """
 
 import argparse
 import contextlib
-import csv
 import json
 import os
 import shutil
 import statistics
 import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.harness import servers
+from bench.harness import servers, tables
+from bench.harness.arguments import Arguments
+from bench.harness.contenders import timed
+from bench.harness.interleaved import rotated, say
 from bench.harness.links import Link, Loopback, Wan
-from bench.harness.paths import BENCH, HITHER, RESULTS
+from bench.harness.paths import HITHER
 
 MEMORY = Path("/dev/shm")
-# A run that takes longer is cut off: its rate is that of what it moved, which we do not know, so it counts as slower than this.
+# A run that takes longer is killed; its rate is then an upper limit.
 CAP_SECONDS = 60
 
 
@@ -64,7 +65,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Contender:
-    """How a tool is told to move the file; `needs` is the program that must be there."""
+    """A tool: its command line for a copy, and the program that must be installed."""
 
     name: str
     needs: str
@@ -73,7 +74,7 @@ class Contender:
 
 @dataclass(frozen=True)
 class Site:
-    """Where the file is served, and where an upload may go."""
+    """The servers of the file, and of uploads."""
 
     http: str
     root: str
@@ -119,13 +120,9 @@ UP = [
 ]
 
 
-def progress(text: str) -> None:
-    print(f"copy: {text}", file=sys.stderr, flush=True)
-
-
 @contextlib.contextmanager
 def site(where: Loopback, folder: Path) -> Iterator[Site]:
-    """Everything that anybody copies from or to, at the server's end."""
+    """The servers that tools copy from and to, at the server's end."""
     with contextlib.ExitStack() as stack:
         web = stack.enter_context(servers.nginx(where, folder))
         grid = stack.enter_context(servers.xrootd(where, folder))
@@ -137,18 +134,25 @@ def site(where: Loopback, folder: Path) -> Iterator[Site]:
         yield Site(f"http://{host}:{web}", f"root://{host}:{grid}", f"http://{host}:{dav}", port, host)
 
 
-def measured(where: Loopback, command: list[str], size: int) -> tuple[float, float, float, str]:
-    timed = [sys.executable, str(BENCH / "harness" / "process_time.py"), str(CAP_SECONDS), *command]
-    told = json.loads(subprocess.run(where.client(timed), stdout=subprocess.PIPE, text=True, check=True).stdout)
-    note = "cut off" if told["timeout"] else "" if told["exit"] == 0 else f"exit {told['exit']}: {told['stderr'][-200:]}"
-    return size * 8e-6 / told["wall"], told["wall"], told["cpu"] / (size / 1e9), note
+def timed_copy(where: Loopback, command: list, size: int) -> tuple[float, float, str]:
+    """Seconds, CPU seconds per GB of the client, and what went wrong."""
+    answer = timed(where, command, CAP_SECONDS)
+    failed = "" if answer["exit"] == 0 else f"exit {answer['exit']}: {answer['stderr'][-200:]}"
+    return answer["wall"], answer["cpu"] / (size / 1e9), "cut off" if answer["timeout"] else failed
+
+
+def numbered_blocks(count: int, length: int) -> Iterator[bytes]:
+    """Blocks of the same random bytes, each beginning with its number."""
+    block = os.urandom(length)
+    for number in range(count):
+        yield number.to_bytes(8, "little") + block[8:]
 
 
 def iperf(where: Loopback, at: Site, way: str) -> Run:
     command = ["iperf3", "-c", at.host, "-p", str(at.iperf_port), "-P", "8", "-t", "10", "-J"]
     command += ["-R"] if way != "up" else []
-    told = json.loads(subprocess.run(where.client(command), stdout=subprocess.PIPE, text=True, check=False).stdout)
-    end = told.get("end", {}).get("sum_received", {})
+    answer = json.loads(subprocess.run(where.client(command), stdout=subprocess.PIPE, text=True, check=False).stdout)
+    end = answer.get("end", {}).get("sum_received", {})
     return Run("", way, "iperf3 -P8", end.get("bits_per_second", 0) * 1e-6, end.get("seconds", 0), 0)
 
 
@@ -158,62 +162,67 @@ def rounds(name: str, way: str, who: list[Contender], options: argparse.Namespac
     results: list[Run] = []
     out: set[str] = set()
     with make() as where, site(where, folder) as at:
-        for number in range(options.rounds):
+        for number in range(options.runs):
             if not options.no_iperf:
                 run = iperf(where, at, way)
                 run.link = label
                 results.append(run)
-                progress(f"{label}, {way}: {run.who} {run.mbit:.0f} Mbit/s")
-            shift = number % len(who)
-            for contender in who[shift:] + who[:shift]:
+                say(f"{label}, {way}: {run.who} {run.mbit:.0f} Mbit/s")
+            for contender in rotated(who, number):
                 if contender.name in out or shutil.which(contender.needs) is None:
                     continue
                 target = folder / "data" if way == "up" else MEMORY / f"hither-copy-{os.getpid()}"
-                mbit, seconds, cpu, note = measured(where, contender.command(at, target), size)
+                seconds, cpu, note = timed_copy(where, contender.command(at, target), size)
+                mbit = size * 8e-6 / seconds
                 if way == "down":
                     good = target.exists() and target.stat().st_size == size
-                    note = note or ("" if good else "the file is not whole")
+                    note = note or ("" if good else "the file is incomplete")
                     target.unlink(missing_ok=True)
                 for left in (folder / "up").glob("up-*"):
                     left.unlink()
                 if note:
                     out.add(contender.name)
                 results.append(Run(label, way, contender.name, mbit, seconds, cpu, note))
-                progress(f"{label}, {way}: {contender.name} {mbit:.0f} Mbit/s, {seconds:.2f} s, {cpu:.2f} CPU s/GB {note}")
+                say(f"{label}, {way}: {contender.name} {mbit:.0f} Mbit/s, {seconds:.2f} s, {cpu:.2f} CPU s/GB {note}")
     return results
 
 
-def table(results: list[Run]) -> str:
+def table(results: list[Run]) -> list[str]:
     lines = []
     for link, way in dict.fromkeys((run.link, run.way) for run in results):
-        here = [run for run in results if (run.link, run.way) == (link, way)]
         by_name: dict[str, list[Run]] = {}
-        for run in here:
-            by_name.setdefault(run.who, []).append(run)
-        mine = statistics.median([run.mbit for run in by_name.get("hither", [])] or [0])
-        lines += [f"\n## {link}, {way}\n", "| who | Mbit/s (median, range) | s | CPU s/GB | hither is faster by | |",
-                  "|---|---:|---:|---:|---:|---|"]
+        for run in results:
+            if (run.link, run.way) == (link, way):
+                by_name.setdefault(run.who, []).append(run)
+        ours = statistics.median([run.mbit for run in by_name.get("hither", [])] or [0])
+        rows = []
         for who, runs in by_name.items():
             rates = [run.mbit for run in runs]
-            median = statistics.median(rates)
-            seconds = statistics.median([run.seconds for run in runs])
-            cpu = statistics.median([run.cpu_per_gb for run in runs])
-            ratio = f"{mine / median:.2f}" if median else "-"
-            cpu_text = "" if who.startswith("iperf3") else f"{cpu:.2f}"
-            lines.append(f"| {who} | {median:.0f} ({min(rates):.0f}-{max(rates):.0f}) | {seconds:.2f} | {cpu_text} | {ratio} | {runs[-1].note} |")
-    return "\n".join(lines)
+            median, seconds, cpu = (statistics.median(getattr(run, figure) for run in runs) for figure in ("mbit", "seconds", "cpu_per_gb"))
+            rows.append(
+                [
+                    who,
+                    f"{median:.0f} ({min(rates):.0f}-{max(rates):.0f})",
+                    f"{seconds:.2f}",
+                    "" if who.startswith("iperf3") else f"{cpu:.2f}",
+                    f"{ours / median:.2f}" if median else "-",
+                    runs[-1].note,
+                ]
+            )
+        heads = ["", "Mbit/s (median, range)", "s", "CPU s/GB", "hither is faster by", ""]
+        lines += ["", f"## {link}, {way}", "", *tables.markdown(heads, rows, "lrrrrl")]
+    return lines
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--links", default="loopback,far,lossy")
-    parser.add_argument("--ways", default="nowhere,down,up")
-    parser.add_argument("--size", type=int, default=1024, help="of the file, in MiB")
+    parser = Arguments(__doc__, "copying", quick="one run each, loopback only")
+    parser.add_argument("--links", default="loopback,far,lossy", help="default %(default)s")
+    parser.add_argument("--ways", default="nowhere,down,up", help="default %(default)s")
+    parser.add_argument("--size", type=int, default=1024, help="of the file, in MiB (default %(default)s)")
     parser.add_argument("--only", default="", help="contenders, by the beginning of their names")
-    parser.add_argument("--no-iperf", action="store_true")
-    parser.add_argument("--write", action="store_true", help="to bench/results")
-    options = parser.parse_args()
+    parser.add_argument("--no-iperf", action="store_true", help="without iperf3")
+    options = parser.parse(needs_root=False)
+    links = ["loopback"] if options.quick else options.links.split(",")
     only = tuple(filter(None, options.only.split(",")))
     results: list[Run] = []
     with tempfile.TemporaryDirectory(prefix="hither-copy-", dir=MEMORY) as name:
@@ -221,26 +230,17 @@ def main() -> None:
         folder.chmod(0o755)
         (folder / "up").mkdir()
         (folder / "up").chmod(0o777)
-        block = os.urandom(1 << 20)
         with (folder / "data").open("wb") as file:
-            for number in range(options.size):
-                file.write(number.to_bytes(8, "little") + block[8:])
-        for link in options.links.split(","):
+            file.writelines(numbered_blocks(options.size, 1 << 20))
+        for link in links:
             for way in options.ways.split(","):
                 if way == "nowhere" and link != "loopback":
                     continue
                 who = {"nowhere": NOWHERE, "down": DOWN, "up": UP}[way]
                 who = [it for it in who if not only or it.name.startswith(only)]
                 results += rounds(link, way, who, options, folder)
-    text = table(results)
-    print(text)
-    if options.write:
-        RESULTS.mkdir(exist_ok=True)
-        (RESULTS / "copy.md").write_text(f"# Copies of {options.size} MiB\n{text}\n")
-        with (RESULTS / "copy.csv").open("w", newline="") as file:
-            writer = csv.writer(file)
-            writer.writerow(Run.__dataclass_fields__)
-            writer.writerows([list(vars(run).values()) for run in results])
+    tables.save(options.output, [f"# Copies of {options.size} MiB", *table(results)])
+    tables.write_csv(options.output, [vars(run) for run in results])
 
 
 if __name__ == "__main__":

@@ -1,11 +1,11 @@
 """The talk's table, today: one query of a tree of 275 MB, from seven places.
 
-As root the links are packets between two network namespaces (hither-wan); else hither-proxy delays the bytes on
-loopback, which knows no TCP slow start, and the table says so. Every way of reading must give the same answer.
+As root the links are packets between two network namespaces (hither-wan); otherwise hither-proxy delays the bytes on
+loopback, without TCP slow start, and the table says so. All ways of reading must give the same answer.
 
-The old ways are ROOT's own: without a cache it asks for one piece (basket) at a time, and with 64 KB for as many as fit.
-Where ROOT is missing, a small HTTP client does the same (peers/draw/piecewise.py). What would take longer than a
-minute is computed from a part of it, run on that very link, and marked `~`.
+The old ways are ROOT's: without a cache it requests one piece (basket) at a time, with a cache of 64 KB as many as fit.
+Without ROOT, a small HTTP client does the same (peers/draw/piecewise.py). Whatever would take longer than a minute is
+computed from a part of it, run on the same link, and marked `~`.
 """
 
 import json
@@ -18,33 +18,23 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from bench.generators import talkfile
-from bench.harness import servers
-from bench.harness.contenders import (
-    RAW,
-    Addresses,
-    Contender,
-    Query,
-    Run,
-    contest,
-    disagreement,
-    hither,
-    peer,
-    root_draw,
-)
-from bench.harness.links import LINKS, Link, Loopback, is_root, place
-from bench.harness.paths import HITHER, HITHER_PROXY, HITHER_WAN
+from bench.harness.contenders import RAW, Addresses, Contender, Query, Run, hither, measure, peer, root_draw, serving
+from bench.harness.interleaved import say
+from bench.harness.links import LINKS, Link, Loopback, ends_of, is_root
+from bench.harness.paths import HITHER, HITHER_PROXY, HITHER_WAN, ROOT
+from bench.harness.plots import subplots
 from bench.harness.pyroot import import_root
 from bench.harness.tables import seconds
 
-PICTURE = Path(__file__).resolve().parent.parent / "demo.png"
-LONGEST_MEASURED = 45.0  # seconds; the whole demo is to end within five minutes
-SAMPLE = 8.0  # seconds of a slow way that are really run
+PICTURE = ROOT / "demo.png"
+MAX_MEASURED = 45.0  # seconds; the whole demo has to end within five minutes
+SAMPLE = 8.0  # seconds of a slow way that are run
 TIMEOUT = 120.0
 
 
 @dataclass(frozen=True)
 class OldWay:
-    """One column of the talk's table: ROOT with a cache of so many bytes, one range or a group of ranges at a time."""
+    """A column of the talk's table: ROOT with a cache of `cache` bytes, so one range or a group of ranges at a time."""
 
     title: str
     cache: int
@@ -56,7 +46,7 @@ BUFFER_64K = OldWay("64 KB buffer", 65_536)
 
 @dataclass
 class Row:
-    """What one link showed, in seconds; `computed` names the columns that were not run to the end."""
+    """The seconds of one link; `computed` names the columns that were not run to the end."""
 
     link: Link
     times: dict[str, float] = field(default_factory=dict)
@@ -69,33 +59,25 @@ class Row:
         return f"~{value:.0f}" if title in self.computed else seconds(value)
 
 
-def say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
-
-
-def have_root() -> bool:
-    return import_root() is not None
-
-
 def old_command(way: OldWay, with_root: bool, share: float, facts: dict) -> Contender:
-    """The old way, over all of the data or the first `share` of it."""
+    """The old way, over the first `share` of the data."""
     if with_root:
         entries = None if share == 1 else max(1, int(facts["entries"] * share))
         return Contender(way.title, root_draw("http", way.cache, entries), answers=share == 1)
 
     def command(at: Addresses, query: Query) -> list[str]:
-        client = peer("draw.piecewise", at.http, str(query.file.with_suffix(".ranges.json")))
-        return [*client, str(way.cache), f"{share:.6f}"]
+        ranges = query.file.with_suffix(".ranges.json")
+        return peer("draw.piecewise", at.http, ranges, way.cache, f"{share:.6f}")
 
     return Contender(way.title, command, answers=share == 1)
 
 
 class Demo:
-    """The rows so far, and what the first link taught about the old ways."""
+    """The rows so far, and the round trips of the old ways, known from the first link."""
 
     def __init__(self, query: Query):
         self.query = query
-        self.with_root = have_root()
+        self.with_root = import_root() is not None
         self.rows: list[Row] = []
         self.trips: dict[str, int] = {}
         self.answers = 0
@@ -103,28 +85,28 @@ class Demo:
         self.histogram: dict | None = None
 
     def run(self, where: Loopback, at: Addresses, link: Link, who: Contender) -> Run:
-        run = contest(where, who.command(at, self.query), Run(link.letter, "cubic", who.name, 0), TIMEOUT)
+        run = measure(where, who.command(at, self.query), Run(link.letter, "cubic", who.name, 0), TIMEOUT)
         if run.failure or run.late:
             sys.exit(f"demo: {who.name} over link {link.letter}: {run.failure or 'no answer within two minutes'}")
         if who.answers and who is not RAW:
-            if wrong := disagreement(run, self.query.facts):
-                self.wrong.append(wrong)
+            if wrong := self.query.disagreement(run):
+                self.wrong.append(f"{who.name}, link {link.letter}: {wrong}")
             self.answers += 1
         return run
 
     def estimate(self, way: OldWay, link: Link) -> float:
-        """How long the old way will take: its trips (known from link A), one after the other, and the bytes."""
+        """Seconds that the old way will take: its round trips, one after the other, and the bytes."""
         wire = self.query.floor_bytes * 8 / (link.mbit * 1e6) if link.mbit else 0
         return self.rows[0].times[way.title] + self.trips[way.title] * link.rtt_ms / 1e3 + wire if self.rows else 0
 
     def old_way(self, where: Loopback, at: Addresses, row: Row, way: OldWay) -> None:
         expected = self.estimate(way, row.link)
-        if expected <= LONGEST_MEASURED:
+        if expected <= MAX_MEASURED:
             run = self.run(where, at, row.link, old_command(way, self.with_root, 1, self.query.facts))
             row.times[way.title] = run.seconds
             self.trips.setdefault(way.title, run.report["reads"])
             return
-        # The first part of the data, long enough to be typical; opening happens once, reading `1 / share` times.
+        # The first part of the data, large enough to be typical; opening happens once, reading `1 / share` times.
         share = min(1, max(SAMPLE / expected, 30 / self.trips[way.title]))
         run = self.run(where, at, row.link, old_command(way, self.with_root, share, self.query.facts))
         opening = run.report["open"] + run.report["tree"]
@@ -135,12 +117,7 @@ class Demo:
 
     def link(self, link: Link) -> None:
         row = Row(link)
-        where = place(link)
-        with where, servers.nginx(where, self.query.file.parent) as http, servers.raw(where) as raw:
-            host, port = where.reach(http)
-            raw_host, raw_port = where.reach(raw)
-            url = f"http://{host}:{port}/{self.query.file.name}"
-            at = Addresses(http=url, http_raised=url, root=None, raw_host=raw_host, raw_port=raw_port)
+        with ends_of(link) as where, serving(where, self.query.file, only_http=True) as at:
             run = self.run(where, at, link, Contender("hither", hither()))
             row.times["hither"] = run.seconds
             trips = f"{run.report['round_trips']} round trips, {run.report['connections']} connections"
@@ -171,20 +148,15 @@ def table(demo: Demo) -> str:
     lines += [
         "",
         f"one piece at a time, 64 KB buffer: {old}. wire: the same bytes over one TCP connection, nothing decoded.",
-        "~ computed: a part was run on this link, the rest is its round trips multiplied.",
+        "~ computed: a part was run on this link, and the rest is in proportion.",
     ]
     if not is_root():
-        lines.append("Links by hither-proxy: delay and rate are right, but no TCP slow start. Run as root for real packets.")
+        lines.append("Links by hither-proxy: delay and rate are right, but there is no TCP slow start. Run as root for real packets.")
     return "\n".join(lines)
 
 
 def picture(demo: Demo) -> None:
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    figure, (left, right) = pyplot.subplots(1, 2, figsize=(13, 5), layout="constrained", width_ratios=(2, 3))
+    figure, (left, right) = subplots(1, 2, figsize=(13, 5), width_ratios=(2, 3))
     h = demo.histogram
     width = (h["hi"] - h["lo"]) / h["bins"]
     left.stairs(h["counts"], [h["lo"] + i * width for i in range(h["bins"] + 1)], fill=True, color="tab:blue")
@@ -198,7 +170,7 @@ def picture(demo: Demo) -> None:
         ONE_PIECE.title: ("tab:red", "one piece at a time"),
         BUFFER_64K.title: ("tab:orange", "64 KB buffer"),
         "hither": ("tab:blue", "hither"),
-        "wire": ("black", "the wire itself (one connection)"),
+        "wire": ("black", "the wire (one connection)"),
     }
     at = range(len(demo.rows))
     for title, (colour, label) in styles.items():
@@ -209,26 +181,23 @@ def picture(demo: Demo) -> None:
         if hollow:
             right.plot(*zip(*hollow), "o", color="white", markeredgecolor=colour, zorder=3)
     right.set_yscale("log")
-    right.set_ylabel("seconds until the histogram is there")
+    right.set_ylabel("seconds until the histogram")
     right.set_xticks(at, [f"{row.link.letter}\n{row.link.label.replace(', ', chr(10))}" for row in demo.rows])
     kind = "" if is_root() else "; links by proxy, no TCP slow start"
     right.set_title(f"the same query from seven places (hollow: computed from a part{kind})")
     right.legend()
     right.grid(axis="y", alpha=0.3)
     figure.savefig(PICTURE, dpi=110)
-    pyplot.close(figure)
 
 
 def histogram_of(query: Query) -> dict:
-    """hither's own histogram, for the picture; of the file on disk, as the links have answered already."""
-    facts = query.facts
-    command = [HITHER, "draw", f"{query.file}:{facts['tree']}", facts["expression"], "--where", facts["cut"]]
-    command += ["--bins", "120", "--range", "0:30", "--no-store", "--json"]
+    """hither's histogram for the picture, of the file on disk."""
+    command = query.draw(query.file, "--bins", "120", "--range", "0:30", "--no-store")
     return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)["histogram"]
 
 
 def write_ranges(file: Path) -> None:
-    """Where the query's baskets lie, for the client that stands in for ROOT; uproot knows."""
+    """Writes the offsets of the query's baskets, according to uproot, for the client that replaces ROOT."""
     target = file.with_suffix(".ranges.json")
     if target.exists() and target.stat().st_mtime >= file.stat().st_mtime:
         return
@@ -249,12 +218,12 @@ def write_ranges(file: Path) -> None:
 
 
 def main() -> int:
-    # Asked to end, end as with Ctrl-C: what was started is stopped.
+    # SIGTERM ends the program as Ctrl-C does, so that everything it started is stopped.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     needed = [HITHER] + [HITHER_WAN if is_root() else HITHER_PROXY]
     for binary in needed:
         if not binary.exists():
-            sys.exit(f"demo: {binary} is missing; make demo builds it")
+            sys.exit(f"demo: {binary} is missing; `make demo` builds it")
     started = time.monotonic()
     data = talkfile.DEFAULT_OUTPUT
     query = Query(data, data, talkfile.ensure(data))

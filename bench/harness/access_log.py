@@ -1,4 +1,4 @@
-"""What a server was asked, read from its access log, whichever of servers.py it is."""
+"""The requests that a server got, read from the access log of any server of servers.py."""
 
 import json
 import re
@@ -9,7 +9,7 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Logged:
-    """One request, as the server logged it. xrootd's trace says nothing of connections and sizes."""
+    """One request, as the server logged it. xrootd's trace holds no connections and no sizes."""
 
     connection: str
     method: str
@@ -17,7 +17,7 @@ class Logged:
     status: int
     bytes_sent: int
     ranges: str
-    """The Range header as sent; "-" if there was none."""
+    """The Range header; "-" if there was none."""
 
     @property
     def range_count(self) -> int:
@@ -25,10 +25,25 @@ class Logged:
 
 
 def read(log: Path, uri: str) -> list[Logged]:
-    """The requests for a path, in the order in which they were logged (most servers log when an answer is complete)."""
+    """The requests for a path, in the order of the log (most servers log a request when its response is complete)."""
     text = log.read_text(errors="replace") if log.exists() else ""
     rows = json_rows(text) if text.startswith("{") else trace_rows(text) if "got hdr line" in text else table_rows(text)
     return [row for row in rows if row.uri == uri]
+
+
+@dataclass
+class Counter:
+    """The requests for a path since `start`, of a server that keeps a log."""
+
+    log: Path | None
+    uri: str
+    before: int = 0
+
+    def start(self) -> None:
+        self.before = len(read(self.log, self.uri)) if self.log else 0
+
+    def requests(self) -> list[Logged]:
+        return read(self.log, self.uri)[self.before :] if self.log else []
 
 
 def table_rows(text: str) -> Iterator[Logged]:
@@ -39,7 +54,7 @@ def table_rows(text: str) -> Iterator[Logged]:
 
 
 def json_rows(text: str) -> Iterator[Logged]:
-    """Caddy. Its sizes are those of the bodies."""
+    """Caddy, which logs the sizes of bodies."""
     for line in text.splitlines():
         entry = json.loads(line)
         request = entry["request"]
@@ -53,7 +68,7 @@ REQUEST = re.compile(r"^([A-Z]+) (\S+) HTTP/1")
 
 
 def trace_rows(text: str) -> Iterator[Logged]:
-    """xrootd: one line for each line of a header, marked with the thread; the head of the answer ends a request."""
+    """xrootd: a line for each header line, marked with the thread; the head of the response ends a request."""
     begun: dict[str, tuple[str, str, str]] = {}
     for line in text.splitlines():
         if header := HEADER.match(line):

@@ -1,55 +1,112 @@
-"""Who takes part, how each is started, and what one run of one of them tells.
+"""The contenders: how each is started, and what one run of it shows.
 
-hither comes as it is used (`hither draw`), the peers in the way that is fastest for each: ROOT with a cache larger than
-the query, uproot with its own vectored sources, and with what it takes when nobody chooses. `raw` is not a peer but the floor:
-the bytes that the query needs, over one fresh TCP connection, nothing decoded.
+hither runs as users run it (`hither draw`), each peer in its fastest way: ROOT with a cache larger than the query, uproot
+with its own vectored sources, and with its default. `raw` is not a peer but the floor: the bytes that the query needs, over
+one fresh TCP connection, nothing decoded.
 """
 
 import json
 import math
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+from bench.generators import talkfile
+from bench.harness import servers
 from bench.harness.links import Loopback
-from bench.harness.paths import BENCH, HITHER
+from bench.harness.paths import BENCH, BUILT_PEERS, HITHER, PEERS
 
-# Part headers of a multipart answer, and what else a protocol adds to the bytes that the query needs.
+# Part headers of a multipart response, and what else a protocol adds to the bytes that the query needs.
 FRAMING = 1.1
 
 
 @dataclass(frozen=True)
 class Addresses:
-    """Where the client finds the servers. Addresses and the link differ from run to run, commands don't."""
+    """The servers of one file, as the client reaches them. They differ from run to run, commands don't."""
 
     http: str
     http_raised: str
     root: str | None
-    raw_host: str
-    raw_port: int
+    raw: tuple[str, int]
+
+
+@contextmanager
+def serving(where: Loopback, file: Path, log: Path | None = None, only_http: bool = False) -> Iterator[Addresses]:
+    """nginx with and without raised header limits, xrootd if it is installed, and the raw socket; `log` is the first one's."""
+    with ExitStack() as stack:
+
+        def start(server, *options, **more) -> tuple[str, int]:
+            return where.reach(stack.enter_context(server(where, *options, **more)))
+
+        def url(scheme: str, address: tuple[str, int]) -> str:
+            return f"{scheme}://{address[0]}:{address[1]}/{file.name}"
+
+        folder = file.parent
+        http = raised = url("http", start(servers.nginx, folder, log))
+        root = None
+        if not only_http:
+            raised = url("http", start(servers.nginx, folder, limits="large_client_header_buffers 8 512k;"))
+            if servers.program("xrootd"):
+                root = url("root", start(servers.xrootd, folder)).replace(f"/{file.name}", f"//{file.name}")
+        yield Addresses(http, raised, root, start(servers.raw))
 
 
 @dataclass(frozen=True)
 class Query:
-    """The talk's query, and its answer as ROOT gave it when the file was written."""
+    """The talk's query, and ROOT's answer from when the file was written."""
 
     file: Path
     warm_up: Path
     facts: dict
 
+    @classmethod
+    def of_the_talk(cls) -> "Query":
+        """Over the talk's file and a small one for warming up, which are written if they are missing."""
+        file = talkfile.DEFAULT_OUTPUT
+        warm_up = file.with_name("warm.root")
+        talkfile.ensure(warm_up, events=500)
+        return cls(file, warm_up, talkfile.ensure(file))
+
+    @property
+    def needed_bytes(self) -> int:
+        return self.facts["query_bytes"] + self.facts["tree_bytes"]
+
     @property
     def floor_bytes(self) -> int:
-        return math.ceil((self.facts["query_bytes"] + self.facts["tree_bytes"]) * FRAMING)
+        return math.ceil(self.needed_bytes * FRAMING)
+
+    def __str__(self) -> str:
+        facts = self.facts
+        return f"`{facts['expression']}` where `{facts['cut']}`, {facts['query_bytes'] / 1e6:.2f} MB of {facts['bytes'] / 1e6:.0f} MB"
+
+    def draw(self, url: str, *options: object) -> list:
+        """The command line of `hither draw`."""
+        facts = self.facts
+        return [HITHER, "draw", f"{url}:{facts['tree']}", facts["expression"], "--where", facts["cut"], "--json", *options]
+
+    def disagreement(self, run: "Run") -> str | None:
+        """How the answer of a run that gave one differs from ROOT's; None if it does not."""
+        if run.selected is None:
+            return None
+        if run.selected != self.facts["selected"]:
+            return f"selected {run.selected} values instead of {self.facts['selected']}"
+        if not math.isclose(run.mean, self.facts["mean"], rel_tol=1e-12):
+            return f"has mean {run.mean!r} instead of {self.facts['mean']!r}"
+        return None
+
+
+Command = Callable[[Addresses, Query], list | None]
 
 
 @dataclass(frozen=True)
 class Contender:
-    """`command` makes the command line; None where the contender can't take part (no xrootd, no ROOT)."""
+    """`command` makes the command line, or None if the server that it needs is not installed."""
 
     name: str
-    command: Callable[[Addresses, Query], list[str] | None]
+    command: Command
     answers: bool = True
 
 
@@ -78,6 +135,10 @@ class Run:
     failure: str | None = None
     report: dict = field(default_factory=dict)
 
+    @property
+    def is_good(self) -> bool:
+        return not self.late and self.failure is None
+
     def row(self) -> dict:
         values = asdict(self)
         values.pop("report")
@@ -89,45 +150,43 @@ def peer(program: str, *arguments: object) -> list[str]:
     return [sys.executable, "-m", f"bench.peers.{program}", *map(str, arguments)]
 
 
-def hither(
-    connections: int | None = None, store: Path | None = None, protocol: str = "http"
-) -> Callable[[Addresses, Query], list[str] | None]:
-    def command(at: Addresses, query: Query) -> list[str] | None:
+def compiled_peer(program: str, *flags: str) -> Path:
+    """A C++ program of `peers`, compiled unless its binary is newer than its source."""
+    source = PEERS / f"{program}.cpp"
+    binary = BUILT_PEERS / source.stem
+    if not binary.exists() or binary.stat().st_mtime < source.stat().st_mtime:
+        BUILT_PEERS.mkdir(parents=True, exist_ok=True)
+        subprocess.run(["g++", "-std=c++17", "-O2", source, "-o", binary, *flags], check=True)
+    return binary
+
+
+def hither(*options: object, protocol: str = "http") -> Command:
+    def command(at: Addresses, query: Query) -> list | None:
         url = at.http if protocol == "http" else at.root
-        if url is None:
-            return None
-        facts = query.facts
-        arguments = [str(HITHER), "draw", f"{url}:{facts['tree']}", facts["expression"], "--where", facts["cut"]]
-        arguments += ["--connections", str(connections)] if connections else []
-        arguments += ["--store", str(store)] if store else ["--no-store"]
-        return [*arguments, "--json"]
+        return query.draw(url, *(options if "--store" in options else (*options, "--no-store"))) if url else None
 
     return command
 
 
-def root_draw(protocol: str, cache: int, entries: int | None = None) -> Callable[[Addresses, Query], list[str] | None]:
+def root_draw(protocol: str, cache: int, entries: int | None = None) -> Command:
     def command(at: Addresses, _: Query) -> list[str] | None:
         url = at.http if protocol == "http" else at.root
-        limit = ["--entries", str(entries)] if entries else []
-        return peer("draw.root_draw", url, "--cache", str(cache), *limit) if url else None
+        limit = ["--entries", entries] if entries else []
+        return peer("draw.root_draw", url, "--cache", cache, *limit) if url else None
 
     return command
 
 
-def uproot_read(protocol: str, source: str) -> Callable[[Addresses, Query], list[str] | None]:
+def uproot_read(protocol: str, source: str) -> Command:
     def command(at: Addresses, query: Query) -> list[str] | None:
         url = {"http": at.http, "http raised": at.http_raised, "root": at.root}[protocol]
-        return peer("draw.uproot_read", url, source, str(query.warm_up)) if url else None
+        return peer("draw.uproot_read", url, source, query.warm_up) if url else None
 
     return command
 
 
-def raw(connections: int = 1) -> Callable[[Addresses, Query], list[str]]:
-    def command(at: Addresses, query: Query) -> list[str]:
-        client = peer("bytes.raw_client", at.raw_host, str(at.raw_port))
-        return [*client, str(query.floor_bytes), str(connections)]
-
-    return command
+def raw(connections: int = 1) -> Command:
+    return lambda at, query: peer("bytes.raw_client", *at.raw, query.floor_bytes, connections)
 
 
 TEN_MB = 10_000_000
@@ -135,8 +194,8 @@ PEERS_OF_HITHER = (
     Contender("root root://", root_draw("root", TEN_MB)),
     Contender("root http", root_draw("http", TEN_MB)),
     Contender("uproot XRootDSource", uproot_read("root", "XRootDSource")),
-    # HTTPSource asks for all baskets in one request. A stock nginx refuses the long header (400), upon which uproot
-    # asks for every basket on its own; a server with raised limits shows what it can do otherwise.
+    # HTTPSource asks for all baskets in one request. A stock nginx refuses the long header (400), and uproot then asks for
+    # each basket on its own; a server with raised limits shows the one request.
     Contender("uproot HTTPSource", uproot_read("http", "HTTPSource")),
     Contender("uproot HTTPSource, raised header limit", uproot_read("http raised", "HTTPSource")),
     Contender("uproot default http", uproot_read("http", "default")),
@@ -144,12 +203,16 @@ PEERS_OF_HITHER = (
 RAW = Contender("raw", raw(), answers=False)
 
 
-def contest(where: Loopback, command: list[str], run: Run, timeout: float) -> Run:
-    """Runs one command at the client's end and fills in what it and the witness in the link say."""
+def timed(where: Loopback, command: list, timeout: float) -> dict:
+    """What process_time.py prints about a command at the client's end."""
+    timer = [sys.executable, str(BENCH / "harness" / "process_time.py"), f"{timeout:g}", *map(str, command)]
+    return json.loads(subprocess.run(where.client(timer), stdout=subprocess.PIPE, text=True, check=True).stdout)
+
+
+def measure(where: Loopback, command: list, run: Run, timeout: float) -> Run:
+    """Runs a command at the client's end and fills in what it prints and what the link counts."""
     where.reset()
-    timed = [sys.executable, str(BENCH / "harness" / "process_time.py"), f"{timeout:g}", *command]
-    told = subprocess.run(where.client(timed), stdout=subprocess.PIPE, text=True, check=True).stdout
-    outside = json.loads(told)
+    outside = timed(where, command, timeout)
     run.wall, run.cpu, run.peak_mb = outside["wall"], outside["cpu"], outside["peak_mb"]
     if stats := where.stats():
         run.turns, run.flights, run.connections = stats["turns"], stats["flights"], stats["connections"]
@@ -168,14 +231,3 @@ def contest(where: Loopback, command: list[str], run: Run, timeout: float) -> Ru
     run.requests = run.report.get("requests")
     run.selected, run.mean = inside.get("selected"), inside.get("mean")
     return run
-
-
-def disagreement(run: Run, facts: dict) -> str | None:
-    """What is wrong with the answer of a run that gave one; None where it is ROOT's."""
-    if run.selected is None:
-        return None
-    if run.selected != facts["selected"]:
-        return f"{run.contender} on {run.link} selected {run.selected} values instead of {facts['selected']}"
-    if not math.isclose(run.mean, facts["mean"], rel_tol=1e-12):
-        return f"{run.contender} on {run.link} has mean {run.mean!r} instead of {facts['mean']!r}"
-    return None

@@ -1,11 +1,9 @@
-"""Interleaved rounds of any contenders, and a table of what they took; for the benches beside run.py.
+"""Interleaved rounds of any contenders, and a table of their medians.
 
-A round is every entrant once; the first one is another each time. Who fails or is late takes no further part. Medians are
-printed, and ratios between them, since the machine is not the same tomorrow.
+A round runs every entrant once; each round starts with another one. An entrant that fails, is killed or answers wrongly
+takes no further part. Medians are printed, and ratios between them, since no two days of a machine are alike.
 """
 
-import csv
-import os
 import signal
 import sys
 from collections.abc import Callable, Iterable, Iterator
@@ -14,23 +12,34 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from bench.harness import tables
-from bench.harness.contenders import Run, contest
+from bench.harness.contenders import Addresses, Contender, Query, Run, measure
 from bench.harness.links import Loopback
 
 
 @dataclass(frozen=True)
 class Entrant:
-    """`check` says what is wrong with the answer of a run, if anything; `before` sets the scene, outside the clock."""
+    """`command` is None if a server that it needs is not installed. `check` returns the fault of a run's answer, if there
+    is one; `before` prepares a run, outside the measured time."""
 
     name: str
-    command: list[str]
+    command: list | None
     check: Callable[[Run], str | None] = lambda _: None
     before: Callable[[], None] = lambda: None
 
 
+def entrants(contenders: Iterable[Contender], at: Addresses, query: Query) -> list[Entrant]:
+    return [Entrant(who.name, who.command(at, query), query.disagreement) for who in contenders]
+
+
+def rotated(items: list, number: int) -> list:
+    """Round `number` of `items`: another one first each time, so that nothing always follows the same one."""
+    first = number % len(items)
+    return [*items[first:], *items[:first]]
+
+
 @dataclass
 class Rounds:
-    """The runs of one bench so far."""
+    """The runs of one benchmark so far."""
 
     count: int
     timeout: float = 120
@@ -38,22 +47,26 @@ class Rounds:
     wrong: list[str] = field(default_factory=list)
 
     def play(self, where: Loopback, link: str, server: str, entrants: list[Entrant]) -> None:
-        out: set[str] = set()
+        """All rounds at one server."""
         for number in range(self.count):
-            turn = number % len(entrants)
-            for entrant in [*entrants[turn:], *entrants[:turn]]:
-                if entrant.name in out:
-                    continue
-                run = Run(link, "cubic", entrant.name, number, server)
+            self.round(where, link, server, rotated(entrants, number), number)
+
+    def round(self, where: Loopback, link: str, server: str, entrants: list[Entrant], number: int) -> None:
+        """One round, in this order."""
+        for entrant in entrants:
+            if not all(r.is_good for r in self.select(link, server, entrant.name) if r.congestion == where.congestion):
+                continue
+            run = Run(link, where.congestion, entrant.name, number, server)
+            if entrant.command is None:
+                run.failure = "a server that it needs is not installed"
+            else:
                 entrant.before()
-                contest(where, [str(word) for word in entrant.command], run, self.timeout)
-                if run.late or run.failure:
-                    out.add(entrant.name)
-                elif wrong := entrant.check(run):
-                    run.failure = wrong
-                    self.wrong.append(f"{entrant.name}, {server}, {link}: {wrong}")
-                self.runs.append(run)
-                say(f"{link:20} {server:8} {entrant.name:24} {tables.outcome(run)}")
+                measure(where, entrant.command, run, self.timeout)
+            if run.is_good and (wrong := entrant.check(run)):
+                run.failure = wrong
+                self.wrong.append(f"{entrant.name}, {server}, {link}: {wrong}")
+            self.runs.append(run)
+            say(f"{link:20} {where.congestion:5} {server:8} {entrant.name:24} {tables.outcome(run)}")
 
     def select(self, link: str, server: str, name: str) -> list[Run]:
         return [r for r in self.runs if (r.link, r.server, r.contender) == (link, server, name)]
@@ -68,12 +81,12 @@ class Rounds:
 
 @contextmanager
 def until_interrupted() -> Iterator[None]:
-    """Asked to end, by Ctrl-C or otherwise, a bench stops what it started and writes what it has."""
+    """Stops at Ctrl-C or SIGTERM what the block started, and lets the program write what was measured so far."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         yield
     except KeyboardInterrupt:
-        say("interrupted: writing what there is")
+        say("interrupted: writing the results so far")
 
 
 def say(text: str) -> None:
@@ -85,7 +98,7 @@ FIGURES: tuple[tuple[str, str, Callable[[float], str]], ...] = (
     ("cpu", "CPU s", tables.seconds),
     ("requests", "requests", "{:.0f}".format),
     ("turns", "turns", "{:.0f}".format),
-    ("flights", "flights", "{:.0f}".format),
+    ("flights", "round trips", "{:.0f}".format),
     ("connections", "connections", "{:.0f}".format),
     ("received_mb", "MB received", "{:.2f}".format),
     ("peak_mb", "peak MiB", "{:.0f}".format),
@@ -94,42 +107,39 @@ FIGURES: tuple[tuple[str, str, Callable[[float], str]], ...] = (
 
 def table(rounds: Rounds, link: str, floor: str | None) -> list[str]:
     """One row for each server and entrant, with the ratio to the floor at the same server."""
-    heads = [head for _, head, _ in FIGURES]
-    lines = ["| server | | " + " | ".join(heads) + (f" | x {floor} |" if floor else " |")]
-    lines.append("|---|---|" + "---:|" * (len(heads) + bool(floor)))
+    heads = ["server", "", *(head for _, head, _ in FIGURES), *([f"x {floor}"] if floor else [])]
+    rows = []
     for server, name in dict.fromkeys((r.server, r.contender) for r in rounds.runs if r.link == link):
         runs = rounds.select(link, server, name)
         cells = [tables.cell(runs, figure, form) for figure, _, form in FIGURES]
         if floor:
             ratio = rounds.ratio(link, server, name, floor)
             cells.append(f"{ratio:.2f}" if ratio else "")
-        lines.append(f"| {server} | {name} | " + " | ".join(cells) + " |")
-    return lines
+        rows.append([server, name, *cells])
+    return tables.markdown(heads, rows, "llr")
 
 
-def write(rounds: Rounds, output: Path, title: str, notes: Iterable[str], bounds: Iterable[str], floor: str | None) -> None:
-    """NAME.md for people, NAME.csv with every run."""
-    load = " ".join(f"{load:.1f}" for load in os.getloadavg())
-    parts = [f"# {title}", "", *notes, f"Load of the machine at the end (1, 5, 15 minutes): {load}.", ""]
-    if bounds := list(bounds):
-        parts += ["## Bounds", "", *(f"- {bound}" for bound in bounds), ""]
+def write(
+    rounds: Rounds, output: Path, title: str, notes: Iterable[str], targets: Iterable[str], floor: str | None = None
+) -> int:
+    """NAME.md for people, NAME.csv with every run; returns the exit code: 1 if an answer was wrong."""
+    parts = [f"# {title}", "", *notes, f"Client, server and link share {tables.machine()}", "Medians; congestion control cubic.", ""]
+    if targets := list(targets):
+        parts += ["## Targets", "", *(f"- {target}" for target in targets), ""]
     for link in dict.fromkeys(r.link for r in rounds.runs):
         parts += [f"## {link}", "", *table(rounds, link, floor), ""]
-    failures = [f"- {r.contender}, {r.server}, {r.link}: {r.failure}" for r in rounds.runs if r.failure]
-    if failures:
-        parts += ["## Failures", "", *dict.fromkeys(failures), ""]
-    output.parent.mkdir(parents=True, exist_ok=True)
-    output.with_suffix(".md").write_text("\n".join(parts))
-    with output.with_suffix(".csv").open("w", newline="") as file:
-        rows = [run.row() for run in rounds.runs]
-        writer = csv.DictWriter(file, fieldnames=list(rows[0]) if rows else [])
-        writer.writeheader()
-        writer.writerows(rows)
-    print("\n".join(parts))
+    parts += tables.failures(rounds.runs)
+    tables.save(output, parts)
+    tables.write_csv(output, [run.row() for run in rounds.runs])
+    return 1 if rounds.wrong else 0
 
 
-def bound(what: str, ratio: float | None, most: float) -> str:
-    """A sentence on a ratio that must not be exceeded."""
+def target_line(what: str, is_met: bool) -> str:
+    return f"{what}: {'met' if is_met else 'MISSED'}"
+
+
+def ratio_line(what: str, ratio: float | None, maximum: float) -> str:
+    """A target that is a largest ratio."""
     if ratio is None:
         return f"{what}: not measured"
-    return f"{what}: {ratio:.2f} x, at most {most:g} x: {'kept' if ratio <= most else 'MISSED'}"
+    return target_line(f"{what}: {ratio:.2f} x, at most {maximum:g} x", ratio <= maximum)

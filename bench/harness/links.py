@@ -1,9 +1,8 @@
-"""The talk's seven links, and the three places where a client and a server can be put at the ends of one.
+"""The talk's seven links, and three ways to put a client and a server at the ends of one.
 
-A place answers three questions: how is a command run on the client's side, how on the server's side, and at which
-address does the client find the server. `Wan` is the real one (packets between two network namespaces, needs root),
-`Loopback` has no link at all, and `Proxied` is an approximation for people without root: delay and rate are right,
-but there is no TCP slow start.
+Each way says how a command runs at the client's end and at the server's, and at which address the client finds the
+server. `Wan` is the real one (packets between two network namespaces, needs root), `Loopback` has no link at all, and
+`Proxied` is an approximation without root: delay and rate are right, but there is no TCP slow start.
 """
 
 import json
@@ -19,7 +18,7 @@ from bench.harness.paths import HITHER_PROXY, HITHER_WAN
 
 @dataclass(frozen=True)
 class Link:
-    """One row of the talk's table. `mbit` None is unlimited; no link at all is rtt 0 and unlimited."""
+    """A row of the talk's table. `mbit` None is unlimited; a round-trip time of 0 and no limit mean no link at all."""
 
     letter: str
     rtt_ms: float
@@ -62,8 +61,9 @@ def is_root() -> bool:
 
 
 class Loopback:
-    """Both ends on this machine, nothing in between."""
+    """Both ends on this machine, with nothing between them."""
 
+    congestion = "cubic"
     server_host = "127.0.0.1"
 
     def __enter__(self):
@@ -79,7 +79,7 @@ class Loopback:
         return command
 
     def reach(self, port: int) -> tuple[str, int]:
-        """Where the client finds what listens on the server's `port`."""
+        """The address at which the client reaches the server's `port`."""
         return self.server_host, port
 
     def reset(self) -> None:
@@ -90,7 +90,7 @@ class Loopback:
 
 
 class Wan(Loopback):
-    """Two network namespaces joined by `hither-wan`: real kernel TCP on both ends, and a witness in the middle."""
+    """Two network namespaces joined by `hither-wan`: kernel TCP at both ends, and counters of packets in the link."""
 
     def __init__(self, link: Link, congestion: str = "cubic"):
         self.name = f"bench{os.getpid()}{link.letter.lower()}"
@@ -99,7 +99,7 @@ class Wan(Loopback):
 
     def __enter__(self):
         up = [HITHER_WAN, "up", self.name, *self.link.options(), "--congestion", self.congestion]
-        # The link goes when this process does, however it ends.
+        # The link is removed when this process ends, however it ends.
         up += ["--owner", str(os.getpid()), "--json"]
         answer = subprocess.run(up, check=True, stdout=subprocess.PIPE, text=True).stdout
         self.server_host = json.loads(answer)["server"]["address"]
@@ -115,7 +115,7 @@ class Wan(Loopback):
         return [str(HITHER_WAN), "exec", self.name, "server", "--", *command]
 
     def initial_window(self, segments: int) -> None:
-        """What a server's connections may send before the first acknowledgement, as an administrator sets it: by route."""
+        """Sets the initial congestion window of the server's connections, by route, as an administrator does."""
         show = subprocess.run(self.server(["ip", "route", "show", "scope", "link"]), check=True, stdout=subprocess.PIPE, text=True)
         route = re.sub(r" initcwnd \d+", "", show.stdout.splitlines()[0]).split()
         change = ["ip", "route", "change", *route, "scope", "link", "initcwnd", str(segments)]
@@ -130,7 +130,7 @@ class Wan(Loopback):
 
 
 class Proxied(Loopback):
-    """Server on loopback, behind one `hither-proxy` per port."""
+    """A server on loopback, with a `hither-proxy` before each port."""
 
     def __init__(self, link: Link):
         self.link = link
@@ -153,16 +153,16 @@ class Proxied(Loopback):
         proxy = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         self.proxies.append(proxy)
         if not select.select([proxy.stdout], [], [], 10)[0]:
-            raise RuntimeError("hither-proxy did not say within 10 s where it listens")
+            raise RuntimeError("hither-proxy did not print its address within 10 s")
         line = proxy.stdout.readline()
         found = re.search(r"127\.0\.0\.1:(\d+)", line)
         if not found:
-            raise RuntimeError(f"hither-proxy did not say where it listens, but {line!r}")
+            raise RuntimeError(f"hither-proxy printed {line!r} instead of its address")
         return int(found[1])
 
 
-def place(link: Link, congestion: str = "cubic") -> Loopback:
-    """The best place that this user may have."""
+def ends_of(link: Link, congestion: str = "cubic") -> Loopback:
+    """The most exact emulation of a link that this user may run."""
     if link.is_loopback:
         return Loopback()
     return Wan(link, congestion) if is_root() else Proxied(link)

@@ -1,4 +1,4 @@
-"""Two pictures of a bench: time on every link, and time against connections at G."""
+"""Plots: matplotlib without a display, and the two plots of run.py (time by link; time by connections on link G)."""
 
 from pathlib import Path
 
@@ -7,23 +7,28 @@ from bench.harness.contenders import Run
 from bench.harness.links import LINKS
 
 
-def write(folder: Path, runs: list[Run]) -> None:
+def subplots(*arguments, **options) -> tuple:
+    """`pyplot.subplots` of a matplotlib that needs no display."""
     import matplotlib
 
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    _links(folder / "links.png", runs, pyplot)
+    return pyplot.subplots(*arguments, layout="constrained", **options)
+
+
+def write(folder: Path, runs: list[Run]) -> None:
+    plot_links(folder / "links.png", runs)
     if tables.contenders(runs, marked=True):
-        _curve(folder / "connections.png", runs, pyplot)
+        plot_connections(folder / "connections.png", runs)
 
 
-def _links(path: Path, runs: list[Run], pyplot) -> None:
+def plot_links(path: Path, runs: list[Run]) -> None:
     heads = [head for head in tables.columns(runs) if head[1] == "cubic"]
     names = [n for n in tables.contenders(runs, marked=False) if " process" not in n]
     if not heads or not names:
         return
-    figure, axes = pyplot.subplots(figsize=(11, 5.5), layout="constrained")
+    figure, axes = subplots(figsize=(11, 5.5))
     width = 0.8 / len(names)
     for i, name in enumerate(names):
         values = [tables.median(tables.select(runs, *head, name), "seconds") for head in heads]
@@ -35,11 +40,10 @@ def _links(path: Path, runs: list[Run], pyplot) -> None:
     axes.set_title("one sparse query of a remote 275 MB tree (medians; a missing bar did not finish)")
     axes.legend(ncols=2, fontsize="small")
     figure.savefig(path, dpi=120)
-    pyplot.close(figure)
 
 
-def _curve(path: Path, runs: list[Run], pyplot) -> None:
-    figure, axes = pyplot.subplots(figsize=(7, 5), layout="constrained")
+def plot_connections(path: Path, runs: list[Run]) -> None:
+    figure, axes = subplots(figsize=(7, 5))
     for how, line in (("cubic", "-"), ("bbr", "--")):
         for who, colour in (("hither", "tab:blue"), ("raw", "tab:grey")):
             points = []
@@ -60,4 +64,3 @@ def _curve(path: Path, runs: list[Run], pyplot) -> None:
     axes.legend()
     axes.grid(alpha=0.3)
     figure.savefig(path, dpi=120)
-    pyplot.close(figure)

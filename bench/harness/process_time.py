@@ -1,8 +1,8 @@
-"""Runs a command and tells how long the process took, seen from outside; prints one JSON object.
+"""Runs a command and prints the process's time, CPU time, peak memory and output as one JSON object.
 
     python process_time.py TIMEOUT_SECONDS COMMAND...
 
-Runs at the client's end, so entering a namespace is not counted. Beyond the time-out the process is killed.
+It runs at the client's end, so entering a namespace is not counted. After the time-out the process is killed.
 """
 
 import json

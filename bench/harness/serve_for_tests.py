@@ -1,6 +1,8 @@
-"""python -m bench.harness.serve_for_tests SERVER FOLDER: runs a server that files can be written to, until its standard input ends.
+"""Runs a writable server for tests that are not written in Python, until its standard input ends.
 
-Prints the port, or why there is none. For tests that are not written in Python.
+    python -m bench.harness.serve_for_tests SERVER FOLDER
+
+Prints the port, or why there is none.
 """
 
 import sys
@@ -9,7 +11,7 @@ from pathlib import Path
 from bench.harness import servers
 from bench.harness.links import Loopback
 
-# Everybody has a name, and a folder of that name.
+# Users are authenticated by name, and have a folder of that name.
 NAMED = """xrootd.seclib libXrdSec.so
 sec.protocol unix
 sec.protbind * only unix

@@ -1,21 +1,22 @@
-"""Real servers and a raw socket, started on demand at the server's end of a link and ended by process id.
+"""Real servers and a raw socket, started at the server's end of a link and ended by process id.
 
-All are Debian's, with their stock limits: that is what hither has to live with. (Only nginx may carry more requests on
-one connection, so that contests between clients with few and with many requests are about the clients.) Nothing here
-touches a service that the machine may run on its own. Every one yields its port, serves the files under `root`, and
-writes what it was asked to `access_log` if that is given; access_log.py reads all of them.
+All are Debian's packages with stock limits, which hither meets in practice. (Only nginx takes more requests on one
+connection than by default, so that comparisons of clients with few and with many requests are about the clients.)
+Nothing here touches a service that the machine runs on its own. Each yields its port, serves the files under `root`,
+and logs requests to `access_log` if that is given; access_log.py reads all of these logs.
 
-| server | what is special |
+| server | its behaviour |
 |---|---|
-| `nginx` | answers as many ranges as fit 8 KB of header; with `limits=ONE_RANGE` the whole file to more than one range |
-| `apache` | the whole file to more than 200 ranges (MaxRanges); closes a connection after 100 requests |
-| `caddy` | Go's file server: headers of 1 MB, so ten thousands of ranges |
-| `lighttpd` | 8 KB for the whole header; merges ranges that touch |
-| `xrootd` | root:// and http:// on one port; spoils an answer of more than 1,024 ranges; knows no entity tags |
-| `hither` | our own, as it is built: 20,000 ranges, or as many in one QUERY |
+| `nginx` | takes the ranges that fit 8 KB of header; with `limits=ONE_RANGE` sends the whole file for more than one range |
+| `apache` | sends the whole file for more than 200 ranges (MaxRanges); closes a connection after 100 requests |
+| `caddy` | Go's file server: headers of 1 MB, which hold tens of thousands of ranges |
+| `lighttpd` | 8 KB for the whole header; merges adjacent ranges |
+| `xrootd` | root:// and http:// on one port; answers more than 1,024 ranges wrongly; has no entity tags |
+| `hither` | `hither serve`, as built: 20,000 ranges, or as many in one QUERY |
 """
 
 import contextlib
+import json
 import os
 import shutil
 import signal
@@ -23,14 +24,13 @@ import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from bench.harness.links import Loopback
-from bench.harness.paths import BUILT_PEERS, HITHER, PEERS
+from bench.harness.paths import BENCH, BUILT_PEERS, HITHER, PEERS
 
-HERE = Path(__file__).resolve().parent
 PATH = os.environ.get("PATH", "") + ":/usr/sbin:/sbin"
 
 NGINX = """\
@@ -62,10 +62,10 @@ http {{
 }}
 """
 
-# For `limits` of nginx: a server that knows single ranges only, and sends the whole file to whoever asks for more.
+# For `limits` of nginx: sends the whole file if more than one range is requested.
 ONE_RANGE = "max_ranges 1;"
 
-# It writes, and shows a page for people; PROPFIND would need a module that Debian packs apart.
+# Writable, with HTML listings; PROPFIND needs a module that Debian packages separately.
 NGINX_WEBDAV = """
         dav_methods PUT DELETE MKCOL COPY MOVE;
         client_max_body_size 0;
@@ -134,7 +134,7 @@ xrootd.async off nosf
 """
 
 
-# The least time that it waits for servers to join and to answer where a file is.
+# The shortest waits for servers to join and for the answer to a locate request.
 XROOTD_CLUSTER = """\
 {role}
 xrd.port {port}
@@ -149,7 +149,7 @@ all.pidpath {work}/admin
 
 @dataclass(frozen=True)
 class Tls:
-    """A certificate made for one run, and the authority that signed it, which clients are to be told."""
+    """A certificate made for one run, and the authority that signed it, which clients have to trust."""
 
     authority: Path
     certificate: Path
@@ -157,8 +157,8 @@ class Tls:
 
 
 def certificate(folder: Path, *hosts: str, named: bool = False) -> Tls:
-    """Makes an authority and a certificate for `hosts` (addresses; `localhost` is always in it) with openssl. With `named`
-    they are in it as names, too, for clients that look for nothing else."""
+    """Makes an authority and a certificate for `hosts` (addresses; `localhost` is always included) with openssl. With `named`
+    they are included as names, too, for clients that check only those."""
     tls = Tls(folder / "authority.pem", folder / "server.pem", folder / "server.key")
     authority_key, request, extensions = folder / "authority.key", folder / "server.csr", folder / "extensions"
     names = ",".join(["DNS:localhost", *(f"IP:{host}" for host in dict.fromkeys(["127.0.0.1", *hosts]))])
@@ -191,11 +191,11 @@ MaxClients 100
 
 
 PROCESSES: dict[int, subprocess.Popen] = {}
-"""What runs at each port."""
+"""The process at each port."""
 
 
 def kill(port: int) -> None:
-    """Ends a server as a machine that fails: no connection in order. (The kernel does answer for it, with resets.)"""
+    """Kills a server, so that no connection is closed properly. (The kernel still answers for it, with resets.)"""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(PROCESSES[port].pid, signal.SIGKILL)
 
@@ -212,7 +212,7 @@ def needed(name: str, package: str) -> str:
 
 
 def as_nobody(command: list[str]) -> list[str]:
-    """For servers that refuse to be root, or step down by themselves: another user, who may still reach our folders."""
+    """Runs a server that refuses to be root, or drops it by itself, as another user, who may still reach our folders."""
     if os.geteuid() != 0:
         return command
     may = ["--inh-caps=+dac_override", "--ambient-caps=+dac_override"]
@@ -220,14 +220,14 @@ def as_nobody(command: list[str]) -> list[str]:
 
 
 def as_localhost(command: list[str]) -> list[str]:
-    """For servers that do not start on a machine whose name has no address: that is their name for it, then."""
+    """Runs a server that does not start on a machine whose name has no address with the host name `localhost`."""
     if os.geteuid() != 0:
         return command
     return ["unshare", "--uts", "sh", "-c", 'hostname localhost && exec "$@"', "sh", *command]
 
 
 def free_port() -> int:
-    """A port that nobody uses just now. In a namespace of its own any port is as good."""
+    """A port that is free now. In a network namespace of its own, any port is."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]
@@ -235,22 +235,22 @@ def free_port() -> int:
 
 @contextlib.contextmanager
 def running(where: Loopback, command: list[str], port: int | None, log: Path, host: str | None = None) -> Iterator[None]:
-    """Runs a server at the server's end until the block ends; waits until it accepts connections, if it has a port."""
+    """Runs a server at the server's end until the block ends; waits until it accepts connections if it has a port."""
     with log.open("wb") as output:
         process = subprocess.Popen(
             where.server(command), stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
         )
     try:
         if port is not None:
-            probe = [sys.executable, str(HERE / "wait_port.py"), host or where.server_host, str(port)]
+            probe = [sys.executable, str(BENCH / "harness" / "wait_port.py"), host or where.server_host, str(port)]
             if subprocess.run(where.server(probe), check=False).returncode != 0 or process.poll() is not None:
-                raise RuntimeError(f"{' '.join(command)} did not come up:\n{log.read_text(errors='replace')[-2000:]}")
+                raise RuntimeError(f"{' '.join(command)} did not start:\n{log.read_text(errors='replace')[-2000:]}")
             PROCESSES[port] = process
         yield
     finally:
         if port is not None:
             PROCESSES.pop(port, None)
-        # The session is this process's own, so this ends the server and its workers and nobody else.
+        # The process leads a session of its own, so this ends the server and its workers and nothing else.
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGTERM)
         try:
@@ -261,6 +261,15 @@ def running(where: Loopback, command: list[str], port: int | None, log: Path, ho
 
 
 @contextlib.contextmanager
+def started(where: Loopback, command: Callable[[Path, int], list[str]]) -> Iterator[int]:
+    """A server for the length of a block; `command` gets a folder for its files and a free port, which is yielded."""
+    port = free_port()
+    with tempfile.TemporaryDirectory(prefix="hither-server-") as folder:
+        work = Path(folder)
+        with running(where, command(work, port), port, work / "output.log"):
+            yield port
+
+
 def nginx(
     where: Loopback,
     root: Path,
@@ -271,19 +280,15 @@ def nginx(
     webdav: bool = False,
     http2: bool = False,
     workers: int | str = 1,
-) -> Iterator[int]:
-    """`limits` stands at the level of http, where it is empty for stock ones. `webdav` is what stock nginx has of that. With
-    `http2` it offers that over TLS."""
-    binary = needed("nginx", "nginx")
-    port = free_port()
+) -> contextlib.AbstractContextManager[int]:
+    """`limits` are lines at the level of http, by default none. `webdav` enables stock nginx's part of WebDAV. `http2`
+    offers HTTP/2 over TLS."""
     if tls:
         limits += f"\n    ssl_certificate {tls.certificate}; ssl_certificate_key {tls.key};"
         # Version 1.3 is not among the defaults of Debian's nginx, but it is in Debian's configuration of it.
         limits += "\n    ssl_protocols TLSv1.2 TLSv1.3; ssl_session_cache shared:tls:1m;"
-    if webdav:
-        locations += NGINX_WEBDAV
-    with tempfile.TemporaryDirectory(prefix="hither-nginx-") as folder:
-        work = Path(folder)
+
+    def command(work: Path, port: int) -> list[str]:
         config = work / "nginx.conf"
         config.write_text(
             NGINX.format(
@@ -296,25 +301,22 @@ def nginx(
                 port=port,
                 tls=(" ssl" if tls else "") + (" http2" if http2 else ""),
                 root=root,
-                locations=locations,
+                locations=locations + (NGINX_WEBDAV if webdav else ""),
                 limits=limits,
             )
         )
-        command = [binary, "-p", folder, "-c", str(config), "-e", str(work / "error.log")]
-        with running(where, command, port, work / "output.log"):
-            yield port
+        return [needed("nginx", "nginx"), "-p", str(work), "-c", str(config), "-e", str(work / "error.log")]
+
+    return started(where, command)
 
 
-@contextlib.contextmanager
 def apache(
     where: Loopback, root: Path, access_log: Path | None = None, tls: Tls | None = None, webdav: bool = False
-) -> Iterator[int]:
+) -> contextlib.AbstractContextManager[int]:
     """`webdav` makes everything writable, by mod_dav."""
-    binary = needed("apache2", "apache2-bin")
-    port = free_port()
     modules = [f"LoadModule {name}_module /usr/lib/apache2/modules/mod_{name}.so" for name in APACHE_MODULES]
-    with tempfile.TemporaryDirectory(prefix="hither-apache-") as folder:
-        work = Path(folder)
+
+    def command(work: Path, port: int) -> list[str]:
         config = work / "apache.conf"
         config.write_text(
             APACHE.format(
@@ -328,18 +330,17 @@ def apache(
                 dav=f"DavLockDB {work}/locks\n<Location />\n    Dav On\n</Location>" if webdav else "",
             )
         )
-        command = as_nobody([binary, "-f", str(config), "-DFOREGROUND"])
-        with running(where, command, port, work / "output.log"):
-            yield port
+        return as_nobody([needed("apache2", "apache2-bin"), "-f", str(config), "-DFOREGROUND"])
+
+    return started(where, command)
 
 
-@contextlib.contextmanager
-def caddy(where: Loopback, root: Path, access_log: Path | None = None, tls: Tls | None = None) -> Iterator[int]:
-    """Logs in JSON."""
-    binary = needed("caddy", "caddy")
-    port = free_port()
-    with tempfile.TemporaryDirectory(prefix="hither-caddy-") as folder:
-        work = Path(folder)
+def caddy(
+    where: Loopback, root: Path, access_log: Path | None = None, tls: Tls | None = None
+) -> contextlib.AbstractContextManager[int]:
+    """Its log is JSON."""
+
+    def command(work: Path, port: int) -> list[str]:
         config = work / "Caddyfile"
         config.write_text(
             CADDY.format(
@@ -352,73 +353,88 @@ def caddy(where: Loopback, root: Path, access_log: Path | None = None, tls: Tls 
                 log=f"log {{\n        output file {access_log}\n    }}" if access_log else "",
             )
         )
-        # It writes into its user's home otherwise.
+        # Without these it writes into its user's home.
         home = ["env", f"HOME={work}", f"XDG_CONFIG_HOME={work}", f"XDG_DATA_HOME={work}"]
-        command = [*home, binary, "run", "--config", str(config), "--adapter", "caddyfile"]
-        with running(where, command, port, work / "output.log"):
-            yield port
+        return [*home, needed("caddy", "caddy"), "run", "--config", str(config), "--adapter", "caddyfile"]
+
+    return started(where, command)
 
 
-@contextlib.contextmanager
-def lighttpd(where: Loopback, root: Path, access_log: Path | None = None) -> Iterator[int]:
-    binary = needed("lighttpd", "lighttpd")
-    port = free_port()
-    with tempfile.TemporaryDirectory(prefix="hither-lighttpd-") as folder:
-        work = Path(folder)
+def lighttpd(where: Loopback, root: Path, access_log: Path | None = None) -> contextlib.AbstractContextManager[int]:
+    def command(work: Path, port: int) -> list[str]:
         config = work / "lighttpd.conf"
         log = access_log or work / "access.log"
         config.write_text(LIGHTTPD.format(work=work, host=where.server_host, port=port, root=root, access_log=log))
-        with running(where, [binary, "-D", "-f", str(config)], port, work / "output.log"):
-            yield port
+        return [needed("lighttpd", "lighttpd"), "-D", "-f", str(config)]
+
+    return started(where, command)
 
 
-@contextlib.contextmanager
 def xrootd(
     where: Loopback, root: Path, access_log: Path | None = None, tls: Tls | None = None, more: str = "", https: bool = False
-) -> Iterator[int]:
+) -> contextlib.AbstractContextManager[int]:
     """Serves root://HOST:PORT//NAME and http://HOST:PORT/NAME, writable. Its log is a trace of the HTTP part. With `tls` it is
-    roots:// only, or with `https` too http is https; `more` are further lines of its configuration."""
-    binary = needed("xrootd", "xrootd-server")
-    port = free_port()
-    with tempfile.TemporaryDirectory(prefix="hither-xrootd-") as folder:
-        work = Path(folder)
+    roots:// only, and with `https` http becomes https; `more` are further lines of its configuration."""
+
+    def command(work: Path, port: int) -> list[str]:
         (work / "admin").mkdir(mode=0o777)
         config = work / "xrootd.cfg"
         trace = "http.trace all" if access_log else ""
+        security = ""
         if tls:
             key = work / "key.pem"
             shutil.copy(tls.key, key)
             key.chmod(0o400)
             if os.geteuid() == 0:
                 shutil.chown(key, "nobody")
-            more += f"xrd.tls {tls.certificate} {key}\nxrd.tlsca noverify\n" + ("" if https else "xrootd.tls all\n")
-        config.write_text(XROOTD.format(port=port, root=root.resolve(), work=work, trace=trace) + more)
-        # Without a name of an instance: the log goes where it is told, not into a folder of that name.
-        # Else the log goes to the output, which is shown if the server does not start.
+            security = f"xrd.tls {tls.certificate} {key}\nxrd.tlsca noverify\n" + ("" if https else "xrootd.tls all\n")
+        config.write_text(XROOTD.format(port=port, root=root.resolve(), work=work, trace=trace) + more + security)
+        # No instance name (`-n`), which would move the log into a folder of that name. Without `-l` the log goes to the
+        # output, which is shown if the server does not start.
         log = ["-l", str(access_log)] if access_log else []
-        command = as_localhost(as_nobody([binary, "-c", str(config), *log]))
-        with running(where, command, port, work / "output.log"):
-            yield port
+        return as_localhost(as_nobody([needed("xrootd", "xrootd-server"), "-c", str(config), *log]))
+
+    return started(where, command)
 
 
-@contextlib.contextmanager
-def hither(where: Loopback, root: Path, access_log: Path | None = None, tls: Tls | None = None) -> Iterator[int]:
-    """`hither serve`, for reading. Its log is not one that access_log.py reads."""
+def hither(
+    where: Loopback, root: Path, access_log: Path | None = None, tls: Tls | None = None
+) -> contextlib.AbstractContextManager[int]:
+    """`hither serve`, read-only. access_log.py does not read its log."""
     if not HITHER.exists():
         raise RuntimeError(f"{HITHER} is not built")
-    port = free_port()
-    command = [str(HITHER), "serve", str(root), "--listen", f"{where.server_host}:{port}"]
-    command += ["--access-log", str(access_log)] if access_log else []
-    command += ["--tls-cert", str(tls.certificate), "--tls-key", str(tls.key)] if tls else []
-    with tempfile.TemporaryDirectory(prefix="hither-serve-") as folder:
-        with running(where, command, port, Path(folder) / "output.log"):
-            yield port
+    options = ["--access-log", str(access_log)] if access_log else []
+    options += ["--tls-cert", str(tls.certificate), "--tls-key", str(tls.key)] if tls else []
+    return started(
+        where, lambda _, port: [str(HITHER), "serve", str(root), "--listen", f"{where.server_host}:{port}", *options]
+    )
+
+
+def hither_process(*arguments: object) -> tuple[subprocess.Popen, str]:
+    """Starts `hither serve` on loopback, in a session of its own, for a caller that ends it; returns its `HOST:PORT`, too."""
+    command = [HITHER, "serve", "--json", *arguments]
+    process = subprocess.Popen(list(map(str, command)), stdout=subprocess.PIPE, text=True, start_new_session=True)
+    line = process.stdout.readline()
+    if not line:
+        raise RuntimeError(f"hither serve did not start: exit code {process.wait()}")
+    return process, json.loads(line)["urls"][0].removeprefix("http://").rstrip("/")
+
+
+def cpu_seconds(session: int) -> float:
+    """CPU time of all processes of a session."""
+    ticks = 0
+    for entry in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            fields = (entry / "stat").read_text().rpartition(")")[2].split()
+            if int(fields[3]) == session:
+                ticks += int(fields[11]) + int(fields[12])
+    return ticks / os.sysconf("SC_CLK_TCK")
 
 
 @contextlib.contextmanager
 def xrootd_cluster(where: Loopback, roots: list[Path]) -> Iterator[tuple[int, list[int]]]:
-    """A manager, and a data server for each of `roots`: yields its port and theirs. A file is found wherever it is, some
-    seconds after the start; `kill` ends a data server."""
+    """A manager, and a data server for each of `roots`: yields its port and theirs. Files can be located some seconds after
+    the start; `kill` ends a data server."""
     needed("cmsd", "xrootd-server")
     meeting = free_port()
     with tempfile.TemporaryDirectory(prefix="hither-cluster-") as folder, contextlib.ExitStack() as stack:
@@ -429,8 +445,7 @@ def xrootd_cluster(where: Loopback, roots: list[Path]) -> Iterator[tuple[int, li
         def start(program_name: str, name: str, port: int | None, role: str) -> None:
             config = work / f"{name}-{program_name}.cfg"
             config.write_text(XROOTD_CLUSTER.format(port=port or "any", meeting=meeting, work=work, role=role))
-            command = as_nobody([needed(program_name, "xrootd-server"), "-n", name, "-c", str(config)])
-            command = as_localhost(command)
+            command = as_localhost(as_nobody([needed(program_name, "xrootd-server"), "-n", name, "-c", str(config)]))
             stack.enter_context(running(where, command, port, work / f"{name}-{program_name}.log"))
 
         manager, ports = free_port(), [free_port() for _ in roots]
@@ -439,60 +454,52 @@ def xrootd_cluster(where: Loopback, roots: list[Path]) -> Iterator[tuple[int, li
         for number, (root, port) in enumerate(zip(roots, ports, strict=True)):
             role = f"all.role server\noss.localroot {root.resolve()}"
             start("xrootd", f"server{number}", port, role)
-            # Its companion, which speaks to the manager.
+            # The cmsd beside it, which talks to the manager.
             start("cmsd", f"server{number}", None, role)
         yield manager, ports
 
 
-@contextlib.contextmanager
-def rclone(where: Loopback, root: Path) -> Iterator[int]:
+def rclone(where: Loopback, root: Path) -> contextlib.AbstractContextManager[int]:
     """`rclone serve webdav`."""
-    binary = needed("rclone", "rclone")
-    port = free_port()
-    with tempfile.TemporaryDirectory(prefix="hither-rclone-") as folder:
-        # What changes behind its back is seen at once.
-        config = ["--config", f"{folder}/rclone.conf", "--cache-dir", folder, "--dir-cache-time", "0"]
-        command = [binary, "serve", "webdav", str(root), "--addr", f"{where.server_host}:{port}", *config]
-        with running(where, command, port, Path(folder) / "output.log"):
-            yield port
+
+    def command(work: Path, port: int) -> list[str]:
+        # No directory cache, so that changes made by others are seen at once.
+        config = ["--config", f"{work}/rclone.conf", "--cache-dir", str(work), "--dir-cache-time", "0"]
+        return [needed("rclone", "rclone"), "serve", "webdav", str(root), "--addr", f"{where.server_host}:{port}", *config]
+
+    return started(where, command)
 
 
 S3_KEY = ("hither", "not-much-of-a-secret")
 
 
-@contextlib.contextmanager
-def s3s(where: Loopback, root: Path) -> Iterator[int]:
+def s3s(where: Loopback, root: Path) -> contextlib.AbstractContextManager[int]:
     """A store that speaks S3 and has one bucket, `bucket`; `S3_KEY` opens it."""
     binary = BUILT_PEERS / "bin" / "s3s-fs"
-    if not binary.exists():
-        raise RuntimeError("s3s-fs is not installed (tools/setup-peers installs it)")
-    port = free_port()
-    (root / "bucket").mkdir(exist_ok=True)
-    key, secret = S3_KEY
-    options = ["--host", where.server_host, "--port", str(port), "--access-key", key, "--secret-key", secret]
-    with tempfile.TemporaryDirectory(prefix="hither-s3s-") as folder:
-        with running(where, [str(binary), *options, str(root)], port, Path(folder) / "output.log"):
-            yield port
+
+    def command(_: Path, port: int) -> list[str]:
+        if not binary.exists():
+            raise RuntimeError("s3s-fs is not installed (tools/setup-peers installs it)")
+        (root / "bucket").mkdir(exist_ok=True)
+        key, secret = S3_KEY
+        options = ["--host", where.server_host, "--port", str(port), "--access-key", key, "--secret-key", secret]
+        return [str(binary), *options, str(root)]
+
+    return started(where, command)
 
 
-@contextlib.contextmanager
-def raw(where: Loopback) -> Iterator[int]:
-    """A socket that sends as many bytes as it is asked for: what the wire can do; yields the port."""
-    port = free_port()
-    with tempfile.TemporaryDirectory(prefix="hither-raw-") as folder:
-        command = [sys.executable, str(PEERS / "bytes" / "raw_server.py"), where.server_host, str(port)]
-        with running(where, command, port, Path(folder) / "output.log"):
-            yield port
+def raw(where: Loopback) -> contextlib.AbstractContextManager[int]:
+    """A socket that sends as many bytes as it is asked for, to measure the link itself."""
+    script = str(PEERS / "bytes" / "raw_server.py")
+    return started(where, lambda _, port: [sys.executable, script, where.server_host, str(port)])
 
 
-@contextlib.contextmanager
-def tinyproxy(where: Loopback, log: Path, options: str = "") -> Iterator[int]:
-    """A proxy; yields the port. Its log names every host that it was asked for."""
-    binary = needed("tinyproxy", "tinyproxy")
-    port = free_port()
-    with tempfile.TemporaryDirectory(prefix="hither-tinyproxy-") as folder:
-        work = Path(folder)
+def tinyproxy(where: Loopback, log: Path, options: str = "") -> contextlib.AbstractContextManager[int]:
+    """A proxy, whose log names every host that it was asked for."""
+
+    def command(work: Path, port: int) -> list[str]:
         config = work / "tinyproxy.conf"
         config.write_text(TINYPROXY.format(host=where.server_host, port=port, work=work, log=log, options=options))
-        with running(where, [binary, "-d", "-c", str(config)], port, work / "output.log"):
-            yield port
+        return [needed("tinyproxy", "tinyproxy"), "-d", "-c", str(config)]
+
+    return started(where, command)

@@ -12,7 +12,7 @@ from pathlib import Path
 from bench.harness.contenders import Query, Run
 from bench.harness.links import LINKS
 
-# What hither must reach, times the raw stream measured in the same session; A and G have targets in seconds.
+# Targets of hither: multiples of the raw stream in the same session; A and G have targets in seconds.
 TARGET_RATIO = {"B": 1.12, "C": 1.08, "D": 1.12, "E": 1.15, "F": 1.08}
 TARGET_SECONDS = {
     ("A", "hither"): 0.15,
@@ -41,8 +41,8 @@ def select(runs: Iterable[Run], link: str, congestion: str, contender: str) -> l
 
 
 def median(runs: list[Run], field: str) -> float | None:
-    """None where nobody finished."""
-    values = [getattr(r, field) for r in runs if getattr(r, field) is not None and not r.late and not r.failure]
+    """None if no run finished."""
+    values = [getattr(r, field) for r in runs if getattr(r, field) is not None and r.is_good]
     return statistics.median(values) if values else None
 
 
@@ -53,13 +53,45 @@ def seconds(value: float) -> str:
 def cell(runs: list[Run], field: str, form: Callable[[float], str]) -> str:
     value = median(runs, field)
     if value is not None:
-        finished = sum(not r.late and not r.failure for r in runs)
-        return form(value) + ("" if finished > 1 else " ¹")
+        return form(value) + ("" if sum(r.is_good for r in runs) > 1 else " ¹")
     if any(r.late for r in runs):
         return f"> {max(r.wall for r in runs if r.late):.0f}"
     if any(r.failure for r in runs):
         return "failed"
     return "" if not runs else "-"
+
+
+def markdown(heads: Iterable[str], rows: Iterable[Iterable[str]], align: str = "lr") -> list[str]:
+    """The lines of a table. `align` has a letter for each column, `l` or `r`; the last one holds for the rest."""
+    heads = list(heads)
+    rule = "|".join("---" if letter == "l" else "---:" for letter in align.ljust(len(heads), align[-1]))
+    return ["| " + " | ".join(heads) + " |", f"|{rule}|", *("| " + " | ".join(row) + " |" for row in rows)]
+
+
+def machine() -> str:
+    """A note on the machine that ran a benchmark."""
+    load = " ".join(f"{load:.1f}" for load in os.getloadavg())
+    return f"{os.cpu_count()} cores of one machine, whose load at the end was {load} (1, 5, 15 minutes)."
+
+
+def failures(runs: Iterable[Run]) -> list[str]:
+    lines = [f"- {r.contender}, {r.server or r.congestion}, {r.link}: {r.failure}" for r in runs if r.failure]
+    return ["## Failures", "", *dict.fromkeys(lines), ""] if lines else []
+
+
+def save(output: Path, lines: Iterable[str]) -> None:
+    """Writes OUTPUT.md and prints it."""
+    text = "\n".join(lines).rstrip("\n")
+    output.parent.mkdir(parents=True, exist_ok=True)
+    output.with_suffix(".md").write_text(text + "\n")
+    print(text)
+
+
+def write_csv(output: Path, rows: list[dict]) -> None:
+    with output.with_suffix(".csv").open("w", newline="") as file:
+        writer = csv.DictWriter(file, fieldnames=list(rows[0]) if rows else [])
+        writer.writeheader()
+        writer.writerows(rows)
 
 
 def contenders(runs: list[Run], marked: bool) -> list[str]:
@@ -73,32 +105,27 @@ def columns(runs: list[Run]) -> list[tuple[str, str]]:
 
 def table(runs: list[Run], field: str, form: Callable[[float], str]) -> list[str]:
     heads = columns(runs)
-    lines = ["| | " + " | ".join(f"{link} {'' if how == 'cubic' else how}".strip() for link, how in heads) + " |"]
-    lines.append("|---|" + "---:|" * len(heads))
+    rows = []
     for name in contenders(runs, marked=False):
         cells = [cell(select(runs, link, how, name), field, form) for link, how in heads]
         if set(cells) - {"", "-"}:
-            lines.append(f"| {name} | " + " | ".join(cells) + " |")
-    return lines
+            rows.append([name, *cells])
+    return markdown(["", *(f"{link} {'' if how == 'cubic' else how}".strip() for link, how in heads)], rows)
 
 
-def judged(runs: list[Run]) -> list[str]:
-    """What hither must reach, and whether it did."""
-    lines = ["| link | hither | must reach | fastest peer | result |", "|---|---:|---:|---:|---|"]
-    cubic = [r for r in runs if r.congestion == "cubic"]
-    cases = [(link, "hither") for link in "ABCDEF"] + [k for k in TARGET_SECONDS if k[0] == "G"]
-    for link, name in cases:
-        ours = median(select(cubic, link, "cubic", name), "seconds")
+def check_targets(runs: list[Run]) -> list[str]:
+    """hither's targets, and whether they are met."""
+    rows = []
+    for link, name in [*((link, "hither") for link in "ABCDEF"), *(k for k in TARGET_SECONDS if k[0] == "G")]:
+
+        def figure(contender: str, field: str = "seconds", link: str = link) -> float | None:
+            return median(select(runs, link, "cubic", contender), field)
+
+        ours, raw = figure(name), figure("raw")
         if ours is None:
             continue
-        raw = median(select(cubic, link, "cubic", "raw"), "seconds")
-        peers = [
-            value
-            for peer in contenders(cubic, marked=False)
-            if not peer.startswith(("hither", "raw"))
-            and (value := median(select(cubic, link, "cubic", peer), "seconds")) is not None
-        ]
-        best = min(peers) if peers else None
+        peers = [figure(peer) for peer in contenders(runs, marked=False) if not peer.startswith(("hither", "raw"))]
+        best = min((value for value in peers if value is not None), default=None)
         target, why = TARGET_SECONDS.get((link, name)), ""
         if target is None and raw is not None:
             target, why = TARGET_RATIO[link] * raw, f" ({TARGET_RATIO[link]} x raw; here {ours / raw:.2f} x)"
@@ -109,99 +136,88 @@ def judged(runs: list[Run]) -> list[str]:
             faults.append("a peer is faster")
         if link == "A" and best is not None and ours * 3 > best:
             faults.append("not 3 x faster than the best peer")
-        wall = median(select(cubic, link, "cubic", name), "wall")
-        if wall - ours > MAX_WALL_ABOVE:
-            faults.append(f"the process takes {wall - ours:.2f} s more")
-        peak = median(select(cubic, link, "cubic", name), "peak_mb")
-        if peak > MAX_PEAK_MB:
+        if (above := figure(name, "wall") - ours) > MAX_WALL_ABOVE:
+            faults.append(f"the process takes {above:.2f} s more")
+        if (peak := figure(name, "peak_mb")) > MAX_PEAK_MB:
             faults.append(f"peak memory {peak:.0f} MiB")
-        lines.append(
-            f"| {link} {name} | {seconds(ours)} | {seconds(target) + why if target else ''} | "
-            f"{seconds(best) if best else ''} | {', '.join(faults) or 'reached'} |"
-        )
-    return lines
+        target, best = seconds(target) + why if target else "", seconds(best) if best else ""
+        rows.append([f"{link} {name}", seconds(ours), target, best, ", ".join(faults) or "met"])
+    return markdown(["link", "hither", "target", "fastest peer", "result"], rows, "lrrrl")
 
 
-def native(runs: list[Run]) -> list[str]:
-    """What hither must reach over root://: no more than over http, less than its peers, and fewer round trips where they are long."""
-    lines = ["| link | root:// | http | ROOT root:// | uproot XRootDSource | result |", "|---|---:|---:|---:|---:|---|"]
+def check_native_targets(runs: list[Run]) -> list[str]:
+    """Targets over root://: as fast as over http, faster than each peer, and fewer round trips on the longest link."""
+    rows = []
     names = (NATIVE, "hither", *NATIVE_PEERS)
     for link in dict.fromkeys(r.link for r in runs):
         here = {name: select(runs, link, "cubic", name) for name in names}
-        ours, http, *peers = taken = [median(runs, "seconds") for runs in here.values()]
+        ours, http, *peers = times = [median(runs, "seconds") for runs in here.values()]
         if ours is None:
             continue
-        faults = []
-        # Two runs of the same are not alike to the last hundredth.
+        results = []
+        # Two runs of the same command differ in the last hundredth.
         if http is not None and ours > 1.03 * http + 0.01:
-            faults.append("http is faster")
+            results.append("http is faster")
         if any(peer is not None and ours >= peer for peer in peers):
-            faults.append("a peer is faster")
-        flights = [median(here[name], "flights") for name in (NATIVE, NATIVE_PEERS[0])]
-        saved = flights[1] - flights[0] if None not in flights else None
-        if link == "G" and saved is not None and saved < 4:
-            faults.append(f"only {saved:.0f} round trips fewer than ROOT")
-        cells = [seconds(value) if value is not None else "" for value in taken]
-        few = f"; {saved:.0f} round trips fewer than ROOT" if link == "G" and saved is not None and saved >= 4 else ""
-        lines.append(f"| {link} | " + " | ".join(cells) + f" | {', '.join(faults) or 'reached'}{few} |")
-    return lines
+            results.append("a peer is faster")
+        trips = [median(here[name], "flights") for name in (NATIVE, NATIVE_PEERS[0])]
+        saved = trips[1] - trips[0] if None not in trips and link == "G" else None
+        if saved is not None and saved < 4:
+            results.append(f"only {saved:.0f} round trips fewer than ROOT")
+        result = ", ".join(results) or "met"
+        if saved is not None and saved >= 4:
+            result += f"; {saved:.0f} round trips fewer than ROOT"
+        rows.append([link, *(seconds(value) if value is not None else "" for value in times), result])
+    return markdown(["link", "root://", "http", "ROOT root://", "uproot XRootDSource", "result"], rows, "lrrrrl")
 
 
 def curve(runs: list[Run]) -> list[str]:
     counts = sorted({int(name.partition("@")[2]) for name in contenders(runs, marked=True)})
-    lines = ["| at G | " + " | ".join(map(str, counts)) + " |", "|---|" + "---:|" * len(counts)]
+    rows = []
     for how in ("cubic", "bbr"):
         for who in ("hither", "raw"):
             cells = [cell(select(runs, "G", how, f"{who} @{n}"), "seconds", seconds) for n in counts]
             if any(cells):
-                lines.append(f"| {who}, {how} | " + " | ".join(cells) + " |")
-    return lines
+                rows.append([f"{who}, {how}", *cells])
+    return markdown(["connections at G", *map(str, counts)], rows)
 
 
-def document(runs: list[Run], query: Query, took: float) -> str:
+def document(runs: list[Run], query: Query, took: float) -> list[str]:
     facts = query.facts
-    letters = dict.fromkeys(r.link for r in runs)
     parts = [
         "# hither beside its peers",
         "",
         f"`{facts['expression']}` where `{facts['cut']}`: {facts['query_baskets']} baskets, {facts['query_bytes'] / 1e6:.2f} MB, "
         f"out of {facts['bytes'] / 1e6:.0f} MB; the TTree object is {facts['tree_bytes'] / 1e6:.2f} MB. "
         f"`raw` is {query.floor_bytes / 1e6:.2f} MB (both, and 10 % for framing) over one fresh TCP connection, nothing decoded.",
-        "Links: " + "; ".join(f"{x} {LINKS[x].label}" for x in letters) + ". Congestion control cubic unless said.",
-        f"{platform.system()} {platform.release()}, {os.cpu_count()} cores shared by client, server and link; "
+        "Links: " + "; ".join(f"{x} {LINKS[x].label}" for x in dict.fromkeys(r.link for r in runs)) + ". Congestion control cubic unless said.",
+        f"{platform.system()} {platform.release()}; client, server and link share {machine()}",
         f"{len(runs)} runs in {took / 60:.0f} minutes; medians; ¹ one run; > killed.",
         "",
     ]
-    whole = [("Targets", judged(runs))] if any(r.contender.startswith("hither") for r in runs) else []
+    sections = [("Targets", check_targets(runs))] if any(r.contender.startswith("hither") for r in runs) else []
     if any(r.contender == NATIVE for r in runs):
-        whole.append(("Over root://", native(runs)))
-    whole += [
+        sections.append(("Over root://", check_native_targets(runs)))
+    sections += [
         ("Seconds from opening the URL to the result", table(runs, "seconds", seconds)),
-        ("Seconds of the whole process, from outside", table(runs, "wall", seconds)),
-        ("Turns (the client sends after having received), by the link's own count", table(runs, "turns", "{:.0f}".format)),
-        ("Dependent flights, by the link's own count", table(runs, "flights", "{:.0f}".format)),
+        ("Seconds of the whole process, measured from outside", table(runs, "wall", seconds)),
+        ("Turns (the client sends after having received), counted in the link", table(runs, "turns", "{:.0f}".format)),
+        ("Dependent round trips, counted in the link", table(runs, "flights", "{:.0f}".format)),
         ("Connections", table(runs, "connections", "{:.0f}".format)),
         ("MB received on the wire, headers of TCP and IP included", table(runs, "received_mb", "{:.2f}".format)),
         ("Seconds of CPU, client", table(runs, "cpu", seconds)),
         ("Peak memory of the client, MiB", table(runs, "peak_mb", "{:.0f}".format)),
     ]
     if contenders(runs, marked=True):
-        whole.append(("Time against connections, 240 ms, unlimited", curve(runs)))
-    for title, lines in whole:
+        sections.append(("Time against connections, 240 ms, unlimited", curve(runs)))
+    for title, lines in sections:
         parts += [f"## {title}", "", *lines, ""]
-    failures = [f"- {r.contender} on {r.link}, {r.congestion}: {r.failure}" for r in runs if r.failure]
-    if failures:
-        parts += ["## Failures", "", *dict.fromkeys(failures), ""]
-    return "\n".join(parts)
+    return parts + failures(runs)
 
 
-def write(folder: Path, runs: list[Run], query: Query, took: float, name: str = "tables") -> None:
-    """NAME.md, and every run: in runs.* for the tables of everything, else in NAME.csv."""
-    (folder / f"{name}.md").write_text(document(runs, query, took))
+def write(folder: Path, runs: list[Run], query: Query, took: float, name: str) -> None:
+    """FOLDER/NAME.md, and every run: in runs.* for `tables`, else in NAME.csv."""
+    save(folder / name, document(runs, query, took))
     if name == "tables":
         (folder / "runs.json").write_text(json.dumps([asdict(r) for r in runs], indent=1) + "\n")
-    with (folder / ("runs.csv" if name == "tables" else f"{name}.csv")).open("w", newline="") as file:
-        rows = [r.row() for r in runs]
-        writer = csv.DictWriter(file, fieldnames=list(rows[0]) if rows else [])
-        writer.writeheader()
-        writer.writerows(rows)
+    write_csv(folder / ("runs" if name == "tables" else name), [r.row() for r in runs])

@@ -1,9 +1,8 @@
-"""1,000 files of a tree through `hither.dataset`, at 150 ms: opening all, and reading a branch of all; cold, then warm.
+"""1,000 files of a tree with `hither.dataset`, at 150 ms: opening all, and reading a branch of all; cold, then warm.
 
 Warm is a second process with the store that the first one left. nginx serves the files of reads/open_ahead.py. Needs root, for the link.
 """
 
-import argparse
 import json
 import math
 import shutil
@@ -14,10 +13,10 @@ from functools import partial
 from pathlib import Path
 
 from bench.harness import interleaved, servers
+from bench.harness.arguments import Arguments
 from bench.harness.contenders import Run, peer
 from bench.harness.interleaved import Entrant, Rounds
-from bench.harness.links import Link, Wan, is_root
-from bench.harness.paths import RESULTS
+from bench.harness.links import Link, Wan
 from bench.reads import open_ahead
 
 LINK = Link("x", 150, 1000, "across an ocean")
@@ -27,8 +26,8 @@ WAYS = {"entries": "num_entries", "arrays": "arrays of a branch"}
 
 
 def answer(names: list[str]) -> dict:
-    """Values of the branch in all files, and their mean, by uproot from disk."""
-    kept = open_ahead.DATA / f"answer-{len(names)}.json"
+    """The number of values of the branch in all files, and their mean, by uproot from disk."""
+    kept = open_ahead.FILES / f"answer-{len(names)}.json"
     if kept.exists():
         return json.loads(kept.read_text())
     import numpy
@@ -36,7 +35,7 @@ def answer(names: list[str]) -> dict:
 
     parts = []
     for name in names:
-        with uproot.open(open_ahead.DATA / name) as file:
+        with uproot.open(open_ahead.FILES / name) as file:
             parts.append(file[TREE][BRANCH].array(library="np"))
     values = numpy.concatenate(parts)
     found = {"values": len(values), "mean": float(values.mean(dtype="f8"))}
@@ -51,7 +50,7 @@ def check(right: dict, run: Run) -> str | None:
 
 
 def entrants(listed: Path, folder: Path, right: dict) -> list[Entrant]:
-    """Each way cold, and warm right after it."""
+    """Each way cold, and warm directly after it."""
     all_of_them = []
     for way, name in WAYS.items():
         store = folder / f"store-{way}"
@@ -62,54 +61,44 @@ def entrants(listed: Path, folder: Path, right: dict) -> list[Entrant]:
     return all_of_them
 
 
-def verdicts(played: Rounds, count: int) -> Iterator[str]:
+def check_targets(played: Rounds, count: int) -> Iterator[str]:
     at = LINK.label
     for name in WAYS.values():
         for when in ("cold", "warm"):
             which = f"{name}, {when}"
-            taken, lanes = played.median(at, "", which), played.median(at, "", which, "connections")
-            requests = played.median(at, "", which, "requests")
-            if not taken or not lanes or requests is None:
+            taken, connections, requests = (played.median(at, "", which, figure) for figure in ("seconds", "connections", "requests"))
+            if not taken or not connections or requests is None:
                 continue
             if when == "cold":
-                most = count * 3 * LINK.rtt_ms / 1e3 / lanes + 5
-                yield f"{which}: {taken:.2f} s, at most {most:.2f} s ({count} x 3 round trips / {lanes:.0f} connections + 5 s): {'kept' if taken <= most else 'MISSED'}"
+                maximum = count * 3 * LINK.rtt_ms / 1e3 / connections + 5
+                why = f"{count} x 3 round trips / {connections:.0f} connections + 5 s"
+                yield interleaved.target_line(f"{which}: {taken:.2f} s, at most {maximum:.2f} s ({why})", taken <= maximum)
             else:
                 yield f"{which}: {requests / count:.2f} requests for each file"
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--runs", type=int, default=3)
-    parser.add_argument("--files", type=int, default=COUNT)
-    parser.add_argument("--quick", action="store_true", help="one run each")
-    parser.add_argument("--output", type=Path, default=RESULTS / "python_api" / "dataset")
-    options = parser.parse_args()
-    if not is_root():
-        sys.exit("dataset: the link needs root (network namespaces)")
+    parser = Arguments(__doc__, "python_api/dataset")
+    parser.add_argument("--files", type=int, default=COUNT, help="default %(default)s")
+    options = parser.parse()
     names = open_ahead.ensure(options.files)
     right = answer(names)
-    played = Rounds(1 if options.quick else options.runs)
+    played = Rounds(options.runs)
     with interleaved.until_interrupted(), tempfile.TemporaryDirectory(prefix="hither-dataset-") as name:
         folder = Path(name)
-        with Wan(LINK) as where, servers.nginx(where, open_ahead.DATA) as port:
+        with Wan(LINK) as where, servers.nginx(where, open_ahead.FILES) as port:
             listed = folder / "urls"
             listed.write_text("".join(f"http://{where.server_host}:{port}/{name}\n" for name in names))
-            # A cold run is followed by its warm one: rounds are not turned.
+            # In order: a warm run follows its cold one.
             for number in range(played.count):
-                part = Rounds(1, played.timeout)
-                part.play(where, LINK.label, "", entrants(listed, folder, right))
-                for run in part.runs:
-                    run.number = number
-                played.runs += part.runs
-                played.wrong += part.wrong
-    size = sum((open_ahead.DATA / name).stat().st_size for name in names) / len(names)
+                played.round(where, LINK.label, "", entrants(listed, folder, right), number)
+    size = sum((open_ahead.FILES / name).stat().st_size for name in names) / len(names)
     notes = [
-        f"{len(names)} ROOT files of {size / 1e3:.0f} KB, a tree of eight columns each, nginx. Imports not counted; requests by the program's",
-        "report, connections and flights by the link's own count. Client, server and link share two cores, cubic, medians.",
+        f"{len(names)} ROOT files of {size / 1e3:.0f} KB, a tree of eight columns each, nginx. Imports not counted; requests as the program",
+        "reports them, connections and round trips as the link counts them.",
     ]
-    interleaved.write(played, options.output, "Many files from Python", notes, verdicts(played, len(names)), None)
-    return 1 if played.wrong else 0
+    targets = check_targets(played, len(names))
+    return interleaved.write(played, options.output, "Many files from Python", notes, targets)
 
 
 if __name__ == "__main__":

@@ -1,26 +1,25 @@
-"""From Python at 150 ms: seven of 1,500 branches of a file of 1 GB, and a file of 4 MB, all of it.
+"""From Python at 150 ms: seven of 1,500 branches of a file of 1 GB, and all of a file of 4 MB.
 
-The seven branches are read at once, in ten steps, and by uproot over hither and over root://. Of the small file, a tree as
-well, all bytes are read, beside wget, and all branches. Everybody starts cold. Needs root, for the link.
+The seven branches are read at once, in ten steps, and by uproot over hither and over root://. All bytes of the small file
+are read, beside wget, and all branches of its tree. Each run starts with an empty cache. Needs root, for the link.
 """
 
-import argparse
 import hashlib
 import json
 import math
 import sys
 import tempfile
 from collections.abc import Iterator
-from functools import partial
+from dataclasses import dataclass
 from pathlib import Path
 
 from bench.generators import talkfile, widefile
-from bench.harness import access_log, interleaved, servers
-from bench.harness.access_log import Logged
-from bench.harness.contenders import Run, peer
-from bench.harness.interleaved import Entrant, Rounds
-from bench.harness.links import Link, Wan, is_root
-from bench.harness.paths import RESULTS
+from bench.harness import interleaved
+from bench.harness.access_log import Counter, Logged
+from bench.harness.arguments import Arguments
+from bench.harness.contenders import Addresses, Query, Run, peer, serving
+from bench.harness.interleaved import Entrant, Rounds, target_line
+from bench.harness.links import Link, Wan
 
 LINK = Link("w", 150, 1000, "across an ocean")
 WIDE, SMALL = "7 of 1,500", "4 MB"
@@ -30,7 +29,7 @@ SMALL_EVENTS = 4_300
 
 
 def small_file() -> tuple[Path, dict]:
-    """The talk's file, cut short, and what is in it."""
+    """A short version of the talk's file, and its facts."""
     path = talkfile.DEFAULT_OUTPUT.with_name("four.root")
     facts = talkfile.ensure(path, events=SMALL_EVENTS)
     sidecar = path.with_name("four-sums.json")
@@ -48,112 +47,103 @@ def small_file() -> tuple[Path, dict]:
     return path, known
 
 
-class Witness:
-    """What the server was asked in each run."""
+def is_single(request: Logged, tree_offset: int) -> bool:
+    """True for a request for one range of the data; not of the file's ends or the tree's description."""
+    if request.range_count != 1:
+        return False
+    first, _, last = request.ranges.removeprefix("bytes=").partition("-")
+    return first != "" and int(first) > 0 and int(last or first) < tree_offset
 
-    def __init__(self, log: Path, file: Path, tree_offset: int = 0):
-        self.log, self.uri, self.tree_offset, self.before = log, f"/{file.name}", tree_offset, 0
 
-    def begin(self) -> None:
-        self.before = len(access_log.read(self.log, self.uri))
+@dataclass(frozen=True)
+class Site:
+    """A file on the servers, and what its reads must find."""
+
+    http: str
+    counter: Counter
+    facts: dict
+    warm_up: Path
 
     def note(self, run: Run) -> None:
-        asked = access_log.read(self.log, self.uri)[self.before :]
-        run.requests = len(asked) or None
-        run.report["single"] = sum(self.is_single(it) for it in asked)
+        requests = self.counter.requests()
+        run.requests = len(requests) or None
+        run.report["single"] = sum(is_single(request, self.facts.get("tree_offset", 0)) for request in requests)
 
-    def is_single(self, asked: Logged) -> bool:
-        """Whether it is for one range of the data: not for the ends of the file or the tree's description."""
-        if asked.range_count != 1:
-            return False
-        first, _, last = asked.ranges.removeprefix("bytes=").partition("-")
-        return first != "" and int(first) > 0 and int(last or first) < self.tree_offset
+    def check_sums(self, run: Run) -> str | None:
+        self.note(run)
+        values, mean = self.facts["values"], self.facts["mean"]
+        right = run.selected == values and math.isclose(run.mean, mean, rel_tol=1e-9)
+        return None if right else f"{run.selected} values of mean {run.mean} instead of {values} and {mean}"
 
+    def check_bytes(self, run: Run) -> str | None:
+        self.note(run)
+        return None if run.report["digest"] == self.facts["sha256"] else "other bytes than those of the file"
 
-def check_sums(witness: Witness, facts: dict, run: Run) -> str | None:
-    witness.note(run)
-    if run.selected is None:
-        return None
-    right = run.selected == facts["values"] and math.isclose(run.mean, facts["mean"], rel_tol=1e-9)
-    return None if right else f"{run.selected} values of mean {run.mean} instead of {facts['values']} and {facts['mean']}"
+    def branches(self, name: str, way: str, branches: str, url: str | None = None) -> Entrant:
+        command = peer("columns.branches_read", url or self.http, way, self.facts["tree"], branches, self.warm_up)
+        return Entrant(name, command, self.check_sums, self.counter.start)
 
-
-def check_bytes(witness: Witness, facts: dict, run: Run) -> str | None:
-    witness.note(run)
-    return None if run.report["digest"] == facts["sha256"] else "other bytes than those of the file"
+    def whole(self, name: str, way: str) -> Entrant:
+        return Entrant(name, peer("bytes.whole_read", self.http, way), self.check_bytes, self.counter.start)
 
 
-def wide_entrants(witness: Witness, http: str, root: str, raw: tuple[str, int], facts: dict, warm_up: Path) -> list[Entrant]:
-    def read(name: str, url: str, way: str) -> Entrant:
-        command = peer("columns.branches_read", url, way, facts["tree"], ",".join(widefile.WANTED), warm_up)
-        return Entrant(name, command, partial(check_sums, witness, facts), witness.begin)
-
-    wire = peer("bytes.raw_client", *raw, facts["job_bytes"] + facts["tree_bytes"])
+def wide_entrants(site: Site, at: Addresses) -> list[Entrant]:
+    wanted = ",".join(widefile.WANTED)
     return [
-        read(TREE, http, "tree"),
-        read(STEPS, http, "steps"),
-        read(SOURCE, http, "hither"),
-        read(XROOTD, root, "XRootDSource"),
-        Entrant(WIRE, wire),
+        site.branches(TREE, "tree", wanted),
+        site.branches(STEPS, "steps", wanted),
+        site.branches(SOURCE, "hither", wanted),
+        site.branches(XROOTD, "XRootDSource", wanted, at.root),
+        Entrant(WIRE, peer("bytes.raw_client", *at.raw, site.facts["job_bytes"] + site.facts["tree_bytes"])),
     ]
 
 
-def small_entrants(witness: Witness, http: str, facts: dict, warm_up: Path) -> list[Entrant]:
-    def whole(name: str, way: str) -> Entrant:
-        return Entrant(name, peer("bytes.whole_read", http, way), partial(check_bytes, witness, facts), witness.begin)
-
-    def read(name: str, way: str) -> Entrant:
-        command = peer("columns.branches_read", http, way, facts["tree"], "*", warm_up)
-        return Entrant(name, command, partial(check_sums, witness, facts), witness.begin)
-
-    return [whole(WGET, "wget"), whole(BYTES, "hither"), read(TREE, "tree"), read(SOURCE, "hither")]
+def small_entrants(site: Site) -> list[Entrant]:
+    return [
+        site.whole(WGET, "wget"),
+        site.whole(BYTES, "hither"),
+        site.branches(TREE, "tree", "*"),
+        site.branches(SOURCE, "hither", "*"),
+    ]
 
 
-def verdicts(played: Rounds, facts: dict) -> Iterator[str]:
+def check_targets(played: Rounds, facts: dict) -> Iterator[str]:
     at = LINK.label
-    most = (facts["job_bytes"] + facts["tree_bytes"]) * 8 / (LINK.mbit * 1e6) + 8 * LINK.rtt_ms / 1e3
+    maximum = (facts["job_bytes"] + facts["tree_bytes"]) * 8 / (LINK.mbit * 1e6) + 8 * LINK.rtt_ms / 1e3
     for name in (TREE, STEPS, SOURCE):
         taken = played.median(at, WIDE, name)
         if taken:
-            yield f"{WIDE}, {name}: {taken:.3f} s, at most {most:.3f} s (bytes / bandwidth + 8 round trips): {'kept' if taken <= most else 'MISSED'}"
+            what = f"{WIDE}, {name}: {taken:.3f} s, at most {maximum:.3f} s (bytes / bandwidth + 8 round trips)"
+            yield target_line(what, taken <= maximum)
         singles = [run.report["single"] for run in played.select(at, WIDE, name) if "single" in run.report]
         if singles:
-            yield f"{WIDE}, {name}: {max(singles)} requests for a single range of the data, at most 0: {'kept' if max(singles) == 0 else 'MISSED'}"
+            yield target_line(f"{WIDE}, {name}: {max(singles)} requests for a single range of the data, at most 0", max(singles) == 0)
     for name in (BYTES, TREE, SOURCE):
-        yield interleaved.bound(f"{SMALL}, {name} beside {WGET}", played.ratio(at, SMALL, name, WGET), 1.3)
+        yield interleaved.ratio_line(f"{SMALL}, {name} beside {WGET}", played.ratio(at, SMALL, name, WGET), 1.3)
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--runs", type=int, default=5)
-    parser.add_argument("--quick", action="store_true", help="one run each")
-    parser.add_argument("--output", type=Path, default=RESULTS / "python_api" / "wide_tree")
-    options = parser.parse_args()
-    if not is_root():
-        sys.exit("wide: the link needs root (network namespaces)")
-    facts, file = widefile.ensure(), widefile.DEFAULT_OUTPUT.resolve()
+    options = Arguments(__doc__, "python_api/wide_tree", runs=5).parse()
+    facts, file = widefile.ensure(), widefile.DEFAULT_OUTPUT
     small, small_facts = small_file()
-    warm_up = talkfile.DEFAULT_OUTPUT.with_name("warm.root").resolve()
-    talkfile.ensure(warm_up, events=500)
-    played = Rounds(1 if options.quick else options.runs)
+    warm_up = Query.of_the_talk().warm_up
+    played = Rounds(options.runs)
     with interleaved.until_interrupted(), tempfile.TemporaryDirectory(prefix="hither-wide-") as name:
         folder = Path(name)
         folder.chmod(0o755)
         log = folder / "access.log"
-        with Wan(LINK) as where, servers.nginx(where, file.parent, log) as http, servers.xrootd(where, file.parent) as xrootd, servers.raw(where) as raw:
-            host = where.server_host
-            wide = Witness(log, file, facts["tree_offset"])
-            urls = f"http://{host}:{http}/{file.name}", f"root://{host}:{xrootd}//{file.name}"
-            played.play(where, LINK.label, WIDE, wide_entrants(wide, *urls, (host, raw), facts, warm_up))
-            url = f"http://{host}:{http}/{small.name}"
-            played.play(where, LINK.label, SMALL, small_entrants(Witness(log, small), url, small_facts, warm_up))
+        with Wan(LINK) as where, serving(where, file, log) as at:
+            wide = Site(at.http, Counter(log, f"/{file.name}"), facts, warm_up)
+            played.play(where, LINK.label, WIDE, wide_entrants(wide, at))
+            url = at.http.replace(file.name, small.name)
+            played.play(where, LINK.label, SMALL, small_entrants(Site(url, Counter(log, f"/{small.name}"), small_facts, warm_up)))
     notes = [
         f"`{WIDE}`: {facts['job_bytes'] / 1e6:.2f} MB of branches and {facts['tree_bytes'] / 1e6:.2f} MB of the tree's description, of {facts['bytes'] / 1e6:.0f} MB.",
-        f"`{SMALL}`: {small_facts['bytes'] / 1e6:.2f} MB. Cold, imports not counted; requests by the server's log, the rest by the link's own",
-        "count. nginx and xrootd; client, server and link share two cores, cubic, medians.",
+        f"`{SMALL}`: {small_facts['bytes'] / 1e6:.2f} MB. Cold, imports not counted; requests as the server's log counts them, the rest as the",
+        "link counts it. nginx and xrootd.",
     ]
-    interleaved.write(played, options.output, "A wide file and a small one from Python", notes, verdicts(played, facts), None)
-    return 1 if played.wrong else 0
+    title = "A wide file and a small one from Python"
+    return interleaved.write(played, options.output, title, notes, check_targets(played, facts))
 
 
 if __name__ == "__main__":

@@ -1,11 +1,10 @@
-"""After how many round trips the first data of a file behind an XRootD server comes: hither beside the stock client.
+"""Round trips to the first data of a file on an XRootD server: hither beside the stock clients.
 
-Not by the clock: the witness in the link counts them. A handshake of TCP is one, and each flight of requests up to the
-one whose answer is the data. xrootd as Debian has it: open to everybody, with `unix`, with TLS, with both. Everybody is
-a new process; hither once knows the server from a process before and once does not. Needs root, for the link.
+The link counts them: a TCP handshake is one, and each request (or group of requests) that waits for the response before
+it, up to the one for the data. xrootd as Debian packages it: without security, with `unix`, with TLS, with both. Each run
+is a new process; hither once knows the server from an earlier process and once does not. Needs root, for the link.
 """
 
-import argparse
 import shutil
 import statistics
 import subprocess
@@ -16,23 +15,25 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.generators import talkfile
-from bench.harness import servers
+from bench.harness import servers, tables
+from bench.harness.arguments import Arguments
 from bench.harness.contenders import peer
-from bench.harness.links import Link, Wan, is_root
-from bench.harness.paths import HITHER, RESULTS
+from bench.harness.interleaved import target_line
+from bench.harness.links import Link, Wan
+from bench.harness.paths import HITHER
 
 LINK = Link("r", 100, None, "another country")
 UNIX = "xrootd.seclib libXrdSec.so\nsec.protocol unix\nsec.protbind * only unix\n"
-# As many as fit a first window, and more than a server says of itself.
+# Fits the initial congestion window, and is more than a server sends while logging in.
 BYTES = 12_000
-KNOWN, STRANGER = "hither, server known", "hither, server not known"
-MOST = {"root://": 2, "root://, unix": 2, "roots://": 3, "roots://, unix": 3}
-"""Round trips that hither may take where it knows the server."""
+KNOWN, UNKNOWN = "hither, server known", "hither, server not known"
+MAX_ROUND_TRIPS = {"root://": 2, "root://, unix": 2, "roots://": 3, "roots://, unix": 3}
+"""Targets of hither when it knows the server."""
 
 
 @dataclass(frozen=True)
 class Counted:
-    """One run. `round_trips` are handshakes of TCP, one after the other, and flights up to the one that asked for the data."""
+    """One run. `round_trips` are TCP handshakes, one after the other, and `flights`: dependent requests, up to the one for the data."""
 
     server: str
     who: str
@@ -43,7 +44,7 @@ class Counted:
 
 
 def count(where: Wan, command: list) -> tuple[dict, float, bytes]:
-    """Runs a command at the client's end: the witness's counts, the seconds of the process, and its output."""
+    """Runs a command at the client's end: the link's counts, the seconds of the process, and its output."""
     where.reset()
     timed = ["sh", "-c", 'start=$(date +%s%N); "$@" || exit; echo $(($(date +%s%N) - start)) >&2', "sh"]
     done = subprocess.run(where.client([*timed, *map(str, command)]), capture_output=True, check=False)
@@ -53,9 +54,9 @@ def count(where: Wan, command: list) -> tuple[dict, float, bytes]:
 
 
 def contenders(url: str, store: Path, trust: Path) -> Iterator[tuple[str, list, Callable[[], None]]]:
-    """Name, command, and what has to happen before."""
+    """Name, command, and what runs before it."""
     cat = ["env", f"SSL_CERT_FILE={trust / 'authority.pem'}", HITHER, "cat", "--range", f"0-{BYTES - 1}", url, "--store", store]
-    yield STRANGER, cat, lambda: shutil.rmtree(store, ignore_errors=True)
+    yield UNKNOWN, cat, lambda: shutil.rmtree(store, ignore_errors=True)
     yield KNOWN, cat, lambda: None
     trusting = ["env", f"X509_CERT_FILE={trust / 'authority.pem'}", f"X509_CERT_DIR={trust}"]
     yield "XrdCl 6.2 (Python)", [*trusting, *peer("bytes.xrdcl_first_byte", url, BYTES)], lambda: None
@@ -95,47 +96,44 @@ def play(runs: int, folder: Path) -> list[Counted]:
     return found
 
 
-def document(found: list[Counted]) -> str:
-    lines = [
-        "# Round trips to the first data",
-        "",
-        f"The first {BYTES:,} bytes of a file, from a new process each, at {LINK.rtt_ms:g} ms. Counted by the witness in the link:",
-        "handshakes of TCP, and flights of requests of which each waits for the answer to the one before. The time is that of",
-        "the process, its start included. xrootd 5.5; most of all runs.",
-        "",
-        "| server | | round trips | handshakes | flights | s |",
-        "|---|---|---:|---:|---:|---:|",
-    ]
+def document(found: list[Counted]) -> list[str]:
     groups: dict[tuple[str, str], list[Counted]] = {}
     for run in found:
         groups.setdefault((run.server, run.who), []).append(run)
+    rows = []
     for (server, who), runs in groups.items():
         worst = max(runs, key=lambda run: run.round_trips)
         seconds = statistics.median(run.seconds for run in runs)
-        lines.append(f"| {server} | {who} | {worst.round_trips} | {worst.connections} | {worst.flights} | {seconds:.3f} |")
-    lines += ["", "## Bounds", ""]
-    for server, most in MOST.items():
+        rows.append([server, who, *map(str, (worst.round_trips, worst.connections, worst.flights)), f"{seconds:.3f}"])
+    return [
+        "# Round trips to the first data",
+        "",
+        f"The first {BYTES:,} bytes of a file, from a new process each, at {LINK.rtt_ms:g} ms. Counted in the link: TCP handshakes, and",
+        "requests that each wait for the response to the one before. The time is that of the process, its start included.",
+        "xrootd 5.5; maxima of all runs.",
+        "",
+        *tables.markdown(["server", "", "round trips", "handshakes", "dependent requests", "s"], rows, "llr"),
+        "",
+        "## Targets",
+        "",
+        *(f"- {line}" for line in check_targets(groups)),
+    ]
+
+
+def check_targets(groups: dict[tuple[str, str], list[Counted]]) -> Iterator[str]:
+    for server, maximum in MAX_ROUND_TRIPS.items():
         trips = max((run.round_trips for run in groups.get((server, KNOWN), [])), default=None)
         if trips:
-            lines.append(f"- {server}: {trips} round trips where the server is known, at most {most}: {'kept' if trips <= most else 'MISSED'}")
-    return "\n".join(lines) + "\n"
+            yield target_line(f"{server}: {trips} round trips if the server is known, at most {maximum}", trips <= maximum)
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--runs", type=int, default=3)
-    parser.add_argument("--quick", action="store_true", help="one run each")
-    parser.add_argument("--output", type=Path, default=RESULTS / "reads" / "first_byte")
-    options = parser.parse_args()
-    if not is_root():
-        sys.exit("first_byte: the link needs root (network namespaces)")
+    options = Arguments(__doc__, "reads/first_byte").parse()
     with tempfile.TemporaryDirectory(prefix="hither-first-") as folder:
-        found = play(1 if options.quick else options.runs, Path(folder))
-    text = document(found)
-    options.output.parent.mkdir(parents=True, exist_ok=True)
-    options.output.with_suffix(".md").write_text(text)
-    print(text)
-    return 1 if "MISSED" in text else 0
+        found = play(options.runs, Path(folder))
+    lines = document(found)
+    tables.save(options.output, lines)
+    return 1 if any("MISSED" in line for line in lines) else 0
 
 
 if __name__ == "__main__":

@@ -1,12 +1,12 @@
-"""The figure of 2006: how long a job of 100,000 small reads takes, by latency and by block size.
+"""The figure of 2006: the duration of a job of 100,000 small reads, by latency and by block size.
 
 Furano and others ("Latencies and data access", CHEP 2006, figure 5) simulated it before they wrote XrdClient. Here the real
 cache and the real read-ahead run over a link in memory, in virtual time (`crates/testkit/examples/latency_grid.rs`); nothing is
-measured, so the machine does not matter. Beside blocks of a fixed size there is what hither does by itself: it learns the
-block size from what it is good for.
+measured, so the machine does not matter. Beside fixed block sizes there is hither's default, which learns the block size
+from the job.
 
-With --packets, three points of it are measured as well: the beginning of the same job, as a trace that `hither trace replay`
-plays at its own pace, over kernel TCP from nginx. That needs root, and ten minutes.
+With --packets, three points are measured as well: the beginning of the same job, as a trace that `hither trace replay`
+replays at the job's pace, over kernel TCP from nginx. That needs root, and ten minutes.
 """
 
 import argparse
@@ -16,22 +16,24 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from bench.harness import servers
+from bench.harness import servers, tables
+from bench.harness.interleaved import target_line
 from bench.harness.links import Link, Wan
 from bench.harness.paths import BINARIES, HITHER, RESULTS
+from bench.harness.plots import subplots
 
 GRID = BINARIES / "examples" / "latency_grid"
 JOB = BINARIES / "hither-job"
 LEARNED = "learned"
-# What the job is to keep to at a tenth of a second: waits as a part of its reads, duration as a multiple of that at 0 ms.
-MOST_WAITS = 0.05
-MOST_SLOWER = 1.15
-# What is measured over packets: round-trip times in ms, reads, and how far virtual time may be off.
+# Targets at 100 ms: reads that wait, as a part of all; duration, as a multiple of that at 0 ms.
+MAX_WAITS = 0.05
+MAX_SLOWER = 1.15
+# Measured over packets: round-trip times in ms, reads, and the largest error of virtual time.
 MEASURED_MS = (20, 50, 100)
 MEASURED_READS = 20_000
 SEED = 2006
 MBIT = 8.4
-MOST_OFF = 0.1
+MAX_ERROR = 0.1
 
 Rows = list[dict[str, str]]
 
@@ -55,14 +57,11 @@ def label(block: str) -> str:
 def draw(rows: Rows, path: Path) -> None:
     import matplotlib
 
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
     blocks = list(dict.fromkeys(row["block_bytes"] for row in rows))
     fixed = [block for block in blocks if block != LEARNED]
     latencies = sorted(curve(rows, LEARNED))
-    figure, (left, right) = pyplot.subplots(1, 2, figsize=(12, 5), sharey=True, layout="constrained")
-    colours = pyplot.get_cmap("viridis")
+    figure, (left, right) = subplots(1, 2, figsize=(12, 5), sharey=True)
+    colours = matplotlib.colormaps["viridis"]
     for place, block in enumerate(blocks):
         seconds = curve(rows, block)
         style = {"color": "tab:red", "linewidth": 2.5} if block == LEARNED else {"color": colours(place / len(fixed))}
@@ -84,35 +83,37 @@ def draw(rows: Rows, path: Path) -> None:
     reads = int(rows[0]["reads"])
     figure.suptitle(f"{reads:,} reads of 100 B to 8 KB at 350 KB/s over 1.05 MB/s, in virtual time (figure 5 of 2006)")
     figure.savefig(path, dpi=120)
-    pyplot.close(figure)
+
+
+def at_100_ms(rows: Rows, block: str) -> tuple[dict[str, str], float, float]:
+    """The row, the part of the reads that wait, and the duration as a multiple of that at 0 ms."""
+    row = next(row for row in rows if row["block_bytes"] == block and row["rtt_ms"] == "100")
+    seconds = curve(rows, block)
+    return row, int(row["waits"]) / int(row["reads"]), seconds[100] / seconds[0]
 
 
 def summary(rows: Rows) -> list[str]:
-    lines = ["| block size | 0 ms | 50 ms | 100 ms | 100 ms / 0 ms | waits at 100 ms | fetched MB | read MB |", "|---|" + "---:|" * 7]
+    lines = []
     for block in dict.fromkeys(row["block_bytes"] for row in rows):
+        far, waits, slower = at_100_ms(rows, block)
         seconds = curve(rows, block)
-        far = next(row for row in rows if row["block_bytes"] == block and row["rtt_ms"] == "100")
-        waits = int(far["waits"]) / int(far["reads"])
-        times = " | ".join(f"{seconds[rtt]:.1f} s" for rtt in (0, 50, 100))
-        fetched, used = int(far["fetched_bytes"]) / 1e6, int(far["used_bytes"]) / 1e6
-        ratio = seconds[100] / seconds[0]
-        lines.append(f"| {label(block)} | {times} | {ratio:.2f} | {waits:.2%} | {fetched:.1f} | {used:.1f} |")
-    return lines
+        megabytes = (f"{int(far[figure]) / 1e6:.1f}" for figure in ("fetched_bytes", "used_bytes"))
+        lines.append([label(block), *(f"{seconds[rtt]:.1f} s" for rtt in (0, 50, 100)), f"{slower:.2f}", f"{waits:.2%}", *megabytes])
+    heads = ["block size", "0 ms", "50 ms", "100 ms", "100 ms / 0 ms", "waits at 100 ms", "fetched MB", "read MB"]
+    return tables.markdown(heads, lines)
 
 
-def bounds(rows: Rows) -> list[str]:
-    seconds = curve(rows, LEARNED)
-    far = next(row for row in rows if row["block_bytes"] == LEARNED and row["rtt_ms"] == "100")
-    waits, slower = int(far["waits"]) / int(far["reads"]), seconds[100] / seconds[0]
-    kept = {True: "kept", False: "MISSED"}
-    return [
-        f"- reads that wait at 100 ms: {waits:.2%}, under {MOST_WAITS:.0%}: {kept[waits < MOST_WAITS]}",
-        f"- duration at 100 ms: {slower:.3f} x that at 0 ms, at most {MOST_SLOWER} x: {kept[slower <= MOST_SLOWER]}",
+def check_targets(rows: Rows) -> list[str]:
+    _, waits, slower = at_100_ms(rows, LEARNED)
+    lines = [
+        target_line(f"reads that wait at 100 ms: {waits:.2%}, under {MAX_WAITS:.0%}", waits < MAX_WAITS),
+        target_line(f"duration at 100 ms: {slower:.3f} x that at 0 ms, at most {MAX_SLOWER} x", slower <= MAX_SLOWER),
     ]
+    return [f"- {line}" for line in lines]
 
 
 def measured(reads: int) -> dict[int, float]:
-    """Seconds of the first so many reads of the job over packets, by round-trip time in ms."""
+    """Seconds of the first `reads` reads of the job over packets, by round-trip time in ms."""
     seconds = {}
     with tempfile.TemporaryDirectory(prefix="hither-latency-") as name:
         folder = Path(name)
@@ -135,37 +136,33 @@ def measured(reads: int) -> dict[int, float]:
 
 def packets(reads: int) -> list[str]:
     computed = curve(compute(reads), LEARNED)
-    lines = ["", f"The first {reads:,} reads over packets:", "", "| | virtual time | packets | |", "|---:|---:|---:|---|"]
+    rows = []
     for rtt, seconds in measured(reads).items():
-        off = seconds / computed[rtt] - 1
-        kept = "kept" if abs(off) <= MOST_OFF else "MISSED"
-        lines.append(f"| {rtt} ms | {computed[rtt]:.1f} s | {seconds:.1f} s | {off:+.1%}, within {MOST_OFF:.0%}: {kept} |")
-    return lines
+        error = seconds / computed[rtt] - 1
+        target = target_line(f"{error:+.1%}, within {MAX_ERROR:.0%}", abs(error) <= MAX_ERROR)
+        rows.append([f"{rtt} ms", f"{computed[rtt]:.1f} s", f"{seconds:.1f} s", target])
+    table = tables.markdown(["", "virtual time", "packets", ""], rows, "rrrl")
+    return ["", f"The first {reads:,} reads over packets:", "", *table]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--reads", type=int, help="the first so many reads of the job; all by default")
+    parser.add_argument("--reads", type=int, help="only the first reads of the job (default all)")
     parser.add_argument("--quick", action="store_true", help="as --reads 5000")
-    parser.add_argument("--from", dest="rows", type=Path, metavar="CSV", help="draw what was computed before")
-    parser.add_argument("--output", type=Path, default=RESULTS / "reads" / "latency", help="without suffix; bench/results/latency by default")
-    parser.add_argument("--packets", action="store_true", help="measure three points of it as well; needs root")
+    parser.add_argument("--from", dest="rows", type=Path, metavar="CSV", help="draw rows that were computed before")
+    parser.add_argument("--output", type=Path, default=RESULTS / "reads" / "latency", help="without suffix (default %(default)s)")
+    parser.add_argument("--packets", action="store_true", help="also measure three points over packets; needs root")
     options = parser.parse_args()
     if options.rows:
         rows = list(csv.DictReader(options.rows.read_text().splitlines()))
     else:
         rows = compute(5000 if options.quick else options.reads)
     options.output.parent.mkdir(parents=True, exist_ok=True)
-    with options.output.with_suffix(".csv").open("w", newline="") as file:
-        writer = csv.DictWriter(file, fieldnames=list(rows[0]))
-        writer.writeheader()
-        writer.writerows(rows)
+    tables.write_csv(options.output, rows)
     draw(rows, options.output.with_suffix(".png"))
     title = "# The job of 2006 by latency and block size, in virtual time"
     over_packets = packets(MEASURED_READS) if options.packets else []
-    text = "\n".join([title, "", *bounds(rows), "", *summary(rows), *over_packets, ""])
-    options.output.with_suffix(".md").write_text(text)
-    print(text)
+    tables.save(options.output, [title, "", *check_targets(rows), "", *summary(rows), *over_packets])
 
 
 if __name__ == "__main__":

@@ -1,32 +1,32 @@
-"""A file of 2 GB from front to back over loopback, to nowhere: `hither cat` beside xrdcp and curl, by the clock and in CPU.
+"""A file of 2 GB from front to back over loopback, to /dev/null: seconds and CPU of `hither cat`, xrdcp and curl.
 
-The file lies in memory, the server is xrootd. xrdcp comes as it is, and with settings that suit it
-better here (`--tune` tries more). Every round runs everyone once, starting with another one each time. No root needed.
+The file lies in memory, the server is xrootd. xrdcp runs with its defaults, and with settings that suit it better here
+(`--tune` tries more). Each round runs all contenders once, starting with another one. Needs no root.
 """
 
-import argparse
 import hashlib
-import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 from statistics import median
 
-from bench.copying import measured, progress
-from bench.harness import servers
+from bench.copying import MEMORY, numbered_blocks, timed_copy
+from bench.harness import servers, tables
+from bench.harness.arguments import Arguments
+from bench.harness.interleaved import ratio_line, rotated, say
 from bench.harness.links import Loopback
-from bench.harness.paths import HITHER, RESULTS
+from bench.harness.paths import HITHER
 
-MEMORY = Path("/dev/shm")
 HITHER_CAT, XRDCP = "hither cat root://", "xrdcp"
 
 
 @dataclass
 class Contender:
-    """A command, what it took in each round, and CPU seconds per GB of the process."""
+    """A command, and the seconds and the CPU seconds per GB of each of its runs."""
 
     name: str
     command: list[str]
@@ -35,7 +35,7 @@ class Contender:
 
 
 def to_nowhere(*command: object) -> list[str]:
-    """The shell becomes the command, so that the time is the command's."""
+    """The shell replaces itself by the command, so that the time is the command's."""
     return ["sh", "-c", 'exec "$@" >/dev/null', "sh", *map(str, command)]
 
 
@@ -49,7 +49,7 @@ def contenders(root: str, http: str, tune: bool) -> list[Contender]:
         "hither cat http://": to_nowhere(HITHER, "cat", "--no-store", http),
         XRDCP: xrdcp(root),
         "xrdcp -S 4": xrdcp(root, "-S", "4"),
-        # It asks for checksums of all pages otherwise, which hither does where it is told to.
+        # By default it requests checksums of all pages; hither does if configured.
         "xrdcp, no checksums": xrdcp(root, cpusepgwrtrd=0),
         "xrdcp, no checksums, -S 4": xrdcp(root, "-S", "4", cpusepgwrtrd=0),
         "xrdcp, no checksums, 8 MiB x 2": xrdcp(root, cpusepgwrtrd=0, cpchunksize=8 << 20, cpparallelchunks=2),
@@ -64,71 +64,63 @@ def contenders(root: str, http: str, tune: bool) -> list[Contender]:
 
 def play(who: list[Contender], rounds: int, size: int) -> None:
     for number in range(rounds):
-        turn = number % len(who)
-        for it in [*who[turn:], *who[:turn]]:
-            _, seconds, cpu, note = measured(Loopback(), it.command, size)
+        for it in rotated(who, number):
+            seconds, cpu, note = timed_copy(Loopback(), it.command, size)
             if note:
                 raise RuntimeError(f"{it.name}: {note}")
             it.seconds.append(seconds)
             it.cpu.append(cpu)
-            progress(f"{it.name}: {seconds:.2f} s, {cpu:.2f} CPU s/GB")
+            say(f"{it.name}: {seconds:.2f} s, {cpu:.2f} CPU s/GB")
 
 
-def document(who: list[Contender], size: int) -> str:
-    load = " ".join(f"{load:.1f}" for load in os.getloadavg())
-    lines = [
+def document(who: list[Contender], size: int) -> list[str]:
+    def with_range(values: list[float]) -> str:
+        return f"{median(values):.2f} ({min(values):.2f}-{max(values):.2f})"
+
+    rows = [[it.name, with_range(it.seconds), f"{size / 1e9 / median(it.seconds):.2f}", with_range(it.cpu)] for it in who]
+    return [
         "# A sequential read over loopback",
         "",
-        f"{size / 1e9:.2f} GB from front to back, to /dev/null; xrootd 5.5, the file in memory; client and server share two cores.",
-        f"CPU is that of the client. Medians of {len(who[0].seconds)}. Load of the machine at the end: {load}.",
+        f"{size / 1e9:.2f} GB from front to back, to /dev/null; xrootd 5.5, the file in memory; CPU of the client;",
+        f"medians of {len(who[0].seconds)}. Client and server share {tables.machine()}",
         "",
-        "| | s (range) | GB/s | CPU s/GB (range) |",
-        "|---|---:|---:|---:|",
+        *tables.markdown(["", "s (range)", "GB/s", "CPU s/GB (range)"], rows),
+        "",
+        "## Targets",
+        "",
+        *(f"- {line}" for line in check_targets(who)),
     ]
-    for it in who:
-        seconds, cpu = median(it.seconds), median(it.cpu)
-        lines.append(
-            f"| {it.name} | {seconds:.2f} ({min(it.seconds):.2f}-{max(it.seconds):.2f}) | {size / 1e9 / seconds:.2f} | "
-            f"{cpu:.2f} ({min(it.cpu):.2f}-{max(it.cpu):.2f}) |"
-        )
+
+
+def check_targets(who: list[Contender]) -> Iterator[str]:
     by_name = {it.name: it for it in who}
     ours, peers = by_name[HITHER_CAT], [it for it in who if it.name.startswith(XRDCP)]
-    lines += ["", "## Bounds", ""]
     for what, taken in (("seconds", lambda it: median(it.seconds)), ("CPU", lambda it: median(it.cpu))):
-        for words, other in (("xrdcp as it is", by_name[XRDCP]), ("the best xrdcp", min(peers, key=taken))):
-            ratio = taken(ours) / taken(other)
-            lines.append(f"- {what}: {ratio:.2f} x those of {words}, at most 1: {'kept' if ratio <= 1 else 'MISSED'}")
-    return "\n".join(lines) + "\n"
+        for words, other in (("xrdcp's defaults", by_name[XRDCP]), ("the best xrdcp", min(peers, key=taken))):
+            yield ratio_line(f"{what} beside {words}", taken(ours) / taken(other), 1)
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--size", type=int, default=2000, help="of the file, in MB, default %(default)s")
+    parser = Arguments(__doc__, "reads/sequential", runs=5)
+    parser.add_argument("--size", type=int, default=2000, help="of the file, in MB (default %(default)s)")
     parser.add_argument("--tune", action="store_true", help="more settings of xrdcp")
-    parser.add_argument("--output", type=Path, default=RESULTS / "reads" / "sequential")
-    options = parser.parse_args()
-    size = options.size * 1_000_000
+    options = parser.parse(needs_root=False)
     with tempfile.TemporaryDirectory(prefix="hither-sequential-", dir=MEMORY) as name:
         folder = Path(name)
         folder.chmod(0o755)
-        block, digest = os.urandom(1_000_000), hashlib.sha256()
-        with (folder / "data").open("wb") as file:
-            for number in range(options.size):
-                content = number.to_bytes(8, "little") + block[8:]
-                file.write(content)
-                digest.update(content)
-        with servers.xrootd(Loopback(), folder) as grid, servers.nginx(Loopback(), folder) as web:
-            root, http = f"root://127.0.0.1:{grid}//data", f"http://127.0.0.1:{web}/data"
+        data, digest = folder / "data", hashlib.sha256()
+        with data.open("wb") as file:
+            for block in numbered_blocks(options.size, 1_000_000):
+                file.write(block)
+                digest.update(block)
+        with servers.xrootd(Loopback(), folder) as xrootd, servers.nginx(Loopback(), folder) as nginx:
+            root, http = f"root://127.0.0.1:{xrootd}//data", f"http://127.0.0.1:{nginx}/data"
             with subprocess.Popen([HITHER, "cat", "--no-store", root], stdout=subprocess.PIPE) as cat:
                 if hashlib.file_digest(cat.stdout, "sha256").digest() != digest.digest():
-                    sys.exit("sequential: hither cat gave other bytes than those of the file")
+                    sys.exit("sequential: hither cat returned other bytes than those of the file")
             who = contenders(root, http, options.tune)
-            play(who, options.rounds, size)
-    text = document(who, size)
-    options.output.parent.mkdir(parents=True, exist_ok=True)
-    options.output.with_suffix(".md").write_text(text)
-    print(text)
+            play(who, options.runs, data.stat().st_size)
+        tables.save(options.output, document(who, data.stat().st_size))
     return 0
 
 

@@ -1,11 +1,10 @@
-"""The talk's query over the talk's links, by HTTP and by HTTPS: what encryption costs in round trips and in CPU.
+"""The talk's query over the talk's links, by HTTP and by HTTPS: the round trips and the CPU that encryption costs.
 
-nginx twice, once with a certificate made for the occasion. A handshake of TLS 1.3 is one round trip, so over HTTPS the
-query may take one more than over HTTP, on the first connection; the others shake hands meanwhile. The last row is a
-second process, which finds the session ticket of the first. Needs root, for all links but A.
+nginx twice, once with a certificate made for the run. A handshake of TLS 1.3 is one round trip, so over HTTPS the query
+may take one more than over HTTP, on the first connection; the others shake hands meanwhile. The last row is a second
+process, which finds the session ticket of the first. Needs root, for all links but A.
 """
 
-import argparse
 import shutil
 import sys
 import tempfile
@@ -13,35 +12,24 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-from bench.generators import talkfile
 from bench.harness import interleaved, servers
-from bench.harness.contenders import Run, disagreement
+from bench.harness.arguments import Arguments
+from bench.harness.contenders import Query
 from bench.harness.interleaved import Entrant, Rounds
-from bench.harness.links import LINKS, Link, Loopback, Wan, is_root
-from bench.harness.paths import HITHER, RESULTS
+from bench.harness.links import Link, ends_of
 
 
-def entrants(http: str, https: str, authority: Path, store: Path, facts: dict) -> list[Entrant]:
-    query = ["draw", "--where", facts["cut"], "--json"]
-    trusting = ["env", f"SSL_CERT_FILE={authority}", HITHER]
-
-    def target(url: str) -> list[str]:
-        return [f"{url}:{facts['tree']}", facts["expression"]]
-
-    def check(run: Run) -> str | None:
-        return disagreement(run, facts)
-
-    def forget() -> None:
-        shutil.rmtree(store, ignore_errors=True)
-
+def entrants(query: Query, http: str, https: str, authority: Path, store: Path) -> list[Entrant]:
+    secure = ["env", f"SSL_CERT_FILE={authority}", *query.draw(https, "--store", store)]
+    forget = partial(shutil.rmtree, store, ignore_errors=True)
     return [
-        Entrant("http", [HITHER, *query, *target(http), "--no-store"], check),
-        Entrant("https", [*trusting, *query, *target(https), "--store", store], check, forget),
-        Entrant("https, second process", [*trusting, *query, *target(https), "--store", store], check),
+        Entrant("http", query.draw(http, "--no-store"), query.disagreement),
+        Entrant("https", secure, query.disagreement, forget),
+        Entrant("https, second process", secure, query.disagreement),
     ]
 
 
-def verdicts(played: Rounds, chosen: list[Link]) -> Iterator[str]:
+def check_targets(played: Rounds, chosen: list[Link]) -> Iterator[str]:
     for link in chosen:
         plain, secure = (played.median(link.label, "", name) for name in ("http", "https"))
         if plain is None or secure is None:
@@ -50,43 +38,34 @@ def verdicts(played: Rounds, chosen: list[Link]) -> Iterator[str]:
         if link.rtt_ms < 10:
             yield f"{link.label}: {more * 1e3:+.0f} ms over https ({secure / plain:.2f} x; mostly CPU on a link this short)"
             continue
-        bytes_more = max(0.0, played.median(link.label, "", "https", "received_mb") - played.median(link.label, "", "http", "received_mb"))
-        trips = (more - (bytes_more * 8 / link.mbit if link.mbit else 0)) * 1e3 / link.rtt_ms
-        yield (
-            f"{link.label}: {more * 1e3:+.0f} ms and {bytes_more:.2f} MB over https; without those bytes {trips:.2f} round trips, "
-            f"at most 1.2 (one, and 20 % for CPU): {'kept' if trips <= 1.2 else 'MISSED'}"
+        plain_mb, secure_mb = (played.median(link.label, "", name, "received_mb") for name in ("http", "https"))
+        more_mb = max(0.0, secure_mb - plain_mb)
+        trips = (more - (more_mb * 8 / link.mbit if link.mbit else 0)) * 1e3 / link.rtt_ms
+        yield interleaved.target_line(
+            f"{link.label}: {more * 1e3:+.0f} ms and {more_mb:.2f} MB over https; without those bytes {trips:.2f} round trips, "
+            "at most 1.2 (one, and 20 % for CPU)",
+            trips <= 1.2,
         )
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--runs", type=int, default=3)
-    parser.add_argument("--links", default="ABCDEFG" if is_root() else "A", help="letters, default %(default)s")
-    parser.add_argument("--quick", action="store_true", help="one run each, links D and G only")
-    parser.add_argument("--output", type=Path, default=RESULTS / "reads" / "tls")
-    options = parser.parse_args()
-    letters = "DG" if options.quick else options.links
-    facts = talkfile.ensure()
-    file = talkfile.DEFAULT_OUTPUT
-    chosen = [LINKS[letter] for letter in letters]
-    played = Rounds(1 if options.quick else options.runs)
-    with interleaved.until_interrupted(), tempfile.TemporaryDirectory(prefix="hither-secure-") as folder:
-        store = Path(folder) / "store"
-        for link in chosen:
-            where: Loopback = Loopback() if link.is_loopback else Wan(link)
-            with where:
+    parser = Arguments(__doc__, "reads/tls", quick="one run each, links D and G only", links="ABCDEFG", quick_links="DG")
+    options = parser.parse()
+    query = Query.of_the_talk()
+    played = Rounds(options.runs)
+    with interleaved.until_interrupted(), tempfile.TemporaryDirectory(prefix="hither-tls-") as folder:
+        for link in options.links:
+            with ends_of(link) as where:
                 host = where.server_host
                 tls = servers.certificate(Path(folder), host)
-                start = partial(servers.nginx, where, file.parent)
+                start = partial(servers.nginx, where, query.file.parent)
                 with start() as plain, start(tls=tls) as secure:
-                    urls = f"http://{host}:{plain}/{file.name}", f"https://{host}:{secure}/{file.name}"
-                    played.play(where, link.label, "", entrants(*urls, tls.authority, store, facts))
-    notes = [
-        f"`{facts['expression']}` where `{facts['cut']}`, {facts['query_bytes'] / 1e6:.2f} MB of {facts['bytes'] / 1e6:.0f} MB, from opening the URL to the result;",
-        "nginx 1.22 with TLS 1.3, stock limits. Client, server and link share two cores, cubic, medians.",
-    ]
-    interleaved.write(played, options.output, "The talk's query over HTTPS", notes, verdicts(played, chosen), "http")
-    return 1 if played.wrong else 0
+                    urls = f"http://{host}:{plain}/{query.file.name}", f"https://{host}:{secure}/{query.file.name}"
+                    store = Path(folder) / "store"
+                    played.play(where, link.label, "", entrants(query, *urls, tls.authority, store))
+    notes = [f"{query}, from opening the URL to the result;", "nginx with TLS 1.3, stock limits."]
+    targets = check_targets(played, options.links)
+    return interleaved.write(played, options.output, "The talk's query over HTTPS", notes, targets, "http")
 
 
 if __name__ == "__main__":

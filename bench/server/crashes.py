@@ -1,9 +1,9 @@
-"""Kills `hither serve` at random moments of a mixed load, and looks what is left: python -m bench.server.crashes [--kills 200].
+"""Kills `hither serve` at random moments of a mixed load, and checks its folder after each restart.
 
 Several clients put, copy, move and remove files and folders, write files in pieces, and make, extend and release lots,
-each in a folder of its own. Each knows what its folder holds, and which request was not answered when the server died: that
-one may have been carried out or not, but not in part. After each restart the folders have to be as the clients know them,
-lots and the blocks that are reserved for them as the files say, checksums those of the bytes, and nothing may be left over.
+each in a folder of its own. Each knows what its folder holds, and which request had no response when the server was killed:
+that one may have been carried out or not, but not in part. After each restart the folders must hold what the clients know,
+lots must match the files and the reserved blocks, checksums must match the bytes, and no temporary file may remain.
 """
 
 import argparse
@@ -26,19 +26,19 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from bench.harness.paths import HITHER
+from bench.harness.servers import hither_process
 
 LOTS = "/.well-known/hither/lots"
 MIB = 1 << 20
 BLOCK = 4096
 PRIVATE = re.compile(r"^\.hither-put-[0-9a-f]{16}$")
 PART = re.compile(r"^\.hither-[0-9a-f]+\.part$")
-# What a request may be answered with; others are faults of the server.
+# Statuses of correct responses; others are faults of the server.
 FINE = {200, 201, 204, 404, 409, 412, 507}
 
 
-class Fault(Exception):
-    """Something is not as it was promised."""
+class Fault(RuntimeError):
+    """A promise of the server that is broken."""
 
 
 def content(seed: int, size: int) -> bytes:
@@ -51,20 +51,15 @@ def footprint(size: int) -> int:
 
 @dataclass
 class Server:
-    """`hither serve` over a folder, which can be killed."""
+    """`hither serve` over a folder; it can be killed and started again."""
 
     root: Path
     config: Path
     process: subprocess.Popen | None = None
-    port: int = 0
+    address: str = ""
 
     def start(self) -> None:
-        command = [HITHER, "serve", "--json", "--config", self.config]
-        self.process = subprocess.Popen([str(word) for word in command], stdout=subprocess.PIPE, text=True)
-        line = self.process.stdout.readline()
-        if not line:
-            raise Fault(f"the server does not start again: {self.process.wait()}")
-        self.port = int(json.loads(line)["urls"][0].rstrip("/").rsplit(":", 1)[1])
+        self.process, self.address = hither_process("--config", self.config)
 
     def end(self, how: signal.Signals) -> None:
         self.process.send_signal(how)
@@ -72,7 +67,7 @@ class Server:
         self.process.stdout.close()
 
     def connect(self) -> http.client.HTTPConnection:
-        return http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        return http.client.HTTPConnection(self.address, timeout=60)
 
     def ask(self, method: str, target: str, body=None, **headers) -> tuple[int, bytes]:
         connection = self.connect()
@@ -84,7 +79,7 @@ class Server:
             connection.close()
 
 
-# What a folder holds: by the path in it, seed and size of each file; None for a folder.
+# The contents of a folder: seed and size of each file by its path; None for a folder.
 State = dict[str, tuple[int, int] | None]
 
 
@@ -108,7 +103,7 @@ class Client:
     number: int
     server: Server
     random: random.Random
-    # What the folder may hold: one state, or several if a request was not answered.
+    # Possible contents of the folder: one state, or several if a request had no response.
     states: list[State] = field(default_factory=lambda: [{}])
     lots: dict[str, int] = field(default_factory=dict)
     doubtful: set[str] = field(default_factory=set)
@@ -124,7 +119,7 @@ class Client:
         return f"{self.folder}/{path}"
 
     def work(self) -> None:
-        """Sends requests until the server is gone."""
+        """Sends requests until the server is killed."""
         connection = self.server.connect()
         with suppress(OSError, http.client.HTTPException):
             while True:
@@ -141,7 +136,7 @@ class Client:
         return answer.status
 
     def change(self, connection, after: State, method: str, path: str, body=None, others=(), **headers) -> None:
-        """A request that leads from the state to another, or to none."""
+        """A request that changes the state to `after`, or leaves it."""
         (before,) = self.states
         self.states = [before, after, *others]
         status = self.send(connection, method, self.target(path), body, **headers)
@@ -210,7 +205,7 @@ class Client:
         others = []
         if method == "MOVE":
             after = without(after, name)
-            # The two have changed places, and what was replaced is not hidden yet.
+            # The two folders are exchanged, and the replaced one is not hidden yet.
             rest = without(without(state, name), to)
             others = [{**rest, **renamed(state, name, to), **renamed(state, to, name)}]
         self.change(connection, after, method, name, others=others, Destination=self.target(to))
@@ -235,8 +230,8 @@ class Client:
             del self.lots[number]
         self.doubtful.discard(number)
 
-    def look(self) -> None:
-        """What is there must be what may be there; from now on it is what is."""
+    def check_folder(self) -> None:
+        """Checks that the folder holds one of the possible states, which becomes the only one."""
         if self.wrong:
             raise Fault("; ".join(self.wrong[:3]))
         found = held(self.server.root / self.folder[1:])
@@ -263,18 +258,18 @@ def left_over(root: Path) -> list[str]:
 
 
 def check_leftovers(root: Path) -> int:
-    """Waits until what the killed server left is gone; returns how much there was."""
+    """Waits until the temporary files of the killed server are gone; returns how many there were."""
     there = left_over(root)
     until = time.monotonic() + 30
     while left_over(root):
         if time.monotonic() > until:
-            raise Fault(f"left over: {left_over(root)}")
+            raise Fault(f"temporary files remain: {left_over(root)}")
         time.sleep(0.02)
     return len(there)
 
 
 def check_sums(root: Path) -> int:
-    """Every checksum that is noted for the version of a file that is there is that of its bytes."""
+    """Compares each checksum that is stored for the present version of a file with its bytes; returns how many there are."""
     checked = 0
     for path in root.rglob("*"):
         if not path.is_file() or ".hither-put-lots" in path.parts:
@@ -290,7 +285,7 @@ def check_sums(root: Path) -> int:
 
 
 def check_lots(server: Server, clients: list[Client]) -> None:
-    """The lots are those that clients made, what they use is what is there, and the rest is reserved."""
+    """Checks that the lots are those that clients made, that their use matches the files, and that the rest is reserved."""
     status, told = server.ask("GET", LOTS)
     if status != 200:
         raise Fault(f"lots: {status} {told!r}")
@@ -306,10 +301,10 @@ def check_lots(server: Server, clients: list[Client]) -> None:
         own = {number: lot for number, lot in told.items() if lot["path"] == client.folder}
         for number, size in client.lots.items():
             if number not in client.doubtful and (number not in own or own[number]["bytes"] != size):
-                raise Fault(f"lot {number} of {size} bytes of {client.folder} is not there: {own}")
+                raise Fault(f"lot {number} of {size} bytes of {client.folder} is missing: {own}")
         strange = set(own) - set(client.lots)
         if strange and not client.may_have_made:
-            raise Fault(f"lots of {client.folder} that were not made, or released: {own}")
+            raise Fault(f"lots of {client.folder} that were not made, or were released: {own}")
         client.lots = {number: lot["bytes"] for number, lot in own.items()}
         client.doubtful, client.may_have_made = set(), False
     about = (server.root / ".hither-put-lots/reserve").stat()
@@ -319,7 +314,7 @@ def check_lots(server: Server, clients: list[Client]) -> None:
 
 
 def check_digests(server: Server, clients: list[Client], chance: random.Random) -> None:
-    """What the server says of some file."""
+    """Checks the digest that the server sends for a random file of each client."""
     for client in clients:
         files = {name: what for name, what in client.states[0].items() if what}
         if files:
@@ -331,11 +326,11 @@ def check_digests(server: Server, clients: list[Client], chance: random.Random) 
             connection.close()
             digest = base64.b64encode(hashlib.sha256(content(*what)).digest()).decode()
             if body != content(*what) or digest not in told:
-                raise Fault(f"{client.target(name)} is told to be {told}, and is not")
+                raise Fault(f"{client.target(name)} differs from its digest {told}")
 
 
 def torture(folder: Path, kills: int, seed: int, clients: int = 6, longest: float = 0.6) -> dict[str, int]:
-    """Kills a server so often; returns what happened, or raises a Fault."""
+    """Kills a server `kills` times; returns counts, or raises a Fault."""
     root = folder / "data"
     root.mkdir()
     config = folder / "serve.toml"
@@ -362,7 +357,7 @@ def rounds(server: Server, crowd: list[Client], chance: random.Random, kills: in
         counts["leftovers"] += check_leftovers(root)
         counts["unanswered"] += sum(len(client.states) > 1 for client in crowd)
         for client in crowd:
-            client.look()
+            client.check_folder()
         check_lots(server, crowd)
         check_digests(server, crowd, chance)
         counts["sums"] += check_sums(root)
@@ -383,16 +378,16 @@ def rounds(server: Server, crowd: list[Client], chance: random.Random, kills: in
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--kills", type=int, default=200)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--folder", type=Path, help="where, instead of the folder for temporary files")
+    parser.add_argument("--kills", type=int, default=200, help="default %(default)s")
+    parser.add_argument("--seed", type=int, default=1, help="default %(default)s")
+    parser.add_argument("--folder", type=Path, help="default: the folder for temporary files")
     arguments = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="kills-", dir=arguments.folder))
     began = time.monotonic()
     try:
         counts = torture(folder, arguments.kills, arguments.seed)
-    except Fault as fault:
-        sys.exit(f"{fault}\n(what is there is in {folder})")
+    except RuntimeError as fault:
+        sys.exit(f"{fault}\n(the server's folder is kept: {folder})")
     shutil.rmtree(folder)
     print(json.dumps({**counts, "seconds": round(time.monotonic() - began, 1)}))
 

@@ -1,31 +1,35 @@
-"""What it costs that a PUT is on the disk before it is answered: python -m bench.server.fsync FOLDER
+"""The cost of having a PUT on disk before it is answered: files of 4 kB by one client and by sixteen, and of 64 MB by one.
 
-Files of 4 kB by one client and by sixteen, and of 64 MB by one, with `durable = true` and `false` in turns; medians of three.
+    python -m bench.server.fsync FOLDER        on the disk to be measured
+
+`durable = true` and `false` take turns; medians. Prints a table.
 """
 
+import argparse
 import http.client
 import json
 import shutil
 import statistics
-import subprocess
-import sys
 import tempfile
 import threading
 import time
 from pathlib import Path
 
-from bench.harness.paths import HITHER
+from bench.harness import tables
+from bench.harness.interleaved import say
+from bench.harness.servers import hither_process
 
 CASES = {"4 kB, one client": (4096, 300, 1), "4 kB, sixteen clients": (4096, 60, 16), "64 MB, one client": (64 << 20, 6, 1)}
 
 
-def put(port: int, number: int, size: int, count: int) -> None:
-    connection, body = http.client.HTTPConnection("127.0.0.1", port), bytes(size)
+def put(address: str, number: int, size: int, count: int) -> None:
+    connection, body = http.client.HTTPConnection(address), bytes(size)
     for n in range(count):
         connection.request("PUT", f"/{number}-{n}", body)
         answer = connection.getresponse()
         answer.read()
-        assert answer.status == 201, answer.status
+        if answer.status != 201:
+            raise RuntimeError(f"PUT /{number}-{n}: status {answer.status} instead of 201")
 
 
 def measure(folder: Path, durable: bool, size: int, count: int, clients: int) -> float:
@@ -33,19 +37,16 @@ def measure(folder: Path, durable: bool, size: int, count: int, clients: int) ->
     folder = Path(tempfile.mkdtemp(dir=folder))
     (folder / "data").mkdir()
     config = folder / "serve.toml"
-    text = f'root = "{folder}/data"\nlisten = ["127.0.0.1:0"]\nwrite = true\ndurable = {json.dumps(durable)}\n'
-    config.write_text(text)
-    command = [str(HITHER), "serve", "--json", "--config", str(config)]
-    server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    config.write_text(f'root = "{folder}/data"\nlisten = ["127.0.0.1:0"]\nwrite = true\ndurable = {json.dumps(durable)}\n')
+    server, address = hither_process("--config", config)
     try:
-        port = int(json.loads(server.stdout.readline())["urls"][0].rstrip("/").rsplit(":", 1)[1])
-        threads = [threading.Thread(target=put, args=(port, number, size, count)) for number in range(clients)]
-        began = time.monotonic()
+        threads = [threading.Thread(target=put, args=(address, number, size, count)) for number in range(clients)]
+        started = time.monotonic()
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
-        return clients * count / (time.monotonic() - began)
+        return clients * count / (time.monotonic() - started)
     finally:
         server.terminate()
         server.wait(60)
@@ -53,15 +54,21 @@ def measure(folder: Path, durable: bool, size: int, count: int, clients: int) ->
 
 
 def main() -> None:
-    folder = Path(sys.argv[1])
-    print("| files | durable, files/s | not, files/s | durable, ms each | not, ms each |\n|---|---|---|---|---|")
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("folder", type=Path, help="on the disk to be measured")
+    parser.add_argument("--runs", type=int, default=3, help="default %(default)s")
+    options = parser.parse_args()
+    rows = []
     for name, (size, count, clients) in CASES.items():
         rates = {True: [], False: []}
-        for _ in range(3):
+        for _ in range(options.runs):
             for durable in rates:
-                rates[durable].append(measure(folder, durable, size, count, clients))
+                rates[durable].append(measure(options.folder, durable, size, count, clients))
         yes, no = statistics.median(rates[True]), statistics.median(rates[False])
-        print(f"| {name} | {yes:.0f} | {no:.0f} | {1000 * clients / yes:.1f} | {1000 * clients / no:.1f} |", flush=True)
+        rows.append([name, f"{yes:.0f}", f"{no:.0f}", f"{1000 * clients / yes:.1f}", f"{1000 * clients / no:.1f}"])
+        say(", ".join(rows[-1]))
+    heads = ["files", "durable, files/s", "not, files/s", "durable, ms each", "not, ms each"]
+    print("\n".join(tables.markdown(heads, rows)))
 
 
 if __name__ == "__main__":

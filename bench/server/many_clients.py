@@ -1,7 +1,7 @@
-"""Many clients of `hither serve` at once: python -m bench.server.many_clients [--seconds 300]; with --slow 50 some that crawl.
+"""Many clients of `hither serve` at once, some of them slow; prints errors, latencies and the server's peak memory.
 
-10,000 connections that are kept open, of which 500 read without a pause: 1,000 files of 4 kB to 1 MB, the n-th as often as
-1/n. Prints what examples/load of testkit saw, and how much memory the server took at most.
+10,000 connections stay open. 500 of them read without a pause: 1,000 files of 4 kB to 1 MB, the n-th with weight 1/n; slow
+readers take 1 kB a second. The clients are the example `load` of testkit.
 """
 
 import argparse
@@ -12,20 +12,19 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from bench.harness.paths import BINARIES, HITHER
+from bench.harness import servers
+from bench.harness.paths import BINARIES
 
 FILES = 1000
 LARGE = 64 << 20
 
 
-def make_files(folder: Path) -> int:
-    chance, total = random.Random(1), 0
+def make_files(folder: Path) -> None:
+    chance = random.Random(1)
     for number in range(FILES):
         size = int(4096 * 256 ** chance.random())
         (folder / str(number)).write_bytes(f"{number:>8}".encode() + bytes(size - 8))
-        total += size
     (folder / "large").write_bytes(bytes(LARGE))
-    return total
 
 
 def peak_mb(process: subprocess.Popen) -> float:
@@ -33,24 +32,17 @@ def peak_mb(process: subprocess.Popen) -> float:
     return int(re.search(r"VmHWM:\s+(\d+)", text)[1]) / 1024
 
 
-def cpu_seconds(process: subprocess.Popen) -> float:
-    fields = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / 100
-
-
 def measure(seconds: int, connections: int, active: int, slow: int) -> dict:
     with tempfile.TemporaryDirectory(prefix="load-") as name:
         folder = Path(name)
         make_files(folder)
-        command = [HITHER, "serve", "--json", "--listen", "127.0.0.1:0", folder]
-        server = subprocess.Popen([str(word) for word in command], stdout=subprocess.PIPE, text=True)
+        server, address = servers.hither_process("--listen", "127.0.0.1:0", folder)
         try:
-            address = json.loads(server.stdout.readline())["urls"][0].removeprefix("http://").rstrip("/")
             numbers = [seconds, connections - active - slow, active, slow, FILES]
             load = [BINARIES / "examples" / "load", address, *numbers]
-            told = subprocess.run([str(word) for word in load], stdout=subprocess.PIPE, text=True, check=True).stdout
-            *remarks, last = told.strip().splitlines()
-            found = {**json.loads(last), "peak_mb": round(peak_mb(server)), "cpu_s": cpu_seconds(server)}
+            output = subprocess.run([str(word) for word in load], stdout=subprocess.PIPE, text=True, check=True).stdout
+            *remarks, last = output.strip().splitlines()
+            found = {**json.loads(last), "peak_mb": round(peak_mb(server)), "cpu_s": servers.cpu_seconds(server.pid)}
         finally:
             server.terminate()
             server.wait(60)
@@ -60,10 +52,10 @@ def measure(seconds: int, connections: int, active: int, slow: int) -> dict:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--seconds", type=int, default=300)
-    parser.add_argument("--connections", type=int, default=10_000)
-    parser.add_argument("--active", type=int, default=500)
-    parser.add_argument("--slow", type=int, default=50)
+    parser.add_argument("--seconds", type=int, default=300, help="default %(default)s")
+    parser.add_argument("--connections", type=int, default=10_000, help="default %(default)s")
+    parser.add_argument("--active", type=int, default=500, help="those that read without a pause (default %(default)s)")
+    parser.add_argument("--slow", type=int, default=50, help="those that read 1 kB a second (default %(default)s)")
     arguments = parser.parse_args()
     print(json.dumps(measure(arguments.seconds, arguments.connections, arguments.active, arguments.slow)))
 

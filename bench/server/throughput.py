@@ -1,16 +1,13 @@
-"""`hither serve` beside nginx and xrootd's HTTP on loopback: seconds, and processor seconds of the server.
+"""`hither serve` beside nginx and xrootd's HTTP on loopback: seconds, and the server's CPU seconds.
 
-From memory: 10,000 pieces of 2 KB from a file of 1 GB, each server asked in the ways that suit it; whole files of 16 MiB and ranges
-of 1 MB over 1, 16 and 256 connections, in clear text and over TLS. From disk: the whole file, and the pieces. One client for all,
-which does as little as a client can (peers/ranges/http_pull.cpp). Root gets real-time priority for it, and else nothing more.
+From memory: 10,000 pieces of 2 KB from a file of 1 GB, by requests that suit each server; whole files of 16 MiB and ranges
+of 1 MB over 1, 16 and 256 connections, in clear text and over TLS. From disk: the whole file, and the pieces. One client
+for all, with as little work as possible (peers/ranges/http_pull.cpp). Root is needed only for its real-time priority.
 """
 
-import argparse
 import contextlib
-import csv
 import json
 import os
-import random
 import shutil
 import statistics
 import subprocess
@@ -23,29 +20,27 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from bench.generators import widefile
-from bench.harness import servers
+from bench.harness import servers, tables
+from bench.harness.arguments import Arguments
+from bench.harness.contenders import compiled_peer
+from bench.harness.interleaved import ratio_line, rotated, say, target_line
 from bench.harness.links import Loopback
-from bench.harness.paths import BUILT_PEERS, PEERS, RESULTS
+from bench.harness.ranges import Ranges, scattered
 
-SOURCE = PEERS / "ranges" / "http_pull.cpp"
-CLIENT = BUILT_PEERS / "http_pull"
 PIECES, PIECE_BYTES = 10_000, 2048
 WHOLE_BYTES = 16 << 20
 RANGE_BYTES = 1_000_000
 CONNECTIONS = (1, 16, 256)
-LEAST_BYTES = 3_000_000_000
-"""What a measurement of throughput moves, at the least."""
+MIN_BYTES = 3_000_000_000
+"""The least that a measurement of throughput moves."""
 NGINX_LINE = 8000
 """Bytes of a Range field that fit nginx's stock buffers."""
 XROOTD_RANGES = 1000
-TICKS = os.sysconf("SC_CLK_TCK")
-
-Ranges = list[tuple[int, int]]
 
 
 @dataclass
 class Case:
-    """One way to ask one server for something, and what came of it."""
+    """One way to request something from one server, and its measurements."""
 
     group: str
     server: str
@@ -64,15 +59,13 @@ class Case:
         return statistics.median(self.seconds)
 
     @property
+    def rate(self) -> float:
+        """Bytes a second."""
+        return self.bytes / self.time
+
+    @property
     def cpu_per_gb(self) -> float:
         return statistics.median(self.cpu) / (self.bytes / 1e9)
-
-
-def build() -> None:
-    if CLIENT.exists() and CLIENT.stat().st_mtime >= SOURCE.stat().st_mtime:
-        return
-    CLIENT.parent.mkdir(parents=True, exist_ok=True)
-    subprocess.run(["g++", "-std=c++17", "-O2", SOURCE, "-o", CLIENT, "-lssl", "-lcrypto"], check=True)
 
 
 def request(method: str, path: str, *fields: str, body: bytes = b"") -> bytes:
@@ -87,22 +80,14 @@ def written(folder: Path, name: str, requests: list[bytes]) -> Path:
     return path
 
 
-def pieces(size: int) -> Ranges:
-    """As in reads/pieces.py: none overlap and hardly any touch."""
-    chance = random.Random(2048)
-    slot = 2 * PIECE_BYTES
-    slots = sorted(chance.sample(range(size // slot), PIECES))
-    return [(n * slot + chance.randrange(PIECE_BYTES), PIECE_BYTES) for n in slots]
-
-
 def range_field(ranges: Ranges) -> str:
     return "Range: bytes=" + ",".join(f"{first}-{first + length - 1}" for first, length in ranges)
 
 
-def batches(ranges: Ranges, most_bytes: int, most: int) -> Iterator[Ranges]:
+def batches(ranges: Ranges, max_bytes: int, max_count: int) -> Iterator[Ranges]:
     batch: Ranges = []
     for each in ranges:
-        if len(batch) == most or len(range_field([*batch, each])) > most_bytes:
+        if len(batch) == max_count or len(range_field([*batch, each])) > max_bytes:
             yield batch
             batch = []
         batch.append(each)
@@ -116,7 +101,7 @@ def number(value: int) -> bytes:
 
 
 def query(path: str, ranges: Ranges) -> bytes:
-    """The list that hither's QUERY takes: the tail, then distances in zigzag, and lengths."""
+    """A QUERY of hither: the tail, then a zigzag distance and a length for each range."""
     body, end = [number(0)], 0
     for first, length in ranges:
         distance = first - end
@@ -127,16 +112,16 @@ def query(path: str, ranges: Ranges) -> bytes:
 
 
 def piece_cases(folder: Path, file: Path) -> Iterator[Case]:
-    ranges, path, group = pieces(file.stat().st_size), f"/{file.name}", "pieces"
+    ranges, path, group = scattered(file.stat().st_size, PIECES, PIECE_BYTES), f"/{file.name}", "pieces"
     yield Case(group, "hither", "one QUERY", written(folder, "query", [query(path, ranges)]), 1)
     whole = request("GET", path, range_field(ranges))
     yield Case(group, "hither", "one GET", written(folder, "get", [whole]), 1)
-    for server, most_bytes, most in (("nginx", NGINX_LINE, PIECES), ("xrootd", NGINX_LINE, XROOTD_RANGES)):
-        asked = [request("GET", path, range_field(batch)) for batch in batches(ranges, most_bytes, most)]
+    for server, max_bytes, max_count in (("nginx", NGINX_LINE, PIECES), ("xrootd", NGINX_LINE, XROOTD_RANGES)):
+        asked = [request("GET", path, range_field(batch)) for batch in batches(ranges, max_bytes, max_count)]
         requests = written(folder, f"{server}-pieces", asked)
         for connections in (1, 2, 4, 8, len(asked)):
             yield Case(group, server, f"{len(asked)} GET, {connections} conn.", requests, connections)
-        # xrootd's HTTP loses what follows a request in the same packet.
+        # xrootd's HTTP loses data that follows a request in the same packet.
         if server == "nginx":
             yield Case(group, server, f"{len(asked)} GET, 1 conn., all at once", requests, 1, len(asked))
 
@@ -144,12 +129,12 @@ def piece_cases(folder: Path, file: Path) -> Iterator[Case]:
 def bulk_cases(folder: Path, big: Path, whole: Path, names: list[str]) -> Iterator[Case]:
     size = big.stat().st_size
     for connections in CONNECTIONS:
-        count = max(connections, LEAST_BYTES // WHOLE_BYTES)
+        count = max(connections, MIN_BYTES // WHOLE_BYTES)
         requests = written(folder, f"whole-{count}", [request("GET", f"/{whole.name}")] * count)
         for name in names:
             yield Case("whole files", name, f"{connections} conn.", requests, connections)
     firsts = [first for first in range(0, size - RANGE_BYTES, RANGE_BYTES)]
-    ranges = [[(firsts[n % len(firsts)], RANGE_BYTES)] for n in range(LEAST_BYTES // RANGE_BYTES)]
+    ranges = [[(firsts[n % len(firsts)], RANGE_BYTES)] for n in range(MIN_BYTES // RANGE_BYTES)]
     requests = written(folder, "ranges", [request("GET", f"/{big.name}", range_field(each)) for each in ranges])
     for connections in CONNECTIONS:
         for name in names:
@@ -157,14 +142,14 @@ def bulk_cases(folder: Path, big: Path, whole: Path, names: list[str]) -> Iterat
 
 
 def forget(file: Path) -> None:
-    """What the kernel has of a file in memory."""
+    """Drops a file from the page cache."""
     with file.open("rb") as opened:
         os.fsync(opened.fileno())
         os.posix_fadvise(opened.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
 
 def read_alone(file: Path) -> float:
-    """Seconds to read a file in blocks that go nowhere."""
+    """Seconds to read a file and discard it."""
     began, block = time.monotonic(), bytearray(256 << 10)
     with file.open("rb", buffering=0) as opened:
         while opened.readinto(block):
@@ -173,7 +158,7 @@ def read_alone(file: Path) -> float:
 
 
 def cold(folder: Path, file: Path, ports: dict[str, int], rounds: int) -> tuple[list[float], list[Case]]:
-    """From disk: how long it takes alone, then each server; each of them also from memory."""
+    """From disk: the seconds of reading alone, and each server; each server also from memory."""
     whole = written(folder, "cold", [request("GET", f"/{file.name}")])
     few = {c.server: c for c in piece_cases(folder, file) if c.server in ports and (c.connections == 8 or "QUERY" in c.way)}
     cases = []
@@ -194,29 +179,15 @@ def cold(folder: Path, file: Path, ports: dict[str, int], rounds: int) -> tuple[
     return disk, cases
 
 
-def cpu_seconds(session: int) -> float:
-    """Of all processes of a session."""
-    total = 0
-    for entry in Path("/proc").iterdir():
-        if not entry.name.isdigit():
-            continue
-        try:
-            fields = (entry / "stat").read_text().rpartition(")")[2].split()
-        except OSError:
-            continue
-        if int(fields[3]) == session:
-            total += int(fields[11]) + int(fields[12])
-    return total / TICKS
-
-
 def measure(case: Case, port: int, tls: bool) -> None:
     if case.failure:
         return
     session = servers.PROCESSES[port].pid
-    command = [CLIENT, "127.0.0.1", port, case.requests, case.connections, case.depth, *(["tls"] if tls else [])]
-    before = cpu_seconds(session)
+    client = compiled_peer("ranges/http_pull", "-lssl", "-lcrypto")
+    command = [client, "127.0.0.1", port, case.requests, case.connections, case.depth, *(["tls"] if tls else [])]
+    before = servers.cpu_seconds(session)
     done = subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=120)
-    used = cpu_seconds(session) - before
+    used = servers.cpu_seconds(session) - before
     told = json.loads(done.stdout) if done.returncode == 0 else {}
     if not told or told["refused"]:
         case.failure = done.stderr.strip()[:200] or f"{told['refused']} requests were refused"
@@ -228,52 +199,47 @@ def measure(case: Case, port: int, tls: bool) -> None:
     say(f"{case.group:16} {'TLS' if tls else 'clear':6} {case.server:10} {case.way:24} {outcome}")
 
 
-def say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
-
-
 def play(cases: list[Case], ports: dict[str, int], rounds: int, tls: bool) -> list[Case]:
-    """Every case of a group once, then again: whoever comes first is another each time."""
+    """All rounds of each group of cases."""
     for group in dict.fromkeys((case.group, case.connections if case.group != "pieces" else 0) for case in cases):
         these = [c for c in cases if (c.group, c.connections if c.group != "pieces" else 0) == group]
-        for turn in range(rounds):
-            first = turn % len(these)
-            for case in [*these[first:], *these[:first]]:
+        for number in range(rounds):
+            for case in rotated(these, number):
                 measure(case, ports[case.server], tls)
     return cases
 
 
-def piece_table(cases: list[Case]) -> Iterator[str]:
-    yield "| | requests | ms | fastest | CPU of the server, s/GB | MB |"
-    yield "|---|---:|---:|---:|---:|---:|"
+def piece_table(cases: list[Case]) -> list[str]:
+    rows = []
     for c in cases:
-        if c.failure:
-            yield f"| {c.server}, {c.way} | failed: {c.failure} | | | | |"
-            continue
-        mean = statistics.mean(c.cpu) / (c.bytes / 1e9)
-        yield f"| {c.server}, {c.way} | {c.count} | {c.time * 1e3:.1f} | {min(c.seconds) * 1e3:.1f} | {mean:.2f} | {c.bytes / 1e6:.2f} |"
+        figures = [f"failed: {c.failure}", "", "", "", ""]
+        if not c.failure:
+            mean = statistics.mean(c.cpu) / (c.bytes / 1e9)
+            figures = [str(c.count), f"{c.time * 1e3:.1f}", f"{min(c.seconds) * 1e3:.1f}", f"{mean:.2f}", f"{c.bytes / 1e6:.2f}"]
+        rows.append([f"{c.server}, {c.way}", *figures])
+    return tables.markdown(["", "requests", "ms", "fastest", "CPU of the server, s/GB", "MB"], rows)
 
 
-def bulk_table(cases: list[Case]) -> Iterator[str]:
-    yield "| | | " + " | ".join(["GB/s", "x nginx", "CPU s/GB", "x nginx"]) + " |"
-    yield "|---|---|---:|---:|---:|---:|"
+def same_work(case: Case, cases: list[Case], server: str) -> list[Case]:
+    return [c for c in cases if (c.group, c.way) == (case.group, case.way) and c.server.startswith(server) and not c.failure]
+
+
+def bulk_table(cases: list[Case]) -> list[str]:
+    rows = []
     for c in cases:
-        if c.failure:
-            yield f"| {c.group}, {c.way} | {c.server} | failed: {c.failure} | | | |"
-            continue
-        best = [n for n in cases if (n.group, n.way) == (c.group, c.way) and n.server.startswith("nginx") and not n.failure]
-        fast = max((n.bytes / n.time for n in best), default=0)
-        cheap = min((n.cpu_per_gb for n in best), default=0)
-        ratios = [f"{c.bytes / c.time / fast:.2f}" if fast else "", f"{c.cpu_per_gb / cheap:.2f}" if cheap else ""]
-        yield f"| {c.group}, {c.way} | {c.server} | {c.bytes / c.time / 1e9:.2f} | {ratios[0]} | {c.cpu_per_gb:.3f} | {ratios[1]} |"
+        figures = [f"failed: {c.failure}", "", "", ""]
+        if not c.failure:
+            nginx = same_work(c, cases, "nginx")
+            fast, cheap = max((n.rate for n in nginx), default=0), min((n.cpu_per_gb for n in nginx), default=0)
+            ratios = [f"{ours / theirs:.2f}" if theirs else "" for ours, theirs in ((c.rate, fast), (c.cpu_per_gb, cheap))]
+            figures = [f"{c.rate / 1e9:.2f}", ratios[0], f"{c.cpu_per_gb:.3f}", ratios[1]]
+        rows.append([f"{c.group}, {c.way}", c.server, *figures])
+    return tables.markdown(["", "", "GB/s", "x nginx", "CPU s/GB", "x nginx"], rows, "llr")
 
 
-def cold_table(disk: list[float], cases: list[Case]) -> Iterator[str]:
+def cold_table(disk: list[float], cases: list[Case]) -> list[str]:
     alone = statistics.median(disk)
-    yield f"Reading the file from disk alone takes {alone:.2f} s. Overlap: how much of the shorter one of disk and network is hidden."
-    yield ""
-    yield "| | whole, from memory, s | from disk, s | overlap | pieces, from memory, ms | from disk, ms |"
-    yield "|---|---:|---:|---:|---:|---:|"
+    rows = []
     for server in dict.fromkeys(c.server for c in cases):
         took = {c.group: c.time for c in cases if c.server == server and c.seconds}
         if len(took) < 4:
@@ -281,28 +247,34 @@ def cold_table(disk: list[float], cases: list[Case]) -> Iterator[str]:
         warm, both = took["whole, memory"], took["whole, disk"]
         overlap = (alone + warm - both) / min(alone, warm)
         few = [f"{took[f'pieces, {where}'] * 1e3:.0f}" for where in ("memory", "disk")]
-        yield f"| {server} | {warm:.2f} | {both:.2f} | {overlap:.0%} | {few[0]} | {few[1]} |"
+        rows.append([server, f"{warm:.2f}", f"{both:.2f}", f"{overlap:.0%}", *few])
+    heads = ["", "whole, from memory, s", "from disk, s", "overlap", "pieces, from memory, ms", "from disk, ms"]
+    return [
+        f"Reading the file from disk alone takes {alone:.2f} s. Overlap: the part of the shorter of disk and network time that is hidden.",
+        "",
+        *tables.markdown(heads, rows),
+    ]
 
 
-def bounds(clear: list[Case], tls: list[Case], few: list[Case]) -> Iterator[str]:
-    good = [c for c in few if not c.failure]
-    ours = min((c.time for c in good if c.server == "hither" and "QUERY" in c.way), default=None)
+def check_targets(clear: list[Case], tls: list[Case], few: list[Case]) -> Iterator[str]:
+    def best(server: str, way: str = "") -> float | None:
+        return min((c.time for c in few if c.server == server and way in c.way and not c.failure), default=None)
+
+    ours = best("hither", "QUERY")
     for server in ("nginx", "xrootd"):
-        theirs = min((c.time for c in good if c.server == server), default=None)
-        if ours and theirs:
-            yield f"- pieces, one QUERY beside the best way of {server}: {ours / theirs:.2f} x, at most 0.5: {'kept' if ours <= theirs / 2 else 'MISSED'}"
+        if ours and (theirs := best(server)):
+            yield "- " + ratio_line(f"pieces, one QUERY beside the best way of {server}", ours / theirs, 0.5)
     for name, cases, slow, dear in (("clear text", clear, 0.9, 1.3), ("TLS", tls, 1.0, None)):
         for c in (c for c in cases if c.server == "hither" and not c.failure):
-            peers = [n for n in cases if (n.group, n.way) == (c.group, c.way) and n is not c and not n.failure]
-            nginx = [n for n in peers if n.server.startswith("nginx")]
-            rest = [n for n in peers if n.server == "xrootd"]
+            nginx, xrootd = same_work(c, cases, "nginx"), same_work(c, cases, "xrootd")
             if not nginx:
                 continue
-            fast = c.bytes / c.time / max(n.bytes / n.time for n in nginx)
+            fast = c.rate / max(n.rate for n in nginx)
             cost = c.cpu_per_gb / min(n.cpu_per_gb for n in nginx)
-            kept = fast >= slow and cost <= (dear or 1.0) and all(c.bytes / c.time > n.bytes / n.time for n in rest if not dear)
-            beside = "".join(f", {c.bytes / c.time / (n.bytes / n.time):.2f} x xrootd" for n in rest)
-            yield f"- {name}, {c.group}, {c.way}: {fast:.2f} x nginx in speed, {cost:.2f} x in CPU{beside}: {'kept' if kept else 'MISSED'}"
+            is_met = fast >= slow and cost <= (dear or 1.0) and all(c.rate > n.rate for n in xrootd if not dear)
+            beside = "".join(f", {c.rate / n.rate:.2f} x xrootd" for n in xrootd)
+            what = f"{name}, {c.group}, {c.way}: {fast:.2f} x nginx in speed, {cost:.2f} x in CPU{beside}"
+            yield "- " + target_line(what, is_met)
 
 
 def starters(tls: servers.Tls | None, root: Path, names: list[str]) -> dict[str, Callable]:
@@ -320,17 +292,14 @@ def starters(tls: servers.Tls | None, root: Path, names: list[str]) -> dict[str,
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--runs", type=int, default=3)
+    parser = Arguments(__doc__, "server/throughput", quick="one run each, 16 connections only")
     parser.add_argument("--servers", default="hither,nginx,nginx x2,xrootd", help="default %(default)s")
     parser.add_argument("--only", default="pieces,clear,tls,cold", help="default %(default)s")
     parser.add_argument("--connections", default="", help="only these numbers of connections, comma separated")
-    parser.add_argument("--output", type=Path, default=RESULTS / "server" / "throughput")
-    options = parser.parse_args()
-    build()
+    options = parser.parse(needs_root=False)
     widefile.ensure()
     names, only = options.servers.split(","), options.only.split(",")
-    wanted = [int(n) for n in options.connections.split(",") if n]
+    wanted = [16] if options.quick else [int(n) for n in options.connections.split(",") if n]
     found: dict[str, list[Case]] = {"pieces": [], "clear": [], "tls": [], "cold": []}
     disk: list[float] = []
     with contextlib.suppress(PermissionError):
@@ -341,7 +310,7 @@ def main() -> int:
         root.mkdir()
         os.chmod(folder, 0o755)
         big, whole = root / "big", root / "whole"
-        # Not a link: a server that confines names to its tree does not follow it.
+        # A copy, because a server that confines names to its tree does not follow links.
         shutil.copy(widefile.DEFAULT_OUTPUT, big)
         with big.open("rb") as file:
             whole.write_bytes(file.read(WHOLE_BYTES))
@@ -366,17 +335,16 @@ def main() -> int:
 
 
 def write(output: Path, found: dict[str, list[Case]], disk: list[float], size: int) -> None:
-    load = " ".join(f"{load:.1f}" for load in os.getloadavg())
     parts = [
         "# A data server beside others",
         "",
-        f"`hither serve`, nginx (one worker and one for each core) and xrootd's HTTP, files in memory unless said, loopback; {os.cpu_count()} cores shared",
-        "with a client of one thread that reads and forgets. Medians of interleaved rounds; CPU is that of all of a server's processes.",
-        f"Load of the machine at the end (1, 5, 15 minutes): {load}.",
+        "`hither serve`, nginx (one worker and one for each core) and xrootd's HTTP, files in memory unless said, loopback. Medians of",
+        "interleaved rounds; CPU is that of all of a server's processes. The client is one thread that reads and discards; both share",
+        tables.machine(),
         "",
-        "## Bounds",
+        "## Targets",
         "",
-        *bounds(found["clear"], found["tls"], found["pieces"]),
+        *check_targets(found["clear"], found["tls"], found["pieces"]),
         "",
     ]
     if found["pieces"]:
@@ -387,15 +355,15 @@ def write(output: Path, found: dict[str, list[Case]], disk: list[float], size: i
             parts += [f"## {title}", "", *bulk_table(found[kind]), ""]
     if found["cold"]:
         parts += ["## From disk", "", *cold_table(disk, found["cold"]), ""]
-    output.with_suffix(".md").write_text("\n".join(parts))
-    with output.with_suffix(".csv").open("w", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(["what", "security", "server", "way", "connections", "round", "seconds", "server_cpu", "bytes"])
-        for kind, cases in found.items():
-            for c in cases:
-                for number, (seconds, cpu) in enumerate(zip(c.seconds, c.cpu, strict=True)):
-                    writer.writerow([c.group, kind, c.server, c.way, c.connections, number, seconds, f"{cpu:.2f}", c.bytes])
-    print("\n".join(parts))
+    tables.save(output, parts)
+    rows = [
+        {"what": c.group, "security": kind, "server": c.server, "way": c.way, "connections": c.connections, "round": number}
+        | {"seconds": seconds, "server_cpu": f"{cpu:.2f}", "bytes": c.bytes}
+        for kind, cases in found.items()
+        for c in cases
+        for number, (seconds, cpu) in enumerate(zip(c.seconds, c.cpu, strict=True))
+    ]
+    tables.write_csv(output, rows)
 
 
 if __name__ == "__main__":

@@ -2,8 +2,6 @@
 
 import json
 import os
-import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,8 +9,9 @@ import pytest
 
 from bench.generators import talkfile
 from bench.harness import access_log, servers
+from bench.harness.contenders import timed
 from bench.harness.links import LINKS, Loopback, Wan, is_root
-from bench.harness.paths import BENCH, HITHER, HITHER_WAN
+from bench.harness.paths import HITHER, HITHER_WAN
 
 # Generous: a test that hangs must end, a slow machine must not fail.
 TIMEOUT = 120
@@ -39,10 +38,7 @@ def run_hither(*arguments, where: Loopback | None = None) -> Finished:
 
 def run(command: list, where: Loopback | None = None) -> Finished:
     command = [str(word) for word in command]
-    timed = [sys.executable, str(BENCH / "harness" / "process_time.py"), str(TIMEOUT), *command]
-    if where:
-        timed = where.client(timed)
-    told = json.loads(subprocess.run(timed, stdout=subprocess.PIPE, text=True, check=True).stdout)
+    told = timed(where or Loopback(), command, TIMEOUT)
     assert not told["timeout"], f"{' '.join(command)} did not end within {TIMEOUT} s"
     return Finished(told["exit"], told["stdout"], told["stderr"], told["peak_mb"])
 

@@ -106,7 +106,7 @@ def test_our_client_draws_with_one_query_for_all_ranges(site, small, hither):
 
 
 def test_davix_reads_vectors(site, small, tmp_path):
-    program = pieces.build("davix_ranges", "davix")
+    program = pieces.davix_ranges()
     if program is None:
         require("davix's headers")
     wanted = [(at, 700) for at in range(5, small.path.stat().st_size - 700, 9000)]

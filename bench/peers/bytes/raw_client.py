@@ -1,4 +1,4 @@
-"""The floor: how long BYTES take over fresh TCP connections, request and handshake included, and nothing else.
+"""The floor: the seconds that BYTES take over fresh TCP connections, with request and handshake and nothing else.
 
     python -m bench.peers.bytes.raw_client HOST PORT BYTES [CONNECTIONS]
 """
@@ -26,9 +26,7 @@ def main() -> None:
     host, port, count = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
     connections = int(sys.argv[4]) if len(sys.argv) > 4 else 1
     share, rest = divmod(count, connections)
-    threads = [
-        threading.Thread(target=fetch, args=(host, port, share + (i < rest))) for i in range(connections)
-    ]
+    threads = [threading.Thread(target=fetch, args=(host, port, share + (i < rest))) for i in range(connections)]
     started = time.monotonic()
     for thread in threads:
         thread.start()

@@ -1,4 +1,4 @@
-"""Sends as many bytes as asked for: eight bytes in (a big-endian count), that many out.
+"""Sends as many bytes as requested: eight bytes in (a big-endian count), that many out.
 
     python -m bench.peers.bytes.raw_server HOST PORT
 """

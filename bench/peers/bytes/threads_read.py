@@ -1,9 +1,9 @@
-"""Threads that share one file, each reading a part of its own from front to back: by hither or by XrdCl.
+"""Threads that share one file and read a part of their own from front to back: by hither or by XrdCl.
 
     python -m bench.peers.bytes.threads_read WAY URL THREADS FILE_BYTES EACH_BYTES READ_BYTES
 
-WAY is `hither` or `xrdcl`. The file is one of `numbered` (reads/threads.py): every block of 1 MiB begins with its number and is
-empty otherwise. What is read is compared with that. Imports are not timed, opening the file is.
+WAY is `hither` or `xrdcl`. The file is one of `numbered` (reads/threads.py): each block of 1 MiB begins with its number and
+is empty otherwise, which is checked. Imports are not timed, opening the file is.
 """
 
 import json
@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 BLOCK = 1 << 20
 
-# Where a read begins, and how long it is: the bytes.
+# Reads the bytes at an offset, of a length.
 Reader = Callable[[int, int], object]
 
 

@@ -1,4 +1,4 @@
-"""Reads all of a file, as bytes.
+"""Reads a whole file as bytes.
 
     python -m bench.peers.bytes.whole_read URL WAY
 

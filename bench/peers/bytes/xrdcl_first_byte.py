@@ -1,4 +1,4 @@
-"""XrdCl's side of the count of round trips: opens a file, reads its beginning, and ends without another word.
+"""XrdCl's part in counting round trips: opens a file, reads its beginning, and ends without closing it.
 
     python -m bench.peers.bytes.xrdcl_first_byte URL BYTES
 """
@@ -14,13 +14,13 @@ def main() -> None:
     file = client.File()
     status, _ = file.open(url)
     if not status.ok:
-        sys.exit(f"first_byte: {status.message}")
+        sys.exit(f"xrdcl_first_byte: {status.message}")
     status, content = file.read(0, count)
     if not status.ok:
-        sys.exit(f"first_byte: {status.message}")
+        sys.exit(f"xrdcl_first_byte: {status.message}")
     sys.stdout.buffer.write(content)
     sys.stdout.flush()
-    # No good-bye: what is said after the data is not what is counted.
+    # No close: requests after the data must not be counted.
     os._exit(0)
 
 

@@ -1,4 +1,4 @@
-"""Reads a tree that is in many files, with hither.dataset.
+"""Reads a tree in many files with hither.dataset.
 
     python -m bench.peers.columns.dataset_read LIST_OF_URLS WAY TREE BRANCH STORE
 

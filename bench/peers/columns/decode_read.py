@@ -1,10 +1,10 @@
-"""Columns of a local tree as arrays, by one of several readers, several times in one process.
+"""Reads columns of a local tree as arrays, by one of several readers, several times in one process.
 
     python -m bench.peers.columns.decode_read READER FILE REPEATS CPUS
 
 READER is `hither`, `uproot`, `uproot-threads` (decompression on a pool of as many threads as there are CPUs), `root`
 (RDataFrame's AsNumpy on as many threads), or `liblzma`: every basket of the columns through Python's liblzma, one after
-the other. The file is opened anew each time, outside the clock. The first time is not counted: compiling, page cache.
+the other. The file is opened each time, outside the measured time. The first read is not counted: compiling, page cache.
 """
 
 import json
@@ -19,7 +19,7 @@ from pathlib import Path
 from bench.generators.nanofile import COLUMNS, TREE
 from bench.harness.pyroot import import_root
 
-# Whose sums are compared: of each kind one.
+# Columns whose sums are compared: one of each kind.
 CHECKED = ("event_f1", "event_i0", "HLT_1", "Muon_pt", "GenPart_v8")
 BLOCK = 9
 
@@ -51,7 +51,7 @@ def uproot_reader(path: str, workers: int) -> Callable:
     import uproot
 
     class Pool(ThreadPoolExecutor):
-        """What uproot wants of one beside `submit`."""
+        """An executor with the property that uproot needs beside `submit`."""
 
         @property
         def num_workers(self) -> int:
@@ -134,7 +134,7 @@ def main() -> None:
         times.append(time.monotonic() - started)
     selected, total = check(arrays)
     report = {"seconds": statistics.median(times[1:]), "first": times[0], "all": times}
-    # ROOT's implicit threads may not end while Python does.
+    # Flushed here, because ROOT's implicit threads may keep the process from ending normally.
     print(json.dumps({"selected": selected, "mean": total, "report": report}), flush=True)
 
 

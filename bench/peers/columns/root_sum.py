@@ -1,4 +1,4 @@
-"""Half of the branches of a tree, read to the end by ROOT: TTreeCache, GetEntry, and a sum over all values.
+"""Half of the branches of a tree, read completely by ROOT: TTreeCache, GetEntry, and a sum over all values.
 
     python -m bench.peers.columns.root_sum URL [--cache BYTES] [--threads]
 

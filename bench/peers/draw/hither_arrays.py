@@ -1,8 +1,8 @@
-"""The package's side of the comparison: both columns as one awkward array, cut while they are read, then NumPy.
+"""The talk's query with the Python package: both columns as one Awkward array, then NumPy.
 
     python -m bench.peers.draw.hither_arrays URL WARM_UP_FILE
 
-Imports are not timed, nor is a first read of a small local file that loads what is loaded late.
+Imports are not timed, nor is a first read of a small local file, which loads what is loaded late.
 """
 
 import json

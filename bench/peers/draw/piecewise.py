@@ -1,10 +1,10 @@
-"""What a reader without a plan does: one request, wait, the next one. Stands in for ROOT where ROOT is missing.
+"""The talk's query by a reader without prefetching: one request at a time. It replaces ROOT if ROOT is not installed.
 
     python -m bench.peers.draw.piecewise URL RANGES.json GROUP_BYTES SHARE
 
-GROUP_BYTES 0 asks for one basket at a time; otherwise for as many as fit, in one multi-range request. SHARE below 1 stops after
-that part of the baskets. RANGES.json says where the baskets lie; reading the tree's header and metadata, which would tell, takes
-the same four requests as a real reader makes, so they are made here too.
+GROUP_BYTES 0 requests one basket at a time; otherwise as many as fit, in one multi-range request. SHARE below 1 stops after
+that part of the baskets. RANGES.json holds their offsets. A real reader makes four requests for the file's header and the
+tree's description, so they are made here, too.
 """
 
 import http.client
@@ -26,7 +26,7 @@ def plan(pieces: list, group_bytes: int, share: float) -> list[list]:
     groups: list[list] = []
     size = 0
     for piece in wanted:
-        # nginx takes some 8 KB of header: 300 ranges are safely below.
+        # nginx takes some 8 KB of header; 300 ranges fit.
         if not groups or size + piece[3] > group_bytes or len(groups[-1]) >= 300:
             groups.append([])
             size = 0

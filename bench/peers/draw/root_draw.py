@@ -1,9 +1,9 @@
-"""ROOT's side of the comparison: TTree::Draw("rawtr", "E33>5") on a URL, timed in C++.
+"""The talk's query with ROOT: TTree::Draw("rawtr", "E33>5") on a URL, timed in C++.
 
     python -m bench.peers.draw.root_draw URL [--cache BYTES] [--entries N]
 
-Timed is what a physicist waits for: TFile::Open, the tree, Draw. Start-up is not: libraries and the plug-in of the
-protocol are loaded, and the formula's code is compiled on a small tree in memory, before the clock starts.
+TFile::Open, the tree and Draw are timed. Start-up is not: libraries and the plug-in of the protocol are loaded, and the
+formula's code is compiled on a small tree in memory, before.
 """
 
 import argparse
@@ -40,8 +40,8 @@ TalkResult talk_draw(const char *url, bool web, long long cache, long long entri
    if (!tree) return result;
    mark = Clock::now();
    if (cache >= 0) tree->SetCacheSize(cache);
-   // Draw buffers this many values before it chooses the histogram's range: all of them, so that mean and
-   // deviation are those of the values and not of bins.
+   // Draw buffers this many values before it chooses the histogram's range: all, so that mean and deviation are
+   // those of the values and not of bins.
    tree->SetEstimate(tree->GetEntries() * 17 + 1);
    result.selected = tree->Draw("rawtr", "E33>5", "goff", entries);
    result.draw = since(mark);
@@ -72,7 +72,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("url")
     parser.add_argument("--cache", type=int, default=-1)
-    parser.add_argument("--entries", type=int, default=1_000_000_000, help="draw only the first so many")
+    parser.add_argument("--entries", type=int, default=1_000_000_000, help="draw only the first ones")
     arguments = parser.parse_args()
 
     ROOT, web = root_with(CODE, arguments.url)

@@ -1,10 +1,10 @@
-"""uproot's side of the comparison: both columns as NumPy arrays, then the cut.
+"""The talk's query with uproot: both columns as NumPy arrays, then the cut.
 
     python -m bench.peers.draw.uproot_read URL SOURCE WARM_UP_FILE
 
-SOURCE is `default` (uproot's own choice: fsspec), or the name of a class in uproot (HTTPSource, XRootDSource); or one of
-hither's ways to serve uproot: `hither`, `hither filesystem`, and the same with uproot told not to join ranges over gaps.
-Imports are not timed, nor is a first read of a small local file that loads what is loaded late.
+SOURCE is `default` (uproot's default: fsspec), or the name of a class in uproot (HTTPSource, XRootDSource); or a way to
+read through hither: `hither`, `hither filesystem`, and the latter with uproot configured not to join ranges over gaps.
+Imports are not timed, nor is a first read of a small local file, which loads what is loaded late.
 """
 
 import json

@@ -1,6 +1,6 @@
-// Many ranges of one file in one call of davix (preadVec), with everything as davix chooses.
+// Many ranges of one file in one call of davix (preadVec), with davix's defaults.
 //
-//   davix_ranges URL RANGES OUTPUT [CA]      RANGES: a line for each range, with its first byte and its length
+//   davix_ranges URL RANGES OUTPUT [CA]    RANGES: a line for each range, its offset and length
 //
 // Timed from opening the URL to the last byte; prints one JSON object.
 #include <davix.hpp>
@@ -38,14 +38,14 @@ int main(int count, char **words)
    if (count > 4) parameters.addCertificateAuthorityPath(words[4]);
    Davix::DavixError *error = nullptr;
    DAVIX_FD *file = posix.open(&parameters, words[1], O_RDONLY, &error);
-   // What it returns is the size of its last answer, so completeness is seen from the pieces.
+   // It returns the size of its last response, so completeness is checked for each piece.
    if (file) posix.preadVec(file, wanted.data(), found.data(), wanted.size(), &error);
    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - started;
    bool complete = !error;
    for (std::size_t i = 0; i < wanted.size(); ++i)
       complete = complete && found[i].diov_size == static_cast<dav_ssize_t>(wanted[i].diov_size);
    if (!complete) {
-      std::cerr << "davix: " << (error ? error->getErrMsg() : "fewer bytes than asked for") << "\n";
+      std::cerr << "davix: " << (error ? error->getErrMsg() : "fewer bytes than requested") << "\n";
       return 1;
    }
    std::ofstream(words[3], std::ios::binary).write(bytes.data(), static_cast<std::streamsize>(total));

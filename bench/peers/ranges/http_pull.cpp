@@ -1,10 +1,10 @@
-// Sends the requests of a file over some connections and takes the answers, as little work as a client can have.
+// Sends the requests of a file over some connections and discards the responses, with as little work as possible.
 //
 //   http_pull HOST PORT REQUESTS CONNECTIONS DEPTH [tls]
 //
-// REQUESTS: for each, a line with its length in bytes, then the request. They are dealt out in order; up to DEPTH of them are
-// under way on a connection. Answers must have a Content-Length. Timed from the first connect to the last byte; prints one
-// JSON object, with the answers that were neither 200 nor 206 as "refused".
+// REQUESTS: for each, a line with its length in bytes, then the request. They are sent in order; up to DEPTH of them wait for
+// their response on a connection. Responses must have a Content-Length. Timed from the first connect to the last byte; prints
+// one JSON object, with the number of responses that were neither 200 nor 206 as "refused".
 #include <openssl/ssl.h>
 
 #include <arpa/inet.h>
@@ -48,20 +48,20 @@ struct Connection {
    std::string head;
    unsigned long long left = 0;
 
-   // More than 0: so many; 0: not now; the end of the connection is a failure.
-   long take(char *to, std::size_t most)
+   // Returns the number of bytes received, or 0 if there are none now. The end of the connection is a failure.
+   long take(char *to, std::size_t capacity)
    {
       if (tls) {
-         const int got = SSL_read(tls, to, static_cast<int>(most));
+         const int got = SSL_read(tls, to, static_cast<int>(capacity));
          if (got > 0) return got;
          const int why = SSL_get_error(tls, got);
          if (why == SSL_ERROR_WANT_READ || why == SSL_ERROR_WANT_WRITE) return 0;
-         fail("the server has closed a connection");
+         fail("the server closed a connection");
       }
-      const ssize_t got = recv(fd, to, most, 0);
+      const ssize_t got = recv(fd, to, capacity, 0);
       if (got > 0) return got;
       if (got < 0 && (errno == EAGAIN || errno == EINTR)) return 0;
-      fail("the server has closed a connection");
+      fail("the server closed a connection");
    }
 
    void send_requests(unsigned depth)
@@ -80,7 +80,7 @@ struct Connection {
       written = 0;
    }
 
-   // Some bytes that came: heads and bodies.
+   // Processes received bytes: heads and bodies.
    void process(const char *bytes, std::size_t count)
    {
       while (count > 0) {
@@ -98,7 +98,7 @@ struct Connection {
          bytes += used, count -= used;
          head.resize(end + 2);
          const char *length = strcasestr(head.c_str(), "\r\ncontent-length:");
-         if (!length) fail("an answer without a length:\n" + head);
+         if (!length) fail("a response without Content-Length:\n" + head);
          const int status = std::atoi(head.c_str() + 9);
          if (status != 200 && status != 206) ++refused;
          left = std::strtoull(length + 17, nullptr, 10);
@@ -143,7 +143,7 @@ int main(int count, char **words)
          each.tls = SSL_new(context);
          SSL_set_fd(each.tls, each.fd);
          SSL_set_mode(each.tls, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
-         if (SSL_connect(each.tls) != 1) fail("no TLS");
+         if (SSL_connect(each.tls) != 1) fail("the TLS handshake failed");
       }
       fcntl(each.fd, F_SETFL, O_NONBLOCK);
       each.send_requests(depth);
@@ -155,7 +155,7 @@ int main(int count, char **words)
    while (answers < requests.size()) {
       epoll_event events[64];
       const int ready = epoll_wait(queue, events, 64, 30000);
-      if (ready == 0) fail("nothing came for 30 s");
+      if (ready == 0) fail("received nothing for 30 s");
       for (int i = 0; i < ready; ++i) {
          Connection &each = *static_cast<Connection *>(events[i].data.ptr);
          while (true) {

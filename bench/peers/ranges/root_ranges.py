@@ -1,6 +1,6 @@
 """Many ranges of one file in one call of ROOT (TFile::ReadBuffers, the call behind TTreeCache), timed in C++.
 
-    python -m bench.peers.ranges.root_ranges URL RANGES OUTPUT       RANGES: a line for each range, with its first byte and its length
+    python -m bench.peers.ranges.root_ranges URL RANGES OUTPUT    RANGES: a line for each range, its offset and length
 
 The file has to be a ROOT file. Loading libraries is not timed, opening the file is.
 """
@@ -16,7 +16,7 @@ CODE = r"""
 #include <memory>
 #include <vector>
 
-// Seconds, or -1 where it failed.
+// Seconds, or -1 if it failed.
 double ranges_read(const char *url, bool web, const char *list, const char *output)
 {
    std::vector<Long64_t> first;
@@ -31,7 +31,7 @@ double ranges_read(const char *url, bool web, const char *list, const char *outp
    const auto started = std::chrono::steady_clock::now();
    std::unique_ptr<TFile> file(open_url(url, web));
    if (!file || file->IsZombie()) return -1;
-   // Returns true where it failed.
+   // Returns true if it failed.
    if (file->ReadBuffers(bytes.data(), first.data(), length.data(), static_cast<Int_t>(first.size()))) return -1;
    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - started;
    std::ofstream(output, std::ios::binary).write(bytes.data(), static_cast<std::streamsize>(total));

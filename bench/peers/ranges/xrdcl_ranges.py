@@ -1,8 +1,8 @@
-"""Many ranges of one file by XrdCl's vector reads, 1,024 ranges in each, all of them on their way at once.
+"""Many ranges of one file by XrdCl's vector reads, 1,024 ranges in each, all sent at once.
 
-    python -m bench.peers.ranges.xrdcl_ranges URL RANGES OUTPUT       RANGES: a line for each range, with its first byte and its length
+    python -m bench.peers.ranges.xrdcl_ranges URL RANGES OUTPUT    RANGES: a line for each range, its offset and length
 
-More ranges in one vector read are refused by servers. Imports are not timed, opening the file is.
+Servers refuse more ranges in one vector read. Imports are not timed, opening the file is.
 """
 
 import json
@@ -12,7 +12,7 @@ import time
 
 from XRootD import client
 
-MOST_RANGES = 1024
+MAX_RANGES = 1024
 
 
 def read(url: str, ranges: list[tuple[int, int]]) -> list[bytes]:
@@ -20,7 +20,7 @@ def read(url: str, ranges: list[tuple[int, int]]) -> list[bytes]:
     status, _ = file.open(url)
     if not status.ok:
         sys.exit(f"xrdcl_ranges: {status.message}")
-    groups = [ranges[at : at + MOST_RANGES] for at in range(0, len(ranges), MOST_RANGES)]
+    groups = [ranges[at : at + MAX_RANGES] for at in range(0, len(ranges), MAX_RANGES)]
     found: list[list[bytes] | None] = [None] * len(groups)
     failures: list[str] = []
     left = threading.Semaphore(0)
