@@ -95,9 +95,22 @@ DOWN = [
     Contender("hither", str(HITHER), lambda at, to: hither(f"{at.http}/data", str(to))),
     Contender("curl", "curl", lambda at, to: ["curl", "-sS", "-o", str(to), f"{at.http}/data"]),
     Contender(
-        "aria2c -x8", "aria2c",
-        lambda at, to: ["aria2c", "-q", "-x8", "-s8", "-k1M", "--file-allocation=none", "--allow-overwrite=true",
-                        "-d", str(to.parent), "-o", to.name, f"{at.http}/data"],
+        "aria2c -x8",
+        "aria2c",
+        lambda at, to: [
+            "aria2c",
+            "-q",
+            "-x8",
+            "-s8",
+            "-k1M",
+            "--file-allocation=none",
+            "--allow-overwrite=true",
+            "-d",
+            str(to.parent),
+            "-o",
+            to.name,
+            f"{at.http}/data",
+        ],
     ),
     Contender("rclone", "rclone", lambda at, to: rclone("copyto", "--http-url", at.http, ":http:data", str(to))),
     Contender("xrdcp", "xrdcp", lambda at, to: ["xrdcp", "-s", "-f", f"{at.root}//data", str(to)]),
@@ -113,7 +126,8 @@ UP = [
     Contender("hither", str(HITHER), lambda at, source: hither(str(source), f"{at.dav}/up-hither")),
     Contender("curl -T", "curl", lambda at, source: ["curl", "-sS", "-T", str(source), f"{at.dav}/up-curl"]),
     Contender(
-        "rclone", "rclone",
+        "rclone",
+        "rclone",
         lambda at, source: rclone("copyto", "--webdav-url", at.dav, str(source), ":webdav:up-rclone"),
     ),
     Contender("davix-put", "davix-put", lambda at, source: ["davix-put", str(source), f"{at.dav}/up-davix"]),
@@ -198,7 +212,9 @@ def table(results: list[Run]) -> list[str]:
         rows = []
         for who, runs in by_name.items():
             rates = [run.mbit for run in runs]
-            median, seconds, cpu = (statistics.median(getattr(run, figure) for run in runs) for figure in ("mbit", "seconds", "cpu_per_gb"))
+            median, seconds, cpu = (
+                statistics.median(getattr(run, figure) for run in runs) for figure in ("mbit", "seconds", "cpu_per_gb")
+            )
             rows.append(
                 [
                     who,

@@ -135,7 +135,7 @@ COLUMNS = (ONE_PIECE.title, BUFFER_64K.title, "hither", "wire")
 def table(demo: Demo) -> str:
     facts = demo.query.facts
     lines = [
-        f"{facts['tree']}.Draw(\"{facts['expression']}\", \"{facts['cut']}\"): seconds from opening the URL to the histogram",
+        f'{facts["tree"]}.Draw("{facts["expression"]}", "{facts["cut"]}"): seconds from opening the URL to the histogram',
         f"({facts['query_baskets']:,} pieces, {facts['query_bytes'] / 1e6:.1f} MB, scattered over a file of "
         f"{facts['bytes'] / 1e6:.0f} MB; served by a stock nginx over plain HTTP)",
         "",
@@ -151,7 +151,9 @@ def table(demo: Demo) -> str:
         "~ computed: a part was run on this link, and the rest is in proportion.",
     ]
     if not is_root():
-        lines.append("Links by hither-proxy: delay and rate are right, but there is no TCP slow start. Run as root for real packets.")
+        lines.append(
+            "Links by hither-proxy: delay and rate are right, but there is no TCP slow start. Run as root for real packets."
+        )
     return "\n".join(lines)
 
 
@@ -179,7 +181,7 @@ def picture(demo: Demo) -> None:
         right.plot(at, values, line, marker="o", color=colour, label=label)
         hollow = [(x, row.times[title]) for x, row in enumerate(demo.rows) if title in row.computed]
         if hollow:
-            right.plot(*zip(*hollow), "o", color="white", markeredgecolor=colour, zorder=3)
+            right.plot(*zip(*hollow, strict=True), "o", color="white", markeredgecolor=colour, zorder=3)
     right.set_yscale("log")
     right.set_ylabel("seconds until the histogram")
     right.set_xticks(at, [f"{row.link.letter}\n{row.link.label.replace(', ', chr(10))}" for row in demo.rows])
@@ -191,7 +193,7 @@ def picture(demo: Demo) -> None:
 
 
 def histogram_of(query: Query) -> dict:
-    """hither's histogram for the picture, of the file on disk."""
+    """Hither's histogram for the picture, of the file on disk."""
     command = query.draw(query.file, "--bins", "120", "--range", "0:30", "--no-store")
     return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)["histogram"]
 
@@ -220,8 +222,7 @@ def write_ranges(file: Path) -> None:
 def main() -> int:
     # SIGTERM ends the program as Ctrl-C does, so that everything it started is stopped.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    needed = [HITHER] + [HITHER_WAN if is_root() else HITHER_PROXY]
-    for binary in needed:
+    for binary in (HITHER, HITHER_WAN if is_root() else HITHER_PROXY):
         if not binary.exists():
             sys.exit(f"demo: {binary} is missing; `make demo` builds it")
     started = time.monotonic()
@@ -244,7 +245,9 @@ def main() -> int:
         print(f"WRONG ANSWER: {wrong}")
     if not demo.wrong:
         facts = query.facts
-        print(f"All {demo.answers} complete runs gave the same answer: {facts['selected']:,} values, mean {facts['mean']:.6f}.")
+        print(
+            f"All {demo.answers} complete runs gave the same answer: {facts['selected']:,} values, mean {facts['mean']:.6f}."
+        )
     far = demo.rows[-1]
     gain = far.times[ONE_PIECE.title] / far.times["hither"]
     if math.isfinite(gain):

@@ -28,7 +28,7 @@ def play(played: Rounds, query: Query, link: Link, contenders: list[Contender], 
 
 
 def play_second_process(played: Rounds, query: Query, link: Link) -> None:
-    """hither with an empty store, then with the store that the first process left."""
+    """Hither with an empty store, then with the store that the first process left."""
     where = ends_of(link)
     connections = 64 if link.letter == "G" else None
     limit = ("--connections", connections) if connections else ()
@@ -36,16 +36,23 @@ def play_second_process(played: Rounds, query: Query, link: Link) -> None:
         for number in range(played.count):
             with tempfile.TemporaryDirectory(prefix="hither-store-") as store:
                 command = hither(*limit, "--store", store)
-                names = [f"hither {which} process" + (f" {connections}" if connections else "") for which in ("first", "second")]
+                names = [
+                    f"hither {which} process" + (f" {connections}" if connections else "")
+                    for which in ("first", "second")
+                ]
                 both = entrants([Contender(name, command) for name in names], at, query)
                 played.round(where, link.letter, "", both, number)
 
 
 def arguments() -> argparse.Namespace:
     parser = Arguments(__doc__, "run", output="", quick="one run each, no curve, no bbr", links="ABCDEFG")
-    parser.add_argument("--peers", default="all", help="parts of peers' names, comma separated; `none`: only hither and raw")
+    parser.add_argument(
+        "--peers", default="all", help="parts of peers' names, comma separated; `none`: only hither and raw"
+    )
     parser.add_argument("--no-curve", action="store_true", help="leave out time against connections")
-    parser.add_argument("--native", action="store_true", help="only hither, over root:// and http, and root:// peers; writes native.*")
+    parser.add_argument(
+        "--native", action="store_true", help="only hither, over root:// and http, and root:// peers; writes native.*"
+    )
     parser.add_argument("--timeout", type=float, default=120, help="seconds after which a run is killed (default 120)")
     return parser.parse()
 
@@ -56,7 +63,9 @@ def main() -> int:
     played = Rounds(chosen.runs, chosen.timeout)
     if not HITHER.exists():
         say(f"{HITHER} is not built: peers only")
-    ours = [Contender("hither", hither()), Contender("hither root://", hither(protocol="root"))] if HITHER.exists() else []
+    ours = (
+        [Contender("hither", hither()), Contender("hither root://", hither(protocol="root"))] if HITHER.exists() else []
+    )
     wanted = {"all": [""], "none": []}.get(chosen.peers, chosen.peers.split(","))
     peers = [peer for peer in PEERS_OF_HITHER if any(part in peer.name for part in wanted)]
     started = time.monotonic()
@@ -65,7 +74,9 @@ def main() -> int:
             if chosen.native:
                 play(played, query, link, [*ours, RAW, *(peer for peer in peers if peer.name in tables.NATIVE_PEERS)])
                 continue
-            extra = [Contender(f"hither {n}", hither("--connections", n)) for n in (16, 64) if link.letter == "G" and ours]
+            extra = [
+                Contender(f"hither {n}", hither("--connections", n)) for n in (16, 64) if link.letter == "G" and ours
+            ]
             play(played, query, link, [*ours, *extra, RAW, *peers])
             if link.letter == "G" and not chosen.quick:
                 play(played, query, link, [*ours, *extra, RAW, *peers], "bbr")

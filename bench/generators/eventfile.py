@@ -29,7 +29,7 @@ def expression() -> str:
     """Their sum, element by element; as a balanced tree of sums, because the depth of an expression is limited."""
     terms = job_branches()
     while len(terms) > 1:
-        pairs = [f"({left}+{right})" for left, right in zip(terms[::2], terms[1::2])]
+        pairs = [f"({left}+{right})" for left, right in zip(terms[::2], terms[1::2], strict=False)]
         terms = pairs + terms[len(pairs) * 2 :]
     return terms[0]
 

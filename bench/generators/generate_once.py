@@ -38,8 +38,8 @@ def generate_once(output: Path, recipe: str, write: Callable[[Path], dict], *, q
         contents = write(part)
         facts = {"recipe": recipe, "bytes": part.stat().st_size, **contents}
         part_facts.write_text(json.dumps(facts, indent=1) + "\n")
-        os.replace(part, output)
-        os.replace(part_facts, sidecar)
+        part.replace(output)
+        part_facts.replace(sidecar)
     finally:
         part.unlink(missing_ok=True)
         part_facts.unlink(missing_ok=True)

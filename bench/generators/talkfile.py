@@ -22,6 +22,7 @@ import argparse
 import hashlib
 import sys
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 from bench.generators.generate_once import generate_once, recipe
@@ -153,7 +154,7 @@ def facts_with_root(ROOT, path: Path) -> dict:
             sizes = branch.GetBasketBytes()
             query += [(branch.GetBasketSeek(i), sizes[i]) for i in range(count)]
     query.sort()
-    adjacent = sum(a[0] + a[1] == b[0] for a, b in zip(query, query[1:]))
+    adjacent = sum(a[0] + a[1] == b[0] for a, b in pairwise(query))
 
     tree.SetEstimate(tree.GetEntries() * 17)
     selected = tree.Draw(EXPRESSION, CUT, "goff")
@@ -263,7 +264,9 @@ def write_with_uproot(path: Path, events: int) -> dict:
     }
 
 
-def ensure(output: Path = DEFAULT_OUTPUT, events: int = EVENTS, force_uproot: bool = False, quiet: bool = False) -> dict:
+def ensure(
+    output: Path = DEFAULT_OUTPUT, events: int = EVENTS, force_uproot: bool = False, quiet: bool = False
+) -> dict:
     """Writes the file unless it exists; returns its facts."""
 
     def write(part: Path) -> dict:

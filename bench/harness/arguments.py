@@ -30,7 +30,9 @@ class Arguments(argparse.ArgumentParser):
         self.takes_links, self.quick_links = bool(links), quick_links
         self.add_argument("--runs", type=int, default=runs, help="runs of each contender (default %(default)s)")
         self.add_argument("--quick", action="store_true", help=quick)
-        self.add_argument("--output", type=Path, default=RESULTS / output, help=f"without suffix (default bench/results/{output})")
+        self.add_argument(
+            "--output", type=Path, default=RESULTS / output, help=f"without suffix (default bench/results/{output})"
+        )
         if links:
             default = "A" if "A" in links and not is_root() else links
             self.add_argument("--links", default=default, help="letters of the talk's links (default %(default)s)")

@@ -35,7 +35,7 @@ class Addresses:
 
 @contextmanager
 def serving(where: Loopback, file: Path, log: Path | None = None, only_http: bool = False) -> Iterator[Addresses]:
-    """nginx with and without raised header limits, xrootd if it is installed, and the raw socket; `log` is the first one's."""
+    """Nginx with and without raised header limits, xrootd if it is installed, and the raw socket; `log` is the first one's."""
     with ExitStack() as stack:
 
         def start(server, *options, **more) -> tuple[str, int]:
@@ -85,7 +85,16 @@ class Query:
     def draw(self, url: str, *options: object) -> list:
         """The command line of `hither draw`."""
         facts = self.facts
-        return [HITHER, "draw", f"{url}:{facts['tree']}", facts["expression"], "--where", facts["cut"], "--json", *options]
+        return [
+            HITHER,
+            "draw",
+            f"{url}:{facts['tree']}",
+            facts["expression"],
+            "--where",
+            facts["cut"],
+            "--json",
+            *options,
+        ]
 
     def disagreement(self, run: "Run") -> str | None:
         """How the answer of a run that gave one differs from ROOT's; None if it does not."""

@@ -19,7 +19,8 @@ from bench.harness.links import Loopback
 @dataclass(frozen=True)
 class Entrant:
     """`command` is None if a server that it needs is not installed. `check` returns the fault of a run's answer, if there
-    is one; `before` prepares a run, outside the measured time."""
+    is one; `before` prepares a run, outside the measured time.
+    """
 
     name: str
     command: list | None
@@ -123,7 +124,14 @@ def write(
     rounds: Rounds, output: Path, title: str, notes: Iterable[str], targets: Iterable[str], floor: str | None = None
 ) -> int:
     """NAME.md for people, NAME.csv with every run; returns the exit code: 1 if an answer was wrong."""
-    parts = [f"# {title}", "", *notes, f"Client, server and link share {tables.machine()}", "Medians; congestion control cubic.", ""]
+    parts = [
+        f"# {title}",
+        "",
+        *notes,
+        f"Client, server and link share {tables.machine()}",
+        "Medians; congestion control cubic.",
+        "",
+    ]
     if targets := list(targets):
         parts += ["## Targets", "", *(f"- {target}" for target in targets), ""]
     for link in dict.fromkeys(r.link for r in rounds.runs):

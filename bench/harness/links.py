@@ -116,7 +116,9 @@ class Wan(Loopback):
 
     def initial_window(self, segments: int) -> None:
         """Sets the initial congestion window of the server's connections, by route, as an administrator does."""
-        show = subprocess.run(self.server(["ip", "route", "show", "scope", "link"]), check=True, stdout=subprocess.PIPE, text=True)
+        show = subprocess.run(
+            self.server(["ip", "route", "show", "scope", "link"]), check=True, stdout=subprocess.PIPE, text=True
+        )
         route = re.sub(r" initcwnd \d+", "", show.stdout.splitlines()[0]).split()
         change = ["ip", "route", "change", *route, "scope", "link", "initcwnd", str(segments)]
         subprocess.run(self.server(change), check=True)

@@ -9,12 +9,12 @@ from bench.harness.links import LINKS
 
 def subplots(*arguments, **options) -> tuple:
     """`pyplot.subplots` of a matplotlib that needs no display."""
-    import matplotlib
+    import matplotlib as mpl
 
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
+    mpl.use("Agg")
+    from matplotlib import pyplot as plt
 
-    return pyplot.subplots(*arguments, layout="constrained", **options)
+    return plt.subplots(*arguments, layout="constrained", **options)
 
 
 def write(folder: Path, runs: list[Run]) -> None:
@@ -53,7 +53,7 @@ def plot_connections(path: Path, runs: list[Run]) -> None:
                 if kind == who and value is not None:
                     points.append((int(count), value))
             if points:
-                axes.plot(*zip(*sorted(points)), line, marker="o", color=colour, label=f"{who}, {how}")
+                axes.plot(*zip(*sorted(points), strict=True), line, marker="o", color=colour, label=f"{who}, {how}")
     axes.set_xscale("log", base=2)
     counts = sorted({int(n.partition("@")[2]) for n in tables.contenders(runs, marked=True)})
     axes.set_xticks(counts, list(map(str, counts)))

@@ -48,7 +48,7 @@ class RangesJob:
         return sum(length for group in self.groups for _, length in group)
 
     def command(self, url: str, store: Path, *options: object) -> list:
-        """hither's example program, which reads ranges by position."""
+        """Hither's example program, which reads ranges by position."""
         return [READ_RANGES, url, self.listed, "--output", self.output, "--store", store, *options]
 
     def entrant(self, name: str, command: list, counter: Counter | None = None, fresh: Path | None = None) -> Entrant:

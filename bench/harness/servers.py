@@ -158,7 +158,8 @@ class Tls:
 
 def certificate(folder: Path, *hosts: str, named: bool = False) -> Tls:
     """Makes an authority and a certificate for `hosts` (addresses; `localhost` is always included) with openssl. With `named`
-    they are included as names, too, for clients that check only those."""
+    they are included as names, too, for clients that check only those.
+    """
     tls = Tls(folder / "authority.pem", folder / "server.pem", folder / "server.key")
     authority_key, request, extensions = folder / "authority.key", folder / "server.csr", folder / "extensions"
     names = ",".join(["DNS:localhost", *(f"IP:{host}" for host in dict.fromkeys(["127.0.0.1", *hosts]))])
@@ -167,11 +168,20 @@ def certificate(folder: Path, *hosts: str, named: bool = False) -> Tls:
     curve = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
 
     def openssl(*arguments: str | Path) -> None:
-        done = subprocess.run(["openssl", *map(str, arguments)], stdin=subprocess.DEVNULL, capture_output=True, text=True)
+        command = ["openssl", *map(str, arguments)]
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
         if done.returncode != 0:
             raise RuntimeError(f"openssl {arguments[0]} failed: {done.stderr}")
 
-    authority = ["-x509", "-days", "30", "-subj", "/CN=hither test authority", "-addext", "keyUsage=critical,keyCertSign"]
+    authority = [
+        "-x509",
+        "-days",
+        "30",
+        "-subj",
+        "/CN=hither test authority",
+        "-addext",
+        "keyUsage=critical,keyCertSign",
+    ]
     openssl("req", *curve, *authority, "-keyout", authority_key, "-out", tls.authority)
     openssl("req", *curve, "-subj", "/CN=localhost", "-keyout", tls.key, "-out", request)
     signing = ["-CA", tls.authority, "-CAkey", authority_key, "-CAcreateserial", "-days", "30", "-extfile", extensions]
@@ -195,7 +205,7 @@ PROCESSES: dict[int, subprocess.Popen] = {}
 
 
 def kill(port: int) -> None:
-    """Kills a server, so that no connection is closed properly. (The kernel still answers for it, with resets.)"""
+    """Kills a server without closing its connections; the kernel resets them."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(PROCESSES[port].pid, signal.SIGKILL)
 
@@ -234,7 +244,9 @@ def free_port() -> int:
 
 
 @contextlib.contextmanager
-def running(where: Loopback, command: list[str], port: int | None, log: Path, host: str | None = None) -> Iterator[None]:
+def running(
+    where: Loopback, command: list[str], port: int | None, log: Path, host: str | None = None
+) -> Iterator[None]:
     """Runs a server at the server's end until the block ends; waits until it accepts connections if it has a port."""
     with log.open("wb") as output:
         process = subprocess.Popen(
@@ -282,7 +294,8 @@ def nginx(
     workers: int | str = 1,
 ) -> contextlib.AbstractContextManager[int]:
     """`limits` are lines at the level of http, by default none. `webdav` enables stock nginx's part of WebDAV. `http2`
-    offers HTTP/2 over TLS."""
+    offers HTTP/2 over TLS.
+    """
     if tls:
         limits += f"\n    ssl_certificate {tls.certificate}; ssl_certificate_key {tls.key};"
         # Version 1.3 is not among the defaults of Debian's nginx, but it is in Debian's configuration of it.
@@ -326,7 +339,9 @@ def apache(
                 root=root,
                 modules="\n".join(modules),
                 access_log=access_log or "/dev/null",
-                tls=f"SSLEngine on\nSSLCertificateFile {tls.certificate}\nSSLCertificateKeyFile {tls.key}" if tls else "",
+                tls=f"SSLEngine on\nSSLCertificateFile {tls.certificate}\nSSLCertificateKeyFile {tls.key}"
+                if tls
+                else "",
                 dav=f"DavLockDB {work}/locks\n<Location />\n    Dav On\n</Location>" if webdav else "",
             )
         )
@@ -371,10 +386,16 @@ def lighttpd(where: Loopback, root: Path, access_log: Path | None = None) -> con
 
 
 def xrootd(
-    where: Loopback, root: Path, access_log: Path | None = None, tls: Tls | None = None, more: str = "", https: bool = False
+    where: Loopback,
+    root: Path,
+    access_log: Path | None = None,
+    tls: Tls | None = None,
+    more: str = "",
+    https: bool = False,
 ) -> contextlib.AbstractContextManager[int]:
     """Serves root://HOST:PORT//NAME and http://HOST:PORT/NAME, writable. Its log is a trace of the HTTP part. With `tls` it is
-    roots:// only, and with `https` http becomes https; `more` are further lines of its configuration."""
+    roots:// only, and with `https` http becomes https; `more` are further lines of its configuration.
+    """
 
     def command(work: Path, port: int) -> list[str]:
         (work / "admin").mkdir(mode=0o777)
@@ -434,7 +455,8 @@ def cpu_seconds(session: int) -> float:
 @contextlib.contextmanager
 def xrootd_cluster(where: Loopback, roots: list[Path]) -> Iterator[tuple[int, list[int]]]:
     """A manager, and a data server for each of `roots`: yields its port and theirs. Files can be located some seconds after
-    the start; `kill` ends a data server."""
+    the start; `kill` ends a data server.
+    """
     needed("cmsd", "xrootd-server")
     meeting = free_port()
     with tempfile.TemporaryDirectory(prefix="hither-cluster-") as folder, contextlib.ExitStack() as stack:
@@ -465,7 +487,15 @@ def rclone(where: Loopback, root: Path) -> contextlib.AbstractContextManager[int
     def command(work: Path, port: int) -> list[str]:
         # No directory cache, so that changes made by others are seen at once.
         config = ["--config", f"{work}/rclone.conf", "--cache-dir", str(work), "--dir-cache-time", "0"]
-        return [needed("rclone", "rclone"), "serve", "webdav", str(root), "--addr", f"{where.server_host}:{port}", *config]
+        return [
+            needed("rclone", "rclone"),
+            "serve",
+            "webdav",
+            str(root),
+            "--addr",
+            f"{where.server_host}:{port}",
+            *config,
+        ]
 
     return started(where, command)
 

@@ -114,7 +114,7 @@ def table(runs: list[Run], field: str, form: Callable[[float], str]) -> list[str
 
 
 def check_targets(runs: list[Run]) -> list[str]:
-    """hither's targets, and whether they are met."""
+    """Hither's targets, and whether they are met."""
     rows = []
     for link, name in [*((link, "hither") for link in "ABCDEF"), *(k for k in TARGET_SECONDS if k[0] == "G")]:
 
@@ -190,7 +190,9 @@ def document(runs: list[Run], query: Query, took: float) -> list[str]:
         f"`{facts['expression']}` where `{facts['cut']}`: {facts['query_baskets']} baskets, {facts['query_bytes'] / 1e6:.2f} MB, "
         f"out of {facts['bytes'] / 1e6:.0f} MB; the TTree object is {facts['tree_bytes'] / 1e6:.2f} MB. "
         f"`raw` is {query.floor_bytes / 1e6:.2f} MB (both, and 10 % for framing) over one fresh TCP connection, nothing decoded.",
-        "Links: " + "; ".join(f"{x} {LINKS[x].label}" for x in dict.fromkeys(r.link for r in runs)) + ". Congestion control cubic unless said.",
+        "Links: "
+        + "; ".join(f"{x} {LINKS[x].label}" for x in dict.fromkeys(r.link for r in runs))
+        + ". Congestion control cubic unless said.",
         f"{platform.system()} {platform.release()}; client, server and link share {machine()}",
         f"{len(runs)} runs in {took / 60:.0f} minutes; medians; ¹ one run; > killed.",
         "",

@@ -20,7 +20,11 @@ from bench.harness.links import Link, ends_of
 from bench.harness.paths import RESULTS
 
 DRAW, TREE, WIRE, LOCAL = "hither draw", "hither.open_tree", RAW.name, "uproot, local file"
-SOURCE, FILESYSTEM, APART = "uproot, hither.uproot.Source", "uproot, hither filesystem", "uproot, hither filesystem, gaps left out"
+SOURCE, FILESYSTEM, APART = (
+    "uproot, hither.uproot.Source",
+    "uproot, hither filesystem",
+    "uproot, hither filesystem, gaps left out",
+)
 XROOTD, DEFAULT = "uproot, XRootDSource", "uproot, default http"
 OVER_HITHER = (SOURCE, FILESYSTEM, APART)
 DEFAULT_LINKS = "ABDEG"
@@ -39,7 +43,7 @@ OVER_HTTP = "hither.open_tree, http"
 
 
 def contenders(protocol: str) -> list[Contender]:
-    """hither over `protocol`; with root:// also its tree over http, but without the slow contenders."""
+    """Hither over `protocol`; with root:// also its tree over http, but without the slow contenders."""
     ours = [
         Contender(DRAW, hither(protocol=protocol)),
         Contender(TREE, arrays(protocol)),
@@ -47,7 +51,10 @@ def contenders(protocol: str) -> list[Contender]:
         Contender(APART, uproot_read(protocol, "hither filesystem, gaps left out")),
     ]
     if protocol == "http":
-        ours += [Contender(FILESYSTEM, uproot_read("http", "hither filesystem")), Contender(DEFAULT, uproot_read("http", "default"))]
+        ours += [
+            Contender(FILESYSTEM, uproot_read("http", "hither filesystem")),
+            Contender(DEFAULT, uproot_read("http", "default")),
+        ]
     else:
         ours.append(Contender(OVER_HTTP, arrays("http")))
     return [*ours, Contender(XROOTD, uproot_read("root", "XRootDSource")), Contender(LOCAL, local), RAW]
@@ -78,35 +85,47 @@ def reported(runs: list[Run], figure: str) -> float | None:
 
 def check_targets(played: Rounds, chosen: list[Link], needed: int) -> Iterator[str]:
     for link in chosen:
-        at = link.label
+        for line in (*check_tree(played, link), *check_uproot(played, link, needed)):
+            yield f"{link.label}: {line}"
 
-        def seconds(name: str, label: str = at) -> float | None:
-            return played.median(label, "", name)
 
-        draw, tree, wire, local = (seconds(name) for name in (DRAW, TREE, WIRE, LOCAL))
-        if draw and tree:
-            maximum = 1.1 * draw + 0.03
-            yield target_line(f"{at}: {TREE} {tree:.3f} s, at most {maximum:.3f} s (1.1 x draw + 30 ms)", tree <= maximum)
-        peers = {name: taken for name in (XROOTD, DEFAULT) if (taken := seconds(name))}
-        if tree and (other := seconds(OVER_HTTP)):
-            yield target_line(f"{at}: {TREE} {tree:.3f} s, over http {other:.3f} s", tree <= 1.05 * other)
-        if tree and peers:
-            best = min(peers, key=peers.__getitem__)
-            yield target_line(f"{at}: {TREE} {tree:.3f} s, the best peer ({best}) {peers[best]:.3f} s", tree < peers[best])
-        for name in OVER_HITHER:
-            taken = seconds(name)
-            runs = played.select(at, "", name)
-            payload, trips = reported(runs, "bytes_payload"), reported(runs, "round_trips")
-            if not taken or payload is None or trips is None:
-                continue
-            if wire and local:
-                maximum = wire + 1.1 * local
-                yield target_line(f"{at}: {name} {taken:.3f} s, at most {maximum:.3f} s (wire + 1.1 x local)", taken <= maximum)
-            yield target_line(f"{at}: {name} {payload / needed:.3f} x the bytes needed, at most 1.1", payload <= 1.1 * needed)
-            if link.mbit is None and not link.is_loopback:
-                yield target_line(f"{at}: {name} {trips:.0f} round trips, at most 4", trips <= 4)
-            if link.letter == "G" and (other := seconds(XROOTD)):
-                yield target_line(f"{at}: {name} {other / taken:.2f} x faster than {XROOTD}, at least 1.5", other >= 1.5 * taken)
+def check_tree(played: Rounds, link: Link) -> Iterator[str]:
+    """Targets of `open_tree`."""
+    names = (DRAW, TREE, OVER_HTTP, XROOTD, DEFAULT)
+    draw, tree, over_http, *peers = (played.median(link.label, "", name) for name in names)
+    if not tree:
+        return
+    what = f"{TREE} {tree:.3f} s"
+    if draw:
+        maximum = 1.1 * draw + 0.03
+        yield target_line(f"{what}, at most {maximum:.3f} s (1.1 x draw + 30 ms)", tree <= maximum)
+    if over_http:
+        yield target_line(f"{what}, over http {over_http:.3f} s", tree <= 1.05 * over_http)
+    if taken := [(seconds, name) for seconds, name in zip(peers, names[3:], strict=True) if seconds]:
+        seconds, best = min(taken)
+        yield target_line(f"{what}, the best peer ({best}) {seconds:.3f} s", tree < seconds)
+
+
+def check_uproot(played: Rounds, link: Link, needed: int) -> Iterator[str]:
+    """Targets of uproot over hither."""
+    at = link.label
+    wire, local, alone = (played.median(at, "", name) for name in (WIRE, LOCAL, XROOTD))
+    for name in OVER_HITHER:
+        taken, runs = played.median(at, "", name), played.select(at, "", name)
+        payload, trips = reported(runs, "bytes_payload"), reported(runs, "round_trips")
+        if not taken or payload is None or trips is None:
+            continue
+        if wire and local:
+            maximum = wire + 1.1 * local
+            what = f"{name} {taken:.3f} s, at most {maximum:.3f} s (wire + 1.1 x local)"
+            yield target_line(what, taken <= maximum)
+        what = f"{name} {payload / needed:.3f} x the bytes needed, at most 1.1"
+        yield target_line(what, payload <= 1.1 * needed)
+        if link.mbit is None and not link.is_loopback:
+            yield target_line(f"{name} {trips:.0f} round trips, at most 4", trips <= 4)
+        if link.letter == "G" and alone:
+            what = f"{name} {alone / taken:.2f} x faster than {XROOTD}, at least 1.5"
+            yield target_line(what, alone >= 1.5 * taken)
 
 
 def main() -> int:
@@ -123,7 +142,9 @@ def main() -> int:
     with interleaved.until_interrupted(), tempfile.TemporaryDirectory(prefix="hither-python-") as folder:
         Path(folder).chmod(0o755)
         for link in options.links:
-            wanted = [who for who in contenders(options.protocol) if any(part in who.name for part in options.only.split(","))]
+            wanted = [
+                who for who in contenders(options.protocol) if any(part in who.name for part in options.only.split(","))
+            ]
             chosen = [who for who in wanted if who.name != DEFAULT or link.letter in DEFAULT_LINKS]
             log = Path(folder) / f"{link.letter}.log"
             with ends_of(link) as where, serving(where, query.file, log) as at:

@@ -30,21 +30,23 @@ def answer(names: list[str]) -> dict:
     kept = open_ahead.FILES / f"answer-{len(names)}.json"
     if kept.exists():
         return json.loads(kept.read_text())
-    import numpy
+    import numpy as np
     import uproot
 
     parts = []
     for name in names:
         with uproot.open(open_ahead.FILES / name) as file:
             parts.append(file[TREE][BRANCH].array(library="np"))
-    values = numpy.concatenate(parts)
+    values = np.concatenate(parts)
     found = {"values": len(values), "mean": float(values.mean(dtype="f8"))}
     kept.write_text(json.dumps(found))
     return found
 
 
 def check(right: dict, run: Run) -> str | None:
-    if run.selected != right["values"] or (run.mean is not None and not math.isclose(run.mean, right["mean"], rel_tol=1e-9)):
+    if run.selected != right["values"] or (
+        run.mean is not None and not math.isclose(run.mean, right["mean"], rel_tol=1e-9)
+    ):
         return f"{run.selected} values of mean {run.mean} instead of {right['values']} and {right['mean']}"
     return None
 
@@ -66,13 +68,17 @@ def check_targets(played: Rounds, count: int) -> Iterator[str]:
     for name in WAYS.values():
         for when in ("cold", "warm"):
             which = f"{name}, {when}"
-            taken, connections, requests = (played.median(at, "", which, figure) for figure in ("seconds", "connections", "requests"))
+            taken, connections, requests = (
+                played.median(at, "", which, figure) for figure in ("seconds", "connections", "requests")
+            )
             if not taken or not connections or requests is None:
                 continue
             if when == "cold":
                 maximum = count * 3 * LINK.rtt_ms / 1e3 / connections + 5
                 why = f"{count} x 3 round trips / {connections:.0f} connections + 5 s"
-                yield interleaved.target_line(f"{which}: {taken:.2f} s, at most {maximum:.2f} s ({why})", taken <= maximum)
+                yield interleaved.target_line(
+                    f"{which}: {taken:.2f} s, at most {maximum:.2f} s ({why})", taken <= maximum
+                )
             else:
                 yield f"{which}: {requests / count:.2f} requests for each file"
 

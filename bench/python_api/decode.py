@@ -20,7 +20,11 @@ from bench.harness.links import Loopback
 
 QUICK_ENTRIES = 20_000
 # Targets: how many times faster than each peer, by codec.
-FASTER = {"zstd": {"uproot": 3, "RDataFrame.AsNumpy": 1.5}, "zlib": {"uproot": 3, "RDataFrame.AsNumpy": 1.5}, "lzma": {}}
+FASTER = {
+    "zstd": {"uproot": 3, "RDataFrame.AsNumpy": 1.5},
+    "zlib": {"uproot": 3, "RDataFrame.AsNumpy": 1.5},
+    "lzma": {},
+}
 OF_LIBLZMA = 0.9
 
 
@@ -64,8 +68,12 @@ def check_targets(played: Rounds, codecs: list[str], cpus: int) -> Iterator[str]
 
 def main() -> int:
     parser = Arguments(__doc__, "python_api/decode", quick=f"one run each, {QUICK_ENTRIES:,} entries")
-    parser.add_argument("--repeats", type=int, default=3, help="reads in each process, after a first one (default %(default)s)")
-    parser.add_argument("--codecs", nargs="+", default=list(nanofile.CODECS), choices=nanofile.CODECS, help="default all")
+    parser.add_argument(
+        "--repeats", type=int, default=3, help="reads in each process, after a first one (default %(default)s)"
+    )
+    parser.add_argument(
+        "--codecs", nargs="+", default=list(nanofile.CODECS), choices=nanofile.CODECS, help="default all"
+    )
     parser.add_argument("--entries", type=int, default=nanofile.ENTRIES, help="default %(default)s")
     parser.add_argument("--no-root", action="store_true", help="without RDataFrame, which compiles for minutes")
     options = parser.parse(needs_root=False)

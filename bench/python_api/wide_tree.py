@@ -23,7 +23,13 @@ from bench.harness.links import Link, Wan
 
 LINK = Link("w", 150, 1000, "across an ocean")
 WIDE, SMALL = "7 of 1,500", "4 MB"
-TREE, STEPS, SOURCE, XROOTD, WIRE = "hither.open_tree", "the same, in 10 steps", "uproot, hither.uproot.Source", "uproot, XRootDSource", "wire"
+TREE, STEPS, SOURCE, XROOTD, WIRE = (
+    "hither.open_tree",
+    "the same, in 10 steps",
+    "uproot, hither.uproot.Source",
+    "uproot, XRootDSource",
+    "wire",
+)
 BYTES, WGET = "hither.open", "wget"
 SMALL_EVENTS = 4_300
 
@@ -41,7 +47,13 @@ def small_file() -> tuple[Path, dict]:
         arrays = file[facts["tree"]].arrays(library="np")
     values = sum(array.size for array in arrays.values())
     mean = sum(float(array.sum(dtype="f8")) for array in arrays.values()) / values
-    known = {"recipe": facts["recipe"], "bytes": facts["bytes"], "tree": facts["tree"], "values": int(values), "mean": mean}
+    known = {
+        "recipe": facts["recipe"],
+        "bytes": facts["bytes"],
+        "tree": facts["tree"],
+        "values": int(values),
+        "mean": mean,
+    }
     known["sha256"] = hashlib.sha256(path.read_bytes()).hexdigest()
     sidecar.write_text(json.dumps(known, indent=1) + "\n")
     return path, known
@@ -117,7 +129,9 @@ def check_targets(played: Rounds, facts: dict) -> Iterator[str]:
             yield target_line(what, taken <= maximum)
         singles = [run.report["single"] for run in played.select(at, WIDE, name) if "single" in run.report]
         if singles:
-            yield target_line(f"{WIDE}, {name}: {max(singles)} requests for a single range of the data, at most 0", max(singles) == 0)
+            yield target_line(
+                f"{WIDE}, {name}: {max(singles)} requests for a single range of the data, at most 0", max(singles) == 0
+            )
     for name in (BYTES, TREE, SOURCE):
         yield interleaved.ratio_line(f"{SMALL}, {name} beside {WGET}", played.ratio(at, SMALL, name, WGET), 1.3)
 
@@ -136,7 +150,12 @@ def main() -> int:
             wide = Site(at.http, Counter(log, f"/{file.name}"), facts, warm_up)
             played.play(where, LINK.label, WIDE, wide_entrants(wide, at))
             url = at.http.replace(file.name, small.name)
-            played.play(where, LINK.label, SMALL, small_entrants(Site(url, Counter(log, f"/{small.name}"), small_facts, warm_up)))
+            played.play(
+                where,
+                LINK.label,
+                SMALL,
+                small_entrants(Site(url, Counter(log, f"/{small.name}"), small_facts, warm_up)),
+            )
     notes = [
         f"`{WIDE}`: {facts['job_bytes'] / 1e6:.2f} MB of branches and {facts['tree_bytes'] / 1e6:.2f} MB of the tree's description, of {facts['bytes'] / 1e6:.0f} MB.",
         f"`{SMALL}`: {small_facts['bytes'] / 1e6:.2f} MB. Cold, imports not counted; requests as the server's log counts them, the rest as the",

@@ -25,7 +25,11 @@ def entrants(at: Addresses, facts: dict) -> list[Entrant]:
     def check(run: Run) -> str | None:
         total = run.selected * run.mean
         right = run.selected == facts["values"] and math.isclose(total, facts["sum"], rel_tol=1e-9)
-        return None if right else f"{run.selected} values and a sum of {total} instead of {facts['values']} and {facts['sum']}"
+        return (
+            None
+            if right
+            else f"{run.selected} values and a sum of {total} instead of {facts['values']} and {facts['sum']}"
+        )
 
     def root_sum(name: str, url: str, *options: object) -> Entrant:
         return Entrant(name, peer("columns.root_sum", url, *options), check)
@@ -63,7 +67,9 @@ def main() -> int:
         "clusters as ROOT chooses. nginx and xrootd serve the same file; `wire` is as many bytes over one TCP connection,",
         "nothing decoded. Start-up of Python and ROOT is not counted in seconds, but in CPU.",
     ]
-    return interleaved.write(played, options.output, "Half of the branches", notes, check_targets(played, chosen), "wire")
+    return interleaved.write(
+        played, options.output, "Half of the branches", notes, check_targets(played, chosen), "wire"
+    )
 
 
 if __name__ == "__main__":

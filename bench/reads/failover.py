@@ -73,7 +73,9 @@ class Bench:
             late = statistics.median(run.seconds for run in hit) - seconds
             twice = max(0.0, statistics.median(run.received_mb for run in hit) - carried)
             trips = (late - (twice * 8 / self.link.mbit if self.link.mbit else 0)) * 1e3 / self.link.rtt_ms
-            what = f"{late * 1e3:+.0f} ms, {twice:.2f} MB fetched twice; without those {trips:.1f} round trips, at most 3"
+            what = (
+                f"{late * 1e3:+.0f} ms, {twice:.2f} MB fetched twice; without those {trips:.1f} round trips, at most 3"
+            )
             targets.append(target_line(f"{self.link.label}, {name}: {what}", trips <= 3))
         return targets
 

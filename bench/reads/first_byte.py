@@ -55,7 +55,17 @@ def count(where: Wan, command: list) -> tuple[dict, float, bytes]:
 
 def contenders(url: str, store: Path, trust: Path) -> Iterator[tuple[str, list, Callable[[], None]]]:
     """Name, command, and what runs before it."""
-    cat = ["env", f"SSL_CERT_FILE={trust / 'authority.pem'}", HITHER, "cat", "--range", f"0-{BYTES - 1}", url, "--store", store]
+    cat = [
+        "env",
+        f"SSL_CERT_FILE={trust / 'authority.pem'}",
+        HITHER,
+        "cat",
+        "--range",
+        f"0-{BYTES - 1}",
+        url,
+        "--store",
+        store,
+    ]
     yield UNKNOWN, cat, lambda: shutil.rmtree(store, ignore_errors=True)
     yield KNOWN, cat, lambda: None
     trusting = ["env", f"X509_CERT_FILE={trust / 'authority.pem'}", f"X509_CERT_DIR={trust}"]
@@ -124,7 +134,9 @@ def check_targets(groups: dict[tuple[str, str], list[Counted]]) -> Iterator[str]
     for server, maximum in MAX_ROUND_TRIPS.items():
         trips = max((run.round_trips for run in groups.get((server, KNOWN), [])), default=None)
         if trips:
-            yield target_line(f"{server}: {trips} round trips if the server is known, at most {maximum}", trips <= maximum)
+            yield target_line(
+                f"{server}: {trips} round trips if the server is known, at most {maximum}", trips <= maximum
+            )
 
 
 def main() -> int:

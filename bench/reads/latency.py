@@ -55,13 +55,13 @@ def label(block: str) -> str:
 
 
 def draw(rows: Rows, path: Path) -> None:
-    import matplotlib
+    import matplotlib as mpl
 
     blocks = list(dict.fromkeys(row["block_bytes"] for row in rows))
     fixed = [block for block in blocks if block != LEARNED]
     latencies = sorted(curve(rows, LEARNED))
     figure, (left, right) = subplots(1, 2, figsize=(12, 5), sharey=True)
-    colours = matplotlib.colormaps["viridis"]
+    colours = mpl.colormaps["viridis"]
     for place, block in enumerate(blocks):
         seconds = curve(rows, block)
         style = {"color": "tab:red", "linewidth": 2.5} if block == LEARNED else {"color": colours(place / len(fixed))}
@@ -70,7 +70,14 @@ def draw(rows: Rows, path: Path) -> None:
         if rtt % 20 == 0:
             seconds = [curve(rows, block)[rtt] for block in fixed]
             colour = colours(place / len(latencies))
-            right.plot([int(block) / 1000 for block in fixed], seconds, marker="o", markersize=3, color=colour, label=f"{rtt} ms")
+            right.plot(
+                [int(block) / 1000 for block in fixed],
+                seconds,
+                marker="o",
+                markersize=3,
+                color=colour,
+                label=f"{rtt} ms",
+            )
             right.axhline(curve(rows, LEARNED)[rtt], color=colour, linestyle=":", linewidth=1)
     left.set_yscale("log")
     left.set_xlabel("round-trip time in ms")
@@ -98,7 +105,15 @@ def summary(rows: Rows) -> list[str]:
         far, waits, slower = at_100_ms(rows, block)
         seconds = curve(rows, block)
         megabytes = (f"{int(far[figure]) / 1e6:.1f}" for figure in ("fetched_bytes", "used_bytes"))
-        lines.append([label(block), *(f"{seconds[rtt]:.1f} s" for rtt in (0, 50, 100)), f"{slower:.2f}", f"{waits:.2%}", *megabytes])
+        lines.append(
+            [
+                label(block),
+                *(f"{seconds[rtt]:.1f} s" for rtt in (0, 50, 100)),
+                f"{slower:.2f}",
+                f"{waits:.2%}",
+                *megabytes,
+            ]
+        )
     heads = ["block size", "0 ms", "50 ms", "100 ms", "100 ms / 0 ms", "waits at 100 ms", "fetched MB", "read MB"]
     return tables.markdown(heads, lines)
 
@@ -129,7 +144,9 @@ def measured(reads: int) -> dict[int, float]:
             with Wan(link) as where, servers.nginx(where, file.parent) as port:
                 url = f"http://{where.server_host}:{port}/job"
                 replay = [HITHER, "trace", "replay", trace, url, "--think", "1", "--no-store", "--json"]
-                told = subprocess.run(where.client(list(map(str, replay))), check=True, capture_output=True, text=True).stdout
+                told = subprocess.run(
+                    where.client(list(map(str, replay))), check=True, capture_output=True, text=True
+                ).stdout
                 seconds[rtt] = json.loads(told)["replay"]["seconds"]
     return seconds
 
@@ -150,7 +167,9 @@ def main() -> None:
     parser.add_argument("--reads", type=int, help="only the first reads of the job (default all)")
     parser.add_argument("--quick", action="store_true", help="as --reads 5000")
     parser.add_argument("--from", dest="rows", type=Path, metavar="CSV", help="draw rows that were computed before")
-    parser.add_argument("--output", type=Path, default=RESULTS / "reads" / "latency", help="without suffix (default %(default)s)")
+    parser.add_argument(
+        "--output", type=Path, default=RESULTS / "reads" / "latency", help="without suffix (default %(default)s)"
+    )
     parser.add_argument("--packets", action="store_true", help="also measure three points over packets; needs root")
     options = parser.parse_args()
     if options.rows:

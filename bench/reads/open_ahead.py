@@ -43,12 +43,12 @@ def ensure(count: int) -> list[str]:
     names = [f"run{number:04d}.root" for number in range(count)]
     missing = [name for name in names if not (FILES / name).exists()]
     if missing:
-        import numpy
+        import numpy as np
         import uproot
 
         FILES.mkdir(parents=True, exist_ok=True)
         for name in missing:
-            random = numpy.random.default_rng(int(name[3:7]))
+            random = np.random.default_rng(int(name[3:7]))
             entries = int(random.integers(600, 1800))
             part = FILES / (name + ".part")
             with uproot.recreate(part) as file:
@@ -136,16 +136,23 @@ def main() -> int:
         for _ in range(options.runs):
             with tempfile.TemporaryDirectory(prefix="hither-many-", dir=FILES) as folder:
                 work = Path(folder)
-                with Tape(work / "files", names, ON_TAPE) as tape, servers.nginx(where, tape.folder, tape.log, TAPE) as port:
+                with (
+                    Tape(work / "files", names, ON_TAPE) as tape,
+                    servers.nginx(where, tape.folder, tape.log, TAPE) as port,
+                ):
                     urls = work / "urls"
                     urls.write_text("".join(f"http://{where.server_host}:{port}/{name}\n" for name in names))
                     for mode, more in modes.items():
                         answer = play(where, urls, work / "store", *extra, *more)
                         answers[mode].append(answer)
-                        say(f"{mode:36} {answer['seconds']:6.2f} s, {answer['requests']} requests on {answer['connections']} connections")
+                        say(
+                            f"{mode:36} {answer['seconds']:6.2f} s, {answer['requests']} requests on {answer['connections']} connections"
+                        )
     digests = {answer["digest"] for runs in answers.values() for answer in runs}
     # The run whose time is the median.
-    chosen = {mode: sorted(runs, key=lambda run: run["seconds"])[(len(runs) - 1) // 2] for mode, runs in answers.items()}
+    chosen = {
+        mode: sorted(runs, key=lambda run: run["seconds"])[(len(runs) - 1) // 2] for mode, runs in answers.items()
+    }
     write(options, answers, chosen, names, len(digests) == 1)
     within = chosen["cold"]["seconds"] < 10 and chosen["warm"]["seconds"] < 3 and len(digests) == 1
     return 0 if within or options.files != COUNT else 1

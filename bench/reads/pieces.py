@@ -112,7 +112,9 @@ def main() -> int:
         "call, from opening the URL to the last byte. `wire`: as many bytes over one fresh TCP connection. Turns, round trips",
         "and bytes are counted in the link, requests in the server's log.",
     ]
-    return interleaved.write(played, options.output, "Ten thousand pieces", notes, check_targets(played, chosen), "wire")
+    return interleaved.write(
+        played, options.output, "Ten thousand pieces", notes, check_targets(played, chosen), "wire"
+    )
 
 
 if __name__ == "__main__":

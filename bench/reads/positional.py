@@ -69,7 +69,7 @@ def cursor_groups(size: int) -> list[Ranges]:
 
 
 def decode_seconds(tree, branches: list[str]) -> float:
-    """uproot's time for a step of a local file, the median of all steps."""
+    """Uproot's time for a step of a local file, the median of all steps."""
     length = -(-tree.num_entries // STEPS)
     seconds = []
     for first in range(0, tree.num_entries, length):
@@ -91,7 +91,9 @@ def check_targets(played: Rounds, job: RangesJob, decode: float, facts: dict) ->
         yield interleaved.ratio_line(f"{far}: {name} beside {beside}", played.ratio(far, "", name, beside), 1.3)
         trips = played.median(far, "", name, "flights")
         if trips is not None:
-            yield target_line(f"{far}: {name}: {trips:.0f} round trips counted in the link, at most {maximum}", trips <= maximum)
+            yield target_line(
+                f"{far}: {name}: {trips:.0f} round trips counted in the link, at most {maximum}", trips <= maximum
+            )
     for name in ("steps", "steps, second time"):
         runs = [run for run in played.select(stepwise, "", name) if run.report]
         if not runs:
@@ -117,9 +119,14 @@ def main() -> int:
     facts, file = query.facts, query.file
     with uproot.open(file) as opened:
         tree = opened[facts["tree"]]
-        others = [name for name in tree.keys() if name not in BRANCHES][:: facts["branches"] // MORE_BRANCHES]
+        names = tree.keys()
+        others = [name for name in names if name not in BRANCHES][:: facts["branches"] // MORE_BRANCHES]
         seven = [*BRANCHES, *others[:MORE_BRANCHES]]
-        groups = {"baskets": basket_groups(tree), "steps": step_groups(tree, seven), "cursors": cursor_groups(facts["bytes"])}
+        groups = {
+            "baskets": basket_groups(tree),
+            "steps": step_groups(tree, seven),
+            "cursors": cursor_groups(facts["bytes"]),
+        }
         decode = decode_seconds(tree, seven)
     played = Rounds(options.runs, timeout=180)
     with interleaved.until_interrupted(), tempfile.TemporaryDirectory(prefix="hither-programs-") as name:

@@ -40,7 +40,16 @@ def to_nowhere(*command: object) -> list[str]:
 
 
 def xrdcp(url: str, *options: str, **settings: int) -> list[str]:
-    return ["env", *(f"XRD_{name.upper()}={value}" for name, value in settings.items()), "xrdcp", "-s", "-f", *options, url, "/dev/null"]
+    return [
+        "env",
+        *(f"XRD_{name.upper()}={value}" for name, value in settings.items()),
+        "xrdcp",
+        "-s",
+        "-f",
+        *options,
+        url,
+        "/dev/null",
+    ]
 
 
 def contenders(root: str, http: str, tune: bool) -> list[Contender]:
@@ -58,7 +67,9 @@ def contenders(root: str, http: str, tune: bool) -> list[Contender]:
     if tune:
         for mib, parallel, loops in product((1, 2, 4, 8, 16), (1, 2, 4, 16), (1, 10)):
             name = f"xrdcp, no checksums, {mib} MiB x {parallel}, {loops} loops"
-            commands[name] = xrdcp(root, cpusepgwrtrd=0, cpchunksize=mib << 20, cpparallelchunks=parallel, parallelevtloop=loops)
+            commands[name] = xrdcp(
+                root, cpusepgwrtrd=0, cpchunksize=mib << 20, cpparallelchunks=parallel, parallelevtloop=loops
+            )
     return [Contender(name, command, [], []) for name, command in commands.items()]
 
 
@@ -77,7 +88,9 @@ def document(who: list[Contender], size: int) -> list[str]:
     def with_range(values: list[float]) -> str:
         return f"{median(values):.2f} ({min(values):.2f}-{max(values):.2f})"
 
-    rows = [[it.name, with_range(it.seconds), f"{size / 1e9 / median(it.seconds):.2f}", with_range(it.cpu)] for it in who]
+    rows = [
+        [it.name, with_range(it.seconds), f"{size / 1e9 / median(it.seconds):.2f}", with_range(it.cpu)] for it in who
+    ]
     return [
         "# A sequential read over loopback",
         "",

@@ -38,7 +38,9 @@ def main() -> int:
     with interleaved.until_interrupted(), tempfile.TemporaryDirectory(prefix="hither-single-") as name:
         folder = Path(name)
         jobs = {
-            f"{count} x {length // 1024} KB": RangesJob.of(file, [scattered(size, count, length)], folder / f"ranges-{length}")
+            f"{count} x {length // 1024} KB": RangesJob.of(
+                file, [scattered(size, count, length)], folder / f"ranges-{length}"
+            )
             for count, length in JOBS
         }
         for link in chosen:
@@ -49,12 +51,12 @@ def main() -> int:
                 with start(logs[0]) as old, start(logs[1], http2=True) as new:
                     for label, job in jobs.items():
                         entrants = []
-                        for name, port, log in ((OLD, old, logs[0]), (NEW, new, logs[1]), (UNKNOWN, new, logs[1])):
-                            store = folder / f"store-{link.letter}-{name == UNKNOWN}"
+                        for version, port, log in ((OLD, old, logs[0]), (NEW, new, logs[1]), (UNKNOWN, new, logs[1])):
+                            store = folder / f"store-{link.letter}-{version == UNKNOWN}"
                             command = job.command(f"https://{where.server_host}:{port}/{file.name}", store)
                             trusting = ["env", f"SSL_CERT_FILE={tls.authority}", *command]
-                            fresh = store if name == UNKNOWN else None
-                            entrants.append(job.entrant(name, trusting, Counter(log, f"/{file.name}"), fresh))
+                            fresh = store if version == UNKNOWN else None
+                            entrants.append(job.entrant(version, trusting, Counter(log, f"/{file.name}"), fresh))
                         # So that the servers are known.
                         Rounds(1).play(where, link.label, "learning", entrants[:2])
                         played.play(where, link.label, label, entrants)

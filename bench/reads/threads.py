@@ -85,7 +85,9 @@ def check_targets(played: Rounds, each: int) -> Iterator[str]:
 
 def main() -> int:
     parser = Arguments(__doc__, "reads/threads")
-    parser.add_argument("--each", type=int, default=32, help="MiB that each thread reads of its 128, default %(default)s")
+    parser.add_argument(
+        "--each", type=int, default=32, help="MiB that each thread reads of its 128, default %(default)s"
+    )
     parser.add_argument("--streams", action="store_true", help="XrdCl also with eight streams for each channel")
     options = parser.parse()
     each = options.each << 20

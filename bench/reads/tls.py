@@ -49,7 +49,9 @@ def check_targets(played: Rounds, chosen: list[Link]) -> Iterator[str]:
 
 
 def main() -> int:
-    parser = Arguments(__doc__, "reads/tls", quick="one run each, links D and G only", links="ABCDEFG", quick_links="DG")
+    parser = Arguments(
+        __doc__, "reads/tls", quick="one run each, links D and G only", links="ABCDEFG", quick_links="DG"
+    )
     options = parser.parse()
     query = Query.of_the_talk()
     played = Rounds(options.runs)

@@ -236,9 +236,9 @@ class Client:
             raise Fault("; ".join(self.wrong[:3]))
         found = held(self.server.root / self.folder[1:])
         for state in self.states:
-            if {name: what and what[1] for name, what in state.items()} == {n: s for n, (s, _) in found.items()} and all(
-                what is None or found[name][1].read_bytes() == content(*what) for name, what in state.items()
-            ):
+            if {name: what and what[1] for name, what in state.items()} == {
+                n: s for n, (s, _) in found.items()
+            } and all(what is None or found[name][1].read_bytes() == content(*what) for name, what in state.items()):
                 self.states = [state]
                 return
         seen = {name: size for name, (size, _) in found.items()}

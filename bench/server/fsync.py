@@ -19,7 +19,11 @@ from bench.harness import tables
 from bench.harness.interleaved import say
 from bench.harness.servers import hither_process
 
-CASES = {"4 kB, one client": (4096, 300, 1), "4 kB, sixteen clients": (4096, 60, 16), "64 MB, one client": (64 << 20, 6, 1)}
+CASES = {
+    "4 kB, one client": (4096, 300, 1),
+    "4 kB, sixteen clients": (4096, 60, 16),
+    "64 MB, one client": (64 << 20, 6, 1),
+}
 
 
 def put(address: str, number: int, size: int, count: int) -> None:
@@ -37,7 +41,9 @@ def measure(folder: Path, durable: bool, size: int, count: int, clients: int) ->
     folder = Path(tempfile.mkdtemp(dir=folder))
     (folder / "data").mkdir()
     config = folder / "serve.toml"
-    config.write_text(f'root = "{folder}/data"\nlisten = ["127.0.0.1:0"]\nwrite = true\ndurable = {json.dumps(durable)}\n')
+    config.write_text(
+        f'root = "{folder}/data"\nlisten = ["127.0.0.1:0"]\nwrite = true\ndurable = {json.dumps(durable)}\n'
+    )
     server, address = hither_process("--config", config)
     try:
         threads = [threading.Thread(target=put, args=(address, number, size, count)) for number in range(clients)]
@@ -62,8 +68,8 @@ def main() -> None:
     for name, (size, count, clients) in CASES.items():
         rates = {True: [], False: []}
         for _ in range(options.runs):
-            for durable in rates:
-                rates[durable].append(measure(options.folder, durable, size, count, clients))
+            for durable, measured in rates.items():
+                measured.append(measure(options.folder, durable, size, count, clients))
         yes, no = statistics.median(rates[True]), statistics.median(rates[False])
         rows.append([name, f"{yes:.0f}", f"{no:.0f}", f"{1000 * clients / yes:.1f}", f"{1000 * clients / no:.1f}"])
         say(", ".join(rows[-1]))

@@ -68,7 +68,9 @@ def play(played: Rounds, link: Link, query: Query, stores: Path) -> None:
 
 
 def main() -> int:
-    options = Arguments(__doc__, "server/talk_query", links="ABCDEFG", quick="one run each, link G only", quick_links="G").parse()
+    options = Arguments(
+        __doc__, "server/talk_query", links="ABCDEFG", quick="one run each, link G only", quick_links="G"
+    ).parse()
     query = Query.of_the_talk()
     played = Rounds(options.runs, timeout=60)
     with interleaved.until_interrupted(), tempfile.TemporaryDirectory(prefix="hither-query-") as stores:

@@ -133,7 +133,7 @@ def bulk_cases(folder: Path, big: Path, whole: Path, names: list[str]) -> Iterat
         requests = written(folder, f"whole-{count}", [request("GET", f"/{whole.name}")] * count)
         for name in names:
             yield Case("whole files", name, f"{connections} conn.", requests, connections)
-    firsts = [first for first in range(0, size - RANGE_BYTES, RANGE_BYTES)]
+    firsts = range(0, size - RANGE_BYTES, RANGE_BYTES)
     ranges = [[(firsts[n % len(firsts)], RANGE_BYTES)] for n in range(MIN_BYTES // RANGE_BYTES)]
     requests = written(folder, "ranges", [request("GET", f"/{big.name}", range_field(each)) for each in ranges])
     for connections in CONNECTIONS:
@@ -160,7 +160,9 @@ def read_alone(file: Path) -> float:
 def cold(folder: Path, file: Path, ports: dict[str, int], rounds: int) -> tuple[list[float], list[Case]]:
     """From disk: the seconds of reading alone, and each server; each server also from memory."""
     whole = written(folder, "cold", [request("GET", f"/{file.name}")])
-    few = {c.server: c for c in piece_cases(folder, file) if c.server in ports and (c.connections == 8 or "QUERY" in c.way)}
+    few = {
+        c.server: c for c in piece_cases(folder, file) if c.server in ports and (c.connections == 8 or "QUERY" in c.way)
+    }
     cases = []
     for server, asked in few.items():
         for where in ("memory", "disk"):
@@ -186,7 +188,7 @@ def measure(case: Case, port: int, tls: bool) -> None:
     client = compiled_peer("ranges/http_pull", "-lssl", "-lcrypto")
     command = [client, "127.0.0.1", port, case.requests, case.connections, case.depth, *(["tls"] if tls else [])]
     before = servers.cpu_seconds(session)
-    done = subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=120)
+    done = subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=120, check=False)
     used = servers.cpu_seconds(session) - before
     told = json.loads(done.stdout) if done.returncode == 0 else {}
     if not told or told["refused"]:
@@ -215,13 +217,21 @@ def piece_table(cases: list[Case]) -> list[str]:
         figures = [f"failed: {c.failure}", "", "", "", ""]
         if not c.failure:
             mean = statistics.mean(c.cpu) / (c.bytes / 1e9)
-            figures = [str(c.count), f"{c.time * 1e3:.1f}", f"{min(c.seconds) * 1e3:.1f}", f"{mean:.2f}", f"{c.bytes / 1e6:.2f}"]
+            figures = [
+                str(c.count),
+                f"{c.time * 1e3:.1f}",
+                f"{min(c.seconds) * 1e3:.1f}",
+                f"{mean:.2f}",
+                f"{c.bytes / 1e6:.2f}",
+            ]
         rows.append([f"{c.server}, {c.way}", *figures])
     return tables.markdown(["", "requests", "ms", "fastest", "CPU of the server, s/GB", "MB"], rows)
 
 
 def same_work(case: Case, cases: list[Case], server: str) -> list[Case]:
-    return [c for c in cases if (c.group, c.way) == (case.group, case.way) and c.server.startswith(server) and not c.failure]
+    return [
+        c for c in cases if (c.group, c.way) == (case.group, case.way) and c.server.startswith(server) and not c.failure
+    ]
 
 
 def bulk_table(cases: list[Case]) -> list[str]:
@@ -231,7 +241,9 @@ def bulk_table(cases: list[Case]) -> list[str]:
         if not c.failure:
             nginx = same_work(c, cases, "nginx")
             fast, cheap = max((n.rate for n in nginx), default=0), min((n.cpu_per_gb for n in nginx), default=0)
-            ratios = [f"{ours / theirs:.2f}" if theirs else "" for ours, theirs in ((c.rate, fast), (c.cpu_per_gb, cheap))]
+            ratios = [
+                f"{ours / theirs:.2f}" if theirs else "" for ours, theirs in ((c.rate, fast), (c.cpu_per_gb, cheap))
+            ]
             figures = [f"{c.rate / 1e9:.2f}", ratios[0], f"{c.cpu_per_gb:.3f}", ratios[1]]
         rows.append([f"{c.group}, {c.way}", c.server, *figures])
     return tables.markdown(["", "", "GB/s", "x nginx", "CPU s/GB", "x nginx"], rows, "llr")
@@ -308,7 +320,7 @@ def main() -> int:
         folder = Path(made)
         root = folder / "root"
         root.mkdir()
-        os.chmod(folder, 0o755)
+        folder.chmod(0o755)
         big, whole = root / "big", root / "whole"
         # A copy, because a server that confines names to its tree does not follow links.
         shutil.copy(widefile.DEFAULT_OUTPUT, big)
@@ -357,7 +369,14 @@ def write(output: Path, found: dict[str, list[Case]], disk: list[float], size: i
         parts += ["## From disk", "", *cold_table(disk, found["cold"]), ""]
     tables.save(output, parts)
     rows = [
-        {"what": c.group, "security": kind, "server": c.server, "way": c.way, "connections": c.connections, "round": number}
+        {
+            "what": c.group,
+            "security": kind,
+            "server": c.server,
+            "way": c.way,
+            "connections": c.connections,
+            "round": number,
+        }
         | {"seconds": seconds, "server_cpu": f"{cpu:.2f}", "bytes": c.bytes}
         for kind, cases in found.items()
         for c in cases

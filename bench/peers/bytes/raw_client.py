@@ -1,6 +1,6 @@
 """The floor: the seconds that BYTES take over fresh TCP connections, with request and handshake and nothing else.
 
-    python -m bench.peers.bytes.raw_client HOST PORT BYTES [CONNECTIONS]
+python -m bench.peers.bytes.raw_client HOST PORT BYTES [CONNECTIONS]
 """
 
 import json

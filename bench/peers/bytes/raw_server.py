@@ -1,6 +1,6 @@
 """Sends as many bytes as requested: eight bytes in (a big-endian count), that many out.
 
-    python -m bench.peers.bytes.raw_server HOST PORT
+python -m bench.peers.bytes.raw_server HOST PORT
 """
 
 import socket

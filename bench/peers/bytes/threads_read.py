@@ -22,7 +22,11 @@ def by_hither(url: str) -> tuple[Reader, Callable[[], dict]]:
     import hither
 
     client = hither.Client(store=False, anonymous=True)
-    return client.open(url).read_at, lambda: client.report.as_dict()
+
+    def report() -> dict:
+        return client.report.as_dict()
+
+    return client.open(url).read_at, report
 
 
 def by_xrdcl(url: str) -> tuple[Reader, Callable[[], dict]]:
@@ -45,8 +49,10 @@ def by_xrdcl(url: str) -> tuple[Reader, Callable[[], dict]]:
 WAYS = {"hither": by_hither, "xrdcl": by_xrdcl}
 
 
-def check(offset: int, content: object) -> None:
+def check(offset: int, length: int, content: object) -> None:
     view = memoryview(content)
+    if len(view) != length:
+        raise ValueError(f"{len(view)} bytes instead of {length} at {offset}")
     for at in range(-offset % BLOCK, len(view), BLOCK):
         if int.from_bytes(view[at : at + 8], "little") != (offset + at) // BLOCK:
             raise ValueError(f"the block at {offset + at} has a wrong number")
@@ -64,16 +70,15 @@ def main() -> None:
     def work(read: Reader, first: int) -> None:
         try:
             for offset in range(first, first + each, step):
-                content = read(offset, step)
-                if len(content) != step:
-                    raise ValueError(f"{len(content)} bytes instead of {step} at {offset}")
-                check(offset, content)
+                check(offset, step, read(offset, step))
         except BaseException as failure:  # noqa: BLE001
             failures.append(failure)
 
     started = time.monotonic()
     read, report = WAYS[way](url)
-    workers = [threading.Thread(target=work, args=(read, number * (file_bytes // threads))) for number in range(threads)]
+    workers = [
+        threading.Thread(target=work, args=(read, number * (file_bytes // threads))) for number in range(threads)
+    ]
     for worker in workers:
         worker.start()
     for worker in workers:

@@ -1,6 +1,6 @@
 """XrdCl's part in counting round trips: opens a file, reads its beginning, and ends without closing it.
 
-    python -m bench.peers.bytes.xrdcl_first_byte URL BYTES
+python -m bench.peers.bytes.xrdcl_first_byte URL BYTES
 """
 
 import os

@@ -14,7 +14,9 @@ STEPS = 10
 
 
 def total(columns: dict) -> tuple[int, float]:
-    return sum(column.size for column in columns.values()), sum(float(column.sum(dtype="f8")) for column in columns.values())
+    return sum(column.size for column in columns.values()), sum(
+        float(column.sum(dtype="f8")) for column in columns.values()
+    )
 
 
 def with_hither(client, url: str, way: str, tree_name: str, branches: list[str] | None) -> tuple[int, float]:

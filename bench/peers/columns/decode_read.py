@@ -39,7 +39,7 @@ def hither_reader(path: str, cpus: int) -> Callable:
 
     def read():
         tree = hither.open_tree(path, TREE, client=client)
-        tree.num_entries
+        _ = tree.num_entries
         return lambda: tree.arrays(COLUMNS, native=True), checked_lists
 
     return read
@@ -98,7 +98,7 @@ def liblzma_reader(path: str, _: int) -> Callable:
         blocks = []
         for name in COLUMNS:
             seeks, sizes = tree[name].member("fBasketSeek"), tree[name].member("fBasketBytes")
-            for seek, size in zip(seeks[: tree[name].num_baskets], sizes):
+            for seek, size in zip(seeks[: tree[name].num_baskets], sizes, strict=False):
                 (keylen,) = struct.unpack(">H", file[seek + 14 : seek + 16])
                 at, end = int(seek) + keylen, int(seek) + int(size)
                 while file[at : at + 2] == b"XZ":

@@ -13,9 +13,10 @@ import re
 import sys
 import time
 import zlib
+from pathlib import Path
 from urllib.parse import urlsplit
 
-import numpy
+import numpy as np
 
 ELEMENTS = 17
 
@@ -65,7 +66,7 @@ class Server:
         return parts
 
 
-def decode(basket: bytes) -> numpy.ndarray:
+def decode(basket: bytes) -> np.ndarray:
     """The floats of a basket: a key, then zlib blocks of nine bytes of header each (ROOT's "ZL")."""
     key_bytes = int.from_bytes(basket[14:16], "big")
     body = basket[key_bytes:]
@@ -74,13 +75,12 @@ def decode(basket: bytes) -> numpy.ndarray:
         size = int.from_bytes(body[3:6], "little")
         plain += zlib.decompress(body[9 : 9 + size])
         body = body[9 + size :]
-    return numpy.frombuffer(plain[: len(plain) // 68 * 68], ">f4").reshape(-1, ELEMENTS)
+    return np.frombuffer(plain[: len(plain) // 68 * 68], ">f4").reshape(-1, ELEMENTS)
 
 
 def main() -> None:
     url, ranges, group_bytes, share = sys.argv[1], sys.argv[2], int(sys.argv[3]), float(sys.argv[4])
-    with open(ranges) as file:
-        layout = json.load(file)
+    layout = json.loads(Path(ranges).read_text())
     tree_start, tree_size = layout["tree"]
 
     started = time.monotonic()
@@ -92,14 +92,14 @@ def main() -> None:
     server.read([(tree_start, tree_size)])
     described = time.monotonic()
     opening = server.requests
-    columns: dict[str, dict[int, numpy.ndarray]] = {"rawtr": {}, "E33": {}}
+    columns: dict[str, dict[int, np.ndarray]] = {"rawtr": {}, "E33": {}}
     for group in plan(layout["pieces"], group_bytes, share):
         parts = server.read([(piece[2], piece[3]) for piece in group])
         for name, number, start, _, _ in group:
             columns[name][number] = decode(parts[start])
     both = sorted(columns["rawtr"].keys() & columns["E33"].keys())
-    rawtr = numpy.concatenate([columns["rawtr"][i] for i in both])
-    energy = numpy.concatenate([columns["E33"][i] for i in both])
+    rawtr = np.concatenate([columns["rawtr"][i] for i in both])
+    energy = np.concatenate([columns["E33"][i] for i in both])
     values = rawtr[energy > 5].astype("f8")
     done = time.monotonic()
     print(

@@ -30,7 +30,7 @@ def through_hither(source: str, url: str) -> tuple[str, dict]:
         import hither.uproot
 
         return url, {**options, "handler": hither.uproot.Source}
-    import hither.fsspec  # noqa: F401
+    import hither.fsspec
 
     if source == OF_HITHER[2]:
         from uproot.source.coalesce import CoalesceConfig

@@ -9,6 +9,7 @@ import json
 import sys
 import threading
 import time
+from pathlib import Path
 
 from XRootD import client
 
@@ -33,7 +34,9 @@ def read(url: str, ranges: list[tuple[int, int]]) -> list[bytes]:
         left.release()
 
     for number, group in enumerate(groups):
-        status = file.vector_read(group, callback=lambda status, response, _, number=number: take(number, status, response))
+        status = file.vector_read(
+            group, callback=lambda status, response, _, number=number: take(number, status, response)
+        )
         if not status.ok:
             sys.exit(f"xrdcl_ranges: {status.message}")
     for _ in groups:
@@ -45,13 +48,11 @@ def read(url: str, ranges: list[tuple[int, int]]) -> list[bytes]:
 
 def main() -> None:
     url, list_of_ranges, output = sys.argv[1:]
-    with open(list_of_ranges) as file:
-        ranges = [tuple(map(int, line.split())) for line in file]
+    ranges = [tuple(map(int, line.split())) for line in Path(list_of_ranges).read_text().splitlines()]
     started = time.monotonic()
     found = read(url, ranges)
     seconds = time.monotonic() - started
-    with open(output, "wb") as file:
-        file.writelines(found)
+    Path(output).write_bytes(b"".join(found))
     print(json.dumps({"seconds": seconds}))
 
 
