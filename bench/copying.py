@@ -1,13 +1,14 @@
 """`hither cp` side by side with other tools that copy files: one large file, down and up.
 
-Two links: loopback, and 120 ms at 1 Gbit/s (stock kernel settings, cubic; with and without loss). On the long one the
-reference is iperf3 with eight streams in the same round; on loopback it is curl. Each round runs all contenders once,
-starting with another one; medians and ratios are printed, and written with every single run to OUTPUT.*. The long link
-needs root (hither-wan).
+Two links: loopback, and 120 ms at 1 Gbit/s (stock kernel settings, cubic; with and without loss).
+On the long one the reference is iperf3 with eight streams in the same round; on loopback it is
+curl. Each round runs all contenders once, starting with another one; medians and ratios are
+printed, and written with every single run to OUTPUT.*. The long link needs root (hither-wan).
 
     python -m bench.copying --runs 3 --links loopback,far,lossy --size 1024 [--only hither,curl]
 
-Tools that are not installed are left out. The files lie in memory (/dev/shm) at both ends, so disks are not compared.
+Tools that are not installed are left out. The files lie in memory (/dev/shm) at both ends, so disks
+are not compared.
 """
 
 import argparse

@@ -1,11 +1,13 @@
 """The talk's table, today: one query of a tree of 275 MB, from seven places.
 
-As root the links are packets between two network namespaces (hither-wan); otherwise hither-proxy delays the bytes on
-loopback, without TCP slow start, and the table says so. All ways of reading must give the same answer.
+As root the links are packets between two network namespaces (hither-wan); otherwise hither-proxy
+delays the bytes on loopback, without TCP slow start, and the table says so. All ways of reading
+must give the same answer.
 
-The old ways are ROOT's: without a cache it requests one piece (basket) at a time, with a cache of 64 KB as many as fit.
-Without ROOT, a small HTTP client does the same (peers/draw/piecewise.py). Whatever would take longer than a minute is
-computed from a part of it, run on the same link, and marked `~`.
+The old ways are ROOT's: without a cache it requests one piece (basket) at a time, with a cache of
+64 KB as many as fit. Without ROOT, a small HTTP client does the same (peers/draw/piecewise.py).
+Whatever would take longer than a minute is computed from a part of it, run on the same link, and
+marked `~`.
 """
 
 import json
@@ -34,7 +36,7 @@ TIMEOUT = 120.0
 
 @dataclass(frozen=True)
 class OldWay:
-    """A column of the talk's table: ROOT with a cache of `cache` bytes, so one range or a group of ranges at a time."""
+    """A column of the talk's table: ROOT with a cache of `cache` bytes."""
 
     title: str
     cache: int
@@ -95,7 +97,7 @@ class Demo:
         return run
 
     def estimate(self, way: OldWay, link: Link) -> float:
-        """Seconds that the old way will take: its round trips, one after the other, and the bytes."""
+        """Seconds that the old way will take: its round trips in sequence, and the bytes."""
         wire = self.query.floor_bytes * 8 / (link.mbit * 1e6) if link.mbit else 0
         return self.rows[0].times[way.title] + self.trips[way.title] * link.rtt_ms / 1e3 + wire if self.rows else 0
 
@@ -106,7 +108,8 @@ class Demo:
             row.times[way.title] = run.seconds
             self.trips.setdefault(way.title, run.report["reads"])
             return
-        # The first part of the data, large enough to be typical; opening happens once, reading `1 / share` times.
+        # The first part of the data, large enough to be typical; opening happens once, reading `1 /
+        # share` times.
         share = min(1, max(SAMPLE / expected, 30 / self.trips[way.title]))
         run = self.run(where, at, row.link, old_command(way, self.with_root, share, self.query.facts))
         opening = run.report["open"] + run.report["tree"]
@@ -193,13 +196,13 @@ def picture(demo: Demo) -> None:
 
 
 def histogram_of(query: Query) -> dict:
-    """Hither's histogram for the picture, of the file on disk."""
+    """The histogram of the picture, by hither from the file on disk."""
     command = query.draw(query.file, "--bins", "120", "--range", "0:30", "--no-store")
     return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)["histogram"]
 
 
 def write_ranges(file: Path) -> None:
-    """Writes the offsets of the query's baskets, according to uproot, for the client that replaces ROOT."""
+    """Writes the offsets of the query's baskets for the client that replaces ROOT."""
     target = file.with_suffix(".ranges.json")
     if target.exists() and target.stat().st_mtime >= file.stat().st_mtime:
         return

@@ -1,8 +1,9 @@
 """hither side by side with its peers: the talk's query, over the talk's links, in one session.
 
-Runs are interleaved (each contender once, then each contender again), so a machine that becomes slower does so for all;
-medians are printed. A run that takes longer than --timeout is killed, noted, and not repeated. Needs root (hither-wan)
-for every link but A. Tables and plots go to bench/results/.
+Runs are interleaved (each contender once, then each contender again), so a machine that becomes
+slower does so for all; medians are printed. A run that takes longer than --timeout is killed,
+noted, and not repeated. Needs root (hither-wan) for every link but A. Tables and plots go to
+bench/results/.
 """
 
 import argparse
@@ -28,7 +29,7 @@ def play(played: Rounds, query: Query, link: Link, contenders: list[Contender], 
 
 
 def play_second_process(played: Rounds, query: Query, link: Link) -> None:
-    """Hither with an empty store, then with the store that the first process left."""
+    """Two processes of hither: with an empty store, then with the store of the first."""
     where = ends_of(link)
     connections = 64 if link.letter == "G" else None
     limit = ("--connections", connections) if connections else ()

@@ -1,5 +1,5 @@
-// Writes and reads the events of eventfile.py. Compiled by ROOT's interpreter, after `open_url` of harness/pyroot.py;
-// peers/columns/root_sum.py reads with the same code.
+// Writes and reads the events of eventfile.py. Compiled by ROOT's interpreter, after `open_url` of
+// harness/pyroot.py; peers/columns/root_sum.py reads with the same code.
 #pragma cling optimize(2)
 #include <chrono>
 #include <cmath>
@@ -18,7 +18,8 @@ constexpr int kLength = 38;
 
 inline std::string name(int branch) { return "b" + std::to_string(branch); }
 
-// One uniform 64-bit number per call (Steele, Lea, Flood: "Fast splittable pseudorandom number generators").
+// One uniform 64-bit number per call (Steele, Lea, Flood: "Fast splittable pseudorandom number
+// generators").
 inline std::uint64_t next(std::uint64_t &state)
 {
    std::uint64_t z = (state += 0x9e3779b97f4a7c15ull);

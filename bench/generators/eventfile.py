@@ -1,9 +1,9 @@
 """Generates a file of 700 MB with 12,000 events, of which a job reads half of the branches.
 
-That is the job of the talk on davix (Devresse, Furano: "Efficient HTTP based I/O on very large datasets"). Its file is
-not public; this one has 600 branches of 38 floats with 11 bits of mantissa, and everything else as ROOT chooses: zlib
-level 1, baskets and clusters of its own. Needs ROOT. events.json beside events.root holds the facts, among them ROOT's
-sum of every second branch.
+That is the job of the talk on davix (Devresse, Furano: "Efficient HTTP based I/O on very large
+datasets"). Its file is not public; this one has 600 branches of 38 floats with 11 bits of mantissa,
+and everything else as ROOT chooses: zlib level 1, baskets and clusters of its own. Needs ROOT.
+events.json beside events.root holds the facts, among them ROOT's sum of every second branch.
 """
 
 import json
@@ -26,7 +26,7 @@ def job_branches() -> list[str]:
 
 
 def expression() -> str:
-    """Their sum, element by element; as a balanced tree of sums, because the depth of an expression is limited."""
+    """Their sum, element by element, as a balanced tree: the depth of an expression is limited."""
     terms = job_branches()
     while len(terms) > 1:
         pairs = [f"({left}+{right})" for left, right in zip(terms[::2], terms[1::2], strict=False)]

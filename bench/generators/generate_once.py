@@ -18,10 +18,10 @@ def recipe(*sources: Path | str, **numbers: int) -> str:
 
 
 def generate_once(output: Path, recipe: str, write: Callable[[Path], dict], *, quiet: bool = False) -> dict:
-    """Returns the facts about `output`; has `write` make it first if it is missing or was made by another recipe.
+    """Returns the facts about `output`, made first if it is missing or another recipe made it.
 
-    `write` gets a path beside `output` and returns what is in the file. That, the recipe and the number of bytes are kept in
-    a .json beside the file.
+    `write` gets a path beside `output` and returns what is in the file. That, the recipe and the
+    number of bytes are kept in a .json beside the file.
     """
     sidecar = output.with_suffix(".json")
     if output.exists() and sidecar.exists():

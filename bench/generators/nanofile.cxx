@@ -12,7 +12,8 @@
 
 namespace nanofile {
 
-// One uniform 64-bit number per call (Steele, Lea, Flood: "Fast splittable pseudorandom number generators").
+// One uniform 64-bit number per call (Steele, Lea, Flood: "Fast splittable pseudorandom number
+// generators").
 inline std::uint64_t next(std::uint64_t &state)
 {
    std::uint64_t z = (state += 0x9e3779b97f4a7c15ull);
@@ -84,8 +85,9 @@ struct Collection {
    std::vector<std::unique_ptr<Column>> columns;
 };
 
-// `columns` are names and types, "Muon_pt/F"; those of a collection follow its counter, "nMuon/2.5", which gives the mean
-// number of items. Columns before the first counter, and those after "n/0", have one value for each event.
+// `columns` are names and types, "Muon_pt/F"; those of a collection follow its counter,
+// "nMuon/2.5", which gives the mean number of items. Columns before the first counter, and those
+// after "n/0", have one value for each event.
 int write(const char *path, long long entries, int compression, const std::vector<std::string> &columns)
 {
    ROOT::EnableImplicitMT(2);

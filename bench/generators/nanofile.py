@@ -1,8 +1,8 @@
-"""Generates files like CMS's NanoAOD: 1,000 branches, jagged collections and flags, some 500 MB; one for each codec.
+"""Generates files like CMS's NanoAOD, one for each codec: 1,000 branches, jagged, 500 MB.
 
-25 collections of 19 variables each, with a counter; 425 trigger flags, a byte each; 75 variables of the event. Floats
-have 8 to 12 bits of mantissa. Baskets and clusters are ROOT's own choice. Needs ROOT. nano-CODEC.json beside
-nano-CODEC.root holds the facts.
+25 collections of 19 variables each, with a counter; 425 trigger flags, a byte each; 75 variables of
+the event. Floats have 8 to 12 bits of mantissa. Baskets and clusters are ROOT's own choice. Needs
+ROOT. nano-CODEC.json beside nano-CODEC.root holds the facts.
 
 A job reads 30 branches (`COLUMNS`).
 """
@@ -19,7 +19,8 @@ from bench.harness.pyroot import import_root
 SCRIPT = Path(__file__).with_suffix(".cxx")
 TREE = "Events"
 ENTRIES = 190_000
-# ROOT's compression settings: a hundred times the codec, plus the level that ROOT recommends for it.
+# ROOT's compression settings: a hundred times the codec, plus the level that ROOT recommends for
+# it.
 CODECS = {"zstd": 505, "zlib": 101, "lzma": 207}
 
 COLLECTIONS = {

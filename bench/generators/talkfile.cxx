@@ -1,8 +1,8 @@
 // Writes the tree of the talk's file; talkfile.py decides the branches.
 //
 // Compiled by ROOT's interpreter. All random numbers come from one splitmix64 stream with a fixed
-// seed, so the same ROOT version writes the same bytes (the file is opened with ROOT's "reproducible" option,
-// which fixes dates and the UUID).
+// seed, so the same ROOT version writes the same bytes (the file is opened with ROOT's
+// "reproducible" option, which fixes dates and the UUID).
 #pragma cling optimize(2)
 #include <cmath>
 #include <cstdint>
@@ -14,7 +14,8 @@
 
 namespace talk {
 
-// One uniform 64-bit number per call (Steele, Lea, Flood: "Fast splittable pseudorandom number generators").
+// One uniform 64-bit number per call (Steele, Lea, Flood: "Fast splittable pseudorandom number
+// generators").
 struct Random {
    std::uint64_t state;
    std::uint64_t next()
@@ -54,7 +55,8 @@ struct Branch {
    std::vector<char> buffer;
 };
 
-// Entries between two changes of the beam's intensity: fewer than fill a basket, so basket sizes vary.
+// Entries between two changes of the beam's intensity: fewer than fill a basket, so basket sizes
+// vary.
 constexpr long long kSpill = 90;
 
 inline double draw(const Branch &b, Random &random, const Tables &tables, long long entry, double intensity)

@@ -1,19 +1,19 @@
 """Generates the talk's file: one tree of 152 branches, of which a query needs two.
 
 The talk (CHEP 2007, "Efficient access to remote data in high energy physics") times
-`Tree.Draw("rawtr", "E33>5")` on a tree of 280 MB, where the two branches lie scattered in some 4,800 baskets of
-about 1.5 KB. That file is not public; this script writes one of the same shape:
+`Tree.Draw("rawtr", "E33>5")` on a tree of 280 MB, where the two branches lie scattered in some
+4,800 baskets of about 1.5 KB. That file is not public; this script writes one of the same shape:
 
-- 152 branches, 8,000-byte basket buffers, zlib level 1, AutoFlush off, so every branch writes a basket whenever
-  its own buffer is full;
-- `rawtr` and `E33` are float[17], 23 % non-zero, exponential, in steps of 1/4. `E44`, of the same shape, stands
-  between them, so that no two baskets of the query are neighbours in the file;
+- 152 branches, 8,000-byte basket buffers, zlib level 1, AutoFlush off, so every branch writes a
+  basket whenever its own buffer is full;
+- `rawtr` and `E33` are float[17], 23 % non-zero, exponential, in steps of 1/4. `E44`, of the same
+  shape, stands between them, so that no two baskets of the query are neighbours in the file;
 - the basket offsets of all branches make the TTree object about 1.2 MB, at the end of the file.
 
-Deterministic: a fixed seed, and ROOT's "reproducible" files (fixed dates and UUID): the same ROOT version writes
-the same bytes. Without ROOT, uproot writes an approximation: the same two columns and cuts, but every branch
-flushes at the same entry (uproot has no basket buffers of its own), so there are more and smaller baskets, and the
-file is some 320 MB.
+Deterministic: a fixed seed, and ROOT's "reproducible" files (fixed dates and UUID): the same ROOT
+version writes the same bytes. Without ROOT, uproot writes an approximation: the same two columns
+and cuts, but every branch flushes at the same entry (uproot has no basket buffers of its own), so
+there are more and smaller baskets, and the file is some 320 MB.
 
 FILE.json beside FILE.root holds the facts: sizes, baskets, and ROOT's answer to the query.
 """
@@ -44,7 +44,7 @@ SPARSE, GAUSSIAN, EXPONENTIAL, COUNT, FLAG, COUNTER = range(6)
 
 @dataclass(frozen=True)
 class Branch:
-    """One branch: a leaf letter of ROOT's, its length, and the distribution that talkfile.cxx draws from."""
+    """A branch: ROOT's leaf letter, its length, and the distribution that talkfile.cxx samples."""
 
     name: str
     type: str = "F"
@@ -188,7 +188,7 @@ def facts_with_root(ROOT, path: Path) -> dict:
 
 
 def draw_numpy(b: Branch, first: int, count: int, random):
-    """The same distributions as talkfile.cxx, from numpy's generator (other numbers, same shape)."""
+    """The distributions of talkfile.cxx, from numpy's generator (other numbers, same shape)."""
     import numpy as np
 
     shape = (count,) if b.length == 1 else (count, b.length)
@@ -238,7 +238,8 @@ def write_with_uproot(path: Path, events: int) -> dict:
     values = np.concatenate(kept).astype("f8")
     h = HISTOGRAM
     edges = np.linspace(h["lo"], h["hi"], h["bins"] + 1)
-    # ROOT puts a value at an upper edge into the next bin; numpy would put the last edge into the last bin.
+    # ROOT puts a value at an upper edge into the next bin; numpy would put the last edge into the
+    # last bin.
     inside = values[(values >= h["lo"]) & (values < h["hi"])]
     return {
         "writer": f"uproot {uproot.__version__} (approximation)",

@@ -1,6 +1,7 @@
-"""Generates a file of 1 GB with 1,500 branches, of which an analysis reads seven; written by ROOT as eventfile.cxx does.
+"""Generates a file of 1 GB with 1,500 branches, of which an analysis reads seven; by eventfile.cxx.
 
-wide.json beside wide.root holds the facts, among them uproot's answer for the seven branches of the local file.
+wide.json beside wide.root holds the facts, among them uproot's answer for the seven branches of the
+local file.
 """
 
 import json

@@ -25,7 +25,7 @@ class Logged:
 
 
 def read(log: Path, uri: str) -> list[Logged]:
-    """The requests for a path, in the order of the log (most servers log a request when its response is complete)."""
+    """The requests for a path, in the order of the log (mostly that of complete responses)."""
     text = log.read_text(errors="replace") if log.exists() else ""
     rows = json_rows(text) if text.startswith("{") else trace_rows(text) if "got hdr line" in text else table_rows(text)
     return [row for row in rows if row.uri == uri]
@@ -68,7 +68,7 @@ REQUEST = re.compile(r"^([A-Z]+) (\S+) HTTP/1")
 
 
 def trace_rows(text: str) -> Iterator[Logged]:
-    """xrootd: a line for each header line, marked with the thread; the head of the response ends a request."""
+    """The trace of xrootd: header lines with their thread; a response's head ends a request."""
     begun: dict[str, tuple[str, str, str]] = {}
     for line in text.splitlines():
         if header := HEADER.match(line):

@@ -8,10 +8,11 @@ from bench.harness.paths import RESULTS
 
 
 class Arguments(argparse.ArgumentParser):
-    """The options `--runs`, `--quick` and `--output`, and `--links` for benchmarks over the talk's links.
+    """The options `--runs`, `--quick`, `--output`, and `--links` for the talk's links.
 
-    `name` is the module's place in the package, `reads/pieces`, and by default that of its results. `quick` says what `--quick` does;
-    it sets `--runs` to 1, and `--links` to `quick_links` if there are any.
+    `name` is the module's place in the package, `reads/pieces`, and by default that of its results.
+    `quick` says what `--quick` does; it sets `--runs` to 1, and `--links` to `quick_links` if there
+    are any.
     """
 
     def __init__(
@@ -38,7 +39,7 @@ class Arguments(argparse.ArgumentParser):
             self.add_argument("--links", default=default, help="letters of the talk's links (default %(default)s)")
 
     def parse(self, needs_root: bool = True) -> argparse.Namespace:
-        """The options, with `links` as a list. Ends the program if a link needs root and the user is not root."""
+        """Parses the options; `links` becomes a list. Ends the program if root is missing."""
         options = self.parse_args()
         if options.quick:
             options.runs = 1

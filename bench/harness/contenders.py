@@ -1,8 +1,8 @@
 """The contenders: how each is started, and what one run of it shows.
 
-hither runs as users run it (`hither draw`), each peer in its fastest way: ROOT with a cache larger than the query, uproot
-with its own vectored sources, and with its default. `raw` is not a peer but the floor: the bytes that the query needs, over
-one fresh TCP connection, nothing decoded.
+hither runs as users run it (`hither draw`), each peer in its fastest way: ROOT with a cache larger
+than the query, uproot with its own vectored sources, and with its default. `raw` is not a peer but
+the floor: the bytes that the query needs, over one fresh TCP connection, nothing decoded.
 """
 
 import json
@@ -19,13 +19,14 @@ from bench.harness import servers
 from bench.harness.links import Loopback
 from bench.harness.paths import BENCH, BUILT_PEERS, HITHER, PEERS
 
-# Part headers of a multipart response, and what else a protocol adds to the bytes that the query needs.
+# Part headers of a multipart response, and what else a protocol adds to the bytes that the query
+# needs.
 FRAMING = 1.1
 
 
 @dataclass(frozen=True)
 class Addresses:
-    """The servers of one file, as the client reaches them. They differ from run to run, commands don't."""
+    """The servers of one file, as the client reaches them. They differ from run to run."""
 
     http: str
     http_raised: str
@@ -35,7 +36,7 @@ class Addresses:
 
 @contextmanager
 def serving(where: Loopback, file: Path, log: Path | None = None, only_http: bool = False) -> Iterator[Addresses]:
-    """Nginx with and without raised header limits, xrootd if it is installed, and the raw socket; `log` is the first one's."""
+    """Runs nginx, with `log`; nginx with raised header limits; xrootd; and the raw socket."""
     with ExitStack() as stack:
 
         def start(server, *options, **more) -> tuple[str, int]:
@@ -64,7 +65,7 @@ class Query:
 
     @classmethod
     def of_the_talk(cls) -> "Query":
-        """Over the talk's file and a small one for warming up, which are written if they are missing."""
+        """Over the talk's file, and a small one for warming up; both are written if missing."""
         file = talkfile.DEFAULT_OUTPUT
         warm_up = file.with_name("warm.root")
         talkfile.ensure(warm_up, events=500)
@@ -203,8 +204,9 @@ PEERS_OF_HITHER = (
     Contender("root root://", root_draw("root", TEN_MB)),
     Contender("root http", root_draw("http", TEN_MB)),
     Contender("uproot XRootDSource", uproot_read("root", "XRootDSource")),
-    # HTTPSource asks for all baskets in one request. A stock nginx refuses the long header (400), and uproot then asks for
-    # each basket on its own; a server with raised limits shows the one request.
+    # HTTPSource asks for all baskets in one request. A stock nginx refuses the long header (400),
+    # and uproot then asks for each basket on its own; a server with raised limits shows the one
+    # request.
     Contender("uproot HTTPSource", uproot_read("http", "HTTPSource")),
     Contender("uproot HTTPSource, raised header limit", uproot_read("http raised", "HTTPSource")),
     Contender("uproot default http", uproot_read("http", "default")),

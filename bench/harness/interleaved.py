@@ -1,7 +1,8 @@
 """Interleaved rounds of any contenders, and a table of their medians.
 
-A round runs every entrant once; each round starts with another one. An entrant that fails, is killed or answers wrongly
-takes no further part. Medians are printed, and ratios between them, since no two days of a machine are alike.
+A round runs every entrant once; each round starts with another one. An entrant that fails, is
+killed or answers wrongly takes no further part. Medians are printed, and ratios between them, since
+no two days of a machine are alike.
 """
 
 import signal
@@ -18,8 +19,10 @@ from bench.harness.links import Loopback
 
 @dataclass(frozen=True)
 class Entrant:
-    """`command` is None if a server that it needs is not installed. `check` returns the fault of a run's answer, if there
-    is one; `before` prepares a run, outside the measured time.
+    """A contender with its command line, or None if a server that it needs is not installed.
+
+    `check` returns the fault of a run's answer, if there is one; `before` prepares a run, outside
+    the measured time.
     """
 
     name: str
@@ -33,7 +36,7 @@ def entrants(contenders: Iterable[Contender], at: Addresses, query: Query) -> li
 
 
 def rotated(items: list, number: int) -> list:
-    """Round `number` of `items`: another one first each time, so that nothing always follows the same one."""
+    """Round `number` of `items`: each starts with another one, so that neighbours change."""
     first = number % len(items)
     return [*items[first:], *items[:first]]
 
@@ -82,7 +85,7 @@ class Rounds:
 
 @contextmanager
 def until_interrupted() -> Iterator[None]:
-    """Stops at Ctrl-C or SIGTERM what the block started, and lets the program write what was measured so far."""
+    """Stops the block at Ctrl-C or SIGTERM; the program goes on and writes the results so far."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         yield
@@ -123,7 +126,7 @@ def table(rounds: Rounds, link: str, floor: str | None) -> list[str]:
 def write(
     rounds: Rounds, output: Path, title: str, notes: Iterable[str], targets: Iterable[str], floor: str | None = None
 ) -> int:
-    """NAME.md for people, NAME.csv with every run; returns the exit code: 1 if an answer was wrong."""
+    """Writes OUTPUT.md, and OUTPUT.csv with every run; returns 1 if an answer was wrong, else 0."""
     parts = [
         f"# {title}",
         "",

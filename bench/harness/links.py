@@ -1,8 +1,9 @@
 """The talk's seven links, and three ways to put a client and a server at the ends of one.
 
-Each way says how a command runs at the client's end and at the server's, and at which address the client finds the
-server. `Wan` is the real one (packets between two network namespaces, needs root), `Loopback` has no link at all, and
-`Proxied` is an approximation without root: delay and rate are right, but there is no TCP slow start.
+Each way says how a command runs at the client's end and at the server's, and at which address the
+client finds the server. `Wan` is the real one (packets between two network namespaces, needs root),
+`Loopback` has no link at all, and `Proxied` is an approximation without root: delay and rate are
+right, but there is no TCP slow start.
 """
 
 import json
@@ -18,7 +19,7 @@ from bench.harness.paths import HITHER_PROXY, HITHER_WAN
 
 @dataclass(frozen=True)
 class Link:
-    """A row of the talk's table. `mbit` None is unlimited; a round-trip time of 0 and no limit mean no link at all."""
+    """A row of the talk's table. `mbit` None is unlimited; with no delay, too, it is loopback."""
 
     letter: str
     rtt_ms: float
@@ -90,7 +91,7 @@ class Loopback:
 
 
 class Wan(Loopback):
-    """Two network namespaces joined by `hither-wan`: kernel TCP at both ends, and counters of packets in the link."""
+    """Two network namespaces joined by `hither-wan`: kernel TCP, and counters in the link."""
 
     def __init__(self, link: Link, congestion: str = "cubic"):
         self.name = f"bench{os.getpid()}{link.letter.lower()}"
@@ -115,7 +116,7 @@ class Wan(Loopback):
         return [str(HITHER_WAN), "exec", self.name, "server", "--", *command]
 
     def initial_window(self, segments: int) -> None:
-        """Sets the initial congestion window of the server's connections, by route, as an administrator does."""
+        """Sets the initial congestion window of the server's connections, by route."""
         show = subprocess.run(
             self.server(["ip", "route", "show", "scope", "link"]), check=True, stdout=subprocess.PIPE, text=True
         )

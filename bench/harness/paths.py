@@ -1,4 +1,4 @@
-"""Folders of the repository that benchmarks use, and the programs that `make build` leaves there."""
+"""Folders of the repository, and the programs that `make build` leaves there."""
 
 import os
 from pathlib import Path

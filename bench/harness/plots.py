@@ -1,4 +1,4 @@
-"""Plots: matplotlib without a display, and the two plots of run.py (time by link; time by connections on link G)."""
+"""Plots without a display, and those of run.py: time by link; time by connections on link G."""
 
 from pathlib import Path
 

@@ -1,8 +1,9 @@
-"""Runs a command and prints the process's time, CPU time, peak memory and output as one JSON object.
+"""Runs a command and prints its time, CPU time, peak memory and output as one JSON object.
 
     python process_time.py TIMEOUT_SECONDS COMMAND...
 
-It runs at the client's end, so entering a namespace is not counted. After the time-out the process is killed.
+It runs at the client's end, so entering a namespace is not counted. After the time-out the process
+is killed.
 """
 
 import json

@@ -33,7 +33,7 @@ def import_root():
 
 
 def root_with(code: str, url: str) -> tuple:
-    """PyROOT with the plug-in for `url` loaded and `code` compiled, which may call `open_url`; and that function's `web`."""
+    """PyROOT with the plug-in for `url` and `code`, which may call `open_url`; and its `web`."""
     ROOT = import_root()
     ROOT.gErrorIgnoreLevel = ROOT.kError
     handler = ROOT.gROOT.GetPluginManager().FindHandler("TFile", url)

@@ -15,7 +15,7 @@ Ranges = list[tuple[int, int]]
 
 
 def scattered(size: int, count: int, length: int) -> Ranges:
-    """Random ranges of a file, in order, each in a slot of twice its length: none overlap and hardly any touch."""
+    """Random ranges of a file, in order; each lies in a slot of twice its length."""
     chance = random.Random(length)
     slots = sorted(chance.sample(range(size // (2 * length)), count))
     return [(slot * 2 * length + chance.randrange(length), length) for slot in slots]
@@ -23,7 +23,7 @@ def scattered(size: int, count: int, length: int) -> Ranges:
 
 @dataclass
 class RangesJob:
-    """Ranges of a file, in groups that are read one after the other; programs write what they read to `output`."""
+    """Ranges of a file, in groups that are read in turn; programs write the bytes to `output`."""
 
     file: Path
     groups: list[Ranges]
@@ -33,7 +33,7 @@ class RangesJob:
 
     @classmethod
     def of(cls, file: Path, groups: list[Ranges], listed: Path) -> "RangesJob":
-        """Writes the list: a line for each range with its offset and length, and an empty line between groups."""
+        """Writes the list: an offset and a length in each line, an empty line between groups."""
         listed.write_text("\n".join("".join(f"{first} {length}\n" for first, length in group) for group in groups))
         digest = hashlib.sha256()
         with file.open("rb") as content:
@@ -48,11 +48,11 @@ class RangesJob:
         return sum(length for group in self.groups for _, length in group)
 
     def command(self, url: str, store: Path, *options: object) -> list:
-        """Hither's example program, which reads ranges by position."""
+        """The command line of hither's example program that reads ranges."""
         return [READ_RANGES, url, self.listed, "--output", self.output, "--store", store, *options]
 
     def entrant(self, name: str, command: list, counter: Counter | None = None, fresh: Path | None = None) -> Entrant:
-        """Compares the bytes after each run, and counts its requests; the store `fresh` is removed before."""
+        """Checks bytes and counts requests after each run; removes the store `fresh` before."""
 
         def before() -> None:
             self.output.unlink(missing_ok=True)

@@ -1,17 +1,18 @@
 """Real servers and a raw socket, started at the server's end of a link and ended by process id.
 
-All are Debian's packages with stock limits, which hither meets in practice. (Only nginx takes more requests on one
-connection than by default, so that comparisons of clients with few and with many requests are about the clients.)
-Nothing here touches a service that the machine runs on its own. Each yields its port, serves the files under `root`,
-and logs requests to `access_log` if that is given; access_log.py reads all of these logs.
+All are Debian's packages with stock limits, which hither meets in practice. (Only nginx takes more
+requests on one connection than by default, so that comparisons of clients with few and with many
+requests are about the clients.) Nothing here touches a service that the machine runs on its own.
+Each yields its port, serves the files under `root`, and logs requests to `access_log` if that is
+given; access_log.py reads all of these logs.
 
 | server | its behaviour |
 |---|---|
-| `nginx` | takes the ranges that fit 8 KB of header; with `limits=ONE_RANGE` sends the whole file for more than one range |
-| `apache` | sends the whole file for more than 200 ranges (MaxRanges); closes a connection after 100 requests |
+| `nginx` | takes ranges up to 8 KB of header; the whole file for several with `limits=ONE_RANGE` |
+| `apache` | sends the whole file for more than 200 ranges; closes a connection after 100 requests |
 | `caddy` | Go's file server: headers of 1 MB, which hold tens of thousands of ranges |
 | `lighttpd` | 8 KB for the whole header; merges adjacent ranges |
-| `xrootd` | root:// and http:// on one port; answers more than 1,024 ranges wrongly; has no entity tags |
+| `xrootd` | root:// and http:// on one port; answers over 1,024 ranges wrongly; no entity tags |
 | `hither` | `hither serve`, as built: 20,000 ranges, or as many in one QUERY |
 """
 
@@ -149,7 +150,7 @@ all.pidpath {work}/admin
 
 @dataclass(frozen=True)
 class Tls:
-    """A certificate made for one run, and the authority that signed it, which clients have to trust."""
+    """A certificate made for one run, and its authority, which clients have to trust."""
 
     authority: Path
     certificate: Path
@@ -157,8 +158,9 @@ class Tls:
 
 
 def certificate(folder: Path, *hosts: str, named: bool = False) -> Tls:
-    """Makes an authority and a certificate for `hosts` (addresses; `localhost` is always included) with openssl. With `named`
-    they are included as names, too, for clients that check only those.
+    """Makes an authority and a certificate for `localhost` and the addresses `hosts` with openssl.
+
+    With `named` they are included as names, too, for clients that check only those.
     """
     tls = Tls(folder / "authority.pem", folder / "server.pem", folder / "server.key")
     authority_key, request, extensions = folder / "authority.key", folder / "server.csr", folder / "extensions"
@@ -222,7 +224,7 @@ def needed(name: str, package: str) -> str:
 
 
 def as_nobody(command: list[str]) -> list[str]:
-    """Runs a server that refuses to be root, or drops it by itself, as another user, who may still reach our folders."""
+    """Runs a server that refuses to be root as another user, who may still reach our folders."""
     if os.geteuid() != 0:
         return command
     may = ["--inh-caps=+dac_override", "--ambient-caps=+dac_override"]
@@ -230,7 +232,7 @@ def as_nobody(command: list[str]) -> list[str]:
 
 
 def as_localhost(command: list[str]) -> list[str]:
-    """Runs a server that does not start on a machine whose name has no address with the host name `localhost`."""
+    """Runs a server with the host name `localhost`: some need a name that has an address."""
     if os.geteuid() != 0:
         return command
     return ["unshare", "--uts", "sh", "-c", 'hostname localhost && exec "$@"', "sh", *command]
@@ -247,7 +249,7 @@ def free_port() -> int:
 def running(
     where: Loopback, command: list[str], port: int | None, log: Path, host: str | None = None
 ) -> Iterator[None]:
-    """Runs a server at the server's end until the block ends; waits until it accepts connections if it has a port."""
+    """Runs a server at the server's end; the block begins when `port` accepts connections."""
     with log.open("wb") as output:
         process = subprocess.Popen(
             where.server(command), stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
@@ -262,7 +264,8 @@ def running(
     finally:
         if port is not None:
             PROCESSES.pop(port, None)
-        # The process leads a session of its own, so this ends the server and its workers and nothing else.
+        # The process leads a session of its own, so this ends the server and its workers and
+        # nothing else.
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGTERM)
         try:
@@ -274,7 +277,7 @@ def running(
 
 @contextlib.contextmanager
 def started(where: Loopback, command: Callable[[Path, int], list[str]]) -> Iterator[int]:
-    """A server for the length of a block; `command` gets a folder for its files and a free port, which is yielded."""
+    """Runs a server for a block; `command` gets a folder for its files and a free port."""
     port = free_port()
     with tempfile.TemporaryDirectory(prefix="hither-server-") as folder:
         work = Path(folder)
@@ -293,19 +296,19 @@ def nginx(
     http2: bool = False,
     workers: int | str = 1,
 ) -> contextlib.AbstractContextManager[int]:
-    """`limits` are lines at the level of http, by default none. `webdav` enables stock nginx's part of WebDAV. `http2`
-    offers HTTP/2 over TLS.
-    """
+    """Runs nginx; `limits` are lines at the level of http, `webdav` enables its part of WebDAV."""
     if tls:
         limits += f"\n    ssl_certificate {tls.certificate}; ssl_certificate_key {tls.key};"
-        # Version 1.3 is not among the defaults of Debian's nginx, but it is in Debian's configuration of it.
+        # Version 1.3 is not among the defaults of Debian's nginx, but it is in Debian's
+        # configuration of it.
         limits += "\n    ssl_protocols TLSv1.2 TLSv1.3; ssl_session_cache shared:tls:1m;"
 
     def command(work: Path, port: int) -> list[str]:
         config = work / "nginx.conf"
         config.write_text(
             NGINX.format(
-                # As root the workers would become www-data, who may not read a build folder in somebody's home.
+                # As root the workers would become www-data, who may not read a build folder in
+                # somebody's home.
                 user="user root;" if os.geteuid() == 0 else "",
                 workers=workers,
                 work=work,
@@ -393,8 +396,10 @@ def xrootd(
     more: str = "",
     https: bool = False,
 ) -> contextlib.AbstractContextManager[int]:
-    """Serves root://HOST:PORT//NAME and http://HOST:PORT/NAME, writable. Its log is a trace of the HTTP part. With `tls` it is
-    roots:// only, and with `https` http becomes https; `more` are further lines of its configuration.
+    """Serves root://HOST:PORT//NAME and http://HOST:PORT/NAME, writable; its log traces HTTP.
+
+    With `tls` it is roots:// only, and with `https` http becomes https; `more` are further lines of
+    its configuration.
     """
 
     def command(work: Path, port: int) -> list[str]:
@@ -410,8 +415,8 @@ def xrootd(
                 shutil.chown(key, "nobody")
             security = f"xrd.tls {tls.certificate} {key}\nxrd.tlsca noverify\n" + ("" if https else "xrootd.tls all\n")
         config.write_text(XROOTD.format(port=port, root=root.resolve(), work=work, trace=trace) + more + security)
-        # No instance name (`-n`), which would move the log into a folder of that name. Without `-l` the log goes to the
-        # output, which is shown if the server does not start.
+        # No instance name (`-n`), which would move the log into a folder of that name. Without `-l`
+        # the log goes to the output, which is shown if the server does not start.
         log = ["-l", str(access_log)] if access_log else []
         return as_localhost(as_nobody([needed("xrootd", "xrootd-server"), "-c", str(config), *log]))
 
@@ -432,7 +437,7 @@ def hither(
 
 
 def hither_process(*arguments: object) -> tuple[subprocess.Popen, str]:
-    """Starts `hither serve` on loopback, in a session of its own, for a caller that ends it; returns its `HOST:PORT`, too."""
+    """A `hither serve` in a session of its own, which the caller ends; and its HOST:PORT."""
     command = [HITHER, "serve", "--json", *arguments]
     process = subprocess.Popen(list(map(str, command)), stdout=subprocess.PIPE, text=True, start_new_session=True)
     line = process.stdout.readline()
@@ -454,8 +459,9 @@ def cpu_seconds(session: int) -> float:
 
 @contextlib.contextmanager
 def xrootd_cluster(where: Loopback, roots: list[Path]) -> Iterator[tuple[int, list[int]]]:
-    """A manager, and a data server for each of `roots`: yields its port and theirs. Files can be located some seconds after
-    the start; `kill` ends a data server.
+    """Runs a manager, and a data server for each of `roots`; yields its port and theirs.
+
+    Files can be located some seconds after the start; `kill` ends a data server.
     """
     needed("cmsd", "xrootd-server")
     meeting = free_port()

@@ -1,4 +1,4 @@
-"""Turns runs into tables: medians in Markdown for people, every run in CSV and JSON for programs."""
+"""Tables of runs: medians in Markdown for people, every run in CSV and JSON for programs."""
 
 import csv
 import json
@@ -12,7 +12,8 @@ from pathlib import Path
 from bench.harness.contenders import Query, Run
 from bench.harness.links import LINKS
 
-# Targets of hither: multiples of the raw stream in the same session; A and G have targets in seconds.
+# Targets of hither: multiples of the raw stream in the same session; A and G have targets in
+# seconds.
 TARGET_RATIO = {"B": 1.12, "C": 1.08, "D": 1.12, "E": 1.15, "F": 1.08}
 TARGET_SECONDS = {
     ("A", "hither"): 0.15,
@@ -62,7 +63,7 @@ def cell(runs: list[Run], field: str, form: Callable[[float], str]) -> str:
 
 
 def markdown(heads: Iterable[str], rows: Iterable[Iterable[str]], align: str = "lr") -> list[str]:
-    """The lines of a table. `align` has a letter for each column, `l` or `r`; the last one holds for the rest."""
+    """The lines of a table; `align` is `l` or `r` for each column, the last for the rest."""
     heads = list(heads)
     rule = "|".join("---" if letter == "l" else "---:" for letter in align.ljust(len(heads), align[-1]))
     return ["| " + " | ".join(heads) + " |", f"|{rule}|", *("| " + " | ".join(row) + " |" for row in rows)]
@@ -114,7 +115,7 @@ def table(runs: list[Run], field: str, form: Callable[[float], str]) -> list[str
 
 
 def check_targets(runs: list[Run]) -> list[str]:
-    """Hither's targets, and whether they are met."""
+    """Targets of hither, and whether they are met."""
     rows = []
     for link, name in [*((link, "hither") for link in "ABCDEF"), *(k for k in TARGET_SECONDS if k[0] == "G")]:
 
@@ -146,7 +147,7 @@ def check_targets(runs: list[Run]) -> list[str]:
 
 
 def check_native_targets(runs: list[Run]) -> list[str]:
-    """Targets over root://: as fast as over http, faster than each peer, and fewer round trips on the longest link."""
+    """Targets over root://: as fast as http, faster than peers, fewer round trips on link G."""
     rows = []
     names = (NATIVE, "hither", *NATIVE_PEERS)
     for link in dict.fromkeys(r.link for r in runs):

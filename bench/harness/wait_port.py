@@ -1,4 +1,4 @@
-"""Waits until HOST PORT accepts a connection, 20 s at most. It runs at the server's end, so the link counts nothing."""
+"""Waits until HOST PORT accepts a connection; at the server's end, so the link counts nothing."""
 
 import socket
 import sys

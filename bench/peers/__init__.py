@@ -1,1 +1,1 @@
-"""Programs of the peers, and of hither beside them; each times itself and prints one JSON object."""
+"""Programs of the peers and of hither; each times itself and prints one JSON object."""

@@ -1,8 +1,9 @@
-"""The talk's query from Python, links A to G: hither's trees, uproot over hither, uproot alone, and `hither draw`.
+"""The talk's query from Python, links A to G: hither, uproot over hither, uproot, `hither draw`.
 
-Each run is a process of its own without a store; imports are not counted. `uproot, local file` uses no link, and shows
-uproot's own time; `wire` is the bytes of the query over one TCP connection, nothing decoded. nginx and xrootd have stock
-settings. With `--protocol root` hither reads over root://. Needs root, for the links.
+Each run is a process of its own without a store; imports are not counted. `uproot, local file` uses
+no link, and shows uproot's own time; `wire` is the bytes of the query over one TCP connection,
+nothing decoded. nginx and xrootd have stock settings. With `--protocol root` hither reads over
+root://. Needs root, for the links.
 """
 
 import sys
@@ -43,7 +44,7 @@ OVER_HTTP = "hither.open_tree, http"
 
 
 def contenders(protocol: str) -> list[Contender]:
-    """Hither over `protocol`; with root:// also its tree over http, but without the slow contenders."""
+    """All contenders; for root:// also hither's tree over http, but not the slow ones."""
     ours = [
         Contender(DRAW, hither(protocol=protocol)),
         Contender(TREE, arrays(protocol)),
@@ -61,7 +62,7 @@ def contenders(protocol: str) -> list[Contender]:
 
 
 def check(query: Query, counter: Counter, is_compared: bool, run: Run) -> str | None:
-    """Compares the answer with ROOT's, and the program's count of requests with that of nginx's log."""
+    """Compares the answer with ROOT's, and the reported number of requests with nginx's log."""
     told = run.requests
     run.requests = len(counter.requests()) or told
     if is_compared and told is not None and told != run.requests:

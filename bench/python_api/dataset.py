@@ -1,6 +1,7 @@
-"""1,000 files of a tree with `hither.dataset`, at 150 ms: opening all, and reading a branch of all; cold, then warm.
+"""1,000 files with `hither.dataset` at 150 ms: opening, and reading a branch; cold, then warm.
 
-Warm is a second process with the store that the first one left. nginx serves the files of reads/open_ahead.py. Needs root, for the link.
+Warm is a second process with the store that the first one left. nginx serves the files of
+reads/open_ahead.py. Needs root, for the link.
 """
 
 import json

@@ -1,8 +1,8 @@
 """Columns to arrays: 30 of 1,000 branches of a local NanoAOD-like file in the page cache, by codec.
 
-hither's `tree.arrays`, uproot with its defaults and with decompression threads, ROOT's RDataFrame.AsNumpy on a thread for
-each core, and liblzma alone on the same baskets. Each process opens the file several times and reads it; the median
-counts. Values are compared.
+hither's `tree.arrays`, uproot with its defaults and with decompression threads, ROOT's
+RDataFrame.AsNumpy on a thread for each core, and liblzma alone on the same baskets. Each process
+opens the file several times and reads it; the median counts. Values are compared.
 """
 
 import math
@@ -29,7 +29,7 @@ OF_LIBLZMA = 0.9
 
 
 def entrants(file: Path, codec: str, repeats: int, cpus: int, answers: dict) -> tuple[list[Entrant], list[Entrant]]:
-    """Entrants of all rounds, and those that run once, because AsNumpy compiles for a minute or more."""
+    """Entrants of all rounds, and those that run once: AsNumpy compiles for a minute or more."""
 
     def check(run: Run) -> str | None:
         count, total = answers.setdefault(codec, (run.selected, run.mean))

@@ -1,7 +1,8 @@
 """From Python at 150 ms: seven of 1,500 branches of a file of 1 GB, and all of a file of 4 MB.
 
-The seven branches are read at once, in ten steps, and by uproot over hither and over root://. All bytes of the small file
-are read, beside wget, and all branches of its tree. Each run starts with an empty cache. Needs root, for the link.
+The seven branches are read at once, in ten steps, and by uproot over hither and over root://. All
+bytes of the small file are read, beside wget, and all branches of its tree. Each run starts with an
+empty cache. Needs root, for the link.
 """
 
 import hashlib
@@ -60,7 +61,7 @@ def small_file() -> tuple[Path, dict]:
 
 
 def is_single(request: Logged, tree_offset: int) -> bool:
-    """True for a request for one range of the data; not of the file's ends or the tree's description."""
+    """True for one range of the data, not of the file's ends or the tree's description."""
     if request.range_count != 1:
         return False
     first, _, last = request.ranges.removeprefix("bytes=").partition("-")

@@ -1,8 +1,9 @@
-"""A million random reads over root:// while a proxy flips one bit in ten million: no byte may be wrong.
+"""A million random reads over root:// while a proxy flips one bit in ten million.
 
-The server is xrootd; the proxy between it and the reader flips bits in both directions, of data, headers and requests
-alike. The reader verifies page checksums (`crates/transport/examples/flips.rs`) and compares the bytes with the file.
-Needs no root, but `cargo build --release -p hither-transport --example flips`.
+The server is xrootd; the proxy between it and the reader flips bits in both directions, of data,
+headers and requests alike. The reader verifies page checksums
+(`crates/transport/examples/flips.rs`) and compares the bytes with the file. Needs no root, but
+`cargo build --release -p hither-transport --example flips`.
 """
 
 import argparse

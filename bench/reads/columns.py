@@ -1,7 +1,7 @@
-"""Half of the branches of 12,000 events, 715 MB: hither over HTTP beside ROOT's TTreeCache over root:// and HTTP.
+"""Half of the branches of 12,000 events, 715 MB: hither over HTTP, ROOT over root:// and HTTP.
 
-The job of the talk on davix, at 1 Gbit/s and 0.3 ms and 25 ms. All read the same file, decompress the same baskets and sum
-the same values; the sum has to be ROOT's. Needs root, for the links.
+The job of the talk on davix, at 1 Gbit/s and 0.3 ms and 25 ms. All read the same file, decompress
+the same baskets and sum the same values; the sum has to be ROOT's. Needs root, for the links.
 """
 
 import math

@@ -1,8 +1,9 @@
 """The talk's query while its server is killed, with a second server that has the same file.
 
-nginx is killed (SIGKILL) after a third and after two thirds of the time of an undisturbed run. The disturbed run may end
-at most three round trips later, plus the time for the bytes that had to be fetched twice: those that the link carried
-more than in an undisturbed run. Needs root, for the links.
+nginx is killed (SIGKILL) after a third and after two thirds of the time of an undisturbed run. The
+disturbed run may end at most three round trips later, plus the time for the bytes that had to be
+fetched twice: those that the link carried more than in an undisturbed run. Needs root, for the
+links.
 """
 
 import statistics

@@ -1,8 +1,9 @@
 """Round trips to the first data of a file on an XRootD server: hither beside the stock clients.
 
-The link counts them: a TCP handshake is one, and each request (or group of requests) that waits for the response before
-it, up to the one for the data. xrootd as Debian packages it: without security, with `unix`, with TLS, with both. Each run
-is a new process; hither once knows the server from an earlier process and once does not. Needs root, for the link.
+The link counts them: a TCP handshake is one, and each request (or group of requests) that waits for
+the response before it, up to the one for the data. xrootd as Debian packages it: without security,
+with `unix`, with TLS, with both. Each run is a new process; hither once knows the server from an
+earlier process and once does not. Needs root, for the link.
 """
 
 import shutil
@@ -33,7 +34,7 @@ MAX_ROUND_TRIPS = {"root://": 2, "root://, unix": 2, "roots://": 3, "roots://, u
 
 @dataclass(frozen=True)
 class Counted:
-    """One run. `round_trips` are TCP handshakes, one after the other, and `flights`: dependent requests, up to the one for the data."""
+    """One run. `round_trips`: TCP handshakes and `flights`, requests that wait for a response."""
 
     server: str
     who: str
@@ -44,7 +45,7 @@ class Counted:
 
 
 def count(where: Wan, command: list) -> tuple[dict, float, bytes]:
-    """Runs a command at the client's end: the link's counts, the seconds of the process, and its output."""
+    """Runs a command at the client's end; returns the link's counts, its seconds and its output."""
     where.reset()
     timed = ["sh", "-c", 'start=$(date +%s%N); "$@" || exit; echo $(($(date +%s%N) - start)) >&2', "sh"]
     done = subprocess.run(where.client([*timed, *map(str, command)]), capture_output=True, check=False)

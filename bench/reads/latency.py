@@ -1,12 +1,13 @@
 """The figure of 2006: the duration of a job of 100,000 small reads, by latency and by block size.
 
-Furano and others ("Latencies and data access", CHEP 2006, figure 5) simulated it before they wrote XrdClient. Here the real
-cache and the real read-ahead run over a link in memory, in virtual time (`crates/testkit/examples/latency_grid.rs`); nothing is
-measured, so the machine does not matter. Beside fixed block sizes there is hither's default, which learns the block size
-from the job.
+Furano and others ("Latencies and data access", CHEP 2006, figure 5) simulated it before they wrote
+XrdClient. Here the real cache and the real read-ahead run over a link in memory, in virtual time
+(`crates/testkit/examples/latency_grid.rs`); nothing is measured, so the machine does not matter.
+Beside fixed block sizes there is hither's default, which learns the block size from the job.
 
-With --packets, three points are measured as well: the beginning of the same job, as a trace that `hither trace replay`
-replays at the job's pace, over kernel TCP from nginx. That needs root, and ten minutes.
+With --packets, three points are measured as well: the beginning of the same job, as a trace that
+`hither trace replay` replays at the job's pace, over kernel TCP from nginx. That needs root, and
+ten minutes.
 """
 
 import argparse

@@ -1,9 +1,10 @@
-"""1,576 small ROOT files, opened one after the other by a program, as in figure 6 of the paper of 2006.
+"""1,576 small ROOT files, opened one after the other, as in figure 6 of the paper of 2006.
 
-The program opens each file, reads three small pieces of it, and closes it; hither opens files ahead. nginx serves them at
-80 ms; one file in twenty is on "tape": the first request for it gets 503 with `Retry-After: 2`, and two seconds later it
-is there. Cold, then warm (a second process with the store of the first), and warm with an accepted staleness. A plot shows
-when the opening of each file began and ended, and when its pieces had been read. Needs root, for the link.
+The program opens each file, reads three small pieces of it, and closes it; hither opens files
+ahead. nginx serves them at 80 ms; one file in twenty is on "tape": the first request for it gets
+503 with `Retry-After: 2`, and two seconds later it is there. Cold, then warm (a second process with
+the store of the first), and warm with an accepted staleness. A plot shows when the opening of each
+file began and ended, and when its pieces had been read. Needs root, for the link.
 """
 
 import argparse
@@ -39,7 +40,7 @@ TAPE = """
 
 
 def ensure(count: int) -> list[str]:
-    """Names of the files, which are written if they are missing: 20 to 60 KB, a tree of eight columns, whose length varies."""
+    """Names of the files, written if missing: a tree of eight columns of varying length."""
     names = [f"run{number:04d}.root" for number in range(count)]
     missing = [name for name in names if not (FILES / name).exists()]
     if missing:
@@ -59,7 +60,7 @@ def ensure(count: int) -> list[str]:
 
 
 class Tape(contextlib.AbstractContextManager):
-    """A folder of links to the files; those on tape are linked some time after the first request for them."""
+    """A folder of links to the files; those on tape are linked after the first request."""
 
     def __init__(self, folder: Path, names: list[str], on_tape: int):
         self.folder, self.log = folder, folder.parent / "access.log"

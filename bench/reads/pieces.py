@@ -1,9 +1,9 @@
-"""10,000 random pieces of 2 KB from a file of 715 MB, in one call: hither beside davix, ROOT, XrdCl and the wire.
+"""10,000 random pieces of 2 KB, in one call: hither beside davix, ROOT, XrdCl and the wire.
 
-At 22 ms and 150 ms and 1 Gbit/s, from nginx, Apache, Caddy and xrootd's HTTP, and over root:// from the same xrootd
-(`--servers xrootd --only root,wire`). All read the pieces in the order of the file, without overlaps, and write them to a
-file whose hash is checked. The wire is one TCP connection (or 64) that carries the same number of bytes and nothing else.
-Needs root, for the links.
+At 22 ms and 150 ms and 1 Gbit/s, from nginx, Apache, Caddy and xrootd's HTTP, and over root:// from
+the same xrootd (`--servers xrootd --only root,wire`). All read the pieces in the order of the file,
+without overlaps, and write them to a file whose hash is checked. The wire is one TCP connection (or
+64) that carries the same number of bytes and nothing else. Needs root, for the links.
 """
 
 import sys

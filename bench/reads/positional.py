@@ -1,12 +1,14 @@
-"""Programs that read bytes and were written for local disks, on the talk's file, beside a query that knows all its ranges.
+"""Programs that read bytes, written for local disks, beside a query that knows all its ranges.
 
 Three programs, each of which waits for a read before it makes the next:
 
-- *baskets*: the baskets of the talk's query in the order of the entries, 4,880 single reads, at 240 ms; the first time, the
-  second time, and by read-ahead alone, without knowledge of trees. Beside them `hither draw`, cold and warm.
-- *steps*: seven branches in twenty steps of entries at 150 ms; each step is one vector read, followed by a pause as long as
-  uproot's decoding of it (measured before, on the local file).
-- *cursors*: eight readers in eight parts of the file that take turns, 64 KiB at a time, 25 MB/s in total.
+- *baskets*: the baskets of the talk's query in the order of the entries, 4,880 single reads, at 240
+  ms; the first time, the second time, and by read-ahead alone, without knowledge of trees. Beside
+  them `hither draw`, cold and warm.
+- *steps*: seven branches in twenty steps of entries at 150 ms; each step is one vector read,
+  followed by a pause as long as uproot's decoding of it (measured before, on the local file).
+- *cursors*: eight readers in eight parts of the file that take turns, 64 KiB at a time, 25 MB/s in
+  total.
 
 Needs root, for the links.
 """

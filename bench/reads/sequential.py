@@ -1,7 +1,8 @@
-"""A file of 2 GB from front to back over loopback, to /dev/null: seconds and CPU of `hither cat`, xrdcp and curl.
+"""A file of 2 GB from front to back over loopback: seconds and CPU of `hither cat`, xrdcp and curl.
 
-The file lies in memory, the server is xrootd. xrdcp runs with its defaults, and with settings that suit it better here
-(`--tune` tries more). Each round runs all contenders once, starting with another one. Needs no root.
+The file lies in memory, the server is xrootd. xrdcp runs with its defaults, and with settings that
+suit it better here (`--tune` tries more). Each round runs all contenders once, starting with
+another one. Needs no root.
 """
 
 import hashlib

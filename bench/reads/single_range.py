@@ -1,7 +1,8 @@
-"""Random pieces of a large file, over TLS, from a server that sends one range for each request: HTTP/1.1 and HTTP/2.
+"""Random pieces over TLS from a server that sends one range for each request: HTTP/1.1 and HTTP/2.
 
-nginx with `max_ranges 1` twice, once with `http2`. At 22 ms and 150 ms and 1 Gbit/s. Pieces of 2 KB, 2,000 of them, and
-of 64 KB, 500. All but the last contender know the server from an earlier run. Needs root, for the links.
+nginx with `max_ranges 1` twice, once with `http2`. At 22 ms and 150 ms and 1 Gbit/s. Pieces of 2
+KB, 2,000 of them, and of 64 KB, 500. All but the last contender know the server from an earlier
+run. Needs root, for the links.
 """
 
 import sys

@@ -1,9 +1,9 @@
-"""32 threads that share one file of 4 GB over root://, on a path where a connection gets an eighth of the link.
+"""32 threads that share a file of 4 GB over root://, where a connection gets an eighth of the link.
 
-Many paths are like that: servers and networks limit each connection, however wide the link is. Here the link does it. The
-rates of one connection and of eight are measured with bare sockets. In XrdCl all threads share one connection; with eight
-streams for each channel (a setting) it has more. Each thread reads its own part from front to back, 1 MiB at a time.
-Needs root, for the link.
+Many paths are like that: servers and networks limit each connection, however wide the link is. Here
+the link does it. The rates of one connection and of eight are measured with bare sockets. In XrdCl
+all threads share one connection; with eight streams for each channel (a setting) it has more. Each
+thread reads its own part from front to back, 1 MiB at a time. Needs root, for the link.
 """
 
 import sys

@@ -1,8 +1,9 @@
-"""The talk's query over the talk's links, by HTTP and by HTTPS: the round trips and the CPU that encryption costs.
+"""The talk's query by HTTP and by HTTPS: the round trips and the CPU that encryption costs.
 
-nginx twice, once with a certificate made for the run. A handshake of TLS 1.3 is one round trip, so over HTTPS the query
-may take one more than over HTTP, on the first connection; the others shake hands meanwhile. The last row is a second
-process, which finds the session ticket of the first. Needs root, for all links but A.
+nginx twice, once with a certificate made for the run. A handshake of TLS 1.3 is one round trip, so
+over HTTPS the query may take one more than over HTTP, on the first connection; the others shake
+hands meanwhile. The last row is a second process, which finds the session ticket of the first.
+Needs root, for all links but A.
 """
 
 import shutil

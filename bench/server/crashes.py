@@ -1,9 +1,10 @@
 """Kills `hither serve` at random moments of a mixed load, and checks its folder after each restart.
 
-Several clients put, copy, move and remove files and folders, write files in pieces, and make, extend and release lots,
-each in a folder of its own. Each knows what its folder holds, and which request had no response when the server was killed:
-that one may have been carried out or not, but not in part. After each restart the folders must hold what the clients know,
-lots must match the files and the reserved blocks, checksums must match the bytes, and no temporary file may remain.
+Several clients put, copy, move and remove files and folders, write files in pieces, and make,
+extend and release lots, each in a folder of its own. Each knows what its folder holds, and which
+request had no response when the server was killed: that one may have been carried out or not, but
+not in part. After each restart the folders must hold what the clients know, lots must match the
+files and the reserved blocks, checksums must match the bytes, and no temporary file may remain.
 """
 
 import argparse
@@ -258,7 +259,7 @@ def left_over(root: Path) -> list[str]:
 
 
 def check_leftovers(root: Path) -> int:
-    """Waits until the temporary files of the killed server are gone; returns how many there were."""
+    """Waits until the killed server's temporary files are gone; returns how many there were."""
     there = left_over(root)
     until = time.monotonic() + 30
     while left_over(root):
@@ -269,7 +270,7 @@ def check_leftovers(root: Path) -> int:
 
 
 def check_sums(root: Path) -> int:
-    """Compares each checksum that is stored for the present version of a file with its bytes; returns how many there are."""
+    """Compares stored checksums of present files with their bytes; returns their number."""
     checked = 0
     for path in root.rglob("*"):
         if not path.is_file() or ".hither-put-lots" in path.parts:
@@ -285,7 +286,7 @@ def check_sums(root: Path) -> int:
 
 
 def check_lots(server: Server, clients: list[Client]) -> None:
-    """Checks that the lots are those that clients made, that their use matches the files, and that the rest is reserved."""
+    """Checks that clients made these lots, what they use, and what is reserved."""
     status, told = server.ask("GET", LOTS)
     if status != 200:
         raise Fault(f"lots: {status} {told!r}")

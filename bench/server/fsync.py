@@ -1,4 +1,4 @@
-"""The cost of having a PUT on disk before it is answered: files of 4 kB by one client and by sixteen, and of 64 MB by one.
+"""PUTs that are on disk before they are answered, beside others: files of 4 kB and of 64 MB.
 
     python -m bench.server.fsync FOLDER        on the disk to be measured
 

@@ -1,7 +1,8 @@
-"""Many clients of `hither serve` at once, some of them slow; prints errors, latencies and the server's peak memory.
+"""Many clients of `hither serve` at once, some of them slow: errors, latencies, peak memory.
 
-10,000 connections stay open. 500 of them read without a pause: 1,000 files of 4 kB to 1 MB, the n-th with weight 1/n; slow
-readers take 1 kB a second. The clients are the example `load` of testkit.
+10,000 connections stay open. 500 of them read without a pause: 1,000 files of 4 kB to 1 MB, the
+n-th with weight 1/n; slow readers take 1 kB a second. The clients are the example `load` of
+testkit.
 """
 
 import argparse

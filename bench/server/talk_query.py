@@ -1,7 +1,8 @@
-"""The talk's query from `hither serve` and from nginx, by the same client: links A to G, first and second process.
+"""The talk's query from `hither serve` and from nginx, links A to G, first and second process.
 
-On the longest link also with a larger initial congestion window of the server, set by route. Round trips, requests and
-bytes are counted in the link and in the client's report. Needs root, for the links.
+On the longest link also with a larger initial congestion window of the server, set by route. Round
+trips, requests and bytes are counted in the link and in the client's report. Needs root, for the
+links.
 """
 
 import shutil

@@ -1,8 +1,9 @@
 """`hither serve` beside nginx and xrootd's HTTP on loopback: seconds, and the server's CPU seconds.
 
-From memory: 10,000 pieces of 2 KB from a file of 1 GB, by requests that suit each server; whole files of 16 MiB and ranges
-of 1 MB over 1, 16 and 256 connections, in clear text and over TLS. From disk: the whole file, and the pieces. One client
-for all, with as little work as possible (peers/ranges/http_pull.cpp). Root is needed only for its real-time priority.
+From memory: 10,000 pieces of 2 KB from a file of 1 GB, by requests that suit each server; whole
+files of 16 MiB and ranges of 1 MB over 1, 16 and 256 connections, in clear text and over TLS. From
+disk: the whole file, and the pieces. One client for all, with as little work as possible
+(peers/ranges/http_pull.cpp). Root is needed only for its real-time priority.
 """
 
 import contextlib

@@ -1,4 +1,4 @@
-"""The floor: the seconds that BYTES take over fresh TCP connections, with request and handshake and nothing else.
+"""The floor: seconds that BYTES take over new TCP connections, with handshake and request.
 
 python -m bench.peers.bytes.raw_client HOST PORT BYTES [CONNECTIONS]
 """

@@ -1,9 +1,10 @@
-"""Threads that share one file and read a part of their own from front to back: by hither or by XrdCl.
+"""Threads that share one file and each read their part from front to back: by hither or by XrdCl.
 
     python -m bench.peers.bytes.threads_read WAY URL THREADS FILE_BYTES EACH_BYTES READ_BYTES
 
-WAY is `hither` or `xrdcl`. The file is one of `numbered` (reads/threads.py): each block of 1 MiB begins with its number and
-is empty otherwise, which is checked. Imports are not timed, opening the file is.
+WAY is `hither` or `xrdcl`. The file is one of `numbered` (reads/threads.py): each block of 1 MiB
+begins with its number and is empty otherwise, which is checked. Imports are not timed, opening the
+file is.
 """
 
 import json

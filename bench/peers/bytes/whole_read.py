@@ -2,7 +2,8 @@
 
     python -m bench.peers.bytes.whole_read URL WAY
 
-WAY is `hither` (hither.open, in one read) or `wget` (its process, into a pipe). Imports are not timed.
+WAY is `hither` (hither.open, in one read) or `wget` (its process, into a pipe). Imports are not
+timed.
 """
 
 import hashlib

@@ -1,4 +1,4 @@
-"""XrdCl's part in counting round trips: opens a file, reads its beginning, and ends without closing it.
+"""XrdCl's part in counting round trips: opens a file and reads its beginning, without closing it.
 
 python -m bench.peers.bytes.xrdcl_first_byte URL BYTES
 """

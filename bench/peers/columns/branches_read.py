@@ -2,8 +2,9 @@
 
     python -m bench.peers.columns.branches_read URL WAY TREE BRANCH,BRANCH,... WARM_UP_FILE
 
-WAY is `tree` (hither.open_tree), `steps` (the same in ten steps), `hither` (uproot with hither's source), or the name of
-one of uproot's sources. `*` stands for all branches. Imports and a first read of a small local file are not timed.
+WAY is `tree` (hither.open_tree), `steps` (the same in ten steps), `hither` (uproot with hither's
+source), or the name of one of uproot's sources. `*` stands for all branches. Imports and a first
+read of a small local file are not timed.
 """
 
 import json

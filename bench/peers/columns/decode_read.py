@@ -2,9 +2,10 @@
 
     python -m bench.peers.columns.decode_read READER FILE REPEATS CPUS
 
-READER is `hither`, `uproot`, `uproot-threads` (decompression on a pool of as many threads as there are CPUs), `root`
-(RDataFrame's AsNumpy on as many threads), or `liblzma`: every basket of the columns through Python's liblzma, one after
-the other. The file is opened each time, outside the measured time. The first read is not counted: compiling, page cache.
+READER is `hither`, `uproot`, `uproot-threads` (decompression on a pool of as many threads as there
+are CPUs), `root` (RDataFrame's AsNumpy on as many threads), or `liblzma`: every basket of the
+columns through Python's liblzma, one after the other. The file is opened each time, outside the
+measured time. The first read is not counted: compiling, page cache.
 """
 
 import json

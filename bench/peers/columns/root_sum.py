@@ -1,9 +1,9 @@
-"""Half of the branches of a tree, read completely by ROOT: TTreeCache, GetEntry, and a sum over all values.
+"""Half of the branches of a tree, read by ROOT: TTreeCache, GetEntry, and a sum over all values.
 
     python -m bench.peers.columns.root_sum URL [--cache BYTES] [--threads]
 
-Timed in C++ (bench/generators/eventfile.cxx) from TFile::Open on; loading libraries and compiling is not. `--threads` lets ROOT
-decompress branches in parallel.
+Timed in C++ (bench/generators/eventfile.cxx) from TFile::Open on; loading libraries and compiling
+is not. `--threads` lets ROOT decompress branches in parallel.
 """
 
 import argparse

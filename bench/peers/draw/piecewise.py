@@ -1,10 +1,10 @@
-"""The talk's query by a reader without prefetching: one request at a time. It replaces ROOT if ROOT is not installed.
+"""The talk's query without prefetching, one request at a time; replaces ROOT if that is missing.
 
     python -m bench.peers.draw.piecewise URL RANGES.json GROUP_BYTES SHARE
 
-GROUP_BYTES 0 requests one basket at a time; otherwise as many as fit, in one multi-range request. SHARE below 1 stops after
-that part of the baskets. RANGES.json holds their offsets. A real reader makes four requests for the file's header and the
-tree's description, so they are made here, too.
+GROUP_BYTES 0 requests one basket at a time; otherwise as many as fit, in one multi-range request.
+SHARE below 1 stops after that part of the baskets. RANGES.json holds their offsets. A real reader
+makes four requests for the file's header and the tree's description, so they are made here, too.
 """
 
 import http.client
@@ -67,7 +67,7 @@ class Server:
 
 
 def decode(basket: bytes) -> np.ndarray:
-    """The floats of a basket: a key, then zlib blocks of nine bytes of header each (ROOT's "ZL")."""
+    """The floats of a basket: a key, then zlib blocks with nine bytes of header (ROOT's "ZL")."""
     key_bytes = int.from_bytes(basket[14:16], "big")
     body = basket[key_bytes:]
     plain = b""

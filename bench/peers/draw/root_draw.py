@@ -2,8 +2,8 @@
 
     python -m bench.peers.draw.root_draw URL [--cache BYTES] [--entries N]
 
-TFile::Open, the tree and Draw are timed. Start-up is not: libraries and the plug-in of the protocol are loaded, and the
-formula's code is compiled on a small tree in memory, before.
+TFile::Open, the tree and Draw are timed. Start-up is not: libraries and the plug-in of the protocol
+are loaded, and the formula's code is compiled on a small tree in memory, before.
 """
 
 import argparse

@@ -2,9 +2,10 @@
 
     python -m bench.peers.draw.uproot_read URL SOURCE WARM_UP_FILE
 
-SOURCE is `default` (uproot's default: fsspec), or the name of a class in uproot (HTTPSource, XRootDSource); or a way to
-read through hither: `hither`, `hither filesystem`, and the latter with uproot configured not to join ranges over gaps.
-Imports are not timed, nor is a first read of a small local file, which loads what is loaded late.
+SOURCE is `default` (uproot's default: fsspec), or the name of a class in uproot (HTTPSource,
+XRootDSource); or a way to read through hither: `hither`, `hither filesystem`, and the latter with
+uproot configured not to join ranges over gaps. Imports are not timed, nor is a first read of a
+small local file, which loads what is loaded late.
 """
 
 import json

@@ -1,10 +1,12 @@
-// Sends the requests of a file over some connections and discards the responses, with as little work as possible.
+// Sends the requests of a file over some connections and discards the responses, with as little
+// work as possible.
 //
 //   http_pull HOST PORT REQUESTS CONNECTIONS DEPTH [tls]
 //
-// REQUESTS: for each, a line with its length in bytes, then the request. They are sent in order; up to DEPTH of them wait for
-// their response on a connection. Responses must have a Content-Length. Timed from the first connect to the last byte; prints
-// one JSON object, with the number of responses that were neither 200 nor 206 as "refused".
+// REQUESTS: for each, a line with its length in bytes, then the request. They are sent in order; up
+// to DEPTH of them wait for their response on a connection. Responses must have a Content-Length.
+// Timed from the first connect to the last byte; prints one JSON object, with the number of
+// responses that were neither 200 nor 206 as "refused".
 #include <openssl/ssl.h>
 
 #include <arpa/inet.h>
@@ -48,7 +50,8 @@ struct Connection {
    std::string head;
    unsigned long long left = 0;
 
-   // Returns the number of bytes received, or 0 if there are none now. The end of the connection is a failure.
+   // Returns the number of bytes received, or 0 if there are none now. The end of the connection is
+   // a failure.
    long take(char *to, std::size_t capacity)
    {
       if (tls) {

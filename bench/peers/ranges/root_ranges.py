@@ -1,6 +1,6 @@
-"""Many ranges of one file in one call of ROOT (TFile::ReadBuffers, the call behind TTreeCache), timed in C++.
+"""Many ranges of one file in one call of ROOT (TFile::ReadBuffers, as TTreeCache), timed in C++.
 
-    python -m bench.peers.ranges.root_ranges URL RANGES OUTPUT    RANGES: a line for each range, its offset and length
+    python -m bench.peers.ranges.root_ranges URL RANGES OUTPUT    RANGES: lines of OFFSET LENGTH
 
 The file has to be a ROOT file. Loading libraries is not timed, opening the file is.
 """

@@ -1,6 +1,6 @@
 """Many ranges of one file by XrdCl's vector reads, 1,024 ranges in each, all sent at once.
 
-    python -m bench.peers.ranges.xrdcl_ranges URL RANGES OUTPUT    RANGES: a line for each range, its offset and length
+    python -m bench.peers.ranges.xrdcl_ranges URL RANGES OUTPUT    RANGES: lines of OFFSET LENGTH
 
 Servers refuse more ranges in one vector read. Imports are not timed, opening the file is.
 """
