@@ -6,7 +6,7 @@ must give the same answer.
 
 The old ways are ROOT's: without a cache it requests one piece (basket) at a time, with a cache of
 64 KB as many as fit. Without ROOT, a small HTTP client does the same (peers/draw/piecewise.py).
-Whatever would take longer than a minute is computed from a part of it, run on the same link, and
+A run of more than a minute is computed from a part of it, run on the same link, and
 marked `~`.
 """
 

@@ -86,19 +86,11 @@ class Query:
     def draw(self, url: str, *options: object) -> list:
         """The command line of `hither draw`."""
         facts = self.facts
-        return [
-            HITHER,
-            "draw",
-            f"{url}:{facts['tree']}",
-            facts["expression"],
-            "--where",
-            facts["cut"],
-            "--json",
-            *options,
-        ]
+        query = [f"{url}:{facts['tree']}", facts["expression"], "--where", facts["cut"]]
+        return [HITHER, "draw", *query, "--json", *options]
 
     def disagreement(self, run: "Run") -> str | None:
-        """How the answer of a run that gave one differs from ROOT's; None if it does not."""
+        """The difference between a run's answer and ROOT's; None without either."""
         if run.selected is None:
             return None
         if run.selected != self.facts["selected"]:
@@ -215,7 +207,7 @@ RAW = Contender("raw", raw(), answers=False)
 
 
 def timed(where: Loopback, command: list, timeout: float) -> dict:
-    """What process_time.py prints about a command at the client's end."""
+    """Runs a command at the client's end under process_time.py; returns what that prints."""
     timer = [sys.executable, str(BENCH / "harness" / "process_time.py"), f"{timeout:g}", *map(str, command)]
     return json.loads(subprocess.run(where.client(timer), stdout=subprocess.PIPE, text=True, check=True).stdout)
 

@@ -525,13 +525,13 @@ def s3s(where: Loopback, root: Path) -> contextlib.AbstractContextManager[int]:
 
 
 def raw(where: Loopback) -> contextlib.AbstractContextManager[int]:
-    """A socket that sends as many bytes as it is asked for, to measure the link itself."""
+    """A socket that sends as many bytes as requested, to measure the link itself."""
     script = str(PEERS / "bytes" / "raw_server.py")
     return started(where, lambda _, port: [sys.executable, script, where.server_host, str(port)])
 
 
 def tinyproxy(where: Loopback, log: Path, options: str = "") -> contextlib.AbstractContextManager[int]:
-    """A proxy, whose log names every host that it was asked for."""
+    """A proxy, whose log names the host of each request."""
 
     def command(work: Path, port: int) -> list[str]:
         config = work / "tinyproxy.conf"

@@ -330,7 +330,7 @@ def check_digests(server: Server, clients: list[Client], chance: random.Random) 
                 raise Fault(f"{client.target(name)} differs from its digest {told}")
 
 
-def torture(folder: Path, kills: int, seed: int, clients: int = 6, longest: float = 0.6) -> dict[str, int]:
+def torture(folder: Path, kills: int, seed: int, clients: int = 6, max_seconds: float = 0.6) -> dict[str, int]:
     """Kills a server `kills` times; returns counts, or raises a Fault."""
     root = folder / "data"
     root.mkdir()
@@ -344,13 +344,15 @@ def torture(folder: Path, kills: int, seed: int, clients: int = 6, longest: floa
     for client in crowd:
         (root / client.folder[1:]).mkdir()
     try:
-        return rounds(server, crowd, chance, kills, longest)
+        return rounds(server, crowd, chance, kills, max_seconds)
     finally:
         if server.process and server.process.poll() is None:
             server.end(signal.SIGKILL)
 
 
-def rounds(server: Server, crowd: list[Client], chance: random.Random, kills: int, longest: float) -> dict[str, int]:
+def rounds(
+    server: Server, crowd: list[Client], chance: random.Random, kills: int, max_seconds: float
+) -> dict[str, int]:
     root = server.root
     counts = {"kills": 0, "requests": 0, "sums": 0, "leftovers": 0, "unanswered": 0}
     for round_ in range(kills + 1):
@@ -367,7 +369,7 @@ def rounds(server: Server, crowd: list[Client], chance: random.Random, kills: in
         threads = [threading.Thread(target=client.work) for client in crowd]
         for thread in threads:
             thread.start()
-        time.sleep(chance.uniform(0.02, longest))
+        time.sleep(chance.uniform(0.02, max_seconds))
         server.end(signal.SIGKILL)
         for thread in threads:
             thread.join()

@@ -118,13 +118,13 @@ def piece_cases(folder: Path, file: Path) -> Iterator[Case]:
     whole = request("GET", path, range_field(ranges))
     yield Case(group, "hither", "one GET", written(folder, "get", [whole]), 1)
     for server, max_bytes, max_count in (("nginx", NGINX_LINE, PIECES), ("xrootd", NGINX_LINE, XROOTD_RANGES)):
-        asked = [request("GET", path, range_field(batch)) for batch in batches(ranges, max_bytes, max_count)]
-        requests = written(folder, f"{server}-pieces", asked)
-        for connections in (1, 2, 4, 8, len(asked)):
-            yield Case(group, server, f"{len(asked)} GET, {connections} conn.", requests, connections)
+        batched = [request("GET", path, range_field(batch)) for batch in batches(ranges, max_bytes, max_count)]
+        requests = written(folder, f"{server}-pieces", batched)
+        for connections in (1, 2, 4, 8, len(batched)):
+            yield Case(group, server, f"{len(batched)} GET, {connections} conn.", requests, connections)
         # xrootd's HTTP loses data that follows a request in the same packet.
         if server == "nginx":
-            yield Case(group, server, f"{len(asked)} GET, 1 conn., all at once", requests, 1, len(asked))
+            yield Case(group, server, f"{len(batched)} GET, 1 conn., all at once", requests, 1, len(batched))
 
 
 def bulk_cases(folder: Path, big: Path, whole: Path, names: list[str]) -> Iterator[Case]:
@@ -165,10 +165,10 @@ def cold(folder: Path, file: Path, ports: dict[str, int], rounds: int) -> tuple[
         c.server: c for c in piece_cases(folder, file) if c.server in ports and (c.connections == 8 or "QUERY" in c.way)
     }
     cases = []
-    for server, asked in few.items():
+    for server, few_pieces in few.items():
         for where in ("memory", "disk"):
             cases.append(Case(f"whole, {where}", server, "", whole, 1))
-            cases.append(Case(f"pieces, {where}", server, "", asked.requests, asked.connections))
+            cases.append(Case(f"pieces, {where}", server, "", few_pieces.requests, few_pieces.connections))
     disk = []
     for _ in range(rounds):
         forget(file)
