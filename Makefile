@@ -16,10 +16,18 @@ endif
 
 .PHONY: demo test check bench data peers build fuzz interleavings python
 
-demo: build data
-	$(PYTHON) -m bench.demo
+# Uses the release build where there is one; else makes a quicker one, in the profile `demo`.
+DEMO_PROFILE := $(if $(wildcard target/release/hither),release,demo)
+demo:
+	@echo "demo: building hither (5 minutes on two cores); meanwhile fetching nginx and ROOT and"
+	@echo "demo: writing the file to read (275 MB; 2 minutes); then the query over seven links (4 minutes)"
+	@(tools/setup-peers demo && $(PYTHON) -m bench.generators.talkfile >/dev/null) & peers=$$!; \
+		cargo build --profile $(DEMO_PROFILE) --locked -p hither-cli -p hither-testkit \
+			--bin hither --bin hither-wan --bin hither-proxy; built=$$?; \
+		wait $$peers && exit $$built
+	HITHER_BIN_DIR=$(CURDIR)/target/$(DEMO_PROFILE) $(PYTHON) -m bench.demo
 
-test: build data interleavings python
+test: build peers data interleavings python
 	cargo test --workspace --locked
 	$(PYTHON) -m pytest tests
 
@@ -44,7 +52,7 @@ check:
 	cargo deny --locked check licenses bans sources
 	tools/check
 
-bench: build data
+bench: build peers data
 	cargo build --release --locked -p hither -p hither-testkit --examples
 	$(PYTHON) -m bench.run $(BENCH)
 
@@ -58,7 +66,8 @@ fuzz:
 		mkdir -p corpus/$$target && cargo +$(NIGHTLY) fuzz run $$target corpus/$$target seeds/$$target -- \
 		-max_total_time=$(SECONDS_EACH) -rss_limit_mb=1024 -timeout=10 || exit 1; done
 
-data: peers
+data:
+	tools/setup-peers demo
 	$(PYTHON) -m bench.generators.talkfile >/dev/null
 
 peers:
