@@ -35,7 +35,7 @@ fn what_a_dead_process_held_is_free_again() {
     let folder = tempfile::tempdir().unwrap();
     let me = std::env::current_exe().unwrap();
     let status = Command::new(me)
-        .args(["--exact", "connections::a_process_that_holds_all"])
+        .args(["--exact", "connection_slots::a_process_that_holds_all"])
         .env("HITHER_STORE_TEST_CONNECTIONS", folder.path())
         .output()
         .unwrap()
