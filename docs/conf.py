@@ -1,0 +1,20 @@
+"""Sphinx settings of the documentation site (`make docs`)."""
+
+import hither
+
+project = "hither"
+author = "the hither developers"
+copyright = "2026, the hither developers"  # noqa: A001
+release = version = hither.__version__
+
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+source_suffix = {".md": "markdown"}
+exclude_patterns = ["requirements.txt"]
+html_theme = "furo"
+html_title = f"hither {release}"
+
+# Anchors for every heading down to the third level, as links between pages use them.
+myst_heading_anchors = 3
+autodoc_member_order = "bysource"
+autodoc_typehints = "description"
+napoleon_google_docstring = False
