@@ -5,12 +5,12 @@
 //! while the rest is in flight.
 //!
 //! ```no_run
-//! use hither::{Client, ClientConfig, DrawRequest, Progress, Target};
+//! use hither::{Client, ClientConfig, DrawRequest, ScanProgress, TreeUrl};
 //!
 //! let client = Client::new(ClientConfig::default())?;
-//! let target = Target::parse("http://host/path/file.root:T");
+//! let target = TreeUrl::parse("http://host/path/file.root:T");
 //! let request = DrawRequest::new("rawtr", Some("E33>5"))?;
-//! let drawing = client.draw(&target, &request, &Progress::default())?;
+//! let drawing = client.draw(&target, &request, &ScanProgress::default())?;
 //! println!("{} values, mean {}", drawing.histogram.selected, drawing.histogram.mean);
 //! # Ok::<(), hither::Error>(())
 //! ```

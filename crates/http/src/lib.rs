@@ -15,7 +15,7 @@
 //! - [`mod@server_hint`]: what servers of a known make are likely to accept.
 //!
 //! ```
-//! use hither_http::{Answer, Event, Multipart, classify, range_header};
+//! use hither_http::{RangeResponse, Event, MultipartReader, classify, range_header};
 //! use http::{HeaderMap, StatusCode, header};
 //!
 //! let ranges = [0..2, 10..12];
@@ -23,11 +23,11 @@
 //!
 //! let mut headers = HeaderMap::new();
 //! headers.insert(header::CONTENT_TYPE, "multipart/byteranges; boundary=b".parse()?);
-//! let Answer::Multipart { boundary } = classify(StatusCode::PARTIAL_CONTENT, &headers, ranges.len())? else {
+//! let RangeResponse::MultipartReader { boundary } = classify(StatusCode::PARTIAL_CONTENT, &headers, ranges.len())? else {
 //!     unreachable!("that was a multipart answer")
 //! };
 //! let mut body = "--b\r\nContent-Range: bytes 10-11/20\r\n\r\nhi\r\n--b--".into();
-//! let mut parts = Multipart::new(&boundary)?;
+//! let mut parts = MultipartReader::new(&boundary)?;
 //! let mut found = Vec::new();
 //! while let Some(event) = parts.next(&mut body)? {
 //!     if let Event::Data { offset, bytes } = event {

@@ -45,11 +45,11 @@ pub struct TooManyRanges {
 /// The ranges that a field asks for, in its order; none if it is to be ignored.
 ///
 /// ```
-/// use hither_http::range_set::{Asked, parse};
+/// use hither_http::range_set::{RangeSpec, parse};
 /// let asked = parse(b"bytes=0-9, -5", 100)?.unwrap();
-/// assert_eq!(asked, [Asked::From { first: 0, last: Some(9) }, Asked::Tail(5)]);
+/// assert_eq!(asked, [RangeSpec::From { first: 0, last: Some(9) }, RangeSpec::Tail(5)]);
 /// assert_eq!(parse(b"lines=1-2", 100)?, None);
-/// # Ok::<(), hither_http::range_set::TooMany>(())
+/// # Ok::<(), hither_http::range_set::TooManyRanges>(())
 /// ```
 ///
 /// # Errors

@@ -6,10 +6,10 @@
 //!
 //! ```
 //! # use bytes::{Buf, Bytes};
-//! # use hither_xrd::client::{Event, Failure, Reply, Session, SessionError, Setup};
+//! # use hither_xrd::client::{SessionEvent, Failure, Completion, Session, SessionError, SessionConfig};
 //! # use hither_xrd::wire::OpenRequest;
 //! # trait Connection { fn write(&mut self, bytes: &[u8]) -> usize; fn read(&mut self) -> Bytes; }
-//! fn first_bytes(connection: &mut impl Connection, mut setup: Setup) -> Result<Vec<u8>, SessionError> {
+//! fn first_bytes(connection: &mut impl Connection, mut setup: SessionConfig) -> Result<Vec<u8>, SessionError> {
 //!     setup.pace = setup.profile.pace();
 //!     let mut session = Session::new(setup);
 //!     let (file, open) = session.open(OpenRequest::for_reading("/data/f.root"));
@@ -26,9 +26,9 @@
 //!         }
 //!         while let Some(event) = session.receive(&mut bytes)? {
 //!             match event {
-//!                 Event::Data { ticket, offset: _, bytes } if ticket == head => found.extend_from_slice(&bytes),
-//!                 Event::Done { ticket, reply: Reply::Read { .. } } if ticket == head => return Ok(found),
-//!                 // Event::Redirect: elsewhere, with a new session. Event::Wait: later, with resume().
+//!                 SessionEvent::Data { ticket, offset: _, bytes } if ticket == head => found.extend_from_slice(&bytes),
+//!                 SessionEvent::Done { ticket, reply: Completion::Read { .. } } if ticket == head => return Ok(found),
+//!                 // SessionEvent::Redirect: elsewhere, with a new session. SessionEvent::Wait: later, with resume().
 //!                 _ => {}
 //!             }
 //!         }

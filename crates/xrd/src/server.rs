@@ -6,26 +6,26 @@
 //!
 //! ```
 //! use bytes::Bytes;
-//! use hither_xrd::client::{Pace, Session, Setup};
-//! use hither_xrd::server::{Answer, Connection, Incoming};
-//! use hither_xrd::wire::{LoginAnswer, Outgoing, ProtocolAnswer, Request, SessionId};
+//! use hither_xrd::client::{Pipelining, Session, SessionConfig};
+//! use hither_xrd::server::{Response, Connection, IncomingRequest};
+//! use hither_xrd::wire::{LoginResponse, WriteQueue, ProtocolResponse, Request, SessionId};
 //!
-//! let mut setup = Setup::new("ann");
-//! setup.pace = Pace::Login;
+//! let mut setup = SessionConfig::new("ann");
+//! setup.pace = Pipelining::Login;
 //! let mut session = Session::new(setup);
 //! let mut server = Connection::default();
 //! let mut bytes = session.outgoing().take_all();
 //! while let Some(incoming) = server.receive(&mut bytes)? {
-//!     let Incoming::Request { stream, request } = incoming else { unreachable!("all of it is well-formed") };
+//!     let IncomingRequest::Request { stream, request } = incoming else { unreachable!("all of it is well-formed") };
 //!     match request {
 //!         Request::Protocol(_) => {
-//!             server.answer_protocol(stream, &ProtocolAnswer { version: 0x520, flags: 1, signing: None });
+//!             server.answer_protocol(stream, &ProtocolResponse { version: 0x520, flags: 1, signing: None });
 //!         }
 //!         Request::Login(_) => {
-//!             let answer = LoginAnswer { session: SessionId([1; 16]), methods: Vec::new() };
+//!             let answer = LoginResponse { session: SessionId([1; 16]), methods: Vec::new() };
 //!             server.answer_login(stream, &answer);
 //!         }
-//!         _ => server.answer(stream, &Answer::nothing()),
+//!         _ => server.answer(stream, &Response::nothing()),
 //!     }
 //! }
 //! let mut bytes = server.outgoing().take_all();

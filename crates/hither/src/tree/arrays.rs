@@ -1,8 +1,8 @@
 //! Columns of a tree as arrays: the branches and expressions that a program names, where a cut passes.
 //!
 //! ```text
-//! names ──> Plan: branches as they are, expressions, cut          (checked against the tree before anything is read)
-//!   Scan ──chunks, in any order──> Plan::evaluate ──in order──> pieces ──> joined, a column a thread
+//! names ──> ColumnPlan: branches as they are, expressions, cut          (checked against the tree before anything is read)
+//!   Scan ──chunks, in any order──> ColumnPlan::evaluate ──in order──> pieces ──> joined, a column a thread
 //! ```
 //!
 //! Branches without a cut stay in the pieces that their baskets were decoded to, and are copied once, when they are joined.

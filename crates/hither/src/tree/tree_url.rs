@@ -25,8 +25,8 @@ impl TreeUrl {
     /// query, or after a scheme is none that splits.
     ///
     /// ```
-    /// use hither::Target;
-    /// let target = Target::parse("http://host:8080/data/run.root:dir/Events");
+    /// use hither::TreeUrl;
+    /// let target = TreeUrl::parse("http://host:8080/data/run.root:dir/Events");
     /// assert_eq!(target.url, "http://host:8080/data/run.root");
     /// assert_eq!(target.tree.as_deref(), Some("dir/Events"));
     /// ```

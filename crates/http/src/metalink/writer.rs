@@ -10,10 +10,10 @@ impl Metalink {
     /// it) have those that grid tools use.
     ///
     /// ```
-    /// use hither_http::metalink::{Bounds, Metalink, MetalinkFile, Replica};
+    /// use hither_http::metalink::{Bounds, Metalink, MetalinkFile, MetalinkUrl};
     /// let mut file = MetalinkFile::default();
     /// (file.name, file.size) = ("a&b.root".to_owned(), Some(12));
-    /// file.replicas = vec![Replica { url: "https://a.example/a&b.root".to_owned(), priority: 1, location: None }];
+    /// file.replicas = vec![MetalinkUrl { url: "https://a.example/a&b.root".to_owned(), priority: 1, location: None }];
     /// let metalink = Metalink { files: vec![file] };
     /// assert_eq!(Metalink::parse(metalink.to_document().as_bytes(), &Bounds::default()), Ok(metalink));
     /// ```

@@ -67,7 +67,7 @@ impl RangeList {
     /// let list = RangeList { ranges: vec![0..100, 300..310], tail: 0 };
     /// assert_eq!(list.encode(), [0, 0, 100, 0x90, 0x03, 10]);
     /// assert_eq!(RangeList::decode(&list.encode(), 2)?, list);
-    /// # Ok::<(), hither_http::vector::ListError>(())
+    /// # Ok::<(), hither_http::vector::RangeListError>(())
     /// ```
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
