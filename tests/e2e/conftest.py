@@ -1,4 +1,4 @@
-"""What the end-to-end tests share: the built command, generated files, and servers on loopback or across a link."""
+"""Fixtures of the end-to-end tests: the built command, generated files, and servers on loopback or across a link."""
 
 import json
 import os
@@ -96,7 +96,7 @@ class Site:
         return self.url(name)
 
     def requests(self, uri: str) -> list[access_log.Logged]:
-        """What was logged for a path. nginx logs when an answer is complete, which is before the client can end."""
+        """Returns what was logged for a path. nginx logs when an answer is complete, which is before the client can end."""
         return access_log.read(self.log, uri)
 
 

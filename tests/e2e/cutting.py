@@ -1,4 +1,4 @@
-"""A server that breaks off: a relay that closes a connection after so many bytes of the answer, or stalls for ever."""
+"""A server that breaks off: a relay that closes a connection after a number of bytes of the response, or stalls."""
 
 import contextlib
 import select

@@ -15,7 +15,7 @@ from bench.harness.paths import HITHER
 
 PATIENCE = 60
 CONTENT = bytes(range(256)) * 4096
-"""What files have in them where nothing else is said: 1 MiB."""
+"""The content of files, where a test names no other: 1 MiB."""
 
 
 @dataclass
@@ -37,7 +37,7 @@ class Served:
         return self.url(name)
 
     def logged(self) -> list[dict]:
-        """What was logged; complete when the server has stopped."""
+        """Returns what was logged; complete when the server has stopped."""
         return [json.loads(line) for line in self.log.read_text().splitlines()]
 
     def stop(self) -> int:

@@ -14,7 +14,7 @@ from bench.harness.links import Loopback
 from bench.harness.paths import HITHER
 
 BLOCK = 4 << 20
-LANES = 4
+CONNECTIONS = 4
 KILLS = 20
 HEAD = 600  # bytes of an answer's head, at the most
 CORRUPT = 7
@@ -38,7 +38,7 @@ def write_tree(root: Path, megabytes: int, files: int) -> int:
 
 
 def assert_same(left: Path, right: Path, whole: bool = True) -> None:
-    """What is in `right` is in `left`, byte for byte; and the other way round, if `whole`."""
+    """`left` has what is in `right`, byte for byte; and the other way round, if `whole`."""
     for path in (it for it in right.rglob("*") if it.is_file() and not it.name.startswith(".hither-")):
         assert filecmp.cmp(left / path.relative_to(right), path, shallow=False), path
     if whole:
@@ -48,7 +48,7 @@ def assert_same(left: Path, right: Path, whole: bool = True) -> None:
 
 
 def cp(*arguments, store: Path) -> list[str]:
-    command = [HITHER, "cp", "--json", "--connections", LANES, "--store", store, *arguments]
+    command = [HITHER, "cp", "--json", "--connections", CONNECTIONS, "--store", store, *arguments]
     return [str(it) for it in command]
 
 
@@ -63,7 +63,7 @@ def lines(log: Path) -> int:
 
 
 def killed_after(command: list[str], log: Path, requests: int) -> bool:
-    """Runs `command` and kills it when the server has logged so many more requests. False if it ended before."""
+    """Runs `command` and kills it when the server has logged that many more requests. False if it ended before."""
     before = lines(log)
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     while lines(log) < before + requests:
@@ -111,7 +111,7 @@ def test_a_copy_that_is_killed_twenty_times_costs_a_block_a_lane_each_time(hithe
     assert list((store / "copies").iterdir()) == []
     gets = [it for it in access_log.table_rows(log.read_text()) if it.method == "GET"]
     sent = sum(it.bytes_sent for it in gets)
-    assert sent - total <= kills * LANES * BLOCK + len(gets) * HEAD
+    assert sent - total <= kills * CONNECTIONS * BLOCK + len(gets) * HEAD
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""Who we are to servers: tokens, passwords, certificates; and that none of it is seen anywhere else."""
+"""Tokens, passwords and certificates reach their servers, and are seen nowhere else."""
 
 import subprocess
 from pathlib import Path

@@ -32,7 +32,7 @@ def test_bins_are_roots(hither, site, talk):
 
 
 def test_report_equals_the_servers_log(hither, site, talk):
-    # On one connection: of a lane that another one relieves, on a busy machine, the server has sent more than was read.
+    # On one connection: where another one takes over half of a request, on a busy machine, the server has sent more than was read.
     report = hither("draw", site.link_in(talk) + ":T", *QUERY, "--connections", 1, "--json").json["report"]
     log = site.requests("/talk.root")
     assert report["requests"] == len(log)
@@ -78,7 +78,7 @@ def test_second_process_asks_for_no_metadata(hither, site, talk, tmp_path):
 
 
 def reaches_metadata(request, talk) -> bool:
-    """Whether a request is for the tree's object, which lies behind all data, or for what comes after it."""
+    """Returns true for a request for the tree's object, which lies behind all data, or for what comes after it."""
     bounds = [piece.strip().partition("-") for piece in request.ranges.removeprefix("bytes=").split(",")]
     return any("" in (start, end) or int(end) >= talk.facts["tree_offset"] for start, _, end in bounds)
 

@@ -1,4 +1,4 @@
-"""What goes wrong has its own message and its own exit code."""
+"""Each failure has its own message and its own exit code."""
 
 import signal
 import subprocess

@@ -17,7 +17,7 @@ BYTES = 12_000
 
 @pytest.fixture(scope="module")
 def away(netns):
-    """A link on which one flight is not taken for two."""
+    """A link on which one round trip is not counted as two."""
     with Wan(Link("r", 60, None, "another country")) as where:
         yield where
 

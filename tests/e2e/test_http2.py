@@ -136,7 +136,7 @@ def test_servers_without_http2_and_servers_of_many_ranges_are_asked_as_before(se
 
 
 def test_caddy_in_the_place_of_a_server_of_single_ranges_is_asked_over_http2(secure, read, tmp_path):
-    """Caddy sends many ranges, and speaks HTTP/2 without being told to. What is known is what was at its address."""
+    """Caddy sends many ranges, and speaks HTTP/2 unasked. The store knows another server at its address."""
     require("caddy")
     folder, tls = secure
     log = tmp_path / "access.log"

@@ -1,4 +1,4 @@
-"""root:// and roots://: the same results, in as few flights as the protocol allows, from servers of several kinds."""
+"""root:// and roots://: the same results, in as few round trips as the protocol allows, from servers of several kinds."""
 
 import hashlib
 import os

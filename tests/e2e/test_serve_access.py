@@ -1,4 +1,4 @@
-"""Who may do what at `hither serve`, and the space that is reserved there: with curl and an issuer that signs."""
+"""Authorization and reserved space of `hither serve`: with curl and an issuer that signs."""
 
 import json
 import shutil

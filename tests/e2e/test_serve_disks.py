@@ -253,7 +253,7 @@ def full_log(folder: Path) -> None:
 
 
 def power(folder: Path) -> None:
-    """What was answered is there after a loss of power, to the last byte; and this test would see it if it were not."""
+    """Whatever was confirmed is there after a power loss, to the last byte; and this test would see it if it were not."""
     for durable in (True, False):
         with mounted(folder / "disk", "ext4", 64 * MIB) as disk:
             root = disk / "data"

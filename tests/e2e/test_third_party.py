@@ -174,7 +174,7 @@ def test_what_has_the_name_is_kept_if_so_asked(here, there):
 
 
 class Peer:
-    """A source that does as it is told, while the block lasts; `asked` are the methods and fields of requests."""
+    """A source that follows its script, while the block lasts; `asked` are the methods and fields of requests."""
 
     def __init__(self, content: bytes, digest: str = "", **does):
         self.content, self.digest, self.does = content, digest, does

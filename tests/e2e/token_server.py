@@ -33,7 +33,7 @@ def claims_of(header: str | None) -> dict | None:
 
 
 class TokenServer:
-    """Serves one file; `accepts` may refuse tokens that are good otherwise, and is told the number of the request."""
+    """Serves one file; `accepts` may refuse tokens that are valid otherwise, and gets the number of the request."""
 
     def __init__(self, file: Path):
         self.content = file.read_bytes()

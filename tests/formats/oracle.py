@@ -32,7 +32,7 @@ DATA = REPOSITORY.parent / "shared" / "testdata" / "root"
 TREES = ("TTree", "TNtuple", "TNtupleD")
 # Relative to the largest value: 32 bits of a range are less than single precision resolves.
 TRUNCATED = 3e-7
-MOST_MEMORY = 3 << 30
+MAX_MEMORY = 3 << 30
 
 
 def digest(array):
@@ -86,7 +86,7 @@ def newest_trees(file):
 
 
 def parents(column):
-    """What a column is a member of, from the inside out."""
+    """Returns what a column is a member of, from the inside out."""
     while "." in column:
         column = column.rpartition(".")[0]
         yield column
@@ -225,7 +225,7 @@ def dump_program():
 
 def compare(path, program):
     # uproot takes as much memory as damaged offsets say
-    resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, MOST_MEMORY))
+    resource.setrlimit(resource.RLIMIT_AS, (MAX_MEMORY, MAX_MEMORY))
     return File(path, program).run()
 
 
@@ -243,7 +243,7 @@ def share(results):
 
 
 def table(results):
-    """What is unsupported, as Markdown: per type why, and how many branches of how many files."""
+    """Returns the unsupported types as Markdown: per type why, and how many branches of how many files."""
     branches, files = collections.Counter(), collections.Counter()
     for result in results:
         for kind, count in result.unsupported.items():
