@@ -126,7 +126,7 @@ class Run:
     cpu: float | None = None
     peak_mb: float | None = None
     turns: int | None = None
-    flights: int | None = None
+    round_trips: int | None = None
     connections: int | None = None
     requests: int | None = None
     received_mb: float | None = None
@@ -218,7 +218,7 @@ def measure(where: Loopback, command: list, run: Run, timeout: float) -> Run:
     outside = timed(where, command, timeout)
     run.wall, run.cpu, run.peak_mb = outside["wall"], outside["cpu"], outside["peak_mb"]
     if stats := where.stats():
-        run.turns, run.flights, run.connections = stats["turns"], stats["flights"], stats["connections"]
+        run.turns, run.round_trips, run.connections = stats["turns"], stats["flights"], stats["connections"]
         run.received_mb = stats["to_client"]["ip_bytes"] / 1e6
         run.sent_mb = stats["to_server"]["ip_bytes"] / 1e6
     if outside["timeout"]:

@@ -102,7 +102,7 @@ FIGURES: tuple[tuple[str, str, Callable[[float], str]], ...] = (
     ("cpu", "CPU s", tables.seconds),
     ("requests", "requests", "{:.0f}".format),
     ("turns", "turns", "{:.0f}".format),
-    ("flights", "round trips", "{:.0f}".format),
+    ("round_trips", "round trips", "{:.0f}".format),
     ("connections", "connections", "{:.0f}".format),
     ("received_mb", "MB received", "{:.2f}".format),
     ("peak_mb", "peak MiB", "{:.0f}".format),

@@ -161,7 +161,7 @@ def check_native_targets(runs: list[Run]) -> list[str]:
             results.append("http is faster")
         if any(peer is not None and ours >= peer for peer in peers):
             results.append("a peer is faster")
-        trips = [median(here[name], "flights") for name in (NATIVE, NATIVE_PEERS[0])]
+        trips = [median(here[name], "round_trips") for name in (NATIVE, NATIVE_PEERS[0])]
         saved = trips[1] - trips[0] if None not in trips and link == "G" else None
         if saved is not None and saved < 4:
             results.append(f"only {saved:.0f} round trips fewer than ROOT")
@@ -205,7 +205,7 @@ def document(runs: list[Run], query: Query, took: float) -> list[str]:
         ("Seconds from opening the URL to the result", table(runs, "seconds", seconds)),
         ("Seconds of the whole process, measured from outside", table(runs, "wall", seconds)),
         ("Turns (the client sends after having received), counted in the link", table(runs, "turns", "{:.0f}".format)),
-        ("Dependent round trips, counted in the link", table(runs, "flights", "{:.0f}".format)),
+        ("Dependent round trips, counted in the link", table(runs, "round_trips", "{:.0f}".format)),
         ("Connections", table(runs, "connections", "{:.0f}".format)),
         ("MB received on the wire, headers of TCP and IP included", table(runs, "received_mb", "{:.2f}".format)),
         ("Seconds of CPU, client", table(runs, "cpu", seconds)),

@@ -34,13 +34,13 @@ MAX_ROUND_TRIPS = {"root://": 2, "root://, unix": 2, "roots://": 3, "roots://, u
 
 @dataclass(frozen=True)
 class Counted:
-    """One run. `round_trips`: TCP handshakes and `flights`, requests that wait for a response."""
+    """One run. `round_trips`: TCP handshakes (`connections`) and dependent requests (`waits`)."""
 
     server: str
     who: str
     round_trips: int
     connections: int
-    flights: int
+    waits: int
     seconds: float
 
 
@@ -115,7 +115,7 @@ def document(found: list[Counted]) -> list[str]:
     for (server, who), runs in groups.items():
         worst = max(runs, key=lambda run: run.round_trips)
         seconds = statistics.median(run.seconds for run in runs)
-        rows.append([server, who, *map(str, (worst.round_trips, worst.connections, worst.flights)), f"{seconds:.3f}"])
+        rows.append([server, who, *map(str, (worst.round_trips, worst.connections, worst.waits)), f"{seconds:.3f}"])
     return [
         "# Round trips to the first data",
         "",

@@ -91,7 +91,7 @@ def check_targets(played: Rounds, job: RangesJob, decode: float, facts: dict) ->
     far, stepwise, near = FAR.label, STEPWISE.label, NEAR.label
     for name, beside, maximum in (("baskets", "draw", 6), ("baskets, second time", "draw, second time", 3)):
         yield interleaved.ratio_line(f"{far}: {name} beside {beside}", played.ratio(far, "", name, beside), 1.3)
-        trips = played.median(far, "", name, "flights")
+        trips = played.median(far, "", name, "round_trips")
         if trips is not None:
             yield target_line(
                 f"{far}: {name}: {trips:.0f} round trips counted in the link, at most {maximum}", trips <= maximum
