@@ -11,7 +11,7 @@ from pathlib import Path
 
 from bench.generators.generate_once import generate_once, recipe
 from bench.harness.paths import DATA
-from bench.harness.pyroot import OPEN_URL, import_root
+from bench.harness.pyroot import OPEN_URL, declare, import_root
 
 SCRIPT = Path(__file__).with_suffix(".cxx")
 DEFAULT_OUTPUT = DATA / "events.root"
@@ -57,7 +57,7 @@ def write_events(path: Path, events: int, branches: int) -> None:
     ROOT = import_root()
     if ROOT is None:
         raise RuntimeError(f"{path} is written by ROOT, which is not installed (tools/setup-peers)")
-    ROOT.gInterpreter.Declare(OPEN_URL + SCRIPT.read_text())
+    declare(ROOT, "events", OPEN_URL + SCRIPT.read_text())
     if ROOT.events.write(str(path), events, branches) != 0:
         raise RuntimeError(f"ROOT cannot write {path}")
 

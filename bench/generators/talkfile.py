@@ -27,7 +27,7 @@ from pathlib import Path
 
 from bench.generators.generate_once import generate_once, recipe
 from bench.harness.paths import DATA
-from bench.harness.pyroot import import_root
+from bench.harness.pyroot import declare, import_root
 
 HERE = Path(__file__).resolve().parent
 DEFAULT_OUTPUT = DATA / "talk.root"
@@ -133,7 +133,8 @@ def branches() -> list[Branch]:
 
 
 def write_with_root(ROOT, path: Path, events: int) -> None:
-    ROOT.gInterpreter.Declare((HERE / "talkfile.cxx").read_text())
+    declare(ROOT, "talk", (HERE / "talkfile.cxx").read_text())
+    ROOT.talk.branches.clear()
     for b in branches():
         ROOT.talk.add(b.name, b.type, b.length, b.kind, b.scale, b.step, b.occupancy)
     if ROOT.talk.write(str(path), events, BASKET_BYTES) != 0:

@@ -32,6 +32,12 @@ def import_root():
     return ROOT
 
 
+def declare(ROOT, namespace: str, code: str) -> None:
+    """Compiles code that defines a namespace, unless this process has done so already."""
+    if not hasattr(ROOT, namespace):
+        ROOT.gInterpreter.Declare(code)
+
+
 def root_with(code: str, url: str) -> tuple:
     """PyROOT with the plug-in for `url` and `code`, which may call `open_url`; and its `web`."""
     ROOT = import_root()
