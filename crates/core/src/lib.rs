@@ -15,7 +15,7 @@ pub mod report;
 pub mod schedule;
 pub mod source;
 pub mod storage;
-mod sync;
+pub mod sync;
 pub mod trace;
 pub mod tune;
 

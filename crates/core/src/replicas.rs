@@ -35,11 +35,12 @@ use crate::checksum::Checksum;
 use crate::error::{Error, ErrorKind, Result, Retry};
 use crate::report::SourceReport;
 use crate::source::{PartSink, Request, ResponseMeta, Source};
+use crate::sync::{Mutex, MutexGuard, lock};
 use crate::{Clock, Endpoint, Limits, LinkEstimate};
 use failure::FailureScope;
 use futures_core::future::BoxFuture;
 use replica::ActiveReplica;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// When a job has had this many bytes, further members share the work.
@@ -280,7 +281,7 @@ impl Replicas {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 }
 

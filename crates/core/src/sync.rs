@@ -1,14 +1,18 @@
-//! Locks under names of our own, so that a model checker can put its own in their place.
+//! Locks that stay usable after a thread that held them has panicked.
 //!
-//! Built with `--cfg shuttle`, the unit tests of what uses this module run in schedules that shuttle chooses.
+//! In this crate the mutex is imported from here: with `--cfg shuttle` its unit tests run in
+//! schedules that shuttle chooses, which takes shuttle's own mutex.
 
 #[cfg(not(all(test, shuttle)))]
-pub(crate) use std::sync::{Mutex, MutexGuard};
+pub use std::sync::{Mutex, MutexGuard};
 
 #[cfg(all(test, shuttle))]
-pub(crate) use shuttle::sync::{Mutex, MutexGuard};
+pub use shuttle::sync::{Mutex, MutexGuard};
 
-/// Takes a lock. What it guards is whole between calls, so a thread that died with it in hand has spoilt nothing.
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+/// Locks a mutex, poisoned or not.
+///
+/// For data that is whole between statements: a thread that panicked while it held the lock has
+/// then left nothing half done.
+pub fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }

@@ -20,6 +20,7 @@
 use crate::metadata::MetadataKey;
 use crate::private_dir::PrivateDir;
 use bytes::Bytes;
+use hither_core::sync::lock;
 use hither_core::{Result, range};
 use rustix::fd::OwnedFd;
 use rustix::fs::{FlockOperation, flock, fstat, ftruncate};
@@ -27,7 +28,7 @@ use rustix::io::{pread, pwrite};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::SystemTime;
 use xxhash_rust::xxh64::xxh64;
 
@@ -276,7 +277,7 @@ impl DiskCacheFile {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 }
 

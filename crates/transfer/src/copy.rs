@@ -26,6 +26,7 @@ use crate::journal::Journal;
 use crate::options::{CopyOptions, Verify};
 use crate::progress::CopyProgress;
 use crate::summary::{CopyFailure, CopySummary, FileChecksum};
+use hither_core::sync::lock;
 use hither_core::tune::connections;
 use hither_core::{DirEntry, Error, ErrorKind, Result};
 use std::collections::BTreeSet;
@@ -333,10 +334,10 @@ impl CopyContext {
     }
 
     fn tally(&self) -> MutexGuard<'_, CopySummary> {
-        self.tally.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.tally)
     }
 
     fn folders(&self) -> MutexGuard<'_, BTreeSet<PathBuf>> {
-        self.folders.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.folders)
     }
 }

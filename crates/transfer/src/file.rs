@@ -22,11 +22,12 @@ use crate::file::sequencer::Sequencer;
 use crate::file::version::Version;
 use hither_core::checksum::{Checksum, Hasher};
 use hither_core::endpoint::RangeSupport;
+use hither_core::sync::lock;
 use hither_core::{Algorithm, DirEntry, Error, ErrorKind, Result, Source, Storage, Upload};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 use tokio::sync::RwLock;
 use tokio::task::JoinHandle;
@@ -284,7 +285,7 @@ impl FileCopy {
 
     /// What requests carry, so that a file that changes is noticed.
     pub(crate) fn validator(&self) -> Option<String> {
-        self.validator.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        lock(&self.validator).clone()
     }
 
     /// Compares what an answer says about the file with what is known of it.
@@ -300,7 +301,7 @@ impl FileCopy {
             return changed(format!("{} bytes", self.version.size), format!("{size} bytes"));
         }
         let Some(seen) = &answer.validator else { return Ok(()) };
-        let mut validator = self.validator.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut validator = lock(&self.validator);
         match &*validator {
             Some(known) if known != seen => changed(known.clone(), seen.clone()),
             Some(_) => Ok(()),
@@ -332,27 +333,27 @@ impl FileCopy {
 
     /// The server is being asked for its checksum.
     pub(crate) fn set_asking(&self, asking: Asking) {
-        *self.asking.lock().unwrap_or_else(PoisonError::into_inner) = Some(asking);
+        *lock(&self.asking) = Some(asking);
     }
 
     /// The question, if its answer has not been taken yet.
     pub(crate) fn take_asking(&self) -> Option<Asking> {
-        self.asking.lock().unwrap_or_else(PoisonError::into_inner).take()
+        lock(&self.asking).take()
     }
 
     /// The server has told this checksum, or that it cannot.
     pub(crate) fn set_told(&self, told: Option<Checksum>) {
-        *self.told.lock().unwrap_or_else(PoisonError::into_inner) = told;
+        *lock(&self.told) = told;
     }
 
     /// What the server has told.
     pub(crate) fn told(&self) -> Option<Checksum> {
-        self.told.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        lock(&self.told).clone()
     }
 
     /// The checksum of what has passed in order.
     pub(crate) fn chained(&self) -> Option<Checksum> {
-        let chain = self.chain.as_ref()?.lock().unwrap_or_else(PoisonError::into_inner);
+        let chain = lock(self.chain.as_ref()?);
         Some(chain.clone().finish())
     }
 
@@ -382,7 +383,7 @@ impl FileCopy {
         books.before = Some(before);
         books.over = false;
         if let Some(chain) = &self.chain {
-            let mut chain = chain.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut chain = lock(chain);
             *chain = Hasher::new(chain.algorithm());
         }
         true
@@ -395,6 +396,6 @@ impl FileCopy {
     }
 
     pub(crate) fn books(&self) -> MutexGuard<'_, FileCopyState> {
-        self.books.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.books)
     }
 }

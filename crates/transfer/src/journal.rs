@@ -19,6 +19,7 @@
 
 use crate::file::version::Version;
 use hither_core::checksum::{Algorithm, Checksum, Hasher};
+use hither_core::sync::lock;
 use hither_core::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap};
@@ -26,7 +27,7 @@ use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 /// A longer journal is not one of ours: a hundred bytes a block make ten thousand terabytes of this.
 const MAX_BYTES: u64 = 4 << 30;
@@ -109,7 +110,7 @@ impl Journal {
 
     /// Takes what is known about a file, for its target's name.
     pub(crate) fn take(&self, target: &str) -> Option<Known> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner).remove(target)
+        lock(&self.known).remove(target)
     }
 
     pub(crate) fn begin(&self, job: &str, into: bool) -> Result<()> {
@@ -144,7 +145,7 @@ impl Journal {
 
     fn append(&self, record: &Record) -> Result<()> {
         let line = line(record)?;
-        let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut file = lock(&self.file);
         file.write_all(&line).map_err(|error| failed(&self.path, &error))
     }
 }

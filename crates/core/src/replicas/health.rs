@@ -1,8 +1,9 @@
 //! Which servers are out of order, as far as all files of a client know.
 
 use crate::Clock;
+use crate::sync::{Mutex, MutexGuard, lock};
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// How long a server that could not be reached is left alone: long enough to spare every file of a dataset the same
@@ -68,6 +69,6 @@ impl Health {
     }
 
     fn sites(&self) -> MutexGuard<'_, HashMap<String, Site>> {
-        self.sites.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.sites)
     }
 }

@@ -6,13 +6,14 @@ use super::{Among, HEDGE_FLOOR_BYTES, Replicas};
 use crate::error::{Error, ErrorKind, Result};
 use crate::plan::{Plan, PlanConfig};
 use crate::source::{Part, PartSink, Request, ResponseMeta};
+use crate::sync::{Mutex, MutexGuard, lock};
 use crate::{Source, range};
 use futures_core::future::BoxFuture;
 use futures_util::future::{Either, select};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use std::ops::Range;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// A member that is this many times as fast as the one at work is asked for the same bytes.
@@ -34,7 +35,7 @@ impl DedupSink {
     }
 
     fn spout(&self) -> MutexGuard<'_, Spout> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 
     /// A sink for what `member` delivers.

@@ -4,10 +4,11 @@ use crate::checksum::{Algorithm, Checksum};
 use crate::error::{Error, Result};
 use crate::report::SourceReport;
 use crate::source::Source;
+use crate::sync::{Mutex, lock};
 use futures_core::future::BoxFuture;
 use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// Asks a server for the checksum of its file; none if it cannot tell.
@@ -76,11 +77,11 @@ impl ActiveReplica {
 
     /// Why it is left alone for good, if it is.
     pub(super) fn excluded(&self) -> Option<Error> {
-        self.excluded.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        lock(&self.excluded).clone()
     }
 
     pub(super) fn exclude(&self, error: Error) {
-        *self.excluded.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+        *lock(&self.excluded) = Some(error);
     }
 
     pub(super) fn has_room(&self) -> bool {
@@ -98,7 +99,7 @@ impl ActiveReplica {
     }
 
     pub(super) fn speed(&self) -> Option<f64> {
-        *self.speed.lock().unwrap_or_else(PoisonError::into_inner)
+        *lock(&self.speed)
     }
 
     pub(super) fn delivered(&self, bytes: u64) {
@@ -114,17 +115,17 @@ impl ActiveReplica {
     pub(super) fn took(&self, bytes: u64, took: Duration) {
         const NEW_SHARE: f64 = 0.3;
         let seen = bytes as f64 / took.as_secs_f64().max(1e-6);
-        let mut speed = self.speed.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut speed = lock(&self.speed);
         *speed = Some(speed.map_or(seen, |old| old + NEW_SHARE * (seen - old)));
     }
 
     /// The validator that its answers carry.
     pub(super) fn validator(&self) -> Option<String> {
-        self.validator.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        lock(&self.validator).clone()
     }
 
     pub(super) fn remember_validator(&self, validator: Option<String>) {
-        let mut known = self.validator.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = lock(&self.validator);
         if known.is_none() {
             *known = validator;
         }

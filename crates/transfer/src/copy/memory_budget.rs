@@ -5,8 +5,9 @@
 //! is told to wait. A worker that has room may deliver a read or two beyond it: the bound is exceeded by at most that for
 //! each worker.
 
+use hither_core::sync::lock;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use std::task::{Context, Poll, Waker};
 
 #[derive(Debug)]
@@ -54,7 +55,7 @@ impl MemoryBudget {
     }
 
     fn waiting(&self) -> MutexGuard<'_, Vec<Waker>> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.waiting)
     }
 }
 

@@ -6,8 +6,9 @@
 //! comes again, and each time less depends on it. But each piece costs its worker a round trip, so when only a few are left,
 //! it takes what it can bring until the end, and all end at nearly the same time.
 
+use hither_core::sync::lock;
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::Duration;
 
 /// The smallest piece, in bytes: less is hardly worth the request.
@@ -28,7 +29,7 @@ impl WorkerRates {
     pub(crate) fn note(&self, worker: usize, bytes: u64, took: Duration) {
         let seconds = took.as_secs_f64();
         if bytes > 0 && seconds > 0.0 {
-            let mut rates = self.rates.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut rates = lock(&self.rates);
             rates.insert(worker, bytes as f64 / seconds);
         }
     }
@@ -47,7 +48,7 @@ impl WorkerRates {
         left_bytes: u64,
         rtt: Duration,
     ) -> u64 {
-        let rates = self.rates.lock().unwrap_or_else(PoisonError::into_inner);
+        let rates = lock(&self.rates);
         let mean = rates.values().sum::<f64>() / rates.len().max(1) as f64;
         let all = mean * workers.max(1) as f64;
         let bytes = if all > 0.0 {

@@ -4,8 +4,9 @@
 //! half done at any time; a worker for which there is neither takes half of what the slowest other one still owes.
 
 use crate::file::{CopyItem, FileCopy, Piece};
+use hither_core::sync::lock;
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
 
@@ -115,6 +116,6 @@ impl Queue {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 }

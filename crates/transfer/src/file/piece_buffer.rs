@@ -2,8 +2,9 @@
 
 use bytes::Bytes;
 use hither_core::Part;
+use hither_core::sync::lock;
 use std::ops::Range;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 /// What has arrived of a piece, in order.
 #[derive(Debug)]
@@ -138,7 +139,7 @@ impl PieceBuffer {
     }
 
     fn inside(&self) -> MutexGuard<'_, Inside> {
-        self.inside.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.inside)
     }
 }
 

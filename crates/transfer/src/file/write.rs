@@ -7,11 +7,12 @@ use crate::file::block_map::BlockChecksums;
 use crate::file::partial_file;
 use crate::file::piece_buffer::WriteBatch;
 use crate::file::{FileCopy, Sink};
+use hither_core::sync::lock;
 use hither_core::{Error, ErrorKind, Result, range};
 use std::io::Write;
 use std::ops::Range;
 use std::path::Path;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use tokio::task::spawn_blocking;
 
 impl FileCopy {
@@ -57,7 +58,7 @@ impl FileCopy {
 
     /// What the next attempt has to know the upload by may change with every block.
     fn note_token(&self, token: Option<String>) -> Result<()> {
-        let mut known = self.token.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = lock(&self.token);
         if *known == token {
             return Ok(());
         }
@@ -81,7 +82,7 @@ impl FileCopy {
     /// Sums up what was written, and notes the blocks that it made whole.
     fn account(&self, batch: &WriteBatch) -> Result<()> {
         if let Some(chain) = &self.chain {
-            let mut chain = chain.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut chain = lock(chain);
             batch.pieces.iter().for_each(|piece| chain.update(piece));
         }
         let ranges: Vec<_> = self.books().blocks.within_blocks(batch.range()).collect();
