@@ -45,7 +45,7 @@ pub(super) struct Placement {
 
 /// A basket inside the tree's object: never compressed.
 #[derive(Debug, Clone)]
-pub(super) struct EmbeddedBasket {
+pub(crate) struct EmbeddedBasket {
     head: BasketHead,
     /// Data, from the first entry on.
     data: Bytes,

@@ -27,7 +27,7 @@ const MAX_DEPTH: usize = 8;
 
 /// What can be decoded, and how.
 #[derive(Debug, Clone)]
-pub(super) struct Interpretation {
+pub(crate) struct Interpretation {
     pub(super) column: ColumnType,
     pub(super) plan: ColumnDecoding,
     /// The C++ type, where the column's own does not say it.
