@@ -247,7 +247,7 @@ mod tests {
         ] {
             assert_eq!(to(&proxies, url).is_none(), direct, "{url}");
         }
-        assert_eq!(to(&crate::connect::proxy::tests::proxies("x,*"), "http://anything/"), None);
+        assert_eq!(to(&self::proxies("x,*"), "http://anything/"), None);
     }
 
     #[test]
