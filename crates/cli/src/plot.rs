@@ -163,7 +163,7 @@ fn printable(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use hither::query::{HistogramBuilder, SelectedValues};
+    use hither_query::{HistogramBuilder, SelectedValues};
 
     use super::*;
 

@@ -18,7 +18,6 @@
 mod client;
 mod file;
 pub(crate) mod open_ahead;
-pub mod query;
 pub mod trace;
 mod tree;
 mod tree_cache;
@@ -42,6 +41,7 @@ pub use hither_core::{
     SourceReport,
 };
 pub use hither_formats::{Column, FormatError, Strings, Values};
+pub use hither_query::{Expression, Histogram, Selection};
 pub use hither_store::{LearnedSet, LearnedTree};
 #[cfg(feature = "s3")]
 pub use hither_transport::S3Config;
@@ -49,7 +49,6 @@ pub use hither_transport::{
     ExtendedAttribute, Identity, PageChecksums, PrepareAction, Proxies, ReplicaServer, Resolve,
     TlsConfig, TransportConfig,
 };
-pub use query::{Expression, Histogram, Selection};
 pub use tree::RemoteTree;
 pub use tree::arrays::{Arrays, ArraysIterator, ArraysRequest, ArraysStep};
 pub use tree::draw::{DrawRequest, DrawResult};

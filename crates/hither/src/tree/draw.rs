@@ -2,7 +2,6 @@
 
 use crate::client::Client;
 use crate::file::RemoteFile;
-use crate::query::{Chunk, Expression, Histogram, HistogramBuilder, SelectedValues, Selection};
 use crate::tree::RemoteTree;
 use crate::tree::progress::ScanProgress;
 use crate::tree::scan::{ChunkColumns, ChunkPieces, Scan, ScanTotals};
@@ -12,6 +11,7 @@ use hither_core::error::{Error, ErrorKind, Result};
 use hither_core::{ReadReport, Report};
 use hither_formats::root::Tree;
 use hither_formats::{ElementType, FormatError};
+use hither_query::{Chunk, Expression, Histogram, HistogramBuilder, SelectedValues, Selection};
 use hither_transport::TransferTotals;
 use std::ops::Range;
 use std::time::Duration;

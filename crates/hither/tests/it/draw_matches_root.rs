@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use hither::query::{Chunk, Histogram, HistogramBuilder, Selection};
 use hither_formats::{Column, Values};
+use hither_query::{Chunk, Histogram, HistogramBuilder, Selection};
 use serde_json::Value;
 
 /// The fixture's columns by name, and the whole fixture.

@@ -1,10 +1,10 @@
 //! The answers of `TTree::Draw` on vectors, vectors of vectors, maps and objects, in a file that ROOT wrote: both made by
 //! `tests/lists_oracle.py`.
 
-use hither::query::{Chunk, Selection};
 use hither_core::ErrorKind;
 use hither_formats::root::{RootFile, Tree};
 use hither_formats::{Column, DecodeResult, FormatError, SparseBytes};
+use hither_query::{Chunk, Selection};
 use serde_json::Value;
 
 fn open() -> (Tree, SparseBytes) {

@@ -11,7 +11,6 @@ mod every_server;
 mod many;
 mod positional;
 mod program;
-mod query_properties;
 mod replicas;
 mod report_equals_log;
 mod requests;

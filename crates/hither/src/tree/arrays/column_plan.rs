@@ -1,12 +1,12 @@
 //! What a request means for a tree.
 
-use crate::query::{Chunk, Expression};
 use crate::tree::arrays::ArraysRequest;
 use crate::tree::arrays::cut::Mask;
 use crate::tree::scan::{ChunkColumns, ChunkPieces, Piece};
 use hither_core::error::{Error, ErrorKind, Result};
 use hither_formats::root::{ColumnType, Tree};
 use hither_formats::{Column, ElementType, FormatError, Values};
+use hither_query::{Chunk, Expression};
 use std::ops::Range;
 
 /// A request that fits its tree.

@@ -1,15 +1,14 @@
 //! Evaluation of a formula for a block of turns.
 
+use crate::eval::batch::{BatchValues, InstanceBatch, Layout, Many};
+use crate::eval::bind::{Alternative, Bound, Formula, Scope};
+use crate::eval::shape::{Access, BoundColumn};
+use crate::function::{Compute, Function};
+use crate::operator::{Binary, truth};
 use hither_formats::{Column, Values};
 
-use super::batch::{BatchValues, InstanceBatch, Layout, Many};
-use super::bind::{Alternative, Bound, Formula, Scope};
-use super::function::{Compute, Function};
-use super::operator::{Binary, truth};
-use super::shape::{Access, BoundColumn};
-
 /// The numbers of `formula` for `instances`.
-pub(super) fn evaluate(
+pub(crate) fn evaluate(
     scope: &Scope<'_>,
     formula: &Formula,
     instances: &InstanceBatch<'_>,
@@ -177,7 +176,7 @@ fn choose(
 }
 
 /// A number type of a column.
-pub(super) trait Element: Copy {
+pub(crate) trait Element: Copy {
     /// The number in double precision.
     fn number(self) -> f64;
 }
@@ -227,7 +226,7 @@ macro_rules! with_values {
         }
     };
 }
-pub(super) use with_values;
+pub(crate) use with_values;
 
 /// The values of `column` in `places`, NaN where there is none.
 fn values_at(column: &Column, places: &Layout<'_>) -> Vec<f64> {

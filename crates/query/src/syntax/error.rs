@@ -1,14 +1,13 @@
 //! A mistake in an expression, shown under the place where it was made.
 
-use std::ops::Range;
-
 use hither_core::{Error, ErrorKind};
+use std::ops::Range;
 
 /// What is wrong, and where in the text.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct SyntaxError {
-    pub(super) span: Range<usize>,
-    pub(super) message: String,
+pub(crate) struct SyntaxError {
+    pub(crate) span: Range<usize>,
+    pub(crate) message: String,
 }
 
 /// How many characters of the expression are shown on either side of the mistake: with both, a terminal of 80
@@ -17,7 +16,7 @@ const SHOWN: usize = 36;
 
 impl SyntaxError {
     /// The error with an excerpt of `text` and a caret under the mistake.
-    pub(super) fn into_error(self, text: &str) -> Error {
+    pub(crate) fn into_error(self, text: &str) -> Error {
         let before = text.get(..self.span.start).unwrap_or(text);
         let column = before.chars().count();
         let length = text.get(self.span).map_or(1, |part| part.chars().count().max(1));

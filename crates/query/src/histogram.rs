@@ -5,17 +5,19 @@
 //! weighted, and not corrected for the size of the sample (`TH1::GetMean`, `TH1::GetStdDev`).
 //!
 //! Without a range the values are kept until the end, and the limits then chosen from the smallest and the largest of
-//! them ([`super::limits`]). Beyond [`KEPT`] values the limits are chosen from those seen so far; when a value lies
+//! them ([`axis_limits`]). Beyond [`KEPT`] values the limits are chosen from those seen so far; when a value lies
 //! beyond them, the range is doubled towards it and the bins merged in pairs, as ROOT does. Mean and standard deviation
 //! are then still over all values, since all are within the range. What is infinite or not a number does not take part
 //! in choosing limits, and counts as under- or overflow.
 
-use hither_core::{Error, ErrorKind};
-use serde::Serialize;
+mod axis_limits;
+mod moments;
 
-use super::SelectedValues;
-use super::axis_limits::nice_limits;
-use super::moments::Moments;
+use crate::SelectedValues;
+use axis_limits::nice_limits;
+use hither_core::{Error, ErrorKind};
+use moments::Moments;
+use serde::Serialize;
 
 /// Most bins that can be asked for.
 pub const MAX_BINS: usize = 1_000_000;

@@ -3,28 +3,28 @@
 //! Text comes from outside, so its length and the depth of its tree are limited: the parser, everything that walks
 //! the tree, and dropping it recurse once for each level.
 
-use super::ast::{Index, Node, Special};
-use super::error::SyntaxError;
-use super::function::{Aggregate, Function, names};
-use super::operator::{
+use crate::function::{Aggregate, Function, names};
+use crate::operator::{
     Associativity, Binary, CONDITIONAL_PRECEDENCE, NEGATED_PRECEDENCE, TIGHTEST, Unary,
 };
-use super::suggestion::suggestion;
-use super::token::{Kind, Token, tokens};
+use crate::suggestion::suggestion;
+use crate::syntax::ast::{Index, Node, Special};
+use crate::syntax::error::SyntaxError;
+use crate::syntax::token::{Kind, Token, tokens};
 
 /// Longest expression, in bytes. A list of a thousand runs, `run==300001||run==300002||...`, takes some 13,000.
-pub(super) const MAX_LENGTH: usize = 64 * 1024;
+pub(crate) const MAX_LENGTH: usize = 64 * 1024;
 
 /// Deepest tree, and deepest nesting of the text, in levels. People write fewer than 20; sums may have so many terms,
 /// and chains of `||` and `&&` any number, since they become shallow trees. One level of nesting takes 9 KB of stack in
 /// a debug build, and threads have 2 MiB.
-pub(super) const MAX_DEPTH: usize = 128;
+pub(crate) const MAX_DEPTH: usize = 128;
 
 /// Most brackets behind one branch.
 const MAX_INDICES: usize = 16;
 
 /// The tree of the whole of `text`.
-pub(super) fn parse(text: &str) -> Result<Node, SyntaxError> {
+pub(crate) fn parse(text: &str) -> Result<Node, SyntaxError> {
     if text.len() > MAX_LENGTH {
         return Err(SyntaxError {
             span: MAX_LENGTH..MAX_LENGTH,

@@ -3,7 +3,7 @@
 use hither_core::error::suggest::closest_names;
 
 /// `, did you mean ...` with the near matches, or nothing.
-pub(super) fn suggestion<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> String {
+pub(crate) fn suggestion<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> String {
     let near = closest_names(name, candidates, 3);
     if near.is_empty() {
         return String::new();

@@ -1,12 +1,11 @@
 //! From text to tokens, each with the place where it stood.
 
+use crate::syntax::error::SyntaxError;
 use std::ops::Range;
-
-use super::error::SyntaxError;
 
 /// What a token is.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Kind {
+pub(crate) enum Kind {
     /// A finite, non-negative number.
     Number(f64),
     /// A name as it can be written without quotes: `x`, `event.x`, `TMath::Abs`, `Sum$`.
@@ -21,9 +20,9 @@ pub(super) enum Kind {
 
 /// A token and its place in the text, in bytes.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Token {
-    pub(super) kind: Kind,
-    pub(super) span: Range<usize>,
+pub(crate) struct Token {
+    pub(crate) kind: Kind,
+    pub(crate) span: Range<usize>,
 }
 
 /// All operators and brackets; of two that fit, the longer comes first.
@@ -33,7 +32,7 @@ const SYMBOLS: [&str; 26] = [
 ];
 
 /// Splits `text` into tokens, of which the last is [`Kind::End`].
-pub(super) fn tokens(text: &str) -> Result<Vec<Token>, SyntaxError> {
+pub(crate) fn tokens(text: &str) -> Result<Vec<Token>, SyntaxError> {
     let mut found = Vec::new();
     let mut at = 0;
     while let Some(rest) = text.get(at..).filter(|rest| !rest.is_empty()) {
@@ -88,7 +87,7 @@ fn token(rest: &str) -> Result<(Kind, usize), (String, usize)> {
 
 /// Length of the name that `rest` starts with: letters, digits and underscores, joined by `.` or `::`, and perhaps
 /// a final `$`.
-pub(super) fn name_length(rest: &str) -> usize {
+pub(crate) fn name_length(rest: &str) -> usize {
     let bytes = rest.as_bytes();
     let part = |b: Option<&u8>| b.is_some_and(|b| b.is_ascii_alphanumeric() || *b == b'_');
     let mut at = 0;

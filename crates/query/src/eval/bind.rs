@@ -4,19 +4,18 @@
 //! kin, computed indices, and `Alt$` are evaluated here, over the whole chunk, to one number for each entry. What is
 //! left is a tree over columns that run in one loop ([`Instances`]).
 
+use crate::chunk::Chunk;
+use crate::eval::batch::{BLOCK, InstanceBatch};
+use crate::eval::evaluate::evaluate;
+use crate::eval::shape::{BoundColumn, BoundIndex, Instances};
+use crate::function::{Aggregate, Function};
+use crate::operator::{Binary, Unary};
+use crate::syntax::ast::{Index, Node, Special};
 use hither_core::{Error, ErrorKind};
-
-use super::ast::{Index, Node, Special};
-use super::batch::{BLOCK, InstanceBatch};
-use super::chunk::Chunk;
-use super::evaluate::evaluate;
-use super::function::{Aggregate, Function};
-use super::operator::{Binary, Unary};
-use super::shape::{BoundColumn, BoundIndex, Instances};
 
 /// An expression over the columns of a [`Scope`].
 #[derive(Debug)]
-pub(super) enum Bound {
+pub(crate) enum Bound {
     Number(f64),
     /// A column, by its place in the scope.
     Column(usize),
@@ -37,36 +36,36 @@ pub(super) enum Bound {
 
 /// `Alt$(first, otherwise)`.
 #[derive(Debug)]
-pub(super) struct Alternative {
+pub(crate) struct Alternative {
     /// The values of `first` in a loop of its own.
-    pub(super) values: Vec<f64>,
+    pub(crate) values: Vec<f64>,
     /// How many of them the entries before have.
-    pub(super) starts: Vec<usize>,
-    pub(super) otherwise: Vec<f64>,
+    pub(crate) starts: Vec<usize>,
+    pub(crate) otherwise: Vec<f64>,
 }
 
 /// A formula and whether it differs between the turns of an entry.
 #[derive(Debug)]
-pub(super) struct Formula {
-    pub(super) root: Bound,
+pub(crate) struct Formula {
+    pub(crate) root: Bound,
     /// ROOT evaluates what does not contain an array or `Iteration$` only for the first turn, `Alt$` included.
-    pub(super) multiple: bool,
+    pub(crate) multiple: bool,
 }
 
 /// The columns that run in one loop, in the order in which they were bound.
 #[derive(Debug)]
-pub(super) struct Scope<'a> {
+pub(crate) struct Scope<'a> {
     chunk: &'a Chunk<'a>,
-    pub(super) columns: Vec<BoundColumn<'a>>,
+    pub(crate) columns: Vec<BoundColumn<'a>>,
 }
 
 impl<'a> Scope<'a> {
-    pub(super) fn new(chunk: &'a Chunk<'a>) -> Self {
+    pub(crate) fn new(chunk: &'a Chunk<'a>) -> Self {
         Self { chunk, columns: Vec::new() }
     }
 
     /// Adds the columns of `node`.
-    pub(super) fn bind(&mut self, node: &Node) -> Result<Formula, Error> {
+    pub(crate) fn bind(&mut self, node: &Node) -> Result<Formula, Error> {
         let before = self.columns.len();
         let root = self.node(node)?;
         let arrays = self.columns.iter().skip(before).any(BoundColumn::is_multiple);
@@ -74,7 +73,7 @@ impl<'a> Scope<'a> {
     }
 
     /// The loop over all columns that were added.
-    pub(super) fn close(&mut self) -> Result<Instances, Error> {
+    pub(crate) fn close(&mut self) -> Result<Instances, Error> {
         let entries = self.chunk.entries();
         let turns = Instances::new(&self.columns, entries)?;
         for column in &mut self.columns {
@@ -239,7 +238,7 @@ fn aggregated(
 }
 
 /// `range` in pieces of [`BLOCK`].
-pub(super) fn blocks(
+pub(crate) fn blocks(
     range: std::ops::Range<usize>,
 ) -> impl Iterator<Item = std::ops::Range<usize>> {
     let end = range.end;

@@ -20,7 +20,7 @@ const GROUP: usize = 128;
 
 /// Sums over weighted values.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Moments {
+pub(crate) struct Moments {
     /// Values that wait until a group is full.
     group: Vec<(f64, f64)>,
     pivot: Option<f64>,
@@ -53,7 +53,7 @@ impl Sum {
 impl Moments {
     /// Adds a finite value.
     #[inline]
-    pub(super) fn add(&mut self, value: f64, weight: f64) {
+    pub(crate) fn add(&mut self, value: f64, weight: f64) {
         self.group.push((value, weight));
         if self.group.len() == GROUP {
             self.close_group();
@@ -83,7 +83,7 @@ impl Moments {
     }
 
     /// The results so far.
-    pub(super) fn results(&self) -> Results {
+    pub(crate) fn results(&self) -> Results {
         let mut all = self.clone();
         all.close_group();
         let exact = Results::of(all.sums.map(|sum| sum.value()), all.pivot.unwrap_or(0.0));
@@ -96,10 +96,10 @@ impl Moments {
 
 /// What [`Moments`] add up to; all 0 when the weights do.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Results {
-    pub(super) sum_of_weights: f64,
-    pub(super) mean: f64,
-    pub(super) stddev: f64,
+pub(crate) struct Results {
+    pub(crate) sum_of_weights: f64,
+    pub(crate) mean: f64,
+    pub(crate) stddev: f64,
 }
 
 impl Results {

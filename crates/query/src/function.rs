@@ -4,22 +4,21 @@
 //! is not positive is 0, `sqrt` takes the absolute value first, `asin` beyond 1 is 0, `exp` stops at 700. Everything
 //! else, `TMath::` and the C library, is called as it is and may answer NaN or infinity.
 
+use crate::operator::{signed, truth};
 use std::f64::consts;
-
-use super::operator::{signed, truth};
 
 /// A function of numbers.
 #[derive(Debug)]
-pub(super) struct Function {
+pub(crate) struct Function {
     /// As it is written.
-    pub(super) name: &'static str,
+    pub(crate) name: &'static str,
     /// What it computes.
-    pub(super) compute: Compute,
+    pub(crate) compute: Compute,
 }
 
 /// What a function computes, by the number of its arguments.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Compute {
+pub(crate) enum Compute {
     Constant(f64),
     One(fn(f64) -> f64),
     Two(fn(f64, f64) -> f64),
@@ -28,7 +27,7 @@ pub(super) enum Compute {
 
 impl Function {
     /// How many arguments it takes.
-    pub(super) fn arguments(&self) -> usize {
+    pub(crate) fn arguments(&self) -> usize {
         match self.compute {
             Compute::Constant(_) => 0,
             Compute::One(_) => 1,
@@ -38,7 +37,7 @@ impl Function {
     }
 
     /// The function called `name`.
-    pub(super) fn find(name: &str) -> Option<&'static Self> {
+    pub(crate) fn find(name: &str) -> Option<&'static Self> {
         FUNCTIONS.iter().find(|function| function.name == name)
     }
 }
@@ -52,7 +51,7 @@ impl PartialEq for Function {
 
 /// What turns the elements of an entry into one number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Aggregate {
+pub(crate) enum Aggregate {
     /// `Sum$(x)`
     Sum,
     /// `Min$(x)`: 0 without elements.
@@ -69,11 +68,11 @@ pub(super) enum Aggregate {
 
 impl Aggregate {
     /// All of them.
-    pub(super) const ALL: [Self; 6] =
+    pub(crate) const ALL: [Self; 6] =
         [Self::Sum, Self::Min, Self::Max, Self::MinIf, Self::MaxIf, Self::Length];
 
     /// As it is written.
-    pub(super) fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Sum => "Sum$",
             Self::Min => "Min$",
@@ -85,7 +84,7 @@ impl Aggregate {
     }
 
     /// How many arguments it takes.
-    pub(super) fn arguments(self) -> usize {
+    pub(crate) fn arguments(self) -> usize {
         match self {
             Self::Sum | Self::Min | Self::Max | Self::Length => 1,
             Self::MinIf | Self::MaxIf => 2,
@@ -94,7 +93,7 @@ impl Aggregate {
 }
 
 /// All names that can stand before a parenthesis.
-pub(super) fn names() -> impl Iterator<Item = &'static str> {
+pub(crate) fn names() -> impl Iterator<Item = &'static str> {
     FUNCTIONS
         .iter()
         .map(|function| function.name)

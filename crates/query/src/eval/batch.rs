@@ -1,17 +1,16 @@
 //! The turns of the loop that are evaluated together, and the numbers that they have.
 
+use crate::eval::shape::Instances;
 use std::cell::OnceCell;
 use std::ops::Range;
 
-use super::shape::Instances;
-
 /// How many turns are evaluated together: few enough that some intermediate results of 8 bytes each stay in the
 /// processor's first and second cache, many enough that walking the tree does not count.
-pub(super) const BLOCK: usize = 4096;
+pub(crate) const BLOCK: usize = 4096;
 
 /// Some turns, in order.
 #[derive(Debug)]
-pub(super) struct InstanceBatch<'a> {
+pub(crate) struct InstanceBatch<'a> {
     which: Which<'a>,
     turns: &'a Instances,
     placed: OnceCell<Placed>,
@@ -29,36 +28,36 @@ enum Which<'a> {
 
 /// The entry of each instance, and the number of the turn within it.
 #[derive(Debug, Default)]
-pub(super) struct Placed {
-    pub(super) entries: Vec<usize>,
-    pub(super) turns: Vec<usize>,
+pub(crate) struct Placed {
+    pub(crate) entries: Vec<usize>,
+    pub(crate) turns: Vec<usize>,
 }
 
 /// Instances that stand side by side in a column, or that do not.
 #[derive(Debug)]
-pub(super) enum Layout<'a> {
+pub(crate) enum Layout<'a> {
     Span(Range<usize>),
     Picks(&'a [usize]),
 }
 
 impl<'a> InstanceBatch<'a> {
     /// Consecutive turns.
-    pub(super) fn span(span: Range<usize>, turns: &'a Instances) -> Self {
+    pub(crate) fn span(span: Range<usize>, turns: &'a Instances) -> Self {
         Self { which: Which::Span(span), turns, placed: OnceCell::new() }
     }
 
     /// Picked turns, in order.
-    pub(super) fn picks(picks: &'a [usize], turns: &'a Instances) -> Self {
+    pub(crate) fn picks(picks: &'a [usize], turns: &'a Instances) -> Self {
         Self { which: Which::Picks(picks), turns, placed: OnceCell::new() }
     }
 
     /// One turn of each entry: for what does not differ between the turns of an entry.
-    pub(super) fn entries(entries: Range<usize>, turns: &'a Instances) -> Self {
+    pub(crate) fn entries(entries: Range<usize>, turns: &'a Instances) -> Self {
         Self { which: Which::Entries(entries), turns, placed: OnceCell::new() }
     }
 
     /// How many instances there are.
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         match &self.which {
             Which::Span(range) | Which::Entries(range) => range.len(),
             Which::Picks(picks) => picks.len(),
@@ -66,12 +65,12 @@ impl<'a> InstanceBatch<'a> {
     }
 
     /// The loop that the instances belong to.
-    pub(super) fn turns(&self) -> &'a Instances {
+    pub(crate) fn turns(&self) -> &'a Instances {
         self.turns
     }
 
     /// The instances as places in a column whose values are the turns, counted through.
-    pub(super) fn flat(&self) -> Layout<'_> {
+    pub(crate) fn flat(&self) -> Layout<'_> {
         match &self.which {
             Which::Span(range) => Layout::Span(range.clone()),
             Which::Picks(picks) => Layout::Picks(picks),
@@ -81,7 +80,7 @@ impl<'a> InstanceBatch<'a> {
     }
 
     /// The instances as places in a column with one value for each entry.
-    pub(super) fn per_entry(&self) -> Layout<'_> {
+    pub(crate) fn per_entry(&self) -> Layout<'_> {
         match &self.which {
             Which::Entries(range) => Layout::Span(range.clone()),
             Which::Span(range) if self.turns.uniform() == Some(1) => Layout::Span(range.clone()),
@@ -91,7 +90,7 @@ impl<'a> InstanceBatch<'a> {
     }
 
     /// The entry and the turn of each instance.
-    pub(super) fn placed(&self) -> &Placed {
+    pub(crate) fn placed(&self) -> &Placed {
         self.placed.get_or_init(|| match &self.which {
             Which::Span(range) => self.place(range.clone()),
             Which::Picks(picks) => self.place(picks.iter().copied()),
@@ -120,31 +119,31 @@ impl<'a> InstanceBatch<'a> {
 
 /// Numbers, one for each instance.
 #[derive(Debug)]
-pub(super) struct BatchValues {
-    pub(super) values: Many,
+pub(crate) struct BatchValues {
+    pub(crate) values: Many,
     /// Where a branch was asked for an element that it does not have: the whole expression is NaN there. Empty if
     /// nowhere.
-    pub(super) missing: Vec<bool>,
+    pub(crate) missing: Vec<bool>,
 }
 
 /// Numbers that may all be the same.
 #[derive(Debug)]
-pub(super) enum Many {
+pub(crate) enum Many {
     Same(f64),
     Each(Vec<f64>),
 }
 
 impl BatchValues {
-    pub(super) fn same(value: f64) -> Self {
+    pub(crate) fn same(value: f64) -> Self {
         Self { values: Many::Same(value), missing: Vec::new() }
     }
 
-    pub(super) fn each(values: Vec<f64>) -> Self {
+    pub(crate) fn each(values: Vec<f64>) -> Self {
         Self { values: Many::Each(values), missing: Vec::new() }
     }
 
     /// The number of instance `i`.
-    pub(super) fn at(&self, i: usize) -> f64 {
+    pub(crate) fn at(&self, i: usize) -> f64 {
         match &self.values {
             Many::Same(value) => *value,
             Many::Each(values) => values.get(i).copied().unwrap_or(f64::NAN),
@@ -152,12 +151,12 @@ impl BatchValues {
     }
 
     /// Whether instance `i` has no number.
-    pub(super) fn is_missing(&self, i: usize) -> bool {
+    pub(crate) fn is_missing(&self, i: usize) -> bool {
         self.missing.get(i).copied().unwrap_or(false)
     }
 
     /// The numbers of `count` instances, NaN where they are missing.
-    pub(super) fn finish(self, count: usize) -> Vec<f64> {
+    pub(crate) fn finish(self, count: usize) -> Vec<f64> {
         let mut values = match self.values {
             Many::Same(value) => vec![value; count],
             Many::Each(values) => values,
@@ -171,7 +170,7 @@ impl BatchValues {
     }
 
     /// `f` of each number.
-    pub(super) fn map(mut self, f: impl Fn(f64) -> f64) -> Self {
+    pub(crate) fn map(mut self, f: impl Fn(f64) -> f64) -> Self {
         match &mut self.values {
             Many::Same(value) => *value = f(*value),
             Many::Each(values) => values.iter_mut().for_each(|value| *value = f(*value)),
@@ -180,7 +179,7 @@ impl BatchValues {
     }
 
     /// `f` of each pair of numbers; missing where one of them is.
-    pub(super) fn zip(self, other: Self, f: impl Fn(f64, f64) -> f64) -> Self {
+    pub(crate) fn zip(self, other: Self, f: impl Fn(f64, f64) -> f64) -> Self {
         let missing = either(self.missing, &other.missing);
         let values = match (self.values, other.values) {
             (Many::Same(x), Many::Same(y)) => Many::Same(f(x, y)),

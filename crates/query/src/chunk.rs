@@ -1,11 +1,9 @@
 //! What an expression is evaluated on.
 
-use std::collections::HashMap;
-
+use crate::suggestion::suggestion;
 use hither_core::{Error, ErrorKind};
 use hither_formats::Column;
-
-use super::suggestion::suggestion;
+use std::collections::HashMap;
 
 /// Consecutive entries of a tree: the columns of the branches that an expression names.
 #[derive(Debug, Clone)]
@@ -52,12 +50,12 @@ impl<'a> Chunk<'a> {
     }
 
     /// Number of entries of the whole tree.
-    pub(super) fn tree_entries(&self) -> u64 {
+    pub(crate) fn tree_entries(&self) -> u64 {
         self.tree_entries
     }
 
     /// The column called `name`.
-    pub(super) fn column(&self, name: &str) -> Result<&'a Column, Error> {
+    pub(crate) fn column(&self, name: &str) -> Result<&'a Column, Error> {
         self.columns.get(name).copied().ok_or_else(|| {
             let near = suggestion(name, self.columns.keys().copied());
             Error::new(ErrorKind::NotFound, format!("there is no branch `{name}`{near}"))

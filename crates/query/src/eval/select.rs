@@ -1,20 +1,18 @@
 //! The main loop: which turns pass the cut, and what the values are there.
 
-use std::ops::Range;
-
+use crate::chunk::Chunk;
+use crate::eval::batch::{BLOCK, InstanceBatch};
+use crate::eval::bind::{Bound, Formula, Scope, blocks};
+use crate::eval::evaluate::{Element, evaluate, with_values};
+use crate::eval::shape::{Access, Instances};
+use crate::operator::Binary;
+use crate::{Expression, SelectedValues};
 use hither_core::Error;
 use hither_formats::Values;
-
-use super::batch::{BLOCK, InstanceBatch};
-use super::bind::{Bound, Formula, Scope, blocks};
-use super::chunk::Chunk;
-use super::evaluate::{Element, evaluate, with_values};
-use super::operator::Binary;
-use super::shape::{Access, Instances};
-use super::{Expression, SelectedValues};
+use std::ops::Range;
 
 /// Evaluates `value` where `cut` passes.
-pub(super) fn select(
+pub(crate) fn select(
     value: &Expression,
     cut: Option<&Expression>,
     chunk: &Chunk<'_>,

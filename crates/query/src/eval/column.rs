@@ -1,12 +1,12 @@
 //! An expression as a column: the values of all turns, in the shape of the loop.
 
-use super::Expression;
-use super::ast::Node;
-use super::batch::InstanceBatch;
-use super::bind::{Scope, blocks};
-use super::chunk::Chunk;
-use super::evaluate::evaluate;
-use super::operator::{Binary, Unary};
+use crate::Expression;
+use crate::chunk::Chunk;
+use crate::eval::batch::InstanceBatch;
+use crate::eval::bind::{Scope, blocks};
+use crate::eval::evaluate::evaluate;
+use crate::operator::{Binary, Unary};
+use crate::syntax::ast::Node;
 use hither_core::Error;
 use hither_formats::{Column, Values};
 
@@ -15,7 +15,7 @@ impl Expression {
     /// `&& || !`. Expressions over arrays give arrays, jagged or fixed as those are; with several, those of their loop.
     ///
     /// # Errors
-    /// As [`Selection::evaluate`](super::Selection::evaluate).
+    /// As [`Selection::evaluate`](crate::Selection::evaluate).
     pub fn column(&self, chunk: &Chunk<'_>) -> Result<Column, Error> {
         let mut scope = Scope::new(chunk);
         let formula = scope.bind(&self.root)?;

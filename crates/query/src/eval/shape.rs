@@ -40,8 +40,8 @@ const MAX_TURNS: usize = 1 << 40;
 
 /// A branch as one place of an expression uses it.
 #[derive(Debug)]
-pub(super) struct BoundColumn<'a> {
-    pub(super) column: Cow<'a, Column>,
+pub(crate) struct BoundColumn<'a> {
+    pub(crate) column: Cow<'a, Column>,
     /// Whether it has lists in lists, run together.
     nested: bool,
     /// One for each dimension, the jagged one first.
@@ -51,12 +51,12 @@ pub(super) struct BoundColumn<'a> {
     /// How many values lie between neighbours in each dimension.
     strides: Vec<usize>,
     /// Where values of the column stand relative to the turns of the loop.
-    pub(super) access: Access,
+    pub(crate) access: Access,
 }
 
 /// Which elements of a dimension are wanted.
 #[derive(Debug)]
-pub(super) enum BoundIndex {
+pub(crate) enum BoundIndex {
     /// All: a dimension of the loop.
     All,
     /// This one.
@@ -67,7 +67,7 @@ pub(super) enum BoundIndex {
 
 /// How the value for a turn is found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Access {
+pub(crate) enum Access {
     /// A scalar: the value with the number of the entry.
     PerEntry,
     /// The turns of all entries, counted through, are the values of the column.
@@ -78,7 +78,7 @@ pub(super) enum Access {
 
 impl<'a> BoundColumn<'a> {
     /// Checks `column` and the indices behind its name.
-    pub(super) fn new(
+    pub(crate) fn new(
         name: &str,
         column: &'a Column,
         entries: usize,
@@ -126,7 +126,7 @@ impl<'a> BoundColumn<'a> {
 
     /// Whether it differs between the turns of an entry. A fixed array of one element does not: as a cut on `x[5]`,
     /// `z[1]` is looked at in the first turn only.
-    pub(super) fn is_multiple(&self) -> bool {
+    pub(crate) fn is_multiple(&self) -> bool {
         let free = self.indices.iter().zip(&self.sizes);
         free.into_iter().any(|(index, size)| matches!(index, BoundIndex::All) && *size != 1)
     }
@@ -139,7 +139,7 @@ impl<'a> BoundColumn<'a> {
     }
 
     /// Where in the column's values the element for turn `turn` of `entry` is; none if there is no such element.
-    pub(super) fn position(&self, entry: usize, turn: usize, turns: &Instances) -> Option<usize> {
+    pub(crate) fn position(&self, entry: usize, turn: usize, turns: &Instances) -> Option<usize> {
         let range = self.column.value_range(entry);
         let element = self.element(entry, turn, turns)?;
         (element < range.len()).then(|| range.start + element)
@@ -176,7 +176,7 @@ impl<'a> BoundColumn<'a> {
     }
 
     /// Finds out whether the turns of the loop, counted through, are the values of this column.
-    pub(super) fn choose_access(&mut self, turns: &Instances, entries: usize) {
+    pub(crate) fn choose_access(&mut self, turns: &Instances, entries: usize) {
         if self.access == Access::PerEntry
             || self.column.item_len() == 0
             || !self.indices.iter().all(|index| matches!(index, BoundIndex::All))
@@ -212,7 +212,7 @@ impl<'a> BoundColumn<'a> {
 
 /// The loop of one formula, or of a value and its cut.
 #[derive(Debug)]
-pub(super) struct Instances {
+pub(crate) struct Instances {
     counts: Counts,
     /// `volumes[d]`: how many turns dimensions `d` and further in have together, where `d > 0`.
     volumes: Vec<usize>,
@@ -228,7 +228,7 @@ enum Counts {
 
 impl Instances {
     /// The loop over `columns`, in the order in which ROOT looks at them: those of the cut first.
-    pub(super) fn new(columns: &[BoundColumn<'_>], entries: usize) -> Result<Self, Error> {
+    pub(crate) fn new(columns: &[BoundColumn<'_>], entries: usize) -> Result<Self, Error> {
         check_nested(columns)?;
         let mut sizes: Vec<usize> = Vec::new();
         for column in columns {
@@ -283,7 +283,7 @@ impl Instances {
     }
 
     /// The number of turns of every entry, if all have the same.
-    pub(super) fn uniform(&self) -> Option<usize> {
+    pub(crate) fn uniform(&self) -> Option<usize> {
         match self.counts {
             Counts::Uniform(count) => Some(count),
             Counts::Varying(_) => None,
@@ -292,7 +292,7 @@ impl Instances {
 
     /// The loop over `entries` entries as a column has it: offsets of its items, if entries differ in how many they have, and
     /// the dimensions of one item.
-    pub(super) fn shape(&self, entries: usize) -> (Option<Vec<i64>>, Vec<usize>) {
+    pub(crate) fn shape(&self, entries: usize) -> (Option<Vec<i64>>, Vec<usize>) {
         let sizes = self.volumes.windows(2).map(|pair| pair[0].checked_div(pair[1]).unwrap_or(0));
         match &self.counts {
             Counts::Uniform(_) => (None, sizes.collect()),
@@ -308,7 +308,7 @@ impl Instances {
     }
 
     /// Number of turns in all entries before `entry`.
-    pub(super) fn start(&self, entry: usize) -> usize {
+    pub(crate) fn start(&self, entry: usize) -> usize {
         match &self.counts {
             Counts::Uniform(count) => entry * count,
             Counts::Varying(starts) => {
@@ -318,12 +318,12 @@ impl Instances {
     }
 
     /// Number of turns of `entry`.
-    pub(super) fn count(&self, entry: usize) -> usize {
+    pub(crate) fn count(&self, entry: usize) -> usize {
         self.start(entry + 1) - self.start(entry)
     }
 
     /// The entry that turn number `flat` of the chunk belongs to, given that it is not before `from`.
-    pub(super) fn entry_of(&self, flat: usize, from: usize) -> usize {
+    pub(crate) fn entry_of(&self, flat: usize, from: usize) -> usize {
         match &self.counts {
             Counts::Uniform(count) => flat / (*count).max(1),
             Counts::Varying(starts) => {

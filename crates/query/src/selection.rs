@@ -1,113 +1,10 @@
-//! Queries over trees: expressions, cuts and histograms, with the meaning that `TTree::Draw` gives them.
-//!
-//! A query says which values to look at ([`Expression`]), which of them to keep ([`Selection`]), and what to do with
-//! them ([`HistogramBuilder`]). It knows nothing of files: it names the branches that it needs
-//! ([`Selection::columns`]), is handed their columns a [`Chunk`] of entries at a time, and answers with the values
-//! that pass ([`SelectedValues`]). Evaluation has no state, so chunks can be evaluated on several threads; the histogram is
-//! then filled with the results in the order of their entries, and does not depend on where the chunks were cut.
-//!
-//! The parts, in the order in which an expression meets them:
-//!
-//! 1. `token`, `parse`, `ast`: from text to a tree, within limits of length and depth, with ROOT's precedences.
-//! 2. `chunk`, `bind`, `shape`: the names become columns, whose dimensions give the loop over the elements of each
-//!    entry. `shape` explains the loop.
-//! 3. `instances`, `evaluate`, `operator`, `function`: a block of some thousand turns at a time, in double precision.
-//! 4. `select`: cut first, values only where it passes. The cut is a weight: anything but zero passes, and is what
-//!    the histogram counts.
-//! 5. `histogram`, `moments`, `limits`: bins, mean and standard deviation.
-//!
-//! Memory: a block has at most a few intermediate results of 32 KiB; beyond them there are only the values that
-//! passed. `Sum$` and its kin take 8 bytes for each entry of the chunk, `Alt$` 8 for each of its values.
-//!
-//! The syntax is `TTreeFormula`'s: numbers, branches with indices (`x`, `x[2]`, `m[][1]`, `x[n-1]`), the operators of
-//! C without assignment and `~`, `^` and `**` for powers, `?:`, functions ([`Expression::functions`] lists them),
-//! `pi`, `Entry$`, `Entries$`, `Iteration$`, `Length$`, `Length$(x)`, `Sum$(x)`, `Min$(x)`, `Max$(x)`,
-//! `MinIf$(x, c)`, `MaxIf$(x, c)` and `Alt$(x, y)`. Names with odd characters stand in back-quotes. ROOT is stricter
-//! in places (it refuses `+x`, `- -x` and `!-x`) and laxer in others: it reads `1 2` as 12 and ignores indices that a
-//! branch has no dimension for, which is an error here.
+//! A value and a cut over the entries of a tree, and the values that pass.
 
-mod ast;
-mod axis_limits;
-mod batch;
-mod bind;
-mod chunk;
-mod column;
-mod error;
-mod evaluate;
-mod function;
-mod histogram;
-mod moments;
-mod operator;
-mod parser;
-mod select;
-mod shape;
-mod suggestion;
-mod token;
-
-use std::fmt;
-use std::str::FromStr;
-
+use crate::eval::select::select;
+use crate::{Chunk, Expression};
 use hither_core::Error;
 
-pub use chunk::Chunk;
-pub use histogram::{Histogram, HistogramBuilder, MAX_BINS};
-
-/// A formula over the branches of a tree.
-///
-/// `Display` writes it with all its parentheses, from which [`Expression::parse`] reads the same expression (if it is
-/// not nested more than half as deep as is allowed: parentheses nest, too).
-#[derive(Debug, Clone, PartialEq)]
-pub struct Expression {
-    root: ast::Node,
-}
-
-impl Expression {
-    /// Reads an expression.
-    ///
-    /// # Errors
-    /// [`Invalid`](hither_core::ErrorKind::Invalid) with what was expected and a caret under the place.
-    pub fn parse(text: &str) -> Result<Self, Error> {
-        match parser::parse(text) {
-            Ok(root) => Ok(Self { root }),
-            Err(error) => Err(error.into_error(text)),
-        }
-    }
-
-    /// The names of the branches in it, each once, in the order in which they appear.
-    #[must_use]
-    pub fn columns(&self) -> Vec<String> {
-        let mut names: Vec<String> = Vec::new();
-        self.root.walk(&mut |node| {
-            if let ast::Node::Column { name, .. } = node
-                && !names.contains(name)
-            {
-                names.push(name.clone());
-            }
-        });
-        names
-    }
-
-    /// The names of all functions that an expression can call.
-    pub fn functions() -> impl Iterator<Item = &'static str> {
-        function::names()
-    }
-}
-
-impl fmt::Display for Expression {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.root.fmt(f)
-    }
-}
-
-impl FromStr for Expression {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Self, Error> {
-        Self::parse(text)
-    }
-}
-
-/// Which values to look at.
+/// A value and a cut: which values count, and how much.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Selection {
     /// The values.
@@ -151,7 +48,7 @@ impl Selection {
     /// indices that do not fit, [`Corrupt`](hither_core::ErrorKind::Corrupt) for a column that is not what
     /// [`hither_formats::ColumnTracker`] promises.
     pub fn evaluate(&self, chunk: &Chunk<'_>) -> Result<SelectedValues, Error> {
-        select::select(&self.value, self.cut.as_ref(), chunk)
+        select(&self.value, self.cut.as_ref(), chunk)
     }
 }
 
@@ -169,10 +66,9 @@ pub struct SelectedValues {
 
 #[cfg(test)]
 mod tests {
+    use super::*;
     use hither_core::ErrorKind;
     use hither_formats::{Column, Values};
-
-    use super::*;
 
     fn scalar(values: Vec<i32>) -> Column {
         let entries = values.len();

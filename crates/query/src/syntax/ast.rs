@@ -1,14 +1,13 @@
 //! The tree that an expression is parsed into.
 
+use crate::function::{Aggregate, Function};
+use crate::operator::{Binary, Unary};
+use crate::syntax::token::name_length;
 use std::fmt;
-
-use super::function::{Aggregate, Function};
-use super::operator::{Binary, Unary};
-use super::token::name_length;
 
 /// A part of an expression.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Node {
+pub(crate) enum Node {
     /// A finite number that is not negative.
     Number(f64),
     /// A branch, with what stands in brackets behind it.
@@ -31,7 +30,7 @@ pub(super) enum Node {
 
 /// What stands between brackets behind a branch.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Index {
+pub(crate) enum Index {
     /// `[]`: all elements.
     All,
     /// `[3]`.
@@ -42,7 +41,7 @@ pub(super) enum Index {
 
 /// A variable that is not a branch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Special {
+pub(crate) enum Special {
     /// `Entry$`: the number of the entry.
     Entry,
     /// `Entries$`: how many entries the tree has.
@@ -55,10 +54,10 @@ pub(super) enum Special {
 
 impl Special {
     /// All of them.
-    pub(super) const ALL: [Self; 4] = [Self::Entry, Self::Entries, Self::Iteration, Self::Length];
+    pub(crate) const ALL: [Self; 4] = [Self::Entry, Self::Entries, Self::Iteration, Self::Length];
 
     /// As it is written.
-    pub(super) fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Entry => "Entry$",
             Self::Entries => "Entries$",
@@ -70,7 +69,7 @@ impl Special {
 
 impl Node {
     /// Calls `visit` on this part and all parts of it, in the order in which they are written.
-    pub(super) fn walk<'a>(&'a self, visit: &mut impl FnMut(&'a Self)) {
+    pub(crate) fn walk<'a>(&'a self, visit: &mut impl FnMut(&'a Self)) {
         visit(self);
         match self {
             Self::Number(_) | Self::Special(_) => {}

@@ -1,7 +1,7 @@
 //! What holds for every expression.
 
-use hither::query::{Chunk, Expression, Histogram, HistogramBuilder, Selection};
 use hither_formats::{Column, Values};
+use hither_query::{Chunk, Expression, Histogram, HistogramBuilder, Selection};
 use proptest::prelude::*;
 
 /// Text that is nearly an expression.

@@ -13,7 +13,7 @@
 
 /// An operator before its operand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Unary {
+pub(crate) enum Unary {
     /// `-x`
     Negate,
     /// `!x`
@@ -21,14 +21,14 @@ pub(super) enum Unary {
 }
 
 impl Unary {
-    pub(super) fn symbol(self) -> &'static str {
+    pub(crate) fn symbol(self) -> &'static str {
         match self {
             Self::Negate => "-",
             Self::Not => "!",
         }
     }
 
-    pub(super) fn apply(self, x: f64) -> f64 {
+    pub(crate) fn apply(self, x: f64) -> f64 {
         match self {
             Self::Negate => -x,
             Self::Not => truth(x == 0.0),
@@ -38,7 +38,7 @@ impl Unary {
 
 /// An operator between its operands, the loosest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Binary {
+pub(crate) enum Binary {
     Or,
     And,
     BitOr,
@@ -61,7 +61,7 @@ pub(super) enum Binary {
 
 /// Which of `a - b - c` is done first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Associativity {
+pub(crate) enum Associativity {
     /// `(a - b) - c`
     Left,
     /// `a * (b * c)`
@@ -69,23 +69,23 @@ pub(super) enum Associativity {
 }
 
 /// The precedence of `? :`, looser than every operator.
-pub(super) const CONDITIONAL_PRECEDENCE: u8 = 1;
+pub(crate) const CONDITIONAL_PRECEDENCE: u8 = 1;
 
 /// The precedence of the operand of a minus sign: `-a*b` is `-(a*b)`, `-a-b` is `(-a)-b`.
-pub(super) const NEGATED_PRECEDENCE: u8 = 14;
+pub(crate) const NEGATED_PRECEDENCE: u8 = 14;
 
 /// The precedence of the operand of `!`: tighter than every operator.
-pub(super) const TIGHTEST: u8 = 20;
+pub(crate) const TIGHTEST: u8 = 20;
 
 impl Binary {
     /// Whether its results are true and false.
-    pub(super) fn is_truth(self) -> bool {
+    pub(crate) fn is_truth(self) -> bool {
         use Binary::{And, Equal, Greater, GreaterOrEqual, Less, LessOrEqual, NotEqual, Or};
         matches!(self, Or | And | Less | Greater | LessOrEqual | GreaterOrEqual | Equal | NotEqual)
     }
 
     /// The operator that is written as `symbol`.
-    pub(super) fn from_symbol(symbol: &str) -> Option<Self> {
+    pub(crate) fn from_symbol(symbol: &str) -> Option<Self> {
         Some(match symbol {
             "||" => Self::Or,
             "&&" => Self::And,
@@ -109,7 +109,7 @@ impl Binary {
         })
     }
 
-    pub(super) fn symbol(self) -> &'static str {
+    pub(crate) fn symbol(self) -> &'static str {
         match self {
             Self::Or => "||",
             Self::And => "&&",
@@ -138,7 +138,7 @@ impl Binary {
     /// the other, so each has a level of its own, and those that it looks for from the left are right-associative:
     /// `1+2<<1` is 5, `3>2>1` is `3>(2>1)`, `10%4%3` is `10%(4%3)`, `a*b/c` is `a*(b/c)`, `a+b-c` is `a+(b-c)`
     /// (which rounds differently), `2^3^2` is 64. Where both ways give the same, as for `||`, the parser is free.
-    pub(super) fn precedence(self) -> (u8, Associativity) {
+    pub(crate) fn precedence(self) -> (u8, Associativity) {
         let side = match self {
             Self::Or | Self::And | Self::Add | Self::Subtract | Self::Divide | Self::Power => {
                 Associativity::Left
@@ -171,7 +171,7 @@ impl Binary {
     /// The result for one pair of numbers.
     #[inline]
     #[expect(clippy::cast_precision_loss, reason = "results are in double precision, as in ROOT")]
-    pub(super) fn apply(self, x: f64, y: f64) -> f64 {
+    pub(crate) fn apply(self, x: f64, y: f64) -> f64 {
         match self {
             Self::Or => truth(x != 0.0 || y != 0.0),
             Self::And => truth(x != 0.0 && y != 0.0),
@@ -197,7 +197,7 @@ impl Binary {
 
 /// 1 or 0.
 #[inline]
-pub(super) fn truth(value: bool) -> f64 {
+pub(crate) fn truth(value: bool) -> f64 {
     f64::from(u8::from(value))
 }
 
@@ -215,7 +215,7 @@ fn power(x: f64, y: f64) -> f64 {
 /// Truncation to a signed integer, as the processors that ROOT runs on do it: what does not fit gives the smallest.
 #[inline]
 #[expect(clippy::cast_possible_truncation, reason = "what does not fit was sorted out")]
-pub(super) fn signed(x: f64) -> i64 {
+pub(crate) fn signed(x: f64) -> i64 {
     const LIMIT: f64 = 9_223_372_036_854_775_808.0;
     if (-LIMIT..LIMIT).contains(&x) { x as i64 } else { i64::MIN }
 }

@@ -9,7 +9,7 @@
 const DIGITS: [f64; 10] = [1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0];
 
 /// Limits for `bins` bins that contain everything from `least` to `greatest`, both finite.
-pub(super) fn nice_limits(least: f64, greatest: f64, bins: usize) -> (f64, f64) {
+pub(crate) fn nice_limits(least: f64, greatest: f64, bins: usize) -> (f64, f64) {
     #[expect(clippy::cast_precision_loss, reason = "there are at most a million bins")]
     let count = bins.max(1) as f64;
     if least > greatest {

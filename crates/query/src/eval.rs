@@ -1,0 +1,8 @@
+//! Evaluation of expressions over chunks of entries, many instances at a time.
+
+pub(crate) mod batch;
+pub(crate) mod bind;
+pub(crate) mod column;
+pub(crate) mod evaluate;
+pub(crate) mod select;
+pub(crate) mod shape;
