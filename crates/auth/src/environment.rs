@@ -51,11 +51,15 @@ impl Environment {
         self.uid
     }
 
-    pub(crate) fn variable(&self, name: &str) -> Option<&Secret> {
+    /// The value of a variable, if it is set.
+    #[must_use]
+    pub fn variable(&self, name: &str) -> Option<&Secret> {
         self.variables.get(name)
     }
 
-    pub(crate) fn path(&self, name: &str) -> Option<PathBuf> {
+    /// The value of a variable as a path.
+    #[must_use]
+    pub fn path(&self, name: &str) -> Option<PathBuf> {
         self.variable(name).map(|value| PathBuf::from(value.expose()))
     }
 }

@@ -1,15 +1,16 @@
 //! What may stand on the command line.
 
+mod credentials;
 mod serve;
 mod trace;
 
 pub(crate) use serve::Serve;
 pub(crate) use trace::{Histogram, Import, Replay, Show, Trace};
 
-use crate::credentials;
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
-use hither::{Algorithm, PageChecksums, TreeUrl};
+use credentials::CredentialArgs;
+use hither::{Algorithm, ClientOptions, Mirror, PageChecksums, TreeUrl, byte_size, duration};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -36,57 +37,80 @@ pub(crate) struct Arguments {
 
 /// What every verb takes.
 #[derive(Debug, Clone, Default, Args)]
-pub struct GlobalArgs {
+pub(crate) struct GlobalArgs {
     /// Print one JSON object instead of text.
     #[arg(long, global = true)]
-    pub json: bool,
+    pub(crate) json: bool,
     /// Most connections to a server [default: 64, or what the configuration says].
     #[arg(long, global = true, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
-    pub connections: Option<u16>,
+    pub(crate) connections: Option<u16>,
     /// Where to remember servers and files between runs [default: the user's cache folder].
     #[arg(long, global = true, value_name = "DIR", conflicts_with = "no_store")]
-    pub store: Option<PathBuf>,
+    pub(crate) store: Option<PathBuf>,
     /// Remember nothing and use nothing remembered.
     #[arg(long, global = true)]
-    pub no_store: bool,
+    pub(crate) no_store: bool,
     /// Keep parts of files that were read on disk, beside what is remembered, at most so many bytes (as 500M or 20G), 0
     /// for none [default: none, or what the configuration says].
-    #[arg(long, global = true, value_name = "SIZE", value_parser = size)]
-    pub disk_cache: Option<u64>,
+    #[arg(long, global = true, value_name = "SIZE", value_parser = byte_size)]
+    pub(crate) disk_cache: Option<u64>,
     /// Use what is remembered of a file without asking whether it has changed since, for so long after that was last
     /// asked (as 90s, 30m, 12h or 7d) [default: 0, or what the configuration says: always ask].
-    #[arg(long, global = true, value_name = "DURATION", value_parser = staleness)]
-    pub staleness: Option<Duration>,
+    #[arg(long, global = true, value_name = "DURATION", value_parser = duration)]
+    pub(crate) staleness: Option<Duration>,
     /// Seconds to wait for a connection [default: 15].
     #[arg(long, global = true, value_name = "SECONDS", value_parser = seconds)]
-    pub connect_timeout: Option<f64>,
+    pub(crate) connect_timeout: Option<f64>,
     /// Seconds to wait without a byte arriving [default: 30, and 60 for the start of an answer].
     #[arg(long, global = true, value_name = "SECONDS", value_parser = seconds)]
-    pub stall_timeout: Option<f64>,
+    pub(crate) stall_timeout: Option<f64>,
     /// What is held against checksums of its pages over root:// in clear: never, long (runs of 64 KiB and more, where the
     /// server can) or always (servers that cannot are refused) [default: never, or what the configuration says].
     #[arg(long, global = true, value_name = "WHAT")]
-    pub verify: Option<PageChecksums>,
+    pub(crate) verify: Option<PageChecksums>,
     /// Another URL of the same file, to be used when the first one fails; may be given several times.
     #[arg(long, global = true, value_name = "URL")]
-    pub replica: Vec<String>,
+    pub(crate) replica: Vec<String>,
     /// Proxy for all servers, as in `http://USER:PASSWORD@HOST:PORT`; empty for none [default: http_proxy, https_proxy,
     /// all_proxy and no_proxy of the environment].
     #[arg(long, global = true, value_name = "URL")]
-    pub proxy: Option<String>,
+    pub(crate) proxy: Option<String>,
     /// Take any certificate of a server for good: whoever is on the way can read and change everything.
     #[arg(long, global = true)]
-    pub insecure: bool,
+    pub(crate) insecure: bool,
     /// Write a trace of all reads of remote and local files; `hither trace show` looks at it. `%p` stands for the number of
     /// the process.
     #[arg(long, global = true, value_name = "FILE")]
-    pub trace: Option<PathBuf>,
+    pub(crate) trace: Option<PathBuf>,
     /// Configuration file [default: hither/config.toml in the user's configuration folder].
     #[arg(long, global = true, value_name = "FILE")]
-    pub config: Option<PathBuf>,
+    pub(crate) config: Option<PathBuf>,
     /// Who to be.
     #[command(flatten)]
-    pub credentials: credentials::CredentialArgs,
+    pub(crate) credentials: CredentialArgs,
+}
+
+impl GlobalArgs {
+    /// The options of a client for a command about the file at `url`.
+    pub(crate) fn options(&self, url: &str) -> ClientOptions {
+        let elsewhere = self.replica.clone();
+        let mirror = Mirror { prefix: url.to_owned(), elsewhere };
+        ClientOptions {
+            connections: self.connections,
+            store: self.store.clone(),
+            no_store: self.no_store,
+            disk_cache: self.disk_cache,
+            staleness: self.staleness,
+            connect_timeout: self.connect_timeout,
+            stall_timeout: self.stall_timeout,
+            verify: self.verify,
+            mirrors: if self.replica.is_empty() { Vec::new() } else { vec![mirror] },
+            proxy: self.proxy.clone(),
+            insecure: self.insecure,
+            trace: self.trace.clone(),
+            credentials: (&self.credentials).into(),
+        }
+    }
 }
 
 #[derive(Debug, Subcommand)]
@@ -395,35 +419,6 @@ fn seconds(text: &str) -> Result<f64, String> {
         .ok_or_else(|| "expected 0.001 to 86400".to_owned())
 }
 
-/// A whole number of seconds, minutes, hours or days.
-pub(crate) fn staleness(text: &str) -> Result<Duration, String> {
-    let text = text.trim();
-    let (digits, factor) = match text.char_indices().last() {
-        Some((at, 's')) => (&text[..at], 1),
-        Some((at, 'm')) => (&text[..at], 60),
-        Some((at, 'h')) => (&text[..at], 3_600),
-        Some((at, 'd')) => (&text[..at], 86_400),
-        _ => (text, 1),
-    };
-    let seconds = digits.parse::<u64>().ok().and_then(|number| number.checked_mul(factor));
-    let wrong = || format!("{text:?} is no duration: expected seconds, or as 90s, 30m, 12h or 7d");
-    seconds.map(Duration::from_secs).ok_or_else(wrong)
-}
-
-/// A number of bytes, with k, M, G or T for powers of a thousand.
-pub(crate) fn size(text: &str) -> Result<u64, String> {
-    let text = text.trim();
-    let (digits, factor) = match text.char_indices().last() {
-        Some((at, 'k' | 'K')) => (&text[..at], 1_000),
-        Some((at, 'M')) => (&text[..at], 1_000_000),
-        Some((at, 'G')) => (&text[..at], 1_000_000_000),
-        Some((at, 'T')) => (&text[..at], 1_000_000_000_000),
-        _ => (text, 1),
-    };
-    let number = digits.parse::<u64>().ok().and_then(|number| number.checked_mul(factor));
-    number.ok_or_else(|| format!("{text:?} is no size: expected bytes, as 500M or 20G"))
-}
-
 fn limits(text: &str) -> Result<(f64, f64), String> {
     let (lo, hi) = text.split_once(':').ok_or("expected two numbers, LO:HI")?;
     let number = |text: &str| match text.trim().parse::<f64>() {
@@ -452,18 +447,6 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Arguments::command().debug_assert();
-    }
-
-    #[test]
-    fn durations_are_whole_numbers_of_a_unit() {
-        for (text, seconds) in
-            [("0", 0), ("90", 90), ("90s", 90), ("30m", 1800), ("2h", 7200), ("1d", 86_400)]
-        {
-            assert_eq!(staleness(text), Ok(Duration::from_secs(seconds)), "{text}");
-        }
-        for wrong in ["", "h", "1.5h", "-1", "1w", "213503982334602d"] {
-            assert!(staleness(wrong).is_err(), "{wrong:?}");
-        }
     }
 
     #[test]

@@ -11,7 +11,6 @@ mod locate;
 mod ls;
 mod mkdir;
 mod mv;
-mod per_argument;
 mod prepare;
 mod rm;
 mod serve;
@@ -19,13 +18,11 @@ mod stat;
 mod trace;
 mod tree;
 
-pub use cp::{copy_options, place_of};
-
 use crate::arguments::{Arguments, Command, GlobalArgs, Trace};
-use crate::configuration::{client, eprint_line, trace as trace_file};
+use crate::environment::{client, trace_path};
 use crate::exit::CommandError;
+use crate::output::print_notices;
 use hither::Client;
-use std::io::Write;
 use std::path::PathBuf;
 
 /// Runs what was asked for.
@@ -35,7 +32,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), CommandError> {
     match &command {
         Command::Trace(Trace::Replay(request)) => {
             let same = |path: PathBuf| path.canonicalize().ok() == request.file.canonicalize().ok();
-            if request.file.exists() && trace_file(&common).is_some_and(same) {
+            if request.file.exists() && trace_path(&common).is_some_and(same) {
                 return Err(CommandError::usage(
                     "a trace cannot be read and written at the same time",
                 ));
@@ -51,7 +48,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), CommandError> {
     let client = client(&common, &command.url())?;
     let done = run_with(&client, command, common.json);
     if let Err(error) = client.flush_trace() {
-        tell(&[error.to_string()]);
+        print_notices(&[error.to_string()]);
     }
     done
 }
@@ -81,25 +78,4 @@ fn run_with(client: &Client, command: Command, json: bool) -> Result<(), Command
         Command::Completions { shell } => completions::run(shell),
         Command::Man { directory } => completions::man(&directory),
     }
-}
-
-/// Writes to the standard output. A reader that has gone away, as `head` does, is no failure.
-pub(crate) fn print(text: &str) -> std::io::Result<()> {
-    let mut out = std::io::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
-        result => result,
-    }
-}
-
-/// What the user should know although the job went well.
-pub(crate) fn tell(notices: &[String]) {
-    for notice in notices {
-        eprint_line(&format!("hither: {notice}"));
-    }
-}
-
-/// A number of bytes for people.
-pub(crate) fn human(bytes: u64) -> String {
-    indicatif::HumanBytes(bytes).to_string()
 }

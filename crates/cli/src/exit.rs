@@ -1,12 +1,11 @@
 //! How the command ends: exit codes and error messages.
 
+use crate::output::{eprint_line, print};
 use hither::{Error, ErrorKind};
 use std::error::Error as _;
 use std::fmt::Display;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
-
-use crate::configuration::eprint_line;
 
 /// Why the command failed.
 #[derive(Debug)]
@@ -60,16 +59,6 @@ impl CommandError {
     }
 }
 
-/// For programs that are not the command.
-impl From<CommandError> for Error {
-    fn from(failure: CommandError) -> Self {
-        let kind = if failure.code == 2 { ErrorKind::Invalid } else { ErrorKind::Local };
-        let whole =
-            failure.causes.iter().fold(failure.message, |all, cause| format!("{all}: {cause}"));
-        Self::new(kind, whole)
-    }
-}
-
 impl From<Error> for CommandError {
     fn from(error: Error) -> Self {
         let (code, kind) = match error.kind() {
@@ -107,7 +96,7 @@ impl From<std::io::Error> for CommandError {
 }
 
 /// Tells what failed, as text.
-pub(crate) fn tell(failure: &CommandError) {
+pub(crate) fn print_error(failure: &CommandError) {
     eprint_line(&format!("hither: {}", failure.message));
     for cause in failure.causes.iter().filter(|cause| !failure.message.contains(cause.as_str())) {
         eprint_line(&format!("  because: {cause}"));
@@ -116,11 +105,11 @@ pub(crate) fn tell(failure: &CommandError) {
 
 /// Tells what failed, as text, or with `json` as an object on the standard output as well.
 pub(crate) fn failed(failure: &CommandError, json: bool) -> u8 {
-    tell(failure);
+    print_error(failure);
     if json && !failure.is_told {
         let error = serde_json::json!({ "error": failure.object() });
         // The exit code says it too.
-        drop(crate::commands::print(&format!("{error}\n")));
+        drop(print(&format!("{error}\n")));
     }
     failure.code
 }

@@ -1,21 +1,18 @@
-//! The `hither` command: arguments, progress, output. It converts and decides nothing.
+//! The `hither` command: arguments, environment, progress, output. It converts and decides nothing.
 //!
-//! As a library it is for other programs that are the command ([`run`]), or that are configured as it is
-//! ([`client_config`], [`copy_options`]): the Python package is both.
+//! As a library it has what the Python package takes from the command: [`run`], and
+//! [`client_config`], which reads the environment and the configuration file.
 
 mod arguments;
 mod command_line;
 mod commands;
-mod configuration;
-mod credentials;
+mod environment;
 mod exit;
+mod output;
 mod password_prompt;
+mod per_argument;
 mod plot;
 mod progress_bar;
-mod proxies;
 
-pub use arguments::GlobalArgs;
 pub use command_line::run;
-pub use commands::{copy_options, place_of};
-pub use configuration::client_config;
-pub use credentials::CredentialArgs;
+pub use environment::client_config;

@@ -3,8 +3,7 @@
 //! What is typed is not shown. The terminal hands over every key as it is pressed, Ctrl-C included: if a signal ended the
 //! command in the middle of the question, nobody would see anymore what they type into their shell.
 
-use crate::exit::CommandError;
-use hither::Secret;
+use hither::{Error, ErrorKind, Secret};
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
 use std::fs::File;
 use std::io::{Read, Write};
@@ -37,16 +36,19 @@ impl Drop for Silent<'_> {
 }
 
 /// Asks `question` and reads the answer.
-pub(crate) fn password(question: &str) -> Result<Secret, CommandError> {
+pub(crate) fn ask_password(question: &str) -> Result<Secret, Error> {
+    let missing = |what| Error::new(ErrorKind::Invalid, what);
     let terminal = File::options().read(true).write(true).open("/dev/tty").map_err(|_| {
-        CommandError::usage("there is no terminal to ask for the password: set HITHER_PASSWORD")
+        missing("there is no terminal to ask for the password: set HITHER_PASSWORD")
     })?;
-    let failed = |error| CommandError::local("cannot ask for the password", error);
+    let failed = |error: std::io::Error| {
+        Error::new(ErrorKind::Local, "cannot ask for the password").with_source(error)
+    };
     (&terminal).write_all(question.as_bytes()).map_err(failed)?;
     let silent = Silent::new(&terminal).map_err(failed)?;
     let typed = typed(&mut &terminal).map_err(failed)?;
     drop(silent);
-    typed.map(Secret::new).ok_or_else(|| CommandError::usage("no password was given"))
+    typed.map(Secret::new).ok_or_else(|| missing("no password was given"))
 }
 
 /// What was typed up to the end of the line; none if the person gave up.

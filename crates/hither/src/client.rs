@@ -4,7 +4,11 @@
 //! task would delay the sockets), the connections, the books, and what is remembered on disk. Two clients in one process
 //! do not meet.
 
+pub(crate) mod config_file;
+pub(crate) mod credentials;
 pub(crate) mod mirrors;
+pub(crate) mod options;
+pub(crate) mod proxies;
 pub(crate) mod put;
 pub(crate) mod runtime;
 pub(crate) mod stat;

@@ -16,6 +16,7 @@
 //! ```
 
 mod client;
+mod copy;
 mod file;
 pub(crate) mod open_ahead;
 pub mod trace;
@@ -23,7 +24,10 @@ mod tree;
 mod tree_cache;
 
 pub use crate::open_ahead::open_many::OpenMany;
+pub use client::config_file::ConfigFile;
+pub use client::credentials::CredentialOptions;
 pub use client::mirrors::{Mirror, Mirrors};
+pub use client::options::{ClientOptions, byte_size, duration};
 pub use client::stat::UrlStat;
 pub use client::storage_path::StoragePath;
 pub use client::xrootd::PrepareReply;
@@ -43,6 +47,10 @@ pub use hither_core::{
 pub use hither_formats::{Column, FormatError, Strings, Values};
 pub use hither_query::{Expression, Histogram, Selection};
 pub use hither_store::{LearnedSet, LearnedTree};
+pub use hither_transfer::{
+    CopyFailure, CopyOptions, CopyPath, CopyProgress, CopySummary, FileChecksum, OverwritePolicy,
+    ProgressSnapshot, Verify,
+};
 #[cfg(feature = "s3")]
 pub use hither_transport::S3Config;
 pub use hither_transport::{

@@ -8,9 +8,8 @@ use crate::job::Job;
 use crate::options::PyClientOptions;
 use crate::tree::{self, Tree};
 use hither::{Error, ErrorKind, StoragePath};
-use hither_transfer::{CopyPath, OverwritePolicy};
 use pyo3::prelude::*;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// What files share. In a child that was forked it is another one, made when it is first needed.
@@ -147,14 +146,7 @@ impl Client {
     fn put_file(&self, url: String, path: PathBuf, overwrite: bool) -> PyResult<Job> {
         let (held, named) = self.named(&url)?;
         let client = Arc::clone(&held);
-        let target = hither_cli::place_of(named.clone());
-        let put = async move {
-            let source = local_place(client.client(), &path)?;
-            let mut options = hither_cli::copy_options(client.client());
-            options.existing =
-                if overwrite { OverwritePolicy::Replace } else { OverwritePolicy::Refuse };
-            hither_transfer::upload(source, target, options, Arc::default()).await
-        };
+        let put = async move { client.client().put_file(&url, &path, overwrite).await };
         Ok(Job::new(&held, put, move |entry, py| entry_of(&named, &entry).give(py)))
     }
 
@@ -192,15 +184,4 @@ impl Client {
         let named = held.client().storage_path(url).map_err(|error| to_exception(&error))?;
         Ok((held, named))
     }
-}
-
-/// The file at a local path, even if that looks like a URL.
-fn local_place(client: &hither::Client, path: &Path) -> Result<CopyPath, Error> {
-    let failed = |why: String| Error::new(ErrorKind::Invalid, why);
-    let absolute = std::path::absolute(path)
-        .map_err(|error| failed(format!("{} is no path: {error}", path.display())))?;
-    let text = absolute.to_str().ok_or_else(|| {
-        failed(format!("{} is not UTF-8: give its bytes instead", path.display()))
-    })?;
-    client.storage_path(text).map(hither_cli::place_of)
 }

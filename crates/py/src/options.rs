@@ -1,7 +1,6 @@
 //! How a Python program wants its client.
 
-use hither::{ClientConfig, Error, ErrorKind, Mirror, Secret};
-use hither_cli::{CredentialArgs, GlobalArgs};
+use hither::{ClientConfig, ClientOptions, CredentialOptions, Error, ErrorKind, Mirror, Secret};
 use pyo3::FromPyObject;
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -60,58 +59,52 @@ impl<'py> FromPyObject<'_, 'py> for Text {
 }
 
 impl PyClientOptions {
-    /// The configuration, with what the environment says now.
+    /// The client's configuration: these options, then the environment, then the configuration file.
     pub(crate) fn config(&self) -> Result<ClientConfig, Error> {
-        let mut config = hither_cli::client_config(&self.as_options())?;
+        let mut config = hither_cli::client_config(self.client_options()?, self.config.as_deref())?;
         if let Some(bytes) = self.cache_bytes {
             config.cache = hither::CacheConfig::with_budget(bytes);
         }
         config.decode_threads = self.decode_threads.unwrap_or_default();
-        if let Some(seconds) = self.staleness {
-            config.staleness = Duration::try_from_secs_f64(seconds).map_err(|_| {
-                Error::new(ErrorKind::Invalid, format!("staleness is {seconds}, expected seconds"))
-            })?;
-        }
-        if let Some(what) = &self.verify {
-            config.transport.verify = what.parse()?;
-        }
-        for (prefix, elsewhere) in self.mirrors.clone() {
-            config.mirrors.add(Mirror { prefix, elsewhere });
-        }
         Ok(config)
     }
 
-    /// What a user of the command would say.
-    fn as_options(&self) -> GlobalArgs {
+    fn client_options(&self) -> Result<ClientOptions, Error> {
         let it = self.clone();
-        let credentials = CredentialArgs {
-            token: it.token.map(|text| text.0),
-            token_file: it.token_file,
-            token_command: it.token_command,
-            user: it.user,
-            password: it.password.map(|text| text.0),
-            cert: it.cert,
-            key: it.key,
-            proxy_cert: it.proxy_cert,
-            ca: it.ca,
-            ca_dir: it.ca_dir,
-            share_credentials: it.share_credentials,
-            credentials_over_http: it.credentials_over_http,
-            anonymous: it.anonymous,
-        };
-        GlobalArgs {
+        let staleness = it.staleness.map(|seconds| {
+            Duration::try_from_secs_f64(seconds).map_err(|_| {
+                Error::new(ErrorKind::Invalid, format!("staleness is {seconds}, expected seconds"))
+            })
+        });
+        let mirrors = it.mirrors.into_iter();
+        Ok(ClientOptions {
             connections: it.connections,
             store: it.store,
             no_store: it.no_store,
             disk_cache: it.disk_cache_bytes,
+            staleness: staleness.transpose()?,
             connect_timeout: it.connect_timeout,
             stall_timeout: it.stall_timeout,
+            verify: it.verify.as_deref().map(str::parse).transpose()?,
+            mirrors: mirrors.map(|(prefix, elsewhere)| Mirror { prefix, elsewhere }).collect(),
             proxy: it.proxy,
             insecure: it.insecure,
             trace: it.trace,
-            config: it.config,
-            credentials,
-            ..GlobalArgs::default()
-        }
+            credentials: CredentialOptions {
+                token: it.token.map(|text| text.0),
+                token_file: it.token_file,
+                token_command: it.token_command,
+                user: it.user,
+                password: it.password.map(|text| text.0),
+                cert: it.cert,
+                key: it.key,
+                proxy_cert: it.proxy_cert,
+                ca: it.ca,
+                ca_dir: it.ca_dir,
+                share_credentials: it.share_credentials,
+                credentials_over_http: it.credentials_over_http,
+                anonymous: it.anonymous,
+            },
+        })
     }
 }

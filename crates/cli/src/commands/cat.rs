@@ -1,7 +1,7 @@
 //! `hither cat`: the bytes themselves; with `--json`, an object on the standard error.
 
-use crate::configuration::eprint_line;
 use crate::exit::CommandError;
+use crate::output::{eprint_line, print_notices};
 use hither::{Client, Error, ErrorKind};
 use serde_json::json;
 use std::io::Write;
@@ -35,7 +35,7 @@ pub(super) fn run(
             Error::new(kind, format!("cannot write the output: {error}"))
         })
     });
-    super::tell(&file.replicas().1);
+    print_notices(&file.replicas().1);
     match written {
         Ok(()) => {
             out.flush()?;

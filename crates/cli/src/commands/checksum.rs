@@ -1,8 +1,9 @@
 //! `hither checksum`: the server's, or else computed from the bytes.
 
-use super::per_argument::{ArgumentResults, Semaphore, redact_url, run_parallel};
 use crate::arguments::Checksum;
 use crate::exit::CommandError;
+use crate::output::redact_url;
+use crate::per_argument::{ArgumentResults, Semaphore, run_parallel};
 use hither::{Client, Error, Hasher};
 use serde_json::json;
 

@@ -1,8 +1,9 @@
 //! `hither chmod`: rights.
 
-use super::per_argument::{ArgumentResults, redact_url, run_parallel};
 use crate::arguments::Chmod;
 use crate::exit::CommandError;
+use crate::output::redact_url;
+use crate::per_argument::{ArgumentResults, run_parallel};
 use hither::Client;
 use serde_json::json;
 

@@ -1,9 +1,9 @@
 //! `hither completions` and `hither man`: what shells and `man` know of the command, generated from
 //! its arguments.
 
-use super::print;
 use crate::arguments::Arguments;
 use crate::exit::CommandError;
+use crate::output::print;
 use clap::CommandFactory;
 use clap_complete::Shell;
 use std::path::Path;

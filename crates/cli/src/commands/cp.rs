@@ -2,33 +2,17 @@
 
 mod progress_bar;
 
-use super::{human, print};
 use crate::arguments::Copy;
-use crate::configuration::eprint_line;
 use crate::exit::{CommandError, when_interrupted};
-use hither::{Client, StoragePath};
-use hither_transfer::{
-    CopyOptions, CopyPath, CopyProgress, CopySummary, Destination, OverwritePolicy, Verify,
-};
+use crate::output::{eprint_line, human_bytes, print};
+use hither::{Client, CopyOptions, CopyProgress, CopySummary, OverwritePolicy, Verify};
 use serde_json::json;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
-
-/// Folder of the journals, within the store.
-const JOURNALS: &str = "copies";
 
 pub(super) fn run(client: &Client, arguments: &Copy, json: bool) -> Result<(), CommandError> {
     let (destination, sources) =
         arguments.names.split_last().ok_or_else(|| CommandError::usage("nothing to copy"))?;
-    let sources: Vec<_> =
-        sources.iter().map(|source| place(client, source)).collect::<Result<_, _>>()?;
-    let to_output = destination == "-";
-    let destination = match destination.as_str() {
-        "-" => Destination::Output,
-        "/dev/null" => Destination::Discard,
-        name => Destination::Place(place(client, name)?),
-    };
     let options = options(client, arguments)?;
     let resumable = options.journal.is_some();
     when_interrupted(match resumable {
@@ -39,7 +23,7 @@ pub(super) fn run(client: &Client, arguments: &Copy, json: bool) -> Result<(), C
     #[expect(clippy::disallowed_methods, reason = "the command tells how long it took")]
     let started = Instant::now();
     let summary = progress_bar::watched(&progress, arguments.quiet, || {
-        client.run(hither_transfer::copy(sources, destination, options, Arc::clone(&progress)))
+        client.run(client.copy(sources, destination, options, Arc::clone(&progress)))
     })?;
     let seconds = started.elapsed().as_secs_f64();
     tell(&summary, seconds, resumable, arguments.quiet || json);
@@ -47,7 +31,7 @@ pub(super) fn run(client: &Client, arguments: &Copy, json: bool) -> Result<(), C
     if json {
         let object = format!("{}\n", as_json(&summary, seconds, failure.as_ref()));
         // The standard output may be the file's.
-        if to_output { eprint_line(object.trim_end()) } else { print(&object)? }
+        if destination == "-" { eprint_line(object.trim_end()) } else { print(&object)? }
     }
     match failure {
         Some(failure) => Err(failure.told()),
@@ -56,7 +40,7 @@ pub(super) fn run(client: &Client, arguments: &Copy, json: bool) -> Result<(), C
 }
 
 fn options(client: &Client, arguments: &Copy) -> Result<CopyOptions, CommandError> {
-    let mut options = copy_options(client);
+    let mut options = client.copy_options();
     options.recursive = arguments.recursive;
     options.existing = match (arguments.no_clobber, arguments.update) {
         (true, _) => OverwritePolicy::Keep,
@@ -70,32 +54,6 @@ fn options(client: &Client, arguments: &Copy) -> Result<CopyOptions, CommandErro
         Some(text) => Verify::Algorithm(text.parse()?),
     };
     Ok(options)
-}
-
-/// How copies of `client` are made: its connections, a journal in its store.
-#[must_use]
-pub fn copy_options(client: &Client) -> CopyOptions {
-    let mut options = CopyOptions::default();
-    options.max_workers = client.config().transport.max_connections;
-    let store = client.config().store.as_ref().filter(|_| client.store_error().is_none());
-    options.journal = store.map(|store| store.join(JOURNALS));
-    options
-}
-
-/// What a name on the command line stands for.
-fn place(client: &Client, text: &str) -> Result<CopyPath, CommandError> {
-    let contents = text == "." || text.ends_with("/.");
-    let plain = if text == "." { text } else { text.strip_suffix("/.").unwrap_or(text) };
-    let place = place_of(client.storage_path(plain)?);
-    Ok(CopyPath { is_directory: contents || place.is_directory, contents, ..place })
-}
-
-/// What a name is to a copy.
-#[must_use]
-pub fn place_of(named: StoragePath) -> CopyPath {
-    let local = named.is_local().then(|| Path::new("/").join(&named.path));
-    let StoragePath { storage, path, directory, .. } = named;
-    CopyPath { storage, path, local, is_directory: directory, contents: false }
 }
 
 /// For people: what could not be copied, what else is worth knowing, and what was copied.
@@ -132,14 +90,14 @@ fn tell(summary: &CopySummary, seconds: f64, resumable: bool, quiet: bool) {
     };
     let resumed = match summary.bytes_resumed {
         0 => String::new(),
-        bytes => format!(", {} of them from before", human(bytes)),
+        bytes => format!(", {} of them from before", human_bytes(bytes)),
     };
     let files = if summary.files == 1 { "file" } else { "files" };
     eprint_line(&format!(
         "{} {files}, {}{resumed}{skipped}, in {seconds:.2} s, {}/s",
         summary.files,
-        human(summary.bytes),
-        human(rate)
+        human_bytes(summary.bytes),
+        human_bytes(rate)
     ));
 }
 

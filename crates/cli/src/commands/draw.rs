@@ -1,8 +1,8 @@
 //! `hither draw`: a histogram.
 
-use super::print;
 use crate::arguments::Draw;
 use crate::exit::CommandError;
+use crate::output::{human_bytes, print, print_notices};
 use crate::plot::{self, PlotData};
 use crate::progress_bar;
 use hither::{Client, DrawRequest, DrawResult, TreeUrl};
@@ -24,7 +24,7 @@ pub(super) fn run(client: &Client, arguments: &Draw, json: bool) -> Result<(), C
             report.round_trips,
             report.requests,
             report.connections,
-            super::human(report.bytes_received),
+            human_bytes(report.bytes_received),
         ))?;
     }
     Ok(())
@@ -41,7 +41,7 @@ pub(super) fn draw(client: &Client, arguments: &Draw) -> Result<DrawResult, Comm
     }
     let drawing =
         progress_bar::with_progress_bar(|progress| client.draw(&target, &request, progress))?;
-    super::tell(&drawing.report.notices);
+    print_notices(&drawing.report.notices);
     let data = PlotData::from(&drawing.histogram);
     plot::write(&data, &title(arguments), &arguments.expression, &arguments.pictures)?;
     Ok(drawing)

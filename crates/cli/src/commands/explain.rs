@@ -1,8 +1,9 @@
 //! `hither explain`: where the time of a draw went.
 
-use super::{draw, human, print};
+use super::draw;
 use crate::arguments::Draw;
 use crate::exit::CommandError;
+use crate::output::{human_bytes, print};
 use hither::{Client, DrawResult};
 use std::fmt::Write;
 
@@ -70,21 +71,21 @@ fn explain(drawing: &DrawResult) -> String {
     }
     line(
         "bytes asked for",
-        format!("{:8}     {}", report.bytes_requested, human(report.bytes_requested)),
+        format!("{:8}     {}", report.bytes_requested, human_bytes(report.bytes_requested)),
     );
     line(
         "bytes fetched",
         format!(
             "{:8}     {} with headers and framing {}",
             report.bytes_payload,
-            human(report.bytes_payload),
-            human(report.bytes_received)
+            human_bytes(report.bytes_payload),
+            human_bytes(report.bytes_received)
         ),
     );
-    line("bytes used", format!("{:8}     {}", report.bytes_used, human(report.bytes_used)));
+    line("bytes used", format!("{:8}     {}", report.bytes_used, human_bytes(report.bytes_used)));
     line(
         "bytes wasted",
-        format!("{:8}     {}", report.bytes_wasted(), human(report.bytes_wasted())),
+        format!("{:8}     {}", report.bytes_wasted(), human_bytes(report.bytes_wasted())),
     );
     for place in report.sources.iter().filter(|_| report.sources.len() > 1) {
         line("from", format!("{:8}     {} failed, {}", place.bytes, place.failures, place.name));

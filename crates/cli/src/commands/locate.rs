@@ -1,8 +1,9 @@
 //! `hither locate`: the servers that have files.
 
-use super::per_argument::{ArgumentResults, redact_url, run_parallel};
 use crate::arguments::Locate;
 use crate::exit::CommandError;
+use crate::output::redact_url;
+use crate::per_argument::{ArgumentResults, run_parallel};
 use hither::{Client, ReplicaServer};
 use serde_json::json;
 

@@ -1,8 +1,9 @@
 //! `hither ls`: the names in directories.
 
-use super::per_argument::{ArgumentResults, date, object, redact_url, run_parallel};
 use crate::arguments::Ls;
 use crate::exit::CommandError;
+use crate::output::{date, entry_json, redact_url};
+use crate::per_argument::{ArgumentResults, run_parallel};
 use hither::{Client, DirEntry, Error, ErrorKind, FileKind, StoragePath};
 use std::fmt::Write;
 
@@ -108,7 +109,7 @@ impl Listing<'_> {
                 continue;
             }
             let line = self.line(&entry, if is_file { title } else { name });
-            outcome.done(&line, object(self.named, &entry))?;
+            outcome.done(&line, entry_json(self.named, &entry))?;
             if entry.kind == FileKind::Directory {
                 directories.push(entry.path);
             }

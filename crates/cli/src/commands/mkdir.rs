@@ -1,8 +1,9 @@
 //! `hither mkdir`: directories.
 
-use super::per_argument::{ArgumentResults, redact_url};
 use crate::arguments::Mkdir;
 use crate::exit::CommandError;
+use crate::output::redact_url;
+use crate::per_argument::ArgumentResults;
 use hither::{Client, Error, ErrorKind, FileKind, StoragePath};
 use serde_json::json;
 

@@ -1,8 +1,9 @@
 //! `hither mv`: other names, on the same server.
 
-use super::per_argument::{ArgumentResults, redact_url};
 use crate::arguments::Mv;
 use crate::exit::CommandError;
+use crate::output::redact_url;
+use crate::per_argument::ArgumentResults;
 use hither::{Client, Error, ErrorKind, FileKind, StoragePath};
 use serde_json::json;
 

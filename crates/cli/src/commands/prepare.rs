@@ -1,8 +1,9 @@
 //! `hither prepare`: files that may be on tape, to disk.
 
-use super::per_argument::{ArgumentResults, redact_url};
 use crate::arguments::Prepare;
 use crate::exit::CommandError;
+use crate::output::redact_url;
+use crate::per_argument::ArgumentResults;
 use hither::{Client, PrepareAction};
 use serde_json::json;
 

@@ -1,9 +1,8 @@
 //! `hither serve`: a directory for others to read, until Ctrl-C or SIGTERM. SIGHUP has its configuration read again.
 
-use super::print;
 use crate::arguments::{GlobalArgs, Serve};
-use crate::configuration::eprint_line;
 use crate::exit::{CommandError, on_interruption};
+use crate::output::{eprint_line, print};
 use hither_server::{Reloader, Server, Settings, TlsFiles};
 use sd_notify::NotifyState;
 use serde_json::json;
@@ -56,7 +55,7 @@ fn reload(request: &Serve, common: &GlobalArgs, reloader: &Reloader) {
         }
         Err(failure) => {
             eprint_line("hither: the configuration stays as it was, because:");
-            crate::exit::tell(&failure);
+            crate::exit::print_error(&failure);
         }
     }
     tell(&[NotifyState::Ready]);

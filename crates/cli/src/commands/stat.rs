@@ -1,15 +1,16 @@
 //! `hither stat`: kind, size, date and version.
 
-use super::per_argument::{ArgumentResults, date, kind, object, redact_url, run_parallel};
 use crate::arguments::Stat;
 use crate::exit::CommandError;
+use crate::output::{date, entry_json, human_bytes, kind, print, print_notices, redact_url};
+use crate::per_argument::{ArgumentResults, run_parallel};
 use hither::{Client, DirEntry, Error, ExtendedAttribute, FileKind, StoragePath};
 use serde_json::Value;
 
 pub(super) fn run(client: &Client, request: &Stat, json: bool) -> Result<(), CommandError> {
     let look = |url: &str| look(client, url, request.attributes);
     if let ([url], true) = (&*request.urls, json) {
-        super::print(&format!("{}\n", look(url)?.object()))?;
+        print(&format!("{}\n", look(url)?.object()))?;
         return Ok(());
     }
     let mut outcome = ArgumentResults::new(json);
@@ -32,7 +33,7 @@ struct Seen {
 
 fn look(client: &Client, url: &str, attributes: bool) -> Result<Seen, Error> {
     let looked = client.run(client.stat(url))?;
-    super::tell(&looked.notices);
+    print_notices(&looked.notices);
     let attributes = attributes.then(|| client.run(client.attributes(url))).transpose()?;
     Ok(Seen { named: looked.named, entry: looked.entry, attributes })
 }
@@ -48,7 +49,7 @@ impl Seen {
     }
 
     fn object(&self) -> Value {
-        let mut object = object(&self.named, &self.entry);
+        let mut object = entry_json(&self.named, &self.entry);
         if let (Some(attributes), Some(fields)) = (&self.attributes, object.as_object_mut()) {
             let value = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
             let all = attributes.iter().map(|it| (it.name.clone(), value(&it.value).into()));
@@ -61,7 +62,7 @@ impl Seen {
 fn text(named: &StoragePath, entry: &DirEntry) -> String {
     let mut text = format!("{}\n  kind     {}\n", named.display_url(&entry.path), kind(entry));
     if entry.kind == FileKind::File {
-        text += &format!("  size     {} bytes ({})\n", entry.size, super::human(entry.size));
+        text += &format!("  size     {} bytes ({})\n", entry.size, human_bytes(entry.size));
     }
     if let Some(modified) = entry.modified {
         text += &format!("  modified {} UTC\n", date(modified));

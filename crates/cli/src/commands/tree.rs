@@ -1,8 +1,8 @@
 //! `hither tree`: what is in a file, and what programs read of it.
 
-use super::{human, print};
 use crate::arguments::Tree;
 use crate::exit::CommandError;
+use crate::output::{human_bytes, print};
 use hither::{
     Client, Error, ErrorKind, LearnedExport, LearnedListing, LearnedSet, TreeListing, TreeUrl,
 };
@@ -119,7 +119,7 @@ fn describe(tree: &TreeListing, text: &mut String) {
         tree.path,
         tree.entries,
         tree.branches.len(),
-        human(compressed)
+        human_bytes(compressed)
     );
     if !tree.title.is_empty() && tree.title != tree.path {
         let _ = writeln!(text, "  {}", tree.title);
@@ -136,8 +136,8 @@ fn describe(tree: &TreeListing, text: &mut String) {
             branch.name,
             branch.type_name,
             branch.baskets,
-            human(branch.compressed_bytes),
-            human(branch.uncompressed_bytes),
+            human_bytes(branch.compressed_bytes),
+            human_bytes(branch.uncompressed_bytes),
             if branch.unsupported.is_some() { "  cannot be read yet" } else { "" }
         );
     }

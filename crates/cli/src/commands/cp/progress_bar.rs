@@ -1,6 +1,6 @@
 //! How far a copy is, on a terminal.
 
-use hither_transfer::CopyProgress;
+use hither::CopyProgress;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::IsTerminal;
 use std::sync::mpsc;

@@ -1,8 +1,8 @@
 //! `hither trace import`: a trace from what another program recorded.
 
 use crate::arguments::Import;
-use crate::commands::print;
 use crate::exit::CommandError;
+use crate::output::print;
 use hither::trace;
 use serde_json::json;
 use std::fs::File;

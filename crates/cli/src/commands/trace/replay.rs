@@ -1,8 +1,8 @@
 //! `hither trace replay`: the reads of a trace, done again.
 
 use crate::arguments::Replay;
-use crate::commands::{human, print};
 use crate::exit::CommandError;
+use crate::output::{human_bytes, print};
 use hither::Client;
 use hither::trace::{ReplayReport, ReplayRequest};
 use serde_json::json;
@@ -34,7 +34,7 @@ fn text(done: &ReplayReport) -> String {
         done.reads,
         done.files,
         done.threads,
-        human(done.bytes),
+        human_bytes(done.bytes),
         done.seconds,
         done.waited_seconds,
         done.longest_wait_seconds,
@@ -48,7 +48,7 @@ fn text(done: &ReplayReport) -> String {
         report.round_trips,
         report.requests,
         report.connections,
-        human(report.bytes_requested),
-        human(report.bytes_payload),
+        human_bytes(report.bytes_requested),
+        human_bytes(report.bytes_payload),
     )
 }

@@ -1,8 +1,8 @@
 //! `hither trace show`: how a program reads.
 
 use crate::arguments::{Histogram, Show};
-use crate::commands::{human, print, tell};
 use crate::exit::CommandError;
+use crate::output::{human_bytes, print, print_notices};
 use crate::plot::{self, PlotData};
 use hither::trace::{self, Bin, FileStatistics, TraceSummary};
 use serde_json::json;
@@ -14,7 +14,7 @@ const MAX_FILES: usize = 20;
 pub(crate) fn run(request: &Show, json: bool) -> Result<(), CommandError> {
     let seen = trace::summarize(&request.file)?;
     if seen.cut_bytes > 0 {
-        tell(&[format!(
+        print_notices(&[format!(
             "the last {} bytes of {} are no whole block, and are left out",
             seen.cut_bytes,
             request.file.display()
@@ -74,7 +74,7 @@ fn push(text: &mut String, title: &str, file: &FileStatistics) {
         _ => format!(", {} of several ranges, {} ranges", file.vector_reads, file.ranges),
     };
     line("reads", format!("{}{vectors}", file.reads));
-    line("bytes", format!("{} ({})", file.bytes, human(file.bytes)));
+    line("bytes", format!("{} ({})", file.bytes, human_bytes(file.bytes)));
     line(
         "read again",
         format!("{}: {} bytes are distinct", percent(file.reread_share()), file.distinct_bytes),
@@ -112,7 +112,7 @@ fn push(text: &mut String, title: &str, file: &FileStatistics) {
             "{}, the longest of {}, the largest of {}",
             runs.count,
             counted(runs.longest_ranges, "range"),
-            human(runs.longest_bytes)
+            human_bytes(runs.longest_bytes)
         ),
     );
 }

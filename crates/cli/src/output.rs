@@ -1,0 +1,117 @@
+//! Output of the command: results on the standard output, messages on the standard error.
+
+use hither::{DirEntry, FileKind, StoragePath};
+use serde_json::{Value, json};
+use std::io::Write;
+use std::time::{Duration, SystemTime};
+
+/// Writes to the standard output. A reader that has gone away, as `head` does, is no error.
+pub(crate) fn print(text: &str) -> std::io::Result<()> {
+    let mut out = std::io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+        result => result,
+    }
+}
+
+/// Writes a line to the standard error.
+pub(crate) fn eprint_line(line: &str) {
+    // Nothing can be done about a terminal that is gone.
+    drop(writeln!(std::io::stderr(), "{line}"));
+}
+
+/// Writes notices about a job that succeeded to the standard error.
+pub(crate) fn print_notices(notices: &[String]) {
+    for notice in notices {
+        eprint_line(&format!("hither: {notice}"));
+    }
+}
+
+/// A number of bytes, for people.
+pub(crate) fn human_bytes(bytes: u64) -> String {
+    indicatif::HumanBytes(bytes).to_string()
+}
+
+/// A number and what it counts: `1 round trip`, `2 round trips`.
+pub(crate) fn count(number: impl TryInto<u64>, noun: &str) -> String {
+    let number = number.try_into().unwrap_or(u64::MAX);
+    let plural = if number == 1 { "" } else { "s" };
+    format!("{number} {noun}{plural}")
+}
+
+/// A URL without its query and fragment, which may hold a secret.
+pub(crate) fn redact_url(url: &str) -> &str {
+    url.split(['?', '#']).next().unwrap_or_default()
+}
+
+/// The kind of an entry in one word.
+pub(crate) fn kind(entry: &DirEntry) -> &'static str {
+    match entry.kind {
+        FileKind::File => "file",
+        FileKind::Directory => "directory",
+        FileKind::Link => "link",
+        FileKind::Other => "other",
+    }
+}
+
+/// An entry as JSON.
+pub(crate) fn entry_json(named: &StoragePath, entry: &DirEntry) -> Value {
+    json!({
+        "url": named.display_url(&entry.path),
+        "kind": kind(entry),
+        "size": entry.size,
+        "modified": entry.modified.map(|time| format!("{}Z", date(time).replace(' ', "T"))),
+        "validator": entry.validator,
+    })
+}
+
+/// `2026-11-21 15:20:04`, in universal time.
+pub(super) fn date(time: SystemTime) -> String {
+    let since = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or(Duration::ZERO).as_secs();
+    let (days, seconds) = (since / 86_400, since % 86_400);
+    // Years from March on, in cycles of 400 years, so that the day that is sometimes there is the last of its year.
+    let shifted = days + 719_468;
+    let (cycle, day) = (shifted / 146_097, shifted % 146_097);
+    let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
+    let day_of_year = day - (365 * year + year / 4 - year / 100);
+    let month = (5 * day_of_year + 2) / 153;
+    let day_of_month = day_of_year - (153 * month + 2) / 5 + 1;
+    let (month, carry) = if month < 10 { (month + 3, 0) } else { (month - 9, 1) };
+    let year = cycle * 400 + year + carry;
+    let (hours, minutes) = (seconds / 3600, seconds / 60 % 60);
+    let seconds = seconds % 60;
+    format!("{year:04}-{month:02}-{day_of_month:02} {hours:02}:{minutes:02}:{seconds:02}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn plurals_agree() {
+        assert_eq!(count(1_u64, "round trip"), "1 round trip");
+        assert_eq!(count(0_u64, "request"), "0 requests");
+        assert_eq!(count(2_usize, "file"), "2 files");
+    }
+
+    #[test]
+    fn dates_are_those_of_the_calendar() {
+        for (seconds, text) in [
+            (0, "1970-01-01 00:00:00"),
+            (951_782_399, "2000-02-28 23:59:59"),
+            (951_782_400, "2000-02-29 00:00:00"),
+            (951_868_800, "2000-03-01 00:00:00"),
+            (1_709_164_800, "2024-02-29 00:00:00"),
+            (1_735_689_599, "2024-12-31 23:59:59"),
+            (4_107_542_400, "2100-03-01 00:00:00"),
+        ] {
+            let time = SystemTime::UNIX_EPOCH + Duration::from_secs(seconds);
+            assert_eq!(date(time), text);
+        }
+    }
+
+    #[test]
+    fn secrets_are_not_repeated() {
+        assert_eq!(redact_url("http://h/a?authz=hush#x"), "http://h/a");
+    }
+}

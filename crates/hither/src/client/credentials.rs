@@ -1,0 +1,111 @@
+//! Precedence of credentials: options, the environment of grid jobs, configuration file.
+
+use crate::client::config_file::CredentialSection;
+use crate::client::options::variable;
+use hither_auth::{
+    AuthError, Basic, CertificateSource, CredentialConfig, Credentials, Environment, HostPattern,
+    Secret, TokenSource,
+};
+use hither_core::error::{Error, ErrorKind, Result};
+use std::path::{Path, PathBuf};
+
+/// Options about credentials, as a user gives them.
+#[derive(Debug, Clone, Default)]
+pub struct CredentialOptions {
+    /// A bearer token.
+    pub token: Option<Secret>,
+    /// A file with a bearer token.
+    pub token_file: Option<PathBuf>,
+    /// A command that prints a bearer token.
+    pub token_command: Option<String>,
+    /// A user name.
+    pub user: Option<String>,
+    /// The password of `user`.
+    pub password: Option<Secret>,
+    /// A client certificate, PEM.
+    pub cert: Option<PathBuf>,
+    /// The key of the certificate, PEM.
+    pub key: Option<PathBuf>,
+    /// An X.509 proxy: certificates and key in one PEM file.
+    pub proxy_cert: Option<PathBuf>,
+    /// Further certificate authorities, PEM.
+    pub ca: Option<PathBuf>,
+    /// A folder of certificate authorities.
+    pub ca_dir: Option<PathBuf>,
+    /// Hosts to which credentials may follow a redirect.
+    pub share_credentials: Vec<String>,
+    /// Send credentials over http:// to other machines too.
+    pub credentials_over_http: bool,
+    /// Ignore the credentials of environment and configuration file.
+    pub anonymous: bool,
+}
+
+/// The credentials that a client uses.
+pub(crate) fn credentials(
+    options: CredentialOptions,
+    environment: &Environment,
+    file: CredentialSection,
+) -> Result<Credentials> {
+    let mut config = CredentialConfig::discover(environment);
+    let is_set = |names: [&str; 2]| names.iter().any(|name| variable(environment, name).is_some());
+    if let Some(token) = options.token {
+        config.token = Some(TokenSource::Value(token));
+    } else if let Some(token) = token(options.token_file, options.token_command.as_deref()) {
+        config.token = Some(token);
+    } else if options.user.is_some() {
+        // A user who gives a name does not mean a token that was discovered.
+        config.token = None;
+    } else if !is_set(["BEARER_TOKEN", "BEARER_TOKEN_FILE"])
+        && let Some(token) = token(file.token_file, file.token_command.as_deref())
+    {
+        config.token = Some(token);
+    }
+    if let Some(user) = options.user {
+        let password = options.password.ok_or_else(|| {
+            Error::new(ErrorKind::Invalid, format!("no password is given for user {user}"))
+        })?;
+        config.basic = Some(Basic::new(&user, password).map_err(unusable)?);
+    }
+    let key = environment.path("X509_USER_KEY");
+    let given = certificate(options.cert, options.key.or_else(|| key.clone()), options.proxy_cert);
+    if given.is_some() {
+        config.certificate = given;
+    } else if !is_set(["X509_USER_PROXY", "X509_USER_CERT"])
+        && let Some(source) = certificate(file.cert, file.key.or(key), file.proxy_cert)
+    {
+        config.certificate = Some(source);
+    }
+    config.trust.folder = options.ca_dir.or_else(|| config.trust.folder.take()).or(file.ca_dir);
+    config.trust.bundle = options.ca.or(file.ca);
+    for pattern in options.share_credentials.iter().chain(&file.share) {
+        config.follow.push(HostPattern::parse(pattern).map_err(unusable)?);
+    }
+    config.over_plain_http = options.credentials_over_http || file.over_http;
+    if options.anonymous {
+        config.token = None;
+        config.basic = None;
+        config.netrc = None;
+        config.certificate = None;
+    }
+    Ok(Credentials::new(config))
+}
+
+fn token(file: Option<PathBuf>, command: Option<&str>) -> Option<TokenSource> {
+    command.map(TokenSource::command).or_else(|| file.map(TokenSource::File))
+}
+
+fn certificate(
+    certificate: Option<PathBuf>,
+    key: Option<PathBuf>,
+    proxy: Option<PathBuf>,
+) -> Option<CertificateSource> {
+    let files = |certificate: PathBuf| CertificateSource::Files {
+        key: key.unwrap_or_else(|| Path::to_owned(&certificate)),
+        certificate,
+    };
+    proxy.map(CertificateSource::Proxy).or_else(|| certificate.map(files))
+}
+
+fn unusable(error: AuthError) -> Error {
+    Error::new(ErrorKind::Invalid, "the credentials cannot be used").with_source(error)
+}
