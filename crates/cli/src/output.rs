@@ -32,11 +32,14 @@ pub(crate) fn human_bytes(bytes: u64) -> String {
     indicatif::HumanBytes(bytes).to_string()
 }
 
-/// A number and what it counts: `1 round trip`, `2 round trips`.
+/// A number and the noun that it counts, with the plural that agrees: `1 entry`, `2 entries`.
 pub(crate) fn count(number: impl TryInto<u64>, noun: &str) -> String {
     let number = number.try_into().unwrap_or(u64::MAX);
-    let plural = if number == 1 { "" } else { "s" };
-    format!("{number} {noun}{plural}")
+    match noun.strip_suffix('y') {
+        _ if number == 1 => format!("1 {noun}"),
+        Some(stem) => format!("{number} {stem}ies"),
+        None => format!("{number} {noun}s"),
+    }
 }
 
 /// A URL without its query and fragment, which may hold a secret.
@@ -91,7 +94,8 @@ mod tests {
     fn plurals_agree() {
         assert_eq!(count(1_u64, "round trip"), "1 round trip");
         assert_eq!(count(0_u64, "request"), "0 requests");
-        assert_eq!(count(2_usize, "file"), "2 files");
+        assert_eq!(count(2_usize, "entry"), "2 entries");
+        assert_eq!(count(1_usize, "entry"), "1 entry");
     }
 
     #[test]

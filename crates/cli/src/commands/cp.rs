@@ -4,7 +4,7 @@ mod progress_bar;
 
 use crate::arguments::Copy;
 use crate::exit::{CommandError, when_interrupted};
-use crate::output::{eprint_line, human_bytes, print};
+use crate::output::{count, eprint_line, human_bytes, print};
 use hither::{Client, CopyOptions, CopyProgress, CopySummary, OverwritePolicy, Verify};
 use serde_json::json;
 use std::sync::Arc;
@@ -92,10 +92,9 @@ fn tell(summary: &CopySummary, seconds: f64, resumable: bool, quiet: bool) {
         0 => String::new(),
         bytes => format!(", {} of them from before", human_bytes(bytes)),
     };
-    let files = if summary.files == 1 { "file" } else { "files" };
     eprint_line(&format!(
-        "{} {files}, {}{resumed}{skipped}, in {seconds:.2} s, {}/s",
-        summary.files,
+        "{}, {}{resumed}{skipped}, in {seconds:.2} s, {}/s",
+        count(summary.files, "file"),
         human_bytes(summary.bytes),
         human_bytes(rate)
     ));

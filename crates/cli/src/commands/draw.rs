@@ -2,7 +2,7 @@
 
 use crate::arguments::Draw;
 use crate::exit::CommandError;
-use crate::output::{human_bytes, print, print_notices};
+use crate::output::{count, human_bytes, print, print_notices};
 use crate::plot::{self, PlotData};
 use crate::progress_bar;
 use hither::{Client, DrawRequest, DrawResult, TreeUrl};
@@ -17,13 +17,13 @@ pub(super) fn run(client: &Client, arguments: &Draw, json: bool) -> Result<(), C
         print(&plot::terminal(&data, &title(arguments), &arguments.expression))?;
         let report = &drawing.report;
         print(&format!(
-            "{} values of {} entries in {:.2} s: {} round trips, {} requests on {} connections, {} received\n",
-            drawing.histogram.selected,
-            drawing.entries,
+            "{} of {} in {:.2} s: {}, {} on {}, {} received\n",
+            count(drawing.histogram.selected, "value"),
+            count(drawing.entries, "entry"),
             report.seconds,
-            report.round_trips,
-            report.requests,
-            report.connections,
+            count(report.round_trips, "round trip"),
+            count(report.requests, "request"),
+            count(report.connections, "connection"),
             human_bytes(report.bytes_received),
         ))?;
     }

@@ -2,7 +2,7 @@
 
 use crate::arguments::Prepare;
 use crate::exit::CommandError;
-use crate::output::redact_url;
+use crate::output::{count, redact_url};
 use crate::per_argument::ArgumentResults;
 use hither::{Client, PrepareAction};
 use serde_json::json;
@@ -16,10 +16,10 @@ pub(super) fn run(client: &Client, request: &Prepare, json: bool) -> Result<(), 
     for prepared in client.run(client.prepare(&request.urls, how))? {
         let urls = prepared.urls.iter().filter_map(|nth| request.urls.get(*nth));
         let urls: Vec<_> = urls.map(|url| redact_url(url)).collect();
-        let files = if urls.len() == 1 { "file" } else { "files" };
+        let files = count(urls.len(), "file");
         let text = match &*prepared.request {
-            "" => format!("{} {files} asked for\n", urls.len()),
-            name => format!("{} {files} asked for, as request {name}\n", urls.len()),
+            "" => format!("{files} requested\n"),
+            name => format!("{files} requested, as request {name}\n"),
         };
         outcome.done(&text, json!({ "urls": urls, "request": prepared.request }))?;
     }
