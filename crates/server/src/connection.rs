@@ -3,6 +3,7 @@
 pub(crate) mod acceptor;
 pub(crate) mod client_verifier;
 pub(crate) mod incoming_body;
+pub(crate) mod peer;
 pub(crate) mod sendfile;
 pub(crate) mod socket_options;
 pub(crate) mod tcp_info;

@@ -1,6 +1,5 @@
 //! Why a request is not done, as a status and a sentence.
 
-use crate::answer::ServerResponse;
 use http::header::{HeaderName, HeaderValue};
 use http::{StatusCode, header};
 use rustix::io::Errno;
@@ -36,17 +35,6 @@ impl HttpError {
     pub(crate) fn failed_precondition() -> Self {
         let what = "what the request supposes of the file is not so";
         Self::new(StatusCode::PRECONDITION_FAILED, what)
-    }
-
-    /// As an answer: the sentence as plain text.
-    pub(crate) fn answer(self) -> ServerResponse {
-        let mut answer =
-            ServerResponse::text(self.status, "text/plain; charset=utf-8", self.what + "\n");
-        for (name, value) in self.fields {
-            answer.headers.insert(name, value);
-        }
-        answer.headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-        answer
     }
 }
 

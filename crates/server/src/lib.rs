@@ -12,18 +12,19 @@
 //! # Ok::<(), hither_core::Error>(())
 //! ```
 
-mod answer;
 mod authorization;
 mod backend;
 mod connection;
 mod context;
 mod http_error;
 mod iso_date;
-pub(crate) mod lots;
+mod lots;
 mod method;
 mod monitoring;
 mod replica_map;
+mod request;
 mod response;
+mod router;
 mod server;
 mod settings;
 mod third_party;

@@ -46,6 +46,7 @@ use rustix::io::Errno;
 use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// How many bytes the reserve may have beyond what is free in all lots.
 pub(crate) const SLACK: u64 = 64 << 20;
@@ -400,6 +401,11 @@ impl Drop for LotCharge {
         self.give_back(&mut self.lots.accounts());
         self.lots.settle_reserve();
     }
+}
+
+/// Seconds since 1970.
+pub(crate) fn seconds() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }
 
 /// The disk, or somebody's share of it, is full.

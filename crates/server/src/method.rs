@@ -1,10 +1,12 @@
 //! The methods of HTTP and WebDAV, a file for each or for a pair of them.
 
 pub(crate) mod autoindex;
-pub(crate) mod collection;
 pub(crate) mod copy_move;
 pub(crate) mod get;
 pub(crate) mod lots;
+pub(crate) mod metalink;
+pub(crate) mod mkcol_delete;
+pub(crate) mod preconditions;
 pub(crate) mod propfind;
 pub(crate) mod proppatch;
 pub(crate) mod put;

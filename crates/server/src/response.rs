@@ -1,4 +1,5 @@
-//! The body of an answer, from disk to the connection in bounded memory.
+//! A response: status, header, and a body that goes from the backend to the connection in bounded
+//! memory.
 
 pub(crate) mod block;
 pub(crate) mod body;
@@ -6,3 +7,66 @@ pub(crate) mod buffer_pool;
 pub(crate) mod range_encoder;
 pub(crate) mod readahead;
 pub(crate) mod recorded_body;
+
+use crate::http_error::HttpError;
+use crate::response::body::ResponseBody;
+use bytes::Bytes;
+use hither_http::vector::RANGES_TYPE;
+use http::header::{HeaderMap, HeaderName, HeaderValue};
+use http::{StatusCode, header};
+
+/// Status, header and body.
+#[derive(Debug)]
+pub(crate) struct ServerResponse {
+    pub(crate) status: StatusCode,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: ResponseBody,
+    /// The number of ranges in the body, for the access log.
+    pub(crate) ranges: Option<usize>,
+}
+
+impl ServerResponse {
+    /// A response without fields and body.
+    pub(crate) fn empty(status: StatusCode) -> Self {
+        Self { status, headers: HeaderMap::new(), body: ResponseBody::Empty, ranges: None }
+    }
+
+    /// A response with a short text.
+    pub(crate) fn text(status: StatusCode, media_type: &'static str, text: String) -> Self {
+        let mut response = Self::empty(status);
+        response.headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(media_type));
+        response.body = ResponseBody::Whole(Bytes::from(text));
+        response
+    }
+
+    /// Adds a header field; a value that no field can hold is left out.
+    pub(crate) fn with(mut self, name: HeaderName, value: &str) -> Self {
+        self.set(name, value);
+        self
+    }
+
+    /// Sets a header field; a value that no field can hold is left out.
+    pub(crate) fn set(&mut self, name: HeaderName, value: &str) {
+        if let Ok(value) = HeaderValue::from_str(value) {
+            self.headers.insert(name, value);
+        }
+    }
+}
+
+impl From<HttpError> for ServerResponse {
+    /// The reason as plain text.
+    fn from(error: HttpError) -> Self {
+        let media_type = "text/plain; charset=utf-8";
+        let mut response = Self::text(error.status, media_type, error.what + "\n");
+        for (name, value) in error.fields {
+            response.headers.insert(name, value);
+        }
+        response.headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        response
+    }
+}
+
+/// The value of `Accept-Query`.
+pub(crate) fn accept_query() -> String {
+    format!("\"{RANGES_TYPE}\"")
+}

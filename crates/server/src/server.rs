@@ -3,7 +3,7 @@
 //! ```text
 //!  connection   taking them, TLS, HTTP/1.1 and HTTP/2 (hyper), clocks
 //!     │
-//!  site         one request: its name, which method, what every answer carries  ── monitoring   what is noted of it
+//!  context         one request: its name, which method, what every answer carries  ── monitoring   what is noted of it
 //!     │   ╰───── rights    who may do what: tokens, certificates (Authorizer)
 //!     │
 //!  method       one file for each method or pair of them; third_party for copies between servers
@@ -16,15 +16,15 @@
 
 use crate::authorization::authorizer::Authorizer;
 use crate::backend::disk::DiskBackend;
-use crate::backend::disk::confined_dir::{CleanupAges, ConfinedDir};
+use crate::backend::disk::cleanup::CleanupAges;
+use crate::backend::disk::confined_dir::ConfinedDir;
 use crate::backend::disk::lot_charging::LotCharging;
 use crate::connection::acceptor::Acceptor;
 use crate::connection::tls::{self, CertificateReloader};
 use crate::context::ServerContext;
 use crate::http_error::HttpError;
-use crate::lots::Lots;
 use crate::lots::settings::TEND_EVERY;
-use crate::method::lots::seconds;
+use crate::lots::{Lots, seconds};
 use crate::monitoring::access_log::AccessLog;
 use crate::monitoring::admin_server::AdminServer;
 use crate::monitoring::request_record::RequestRecorder;
@@ -124,9 +124,9 @@ impl Server {
         if settings.write {
             runtime.spawn(sweep(disk.clone(), space.clone(), settings.limits.unfinished()));
         }
-        let site = Arc::new(ServerContext::new(rules, disk, records, space));
+        let context = Arc::new(ServerContext::new(rules, disk, records, space));
         let door = Arc::new(Acceptor {
-            site: Arc::clone(&site),
+            context: Arc::clone(&context),
             tls: tls.clone(),
             connections,
             stop: stopped.clone(),
@@ -140,7 +140,7 @@ impl Server {
             reloader: Reloader::new(
                 settings.clone(),
                 authorizer,
-                Arc::clone(&site),
+                Arc::clone(&context),
                 tls.clone(),
                 runtime.handle().clone(),
             ),
@@ -160,7 +160,7 @@ impl Server {
             let connections = settings.limits.connections;
             let tls = tls.clone();
             let monitor =
-                AdminServer { site, meters, tls, stop: stopped, urls, connections, began };
+                AdminServer { context, meters, tls, stop: stopped, urls, connections, began };
             let monitor = Arc::new(monitor);
             server.runtime.spawn(Arc::clone(&monitor).serve(listener));
             server.runtime.spawn(monitor.sample());

@@ -14,8 +14,8 @@ use std::fmt;
 pub(crate) const PRIVATE: &str = ".hither-put-";
 /// Longest path, in bytes: that of Linux.
 const MAX_BYTES: usize = 4096;
-/// Longest path, in names: what goes into directories within directories ends there.
-const MAX_DEPTH: usize = crate::backend::disk::confined_dir::MAX_DEPTH;
+/// The most names in a path. Whatever walks a tree goes no deeper.
+pub(crate) const MAX_DEPTH: usize = 128;
 /// What stays as it is in a path (RFC 3986 section 3.3, without what people quote URLs with).
 const PLAIN: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')

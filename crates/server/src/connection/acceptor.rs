@@ -4,12 +4,14 @@
 //! bytes, the time between requests, the body of a request and the taking of an answer, so whoever is idle or slow gives
 //! place at last.
 
+use crate::connection::peer::Peer;
 use crate::connection::sendfile::{SendfileQueue, SendfileSocket};
 use crate::connection::tcp_info::{SocketGuard, SocketRef};
 use crate::connection::timeout_stream::TimeoutStream;
 use crate::connection::tls::{self, CertificateReloader};
-use crate::context::{Peer, ServerContext};
+use crate::context::ServerContext;
 use crate::monitoring::stats::ServerStats;
+use crate::router;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
@@ -38,7 +40,7 @@ const BREATHER: Duration = Duration::from_millis(100);
 /// What all listening sockets share.
 #[derive(Debug)]
 pub(crate) struct Acceptor {
-    pub(crate) site: Arc<ServerContext>,
+    pub(crate) context: Arc<ServerContext>,
     pub(crate) tls: Option<Arc<CertificateReloader>>,
     pub(crate) connections: Arc<Semaphore>,
     /// True when the server shall stop.
@@ -58,7 +60,7 @@ impl Acceptor {
             };
             let Some((stream, address, place)) = accepted else { continue };
             let (doors, http, watcher) = (Arc::clone(&self), http.clone(), open.watcher());
-            let connected = self.site.records.meters.as_ref().map(ServerStats::connected);
+            let connected = self.context.records.meters.as_ref().map(ServerStats::connected);
             tokio::spawn(async move {
                 doors.connection(stream, address, &http, watcher).await;
                 drop((place, connected));
@@ -66,7 +68,7 @@ impl Acceptor {
         }
         drop(listener);
         // What does not end by itself is ended with the runtime.
-        let most = self.site.limits().stop();
+        let most = self.context.limits().stop();
         let _ = timeout(most, open.shutdown()).await;
     }
 
@@ -83,7 +85,7 @@ impl Acceptor {
                     error.kind(),
                     std::io::ErrorKind::ConnectionAborted | std::io::ErrorKind::ConnectionReset
                 ) {
-                    if let Some(meters) = &self.site.records.meters {
+                    if let Some(meters) = &self.context.records.meters {
                         meters.metrics.accept_failed.inc();
                     }
                     tokio::time::sleep(BREATHER).await;
@@ -102,15 +104,15 @@ impl Acceptor {
     ) {
         // An answer is written when it is ready; a socket that is gone shows soon enough.
         let _ = stream.set_nodelay(true);
-        let stall = self.site.limits().stall();
-        let (link, ended) = SocketRef::to(&stream);
+        let stall = self.context.limits().stall();
+        let (socket, ended) = SocketRef::to(&stream);
         let (is_secure, certificate) = (self.tls.is_some(), None);
-        let held = Arc::default();
-        let peer = Peer { address, is_secure, certificate, link, held, shortcut: None };
+        let watchdog = Arc::default();
+        let peer = Peer { address, is_secure, certificate, socket, watchdog, sendfile: None };
         match &self.tls {
             None => {
-                let shortcut = Arc::new(SendfileQueue::new(&self.site.area));
-                let peer = Peer { shortcut: Some(Arc::clone(&shortcut)), ..peer };
+                let shortcut = Arc::new(SendfileQueue::new(&self.context.placeholder));
+                let peer = Peer { sendfile: Some(Arc::clone(&shortcut)), ..peer };
                 let stream = SendfileSocket::new(stream, shortcut);
                 self.requests((stream, ended), peer, http, watcher).await;
             }
@@ -120,7 +122,7 @@ impl Acceptor {
                     self.requests((stream, ended), peer, http, watcher).await;
                 }
                 Ok(Err(_)) | Err(_) => {
-                    if let Some(meters) = &self.site.records.meters {
+                    if let Some(meters) = &self.context.records.meters {
                         meters.metrics.handshakes_failed.inc();
                     }
                 }
@@ -137,13 +139,13 @@ impl Acceptor {
     ) where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        let limits = self.site.limits();
+        let limits = self.context.limits();
         let stream = TimeoutStream::new(stream, limits.idle(), limits.stall()).until(ended);
         let stream = TokioIo::new(stream);
-        let (site, held) = (Arc::clone(&self.site), Arc::clone(&peer.held));
+        let (context, held) = (Arc::clone(&self.context), Arc::clone(&peer.watchdog));
         let service = service_fn(move |request| {
-            let (site, peer) = (Arc::clone(&site), peer.clone());
-            async move { Ok::<_, Infallible>(site.handle(request, peer).await) }
+            let (context, peer) = (Arc::clone(&context), peer.clone());
+            async move { Ok::<_, Infallible>(router::handle(&context, request, peer).await) }
         });
         let connection = http.serve_connection(stream, service).into_owned();
         // How a connection ended, the lines of the access log say.
@@ -154,7 +156,7 @@ impl Acceptor {
     }
 
     fn http(&self) -> Builder<TokioExecutor> {
-        let limits = self.site.limits();
+        let limits = self.context.limits();
         let header_bytes = limits.header_bytes;
         let mut http = Builder::new(TokioExecutor::new());
         http.http1()

@@ -6,7 +6,6 @@
 
 use crate::http_error::HttpError;
 use crate::monitoring::request_record::RequestTimings;
-use crate::settings::ServerLimits;
 use bytes::{Bytes, BytesMut};
 use http::StatusCode;
 use http_body_util::BodyExt;
@@ -22,6 +21,15 @@ pub(crate) struct IncomingBody {
     stall: Duration,
     pace: Pace,
     pub(crate) tally: Arc<RequestTimings>,
+}
+
+/// The bounds of a body that arrives.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct BodyLimits {
+    /// The longest time without any byte.
+    pub(crate) stall: Duration,
+    /// The minimum rate in bytes per second, after the first minute of waiting.
+    pub(crate) min_rate: u64,
 }
 
 /// How fast a client is while it is its turn.
@@ -47,9 +55,9 @@ impl Pace {
 }
 
 impl IncomingBody {
-    pub(crate) fn new(body: Incoming, limits: &ServerLimits, tally: Arc<RequestTimings>) -> Self {
+    pub(crate) fn new(body: Incoming, limits: BodyLimits, tally: Arc<RequestTimings>) -> Self {
         let pace = Pace { least: limits.min_rate, waited: Duration::ZERO, came: 0 };
-        Self { body, stall: limits.stall(), pace, tally }
+        Self { body, stall: limits.stall, pace, tally }
     }
 
     /// Its length in bytes, if that was announced.

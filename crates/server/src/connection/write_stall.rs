@@ -5,7 +5,7 @@
 //! there is a mark on every answer of when something of it was taken the last time, which the blocks on their way share with
 //! it: they may outlive it. When one is overdue, the connection ends. While an answer waits for the server, its client has time.
 
-use crate::response::body::ResponseBody;
+use crate::connection::sendfile::BodyChunk;
 use bytes::Buf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -15,8 +15,6 @@ use tokio::time::Instant;
 
 /// How often marks are looked at, in parts of the time that they may stay.
 const LOOKS: u32 = 4;
-
-type Chunk = <ResponseBody as hyper::body::Body>::Data;
 
 /// The answers of one connection.
 #[derive(Debug)]
@@ -48,7 +46,7 @@ impl WriteStallWatchdog {
     }
 
     /// One more answer.
-    pub(crate) fn answer(self: &Arc<Self>) -> Arc<StallMark> {
+    pub(crate) fn watch(self: &Arc<Self>) -> Arc<StallMark> {
         let (held, taken) = (Arc::clone(self), AtomicU64::new(self.now()));
         let mark = Arc::new(StallMark { held, taken, is_ours: AtomicBool::new(false) });
         let mut marks = self.marks.lock().unwrap_or_else(PoisonError::into_inner);
@@ -100,12 +98,12 @@ impl StallMark {
 /// Bytes on their way; over HTTP/2 with the mark of their answer.
 #[derive(Debug)]
 pub(crate) struct MarkedChunk {
-    chunk: Chunk,
+    chunk: BodyChunk,
     mark: Option<Arc<StallMark>>,
 }
 
 impl MarkedChunk {
-    pub(crate) fn new(chunk: Chunk, mark: Option<Arc<StallMark>>) -> Self {
+    pub(crate) fn new(chunk: BodyChunk, mark: Option<Arc<StallMark>>) -> Self {
         Self { chunk, mark }
     }
 }

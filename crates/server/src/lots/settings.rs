@@ -1,8 +1,7 @@
 //! The table `[lots]` of the settings: whether space may be reserved, and how much.
 
 use crate::backend::path::PRIVATE;
-use crate::lots::{DirectoryUsage, FileReserve, LotLimits, Lots, NoReserve, Reserve};
-use crate::method::lots::seconds;
+use crate::lots::{DirectoryUsage, FileReserve, LotLimits, Lots, NoReserve, Reserve, seconds};
 use hither_core::error::{Error, ErrorKind, Result};
 use serde::Deserialize;
 use std::os::unix::fs::DirBuilderExt;

@@ -1,13 +1,15 @@
 //! A directory as a page for people.
 
-use crate::answer::ServerResponse;
 use crate::backend::disk::checksums;
-use crate::backend::disk::confined_dir::{ConfinedDir, DiskMetadata, EntryKind};
+use crate::backend::disk::confined_dir::ConfinedDir;
+use crate::backend::disk::metadata::{DiskMetadata, EntryKind};
 use crate::backend::path::{NamespacePath, href};
-use crate::context::{ServerContext, ServerRequest};
+use crate::context::ServerContext;
 use crate::http_error::HttpError;
 use crate::iso_date;
 use crate::method::streamed_listing::{ListingFormat, StreamedListing};
+use crate::request::ServerRequest;
+use crate::response::ServerResponse;
 use crate::response::body::{BlockBody, ResponseBody};
 use hither_core::checksum::Algorithm;
 use hither_core::storage::join;
@@ -27,12 +29,12 @@ const SUMS: [Algorithm; 4] =
 const POLICY: &str =
     "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'";
 
-pub(crate) async fn answer(
-    site: &ServerContext,
-    call: &ServerRequest,
+pub(crate) async fn handle(
+    context: &ServerContext,
+    request: &ServerRequest,
 ) -> Result<ServerResponse, HttpError> {
-    let (path, most) = (call.place.path().to_owned(), site.limits().names);
-    let names = site.disk.run(move |tree| tree.names(&path, most)).await?;
+    let (path, most) = (request.path.path().to_owned(), context.limits().names);
+    let names = context.disk.run(move |tree| tree.names(&path, most)).await?;
     if names.len() > most {
         let what = format!("the directory has more than {most} names: too many for a page");
         return Err(HttpError::new(StatusCode::INSUFFICIENT_STORAGE, what));
@@ -42,13 +44,14 @@ pub(crate) async fn answer(
         .with(header::CONTENT_SECURITY_POLICY, POLICY)
         .with(header::X_CONTENT_TYPE_OPTIONS, "nosniff")
         .with(header::CACHE_CONTROL, "no-cache");
-    if call.method == Method::GET {
-        let view = site.view(call);
-        let paths = names.iter().map(|name| call.place.join(name));
+    if request.method == Method::GET {
+        let view = context.listing_filter(request);
+        let paths = names.iter().map(|name| request.path.join(name));
         let paths = paths.filter(|path| view.shows(path)).collect();
-        let page = Page { place: call.place.clone(), folders: 0, files: 0, bytes: 0 };
-        let listing = StreamedListing::new(site.disk.tree(), page, paths);
-        answer.body = ResponseBody::Supplied(BlockBody::new(Box::new(listing), None, &site.memory));
+        let page = Page { place: request.path.clone(), folders: 0, files: 0, bytes: 0 };
+        let listing = StreamedListing::new(context.disk.tree(), page, paths);
+        answer.body =
+            ResponseBody::Supplied(BlockBody::new(Box::new(listing), None, &context.memory));
     }
     Ok(answer)
 }

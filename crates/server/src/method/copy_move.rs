@@ -2,15 +2,17 @@
 //!
 //! A COPY with a `Source`, or with a `Destination` on another server, is a third-party copy: [`crate::third_party`].
 
-use crate::answer::ServerResponse;
 use crate::authorization::authorizer::Action;
-use crate::backend::disk::confined_dir::{ConfinedDir, EntryKind};
+use crate::backend::disk::confined_dir::ConfinedDir;
 use crate::backend::disk::lot_charging::LotCharging;
+use crate::backend::disk::metadata::EntryKind;
 use crate::backend::path::NamespacePath;
-use crate::context::{ServerContext, ServerRequest};
+use crate::context::ServerContext;
 use crate::http_error::HttpError;
-use crate::method::collection::{check_conditions, existing};
-use crate::method::put::no_parent;
+use crate::method::preconditions::no_parent;
+use crate::method::preconditions::{check_conditions, existing};
+use crate::request::ServerRequest;
+use crate::response::ServerResponse;
 use crate::third_party;
 use http::header::HeaderMap;
 use http::{StatusCode, header};
@@ -27,54 +29,56 @@ struct Relocation {
     deep: bool,
 }
 
-pub(crate) async fn answer(
-    site: &Arc<ServerContext>,
-    call: &ServerRequest,
+pub(crate) async fn handle(
+    context: &Arc<ServerContext>,
+    request: &ServerRequest,
 ) -> Result<ServerResponse, HttpError> {
     let bad = |what| HttpError::new(StatusCode::BAD_REQUEST, what);
-    let moves = call.method.as_str() == "MOVE";
-    if call.headers.contains_key("source") && !moves {
-        let url = call.text("source").ok_or_else(|| bad("the source is no URL"))?;
-        return match (&site.rules().third_party, call.headers.contains_key("destination")) {
+    let moves = request.method.as_str() == "MOVE";
+    if request.headers.contains_key("source") && !moves {
+        let url = request.text("source").ok_or_else(|| bad("the source is no URL"))?;
+        return match (&context.settings().third_party, request.headers.contains_key("destination"))
+        {
             (_, true) => Err(bad("either a source or a destination is named, not both")),
-            (Some(third), false) => third_party::pull(site, third, call, url).await,
+            (Some(third), false) => third_party::pull::handle(context, third, request, url).await,
             (None, false) => {
                 let what = "this server does not copy from and to others; it does with [third_party] in its settings";
                 Err(HttpError::new(StatusCode::NOT_IMPLEMENTED, what))
             }
         };
     }
-    site.authorize(call, &call.place, if moves { Action::Modify } else { Action::Read })?;
-    let field = call.text("destination").ok_or_else(|| bad("the request names no destination"))?;
+    context.authorize(request, &request.path, if moves { Action::Modify } else { Action::Read })?;
+    let field =
+        request.text("destination").ok_or_else(|| bad("the request names no destination"))?;
     let to = match (
-        NamespacePath::destination(field, call.host.as_deref()),
-        &site.rules().third_party,
+        NamespacePath::destination(field, request.host.as_deref()),
+        &context.settings().third_party,
     ) {
         (Err(refusal), Some(third)) if refusal.status == StatusCode::BAD_GATEWAY && !moves => {
-            return third_party::push(site, third, call, field).await;
+            return third_party::push::handle(context, third, request, field).await;
         }
         (to, _) => to?,
     };
-    let may_replace = site.allow_writing(call, &to)?;
-    let replace = replaces(call)?;
-    let deep = match call.text("depth") {
+    let may_replace = context.authorize_writing(request, &to)?;
+    let replace = request.overwrites()?;
+    let deep = match request.text("depth") {
         None => true,
         Some(depth) if depth.eq_ignore_ascii_case("infinity") => true,
         Some("0") if !moves => false,
         Some(_) => return Err(bad("this depth makes no sense here")),
     };
-    let (from, headers) = (call.place.clone(), call.headers.clone());
+    let (from, headers) = (request.path.clone(), request.headers.clone());
     let job = Relocation { from, to: to.clone(), headers, moves, replace, deep };
-    let space = site.space.clone();
+    let space = context.space.clone();
     let created = match may_replace {
-        true => site.disk.run_durably(move |tree| relocate(tree, &space, &job)).await?,
+        true => context.disk.run_durably(move |tree| relocate(tree, &space, &job)).await?,
         false => {
             // Who may only make what is not there is told so, and not that it exists.
             let job = Relocation { replace: false, ..job };
-            let done = site.disk.run_durably(move |tree| relocate(tree, &space, &job)).await;
+            let done = context.disk.run_durably(move |tree| relocate(tree, &space, &job)).await;
             match done {
                 Err(refusal) if refusal.status == StatusCode::PRECONDITION_FAILED && replace => {
-                    site.authorize(call, &to, Action::Modify)?;
+                    context.authorize(request, &to, Action::Modify)?;
                     return Err(refusal);
                 }
                 done => done?,
@@ -83,16 +87,6 @@ pub(crate) async fn answer(
     };
     let status = if created { StatusCode::CREATED } else { StatusCode::NO_CONTENT };
     Ok(ServerResponse::empty(status).with(header::LOCATION, &to.href(to.is_directory())))
-}
-
-/// Whether what has the name may be replaced, by the request.
-pub(crate) fn replaces(call: &ServerRequest) -> Result<bool, HttpError> {
-    match call.text("overwrite") {
-        None => Ok(true),
-        Some(text) if text.eq_ignore_ascii_case("t") => Ok(true),
-        Some(text) if text.eq_ignore_ascii_case("f") => Ok(false),
-        Some(_) => Err(HttpError::new(StatusCode::BAD_REQUEST, "overwrite is either T or F")),
-    }
 }
 
 /// Does it; tells whether nothing was replaced.

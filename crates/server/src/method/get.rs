@@ -1,13 +1,16 @@
 //! GET and HEAD (RFC 9110): files whole and in ranges, directories as pages.
 
-use crate::answer::ServerResponse;
 use crate::authorization::authorizer::Action;
-use crate::backend::disk::confined_dir::{DiskReader, EntryKind};
+use crate::backend::disk::confined_dir::DiskReader;
+use crate::backend::disk::metadata::EntryKind;
 use crate::backend::path::NamespacePath;
-use crate::context::{ServerContext, ServerRequest, accept_query};
+use crate::context::ServerContext;
 use crate::http_error::HttpError;
 use crate::method::autoindex;
-use crate::replica_map;
+use crate::method::metalink;
+use crate::request::ServerRequest;
+use crate::response::ServerResponse;
+use crate::response::accept_query;
 use crate::response::body::{BlockBody, ResponseBody};
 use crate::response::range_encoder::{RangeEncoder, RangeFormat};
 use hither_http::conditions::{ConditionResult, Version, evaluate, if_range_matches};
@@ -20,24 +23,24 @@ use std::hash::{BuildHasher, RandomState};
 use std::ops::Range;
 use std::time::SystemTime;
 
-pub(crate) async fn answer(
-    site: &ServerContext,
-    call: &ServerRequest,
+pub(crate) async fn handle(
+    context: &ServerContext,
+    request: &ServerRequest,
 ) -> Result<ServerResponse, HttpError> {
-    site.authorize(call, &call.place, Action::Read)?;
-    if let Some(document) = replica_map::document(site, call).await? {
+    context.authorize(request, &request.path, Action::Read)?;
+    if let Some(document) = metalink::document(context, request).await? {
         return Ok(document);
     }
-    let found = site.disk.find(call.place.path()).await?;
+    let found = context.disk.find(request.path.path()).await?;
     if found.meta.kind == EntryKind::Directory {
-        return directory(site, call).await;
+        return directory(context, request).await;
     }
-    if call.place.is_directory() {
+    if request.path.is_directory() {
         return Err(HttpError::not_found());
     }
     let now = SystemTime::now();
     let version = found.meta.version(now);
-    match evaluate(&call.headers, Some(&version), true) {
+    match evaluate(&request.headers, Some(&version), true) {
         ConditionResult::Failed => return Err(HttpError::failed_precondition()),
         ConditionResult::NotModified => {
             let mut answer = ServerResponse::empty(StatusCode::NOT_MODIFIED);
@@ -47,34 +50,35 @@ pub(crate) async fn answer(
         ConditionResult::Proceed => {}
     }
     let size = found.meta.size;
-    let is_get = call.method == Method::GET;
-    let chosen = match is_get && if_range_matches(&call.headers, &version, now) {
-        true => choose(&call.headers, size, site.limits().ranges)?,
+    let is_get = request.method == Method::GET;
+    let chosen = match is_get && if_range_matches(&request.headers, &version, now) {
+        true => choose(&request.headers, size, context.limits().ranges)?,
         false => Chosen::Whole,
     };
-    let kind = media_type(call.place.path());
-    let sums = site.sums.wanted(site, call, &found).await;
+    let kind = media_type(request.path.path());
+    let sums =
+        context.sums.wanted(&context.disk, request.path.path(), &request.headers, &found).await;
     let mut elsewhere = ServerResponse::empty(StatusCode::OK);
-    site.rules().replicas.announce(&mut elsewhere, &call.place, &found);
+    metalink::announce(&context.settings().replicas, &mut elsewhere, &request.path, &found);
     let mut answer = match chosen {
         Chosen::Whole => {
             let all = if size > 0 { vec![0..size] } else { Vec::new() };
-            send(site, found, StatusCode::OK, RangeFormat::Plain, all)
+            send(context, found, StatusCode::OK, RangeFormat::Plain, all)
         }
         Chosen::One(range) => {
             let field = format!("bytes {}-{}/{size}", range.start, range.end - 1);
             let answer =
-                send(site, found, StatusCode::PARTIAL_CONTENT, RangeFormat::Plain, vec![range]);
+                send(context, found, StatusCode::PARTIAL_CONTENT, RangeFormat::Plain, vec![range]);
             answer.with(header::CONTENT_RANGE, &field)
         }
         Chosen::Several(ranges) => {
-            parts(site, found, StatusCode::PARTIAL_CONTENT, &call.place, ranges)
+            parts(context, found, StatusCode::PARTIAL_CONTENT, &request.path, ranges)
         }
     };
     if !answer.headers.contains_key(header::CONTENT_TYPE) {
         answer.set(header::CONTENT_TYPE, kind);
     }
-    answer.body.by(call.peer.shortcut.as_ref());
+    answer.body.by(request.peer.sendfile.as_ref());
     describe(&mut answer, &version);
     answer.headers.extend(elsewhere.headers);
     answer.headers.extend(sums);
@@ -100,25 +104,25 @@ pub(crate) fn describe(answer: &mut ServerResponse, version: &Version) {
 
 /// An answer with bytes of a file.
 pub(crate) fn send(
-    site: &ServerContext,
+    context: &ServerContext,
     found: DiskReader,
     status: StatusCode,
     form: RangeFormat,
     ranges: Vec<Range<u64>>,
 ) -> ServerResponse {
     let count = ranges.len();
-    let pieces = RangeEncoder::new(found.file, form, ranges, site.limits().block_bytes);
+    let pieces = RangeEncoder::new(found.file, form, ranges, context.limits().block_bytes);
     let length = pieces.total_bytes();
     let mut answer = ServerResponse::empty(status);
     answer.ranges = Some(count);
     answer.body =
-        ResponseBody::Supplied(BlockBody::new(Box::new(pieces), Some(length), &site.memory));
+        ResponseBody::Supplied(BlockBody::new(Box::new(pieces), Some(length), &context.memory));
     answer
 }
 
 /// An answer with several ranges as parts.
 pub(crate) fn parts(
-    site: &ServerContext,
+    context: &ServerContext,
     found: DiskReader,
     status: StatusCode,
     place: &NamespacePath,
@@ -127,7 +131,8 @@ pub(crate) fn parts(
     let boundary = RandomState::new().hash_one(());
     let parts = MultipartWriter::new(boundary, media_type(place.path()), found.meta.size);
     let kind = parts.content_type();
-    send(site, found, status, RangeFormat::Parts(parts), ranges).with(header::CONTENT_TYPE, &kind)
+    send(context, found, status, RangeFormat::Parts(parts), ranges)
+        .with(header::CONTENT_TYPE, &kind)
 }
 
 /// What of a file is sent.
@@ -162,17 +167,17 @@ fn choose(headers: &HeaderMap, size: u64, most: usize) -> Result<Chosen, HttpErr
 }
 
 async fn directory(
-    site: &ServerContext,
-    call: &ServerRequest,
+    context: &ServerContext,
+    request: &ServerRequest,
 ) -> Result<ServerResponse, HttpError> {
-    if !call.place.is_directory() {
-        let there = call.place.href(true);
+    if !request.path.is_directory() {
+        let there = request.path.href(true);
         let what = format!("the directory is at {there}");
         return Err(
             HttpError::new(StatusCode::MOVED_PERMANENTLY, what).with(header::LOCATION, &there)
         );
     }
-    autoindex::answer(site, call).await
+    autoindex::handle(context, request).await
 }
 
 /// The type of a file by its name: what browsers may show without running it, else just bytes.

@@ -10,18 +10,18 @@
 //!
 //! A lot belongs to who made it; others' are not there. To make one takes the permission to make files at its path.
 
-use crate::answer::ServerResponse;
 use crate::authorization::authorizer::Action;
 use crate::backend::path::{NamespacePath, href};
 use crate::connection::incoming_body::IncomingBody;
-use crate::context::{ServerContext, ServerRequest};
+use crate::context::ServerContext;
 use crate::http_error::HttpError;
-use crate::lots::{Lot, LotError, Lots};
+use crate::lots::{Lot, LotError, Lots, seconds};
+use crate::request::ServerRequest;
+use crate::response::ServerResponse;
 use http::{Method, StatusCode, header};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize};
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Where it is.
 const PLACE: &str = ".well-known/hither/lots";
@@ -83,14 +83,14 @@ pub(crate) fn below(place: &NamespacePath) -> Option<&str> {
 }
 
 /// Answers a request to the API.
-pub(crate) async fn answer(
-    site: &ServerContext,
+pub(crate) async fn handle(
+    context: &ServerContext,
     lots: &Arc<Lots>,
-    mut call: ServerRequest,
+    mut request: ServerRequest,
 ) -> Result<ServerResponse, HttpError> {
-    let (owner, now) = (site.name(&call)?, seconds());
-    let id = below(&call.place).unwrap_or_default().to_owned();
-    match (&call.method, id.is_empty()) {
+    let (owner, now) = (context.client_name(&request)?, seconds());
+    let id = below(&request.path).unwrap_or_default().to_owned();
+    match (&request.method, id.is_empty()) {
         (&Method::GET | &Method::HEAD, true) => {
             let own = lots.of(&owner, now);
             let told: Vec<_> = own.iter().map(|lot| Told::of(lot, now)).collect();
@@ -99,15 +99,15 @@ pub(crate) async fn answer(
         (&Method::GET | &Method::HEAD, false) => {
             json(StatusCode::OK, &Told::of(&lots.find(&owner, &id, now)?, now))
         }
-        (&Method::POST, true) => create(site, lots, call, owner, now).await,
+        (&Method::POST, true) => create(context, lots, request, owner, now).await,
         (&Method::PATCH, false) => {
-            allow_change(site, lots, &call, &owner, &id)?;
-            let Changed { bytes, lease_seconds } = read(&mut call.body).await?;
+            allow_change(context, lots, &request, &owner, &id)?;
+            let Changed { bytes, lease_seconds } = read(&mut request.body).await?;
             let lot = run(lots, move |lots| lots.extend(&owner, &id, bytes, lease_seconds, now));
             json(StatusCode::OK, &Told::of(&lot.await?, now))
         }
         (&Method::DELETE, false) => {
-            allow_change(site, lots, &call, &owner, &id)?;
+            allow_change(context, lots, &request, &owner, &id)?;
             run(lots, move |lots| lots.release(&owner, &id, now)).await?;
             Ok(ServerResponse::empty(StatusCode::NO_CONTENT))
         }
@@ -127,27 +127,27 @@ fn methods_of(id: &str) -> &'static str {
 
 /// A lot is changed by its owner, with what it takes to make one there.
 fn allow_change(
-    site: &ServerContext,
+    context: &ServerContext,
     lots: &Lots,
-    call: &ServerRequest,
+    request: &ServerRequest,
     owner: &str,
     id: &str,
 ) -> Result<(), HttpError> {
     let lot = lots.find(owner, id, seconds())?;
-    site.authorize(call, &NamespacePath::parse(&href(&lot.path, false))?, Action::Create)
+    context.authorize(request, &NamespacePath::parse(&href(&lot.path, false))?, Action::Create)
 }
 
 async fn create(
-    site: &ServerContext,
+    context: &ServerContext,
     lots: &Arc<Lots>,
-    mut call: ServerRequest,
+    mut request: ServerRequest,
     owner: String,
     now: u64,
 ) -> Result<ServerResponse, HttpError> {
-    let Wanted { path, bytes, lease_seconds } = read(&mut call.body).await?;
+    let Wanted { path, bytes, lease_seconds } = read(&mut request.body).await?;
     // As it is called on disk, not encoded.
     let place = NamespacePath::parse(&href(&path, false))?;
-    site.authorize(&call, &place, Action::Create)?;
+    context.authorize(&request, &place, Action::Create)?;
     let lot = run(lots, move |lots| lots.create(&owner, place.path(), bytes, lease_seconds, now));
     let lot = lot.await?;
     let told = json(StatusCode::CREATED, &Told::of(&lot, now))?;
@@ -180,10 +180,6 @@ fn json(status: StatusCode, value: &impl Serialize) -> Result<ServerResponse, Ht
         HttpError::new(StatusCode::INTERNAL_SERVER_ERROR, format!("no answer: {error}"))
     })?;
     Ok(ServerResponse::text(status, JSON, text + "\n").with(header::CACHE_CONTROL, "no-store"))
-}
-
-pub(crate) fn seconds() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }
 
 impl From<LotError> for HttpError {

@@ -1,16 +1,19 @@
 //! PROPFIND (RFC 4918 section 9.1): what is known of a name, of those in a directory, or, within bounds, of all below it.
 
-use crate::answer::ServerResponse;
 use crate::authorization::authorizer::Action;
-use crate::backend::disk::confined_dir::{ConfinedDir, DiskMetadata, EntryKind, MAX_DEPTH};
+use crate::backend::disk::confined_dir::ConfinedDir;
 use crate::backend::disk::lot_charging::LotCharging;
+use crate::backend::disk::metadata::{DiskMetadata, EntryKind};
 use crate::backend::disk::properties;
 use crate::backend::disk::properties::DeadProperties;
+use crate::backend::path::MAX_DEPTH;
 use crate::backend::path::href;
-use crate::context::{ListingFilter, ServerContext, ServerRequest};
+use crate::context::{ListingFilter, ServerContext};
 use crate::http_error::HttpError;
 use crate::iso_date;
 use crate::method::streamed_listing::{ListingFormat, StreamedListing};
+use crate::request::ServerRequest;
+use crate::response::ServerResponse;
 use crate::response::body::{BlockBody, ResponseBody};
 use hither_core::storage::join;
 use hither_http::propfind::{
@@ -42,12 +45,12 @@ enum Depth {
     All,
 }
 
-pub(crate) async fn answer(
-    site: &ServerContext,
-    call: ServerRequest,
+pub(crate) async fn handle(
+    context: &ServerContext,
+    request: ServerRequest,
 ) -> Result<ServerResponse, HttpError> {
-    site.authorize(&call, &call.place, Action::Read)?;
-    let depth = match call.text("depth") {
+    context.authorize(&request, &request.path, Action::Read)?;
+    let depth = match request.text("depth") {
         Some("0") => Depth::Own,
         Some("1") => Depth::Children,
         None => Depth::All,
@@ -57,13 +60,13 @@ pub(crate) async fn answer(
             return Err(HttpError::new(StatusCode::BAD_REQUEST, what));
         }
     };
-    let view = site.view(&call);
-    let ServerRequest { place, mut body, .. } = call;
-    let most = site.limits().document_bytes;
+    let view = context.listing_filter(&request);
+    let ServerRequest { path: place, mut body, .. } = request;
+    let most = context.limits().document_bytes;
     let body = body.collect(most).await?;
     let question = PropfindRequest::parse(&body, most).map_err(unreadable)?;
-    let names = site.limits().names;
-    let paths = site
+    let names = context.limits().names;
+    let paths = context
         .disk
         .run(move |tree| {
             let meta = tree.meta(place.path())?;
@@ -75,9 +78,9 @@ pub(crate) async fn answer(
         .await?;
     let answer =
         ServerResponse::empty(StatusCode::MULTI_STATUS).with(header::CONTENT_TYPE, CONTENT_TYPE);
-    let form = Multistatus { question, space: site.space.clone() };
-    let listing = StreamedListing::new(site.disk.tree(), form, paths);
-    let body = ResponseBody::Supplied(BlockBody::new(Box::new(listing), None, &site.memory));
+    let form = Multistatus { question, space: context.space.clone() };
+    let listing = StreamedListing::new(context.disk.tree(), form, paths);
+    let body = ResponseBody::Supplied(BlockBody::new(Box::new(listing), None, &context.memory));
     Ok(ServerResponse { body, ..answer })
 }
 

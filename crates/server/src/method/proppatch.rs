@@ -1,26 +1,27 @@
 //! PROPPATCH (RFC 4918 section 9.2): all of the changes are made, or none.
 
-use crate::answer::ServerResponse;
 use crate::authorization::authorizer::Action;
-use crate::backend::disk::confined_dir::EntryKind;
+use crate::backend::disk::metadata::EntryKind;
 use crate::backend::disk::properties;
-use crate::context::{ServerContext, ServerRequest};
+use crate::context::ServerContext;
 use crate::http_error::HttpError;
-use crate::method::collection::{check_conditions, existing};
+use crate::method::preconditions::{check_conditions, existing};
 use crate::method::propfind::{is_live, multistatus_head, unreadable};
+use crate::request::ServerRequest;
+use crate::response::ServerResponse;
 use hither_http::propfind::{CONTENT_TYPE, PropertyName, PropertyUpdate, element, escape};
 use http::StatusCode;
 
 /// Longest value of a property.
 const MAX_VALUE_BYTES: usize = 16 << 10;
 
-pub(crate) async fn answer(
-    site: &ServerContext,
-    call: ServerRequest,
+pub(crate) async fn handle(
+    context: &ServerContext,
+    request: ServerRequest,
 ) -> Result<ServerResponse, HttpError> {
-    site.authorize(&call, &call.place, Action::Modify)?;
-    let ServerRequest { place, headers, mut body, .. } = call;
-    let most = site.limits().document_bytes;
+    context.authorize(&request, &request.path, Action::Modify)?;
+    let ServerRequest { path: place, headers, mut body, .. } = request;
+    let most = context.limits().document_bytes;
     let body = body.collect(most).await?;
     let changes = PropertyUpdate::parse(&body, most).map_err(unreadable)?;
     let names: Vec<PropertyName> = changes.iter().map(|change| name(change).clone()).collect();
@@ -31,7 +32,7 @@ pub(crate) async fn answer(
     let forbidden: Vec<PropertyName> =
         changes.iter().filter(refused).map(|change| name(change).clone()).collect();
     let is_refused = !forbidden.is_empty();
-    let href = site
+    let href = context
         .disk
         .run(move |tree| {
             let meta = existing(tree, &place)?;

@@ -11,16 +11,19 @@
 //! names that are made for it and shown to nobody ([`is_unfinished`]): whoever writes so moves the file to its name in the
 //! end. For other names it is refused with 400, as that section asks for.
 
-use crate::answer::ServerResponse;
 use crate::authorization::authorizer::Action;
 use crate::backend::disk::checksums;
-use crate::backend::disk::confined_dir::{ConfinedDir, DiskMetadata, EntryKind, TempFile};
+use crate::backend::disk::confined_dir::ConfinedDir;
 use crate::backend::disk::lot_charging::WriteCharge;
+use crate::backend::disk::metadata::{DiskMetadata, EntryKind};
+use crate::backend::disk::temp_file::TempFile;
 use crate::backend::path::NamespacePath;
 use crate::connection::incoming_body::IncomingBody;
-use crate::context::{ServerContext, ServerRequest};
+use crate::context::ServerContext;
 use crate::http_error::HttpError;
-use crate::method::collection::check_conditions;
+use crate::method::preconditions::{check_conditions, no_parent};
+use crate::request::ServerRequest;
+use crate::response::ServerResponse;
 use bytes::Bytes;
 use hither_core::checksum::{Algorithm, Checksum, Hasher};
 use hither_core::storage::is_partial;
@@ -51,44 +54,45 @@ pub(crate) struct PutTarget {
 
 /// Fails unless whoever sent the request may put a file under its name now.
 pub(crate) async fn writable(
-    site: &ServerContext,
-    call: &ServerRequest,
+    context: &ServerContext,
+    request: &ServerRequest,
 ) -> Result<PutTarget, HttpError> {
-    let may_replace = site.allow_writing(call, &call.place)?;
-    if call.place.is_root() || call.place.is_directory() {
+    let may_replace = context.authorize_writing(request, &request.path)?;
+    if request.path.is_root() || request.path.is_directory() {
         let what = "a directory is made with MKCOL, a file has no slash at its end";
         return Err(HttpError::new(StatusCode::METHOD_NOT_ALLOWED, what));
     }
-    let path = call.place.path().to_owned();
-    let there = site.disk.run(move |tree| tree.look(&path)).await?;
+    let path = request.path.path().to_owned();
+    let there = context.disk.run(move |tree| tree.look(&path)).await?;
     match &there {
         Some(meta) if meta.kind == EntryKind::Directory => {
             let what = "there is a directory of that name";
             return Err(HttpError::new(StatusCode::CONFLICT, what));
         }
-        Some(_) if !may_replace => site.authorize(call, &call.place, Action::Modify)?,
+        Some(_) if !may_replace => context.authorize(request, &request.path, Action::Modify)?,
         _ => {}
     }
-    check_conditions(&call.headers, there.as_ref())?;
+    check_conditions(&request.headers, there.as_ref())?;
     Ok(PutTarget { may_replace, there })
 }
 
-pub(crate) async fn answer(
-    site: &ServerContext,
-    call: ServerRequest,
+pub(crate) async fn handle(
+    context: &ServerContext,
+    request: ServerRequest,
 ) -> Result<ServerResponse, HttpError> {
-    let PutTarget { may_replace, .. } = writable(site, &call).await?;
-    let limit = site.limits().file_bytes.unwrap_or(u64::MAX);
-    if call.body.length().is_some_and(|length| length > limit) {
+    let PutTarget { may_replace, .. } = writable(context, &request).await?;
+    let limit = context.limits().file_bytes.unwrap_or(u64::MAX);
+    if request.body.length().is_some_and(|length| length > limit) {
         return Err(too_large(limit));
     }
-    if let Some(field) = call.headers.get(header::CONTENT_RANGE) {
-        let piece = piece(&call.place, field.as_bytes(), call.body.length(), limit)?;
-        return put_piece(site, call.place, call.body, piece).await;
+    if let Some(field) = request.headers.get(header::CONTENT_RANGE) {
+        let piece = piece(&request.path, field.as_bytes(), request.body.length(), limit)?;
+        return put_piece(context, request.path, request.body, piece).await;
     }
-    let replace = may_replace && call.headers.get(header::IF_NONE_MATCH).is_none_or(|v| v != "*");
-    let ServerRequest { place, headers, body, .. } = call;
-    whole(site, place, headers, body, Manner { limit, replace }).await
+    let replace =
+        may_replace && request.headers.get(header::IF_NONE_MATCH).is_none_or(|v| v != "*");
+    let ServerRequest { path: place, headers, body, .. } = request;
+    whole(context, place, headers, body, Manner { limit, replace }).await
 }
 
 pub(crate) fn too_large(limit: u64) -> HttpError {
@@ -106,7 +110,7 @@ struct Manner {
 }
 
 async fn whole(
-    site: &ServerContext,
+    context: &ServerContext,
     place: NamespacePath,
     headers: HeaderMap,
     body: IncomingBody,
@@ -117,9 +121,9 @@ async fn whole(
         .into_iter()
         .filter_map(|digest| Checksum::new(checksums::known(digest.algorithm)?, &digest.value).ok())
         .collect();
-    let taken = site.space.take(place.path(), length.unwrap_or_default())?;
+    let taken = context.space.take(place.path(), length.unwrap_or_default())?;
     let directory = place.split().unwrap_or_default().0.to_owned();
-    let begun = site.disk.run(move |tree| -> io::Result<(WriteCharge, TempFile)> {
+    let begun = context.disk.run(move |tree| -> io::Result<(WriteCharge, TempFile)> {
         let upload = tree.begin(&directory)?;
         taken.with_room(|| upload.reserve(length.unwrap_or_default()))?;
         Ok((taken, upload))
@@ -136,7 +140,7 @@ async fn whole(
         return Err(HttpError::new(StatusCode::BAD_REQUEST, what));
     }
     let published = DiskWriter { upload, sums, taken, headers, replace: manner.replace };
-    let (meta, replaced) = site
+    let (meta, replaced) = context
         .disk
         .run_durably(move |tree| tally.timed(|| published.publish(tree, place.path())))
         .await?;
@@ -184,14 +188,6 @@ impl DiskWriter {
         drop(alone);
         self.upload.sync_name()?;
         Ok((meta, there.is_some()))
-    }
-}
-
-/// Where there is no directory, that is a conflict (RFC 4918 section 9.7.1).
-pub(crate) fn no_parent(refusal: HttpError) -> HttpError {
-    match refusal.status {
-        StatusCode::NOT_FOUND => HttpError::conflict(),
-        _ => refusal,
     }
 }
 
@@ -299,13 +295,13 @@ fn piece(
 }
 
 async fn put_piece(
-    site: &ServerContext,
+    context: &ServerContext,
     place: NamespacePath,
     body: IncomingBody,
     (range, total): (Range<u64>, u64),
 ) -> Result<ServerResponse, HttpError> {
-    let (path, space) = (place.path().to_owned(), site.space.clone());
-    let opened = site.disk.run(move |tree| -> Result<File, HttpError> {
+    let (path, space) = (place.path().to_owned(), context.space.clone());
+    let opened = context.disk.run(move |tree| -> Result<File, HttpError> {
         // Of several pieces that come first at the same time, one takes the space for all.
         let _alone = tree.lock_names();
         let file = tree.write_to(&path, true)?;
@@ -313,7 +309,7 @@ async fn put_piece(
         if size < total {
             // All of its space, once.
             let taken = space.take(&path, total)?;
-            taken.with_room(|| crate::backend::disk::confined_dir::reserve(&file, total))?;
+            taken.with_room(|| crate::backend::disk::temp_file::reserve(&file, total))?;
             if size == 0 {
                 file.set_len(total)?;
             }

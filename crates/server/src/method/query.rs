@@ -1,11 +1,13 @@
 //! QUERY (RFC 10008) with a list of ranges: [`hither_http::vector`] describes what comes and goes.
 
-use crate::answer::ServerResponse;
 use crate::authorization::authorizer::Action;
-use crate::backend::disk::confined_dir::EntryKind;
-use crate::context::{ServerContext, ServerRequest, accept_query};
+use crate::backend::disk::metadata::EntryKind;
+use crate::context::ServerContext;
 use crate::http_error::HttpError;
 use crate::method::get;
+use crate::request::ServerRequest;
+use crate::response::ServerResponse;
+use crate::response::accept_query;
 use crate::response::range_encoder::RangeFormat;
 use hither_http::conditions::{ConditionResult, evaluate};
 use hither_http::vector::{ACCEPT_QUERY, FRAMES_TYPE, RANGES_TYPE, RangeList, RangeListError};
@@ -22,18 +24,18 @@ enum Wish {
     Parts,
 }
 
-pub(crate) async fn answer(
-    site: &ServerContext,
-    call: ServerRequest,
+pub(crate) async fn handle(
+    context: &ServerContext,
+    request: ServerRequest,
 ) -> Result<ServerResponse, HttpError> {
-    site.authorize(&call, &call.place, Action::Read)?;
-    check_type(call.text(header::CONTENT_TYPE))?;
-    let wish = wish(call.text(header::ACCEPT)).ok_or_else(|| {
+    context.authorize(&request, &request.path, Action::Read)?;
+    check_type(request.text(header::CONTENT_TYPE))?;
+    let wish = wish(request.text(header::ACCEPT)).ok_or_else(|| {
         let what = format!("the answer can be {FRAMES_TYPE} or {PARTS_TYPE}");
         HttpError::new(StatusCode::NOT_ACCEPTABLE, what)
     })?;
-    let ServerRequest { place, headers, mut body, .. } = call;
-    let most = site.limits().ranges;
+    let ServerRequest { path: place, headers, mut body, .. } = request;
+    let most = context.limits().ranges;
     let list = body.collect(RangeList::max_bytes(most)).await?;
     let list = RangeList::decode(&list, most).map_err(|error| {
         let status = match error {
@@ -42,7 +44,7 @@ pub(crate) async fn answer(
         };
         HttpError::new(status, error.to_string())
     })?;
-    let found = site.disk.find(place.path()).await?;
+    let found = context.disk.find(place.path()).await?;
     if found.meta.kind != EntryKind::File || place.is_directory() {
         return Err(HttpError::not_found());
     }
@@ -56,12 +58,12 @@ pub(crate) async fn answer(
             match wish {
                 Wish::Frames => {
                     let form = RangeFormat::Frames { size };
-                    let answer = get::send(site, found, StatusCode::OK, form, merged(ranges));
+                    let answer = get::send(context, found, StatusCode::OK, form, merged(ranges));
                     answer.with(header::CONTENT_TYPE, FRAMES_TYPE)
                 }
                 Wish::Parts => {
                     check_parts(&ranges, size)?;
-                    get::parts(site, found, StatusCode::OK, &place, ranges)
+                    get::parts(context, found, StatusCode::OK, &place, ranges)
                 }
             }
         }

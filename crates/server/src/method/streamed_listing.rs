@@ -1,7 +1,8 @@
 //! Answers that tell of many names, one after the other: the names are there from the beginning, what is known of each is
 //! looked up as the answer is sent, so that a directory of any size takes little memory.
 
-use crate::backend::disk::confined_dir::{ConfinedDir, DiskMetadata};
+use crate::backend::disk::confined_dir::ConfinedDir;
+use crate::backend::disk::metadata::DiskMetadata;
 use crate::response::body::BlockSource;
 use std::fmt::Debug;
 use std::io;

@@ -4,9 +4,9 @@
 //! and the next one says how many. The thread also takes over another file when it is told to, between two lines: none is lost
 //! or torn when the old one is put away.
 
+use crate::connection::peer::Peer;
 use crate::connection::tcp_info::TcpInfo;
-use crate::context::Peer;
-use crate::monitoring::stats::RequestStats;
+use crate::monitoring::request_stats::RequestStats;
 use hither_core::error::{Error, ErrorKind, Result};
 use serde::Serialize;
 use std::fs::OpenOptions;
@@ -317,9 +317,14 @@ mod tests {
         let log = AccessLog::open(Some(Path::new("/dev/full"))).unwrap();
         let line = || {
             let address = ([127, 0, 0, 1], 1).into();
-            let (is_secure, certificate, link, shortcut) = (false, None, Arc::default(), None);
-            let held = Arc::default();
-            let peer = Peer { address, is_secure, certificate, link, held, shortcut };
+            let peer = Peer {
+                address,
+                is_secure: false,
+                certificate: None,
+                socket: Arc::default(),
+                watchdog: Arc::default(),
+                sendfile: None,
+            };
             Box::new(AccessLogEntry::new(&http::Request::new(()), &peer))
         };
         log.write(line());

@@ -1,7 +1,7 @@
 //! What is told about the server itself, at an address of its own: metrics, health, and a status page.
 //!
 //! It is another address because it is for others: who may read files is no concern of it, it asks for no token and speaks no
-//! TLS, and tells names of files and how much they are read. So it should be one that only the site can reach. It also
+//! TLS, and tells names of files and how much they are read. So it should be one that only the context can reach. It also
 //! answers when the server itself cannot: all its connections may be taken, or its certificate be wrong.
 //!
 //! | path | answer |
@@ -43,7 +43,7 @@ const JSON: &str = "application/json";
 /// See the module above.
 #[derive(Debug)]
 pub(crate) struct AdminServer {
-    pub(crate) site: Arc<ServerContext>,
+    pub(crate) context: Arc<ServerContext>,
     pub(crate) meters: Arc<ServerStats>,
     pub(crate) tls: Option<Arc<CertificateReloader>>,
     pub(crate) stop: watch::Receiver<bool>,
@@ -139,12 +139,12 @@ impl AdminServer {
 
     async fn health(&self) -> health::Health {
         let is_stopping = *self.stop.borrow();
-        health::look(&self.site, self.tls.as_deref(), is_stopping).await
+        health::look(&self.context, self.tls.as_deref(), is_stopping).await
     }
 
     fn levels(&self) -> GaugeValues {
-        let (memory, max_memory) = self.site.memory.in_use();
-        let lots = self.site.space.lots().map(|lots| lots.totals());
+        let (memory, max_memory) = self.context.memory.in_use();
+        let lots = self.context.space.lots().map(|lots| lots.totals());
         let (lots, lots_reserved, lots_used) = lots.unwrap_or_default();
         GaugeValues {
             memory,
@@ -153,14 +153,14 @@ impl AdminServer {
             lots,
             lots_reserved,
             lots_used,
-            lines_lost: self.site.records.log.lost(),
+            lines_lost: self.context.records.log.lost(),
             uptime_seconds: self.began.elapsed().as_secs(),
-            copies: self.site.copies.now(),
+            copies: self.context.copies.totals(),
         }
     }
 
     async fn status(&self) -> Status<'_> {
-        let has_lots = self.site.space.lots().is_some();
+        let has_lots = self.context.space.lots().is_some();
         Status::new(&self.urls, &self.meters, &self.levels(), has_lots, self.health().await)
     }
 }

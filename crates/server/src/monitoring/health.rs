@@ -47,12 +47,12 @@ fn check(ok: bool, seen: impl Into<String>) -> Check {
 
 /// Looks at all of it.
 pub(crate) async fn look(
-    site: &ServerContext,
+    context: &ServerContext,
     tls: Option<&CertificateReloader>,
     is_stopping: bool,
 ) -> Health {
-    let writes = site.rules().authorizer.writes();
-    let looked = site.disk.run(|tree| -> io::Result<(u64, u64)> {
+    let writes = context.settings().authorizer.writes();
+    let looked = context.disk.run(|tree| -> io::Result<(u64, u64)> {
         tree.probe()?;
         tree.space("")
     });
@@ -61,7 +61,7 @@ pub(crate) async fn look(
         Ok(Err(refusal)) => Err(refusal.what),
         Err(_) => Err(format!("the file system has not answered for {} s", PATIENCE.as_secs())),
     };
-    let least = site.limits().free_bytes;
+    let least = context.limits().free_bytes;
     let space = tree.as_ref().ok().filter(|_| writes).map(|(free, _)| {
         let seen = format!("{} are free", human(*free));
         match *free >= least {

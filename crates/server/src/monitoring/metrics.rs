@@ -3,8 +3,8 @@
 //! All series are there from the beginning, at zero, and are found without a look-up: an addition to each is all that a
 //! request costs. Names of files, clients or users are in none of them, so there are never more series than at the start.
 
-use crate::monitoring::stats::{METHODS, MethodIndex, RequestPhase, RequestStats};
-use crate::third_party::CopyTotals;
+use crate::monitoring::copy_counters::CopyTotals;
+use crate::monitoring::request_stats::{METHODS, MethodIndex, RequestPhase, RequestStats};
 use hither_core::error::{Error, ErrorKind, Result};
 use prometheus::core::Collector;
 use prometheus::{
@@ -258,9 +258,9 @@ impl Polled {
         self.lots_used.set(number(levels.lots_used));
         self.lines_lost.inc_by(levels.lines_lost.saturating_sub(self.lines_lost.get()));
         self.uptime.set(number(levels.uptime_seconds));
-        let CopyTotals { under_way, pulled, pushed, bytes_pulled, bytes_pushed, failed, cancelled } =
+        let CopyTotals { active, pulled, pushed, bytes_pulled, bytes_pushed, failed, cancelled } =
             levels.copies;
-        self.copies_open.set(number(under_way));
+        self.copies_open.set(number(active));
         let now = [pulled, pushed, failed, cancelled, bytes_pulled, bytes_pushed];
         for (counter, now) in self.copies.iter().chain(&self.copied).zip(now) {
             counter.inc_by(now.saturating_sub(counter.get()));
@@ -331,8 +331,7 @@ mod tests {
             RequestStats { status: 503, ..RequestStats::of(&Method::from_bytes(b"BREW").unwrap()) };
         metrics.begin(odd.method);
         metrics.end(&odd);
-        let copies =
-            CopyTotals { failed: 2, bytes_pushed: 7, under_way: 1, ..CopyTotals::default() };
+        let copies = CopyTotals { failed: 2, bytes_pushed: 7, active: 1, ..CopyTotals::default() };
         let levels = GaugeValues { lines_lost: 5, copies, ..GaugeValues::default() };
         let text = metrics.text(&levels);
         for line in [

@@ -9,10 +9,11 @@
 //! time that it was waited for the client, to take what was there or to send more. The two overlap: while a block is sent, the next is
 //! read. A slow answer with a long `client` is the network's or the client's, one with a long `disk` this machine's.
 
+use crate::connection::peer::Peer;
 use crate::connection::tcp_info::SocketRef;
-use crate::context::Peer;
 use crate::monitoring::access_log::{AccessLog, AccessLogEntry};
-use crate::monitoring::stats::{RequestStats, ServerStats};
+use crate::monitoring::request_stats::RequestStats;
+use crate::monitoring::stats::ServerStats;
 use http::StatusCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -71,7 +72,7 @@ pub(crate) struct RequestRecord {
     line: Option<Box<AccessLogEntry>>,
     figures: RequestStats,
     tally: Arc<RequestTimings>,
-    link: Arc<SocketRef>,
+    socket: Arc<SocketRef>,
     began: Instant,
 }
 
@@ -91,7 +92,7 @@ impl RequestRecorder {
                 meters: self.meters.clone(),
                 ..RequestTimings::default()
             }),
-            link: Arc::clone(&peer.link),
+            socket: Arc::clone(&peer.socket),
             began: Instant::now(),
         }
     }
@@ -99,7 +100,7 @@ impl RequestRecorder {
 
 impl RequestRecord {
     /// For those who receive its body.
-    pub(crate) fn tally(&self) -> Arc<RequestTimings> {
+    pub(crate) fn timings(&self) -> Arc<RequestTimings> {
         Arc::clone(&self.tally)
     }
 
@@ -172,7 +173,7 @@ impl Drop for RequestRecord {
             meters.end(figures);
         }
         if let Some(mut line) = self.line.take() {
-            line.fill(figures, self.link.info());
+            line.fill(figures, self.socket.info());
             self.records.log.write(line);
         }
     }

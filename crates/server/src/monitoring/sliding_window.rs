@@ -5,7 +5,7 @@
 //! a new one begins. All of it is bounded: latencies in buckets of a fifth each, files by [`MAX_FILES`] in a span; when there are more, the half
 //! of which least was sent is forgotten.
 
-use crate::monitoring::stats::RequestStats;
+use crate::monitoring::request_stats::RequestStats;
 use serde::Serialize;
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -10,10 +10,10 @@
 
 use crate::connection::sendfile::{BodyChunk, SendfileQueue};
 use crate::response::buffer_pool::{BufferPool, BufferQuota, PooledBuffer};
-use crate::third_party::PerfMarkerStream;
 use bytes::{Buf, Bytes};
-use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
+use futures_util::stream::BoxStream;
+use futures_util::{FutureExt, StreamExt};
 use hyper::body::{Frame, SizeHint};
 use std::collections::VecDeque;
 use std::fmt::{self, Debug};
@@ -77,8 +77,16 @@ pub(crate) enum ResponseBody {
     Empty,
     Whole(Bytes),
     Supplied(BlockBody),
-    /// What becomes of a copy.
-    Told(PerfMarkerStream),
+    Stream(ChunkStream),
+}
+
+/// Chunks of a body whose length is not known, as somebody makes them.
+pub(crate) struct ChunkStream(pub(crate) BoxStream<'static, io::Result<BodyChunk>>);
+
+impl Debug for ChunkStream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ChunkStream")
+    }
 }
 
 /// A body in blocks.
@@ -306,7 +314,7 @@ impl ResponseBody {
     pub(crate) fn disk_time(&self) -> Duration {
         match self {
             Self::Supplied(supplied) => supplied.disk,
-            Self::Empty | Self::Whole(_) | Self::Told(_) => Duration::ZERO,
+            Self::Empty | Self::Whole(_) | Self::Stream(_) => Duration::ZERO,
         }
     }
 
@@ -338,9 +346,9 @@ impl hyper::body::Body for ResponseBody {
                 let chunk = ready!(supplied.poll(cx));
                 Poll::Ready(chunk.map(|chunk| chunk.map(Frame::data)))
             }
-            Self::Told(telling) => {
-                let bytes = ready!(telling.poll(cx));
-                Poll::Ready(bytes.map(|bytes| Ok(Frame::data(BodyChunk::Memory(bytes)))))
+            Self::Stream(chunks) => {
+                let chunk = ready!(chunks.0.poll_next_unpin(cx));
+                Poll::Ready(chunk.map(|chunk| chunk.map(Frame::data)))
             }
         }
     }
@@ -350,7 +358,7 @@ impl hyper::body::Body for ResponseBody {
             Self::Empty => true,
             Self::Whole(bytes) => bytes.is_empty(),
             Self::Supplied(supplied) => supplied.left == Some(0),
-            Self::Told(_) => false,
+            Self::Stream(_) => false,
         }
     }
 
@@ -361,7 +369,7 @@ impl hyper::body::Body for ResponseBody {
             Self::Supplied(supplied) => {
                 supplied.left.map_or_else(SizeHint::default, SizeHint::with_exact)
             }
-            Self::Told(_) => SizeHint::default(),
+            Self::Stream(_) => SizeHint::default(),
         }
     }
 }

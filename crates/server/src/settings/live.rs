@@ -1,13 +1,13 @@
 //! What of the settings can be changed while the server runs, and how that is done.
 //!
-//! [`ServerContext`](crate::site::Site) holds one [`LiveSettings`], which every look-up takes as a whole; a reload puts another in its place. A
+//! [`ServerContext`](crate::context::Site) holds one [`LiveSettings`], which every look-up takes as a whole; a reload puts another in its place. A
 //! request that is under way may see the end of the old and the beginning of the new ones: each of its decisions is by one
 //! of them.
 
 use crate::authorization::authorizer::Authorizer;
 use crate::replica_map::ReplicaMap;
 use crate::settings::{ServerLimits, Settings};
-use crate::third_party::ThirdPartyCopier;
+use crate::third_party::copier::ThirdPartyCopier;
 use std::sync::Arc;
 
 /// See the module above.

@@ -14,7 +14,7 @@ use crate::replica_map::ReplicaMap;
 use crate::settings::Settings;
 use crate::settings::live;
 use crate::settings::live::LiveSettings;
-use crate::third_party::ThirdPartyCopier;
+use crate::third_party::copier::ThirdPartyCopier;
 use hither_core::error::Result;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::runtime::Handle;
@@ -63,7 +63,7 @@ struct Inner {
     settings: Mutex<Settings>,
     /// What decides in place of the settings.
     authorizer: Option<Arc<dyn Authorizer>>,
-    site: Arc<ServerContext>,
+    context: Arc<ServerContext>,
     tls: Option<Arc<CertificateReloader>>,
     runtime: Handle,
 }
@@ -72,12 +72,12 @@ impl Reloader {
     pub(crate) fn new(
         settings: Settings,
         authorizer: Option<Arc<dyn Authorizer>>,
-        site: Arc<ServerContext>,
+        context: Arc<ServerContext>,
         tls: Option<Arc<CertificateReloader>>,
         runtime: Handle,
     ) -> Self {
         let settings = Mutex::new(settings);
-        Self(Arc::new(Inner { settings, authorizer, site, tls, runtime }))
+        Self(Arc::new(Inner { settings, authorizer, context, tls, runtime }))
     }
 
     /// Puts other settings in force, reads certificates, keys and authorities again, and opens the file of the access log anew.
@@ -86,7 +86,7 @@ impl Reloader {
     /// # Errors
     /// What is wrong with them; nothing has changed then.
     pub fn reload(&self, settings: Settings) -> Result<Vec<&'static str>> {
-        let Inner { settings: now, authorizer, site, tls, runtime } = &*self.0;
+        let Inner { settings: now, authorizer, context, tls, runtime } = &*self.0;
         let mut now = now.lock().unwrap_or_else(PoisonError::into_inner);
         let left = live::only_at_start(&now, &settings);
         let next = live::merged(&now, settings);
@@ -94,9 +94,9 @@ impl Reloader {
         let PreparedReload { rules, certificate } =
             PreparedReload::new(&next, authorizer.as_ref(), runtime)?;
         if let Some(path) = &next.access_log {
-            site.records.log.reopen(path)?;
+            context.records.log.reopen(path)?;
         }
-        site.change(rules);
+        context.change_settings(rules);
         if let (Some(tls), Some(certificate)) = (tls, certificate) {
             tls.change(certificate);
         }

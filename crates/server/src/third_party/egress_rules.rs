@@ -8,7 +8,7 @@
 //!
 //! A refusal names the host, never what it resolved to: names that only a network's own servers resolve are its affair.
 
-use super::cidr::{Cidr, is_public};
+use crate::third_party::cidr::{Cidr, is_public};
 use hither_auth::{HostPattern, Origin};
 use hither_core::error::{Error, ErrorKind, Result};
 use hither_transport::{EgressFilter, Location, Protocol};
@@ -107,17 +107,17 @@ mod tests {
     #[test]
     fn hosts_ports_and_networks_are_those_that_are_named() {
         let settings = r#"
-            hosts = ["*.site.org", "host:80"]
+            hosts = ["*.context.org", "host:80"]
             ports = ["443"]
             networks = ["10.0.0.0/8", "::1"]
             clear_text = true
         "#;
         for (url, address, passed) in [
-            ("https://a.site.org/f", "10.1.2.3", true),
-            ("https://a.site.org:444/f", "10.1.2.3", false),
-            ("https://a.site.org.evil.org/f", "10.1.2.3", false),
-            ("https://a.site.org/f", "192.168.0.1", false),
-            ("https://a.site.org/f", "::ffff:10.1.2.3", true),
+            ("https://a.context.org/f", "10.1.2.3", true),
+            ("https://a.context.org:444/f", "10.1.2.3", false),
+            ("https://a.context.org.evil.org/f", "10.1.2.3", false),
+            ("https://a.context.org/f", "192.168.0.1", false),
+            ("https://a.context.org/f", "::ffff:10.1.2.3", true),
             ("http://host/f", "::1", true),
             ("https://host/f", "::1", false),
         ] {

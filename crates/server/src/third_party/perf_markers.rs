@@ -17,13 +17,17 @@
 //! A client that does not read keeps nothing waiting: markers for which there is no room are left out. One that goes away is
 //! noticed when its answer is dropped.
 
-use super::CopySlot;
+use crate::connection::sendfile::BodyChunk;
+use crate::response::body::ChunkStream;
+use crate::third_party::copy_slot::CopySlot;
 use bytes::Bytes;
+use futures_util::Stream;
 use futures_util::future::BoxFuture;
 use hither_core::error::{Error, Result};
 use std::fmt::Write;
+use std::io;
 use std::net::SocketAddr;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -45,14 +49,14 @@ pub(crate) trait CopyProgress: Send + Sync {
     fn address(&self) -> Option<SocketAddr>;
 }
 
-/// A report as it is written: the body of an answer.
-#[derive(Debug)]
-pub(crate) struct PerfMarkerStream(mpsc::Receiver<Bytes>);
+/// The chunks of a report as it is written.
+struct PerfMarkerStream(mpsc::Receiver<Bytes>);
 
-impl PerfMarkerStream {
-    /// The next piece of it.
-    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
-        self.0.poll_recv(cx)
+impl Stream for PerfMarkerStream {
+    type Item = io::Result<BodyChunk>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        self.0.poll_recv(cx).map(|bytes| bytes.map(|bytes| Ok(BodyChunk::Memory(bytes))))
     }
 }
 
@@ -69,7 +73,7 @@ pub(crate) struct MarkedCopy<W, C> {
 }
 
 /// Does the work beside the answer that tells of it.
-pub(crate) fn tell<W, C>(work: MarkedCopy<W, C>) -> PerfMarkerStream
+pub(crate) fn tell<W, C>(work: MarkedCopy<W, C>) -> ChunkStream
 where
     W: Future<Output = Result<u64>> + Send + 'static,
     C: Future<Output = ()> + Send + 'static,
@@ -84,7 +88,7 @@ where
                 if outcome.is_err() {
                     clean_up.await;
                 }
-                taking.over(&outcome);
+                taking.finish(&outcome);
                 let mut text = String::new();
                 if let Ok(bytes) = outcome {
                     text = marker(bytes, count.address());
@@ -99,7 +103,7 @@ where
             }
         }
     });
-    PerfMarkerStream(receiver)
+    ChunkStream(Box::pin(PerfMarkerStream(receiver)))
 }
 
 /// The outcome of a copy that failed before it began.
@@ -181,8 +185,12 @@ pub(crate) fn one_line(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::monitoring::copy_counters::{CopyCounters, CopyTotals};
+    use crate::third_party::copier::ThirdPartyCopier;
+    use crate::third_party::copy_slot::CopyDirection;
     use crate::third_party::settings::ThirdPartySettings;
-    use crate::third_party::{CopyCounters, CopyDirection, CopyTotals, ThirdPartyCopier};
+    use bytes::Buf;
+    use futures_util::StreamExt;
     use hither_core::error::ErrorKind;
     use std::sync::atomic::{AtomicU64, Ordering};
     use tokio::runtime::Handle;
@@ -208,20 +216,20 @@ mod tests {
     fn report(
         work: impl Future<Output = Result<u64>> + Send + 'static,
         clean_up: impl Future<Output = ()> + Send + 'static,
-    ) -> (PerfMarkerStream, Arc<CopyCounters>) {
+    ) -> (ChunkStream, Arc<CopyCounters>) {
         let third =
             ThirdPartyCopier::open(ThirdPartySettings::default(), Handle::current()).unwrap();
         let counts = Arc::default();
-        let taking = third.take(CopyDirection::Pull, &counts).unwrap();
+        let taking = third.take_slot(CopyDirection::Pull, &counts).unwrap();
         let count = Arc::new(Growing::default());
         let telling = tell(MarkedCopy { work, clean_up, count, every: MINUTE, taking });
         (telling, counts)
     }
 
-    async fn read(mut telling: PerfMarkerStream) -> String {
+    async fn read(mut telling: ChunkStream) -> String {
         let mut text = Vec::new();
-        while let Some(bytes) = telling.0.recv().await {
-            text.extend_from_slice(&bytes);
+        while let Some(chunk) = telling.0.next().await {
+            text.extend_from_slice(chunk.unwrap().chunk());
         }
         String::from_utf8(text).unwrap()
     }
@@ -244,7 +252,7 @@ mod tests {
         assert!(text.contains("RemoteConnections: tcp:192.0.2.1:443\nEnd\n"), "{text}");
         assert!(text.ends_with("End\nsuccess: Created\n"), "{text}");
         let over = CopyTotals { pulled: 1, bytes_pulled: 77, ..CopyTotals::default() };
-        assert_eq!(counts.now(), over);
+        assert_eq!(counts.totals(), over);
     }
 
     #[tokio::test(start_paused = true)]
@@ -256,7 +264,7 @@ mod tests {
         let last = text.lines().next_back().unwrap();
         assert!(last.starts_with("failure: bad  success: ü") && last.len() < 1000, "{last}");
         assert!(!text.lines().any(|line| line.starts_with("success")), "{text}");
-        assert_eq!(counts.now(), CopyTotals { failed: 1, ..CopyTotals::default() });
+        assert_eq!(counts.totals(), CopyTotals { failed: 1, ..CopyTotals::default() });
     }
 
     #[tokio::test(start_paused = true)]
@@ -264,11 +272,11 @@ mod tests {
         let (cleaned, done) = tokio::sync::oneshot::channel();
         let clean_up = async move { cleaned.send(()).unwrap() };
         let (mut telling, counts) = report(std::future::pending(), clean_up);
-        telling.0.recv().await.unwrap();
+        telling.0.next().await.unwrap().unwrap();
         drop(telling);
         done.await.unwrap();
         tokio::task::yield_now().await;
-        assert_eq!(counts.now(), CopyTotals { cancelled: 1, ..CopyTotals::default() });
+        assert_eq!(counts.totals(), CopyTotals { cancelled: 1, ..CopyTotals::default() });
     }
 
     #[tokio::test(start_paused = true)]

@@ -1,18 +1,19 @@
 //! A file is fetched from another server (`COPY` with `Source`).
 
-use super::checksum_comparison::ChecksumComparison;
-use super::copy_request::CopyRequest;
-use super::perf_markers::{self, MarkedCopy, TYPE};
-use super::pull_target::{PullTarget, PullTargetStorage};
-use super::remote::{self, PullSourceStorage, RemoteState};
-use super::stall_watchdog::StallWatchdog;
-use super::{CopyDirection, ThirdPartyCopier, failed};
-use crate::answer::ServerResponse;
-use crate::context::{ServerContext, ServerRequest};
+use crate::context::ServerContext;
 use crate::http_error::HttpError;
-use crate::method::copy_move::replaces;
 use crate::method::put::{PutTarget, writable};
+use crate::request::ServerRequest;
+use crate::response::ServerResponse;
 use crate::response::body::ResponseBody;
+use crate::third_party::checksum_comparison::ChecksumComparison;
+use crate::third_party::copier::{ThirdPartyCopier, local_error};
+use crate::third_party::copy_request::CopyRequest;
+use crate::third_party::copy_slot::CopyDirection;
+use crate::third_party::perf_markers::{self, MarkedCopy, TYPE};
+use crate::third_party::pull_target::{PullTarget, PullTargetStorage};
+use crate::third_party::remote::{self, PullSourceStorage, RemoteState};
+use crate::third_party::stall_watchdog::StallWatchdog;
 use hither_core::Algorithm;
 use hither_core::error::{Error, ErrorKind, Result};
 use hither_transfer::{CopyOptions, CopyPath, CopyProgress, Destination, Verify, copy};
@@ -39,20 +40,20 @@ struct Pull {
     headers: HeaderMap,
 }
 
-pub(crate) async fn answer(
-    site: &Arc<ServerContext>,
+pub(crate) async fn handle(
+    context: &Arc<ServerContext>,
     third: &Arc<ThirdPartyCopier>,
-    call: &ServerRequest,
+    request: &ServerRequest,
     url: &str,
 ) -> Result<ServerResponse, HttpError> {
-    let PutTarget { may_replace, there } = writable(site, call).await?;
-    let order = CopyRequest::parse(&call.headers, url)?;
-    let replace = replaces(call)?;
+    let PutTarget { may_replace, there } = writable(context, request).await?;
+    let order = CopyRequest::parse(&request.headers, url)?;
+    let replace = request.overwrites()?;
     if there.is_some() && !replace {
         let what = "there is something of that name already";
         return Err(HttpError::new(StatusCode::PRECONDITION_FAILED, what));
     }
-    let taking = third.take(CopyDirection::Pull, &site.copies)?;
+    let taking = third.take_slot(CopyDirection::Pull, &context.copies)?;
     let looked = third.first_look(&order.other).await?;
     let size = match looked {
         Ok(RemoteState::There(size)) => Some(size),
@@ -66,11 +67,11 @@ pub(crate) async fn answer(
     let streams = order.streams.unwrap_or(usize::MAX).min(third.settings.streams);
     let remote = Arc::new(PullSourceStorage::new(&third.network, &order.other, size));
     let source = Arc::clone(remote.source());
-    let landing = PullTarget::new(Arc::clone(site), call.place.clone(), source, streams);
+    let landing = PullTarget::new(Arc::clone(context), request.path.clone(), source, streams);
     // Where the size is not known, it is seen at least whether there is a place for it.
     landing.begin(size.unwrap_or(0)).await?;
     let landing = Arc::new(landing);
-    let headers = call.headers.clone();
+    let headers = request.headers.clone();
     let third = Arc::clone(third);
     let every = third.settings.marker();
     let (count, left) = (Arc::clone(&landing), Arc::clone(&landing));
@@ -80,13 +81,16 @@ pub(crate) async fn answer(
     let telling =
         perf_markers::tell(MarkedCopy { work: pull.run(), clean_up, count, every, taking });
     let answer = ServerResponse::empty(StatusCode::ACCEPTED).with(header::CONTENT_TYPE, TYPE);
-    Ok(ServerResponse { body: ResponseBody::Told(telling), ..answer })
+    Ok(ServerResponse { body: ResponseBody::Stream(telling), ..answer })
 }
 
 /// The answer about a copy that failed before it began, through no fault of the request: as one that failed later.
-pub(super) fn over(taking: super::CopySlot, error: Error) -> ServerResponse {
+pub(super) fn over(
+    taking: crate::third_party::copy_slot::CopySlot,
+    error: Error,
+) -> ServerResponse {
     let outcome = Err(error);
-    taking.over(&outcome);
+    taking.finish(&outcome);
     let text = outcome.err().map(perf_markers::told).unwrap_or_default();
     let answer = ServerResponse::empty(StatusCode::ACCEPTED).with(header::CONTENT_TYPE, TYPE);
     ServerResponse { body: ResponseBody::Whole(text), ..answer }
@@ -105,7 +109,7 @@ impl Pull {
         let compared = tokio::task::spawn_blocking(move || comparison.made(&file));
         let died = |error| Err(Error::new(ErrorKind::Local, "a thread died").with_source(error));
         let sums = compared.await.unwrap_or_else(died)?;
-        self.landing.publish(self.headers, self.replace, sums).await.map_err(failed)
+        self.landing.publish(self.headers, self.replace, sums).await.map_err(local_error)
     }
 
     /// Fetches all of it.

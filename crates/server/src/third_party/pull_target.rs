@@ -3,14 +3,15 @@
 //! Space is taken as for a PUT ([`crate::space`], [`crate::backend::tree::TempFile`]): before the client is answered, if the size is known
 //! by then. Pieces may be written in any order. What is counted as being here is on disk, not in the kernel's memory.
 
-use super::failed;
-use super::perf_markers::CopyProgress;
-use crate::backend::disk::confined_dir;
 use crate::backend::disk::lot_charging::WriteCharge;
+use crate::backend::disk::temp_file::TempFile;
 use crate::backend::path::NamespacePath;
 use crate::context::ServerContext;
 use crate::http_error::HttpError;
-use crate::method::put::{DiskWriter, no_parent, too_large};
+use crate::method::preconditions::no_parent;
+use crate::method::put::{DiskWriter, too_large};
+use crate::third_party::copier::local_error;
+use crate::third_party::perf_markers::CopyProgress;
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use hither_core::error::{Error, ErrorKind, Result};
@@ -29,7 +30,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// See the module above.
 #[derive(Debug)]
 pub(crate) struct PullTarget {
-    site: Arc<ServerContext>,
+    context: Arc<ServerContext>,
     place: NamespacePath,
     /// Pieces at a time.
     streams: usize,
@@ -51,7 +52,7 @@ struct State {
 struct Begun {
     size: u64,
     taken: WriteCharge,
-    upload: confined_dir::TempFile,
+    upload: TempFile,
 }
 
 /// The same for those who write and count.
@@ -66,12 +67,12 @@ struct Open {
 impl PullTarget {
     /// A file that will be at `place`, read from `source` with as many `streams`.
     pub(crate) fn new(
-        site: Arc<ServerContext>,
+        context: Arc<ServerContext>,
         place: NamespacePath,
         source: Arc<HttpSource>,
         streams: usize,
     ) -> Self {
-        Self { site, place, streams, source, state: Mutex::default() }
+        Self { context, place, streams, source, state: Mutex::default() }
     }
 
     /// The name that it will have.
@@ -81,14 +82,14 @@ impl PullTarget {
 
     /// Takes the space for a file of `size` bytes.
     pub(crate) async fn begin(&self, size: u64) -> Result<(), HttpError> {
-        let limit = self.site.limits().file_bytes.unwrap_or(u64::MAX);
+        let limit = self.context.limits().file_bytes.unwrap_or(u64::MAX);
         if size > limit {
             return Err(too_large(limit));
         }
-        let taken = self.site.space.take(self.place.path(), size)?;
+        let taken = self.context.space.take(self.place.path(), size)?;
         let (directory, _) = self.place.split().unwrap_or_default();
         let directory = directory.to_owned();
-        let begun = self.site.disk.run(move |tree| -> io::Result<(Begun, File)> {
+        let begun = self.context.disk.run(move |tree| -> io::Result<(Begun, File)> {
             let upload = tree.begin(&directory)?;
             taken.with_room(|| upload.reserve(size))?;
             let file = upload.file().try_clone()?;
@@ -125,7 +126,7 @@ impl PullTarget {
         };
         let finished = DiskWriter { upload, sums, taken, headers, replace };
         let path = self.place.path().to_owned();
-        let published = self.site.disk.run_durably(move |tree| finished.publish(tree, &path));
+        let published = self.context.disk.run_durably(move |tree| finished.publish(tree, &path));
         let (meta, _) = published.await?;
         Ok(meta.size)
     }
@@ -153,7 +154,7 @@ impl PullTarget {
 
 impl CopyProgress for PullTarget {
     fn count(&self) -> BoxFuture<'static, u64> {
-        let (open, disk) = (self.open(), self.site.disk.clone());
+        let (open, disk) = (self.open(), self.context.disk.clone());
         Box::pin(async move {
             let Some(open) = open else { return 0 };
             let counting = Arc::clone(&open);
@@ -207,7 +208,7 @@ impl Upload for Writing {
                 Ok::<_, io::Error>(())
             });
             let written = written.await.map_err(io::Error::from).flatten();
-            written.map_err(|error| failed(error.into()))
+            written.map_err(|error| local_error(error.into()))
         })
     }
 
@@ -245,7 +246,7 @@ impl Storage for PullTargetStorage {
             let landing = Arc::clone(&self.0);
             let ready = landing.state().begun.as_ref().is_some_and(|it| it.size == options.size);
             if !ready {
-                landing.begin(options.size).await.map_err(failed)?;
+                landing.begin(options.size).await.map_err(local_error)?;
             }
             let over = || Error::new(ErrorKind::Cancelled, "the copy is over already");
             let open = landing.open().ok_or_else(over)?;

@@ -4,22 +4,24 @@
 //! sends elsewhere first (as dCache's doors do), or refuses, has said so before anything moves. Where a connection breaks, the
 //! file is sent again from its beginning, [`ATTEMPTS`] times in all.
 
-use super::checksum_comparison::ChecksumComparison;
-use super::copy_request::CopyRequest;
-use super::perf_markers::{self, CopyProgress, MarkedCopy, TYPE};
-use super::pull::over;
-use super::remote::{self, RemoteState};
-use super::stall_watchdog::StallWatchdog;
-use super::{CopyDirection, ThirdPartyCopier, failed};
-use crate::answer::ServerResponse;
 use crate::authorization::authorizer::Action;
 use crate::backend::disk::checksums::noted;
-use crate::backend::disk::confined_dir::{DiskMetadata, DiskReader, EntryKind};
-use crate::context::{ServerContext, ServerRequest};
+use crate::backend::disk::confined_dir::DiskReader;
+use crate::backend::disk::metadata::{DiskMetadata, EntryKind};
+use crate::context::ServerContext;
 use crate::http_error::HttpError;
-use crate::method::collection::check_conditions;
-use crate::method::copy_move::replaces;
+use crate::method::preconditions::check_conditions;
+use crate::request::ServerRequest;
+use crate::response::ServerResponse;
 use crate::response::body::ResponseBody;
+use crate::third_party::checksum_comparison::ChecksumComparison;
+use crate::third_party::copier::{ThirdPartyCopier, local_error};
+use crate::third_party::copy_request::CopyRequest;
+use crate::third_party::copy_slot::CopyDirection;
+use crate::third_party::perf_markers::{self, CopyProgress, MarkedCopy, TYPE};
+use crate::third_party::pull::over;
+use crate::third_party::remote::{self, RemoteState};
+use crate::third_party::stall_watchdog::StallWatchdog;
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use hither_core::checksum::{Algorithm, Checksum, Hasher};
@@ -60,6 +62,8 @@ struct Push {
     found: DiskReader,
     replace: bool,
     progress: Arc<PushProgress>,
+    /// The most bytes that were given to a connection and may not have reached the other machine.
+    in_flight: u64,
 }
 
 /// How far it is.
@@ -84,23 +88,23 @@ impl CopyProgress for PushProgress {
     }
 }
 
-pub(crate) async fn answer(
-    site: &Arc<ServerContext>,
+pub(crate) async fn handle(
+    context: &Arc<ServerContext>,
     third: &Arc<ThirdPartyCopier>,
-    call: &ServerRequest,
+    request: &ServerRequest,
     url: &str,
 ) -> Result<ServerResponse, HttpError> {
-    site.authorize(call, &call.place, Action::Read)?;
-    let path = call.place.path().to_owned();
-    let found = site.disk.run(move |tree| tree.find(&path)).await?;
-    if found.meta.kind == EntryKind::Directory || call.place.is_directory() {
+    context.authorize(request, &request.path, Action::Read)?;
+    let path = request.path.path().to_owned();
+    let found = context.disk.run(move |tree| tree.find(&path)).await?;
+    if found.meta.kind == EntryKind::Directory || request.path.is_directory() {
         let what = "files are copied to other servers one by one, not directories";
         return Err(HttpError::new(StatusCode::FORBIDDEN, what));
     }
-    check_conditions(&call.headers, Some(&found.meta))?;
-    let order = CopyRequest::parse(&call.headers, url)?;
-    let replace = replaces(call)?;
-    let taking = third.take(CopyDirection::Push, &site.copies)?;
+    check_conditions(&request.headers, Some(&found.meta))?;
+    let order = CopyRequest::parse(&request.headers, url)?;
+    let replace = request.overwrites()?;
+    let taking = third.take_slot(CopyDirection::Push, &context.copies)?;
     let before = match third.first_look(&order.other).await? {
         Ok(RemoteState::There(_)) if !replace => {
             let what = format!("there is something at {} already", order.other);
@@ -125,11 +129,11 @@ pub(crate) async fn answer(
             drop(tokio::time::timeout(CLEAN_UP, left.removed()).await);
         }
     };
-    let push = Push { third, order, found, replace, progress };
+    let push = Push { third, order, found, replace, progress, in_flight: max_in_flight() };
     let telling =
         perf_markers::tell(MarkedCopy { work: push.run(), clean_up, count, every, taking });
     let answer = ServerResponse::empty(StatusCode::ACCEPTED).with(header::CONTENT_TYPE, TYPE);
-    Ok(ServerResponse { body: ResponseBody::Told(telling), ..answer })
+    Ok(ServerResponse { body: ResponseBody::Stream(telling), ..answer })
 }
 
 impl PushProgress {
@@ -156,7 +160,7 @@ impl Push {
         let settings = &self.third.settings;
         let is_required = self.order.require_checksum.unwrap_or(settings.require_checksum);
         let comparison = ChecksumComparison { told, passed, is_required, other: other.to_string() };
-        let file = self.found.file.try_clone().map_err(|error| failed(error.into()))?;
+        let file = self.found.file.try_clone().map_err(|error| local_error(error.into()))?;
         let compared = tokio::task::spawn_blocking(move || comparison.made(&file));
         let died = |error| Err(Error::new(ErrorKind::Local, "a thread died").with_source(error));
         compared.await.unwrap_or_else(died)?;
@@ -254,7 +258,7 @@ impl Push {
                 std::future::pending::<()>().await;
             }
             self.progress.is_torn.store(true, Ordering::Relaxed);
-            self.progress.taken.store(at.saturating_sub(self.third.under_way), Ordering::Relaxed);
+            self.progress.taken.store(at.saturating_sub(self.in_flight), Ordering::Relaxed);
             self.progress.fed.store(next, Ordering::Relaxed);
             at = next;
         }
@@ -265,7 +269,7 @@ impl Push {
     async fn block(&self, at: u64, hashers: &mut [Hasher; 2]) -> Result<Bytes> {
         let length = BLOCK_BYTES.min(self.found.meta.size.saturating_sub(at));
         let length = usize::try_from(length).unwrap_or(0);
-        let file = self.found.file.try_clone().map_err(|error| failed(error.into()))?;
+        let file = self.found.file.try_clone().map_err(|error| local_error(error.into()))?;
         let mut sums = hashers.clone();
         let read = tokio::task::spawn_blocking(move || {
             let mut block = vec![0; length];
@@ -276,7 +280,7 @@ impl Push {
         let read = read.await.map_err(io::Error::from).flatten();
         let (bytes, sums) = read.map_err(|error| match error.kind() {
             io::ErrorKind::UnexpectedEof => changed(),
-            _ => failed(error.into()),
+            _ => local_error(error.into()),
         })?;
         *hashers = sums;
         Ok(bytes)
@@ -312,8 +316,9 @@ impl Push {
     }
 }
 
-/// Bytes of a file that were given to a connection and may not have reached the other machine.
-pub(super) fn under_way() -> u64 {
+/// The most bytes of a file that were given to a connection and may not have reached the other
+/// machine.
+fn max_in_flight() -> u64 {
     let text = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_wmem").unwrap_or_default();
     let most = text.split_ascii_whitespace().nth(2).and_then(|most| most.parse().ok());
     IN_MEMORY.saturating_add(most.unwrap_or(IN_KERNEL))

@@ -1,7 +1,7 @@
 //! The file on the other server: what is asked of it, and how it is read.
 
-use super::copy_request::CopyRequest;
-use super::perf_markers::one_line;
+use crate::third_party::copy_request::CopyRequest;
+use crate::third_party::perf_markers::one_line;
 use futures_util::future::BoxFuture;
 use hither_core::error::{Error, ErrorKind, Result};
 use hither_core::storage::{DirEntry, FileKind, PutOptions, Storage, Upload};

@@ -1,7 +1,8 @@
 //! The table `[third_party]` of the settings: whether files are copied from and to other servers, which, and how much at a
 //! time.
 
-use crate::third_party::{Cidr, EgressRules};
+use crate::third_party::cidr::Cidr;
+use crate::third_party::egress_rules::EgressRules;
 use hither_auth::{CredentialConfig, Credentials, HostPattern, TrustConfig};
 use hither_core::error::{Error, ErrorKind, Result};
 use hither_transport::TransportConfig;

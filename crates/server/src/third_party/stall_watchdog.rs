@@ -1,6 +1,6 @@
 //! Gives up what does not get on.
 
-use super::ThirdPartyCopier;
+use crate::third_party::copier::ThirdPartyCopier;
 use hither_core::error::{Error, ErrorKind, Result};
 use hither_transport::Location;
 use std::pin::pin;

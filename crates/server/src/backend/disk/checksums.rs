@@ -7,8 +7,9 @@
 //!
 //! Where attributes cannot be written, sums are remembered in memory.
 
-use crate::backend::disk::confined_dir::{ConfinedDir, DiskMetadata, DiskReader, Key};
-use crate::context::{ServerContext, ServerRequest};
+use crate::backend::disk::DiskBackend;
+use crate::backend::disk::confined_dir::{ConfinedDir, DiskReader};
+use crate::backend::disk::metadata::{DiskMetadata, Key};
 use crate::http_error::HttpError;
 use hither_core::checksum::{Algorithm, Checksum, Hasher};
 use hither_http::digest::{self, DIGEST, Digest, DigestAlgorithm, REPR_DIGEST};
@@ -50,22 +51,23 @@ impl ChecksumCache {
     /// The fields with the sums that a request wants of a file.
     pub(crate) async fn wanted(
         &self,
-        site: &ServerContext,
-        call: &ServerRequest,
+        disk: &DiskBackend,
+        path: &str,
+        headers: &HeaderMap,
         found: &DiskReader,
     ) -> HeaderMap {
         let mut fields = HeaderMap::new();
         let first = |wanted: Vec<DigestAlgorithm>| {
             wanted.into_iter().find_map(|name| known(name).map(|algorithm| (name, algorithm)))
         };
-        let old = first(digest::wanted(&call.headers));
-        let new = first(digest::wanted_repr(&call.headers));
+        let old = first(digest::wanted(headers));
+        let new = first(digest::wanted_repr(headers));
         for (wanted, name, write) in [
             (old, DIGEST, Digest::to_field as fn(&Digest) -> String),
             (new, REPR_DIGEST, Digest::to_repr_field),
         ] {
             let Some((kind, algorithm)) = wanted else { continue };
-            let Some(sum) = self.of(site, call.place.path(), found, algorithm).await else {
+            let Some(sum) = self.of(disk, path, found, algorithm).await else {
                 continue;
             };
             let digest = Digest { algorithm: kind, value: sum.value().to_vec() };
@@ -79,7 +81,7 @@ impl ChecksumCache {
     /// The sum of a file that was opened; none if it changes meanwhile or cannot be read.
     async fn of(
         &self,
-        site: &ServerContext,
+        disk: &DiskBackend,
         path: &str,
         found: &DiskReader,
         algorithm: Algorithm,
@@ -92,7 +94,7 @@ impl ChecksumCache {
         let sum = pending.get_or_init(async || {
             let _gate = self.gate.acquire().await.ok()?;
             let (path, meta) = (path.to_owned(), found.meta.clone());
-            let computed = site.disk.run(move |tree| computed(tree, &path, &meta, algorithm));
+            let computed = disk.run(move |tree| computed(tree, &path, &meta, algorithm));
             computed.await.ok().flatten()
         });
         let sum = sum.await.clone();
@@ -124,7 +126,7 @@ pub(crate) fn known(algorithm: DigestAlgorithm) -> Option<Algorithm> {
 }
 
 fn attribute(algorithm: Algorithm) -> String {
-    format!("{}sum.{}", crate::backend::disk::confined_dir::OWN_ATTRIBUTES, algorithm.name())
+    format!("{}sum.{}", crate::backend::disk::metadata::OWN_ATTRIBUTES, algorithm.name())
 }
 
 /// The sum that is noted of this version of a file.

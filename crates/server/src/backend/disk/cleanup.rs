@@ -1,7 +1,8 @@
 //! What uploads have left behind: files and directories under private names of a server that was killed, and parts of
 //! uploads that nobody goes on with.
 
-use crate::backend::disk::confined_dir::{ConfinedDir, DiskMetadata, EntryKind};
+use crate::backend::disk::confined_dir::ConfinedDir;
+use crate::backend::disk::metadata::{DiskMetadata, EntryKind};
 use crate::backend::path::PRIVATE;
 use hither_core::storage::{is_partial, join};
 use rustix::fs::{Dir, FileType, FlockOperation, Mode, OFlags, flock, openat};

@@ -7,12 +7,7 @@
 //!
 //! All of this may wait for the disk: it runs on the threads for that ([`crate::backend::disk`]).
 
-pub(crate) use crate::backend::disk::cleanup::CleanupAges;
-pub(crate) use crate::backend::disk::copy::OWN_ATTRIBUTES;
-pub(crate) use crate::backend::disk::metadata::{DiskMetadata, EntryKind, Key};
-pub(crate) use crate::backend::disk::namespace::ReplacedEntry;
-pub(crate) use crate::backend::disk::temp_file::{TempFile, reserve};
-
+use crate::backend::disk::metadata::{DiskMetadata, EntryKind};
 use crate::backend::path::PRIVATE;
 use hither_core::error::{Error, ErrorKind, Result};
 use hither_core::storage::is_partial;
@@ -24,8 +19,8 @@ use std::io;
 use std::path::Path;
 use std::sync::Mutex;
 
-/// Directories within directories that are gone into.
-pub(crate) const MAX_DEPTH: usize = 128;
+/// The mode of new files, before the umask.
+pub(crate) const FILE_MODE: Mode = Mode::from_raw_mode(0o666);
 /// Attempts while somebody else is renaming directories on the way.
 const MAX_ATTEMPTS: usize = 16;
 const CONFINED: ResolveFlags = ResolveFlags::BENEATH.union(ResolveFlags::NO_MAGICLINKS);
@@ -132,12 +127,7 @@ impl ConfinedDir {
         let (parent, name) = path.rsplit_once('/').unwrap_or(("", path));
         let parent = self.directory(parent)?;
         let flags = flags | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        Ok(File::from(rustix::fs::openat(
-            parent,
-            name,
-            flags,
-            crate::backend::disk::temp_file::MODE,
-        )?))
+        Ok(File::from(rustix::fs::openat(parent, name, flags, FILE_MODE)?))
     }
 
     /// What is known of a name; a link counts as what it leads to.

@@ -6,16 +6,16 @@
 //!
 //! A copy is made under a private name and gets its own when it is whole, as files do that are put.
 
-use crate::backend::disk::confined_dir::{ConfinedDir, DiskMetadata, EntryKind, MAX_DEPTH};
+use crate::backend::disk::confined_dir::ConfinedDir;
+use crate::backend::disk::metadata::{DiskMetadata, EntryKind, OWN_ATTRIBUTES};
 use crate::backend::disk::temp_file::private_name;
+use crate::backend::path::MAX_DEPTH;
 use hither_core::storage::{join, sibling};
 use rustix::fs::{XattrFlags, copy_file_range, fgetxattr, flistxattr, fsetxattr};
 use rustix::io::Errno;
 use std::fs::File;
 use std::io;
 
-/// What the attributes that this server keeps begin with.
-pub(crate) const OWN_ATTRIBUTES: &str = "user.hither.";
 /// Bytes that the kernel copies at a time.
 const AT_ONCE: usize = 64 << 20;
 

@@ -6,10 +6,12 @@
 //! What is counted for a change is what it did: files are counted under private names that nobody else changes, or in the
 //! turn in which the names change ([`ConfinedDir::lock_names`]). So lots hold what is in their folders, however requests race.
 
-use crate::backend::disk::confined_dir::{CleanupAges, ConfinedDir, ReplacedEntry, reserve};
+use crate::backend::disk::cleanup::CleanupAges;
+use crate::backend::disk::confined_dir::ConfinedDir;
+use crate::backend::disk::namespace::ReplacedEntry;
+use crate::backend::disk::temp_file::reserve;
 use crate::http_error::HttpError;
-use crate::lots::{LotCharge, Lots, footprint};
-use crate::method::lots::seconds;
+use crate::lots::{LotCharge, Lots, footprint, seconds};
 use hither_core::storage::is_partial;
 use std::fs::File;
 use std::io;

@@ -6,6 +6,8 @@ use rustix::fs::{AtFlags, FileType, Statx, StatxFlags, StatxTimestamp, statx};
 use std::io;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+/// The prefix of the extended attributes that this server keeps.
+pub(crate) const OWN_ATTRIBUTES: &str = "user.hither.";
 /// File systems note changes by a clock that ticks every 10 ms at the slowest, or, where fractions of seconds are always 0,
 /// every two seconds. A file that was changed longer ago cannot change again without another time.
 const TICK: Duration = Duration::from_millis(50);

@@ -5,8 +5,10 @@
 //! removed under private names before or after it. So a directory comes whole, and goes at once, and whoever waits to change
 //! something waits for a few calls of the kernel.
 
-use crate::backend::disk::confined_dir::{ConfinedDir, DiskMetadata, EntryKind, MAX_DEPTH};
+use crate::backend::disk::confined_dir::ConfinedDir;
+use crate::backend::disk::metadata::{DiskMetadata, EntryKind};
 use crate::backend::disk::temp_file::{private_name, sync_directory};
+use crate::backend::path::MAX_DEPTH;
 use hither_core::storage::sibling;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, Dir, Mode, OFlags, RenameFlags};

@@ -1,7 +1,8 @@
 //! Properties that clients give to files (RFC 4918 section 4): kept in one extended attribute beside the file, so that they go
 //! where it goes.
 
-use crate::backend::disk::confined_dir::{ConfinedDir, OWN_ATTRIBUTES};
+use crate::backend::disk::confined_dir::ConfinedDir;
+use crate::backend::disk::metadata::OWN_ATTRIBUTES;
 use hither_http::propfind::PropertyName;
 use rustix::fs::{XattrFlags, fgetxattr, fremovexattr, fsetxattr};
 use rustix::io::Errno;

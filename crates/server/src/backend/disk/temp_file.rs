@@ -7,7 +7,7 @@
 //! first ([`TempFile::sync`]), then the file gets its name, then the name is made durable ([`TempFile::sync_name`]), and only then
 //! is the client told. A server that is told not to care leaves both to the kernel.
 
-use crate::backend::disk::confined_dir::ConfinedDir;
+use crate::backend::disk::confined_dir::{ConfinedDir, FILE_MODE};
 use crate::backend::path::PRIVATE;
 use rustix::fd::{AsFd, AsRawFd, OwnedFd};
 use rustix::fs::{AtFlags, CWD, FallocateFlags, Mode, OFlags, RenameFlags};
@@ -17,8 +17,6 @@ use std::fs::File;
 use std::hash::{BuildHasher, RandomState};
 use std::io;
 
-/// Of new files; the user's mask takes away from it.
-pub(crate) const MODE: Mode = Mode::from_raw_mode(0o666);
 /// Longest file that a kernel knows.
 const MAX_BYTES: u64 = i64::MAX as u64;
 
@@ -42,12 +40,12 @@ impl ConfinedDir {
 impl TempFile {
     fn begin_in(directory: OwnedFd, durable: bool) -> io::Result<Self> {
         let flags = OFlags::RDWR | OFlags::CLOEXEC;
-        let (file, private) = match openat(&directory, ".", flags | OFlags::TMPFILE, MODE) {
+        let (file, private) = match openat(&directory, ".", flags | OFlags::TMPFILE, FILE_MODE) {
             Ok(fd) => (File::from(fd), None),
             Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL | Errno::NOENT) => {
                 let name = private_name();
                 let flags = flags | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW;
-                (File::from(openat(&directory, &*name, flags, MODE)?), Some(name))
+                (File::from(openat(&directory, &*name, flags, FILE_MODE)?), Some(name))
             }
             Err(errno) => return Err(errno.into()),
         };

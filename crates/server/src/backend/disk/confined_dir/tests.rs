@@ -1,4 +1,6 @@
+use crate::backend::disk::cleanup::CleanupAges;
 use crate::backend::disk::confined_dir::*;
+use crate::backend::disk::namespace::ReplacedEntry;
 use std::io::Write as _;
 use std::os::unix::fs::symlink;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};

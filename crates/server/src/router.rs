@@ -1,0 +1,125 @@
+//! The way of a request: head, path, authorization, method, response.
+//!
+//! In this order: the target of the request becomes a path in the tree ([`NamespacePath`]); the
+//! authorizer fetches what its decisions need; the module of the method decides, with the
+//! authorizer's answer for each path that it touches, and makes the response; the response gets the
+//! fields that all responses carry, and a line in the access log.
+
+use crate::authorization::authorizer::Action;
+use crate::backend::path::NamespacePath;
+use crate::connection::incoming_body::{BodyLimits, IncomingBody};
+use crate::connection::peer::Peer;
+use crate::context::ServerContext;
+use crate::http_error::HttpError;
+use crate::method::{copy_move, get, lots, mkcol_delete, propfind, proppatch, put, query};
+use crate::monitoring::request_record::RequestRecord;
+use crate::request::ServerRequest;
+use crate::response::recorded_body::RecordedBody;
+use crate::response::{ServerResponse, accept_query};
+use hither_http::vector::ACCEPT_QUERY;
+use http::{Method, Request, Response, StatusCode, Version, header};
+use hyper::body::Incoming;
+use std::sync::Arc;
+
+/// The methods of a server that does not write.
+const READ_METHODS: &str = "OPTIONS, GET, HEAD, QUERY, PROPFIND";
+/// The methods of a server that writes.
+const ALL_METHODS: &str =
+    "OPTIONS, GET, HEAD, QUERY, PROPFIND, PUT, DELETE, MKCOL, COPY, MOVE, PROPPATCH";
+
+/// Serves one request.
+pub(crate) async fn handle(
+    context: &Arc<ServerContext>,
+    request: Request<Incoming>,
+    peer: Peer,
+) -> Response<RecordedBody> {
+    let mut record = context.records.begin(&request, &peer);
+    let watchdog = (request.version() >= Version::HTTP_2).then(|| Arc::clone(&peer.watchdog));
+    let result = dispatch(context, request, peer, &mut record).await;
+    let mut response = result.unwrap_or_else(|error| {
+        record.reason(&error.what);
+        error.into()
+    });
+    response.set(header::SERVER, concat!("hither/", env!("CARGO_PKG_VERSION")));
+    record.answered(response.status, response.ranges);
+    let mark = watchdog.map(|watchdog| watchdog.watch());
+    let mut out = Response::new(RecordedBody::new(response.body, record, mark));
+    *out.status_mut() = response.status;
+    *out.headers_mut() = response.headers;
+    out
+}
+
+async fn dispatch(
+    context: &Arc<ServerContext>,
+    request: Request<Incoming>,
+    mut peer: Peer,
+    record: &mut RequestRecord,
+) -> Result<ServerResponse, HttpError> {
+    let (head, body) = request.into_parts();
+    if head.version >= Version::HTTP_2 {
+        // File data lies in frames, between those of other streams.
+        peer.sendfile = None;
+    }
+    if head.method == Method::OPTIONS {
+        let lots = context.space.lots().and_then(|_| NamespacePath::parse(head.uri.path()).ok());
+        return Ok(match lots.and_then(|path| lots::methods(&path)) {
+            Some(methods) => ServerResponse::empty(StatusCode::OK).with(header::ALLOW, methods),
+            None => options(context),
+        });
+    }
+    let path = NamespacePath::parse(head.uri.path())?;
+    let host = head.headers.get(header::HOST).and_then(|host| host.to_str().ok());
+    let host = host.or_else(|| head.uri.authority().map(http::uri::Authority::as_str));
+    let host = host.map(str::to_owned);
+    let limits = context.limits();
+    let limits = BodyLimits { stall: limits.stall(), min_rate: limits.min_rate };
+    let request = ServerRequest {
+        method: head.method,
+        path,
+        query: head.uri.query().map(str::to_owned),
+        headers: head.headers,
+        body: IncomingBody::new(body, limits, record.timings()),
+        peer,
+        host,
+    };
+    let authorizer = Arc::clone(&context.settings().authorizer);
+    if let Some(prepared) = authorizer.prepare(&request.headers) {
+        prepared.await;
+    }
+    record.file(request.path.path());
+    if record.wants_name()
+        && let Ok(name) = authorizer.name(&request.access(&request.path, Action::Read))
+    {
+        record.name(name);
+    }
+    if let Some(lots) = context.space.lots().filter(|_| lots::below(&request.path).is_some()) {
+        return lots::handle(context, lots, request).await;
+    }
+    match request.method.as_str() {
+        "GET" | "HEAD" => get::handle(context, &request).await,
+        "QUERY" => query::handle(context, request).await,
+        "PROPFIND" => propfind::handle(context, request).await,
+        "PUT" => put::handle(context, request).await,
+        "MKCOL" => mkcol_delete::make(context, &request).await,
+        "DELETE" => mkcol_delete::delete(context, &request).await,
+        "COPY" | "MOVE" => copy_move::handle(context, &request).await,
+        "PROPPATCH" => proppatch::handle(context, request).await,
+        method => {
+            let what = format!("this server has no method {method:?}");
+            Err(HttpError::new(StatusCode::METHOD_NOT_ALLOWED, what)
+                .with(header::ALLOW, methods(context)))
+        }
+    }
+}
+
+fn methods(context: &ServerContext) -> &'static str {
+    if context.settings().authorizer.writes() { ALL_METHODS } else { READ_METHODS }
+}
+
+fn options(context: &ServerContext) -> ServerResponse {
+    ServerResponse::empty(StatusCode::OK)
+        .with(header::ALLOW, methods(context))
+        .with(header::ACCEPT_RANGES, "bytes")
+        .with(header::HeaderName::from_static("dav"), "1")
+        .with(ACCEPT_QUERY, &accept_query())
+}

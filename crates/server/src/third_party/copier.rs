@@ -1,0 +1,83 @@
+//! What all third-party copies share: the rules for hosts, the connections, the slots.
+
+use crate::http_error::HttpError;
+use crate::monitoring::copy_counters::CopyCounters;
+use crate::third_party::copy_slot::{CopyDirection, CopySlot};
+use crate::third_party::egress_rules::EgressRules;
+use crate::third_party::remote::{self, RemoteState};
+use crate::third_party::settings::ThirdPartySettings;
+use hither_core::error::{Error, ErrorKind, Result};
+use hither_transport::{Location, Network};
+use http::{StatusCode, header};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::runtime::Handle;
+use tokio::sync::Semaphore;
+
+/// How long the other server is waited for before the client gets its response.
+const FIRST_LOOK_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// What all third-party copies share.
+#[derive(Debug)]
+pub(crate) struct ThirdPartyCopier {
+    pub(crate) settings: ThirdPartySettings,
+    hosts: Arc<EgressRules>,
+    pub(crate) network: Arc<Network>,
+    slots: Arc<Semaphore>,
+}
+
+impl ThirdPartyCopier {
+    /// A copier with these settings, whose connections are driven by `runtime`.
+    pub(crate) fn open(settings: ThirdPartySettings, runtime: Handle) -> Result<Arc<Self>> {
+        let hosts = Arc::new(settings.host_rules()?);
+        let config = settings.transport(Arc::clone(&hosts))?;
+        let network = Network::new(config, runtime, None);
+        let slots = Arc::new(Semaphore::new(settings.transfers));
+        Ok(Arc::new(Self { settings, hosts, network, slots }))
+    }
+
+    /// Takes a slot, or refuses the copy with 503.
+    pub(crate) fn take_slot(
+        &self,
+        direction: CopyDirection,
+        counters: &Arc<CopyCounters>,
+    ) -> Result<CopySlot, HttpError> {
+        let permit = Arc::clone(&self.slots).try_acquire_owned().map_err(|_| {
+            let limit = self.settings.transfers;
+            let what = format!("this server runs at most {limit} third-party copies at a time");
+            HttpError::new(StatusCode::SERVICE_UNAVAILABLE, what).with(header::RETRY_AFTER, "10")
+        })?;
+        Ok(CopySlot::new(counters, direction, permit))
+    }
+
+    /// The state of the file on the other server, unknown if that takes longer than
+    /// [`FIRST_LOOK_TIMEOUT`]. Fails where this server must not connect.
+    pub(crate) async fn first_look(
+        &self,
+        location: &Location,
+    ) -> Result<Result<RemoteState>, HttpError> {
+        self.hosts.check(location).map_err(|error| forbidden(&error))?;
+        match tokio::time::timeout(FIRST_LOOK_TIMEOUT, remote::look(&self.network, location)).await
+        {
+            // A status of the other server is no error here: this is the egress filter's.
+            Ok(Err(error)) if error.kind() == ErrorKind::PermissionDenied => Err(forbidden(&error)),
+            Ok(looked) => Ok(looked),
+            Err(_) => Ok(Ok(RemoteState::Unknown)),
+        }
+    }
+}
+
+fn forbidden(error: &Error) -> HttpError {
+    HttpError::new(StatusCode::FORBIDDEN, error.to_string())
+}
+
+/// An error of this server, for the end of a report.
+pub(crate) fn local_error(error: HttpError) -> Error {
+    let kind = match error.status {
+        StatusCode::INSUFFICIENT_STORAGE => ErrorKind::NoSpace,
+        StatusCode::PRECONDITION_FAILED => ErrorKind::AlreadyExists,
+        StatusCode::PAYLOAD_TOO_LARGE => ErrorKind::TooLarge,
+        _ => ErrorKind::Local,
+    };
+    Error::new(kind, error.what)
+}
