@@ -29,11 +29,11 @@ impl HttpError {
     }
 
     pub(crate) fn conflict() -> Self {
-        Self::new(StatusCode::CONFLICT, "there is no directory for it to be in")
+        Self::new(StatusCode::CONFLICT, "the parent directory does not exist")
     }
 
     pub(crate) fn failed_precondition() -> Self {
-        let what = "what the request supposes of the file is not so";
+        let what = "precondition failed: the file has another version than the request expects";
         Self::new(StatusCode::PRECONDITION_FAILED, what)
     }
 }
@@ -48,25 +48,29 @@ impl From<io::Error> for HttpError {
         let (status, what) = match errno {
             Errno::NOENT | Errno::NOTDIR => return Self::not_found(),
             // XDEV: a link that leads out of the tree. LOOP: one that leads in a circle, or anywhere it must not.
-            Errno::XDEV | Errno::LOOP => {
-                (StatusCode::FORBIDDEN, "a symbolic link on the way leads out of what is served")
+            Errno::XDEV | Errno::LOOP => (
+                StatusCode::FORBIDDEN,
+                "a symbolic link in the path leads out of the served directory",
+            ),
+            Errno::OPNOTSUPP => {
+                (StatusCode::FORBIDDEN, "the file system does not support this operation")
             }
-            Errno::OPNOTSUPP => (StatusCode::FORBIDDEN, "the file system cannot keep that"),
             Errno::ACCESS | Errno::PERM => {
-                (StatusCode::FORBIDDEN, "the server's user may not do that")
+                (StatusCode::FORBIDDEN, "the server's user has no permission for this")
             }
-            Errno::ROFS => (StatusCode::FORBIDDEN, "the file system is for reading only"),
+            Errno::ROFS => (StatusCode::FORBIDDEN, "the file system is read-only"),
             Errno::NOSPC | Errno::DQUOT | Errno::FBIG | Errno::MLINK => {
-                (StatusCode::INSUFFICIENT_STORAGE, "there is no space left for it")
+                (StatusCode::INSUFFICIENT_STORAGE, "no space is left on the device")
             }
             Errno::NAMETOOLONG => (StatusCode::URI_TOO_LONG, "the name is too long"),
-            Errno::MFILE | Errno::NFILE | Errno::NOMEM => {
-                (StatusCode::SERVICE_UNAVAILABLE, "too many files are open at the moment")
-            }
+            Errno::MFILE | Errno::NFILE | Errno::NOMEM => (
+                StatusCode::SERVICE_UNAVAILABLE,
+                "the server has too many open files, try again later",
+            ),
             Errno::EXIST | Errno::NOTEMPTY | Errno::ISDIR | Errno::BUSY => {
-                (StatusCode::CONFLICT, "something else is in the way")
+                (StatusCode::CONFLICT, "the name is in use by something else")
             }
-            _ => (StatusCode::INTERNAL_SERVER_ERROR, "the file system failed"),
+            _ => (StatusCode::INTERNAL_SERVER_ERROR, "the file system reported an error"),
         };
         let refusal = Self::new(status, what);
         match status {

@@ -32,17 +32,14 @@ impl ReplicaMap {
         let mut folders = Vec::new();
         for ReplicaSettings { path, urls } in settings {
             let place = NamespacePath::parse(path).map_err(|refusal| {
-                invalid(format!(
-                    "{path:?} is no folder, as {:?} would be: {}",
-                    "/store", refusal.what
-                ))
+                invalid(format!("{path:?} is not a path like {:?}: {}", "/store", refusal.what))
             })?;
             if urls.is_empty() {
                 return Err(invalid(format!("{path} has no urls")));
             }
             if let Some(url) = urls.iter().find(|url| !hither_http::metalink::is_readable(url)) {
-                let kinds = "an absolute one of http, https, dav, davs, root or roots";
-                return Err(invalid(format!("{url:?} is no URL of a file, expected {kinds}")));
+                let kinds = "an absolute http, https, dav, davs, root or roots URL";
+                return Err(invalid(format!("{url:?} cannot be used, expected {kinds}")));
             }
             let urls = urls.iter().map(|url| url.trim_end_matches('/').to_owned()).collect();
             folders.push((place, urls));

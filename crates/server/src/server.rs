@@ -174,7 +174,9 @@ impl Server {
     fn open_door(&self, address: SocketAddr) -> Result<(TcpListener, SocketAddr)> {
         let _inside = self.runtime.enter();
         let listener = open_door(address)?;
-        let address = listener.local_addr().map_err(|error| local("no address", error))?;
+        let address = listener
+            .local_addr()
+            .map_err(|error| local("cannot read the address of a listening socket", error))?;
         Ok((listener, address))
     }
 
@@ -320,7 +322,7 @@ fn open_door(address: SocketAddr) -> Result<TcpListener> {
         socket.listen(BACKLOG)
     };
     open().map_err(|error| {
-        let what = format!("cannot listen at {address}: {error}");
+        let what = format!("cannot listen on {address}: {error}");
         Error::new(ErrorKind::Local, what).with_source(error)
     })
 }

@@ -215,7 +215,7 @@ impl Settings {
             }
         }
         if limits.block_bytes > hither_http::vector::MAX_FRAME_BYTES as usize {
-            return Err(invalid("limits.block_bytes is more than 1 MiB".to_owned()));
+            return Err(invalid("limits.block_bytes is more than the maximum of 1 MiB".to_owned()));
         }
         for (name, seconds) in [
             ("idle_seconds", limits.idle_seconds),
@@ -224,7 +224,9 @@ impl Settings {
             ("stop_seconds", limits.stop_seconds),
         ] {
             if !(0.001..1e9).contains(&seconds) {
-                return Err(invalid(format!("limits.{name} is {seconds}, expected seconds")));
+                return Err(invalid(format!(
+                    "limits.{name} is {seconds}, expected 0.001 to 1e9 seconds"
+                )));
             }
         }
         ReplicaMap::new(&self.replicas)?;
@@ -233,7 +235,7 @@ impl Settings {
         }
         self.network.check()?;
         match self.listen.is_empty() {
-            true => Err(invalid("there is no address to listen at".to_owned())),
+            true => Err(invalid("listen is empty, expected at least one address".to_owned())),
             false => Ok(()),
         }
     }

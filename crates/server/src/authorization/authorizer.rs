@@ -90,7 +90,8 @@ impl Authorizer for AllowAll {
         }
         Decision::Refused {
             status: StatusCode::FORBIDDEN,
-            reason: "this server is for reading; it writes when started with --write".to_owned(),
+            reason: "this server is read-only; --write or `write = true` enables writing"
+                .to_owned(),
             challenge: None,
         }
     }

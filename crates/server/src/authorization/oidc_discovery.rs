@@ -53,8 +53,12 @@ impl KeyDiscovery for OidcDiscovery {
         let (network, issuer) = (Arc::clone(&self.0), issuer.to_owned());
         Box::pin(async move {
             let asked = tokio::time::timeout(TIMEOUT, found(&network, &issuer)).await;
-            asked
-                .map_err(|_| Error::new(ErrorKind::Timeout, format!("{issuer} does not answer")))?
+            asked.map_err(|_| {
+                Error::new(
+                    ErrorKind::Timeout,
+                    format!("{issuer} did not respond within {} s", TIMEOUT.as_secs()),
+                )
+            })?
         })
     }
 }
@@ -71,20 +75,21 @@ async fn found(network: &Network, issuer: &str) -> Result<Jwks> {
             Err(error) => last = Some(error),
         }
     }
-    Err(last.unwrap_or_else(|| protocol(format!("{issuer} says nothing of its keys"))))
+    Err(last.unwrap_or_else(|| protocol(format!("{issuer} has no discovery document"))))
 }
 
 /// The place of the keys, if the document is that of the issuer.
 fn place_of_keys(issuer: &str, text: &[u8]) -> Result<String> {
-    let document: Document = serde_json::from_slice(text)
-        .map_err(|_| protocol(format!("{issuer} does not say where its keys are")))?;
+    let document: Document = serde_json::from_slice(text).map_err(|_| {
+        protocol(format!("the discovery document of {issuer} has no issuer or no jwks_uri"))
+    })?;
     if document.issuer.trim_end_matches('/') != issuer.trim_end_matches('/') {
-        return Err(protocol(format!("{issuer} describes another issuer than itself")));
+        return Err(protocol(format!("the discovery document of {issuer} names another issuer")));
     }
     let is_safe = document.jwks_uri.starts_with("https://")
         || (issuer.starts_with("http://") && document.jwks_uri.starts_with("http://"));
     if !is_safe {
-        return Err(protocol(format!("the keys of {issuer} are not at an https URL")));
+        return Err(protocol(format!("the jwks_uri of {issuer} is not an https URL")));
     }
     Ok(document.jwks_uri)
 }
@@ -95,11 +100,11 @@ async fn read(network: &Network, url: &str) -> Result<Vec<u8>> {
     let reply = network.call(call).await?;
     // Nobody on the way may have exchanged the keys.
     if url.starts_with("https://") && !reply.location.is_tls() {
-        return Err(protocol(format!("{url} redirects to an unencrypted place")));
+        return Err(protocol(format!("{url} redirects to an unencrypted URL")));
     }
     match reply.status.is_success() {
         true => Ok(reply.body.to_vec()),
-        false => Err(protocol(format!("{url} answered {}", reply.status.as_u16()))),
+        false => Err(protocol(format!("{url} responded with status {}", reply.status.as_u16()))),
     }
 }
 

@@ -144,7 +144,7 @@ impl Authorizer for PolicyAuthorizer {
             Err(denial) => refused(&denial, action, asking.path),
             Ok(()) if asking.action != Action::Read && !self.write => Decision::Refused {
                 status: StatusCode::FORBIDDEN,
-                reason: "this server is for reading".to_owned(),
+                reason: "this server is read-only".to_owned(),
                 challenge: None,
             },
             Ok(()) => Decision::Allowed,

@@ -116,9 +116,7 @@ impl AuthSettings {
         let Some(path) = &self.authorities else {
             return match self.certificates.is_empty() {
                 true => Ok(None),
-                false => {
-                    Err(invalid("auth.certificates are of no use without auth.authorities".into()))
-                }
+                false => Err(invalid("auth.certificates needs auth.authorities".into())),
             };
         };
         let mut trust = TrustConfig::default();
@@ -129,7 +127,7 @@ impl AuthSettings {
         let mut store = RootCertStore::empty();
         let (added, _) = store.add_parsable_certificates(anchors.certificates);
         match added {
-            0 => Err(invalid(format!("auth.authorities: there are none in {}", path.display()))),
+            0 => Err(invalid(format!("auth.authorities: {} has no certificates", path.display()))),
             _ => Ok(Some(store)),
         }
     }
@@ -179,7 +177,7 @@ impl IssuerSettings {
             })
         });
         if !self.url.starts_with("https://") && !is_local && self.keys.is_none() {
-            let what = "keys are only asked for over https; name a file with `keys`";
+            let what = "keys are fetched over https only; name a file with `keys`";
             return Err(invalid(format!("auth.issuers: {} is no https URL: {what}", self.url)));
         }
         let bases = self.base.iter().map(|path| folder(path)).collect::<Result<_>>()?;
@@ -212,9 +210,7 @@ fn grant(path: &str, allow: &[AllowedAction]) -> Result<Grant> {
 
 fn folder(path: &str) -> Result<PathPrefix> {
     let found = path.starts_with('/').then(|| PathPrefix::of(path)).flatten();
-    found.ok_or_else(|| {
-        invalid(format!("auth: {path:?} is no folder of the tree, expected one like \"/data\""))
-    })
+    found.ok_or_else(|| invalid(format!("auth: {path:?} is not an absolute path like \"/data\"")))
 }
 
 fn invalid(what: String) -> Error {

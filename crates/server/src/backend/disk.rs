@@ -55,7 +55,7 @@ impl DiskBackend {
         match tokio::task::spawn_blocking(move || work(&tree)).await {
             Ok(done) => done.map_err(Into::into),
             Err(_) => {
-                Err(HttpError::new(StatusCode::SERVICE_UNAVAILABLE, "the server is being stopped"))
+                Err(HttpError::new(StatusCode::SERVICE_UNAVAILABLE, "the server is shutting down"))
             }
         }
     }

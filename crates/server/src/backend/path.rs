@@ -41,7 +41,7 @@ impl NamespacePath {
     pub(crate) fn parse(path: &str) -> Result<Self, HttpError> {
         let refuse = |what| Err(HttpError::new(StatusCode::BAD_REQUEST, what));
         let Some(rest) = path.strip_prefix('/') else {
-            return refuse("the target of the request is no path");
+            return refuse("the request target is not a path");
         };
         if path.len() > 3 * MAX_BYTES {
             return Err(HttpError::new(StatusCode::URI_TOO_LONG, "the path is too long"));
@@ -49,19 +49,22 @@ impl NamespacePath {
         let mut decoded = String::with_capacity(rest.len());
         for component in rest.split('/').filter(|component| !component.is_empty()) {
             if !is_well_encoded(component) {
-                return refuse("the path has a \"%\" without two hexadecimal digits");
+                return refuse("the path has a \"%\" that two hexadecimal digits do not follow");
             }
             let Ok(name) = percent_decode_str(component).decode_utf8() else {
-                return refuse("the path is not in UTF-8");
+                return refuse("the path is not valid UTF-8");
             };
             if name == "." || name == ".." {
-                return refuse("the path has \".\" or \"..\" in it");
+                return refuse("the path contains \".\" or \"..\"");
             }
             if name.chars().any(|c| c == '/' || c.is_control()) {
-                return refuse("the path has an encoded slash or a control character in it");
+                return refuse("the path contains an encoded slash or a control character");
             }
             if name.starts_with(PRIVATE) {
-                return Err(HttpError::new(StatusCode::NOT_FOUND, "there is no such file"));
+                return Err(HttpError::new(
+                    StatusCode::NOT_FOUND,
+                    "there is no such file or directory",
+                ));
             }
             if !decoded.is_empty() {
                 decoded.push('/');
@@ -80,11 +83,10 @@ impl NamespacePath {
         if field.starts_with('/') {
             return Self::parse(field);
         }
-        let uri: Uri =
-            field.parse().map_err(|_| bad("the destination is neither a URL nor a path"))?;
-        let authority = uri.authority().ok_or_else(|| bad("the destination names no host"))?;
+        let uri: Uri = field.parse().map_err(|_| bad("Destination is neither a URL nor a path"))?;
+        let authority = uri.authority().ok_or_else(|| bad("Destination names no host"))?;
         if !host.is_some_and(|host| host.eq_ignore_ascii_case(authority.as_str())) {
-            let what = "the destination is on another server";
+            let what = "Destination is on another server";
             return Err(HttpError::new(StatusCode::BAD_GATEWAY, what));
         }
         Self::parse(uri.path())

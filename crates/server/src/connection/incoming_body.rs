@@ -78,18 +78,18 @@ impl IncomingBody {
                 Ok(Some(Ok(frame))) => frame,
                 Ok(None) => return Ok(None),
                 Ok(Some(Err(_))) => {
-                    let what = "the body of the request broke off";
+                    let what = "the request body ended early";
                     return Err(HttpError::new(StatusCode::BAD_REQUEST, what));
                 }
                 Err(_) => {
-                    let what = "nothing more came of the body of the request";
+                    let what = "timeout: no more of the request body arrived";
                     return Err(HttpError::new(StatusCode::REQUEST_TIMEOUT, what));
                 }
             };
             let (bytes, waited) = (frame.data_ref().map_or(0, Bytes::len), began.elapsed());
             self.tally.waited(waited);
             if !self.pace.add(waited, bytes) {
-                let what = "the body of the request comes too slowly";
+                let what = "the request body arrives more slowly than this server's minimum rate";
                 return Err(HttpError::new(StatusCode::REQUEST_TIMEOUT, what));
             }
             // Trailers are of no use here.
@@ -105,7 +105,7 @@ impl IncomingBody {
     /// All of it, if it has no more than `most` bytes.
     pub(crate) async fn collect(&mut self, most: usize) -> Result<Bytes, HttpError> {
         let too_large = || {
-            let what = format!("the body of the request has more than {most} bytes");
+            let what = format!("the request body is larger than {most} bytes");
             HttpError::new(StatusCode::PAYLOAD_TOO_LARGE, what)
         };
         if self.length().is_some_and(|length| length > most as u64) {

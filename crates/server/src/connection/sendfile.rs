@@ -114,7 +114,7 @@ impl SendfileQueue {
         let bytes: usize = memory.iter().map(|slice| slice.len()).sum();
         let mut state = self.state();
         if state.is_broken {
-            return Err(io::Error::other("a piece of a file went another way than to the socket"));
+            return Err(io::Error::other("file data for sendfile was copied instead of sent"));
         }
         let mut sent = 0;
         if bytes > 0 {
@@ -138,11 +138,11 @@ impl State {
     fn send(&mut self, socket: &TcpStream, most: usize) -> io::Result<usize> {
         let piece = self.waiting.front_mut();
         let piece =
-            piece.ok_or_else(|| io::Error::other("a chunk stands for no piece of a file"))?;
+            piece.ok_or_else(|| io::Error::other("a placeholder has no file range to send"))?;
         let most = most.min(piece.left);
         let sent = retry_on_intr(|| sendfile(socket, &piece.file, Some(&mut piece.offset), most))?;
         if sent == 0 && most > 0 {
-            let what = "the file has become shorter";
+            let what = "the file was truncated while it was sent";
             return Err(io::Error::new(io::ErrorKind::UnexpectedEof, what));
         }
         piece.left -= sent;

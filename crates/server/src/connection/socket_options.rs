@@ -41,8 +41,8 @@ impl NetworkSettings {
         if let Some(name) = &self.congestion {
             set_tcp_congestion(socket, name).map_err(|error| {
                 let what = format!(
-                    "the system does not allow network.congestion {name:?} \
-                     (net.ipv4.tcp_allowed_congestion_control says what it does)"
+                    "cannot use network.congestion {name:?}: it is not in \
+                     net.ipv4.tcp_allowed_congestion_control"
                 );
                 Error::new(ErrorKind::Local, what).with_source(io::Error::from(error))
             })?;

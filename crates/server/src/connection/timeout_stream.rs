@@ -48,7 +48,7 @@ impl<S> TimeoutStream<S> {
         let stall = self.stall;
         let clock = self.writing.get_or_insert_with(|| Box::pin(sleep(stall)));
         match clock.as_mut().poll(cx) {
-            Poll::Ready(()) => Poll::Ready(Err(late("the client takes nothing"))),
+            Poll::Ready(()) => Poll::Ready(Err(late("write timeout: the client reads nothing"))),
             Poll::Pending => Poll::Pending,
         }
     }
@@ -70,7 +70,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for TimeoutStream<S> {
         } else if let Some(first) = &mut self.first
             && first.as_mut().poll(cx).is_ready()
         {
-            return Poll::Ready(Err(late("the client says nothing")));
+            return Poll::Ready(Err(late("timeout: the client sent nothing")));
         }
         read
     }

@@ -103,7 +103,7 @@ fn verifier(
     let builder =
         WebPkiClientVerifier::builder_with_provider(Arc::clone(authorities), Arc::clone(provider));
     let usual = builder.allow_unauthenticated().build().map_err(|error| {
-        Error::new(ErrorKind::Invalid, format!("auth.authorities are of no use: {error}"))
+        Error::new(ErrorKind::Invalid, format!("auth.authorities cannot be used: {error}"))
     })?;
     Ok(Arc::new(ClientVerifier::new(usual, Arc::clone(provider))))
 }

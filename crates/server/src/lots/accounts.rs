@@ -71,14 +71,14 @@ impl fmt::Display for LotError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Full { path, left } => {
-                write!(f, "the lot of /{path} has {left} bytes left, which is not enough")
+                write!(f, "not enough space in the lot of /{path}: {left} bytes are left")
             }
-            Self::Overlap => f.write_str("there is a lot above or below that path already"),
+            Self::Overlap => f.write_str("another lot covers that path or a folder below it"),
             Self::Terms(what) | Self::Invalid(what) => f.write_str(what),
             Self::NotFound => f.write_str("there is no such lot"),
-            Self::NoSpace => f.write_str("the file system does not have that much space"),
-            Self::Forbidden => f.write_str("the file system may not be written"),
-            Self::Failed(what) => write!(f, "lots cannot be kept: {what}"),
+            Self::NoSpace => f.write_str("the file system does not have enough space"),
+            Self::Forbidden => f.write_str("the file system is not writable"),
+            Self::Failed(what) => write!(f, "the lot database failed: {what}"),
         }
     }
 }
@@ -90,7 +90,7 @@ impl From<io::Error> for LotError {
             Some(Errno::ROFS | Errno::ACCESS | Errno::PERM) => Self::Forbidden,
             Some(Errno::NAMETOOLONG) => Self::Invalid("a name in the path is too long"),
             None if error.kind() == io::ErrorKind::InvalidInput => {
-                Self::Invalid("a symbolic link is on the way to that path")
+                Self::Invalid("the path contains a symbolic link")
             }
             _ => Self::Failed(error.to_string()),
         }
@@ -163,13 +163,13 @@ impl Accounts {
         now: u64,
     ) -> Result<Lot, LotError> {
         if owner.len() > MAX_TEXT || path.len() > MAX_TEXT {
-            return Err(LotError::Invalid("the path or the name of its owner is too long"));
+            return Err(LotError::Invalid("the path or the owner's name is too long"));
         }
         if bytes == 0 || bytes < used {
-            return Err(LotError::Invalid("the folder holds more than that already"));
+            return Err(LotError::Invalid("the lot would be smaller than what is in the folder"));
         }
         if self.accounts.len() >= self.terms.lots {
-            return Err(LotError::Terms("there are as many lots as this server keeps"));
+            return Err(LotError::Terms("the maximum number of lots is reached"));
         }
         let expires = self.end(lease, now)?;
         self.check_bytes(0, bytes)?;
@@ -196,7 +196,7 @@ impl Accounts {
         self.check_bytes(before.bytes, size)?;
         let account = self.by_id(id)?;
         if size == 0 || size < account.taken() {
-            return Err(LotError::Invalid("the folder holds more than that already"));
+            return Err(LotError::Invalid("the lot would be smaller than what is in the folder"));
         }
         (account.lot.bytes, account.lot.expires) = (size, expires);
         Ok((before, account.told()))
@@ -211,9 +211,9 @@ impl Accounts {
 
     fn end(&self, lease: u64, now: u64) -> Result<u64, LotError> {
         match lease {
-            0 => Err(LotError::Invalid("a lease of no time")),
+            0 => Err(LotError::Invalid("lease_seconds is 0, expected at least 1")),
             lease if lease > self.terms.lease => {
-                Err(LotError::Terms("the lease is longer than this server gives one"))
+                Err(LotError::Terms("lease_seconds is more than this server's maximum"))
             }
             lease => Ok(now.saturating_add(lease)),
         }
@@ -227,7 +227,9 @@ impl Accounts {
         let all = self.accounts.values().map(|account| u128::from(account.lot.bytes)).sum::<u128>();
         let all = all.saturating_sub(u128::from(before)) + u128::from(after);
         match all > u128::from(self.terms.bytes) {
-            true => Err(LotError::Terms("that is more than this server reserves in all")),
+            true => {
+                Err(LotError::Terms("the lots together would be larger than this server's maximum"))
+            }
             false => Ok(()),
         }
     }

@@ -29,7 +29,7 @@ impl UsageCounter for DirectoryUsage {
             match looked_at(&place)? {
                 None => return Ok(0),
                 Some(meta) if meta.is_symlink() => {
-                    let what = "a symbolic link is on the way to that path";
+                    let what = "the path contains a symbolic link";
                     return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
                 }
                 Some(_) => {}

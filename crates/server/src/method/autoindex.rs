@@ -36,7 +36,7 @@ pub(crate) async fn handle(
     let (path, most) = (request.path.path().to_owned(), context.limits().names);
     let names = context.disk.run(move |tree| tree.names(&path, most)).await?;
     if names.len() > most {
-        let what = format!("the directory has more than {most} names: too many for a page");
+        let what = format!("the directory has more than {most} entries, too many for one page");
         return Err(HttpError::new(StatusCode::INSUFFICIENT_STORAGE, what));
     }
     let mut answer = ServerResponse::empty(StatusCode::OK)
@@ -73,9 +73,9 @@ impl ListingFormat for Page {
             "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
              <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\
              <meta name=\"color-scheme\" content=\"light dark\"><title>{}</title>\
-             <style>{STYLE}</style></head>\n<body>{SIGNS}<nav aria-label=\"Folders above\"><h1>{}</h1></nav>\n\
+             <style>{STYLE}</style></head>\n<body>{SIGNS}<nav aria-label=\"Path\"><h1>{}</h1></nav>\n\
              <main><table>\n<thead><tr><th scope=\"col\">Name</th><th scope=\"col\" class=\"n\">Size</th>\
-             <th scope=\"col\">Changed (UTC)</th><th scope=\"col\">Checksum</th></tr></thead>\n<tbody>\n",
+             <th scope=\"col\">Modified (UTC)</th><th scope=\"col\">Checksum</th></tr></thead>\n<tbody>\n",
             escaped(&self.place.to_string()),
             self.crumbs()
         );
@@ -122,7 +122,7 @@ impl ListingFormat for Page {
 
     fn end(&mut self, out: &mut String) {
         let count = |count: u64, one: &str, more: &str| match count {
-            1 => format!("one {one}"),
+            1 => format!("1 {one}"),
             count => format!("{count} {more}"),
         };
         let _ = writeln!(

@@ -36,20 +36,21 @@ pub(crate) async fn handle(
     let bad = |what| HttpError::new(StatusCode::BAD_REQUEST, what);
     let moves = request.method.as_str() == "MOVE";
     if request.headers.contains_key("source") && !moves {
-        let url = request.text("source").ok_or_else(|| bad("the source is no URL"))?;
+        let url = request.text("source").ok_or_else(|| bad("the field Source is no URL"))?;
         return match (&context.settings().third_party, request.headers.contains_key("destination"))
         {
-            (_, true) => Err(bad("either a source or a destination is named, not both")),
+            (_, true) => {
+                Err(bad("the request has both Source and Destination, expected one of them"))
+            }
             (Some(third), false) => third_party::pull::handle(context, third, request, url).await,
             (None, false) => {
-                let what = "this server does not copy from and to others; it does with [third_party] in its settings";
+                let what = "third-party copies are disabled: the settings have no [third_party]";
                 Err(HttpError::new(StatusCode::NOT_IMPLEMENTED, what))
             }
         };
     }
     context.authorize(request, &request.path, if moves { Action::Modify } else { Action::Read })?;
-    let field =
-        request.text("destination").ok_or_else(|| bad("the request names no destination"))?;
+    let field = request.text("destination").ok_or_else(|| bad("the request has no Destination"))?;
     let to = match (
         NamespacePath::destination(field, request.host.as_deref()),
         &context.settings().third_party,
@@ -65,7 +66,11 @@ pub(crate) async fn handle(
         None => true,
         Some(depth) if depth.eq_ignore_ascii_case("infinity") => true,
         Some("0") if !moves => false,
-        Some(_) => return Err(bad("this depth makes no sense here")),
+        Some(_) => {
+            return Err(bad(
+                "this Depth does not apply to this request: expected infinity, or 0 for COPY",
+            ));
+        }
     };
     let (from, headers) = (request.path.clone(), request.headers.clone());
     let job = Relocation { from, to: to.clone(), headers, moves, replace, deep };
@@ -94,20 +99,20 @@ fn relocate(tree: &ConfinedDir, space: &LotCharging, job: &Relocation) -> Result
     let Relocation { from, to, headers, moves, replace, deep } = job;
     let forbidden = |what| Err(HttpError::new(StatusCode::FORBIDDEN, what));
     if from.is_root() || to.is_root() {
-        return forbidden("the root stays where it is");
+        return forbidden("the root directory cannot be moved, copied or replaced");
     }
     let source = existing(tree, from)?;
     check_conditions(headers, source.as_ref())?;
     if from.path() == to.path() {
-        return forbidden("source and destination are the same");
+        return forbidden("source and destination are the same file");
     }
     let is_directory = source.is_some_and(|meta| meta.kind == EntryKind::Directory);
     if is_directory && from.holds(to) && *deep || to.holds(from) {
-        return forbidden("one of source and destination is in the other");
+        return forbidden("source and destination lie one within the other");
     }
     let there = tree.look(to.path())?;
     if there.is_some() && !replace {
-        let what = "there is something of that name already";
+        let what = "the destination exists, and the request does not allow to replace it";
         return Err(HttpError::new(StatusCode::PRECONDITION_FAILED, what));
     }
     let (paths, taken) = ((from.path(), to.path()), |error: HttpError| match error.status {

@@ -159,7 +159,7 @@ fn choose(headers: &HeaderMap, size: u64, most: usize) -> Result<Chosen, HttpErr
     let mut ranges: Vec<_> = asked.iter().filter_map(|asked| asked.within(size)).collect();
     let bytes = ranges.iter().try_fold(0u64, |sum, range| sum.checked_add(range.end - range.start));
     match ranges.len() {
-        0 => Err(unsatisfied(format!("the file has {size} bytes: no range lies in it"))),
+        0 => Err(unsatisfied(format!("no range lies within the {size} bytes of the file"))),
         1 => Ok(ranges.pop().map_or(Chosen::Whole, Chosen::One)),
         _ if bytes.is_none_or(|bytes| bytes > size) => Ok(Chosen::Whole),
         _ => Ok(Chosen::Several(ranges)),
@@ -172,7 +172,7 @@ async fn directory(
 ) -> Result<ServerResponse, HttpError> {
     if !request.path.is_directory() {
         let there = request.path.href(true);
-        let what = format!("the directory is at {there}");
+        let what = format!("this is a directory, its URL is {there}");
         return Err(
             HttpError::new(StatusCode::MOVED_PERMANENTLY, what).with(header::LOCATION, &there)
         );

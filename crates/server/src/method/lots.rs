@@ -111,8 +111,11 @@ pub(crate) async fn handle(
             run(lots, move |lots| lots.release(&owner, &id, now)).await?;
             Ok(ServerResponse::empty(StatusCode::NO_CONTENT))
         }
-        _ => Err(HttpError::new(StatusCode::METHOD_NOT_ALLOWED, "lots have no such method")
-            .with(header::ALLOW, methods_of(&id))),
+        _ => Err(HttpError::new(
+            StatusCode::METHOD_NOT_ALLOWED,
+            "the lots API does not have this method",
+        )
+        .with(header::ALLOW, methods_of(&id))),
     }
 }
 
@@ -157,7 +160,7 @@ async fn create(
 async fn read<T: DeserializeOwned>(body: &mut IncomingBody) -> Result<T, HttpError> {
     let text = body.collect(MAX_BYTES).await?;
     serde_json::from_slice(&text).map_err(|error| {
-        HttpError::new(StatusCode::BAD_REQUEST, format!("the body is not as expected: {error}"))
+        HttpError::new(StatusCode::BAD_REQUEST, format!("the body is not valid: {error}"))
     })
 }
 
@@ -170,14 +173,17 @@ async fn run<T: Send + 'static>(
     match tokio::task::spawn_blocking(move || work(&lots)).await {
         Ok(done) => Ok(done?),
         Err(_) => {
-            Err(HttpError::new(StatusCode::SERVICE_UNAVAILABLE, "the server is being stopped"))
+            Err(HttpError::new(StatusCode::SERVICE_UNAVAILABLE, "the server is shutting down"))
         }
     }
 }
 
 fn json(status: StatusCode, value: &impl Serialize) -> Result<ServerResponse, HttpError> {
     let text = serde_json::to_string(value).map_err(|error| {
-        HttpError::new(StatusCode::INTERNAL_SERVER_ERROR, format!("no answer: {error}"))
+        HttpError::new(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            format!("cannot write the response: {error}"),
+        )
     })?;
     Ok(ServerResponse::text(status, JSON, text + "\n").with(header::CACHE_CONTROL, "no-store"))
 }

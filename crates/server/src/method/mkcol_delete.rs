@@ -16,7 +16,7 @@ pub(crate) async fn make(
 ) -> Result<ServerResponse, HttpError> {
     context.authorize(request, &request.path, Action::Create)?;
     if !request.body.is_empty() {
-        let what = "a directory is made without a body";
+        let what = "MKCOL takes no body";
         return Err(HttpError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, what));
     }
     let (place, headers) = (request.path.clone(), request.headers.clone());
@@ -40,7 +40,7 @@ pub(crate) async fn make(
 }
 
 fn occupied() -> HttpError {
-    let what = "there is something of that name already";
+    let what = "a file or directory of that name exists";
     HttpError::new(StatusCode::METHOD_NOT_ALLOWED, what)
 }
 
@@ -51,10 +51,10 @@ pub(crate) async fn delete(
 ) -> Result<ServerResponse, HttpError> {
     context.authorize(request, &request.path, Action::Modify)?;
     if request.path.is_root() {
-        return Err(HttpError::new(StatusCode::FORBIDDEN, "the root cannot be removed"));
+        return Err(HttpError::new(StatusCode::FORBIDDEN, "the root directory cannot be removed"));
     }
     if request.text("depth").is_some_and(|depth| !depth.eq_ignore_ascii_case("infinity")) {
-        let what = "a directory goes with all that is in it";
+        let what = "DELETE removes a directory with its contents: depth must be infinity";
         return Err(HttpError::new(StatusCode::BAD_REQUEST, what));
     }
     let (place, headers) = (request.path.clone(), request.headers.clone());

@@ -56,7 +56,7 @@ pub(crate) async fn handle(
         None => Depth::All,
         Some(text) if text.eq_ignore_ascii_case("infinity") => Depth::All,
         Some(_) => {
-            let what = "depth is 0, 1 or infinity";
+            let what = "Depth must be 0, 1 or infinity";
             return Err(HttpError::new(StatusCode::BAD_REQUEST, what));
         }
     };
@@ -91,7 +91,7 @@ pub(crate) fn unreadable(error: PropfindError) -> HttpError {
 }
 
 fn too_many(most: usize) -> HttpError {
-    let what = format!("there are more than {most} names: ask for one directory after the other");
+    let what = format!("the listing has more than {most} entries: request one directory at a time");
     HttpError::new(StatusCode::FORBIDDEN, what)
 }
 

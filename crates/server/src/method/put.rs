@@ -59,14 +59,14 @@ pub(crate) async fn writable(
 ) -> Result<PutTarget, HttpError> {
     let may_replace = context.authorize_writing(request, &request.path)?;
     if request.path.is_root() || request.path.is_directory() {
-        let what = "a directory is made with MKCOL, a file has no slash at its end";
+        let what = "PUT writes files, and this path ends with a slash: use MKCOL for directories";
         return Err(HttpError::new(StatusCode::METHOD_NOT_ALLOWED, what));
     }
     let path = request.path.path().to_owned();
     let there = context.disk.run(move |tree| tree.look(&path)).await?;
     match &there {
         Some(meta) if meta.kind == EntryKind::Directory => {
-            let what = "there is a directory of that name";
+            let what = "there is a directory at this path";
             return Err(HttpError::new(StatusCode::CONFLICT, what));
         }
         Some(_) if !may_replace => context.authorize(request, &request.path, Action::Modify)?,
@@ -96,7 +96,7 @@ pub(crate) async fn handle(
 }
 
 pub(crate) fn too_large(limit: u64) -> HttpError {
-    let what = format!("files here have at most {limit} bytes");
+    let what = format!("the file is larger than this server accepts ({limit} bytes)");
     HttpError::new(StatusCode::PAYLOAD_TOO_LARGE, what)
 }
 
@@ -136,7 +136,7 @@ async fn whole(
     let Writer { hashers, .. } = receive(body, writer, manner.limit, &mut taken).await?;
     let sums: Vec<Checksum> = hashers.into_iter().map(Hasher::finish).collect();
     if let Some(wrong) = expected.iter().find(|expected| !sums.contains(expected)) {
-        let what = format!("what came is not what was announced: its checksum is not {wrong}");
+        let what = format!("checksum mismatch: the bytes that arrived do not have {wrong}");
         return Err(HttpError::new(StatusCode::BAD_REQUEST, what));
     }
     let published = DiskWriter { upload, sums, taken, headers, replace: manner.replace };
@@ -274,7 +274,7 @@ fn piece(
 ) -> Result<(Range<u64>, u64), HttpError> {
     let bad = |what: String| HttpError::new(StatusCode::BAD_REQUEST, what);
     if !is_partial(place.path()) {
-        let what = "only files under names of unfinished uploads are written in pieces";
+        let what = "Content-Range is accepted for partial files only";
         return Err(bad(what.to_owned()));
     }
     match ContentRange::parse(field) {
@@ -283,13 +283,11 @@ fn piece(
                 return Err(too_large(limit));
             }
             if length.is_some_and(|length| length != range.end - range.start) {
-                return Err(bad("the body is not as long as its content-range says".to_owned()));
+                return Err(bad("the length of the body differs from Content-Range".to_owned()));
             }
             Ok((range, total))
         }
-        Ok(_) => {
-            Err(bad("a piece has to say where it belongs and how long the file is".to_owned()))
-        }
+        Ok(_) => Err(bad("Content-Range must name the range and the size of the file".to_owned())),
         Err(error) => Err(bad(error.to_string())),
     }
 }
@@ -325,7 +323,7 @@ async fn put_piece(
         true => Ok(ServerResponse::empty(StatusCode::NO_CONTENT)),
         false => Err(HttpError::new(
             StatusCode::BAD_REQUEST,
-            "the body is not as long as its content-range says",
+            "the length of the body differs from Content-Range",
         )),
     }
 }

@@ -31,7 +31,8 @@ pub(crate) async fn handle(
     context.authorize(&request, &request.path, Action::Read)?;
     check_type(request.text(header::CONTENT_TYPE))?;
     let wish = wish(request.text(header::ACCEPT)).ok_or_else(|| {
-        let what = format!("the answer can be {FRAMES_TYPE} or {PARTS_TYPE}");
+        let what =
+            format!("the response can be {FRAMES_TYPE} or {PARTS_TYPE}, and Accept allows neither");
         HttpError::new(StatusCode::NOT_ACCEPTABLE, what)
     })?;
     let ServerRequest { path: place, headers, mut body, .. } = request;
@@ -75,13 +76,13 @@ pub(crate) async fn handle(
 
 fn check_type(kind: Option<&str>) -> Result<(), HttpError> {
     let Some(kind) = kind else {
-        let what = "the request does not say of what type its body is";
+        let what = "the request has no Content-Type";
         return Err(HttpError::new(StatusCode::BAD_REQUEST, what));
     };
     match essence(kind).eq_ignore_ascii_case(RANGES_TYPE) {
         true => Ok(()),
         false => {
-            let what = format!("queries are of the type {RANGES_TYPE} here");
+            let what = format!("Content-Type is {:?}, expected {RANGES_TYPE}", essence(kind));
             Err(HttpError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, what)
                 .with(ACCEPT_QUERY, &accept_query()))
         }
@@ -141,12 +142,12 @@ fn check_parts(ranges: &[Range<u64>], size: u64) -> Result<(), HttpError> {
     if ranges.is_empty() {
         return Err(HttpError::new(
             StatusCode::RANGE_NOT_SATISFIABLE,
-            format!("the file has {size} bytes: no range lies in it"),
+            format!("no range lies within the {size} bytes of the file"),
         )
         .with(header::CONTENT_RANGE, &format!("bytes */{size}")));
     }
     if bytes.is_none_or(|bytes| bytes > size.saturating_mul(2)) {
-        let what = "the ranges are more than twice the file: ask for frames, or for less";
+        let what = "the ranges add up to more than twice the file: request frames, or fewer bytes";
         return Err(HttpError::new(StatusCode::UNPROCESSABLE_ENTITY, what));
     }
     Ok(())

@@ -98,7 +98,8 @@ impl AdminServer {
 
     async fn answer(&self, request: &Request<Incoming>) -> Response<Full<Bytes>> {
         if !matches!(*request.method(), Method::GET | Method::HEAD) {
-            let mut answer = text(StatusCode::METHOD_NOT_ALLOWED, "this is for reading\n");
+            let mut answer =
+                text(StatusCode::METHOD_NOT_ALLOWED, "this address answers GET and HEAD\n");
             answer.headers_mut().insert(header::ALLOW, HeaderValue::from_static("GET, HEAD"));
             return answer;
         }
@@ -131,7 +132,7 @@ impl AdminServer {
                 answer
             }
             _ => {
-                let there = "there are /metrics, /healthz, /status and /status.json\n";
+                let there = "not found: there are /metrics, /healthz, /status and /status.json\n";
                 text(StatusCode::NOT_FOUND, there)
             }
         }

@@ -59,11 +59,11 @@ pub(crate) async fn look(
     let tree = match timeout(PATIENCE, looked).await {
         Ok(Ok(space)) => Ok(space),
         Ok(Err(refusal)) => Err(refusal.what),
-        Err(_) => Err(format!("the file system has not answered for {} s", PATIENCE.as_secs())),
+        Err(_) => Err(format!("the file system has not responded for {} s", PATIENCE.as_secs())),
     };
     let least = context.limits().free_bytes;
     let space = tree.as_ref().ok().filter(|_| writes).map(|(free, _)| {
-        let seen = format!("{} are free", human(*free));
+        let seen = format!("{} free", human(*free));
         match *free >= least {
             true => check(true, seen),
             false => check(false, format!("{seen}, expected at least {}", human(least))),
@@ -72,10 +72,10 @@ pub(crate) async fn look(
     let checks = Checks {
         running: match is_stopping {
             true => check(false, "the server is being stopped"),
-            false => check(true, "the server takes connections"),
+            false => check(true, "the server accepts connections"),
         },
         tree: match tree {
-            Ok(_) => check(true, "the tree can be read"),
+            Ok(_) => check(true, "the served directory is readable"),
             Err(why) => check(false, why),
         },
         space,

@@ -91,7 +91,7 @@ impl Metrics {
     /// [`ErrorKind::Invalid`] if two have the same name.
     pub(crate) fn new() -> Result<Self> {
         Self::build().map_err(|error| {
-            Error::new(ErrorKind::Invalid, "the metrics make no sense").with_source(error)
+            Error::new(ErrorKind::Invalid, "cannot register the metrics").with_source(error)
         })
     }
 
@@ -101,22 +101,25 @@ impl Metrics {
             maker.gauges("hither_build_info", "Version of the server; always 1.", "version")?;
         build.get_metric_with_label_values(&[env!("CARGO_PKG_VERSION")])?.set(1);
         let requests = maker.keep(IntCounterVec::new(
-            Opts::new("hither_requests_total", "Requests, by method and class of status."),
+            Opts::new("hither_requests_total", "Finished requests by method and status class."),
             &["method", "code"],
         )?)?;
-        let open = "Requests under way, by method: those of PUT are open uploads.";
+        let open = "Active requests by method; those of PUT are uploads.";
         let open = maker.gauges("hither_requests_open", open, "method")?;
         let refused = maker.keep(IntCounterVec::new(
-            Opts::new("hither_connections_failed_total", "Connections that could not be used."),
+            Opts::new(
+                "hither_connections_failed_total",
+                "Connections that failed before the first request, by reason.",
+            ),
             &["reason"],
         )?)?;
         let disk = maker.keep(CounterVec::new(
-            Opts::new("hither_disk_seconds_total", "Time of threads that read or wrote files."),
+            Opts::new("hither_disk_seconds_total", "Time spent reading and writing files."),
             &["work"],
         )?)?;
-        let whole = "Time from the head of a request to the last byte of its answer.";
-        let head = "Time from the head of a request to that of its answer.";
-        let ranges = HistogramOpts::new("hither_request_ranges", "Ranges in an answer.");
+        let whole = "Time from the request head to the last byte of the response.";
+        let head = "Time from the request head to the response head.";
+        let ranges = HistogramOpts::new("hither_request_ranges", "Ranges per response.");
         let ranges = maker.keep(Histogram::with_opts(ranges.buckets(RANGES.to_vec()))?)?;
         let class = |method: &str| {
             let series =
@@ -129,10 +132,12 @@ impl Metrics {
                 .iter()
                 .map(|method| open.get_metric_with_label_values(&[method]))
                 .collect::<Made<_>>()?,
-            sent: maker.count("hither_sent_bytes_total", "Bytes of bodies of answers.")?,
-            received: maker.count("hither_received_bytes_total", "Bytes of bodies of requests.")?,
-            broken: maker.count("hither_answers_broken_total", "Answers that ended early.")?,
-            head: maker.times("hither_request_head_seconds", head)?,
+            sent: maker.count("hither_sent_bytes_total", "Bytes of response bodies sent.")?,
+            received: maker
+                .count("hither_received_bytes_total", "Bytes of request bodies received.")?,
+            broken: maker
+                .count("hither_responses_incomplete_total", "Responses that ended early.")?,
+            head: maker.times("hither_request_first_byte_seconds", head)?,
             whole: maker.times("hither_request_seconds", whole)?,
             ranges,
             disk: WORKS
@@ -140,11 +145,11 @@ impl Metrics {
                 .map(|work| disk.get_metric_with_label_values(&[work]))
                 .collect::<Made<_>>()?,
             client: maker.keep(Counter::new(
-                "hither_client_seconds_total",
-                "Time that answers waited for clients to take what was there.",
+                "hither_client_wait_seconds_total",
+                "Time that responses waited for clients to read.",
             )?)?,
-            accepted: maker.count("hither_connections_total", "Connections that were taken.")?,
-            connections: maker.level("hither_connections_open", "Connections that are open.")?,
+            accepted: maker.count("hither_connections_total", "Accepted connections.")?,
+            connections: maker.level("hither_connections_open", "Open connections.")?,
             handshakes_failed: refused.get_metric_with_label_values(&["handshake"])?,
             accept_failed: refused.get_metric_with_label_values(&["accept"])?,
             polled: Polled::new(&maker)?,
@@ -220,28 +225,29 @@ impl Metrics {
 impl Polled {
     fn new(maker: &Maker) -> Made<Self> {
         Ok(Self {
-            memory: maker.level("hither_memory_bytes", "File data in memory, on its way.")?,
-            max_memory: maker.level("hither_memory_bytes_limit", "The bound of that.")?,
+            memory: maker.level("hither_memory_bytes", "File data in memory.")?,
+            max_memory: maker
+                .level("hither_memory_bytes_limit", "Maximum of file data in memory.")?,
             max_connections: maker
-                .level("hither_connections_limit", "Connections that may be open.")?,
-            lots: maker.level("hither_lots", "Lots.")?,
-            lots_reserved: maker.level("hither_lots_reserved_bytes", "Bytes in all lots.")?,
-            lots_used: maker.level("hither_lots_used_bytes", "Bytes used of lots.")?,
+                .level("hither_connections_limit", "Maximum of open connections.")?,
+            lots: maker.level("hither_lots", "Space reservations (lots).")?,
+            lots_reserved: maker.level("hither_lots_reserved_bytes", "Bytes reserved in lots.")?,
+            lots_used: maker.level("hither_lots_used_bytes", "Bytes used in lots.")?,
             lines_lost: maker.count(
                 "hither_log_lines_lost_total",
-                "Lines of the access log that were left out or could not be written.",
+                "Access log lines that were dropped or could not be written.",
             )?,
-            uptime: maker.level("hither_uptime_seconds", "Time since the server was started.")?,
-            copies_open: maker.level("hither_copies_open", "Third-party copies under way.")?,
+            uptime: maker.level("hither_uptime_seconds", "Time since the server started.")?,
+            copies_open: maker.level("hither_copies_open", "Running third-party copies.")?,
             copies: maker.counts(
                 "hither_copies_total",
-                "Third-party copies that are over.",
+                "Finished third-party copies.",
                 "outcome",
                 &COPIES,
             )?,
             copied: maker.counts(
                 "hither_copied_bytes_total",
-                "Bytes of files that third-party copies have moved.",
+                "File bytes moved by third-party copies.",
                 "direction",
                 &DIRECTIONS,
             )?,
@@ -338,10 +344,10 @@ mod tests {
             "hither_requests_total{code=\"2xx\",method=\"GET\"} 1",
             "hither_requests_total{code=\"5xx\",method=\"other\"} 1",
             "hither_requests_open{method=\"GET\"} 0",
-            "hither_request_head_seconds_bucket{work=\"read\",le=\"0.0025\"} 1",
-            "hither_request_head_seconds_bucket{work=\"read\",le=\"0.001\"} 0",
+            "hither_request_first_byte_seconds_bucket{work=\"read\",le=\"0.0025\"} 1",
+            "hither_request_first_byte_seconds_bucket{work=\"read\",le=\"0.001\"} 0",
             "hither_request_ranges_sum 3",
-            "hither_answers_broken_total 1",
+            "hither_responses_incomplete_total 1",
             "hither_log_lines_lost_total 5",
             "hither_copies_open 1",
             "hither_copies_total{outcome=\"failed\"} 2",

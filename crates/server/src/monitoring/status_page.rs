@@ -43,7 +43,7 @@ pub(crate) struct Status<'a> {
 #[derive(Debug, Serialize)]
 struct Level {
     now: u64,
-    most: u64,
+    max: u64,
 }
 
 #[derive(Debug, Serialize)]
@@ -70,13 +70,13 @@ impl<'a> Status<'a> {
             uptime_seconds: levels.uptime_seconds,
             urls,
             health,
-            connections: Level { now: connections, most: levels.max_connections },
+            connections: Level { now: connections, max: levels.max_connections },
             requests_open,
             uploads_open,
             requests_total: metrics.requests(),
             sent_bytes_total: metrics.sent.get(),
             received_bytes_total: metrics.received.get(),
-            memory_bytes: Level { now: levels.memory, most: levels.max_memory },
+            memory_bytes: Level { now: levels.memory, max: levels.max_memory },
             lots: has_lots.then_some(LotLevels {
                 count: levels.lots,
                 reserved_bytes: levels.lots_reserved,

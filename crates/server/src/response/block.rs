@@ -175,5 +175,5 @@ fn slot(buffer: &mut [u8], to: usize, len: usize) -> io::Result<&mut [u8]> {
 
 /// The layout is wrong: a fault of [`crate::sending::pieces`].
 fn misplaced() -> io::Error {
-    io::Error::other("a piece of the answer has no place in its block")
+    io::Error::other("the layout of a response block is wrong")
 }

@@ -306,7 +306,7 @@ impl Drop for BlockBody {
 }
 
 fn given_up() -> io::Error {
-    io::Error::other("the server has stopped")
+    io::Error::other("the server is shutting down")
 }
 
 impl ResponseBody {

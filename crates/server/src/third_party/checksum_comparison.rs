@@ -39,12 +39,12 @@ impl ChecksumComparison {
                     false => Ok(passed),
                     true => Err(Error::new(
                         ErrorKind::Unsupported,
-                        format!("{other} tells no checksum, which is required here{why}"),
+                        format!("{other} provides no checksum, and one is required{why}"),
                     )),
                 };
             };
             let sum = sum_of(file, first.algorithm()).map_err(|error| {
-                Error::new(ErrorKind::Local, "the file that was copied cannot be read again")
+                Error::new(ErrorKind::Local, "cannot read the copied file again for its checksum")
                     .with_source(error)
             })?;
             passed.push(sum);
@@ -52,7 +52,8 @@ impl ChecksumComparison {
         for theirs in &told {
             let ours = passed.iter().find(|ours| ours.algorithm() == theirs.algorithm());
             if let Some(ours) = ours.filter(|ours| *ours != theirs) {
-                let what = format!("{other} has {theirs} by its own word, here it is {ours}");
+                let what =
+                    format!("checksum mismatch: {other} reports {theirs}, here it is {ours}");
                 return Err(Error::new(ErrorKind::Corrupt, what));
             }
         }

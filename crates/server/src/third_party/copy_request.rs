@@ -53,14 +53,14 @@ impl CopyRequest {
         };
         if let Some(credential) = text("credential").filter(|credential| credential != "none") {
             return Err(bad(format!(
-                "no credentials are delegated to this server (credential: {credential:?}): send \"Credential: none\", and a token for the other server in TransferHeaderAuthorization"
+                "credential delegation is not supported (Credential: {credential:?}): send \"Credential: none\", and a token for the other server in TransferHeaderAuthorization"
             )));
         }
         let require_checksum = match text("requirechecksumverification").as_deref() {
             None => None,
             Some("true") => Some(true),
             Some("false") => Some(false),
-            Some(_) => return Err(bad("requirechecksumverification is either true or false")),
+            Some(_) => return Err(bad("RequireChecksumVerification is neither true nor false")),
         };
         // None or nonsense is what clients send who do not care.
         let streams = text("x-number-of-streams").and_then(|text| text.parse().ok());
@@ -98,11 +98,14 @@ fn passed_on(headers: &HeaderMap) -> Result<HeaderMap, HttpError> {
             },
         };
         if OWN.contains(&name) {
-            return Err(bad(format!("the field {name:?} cannot be passed on to another server")));
+            return Err(bad(format!(
+                "the header field {name:?} cannot be passed on to the other server"
+            )));
         }
         if fields.len() >= MAX_FIELDS {
-            let what =
-                format!("more than {MAX_FIELDS} fields are to be passed on to another server");
+            let what = format!(
+                "more than {MAX_FIELDS} header fields would be passed on to the other server"
+            );
             return Err(bad(what));
         }
         fields.append(name, value);
@@ -111,15 +114,16 @@ fn passed_on(headers: &HeaderMap) -> Result<HeaderMap, HttpError> {
 }
 
 fn named(name: &str) -> Result<HeaderName, HttpError> {
-    name.parse().map_err(|_| bad("a field that is to be passed on has no name"))
+    name.parse().map_err(|_| bad("the name of a TransferHeader field is not valid"))
 }
 
 /// Name and value of one field in the value of another.
 fn copied(value: &HeaderValue) -> Result<(HeaderName, HeaderValue), HttpError> {
     let parted = value.to_str().ok().and_then(|text| text.split_once(':'));
-    let (name, value) = parted.ok_or_else(|| bad("copy-header is none of \"Name: value\""))?;
+    let (name, value) =
+        parted.ok_or_else(|| bad("Copy-Header is not of the form \"Name: value\""))?;
     let value = HeaderValue::from_str(value.trim());
-    Ok((named(name.trim())?, value.map_err(|_| bad("the value in copy-header is none"))?))
+    Ok((named(name.trim())?, value.map_err(|_| bad("the value in Copy-Header is not valid"))?))
 }
 
 fn bad(what: impl Into<String>) -> HttpError {
@@ -160,11 +164,11 @@ mod tests {
     fn what_cannot_be_done_is_refused_by_name() {
         for (name, value, told) in [
             ("Credential", "gridsite", "TransferHeaderAuthorization"),
-            ("RequireChecksumVerification", "maybe", "requirechecksumverification"),
+            ("RequireChecksumVerification", "maybe", "RequireChecksumVerification"),
             ("TransferHeaderHost", "hush", "host"),
             ("TransferHeaderRange", "hush", "range"),
             ("Copy-Header", "Transfer-Encoding: hush", "transfer-encoding"),
-            ("Copy-Header", "hush", "copy-header"),
+            ("Copy-Header", "hush", "Copy-Header"),
         ] {
             let refusal = order(&[(name, value)]).unwrap_err();
             assert_eq!(refusal.status, StatusCode::BAD_REQUEST);

@@ -33,11 +33,11 @@ impl EgressRules {
     pub(crate) fn check(&self, location: &Location) -> Result<()> {
         let host = location.host();
         if location.protocol() != Protocol::Http {
-            return refused("copies are made over https, not by other protocols".to_owned());
+            return refused("third-party copies use https only".to_owned());
         }
         if !location.is_tls() && !self.clear_text {
             return refused(format!(
-                "{host} is to be spoken to without encryption: this server copies over https only"
+                "connections to {host} without TLS are not allowed by [third_party]"
             ));
         }
         let scheme = if location.is_tls() { "https" } else { "http" };
@@ -45,14 +45,16 @@ impl EgressRules {
         let mut meant = self.hosts.iter().filter(|pattern| pattern.matches(&origin)).peekable();
         if !self.hosts.is_empty() && meant.peek().is_none() {
             return refused(format!(
-                "{host} is none of the hosts that this server copies from and to"
+                "connections to {host} are not allowed by [third_party] hosts"
             ));
         }
         let port = location.port();
         let is_named = meant.any(HostPattern::names_port);
         match is_named || self.ports.iter().any(|ports| ports.contains(&port)) {
             true => Ok(()),
-            false => refused(format!("port {port} of {host} is none that this server connects to")),
+            false => refused(format!(
+                "connections to {host}:{port} are not allowed by [third_party] ports"
+            )),
         }
     }
 }
@@ -64,7 +66,7 @@ impl EgressFilter for EgressRules {
         match is_public(address) || self.networks.iter().any(|block| block.contains(address)) {
             true => Ok(()),
             false => refused(format!(
-                "{} is not at a public address: this server does not connect to others",
+                "{} has no public address, and [third_party] does not allow others",
                 location.host()
             )),
         }

@@ -50,7 +50,7 @@ pub(crate) async fn handle(
     let order = CopyRequest::parse(&request.headers, url)?;
     let replace = request.overwrites()?;
     if there.is_some() && !replace {
-        let what = "there is something of that name already";
+        let what = "the file exists, and the request does not allow to replace it";
         return Err(HttpError::new(StatusCode::PRECONDITION_FAILED, what));
     }
     let taking = third.take_slot(CopyDirection::Pull, &context.copies)?;
@@ -59,7 +59,7 @@ pub(crate) async fn handle(
         Ok(RemoteState::There(size)) => Some(size),
         Ok(RemoteState::Unknown) => None,
         Ok(RemoteState::Absent) => {
-            let what = format!("there is no such file at {}", order.other);
+            let what = format!("{} does not exist", order.other);
             return Ok(over(taking, Error::new(ErrorKind::NotFound, what)));
         }
         Err(error) => return Ok(over(taking, error)),
@@ -102,7 +102,7 @@ impl Pull {
         // A server may need as long for a checksum as for the file itself.
         let told = async { Ok(remote::checksums(&third.network, other).await) };
         let ((), told) = futures_util::future::try_join(self.moved(), told).await?;
-        let lost = || Error::new(ErrorKind::Local, "what was fetched is not there any more");
+        let lost = || Error::new(ErrorKind::Local, "the fetched file was already discarded");
         let (file, passed) = self.landing.written().ok_or_else(lost)?;
         let is_required = self.order.require_checksum.unwrap_or(third.settings.require_checksum);
         let comparison = ChecksumComparison { told, passed, is_required, other: other.to_string() };

@@ -121,7 +121,7 @@ impl PullTarget {
     ) -> Result<u64, HttpError> {
         let begun = self.state().begun.take();
         let Some(Begun { taken, upload, .. }) = begun else {
-            let what = "the copy is over already";
+            let what = "the copy has already ended";
             return Err(HttpError::new(StatusCode::CONFLICT, what));
         };
         let finished = DiskWriter { upload, sums, taken, headers, replace };
@@ -147,7 +147,7 @@ impl PullTarget {
     }
 
     fn cannot<T: Send + 'static>() -> BoxFuture<'static, Result<T>> {
-        let what = "a file that is being fetched is written, and nothing else";
+        let what = "the target of a pull can only be written";
         Box::pin(std::future::ready(Err(Error::new(ErrorKind::Unsupported, what))))
     }
 }
@@ -248,7 +248,7 @@ impl Storage for PullTargetStorage {
             if !ready {
                 landing.begin(options.size).await.map_err(local_error)?;
             }
-            let over = || Error::new(ErrorKind::Cancelled, "the copy is over already");
+            let over = || Error::new(ErrorKind::Cancelled, "the copy has already ended");
             let open = landing.open().ok_or_else(over)?;
             Ok(Box::new(Writing { landing, open }) as Box<dyn Upload>)
         })
@@ -263,7 +263,7 @@ impl Storage for PullTargetStorage {
     }
 
     fn source(&self, _: &str) -> Result<Arc<dyn Source>> {
-        Err(Error::new(ErrorKind::Unsupported, "a file that is being fetched is not read"))
+        Err(Error::new(ErrorKind::Unsupported, "the target of a pull cannot be read"))
     }
 
     fn remove<'a>(&'a self, _: &'a str) -> BoxFuture<'a, Result<()>> {

@@ -98,7 +98,7 @@ pub(crate) async fn handle(
     let path = request.path.path().to_owned();
     let found = context.disk.run(move |tree| tree.find(&path)).await?;
     if found.meta.kind == EntryKind::Directory || request.path.is_directory() {
-        let what = "files are copied to other servers one by one, not directories";
+        let what = "third-party copies are of files, and this is a directory";
         return Err(HttpError::new(StatusCode::FORBIDDEN, what));
     }
     check_conditions(&request.headers, Some(&found.meta))?;
@@ -107,7 +107,8 @@ pub(crate) async fn handle(
     let taking = third.take_slot(CopyDirection::Push, &context.copies)?;
     let before = match third.first_look(&order.other).await? {
         Ok(RemoteState::There(_)) if !replace => {
-            let what = format!("there is something at {} already", order.other);
+            let what =
+                format!("{} exists, and the request does not allow to replace it", order.other);
             return Err(HttpError::new(StatusCode::PRECONDITION_FAILED, what));
         }
         Ok(look) => look,
@@ -219,7 +220,8 @@ impl Push {
         }
         self.progress.taken.store(size, Ordering::Relaxed);
         sums.ok_or_else(|| {
-            let what = format!("{} answered before it had all of the file", self.order.other);
+            let what =
+                format!("{} responded before it had received the whole file", self.order.other);
             Error::new(ErrorKind::Protocol, what)
         })
     }
@@ -325,5 +327,5 @@ fn max_in_flight() -> u64 {
 }
 
 fn changed() -> Error {
-    Error::new(ErrorKind::Changed, "the file was changed while it was being sent")
+    Error::new(ErrorKind::Changed, "the file changed while it was sent")
 }

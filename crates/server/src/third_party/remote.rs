@@ -84,34 +84,37 @@ pub(crate) fn refused(reply: &HttpResponse, method: &str, order: &CopyRequest) -
     let (kind, why) = match *status {
         StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => return not_let(location, code, order),
         StatusCode::NOT_FOUND | StatusCode::GONE => {
-            (ErrorKind::NotFound, "there is no such file, or no directory for it")
+            (ErrorKind::NotFound, "the file or its parent directory does not exist")
         }
-        StatusCode::CONFLICT => (ErrorKind::NotFound, "there is no directory for it"),
-        StatusCode::PRECONDITION_FAILED => {
-            (ErrorKind::AlreadyExists, "there is something of that name")
+        StatusCode::CONFLICT => (ErrorKind::NotFound, "the parent directory does not exist"),
+        StatusCode::PRECONDITION_FAILED => (ErrorKind::AlreadyExists, "the file exists"),
+        StatusCode::INSUFFICIENT_STORAGE => (ErrorKind::NoSpace, "no space is left there"),
+        StatusCode::PAYLOAD_TOO_LARGE => {
+            (ErrorKind::TooLarge, "the file is too large for that server")
         }
-        StatusCode::INSUFFICIENT_STORAGE => (ErrorKind::NoSpace, "it has no room left"),
-        StatusCode::PAYLOAD_TOO_LARGE => (ErrorKind::TooLarge, "it takes no files of that size"),
         status if status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS => {
-            (ErrorKind::Unavailable, "it has trouble, try later")
+            (ErrorKind::Unavailable, "the server has a problem, try again later")
         }
         _ => (ErrorKind::Protocol, "expected a success"),
     };
     let said = std::str::from_utf8(&reply.body).unwrap_or_default();
     let is_text = !said.trim_start().starts_with('<');
     let said = said.lines().next().filter(|line| is_text && !line.trim().is_empty());
-    let said = said.map(|line| format!(" (it says: {})", one_line(line))).unwrap_or_default();
-    Error::new(kind, format!("{location} answered {method} with {code} ({reason}): {why}{said}"))
+    let said = said.map(|line| format!(" (its reason: {:?})", one_line(line))).unwrap_or_default();
+    Error::new(
+        kind,
+        format!("{location} responded to {method} with {code} ({reason}): {why}{said}"),
+    )
 }
 
 /// The error for 401 and 403: only the client can help there.
 pub(crate) fn not_let(name: &dyn std::fmt::Display, code: u16, order: &CopyRequest) -> Error {
     let why = match order.has_authorization {
-        true => "what TransferHeaderAuthorization has does not suffice for it",
-        false => "the request has no TransferHeaderAuthorization for it",
+        true => "the credentials in TransferHeaderAuthorization are not sufficient",
+        false => "the request has no TransferHeaderAuthorization",
     };
     let kind = if code == 401 { ErrorKind::Unauthenticated } else { ErrorKind::PermissionDenied };
-    Error::new(kind, format!("{name} answered {code}: {why}"))
+    Error::new(kind, format!("{name} responded with {code}: {why}"))
 }
 
 /// The file as a storage that has nothing else.
@@ -139,7 +142,7 @@ impl PullSourceStorage {
     }
 
     fn cannot<T: Send + 'static>(&self) -> BoxFuture<'static, Result<T>> {
-        let what = format!("{}: it is only read", self.location);
+        let what = format!("{}: the source of a pull can only be read", self.location);
         Box::pin(std::future::ready(Err(Error::new(ErrorKind::Unsupported, what))))
     }
 }

@@ -100,7 +100,7 @@ impl ThirdPartySettings {
             ("answer_seconds", self.answer_seconds),
         ] {
             if !(0.001..1e9).contains(&seconds) {
-                return Err(invalid(format!("{name} is {seconds}, expected seconds")));
+                return Err(invalid(format!("{name} is {seconds}, expected 0.001 to 1e9 seconds")));
             }
         }
         self.host_rules().and_then(|_| self.following()).map(drop)
@@ -116,7 +116,7 @@ impl ThirdPartySettings {
                 .iter()
                 .map(|text| {
                     Cidr::parse(text).ok_or_else(|| {
-                        invalid(format!("networks: {text:?} is no network, expected 10.0.0.0/8"))
+                        invalid(format!("networks: {text:?} is not a network like 10.0.0.0/8"))
                     })
                 })
                 .collect::<Result<_>>()?,
@@ -173,7 +173,7 @@ fn ports(text: &str) -> Result<RangeInclusive<u16>> {
     let (first, last) = text.split_once('-').unwrap_or((text, text));
     match (first.trim().parse(), last.trim().parse()) {
         (Ok(first), Ok(last)) if first <= last => Ok(first..=last),
-        _ => Err(invalid(format!("ports: {text:?} are no ports, expected 443 or 1024-65535"))),
+        _ => Err(invalid(format!("ports: {text:?} is neither a port nor a range like 1024-65535"))),
     }
 }
 

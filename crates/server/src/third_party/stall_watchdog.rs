@@ -52,7 +52,7 @@ impl StallWatchdog {
                     return Err(Error::new(
                         ErrorKind::Timeout,
                         format!(
-                            "{bytes} bytes were exchanged with {} in {} s, expected at least {}: it is down or overloaded, try later",
+                            "stalled: {bytes} bytes were exchanged with {} in {} s, expected at least {}; try again later",
                             self.other,
                             self.window.as_secs_f64(),
                             self.min_bytes

@@ -120,7 +120,7 @@ fn what_cannot_be_is_told_and_leaves_nothing() {
         let line = last_line(&reply);
         assert!(line.starts_with("failure: ") && line.contains(told), "{line}");
     };
-    fails(here.pull("/new", &there.url("/none"), &[]), "no such file");
+    fails(here.pull("/new", &there.url("/none"), &[]), "does not exist");
     fails(here.pull("/new", "http://127.0.0.1:1024/none", &[]), "127.0.0.1:1024");
     assert_eq!(here.pull("/none/new", &there.url("/file"), &[]).status, 409);
     assert_eq!(here.pull("/", &there.url("/file"), &[]).status, 405);
@@ -165,9 +165,9 @@ fn nobody_is_spoken_to_unless_the_settings_say_so() {
     let private = |it: &mut ThirdPartySettings| it.networks.clear();
     let cases: [(String, &str, Change); 7] = [
         (url.clone(), "public", private),
-        (url.clone(), "https", |it| it.clear_text = false),
+        (url.clone(), "without TLS", |it| it.clear_text = false),
         (url.clone(), "hosts", |it| it.hosts = vec!["*.cern.ch".to_owned()]),
-        (url, "port", |it| it.ports = vec!["443".to_owned()]),
+        (url, "ports", |it| it.ports = vec!["443".to_owned()]),
         (format!("http://localhost:{port}/file"), "public", private),
         (format!("http://127.1:{port}/file"), "public", private),
         (format!("http://[::ffff:127.0.0.1]:{port}/file"), "public", private),

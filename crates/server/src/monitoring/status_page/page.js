@@ -82,7 +82,7 @@ function chart(id, series, base, format, samples, seconds) {
   svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
   svg.replaceChildren(...parts);
   svg.setAttribute("aria-label", series.map(([kind, values]) =>
-    `${kind}: ${format(values.at(-1) ?? 0)} now, ${format(Math.max(...values, 0))} at most in the last five minutes`).join("; "));
+    `${kind}: ${format(values.at(-1) ?? 0)} now, ${format(Math.max(...values, 0))} maximum in the last five minutes`).join("; "));
   return { left, width, height, foot, samples, seconds };
 }
 /* What was where the pointer is. */
@@ -138,15 +138,15 @@ function show(now) {
   at("health").className = now.health.healthy ? "" : "bad";
   text("sending", bytes(last(past.sent_bytes)) + "/s", "to clients");
   text("receiving", bytes(last(past.received_bytes)) + "/s", "from clients");
-  text("requests", number(last(past.requests)) + "/s", number(past.failures.reduce((sum, value) => sum + value, 0)) + " failed lately");
+  text("requests", number(last(past.requests)) + "/s", number(past.failures.reduce((sum, value) => sum + value, 0)) + " failed (last 5 min)");
   text("open", number(now.requests_open), number(now.uploads_open) + (now.uploads_open === 1 ? " upload" : " uploads"));
-  text("connections", number(now.connections.now), "of " + number(now.connections.most));
-  bar("connections-bar", now.connections.now, now.connections.most);
-  text("memory", bytes(now.memory_bytes.now), "of " + bytes(now.memory_bytes.most));
-  bar("memory-bar", now.memory_bytes.now, now.memory_bytes.most);
+  text("connections", number(now.connections.now), "of " + number(now.connections.max));
+  bar("connections-bar", now.connections.now, now.connections.max);
+  text("memory", bytes(now.memory_bytes.now), "of " + bytes(now.memory_bytes.max));
+  bar("memory-bar", now.memory_bytes.now, now.memory_bytes.max);
   at("lots-tile").hidden = !now.lots;
   if (now.lots) {
-    text("lots", bytes(now.lots.used_bytes), "of " + bytes(now.lots.reserved_bytes) + (now.lots.count === 1 ? " in one" : " in " + number(now.lots.count)));
+    text("lots", bytes(now.lots.used_bytes), "of " + bytes(now.lots.reserved_bytes) + (now.lots.count === 1 ? " in 1 lot" : " in " + number(now.lots.count) + " lots"));
     bar("lots-bar", now.lots.used_bytes, now.lots.reserved_bytes);
   }
   const samples = 150;
@@ -156,8 +156,8 @@ function show(now) {
     (value) => number(value) + "/s", samples, every);
   at("rates").setAttribute("aria-label", `${number(last(past.requests))} requests per second now, ` +
     `${past.failures.reduce((sum, value) => sum + value, 0)} failed in the last five minutes`);
-  const line = (name, times) => [name, ...[times.p50_ms, times.p90_ms, times.p99_ms, times.most_ms].map(milliseconds)];
-  rows("times", [line("until the head of the answer", past.head), line("until its last byte", past.whole)]);
+  const line = (name, times) => [name, ...[times.p50_ms, times.p90_ms, times.p99_ms, times.max_ms].map(milliseconds)];
+  rows("times", [line("Time to first byte", past.head), line("Time to last byte", past.whole)]);
   rows("top", past.files.map((file) => [file.path, number(file.requests), bytes(file.bytes)]), "none");
   at("checked").replaceChildren(...Object.values(now.health.checks).map((check) => {
     const item = document.createElement("li");
@@ -167,7 +167,7 @@ function show(now) {
   }));
   text("totals", `${now.requests_total.toLocaleString("en")} requests, ${bytes(now.sent_bytes_total)} sent, ` +
     `${bytes(now.received_bytes_total)} received since the start` +
-    (now.log_lines_lost ? `, ${now.log_lines_lost} lines of the log lost` : ""));
+    (now.log_lines_lost ? `, ${now.log_lines_lost} access log lines lost` : ""));
 }
 async function refresh() {
   if (document.hidden) return;
