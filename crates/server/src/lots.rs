@@ -42,10 +42,11 @@ pub(crate) use usage::{DirectoryUsage, UsageCounter};
 
 use accounts::Accounts;
 use database::LotDatabase;
+use hither_core::sync::lock;
 use rustix::io::Errno;
 use std::io;
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// How many bytes the reserve may have beyond what is free in all lots.
@@ -111,11 +112,11 @@ impl Lots {
     }
 
     fn keeper(&self) -> MutexGuard<'_, Keeper> {
-        self.keeper.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.keeper)
     }
 
     fn accounts(&self) -> MutexGuard<'_, Accounts> {
-        self.accounts.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.accounts)
     }
 
     /// Makes a lot for `lease` seconds. What is in the folder already counts.
@@ -333,7 +334,7 @@ impl Lots {
 impl Keeper {
     /// Makes the reserve as large as what is free in all lots.
     fn fit(&mut self, accounts: &Mutex<Accounts>) -> Result<(), LotError> {
-        let free = accounts.lock().unwrap_or_else(PoisonError::into_inner).free();
+        let free = lock(accounts).free();
         self.reserve.resize(free).map_err(LotError::from)
     }
 }

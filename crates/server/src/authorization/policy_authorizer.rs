@@ -13,11 +13,12 @@ use crate::authorization::authorizer::{
 use crate::authorization::jwks_cache::{JwksCache, JwksRefresh};
 use crate::authorization::oidc_discovery::KeyDiscovery;
 use hither_auth::{Denial, Jwks, Policy, PresentedToken, Principal, UnverifiedJwt, VerifiedJwt};
+use hither_core::sync::lock;
 use http::StatusCode;
 use http::header::{self, HeaderMap};
 use sha2::{Digest, Sha256};
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Tokens that are remembered as believed.
@@ -91,7 +92,7 @@ impl PolicyAuthorizer {
         let token = UnverifiedJwt::parse(text).ok()?;
         let keys = self.shared.ring().keys(token.issuer(), now).map(Arc::clone)?;
         let sum: [u8; 32] = Sha256::digest(text).into();
-        let remembered = || self.believed.lock().unwrap_or_else(PoisonError::into_inner);
+        let remembered = || lock(&self.believed);
         if let Some(token) = remembered().find(&sum, &keys) {
             return Some(token);
         }
@@ -170,7 +171,7 @@ impl Authorizer for PolicyAuthorizer {
 
 impl PolicyState {
     fn ring(&self) -> MutexGuard<'_, JwksCache> {
-        self.ring.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.ring)
     }
 
     fn need(&self, token: &UnverifiedJwt<'_>) -> (JwksRefresh, u64) {

@@ -21,6 +21,7 @@
 //! not there goes the long way ([`crate::sending::body`]), by way of threads that may wait.
 
 use bytes::{Buf, Bytes};
+use hither_core::sync::lock;
 use rustix::fs::sendfile;
 use rustix::io::{ReadWriteFlags, preadv2, retry_on_intr};
 use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
@@ -29,7 +30,7 @@ use std::fs::File;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::ops::Range;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::TcpStream;
@@ -104,7 +105,7 @@ impl SendfileQueue {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 
     /// Writes as much of `slices` as the socket takes at once.

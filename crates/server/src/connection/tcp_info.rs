@@ -5,10 +5,11 @@
 //! it is open. Whoever owns the socket keeps an [`SocketGuard`] that is dropped before it: from then on nothing is asked, as the
 //! number may be somebody else's soon.
 
+use hither_core::sync::lock;
 use serde::Serialize;
 use std::mem::offset_of;
 use std::os::fd::{AsRawFd, RawFd};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 /// Bytes of the kernel's answer that are looked at.
 const BYTES: usize = size_of::<libc::tcp_info>();
@@ -90,14 +91,14 @@ impl SocketRef {
     /// What the kernel knows of the connection; none if it has ended.
     pub(crate) fn info(&self) -> Option<TcpInfo> {
         // Held while the kernel is asked, so that the socket is not closed meanwhile.
-        let socket = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let socket = lock(&self.0);
         ask((*socket)?)
     }
 }
 
 impl Drop for SocketGuard {
     fn drop(&mut self) {
-        *self.0.0.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        *lock(&self.0.0) = None;
     }
 }
 

@@ -3,6 +3,7 @@
 use crate::connection::client_verifier::ClientVerifier;
 use crate::settings::TlsFiles;
 use hither_core::error::{Error, ErrorKind, Result};
+use hither_core::sync::lock;
 use rustls::crypto::CryptoProvider;
 use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::ClientCertVerifier;
@@ -10,7 +11,7 @@ use rustls::{RootCertStore, ServerConfig, ServerConnection};
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, SystemTime};
 use tokio_rustls::TlsAcceptor;
 
@@ -55,7 +56,7 @@ impl CertificateReloader {
     }
 
     fn current(&self) -> MutexGuard<'_, Current> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 
     pub(crate) fn acceptor(&self) -> TlsAcceptor {

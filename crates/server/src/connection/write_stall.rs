@@ -7,8 +7,9 @@
 
 use crate::connection::sendfile::BodyChunk;
 use bytes::Buf;
+use hither_core::sync::lock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -49,7 +50,7 @@ impl WriteStallWatchdog {
     pub(crate) fn watch(self: &Arc<Self>) -> Arc<StallMark> {
         let (held, taken) = (Arc::clone(self), AtomicU64::new(self.now()));
         let mark = Arc::new(StallMark { held, taken, is_ours: AtomicBool::new(false) });
-        let mut marks = self.marks.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut marks = lock(&self.marks);
         if marks.len() == marks.capacity() {
             marks.retain(|one| one.strong_count() > 0);
         }
@@ -67,7 +68,7 @@ impl WriteStallWatchdog {
         loop {
             tick.tick().await;
             let now = self.now();
-            let mut marks = self.marks.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut marks = lock(&self.marks);
             marks.retain(|one| one.strong_count() > 0);
             if marks.iter().filter_map(Weak::upgrade).any(|mark| mark.age(now) > most) {
                 return;

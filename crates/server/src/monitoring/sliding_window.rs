@@ -6,9 +6,10 @@
 //! of which least was sent is forgotten.
 
 use crate::monitoring::request_stats::RequestStats;
+use hither_core::sync::lock;
 use serde::Serialize;
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 /// Time between samples.
@@ -103,7 +104,7 @@ pub(crate) struct TopFile {
 
 impl SlidingWindow {
     fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 
     /// A request is over.

@@ -6,7 +6,8 @@
 //! into it.
 
 use bytes::Bytes;
-use std::sync::{Arc, Mutex, PoisonError};
+use hither_core::sync::lock;
+use std::sync::{Arc, Mutex};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// The unit of the account.
@@ -33,11 +34,11 @@ struct Spare(Mutex<Vec<Vec<u8>>>);
 
 impl Spare {
     fn take(&self) -> Vec<u8> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default()
+        lock(&self.0).pop().unwrap_or_default()
     }
 
     fn keep(&self, buffer: Vec<u8>) {
-        let mut spare = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut spare = lock(&self.0);
         if spare.len() < MAX_SPARE {
             spare.push(buffer);
         }

@@ -16,7 +16,8 @@ use crate::settings::live;
 use crate::settings::live::LiveSettings;
 use crate::third_party::copier::ThirdPartyCopier;
 use hither_core::error::Result;
-use std::sync::{Arc, Mutex, PoisonError};
+use hither_core::sync::lock;
+use std::sync::{Arc, Mutex};
 use tokio::runtime::Handle;
 
 /// What is made of settings, at the start and at a reload.
@@ -87,7 +88,7 @@ impl Reloader {
     /// What is wrong with them; nothing has changed then.
     pub fn reload(&self, settings: Settings) -> Result<Vec<&'static str>> {
         let Inner { settings: now, authorizer, context, tls, runtime } = &*self.0;
-        let mut now = now.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut now = lock(now);
         let left = live::only_at_start(&now, &settings);
         let next = live::merged(&now, settings);
         next.check()?;

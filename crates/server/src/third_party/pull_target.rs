@@ -16,6 +16,7 @@ use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use hither_core::error::{Error, ErrorKind, Result};
 use hither_core::storage::{DirEntry, FileKind, PutOptions, Storage, Upload};
+use hither_core::sync::lock;
 use hither_core::{Algorithm, Checksum, Source};
 use hither_transport::HttpSource;
 use http::{HeaderMap, StatusCode};
@@ -25,7 +26,7 @@ use std::net::SocketAddr;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 /// See the module above.
 #[derive(Debug)]
@@ -139,7 +140,7 @@ impl PullTarget {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 
     fn open(&self) -> Option<Arc<Open>> {

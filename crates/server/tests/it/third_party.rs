@@ -127,7 +127,7 @@ fn what_cannot_be_is_told_and_leaves_nothing() {
     assert_eq!(here.push("/none", &there.url("/new"), &[]).status, 404);
     assert_eq!(here.push("/", &there.url("/new"), &[]).status, 403);
     here.file("file", b"here");
-    fails(here.push("/file", &there.url("/none/new"), &[]), "no directory");
+    fails(here.push("/file", &there.url("/none/new"), &[]), "parent directory");
     let both = format!("Destination: {}", there.url("/new"));
     assert_eq!(here.pull("/new", &there.url("/file"), &[&both]).status, 400);
     assert_eq!(here.pull("/new", "nonsense", &[]).status, 400);

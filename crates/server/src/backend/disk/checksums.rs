@@ -12,6 +12,7 @@ use crate::backend::disk::confined_dir::{ConfinedDir, DiskReader};
 use crate::backend::disk::metadata::{DiskMetadata, Key};
 use crate::http_error::HttpError;
 use hither_core::checksum::{Algorithm, Checksum, Hasher};
+use hither_core::sync::lock;
 use hither_http::digest::{self, DIGEST, Digest, DigestAlgorithm, REPR_DIGEST};
 use http::header::{HeaderMap, HeaderValue};
 use rustix::fs::{XattrFlags, fgetxattr, fsetxattr};
@@ -19,7 +20,7 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::SystemTime;
 use tokio::sync::{OnceCell, Semaphore};
 
@@ -100,13 +101,13 @@ impl ChecksumCache {
         let sum = sum.await.clone();
         // What could not be had, or holds for a moment only, is tried again the next time.
         if sum.is_none() || !found.meta.is_settled(SystemTime::now()) {
-            self.pending.lock().unwrap_or_else(PoisonError::into_inner).remove(&key);
+            lock(&self.pending).remove(&key);
         }
         sum
     }
 
     fn pending(&self, key: Wanted) -> Pending {
-        let mut pending = self.pending.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut pending = lock(&self.pending);
         if pending.len() >= MAX_REMEMBERED {
             pending.retain(|_, sum| !sum.initialized());
         }

@@ -10,13 +10,14 @@ use crate::backend::disk::metadata::{DiskMetadata, EntryKind};
 use crate::backend::disk::temp_file::{private_name, sync_directory};
 use crate::backend::path::MAX_DEPTH;
 use hither_core::storage::sibling;
+use hither_core::sync::lock;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, Dir, Mode, OFlags, RenameFlags};
 use rustix::fs::{mkdirat, openat, renameat_with, unlinkat};
 use rustix::io::Errno;
 use std::ffi::CStr;
 use std::io;
-use std::sync::{MutexGuard, PoisonError};
+use std::sync::MutexGuard;
 
 /// A directory that was opened, and a name in it.
 type Spot<'a> = (OwnedFd, &'a str);
@@ -34,7 +35,7 @@ pub(crate) enum ReplacedEntry {
 impl ConfinedDir {
     /// Waits for one's turn to change names; it ends with what is returned.
     pub(crate) fn lock_names(&self) -> MutexGuard<'_, ()> {
-        self.changing.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.changing)
     }
 
     pub(crate) fn spot<'a>(&self, path: &'a str) -> io::Result<Spot<'a>> {

@@ -3,13 +3,13 @@
 
 use crate::backend::disk::confined_dir::ConfinedDir;
 use crate::backend::disk::metadata::OWN_ATTRIBUTES;
+use hither_core::sync::lock;
 use hither_http::propfind::PropertyName;
 use rustix::fs::{XattrFlags, fgetxattr, fremovexattr, fsetxattr};
 use rustix::io::Errno;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
-use std::sync::PoisonError;
 
 /// Most bytes of the attribute: what the kernel takes.
 const MAX_BYTES: usize = 64 << 10;
@@ -39,7 +39,7 @@ pub(crate) fn change(
     path: &str,
     change: impl FnOnce(&mut DeadProperties),
 ) -> io::Result<()> {
-    let _one = tree.patching.lock().unwrap_or_else(PoisonError::into_inner);
+    let _one = lock(&tree.patching);
     let found = tree.find(path)?;
     let mut properties = read(&found.file);
     change(&mut properties);
