@@ -22,7 +22,7 @@ demo:
 	@echo "demo: building hither (5 minutes on two cores); meanwhile fetching nginx and ROOT and"
 	@echo "demo: writing the file to read (275 MB; 2 minutes); then the query over seven links (4 minutes)"
 	@(tools/setup-peers demo && $(PYTHON) -m bench.generators.talkfile >/dev/null) & peers=$$!; \
-		cargo build --profile $(DEMO_PROFILE) --locked -p hither-cli -p hither-testkit \
+		cargo build --profile $(DEMO_PROFILE) --locked -p hither-cli -p hither-testkit -p hither-wan \
 			--bin hither --bin hither-wan --bin hither-proxy; built=$$?; \
 		wait $$peers && exit $$built
 	HITHER_BIN_DIR=$(CURDIR)/target/$(DEMO_PROFILE) $(PYTHON) -m bench.demo
@@ -53,7 +53,7 @@ check:
 	tools/check
 
 bench: build peers data
-	cargo build --release --locked -p hither -p hither-testkit --examples
+	cargo build --release --locked -p hither -p hither-simulate -p hither-testkit --examples
 	$(PYTHON) -m bench.run $(BENCH)
 
 # The compiler that was tested with cargo-fuzz; the sanitizers need a nightly one.
@@ -73,8 +73,8 @@ data:
 peers:
 	tools/setup-peers
 
-# What tests and the demo run. Two calls, because examples bring the features that tests want of dependencies: of testkit's, a clock that stands still.
+# What tests and the demo run. Two calls, because an example is built with the features of its package's dev-dependencies.
 # So what the wheel is made of (`make python`) is here already, and only pyo3 and the ends are built for it.
 build:
-	cargo build --release --locked -p hither-cli -p hither-testkit --bins
+	cargo build --release --locked -p hither-cli -p hither-testkit -p hither-wan --bins
 	cargo build --release --locked -p hither --example read_ranges -p hither-cli

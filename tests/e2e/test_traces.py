@@ -13,7 +13,7 @@ from conftest import require
 from bench.harness import servers
 from bench.harness.paths import BINARIES
 
-HITHER_JOB = BINARIES / "hither-job"
+HITHER_WORKLOAD = BINARIES / "hither-workload"
 RECORDER = Path("/usr/lib/x86_64-linux-gnu/libXrdClRecorder-5.so")
 
 
@@ -54,7 +54,7 @@ def test_pictures_and_text(hither, site, tmp_path):
 @pytest.mark.parametrize("seed", range(24))
 def test_a_replay_costs_what_the_server_logged(hither, site, tmp_path, seed):
     job = tmp_path / "job.trace"
-    command = [HITHER_JOB, "random", "--seed", str(seed), "--reads", "60", "-o", job]
+    command = [HITHER_WORKLOAD, "random", "--seed", str(seed), "--reads", "60", "-o", job]
     size = int(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)
     (site.folder / "data").touch()
     os.truncate(site.folder / "data", size)

@@ -5,6 +5,8 @@ import importlib.util
 import sys
 from pathlib import Path
 
+import pytest
+
 TOOL = Path(__file__).resolve().parents[2] / "tools" / "check"
 
 
@@ -69,11 +71,13 @@ def test_dependency_outside_the_table_is_found():
     assert "core depends on http" in found[0].message
 
 
-def test_testkit_is_free_as_dev_dependency_only():
-    packages = [package("hither-testkit", ("hither-core", None)), package("hither-core")]
+@pytest.mark.parametrize("crate", ["simulate", "testkit"])
+def test_crates_for_tests_are_free_as_dev_dependencies_only(crate):
+    table = {"core": set(), "http": set(), crate: {"core"}}
+    packages = [package(f"hither-{crate}", ("hither-core", None)), package("hither-core")]
     for kind, findings in (("dev", 0), (None, 1), ("build", 1)):
-        metadata = {"packages": [*packages, package("hither-http", ("hither-testkit", kind))]}
-        assert len(list(check.check_dependencies(metadata, {"core": set(), "http": set()}))) == findings
+        metadata = {"packages": [*packages, package("hither-http", (f"hither-{crate}", kind))]}
+        assert len(list(check.check_dependencies(metadata, table))) == findings
 
 
 def test_other_dev_dependencies_obey_the_table():

@@ -6,8 +6,8 @@
 #![expect(clippy::disallowed_methods, reason = "measures real time")]
 
 use hither::{Client, ClientConfig};
+use hither_simulate::random::Random;
 use hither_testkit::mock_http::MockHttpServer;
-use hither_testkit::random::Random;
 use serde_json::json;
 use std::error::Error;
 use std::time::Instant;

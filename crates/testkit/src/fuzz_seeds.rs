@@ -1,6 +1,6 @@
 //! The seeds of the fuzz targets, as they are and damaged: what a fuzzer would try first, without one.
 
-use crate::random::Random;
+use hither_simulate::random::Random;
 use std::io;
 use std::path::Path;
 

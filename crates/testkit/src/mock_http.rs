@@ -25,10 +25,10 @@ mod response;
 pub use behaviours::{HttpBehaviour, RequestBound, manners};
 pub use fault::{Fault, FaultTrigger, Limit, OverLimit, ResponsePosition};
 
-use crate::dependency_chain::longest_chain;
 use crate::test_server::TestServer;
 use bytes::Bytes;
 use connection::serve;
+use hither_simulate::dependency_chain::longest_chain;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::watch;

@@ -16,17 +16,18 @@
 mod bit_flips;
 pub mod cli;
 mod pipe;
+mod timer;
 
-use crate::link::Link;
-use crate::timer::PreciseTimer;
-use crate::turns::Turns;
 use bit_flips::Flips;
 use hither_core::{Error, ErrorKind, Result};
+use hither_simulate::link::Link;
+use hither_simulate::turns::Turns;
 use pipe::{Flow, ProxyLink, Way};
 use serde::Serialize;
 use std::fmt;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use timer::PreciseTimer;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::Instant;

@@ -7,9 +7,9 @@ use hither_core::{
     Access, Advice, CachedFile, Error, ErrorKind, Limits, PrefetchContext, Prefetcher, ReadAhead,
     Retry,
 };
-use hither_testkit::Link;
-use hither_testkit::random::Random;
-use hither_testkit::source::{Fault, SimulatedSource};
+use hither_simulate::Link;
+use hither_simulate::random::Random;
+use hither_simulate::source::{Fault, SimulatedSource};
 use proptest::prelude::*;
 use std::ops::Range;
 use std::sync::Arc;

@@ -2,7 +2,7 @@
 
 use crate::rig::{SIZE, check, config, connect, drain, far, read, scattered};
 use hither_core::{Error, ErrorKind, Limits, Reader, ReaderConfig, Retry};
-use hither_testkit::source::{FIRST_VALIDATOR, Fault};
+use hither_simulate::source::{FIRST_VALIDATOR, Fault};
 use std::time::Duration;
 
 fn passing() -> Fault {

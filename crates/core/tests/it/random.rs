@@ -2,8 +2,8 @@
 
 use crate::rig::{SIZE, check, config, content, drain};
 use hither_core::{Error, ErrorKind, Limits, Reader, Retry};
-use hither_testkit::Link;
-use hither_testkit::source::{Fault, SimulatedSource};
+use hither_simulate::Link;
+use hither_simulate::source::{Fault, SimulatedSource};
 use proptest::prelude::*;
 use std::time::Duration;
 

@@ -7,8 +7,8 @@ use hither_core::{
     Algorithm, Checksum, Error, ErrorKind, Health, Reader, ReaderConfig, Replica, Replicas,
     ReplicasConfig, Result, Retry, Source,
 };
-use hither_testkit::Link;
-use hither_testkit::source::{Fault, Logged, SimulatedSource};
+use hither_simulate::Link;
+use hither_simulate::source::{Fault, Logged, SimulatedSource};
 use proptest::prelude::*;
 use std::ops::Range;
 use std::sync::Arc;

@@ -2,8 +2,8 @@
 
 use bytes::Bytes;
 use hither_core::{Error, Reader, ReaderConfig, Source};
-use hither_testkit::Link;
-use hither_testkit::source::SimulatedSource;
+use hither_simulate::Link;
+use hither_simulate::source::SimulatedSource;
 use std::ops::Range;
 use std::sync::LazyLock;
 use std::time::Duration;

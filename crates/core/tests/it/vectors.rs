@@ -3,8 +3,8 @@
 use crate::cached::{cache, open};
 use crate::rig::{content, scattered};
 use hither_core::{Limits, Reader, ReaderConfig, Source};
-use hither_testkit::Link;
-use hither_testkit::source::SimulatedSource;
+use hither_simulate::Link;
+use hither_simulate::source::SimulatedSource;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;

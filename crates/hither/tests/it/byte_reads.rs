@@ -2,7 +2,7 @@
 
 use crate::rig::client;
 use hither::{Client, ErrorKind, RemoteFile};
-use hither_testkit::Link;
+use hither_simulate::Link;
 use hither_testkit::mock_http::MockHttpServer;
 use hither_testkit::tcp_proxy::{TcpProxy, TcpProxyConfig};
 use std::time::Duration;

@@ -3,8 +3,8 @@
 
 use crate::program::{Program, below, content, pick};
 use hither::{CacheConfig, Client, ClientConfig};
+use hither_simulate::random::Random;
 use hither_testkit::mock_http::{HttpBehaviour, MockHttpServer, manners};
-use hither_testkit::random::Random;
 
 /// Workloads for each way.
 const WORKLOADS: u64 = 8;

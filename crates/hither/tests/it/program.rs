@@ -1,7 +1,7 @@
 //! What a program might do with a file.
 
 use hither::{Client, RemoteFile};
-use hither_testkit::random::Random;
+use hither_simulate::random::Random;
 use std::ops::Range;
 use std::time::Duration;
 

@@ -2,10 +2,10 @@
 
 use crate::program::{Program, below, content, pick};
 use hither::{Client, ClientConfig};
+use hither_simulate::random::Random;
 use hither_testkit::mock_http::{
     Fault, FaultTrigger, Limit, LoggedRequest, MockHttpServer, OverLimit,
 };
-use hither_testkit::random::Random;
 use std::time::Duration;
 use tokio::time::Instant;
 

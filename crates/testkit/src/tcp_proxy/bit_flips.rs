@@ -1,6 +1,6 @@
 //! Bits that come out as others than they went in.
 
-use crate::random::Random;
+use hither_simulate::random::Random;
 
 /// Flips bits by chance, each alone.
 #[derive(Debug)]

@@ -1,9 +1,9 @@
 //! The command `hither-proxy`: arguments in, text out.
 
 use super::{Fault, TcpProxy, TcpProxyConfig};
-use crate::link::{Link, parse_bytes, parse_rate, parse_time};
 use clap::Parser;
 use hither_core::{Error, ErrorKind, Result};
+use hither_simulate::link::{Link, parse_bytes, parse_rate, parse_time};
 use std::error::Error as _;
 use std::io::Write;
 use std::net::SocketAddr;

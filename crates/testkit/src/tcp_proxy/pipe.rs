@@ -2,7 +2,7 @@
 
 use super::bit_flips::Flips;
 use super::{Fault, Shared};
-use crate::link::Link;
+use hither_simulate::link::Link;
 use std::io;
 use std::sync::{Mutex, PoisonError};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};

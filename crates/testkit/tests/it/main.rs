@@ -1,10 +1,4 @@
-//! The emulators against real sockets and, where allowed, real network namespaces.
-#![expect(
-    clippy::unwrap_used,
-    clippy::print_stderr,
-    reason = "a test fails by panicking and says when it is skipped"
-)]
+//! `hither-proxy` over real sockets.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod proxy;
-#[cfg(target_os = "linux")]
-mod wan;

@@ -4,10 +4,10 @@
 
 use crate::rig::{content, network, peer, read, source_on, with_connections};
 use hither_core::{ErrorKind, Source, range};
+use hither_simulate::random::Random;
 use hither_testkit::mock_http::{
     Fault, FaultTrigger, HttpBehaviour, RequestBound, ResponsePosition, manners,
 };
-use hither_testkit::random::Random;
 use std::ops::Range;
 
 /// Size of the file: whole, it is not cheap beside what one request asks for.

@@ -2,8 +2,8 @@
 
 use crate::rig::{content, impatient, peer, read, source, with_connections};
 use hither_core::{Error, ErrorKind};
+use hither_simulate::random::Random;
 use hither_testkit::mock_http::{Fault, FaultTrigger, Limit, OverLimit, ResponsePosition};
-use hither_testkit::random::Random;
 use proptest::prelude::*;
 use std::ops::Range;
 

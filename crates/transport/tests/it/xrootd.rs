@@ -3,7 +3,7 @@
 use crate::rig::{LARGE, THREE, content, network, read, read_with, with_connections};
 use crate::served::Served;
 use hither_core::{ErrorKind, Source};
-use hither_testkit::random::Random;
+use hither_simulate::random::Random;
 use hither_testkit::storage_conformance::{StorageFeatures, check};
 use hither_transport::{Location, Network, TransportConfig, XrootdSource, XrootdStorage};
 use std::ops::Range;

@@ -5,11 +5,11 @@ use crate::rig::{content, network, read, with_connections};
 use bytes::Bytes;
 use futures_util::stream::{self, StreamExt};
 use hither_core::{Endpoint, EndpointStore, ErrorKind, SlotClaim, Source};
+use hither_simulate::random::Random;
 use hither_testkit::mock_xrootd::{
     AffectedReads, BreakPoint, Fault, FaultStage, FaultTrigger, MockXrootdServer, XrootdBehaviour,
     manners,
 };
-use hither_testkit::random::Random;
 use hither_transport::{Location, Network, PageChecksums, TransportConfig, XrootdSource};
 use hither_xrd::wire::Redirect;
 use std::ops::Range;

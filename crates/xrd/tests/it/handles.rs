@@ -2,7 +2,7 @@
 //! bytes of a read are those of its file.
 
 use bytes::{Buf, Bytes};
-use hither_testkit::random::Random;
+use hither_simulate::random::Random;
 use hither_xrd::client::{
     Completion, File, HandleNumbering, Pipelining, RequestId, ServerProfile, Session,
     SessionConfig, SessionEvent,

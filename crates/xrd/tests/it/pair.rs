@@ -1,7 +1,7 @@
 //! Both ends against each other: any pieces, any order of answers, any form of them, any wrong guess.
 
 use bytes::{Buf, Bytes, BytesMut};
-use hither_testkit::random::Random;
+use hither_simulate::random::Random;
 use hither_xrd::client::{
     Completion, Credential, Pipelining, RequestId, ServerProfile, Session, SessionConfig,
     SessionError, SessionEvent, TlsMode,

@@ -1,8 +1,8 @@
 //! A job of 100,000 small reads over long links.
 
 use hither_core::ReadAhead;
-use hither_testkit::prefetch_model::{ModelResult, PrefetchModel, Silent};
-use hither_testkit::workload::babar;
+use hither_simulate::prefetch_model::{ModelResult, PrefetchModel, Silent};
+use hither_simulate::workload::babar;
 use std::time::Duration;
 
 /// Three times what the job needs, in bytes per second.

@@ -2,9 +2,9 @@
 
 use crate::cached::{cache, open};
 use hither_core::{CachedFile, ReadAhead};
-use hither_testkit::Link;
-use hither_testkit::source::SimulatedSource;
-use hither_testkit::workload::{Workload, babar, interleaved, random, skim, skip};
+use hither_simulate::Link;
+use hither_simulate::source::SimulatedSource;
+use hither_simulate::workload::{Workload, babar, interleaved, random, skim, skip};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};

@@ -4,9 +4,9 @@ use hither_core::{
     Access, CacheStatus, Limits, LinkEstimate, PrefetchContext, Prefetcher, ReadAhead,
     ReadAheadConfig, range,
 };
-use hither_testkit::prefetch_model::{ModelResult, PrefetchModel};
-use hither_testkit::random::Random;
-use hither_testkit::workload::Workload;
+use hither_simulate::prefetch_model::{ModelResult, PrefetchModel};
+use hither_simulate::random::Random;
+use hither_simulate::workload::Workload;
 use proptest::prelude::*;
 use std::ops::Range;
 use std::time::Duration;

@@ -1,8 +1,8 @@
 //! Readers with a pattern take hardly longer than a program that said at the start what it would read.
 
 use hither_core::ReadAhead;
-use hither_testkit::prefetch_model::{ModelResult, PrefetchModel, Silent};
-use hither_testkit::workload::{Workload, interleaved, random, skim, skip};
+use hither_simulate::prefetch_model::{ModelResult, PrefetchModel, Silent};
+use hither_simulate::workload::{Workload, interleaved, random, skim, skip};
 use std::time::Duration;
 
 const KIB: u64 = 1 << 10;

@@ -8,9 +8,9 @@
 //! | `NAME/control.sock` | where it answers |
 //! | `NAME/log` | what it complained about |
 
-use super::local;
-use crate::link::Link;
+use crate::error::local;
 use hither_core::{Error, ErrorKind, Result};
+use hither_simulate::link::Link;
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File};
@@ -130,7 +130,7 @@ pub fn names() -> Result<Vec<String>> {
         .filter(|entry| entry.path().is_dir())
         .filter_map(|entry| entry.file_name().into_string().ok())
         .collect();
-    for line in super::namespace::ip(&["netns", "list"])?.lines() {
+    for line in crate::namespace::ip(&["netns", "list"])?.lines() {
         let namespace = line.split_whitespace().next().unwrap_or_default();
         let name = namespace
             .strip_prefix("hw-")

@@ -13,8 +13,8 @@
 //! Without a rate a packet leaves at once: a burst that goes in comes out as the same burst. With one, packets come
 //! out apart by their serialisation time, as measurements of dispersion expect.
 
-use crate::link::Link;
-use crate::random::Random;
+use hither_simulate::link::Link;
+use hither_simulate::random::Random;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
 

@@ -1,4 +1,4 @@
-//! Packets between two network namespaces: real kernel TCP over an emulated link. Linux, root.
+//! A WAN emulator at packet level: real kernel TCP between two network namespaces. Linux, root.
 //!
 //! ```text
 //!  namespace hw-NAME-c                                   namespace hw-NAME-s
@@ -6,22 +6,25 @@
 //!  kernel TCP                                                    kernel TCP
 //!  wan0 10.77.k.1  ──►  shaper: loss, queue, rate, delay  ──►  wan0 10.77.k.2
 //!                  ◄──  shaper: loss, queue, rate, delay  ◄──
-//!                          forwarder (one process), witness
+//!                        forwarder (one process), observer
 //! ```
 //!
-//! Both ends are TUN devices held by one forwarder process ([`forwarder`]). What a link does to packets is in
-//! [`shaper`], free of I/O; what is learned by watching them in [`witness`], too. [`lifecycle`] brings links up and
-//! down, [`control`] asks a running one for its counts, [`validate`] measures links with `ping` and `iperf3`.
+//! Both ends are TUN devices held by one forwarder process ([`forwarder`]). [`shaper`] decides what the link does to each
+//! packet, [`observer`] counts round trips by watching packets; neither does I/O. [`lifecycle`] brings links up and
+//! down, [`control`] asks a running forwarder for its counts, [`validate`] measures links with `ping` and `iperf3`.
 //!
 //! Kernel settings: each namespace gets its congestion control (`net.ipv4.tcp_congestion_control`) and
 //! `net.ipv4.tcp_no_metrics_save=1`, so that a connection does not inherit windows from an earlier one; buffers stay at
-//! the kernel's defaults. A namespace may only choose what the machine allows, so `up` appends the congestion control
+//! the kernel's defaults. A namespace may only choose a congestion control that the machine allows. So `up` appends it
 //! to `net.ipv4.tcp_allowed_congestion_control` of the root namespace if it is missing there, and leaves it: this widens
 //! what programs may choose and changes no default.
+
+#![cfg(target_os = "linux")]
 
 pub mod cli;
 pub mod clock;
 pub mod control;
+mod error;
 pub mod forwarder;
 pub mod lifecycle;
 pub mod namespace;
@@ -32,10 +35,3 @@ pub mod report;
 pub mod shaper;
 pub mod validate;
 pub mod wakeup_latency;
-
-use hither_core::{Error, ErrorKind};
-
-/// A failure of this machine.
-fn local(message: impl Into<String>) -> Error {
-    Error::new(ErrorKind::Local, message)
-}

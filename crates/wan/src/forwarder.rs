@@ -15,13 +15,14 @@
 //! without a rate could show: a burst stays a burst, and windows count segments cut or not. A link with a rate or losses has to
 //! treat each segment by itself, so there the kernel cuts them.
 
-use super::control::{ControlRequest, ForwarderControl, ask, serve};
-use super::namespace::{self, Side, ip, within};
-use super::observer::{Direction, DropReason, Tag};
-use super::registry::{LinkRecord, folder, load};
-use super::shaper::{PacketFate, Shaper};
-use super::wakeup_latency::WakeupLatency;
-use super::{clock, local, packet};
+use crate::control::{ControlRequest, ForwarderControl, ask, serve};
+use crate::error::local;
+use crate::namespace::{self, Side, ip, within};
+use crate::observer::{Direction, DropReason, Tag};
+use crate::registry::{LinkRecord, folder, load};
+use crate::shaper::{PacketFate, Shaper};
+use crate::wakeup_latency::WakeupLatency;
+use crate::{clock, packet};
 use hither_core::Result;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -50,9 +51,9 @@ const MAX_FRAME: usize = 65_536 + packet::VNET_HEADER;
 const SHORTEST_SLEEP: u64 = 5_000;
 
 /// What the process that brings a link up and its forwarder say to each other over the forwarder's pipes.
-pub(super) const READY: &str = "ready";
+pub(crate) const READY: &str = "ready";
 /// As [`READY`], in answer: the link is wanted. Without it the forwarder takes everything away again.
-pub(super) const KEEP: &str = "keep";
+pub(crate) const KEEP: &str = "keep";
 
 /// Realises the saved link `name` and carries its packets until told to stop. Says `ready` or what went wrong on
 /// standard output, then waits for `keep` on standard input.
@@ -69,7 +70,7 @@ pub fn run(name: &str) -> Result<()> {
         Ok(ready) => ready,
         Err(error) => {
             let _ = writeln!(out, "{error}{}", causes(&error));
-            super::lifecycle::dismantle(&saved);
+            crate::lifecycle::dismantle(&saved);
             return Err(error);
         }
     };
@@ -86,7 +87,7 @@ pub fn run(name: &str) -> Result<()> {
     }
     if !wanted || forwarder.owner_ended {
         drop(forwarder);
-        super::lifecycle::dismantle(&saved);
+        crate::lifecycle::dismantle(&saved);
     }
     Ok(())
 }

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 /// Wakes tasks at instants. The thread ends with the last handle.
 #[derive(Debug, Default)]
-pub(crate) struct PreciseTimer {
+pub(super) struct PreciseTimer {
     shared: Arc<Shared>,
 }
 
@@ -85,7 +85,7 @@ impl Shared {
 
 impl PreciseTimer {
     /// Starts the thread.
-    pub(crate) fn new() -> Self {
+    pub(super) fn new() -> Self {
         let alarm = Self::default();
         let shared = Arc::clone(&alarm.shared);
         std::thread::spawn(move || shared.run());
@@ -102,7 +102,7 @@ impl PreciseTimer {
     }
 
     /// Waits until `due`.
-    pub(crate) async fn until(&self, due: Instant) {
+    pub(super) async fn until(&self, due: Instant) {
         if due <= Instant::now() {
             return;
         }

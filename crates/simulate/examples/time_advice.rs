@@ -1,11 +1,11 @@
 //! What a piece of advice costs: nanoseconds for a read that finds its bytes.
 //!
-//!     cargo run --release -p hither-testkit --example time_advice
+//!     cargo run --release -p hither-simulate --example time_advice
 
 use hither_core::{
     Access, CacheStatus, Limits, LinkEstimate, PrefetchContext, Prefetcher, ReadAhead,
 };
-use hither_testkit::workload::{Workload, babar, interleaved, random, skim};
+use hither_simulate::workload::{Workload, babar, interleaved, random, skim};
 use std::time::{Duration, Instant};
 
 const MIB: u64 = 1 << 20;

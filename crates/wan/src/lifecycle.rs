@@ -6,13 +6,14 @@
 //! If it dies, the devices go with it and the namespaces stay, so that the next `up` or `down` of the name finds a
 //! link that does not answer and removes what is left of it.
 
-use super::control::{ControlRequest, ask};
-use super::forwarder::{KEEP, READY};
-use super::namespace::{self, Side};
-use super::registry::{self, LinkRecord, check_name, folder, free_subnet, load, lock, save};
-use super::{clock, local};
-use crate::link::Link;
+use crate::clock;
+use crate::control::{ControlRequest, ask};
+use crate::error::local;
+use crate::forwarder::{KEEP, READY};
+use crate::namespace::{self, Side};
+use crate::registry::{self, LinkRecord, check_name, folder, free_subnet, load, lock, save};
 use hither_core::{Error, ErrorKind, Result};
+use hither_simulate::link::Link;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -185,7 +186,7 @@ fn ends_within(process: &std::os::fd::OwnedFd, limit: Duration) -> bool {
 
 /// What a forwarder removes of its own link when nobody else will: everything but itself, unless the name has been
 /// taken by a later link.
-pub(super) fn dismantle(saved: &LinkRecord) {
+pub(crate) fn dismantle(saved: &LinkRecord) {
     let still = || load(&saved.name).is_some_and(|now| now.token == saved.token);
     for side in Side::BOTH {
         if still() {

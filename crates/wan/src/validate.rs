@@ -4,12 +4,13 @@
 //! of the rate as payload (headers alone take 3.5 %); without a rate and delay at least 1 Gbit/s must pass. Downloads
 //! are measured, because that is what the project does with links.
 
-use super::control::{ControlRequest, ask};
-use super::lifecycle::{LinkSpec, down, up};
-use super::namespace::{self, Side};
-use super::{local, registry::LinkRecord};
-use crate::link::Link;
+use crate::control::{ControlRequest, ask};
+use crate::error::local;
+use crate::lifecycle::{LinkSpec, down, up};
+use crate::namespace::{self, Side};
+use crate::registry::LinkRecord;
 use hither_core::Result;
+use hither_simulate::link::Link;
 use serde::Serialize;
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -235,7 +236,7 @@ fn wait_for_listening(server: &mut Child) {
 /// Processor time that the link's forwarder has used, seconds; 0 if it cannot be told.
 fn processor_seconds(name: &str) -> f64 {
     let ticks = || -> Option<f64> {
-        let pid = std::fs::read_to_string(super::registry::folder(name).join("pid")).ok()?;
+        let pid = std::fs::read_to_string(crate::registry::folder(name).join("pid")).ok()?;
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.trim())).ok()?;
         // Fields after the command's name, which may hold blanks: user and system time are the 14th and 15th of all.
         let fields: Vec<&str> = stat.rsplit(')').next()?.split_whitespace().collect();

@@ -1,7 +1,7 @@
 //! How long the job of 2006 takes, by latency and by block size, in virtual time: figure 5 of Furano and others ("Latencies
 //! and data access", CHEP 2006) over the real cache and a link in memory. Prints a table of comma-separated values.
 //!
-//!     cargo run --release -p hither-testkit --example latency_grid -- [READS]
+//!     cargo run --release -p hither-simulate --example latency_grid -- [READS]
 //!
 //! A block size of 0 means neither cache nor reading ahead; `learned` is the default, which picks its own. READS are the
 //! first so many of the 100,000 of the job.
@@ -12,9 +12,9 @@
 use hither_core::{
     Cache, CacheConfig, CacheKey, CachedFile, ReadAhead, ReadAheadConfig, ReaderConfig,
 };
-use hither_testkit::Link;
-use hither_testkit::source::SimulatedSource;
-use hither_testkit::workload::{BABAR_READS, Workload, babar};
+use hither_simulate::Link;
+use hither_simulate::source::SimulatedSource;
+use hither_simulate::workload::{BABAR_READS, Workload, babar};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::runtime::Builder;

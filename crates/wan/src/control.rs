@@ -1,10 +1,10 @@
 //! Talking to a link's forwarder: one JSON object a line over a Unix socket, one line in answer.
 
-use super::local;
-use super::observer::Observer;
-use super::registry::folder;
-use super::report::Report;
-use crate::wan::clock;
+use crate::clock;
+use crate::error::local;
+use crate::observer::Observer;
+use crate::registry::folder;
+use crate::report::Report;
 use hither_core::Result;
 use rustix::event::{EventfdFlags, eventfd};
 use serde::{Deserialize, Serialize};

@@ -1,9 +1,9 @@
 //! `hither-wan` as its users run it.
 
-use hither_testkit::wan::namespace::{Side, exists, of, within};
-use hither_testkit::wan::registry::{LinkRecord, folder, save};
-use hither_testkit::wan::report::Report;
-use hither_testkit::{Link, wan};
+use hither_simulate::Link;
+use hither_wan::namespace::{Side, exists, of, within};
+use hither_wan::registry::{LinkRecord, folder, save};
+use hither_wan::report::Report;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use std::io::{BufRead, BufReader, Read, Write};
@@ -271,7 +271,7 @@ fn interrupted_up_leaves_nothing() {
         offload: false,
         subnet: 250,
         owner: None,
-        token: wan::clock::now(),
+        token: hither_wan::clock::now(),
     };
     save(&saved).unwrap();
     let mut forwarder = Command::new(PROGRAM)

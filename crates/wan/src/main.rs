@@ -1,10 +1,10 @@
-//! `hither-wan`: see `crates/testkit/README.md`.
+//! `hither-wan`: see `crates/wan/README.md`.
 
 use std::process::ExitCode;
 
 #[cfg(target_os = "linux")]
 fn main() -> ExitCode {
-    hither_testkit::wan::cli::main()
+    hither_wan::cli::main()
 }
 
 #[cfg(not(target_os = "linux"))]

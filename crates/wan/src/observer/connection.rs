@@ -1,8 +1,8 @@
 //! One TCP connection as the link sees it.
 
 use super::{Burst, Direction};
-use crate::turns::Turns;
-use crate::wan::report::Counts;
+use crate::report::Counts;
+use hither_simulate::turns::Turns;
 use std::net::SocketAddrV4;
 
 /// Most bursts that are kept of one connection: 64 bytes each.

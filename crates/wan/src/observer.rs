@@ -36,11 +36,11 @@ mod connection;
 
 use burst::Burst;
 
-use crate::dependency_chain::{self, longest_chain};
-use crate::turns::Turns;
-use crate::wan::packet::Packet;
-use crate::wan::report::{ConnectionReport, Counts, Report};
+use crate::packet::Packet;
+use crate::report::{ConnectionReport, Counts, Report};
 use connection::Connection;
+use hither_simulate::dependency_chain::{self, longest_chain};
+use hither_simulate::turns::Turns;
 use std::collections::{BTreeMap, HashMap};
 use std::net::SocketAddrV4;
 
@@ -284,8 +284,9 @@ impl Observer {
 
 /// The least flight of a burst whose answer held more than [`WORDS_BYTES`].
 fn data_flight(bursts: &[&Burst]) -> Option<u32> {
-    let flights =
-        dependency_chain::each(bursts.iter().map(|burst| (burst.sent, burst.first_answer)));
+    let flights = dependency_chain::chain_lengths(
+        bursts.iter().map(|burst| (burst.sent, burst.first_answer)),
+    );
     let data = bursts.iter().zip(flights).filter(|(burst, _)| burst.answer_bytes > WORDS_BYTES);
     data.map(|(_, flight)| flight).min()
 }

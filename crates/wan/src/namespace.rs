@@ -1,6 +1,6 @@
 //! Network namespaces: made and removed with `ip netns`, entered with `setns`.
 
-use super::local;
+use crate::error::local;
 use hither_core::Result;
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use std::fs::File;

@@ -1,13 +1,14 @@
 //! The command `hither-wan`: arguments in, text out.
 
-use super::control::{ControlRequest, ask};
-use super::lifecycle::{self, LinkSpec};
-use super::namespace::{self, Side};
-use super::registry::LinkRecord;
-use super::{forwarder, local, validate};
-use crate::link::{Link, parse_bytes, parse_loss, parse_rate, parse_time};
+use crate::control::{ControlRequest, ask};
+use crate::error::local;
+use crate::lifecycle::{self, LinkSpec};
+use crate::namespace::{self, Side};
+use crate::registry::LinkRecord;
+use crate::{forwarder, validate};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use hither_core::{ErrorKind, Result};
+use hither_simulate::link::{Link, parse_bytes, parse_loss, parse_rate, parse_time};
 use std::error::Error as _;
 use std::ffi::OsString;
 use std::io::Write;
@@ -211,7 +212,7 @@ fn run(command: Verb, out: &mut impl Write) -> Result<ExitCode> {
             return Err(lifecycle::exec(&name, side, &command));
         }
         Verb::Stats { name, json: as_json, reset, port } => {
-            super::registry::check_name(&name)?;
+            crate::registry::check_name(&name)?;
             let report = ask(&name, ControlRequest::Stats { port, reset })?
                 .ok_or_else(|| local(format!("link {name} gave no counts")))?;
             if as_json { json(&report)? } else { report.to_string() }

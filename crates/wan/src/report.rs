@@ -1,7 +1,7 @@
 //! The counts of a link as they are told to people and programs.
 
-use crate::wan::observer::DropReason;
-use crate::wan::packet::Packet;
+use crate::observer::DropReason;
+use crate::packet::Packet;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::iter::Sum;
@@ -25,13 +25,13 @@ pub struct Counts {
 }
 
 impl Counts {
-    pub(super) fn add(&mut self, packet: &Packet) {
+    pub(crate) fn add(&mut self, packet: &Packet) {
         self.packets += u64::from(packet.segments);
         self.ip_bytes += u64::from(packet.ip_bytes);
         self.payload_bytes += packet.tcp.map_or(0, |tcp| u64::from(tcp.payload));
     }
 
-    pub(super) fn discard(&mut self, segments: u64, why: DropReason) {
+    pub(crate) fn discard(&mut self, segments: u64, why: DropReason) {
         match why {
             DropReason::Queue => self.dropped_queue += segments,
             DropReason::Random => self.dropped_random += segments,
@@ -73,7 +73,7 @@ pub struct ConnectionReport {
     pub to_client: Counts,
 }
 
-/// All counts of a link since it came up or was last reset. [`crate::wan::witness`] defines turns and flights.
+/// All counts of a link since it came up or was last reset. [`crate::witness`] defines turns and flights.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Report {
     /// Seconds since counting began.

@@ -1,7 +1,7 @@
 //! Conversations told packet by packet.
 
 use super::*;
-use crate::wan::packet::Tcp;
+use crate::packet::Tcp;
 use proptest::prelude::*;
 use std::collections::VecDeque;
 

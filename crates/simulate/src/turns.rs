@@ -1,0 +1,34 @@
+//! A counter of turns: how often a client sends again after it received something.
+
+/// Counts the times that sending follows receiving; the first sending counts.
+///
+/// ```
+/// let mut turns = hither_simulate::turns::Turns::default();
+/// turns.sends();
+/// turns.sends();
+/// turns.receives();
+/// turns.sends();
+/// assert_eq!(turns.count, 2);
+/// ```
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Turns {
+    /// Turns so far.
+    pub count: u64,
+    /// Payload went out and none has come in since.
+    waiting: bool,
+}
+
+impl Turns {
+    /// Records that payload was sent.
+    pub fn sends(&mut self) {
+        if !self.waiting {
+            self.count += 1;
+            self.waiting = true;
+        }
+    }
+
+    /// Records that payload was received.
+    pub fn receives(&mut self) {
+        self.waiting = false;
+    }
+}
