@@ -199,10 +199,10 @@ def test_passwords_come_from_the_url_the_environment_and_netrc(as_user, protecte
 def test_a_wrong_password_and_none_are_told_apart(as_user, protected):
     told = as_user("stat", protected, "--user", "me", HITHER_PASSWORD="wrong")
     assert told.code == UNAUTHENTICATED
-    assert "does not take the password of user `me`" in told.err, told.err
+    assert "the password of user `me`" in told.err, told.err
     told = as_user("stat", protected)
     assert told.code == UNAUTHENTICATED
-    assert "it wants credentials" in told.err and 'Basic realm="site"' in told.err, told.err
+    assert "credentials are required" in told.err and 'Basic realm="site"' in told.err, told.err
 
 
 @pytest.fixture

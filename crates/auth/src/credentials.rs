@@ -1,19 +1,23 @@
-//! What to send where, renewed in time.
+//! Credentials of one client: which one to send to which server, and their renewal.
 //!
-//! One [`Credentials`] belongs to one client; nothing is shared between two of them, so identities in one process do not
-//! mix. For each origin that a user named, one credential is chosen, the most deliberate first: name and password in the
-//! URL; a token that somebody gave or named; a name and password; an entry of `.netrc`; a token that lay in a default
-//! place. Servers after a redirect get the same credential or none, never another one.
+//! One [`Credentials`] belongs to one client; two of them share nothing, so that identities in one
+//! process do not mix. Each origin that a user named gets one credential, the most deliberate
+//! first: name and password in the URL; a token that was given or named explicitly; a configured
+//! name and password; an entry of `.netrc`; a token from a default path. Servers after a redirect
+//! get the same credential or none, never another one.
 //!
-//! **Renewal.** Answering what to send is done on threads that must not wait, so it never reads a file. If a token has
-//! not been read yet, or should be read again, the answer is [`Authorization::NeedsRefresh`], and the caller calls
-//! [`Credentials::refresh`] on a thread that may wait. A token is read again when half of the time that it had left when
-//! it was read has passed, at the latest 60 s before its end; and once more after the server has refused it, as it may
-//! have been revoked or the clocks differ. A source that then still has the old one is asked again after 5 s. A renewal
-//! that fails is an error only once the old token has expired: the file may just be being written.
+//! **Renewal.** [`Credentials::authorization`] is called on threads that must not block, so it
+//! never reads a file. If a token has not been read yet, or should be read again, it returns
+//! [`Authorization::NeedsRefresh`], and the caller calls [`Credentials::refresh`] on a thread that
+//! may block. A token is read again when half of the time that it had left when it was read has
+//! passed, at the latest 60 s before it expires; and once more after a server has rejected it,
+//! because it may have been revoked or the clocks may differ. A source that then still has the old
+//! token is asked again after 5 s. A failed renewal is an error only once the old token has
+//! expired: the file may be incomplete because it is just being written.
 //!
-//! Many requests notice at the same time. Each answer carries a [`TokenGeneration`], the number of the token; a refresh of a token
-//! that is no longer the current one returns at once. So one command runs, however many requests wait for it.
+//! Many requests need the renewal at the same time. Each [`Authorization`] carries a
+//! [`TokenGeneration`], the number of the token; a refresh of a token that is no longer the current
+//! one returns at once. So one command runs, however many requests wait for it.
 
 pub(crate) mod basic;
 pub(crate) mod cache_partition;
@@ -37,42 +41,44 @@ use crate::x509::trust_anchors::TrustAnchors;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// A token is renewed this long before its end, in seconds, if it lives that long.
+/// Time before its expiry at which a token is renewed, in seconds, if it lives that long.
 const MARGIN: i64 = 60;
-/// A source that had nothing better is left alone for so many seconds.
+/// Time for which a source that had no newer token is not read again, in seconds.
 const PAUSE: i64 = 5;
 
 /// The number of a token, to tell whether it is still the current one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TokenGeneration(u64);
 
-/// What to put into the `Authorization` field of a request.
+/// The `Authorization` field of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Authorization {
-    /// This value.
+    /// The value of the field.
     Ready(Secret, TokenGeneration),
-    /// No such field.
+    /// The request has no such field.
     Nothing(TokenGeneration),
-    /// First call [`Credentials::refresh`], then ask again.
+    /// Call [`Credentials::refresh`], then ask again.
     NeedsRefresh(TokenGeneration),
 }
 
 impl Authorization {
-    /// The number of the token that was looked at.
+    /// The number of the token that was used.
     #[must_use]
-    pub fn serial(&self) -> TokenGeneration {
+    pub fn generation(&self) -> TokenGeneration {
         match self {
-            Self::Ready(_, serial) | Self::Nothing(serial) | Self::NeedsRefresh(serial) => *serial,
+            Self::Ready(_, generation)
+            | Self::Nothing(generation)
+            | Self::NeedsRefresh(generation) => *generation,
         }
     }
 }
 
-/// Why a credential stays at home.
+/// Reason why a credential is not sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WithholdReason {
     /// A redirect led to a host that is not allowed to get it.
     Redirected,
-    /// Everybody on the way could read it.
+    /// Everybody on the path could read it.
     Plain,
 }
 
@@ -95,7 +101,7 @@ pub(crate) struct CachedToken {
 }
 
 impl CachedToken {
-    /// The second from which it should be read again.
+    /// The second from which the token should be read again.
     fn due(&self) -> Option<i64> {
         let expires = self.claims.as_ref().ok()?.expires?;
         let left = expires.saturating_sub(self.read).max(0);
@@ -109,30 +115,30 @@ impl CachedToken {
     }
 }
 
-/// The credentials of a client. Clones are the same credentials.
+/// The credentials of a client. Clones share their state.
 #[derive(Debug, Clone)]
 pub struct Credentials {
-    shared: Arc<Shared>,
-    /// Name and password that stood in a URL, and the origin of that URL.
+    shared: Arc<CredentialsInner>,
+    /// Name and password from a URL, and the origin of that URL.
     of_url: Option<Arc<(Origin, Basic)>>,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct CredentialsInner {
     config: CredentialConfig,
-    state: Mutex<State>,
+    state: Mutex<TokenState>,
     /// Held while files are read or a command runs.
     reading: Mutex<()>,
 }
 
 #[derive(Debug, Default)]
-struct State {
-    serial: u64,
-    held: Option<Arc<CachedToken>>,
+struct TokenState {
+    generation: u64,
+    cached: Option<Arc<CachedToken>>,
     netrc: Netrc,
     /// When the sources were last read.
     read: Option<i64>,
-    /// What was wrong with them then, for the explanation of a refusal.
+    /// Problems of the sources at that time, for the explanation of a rejected request.
     problems: Vec<String>,
 }
 
@@ -143,14 +149,15 @@ impl Default for Credentials {
 }
 
 impl Credentials {
-    /// Credentials as configured. Nothing is read yet.
+    /// Creates credentials as configured. Reads nothing yet.
     #[must_use]
     pub fn new(config: CredentialConfig) -> Self {
-        let shared = Shared { config, state: Mutex::default(), reading: Mutex::default() };
+        let shared =
+            CredentialsInner { config, state: Mutex::default(), reading: Mutex::default() };
         Self { shared: Arc::new(shared), of_url: None }
     }
 
-    /// The same credentials for a URL of `origin` in which a user name and a password stand.
+    /// Returns the same credentials for a URL of `origin` that contains a user name and a password.
     #[must_use]
     pub fn for_url(&self, origin: Origin, basic: Basic) -> Self {
         let of_url = Some(Arc::new((origin, basic)));
@@ -161,56 +168,60 @@ impl Credentials {
         &self.shared.config
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.shared.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> MutexGuard<'_, TokenState> {
+        lock(&self.shared.state)
     }
 
-    /// What to send to `at` for a URL of `asked`. Does not wait.
+    /// Returns the field to send to `at` for a URL of `asked`. Does not block.
     ///
-    /// The two differ after a redirect; then there is nothing to send unless [`Credentials::may_follow`].
+    /// The two origins differ after a redirect. Then nothing is sent unless
+    /// [`Credentials::may_follow`].
     #[must_use]
     pub fn authorization(&self, asked: &Origin, at: &Origin, now: SystemTime) -> Authorization {
         let now = seconds(now);
         let state = self.state();
-        let serial = TokenGeneration(state.serial);
+        let generation = TokenGeneration(state.generation);
         if self.is_empty() || self.withheld(asked, at).is_some() {
-            return Authorization::Nothing(serial);
+            return Authorization::Nothing(generation);
         }
         if state.read.is_none() && !self.is_settled(asked) {
-            return Authorization::NeedsRefresh(serial);
+            return Authorization::NeedsRefresh(generation);
         }
         match self.chosen(&state, asked) {
-            ChosenCredential::Basic(basic, _) => Authorization::Ready(basic.header(), serial),
-            ChosenCredential::Token(held) if self.is_due(&state, &held, now) => {
-                Authorization::NeedsRefresh(serial)
+            ChosenCredential::Basic(basic, _) => Authorization::Ready(basic.header(), generation),
+            ChosenCredential::Token(cached) if self.is_due(&state, &cached, now) => {
+                Authorization::NeedsRefresh(generation)
             }
-            ChosenCredential::Token(held) => {
-                let value = zeroize::Zeroizing::new(format!("Bearer {}", held.token.expose()));
-                Authorization::Ready(Secret::new(value.as_str()), serial)
+            ChosenCredential::Token(cached) => {
+                let value = zeroize::Zeroizing::new(format!("Bearer {}", cached.token.expose()));
+                Authorization::Ready(Secret::new(value.as_str()), generation)
             }
-            ChosenCredential::Nothing => Authorization::Nothing(serial),
+            ChosenCredential::Nothing => Authorization::Nothing(generation),
         }
     }
 
-    /// Reads the sources again, unless somebody has since the token of `serial`. Returns whether the token is now another
-    /// one. May wait for files and a command: not for threads that drive sockets.
+    /// Reads the sources again, unless that has happened since the token of `generation`. Returns
+    /// true if the token has changed. Blocks on files and a command: not for threads that drive
+    /// sockets.
     ///
     /// # Errors
     ///
-    /// Why there is no usable token although one was given or named. A token that is still valid is kept instead.
-    pub fn refresh(&self, serial: TokenGeneration, now: SystemTime) -> Result<bool> {
+    /// There is no usable token although one was given or named explicitly. A token that is still
+    /// valid is kept instead.
+    pub fn refresh(&self, generation: TokenGeneration, now: SystemTime) -> Result<bool> {
         let now = seconds(now);
         let shared = &self.shared;
-        let _reading = shared.reading.lock().unwrap_or_else(PoisonError::into_inner);
+        let _reading = lock(&shared.reading);
         {
             let state = self.state();
-            if state.serial != serial.0 {
+            if state.generation != generation.0 {
                 return Ok(true);
             }
             let source = shared.config.token.as_ref();
             let again =
                 state.read.is_some_and(|read| (read..read.saturating_add(PAUSE)).contains(&now));
-            // After a refusal, every request of a job comes here; one process for all of them is enough.
+            // After a rejection every request of a job comes here; one process for all of them is
+            // enough.
             if state.read.is_some() && source.is_some_and(TokenSource::is_fixed)
                 || again && source.is_some_and(TokenSource::is_command)
             {
@@ -234,8 +245,8 @@ impl Credentials {
             Err(error) => {
                 problems.push(error.line());
                 state.problems = problems;
-                match &state.held {
-                    Some(held) if !held.expired(now) => {
+                match &state.cached {
+                    Some(cached) if !cached.expired(now) => {
                         state.read = Some(now);
                         Ok(false)
                     }
@@ -245,28 +256,30 @@ impl Credentials {
         }
     }
 
-    /// Who we are to `asked`, as a name for caches: hexadecimal digits that reveal nothing, and the empty text for
-    /// nobody. Reads the sources if they have not been read: may wait, as [`Credentials::refresh`].
+    /// Returns a key for caches that names the user towards `asked`: hexadecimal digits that reveal
+    /// nothing, empty without credentials. Reads the sources if they have not been read: blocks
+    /// like [`Credentials::refresh`].
     #[must_use]
     pub fn cache_partition(&self, asked: &Origin, now: SystemTime) -> String {
-        let mut identity = CachePartition::default();
-        let serial = {
+        let mut partition = CachePartition::default();
+        let generation = {
             let state = self.state();
-            (state.read.is_none() && !self.is_empty()).then_some(TokenGeneration(state.serial))
+            (state.read.is_none() && !self.is_empty()).then_some(TokenGeneration(state.generation))
         };
-        let failed = serial.is_some_and(|serial| self.refresh(serial, now).is_err());
+        let failed = generation.is_some_and(|generation| self.refresh(generation, now).is_err());
         match self.chosen(&self.state(), asked) {
-            // It is wanted and not there: whatever is read, it is not shared with those who go without.
-            ChosenCredential::Nothing if failed => identity.add("unknown", &[]),
+            // A wanted credential is missing: its cache must not be shared with users who have
+            // none.
+            ChosenCredential::Nothing if failed => partition.add("unknown", &[]),
             ChosenCredential::Nothing => {}
-            ChosenCredential::Basic(basic, _) => identity.add("basic", &[basic.user()]),
-            ChosenCredential::Token(held) => {
+            ChosenCredential::Basic(basic, _) => partition.add("basic", &[basic.user()]),
+            ChosenCredential::Token(cached) => {
                 let handed_in = matches!(self.config().token, Some(TokenSource::Value(_)));
-                match held.claims.as_ref().map(|claims| (&claims.issuer, &claims.subject)) {
+                match cached.claims.as_ref().map(|claims| (&claims.issuer, &claims.subject)) {
                     Ok((Some(issuer), Some(subject))) if !handed_in => {
-                        identity.add("token of", &[issuer, subject]);
+                        partition.add("token of", &[issuer, subject]);
                     }
-                    _ => identity.add("token", &[held.token.expose()]),
+                    _ => partition.add("token", &[cached.token.expose()]),
                 }
             }
         }
@@ -275,39 +288,40 @@ impl Credentials {
                 Ok(None) => {}
                 Ok(Some(certificate)) => {
                     let summary = &certificate.summary;
-                    identity.add("certificate", &[&summary.subject, &summary.issuer]);
+                    partition.add("certificate", &[&summary.subject, &summary.issuer]);
                 }
-                Err(_) => identity.add("unknown certificate", &[]),
+                Err(_) => partition.add("unknown certificate", &[]),
             }
         }
-        identity.name()
+        partition.name()
     }
 
-    /// Whether there may be a certificate.
+    /// Returns true if a certificate is configured.
     #[must_use]
     pub fn has_certificate(&self) -> bool {
         self.config().certificate.is_some()
     }
 
-    /// The certificate to show to `at`, if it asks, for a URL of `asked`. Reads files.
+    /// Returns the certificate for `at`, if it requests one, for a URL of `asked`. Reads files.
     ///
     /// # Errors
     ///
-    /// Why the certificate or proxy that somebody named cannot be used: not readable, readable by others, expired, or
-    /// with an encrypted key.
+    /// The certificate or proxy that was named explicitly cannot be used: not readable, readable by
+    /// others, expired, or with an encrypted key.
     pub fn client_certificate(
         &self,
         asked: &Origin,
         at: &Origin,
         now: SystemTime,
     ) -> Result<Option<ClientCertificate>> {
-        match at.is_encrypted() && self.withheld(asked, at).is_none() {
-            true => self.load_certificate(now, &mut Vec::new()),
-            false => Ok(None),
+        if at.is_encrypted() && self.withheld(asked, at).is_none() {
+            self.load_certificate(now, &mut Vec::new())
+        } else {
+            Ok(None)
         }
     }
 
-    /// Whom to trust as a server. Reads files.
+    /// Returns the authorities that servers are verified against. Reads files.
     ///
     /// # Errors
     ///
@@ -316,7 +330,7 @@ impl Credentials {
         self.config().trust.load()
     }
 
-    /// Whether what is meant for `asked` may be shown to `at`, where a redirect leads.
+    /// Returns true if a credential for `asked` may be sent to `at`, the target of a redirect.
     #[must_use]
     pub fn may_follow(&self, asked: &Origin, at: &Origin) -> bool {
         asked == at || self.config().follow.iter().any(|pattern| pattern.matches(at))
@@ -330,7 +344,8 @@ impl Credentials {
         (!safe).then_some(WithholdReason::Plain)
     }
 
-    /// The credential for URLs of `asked`, as far as the sources have been read, and what was wrong with them.
+    /// Returns the credential for URLs of `asked`, as far as the sources have been read, and their
+    /// problems.
     pub(crate) fn chosen_for(&self, asked: &Origin) -> (ChosenCredential, Vec<String>) {
         let state = self.state();
         (self.chosen(&state, asked), state.problems.clone())
@@ -348,15 +363,15 @@ impl Credentials {
         }
     }
 
-    fn chosen(&self, state: &State, asked: &Origin) -> ChosenCredential {
+    fn chosen(&self, state: &TokenState, asked: &Origin) -> ChosenCredential {
         if let Some(basic) = self.basic_of_url(asked) {
             return ChosenCredential::Basic(basic.clone(), "the URL");
         }
         let config = self.config();
         let explicit = config.token.as_ref().is_some_and(TokenSource::is_explicit);
-        let token = state.held.as_ref();
-        if let Some(held) = token.filter(|_| explicit) {
-            return ChosenCredential::Token(Arc::clone(held));
+        let token = state.cached.as_ref();
+        if let Some(cached) = token.filter(|_| explicit) {
+            return ChosenCredential::Token(Arc::clone(cached));
         }
         if let Some(basic) = &config.basic {
             return ChosenCredential::Basic(basic.clone(), "the configuration");
@@ -364,7 +379,8 @@ impl Credentials {
         if let Some(basic) = state.netrc.entry(asked.host()) {
             return ChosenCredential::Basic(basic.clone(), ".netrc");
         }
-        token.map_or(ChosenCredential::Nothing, |held| ChosenCredential::Token(Arc::clone(held)))
+        token
+            .map_or(ChosenCredential::Nothing, |cached| ChosenCredential::Token(Arc::clone(cached)))
     }
 
     fn basic_of_url(&self, asked: &Origin) -> Option<&Basic> {
@@ -372,14 +388,14 @@ impl Credentials {
         (origin == asked).then_some(basic)
     }
 
-    /// Whether no file has to be read to know what to send to `asked`.
+    /// Returns true if no file has to be read to know what to send to `asked`.
     fn is_settled(&self, asked: &Origin) -> bool {
         let config = self.config();
         let explicit = config.token.as_ref().is_some_and(TokenSource::is_explicit);
         self.basic_of_url(asked).is_some() || !explicit && config.basic.is_some()
     }
 
-    /// Whether there is nothing that could ever be sent in a header.
+    /// Returns true if nothing could ever be sent in a header.
     fn is_empty(&self) -> bool {
         let config = self.config();
         self.of_url.is_none()
@@ -388,11 +404,11 @@ impl Credentials {
             && config.netrc.is_none()
     }
 
-    fn is_due(&self, state: &State, held: &CachedToken, now: i64) -> bool {
+    fn is_due(&self, state: &TokenState, cached: &CachedToken, now: i64) -> bool {
         let fixed = self.config().token.as_ref().is_some_and(TokenSource::is_fixed);
         let rested =
             state.read.is_none_or(|read| !(read..read.saturating_add(PAUSE)).contains(&now));
-        !fixed && rested && held.due().is_some_and(|due| now >= due)
+        !fixed && rested && cached.due().is_some_and(|due| now >= due)
     }
 
     fn read_netrc(&self, problems: &mut Vec<String>) -> Netrc {
@@ -411,17 +427,17 @@ impl Credentials {
     }
 }
 
-impl State {
-    /// Takes what was found. Returns whether it is another token than before.
+impl TokenState {
+    /// Stores the token that was found. Returns true if it differs from the one before.
     fn replace(&mut self, found: Option<DiscoveredToken>, now: i64) -> bool {
-        let same = match (&self.held, &found) {
-            (Some(held), Some(found)) => held.token == found.token,
-            (None, None) => self.serial > 0,
+        let same = match (&self.cached, &found) {
+            (Some(cached), Some(found)) => cached.token == found.token,
+            (None, None) => self.generation > 0,
             _ => false,
         };
         if !same {
-            self.serial += 1;
-            self.held = found.map(|DiscoveredToken { token, place }| {
+            self.generation += 1;
+            self.cached = found.map(|DiscoveredToken { token, place }| {
                 let claims = Claims::decode(&token);
                 Arc::new(CachedToken { token, place, claims, read: now })
             });
@@ -430,7 +446,12 @@ impl State {
     }
 }
 
-/// Seconds since 1970; before that, below zero.
+/// Locks a mutex; a panic while it was locked has left no value half changed.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Seconds since 1970; negative for earlier times.
 pub(crate) fn seconds(time: SystemTime) -> i64 {
     match time.duration_since(UNIX_EPOCH) {
         Ok(since) => i64::try_from(since.as_secs()).unwrap_or(i64::MAX),

@@ -1,12 +1,12 @@
-//! The environment as a value, so that only the command reads the real one.
+//! The environment as a value, so that only the command reads the process's.
 
 use crate::secret::Secret;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-/// The variables that say where credentials lie, and the user they must belong to.
+/// The variables that name credentials, and the user who must own their files.
 ///
-/// Values are kept as [`Secret`]s: `BEARER_TOKEN` is one.
+/// Values are [`Secret`]s, because `BEARER_TOKEN` is one.
 #[derive(Debug, Clone)]
 pub struct Environment {
     variables: BTreeMap<String, Secret>,
@@ -33,7 +33,7 @@ impl Environment {
         Self { variables: BTreeMap::new(), uid }
     }
 
-    /// The same with `name` set. The empty value is as good as none.
+    /// Sets `name`. An empty value removes it.
     #[must_use]
     pub fn with(mut self, name: &str, value: impl Into<String>) -> Self {
         let value: String = value.into();
@@ -45,7 +45,7 @@ impl Environment {
         self
     }
 
-    /// Numeric id of the user.
+    /// The numeric id of the user.
     #[must_use]
     pub fn uid(&self) -> u32 {
         self.uid

@@ -1,41 +1,41 @@
-//! What can be wrong with credentials before a server has seen them.
+//! Errors of credentials before a server has seen them.
 
 use std::path::PathBuf;
 
 /// A result with this crate's [`AuthError`].
 pub type Result<T, E = AuthError> = std::result::Result<T, E>;
 
-/// Why a credential cannot be used. No message holds any part of a secret.
+/// Reason why a credential cannot be used. No message contains any part of a secret.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AuthError {
-    /// A file is missing or the system does not let us read it.
+    /// A file is missing, or the system denies reading it.
     #[error("cannot read the {what} {}", path.display())]
     Unreadable {
-        /// What the file should hold: `token file`, `key`.
+        /// Its purpose: `token file`, `key`.
         what: &'static str,
-        /// Where it was looked for.
+        /// Its path.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: std::io::Error,
     },
-    /// Others could use the credential: the file is readable by them.
+    /// Other users have access to the file, and so could use the credential.
     #[error(
-        "the {what} {} can be read by others (mode {mode:03o}), so it is not used: run `chmod 600` on it",
+        "the {what} {} is accessible to other users (mode {mode:03o}) and was not used: run `chmod 600` on it",
         path.display()
     )]
     Exposed {
-        /// What the file should hold.
+        /// Its purpose.
         what: &'static str,
         /// The file.
         path: PathBuf,
         /// Its permission bits.
         mode: u32,
     },
-    /// Somebody else put the file there.
-    #[error("the {what} {} belongs to user {owner}, expected {uid}: it is not used", path.display())]
+    /// The file belongs to another user.
+    #[error("the {what} {} belongs to user {owner}, expected {uid}, and was not used", path.display())]
     Foreign {
-        /// What the file should hold.
+        /// Its purpose.
         what: &'static str,
         /// The file.
         path: PathBuf,
@@ -44,20 +44,20 @@ pub enum AuthError {
         /// Numeric id of the user.
         uid: u32,
     },
-    /// What lies or comes from there is no token, key or certificate.
+    /// The content is not a token, key or certificate.
     #[error("{place}: {why}")]
     Malformed {
-        /// File, variable or command.
+        /// The file, variable or command.
         place: String,
-        /// What was seen and what was expected.
+        /// The defect, and what was expected.
         why: String,
     },
-    /// The command that should print a token did not.
+    /// The token command did not print a token.
     #[error("the token command {why}")]
     Command {
-        /// What it did instead.
+        /// Its failure.
         why: String,
-        /// What the system said, if it was the system.
+        /// The system's error, if it caused this one.
         source: Option<std::io::Error>,
     },
     /// A certificate or proxy is no longer valid, or not yet.
@@ -67,12 +67,12 @@ pub enum AuthError {
         what: &'static str,
         /// Its file.
         path: PathBuf,
-        /// Since when it is invalid, and what to do.
+        /// The time since when it is invalid, and what to do.
         why: String,
     },
-    /// A private key that only a pass phrase opens.
+    /// The private key is protected by a pass phrase.
     #[error(
-        "the key {} is encrypted, which is not supported: make a proxy of it (`voms-proxy-init`) or an unencrypted copy \
+        "the key {} is encrypted, which is not supported: create a proxy (`voms-proxy-init`) or an unencrypted copy \
          (`openssl pkey`) that only you can read",
         path.display()
     )]
@@ -80,12 +80,12 @@ pub enum AuthError {
         /// Its file.
         path: PathBuf,
     },
-    /// A URL or pattern of the configuration that makes no sense.
+    /// A URL, pattern or name of the configuration is invalid.
     #[error("{text:?} {why}")]
     Invalid {
-        /// What was given.
+        /// The text.
         text: String,
-        /// What was expected.
+        /// The defect, and what was expected.
         why: &'static str,
     },
 }
@@ -95,7 +95,7 @@ impl AuthError {
         Self::Malformed { place: place.to_string(), why: why.into() }
     }
 
-    /// This error and its cause in one line.
+    /// Formats this error and its cause in one line.
     pub(crate) fn line(&self) -> String {
         match std::error::Error::source(self) {
             Some(cause) => format!("{self}: {cause}"),

@@ -1,14 +1,17 @@
-//! Who we are: tokens, passwords and certificates, to whom they may be shown, and why a server refused them.
+//! Credentials of clients and authorization on servers: tokens, passwords, certificates, policies.
 //!
-//! No sockets, no clock, no runtime. The environment and the time come in as values; files are read and the user's
-//! command is run, as that is where credentials come from. A client verifies no token: what it looks at, it looks at to
-//! renew a token in time, and to tell the user which of its claims is to blame. A server does, and decides what they allow.
+//! No sockets, no clock, no runtime. The environment and the time come in as values. Files are read
+//! and the user's token command is run here, because that is where credentials come from. A client
+//! verifies no token: it reads the claims to renew a token in time, and to tell the user which
+//! claim a server rejected. A server verifies tokens and decides what they allow.
 //!
-//! - [`CredentialConfig`] says where to look, [`CredentialConfig::discover`] fills it from an [`Environment`];
-//! - [`Credentials`] answers what to send where, renews it, and explains refusals;
-//! - [`Claims`] and [`Permission`] are what a token says of itself;
-//! - [`ClientCertificate`] and [`TrustAnchors`] are what TLS needs;
-//! - for servers, [`UnverifiedJwt`] is believed if one of a [`Jwks`] signed it, and [`Policy`] says who may do what.
+//! - [`CredentialConfig`] names the sources; [`CredentialConfig::discover`] fills it from an
+//!   [`Environment`].
+//! - [`Credentials`] decides what to send where, renews it, and explains rejected requests.
+//! - [`Claims`] and [`Permission`] are the content of a token and the meaning of its scope.
+//! - [`ClientCertificate`] and [`TrustAnchors`] are for TLS.
+//! - For servers: [`UnverifiedJwt`] becomes a [`VerifiedJwt`] with the issuer's [`Jwks`], and
+//!   [`Policy`] decides.
 //!
 //! ```
 //! use hither_auth::{Authorization, CredentialConfig, Credentials, Origin, Secret, TokenSource};
@@ -21,13 +24,19 @@
 //! let host = Origin::parse("https://host/file")?;
 //! let elsewhere = Origin::parse("https://elsewhere/file")?;
 //!
-//! let Authorization::NeedsRefresh(serial) = credentials.authorization(&host, &host, now) else { panic!() };
-//! credentials.refresh(serial, now)?;
-//! let Authorization::Ready(header, _) = credentials.authorization(&host, &host, now) else { panic!() };
+//! // Nothing has been read yet: the caller refreshes on a thread that may block, then asks again.
+//! let Authorization::NeedsRefresh(token) = credentials.authorization(&host, &host, now) else {
+//!     panic!()
+//! };
+//! credentials.refresh(token, now)?;
+//! let Authorization::Ready(header, _) = credentials.authorization(&host, &host, now) else {
+//!     panic!()
+//! };
 //! assert_eq!(header.expose(), "Bearer opaque");
 //! assert_eq!(header.to_string(), "(secret)");
-//! // A redirect does not carry it to others.
-//! assert!(matches!(credentials.authorization(&host, &elsewhere, now), Authorization::Nothing(_)));
+//! // A redirect does not carry the token to another host.
+//! let after_redirect = credentials.authorization(&host, &elsewhere, now);
+//! assert!(matches!(after_redirect, Authorization::Nothing(_)));
 //! # Ok::<(), hither_auth::AuthError>(())
 //! ```
 

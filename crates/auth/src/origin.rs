@@ -1,4 +1,4 @@
-//! Whom a credential is shown to: scheme, host and port (RFC 6454).
+//! Scheme, host and port (RFC 6454): the servers that a credential is bound to.
 
 use crate::error::{AuthError, Result};
 use std::fmt;
@@ -18,16 +18,17 @@ impl Origin {
     ///
     /// # Errors
     ///
-    /// [`AuthError::Invalid`] for what is no URL, or one without a host or a known port.
+    /// [`AuthError::Invalid`] for text that is not a URL, and for URLs without a host or a known
+    /// port.
     pub fn parse(text: &str) -> Result<Self> {
         let invalid = || AuthError::Invalid {
             text: text.split(['?', '#']).next().unwrap_or_default().to_owned(),
-            why: "is no URL with a host, expected https://host/…",
+            why: "is not a URL with a host, expected https://host/…",
         };
         Url::parse(text).ok().and_then(|url| Self::of(&url)).ok_or_else(invalid)
     }
 
-    /// The origin of a parsed URL; none if it has no host or no known port.
+    /// The origin of a parsed URL; `None` if it has no host or no known port.
     #[must_use]
     pub fn of(url: &Url) -> Option<Self> {
         let host = url.host_str().filter(|host| !host.is_empty())?;
@@ -35,7 +36,7 @@ impl Origin {
         Some(Self::new(url.scheme(), host, port))
     }
 
-    /// From its parts; `host` with or without the brackets of IPv6.
+    /// Builds an origin from its parts; `host` with or without the brackets of IPv6.
     #[must_use]
     pub fn new(scheme: &str, host: &str, port: u16) -> Self {
         let host = host.trim_start_matches('[').trim_end_matches(']');
@@ -43,25 +44,25 @@ impl Origin {
         Self { scheme: scheme.to_ascii_lowercase(), host, port }
     }
 
-    /// Host name or address, lower case, an IPv6 address without brackets.
+    /// The host name or address: lower case, IPv6 without brackets.
     #[must_use]
     pub fn host(&self) -> &str {
         &self.host
     }
 
-    /// Port.
+    /// The port.
     #[must_use]
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// Whether what is sent there is encrypted.
+    /// Returns true if the scheme encrypts.
     #[must_use]
     pub fn is_encrypted(&self) -> bool {
         matches!(self.scheme.as_str(), "https" | "roots")
     }
 
-    /// Whether it is this machine: nobody on the way listens.
+    /// Returns true if the host is this machine, so that nobody on the path can listen.
     #[must_use]
     pub fn is_loopback(&self) -> bool {
         match self.host.parse::<IpAddr>() {
@@ -71,17 +72,15 @@ impl Origin {
     }
 }
 
-/// The port that XRootD's schemes stand for, which parsers of URLs do not know.
+/// The default port of XRootD's schemes, which URL parsers do not know.
 fn xrootd_port(scheme: &str) -> Option<u16> {
     matches!(scheme, "root" | "roots").then_some(1094)
 }
 
 impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let host = match self.host.contains(':') {
-            true => format!("[{}]", self.host),
-            false => self.host.clone(),
-        };
+        let host =
+            if self.host.contains(':') { format!("[{}]", self.host) } else { self.host.clone() };
         match (self.scheme.as_str(), self.port) {
             ("http", 80) | ("https", 443) | ("root" | "roots", 1094) => {
                 write!(f, "{}://{host}", self.scheme)
@@ -115,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_place_written_in_two_ways_is_one() {
+    fn equal_origins_written_differently_are_equal() {
         let plain = Origin::parse("https://Host.org/a").unwrap();
         assert_eq!(plain, Origin::parse("https://me:pw@host.org:443/b?c").unwrap());
         assert_ne!(plain, Origin::parse("https://host.org:8443/").unwrap());

@@ -1,25 +1,28 @@
-//! Who may do what on a server.
+//! Authorization on a server: which user may do what.
 //!
-//! A [`Policy`] is what a site has configured; [`Policy::authorize`] is the whole decision, without clock or I/O. What nobody
-//! allowed is forbidden. An action passes if any of these lets it:
+//! A [`Policy`] is the configuration of a site; [`Policy::authorize`] is the whole decision,
+//! without clock or I/O. Everything that no rule allows is forbidden. An action is allowed if one
+//! of these rules allows it:
 //!
-//! 1. what everybody may do (`anonymous`), also for those whose token or certificate is of no use: they could as well have
-//!    sent none;
-//! 2. what the holder of a certificate may do, by its distinguished name;
-//! 3. a token of an issuer that is trusted here. First its times and its audience must be right: this server's name, or one
-//!    of those that mean every server; a token for nobody in particular is refused. Then its scope decides ([`crate::Permission`]
-//!    has the words); paths in it count from the folders that are configured for the issuer. Only a token without any word
-//!    about storage is judged by its groups, as the profile of WLCG has it: whoever asked for less than the group may do
-//!    shall not have more.
+//! 1. the grants of everybody (`anonymous`), also for clients whose token or certificate is
+//!    invalid: they could as well have sent none;
+//! 2. the grants of a certificate's holder, by its distinguished name;
+//! 3. a token of a trusted issuer. First its times and its audience must be right: the name of
+//!    this server, or one of those that mean every server; a token without audience is rejected.
+//!    Then its scope decides ([`crate::Permission`] lists the words); paths in it are relative to
+//!    the folders configured for the issuer. Only a token without any word about storage is judged
+//!    by its groups, as the WLCG profile requires: a client that requested less than its groups may
+//!    do must not get more.
 //!
-//! **Paths** are compared in whole components. The path of a request comes decoded, and must be in normal form: one with
-//! `.`, `..` or an empty component is refused, here once more, as the file system might read it in another way. The path
-//! of a scope is percent-encoded, since a scope cannot hold a blank, and is decoded once. A word whose path is not in
-//! normal form after that (`..`, an encoded slash, NUL, no UTF-8) allows nothing.
+//! **Paths** are compared by whole components. The path of a request arrives decoded and must be in
+//! normal form: a path with `.`, `..` or an empty component is rejected here once more, because the
+//! file system might read it in another way. The path of a scope is percent-encoded, because a
+//! scope cannot contain a blank, and is decoded once. A word whose path is not in normal form after
+//! that (`..`, an encoded slash, NUL, invalid UTF-8) allows nothing.
 //!
-//! **What a refusal says.** Whoever shows a token with a right signature is told which claim is to blame: it is theirs, and
-//! all they learn is what is in it. Others are told nothing, and nobody is told which issuers, groups or names are known
-//! here.
+//! **Content of a denial.** A client with a verified token learns which claim is to blame: the
+//! token is its own, so it learns nothing new. Other clients learn nothing, and nobody learns which
+//! issuers, groups or names are configured.
 
 use crate::sanitize::{cleaned, quoted, span};
 use crate::token::claims::Claims;
@@ -31,41 +34,42 @@ use std::sync::Arc;
 
 /// The audiences that mean every server (WLCG profile, SciTokens).
 pub(crate) const EVERY_SERVER: [&str; 2] = ["https://wlcg.cern.ch/jwt/v1/any", "ANY"];
-/// Seconds that clocks may differ.
+/// Tolerated difference of clocks, in seconds.
 const LEEWAY: i64 = 60;
-/// Words of a scope that are looked at.
+/// Maximum number of words of a scope that are read.
 const MAX_WORDS: usize = 1_000;
 
-/// Who may do what. By default nobody may do anything.
+/// The rules of a site. The default allows nothing to anybody.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Policy {
-    /// The names of this server in the claim `aud`. Without one, only tokens for every server are taken.
+    /// The names of this server in the claim `aud`. Without any, only tokens for every server are
+    /// accepted.
     pub audiences: Vec<String>,
-    /// Whose tokens are believed.
+    /// The trusted issuers.
     pub issuers: Vec<Issuer>,
-    /// What everybody may do.
+    /// The grants of everybody.
     pub anonymous: Vec<Grant>,
-    /// What the holders of certificates may do, by distinguished name.
+    /// The grants of certificates' holders, by distinguished name.
     pub certificates: Vec<(String, Grant)>,
 }
 
-/// Somebody whose tokens are believed.
+/// A trusted issuer of tokens.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Issuer {
-    /// As it stands in the claim `iss`.
+    /// The URL, as in the claim `iss`.
     pub url: String,
-    /// Where the paths of its scopes count from.
+    /// The folders that the paths of its scopes are relative to.
     pub bases: Vec<PathPrefix>,
-    /// What members of its groups may do with a token that has no scope for storage.
+    /// The grants of its groups, for tokens without a storage scope.
     pub groups: Vec<(String, Grant)>,
 }
 
-/// Some actions, in a folder and below.
+/// Actions that are allowed in a folder and below.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Grant {
-    /// Where.
+    /// The folder.
     pub folder: PathPrefix,
-    /// What; `Create` and `Modify` do not include one another.
+    /// The actions; `Create` and `Modify` do not include one another.
     pub actions: Vec<Action>,
 }
 
@@ -73,45 +77,45 @@ pub struct Grant {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PathPrefix(Vec<String>);
 
-/// Who asks.
+/// The client that makes a request.
 #[derive(Debug, Clone, Default)]
 pub struct Principal {
     /// The token that came with the request.
     pub token: PresentedToken,
-    /// The distinguished name of the client's certificate, if there was one and it was verified.
+    /// The distinguished name of the client's certificate, if there is one and it was verified.
     pub certificate: Option<Arc<str>>,
 }
 
-/// What came in place of a token.
+/// The token of a request, if any.
 #[derive(Debug, Clone, Default)]
 pub enum PresentedToken {
-    /// None.
+    /// No token.
     #[default]
     Nothing,
-    /// One that is not believed.
+    /// A token that could not be verified.
     Invalid,
-    /// One with a right signature.
+    /// A token with a verified signature.
     Token(Arc<VerifiedJwt>),
 }
 
-/// Why something may not be done. The text is for whoever asked.
+/// Reason why an action is not allowed. The text is for the client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Denial {
-    /// Nothing that proves who asks: 401.
+    /// The client has not proved its identity: 401.
     Unauthenticated {
-        /// Whether there was a token, though of no use.
+        /// There was a token, but an invalid one.
         shown: bool,
     },
-    /// A token that is real, but not to be used here and now: 401, with the claim that is to blame.
+    /// The token is real but cannot be used here and now: 401, with the claim that is to blame.
     InvalidToken(String),
-    /// It is known who asks, and that is not allowed: 403, with the claim that is to blame.
+    /// The client is known and may not do this: 403, with the claim that is to blame.
     Forbidden(String),
 }
 
 impl fmt::Display for Denial {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Unauthenticated { shown: false } => "a token or certificate is needed for that",
+            Self::Unauthenticated { shown: false } => "a token or certificate is required",
             Self::Unauthenticated { shown: true } => "the token is not valid here",
             Self::InvalidToken(why) | Self::Forbidden(why) => why,
         })
@@ -119,13 +123,13 @@ impl fmt::Display for Denial {
 }
 
 impl PathPrefix {
-    /// A folder by its path, as it is called on disk; a slash in front or at the end is of no matter.
+    /// Parses the unencoded path of a folder; slashes in front and at the end are ignored.
     #[must_use]
     pub fn of(path: &str) -> Option<Self> {
         components(path).map(|components| Self(components.map(str::to_owned).collect()))
     }
 
-    /// The path in a scope: percent-encoded.
+    /// Parses the path of a scope, which is percent-encoded.
     fn of_scope(path: &str) -> Option<Self> {
         let decoded = path.split('/').filter(|encoded| !encoded.is_empty());
         let decoded = decoded.map(|encoded| {
@@ -135,12 +139,12 @@ impl PathPrefix {
         decoded.collect::<Option<Vec<_>>>().map(Self)
     }
 
-    /// A folder within this one.
+    /// Joins a folder within this one.
     fn join(&self, below: &Self) -> Self {
         Self([self.0.as_slice(), below.0.as_slice()].concat())
     }
 
-    /// Whether a path, given by its components, is this or in this.
+    /// Returns true if a path, given by its components, is this folder or lies in it.
     fn holds(&self, path: &[&str]) -> bool {
         path.len() >= self.0.len() && self.0.iter().zip(path).all(|(name, other)| name == other)
     }
@@ -158,7 +162,7 @@ impl Grant {
     }
 }
 
-/// The components of a path that is not encoded; none if it is not in normal form.
+/// Splits an unencoded path into components; `None` if it is not in normal form.
 fn components(path: &str) -> Option<impl Iterator<Item = &str>> {
     let path = path.strip_prefix('/').unwrap_or(path);
     let path = path.strip_suffix('/').unwrap_or(path);
@@ -171,12 +175,12 @@ fn is_name(name: &str) -> bool {
 }
 
 impl Policy {
-    /// Whether `identity` may do `action` with `path`, which is decoded and counts from the root of the tree. `now` is in
-    /// seconds since 1970.
+    /// Decides whether `identity` may do `action` with `path`, which is decoded and absolute within
+    /// the tree. `now` is in seconds since 1970.
     ///
     /// # Errors
     ///
-    /// The [`Denial`] says why not, in words for whoever asks.
+    /// The [`Denial`] tells the client why not.
     pub fn authorize(
         &self,
         identity: &Principal,
@@ -210,12 +214,12 @@ impl Policy {
         }
     }
 
-    /// What to call whoever asks, in a list of things that belong to people: a token's subject and issuer, or the name in a
-    /// certificate. Only a token that could be used now has a name.
+    /// Returns the client's name as the owner of something: a token's issuer and subject, or the
+    /// name in a certificate. Only a token that could be used now has a name.
     ///
     /// # Errors
     ///
-    /// The [`Denial`] says why there is none.
+    /// The [`Denial`] tells why there is none.
     pub fn name(&self, identity: &Principal, now: i64) -> Result<String, Denial> {
         match (&identity.token, &identity.certificate) {
             (PresentedToken::Token(token), _) => {
@@ -223,9 +227,9 @@ impl Policy {
                 check_times(token.claims(), now)?;
                 self.check_audience(token.claims())?;
                 let subject = token.claims().subject.as_deref();
-                let subject = subject.filter(|subject| !subject.is_empty()).ok_or_else(|| {
-                    Denial::Forbidden("sub: the token does not say whose it is".to_owned())
-                })?;
+                let subject = subject
+                    .filter(|subject| !subject.is_empty())
+                    .ok_or_else(|| Denial::Forbidden("sub: the token has no subject".to_owned()))?;
                 Ok(format!("{} {subject}", token.issuer()))
             }
             (_, Some(subject)) => Ok(subject.to_string()),
@@ -237,11 +241,11 @@ impl Policy {
 
     fn issuer(&self, token: &VerifiedJwt) -> Result<&Issuer, Denial> {
         let issuer = self.issuers.iter().find(|issuer| issuer.url == token.issuer());
-        // Its keys were known a moment ago: the configuration has changed.
+        // Its keys were known a moment ago, so the configuration has changed.
         issuer.ok_or(Denial::Unauthenticated { shown: true })
     }
 
-    /// Whether anybody at all may change something.
+    /// Returns true if anybody at all may change something.
     #[must_use]
     pub fn lets_write(&self) -> bool {
         let writes = |grant: &Grant| {
@@ -277,37 +281,34 @@ impl Policy {
         {
             return Ok(());
         }
-        Err(Denial::InvalidToken(match claims.audience.is_empty() {
-            true => {
-                "aud: the token is for no server in particular, expected one for this server".into()
-            }
-            false => {
-                let audience = quoted(&claims.audience.join(" "));
-                format!("aud: the token is meant for {audience}, which is no name of this server")
-            }
+        Err(Denial::InvalidToken(if claims.audience.is_empty() {
+            "aud: the token has no audience, expected this server".to_owned()
+        } else {
+            let audience = quoted(&claims.audience.join(" "));
+            format!("aud: the token is meant for {audience}, not for this server")
         }))
     }
 }
 
 fn check_times(claims: &Claims, now: i64) -> Result<(), Denial> {
     let why = match (claims.expires, claims.not_before, claims.issued) {
-        (None, _, _) => "exp: the token has no end, expected one".to_owned(),
+        (None, _, _) => "exp: the token has no expiry, expected one".to_owned(),
         (Some(end), _, _) if now >= end.saturating_add(LEEWAY) => {
             format!("exp: the token expired {} ago", span(now.saturating_sub(end)))
         }
         (_, Some(start), _) if now < start.saturating_sub(LEEWAY) => {
-            format!("nbf: the token is valid only in {}", span(start.saturating_sub(now)))
+            format!("nbf: the token is not valid for another {}", span(start.saturating_sub(now)))
         }
         (_, _, Some(made)) if now < made.saturating_sub(LEEWAY) => {
             let ahead = span(made.saturating_sub(now));
-            format!("iat: the token was made {ahead} in the future, by the clock of this server")
+            format!("iat: the token was issued {ahead} in the future, by this server's clock")
         }
         _ => return Ok(()),
     };
     Err(Denial::InvalidToken(why))
 }
 
-/// Whether a word of a scope is about storage, valid or not.
+/// Returns true if a word of a scope is about storage, valid or not.
 fn is_of_storage(word: &str) -> bool {
     let ability = word.split_once(':').map_or(word, |(ability, _)| ability);
     ability.starts_with("storage.") || matches!(ability, "read" | "write")
@@ -329,16 +330,17 @@ fn scope_may(issuer: &Issuer, words: &[&str], action: Action, path: &[&str]) -> 
     }
     let path = cleaned(&path.join("/"));
     let verb = action.verb();
-    Err(Denial::Forbidden(match elsewhere.is_empty() {
-        true => format!(
+    Err(Denial::Forbidden(if elsewhere.is_empty() {
+        format!(
             "scope: {} does not allow {verb} /{path}: it needs {} for that path",
             quoted(&words.join(" ")),
             action.wanted()
-        ),
-        false => format!(
+        )
+    } else {
+        format!(
             "scope: it allows {verb} below {} only, which does not cover /{path}",
             quoted(&elsewhere.join(" "))
-        ),
+        )
     }))
 }
 
@@ -356,7 +358,7 @@ fn groups_may(
         return Ok(());
     }
     Err(Denial::Forbidden(format!(
-        "wlcg.groups: {} does not allow {} /{}, and there is no scope for storage",
+        "wlcg.groups: {} does not allow {} /{}, and the token has no storage scope",
         quoted(&claims.groups.join(" ")),
         action.verb(),
         cleaned(&path.join("/"))

@@ -1,9 +1,10 @@
 //! Files that only their owner may read.
 //!
-//! Three things are checked on the opened file, not on its name, so that nothing can be exchanged in between: it is a
-//! plain file, it belongs to the user, and nobody else can read or write it. In places where everybody may create files
-//! (`/tmp`) a symbolic link is refused as well: another user could point `bt_u1000` at any file of ours, and its content
-//! would be sent to a server as a token.
+//! Three things are checked on the opened file, not on its path, so that nothing can be exchanged
+//! in between: it is a regular file, it belongs to the user, and nobody else can read or write it.
+//! In folders where everybody may create files (`/tmp`) symbolic links are rejected too: another
+//! user could point `bt_u1000` at any of our files, and its content would be sent to a server as a
+//! token.
 
 use crate::error::{AuthError, Result};
 use rustix::fs::{Mode, OFlags};
@@ -13,16 +14,16 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use zeroize::Zeroizing;
 
-/// Who may read a file, and how it may be reached.
+/// Requirements on the owner and the path of a file.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct FileModeCheck {
-    /// The file must belong to this user; `None` for files that hold no secret (certificates).
+    /// The user who must own the file; `None` for files without a secret (certificates).
     pub(crate) owner: Option<u32>,
-    /// Whether a symbolic link may lead to it.
+    /// Follow a symbolic link.
     pub(crate) link: bool,
 }
 
-/// The content of `path`, at most `limit` bytes.
+/// Reads `path`, at most `limit` bytes.
 pub(crate) fn read(
     what: &'static str,
     path: &Path,
@@ -30,7 +31,7 @@ pub(crate) fn read(
     limit: usize,
 ) -> Result<Zeroizing<Vec<u8>>> {
     let unreadable = |source| AuthError::Unreadable { what, path: path.to_owned(), source };
-    // Without NONBLOCK a named pipe would hold us up.
+    // Without NONBLOCK, opening a named pipe would block.
     let mut flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
     if !guard.link {
         flags |= OFlags::NOFOLLOW;
@@ -39,7 +40,7 @@ pub(crate) fn read(
     let mut file = File::from(file);
     let metadata = file.metadata().map_err(unreadable)?;
     if !metadata.is_file() {
-        return Err(AuthError::malformed(path.display(), "not a plain file"));
+        return Err(AuthError::malformed(path.display(), "not a regular file"));
     }
     if let Some(uid) = guard.owner {
         if metadata.uid() != uid {
@@ -55,13 +56,13 @@ pub(crate) fn read(
             return Err(AuthError::Exposed { what, path: path.to_owned(), mode });
         }
     }
-    // Room for all of it at once: a vector that grows leaves copies behind.
+    // Capacity for the whole file at once: a vector that grows leaves copies behind.
     let expected = usize::try_from(metadata.len()).unwrap_or(usize::MAX).min(limit);
     let mut content = Zeroizing::new(Vec::with_capacity(expected + 1));
     let most = u64::try_from(limit).unwrap_or(u64::MAX).saturating_add(1);
     (&mut file).take(most).read_to_end(&mut content).map_err(unreadable)?;
     if content.len() > limit {
-        let why = format!("longer than {limit} bytes, that is no {what}");
+        let why = format!("longer than {limit} bytes, too long for a {what}");
         return Err(AuthError::malformed(path.display(), why));
     }
     Ok(content)
@@ -77,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_must_be_ours_and_ours_alone() {
+    fn a_file_must_belong_to_the_user_and_nobody_else_may_read_it() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("bt");
         let guard = FileModeCheck { owner: Some(uid()), link: false };
@@ -102,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn links_pipes_folders_and_large_files_are_refused() {
+    fn links_pipes_folders_and_large_files_are_rejected() {
         let folder = tempfile::tempdir().unwrap();
         let (path, link) = (folder.path().join("bt"), folder.path().join("link"));
         std::fs::write(&path, "longer than ten").unwrap();

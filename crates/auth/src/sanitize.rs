@@ -1,13 +1,13 @@
-//! Text of others in messages: fit for a terminal and a log, and not too long.
+//! Foreign text in messages: made safe for a terminal and a log, and cut to a maximum length.
 
-/// Longest text of others that is repeated, in characters.
+/// Maximum length of repeated foreign text, in characters.
 const MAX_QUOTE: usize = 200;
 
 pub(crate) fn quoted(text: &str) -> String {
     format!("`{}`", cleaned(text))
 }
 
-/// Without control characters, and cut if it is long.
+/// Replaces control characters and cuts long text.
 pub(crate) fn cleaned(text: &str) -> String {
     let mut characters = text.chars().map(|c| if is_printable(c) { c } else { '\u{fffd}' });
     let mut cleaned: String = characters.by_ref().take(MAX_QUOTE).collect();
@@ -17,13 +17,14 @@ pub(crate) fn cleaned(text: &str) -> String {
     cleaned
 }
 
-/// Neither a control character nor one that turns the direction of the text around it.
+/// Returns false for control characters, and for those that change the direction of the text around
+/// them.
 pub(crate) fn is_printable(c: char) -> bool {
     !c.is_control()
         && !matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
 }
 
-/// A number of seconds for people.
+/// Formats a number of seconds with a fitting unit.
 pub(crate) fn span(seconds: i64) -> String {
     match seconds {
         ..120 => format!("{} s", seconds.max(0)),

@@ -1,12 +1,13 @@
-//! A text that must not be seen.
+//! A text that must not be printed.
 
 use std::fmt;
 use std::sync::Arc;
 use zeroize::Zeroizing;
 
-/// A token, password or header value: not printed, not logged, overwritten in memory when its last clone goes.
+/// A token, password or header value: never printed or logged, overwritten in memory when its last
+/// clone is dropped.
 ///
-/// Reading it takes a word that can be searched for: [`Secret::expose`].
+/// Reading it takes a call that is easy to search for: [`Secret::expose`].
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(Arc<Zeroizing<String>>);
 
@@ -17,13 +18,14 @@ impl Secret {
         Self(Arc::new(Zeroizing::new(text.into())))
     }
 
-    /// The text itself, for the wire.
+    /// The text itself, to be sent.
     #[must_use]
     pub fn expose(&self) -> &str {
         &self.0
     }
 
-    /// `text` with every occurrence of the secret replaced: servers sometimes repeat what they were sent.
+    /// Replaces every occurrence of the secret in `text`: servers sometimes repeat what they were
+    /// sent.
     pub(crate) fn redacted(&self, text: &str) -> String {
         match self.expose() {
             "" => text.to_owned(),

@@ -1,4 +1,4 @@
-//! Bearer tokens: where they come from, what they say of themselves, what their scopes allow, and who signed them.
+//! Bearer tokens: their sources, claims and scopes, and the verification of their signatures.
 
 pub(crate) mod claims;
 pub(crate) mod jwks;

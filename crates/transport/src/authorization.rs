@@ -68,7 +68,7 @@ pub(crate) async fn renewed(
     used: &Authorization,
 ) -> bool {
     // What cannot be had now is explained with the refusal.
-    let _failed = refresh(location, config, used.serial()).await;
+    let _failed = refresh(location, config, used.generation()).await;
     match (authorization(location, config), used) {
         (Authorization::Ready(now, _), Authorization::Ready(before, _)) => now != *before,
         (Authorization::Ready(..), _) => true,

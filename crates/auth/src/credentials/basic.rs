@@ -14,39 +14,40 @@ pub struct Basic {
 }
 
 impl Basic {
-    /// A name and its password.
+    /// Pairs a user name with its password.
     ///
     /// # Errors
     ///
-    /// [`AuthError::Invalid`] if the name holds a colon, or one of them a control character (RFC 7617 section 2).
+    /// [`AuthError::Invalid`] if the name contains a colon, or either contains a control character
+    /// (RFC 7617 section 2).
     pub fn new(user: impl Into<String>, password: Secret) -> Result<Self> {
         let user = user.into();
         let wrong = |why| Err(AuthError::Invalid { text: user.clone(), why });
         if user.contains(':') {
-            return wrong("cannot be a user name: it has a colon");
+            return wrong("is not a valid user name: it contains a colon");
         }
         if user.chars().any(char::is_control) {
-            return wrong("cannot be a user name: it has a control character");
+            return wrong("is not a valid user name: it contains a control character");
         }
         if password.expose().chars().any(char::is_control) {
-            return wrong("has a password with a control character in it");
+            return wrong("has a password that contains a control character");
         }
         Ok(Self { user, password })
     }
 
-    /// The user's name.
+    /// The user name.
     #[must_use]
     pub fn user(&self) -> &str {
         &self.user
     }
 
-    /// The value of an `Authorization` field.
+    /// The value of the `Authorization` field.
     pub(crate) fn header(&self) -> Secret {
         let pair = Zeroizing::new(format!("{}:{}", self.user, self.password.expose()));
         Secret::new(format!("Basic {}", STANDARD.encode(pair.as_bytes())))
     }
 
-    /// `text` without password and header, should a server repeat them.
+    /// Removes password and header from `text`, in case a server repeats them.
     pub(crate) fn redacted(&self, text: &str) -> String {
         let header = self.header();
         let encoded = Secret::new(header.expose().trim_start_matches("Basic "));

@@ -1,22 +1,24 @@
-//! A name for who we are, to keep apart in caches what different people were shown.
+//! Cache partition: a key that keeps apart what different users were allowed to read.
 //!
-//! A cache outlives a token, so the name should be that of the person: issuer and subject. But nobody has verified these
-//! claims here. A token that the user's own file or command gave is taken at its word; one that was handed in as a value
-//! (a service may do so for many users) names itself, so that a forged claim opens nobody else's cache.
+//! A cache outlives a token, so the key should name the person: issuer and subject. But nobody has
+//! verified these claims here. The claims of a token from the user's own file or command are
+//! trusted. A token that was passed in as a value (a service may do so for many users) is its own
+//! key, so that a forged claim opens nobody else's cache.
 //!
-//! The name is a SHA-256 digest, so nothing of it can be read off a file name. A password does not go into it: passwords
-//! are short enough to be found by trying.
+//! The key is a SHA-256 digest, so that a file name reveals nothing. Passwords are left out of it:
+//! they are short enough to be guessed.
 
 use sha2::{Digest, Sha256};
 
-/// Collects what makes up an identity.
+/// Collects the credentials that make up a partition.
 #[derive(Default)]
 pub(crate) struct CachePartition {
     digest: Option<Sha256>,
 }
 
 impl CachePartition {
-    /// Adds one credential of some `kind`. Lengths go in as well, so that no two lists of parts look alike.
+    /// Adds a credential of some `kind`. The lengths are hashed too, so that different lists of
+    /// parts never collide.
     pub(crate) fn add(&mut self, kind: &str, parts: &[&str]) {
         let digest = self.digest.get_or_insert_default();
         for part in [kind].iter().chain(parts) {
@@ -25,7 +27,7 @@ impl CachePartition {
         }
     }
 
-    /// Hexadecimal digits, or the empty text if nothing was added.
+    /// The key in hexadecimal digits; empty if nothing was added.
     pub(crate) fn name(self) -> String {
         let Some(digest) = self.digest else { return String::new() };
         digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect()

@@ -1,4 +1,4 @@
-//! What a client may show, and to whom.
+//! Configuration of credentials: their sources, and the servers that may receive them.
 
 use crate::credentials::basic::Basic;
 use crate::credentials::redirect_hosts::HostPattern;
@@ -8,30 +8,31 @@ use crate::x509::client_certificate::CertificateSource;
 use crate::x509::trust_anchors::TrustConfig;
 use std::path::PathBuf;
 
-/// Where credentials are looked for, and where they may go. By default: none, and nowhere.
+/// Sources of credentials, and rules for where they may be sent. The default has no source.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct CredentialConfig {
     /// A bearer token.
     pub token: Option<TokenSource>,
-    /// A user name and a password for every server whose URL names no other.
+    /// A user name and a password for every server whose URL contains none.
     pub basic: Option<Basic>,
-    /// A file with user names and passwords by host; used if it is there.
+    /// A file with user names and passwords by host; used if it exists.
     pub netrc: Option<PathBuf>,
-    /// A client certificate or proxy, for servers that ask for one.
+    /// A client certificate or proxy, for servers that request one.
     pub certificate: Option<CertificateSource>,
-    /// Whom to trust as a server.
+    /// Certificate authorities that servers are verified against.
     pub trust: TrustConfig,
-    /// Hosts to which credentials may follow a redirect from another one.
+    /// Hosts to which credentials may follow a redirect from another host.
     pub follow: Vec<HostPattern>,
-    /// Whether they may also be sent where everybody on the way can read them: over plain HTTP to other machines.
+    /// Send credentials over plain HTTP to other machines too, where everybody on the path can read
+    /// them.
     pub over_plain_http: bool,
-    /// The user whom private files must belong to.
+    /// Numeric id of the user who must own private files.
     pub uid: u32,
 }
 
 impl CredentialConfig {
-    /// All that is found in the usual places of this environment. Reads no file yet.
+    /// Collects the usual sources of this environment. Reads no file yet.
     #[must_use]
     pub fn discover(environment: &Environment) -> Self {
         let netrc = environment

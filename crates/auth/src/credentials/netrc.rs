@@ -1,23 +1,24 @@
-//! `~/.netrc`: user names and passwords by host, as ftp, curl and git know it.
+//! `~/.netrc`: user names and passwords by host, in the format of ftp, curl and git.
 //!
-//! Read are `machine NAME login NAME password WORD`; `account WORD` is skipped, `macdef` skips to the next empty line.
-//! The entry `default` is not used: a password is meant for a host. Words in double quotes may hold blanks and `\"`.
+//! Entries are `machine NAME login NAME password WORD`; `account WORD` is skipped, `macdef` skips
+//! to the next empty line. The entry `default` is not used, because a password is meant for one
+//! host. Words in double quotes may contain blanks and `\"`.
 
 use crate::credentials::basic::Basic;
 use crate::secret::Secret;
 use zeroize::Zeroizing;
 
-/// Largest file that is read.
+/// Maximum size of the file.
 pub(crate) const MAX_BYTES: usize = 1 << 20;
 
-/// The entries of a file, in its order.
+/// The entries of a file, in their order.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Netrc {
     entries: Vec<(String, Basic)>,
 }
 
 impl Netrc {
-    /// Parses a file. What is not understood is skipped: other programs own it.
+    /// Parses a file. Unknown words are skipped: other programs own the file.
     pub(crate) fn parse(text: &str) -> Self {
         let mut netrc = Self::default();
         let mut words = Words { rest: text };
@@ -79,7 +80,7 @@ impl Words<'_> {
         Some(Zeroizing::new(word.to_owned()))
     }
 
-    /// The word in quotes of which `left` bytes are left after the opening one.
+    /// Reads a quoted word; `left` is the number of bytes after the opening quote.
     fn quoted(&mut self, left: usize) -> Zeroizing<String> {
         let mut word = Zeroizing::new(String::with_capacity(left));
         let mut characters = self.rest.char_indices().skip(1);

@@ -1,12 +1,13 @@
-//! To which other hosts credentials may follow a redirect.
+//! Hosts that credentials may follow a redirect to.
 
 use crate::error::{AuthError, Result};
 use crate::origin::Origin;
 
-/// A host, or all hosts of a domain: `pool1.site.org`, `pool1.site.org:8443`, `*.site.org`, `*.site.org:8443`.
+/// A host, or all hosts of a domain: `pool1.site.org`, `pool1.site.org:8443`, `*.site.org`,
+/// `*.site.org:8443`.
 ///
-/// The star stands for one or more whole labels in front of the domain, not for the domain itself. A pattern without a
-/// port takes every port.
+/// The star stands for one or more whole labels before the domain, not for the domain itself. A
+/// pattern without a port matches every port.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HostPattern {
     /// Without the star and its dot.
@@ -20,11 +21,12 @@ impl HostPattern {
     ///
     /// # Errors
     ///
-    /// [`AuthError::Invalid`] for other forms, also for `*` alone: that would show credentials to everybody.
+    /// [`AuthError::Invalid`] for other forms, and for `*` alone: it would send credentials to
+    /// everybody.
     pub fn parse(text: &str) -> Result<Self> {
         let invalid = || AuthError::Invalid {
             text: text.to_owned(),
-            why: "is no pattern of hosts, expected `host`, `host:port` or `*.domain`",
+            why: "is not a host pattern, expected `host`, `host:port` or `*.domain`",
         };
         let (name, below) = match text.trim().strip_prefix("*.") {
             Some(domain) => (domain, true),
@@ -46,21 +48,19 @@ impl HostPattern {
         Ok(Self { name, below, port })
     }
 
-    /// Whether `origin` is meant.
+    /// Returns true if the pattern matches `origin`.
     #[must_use]
     pub fn matches(&self, origin: &Origin) -> bool {
-        let host = match self.below {
-            false => origin.host() == self.name,
-            true => origin
-                .host()
-                .strip_suffix(self.name.as_str())
-                .and_then(|front| front.strip_suffix('.'))
-                .is_some_and(|front| !front.is_empty()),
+        let host = if self.below {
+            let front = origin.host().strip_suffix(self.name.as_str());
+            front.and_then(|front| front.strip_suffix('.')).is_some_and(|front| !front.is_empty())
+        } else {
+            origin.host() == self.name
         };
         host && self.port.is_none_or(|port| port == origin.port())
     }
 
-    /// Whether it takes one port only.
+    /// Returns true if the pattern matches one port only.
     #[must_use]
     pub fn names_port(&self) -> bool {
         self.port.is_some()
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_mean_everybody_is_refused() {
+    fn patterns_that_match_everybody_are_rejected() {
         for pattern in ["*", "", "*.", "*.*", "**", ".org", "ho st", "host:99999", "https://host"] {
             assert!(HostPattern::parse(pattern).is_err(), "{pattern:?}");
         }

@@ -1,4 +1,4 @@
-//! Who gets what, and when it is read again.
+//! Choice of credentials, and when they are read again.
 
 use super::*;
 use crate::token::claims::tests::jwt;
@@ -118,7 +118,7 @@ fn the_most_deliberate_credential_is_chosen() {
 }
 
 #[test]
-fn a_token_is_read_again_before_it_ends() {
+fn a_token_is_read_again_before_it_expires() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("bt");
     let (first, second) = (expiring("1", 1_000), expiring("2", 2_000));
@@ -128,7 +128,7 @@ fn a_token_is_read_again_before_it_ends() {
     private(&path, second.expose());
     assert_eq!(sent(&credentials, "https://h/", 939), bearer(&first));
     assert_eq!(sent(&credentials, "https://h/", 940), bearer(&second));
-    // Nothing newer is there: the old one is sent as long as it lasts, and after that the server may say what it thinks.
+    // There is no newer token: the old one is sent until it expires, and after that too.
     for second_of_time in [1_940, 1_941, 1_999, 2_100] {
         assert_eq!(sent(&credentials, "https://h/", second_of_time), bearer(&second));
     }
@@ -141,7 +141,8 @@ fn a_token_of_seconds_is_read_again_when_half_of_them_have_passed() {
     let tokens: Vec<_> = (1..=20).map(|n| expiring("x", 30 * n)).collect();
     private(&path, tokens[0].expose());
     let credentials = reading(TokenSource::File(path.clone()));
-    // Ten minutes with tokens that live for 30 s and are replaced 5 s before their end: never is an expired one sent.
+    // Ten minutes of tokens that live for 30 s and are replaced 5 s before they expire: no expired
+    // one is sent.
     for second in 0..570 {
         let newest = usize::try_from((second + 5) / 30).unwrap();
         if (second + 5) % 30 == 0 {
@@ -154,7 +155,7 @@ fn a_token_of_seconds_is_read_again_when_half_of_them_have_passed() {
 }
 
 #[test]
-fn a_file_that_is_just_being_written_does_not_matter_while_the_token_lasts() {
+fn a_failed_renewal_is_no_error_while_the_token_is_valid() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("bt");
     let (first, second) = (expiring("1", 1_000), expiring("2", 2_000));
@@ -176,43 +177,45 @@ fn a_file_that_is_just_being_written_does_not_matter_while_the_token_lasts() {
 }
 
 #[test]
-fn after_a_refusal_the_source_is_read_once_however_many_ask() {
+fn after_a_rejection_the_source_is_read_once_for_all_requests() {
     let folder = tempfile::tempdir().unwrap();
     let count = folder.path().join("count");
     let line = format!("echo x >> {}; wc -l < {} | tr -d ' '", count.display(), count.display());
     let credentials = reading(TokenSource::command(line));
     assert_eq!(sent(&credentials, "https://h/", 0), Some("Bearer 1".into()));
-    let old =
-        credentials.authorization(&origin("https://h/"), &origin("https://h/"), at(10)).serial();
+    let old = credentials
+        .authorization(&origin("https://h/"), &origin("https://h/"), at(10))
+        .generation();
     std::thread::scope(|scope| {
         for _ in 0..8 {
             scope.spawn(|| assert!(credentials.refresh(old, at(10)).unwrap()));
         }
     });
     assert_eq!(sent(&credentials, "https://h/", 10), Some("Bearer 2".into()));
-    let new =
-        credentials.authorization(&origin("https://h/"), &origin("https://h/"), at(11)).serial();
+    let new = credentials
+        .authorization(&origin("https://h/"), &origin("https://h/"), at(11))
+        .generation();
     assert!(!credentials.refresh(new, at(11)).unwrap(), "the command was run again at once");
     assert!(credentials.refresh(new, at(20)).unwrap());
 }
 
 #[test]
-fn what_cannot_change_is_not_read_again() {
+fn fixed_tokens_are_not_read_again() {
     let credentials = reading(TokenSource::Value(expiring("1", 100)));
     assert!(sent(&credentials, "https://h/", 0).is_some());
     assert!(sent(&credentials, "https://h/", 1_000).is_some());
     let serial =
-        credentials.authorization(&origin("https://h/"), &origin("https://h/"), at(0)).serial();
+        credentials.authorization(&origin("https://h/"), &origin("https://h/"), at(0)).generation();
     assert!(!credentials.refresh(serial, at(1_000)).unwrap());
 
     let missing = reading(TokenSource::File("/nonexistent/bt".into()));
     let serial =
-        missing.authorization(&origin("https://h/"), &origin("https://h/"), at(0)).serial();
+        missing.authorization(&origin("https://h/"), &origin("https://h/"), at(0)).generation();
     assert!(matches!(missing.refresh(serial, at(0)), Err(AuthError::Unreadable { .. })));
 }
 
 #[test]
-fn without_credentials_nothing_is_read_and_nobody_is_somebody() {
+fn without_credentials_nothing_is_read_and_the_partition_is_empty() {
     let nobody = Credentials::default();
     let host = origin("https://h/");
     assert!(matches!(nobody.authorization(&host, &host, at(0)), Authorization::Nothing(_)));
@@ -221,7 +224,7 @@ fn without_credentials_nothing_is_read_and_nobody_is_somebody() {
 }
 
 #[test]
-fn identities_are_those_of_people_not_of_tokens() {
+fn a_partition_belongs_to_a_person_not_to_a_token() {
     let folder = tempfile::tempdir().unwrap();
     let host = origin("https://h/");
     let of_file = |name: &str, token: &Secret| {
@@ -234,11 +237,11 @@ fn identities_are_those_of_people_not_of_tokens() {
     assert_eq!(me.len(), 64);
     assert_ne!(me, of_file("3", &jwt(r#"{"iss":"other","sub":"me"}"#)));
     assert_ne!(of_file("4", &Secret::new("opaque")), of_file("5", &Secret::new("other")));
-    // What was handed in may be forged.
+    // A token that was passed in may be forged.
     let handed_in = |token| reading(TokenSource::Value(token)).cache_partition(&host, at(0));
     assert_ne!(handed_in(expiring("a", 1_000)), me);
     assert_ne!(handed_in(expiring("a", 1_000)), handed_in(expiring("b", 1_000)));
-    // Who should have a credential and has none is not served what is everybody's.
+    // A client that lacks its credential must not share a cache with those who need none.
     let without =
         reading(TokenSource::File("/nonexistent/bt".into())).cache_partition(&host, at(0));
     assert!(!without.is_empty() && without != me);

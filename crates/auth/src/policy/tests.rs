@@ -90,7 +90,7 @@ fn scopes_cover_whole_components_of_normal_paths() {
 }
 
 #[test]
-fn paths_that_are_not_normal_are_refused_whatever_is_allowed() {
+fn paths_that_are_not_normal_are_always_rejected() {
     let mut open = policy();
     open.anonymous = vec![grant("/", &ALL)];
     for path in ["..", "a/../b", "a/.", "a//b", "a//", "a\0b"] {
@@ -102,7 +102,7 @@ fn paths_that_are_not_normal_are_refused_whatever_is_allowed() {
 }
 
 #[test]
-fn paths_of_scopes_count_from_the_bases_of_the_issuer() {
+fn paths_of_scopes_are_relative_to_the_issuers_bases() {
     let mut policy = policy();
     policy.issuers[0].bases = vec![folder("/atlas"), folder("/scratch/atlas")];
     for (scope, path, may) in [
@@ -123,17 +123,20 @@ fn paths_of_scopes_count_from_the_bases_of_the_issuer() {
 }
 
 #[test]
-fn refusals_name_the_claim() {
+fn denials_name_the_claim() {
     let usual = || claims("storage.read:/ab");
     for (claims, named) in [
-        (Claims { expires: None, ..usual() }, "exp: the token has no end"),
+        (Claims { expires: None, ..usual() }, "exp: the token has no expiry"),
         (Claims { expires: Some(NOW - 3_600), ..usual() }, "exp: the token expired 60 min ago"),
-        (Claims { not_before: Some(NOW + 90), ..usual() }, "nbf: the token is valid only in 90 s"),
+        (
+            Claims { not_before: Some(NOW + 90), ..usual() },
+            "nbf: the token is not valid for another 90 s",
+        ),
         (
             Claims { issued: Some(NOW + 90), ..usual() },
-            "iat: the token was made 90 s in the future",
+            "iat: the token was issued 90 s in the future",
         ),
-        (Claims { audience: vec![], ..usual() }, "aud: the token is for no server in particular"),
+        (Claims { audience: vec![], ..usual() }, "aud: the token has no audience"),
         (
             Claims { audience: vec!["https://there".into()], ..usual() },
             "aud: the token is meant for `https://there`",
@@ -170,7 +173,7 @@ fn clocks_may_differ_by_a_minute_and_every_server_is_this_one() {
 }
 
 #[test]
-fn groups_count_only_without_a_scope_for_storage() {
+fn groups_count_only_without_a_storage_scope() {
     let member = |scope: &str, group: &str| {
         let groups = vec![group.to_owned()];
         policy().authorize(
@@ -191,7 +194,7 @@ fn groups_count_only_without_a_scope_for_storage() {
 }
 
 #[test]
-fn nothing_is_allowed_that_nobody_allowed() {
+fn everything_that_no_rule_allows_is_forbidden() {
     let everybody = Principal::default();
     let believed = holder(claims("storage.read:/ storage.modify:/"));
     let alice = Principal { certificate: Some("CN=alice".into()), ..Principal::default() };
@@ -207,7 +210,7 @@ fn nothing_is_allowed_that_nobody_allowed() {
 }
 
 #[test]
-fn who_shows_no_valid_token_learns_nothing() {
+fn a_client_without_valid_token_learns_nothing() {
     let mut policy = policy();
     policy.anonymous = vec![grant("/pub", &[Action::Read, Action::List])];
     let bad = Principal { token: PresentedToken::Invalid, certificate: None };
@@ -226,7 +229,7 @@ fn who_shows_no_valid_token_learns_nothing() {
 }
 
 #[test]
-fn certificates_are_known_by_their_whole_name() {
+fn certificates_are_matched_by_their_whole_name() {
     let with = |name: &str, path: &str| {
         let identity = Principal { certificate: Some(name.into()), ..Principal::default() };
         policy().authorize(&identity, Action::Modify, path, NOW)
@@ -238,7 +241,7 @@ fn certificates_are_known_by_their_whole_name() {
 }
 
 #[test]
-fn only_who_could_do_something_now_has_a_name() {
+fn only_a_usable_token_has_an_owner_name() {
     let name = |identity: &Principal| policy().name(identity, NOW);
     let alice = Claims { subject: Some("alice".into()), ..claims("read:/") };
     assert_eq!(name(&holder(alice.clone())), Ok("https://iam.example alice".to_owned()));

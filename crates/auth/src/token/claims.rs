@@ -1,10 +1,12 @@
-//! What a token says of itself (RFC 7519), unverified.
+//! The claims of a token (RFC 7519), unverified.
 //!
-//! The signature is the server's business: a client that believed a forged token would only be refused by the server.
-//! So nothing here decides what is allowed. The claims are read to renew a token in time, to tell identities apart in
-//! caches, and to tell the user which claim a server probably did not like.
+//! Verifying the signature is the server's task: a client that believed a forged token would only
+//! be rejected by the server. So nothing here decides what is allowed. A client reads the claims to
+//! renew a token in time, to keep users apart in caches, and to tell the user which claim a server
+//! probably rejected.
 //!
-//! A token may also be a macaroon or an opaque string: then nothing can be said, which is no error.
+//! A token may also be a macaroon or an opaque string. Then nothing is known about it, which is not
+//! an error.
 
 use crate::secret::Secret;
 use base64::Engine;
@@ -13,52 +15,52 @@ use serde::Deserialize;
 use serde_json::Value;
 use zeroize::Zeroizing;
 
-/// Longest token that is taken. Servers rarely take more than 16 KiB of header.
+/// Maximum length of a token. Servers rarely accept more than 16 KiB of header.
 pub(crate) const MAX_TOKEN: usize = 64 << 10;
 
 /// The claims of a JWT that matter for storage (WLCG profile 1.2, SciTokens 2.0).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Claims {
-    /// `iss`: who made the token.
+    /// `iss`: the issuer.
     pub issuer: Option<String>,
-    /// `sub`: for whom.
+    /// `sub`: the subject, usually the user.
     pub subject: Option<String>,
-    /// `aud`: the servers that it is meant for; empty if the token has no such claim.
+    /// `aud`: the servers that the token is meant for; empty if it has no such claim.
     pub audience: Vec<String>,
-    /// `scope`: what it allows, one word each. `None` if the token has no such claim.
+    /// `scope`: the words of the scope. `None` if the token has no such claim.
     pub scope: Option<Vec<String>>,
-    /// `exp`: the second since 1970 from which it is worth nothing.
+    /// `exp`: the second since 1970 from which the token is invalid.
     pub expires: Option<i64>,
-    /// `nbf`: the second since 1970 before which it is worth nothing.
+    /// `nbf`: the second since 1970 before which the token is invalid.
     pub not_before: Option<i64>,
-    /// `iat`: the second since 1970 when it was made.
+    /// `iat`: the second since 1970 when the token was issued.
     pub issued: Option<i64>,
-    /// `wlcg.groups`: the groups whose member its holder is; empty if the token has no such claim.
+    /// `wlcg.groups`: the groups that the holder belongs to; empty if the token has no such claim.
     pub groups: Vec<String>,
 }
 
-/// Why a token's claims cannot be read.
+/// Reason why a token's claims cannot be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum MalformedJwt {
-    /// It has not the form of a JWT: opaque, or a macaroon.
-    #[error("it is not a JWT (perhaps a macaroon), so its claims cannot be looked at")]
+    /// The token does not have the form of a JWT: opaque, or a macaroon.
+    #[error("it is not a JWT (perhaps a macaroon), so its claims cannot be read")]
     Opaque,
-    /// It is encrypted for the server (JWE).
-    #[error("it is encrypted for the server (JWE), so its claims cannot be looked at")]
+    /// The token is encrypted for the server (JWE).
+    #[error("it is encrypted for the server (JWE), so its claims cannot be read")]
     Encrypted,
-    /// Three parts with dots, but what is between the dots is no base64url of a JSON object.
+    /// Three parts with dots, but a part is not base64url of a JSON object.
     #[error(
-        "it looks like a JWT but cannot be decoded, perhaps it was cut or altered when it was copied"
+        "it looks like a JWT but cannot be decoded: it may have been cut or altered when copied"
     )]
     Damaged,
     /// More than 64 KiB.
-    #[error("it is longer than any token, expected at most 65536 bytes")]
+    #[error("it is longer than 65536 bytes, the maximum for a token")]
     TooLong,
 }
 
-/// The claims as they stand in the JSON.
+/// The claims as they are in the JSON.
 #[derive(Deserialize)]
 struct Wire {
     iss: Option<Value>,
@@ -72,7 +74,7 @@ struct Wire {
     groups: Option<Value>,
 }
 
-/// The three parts of a signed token as they stand in it: header, payload, signature.
+/// Splits a signed token into header, payload and signature.
 pub(crate) fn parts(text: &str) -> Result<[&str; 3], MalformedJwt> {
     if text.len() > MAX_TOKEN {
         return Err(MalformedJwt::TooLong);
@@ -89,7 +91,7 @@ pub(crate) fn parts(text: &str) -> Result<[&str; 3], MalformedJwt> {
     }
 }
 
-/// The JSON of a part of a token.
+/// Decodes a part of a token to JSON.
 pub(crate) fn json(part: &str) -> Result<Zeroizing<Vec<u8>>, MalformedJwt> {
     let plain =
         URL_SAFE_NO_PAD.decode(part.trim_end_matches('=')).map_err(|_| MalformedJwt::Damaged)?;
@@ -107,7 +109,8 @@ impl Claims {
         Ok(Self::read(&json(payload)?)?.0)
     }
 
-    /// The claims of a payload, and the name of one that has an unexpected type and so counts as absent.
+    /// Reads the claims of a payload. Returns also the name of a claim that counts as absent
+    /// because of its type.
     pub(crate) fn read(json: &[u8]) -> Result<(Self, Option<&'static str>), MalformedJwt> {
         let wire: Wire = serde_json::from_slice(json).map_err(|_| MalformedJwt::Damaged)?;
         let mut reading = Reading { odd: None };
@@ -129,7 +132,7 @@ impl Claims {
     }
 }
 
-/// Reads claims, and notes which one has an unexpected type.
+/// Reads claims, and records which one has an unexpected type.
 struct Reading {
     odd: Option<&'static str>,
 }
@@ -156,7 +159,7 @@ fn text_of(value: Value) -> Option<String> {
     }
 }
 
-/// A claim that is one text, divided by `divide`, or a list of texts.
+/// A claim that is one text, split by `divide`, or a list of texts.
 fn words(value: Value, divide: impl Fn(String) -> Vec<String>) -> Option<Vec<String>> {
     match value {
         Value::String(text) => Some(divide(text)),
@@ -165,7 +168,7 @@ fn words(value: Value, divide: impl Fn(String) -> Vec<String>) -> Option<Vec<Str
     }
 }
 
-/// A NumericDate (RFC 7519 section 2), which may have a fraction. Times that no clock shows count as absent.
+/// A NumericDate (RFC 7519 section 2), which may have a fraction. Absurd times count as absent.
 fn seconds(value: &Value) -> Option<i64> {
     let whole = value.as_i64().or_else(|| {
         let number = value.as_f64()?;
@@ -183,7 +186,7 @@ pub(crate) mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// A token with these claims and no worthwhile signature.
+    /// A token with these claims and a meaningless signature.
     pub(crate) fn jwt(claims: &str) -> Secret {
         let part = |text: &str| URL_SAFE_NO_PAD.encode(text);
         Secret::new(format!("{}.{}.c2ln", part(r#"{"alg":"ES256"}"#), part(claims)))
@@ -218,7 +221,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn what_is_no_jwt_is_named() {
+    fn tokens_that_are_no_jwt_are_named() {
         for (text, reason) in [
             ("", MalformedJwt::Opaque),
             ("MDAxY2xvY2F0aW9uIHNpdGU", MalformedJwt::Opaque),

@@ -1,9 +1,10 @@
-//! The public keys of an issuer: a JSON Web Key Set (RFC 7517), and what of it is of use here.
+//! The public keys of an issuer: a JSON Web Key Set (RFC 7517), reduced to the usable keys.
 //!
-//! The profiles of WLCG and SciTokens sign with RS256 and ES256 (RFC 7518 section 3.1), so keys of RSA with 2,048 to 8,192
-//! bits and of the curve P-256 are kept; all others are passed over, as a set may hold keys for other purposes. The
-//! algorithm belongs to the key and never comes from the token: a token that says `none`, or `HS256` with the public key as
-//! the secret, finds no key that it fits.
+//! The profiles of WLCG and SciTokens sign with RS256 and ES256 (RFC 7518 section 3.1), so RSA keys
+//! of 2,048 to 8,192 bits and keys of the curve P-256 are kept. All others are skipped, because a
+//! set may hold keys for other purposes. The algorithm belongs to the key and never comes from the
+//! token: a token that says `none`, or `HS256` with the public key as the secret, finds no matching
+//! key.
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -13,18 +14,18 @@ use ring::signature::{
 use serde::Deserialize;
 use serde_json::Value;
 
-/// Largest document with keys that is read.
+/// Maximum size of a key set document.
 pub(crate) const MAX_SET_BYTES: usize = 256 << 10;
-/// Most keys that are kept of a set. Issuers have two or three.
+/// Maximum number of keys kept of a set. Issuers have two or three.
 const MAX_KEYS: usize = 64;
-/// Most keys that are tried for one token.
+/// Maximum number of keys tried for one token.
 const MAX_TRIED: usize = 4;
-/// Most bytes of a number of RSA: 8,192 bits.
+/// Maximum size of an RSA number: 8,192 bits.
 const MAX_NUMBER: usize = 1_024;
-/// Bytes of a coordinate of P-256.
+/// Size of a P-256 coordinate in bytes.
 const COORDINATE: usize = 32;
 
-/// How a token is signed.
+/// Signature algorithm of a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Algorithm {
     /// RSASSA-PKCS1-v1_5 with SHA-256.
@@ -34,7 +35,7 @@ pub(crate) enum Algorithm {
 }
 
 impl Algorithm {
-    /// By its name in a token; none for all that are not taken.
+    /// Looks up the name used in a token; `None` for unsupported algorithms.
     pub(crate) fn named(name: &str) -> Option<Self> {
         match name {
             "RS256" => Some(Self::Rs256),
@@ -73,18 +74,18 @@ enum Material {
     P256(Vec<u8>),
 }
 
-/// Why a document holds no keys.
+/// Reason why a document yields no keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum JwksError {
     /// More than 256 KiB.
-    #[error("the set of keys has more than 262144 bytes")]
+    #[error("the key set is larger than 262144 bytes")]
     TooLong,
-    /// It is no JSON object with a list `keys`.
-    #[error("the document is no JSON Web Key Set (RFC 7517)")]
+    /// The document is not a JSON object with a list `keys`.
+    #[error("the document is not a JSON Web Key Set (RFC 7517)")]
     Malformed,
-    /// There is no key in it that signs with RS256 or ES256.
-    #[error("there is no key for RS256 or ES256 in the set")]
+    /// No key in it is for RS256 or ES256.
+    #[error("the key set has no key for RS256 or ES256")]
     Nothing,
 }
 
@@ -108,11 +109,11 @@ struct WireKey {
 }
 
 impl Jwks {
-    /// Reads a set.
+    /// Parses a key set.
     ///
     /// # Errors
     ///
-    /// [`JwksError`] if no key of it is of use.
+    /// [`JwksError`] if none of its keys is usable.
     pub fn parse(json: &[u8]) -> Result<Self, JwksError> {
         if json.len() > MAX_SET_BYTES {
             return Err(JwksError::TooLong);
@@ -122,12 +123,12 @@ impl Jwks {
         if keys.is_empty() { Err(JwksError::Nothing) } else { Ok(Self { keys }) }
     }
 
-    /// Whether a token that names this key, or none, can be verified.
+    /// Returns true if the set has a key for a token with this key id, or without one.
     pub(crate) fn has(&self, id: Option<&str>, algorithm: Algorithm) -> bool {
         self.fitting(id, algorithm).next().is_some()
     }
 
-    /// Whether `signature` of `message` was made with one of the keys that fit.
+    /// Returns true if `signature` of `message` was made with one of the matching keys.
     pub(crate) fn verify(
         &self,
         id: Option<&str>,
@@ -139,7 +140,7 @@ impl Jwks {
         keys.any(|key| key.material.verify(message, signature))
     }
 
-    /// A name is taken at its word; without one, on either side, keys are tried.
+    /// Matches keys by id; where the token or the key has none, all keys of the algorithm match.
     fn fitting(&self, id: Option<&str>, algorithm: Algorithm) -> impl Iterator<Item = &Key> {
         self.keys.iter().filter(move |key| {
             key.material.algorithm() == algorithm
@@ -152,7 +153,7 @@ impl Jwks {
 }
 
 impl Key {
-    /// A key that is of use.
+    /// Builds a key, if it is usable.
     fn of(value: Value) -> Option<Self> {
         let wire: WireKey = serde_json::from_value(value).ok()?;
         if wire.purpose.is_some_and(|purpose| purpose != "sig") {
@@ -196,7 +197,7 @@ impl Material {
     }
 }
 
-/// A whole number without zeros in front, as the verifier wants it.
+/// An integer without leading zeros, as the verifier needs it.
 fn number(text: &str) -> Option<Vec<u8>> {
     if text.len() > 2 * MAX_NUMBER {
         return None;
@@ -226,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_of_other_kinds_are_passed_over() {
+    fn keys_of_other_kinds_are_skipped() {
         for other in [
             r#"{"kty":"oct","k":"c2VjcmV0","kid":"a"}"#,
             r#"{"kty":"OKP","crv":"Ed25519","x":"AA"}"#,
@@ -246,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_is_found_by_name_and_algorithm() {
+    fn a_key_is_found_by_id_and_algorithm() {
         let named = set(&format!(r#"{{{POINT},"kid":"k"}}"#)).unwrap();
         assert!(named.has(Some("k"), Algorithm::Es256) && named.has(None, Algorithm::Es256));
         assert!(!named.has(Some("l"), Algorithm::Es256) && !named.has(Some("k"), Algorithm::Rs256));

@@ -1,12 +1,13 @@
-//! A token as a server sees it: parsed, then believed if one of its issuer's keys made its signature.
+//! A token as a server sees it: parsed, then verified with the keys of its issuer.
 //!
-//! What is read before the signature has been verified is only what is needed to find the key: algorithm, name of the key,
-//! issuer. What the header says of keys beside that (`jwk`, `jku`, `x5c`, `x5u`) is not looked at, as it comes from whoever
-//! made the token. A token with a claim that is named here but cannot be understood, such as an `nbf` that is no number, is
-//! refused, not taken as one without that claim.
+//! Before the signature has been verified, only the fields needed to find the key are used:
+//! algorithm, key id, issuer. Keys in the header (`jwk`, `jku`, `x5c`, `x5u`) are ignored, because
+//! they come from whoever made the token. A token with a claim that is known here but has a wrong
+//! type, such as an `nbf` that is not a number, is rejected; it does not pass as one without that
+//! claim.
 //!
-//! Times, audience and scope are judged later ([`crate::Policy`]), against the clock of each request: so a signature may be
-//! verified once and the result kept.
+//! Times, audience and scope are judged later ([`crate::Policy`]), against the clock of each
+//! request. So a signature may be verified once and the result kept.
 
 use crate::token::claims::{Claims, MalformedJwt, json, parts};
 use crate::token::jwks::{Algorithm, Jwks};
@@ -15,10 +16,10 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-/// A signed token, not yet believed.
+/// A signed token whose signature has not been verified.
 #[derive(Debug)]
 pub struct UnverifiedJwt<'a> {
-    /// Header and payload, which are what is signed.
+    /// Header and payload: the signed bytes.
     message: &'a str,
     signature: Vec<u8>,
     algorithm: Algorithm,
@@ -27,34 +28,36 @@ pub struct UnverifiedJwt<'a> {
     claims: Claims,
 }
 
-/// A token whose signature is right: what it says, its issuer has said.
+/// A token with a verified signature: its issuer vouches for its claims.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VerifiedJwt {
     issuer: String,
     claims: Claims,
 }
 
-/// Why a token is not believed. None of these says anything that whoever sent it does not know.
+/// Reason why a token is rejected. None of the messages reveals anything that the sender does not
+/// know.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum JwtError {
-    /// It is no JWT.
+    /// The token is not a JWT.
     #[error(transparent)]
     NotAJwt(#[from] MalformedJwt),
-    /// Its header is no JSON object with an `alg`, or has critical extensions (RFC 7515 section 4.1.11).
-    #[error("its header cannot be understood")]
+    /// The header is not a JSON object with an `alg`, or has critical extensions (RFC 7515 section
+    /// 4.1.11).
+    #[error("its header is malformed or has critical extensions")]
     Header,
-    /// It is signed with something other than RS256 or ES256, or not at all.
-    #[error("its algorithm is none of RS256 and ES256")]
+    /// The token is signed with an algorithm other than RS256 or ES256, or not at all.
+    #[error("its algorithm is neither RS256 nor ES256")]
     Algorithm,
-    /// A claim is not what it should be.
-    #[error("its claim {0} cannot be understood")]
+    /// A claim is missing or has an unexpected type.
+    #[error("its claim {0} is missing or has an unexpected type")]
     Claim(&'static str),
-    /// Its issuer has no such key.
+    /// The issuer's key set has no key with this id and algorithm.
     #[error("its issuer has no such key")]
     UnknownKey,
     /// The signature is wrong.
-    #[error("its signature is wrong")]
+    #[error("its signature is invalid")]
     Signature,
 }
 
@@ -66,11 +69,11 @@ struct Header {
 }
 
 impl<'a> UnverifiedJwt<'a> {
-    /// Takes a token apart.
+    /// Parses a token.
     ///
     /// # Errors
     ///
-    /// [`JwtError`] for what cannot be a token that is signed as the profiles of WLCG and SciTokens have it.
+    /// [`JwtError`] for tokens that are not signed by the rules of the WLCG and SciTokens profiles.
     pub fn parse(text: &'a str) -> Result<Self, JwtError> {
         let [header, payload, signature] = parts(text)?;
         let message = text.get(..header.len() + 1 + payload.len()).unwrap_or_default();
@@ -89,20 +92,20 @@ impl<'a> UnverifiedJwt<'a> {
         Ok(Self { message, signature, algorithm, key_id: header.kid, issuer, claims })
     }
 
-    /// Who is said to have made it, in the words of the token.
+    /// The claimed issuer.
     #[must_use]
     pub fn issuer(&self) -> &str {
         &self.issuer
     }
 
-    /// Whether `keys` has a key that it may be signed with.
+    /// Returns true if `keys` has a key that the token may be signed with.
     #[must_use]
     pub fn has_key_in(&self, keys: &Jwks) -> bool {
         keys.has(self.key_id.as_deref(), self.algorithm)
     }
 
-    /// Believes it if it is signed by one of its issuer's keys. That `keys` are those of [`UnverifiedJwt::issuer`] is the
-    /// caller's part.
+    /// Verifies the signature with the issuer's keys. The caller ensures that `keys` are those of
+    /// [`UnverifiedJwt::issuer`].
     ///
     /// # Errors
     ///
@@ -112,27 +115,28 @@ impl<'a> UnverifiedJwt<'a> {
             return Err(JwtError::UnknownKey);
         }
         let id = self.key_id.as_deref();
-        match keys.verify(id, self.algorithm, self.message.as_bytes(), &self.signature) {
-            true => Ok(VerifiedJwt { issuer: self.issuer, claims: self.claims }),
-            false => Err(JwtError::Signature),
+        if keys.verify(id, self.algorithm, self.message.as_bytes(), &self.signature) {
+            Ok(VerifiedJwt { issuer: self.issuer, claims: self.claims })
+        } else {
+            Err(JwtError::Signature)
         }
     }
 }
 
 impl VerifiedJwt {
-    /// Who made it.
+    /// The issuer.
     #[must_use]
     pub fn issuer(&self) -> &str {
         &self.issuer
     }
 
-    /// What it says.
+    /// The claims.
     #[must_use]
     pub fn claims(&self) -> &Claims {
         &self.claims
     }
 
-    /// A token that is taken as verified, for tests of what follows.
+    /// A token that counts as verified, for tests of later steps.
     #[cfg(test)]
     pub(crate) fn believed(issuer: &str, claims: Claims) -> Self {
         Self { issuer: issuer.to_owned(), claims }

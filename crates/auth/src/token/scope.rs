@@ -1,6 +1,7 @@
-//! What a scope allows: the rules of WLCG and SciTokens.
+//! Meaning of a scope: the rules of WLCG and SciTokens.
 //!
-//! A scope is a list of words, each an ability and, after a colon, the path below which it holds:
+//! A scope is a list of words. A word is an ability and, after a colon, the path below which it
+//! holds:
 //!
 //! | word | allows |
 //! |---|---|
@@ -8,20 +9,22 @@
 //! | `storage.create:/p` | new files and folders; not to overwrite or remove |
 //! | `storage.modify:/p` | all that create allows, overwrite, rename, remove |
 //! | `storage.stage:/p` | all that read allows, bring from tape |
-//! | `read:/p`, `write:/p` | SciTokens: read and list; create and modify. Without a path: everything |
+//! | `read:/p`, `write:/p` | SciTokens: read, list; create, modify. Without a path: everything |
 //!
-//! A path covers itself and what is below it, in whole components: `/a` covers `/a` and `/a/b`, not `/ab`. A `storage.*`
-//! word without a path is invalid (WLCG profile; servers that took it for `/` had to be corrected).
+//! A path covers itself and everything below it, by whole components: `/a` covers `/a` and `/a/b`,
+//! not `/ab`. A `storage.*` word without a path is invalid (WLCG profile; servers that took it for
+//! `/` had to be corrected).
 //!
-//! Paths count from a folder that the *server* has configured for the issuer. A client cannot know it: with the base
-//! `/atlas`, `storage.read:/data` covers the URL path `/atlas/data/x`. So the verdict has three values.
+//! Paths are relative to a folder that the *server* has configured for the issuer. A client cannot
+//! know it: with the base `/atlas`, `storage.read:/data` covers the URL path `/atlas/data/x`. So a
+//! client has a third verdict between yes and no, [`Permission::GrantedBelow`].
 
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 
-/// What a word of a scope cannot hold (RFC 6749 section 3.3), and the percent sign.
+/// Characters that a scope cannot contain (RFC 6749 section 3.3), and the percent sign.
 const IN_SCOPE: &AsciiSet = &CONTROLS.add(b' ').add(b'"').add(b'\\').add(b'%');
 
-/// What a request wants to do with a path.
+/// The operation of a request on a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Action {
@@ -29,14 +32,14 @@ pub enum Action {
     Read,
     /// List a folder.
     List,
-    /// Make a file or folder that is not there yet.
+    /// Create a new file or folder.
     Create,
     /// Overwrite, rename or remove.
     Modify,
 }
 
 impl Action {
-    /// The word for people.
+    /// The word for messages.
     pub(crate) fn verb(self) -> &'static str {
         match self {
             Self::Read => "reading",
@@ -46,7 +49,7 @@ impl Action {
         }
     }
 
-    /// The word that a token should have held.
+    /// The ability that a token needs.
     pub(crate) fn wanted(self) -> &'static str {
         match self {
             Self::Read | Self::List => "storage.read",
@@ -55,7 +58,7 @@ impl Action {
         }
     }
 
-    /// The word of a scope that allows it for a path of a server, which is not encoded.
+    /// The word of a scope that allows the action for an unencoded path of a server.
     #[must_use]
     pub fn scope(self, path: &str) -> String {
         let path = utf8_percent_encode(path.trim_matches('/'), IN_SCOPE);
@@ -63,23 +66,23 @@ impl Action {
     }
 }
 
-/// Whether a scope lets an action pass, as far as a client can know.
+/// Verdict on an action by a scope, as far as a client can know.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Permission {
     /// A word covers the path.
     Granted,
-    /// A word covers the path if the server counts the paths of this issuer from `base`.
+    /// A word covers the path if the server's base for this issuer is `base`.
     GrantedBelow {
-        /// The front of the URL's path that is not in the scope.
+        /// The front of the URL's path that the scope lacks.
         base: String,
     },
-    /// Words for this action are there, for other paths.
+    /// There are words for this action, but for other paths.
     OtherPaths {
         /// Those paths.
         paths: Vec<String>,
     },
-    /// No word is for this action.
+    /// No word allows this action.
     OtherActions,
 }
 
@@ -111,7 +114,7 @@ impl Permission {
     }
 }
 
-/// The words of a scope that are invalid: `storage.*` without a path.
+/// The invalid words of a scope: `storage.*` without a path.
 pub(crate) fn without_path<S: AsRef<str>>(scope: &[S]) -> impl Iterator<Item = &str> {
     scope.iter().map(AsRef::as_ref).filter(|word| {
         word.starts_with("storage.")
@@ -119,7 +122,7 @@ pub(crate) fn without_path<S: AsRef<str>>(scope: &[S]) -> impl Iterator<Item = &
     })
 }
 
-/// The path for which `word` allows `action`, if it does.
+/// Returns the path below which `word` allows `action`, if it does.
 pub(crate) fn granted_path(word: &str, action: Action) -> Option<&str> {
     let (ability, path) = match word.split_once(':') {
         Some((ability, path)) => (ability, Some(path)),
@@ -139,7 +142,8 @@ pub(crate) fn granted_path(word: &str, action: Action) -> Option<&str> {
     able.then_some(path)
 }
 
-/// The components of a path: decoded, without empty ones and `.`, and with `..` resolved, never above the root.
+/// Splits a path into decoded components; drops empty ones and `.`, resolves `..`, never above the
+/// root.
 fn components(path: &str) -> Vec<String> {
     let mut components: Vec<String> = Vec::new();
     for component in path.split('/') {
@@ -152,7 +156,7 @@ fn components(path: &str) -> Vec<String> {
     components
 }
 
-/// `%41` to `A`. What is no pair of hexadecimal digits stays as it is; what is no UTF-8 is replaced.
+/// Decodes `%41` to `A`. Keeps a `%` without two hexadecimal digits; replaces invalid UTF-8.
 fn decoded(text: &str) -> String {
     let digit = |byte: Option<&u8>| {
         byte.and_then(|&byte| char::from(byte).to_digit(16))

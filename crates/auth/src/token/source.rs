@@ -1,12 +1,13 @@
-//! Where a token comes from, and how it is fetched from there.
+//! Sources of a token, and how it is fetched from them.
 //!
-//! The order of discovery is that of the WLCG document (zenodo.3937438): `BEARER_TOKEN`, the file named by
-//! `BEARER_TOKEN_FILE`, `$XDG_RUNTIME_DIR/bt_u<uid>`, `/tmp/bt_u<uid>`. What a person or a variable named must work, or
-//! the error says why. The two default places are guesses, and `/tmp` is everybody's: what is wrong there is remembered
-//! for the explanation of a refusal, and the search goes on.
+//! The order of discovery is that of the WLCG document (zenodo.3937438): `BEARER_TOKEN`, the file
+//! named by `BEARER_TOKEN_FILE`, `$XDG_RUNTIME_DIR/bt_u<uid>`, `/tmp/bt_u<uid>`. A source that a
+//! person or a variable named must work, or the error says why not. The two default paths are
+//! guesses, and everybody can write to `/tmp`: a problem there is recorded for the explanation of a
+//! rejected request, and the search goes on.
 //!
-//! The command runs in a shell and in a process group of its own, so that after the time limit all of it is ended. Its
-//! standard error is the user's: what it says there is for them, and is not read by us.
+//! The command runs in a shell and in its own process group, so that after the time limit all of it
+//! is killed. Its standard error goes to the user and is not read here.
 
 use crate::environment::Environment;
 use crate::error::{AuthError, Result};
@@ -22,7 +23,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 use zeroize::Zeroizing;
 
-/// Where a token comes from.
+/// A source of tokens.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum TokenSource {
@@ -32,9 +33,9 @@ pub enum TokenSource {
     File(PathBuf),
     /// A command line for `/bin/sh` that prints a token; run again before the token expires.
     Command {
-        /// What the shell runs.
+        /// The command line for the shell.
         line: String,
-        /// After this time it is ended, with all that it started.
+        /// Time limit, after which the command and all its children are killed.
         limit: Duration,
     },
     /// The places of the WLCG document.
@@ -48,7 +49,7 @@ pub enum TokenSource {
     },
 }
 
-/// A token, and where it was found.
+/// A token and the name of its source.
 #[derive(Debug)]
 pub(crate) struct DiscoveredToken {
     pub(crate) token: Secret,
@@ -74,22 +75,23 @@ impl TokenSource {
         }
     }
 
-    /// Whether somebody asked for a token, rather than hoped to find one.
+    /// Returns true if a token was requested explicitly, rather than searched for in default
+    /// places.
     pub(crate) fn is_explicit(&self) -> bool {
         !matches!(self, Self::Discovery { value: None, named: None, .. })
     }
 
-    /// Whether fetching costs a process.
+    /// Returns true if fetching starts a process.
     pub(crate) fn is_command(&self) -> bool {
         matches!(self, Self::Command { .. })
     }
 
-    /// Whether the token was handed in, so that another look cannot find another one.
+    /// Returns true if the token was passed in, so that reading again cannot find another one.
     pub(crate) fn is_fixed(&self) -> bool {
         matches!(self, Self::Value(_) | Self::Discovery { value: Some(_), .. })
     }
 
-    /// For the user: all places, in order.
+    /// The names of all places for the user, in order.
     pub(crate) fn places(&self) -> Vec<String> {
         match self {
             Self::Value(_) => vec!["the configuration".to_owned()],
@@ -104,7 +106,7 @@ impl TokenSource {
         }
     }
 
-    /// Fetches the token. `problems` gets what was wrong in places that were only guessed.
+    /// Fetches the token. `problems` collects the errors of default places.
     pub(crate) fn fetch(
         &self,
         uid: u32,
@@ -145,29 +147,29 @@ fn from_file(path: &Path, uid: u32, link: bool) -> Result<DiscoveredToken> {
     checked(text, place)
 }
 
-/// The token in `text`: surrounding blanks removed, and nothing in it that could not stand in a header field
-/// (`b64token`, RFC 6750 section 2.1).
+/// Checks that `text` without surrounding blanks can be sent in a header field (`b64token`, RFC
+/// 6750 section 2.1).
 fn checked(text: &str, place: String) -> Result<DiscoveredToken> {
     let text = text.trim();
     if text.is_empty() {
         return Err(AuthError::malformed(place, "empty, expected a token"));
     }
     if text.len() > MAX_TOKEN {
-        return Err(AuthError::malformed(place, "longer than 65536 bytes, that is no token"));
+        return Err(AuthError::malformed(place, "longer than 65536 bytes, expected a token"));
     }
     let allowed = |c: char| c.is_ascii_alphanumeric() || "-._~+/=".contains(c);
     if let Some(at) = text.find(|c| !allowed(c)) {
-        let why = format!("not a token: byte {at} is none of those that a token may hold");
+        let why = format!("not a token: byte {at} is not allowed in a token");
         return Err(AuthError::malformed(place, why));
     }
     Ok(DiscoveredToken { token: Secret::new(text), place })
 }
 
-/// The output of a command that ended well within the limit.
+/// Returns the output of a command that ended successfully within the limit.
 fn run(line: &str, limit: Duration) -> Result<Zeroizing<String>> {
     let failed = |why: &str| AuthError::Command { why: why.to_owned(), source: None };
     let system =
-        |source| AuthError::Command { why: "cannot be run".to_owned(), source: Some(source) };
+        |source| AuthError::Command { why: "could not be run".to_owned(), source: Some(source) };
     let mut child = Command::new("/bin/sh")
         .arg("-c")
         .arg(line)
@@ -182,12 +184,13 @@ fn run(line: &str, limit: Duration) -> Result<Zeroizing<String>> {
         let mut text = Zeroizing::new(Vec::with_capacity(MAX_TOKEN + 1));
         let most = u64::try_from(MAX_TOKEN).unwrap_or(u64::MAX) + 1;
         let read = output.map(|pipe| pipe.take(most).read_to_end(&mut text)).transpose();
-        // Waits without collecting the process: its id, and so that of its group, stays taken until `wait` below.
+        // Waits without reaping the process: its id, and that of its group, stays taken until
+        // `wait` below.
         let ended = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
         if text.len() <= MAX_TOKEN && rustix::process::waitid(WaitId::Pid(group), ended).is_err() {
             text.clear();
         }
-        // If nobody waits any more, the limit has passed.
+        // A closed channel means that the limit has passed.
         drop(sender.send(read.map(|_| text)));
     });
     if let Err(error) = reader {
@@ -198,7 +201,7 @@ fn run(line: &str, limit: Duration) -> Result<Zeroizing<String>> {
         Ok(Ok(text)) if text.len() <= MAX_TOKEN => text,
         Ok(Ok(_)) => {
             end(&mut child, group);
-            return Err(failed("prints more than 65536 bytes, that is no token"));
+            return Err(failed("printed more than 65536 bytes, expected a token"));
         }
         Ok(Err(error)) => {
             end(&mut child, group);
@@ -207,7 +210,7 @@ fn run(line: &str, limit: Duration) -> Result<Zeroizing<String>> {
         Err(_) => {
             end(&mut child, group);
             return Err(failed(&format!(
-                "took longer than {} s and was ended",
+                "took longer than {} s and was killed",
                 limit.as_secs_f64()
             )));
         }
@@ -216,13 +219,14 @@ fn run(line: &str, limit: Duration) -> Result<Zeroizing<String>> {
     if !status.success() {
         return Err(failed(&format!("failed ({status})")));
     }
-    let text = std::str::from_utf8(&text).map_err(|_| failed("prints bytes that are no text"))?;
+    let text =
+        std::str::from_utf8(&text).map_err(|_| failed("printed bytes that are not UTF-8"))?;
     Ok(Zeroizing::new(text.to_owned()))
 }
 
-/// Ends a command and all that it started, and collects it.
+/// Kills a command with all its children, and reaps it.
 fn end(child: &mut Child, group: Pid) {
-    // It may have ended by itself in the meantime.
+    // It may have exited by itself in the meantime.
     let _gone = rustix::process::kill_process_group(group, Signal::KILL);
     let _status = child.wait();
 }
@@ -247,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn places_are_tried_in_the_order_of_the_document() {
+    fn sources_are_tried_in_the_order_of_the_document() {
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().join(name);
         let runtime = folder.path().display().to_string();
@@ -276,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn a_guessed_place_may_be_wrong_but_a_named_one_must_work() {
+    fn default_files_may_be_wrong_but_named_ones_must_work() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("bt");
         std::fs::write(&path, "token").unwrap();
@@ -291,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_token_is_refused_without_showing_it() {
+    fn text_that_is_no_token_is_rejected_without_showing_it() {
         for text in ["", " \n", "two words", "a\u{e9}", "key: value", "a\0b", "-----BEGIN"] {
             let result = fetch(&TokenSource::Value(Secret::new(text)));
             match (text, result) {
@@ -312,7 +316,7 @@ mod tests {
             ("true", "empty"),
             ("head -c 70000 /dev/zero", "more than 65536"),
             ("cat /dev/zero", "more than 65536"),
-            ("printf '\\377'", "no text"),
+            ("printf '\\377'", "not UTF-8"),
         ] {
             let error = run(line).unwrap_err().to_string();
             assert!(error.contains(reason) && !error.contains("hush"), "{line}: {error}");
@@ -320,12 +324,12 @@ mod tests {
     }
 
     #[test]
-    fn a_command_that_hangs_is_ended_with_all_that_it_started() {
+    fn a_command_that_hangs_is_killed_with_all_its_children() {
         let folder = tempfile::tempdir().unwrap();
         let pipe = folder.path().join("pipe");
         let (fifo, mode) = (rustix::fs::FileType::Fifo, rustix::fs::Mode::RWXU);
         rustix::fs::mknodat(rustix::fs::CWD, &pipe, fifo, mode, 0).unwrap();
-        // The process that the shell leaves behind holds both pipes open, until it is ended.
+        // The process that the shell leaves behind holds both pipes open until it is killed.
         let line = format!("exec 3>{}; tail -f /dev/null & echo abc", pipe.display());
         let (sender, ended) = mpsc::channel();
         std::thread::spawn(move || {

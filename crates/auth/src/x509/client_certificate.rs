@@ -1,11 +1,13 @@
 //! Client certificates and X.509 proxies (RFC 3820): a chain and its key, read from PEM files.
 //!
-//! A proxy is a short-lived certificate that a person's certificate has signed. Its file holds, in this order, the proxy,
-//! its key, and the chain up to the person's certificate; all of it is sent. The files are read each time a connection
-//! configuration is made, so that a proxy renewed during a job is found.
+//! A proxy is a short-lived certificate signed by a person's certificate. Its file contains, in
+//! this order, the proxy, its key, and the chain up to the person's certificate; the whole chain is
+//! sent. The files are read each time a TLS configuration is made, so that a proxy renewed during a
+//! job is found.
 //!
-//! What a person or a variable named must work. The default place of a proxy is only a guess: a forgotten, expired one
-//! there must not keep anybody from reading a public file, so it counts as absent, and is mentioned when a server refuses.
+//! A file that a person or a variable named must work. The default path of a proxy is only a guess:
+//! a forgotten, expired proxy there must not keep anybody from reading a public file. So it counts
+//! as absent, and is mentioned when a server rejects a request.
 
 use crate::environment::Environment;
 use crate::error::{AuthError, Result};
@@ -17,23 +19,23 @@ use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use std::path::{Path, PathBuf};
 use x509_parser::prelude::{FromDer, X509Certificate};
 
-/// Largest file with certificates that is read: a bundle of all public authorities has a quarter of it.
+/// Maximum size of a file with certificates; a bundle of all public authorities is a quarter of it.
 pub(crate) const MAX_PEM: usize = 1 << 20;
 
-/// Where a client certificate lies.
+/// Files of a client certificate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CertificateSource {
     /// Two PEM files. They may be one and the same.
     Files {
-        /// The certificate, and those up to its authority if the server needs them.
+        /// The certificate, followed by its intermediates if the server needs them.
         certificate: PathBuf,
-        /// Its key, not encrypted.
+        /// Its key, unencrypted.
         key: PathBuf,
     },
-    /// A proxy that somebody named: chain and key in one PEM file.
+    /// A proxy that was named explicitly: chain and key in one PEM file.
     Proxy(PathBuf),
-    /// A proxy in the default place, if there is a valid one.
+    /// The proxy at the default path, if there is a valid one.
     DefaultProxy(PathBuf),
 }
 
@@ -51,7 +53,7 @@ impl CertificateSource {
         Self::DefaultProxy(format!("/tmp/x509up_u{}", environment.uid()).into())
     }
 
-    /// For the user: where it lies.
+    /// The path to show to the user.
     pub(crate) fn place(&self) -> &Path {
         match self {
             Self::Files { certificate: path, .. }
@@ -67,7 +69,8 @@ impl CertificateSource {
         }
     }
 
-    /// Reads chain and key. `now` is in seconds since 1970. What is wrong in the default place goes to `problems`.
+    /// Reads chain and key. `now` is in seconds since 1970. Problems of the default path go to
+    /// `problems`.
     pub(crate) fn load(
         &self,
         uid: u32,
@@ -123,11 +126,11 @@ impl CertificateSource {
     }
 }
 
-/// A certificate chain and its key, as TLS wants them.
+/// A certificate chain and its key, as TLS needs them.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct ClientCertificate {
-    /// The certificate, then those that lead from it to its authority.
+    /// The certificate, followed by those that lead to its authority.
     pub chain: Vec<CertificateDer<'static>>,
     /// Its key.
     pub key: PrivateKeyDer<'static>,
@@ -135,7 +138,7 @@ pub struct ClientCertificate {
 }
 
 impl ClientCertificate {
-    /// Whose it is: the distinguished name of the certificate that is no proxy.
+    /// The distinguished name of the first certificate that is not a proxy.
     #[must_use]
     pub fn subject(&self) -> &str {
         &self.summary.subject
@@ -148,7 +151,7 @@ impl ClientCertificate {
     }
 }
 
-/// What is worth knowing of a chain.
+/// Subject, issuer and validity of a chain.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Summary {
     pub(crate) subject: String,
@@ -179,14 +182,14 @@ impl Summary {
 
     fn check(&self, what: &'static str, path: &Path, now: i64) -> Result<()> {
         let renew = match what {
-            "X.509 proxy" => "make a new one (`voms-proxy-init`)",
-            _ => "ask its authority for a new one",
+            "X.509 proxy" => "create a new one (`voms-proxy-init`)",
+            _ => "request a new one from its authority",
         };
         let why = if now > self.not_after {
             format!("expired {} ago: {renew}", span(now.saturating_sub(self.not_after)))
         } else if now < self.not_before {
             let wait = span(self.not_before.saturating_sub(now));
-            format!("is valid only in {wait}: check the clock of this machine")
+            format!("is not valid for another {wait}: check this machine's clock")
         } else {
             return Ok(());
         };
@@ -194,19 +197,19 @@ impl Summary {
     }
 }
 
-/// Whether it is a proxy: by its extension, or, for those from before the RFC, by its last common name.
+/// Recognises a proxy by its extension or, for those from before the RFC, by its last common name.
 fn is_proxy(certificate: &X509Certificate<'_>) -> bool {
     let name = certificate.subject().iter_common_name().last().and_then(|name| name.as_str().ok());
     is_marked(certificate) || matches!(name, Some("proxy" | "limited proxy"))
 }
 
-/// All certificates of a PEM file.
+/// Parses all certificates of a PEM file.
 pub(crate) fn certificates(path: &Path, pem: &[u8]) -> Result<Vec<CertificateDer<'static>>> {
     let chain: Vec<_> = CertificateDer::pem_slice_iter(pem)
         .collect::<Result<_, _>>()
         .map_err(|_| AuthError::malformed(path.display(), "not well-formed PEM"))?;
     if chain.is_empty() {
-        return Err(AuthError::malformed(path.display(), "no certificate in it, expected PEM"));
+        return Err(AuthError::malformed(path.display(), "contains no certificate, expected PEM"));
     }
     Ok(chain)
 }
@@ -217,7 +220,7 @@ fn key(path: &Path, pem: &[u8]) -> Result<PrivateKeyDer<'static>> {
         return Err(AuthError::EncryptedKey { path: path.to_owned() });
     }
     PrivateKeyDer::from_pem_slice(pem)
-        .map_err(|_| AuthError::malformed(path.display(), "no private key in it, expected PEM"))
+        .map_err(|_| AuthError::malformed(path.display(), "contains no private key, expected PEM"))
 }
 
 #[cfg(test)]

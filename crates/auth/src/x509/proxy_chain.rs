@@ -1,30 +1,33 @@
-//! Proxies (RFC 3820) as a server sees them: who stands behind a chain of certificates.
+//! Verification of proxy certificates (RFC 3820) by a server: finds the person behind a chain.
 //!
-//! A proxy is signed by a person's certificate, or by another proxy, neither of which is an authority: so the usual
-//! verification refuses it. Here the proxies at the front of a chain are verified, link by link, up to the person's
-//! certificate; that one and what follows it is verified as usual, by TLS. For every link:
+//! A proxy is signed by a person's certificate or by another proxy. Neither is an authority, so the
+//! usual verification rejects it. This module verifies the proxies at the front of a chain, link by
+//! link, up to the person's (end-entity) certificate; TLS verifies that one and those after it as
+//! usual. Rules for each link:
 //!
 //! - its issuer is the next certificate, by name and by signature, and that one may sign;
-//! - its name is that of the next certificate and one common name more;
-//! - it is marked as a proxy by a critical extension, with a policy that inherits all rights (or all but some, as limited
-//!   proxies of grids do), and may have as many proxies below it as it has;
-//! - it is valid now, is no authority, and has no other critical extension that is not known here.
+//! - its subject is that of the next certificate plus one common name;
+//! - a critical extension marks it as a proxy, with a policy that inherits all rights (or all but
+//!   some, as the limited proxies of grids do), and allows as many proxies below it as there are;
+//! - it is valid now, is not an authority, and has no other unknown critical extension.
 //!
-//! Proxies from before the RFC, known only by a common name `proxy`, are not taken: nothing in them says what they are.
+//! Proxies from before the RFC, marked only by the common name `proxy`, are rejected: nothing in
+//! them tells what they are.
 
 use rustls_pki_types::CertificateDer;
 use x509_parser::der_parser::asn1_rs::{Integer, OctetString, Oid, Sequence};
 use x509_parser::prelude::{FromDer, ParsedExtension, X509Certificate};
 use x509_parser::time::ASN1Time;
 
-/// Marks a proxy (RFC 3820 section 3.8).
+/// The extension that marks a proxy (RFC 3820 section 3.8).
 const PROXY_CERT_INFO: &str = "1.3.6.1.5.5.7.1.14";
-/// Policies that leave a proxy what its person may do: inherit all, and Globus' limited proxies, which may not start jobs.
+/// Policies that give a proxy the rights of its person: inherit all, and Globus' limited proxies,
+/// which may not start jobs.
 const POLICIES: [&str; 2] = ["1.3.6.1.5.5.7.21.1", "1.3.6.1.4.1.3536.1.1.1.9"];
-/// Most proxies in a chain.
+/// Maximum number of proxies in a chain.
 const MAX_PROXIES: usize = 10;
 
-/// Why a chain with proxies is not believed.
+/// Reason why a chain with proxies is rejected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the proxy certificate {what}")]
 pub struct ProxyChainError {
@@ -35,12 +38,13 @@ fn bad<T>(what: &'static str) -> Result<T, ProxyChainError> {
     Err(ProxyChainError { what })
 }
 
-/// Verifies the proxies at the front of a chain, and tells at which place the person's certificate is: 0 if there are none.
-/// That certificate is not verified here. `now` is in seconds since 1970.
+/// Verifies the proxies at the front of a chain. Returns the index of the person's certificate: 0
+/// if there are no proxies. That certificate itself is not verified here. `now` is in seconds since
+/// 1970.
 ///
 /// # Errors
 ///
-/// [`ProxyChainError`] if one of them is not as RFC 3820 has it.
+/// [`ProxyChainError`] if one of them violates RFC 3820.
 pub fn end_entity_index(chain: &[CertificateDer<'_>], now: i64) -> Result<usize, ProxyChainError> {
     let mut below = 0;
     let Some(mut certificate) = chain.first().map(parsed).transpose()? else {
@@ -48,7 +52,7 @@ pub fn end_entity_index(chain: &[CertificateDer<'_>], now: i64) -> Result<usize,
     };
     while is_marked(&certificate) {
         let Some(next) = chain.get(below + 1).filter(|_| below < MAX_PROXIES) else {
-            return bad("comes without that of a person");
+            return bad("is not followed by an end-entity certificate within 10 links");
         };
         let issuer = parsed(next)?;
         check_link(&certificate, &issuer, below, now)?;
@@ -60,12 +64,12 @@ pub fn end_entity_index(chain: &[CertificateDer<'_>], now: i64) -> Result<usize,
 fn parsed<'a>(der: &'a CertificateDer<'_>) -> Result<X509Certificate<'a>, ProxyChainError> {
     match X509Certificate::from_der(der) {
         Ok(([], certificate)) => Ok(certificate),
-        _ => bad("cannot be read"),
+        _ => bad("cannot be parsed"),
     }
 }
 
-/// Whose chain it is: the distinguished name of the first certificate that is no proxy, as `C=CH, O=Grid, CN=Alice`. Nothing
-/// is verified.
+/// Returns the distinguished name of the first certificate that is not a proxy, as `C=CH, O=Grid,
+/// CN=Alice`. Verifies nothing.
 #[must_use]
 pub fn subject_of(chain: &[CertificateDer<'_>]) -> Option<String> {
     let mut certificates = chain.iter().map(|der| parsed(der).ok());
@@ -73,13 +77,14 @@ pub fn subject_of(chain: &[CertificateDer<'_>]) -> Option<String> {
     Some(person.subject().to_string())
 }
 
-/// The second since 1970 after which a certificate is invalid; none if it cannot be read.
+/// The second since 1970 after which a certificate is invalid; `None` if it cannot be parsed.
 #[must_use]
 pub fn not_after_of(certificate: &CertificateDer<'_>) -> Option<i64> {
     parsed(certificate).ok().map(|certificate| certificate.validity().not_after.timestamp())
 }
 
-/// The public key in a certificate (a `SubjectPublicKeyInfo` in DER), whatever else is in it; none if it cannot be read.
+/// The public key of a certificate (a `SubjectPublicKeyInfo` in DER); `None` if it cannot be
+/// parsed.
 #[must_use]
 pub fn public_key_of(certificate: &CertificateDer<'_>) -> Option<Vec<u8>> {
     parsed(certificate).ok().map(|certificate| certificate.public_key().raw.to_vec())
@@ -96,24 +101,24 @@ fn check_link(
     now: i64,
 ) -> Result<(), ProxyChainError> {
     if proxy.issuer().as_raw() != issuer.subject().as_raw() {
-        return bad("is not of the next one in the chain");
+        return bad("was not issued by the next certificate in the chain");
     }
     if proxy.verify_signature(Some(issuer.public_key())).is_err() {
-        return bad("has a wrong signature");
+        return bad("has an invalid signature");
     }
-    let time =
-        ASN1Time::from_timestamp(now).map_err(|_| ProxyChainError { what: "has no time" })?;
+    let time = ASN1Time::from_timestamp(now)
+        .map_err(|_| ProxyChainError { what: "cannot be checked at this time" })?;
     if !proxy.validity().is_valid_at(time) {
-        return bad("is not valid now");
+        return bad("has expired or is not yet valid");
     }
     check_name(proxy, issuer)?;
     check_extensions(proxy, below)?;
     let may_sign =
         issuer.key_usage().ok().flatten().is_none_or(|one| one.value.digital_signature());
-    if may_sign { Ok(()) } else { bad("is of one that may not sign") }
+    if may_sign { Ok(()) } else { bad("is signed by a certificate that may not sign") }
 }
 
-/// The name of the issuer, and one common name more.
+/// Checks that the subject is the issuer's plus one common name.
 fn check_name(
     proxy: &X509Certificate<'_>,
     issuer: &X509Certificate<'_>,
@@ -126,13 +131,13 @@ fn check_name(
                 .eq(expected.iter().map(|one| (one.attr_type(), one.attr_value())))
         });
         if !same {
-            return bad("has not the name of its issuer");
+            return bad("has a subject that does not begin with its issuer's");
         }
     }
     let last: Vec<_> = names.flat_map(|name| name.iter()).collect();
     match last.as_slice() {
         [one] if one.attr_type().to_id_string() == "2.5.4.3" => Ok(()),
-        _ => bad("has not one common name more than its issuer"),
+        _ => bad("has a subject that is not its issuer's plus one common name"),
     }
 }
 
@@ -141,30 +146,30 @@ fn check_extensions(proxy: &X509Certificate<'_>, below: usize) -> Result<(), Pro
         match extension.parsed_extension() {
             _ if extension.oid.to_id_string() == PROXY_CERT_INFO => {
                 if !extension.critical {
-                    return bad("is not marked critically");
+                    return bad("has a proxyCertInfo extension that is not critical");
                 }
                 check_info(extension.value, below)?;
             }
             ParsedExtension::BasicConstraints(constraints) if constraints.ca => {
-                return bad("says that it is an authority");
+                return bad("claims to be a certificate authority");
             }
             ParsedExtension::SubjectAlternativeName(_)
             | ParsedExtension::IssuerAlternativeName(_) => {
-                return bad("has other names");
+                return bad("has an alternative name");
             }
             ParsedExtension::BasicConstraints(_)
             | ParsedExtension::KeyUsage(_)
             | ParsedExtension::ExtendedKeyUsage(_) => {}
-            _ if extension.critical => return bad("has a critical extension that is not known"),
+            _ if extension.critical => return bad("has an unknown critical extension"),
             _ => {}
         }
     }
     Ok(())
 }
 
-/// `ProxyCertInfo`: an optional number of proxies that may be below, and a policy.
+/// Checks a `ProxyCertInfo`: an optional maximum number of proxies below, and a policy.
 fn check_info(value: &[u8], below: usize) -> Result<(), ProxyChainError> {
-    let unreadable = ProxyChainError { what: "has an information that cannot be read" };
+    let unreadable = ProxyChainError { what: "has an unreadable proxyCertInfo extension" };
     let (rest, info) = Sequence::from_der(value).map_err(|_| unreadable)?;
     let content: &[u8] = &info.content;
     let (content, most) = match Integer::from_der(content) {
@@ -179,11 +184,12 @@ fn check_info(value: &[u8], below: usize) -> Result<(), ProxyChainError> {
         return Err(unreadable);
     }
     if most.is_some_and(|most| usize::try_from(most).unwrap_or(usize::MAX) < below) {
-        return bad("may not have as many proxies below it");
+        return bad("has more proxies below it than its proxyCertInfo extension allows");
     }
-    match POLICIES.contains(&language.to_id_string().as_str()) {
-        true => Ok(()),
-        false => bad("has a policy that is not known"),
+    if POLICIES.contains(&language.to_id_string().as_str()) {
+        Ok(())
+    } else {
+        bad("has an unknown proxy policy")
     }
 }
 

@@ -1,8 +1,8 @@
-//! Which authorities a server's certificate may come from.
+//! Certificate authorities that servers are verified against.
 //!
-//! Grids keep their authorities in a folder, `/etc/grid-security/certificates`, one certificate per file, called by a
-//! hash of its name (`5168735f.0`) and often a second time by a name for people (`UKeScienceRoot.pem`). Both are read,
-//! and each authority counts once.
+//! Grids keep their authorities in the folder `/etc/grid-security/certificates`, one certificate
+//! per file. A file is named by a hash of the authority's name (`5168735f.0`), and often a second
+//! time for people (`UKeScienceRoot.pem`). Both are read, and each authority counts once.
 
 use crate::error::{AuthError, Result};
 use crate::private_file::{self, FileModeCheck};
@@ -11,22 +11,22 @@ use rustls_pki_types::CertificateDer;
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
-/// Files looked at in a folder of authorities; the grid's own has a few hundred.
+/// Maximum number of files read from a folder; the grid's folder has a few hundred.
 const MAX_FILES: usize = 10_000;
-/// Authorities taken altogether.
+/// Maximum number of authorities.
 const MAX_ANCHORS: usize = 20_000;
 
-/// Where authorities are found.
+/// Sources of certificate authorities.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TrustConfig {
-    /// Whether those of the system count. Yes by default.
+    /// Trust the system's authorities. True by default.
     pub system: bool,
-    /// A folder that somebody named; it must be there.
+    /// A folder that was named explicitly; it must exist.
     pub folder: Option<PathBuf>,
-    /// A folder that counts if it is there and none was named.
+    /// A folder that is used if it exists and none was named.
     pub default_folder: Option<PathBuf>,
-    /// A PEM file with further authorities; it must be there.
+    /// A PEM file with further authorities; it must exist.
     pub bundle: Option<PathBuf>,
 }
 
@@ -37,24 +37,24 @@ impl Default for TrustConfig {
     }
 }
 
-/// The authorities to be trusted.
+/// The trusted authorities.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TrustAnchors {
-    /// Whether those of the system count too.
+    /// The system's authorities are trusted too.
     pub system: bool,
-    /// Further ones, each once.
+    /// Further authorities, each once.
     pub certificates: Vec<CertificateDer<'static>>,
-    /// Files of folders that could not be used.
+    /// Number of files in folders that could not be used.
     pub skipped: usize,
 }
 
 impl TrustConfig {
-    /// Reads them.
+    /// Reads all sources.
     ///
     /// # Errors
     ///
-    /// What was named and cannot be read, or holds no certificate.
+    /// A named source cannot be read or contains no certificate.
     pub fn load(&self) -> Result<TrustAnchors> {
         let mut anchors = TrustAnchors { system: self.system, ..TrustAnchors::default() };
         let mut known = HashSet::new();
@@ -72,7 +72,7 @@ impl TrustConfig {
     }
 }
 
-/// Certificates are no secret.
+/// Certificates are public.
 const PUBLIC: FileModeCheck = FileModeCheck { owner: None, link: true };
 
 impl TrustAnchors {
@@ -102,7 +102,7 @@ impl TrustAnchors {
                 paths.push(path);
             }
         }
-        // The order in a folder is that of chance.
+        // Folders list their files in no particular order.
         paths.sort();
         for path in paths {
             let found = private_file::read("authority", &path, PUBLIC, MAX_PEM)
@@ -116,7 +116,8 @@ impl TrustAnchors {
     }
 }
 
-/// `*.pem`, or eight hexadecimal digits with a number; the folder also holds revocation lists and policies.
+/// Accepts `*.pem` and eight hexadecimal digits with a number; the folder also holds revocation
+/// lists and policies.
 fn is_authority(path: &Path) -> bool {
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     match name.rsplit_once('.') {
@@ -164,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_named_must_be_there() {
+    fn named_files_must_exist() {
         let folder = tempfile::tempdir().unwrap();
         let none = Some(folder.path().join("none"));
         let default = TrustConfig { default_folder: none.clone(), ..TrustConfig::default() };
@@ -174,6 +175,6 @@ mod tests {
         let empty = folder.path().join("empty.pem");
         std::fs::write(&empty, "no certificate").unwrap();
         let error = TrustConfig { bundle: Some(empty), ..default }.load().unwrap_err();
-        assert!(error.to_string().contains("no certificate in it"), "{error}");
+        assert!(error.to_string().contains("contains no certificate"), "{error}");
     }
 }

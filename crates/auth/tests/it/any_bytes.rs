@@ -10,8 +10,8 @@ use hither_auth::{
 use rustls_pki_types::CertificateDer;
 use std::time::{Duration, UNIX_EPOCH};
 
-/// Four lines: claims, scope, path, challenge; and all of it as a token. An explanation of whatever they say ends, is
-/// short, is fit for a terminal, and does not hold the token.
+/// Four lines (claims, scope, path, challenge), and all of it as a token: the explanation of any of
+/// them ends, is short, is fit for a terminal, and does not contain the token.
 pub(crate) fn token(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let mut lines = text.splitn(4, '\n');
@@ -36,7 +36,7 @@ pub(crate) fn token(data: &[u8]) {
     }
 }
 
-/// What a server makes of a token that nobody signed: nothing, whatever it says and whatever keys it brings.
+/// A server accepts no token that nobody signed, whatever it claims and whatever keys it brings.
 fn served(token: &str, claims: &str, path: &str) {
     let point = "f83OJ3D2xF1Bg8vub9tLe1gHMzV76e8Tus9uPHvRVEU";
     let other = "x_FEzRu9m36HLN_tue659LNpXW6pCyStikYjKIWI5a0";
@@ -67,7 +67,7 @@ fn explained(token: &Secret, path: &str, challenge: &str) {
     let credentials = Credentials::new(config);
     let now = UNIX_EPOCH + Duration::from_secs(1_700_000_000);
     let asked = Origin::parse("https://host/").unwrap();
-    let serial = credentials.authorization(&asked, &asked, now).serial();
+    let serial = credentials.authorization(&asked, &asked, now).generation();
     if credentials.refresh(serial, now).is_err() {
         return;
     }
@@ -90,7 +90,7 @@ fn explained(token: &Secret, path: &str, challenge: &str) {
     assert_eq!(credentials.cache_partition(&asked, now).len(), 64);
 }
 
-/// Certificates one after the other: whoever is behind them is one of them, and nobody's key is made up.
+/// Certificates one after the other: the end entity is one of them, and no key is made up.
 pub(crate) fn certificates(data: &[u8]) {
     let (mut chain, mut rest) = (Vec::new(), data);
     // The length of a sequence of some hundred bytes is in its third and fourth.

@@ -1,4 +1,4 @@
-//! What people are told, claim by claim.
+//! Explanations, claim by claim.
 
 use crate::credentials::explain_rejection::*;
 use crate::sanitize::is_printable;
@@ -20,8 +20,8 @@ fn with_token(token: Secret) -> Credentials {
 
 fn ready(credentials: Credentials) -> Credentials {
     let origin = Origin::parse("https://host/").unwrap();
-    let serial = credentials.authorization(&origin, &origin, now()).serial();
-    // Some tests are about tokens that cannot be read.
+    let serial = credentials.authorization(&origin, &origin, now()).generation();
+    // Some tests use tokens that cannot be read.
     let _result = credentials.refresh(serial, now());
     credentials
 }
@@ -34,12 +34,12 @@ fn explain(credentials: &Credentials, action: Action, path: &str, status: u16) -
 }
 
 #[test]
-fn the_claim_to_blame_is_named() {
+fn the_wrong_claim_is_named() {
     let good = r#""iss":"https://iam","sub":"me","exp":1000600"#;
     for (claims, action, path, expected) in [
         (r#""exp":999280"#.to_owned(), Action::Read, "/a", "it expired 12 min ago (exp)"),
         (r#""exp":1000000"#.to_owned(), Action::Read, "/a", "it expired 0 s ago (exp)"),
-        (r#""nbf":1000090"#.to_owned(), Action::Read, "/a", "valid only in 90 s (nbf)"),
+        (r#""nbf":1000090"#.to_owned(), Action::Read, "/a", "not valid for another 90 s (nbf)"),
         (
             format!(r#"{good},"aud":"https://other.org""#),
             Action::Read,
@@ -50,7 +50,7 @@ fn the_claim_to_blame_is_named() {
             format!(r#"{good},"scope":"storage.create:/a openid""#),
             Action::Read,
             "/a/b",
-            "does not allow reading: storage.read:`/a/b` or a folder above it is needed (scope)",
+            "does not allow reading: it needs storage.read:`/a/b` or a parent folder (scope)",
         ),
         (
             format!(r#"{good},"scope":"storage.read""#),
@@ -68,13 +68,13 @@ fn the_claim_to_blame_is_named() {
             format!(r#"{good},"scope":"storage.read:/data""#),
             Action::Read,
             "/atlas/data/x",
-            "covers `/atlas/data/x` only if the server counts the paths of this issuer from `/atlas`",
+            "covers `/atlas/data/x` only if the server's base path for this issuer is `/atlas`",
         ),
         (
             format!(r#"{good},"scope":"storage.read:/ storage.create:/""#),
             Action::Modify,
             "/a",
-            "does not allow changing: storage.modify:`/a`",
+            "does not allow changing: it needs storage.modify:`/a`",
         ),
         (
             format!(r#"{good},"aud":"ANY","scope":"read:/""#),
@@ -82,7 +82,7 @@ fn the_claim_to_blame_is_named() {
             "/a",
             "although its claims look right: valid for another 10 min, audience `ANY`, scope `read:/`",
         ),
-        ("".to_owned(), Action::Read, "/a", "without an end, no audience, no scope"),
+        ("".to_owned(), Action::Read, "/a", "no expiry, no audience, no scope"),
     ] {
         let text = explain(&with_token(jwt(&format!("{{{claims}}}"))), action, path, 403);
         assert!(text.contains(expected), "{claims}: {text}");
@@ -90,10 +90,10 @@ fn the_claim_to_blame_is_named() {
 }
 
 #[test]
-fn several_claims_may_be_to_blame() {
+fn several_wrong_claims_are_named() {
     let token = jwt(r#"{"sub":"me","iss":"https://iam","exp":1,"aud":"x","scope":"openid"}"#);
     let text = explain(&with_token(token), Action::Read, "/a", 401);
-    let who = "it does not take the token from the token (subject `me`, issuer `https://iam`): it expired 11 days";
+    let who = "the token from the token (subject `me`, issuer `https://iam`) was rejected: it expired 11 days";
     assert!(text.starts_with(who), "{text}");
     assert!(
         text.contains("(exp), and it is meant for `x` (aud)") && text.contains("(scope)"),
@@ -126,21 +126,21 @@ fn audiences_name_servers_in_several_ways() {
 }
 
 #[test]
-fn a_token_that_cannot_be_read_is_said_to_be_one() {
+fn an_opaque_or_damaged_token_is_called_so() {
     let text = explain(&with_token(Secret::new("MDAxabc")), Action::Read, "/a", 403);
     assert!(text.contains("not a JWT") && !text.contains("MDAx"), "{text}");
     let text = explain(&with_token(Secret::new("eyJh.eyJz.c2ln")), Action::Read, "/a", 403);
     assert!(
-        text.contains("cannot be decoded, perhaps it was cut") && !text.contains("eyJ"),
+        text.contains("cannot be decoded: it may have been cut") && !text.contains("eyJ"),
         "{text}"
     );
 }
 
 #[test]
-fn without_credentials_the_places_are_listed() {
+fn without_credentials_the_searched_places_are_listed() {
     let none = Credentials::default();
     let text = explain(&none, Action::Read, "/a", 401);
-    assert_eq!(text, "no token or password was sent, as none is configured");
+    assert_eq!(text, "no token or password was sent: none is configured");
 
     let folder = tempfile::tempdir().unwrap();
     let here = folder.path().display().to_string();
@@ -150,14 +150,14 @@ fn without_credentials_the_places_are_listed() {
     let config = CredentialConfig { certificate: None, ..CredentialConfig::discover(&environment) };
     let text = explain(&ready(Credentials::new(config)), Action::Read, "/a", 401);
     let expected = format!(
-        "it wants credentials, and none was found in BEARER_TOKEN, BEARER_TOKEN_FILE, {here}/bt_u4000000001, \
+        "credentials are required, and none was found in BEARER_TOKEN, BEARER_TOKEN_FILE, {here}/bt_u4000000001, \
          /tmp/bt_u4000000001, {here}/.netrc"
     );
     assert_eq!(text, expected);
 }
 
 #[test]
-fn what_was_withheld_is_said_to_be() {
+fn a_withheld_credential_is_explained() {
     let mut config = CredentialConfig {
         token: Some(TokenSource::Value(Secret::new("hush"))),
         follow: vec![HostPattern::parse("*.site.org").unwrap()],
@@ -184,25 +184,25 @@ fn what_was_withheld_is_said_to_be() {
         "{text}"
     );
     let text = told(&config, "http://pool.site.org/");
-    assert!(text.contains("everybody on the way could read it"), "{text}");
+    assert!(text.contains("everybody on the path could read it"), "{text}");
     config.over_plain_http = true;
     let text = told(&config, "http://pool.site.org/");
-    assert!(text.contains("does not take the token"), "{text}");
+    assert!(text.contains("was rejected"), "{text}");
 }
 
 #[test]
-fn passwords_are_blamed_without_being_shown() {
+fn a_rejected_password_is_not_shown() {
     let basic = Basic::new("me", Secret::new("hush")).unwrap();
     let credentials =
         Credentials::new(CredentialConfig { basic: Some(basic), ..Default::default() });
     let text = explain(&credentials, Action::Read, "/a", 401);
-    assert_eq!(text, "it does not take the password of user `me` from the configuration");
+    assert_eq!(text, "the password of user `me` from the configuration was rejected");
     let text = explain(&credentials, Action::Modify, "/a", 403);
     assert_eq!(text, "changing is not allowed for user `me`");
 }
 
 #[test]
-fn what_servers_repeat_is_cleaned() {
+fn the_servers_reason_is_sanitized() {
     let token = jwt(r#"{"sub":"\u001b[31mred\u202e","iss":"x"}"#);
     let secret = token.expose().to_owned();
     let credentials = with_token(token);
@@ -226,7 +226,7 @@ fn what_servers_repeat_is_cleaned() {
 }
 
 #[test]
-fn spans_are_for_people() {
+fn spans_have_a_fitting_unit() {
     for (seconds, text) in
         [(-5, "0 s"), (119, "119 s"), (120, "2 min"), (7_200, "2 h"), (172_800, "2 days")]
     {

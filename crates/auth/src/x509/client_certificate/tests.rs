@@ -51,7 +51,7 @@ fn load(source: &CertificateSource, now: i64) -> Result<Option<ClientCertificate
 }
 
 #[test]
-fn a_proxy_is_named_after_its_person() {
+fn the_subject_of_a_proxy_is_its_persons() {
     let folder = tempfile::tempdir().unwrap();
     for (name, marked) in [("12345", true), ("proxy", false), ("limited proxy", false)] {
         let path = write(&folder, "proxy", &proxy_file(name, marked, 2030), 0o600);
@@ -68,9 +68,9 @@ fn an_expired_proxy_is_an_error_if_named_and_absent_if_guessed() {
     let path = write(&folder, "proxy", &proxy_file("1", true, 2030), 0o600);
     let named = CertificateSource::Proxy(path.clone());
     let error = load(&named, DAY_2030 + 7_200).unwrap_err().to_string();
-    assert!(error.contains("expired 2 h ago: make a new one (`voms-proxy-init`)"), "{error}");
+    assert!(error.contains("expired 2 h ago: create a new one (`voms-proxy-init`)"), "{error}");
     let error = load(&named, 0).unwrap_err().to_string();
-    assert!(error.contains("is valid only in"), "{error}");
+    assert!(error.contains("is not valid for another"), "{error}");
 
     let guessed = CertificateSource::DefaultProxy(path);
     let mut problems = Vec::new();
@@ -83,7 +83,7 @@ fn an_expired_proxy_is_an_error_if_named_and_absent_if_guessed() {
 }
 
 #[test]
-fn keys_must_be_ours_and_open() {
+fn keys_must_be_private_and_unencrypted() {
     let folder = tempfile::tempdir().unwrap();
     let key = KeyPair::generate().unwrap();
     let pem = params("me", 2030).self_signed(&key).unwrap().pem();
@@ -109,11 +109,11 @@ fn keys_must_be_ours_and_open() {
 }
 
 #[test]
-fn what_is_no_certificate_is_refused() {
+fn text_that_is_no_certificate_is_rejected() {
     let folder = tempfile::tempdir().unwrap();
     let key = KeyPair::generate().unwrap().serialize_pem();
     for (text, reason) in [
-        (key.clone(), "no certificate in it"),
+        (key.clone(), "contains no certificate"),
         (
             format!("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n{key}"),
             "certificate 1 is corrupt",
@@ -130,7 +130,7 @@ fn what_is_no_certificate_is_refused() {
 }
 
 #[test]
-fn the_environment_is_looked_through_in_order() {
+fn variables_are_tried_in_order() {
     let environment = Environment::new(7);
     assert_eq!(
         CertificateSource::discovery(&environment),

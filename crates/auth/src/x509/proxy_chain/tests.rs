@@ -12,7 +12,7 @@ const INHERIT: &[u8] = b"\x2b\x06\x01\x05\x05\x07\x15\x01";
 const INDEPENDENT: &[u8] = b"\x2b\x06\x01\x05\x05\x07\x15\x02";
 const LIMITED: &[u8] = b"\x2b\x06\x01\x04\x01\x9b\x50\x01\x01\x01\x09";
 
-/// What is made wrong.
+/// Makes one thing wrong.
 type Change = fn(&mut CertificateParams);
 
 struct Made {
@@ -69,7 +69,7 @@ fn behind(chain: &[&Made]) -> Result<usize, ProxyChainError> {
 }
 
 #[test]
-fn the_person_is_behind_the_proxies() {
+fn the_end_entity_is_found_behind_its_proxies() {
     let person = person();
     assert_eq!(behind(&[&person]), Ok(0));
     assert_eq!(behind(&[&signed(&person, |_| ()), &person]), Ok(1));
@@ -86,12 +86,16 @@ fn the_person_is_behind_the_proxies() {
 }
 
 #[test]
-fn what_is_wrong_with_a_proxy_is_found() {
+fn every_defect_of_a_proxy_is_found() {
     let person = person();
     let wrong: [(&str, Change); 10] = [
-        ("is not valid now", |proxy| proxy.not_after = rcgen::date_time_ymd(2024, 1, 1)),
-        ("is not valid now", |proxy| proxy.not_before = rcgen::date_time_ymd(2029, 1, 1)),
-        ("name of its issuer", |proxy| {
+        ("has expired or is not yet valid", |proxy| {
+            proxy.not_after = rcgen::date_time_ymd(2024, 1, 1)
+        }),
+        ("has expired or is not yet valid", |proxy| {
+            proxy.not_before = rcgen::date_time_ymd(2029, 1, 1)
+        }),
+        ("begin with its issuer's", |proxy| {
             let name = proxy.distinguished_name.clone();
             proxy.distinguished_name = rcgen::DistinguishedName::new();
             proxy.distinguished_name.push(DnType::OrganizationName, "Others");
@@ -99,21 +103,19 @@ fn what_is_wrong_with_a_proxy_is_found() {
             proxy.distinguished_name.push(DnType::CommonName, "12345");
             assert_ne!(name, proxy.distinguished_name);
         }),
-        ("one common name more", |proxy| {
+        ("plus one common name", |proxy| {
             proxy.distinguished_name.remove(DnType::CommonName).then_some(()).unwrap()
         }),
-        ("one common name more", |proxy| {
+        ("plus one common name", |proxy| {
             proxy.distinguished_name.push(DnType::LocalityName, "here")
         }),
-        ("is an authority", |proxy| proxy.is_ca = IsCa::Ca(BasicConstraints::Unconstrained)),
-        ("has other names", |proxy| {
+        ("certificate authority", |proxy| proxy.is_ca = IsCa::Ca(BasicConstraints::Unconstrained)),
+        ("alternative name", |proxy| {
             proxy.subject_alt_names.push(SanType::DnsName("host".try_into().unwrap()));
         }),
-        ("policy that is not known", |proxy| {
-            proxy.custom_extensions = vec![info(None, INDEPENDENT)]
-        }),
-        ("is not marked critically", |proxy| proxy.custom_extensions[0].set_criticality(false)),
-        ("not known", |proxy| {
+        ("unknown proxy policy", |proxy| proxy.custom_extensions = vec![info(None, INDEPENDENT)]),
+        ("not critical", |proxy| proxy.custom_extensions[0].set_criticality(false)),
+        ("unknown critical extension", |proxy| {
             let mut other = CustomExtension::from_oid_content(&[1, 2, 3, 4], vec![5, 0]);
             other.set_criticality(true);
             proxy.custom_extensions.push(other);
@@ -126,17 +128,20 @@ fn what_is_wrong_with_a_proxy_is_found() {
 }
 
 #[test]
-fn chains_that_do_not_hang_together_are_refused() {
+fn broken_chains_are_rejected() {
     let (alice, other) = (person(), person());
     let proxy = signed(&alice, |_| ());
-    assert!(behind(&[&proxy]).is_err_and(|error| error.to_string().contains("that of a person")));
+    assert!(
+        behind(&[&proxy]).is_err_and(|error| error.to_string().contains("end-entity certificate"))
+    );
     // The same name, another key.
     assert!(behind(&[&proxy, &other]).is_err_and(|error| error.to_string().contains("signature")));
     let mut stranger = person();
     stranger.params = params(&["Grid", "Bob"]);
     stranger.der = stranger.params.self_signed(&stranger.key).unwrap().der().clone();
     assert!(
-        behind(&[&proxy, &stranger]).is_err_and(|error| error.to_string().contains("next one"))
+        behind(&[&proxy, &stranger])
+            .is_err_and(|error| error.to_string().contains("next certificate"))
     );
     assert!(end_entity_index(&[], NOW).is_err());
     assert!(end_entity_index(&[CertificateDer::from(vec![0x30, 0])], NOW).is_err());
@@ -151,7 +156,7 @@ fn chains_that_do_not_hang_together_are_refused() {
 }
 
 #[test]
-fn any_information_is_read_or_refused() {
+fn any_proxy_cert_info_is_read_or_rejected() {
     for length in 0..40 {
         for fill in [0, 2, 6, 0x30, 0x80, 0xff] {
             assert!(check_info(&vec![fill; length], 0).is_err());

@@ -150,7 +150,7 @@ async fn who_is_not_believed_is_told_nothing() {
             Decision::Refused { status, reason, challenge } => {
                 assert_eq!(status, 401);
                 let expected =
-                    ["a token or certificate is needed for that", "the token is not valid here"];
+                    ["a token or certificate is required", "the token is not valid here"];
                 assert_eq!(reason, expected[usize::from(shown)]);
                 assert_eq!(challenge.unwrap().contains("invalid_token"), shown);
             }
