@@ -1,16 +1,16 @@
-//! The connections of all processes of a user on this machine to one server, counted together.
+//! Connection slots: the connections of all processes of a user to one server, counted together.
 //!
-//! A connection holds a lock on one of as many empty files as there may be connections. The kernel drops a lock with
-//! the process, however it ends, so nothing has to be cleaned up and no count can be wrong for long. Who finds all
-//! files locked gets no further connection, but every process may have one: a cap that is reached makes jobs slower, it
-//! does not stop them.
+//! A connection holds a lock on one of a fixed number of empty files. The kernel releases the lock
+//! when the process ends, however it ends, so nothing has to be cleaned up and no count stays
+//! wrong. A process that finds all files locked gets no further connection, but every process may
+//! have one: a limit that is reached slows jobs down and never stops them.
 
 use rustix::fd::OwnedFd;
 use rustix::fs::{FlockOperation, flock};
 use xxhash_rust::xxh64::xxh64;
 
-/// What the names of the files begin with. They count as files of the store, so those of servers not visited any more go
-/// when there are too many.
+/// The prefix of the files' names. They count as files of the store, so that those of servers no
+/// longer visited are evicted.
 pub(crate) const PREFIX: &str = "connection-";
 
 /// The name of the `nth` file of a server.
@@ -18,26 +18,26 @@ pub(crate) fn file_name(server: &str, nth: usize) -> String {
     format!("{PREFIX}{:016x}-{nth}", xxh64(server.as_bytes(), 0))
 }
 
-/// Whether there may be one connection more.
+/// The result of a claim for one more connection.
 #[derive(Debug)]
 pub enum ConnectionClaim {
-    /// There may, until this is dropped.
+    /// The slot is taken until this is dropped.
     Granted(ConnectionSlot),
-    /// There are as many as there may be.
+    /// All slots are taken.
     Full,
-    /// The count cannot be kept here.
+    /// The store cannot count here.
     Unknown,
 }
 
 /// The right to one connection, until dropped.
 #[derive(Debug)]
 pub struct ConnectionSlot {
-    /// Locked.
+    /// The locked file.
     _file: OwnedFd,
 }
 
 impl ConnectionSlot {
-    /// Locks `file`, if nobody else has.
+    /// Locks `file`; `None` if another process holds the lock.
     pub(crate) fn take(file: OwnedFd) -> Option<Self> {
         flock(&file, FlockOperation::NonBlockingLockExclusive).ok()?;
         Some(Self { _file: file })

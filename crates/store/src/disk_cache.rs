@@ -1,21 +1,23 @@
-//! Parts of files, kept on disk: a cache that processes and runs share.
+//! Ranges of files on disk: a cache shared by processes and runs.
 //!
-//! Each version of a remote file has a log of its own, called by a digest of what makes it that version: URL, the identity
-//! that was shown it, size and validator. Another version, or another identity, is another log; nothing is ever served from
-//! the wrong one, because the log begins with that text itself.
+//! Each version of a remote file has a log of its own, named by a digest of URL, identity, size and
+//! validator. Another version or identity has another log. The log begins with that text itself, so
+//! nothing is served from the wrong one.
 //!
-//! **Records.** A log is only ever appended to: a header (place in the file, length, checksum of the bytes, checksum of
-//! the header) and the bytes. What is where is found by walking from header to header; there is no index on disk that
-//! could contradict the log. Every read checks the CRC-32C of the records it takes bytes from; one that is wrong is as
-//! good as absent, and is fetched and appended anew, where the newer one counts.
+//! **Records.** A log is append-only. A record is a header (offset in the file, length, checksum of
+//! the bytes, checksum of the header) and the bytes. A walk from header to header finds the
+//! records; no index on disk can contradict the log. Each read checks the CRC-32C of the records
+//! that it uses. A damaged record counts as absent: its range is fetched and appended again, and
+//! the newer record counts.
 //!
-//! **Crashes.** A process may die at any point. What it was appending ends in the middle of a record, which the walk sees:
-//! it stops there, and the next to append cuts that off. Appending takes a lock on the log, which goes with the process;
-//! reading takes none. Nothing is synced: after a crash of the machine checksums tell what did not reach the disk.
+//! **Crashes.** A process may die at any point. Its last record is then torn; the walk stops there,
+//! and the next writer truncates the log. Writers hold a lock on the log, which ends with the
+//! process; readers need none. Nothing is synced: after a crash of the machine, checksums show what
+//! did not reach the disk.
 //!
-//! **Bounds.** The logs together keep [`DiskCache::open`]'s bound as the store keeps its own: the least recently used go
-//! first, whole (`folder.rs`). One log may take half of it. A log that was removed is still read by who has it open, and
-//! not appended to any more.
+//! **Bounds.** The logs together keep the limit of [`DiskCache::open`] as the store keeps its own:
+//! the least recently used log is evicted as a whole (`private_dir.rs`). One log may take half of
+//! the limit. A process that has an evicted log open still reads it, and no longer appends to it.
 
 use crate::metadata::MetadataKey;
 use crate::private_dir::PrivateDir;
@@ -32,67 +34,68 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::SystemTime;
 use xxhash_rust::xxh64::xxh64;
 
-/// What the names of logs begin with.
+/// The prefix of logs' names.
 const PREFIX: &str = "blocks-";
-/// What a log begins with; the last byte is the version of the format.
+/// The first bytes of a log; the last one is the format version.
 const MAGIC: &[u8; 8] = b"hither\xb1\x01";
-/// Bytes of the header of a record.
+/// The length of a record's header, in bytes.
 const HEADER_BYTES: usize = 24;
-/// What the header of a record begins with.
+/// The first bytes of a record's header.
 const RECORD: [u8; 4] = *b"part";
-/// Most bytes of a record: what is checked, and so read, to get at one byte.
+/// The largest record, in bytes: the unit that is checked, and so read, to get one byte.
 const MAX_RECORD_BYTES: usize = 64 << 10;
-/// Longest text of what a log is of.
+/// The longest key text, in bytes.
 const MAX_KEY_BYTES: usize = 16 << 10;
 
-/// A directory of parts of files, shared by processes. Reads and writes are blocking file I/O.
+/// A directory of cached ranges, shared by processes. Reads and writes are blocking file I/O.
 #[derive(Debug)]
 pub struct DiskCache {
     folder: Arc<PrivateDir>,
     max_bytes: u64,
 }
 
-/// One version of a file.
+/// The key of one version of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DiskCacheKey {
     /// URL and identity.
     pub file: MetadataKey,
     /// Size in bytes.
     pub size: u64,
-    /// What tells the version.
+    /// The validator of the version.
     pub validator: String,
 }
 
-/// What is kept of one version of a file.
+/// The cached ranges of one version of a file.
 #[derive(Debug)]
 pub struct DiskCacheFile {
     folder: Arc<PrivateDir>,
     log: OwnedFd,
     size: u64,
-    /// Most bytes of the log.
+    /// The largest size of the log, in bytes.
     max_bytes: u64,
     state: Mutex<State>,
 }
 
 #[derive(Debug)]
 struct State {
-    /// By the offset of their first byte.
+    /// Records by the offset of their first byte in the file.
     records: BTreeMap<u64, Slot>,
-    /// Where the walk has come to.
+    /// The offset in the log at which the walk continues.
     walked: u64,
 }
 
-/// Where a record is.
+/// The location of a record.
 #[derive(Debug, Clone, Copy)]
 struct Slot {
-    /// Of its bytes, in the log.
+    /// The offset of its bytes in the log.
     at: u64,
     bytes: u32,
     sum: u32,
 }
 
 impl DiskCache {
-    /// Opens the directory, which is made, readable by its owner only, if it isn't there, for `max_bytes` in all.
+    /// Opens the directory for at most `max_bytes`; creates it, readable by its owner only, if it
+    /// does not exist.
     ///
     /// # Errors
     /// As [`Store::open`](crate::Store::open).
@@ -101,7 +104,8 @@ impl DiskCache {
         Ok(Self { folder: Arc::new(folder), max_bytes })
     }
 
-    /// What is kept of a version of a file, to be read and added to; `None` if nothing can be.
+    /// Opens the cached ranges of a version for reading and appending; `None` if nothing can be
+    /// cached.
     #[must_use]
     pub fn file(&self, key: &DiskCacheKey, now: SystemTime) -> Option<DiskCacheFile> {
         let text = key.text();
@@ -118,7 +122,7 @@ impl DiskCache {
         Some(DiskCacheFile { folder, log, size: key.size, max_bytes: self.max_bytes / 2, state })
     }
 
-    /// Bytes on disk.
+    /// Returns the bytes on disk.
     #[must_use]
     pub fn usage(&self) -> u64 {
         self.folder.usage()
@@ -126,13 +130,14 @@ impl DiskCache {
 }
 
 impl DiskCacheKey {
-    /// One text that no other key makes.
+    /// Returns a text that no other key has.
     fn text(&self) -> String {
         format!("{}\n{}\n{}", self.size, self.validator, self.file.text())
     }
 }
 
-/// Sees to it that a log begins with what it is of; returns where its records begin.
+/// Writes the key text at the start of the log unless it is there; returns the offset of the first
+/// record.
 fn begin(log: &OwnedFd, text: &[u8]) -> Option<u64> {
     let mut head = MAGIC.to_vec();
     head.extend(u32::try_from(text.len()).ok()?.to_le_bytes());
@@ -140,7 +145,8 @@ fn begin(log: &OwnedFd, text: &[u8]) -> Option<u64> {
     head.extend(crc32c::crc32c(&head).to_le_bytes());
     let found = read(log, 0, head.len());
     if found.as_deref() != Some(&head) {
-        // Empty, torn, of another version, or of another file with the same digest: whatever it is, it is not ours.
+        // Empty, torn, of another format version, or of another file with the same digest: start a
+        // new log.
         let _locked = Lock::take(log)?;
         if read(log, 0, head.len()).as_deref() != Some(&head) {
             ftruncate(log, 0).ok()?;
@@ -151,7 +157,8 @@ fn begin(log: &OwnedFd, text: &[u8]) -> Option<u64> {
 }
 
 impl DiskCacheFile {
-    /// What is kept of `ranges`, in pieces that lie in them, ascending within each; all of it checked.
+    /// Returns what is cached of `ranges`, in pieces within them, ascending in each, all of them
+    /// verified.
     #[must_use]
     pub fn read(&self, ranges: &[Range<u64>]) -> Vec<(u64, Bytes)> {
         let mut state = self.state();
@@ -163,7 +170,8 @@ impl DiskCacheFile {
         found
     }
 
-    /// Keeps bytes of the file, unless they are kept already, cannot be, or somebody else is about to.
+    /// Appends bytes of the file, unless they are cached already, do not fit, or another process is
+    /// writing.
     pub fn write(&self, offset: u64, bytes: &[u8], now: SystemTime) {
         let end = offset.saturating_add(bytes.len() as u64);
         if end > self.size || bytes.is_empty() {
@@ -221,11 +229,12 @@ impl DiskCacheFile {
         }
     }
 
-    /// Goes on from record to record as far as there are whole ones.
+    /// Walks on over the whole records.
     fn walk(&self, state: &mut State) {
         let Some(length) = self.length() else { return };
         if length < state.walked {
-            // Somebody found the log not to be what it should: nothing that was seen in it counts.
+            // Another process found the log damaged and started it anew: forget what was seen in
+            // it.
             state.records.clear();
             state.walked = u64::MAX;
             return;
@@ -236,7 +245,7 @@ impl DiskCacheFile {
         }
     }
 
-    /// The record that begins at a place of the log, if a whole one does.
+    /// Returns the record that begins at an offset of the log, if it is whole.
     fn record_at(&self, at: u64, length: u64) -> Option<(u64, Slot)> {
         let data = at.checked_add(HEADER_BYTES as u64).filter(|data| *data <= length)?;
         let header = read(&self.log, at, HEADER_BYTES)?;
@@ -282,7 +291,7 @@ impl DiskCacheFile {
 }
 
 impl State {
-    /// What is there of `wanted`.
+    /// Returns the parts of `wanted` that are cached.
     fn known(&self, wanted: Range<u64>) -> Vec<Range<u64>> {
         let first = wanted.start.saturating_sub(MAX_RECORD_BYTES as u64);
         let near = self.records.range(first..wanted.end);
@@ -295,7 +304,8 @@ impl State {
 struct Lock<'a>(&'a OwnedFd);
 
 impl<'a> Lock<'a> {
-    /// `None` if somebody else has it: what is to be kept is kept another time, or by them.
+    /// Takes the lock; `None` if another process holds it. The bytes are then cached another time,
+    /// or by that process.
     fn take(log: &'a OwnedFd) -> Option<Self> {
         flock(log, FlockOperation::NonBlockingLockExclusive).ok()?;
         Some(Self(log))
@@ -304,12 +314,12 @@ impl<'a> Lock<'a> {
 
 impl Drop for Lock<'_> {
     fn drop(&mut self) {
-        // If that fails it goes with the file.
+        // If unlocking fails, closing the file releases the lock.
         let _ = flock(self.0, FlockOperation::Unlock);
     }
 }
 
-/// So many bytes of a log, all of them or none.
+/// Reads exactly `bytes` bytes of a log; `None` if there are fewer.
 fn read(log: &OwnedFd, at: u64, bytes: usize) -> Option<Vec<u8>> {
     let mut target = vec![0; bytes];
     let mut got = 0;

@@ -1,22 +1,23 @@
-//! The record of a server, and how two of them become one.
+//! The stored record of a server, and how two of them merge.
 //!
-//! Several processes learn about one server at the same time. The last to write wins, except where what the other
-//! learned can't be contradicted: a lower round-trip time, a higher bandwidth, an answer to a question that the last
-//! one never asked. Those would otherwise live for ever, so a record that has been carried on for longer than its
-//! time to live is replaced instead of merged: a notebook that changes networks gets an honest figure in the end.
+//! Several processes learn about one server at the same time. The last writer wins, except for what
+//! the others' knowledge cannot contradict: a lower round-trip time, a higher bandwidth, a property
+//! that the last one never tested. To keep those from living without end, a record older than its
+//! time to live is replaced instead of merged: a notebook that changes networks gets correct
+//! figures in the end.
 
 use hither_core::{Endpoint, RangeSupport};
 use serde::{Deserialize, Serialize};
 
-/// What is stored for one server.
+/// The stored value of one server.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct EndpointRecord {
-    /// When the oldest of what was merged into it was learned, in microseconds since 1970.
+    /// When the oldest part of it was learned, in microseconds since 1970.
     pub(crate) since: u64,
     pub(crate) endpoint: Endpoint,
 }
 
-/// What is known after `new` was learned where `old` was known.
+/// Merges `new` into `old`.
 pub(crate) fn merged(old: &Endpoint, new: &Endpoint) -> Endpoint {
     let mut endpoint = new.clone();
     if new.ranges == RangeSupport::Unknown {

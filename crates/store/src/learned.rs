@@ -1,29 +1,29 @@
-//! What programs read of the trees of a dataset, kept under the schema of the tree: files of one dataset have it in
-//! common, so that what was learned on one serves for all.
+//! Learned sets: the branches that programs read of a dataset's trees, kept under the schema of the
+//! tree. Files of one dataset share the schema, so one file's set serves all.
 //!
-//! Different programs read different branches of the same trees. So there are several sets for a schema, the one that was
-//! used last first. A set that is much like one that is known takes its place.
+//! Different programs read different branches of the same trees. A schema therefore has several
+//! sets, the last used first. A set replaces one that is similar to it.
 
 use crate::record::Record;
 use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
 
-/// Sets kept for a schema.
+/// The number of sets per schema.
 const MAX_SETS: usize = 8;
-/// Names in a set.
+/// The number of names in a set.
 const MAX_NAMES: usize = 20_000;
-/// Bytes of a name.
+/// The length of a name, in bytes.
 const MAX_NAME: usize = 1024;
-/// Digits of the name of a schema.
+/// The number of hexadecimal digits of a schema.
 const SCHEMA_DIGITS: usize = 32;
 
 /// Branches of a tree that a program reads together.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LearnedSet {
-    /// Read throughout.
+    /// Branches read for all entries.
     pub steady: Vec<String>,
-    /// Read for some entries only, but then together.
+    /// Branches read for some entries only, but then together.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub now_and_then: Vec<String>,
 }
@@ -32,16 +32,16 @@ pub struct LearnedSet {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LearnedTree {
-    /// What the schema is called: 32 hexadecimal digits.
+    /// The schema: 32 hexadecimal digits.
     pub schema: String,
-    /// The name of the tree, for people.
+    /// The name of the tree, for display.
     pub tree: String,
-    /// The newest first.
+    /// The sets, newest first.
     pub sets: Vec<LearnedSet>,
 }
 
 impl LearnedSet {
-    /// Whether it is one that could have been learned.
+    /// Returns true for a set that could have been learned.
     #[must_use]
     pub fn is_plausible(&self) -> bool {
         let names = || self.steady.iter().chain(&self.now_and_then);
@@ -51,7 +51,7 @@ impl LearnedSet {
             && names().collect::<HashSet<_>>().len() == number
     }
 
-    /// Whether most of the branches of either are branches of both.
+    /// Returns true if most branches of either set are in both.
     fn is_like(&self, other: &Self) -> bool {
         let all = |set: &Self| -> HashSet<String> {
             set.steady.iter().chain(&set.now_and_then).cloned().collect()
@@ -63,7 +63,7 @@ impl LearnedSet {
 }
 
 impl LearnedTree {
-    /// Whether it is one that could have been written.
+    /// Returns true for a value that could have been written.
     #[must_use]
     pub fn is_plausible(&self) -> bool {
         self.schema.len() == SCHEMA_DIGITS
@@ -73,22 +73,22 @@ impl LearnedTree {
             && self.sets.iter().all(LearnedSet::is_plausible)
     }
 
-    /// Puts a set first, in place of one that is much like it. Sets that were not used for long give way.
+    /// Puts a set first, in place of a similar one. The least recently used sets go.
     pub fn put(&mut self, set: LearnedSet) {
         self.sets.retain(|known| !known.is_like(&set));
         self.sets.insert(0, set);
         self.sets.truncate(MAX_SETS);
     }
 
-    /// What an entry says, if it is possible.
+    /// Decodes a record; `None` unless it is valid.
     pub(crate) fn of(entry: &Record, schema: &str) -> Option<Self> {
         let tree: Self = serde_json::from_slice(&entry.record).ok()?;
         (tree.schema == schema && entry.payload.is_empty() && tree.is_plausible()).then_some(tree)
     }
 }
 
-/// Whether it could be that of a branch or a tree: not empty, of bounded length, and without control characters, for it
-/// is shown on terminals.
+/// Returns true for a possible name of a branch or a tree: not empty, of bounded length, and
+/// without control characters, because terminals show it.
 fn is_name(name: &str) -> bool {
     (1..=MAX_NAME).contains(&name.len()) && !name.chars().any(char::is_control)
 }

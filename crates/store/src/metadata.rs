@@ -1,62 +1,63 @@
-//! The parts of a file that say where everything else lies, kept under the URL and the identity that read them.
+//! File metadata: the parts of a file that say where everything else is, kept under the URL and the
+//! identity that read them.
 
 use crate::record::Record;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use std::time::SystemTime;
 
-/// Longest validator kept: longer ones are no entity tags.
+/// The longest validator that is kept, in bytes; longer ones are no entity tags.
 const MAX_VALIDATOR_BYTES: usize = 1024;
 
-/// What a file is remembered under.
+/// The key of a file's metadata.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct MetadataKey {
-    /// The URL, without secrets: no user info, no tokens in its query.
+    /// The URL without secrets: no user info, and no token in its query.
     pub url: String,
-    /// Who may see what was read: empty for public data, else a name for the credentials used, which is not itself
-    /// secret. What one identity fetched is not given to another.
+    /// Who may see it: empty for public data, else a name of the credentials, which is no secret.
+    /// What one identity fetched is not given to another.
     pub identity: String,
 }
 
 impl MetadataKey {
-    /// One text that no other pair makes.
+    /// Returns a text that no other key has.
     pub(crate) fn text(&self) -> String {
         format!("{}:{}{}", self.identity.len(), self.identity, self.url)
     }
 }
 
-/// What is remembered of a file.
+/// The stored metadata of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileMetadata {
-    /// Its size in bytes.
+    /// The size of the file, in bytes.
     pub size: u64,
-    /// What its server gave to tell this version from another: an entity tag or a date, fit for `If-Range`. Without
-    /// one, a file that changed but kept its size can't be told from the remembered one.
+    /// The server's validator of this version: an entity tag or a date, fit for `If-Range`. Without
+    /// one, a changed file of the same size looks like the remembered one.
     pub validator: Option<String>,
-    /// Offsets in the file, and the bytes there.
+    /// Offsets in the file, with the bytes there.
     pub pieces: Vec<(u64, Bytes)>,
-    /// When it was learned. Given on reading; what is written bears the `now` of
+    /// When it was learned. Set on reading; a written record gets the `now` of
     /// [`Store::remember_metadata`](crate::Store::remember_metadata).
     pub learned: SystemTime,
 }
 
-/// The JSON part of an entry; the payload holds the bytes of the pieces, one after the other.
+/// The JSON part of a record; the payload holds the bytes of the pieces, one after the other.
 #[derive(Debug, Serialize, Deserialize)]
 struct MetadataRecord {
     size: u64,
     validator: Option<String>,
-    /// Offset in the file and length.
+    /// Offset in the file, and length.
     pieces: Vec<(u64, u64)>,
 }
 
 impl FileMetadata {
-    /// Bytes of the file that it holds.
+    /// Returns the number of the file's bytes that it holds.
     #[must_use]
     pub fn held_bytes(&self) -> u64 {
         self.pieces.iter().map(|(_, bytes)| bytes.len() as u64).sum()
     }
 
-    /// The record to be written; `None` where it would be refused on reading.
+    /// Encodes the record; `None` where reading would refuse it.
     pub(crate) fn record(&self) -> Option<Vec<u8>> {
         let pieces = self
             .pieces
@@ -70,7 +71,7 @@ impl FileMetadata {
         record.is_plausible().then(|| serde_json::to_vec(&record).ok())?
     }
 
-    /// What an entry says, if it is possible; the pieces are slices of it.
+    /// Decodes a record; `None` unless it is valid. The pieces are slices of it.
     pub(crate) fn of(entry: &Record, learned: SystemTime) -> Option<Self> {
         let record: MetadataRecord = serde_json::from_slice(&entry.record).ok()?;
         if !record.is_plausible() {

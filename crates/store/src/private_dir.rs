@@ -1,18 +1,18 @@
-//! The private directory, and everything that touches it.
+//! The private directory, and every access to it.
 //!
-//! Every file is written under a temporary name and renamed into place, so that a reader, in this process or another,
-//! sees a complete value or none, without locks. Nothing is synced to the disk: after a crash of the machine a file may
-//! be torn, which its checksum shows.
+//! Each file is written under a temporary name and renamed into place, so that a reader, in this
+//! process or another, sees a complete value or none, without locks. Nothing is synced to the disk:
+//! after a crash of the machine a file may be torn, which its checksum shows.
 //!
-//! **Whose directory.** Opening refuses a directory that belongs to somebody else, that others can write to, or that is
-//! a symbolic link: in a shared place such as `/tmp` another user could have put it there, to be read from or to have
-//! files written where the link points. From then on all is relative to the directory that was opened and checked, and
-//! links in it are not followed.
+//! **Ownership.** Opening refuses a directory that belongs to another user, that others can write
+//! to, or that is a symbolic link: in a shared place such as `/tmp` another user could have put it
+//! there, to read from it or to have files written where the link points. All later accesses are
+//! relative to the directory that was opened and checked, and follow no links.
 //!
-//! **Bounds.** A file is read only if it is regular and no larger than allowed, and what is read is never longer than
-//! what was checked. When the directory holds more bytes or files than allowed, the least recently used files go, down
-//! to nine tenths. To find that out it has to be listed, which is done at the first write and then after every
-//! sixteenth part of the bound written; so it can be exceeded by that much for each process writing.
+//! **Bounds.** Only regular files within the allowed size are read, and never more bytes than were
+//! checked. When the directory exceeds its bytes or files, the least recently used files are
+//! evicted, down to nine tenths. That takes a listing, which happens at the first write and after
+//! each sixteenth of the limit written; each writing process may exceed the limit by that much.
 
 use bytes::Bytes;
 use hither_core::{Error, ErrorKind, Result};
@@ -27,30 +27,30 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Most files kept: it bounds the time of listing them.
+/// The number of files kept; bounds the time of a listing.
 pub(crate) const MAX_FILES: usize = 4096;
-/// Largest single file, whatever the bound of the whole directory.
+/// The size of a single file, whatever the limit of the directory.
 const MAX_FILE_BYTES: u64 = 256 * 1024 * 1024;
-/// The first part of the names of files that are being written.
+/// The prefix of files that are being written.
 const TEMPORARY: &str = "temporary-";
-/// A temporary file older than this was left by a process that died.
+/// The age at which a temporary file belongs to a process that died.
 const STALE: Duration = Duration::from_secs(3600);
-/// Use within this time of the last noted use isn't noted again.
+/// The time within which a second use is not noted again.
 const NOTED: Duration = Duration::from_secs(60);
 
-/// A checked directory.
+/// The private directory, checked and open.
 #[derive(Debug)]
 pub(crate) struct PrivateDir {
     directory: OwnedFd,
     prefixes: &'static [&'static str],
     max_bytes: u64,
-    /// Bytes that may still be written before the directory is listed again.
+    /// Bytes to write before the directory is listed again.
     until_listed: AtomicU64,
-    /// Makes the names of temporary files.
+    /// A counter for the names of temporary files.
     serial: AtomicU64,
 }
 
-/// A file of ours.
+/// A file of the store in a listing.
 struct Listed {
     name: std::ffi::CString,
     bytes: u64,
@@ -58,11 +58,11 @@ struct Listed {
 }
 
 impl PrivateDir {
-    /// Opens the directory at `path`, which is made with mode 0700 if it isn't there. Only files with a name that
-    /// begins with one of `prefixes` are ever counted or removed.
+    /// Opens the directory at `path`; creates it with mode 0700 if it does not exist. Only files
+    /// whose names begin with one of `prefixes` are counted and evicted.
     ///
     /// # Errors
-    /// [`ErrorKind::Local`]: it can't be made or opened, or it isn't private.
+    /// [`ErrorKind::Local`]: it cannot be created or opened, or it is not private.
     pub(crate) fn open(
         path: &Path,
         prefixes: &'static [&'static str],
@@ -71,10 +71,10 @@ impl PrivateDir {
         let fail = |what: &str, error: rustix::io::Errno| {
             Error::new(ErrorKind::Local, format!("store {}: {what}: {error}", path.display()))
         };
-        // Without a slash at the end, which would follow a link.
+        // A slash at the end would follow a link.
         let path = path.components().as_path();
         if let Some(parent) = path.parent() {
-            // If that fails, so does the next, and says why.
+            // If this fails, opening fails too and says why.
             let _ = std::fs::create_dir_all(parent);
         }
         match mkdirat(rustix::fs::CWD, path, Mode::RWXU) {
@@ -105,7 +105,8 @@ impl PrivateDir {
         Ok(Self { directory, prefixes, max_bytes, until_listed, serial })
     }
 
-    /// The whole file called `name`, and notes that it was used; `None` if it isn't there or isn't fit to be read.
+    /// Reads the whole file `name` and notes its use; `None` if it does not exist or is not fit to
+    /// be read.
     pub(crate) fn read(&self, name: &str, now: SystemTime) -> Option<Bytes> {
         // NONBLOCK: opening a pipe that somebody left here must not hang.
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
@@ -119,32 +120,33 @@ impl PrivateDir {
         }
         let mut content = vec![0; usize::try_from(bytes).ok()?];
         let file = File::from(file);
-        // One call to the system, whatever the size.
+        // One system call, whatever the size.
         (&file).read_exact(&mut content).ok()?;
         self.note_use(&file, now);
         Some(Bytes::from(content))
     }
 
-    /// Notes that a file was used.
+    /// Notes the use of a file.
     pub(crate) fn note_use(&self, file: impl rustix::fd::AsFd, now: SystemTime) {
         let noted = fstat(&file).map(|status| modified(&status));
         if noted.is_ok_and(|noted| now.duration_since(noted).is_ok_and(|since| since > NOTED)) {
-            // Only the order of removal suffers if that fails.
+            // If this fails, only the order of eviction suffers.
             let _ = futimens(&file, &timestamps(now));
         }
     }
 
-    /// Puts `content` under `name`, replacing what was there. Failures leave what was there: nothing depends on it.
+    /// Puts `content` under `name`, replacing the old value. On failure the old value stays:
+    /// nothing depends on it.
     pub(crate) fn write(&self, name: &str, content: &[u8], now: SystemTime) {
         let bytes = content.len() as u64;
         if bytes > self.max_file_bytes() || self.replace(name, content, now).is_none() {
             return;
         }
-        // Small files are counted by number.
+        // Small files count by number.
         self.grew(bytes.max(self.max_bytes / MAX_FILES as u64), now);
     }
 
-    /// Notes that so many bytes more were written, which may be too many.
+    /// Counts `cost` more written bytes, and evicts files beyond the limit.
     pub(crate) fn grew(&self, cost: u64, now: SystemTime) {
         let before = self.until_listed.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| {
             Some(left.checked_sub(cost).unwrap_or(self.max_bytes / 16))
@@ -169,7 +171,8 @@ impl PrivateDir {
     fn create_temporary(&self) -> Option<(String, OwnedFd)> {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
         let process = std::process::id();
-        // Another store of this process, or a process of the same number on another machine, may have the name.
+        // Another store of this process, or a process with the same id on another machine, may have
+        // the name.
         (0..64).find_map(|_| {
             let serial = self.serial.fetch_add(1, Ordering::Relaxed);
             let name = format!("{TEMPORARY}{process}-{serial}");
@@ -178,25 +181,25 @@ impl PrivateDir {
         })
     }
 
-    /// Removes the file called `name`, if there is one.
+    /// Removes the file `name`, if it exists.
     pub(crate) fn remove(&self, name: &str) {
         let _ = unlinkat(&self.directory, name, AtFlags::empty());
     }
 
-    /// An empty file called `name`, made if it isn't there, to be locked.
+    /// Opens the empty file `name` for locking; creates it if it does not exist.
     pub(crate) fn lockable(&self, name: &str) -> Option<OwnedFd> {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         openat(&self.directory, name, flags, Mode::RUSR | Mode::WUSR).ok()
     }
 
-    /// Removes every file of ours.
+    /// Removes all files of the store.
     pub(crate) fn clear(&self) {
         for file in self.list() {
             let _ = unlinkat(&self.directory, &file.name, AtFlags::empty());
         }
     }
 
-    /// Bytes in files of ours.
+    /// Returns the bytes in files of the store.
     pub(crate) fn usage(&self) -> u64 {
         self.list().iter().map(|file| file.bytes).sum()
     }
@@ -226,7 +229,7 @@ impl PrivateDir {
     }
 
     fn evict(&self, now: SystemTime) {
-        // One at a time: two would count the same files, and remove twice as many.
+        // One eviction at a time: two would count the same files, and remove twice as many.
         let _ = flock(&self.directory, FlockOperation::NonBlockingLockExclusive)
             .map(|()| self.evict_alone(now));
         let _ = flock(&self.directory, FlockOperation::Unlock);
@@ -259,7 +262,7 @@ impl PrivateDir {
     }
 }
 
-/// When a file was last modified; 1970 for what can't be told.
+/// Returns the time of the last change; 1970 if it is not known.
 fn modified(status: &rustix::fs::Stat) -> SystemTime {
     let seconds = Duration::from_secs(u64::try_from(status.st_mtime).unwrap_or_default());
     let fraction = Duration::from_nanos(status.st_mtime_nsec);

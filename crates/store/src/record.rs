@@ -1,9 +1,9 @@
-//! One remembered value as the bytes of one file.
+//! One stored value as the bytes of one file.
 //!
 //! ```text
 //!  0  magic    "hither\0\n"
 //!  8  version  u32
-//! 12  kind     u32          what the value is
+//! 12  kind     u32          kind of value
 //! 16  learned  u64          when, in microseconds since 1970
 //! 24  key      u32          length
 //! 28  record   u32          length
@@ -11,21 +11,23 @@
 //! 40  checksum u64          XXH64 of all bytes before and after it
 //! 48  key, record (JSON), payload (raw bytes)
 //! ```
-//! Integers are little-endian. The file has exactly the length that its header says. The name of the file is a hash of
-//! the key; the key itself is inside and compared, so that a collision is a miss. The checksum is there against torn
-//! writes and rotten disks, not against a forger: who can write into the folder is the same user.
+//! Integers are little-endian. The file has exactly the length that its header says. Its name is a
+//! hash of the key; the key itself is inside and is compared, so that a collision is a miss. The
+//! checksum protects against torn writes and failing disks, not against forgery: only the same user
+//! can write into the folder.
 
 use bytes::Bytes;
 use std::ops::Range;
 use xxhash_rust::xxh64::{Xxh64, xxh64};
 
 const MAGIC: &[u8; 8] = b"hither\0\n";
-/// Raised with every change of this layout or of a record's meaning; other versions read as nothing.
+/// The format version, raised with every change of this layout or of a record's meaning. Other
+/// versions read as absent.
 const VERSION: u32 = 1;
 const CHECKSUM: Range<usize> = 40..48;
 const HEADER_BYTES: usize = 48;
 
-/// What a value is.
+/// The kind of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RecordKind {
     Endpoint = 1,
@@ -34,7 +36,7 @@ pub(crate) enum RecordKind {
 }
 
 impl RecordKind {
-    /// The first part of the names of its files.
+    /// Returns the prefix of its files' names.
     pub(crate) const fn prefix(self) -> &'static str {
         match self {
             Self::Endpoint => "endpoint-",
@@ -43,14 +45,14 @@ impl RecordKind {
         }
     }
 
-    /// The name of the file that holds the value of `key`.
+    /// Returns the name of the file that holds the value of `key`.
     pub(crate) fn file_name(self, key: &[u8]) -> String {
-        // Two seeds make 128 bits: enough that two keys never push each other out by chance.
+        // Two seeds make 128 bits: two keys never replace each other by chance.
         format!("{}{:016x}{:016x}", self.prefix(), xxh64(key, 0), xxh64(key, 1))
     }
 }
 
-/// A value read back.
+/// A value that was read.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Record {
     /// Microseconds since 1970.
@@ -59,7 +61,7 @@ pub(crate) struct Record {
     pub(crate) payload: Bytes,
 }
 
-/// The bytes of a file; `None` if a length exceeds its field.
+/// Encodes a value as the bytes of a file; `None` if a length exceeds its field.
 pub(crate) fn encode(
     kind: RecordKind,
     learned: u64,
@@ -87,7 +89,8 @@ pub(crate) fn encode(
     Some(file)
 }
 
-/// The value in a file, as slices of it; `None` unless every byte is as [`encode`] wrote it for this kind and key.
+/// Decodes a file into slices of it; `None` unless every byte is as [`encode`] wrote it for this
+/// kind and key.
 pub(crate) fn decode(file: &Bytes, kind: RecordKind, key: &[u8]) -> Option<Record> {
     let mut rest = file.get(..HEADER_BYTES)?;
     let expected = take(&mut rest)? == *MAGIC

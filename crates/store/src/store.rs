@@ -1,4 +1,4 @@
-//! The store: what may be remembered, and for how long.
+//! The store: what is kept, and for how long.
 
 use crate::connection_slots::{self, ConnectionClaim, ConnectionSlot};
 use crate::endpoint::{EndpointRecord, merged};
@@ -10,19 +10,20 @@ use hither_core::{Endpoint, Result};
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// What is kept, and for how long.
+/// Limits of a store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoreConfig {
-    /// Most bytes on disk; default 512 MiB. When it is exceeded the least recently used values go. A value larger
-    /// than this is not kept, so 0 keeps nothing. Processes writing at the same time may exceed it by a sixteenth each.
+    /// Maximum bytes on disk; default 512 MiB. The least recently used values are evicted beyond
+    /// it. A larger value is not kept, so 0 keeps nothing. Each process that writes at the same
+    /// time may exceed it by a sixteenth.
     pub max_bytes: u64,
-    /// How long the record of a server is used after it was last confirmed; default 7 days. With 0 it is forgotten at
-    /// once.
+    /// How long a server's record is used after its last confirmation; default 7 days. With 0 it is
+    /// forgotten at once.
     pub endpoint_ttl: Duration,
     /// How long the metadata of a file is used after it was read; default 30 days. This is a bound on clutter, not the
     /// guard against changed files: that is the validator, sent with every request for data.
     pub metadata_ttl: Duration,
-    /// How long it is remembered what programs read of the trees of a dataset, after the last time; default 90 days.
+    /// How long a learned set is used after its last use; default 90 days.
     pub learned_ttl: Duration,
 }
 
@@ -38,13 +39,15 @@ impl Default for StoreConfig {
     }
 }
 
-/// A clock that was wrong by more than this when something was written makes it expired, however far ahead it was.
+/// The largest clock error that is accepted: a value dated further into the future counts as
+/// expired.
 const CLOCK_SLACK: Duration = Duration::from_secs(3600);
 
-/// A directory of remembered values, shared by processes. Cheap to open; reads and writes are blocking file I/O.
+/// A directory of remembered values, shared by processes. Cheap to open; reads and writes are
+/// blocking file I/O.
 ///
-/// Time is handed in. Nothing but [`Store::open`] fails: what can't be read is not known, what can't be written is not
-/// remembered.
+/// Callers hand in the time. Only [`Store::open`] fails: what cannot be read is unknown, what
+/// cannot be written is not remembered.
 #[derive(Debug)]
 pub struct Store {
     folder: PrivateDir,
@@ -52,11 +55,13 @@ pub struct Store {
 }
 
 impl Store {
-    /// Opens the store in `directory`, which is made, readable by its owner only, if it isn't there.
+    /// Opens the store in `directory`; creates it, readable by its owner only, if it does not
+    /// exist.
     ///
     /// # Errors
-    /// [`Local`](hither_core::ErrorKind::Local): the directory can't be made or opened, belongs to another user, can be
-    /// written by others, or is a symbolic link. A job goes on without a store then.
+    /// [`Local`](hither_core::ErrorKind::Local): the directory cannot be created or opened, belongs
+    /// to another user, is writable by others, or is a symbolic link. A job then goes on without a
+    /// store.
     pub fn open(directory: &Path, config: StoreConfig) -> Result<Self> {
         const PREFIXES: &[&str] = &[
             RecordKind::Endpoint.prefix(),
@@ -67,14 +72,16 @@ impl Store {
         Ok(Self { folder: PrivateDir::open(directory, PREFIXES, config.max_bytes)?, config })
     }
 
-    /// What is known of the server `key` (scheme, host and port), every figure clamped to what can be meant.
+    /// Returns what is known of the server `key` (scheme, host and port), with every figure clamped
+    /// to its possible range.
     #[must_use]
     pub fn endpoint(&self, key: &str, now: SystemTime) -> Option<Endpoint> {
         self.endpoint_record(key, now).map(|record| record.endpoint.clamped())
     }
 
-    /// Remembers what was learned of the server `key`, merged with what other processes learned meanwhile: the
-    /// smallest round-trip time and the highest bandwidth stay, of the rest the last word counts.
+    /// Remembers what was learned of the server `key`, merged with what other processes learned
+    /// meanwhile: the smallest round-trip time and the highest bandwidth stay, otherwise the last
+    /// value counts.
     pub fn remember_endpoint(&self, key: &str, endpoint: &Endpoint, now: SystemTime) {
         let since = micros(now);
         let record = match self.endpoint_record(key, now) {
@@ -88,7 +95,7 @@ impl Store {
         }
     }
 
-    /// What is known of a file; its pieces are slices of one buffer.
+    /// Returns what is known of a file; its pieces are slices of one buffer.
     #[must_use]
     pub fn metadata(&self, key: &MetadataKey, now: SystemTime) -> Option<FileMetadata> {
         let ttl = self.config.metadata_ttl;
@@ -96,8 +103,8 @@ impl Store {
         FileMetadata::of(&entry, UNIX_EPOCH.checked_add(Duration::from_micros(entry.learned))?)
     }
 
-    /// Remembers what was read of a file, in place of what was known. Pieces that don't lie in the file, and validators
-    /// that can't be sent, are not remembered.
+    /// Remembers the metadata of a file, in place of the old. Pieces outside of the file, and
+    /// validators that cannot be sent, are not remembered.
     pub fn remember_metadata(&self, key: &MetadataKey, metadata: &FileMetadata, now: SystemTime) {
         let Some(record) = metadata.record() else {
             return;
@@ -111,7 +118,7 @@ impl Store {
         self.folder.remove(&RecordKind::Metadata.file_name(key.text().as_bytes()));
     }
 
-    /// What programs read of trees of this schema.
+    /// Returns the learned sets of trees of this schema.
     #[must_use]
     pub fn learned(&self, schema: &str, now: SystemTime) -> Option<LearnedTree> {
         let entry =
@@ -119,7 +126,7 @@ impl Store {
         LearnedTree::of(&entry, schema)
     }
 
-    /// Remembers what a program read of the tree `tree` of this schema, beside what others read.
+    /// Remembers a set of the tree `tree` of this schema, beside the others.
     pub fn remember_learned(&self, schema: &str, tree: &str, set: LearnedSet, now: SystemTime) {
         let known = self.learned(schema, now);
         let mut known = known.unwrap_or_else(|| LearnedTree {
@@ -131,8 +138,8 @@ impl Store {
         self.write_learned(&known, now);
     }
 
-    /// Adds the sets of `tree` to what is known of its schema, as if they had been learned here. False, and nothing is
-    /// added, if they could not have been.
+    /// Adds the sets of `tree` to those of its schema, as if they had been learned here. Returns
+    /// false, and adds nothing, if they could not have been.
     pub fn import_learned(&self, tree: &LearnedTree, now: SystemTime) -> bool {
         if !tree.is_plausible() {
             return false;
@@ -144,7 +151,7 @@ impl Store {
         true
     }
 
-    /// Forgets what programs read of trees of this schema.
+    /// Forgets the learned sets of trees of this schema.
     pub fn forget_learned(&self, schema: &str) {
         self.folder.remove(&RecordKind::Learned.file_name(schema.as_bytes()));
     }
@@ -155,7 +162,8 @@ impl Store {
         }
     }
 
-    /// Asks for one connection more to the server `key`, of at most so many of all processes that share this store.
+    /// Claims one more connection to the server `key`, of a maximum for all processes that share
+    /// this store.
     #[must_use]
     pub fn claim_slot(&self, key: &str, most: usize) -> ConnectionClaim {
         for nth in 0..most {
@@ -211,7 +219,7 @@ fn micros(time: SystemTime) -> u64 {
     u64::try_from(since.as_micros()).unwrap_or(u64::MAX)
 }
 
-/// Whether what was learned at `learned` microseconds since 1970 may be used.
+/// Returns true if what was learned at `learned` microseconds since 1970 may still be used.
 fn is_fresh(learned: u64, ttl: Duration, now: SystemTime) -> bool {
     let (learned, now) = (Duration::from_micros(learned), Duration::from_micros(micros(now)));
     match now.checked_sub(learned) {
