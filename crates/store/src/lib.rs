@@ -1,8 +1,9 @@
-//! What is remembered on disk, so that the next process need not learn it again: what servers can do, the parts of
-//! files that say where everything else lies, and what programs read of them.
+//! Values on disk that the next process need not learn again: properties of servers, metadata of
+//! files, learned sets of branches, and cached ranges.
 //!
-//! A [`Store`] is a directory that several processes share without locks. It is a cache in the strict sense: every
-//! value may be gone at any time, nothing in it is trusted, and no failure of it stops a job.
+//! A [`Store`] is a directory that several processes share without locks. It is a cache in the
+//! strict sense: every value may be gone at any time, nothing in it is trusted, and no failure of
+//! it stops a job.
 //!
 //! ```
 //! use hither_store::{FileMetadata, MetadataKey, Store, StoreConfig};

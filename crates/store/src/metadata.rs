@@ -14,8 +14,8 @@ const MAX_VALIDATOR_BYTES: usize = 1024;
 pub struct MetadataKey {
     /// The URL without secrets: no user info, and no token in its query.
     pub url: String,
-    /// Who may see it: empty for public data, else a name of the credentials, which is no secret.
-    /// What one identity fetched is not given to another.
+    /// The identity that may see it: empty for public data, else a name of the credentials, which
+    /// is no secret. What one identity fetched is not given to another.
     pub identity: String,
 }
 

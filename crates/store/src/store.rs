@@ -17,13 +17,14 @@ pub struct StoreConfig {
     /// it. A larger value is not kept, so 0 keeps nothing. Each process that writes at the same
     /// time may exceed it by a sixteenth.
     pub max_bytes: u64,
-    /// How long a server's record is used after its last confirmation; default 7 days. With 0 it is
-    /// forgotten at once.
+    /// Time for which a server's record is used after its last confirmation; default 7 days. With 0
+    /// it is forgotten at once.
     pub endpoint_ttl: Duration,
-    /// How long the metadata of a file is used after it was read; default 30 days. This is a bound on clutter, not the
-    /// guard against changed files: that is the validator, sent with every request for data.
+    /// Time for which the metadata of a file is used after it was read; default 30 days. It limits
+    /// clutter and is no guard against changed files: that is the validator, sent with every
+    /// request for data.
     pub metadata_ttl: Duration,
-    /// How long a learned set is used after its last use; default 90 days.
+    /// Time for which a learned set is used after its last use; default 90 days.
     pub learned_ttl: Duration,
 }
 

@@ -1,4 +1,5 @@
-//! Parts of files on disk: what was written is read, or nothing is; whatever dies, lies, or writes at the same time.
+//! Parts of files on disk: what was written is read, or nothing is; whatever dies, lies, or writes
+//! at the same time.
 
 use hither_store::{DiskCache, DiskCacheFile, DiskCacheKey, MetadataKey};
 use proptest::prelude::*;

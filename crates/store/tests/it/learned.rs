@@ -1,4 +1,4 @@
-//! What programs read of trees, kept under the schema.
+//! Learned sets of trees, kept under the schema.
 
 use crate::values::{at, store};
 use hither_store::{LearnedSet, LearnedTree, Store, StoreConfig};

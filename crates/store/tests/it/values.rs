@@ -1,4 +1,4 @@
-//! What is remembered is what comes back; and the makers of values that the other tests use.
+//! A remembered value comes back unchanged; and makers of values for the other tests.
 
 use bytes::Bytes;
 use hither_core::{Endpoint, RangeSupport};
