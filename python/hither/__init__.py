@@ -10,6 +10,7 @@ The examples of this reference assume ``import hither`` and a server that shows 
 
 from hither._client import Client, default_client
 from hither._core import Entry, FileStat, Hint
+from hither._core import __version__ as __version__
 from hither._file import RemoteFile, open
 from hither._reporting.explain import Explanation, explain
 from hither._reporting.report import Report, SourceReport

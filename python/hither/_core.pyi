@@ -3,7 +3,7 @@
 import builtins
 import os
 from collections.abc import Callable, Generator, Mapping, Sequence
-from typing import Any, Generic, TypeVar, final
+from typing import Any, Final, Generic, TypeVar, final
 
 __all__ = [
     "ArraysIterator",
@@ -21,6 +21,8 @@ __all__ = [
     "run_command",
     "shutdown",
 ]
+
+__version__: Final[str]
 
 _T_co = TypeVar("_T_co", covariant=True)
 
