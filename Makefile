@@ -6,6 +6,8 @@
 #   make data    the talk's file alone (target/data/talk.root)
 #   make interleavings   the cache under schedules chosen by shuttle; part of make test
 #   make python  the Python package in target/venv, its types and style checked; part of make test
+#   make packages        the wheel, the source package, .deb and .rpm in dist/ (25 minutes on two cores)
+#   make packages-test   installs each of them into an empty environment and runs a query there
 #   make fuzz    every fuzz target for ten minutes, one after the other (SECONDS_EACH=60 for less)
 
 PYTHON := target/venv/bin/python
@@ -14,7 +16,7 @@ ifeq ($(shell [ -n "$$CI" ] && [ "$$(id -u)" = 0 ] && echo yes),yes)
 export HITHER_REQUIRE_NETNS := 1
 endif
 
-.PHONY: demo test check bench data peers build fuzz interleavings python
+.PHONY: demo test check bench data peers build fuzz interleavings python packages packages-test
 
 # Uses the release build where there is one; else makes a quicker one, in the profile `demo`.
 DEMO_PROFILE := $(if $(wildcard target/release/hither),release,demo)
@@ -72,6 +74,12 @@ data:
 
 peers:
 	tools/setup-peers
+
+packages:
+	packaging/build
+
+packages-test:
+	target/packages/venv/bin/python -m pytest -m packages tests/packages
 
 # What tests and the demo run. Two calls, because an example is built with the features of its package's dev-dependencies.
 # So what the wheel is made of (`make python`) is here already, and only pyo3 and the ends are built for it.

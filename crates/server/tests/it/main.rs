@@ -5,6 +5,7 @@ mod any_bytes;
 mod bounds;
 mod client;
 mod connections;
+mod example;
 mod hostile;
 mod races;
 mod ranges;
