@@ -7,8 +7,10 @@
 //! to who asked, who knows what is present, what is in flight and how much memory there is.
 
 mod block_rounding;
+pub mod columnar;
 mod config;
 mod cursor;
+pub mod layout;
 mod read_ahead;
 mod region;
 mod strides;

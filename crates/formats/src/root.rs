@@ -37,10 +37,11 @@ mod tree;
 
 pub use codec::Decompressor;
 pub use file::{RootFile, TreeKey};
+pub use hither_core::prefetch::layout::BasketRef;
 pub use interpretation::column_type::ColumnType;
 pub use key::Key;
 pub use tree::Tree;
-pub use tree::basket_map::{BasketMap, BasketRef, MappedColumn, MappedTree};
+pub use tree::basket_map::BasketMap;
 pub use tree::basket_table::BasketTable;
 pub use tree::branch::Branch;
 pub use tree::clusters::Clusters;

@@ -63,5 +63,5 @@ pub use tree::draw::{DrawRequest, DrawResult};
 pub use tree::listing::{BranchListing, TreeListing};
 pub use tree::progress::{ScanPhase, ScanProgress};
 pub use tree::tree_url::TreeUrl;
+pub use tree_cache::TreeCacheConfig;
 pub use tree_cache::learned_sets::{LearnedExport, LearnedListing};
-pub use tree_cache::{ColumnarPrefetcher, ColumnarPrefetcherHandle, TreeCacheConfig};

@@ -5,28 +5,13 @@
 //! sets, the last used first. A set replaces one that is similar to it.
 
 use crate::record::Record;
+use hither_core::prefetch::columnar::{LearnedSet, is_plausible_name};
 use serde::{Deserialize, Serialize};
-use std::collections::HashSet;
 
 /// The number of sets per schema.
 const MAX_SETS: usize = 8;
-/// The number of names in a set.
-const MAX_NAMES: usize = 20_000;
-/// The length of a name, in bytes.
-const MAX_NAME: usize = 1024;
 /// The number of hexadecimal digits of a schema.
 const SCHEMA_DIGITS: usize = 32;
-
-/// Branches of a tree that a program reads together.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct LearnedSet {
-    /// Branches read for all entries.
-    pub steady: Vec<String>,
-    /// Branches read for some entries only, but then together.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub now_and_then: Vec<String>,
-}
 
 /// The sets of a schema.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -40,35 +25,13 @@ pub struct LearnedTree {
     pub sets: Vec<LearnedSet>,
 }
 
-impl LearnedSet {
-    /// Returns true for a set that could have been learned.
-    #[must_use]
-    pub fn is_plausible(&self) -> bool {
-        let names = || self.steady.iter().chain(&self.now_and_then);
-        let number = names().count();
-        (1..=MAX_NAMES).contains(&number)
-            && names().all(|name| is_name(name))
-            && names().collect::<HashSet<_>>().len() == number
-    }
-
-    /// Returns true if most branches of either set are in both.
-    fn is_like(&self, other: &Self) -> bool {
-        let all = |set: &Self| -> HashSet<String> {
-            set.steady.iter().chain(&set.now_and_then).cloned().collect()
-        };
-        let (these, those) = (all(self), all(other));
-        let common = these.intersection(&those).count();
-        2 * common > these.len() + those.len() - common
-    }
-}
-
 impl LearnedTree {
     /// Returns true for a value that could have been written.
     #[must_use]
     pub fn is_plausible(&self) -> bool {
         self.schema.len() == SCHEMA_DIGITS
             && self.schema.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
-            && is_name(&self.tree)
+            && is_plausible_name(&self.tree)
             && self.sets.len() <= MAX_SETS
             && self.sets.iter().all(LearnedSet::is_plausible)
     }
@@ -85,12 +48,6 @@ impl LearnedTree {
         let tree: Self = serde_json::from_slice(&entry.record).ok()?;
         (tree.schema == schema && entry.payload.is_empty() && tree.is_plausible()).then_some(tree)
     }
-}
-
-/// Returns true for a possible name of a branch or a tree: not empty, of bounded length, and
-/// without control characters, because terminals show it.
-fn is_name(name: &str) -> bool {
-    (1..=MAX_NAME).contains(&name.len()) && !name.chars().any(char::is_control)
 }
 
 #[cfg(test)]

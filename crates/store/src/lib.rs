@@ -37,6 +37,7 @@ mod store;
 
 pub use connection_slots::{ConnectionClaim, ConnectionSlot};
 pub use disk_cache::{DiskCache, DiskCacheFile, DiskCacheKey};
-pub use learned::{LearnedSet, LearnedTree};
+pub use hither_core::prefetch::columnar::LearnedSet;
+pub use learned::LearnedTree;
 pub use metadata::{FileMetadata, MetadataKey};
 pub use store::{Store, StoreConfig};

@@ -2,10 +2,11 @@
 
 use crate::connection_slots::{self, ConnectionClaim, ConnectionSlot};
 use crate::endpoint::{EndpointRecord, merged};
-use crate::learned::{LearnedSet, LearnedTree};
+use crate::learned::LearnedTree;
 use crate::metadata::{FileMetadata, MetadataKey};
 use crate::private_dir::PrivateDir;
 use crate::record::{self, Record, RecordKind};
+use hither_core::prefetch::columnar::LearnedSet;
 use hither_core::{Endpoint, Result};
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -222,7 +223,8 @@ fn micros(time: SystemTime) -> u64 {
 
 /// Returns true if what was learned at `learned` microseconds since 1970 may still be used.
 fn is_fresh(learned: u64, ttl: Duration, now: SystemTime) -> bool {
-    let (learned, now) = (Duration::from_micros(learned), Duration::from_micros(micros(now)));
+    let learned = Duration::from_micros(learned);
+    let now = Duration::from_micros(micros(now));
     match now.checked_sub(learned) {
         Some(age) => age < ttl,
         None => learned.saturating_sub(now) <= CLOCK_SLACK && !ttl.is_zero(),

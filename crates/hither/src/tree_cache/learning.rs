@@ -5,16 +5,17 @@
 //! second read. Their requests are then under way together with that read. A file that was opened ahead, as one of many, is given two more chances. Files
 //! that are read without waiting need no trees.
 
-use super::{ColumnarPrefetcher, ColumnarPrefetcherHandle, schema_hash};
+use super::schema_hash;
 use crate::file::RemoteFile;
 use crate::open_ahead::gate::MAX_WAITS;
 use crate::tree::root_opener::RootOpener;
 use hither_core::cache::file::WeakFile;
 use hither_core::error::Result;
+use hither_core::prefetch::columnar::{ColumnarPrefetcher, ColumnarPrefetcherHandle, LearnedSet};
 use hither_core::prefetch::{Access, Advice, PrefetchContext, Prefetcher};
 use hither_formats::NeededRanges;
 use hither_formats::root::{BasketMap, Tree, TreeKey};
-use hither_store::{LearnedSet, Store};
+use hither_store::Store;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -35,7 +36,7 @@ type Schemas = Arc<Mutex<Vec<(String, String)>>>;
 
 /// The advisor of one open file.
 pub(crate) struct LearningPrefetcher {
-    cache: ColumnarPrefetcher,
+    cache: ColumnarPrefetcher<BasketMap>,
     schemas: Schemas,
     store: Option<Arc<Store>>,
 }
@@ -97,7 +98,7 @@ impl Drop for LearningPrefetcher {
     fn drop(&mut self) {
         let Some(store) = &self.store else { return };
         let schemas = self.schemas.lock().unwrap_or_else(PoisonError::into_inner);
-        for (tree, set) in self.cache.courses().learned_sets() {
+        for (tree, set) in self.cache.handle().learned_sets() {
             if let Some((schema, name)) = schemas.get(tree) {
                 store.remember_learned(schema, name, set, SystemTime::now());
             }
@@ -113,14 +114,14 @@ impl RemoteFile {
         other: Option<Box<dyn Prefetcher>>,
     ) -> (Box<dyn Prefetcher>, LazyTreeOpener) {
         let config = &self.shared.config.tree_cache;
-        let cache = ColumnarPrefetcher::new(config.clone(), other);
+        let cache = ColumnarPrefetcher::new(config.columnar(), other);
         let by_content = !is_root_name(&self.name());
         let schemas = Schemas::default();
         let store = self.shared.store.clone().filter(|_| config.remember);
         let background = TreeLoader {
             file: self.uncached(),
             read,
-            courses: cache.courses(),
+            handle: cache.handle(),
             by_content,
             schemas: Arc::clone(&schemas),
             store: store.clone(),
@@ -142,7 +143,7 @@ struct TreeLoader {
     file: RemoteFile,
     /// The file as the program reads it.
     read: WeakFile,
-    courses: ColumnarPrefetcherHandle,
+    handle: ColumnarPrefetcherHandle<BasketMap>,
     by_content: bool,
     schemas: Schemas,
     store: Option<Arc<Store>>,
@@ -153,7 +154,7 @@ impl TreeLoader {
     async fn run(self, read: u64) {
         // That the trees cannot be read is not the program's concern unless it reads them.
         if !matches!(self.tell_trees(read).await, Ok(true)) {
-            self.courses.no_layout();
+            self.handle.set_no_layout();
         }
     }
 
@@ -173,7 +174,7 @@ impl TreeLoader {
                 return Ok(true);
             }
             self.file.forget();
-            self.courses.drop_layout();
+            self.handle.drop_layout();
         } else {
             self.file.source.expect_bulk();
         }
@@ -192,7 +193,7 @@ impl TreeLoader {
         }
         let trees = trees(&mut opening).await?;
         let map = Arc::new(BasketMap::new(&trees.iter().collect::<Vec<_>>()));
-        let advice = self.courses.set_layout(map, &self.learned(&trees));
+        let advice = self.handle.set_layout(map, &self.learned(&trees));
         if let (false, Some(file)) = (advice.will_need.is_empty(), self.read.upgrade()) {
             file.hint(&advice.will_need, Duration::ZERO);
         }

@@ -1,30 +1,32 @@
-//! Which basket the bytes at an offset belong to.
+//! Map of a file's baskets by offset, by column and by entry.
 //!
-//! A program that reads a tree through the byte interface asks for offsets. The map turns them back into what the
-//! program is after: a tree, a branch, a basket and its entries, so that somebody can guess what it will ask for next.
+//! A program that reads a tree byte by byte asks for offsets. The map turns them back into a tree, a
+//! branch, a basket and its entries, from which a prefetcher predicts what it will ask for next.
 //!
-//! All baskets of all trees are in one list, sorted by offset, of 16 bytes each: where a basket begins, and which it is.
-//! How long it is and which entries it holds stays in the tables of the branches, which the map shares with the trees it
-//! was made from. A file of a million baskets thus costs 16 MB beyond what its trees take anyway, and finding a basket 20
-//! steps.
+//! All baskets of all trees are in one list of 16 bytes each, sorted by offset: where a basket
+//! begins, and which it is. Its length and entries stay in the tables of the branches, which the map
+//! shares with the trees it was made from. A file of a million baskets thus costs 16 MB beyond what
+//! its trees take anyway, and finding a basket takes 20 steps.
 //!
-//! Where baskets overlap, which no writer does, an offset belongs to the one that begins last before it.
+//! Where baskets overlap, which no writer does, an offset belongs to the one that begins last before
+//! it.
 
 use crate::root::tree::Tree;
 use crate::root::tree::basket_table::BasketTable;
 use crate::root::tree::clusters::Clusters;
+use hither_core::prefetch::layout::{BasketRef, ColumnarLayout};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Common borders of baskets are looked for with so many steps at most.
-const MAX_BORDER_CHECKS: usize = 1 << 20;
+/// Maximum number of steps in the search for common ends of baskets.
+const MAX_END_CHECKS: usize = 1 << 20;
 
 /// The baskets of a file's trees, by offset and by column.
 #[derive(Debug, Default)]
 pub struct BasketMap {
     trees: Vec<MappedTree>,
     columns: Vec<MappedColumn>,
-    /// By offset.
+    /// Sorted by offset.
     slots: Vec<Slot>,
 }
 
@@ -35,68 +37,40 @@ struct Slot {
     index: u32,
 }
 
-/// A tree in the map.
 #[derive(Debug)]
-pub struct MappedTree {
-    name: String,
+struct MappedTree {
     entries: u64,
     columns: Range<usize>,
+    /// Clusters as the tree states them, or else derived from common ends of baskets.
     clusters: Clusters,
 }
 
-/// A branch in the map. The leaves of a branch have their baskets in common and are one column here.
+/// A branch in the map. The leaves of a branch share their baskets and are one column here.
 #[derive(Debug)]
-pub struct MappedColumn {
+struct MappedColumn {
     tree: usize,
+    /// Path in the tree of the branch, or of its first leaf.
     name: String,
     baskets: Arc<BasketTable>,
 }
 
-/// A basket in the map.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct BasketRef {
-    /// Position of the tree among those that the map was made from.
-    pub tree: usize,
-    /// Position of the column in the map.
-    pub column: usize,
-    /// Number of the basket in its branch.
-    pub index: usize,
-    /// Where it is in the file, in bytes.
-    pub range: Range<u64>,
-    /// The entries that it holds.
-    pub entries: Range<u64>,
-}
-
 impl BasketMap {
-    /// The map of `trees`. Baskets without entries, and those inside the tree's object, are left out.
+    /// Maps `trees`. Baskets without entries, and those inside the tree's object, are left out.
     #[must_use]
     pub fn new(trees: &[&Tree]) -> Self {
         let mut map = Self::default();
         for tree in trees {
             let columns =
                 tree.branches().map(|branch| (branch.name().to_owned(), branch.shared_baskets()));
-            map.append(tree.name(), tree.entries(), tree.clusters().clone(), columns);
+            map.append(tree.entries(), tree.clusters().clone(), columns);
         }
         map.slots.sort_unstable();
         map
     }
 
-    /// Adds a tree: its branches' names and baskets. Where its clusters are unknown, they are derived from borders that the
-    /// baskets of all branches have in common.
-    pub fn add(
-        &mut self,
-        name: &str,
-        entries: u64,
-        clusters: Clusters,
-        columns: impl IntoIterator<Item = (String, Arc<BasketTable>)>,
-    ) {
-        self.append(name, entries, clusters, columns);
-        self.slots.sort_unstable();
-    }
-
+    /// Appends a tree: names and baskets of its branches. `slots` is to be sorted after the last.
     fn append(
         &mut self,
-        name: &str,
         entries: u64,
         mut clusters: Clusters,
         columns: impl IntoIterator<Item = (String, Arc<BasketTable>)>,
@@ -110,7 +84,7 @@ impl BasketMap {
             let added = self.columns.get(columns.clone()).unwrap_or_default();
             clusters = Clusters::ending_at(common_ends(added, entries), entries);
         }
-        self.trees.push(MappedTree { name: name.to_owned(), entries, columns, clusters });
+        self.trees.push(MappedTree { entries, columns, clusters });
     }
 
     fn append_column(&mut self, name: String, baskets: Arc<BasketTable>) {
@@ -129,50 +103,10 @@ impl BasketMap {
         self.columns.push(MappedColumn { tree, name, baskets });
     }
 
-    /// The trees, in the order in which they were given.
-    #[must_use]
-    pub fn trees(&self) -> &[MappedTree] {
-        &self.trees
-    }
-
-    /// The columns of all trees, one tree after the other.
-    #[must_use]
-    pub fn columns(&self) -> &[MappedColumn] {
-        &self.columns
-    }
-
-    /// Number of baskets.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.slots.len()
-    }
-
-    /// Whether there are none.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.slots.is_empty()
-    }
-
-    /// The basket that the byte at `offset` belongs to.
-    #[must_use]
-    pub fn locate(&self, offset: u64) -> Option<BasketRef> {
-        let after = self.slots.partition_point(|slot| slot.start <= offset);
-        let found = self.at(after.checked_sub(1)?)?;
-        (offset < found.range.end).then_some(found)
-    }
-
-    /// The baskets that any byte of `range` belongs to, by offset.
-    pub fn overlapping(&self, range: &Range<u64>) -> impl Iterator<Item = BasketRef> {
-        let (start, end) = (range.start, range.end);
-        let after = self.slots.partition_point(|slot| slot.start <= start);
-        (after.saturating_sub(1)..self.slots.len())
-            .map_while(move |at| self.at(at).filter(|basket| basket.range.start < end))
-            .filter(move |basket| basket.range.end > start && start < end)
-    }
-
-    /// Basket `index` of a column.
-    #[must_use]
-    pub fn basket(&self, column: usize, index: usize) -> Option<BasketRef> {
+    fn basket_at(&self, slot: usize) -> Option<BasketRef> {
+        let slot = self.slots.get(slot)?;
+        let column = slot.column as usize;
+        let index = slot.index as usize;
         let layout = self.columns.get(column)?;
         Some(BasketRef {
             tree: layout.tree,
@@ -182,72 +116,66 @@ impl BasketMap {
             entries: layout.baskets.entries(index),
         })
     }
+}
 
-    /// The baskets of a column that hold `entries`.
-    #[must_use]
-    pub fn baskets_of(&self, column: usize, entries: &Range<u64>) -> Range<usize> {
-        self.columns.get(column).map_or(0..0, |layout| layout.baskets.holding(entries))
+impl ColumnarLayout for BasketMap {
+    fn trees(&self) -> usize {
+        self.trees.len()
     }
 
-    fn at(&self, slot: usize) -> Option<BasketRef> {
-        let slot = self.slots.get(slot)?;
-        self.basket(slot.column as usize, slot.index as usize)
+    fn entries(&self, tree: usize) -> u64 {
+        self.trees.get(tree).map_or(0, |tree| tree.entries)
+    }
+
+    fn columns(&self, tree: usize) -> Range<usize> {
+        self.trees.get(tree).map_or(0..0, |tree| tree.columns.clone())
+    }
+
+    fn cluster(&self, tree: usize, entry: u64) -> Option<Range<u64>> {
+        self.trees.get(tree)?.clusters.holding(entry)
+    }
+
+    fn column_name(&self, column: usize) -> Option<&str> {
+        self.columns.get(column).map(|column| column.name.as_str())
+    }
+
+    fn column_bytes(&self, column: usize) -> u64 {
+        self.columns.get(column).map_or(0, |column| column.baskets.compressed_bytes())
+    }
+
+    fn baskets(&self, column: usize) -> usize {
+        self.columns.get(column).map_or(0, |column| column.baskets.len())
+    }
+
+    fn basket_range(&self, column: usize, index: usize) -> Option<Range<u64>> {
+        self.columns.get(column)?.baskets.range(index)
+    }
+
+    fn basket_entries(&self, column: usize, index: usize) -> Range<u64> {
+        self.columns.get(column).map_or(0..0, |column| column.baskets.entries(index))
+    }
+
+    fn baskets_of(&self, column: usize, entries: &Range<u64>) -> Range<usize> {
+        self.columns.get(column).map_or(0..0, |column| column.baskets.holding(entries))
+    }
+
+    fn overlapping(&self, range: &Range<u64>) -> impl Iterator<Item = BasketRef> {
+        let Range { start, end } = *range;
+        let after = self.slots.partition_point(|slot| slot.start <= start);
+        (after.saturating_sub(1)..self.slots.len())
+            .map_while(move |at| self.basket_at(at).filter(|basket| basket.range.start < end))
+            .filter(move |basket| basket.range.end > start && start < end)
     }
 }
 
-impl MappedTree {
-    /// The tree's name.
-    #[must_use]
-    pub fn name(&self) -> &str {
-        &self.name
-    }
-
-    /// Number of entries.
-    #[must_use]
-    pub fn entries(&self) -> u64 {
-        self.entries
-    }
-
-    /// Positions of its columns in the map.
-    #[must_use]
-    pub fn columns(&self) -> Range<usize> {
-        self.columns.clone()
-    }
-
-    /// Its clusters, as the tree states them or as the borders show that the baskets of all branches have in common.
-    #[must_use]
-    pub fn clusters(&self) -> &Clusters {
-        &self.clusters
-    }
-}
-
-impl MappedColumn {
-    /// Position of its tree in the map.
-    #[must_use]
-    pub fn tree(&self) -> usize {
-        self.tree
-    }
-
-    /// Path in the tree of the branch, or of its first leaf.
-    #[must_use]
-    pub fn name(&self) -> &str {
-        &self.name
-    }
-
-    /// Where its data are.
-    #[must_use]
-    pub fn baskets(&self) -> &BasketTable {
-        &self.baskets
-    }
-}
-
-/// Entries at which baskets of all columns end, the end of the tree excepted. Columns of a single basket have no say.
+/// Entries at which baskets of all columns end, the end of the tree excepted. Columns of a single
+/// basket do not count.
 fn common_ends(columns: &[MappedColumn], entries: u64) -> Vec<u64> {
-    let mut several: Vec<&BasketTable> =
-        columns.iter().map(MappedColumn::baskets).filter(|baskets| baskets.len() > 1).collect();
+    let tables = columns.iter().map(|column| &*column.baskets);
+    let mut several: Vec<&BasketTable> = tables.filter(|baskets| baskets.len() > 1).collect();
     several.sort_by_key(|baskets| baskets.len());
     let Some((fewest, others)) = several.split_first() else { return Vec::new() };
-    if fewest.len().saturating_mul(others.len()) > MAX_BORDER_CHECKS {
+    if fewest.len().saturating_mul(others.len()) > MAX_END_CHECKS {
         return Vec::new();
     }
     let ends_at = |baskets: &BasketTable, end: u64| {
@@ -266,35 +194,47 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// A column of baskets at these places, of so many entries each.
-    fn column(name: &str, places: &[(u64, u32)], each: u64) -> (String, Arc<BasketTable>) {
+    type Column = (String, Arc<BasketTable>);
+
+    /// A column of baskets at these places, of `each` entries each.
+    fn column(name: &str, places: &[(u64, u32)], each: u64) -> Column {
         let starts = (0..=places.len() as u64).map(|n| n * each).collect();
         (name.to_owned(), Arc::new(BasketTable::in_file(places, starts).unwrap()))
     }
 
-    fn two_trees() -> BasketMap {
+    fn map(trees: impl IntoIterator<Item = (u64, Vec<Column>)>) -> BasketMap {
         let mut map = BasketMap::default();
-        let columns = [column("a", &[(100, 10), (200, 10)], 10), column("b", &[(110, 20)], 20)];
-        map.add("T", 20, Clusters::default(), columns);
-        map.add("U", 5, Clusters::default(), [column("a", &[(150, 50)], 5)]);
+        for (entries, columns) in trees {
+            map.append(entries, Clusters::default(), columns);
+        }
+        map.slots.sort_unstable();
         map
     }
 
-    #[test]
-    fn bytes_are_found_by_offset() {
-        let map = two_trees();
-        assert_eq!((map.len(), map.trees().len(), map.columns().len()), (4, 2, 3));
-        let found = map.locate(129).unwrap();
-        assert_eq!((found.tree, found.column, found.index, found.entries), (0, 1, 0, 0..20));
-        assert_eq!(map.locate(99), None);
-        assert_eq!(map.locate(130), None, "between two baskets");
-        assert_eq!(map.locate(199).unwrap().tree, 1);
-        assert_eq!(map.locate(209).unwrap().entries, 10..20);
-        assert_eq!(map.locate(210), None);
+    fn two_trees() -> BasketMap {
+        let first = vec![column("a", &[(100, 10), (200, 10)], 10), column("b", &[(110, 20)], 20)];
+        map([(20, first), (5, vec![column("a", &[(150, 50)], 5)])])
+    }
+
+    fn at(map: &BasketMap, offset: u64) -> Option<BasketRef> {
+        map.overlapping(&(offset..offset + 1)).next()
     }
 
     #[test]
-    fn a_range_finds_all_that_it_touches() {
+    fn an_offset_finds_its_basket() {
+        let map = two_trees();
+        assert_eq!((map.slots.len(), map.trees(), map.columns(1)), (4, 2, 2..3));
+        let found = at(&map, 129).unwrap();
+        assert_eq!((found.tree, found.column, found.index, found.entries), (0, 1, 0, 0..20));
+        assert_eq!(at(&map, 99), None);
+        assert_eq!(at(&map, 130), None, "between two baskets");
+        assert_eq!(at(&map, 199).unwrap().tree, 1);
+        assert_eq!(at(&map, 209).unwrap().entries, 10..20);
+        assert_eq!(at(&map, 210), None);
+    }
+
+    #[test]
+    fn a_range_finds_all_baskets_that_it_touches() {
         let map = two_trees();
         let touched = |range: Range<u64>| {
             map.overlapping(&range).map(|found| found.range.start).collect::<Vec<_>>()
@@ -310,51 +250,43 @@ mod tests {
         let map = two_trees();
         assert_eq!(map.baskets_of(0, &(9..11)), 0..2);
         assert_eq!(map.baskets_of(7, &(9..11)), 0..0);
-        assert_eq!(map.basket(0, 1).unwrap().range, 200..210);
-        assert_eq!(map.basket(0, 2), None);
-        assert_eq!(map.basket(9, 0), None);
+        assert_eq!(map.basket_range(0, 1), Some(200..210));
+        assert_eq!(map.basket_range(0, 2), None);
+        assert_eq!(map.basket_range(9, 0), None);
     }
 
     #[test]
-    fn borders_that_all_baskets_share_are_clusters() {
-        let mut map = BasketMap::default();
+    fn ends_that_all_columns_share_are_clusters() {
         let a = column("a", &[(1, 1), (2, 1), (3, 1), (4, 1)], 10);
         let b = column("b", &[(5, 1), (6, 1)], 20);
         let once = column("c", &[(7, 1)], 40);
-        map.add("T", 40, Clusters::default(), [a, b, once]);
-        assert_eq!(map.trees()[0].clusters().holding(5), Some(0..20));
-        assert_eq!(map.trees()[0].clusters().holding(39), Some(20..40));
-        let mut odd = BasketMap::default();
+        let shared = map([(40, vec![a, b, once])]);
+        assert_eq!(shared.cluster(0, 5), Some(0..20));
+        assert_eq!(shared.cluster(0, 39), Some(20..40));
         let a = column("a", &[(1, 1), (2, 1), (3, 1)], 7);
         let b = column("b", &[(5, 1), (6, 1)], 10);
-        odd.add("T", 21, Clusters::default(), [a, b]);
-        assert!(odd.trees()[0].clusters().is_unknown());
+        assert_eq!(map([(21, vec![a, b])]).cluster(0, 5), None);
     }
 
     #[test]
     fn baskets_shared_by_leaves_are_one_column() {
         let (name, baskets) = column("event.run", &[(1, 1)], 10);
-        let mut map = BasketMap::default();
-        let leaves = [(name, Arc::clone(&baskets)), ("event.lumi".to_owned(), baskets)];
-        map.add("T", 10, Clusters::default(), leaves);
-        assert_eq!(map.columns().len(), 1);
-        assert_eq!(map.columns()[0].name(), "event.run");
+        let leaves = vec![(name, Arc::clone(&baskets)), ("event.lumi".to_owned(), baskets)];
+        let map = map([(10, leaves)]);
+        assert_eq!(map.columns(0), 0..1);
+        assert_eq!(map.column_name(0), Some("event.run"));
     }
 
     proptest! {
         #[test]
-        fn whatever_overlaps_it_answers(
+        fn baskets_found_at_an_offset_hold_it(
             places in prop::collection::vec((1_u64..2000, 0_u32..300), 0..60),
             offset in 0_u64..2400,
         ) {
-            let mut map = BasketMap::default();
-            map.add("T", 1000, Clusters::default(), [column("a", &places, 3)]);
-            let holds = |range: &Range<u64>| range.contains(&offset);
-            if let Some(found) = map.locate(offset) {
-                prop_assert!(holds(&found.range));
-            }
-            let all: Vec<_> = map.overlapping(&(offset..offset + 1)).collect();
-            prop_assert!(all.iter().all(|found| holds(&found.range)));
+            let map = map([(1000, vec![column("a", &places, 3)])]);
+            let byte = offset..offset + 1;
+            let mut found = map.overlapping(&byte);
+            prop_assert!(found.all(|basket| basket.range.contains(&offset)));
         }
     }
 }

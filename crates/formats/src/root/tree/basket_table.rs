@@ -97,12 +97,10 @@ impl BasketTable {
         })
     }
 
-    /// Baskets at these places (offset, bytes) in the file, which begin at the entries `starts`; the last number is the end
-    /// of the last basket.
-    ///
-    /// # Errors
-    /// [`FormatError::Corrupt`] unless there is one start more than places and they ascend.
-    pub fn in_file(places: &[(u64, u32)], starts: Vec<u64>) -> Result<Self> {
+    /// Baskets at `places` (offset, bytes) in the file. `starts` holds the first entry of each, and
+    /// the end of the last.
+    #[cfg(test)]
+    pub(crate) fn in_file(places: &[(u64, u32)], starts: Vec<u64>) -> Result<Self> {
         if starts.len() != places.len() + 1 || !starts.is_sorted() {
             let why = format!("{} baskets, but {} borders of entries", places.len(), starts.len());
             return Err(FormatError::corrupt("basket table", why));

@@ -1,11 +1,13 @@
 //! Programs that read trees, against a model of the cache in which a request takes one round trip, whatever it holds.
 
 mod model;
+mod synthetic;
 
 use super::*;
-use hither_formats::root::{BasketTable, Clusters};
-use model::{Program, Run, Shape};
+use model::{CONFIG, Program, Run, Shape};
 use proptest::prelude::*;
+use std::time::Duration;
+use synthetic::{SyntheticColumn, SyntheticLayout};
 
 /// The talk's file: 152 columns whose baskets are full after different numbers of entries, no clusters.
 fn talk() -> Shape {
@@ -64,7 +66,7 @@ fn what_one_run_learns_the_next_knows() {
     let shape = talk();
     let program = Program::in_basket_order(&shape, &SEVEN);
     let first = Run::new(&shape).of(&program);
-    let (tree, set) = first.lessons.first().unwrap();
+    let (tree, set) = first.learned_sets.first().unwrap();
     assert_eq!((*tree, set), (0, &learned(&SEVEN)[0]));
     let second = Run::new(&shape).learned(std::slice::from_ref(set)).of(&program);
     assert!(second.waited <= 1.0, "{second:?}");
@@ -208,57 +210,53 @@ fn a_budget_bounds_what_is_ahead() {
 #[test]
 fn reads_of_blocks_are_left_to_others() {
     let shape = talk();
-    let map = shape.map();
-    let cache = ColumnarPrefetcher::new(TreeCacheConfig::default(), None);
-    drop(cache.courses().set_layout(Arc::clone(&map), &[]));
-    let mut state = cache.trees.lock();
-    let access = |range| Access {
-        range,
-        at: std::time::Duration::ZERO,
-        found: CacheStatus::Miss,
-        planned: false,
-    };
-    let conditions = model::conditions(1 << 30, 0);
-    assert_eq!(state.accessed(&access(1_000..8_000_000), &conditions), None);
-    assert_eq!(state.accessed(&access(0..10), &conditions), None, "the header");
-    let some: Vec<_> = map.overlapping(&(1_000_000..1_065_536)).collect();
+    let layout = shape.layout();
+    let cache = ColumnarPrefetcher::new(CONFIG, None);
+    drop(cache.handle().set_layout(Arc::clone(&layout), &[]));
+    let mut state = cache.handle.lock();
+    let access =
+        |range| Access { range, at: Duration::ZERO, found: CacheStatus::Miss, planned: false };
+    let context = model::context(1 << 30, 0);
+    assert_eq!(state.observe(&access(1_000..8_000_000), &context), None);
+    assert_eq!(state.observe(&access(0..10), &context), None, "the header");
+    let some: Vec<_> = layout.overlapping(&(1_000_000..1_065_536)).collect();
     let (first, last) = (&some.first().unwrap().range, &some.last().unwrap().range);
     let inside = first.start + 1..last.end - 1;
-    assert_eq!(state.accessed(&access(inside), &conditions), None, "middle to middle");
+    assert_eq!(state.observe(&access(inside), &context), None, "middle to middle");
     for whole in [first.start..last.end - 1, first.start + 1..last.end] {
-        assert!(state.accessed(&access(whole), &conditions).is_some());
+        assert!(state.observe(&access(whole), &context).is_some());
     }
 }
 
 #[test]
 fn without_a_layout_nothing_is_advised_and_reads_are_remembered_up_to_a_bound() {
-    let mut cache = ColumnarPrefetcher::new(TreeCacheConfig::default(), None);
-    let conditions = model::conditions(1 << 30, 0);
+    let mut cache = ColumnarPrefetcher::<SyntheticLayout>::new(CONFIG, None);
+    let context = model::context(1 << 30, 0);
     for n in 0..10_000_u64 {
         let access = Access {
             range: n..n + 1,
-            at: std::time::Duration::ZERO,
+            at: Duration::ZERO,
             found: CacheStatus::Miss,
             planned: false,
         };
-        assert_eq!(cache.observe(&access, &conditions), Advice::default());
+        assert_eq!(cache.observe(&access, &context), Advice::default());
     }
-    let courses = cache.courses();
-    assert!(courses.awaits_layout());
+    let handle = cache.handle();
+    assert!(handle.awaits_layout());
     assert!(
-        matches!(&courses.lock().layout, Layout::Awaited(reads) if reads.len() == MAX_AWAITING)
+        matches!(&handle.lock().layout, LayoutState::Pending(reads) if reads.len() == MAX_PENDING_READS)
     );
-    courses.no_layout();
-    assert!(!courses.awaits_layout());
-    assert!(courses.learned_sets().is_empty());
-    assert_eq!(courses.set_layout(Arc::default(), &[]), Advice::default());
+    handle.set_no_layout();
+    assert!(!handle.awaits_layout());
+    assert!(handle.learned_sets().is_empty());
+    assert_eq!(handle.set_layout(Arc::<SyntheticLayout>::default(), &[]), Advice::default());
 }
 
 #[test]
 fn a_million_baskets_are_looked_up_fast_enough_to_go_unnoticed() {
     let shape = Shape::clustered(100, 10_000_000, 1_000);
-    let map = shape.map();
-    assert_eq!(map.len(), 1_000_000);
+    let layout = shape.layout();
+    assert_eq!(layout.len(), 1_000_000);
     let program = Program::in_basket_order(&shape, &[5, 50]);
     let run = Run::new(&shape).of(&program);
     assert!(run.waited <= 5.0, "{} waits", run.waits.len());
@@ -294,25 +292,25 @@ proptest! {
         reads in prop::collection::vec((0_u64..24_000, 1_u64..4_000, 0_u8..3), 0..120),
         budget in 0_u64..100_000,
     ) {
-        let mut map = BasketMap::default();
+        let mut layout = SyntheticLayout::default();
         let columns = columns.into_iter().enumerate().map(|(id, (places, each))| {
             let starts = (0..=places.len() as u64).map(|n| n * each).collect();
-            (format!("c{id}"), Arc::new(BasketTable::in_file(&places, starts).unwrap()))
+            SyntheticColumn::new(id, &places, starts)
         });
-        map.add("T", 600, Clusters::of_size(40, 600), columns);
-        let mut cache = ColumnarPrefetcher::new(TreeCacheConfig::default(), None);
-        drop(cache.courses().set_layout(Arc::new(map), &[]));
-        let conditions = model::conditions(22_000, budget);
+        layout.add(600, 40, columns);
+        let mut cache = ColumnarPrefetcher::new(CONFIG, None);
+        drop(cache.handle().set_layout(Arc::new(layout), &[]));
+        let context = model::context(22_000, budget);
         for (start, length, found) in reads {
             let found = [CacheStatus::Hit, CacheStatus::InFlight, CacheStatus::Miss][usize::from(found)];
-            let access = Access { range: start..start + length, at: std::time::Duration::ZERO, found, planned: false };
-            let advice = cache.observe(&access, &conditions);
+            let access = Access { range: start..start + length, at: Duration::ZERO, found, planned: false };
+            let advice = cache.observe(&access, &context);
             prop_assert!(range::total_bytes(&advice.will_need) <= budget);
             if found != CacheStatus::Miss {
                 prop_assert!(advice.same_request.is_empty());
             }
         }
-        for (_, set) in cache.courses().learned_sets() {
+        for (_, set) in cache.handle().learned_sets() {
             prop_assert!(set.is_plausible());
         }
     }

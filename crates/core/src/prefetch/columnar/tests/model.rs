@@ -1,15 +1,19 @@
 //! A file, programs that read it, and a cache with a clock that counts in round trips.
 
-use super::super::{ColumnarPrefetcher, TreeCacheConfig};
-use hither_core::prefetch::{Access, Advice, CacheStatus, PrefetchContext, Prefetcher};
-use hither_core::{Limits, LinkEstimate};
-use hither_formats::root::{BasketMap, BasketTable, Clusters};
-use hither_store::LearnedSet;
+use super::super::{ColumnarConfig, ColumnarPrefetcher, LearnedSet};
+use super::synthetic::{SyntheticColumn, SyntheticLayout};
+use crate::prefetch::layout::ColumnarLayout;
+use crate::prefetch::{Access, Advice, CacheStatus, PrefetchContext, Prefetcher};
+use crate::{Limits, LinkEstimate};
 use std::collections::HashMap;
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
+
+/// The client's defaults.
+pub(super) const CONFIG: ColumnarConfig =
+    ColumnarConfig { learn_entries: 100, budget_bytes: 32 << 20 };
 
 /// The baskets of a file of one tree, or of two that are alike.
 #[derive(Debug, Clone)]
@@ -21,7 +25,7 @@ pub(super) struct Shape {
     trees: usize,
     /// Which of the trees is meant.
     tree: usize,
-    map: Arc<BasketMap>,
+    layout: Arc<SyntheticLayout>,
 }
 
 /// A read of one basket.
@@ -46,14 +50,14 @@ impl Shape {
             (8_000 / (4 * numbers), 1_000 + u32::try_from(id * 37 % 1_000).unwrap())
         };
         let columns = (0..columns).map(column).collect();
-        Self { entries, cluster: 0, columns, trees: 1, tree: 0, map: Arc::default() }.written()
+        Self { entries, cluster: 0, columns, trees: 1, tree: 0, layout: Arc::default() }.written()
     }
 
     /// A basket per column and cluster.
     pub(super) fn clustered(columns: usize, entries: u64, cluster: u64) -> Self {
         let column = |id: usize| (cluster, 2_000 + u32::try_from(id * 137 % 6_000).unwrap());
         let columns = (0..columns).map(column).collect();
-        Self { entries, cluster, columns, trees: 1, tree: 0, map: Arc::default() }.written()
+        Self { entries, cluster, columns, trees: 1, tree: 0, layout: Arc::default() }.written()
     }
 
     /// Two trees of this shape in one file.
@@ -65,8 +69,8 @@ impl Shape {
         Self { tree: 1, ..self.clone() }
     }
 
-    pub(super) fn map(&self) -> Arc<BasketMap> {
-        Arc::clone(&self.map)
+    pub(super) fn layout(&self) -> Arc<SyntheticLayout> {
+        Arc::clone(&self.layout)
     }
 
     /// Lays out the baskets as a writer does: each where it is full.
@@ -88,17 +92,16 @@ impl Shape {
             places[tree][column].push((at, bytes));
             at += u64::from(bytes);
         }
-        let mut map = BasketMap::default();
+        let mut layout = SyntheticLayout::default();
         for tree in places {
             let columns = tree.iter().zip(&self.columns).enumerate();
             let columns = columns.map(|(id, (places, (each, _)))| {
                 let starts = (0..=places.len() as u64).map(|n| (n * each).min(self.entries));
-                let baskets = BasketTable::in_file(places, starts.collect()).unwrap();
-                (format!("c{id}"), Arc::new(baskets))
+                SyntheticColumn::new(id, places, starts.collect())
             });
-            map.add("T", self.entries, Clusters::of_size(self.cluster, self.entries), columns);
+            layout.add(self.entries, self.cluster, columns);
         }
-        self.map = Arc::new(map);
+        self.layout = Arc::new(layout);
         self
     }
 }
@@ -106,15 +109,16 @@ impl Shape {
 impl Program {
     /// Reads baskets of `(column, entry)`, each once in a row.
     fn new(shape: &Shape, wants: impl IntoIterator<Item = (usize, u64, usize)>) -> Self {
-        let map = &shape.map;
-        let first = map.trees()[shape.tree].columns().start;
+        let layout = &shape.layout;
+        let first = layout.columns(shape.tree).start;
         let mut held = HashMap::new();
         let mut reads = Vec::new();
         for (column, entry, step) in wants {
-            let index = map.baskets_of(first + column, &(entry..entry + 1)).start;
+            let index = layout.baskets_of(first + column, &(entry..entry + 1)).start;
             if held.insert(column, index) != Some(index) {
-                let basket = map.basket(first + column, index).unwrap();
-                reads.push(Read { range: basket.range, entry: basket.entries.start, step });
+                let range = layout.basket_range(first + column, index).unwrap();
+                let entry = layout.basket_entries(first + column, index).start;
+                reads.push(Read { range, entry, step });
             }
         }
         Self { reads }
@@ -213,7 +217,7 @@ pub(super) struct Fared {
     pub(super) max_ahead: u64,
     /// First entry of the last basket that was fetched.
     pub(super) last_entry: u64,
-    pub(super) lessons: Vec<(usize, LearnedSet)>,
+    pub(super) learned_sets: Vec<(usize, LearnedSet)>,
 }
 
 impl fmt::Debug for Fared {
@@ -272,7 +276,7 @@ impl Held {
     }
 }
 
-pub(super) fn conditions(size: u64, ahead_budget_bytes: u64) -> PrefetchContext {
+pub(super) fn context(size: u64, ahead_budget_bytes: u64) -> PrefetchContext {
     PrefetchContext {
         size: Some(size),
         link: LinkEstimate::default(),
@@ -312,23 +316,23 @@ impl<'a> Run<'a> {
     }
 
     pub(super) fn of(self, program: &Program) -> Fared {
-        let mut cache = ColumnarPrefetcher::new(TreeCacheConfig::default(), None);
-        let courses = cache.courses();
-        let mut layout = Some(self.shape.map());
+        let mut cache = ColumnarPrefetcher::new(CONFIG, None);
+        let handle = cache.handle();
+        let mut layout = Some(self.shape.layout());
         let learned = vec![self.learned.to_vec(); self.shape.trees];
         let (mut held, mut now, mut fared) = (Held::default(), 0.0, Fared::default());
         let mut needed = HashMap::new();
         for (number, read) in program.reads.iter().enumerate() {
             if now >= self.layout_after
-                && let Some(map) = layout.take()
+                && let Some(layout) = layout.take()
             {
                 held.take(
-                    &courses.set_layout(map, &learned),
+                    &handle.set_layout(layout, &learned),
                     now.min(self.layout_after.max(now - 1.0)),
                     self.budget,
                 );
                 if let Some(entries) = &self.entries {
-                    courses.limit(0, entries.clone());
+                    handle.limit(0, entries.clone());
                 }
             }
             let found = match held.pieces.get(&read.range.start) {
@@ -336,11 +340,11 @@ impl<'a> Run<'a> {
                 Some((_, there, _)) if *there > now => CacheStatus::InFlight,
                 Some(_) => CacheStatus::Hit,
             };
-            let mut conditions = conditions(u64::MAX, self.budget);
-            conditions.ahead_bytes = held.ahead;
+            let mut context = context(u64::MAX, self.budget);
+            context.ahead_bytes = held.ahead;
             let access =
                 Access { range: read.range.clone(), at: Duration::ZERO, found, planned: false };
-            let advice = cache.observe(&access, &conditions);
+            let advice = cache.observe(&access, &context);
             held.fetch(&read.range, now + 1.0);
             held.take(&advice, now, self.budget);
             fared.max_ahead = fared.max_ahead.max(held.ahead);
@@ -354,21 +358,24 @@ impl<'a> Run<'a> {
             if !seen {
                 held.ahead -= bytes;
             }
-            match self.forgetting {
-                true => drop(held.pieces.remove(&read.range.start)),
-                false => drop(held.pieces.insert(read.range.start, (bytes, there, true))),
+            if self.forgetting {
+                held.pieces.remove(&read.range.start);
+            } else {
+                held.pieces.insert(read.range.start, (bytes, there, true));
             }
         }
-        let map = &self.shape.map;
+        let layout = &self.shape.layout;
         fared.last_entry = held
             .pieces
             .keys()
-            .filter_map(|start| Some(map.locate(*start)?.entries.start))
+            .filter_map(|start| {
+                Some(layout.overlapping(&(*start..*start + 1)).next()?.entries.start)
+            })
             .max()
             .unwrap_or(0);
         fared.fetched = held.fetched;
         fared.needed = needed.values().sum();
-        fared.lessons = courses.learned_sets();
+        fared.learned_sets = handle.learned_sets();
         fared
     }
 }
