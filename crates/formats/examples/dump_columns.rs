@@ -1,7 +1,9 @@
-//! Prints what the reader makes of ROOT files, as one JSON object per line: for each tree and column its type and
-//! either digests of its values and offsets, or why it cannot be decoded. `tests/oracle.py` compares it with uproot.
+//! Prints what the reader makes of ROOT files, as one JSON object per line: for each tree and
+//! column its type and either digests of its values and offsets, or why it cannot be decoded.
+//! `tests/oracle.py` compares it with uproot.
 //!
-//! `dump_columns [--values] FILE...`; with `--values` the values themselves are there, too, in hexadecimal digits.
+//! `dump_columns [--values] FILE...`; with `--values` the values themselves are there, too, in
+//! hexadecimal digits.
 #![expect(clippy::print_stdout, reason = "printing is what this program is for")]
 
 use bytes::Bytes;

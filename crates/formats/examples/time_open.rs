@@ -1,4 +1,5 @@
-//! Times opening a tree and decoding columns of a local file, on one thread, with everything in memory.
+//! Times opening a tree and decoding columns of a local file, on one thread, with everything in
+//! memory.
 //!
 //! `time_open FILE COLUMN...`
 #![expect(clippy::print_stdout, reason = "printing is what this program is for")]

@@ -1,8 +1,10 @@
-//! A decoded column: values back to back in native byte order, with Arrow's layout for what nests them.
+//! A decoded column: values back to back in native byte order, with Arrow's layout for what nests
+//! them.
 //!
-//! One entry (event) holds one *item* (scalars and fixed arrays) or, when [`Column::offsets`] is there, any number
-//! of items (jagged arrays). One item holds `item_shape.iter().product()` values, row-major: 1 for a scalar, 17 for
-//! `x[17]/F`, 6 for `x[n][2][3]/F`, whose entries hold `n` items each.
+//! One entry (event) holds one *item* (scalars and fixed arrays) or, when [`Column::offsets`] is
+//! there, any number of items (jagged arrays). One item holds `item_shape.iter().product()` values,
+//! row-major: 1 for a scalar, 17 for `x[17]/F`, 6 for `x[n][2][3]/F`, whose entries hold `n` items
+//! each.
 
 use crate::error::{FormatError, Result};
 use std::ops::Range;
@@ -37,7 +39,8 @@ pub enum ElementType {
     Text,
 }
 
-/// Strings back to back, as Arrow has them: string `i` is `bytes[offsets[i]..offsets[i + 1]]`. No encoding is promised.
+/// Strings back to back, as Arrow has them: string `i` is `bytes[offsets[i]..offsets[i + 1]]`. No
+/// encoding is promised.
 ///
 /// Invariant: offsets are never empty, start at 0, never decrease, and end at the number of bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,8 +51,8 @@ pub struct Strings {
     pub bytes: Vec<u8>,
 }
 
-/// The values of a column, typed; one contiguous buffer in native byte order, as Arrow's primitive arrays have it
-/// (Arrow packs booleans into bits, here they are bytes).
+/// The values of a column, typed; one contiguous buffer in native byte order, as Arrow's primitive
+/// arrays have it (Arrow packs booleans into bits, here they are bytes).
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum Values {
@@ -77,15 +80,16 @@ pub enum Values {
     F64(Vec<f64>),
     /// Strings.
     Text(Strings),
-    /// Lists: each value is an entry of the column inside, which is where its elements are. That is how
-    /// `vector<vector<float>>` nests.
+    /// Lists: each value is an entry of the column inside, which is where its elements are. That is
+    /// how `vector<vector<float>>` nests.
     Lists(Box<Column>),
 }
 
 /// A column, or a piece of one, for consecutive entries.
 ///
 /// Invariant: `values.len() == items * item_len`, where `items` is `entries` without offsets and
-/// `offsets[entries]` with them; offsets start at 0 and never decrease. A column inside [`Values::Lists`] keeps it too.
+/// `offsets[entries]` with them; offsets start at 0 and never decrease. A column inside
+/// [`Values::Lists`] keeps it too.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Column {
     /// Number of entries.
@@ -105,7 +109,8 @@ impl Column {
         self.item_shape.iter().product()
     }
 
-    /// The range of values that belong to `entry`, as indices into [`Column::values`]; empty beyond the last entry.
+    /// The range of values that belong to `entry`, as indices into [`Column::values`]; empty beyond
+    /// the last entry.
     #[must_use]
     pub fn value_range(&self, entry: usize) -> Range<usize> {
         if entry >= self.entries {
@@ -153,7 +158,8 @@ impl Column {
         Self::concat_parts(&whole)
     }
 
-    /// Entries of some columns, one part after the other; what lies beyond the last entry of one is left out.
+    /// Entries of some columns, one part after the other; what lies beyond the last entry of one is
+    /// left out.
     ///
     /// # Errors
     /// As [`Self::concat`].

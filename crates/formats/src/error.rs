@@ -1,4 +1,4 @@
-//! What can be wrong with a file, in terms of the file.
+//! Errors of a file, in terms of the file.
 
 use hither_core::ErrorKind;
 
@@ -7,7 +7,8 @@ pub type Result<T, E = FormatError> = std::result::Result<T, E>;
 
 /// Why a file, a tree or a branch cannot be read.
 ///
-/// Converts into [`hither_core::Error`] at the crate's border, where [`hither_core::ErrorKind`] decides on exit codes.
+/// Converts into [`hither_core::Error`] at the crate's border, where [`hither_core::ErrorKind`]
+/// decides on exit codes.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum FormatError {
@@ -22,7 +23,7 @@ pub enum FormatError {
     Corrupt {
         /// Which part of the file.
         what: String,
-        /// What was seen and what was expected.
+        /// The bytes seen, and those expected.
         why: String,
     },
     /// Bytes are missing at the end; the file is perhaps still being written or was copied in part.
@@ -42,7 +43,7 @@ pub enum FormatError {
         branch: String,
         /// Its C++ type, as far as it is known.
         type_name: String,
-        /// What exactly is missing, and what to do instead if anything.
+        /// The missing feature, and what to do instead if anything.
         why: String,
     },
     /// A feature of a file or object that this version cannot read.
@@ -54,7 +55,7 @@ pub enum FormatError {
     /// No object of that name.
     #[error("no {kind} `{name}`{}", did_you_mean(.near))]
     NotFound {
-        /// What was looked for: `tree`, `branch`, `directory`.
+        /// The kind of object: `tree`, `branch`, `directory`.
         kind: &'static str,
         /// The name asked for.
         name: String,
@@ -64,15 +65,15 @@ pub enum FormatError {
     /// A name was needed because there are several objects.
     #[error("which {kind}? {}", listed(.choices))]
     Several {
-        /// What was looked for: `tree`, `branch`.
+        /// The kind of object: `tree`, `branch`.
         kind: &'static str,
         /// The names to choose from.
         choices: Vec<String>,
     },
-    /// The caller put together things that don't fit.
+    /// The caller's arguments contradict each other.
     #[error("{what}")]
     Invalid {
-        /// What doesn't fit.
+        /// The contradiction.
         what: String,
     },
 }

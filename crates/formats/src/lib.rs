@@ -1,9 +1,10 @@
-//! File formats as pure state machines: from columns and entries to byte ranges, and from bytes to arrays.
+//! File formats as pure state machines: from columns and entries to byte ranges, and from bytes to
+//! arrays.
 //!
 //! Nothing in this crate does I/O. A reader is a function of the bytes that are there so far
-//! ([`SparseBytes`]); it answers with a [`DecodeResult`]: either the thing asked for, or the ranges that it still
-//! [needs](Need). Whoever drives it fetches those ranges, adds them, and asks again. The same bytes kept on disk
-//! therefore replay an open without a single round trip.
+//! ([`SparseBytes`]); it returns a [`DecodeResult`]: either the value, or the ranges that it still
+//! [needs](NeededRanges). The caller fetches those ranges, adds them, and calls again. The same
+//! bytes kept on disk therefore replay an open without a single round trip.
 
 mod column;
 mod error;

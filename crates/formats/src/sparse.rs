@@ -4,7 +4,7 @@ use bytes::Bytes;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// What a reader answers: the thing asked for, or the ranges it needs first.
+/// The result of a reader: the value, or the ranges it needs first.
 #[derive(Debug)]
 pub enum DecodeResult<T> {
     /// Fetch these, add them to the [`SparseBytes`], and ask again.
@@ -24,8 +24,8 @@ pub struct NeededRanges {
     pub prefetch: Vec<Range<u64>>,
 }
 
-/// A file with holes: the pieces of it that have been fetched. Pieces never overlap and adjacent ones are joined
-/// only when a read spans them.
+/// A file with holes: the pieces of it that have been fetched. Pieces never overlap and adjacent
+/// ones are joined only when a read spans them.
 #[derive(Debug, Clone, Default)]
 pub struct SparseBytes {
     size: Option<u64>,
@@ -83,7 +83,8 @@ impl SparseBytes {
         }
     }
 
-    /// The bytes of `range` if every one of them is known. Copies only where the range spans several pieces.
+    /// The bytes of `range` if every one of them is known. Copies only where the range spans
+    /// several pieces.
     #[must_use]
     pub fn get(&self, range: Range<u64>) -> Option<Bytes> {
         if range.start >= range.end {

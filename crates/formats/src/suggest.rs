@@ -1,11 +1,12 @@
-//! What to offer instead of a name that is not there.
+//! Names to suggest in place of one that does not exist.
 
 use hither_core::error::suggest::closest_names;
 
 /// Most names offered.
 const OFFERED: usize = 5;
 
-/// Up to five of `names` that resemble `wanted`. Where nothing resembles it and there are few names, all of them.
+/// Up to five of `names` that resemble `wanted`. Where nothing resembles it and there are few
+/// names, all of them.
 pub(crate) fn near<'a>(wanted: &str, names: impl Iterator<Item = &'a str> + Clone) -> Vec<String> {
     let near = closest_names(wanted, names.clone(), OFFERED);
     let few: Vec<_> = names.take(2 * OFFERED + 1).collect();

@@ -4,7 +4,8 @@ use crate::{Column, Strings, Values};
 use std::ops::Range;
 
 impl Column {
-    /// The entries in `keep`, which are ranges in any order; what lies beyond the last entry is left out.
+    /// The entries in `keep`, which are ranges in any order; what lies beyond the last entry is
+    /// left out.
     #[must_use]
     pub fn take_ranges(&self, keep: &[Range<usize>]) -> Self {
         let whole = 0..self.entries;
@@ -37,7 +38,8 @@ impl Column {
 }
 
 impl Values {
-    /// The values in `keep`, which are ranges in any order; what lies beyond the last one is left out.
+    /// The values in `keep`, which are ranges in any order; what lies beyond the last one is left
+    /// out.
     #[must_use]
     pub fn take_ranges(&self, keep: &[Range<usize>]) -> Self {
         match self {

@@ -3,7 +3,8 @@
 use crate::{ElementType, Strings, Values};
 use std::ops::Range;
 
-/// Evaluates `$body` with `$v` bound to the vector of numbers inside, whatever its type; `$other` for what is no number.
+/// Evaluates `$body` with `$v` bound to the vector of numbers inside, whatever its type; `$other`
+/// for what is no number.
 macro_rules! with_vec {
     ($values:expr, $v:ident => $body:expr, $other:expr) => {
         match $values {
@@ -153,20 +154,21 @@ impl Values {
         })
     }
 
-    /// Whether there are none.
+    /// Returns true if there are none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The number at `index` as a double (64-bit integers round to the nearest; booleans are 0 and 1).
+    /// The number at `index` as a double (64-bit integers round to the nearest; booleans are 0 and
+    /// 1).
     #[must_use]
     pub fn get_f64(&self, index: usize) -> Option<f64> {
         with_vec!(self, v => v.get(index).map(|&x| x.to_f64()), None)
     }
 
-    /// Appends the numbers of `range` to `out` as doubles; what lies beyond the end is left out, and so are strings and
-    /// lists.
+    /// Appends the numbers of `range` to `out` as doubles; what lies beyond the end is left out,
+    /// and so are strings and lists.
     pub fn append_f64(&self, range: Range<usize>, out: &mut Vec<f64>) {
         with_vec!(self, v => {
             let end = range.end.min(v.len());
@@ -238,7 +240,7 @@ impl Strings {
         self.offsets.len().saturating_sub(1)
     }
 
-    /// Whether there are none.
+    /// Returns true if there are none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0

@@ -1,8 +1,8 @@
 //! Decoding a basket: from its bytes to the values of one column.
 //!
-//! A basket holds the values of consecutive entries, big-endian, without gaps. Where entries differ in size a table
-//! with the position of each entry follows; positions count from the basket's key, and the border between data and
-//! table is in the key, too.
+//! A basket holds the values of consecutive entries, big-endian, without gaps. Where entries differ
+//! in size a table with the position of each entry follows; positions count from the basket's key,
+//! and the border between data and table is in the key, too.
 
 use super::codec::Decompressor;
 use super::cursor::Cursor;
@@ -53,7 +53,7 @@ pub(crate) struct EmbeddedBasket {
     table: Option<Bytes>,
 }
 
-/// What stands between the key of a basket and its data.
+/// The header between the key of a basket and its data.
 #[derive(Debug, Clone, Copy)]
 struct BasketHead {
     key: KeyHead,
@@ -283,11 +283,12 @@ fn decode_any_lists(
     Ok(Column { entries: head.entries, offsets: Some(offsets), item_shape: Vec::new(), values })
 }
 
-/// As [`decode_jagged`], for what nearly all baskets are: whole items of a power of two of bytes, without markers, behind a
-/// table that ascends. None for anything else, be it legal or not.
+/// As [`decode_jagged`], for what nearly all baskets are: whole items of a power of two of bytes,
+/// without markers, behind a table that ascends. None for anything else, be it legal or not.
 ///
-/// Entries are short, so a division and a branch for each of them would take longer than unpacking them: here everything
-/// is checked first, and then computed, in loops that compilers make into vector instructions.
+/// Entries are short, so a division and a branch for each of them would take longer than unpacking
+/// them: here everything is checked first, and then computed, in loops that compilers make into
+/// vector instructions.
 fn decode_plain_lists(
     head: &BasketHead,
     data: &[u8],

@@ -1,10 +1,11 @@
 //! Compressed payloads.
 //!
-//! A payload is a row of blocks of at most 16 MiB - 1 bytes each: two letters for the codec, a method byte, the
-//! compressed and the uncompressed size (three little-endian bytes each), then the compressed bytes. `L4` blocks
-//! begin with the XXH64 of the rest, big-endian, which counts as compressed bytes. The sizes of all blocks are in
-//! plain sight, so that they are checked against the declared size of the object, and against what the codec can
-//! possibly reach, before anything is allocated.
+//! A payload is a row of blocks of at most 16 MiB - 1 bytes each: two letters for the codec, a
+//! method byte, the compressed and the uncompressed size (three little-endian bytes each), then the
+//! compressed bytes. `L4` blocks begin with the XXH64 of the rest, big-endian, which counts as
+//! compressed bytes. The sizes of all blocks are in plain sight, so that they are checked against
+//! the declared size of the object, and against what the codec can possibly reach, before anything
+//! is allocated.
 
 use crate::error::{FormatError, Result};
 use liblzma::stream::{Action, Stream};
@@ -50,8 +51,9 @@ enum Codec {
 }
 
 impl Codec {
-    /// Uncompressed bytes that `compressed` bytes can possibly become. Deflate emits at most 258 bytes per two bits,
-    /// LZ4 255 per byte. XZ and Zstandard have no useful bound below the size of a block.
+    /// Uncompressed bytes that `compressed` bytes can possibly become. Deflate emits at most 258
+    /// bytes per two bits, LZ4 255 per byte. XZ and Zstandard have no useful bound below the size
+    /// of a block.
     fn largest_output(self, compressed: usize) -> usize {
         match self {
             Self::Zlib | Self::Deflate => compressed.saturating_mul(1032).saturating_add(1032),
@@ -74,8 +76,8 @@ impl Decompressor {
         Self { deflate: libdeflater::Decompressor::new(), zstd: None, scratch: Vec::new() }
     }
 
-    /// Unpacks a payload of `size` uncompressed bytes. `packed` is the payload as it is in the file: of exactly
-    /// `size` bytes, it is not compressed.
+    /// Unpacks a payload of `size` uncompressed bytes. `packed` is the payload as it is in the
+    /// file: of exactly `size` bytes, it is not compressed.
     pub(super) fn unpack(&mut self, packed: &[u8], size: usize) -> Result<Vec<u8>> {
         if packed.len() == size {
             return Ok(packed.to_vec());
@@ -98,7 +100,8 @@ impl Decompressor {
         }
         check_sizes(packed, size)?;
         let mut scratch = std::mem::take(&mut self.scratch);
-        // It only grows: clearing what is about to be overwritten would cost as much as a fast codec.
+        // It only grows: clearing what is about to be overwritten would cost as much as a fast
+        // codec.
         if scratch.len() < size {
             scratch.resize(size, 0);
         }
@@ -153,8 +156,8 @@ fn bad<E: fmt::Display>(codec: &'static str) -> impl Fn(E) -> FormatError {
     move |error| corrupt(format!("{codec}: {error}"))
 }
 
-/// Walks the headers of all blocks: together they must make `size` bytes out of `packed`, each within its codec's
-/// reach.
+/// Walks the headers of all blocks: together they must make `size` bytes out of `packed`, each
+/// within its codec's reach.
 fn check_sizes(packed: &[u8], size: usize) -> Result<()> {
     if size > MAX_BYTES {
         return Err(corrupt(format!("announces {size} bytes, the format allows {MAX_BYTES}")));

@@ -7,7 +7,7 @@ use crate::error::{FormatError, Result};
 pub(super) struct Cursor<'a> {
     data: &'a [u8],
     position: usize,
-    /// What is being read, for messages.
+    /// Name of what is read, for messages.
     what: &'static str,
 }
 

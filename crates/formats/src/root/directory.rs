@@ -57,17 +57,18 @@ pub(super) fn read_keys(stored: &[u8], end: u64) -> Result<Vec<Key>> {
     Ok(keys)
 }
 
-/// Whether objects of this class are directories.
+/// Returns true if objects of this class are directories.
 pub(super) fn is_directory(class: &str) -> bool {
     matches!(class, "TDirectory" | "TDirectoryFile")
 }
 
-/// Whether objects of this class are trees.
+/// Returns true if objects of this class are trees.
 pub(super) fn is_tree(class: &str) -> bool {
     matches!(class, "TTree" | "TNtuple" | "TNtupleD")
 }
 
-/// For each name, the key of the highest cycle that `wanted` accepts, in the order of first appearance.
+/// For each name, the key of the highest cycle that `wanted` accepts, in the order of first
+/// appearance.
 pub(super) fn newest<'a>(keys: &'a [Key], wanted: impl Fn(&Key) -> bool) -> Vec<&'a Key> {
     let mut index = std::collections::HashMap::new();
     let mut newest: Vec<&'a Key> = Vec::new();

@@ -12,11 +12,13 @@ use bytes::Bytes;
 use std::collections::HashSet;
 use std::ops::Range;
 
-/// Bytes read at the front: header and the record of the top directory, whose place depends on the file's name.
+/// Bytes read at the front: header and the record of the top directory, whose place depends on the
+/// file's name.
 const HEAD: u64 = 512;
-/// Bytes read at the end. A new connection may send ten segments before it hears back, and it is segments that count:
-/// servers send the header of the answer, the head, and the framing between the parts in a small one each (measured on
-/// nginx). That leaves six full ones and a bit. A larger tail costs a second round trip, whatever its size.
+/// Bytes read at the end. A new connection may send ten segments before it hears back, and it is
+/// segments that count: servers send the header of the answer, the head, and the framing between
+/// the parts in a small one each (measured on nginx). That leaves six full ones and a bit. A larger
+/// tail costs a second round trip, whatever its size.
 const TAIL: u64 = 8_000;
 /// Bytes of the header that must be there in any file.
 const SHORTEST_HEADER: u64 = 61;
@@ -48,13 +50,13 @@ pub struct TreeKey {
     pub key: Key,
 }
 
-/// What is known, or the range that is missing.
+/// A value, or the range that is missing for it.
 enum Got<T> {
     Have(T),
     Missing(Range<u64>),
 }
 
-/// The bytes of a range that lies within the file, or the wish for them.
+/// Returns the bytes of a range within the file, or the range to request.
 fn get(bytes: &SparseBytes, range: Range<u64>) -> Got<Bytes> {
     bytes.get(range.clone()).map_or(Got::Missing(range), Got::Have)
 }
@@ -108,8 +110,8 @@ fn seen(head: &[u8]) -> String {
 impl RootFile {
     /// Reads the header and the keys of the top directory.
     ///
-    /// The first need is the head and the tail of the file; writers put the keys near the end, so that this is usually
-    /// all that opening takes.
+    /// The first need is the head and the tail of the file; writers put the keys near the end, so
+    /// that this is usually all that opening takes.
     ///
     /// # Errors
     /// Not a ROOT file, cut off, not closed properly, or corrupt.
@@ -177,8 +179,8 @@ impl RootFile {
     /// All trees that can be reached through directories, the highest cycle of each.
     ///
     /// # Errors
-    /// A corrupt directory. Directories nested more than 32 deep, or beyond the 10,000th, and trees beyond the
-    /// 100,000th are left out.
+    /// A corrupt directory. Directories nested more than 32 deep, or beyond the 10,000th, and trees
+    /// beyond the 100,000th are left out.
     pub fn trees(&self, bytes: &SparseBytes) -> Result<DecodeResult<Vec<TreeKey>>> {
         let mut found = trees_in("", &self.keys);
         let mut level = directories_in("", &self.keys);
@@ -212,15 +214,16 @@ impl RootFile {
         Ok(DecodeResult::Data(found))
     }
 
-    /// Opens a tree by its path: `T`, `dir/T`, or `T;2` for a certain cycle. `None` is the only tree of the top
-    /// directory or, where that has none, the only one in the file.
+    /// Opens a tree by its path: `T`, `dir/T`, or `T;2` for a certain cycle. `None` is the only
+    /// tree of the top directory or, where that has none, the only one in the file.
     ///
-    /// Once the keys are known this takes one flight for the tree's own object. A tree written by a version of ROOT
-    /// that this crate does not know needs the file's class descriptions as well; they are wanted `soon`.
+    /// Once the keys are known this takes one round trip for the tree's own object. A tree written
+    /// by a version of ROOT that this crate does not know needs the file's class descriptions as
+    /// well; they are requested as `prefetch`.
     ///
     /// # Errors
-    /// [`FormatError::NotFound`] with near matches, [`FormatError::Several`] where a name is needed, or a corrupt
-    /// file.
+    /// [`FormatError::NotFound`] with near matches, [`FormatError::Several`] where a name is
+    /// needed, or a corrupt file.
     pub fn tree(&self, path: Option<&str>, bytes: &SparseBytes) -> Result<DecodeResult<Tree>> {
         let key = match path {
             Some(path) => match self.find(path, bytes)? {
@@ -306,7 +309,8 @@ impl RootFile {
         Err(FormatError::NotFound { kind: "tree", name: wanted.to_owned(), near: near_ones })
     }
 
-    /// The keys of a directory below the top one: its record first, then its list of keys, whose bytes `budget` pays.
+    /// The keys of a directory below the top one: its record first, then its list of keys, whose
+    /// bytes `budget` pays.
     fn directory(&self, bytes: &SparseBytes, key: &Key, budget: &mut u64) -> Result<Got<Vec<Key>>> {
         let at = key.seek.saturating_add(u64::from(key.keylen));
         let stop = at.saturating_add(RECORD).min(key.range().end.max(at));

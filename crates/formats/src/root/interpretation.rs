@@ -1,8 +1,9 @@
-//! What a branch holds: its columns, how each is decoded, and the name of its type.
+//! The interpretation of a branch: its columns, how each is decoded, and the name of its type.
 //!
-//! A branch with one leaf of numbers is one column; each leaf of a branch with several is a column of its own. Branches
-//! of classes and collections say what they are by the name of a C++ type, or by naming a member of a class that the
-//! file describes; each number or string in there is a column.
+//! A branch with one leaf of numbers is one column; each leaf of a branch with several is a column
+//! of its own. Branches of classes and collections say what they are by the name of a C++ type, or
+//! by naming a member of a class that the file describes; each number or string in there is a
+//! column.
 
 pub(crate) mod column_type;
 pub(crate) mod cpp_type;
@@ -25,7 +26,7 @@ use std::sync::Arc;
 /// Base classes of base classes that are looked into for a member.
 const MAX_DEPTH: usize = 8;
 
-/// What can be decoded, and how.
+/// A column type, and how to decode it.
 #[derive(Debug, Clone)]
 pub(crate) struct Interpretation {
     pub(super) column: ColumnType,
@@ -37,20 +38,20 @@ pub(crate) struct Interpretation {
 /// A column of a branch.
 #[derive(Debug, Clone)]
 pub(super) struct BranchColumn {
-    /// What comes behind the name of the branch and a dot; empty for the only column of a branch.
+    /// The name after that of the branch and a dot; empty for the only column of a branch.
     pub(super) suffix: String,
-    /// Which leaf it is, or belongs to.
+    /// Index of the leaf that it is, or belongs to.
     pub(super) leaf: usize,
     /// The error is why it cannot be decoded.
     pub(super) content: Result<Interpretation, String>,
 }
 
-/// What a `TBranchElement` says about itself.
+/// The description that a `TBranchElement` has of itself.
 #[derive(Debug, Clone, Default)]
 pub(super) struct ElementBranch<'a> {
     /// The branch's name.
     pub(super) name: &'a str,
-    /// Whether there is no branch above it.
+    /// True if no branch is above it.
     pub(super) top: bool,
     /// The class of the variable or, for members, the class that has them.
     pub(super) class_name: &'a str,
@@ -63,7 +64,7 @@ pub(super) struct ElementBranch<'a> {
 }
 
 impl ElementBranch<'_> {
-    /// Whether it holds a member of all objects of a collection.
+    /// Returns true if it holds a member of all objects of a collection.
     fn in_collection(&self) -> bool {
         matches!(self.kind, 31 | 41)
     }
@@ -77,7 +78,8 @@ impl ElementBranch<'_> {
 
 /// The columns of a branch of numbers and strings, by its leaves.
 ///
-/// How truncated numbers are stored is said in the `comment` of their member or, where there is none, in the title.
+/// How truncated numbers are stored is said in the `comment` of their member or, where there is
+/// none, in the title.
 pub(super) fn of_leaves(leaves: &[Leaf], comment: Option<&str>) -> Vec<BranchColumn> {
     let lone = leaves.len() == 1;
     let all = |why: &str| {
@@ -167,7 +169,8 @@ pub(super) fn of_element(
 ) -> (Vec<BranchColumn>, String) {
     let parts = |comment| {
         let mut parts = of_leaves(std::slice::from_ref(leaf), comment);
-        // There are as many as the collection has items, whether the leaf names what counts them or not.
+        // There are as many as the collection has items, whether the leaf names what counts them or
+        // not.
         for content in parts.iter_mut().filter_map(|part| part.content.as_mut().ok()) {
             if let (true, ColumnDecoding::Numbers(placement)) =
                 (branch.in_collection(), &mut content.plan)
@@ -225,7 +228,8 @@ pub(super) fn of_element(
     (of_shape(&shape, &name), name)
 }
 
-/// The values of a member of all objects of a collection: a head that it has as a member stands once.
+/// The values of a member of all objects of a collection: a head that it has as a member stands
+/// once.
 fn in_all(shape: StreamedType) -> StreamedType {
     match shape {
         StreamedType::Headed(content) => {
@@ -251,7 +255,8 @@ fn of_shape(shape: &StreamedType, type_name: &str) -> Vec<BranchColumn> {
         Err((suffix, why)) => BranchColumn { suffix, leaf: 0, content: Err(why.to_string()) },
         Ok(leaf) => {
             let mut levels = leaf.levels.split(|level| *level == Level::List).map(fixed);
-            // The fixed dimensions before the first list are of their own only where there is no list.
+            // The fixed dimensions before the first list are of their own only where there is no
+            // list.
             let before = levels.next().unwrap_or_default();
             let lists = leaf.levels.contains(&Level::List);
             let (jagged, item_shape) = match (lists, before.is_empty()) {

@@ -72,7 +72,8 @@ impl KeyHead {
         let keylen = cursor.i16()?;
         let cycle = cursor.i16()?;
         let large = version > 1000;
-        // An offset that makes no sense points beyond any file. The directory's may carry a process number.
+        // An offset that makes no sense points beyond any file. The directory's may carry a process
+        // number.
         let seek = cursor.offset(large).unwrap_or(u64::MAX);
         cursor.skip(if large { 8 } else { 4 })?;
         let wrong = |name: &str, value: i64| {
@@ -94,7 +95,8 @@ impl KeyHead {
     }
 }
 
-/// An object's bytes, unpacked, and the size of the key before it: positions inside the object count from the key.
+/// An object's bytes, unpacked, and the size of the key before it: positions inside the object
+/// count from the key.
 #[derive(Debug)]
 pub(super) struct Object {
     pub(super) bytes: Vec<u8>,

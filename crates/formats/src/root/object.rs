@@ -22,14 +22,14 @@ pub(super) struct Header {
     pub(super) end: usize,
 }
 
-/// What a pointer member points to.
+/// The target of a pointer member.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Pointer<'a> {
     Null,
     /// An object elsewhere in the buffer, by its position.
     Reference(usize),
-    /// An object written in place: its class, the position that references to it use, where its own header begins,
-    /// and where it ends.
+    /// An object written in place: its class, the position that references to it use, where its own
+    /// header begins, and where it ends.
     Object {
         class: &'a [u8],
         position: usize,
@@ -38,7 +38,8 @@ pub(crate) enum Pointer<'a> {
     },
 }
 
-/// An unpacked object: its bytes, and the length of the key before them, from where positions count.
+/// An unpacked object: its bytes, and the length of the key before them, from where positions
+/// count.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Buffer<'a> {
     pub(super) bytes: &'a [u8],

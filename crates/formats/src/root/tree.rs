@@ -88,8 +88,8 @@ impl Tree {
         self.branches.iter()
     }
 
-    /// Finds a column: by its path (`E33`, `event/tracks`, `branch.leaf`) or, where that is unique, by the name of the
-    /// branch without the groups above it, or by the name of its leaf.
+    /// Finds a column: by its path (`E33`, `event/tracks`, `branch.leaf`) or, where that is unique,
+    /// by the name of the branch without the groups above it, or by the name of its leaf.
     ///
     /// # Errors
     /// [`FormatError::NotFound`] with near matches, or [`FormatError::Several`].

@@ -1,4 +1,4 @@
-//! What holds for any bytes at all: for the fuzz targets, and for the replay of their seeds.
+//! Properties of any bytes at all: for the fuzz targets, and for the replay of their seeds.
 
 use bytes::Bytes;
 use hither_formats::root::{Decompressor, RootFile};
@@ -8,7 +8,8 @@ use hither_formats::{Column, DecodeResult, SparseBytes, Values};
 const TREES: usize = 4;
 const BRANCHES: usize = 200;
 const BASKETS: usize = 50;
-/// Where a file written by `root_writer` in the small form says where it ends, and where its class descriptions are.
+/// Where a file written by `root_writer` in the small form says where it ends, and where its class
+/// descriptions are.
 const END: usize = 12;
 const DESCRIPTIONS: usize = 37;
 /// A small file of every kind of branch, uncompressed, with class descriptions.
@@ -58,7 +59,8 @@ pub(crate) fn tree(data: &[u8]) {
     read_file(whole);
 }
 
-/// Where the record of the top directory is in [`EVERY_KIND`]: behind the header and the key of the file.
+/// Where the record of the top directory is in [`EVERY_KIND`]: behind the header and the key of the
+/// file.
 const RECORD: usize = 100 + 26 + 6 + 10 + 1;
 
 /// A basket as it is stored, for every kind of branch.
@@ -83,7 +85,8 @@ pub(crate) fn codec(data: &[u8]) {
     basket(&[&head, blocks].concat());
 }
 
-/// A basket unpacks to less than its key says, which is an `i32`; what a test can make is far below that.
+/// A basket unpacks to less than its key says, which is an `i32`; what a test can make is far below
+/// that.
 const MAX_UNPACKED: usize = 1 << 31;
 
 /// A key, and behind it what a basket has; `unpacked` 0 for a payload that is not packed.
@@ -151,7 +154,7 @@ fn read_file(data: Vec<u8>) {
     }
 }
 
-/// What [`Column`] promises.
+/// Checks what [`Column`] promises.
 fn check(column: &Column) {
     let items = column.offsets.as_ref().map_or(column.entries, |offsets| {
         assert_eq!(offsets.len(), column.entries + 1);

@@ -1,4 +1,5 @@
-//! Broken files: every way of reading them ends with an error, or with other values where nothing protects the bytes.
+//! Broken files: every way of reading them ends with an error, or with other values where nothing
+//! protects the bytes.
 
 use bytes::Bytes;
 use hither_formats::root::{Decompressor, RootFile};

@@ -7,22 +7,22 @@ use hither_formats::{DecodeResult, FormatError, NeededRanges, SparseBytes};
 use hither_testkit::root_writer::samples::{floats, mixed};
 use hither_testkit::root_writer::{Style, Tree, write};
 
-/// Answers a reader's wishes until it is done; also the number of flights that it took.
-fn fly<T>(
+/// Fetches what a reader needs until it is done; also returns the number of round trips.
+fn drive<T>(
     data: &Bytes,
     bytes: &mut SparseBytes,
     read: impl Fn(&SparseBytes) -> Result<DecodeResult<T>, FormatError>,
 ) -> (T, usize) {
-    for flight in 0..20 {
+    for round_trip in 0..20 {
         match read(bytes).unwrap() {
-            DecodeResult::Data(value) => return (value, flight),
+            DecodeResult::Data(value) => return (value, round_trip),
             DecodeResult::NeedsData(need) => {
                 bytes.set_size(data.len() as u64);
                 fetch(data, bytes, &need);
             }
         }
     }
-    panic!("no end of flights");
+    panic!("no end of round trips");
 }
 
 fn fetch(data: &Bytes, bytes: &mut SparseBytes, need: &NeededRanges) {
@@ -45,17 +45,17 @@ fn long_file() -> Bytes {
 }
 
 #[test]
-fn a_tree_is_open_after_two_flights() {
+fn a_tree_is_open_after_two_round_trips() {
     let data = long_file();
     let mut bytes = SparseBytes::new();
-    let (file, flights) = fly(&data, &mut bytes, RootFile::open);
-    assert_eq!(flights, 1, "head and tail");
-    let (tree, more) = fly(&data, &mut bytes, |bytes| file.tree(Some("T"), bytes));
-    assert!(more <= 1, "{more} more flights");
+    let (file, round_trips) = drive(&data, &mut bytes, RootFile::open);
+    assert_eq!(round_trips, 1, "head and tail");
+    let (tree, more) = drive(&data, &mut bytes, |bytes| file.tree(Some("T"), bytes));
+    assert!(more <= 1, "{more} more round trips");
     assert_eq!(tree.entries(), 50_000);
     let held: usize = bytes.pieces().map(|(_, piece)| piece.len()).sum();
     assert!(held < 20_000, "{held} bytes fetched for the metadata");
-    let (_, again) = fly(&data, &mut bytes, RootFile::open);
+    let (_, again) = drive(&data, &mut bytes, RootFile::open);
     assert_eq!(again, 0, "replayed from what is there");
 }
 

@@ -1,4 +1,5 @@
-//! Real files, damaged. The files are not part of the repository; where they are missing the tests say so and pass.
+//! Real files, damaged. The files are not part of the repository; where they are missing the tests
+//! say so and pass.
 
 use crate::hostile::read_all;
 use bytes::Bytes;

@@ -1,4 +1,5 @@
-//! The seeds of the fuzz targets, as they are and damaged: what a fuzzer would try first, without one.
+//! The seeds of the fuzz targets, as they are and damaged: what a fuzzer would try first, without
+//! one.
 
 use crate::any_bytes;
 use hither_testkit::fuzz_seeds;

@@ -17,7 +17,7 @@ fn config() -> StoreConfig {
     StoreConfig { max_bytes: 600_000, ..StoreConfig::default() }
 }
 
-/// What writer `writer` says in round `round`: all bytes and all lengths follow from one number.
+/// The value of writer `writer` in round `round`: all bytes and all lengths follow from one number.
 fn value(writer: u64, round: u64) -> FileMetadata {
     let byte = u8::try_from((writer * 50 + round) % 251).unwrap();
     metadata(byte, &lengths(byte))

@@ -3,7 +3,7 @@
 use crate::ElementType;
 use crate::root::interpretation::type_builder::number;
 
-/// What a column holds, per entry.
+/// The type of a column, per entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ColumnType {
@@ -11,12 +11,13 @@ pub struct ColumnType {
     pub element: ElementType,
     /// Fixed dimensions of one item, outermost first; empty for scalars.
     pub item_shape: Vec<usize>,
-    /// Whether an entry holds any number of items, or exactly one.
+    /// True if an entry holds any number of items, false if exactly one.
     pub jagged: bool,
     /// For jagged columns: path of the column that counts the items, if there is one.
     pub counter: Option<String>,
-    /// For lists in lists, from the outermost to the innermost: the fixed dimensions of one item of each. The values
-    /// of the column are then [`crate::Values::Lists`], nested as deeply as this is long.
+    /// For lists in lists, from the outermost to the innermost: the fixed dimensions of one item of
+    /// each. The values of the column are then [`crate::Values::Lists`], nested as deeply as this
+    /// is long.
     pub inner: Vec<Vec<usize>>,
 }
 
@@ -27,7 +28,8 @@ impl ColumnType {
         self.item_shape.iter().product()
     }
 
-    /// As C++ and uproot write it: `float[17]`, `int32_t`, `float[]`, `double[][3]`; `float[][]` for lists in lists.
+    /// As C++ and uproot write it: `float[17]`, `int32_t`, `float[]`, `double[][3]`; `float[][]`
+    /// for lists in lists.
     #[must_use]
     pub fn name(&self) -> String {
         let jagged = if self.jagged { "[]" } else { "" };
@@ -39,7 +41,7 @@ impl ColumnType {
     }
 }
 
-/// What the class of a leaf says about its values.
+/// The kind of a leaf's values, from its class.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LeafKind {
     /// Numbers, each stored as such.

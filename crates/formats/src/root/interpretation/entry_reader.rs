@@ -1,8 +1,10 @@
-//! Reading entries by their [`StreamedType`]: walking over all bytes, keeping the values of one column.
+//! Reading entries by their [`StreamedType`]: walking over all bytes, keeping the values of one
+//! column.
 //!
-//! Every byte is accounted for: an object must end where its byte count says, an entry where the next begins. A class
-//! that ROOT writes by hand, against its description, shows that way instead of as wrong values. Memory is bounded by the
-//! bytes that are there: a count is believed only if that many values fit into what is left.
+//! Every byte is accounted for: an object must end where its byte count says, an entry where the
+//! next begins. A class that ROOT writes by hand, against its description, shows that way instead
+//! of as wrong values. Memory is bounded by the bytes that are there: a count is believed only if
+//! that many values fit into what is left.
 
 use crate::error::{FormatError, Result};
 use crate::root::cursor::Cursor;
@@ -16,7 +18,8 @@ use crate::{Column, ElementType, Values};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// First version of the head of a collection written member by member that is followed by that of its class.
+/// First version of the head of a collection written member by member that is followed by that of
+/// its class.
 const CLASS_VERSION_FOLLOWS: u16 = 8;
 
 /// The column while it is being read.
@@ -26,7 +29,7 @@ pub(crate) struct ColumnBuilder {
     values: Values,
 }
 
-/// What of a value is wanted: the path to it, and how many lists have been entered.
+/// The wanted part of a value: the path to it, and the number of lists entered.
 #[derive(Debug, Clone, Copy)]
 struct Target<'p> {
     path: &'p [Arc<str>],
@@ -39,15 +42,16 @@ impl Target<'_> {
     }
 }
 
-/// Whether a collection lies object by object, or, with the layout of its class, member by member.
+/// The storage order of a collection: object by object, or, with the layout of its class, member by
+/// member.
 #[derive(Debug, Clone, Copy)]
 enum Order {
     Objects,
     Members { version: u16, checksum: u32 },
 }
 
-/// Reads the entries of a basket's data, which begin and end at these positions; without positions they follow each
-/// other.
+/// Reads the entries of a basket's data, which begin and end at these positions; without positions
+/// they follow each other.
 pub(crate) fn read(
     data: &[u8],
     positions: Option<&[Range<usize>]>,
@@ -118,7 +122,8 @@ impl ColumnBuilder {
         }
     }
 
-    /// Fails if there are not as many lists and values as the entries have: an object did not have what was wanted.
+    /// Fails if there are not as many lists and values as the entries have: an object did not have
+    /// what was wanted.
     fn check(&self, entries: usize, levels: &[Level]) -> Result<()> {
         let mut lists = self.offsets.iter();
         let mut n = Some(entries);
@@ -176,7 +181,7 @@ struct EntryReader<'a, 'b> {
     out: &'b mut ColumnBuilder,
 }
 
-/// What the head of an object or collection says.
+/// The head of an object or collection.
 struct Head {
     version: u16,
     memberwise: bool,
@@ -311,7 +316,8 @@ impl<'a> EntryReader<'a, '_> {
         self.check_end(head.end)
     }
 
-    /// What the version of the class says that follows the head of a collection written member by member.
+    /// Reads the order from the class version that follows the head of a collection written member
+    /// by member.
     fn order(&mut self, version: u16) -> Result<Order> {
         if version < CLASS_VERSION_FOLLOWS {
             return Err(unlike("it was written member by member by an old ROOT"));
@@ -473,7 +479,8 @@ impl<'a> EntryReader<'a, '_> {
         self.cursor.seek(head.end)
     }
 
-    /// The members of an object. False if there is one that could not be read, after the one that is wanted.
+    /// The members of an object. False if there is one that could not be read, after the one that
+    /// is wanted.
     fn members(&mut self, members: &[StreamedMember], target: Option<Target<'_>>) -> Result<bool> {
         let mut counts: Vec<(usize, usize)> = Vec::new();
         let mut found = target.is_none();
@@ -544,7 +551,7 @@ impl<'a> EntryReader<'a, '_> {
     }
 }
 
-/// What is wanted of a member, if it leads to the column.
+/// Returns the target within a member, if it leads to the column.
 fn wanted<'p>(target: Option<Target<'p>>, member: &StreamedMember) -> Option<Target<'p>> {
     let target = target?;
     let (first, path) = target.path.split_first()?;
@@ -555,7 +562,7 @@ fn wanted<'p>(target: Option<Target<'p>>, member: &StreamedMember) -> Option<Tar
 fn layout(class: &StreamedClass, version: u16, checksum: u32) -> Result<&ClassLayout> {
     let mut layouts = class.layouts.iter();
     let found = match (class.layouts.as_slice(), version) {
-        // Classes without a version of their own are told apart by checksum.
+        // Classes without a version of their own differ by checksum.
         ([only], 0) => Some(only),
         (_, 0) => layouts.find(|layout| layout.checksum == checksum),
         _ => layouts.find(|layout| layout.version == i32::from(version)),

@@ -1,14 +1,16 @@
 //! Numbers as they are stored: plain ones, and the truncated `Double32_t` and `Float16_t`.
 //!
-//! How a truncated number is stored is said in the comment of its member or the title of its leaf, `[min, max, bits]`:
-//! with a range as a whole number of four bytes that counts steps from the minimum, without one as an exponent of one
-//! byte and a mantissa of two. A `Double32_t` of which nothing is said is a `float`; a `Float16_t` has 12 bits.
+//! How a truncated number is stored is said in the comment of its member or the title of its leaf,
+//! `[min, max, bits]`: with a range as a whole number of four bytes that counts steps from the
+//! minimum, without one as an exponent of one byte and a mantissa of two. A `Double32_t` of which
+//! nothing is said is a `float`; a `Float16_t` has 12 bits.
 //!
-//! Source: `TStreamerElement::GetRange`, `TBufferFile::ReadWithFactor`, `TBufferFile::ReadWithNbits`.
+//! Source: `TStreamerElement::GetRange`, `TBufferFile::ReadWithFactor`,
+//! `TBufferFile::ReadWithNbits`.
 
 use crate::{ElementType, Values};
 
-/// How one number is stored.
+/// The encoding of one number.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum NumberEncoding {
     /// As it is in memory, big-endian.
@@ -17,7 +19,7 @@ pub(crate) enum NumberEncoding {
     Single,
     /// Steps of `1 / factor` from `min` on.
     Ranged { min: f64, factor: f64, double: bool },
-    /// Exponent and mantissa of so many bits.
+    /// Exponent, and a mantissa of `bits` bits.
     Short { bits: u32, double: bool },
 }
 
@@ -65,8 +67,8 @@ impl NumberEncoding {
         }
     }
 
-    /// Appends the numbers stored in `data`. Bytes beyond the last whole one are left out. False if `values` are of
-    /// another type.
+    /// Appends the numbers stored in `data`. Bytes beyond the last whole one are left out. False if
+    /// `values` are of another type.
     pub(crate) fn append(self, values: &mut Values, data: &[u8]) -> bool {
         match self {
             Self::Plain(_) => return append_plain(values, data),
@@ -134,8 +136,8 @@ fn append_plain(values: &mut Values, data: &[u8]) -> bool {
     true
 }
 
-/// The range in a comment: minimum, maximum, and bits, if they are said and sensible. A bracket that holds something
-/// else, as the dimensions `[3]` of an array, is passed over.
+/// The range in a comment: minimum, maximum, and bits, if they are said and sensible. A bracket
+/// that holds something else, as the dimensions `[3]` of an array, is passed over.
 fn range(title: &str) -> Option<(f64, f64, Option<u32>)> {
     let mut rest = title;
     while let Some((_, after)) = rest.split_once('[') {

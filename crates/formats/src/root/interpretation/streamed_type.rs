@@ -1,32 +1,36 @@
-//! How the bytes of an entry follow each other, for everything that is not just numbers.
+//! The serialized form of entries that are more than numbers.
 //!
 //! # Where shapes come from
 //!
-//! A collection of numbers or strings is known by its C++ name. A class is known by the descriptions in the file
-//! (`streamer`): it is its bases and its members, in order. Both nest; a [`StreamedType`] is that tree, made once when a tree is
-//! opened. Nothing refers back up, so that reading by a shape ends: a class that contains itself, and what is nested too
-//! deeply, is [`StreamedType::Unknown`], which is an error only where somebody asks for it.
+//! A collection of numbers or strings is known by its C++ name. A class is known by the
+//! descriptions in the file (`streamer`): it is its bases and its members, in order. Both nest; a
+//! [`StreamedType`] is that tree, made once when a tree is opened. Nothing refers back up, so that
+//! reading by a shape ends: a class that contains itself, and what is nested too deeply, is
+//! [`StreamedType::Unknown`], which is an error only where somebody asks for it.
 //!
 //! # How ROOT frames values
 //!
-//! Objects begin with a byte count and the version of their class ([`StreamedType::Object`]). A collection or a `std::string`
-//! that is a member has such a head as well ([`StreamedType::Headed`]), but one inside another collection has none. Where one
-//! branch holds a member of all objects of a collection, and where a collection was written member by member, that head
-//! stands once before the values of all objects ([`StreamedType::Rest`]).
+//! Objects begin with a byte count and the version of their class ([`StreamedType::Object`]). A
+//! collection or a `std::string` that is a member has such a head as well
+//! ([`StreamedType::Headed`]), but one inside another collection has none. Where one branch holds a
+//! member of all objects of a collection, and where a collection was written member by member, that
+//! head stands once before the values of all objects ([`StreamedType::Rest`]).
 //!
 //! # Columns
 //!
-//! Each number or string at the end of a path through the members is a column of its own: `jets.fP.fX` is one of a
-//! `vector<TLorentzVector>`. [`columns`] lists them. Reading a column walks over the bytes of the others.
+//! Each number or string at the end of a path through the members is a column of its own:
+//! `jets.fP.fX` is one of a `vector<TLorentzVector>`. [`columns`] lists them. Reading a column
+//! walks over the bytes of the others.
 //!
-//! Sources: `TStreamerInfoReadBuffer.cxx`, `TGenCollectionStreamer.cxx`, `TCollectionProxyFactory` of ROOT.
+//! Sources: `TStreamerInfoReadBuffer.cxx`, `TGenCollectionStreamer.cxx`, `TCollectionProxyFactory`
+//! of ROOT.
 
 use crate::ElementType;
 use crate::root::interpretation::number_encoding::NumberEncoding;
 use std::collections::HashSet;
 use std::sync::Arc;
 
-/// How the bytes of a value follow each other.
+/// The serialized form of a value.
 #[derive(Debug, Clone)]
 pub(crate) enum StreamedType {
     /// Numbers back to back, in a fixed array with these dimensions.
@@ -84,7 +88,7 @@ pub(crate) struct StreamedMember {
 pub(crate) enum Level {
     /// Any number of values.
     List,
-    /// So many values.
+    /// A fixed number of values.
     Fixed(usize),
 }
 
@@ -137,7 +141,7 @@ impl StreamedType {
         }
     }
 
-    /// Whether only the end of an entry tells where a value ends.
+    /// Returns true if only the end of an entry shows where a value ends.
     pub(crate) fn runs_to_the_end(&self) -> bool {
         match self {
             Self::Rest(_) => true,

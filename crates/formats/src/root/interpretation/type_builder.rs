@@ -1,4 +1,5 @@
-//! From what a file says about types to [`StreamedType`]s: names of C++ types, and descriptions of classes.
+//! From what a file says about types to [`StreamedType`]s: names of C++ types, and descriptions of
+//! classes.
 
 use crate::ElementType;
 use crate::root::interpretation::cpp_type::{CppType, normal};
@@ -46,7 +47,7 @@ impl<'a> TypeBuilder<'a> {
         Self { streamers, classes: HashMap::new() }
     }
 
-    /// What a branch of its own holds that was made for a variable of type `name`.
+    /// Builds the type of a branch that was made for a variable of type `name`.
     pub(crate) fn variable(&mut self, name: &str) -> StreamedType {
         let cpp = CppType::parse(name);
         match &cpp {

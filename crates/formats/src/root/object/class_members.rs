@@ -1,8 +1,8 @@
 //! Which members a version of a class has, in the order in which they are streamed.
 //!
-//! The versions of `TTree`, `TBranch` and their relatives that ROOT has written since 2003 are built in, down to the
-//! last member that is of use here; what follows is skipped by its byte count. For other versions the file's own
-//! descriptions are translated into the same form.
+//! The versions of `TTree`, `TBranch` and their relatives that ROOT has written since 2003 are
+//! built in, down to the last member that is of use here; what follows is skipped by its byte
+//! count. For other versions the file's own descriptions are translated into the same form.
 
 use crate::error::{FormatError, Result};
 use crate::root::cursor::Cursor;
@@ -11,7 +11,7 @@ use crate::root::object::{Buffer, Pointer};
 use std::borrow::Cow;
 use std::ops::ControlFlow;
 
-/// How a member is stored.
+/// The storage of a member.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum MemberKind {
     I8,
@@ -32,10 +32,10 @@ pub(crate) enum MemberKind {
     TObject,
     /// A pointer to an object.
     Pointer,
-    /// A `TArray`: a count, then elements of so many bytes.
+    /// A `TArray`: a count, then elements of this many bytes.
     TArray(usize),
-    /// A marker byte, then as many elements as another member says, of so many bytes each; of eight bytes each where
-    /// the marker is 2.
+    /// A marker byte, then as many elements as another member says, of the given bytes each; of
+    /// eight bytes each where the marker is 2.
     Counted(usize),
     /// Not understood: an error if a reader gets here.
     Unknown,

@@ -1,5 +1,5 @@
-//! Class descriptions stored in the file (`TStreamerInfo`): for versions of classes that are not built in, and for the
-//! C++ types of class members.
+//! Class descriptions stored in the file (`TStreamerInfo`): for versions of classes that are not
+//! built in, and for the C++ types of class members.
 
 use crate::SparseBytes;
 use crate::error::Result;
@@ -62,7 +62,7 @@ impl<'a> StreamerInfos<'a> {
         }
     }
 
-    /// Whether a description was needed while its bytes were not there.
+    /// Returns true if a description was needed before its bytes were there.
     pub(crate) fn missed(&self) -> bool {
         self.missed.get()
     }
@@ -77,8 +77,8 @@ impl<'a> StreamerInfos<'a> {
         self.classes().iter().find(|info| info.name == class && info.version == version)
     }
 
-    /// All versions of a class by its name as `cpp_type::normal` writes it; none where the reader has to come back with
-    /// the descriptions.
+    /// All versions of a class by its name as `cpp_type::normal` writes it; none where the reader
+    /// has to come back with the descriptions.
     pub(crate) fn versions(&self, class: &str) -> Vec<&StreamerInfo> {
         if !self.range.is_empty() && self.bytes.get(self.range.clone()).is_none() {
             self.missed.set(true);

@@ -12,9 +12,9 @@ use std::sync::Arc;
 
 /// A column of a tree.
 ///
-/// A branch with one leaf is one column under the branch's path; each leaf of a branch with several is a column of its
-/// own, `branch.leaf`. Branches that only group others, and branches whose type cannot be decoded, are listed too;
-/// they say what is missing when their type is asked for.
+/// A branch with one leaf is one column under the branch's path; each leaf of a branch with several
+/// is a column of its own, `branch.leaf`. Branches that only group others, and branches whose type
+/// cannot be decoded, are listed too; they say what is missing when their type is asked for.
 #[derive(Debug, Clone)]
 pub struct Branch {
     pub(crate) path: String,
@@ -52,8 +52,8 @@ impl Branch {
         &self.title
     }
 
-    /// The C++ type of an entry, as uproot writes it: `float[17]`, `int32_t`, `float[]`; a class's name, or
-    /// `unknown`, where the branch cannot be decoded.
+    /// The C++ type of an entry, as uproot writes it: `float[17]`, `int32_t`, `float[]`; a class's
+    /// name, or `unknown`, where the branch cannot be decoded.
     #[must_use]
     pub fn type_name(&self) -> String {
         match &self.content {
@@ -87,8 +87,8 @@ impl Branch {
         self.baskets.holding(&entries)
     }
 
-    /// Decodes basket `index` from the bytes of its range; for an embedded basket, whose range is none, `bytes` is
-    /// ignored. Prefer [`Self::decode_basket_with`] for many baskets.
+    /// Decodes basket `index` from the bytes of its range; for an embedded basket, whose range is
+    /// none, `bytes` is ignored. Prefer [`Self::decode_basket_with`] for many baskets.
     ///
     /// # Errors
     /// As [`Self::decode_basket_with`].

@@ -5,11 +5,12 @@ use std::ops::Range;
 
 /// Where the clusters of a tree begin and end.
 ///
-/// `TTree` keeps them as stretches of entries, within each of which the clusters are of one size, and the size of those
-/// after the last stretch, which is `fAutoFlush`.
+/// `TTree` keeps them as stretches of entries, within each of which the clusters are of one size,
+/// and the size of those after the last stretch, which is `fAutoFlush`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Clusters {
-    /// Ends of the stretches, ascending, and the size of the clusters in each; size 0 is one cluster.
+    /// Ends of the stretches, ascending, and the size of the clusters in each; size 0 is one
+    /// cluster.
     stretches: Vec<(u64, u64)>,
     /// Size of those that follow; 0 if it is not known.
     size: u64,
@@ -70,7 +71,7 @@ impl Clusters {
         Self { stretches: Vec::new(), size, entries }
     }
 
-    /// Whether nothing is known of them.
+    /// Returns true if nothing is known of them.
     #[must_use]
     pub fn is_unknown(&self) -> bool {
         self.stretches.is_empty() && self.size == 0

@@ -1,9 +1,10 @@
 //! Reading a tree's object: the tree, its branches and their branches, leaves and basket tables.
 //!
-//! Branches are written inside each other, and may refer to objects written elsewhere in the same buffer: a branch
-//! that counts for another can be written at the first mention, a counting leaf likewise. References are followed on
-//! demand. A hostile buffer could make many references lead to the same long stretch, so every position is read at
-//! most once as a branch, and all bytes read and names made are paid from a budget that grows with the buffer.
+//! Branches are written inside each other, and may refer to objects written elsewhere in the same
+//! buffer: a branch that counts for another can be written at the first mention, a counting leaf
+//! likewise. References are followed on demand. A hostile buffer could make many references lead to
+//! the same long stretch, so every position is read at most once as a branch, and all bytes read
+//! and names made are paid from a budget that grows with the buffer.
 
 use crate::error::{FormatError, Result};
 use crate::root::basket::EmbeddedBasket;
@@ -29,7 +30,8 @@ use std::sync::Arc;
 
 /// Branches inside branches that are followed.
 const MAX_DEPTH: usize = 40;
-/// How often each byte of the buffer may be read, on average; honest trees stay below their depth.
+/// The number of times that each byte of the buffer may be read, on average; honest trees stay
+/// below their depth.
 const REREADS: usize = 64;
 /// Bytes of names and leaves that any tree may have, however short its buffer is.
 const FREE_BYTES: usize = 1 << 20;
@@ -271,7 +273,8 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// The columns of a branch that is not refused as a whole, and the name of its type where that is known.
+    /// The columns of a branch that is not refused as a whole, and the name of its type where that
+    /// is known.
     fn parts(
         &mut self,
         parent: &str,
