@@ -16,7 +16,7 @@ mod path;
 
 pub use path::{
     check_name, check_path, file_name, is_partial, join, parent, partial_name, partial_token,
-    sibling,
+    sibling, unique_partial_name,
 };
 
 use crate::checksum::{Algorithm, Checksum};

@@ -3,10 +3,11 @@
 use crate::connect::dns::{Resolve, SystemResolver};
 use crate::connect::egress_filter::EgressFilter;
 use crate::connect::proxy::Proxies;
-use crate::connect::tls::TlsConfig;
+use crate::connect::tls::identity::Identity;
 use hither_auth::Credentials;
 use hither_core::ReplicasConfig;
 use hither_core::error::{Error, ErrorKind, Result};
+use rustls::pki_types::CertificateDer;
 use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -101,5 +102,27 @@ impl Default for TransportConfig {
             gate: None,
             credentials: Credentials::default(),
         }
+    }
+}
+
+/// Whom to trust and who to be.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct TlsConfig {
+    /// Whether to trust the certificate authorities that the system trusts; by default so. Where they are is told by
+    /// `SSL_CERT_FILE` and `SSL_CERT_DIR`, if set, as for other programs.
+    pub system_roots: bool,
+    /// Further certificate authorities to trust, DER.
+    pub roots: Vec<CertificateDer<'static>>,
+    /// The client certificate, for servers that ask for one; if none, that of the credentials.
+    pub identity: Option<Arc<Identity>>,
+    /// Takes any certificate for good. Whoever is on the way can then read and change everything, credentials included;
+    /// for tests.
+    pub insecure: bool,
+}
+
+impl Default for TlsConfig {
+    fn default() -> Self {
+        Self { system_roots: true, roots: Vec::new(), identity: None, insecure: false }
     }
 }

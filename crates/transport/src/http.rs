@@ -10,4 +10,5 @@ pub(crate) mod response_body;
 pub(crate) mod scheme_mismatch;
 pub(crate) mod source;
 pub(crate) mod spooled_download;
+pub(crate) mod status_error;
 pub(crate) mod tail;

@@ -2,15 +2,16 @@
 
 use crate::config::TransportConfig;
 use crate::connect::dialer::Dialer;
+use crate::context::NetworkContext;
 use crate::counters::TransferCounters;
 use crate::location::Location;
 use crate::pool::Pool;
 use crate::xrootd::SessionPool;
-use hither_core::tune::connections;
-use hither_core::{Endpoint, EndpointStore, SlotClaim};
+use hither_core::sync::lock;
+use hither_core::{Endpoint, EndpointStore};
 use std::collections::HashMap;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::SystemTime;
 use tokio::runtime::Handle;
 
@@ -29,35 +30,6 @@ type SessionsKey = (PoolKey, Option<String>, String);
 /// An endpoint, and whether its connections may show who we are: those that a redirect asked for are kept apart from
 /// those that the user asked for, because a connection of TLS has its client's certificate for good.
 type PoolKey = (String, bool);
-
-/// What every pool needs of its network, without keeping it alive.
-#[derive(Debug)]
-pub(crate) struct NetworkContext {
-    pub(crate) config: TransportConfig,
-    pub(crate) account: Arc<TransferCounters>,
-    pub(crate) runtime: Handle,
-    pub(crate) dialer: Dialer,
-    pub(crate) ledger: Option<Arc<dyn EndpointStore>>,
-}
-
-impl NetworkContext {
-    /// Asks for a connection to `location` among those of all processes.
-    pub(crate) fn claim(&self, location: &Location) -> SlotClaim {
-        let most = self.config.max_connections.max(connections::MAX_INTERACTIVE);
-        match &self.ledger {
-            Some(ledger) => ledger.claim_slot(&location.origin(), most),
-            None => SlotClaim::Granted(Box::new(())),
-        }
-    }
-
-    /// Most connections to a server that has refused more than `refused_above`; 0 if it has refused none.
-    pub(crate) fn max_connections(&self, refused_above: usize) -> usize {
-        match refused_above {
-            0 => self.config.max_connections.max(1),
-            n => self.config.max_connections.clamp(1, n),
-        }
-    }
-}
 
 impl Network {
     /// A network without connections, driven by `runtime`. Without a ledger every server is a stranger.
@@ -130,7 +102,7 @@ impl Network {
         let known = location.may_receive_credentials(&self.shared.config.credentials);
         let login = location.login().map(str::to_owned);
         let key = ((origin, known), login, words.to_owned());
-        let all = || self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
+        let all = || lock(&self.sessions);
         if let Some(sessions) = all().get(&key) {
             return Arc::clone(sessions);
         }
@@ -154,7 +126,7 @@ impl Network {
             met.map(|((origin, _), pool)| (origin.clone(), pool.endpoint())).collect()
         };
         {
-            let sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
+            let sessions = lock(&self.sessions);
             let met = sessions.iter().filter(|(_, sessions)| sessions.link().rtt.is_some());
             known.extend(met.map(|(((origin, _), ..), met)| (origin.clone(), met.endpoint())));
         }
@@ -164,6 +136,6 @@ impl Network {
     }
 
     fn pools(&self) -> MutexGuard<'_, HashMap<PoolKey, Arc<Pool>>> {
-        self.pools.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.pools)
     }
 }

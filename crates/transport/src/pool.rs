@@ -10,25 +10,30 @@
 
 pub(crate) mod capabilities;
 pub(crate) mod concurrency_limiter;
+mod http1;
 pub(crate) mod http2;
 mod http2_pool;
+pub(crate) mod observation;
 mod open_http1;
 mod open_http2;
+pub(crate) mod request_sender;
 
 use crate::config::TransportConfig;
 use crate::connect::tls::TlsErrorText;
+use crate::context::NetworkContext;
 use crate::counters::TransferCounters;
-use crate::lane::{Http1Connection, RequestSender};
 use crate::location::Location;
-use crate::network::NetworkContext;
 use crate::pool::capabilities::ServerCapabilities;
 use crate::pool::concurrency_limiter::ConcurrencyLimiter;
+use crate::pool::http1::Http1Connection;
+use crate::pool::request_sender::RequestSender;
 use hither_core::error::{Error, ErrorKind, Result};
+use hither_core::sync::lock;
 use hither_core::tune::connections;
 use hither_core::{Endpoint, LinkEstimate, SlotClaim};
 use http2_pool::Http2Pool;
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 use tokio::sync::oneshot;
 
@@ -37,7 +42,7 @@ use tokio::sync::oneshot;
 pub struct Pool {
     location: Location,
     shared: Arc<NetworkContext>,
-    server: ServerCapabilities,
+    server: Arc<ServerCapabilities>,
     welcome: ConcurrencyLimiter,
     state: Mutex<PoolState>,
     streams: Http2Pool,
@@ -77,7 +82,7 @@ impl Pool {
             location,
             shared,
             streams: Http2Pool::new(remembered.streams),
-            server: ServerCapabilities::new(remembered),
+            server: Arc::new(ServerCapabilities::new(remembered)),
             welcome: ConcurrencyLimiter::default(),
             state,
         })
@@ -102,7 +107,7 @@ impl Pool {
 
     /// What is known of the server and its wishes.
     #[must_use]
-    pub(crate) fn server(&self) -> &ServerCapabilities {
+    pub(crate) fn server(&self) -> &Arc<ServerCapabilities> {
         &self.server
     }
 
@@ -257,7 +262,7 @@ impl Pool {
     }
 
     fn state(&self) -> MutexGuard<'_, PoolState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 
     fn spawn_connect(self: &Arc<Self>) {

@@ -89,7 +89,7 @@ impl Network {
         if reply.status != StatusCode::OK {
             let refusal = reply.refusal.clone();
             return Err(refusal.unwrap_or_else(|| {
-                crate::respond::refused(reply.status, &document.to_string(), None)
+                crate::http::status_error::of_status(reply.status, &document.to_string(), None)
             }));
         }
         ReplicaList::parse(&reply.body, document)

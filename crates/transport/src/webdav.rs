@@ -18,11 +18,11 @@
 
 mod autoindex;
 mod listing;
-mod refusal;
 mod upload;
 
 use crate::http::call::{HttpRequest, HttpResponse};
 use crate::http::source::HttpSource;
+use crate::http::status_error;
 use crate::location::Location;
 use crate::network::Network;
 use futures_core::future::BoxFuture;
@@ -34,7 +34,6 @@ use hither_core::storage::{
     DirEntry, FileKind, PutOptions, Storage, Upload, check_name, check_path, parent,
 };
 use http::{Method, StatusCode, header};
-pub(crate) use refusal::refused;
 use std::sync::Arc;
 use upload::WebDavUpload;
 
@@ -92,9 +91,9 @@ impl WebDavStorage {
         let reply = self.call(self.request(b"DELETE", path, directory)).await?;
         match reply.status {
             // Something in it could not be removed; which, nobody asks.
-            StatusCode::MULTI_STATUS => Err(refused(&reply, "DELETE")),
+            StatusCode::MULTI_STATUS => Err(status_error::of_response(&reply, "DELETE")),
             status if status.is_success() => Ok(()),
-            _ => Err(refused(&reply, "DELETE")),
+            _ => Err(status_error::of_response(&reply, "DELETE")),
         }
     }
 
@@ -146,9 +145,9 @@ impl WebDavStorage {
         let reply = self.call(call).await?;
         match reply.status {
             StatusCode::PRECONDITION_FAILED => Err(self.exists(to)),
-            StatusCode::MULTI_STATUS => Err(refused(&reply, "MOVE")),
+            StatusCode::MULTI_STATUS => Err(status_error::of_response(&reply, "MOVE")),
             status if status.is_success() => Ok(()),
-            _ => Err(refused(&reply, "MOVE")),
+            _ => Err(status_error::of_response(&reply, "MOVE")),
         }
     }
 
@@ -289,7 +288,7 @@ impl Storage for WebDavStorage {
             if reply.status.is_success() {
                 return Ok(());
             }
-            let error = refused(&reply, "MKCOL");
+            let error = status_error::of_response(&reply, "MKCOL");
             let told =
                 matches!(error.kind(), ErrorKind::PermissionDenied | ErrorKind::Unauthenticated);
             if !told && self.look(path).await?.is_some() {

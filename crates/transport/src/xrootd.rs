@@ -22,7 +22,6 @@ mod source;
 mod storage;
 mod target;
 
-pub(crate) use crate::connect::tls_upgrade::TlsUpgradeStream;
 pub use path_ops::{ExtendedAttribute, PrepareAction, ReplicaServer, XrootdPath};
 pub(crate) use session_pool::SessionPool;
 pub use source::XrootdSource;

@@ -2,6 +2,7 @@
 
 use crate::error::{Error, ErrorKind, Result};
 use std::fmt::Display;
+use std::hash::{BuildHasher, Hash, RandomState};
 
 const BEFORE: &str = ".hither-";
 const AFTER: &str = ".part";
@@ -74,6 +75,13 @@ pub fn join(directory: &str, name: &str) -> String {
 #[must_use]
 pub fn partial_name(number: u64) -> String {
     format!("{BEFORE}{number:0DIGITS$x}{AFTER}")
+}
+
+/// A [`partial_name`] for `target` that is different at every call, in every process.
+#[must_use]
+pub fn unique_partial_name(target: impl Hash) -> String {
+    // A hasher with random keys: numbers that no other process has.
+    partial_name(RandomState::new().hash_one(target))
 }
 
 /// Whether the last component of `path` is one that [`partial_name`] makes: what an interrupted upload left, or one

@@ -7,10 +7,11 @@
 
 use futures_core::future::BoxFuture;
 use hither_core::error::{Error, ErrorKind, Result};
+use hither_core::sync::lock;
 use std::collections::HashMap;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -133,7 +134,7 @@ impl DnsCache {
     }
 
     fn known(&self) -> MutexGuard<'_, Known> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.known)
     }
 }
 

@@ -3,8 +3,8 @@
 //! What TLS or a server on the wrong port has to say comes up here as an I/O error in the middle of HTTP. It is put into
 //! words at once and travels inside the I/O error, through the HTTP codec, to where [`told`] takes it out again.
 
+use crate::connect::metered_stream::MeteredStream;
 use crate::connect::tls::{TlsErrorText, TlsStream};
-use crate::lane::MeteredStream;
 use hither_core::error::Error;
 use std::io;
 use std::pin::Pin;

@@ -229,7 +229,7 @@ mod tests {
 
     #[test]
     fn hosts_of_the_list_are_reached_directly() {
-        let proxies =
+        let listed =
             proxies("example.org, .dot.test *.star.test 10.0.0.0/8,::1,[2001:db8::1]:81,one:8080");
         for (url, direct) in [
             ("http://example.org/", true),
@@ -245,9 +245,9 @@ mod tests {
             ("http://one:8080/", true),
             ("http://one/", false),
         ] {
-            assert_eq!(to(&proxies, url).is_none(), direct, "{url}");
+            assert_eq!(to(&listed, url).is_none(), direct, "{url}");
         }
-        assert_eq!(to(&self::proxies("x,*"), "http://anything/"), None);
+        assert_eq!(to(&proxies("x,*"), "http://anything/"), None);
     }
 
     #[test]

@@ -15,6 +15,7 @@
 //! Failures are explained for people in [`explain`]; what a certificate says about itself is collected in [`verify`].
 
 mod error_text;
+pub(crate) mod identity;
 mod roots;
 mod tickets;
 mod verify;
@@ -22,82 +23,25 @@ mod verify;
 pub(crate) use error_text::TlsErrorText;
 
 use crate::authorization;
-use crate::lane::MeteredStream;
+use crate::config::TlsConfig;
+use crate::connect::metered_stream::MeteredStream;
+use crate::connect::tls::identity::Identity;
 use crate::location::Location;
 use hither_auth::Credentials;
 use hither_core::error::{Error, ErrorKind, Result};
+use hither_core::sync::lock;
 use rustls::client::{ResolvesClientCert, Resumption};
 use rustls::crypto::CryptoProvider;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::pki_types::ServerName;
 use rustls::sign::CertifiedKey;
 use rustls::{ClientConfig, HandshakeKind, ProtocolVersion, SignatureScheme};
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::SystemTime;
 use tokio::io::{AsyncRead, AsyncWrite, BufReader};
 use tokio::sync::OnceCell;
 use tokio_rustls::TlsConnector;
-
-/// Whom to trust and who to be.
-#[derive(Debug, Clone)]
-#[non_exhaustive]
-pub struct TlsConfig {
-    /// Whether to trust the certificate authorities that the system trusts; by default so. Where they are is told by
-    /// `SSL_CERT_FILE` and `SSL_CERT_DIR`, if set, as for other programs.
-    pub system_roots: bool,
-    /// Further certificate authorities to trust, DER.
-    pub roots: Vec<CertificateDer<'static>>,
-    /// The client certificate, for servers that ask for one; if none, that of the credentials.
-    pub identity: Option<Arc<Identity>>,
-    /// Takes any certificate for good. Whoever is on the way can then read and change everything, credentials included;
-    /// for tests.
-    pub insecure: bool,
-}
-
-impl Default for TlsConfig {
-    fn default() -> Self {
-        Self { system_roots: true, roots: Vec::new(), identity: None, insecure: false }
-    }
-}
-
-/// A client certificate with its key.
-pub struct Identity {
-    key: Arc<CertifiedKey>,
-}
-
-impl Identity {
-    /// `chain` begins with the client's own certificate, or proxy certificate (RFC 3820), each followed by the one that
-    /// signed it; it is sent as it is.
-    ///
-    /// # Errors
-    ///
-    /// [`ErrorKind::Invalid`] if the chain is empty, the key is of no known kind, or not that of the first certificate.
-    pub fn new(chain: Vec<CertificateDer<'static>>, key: PrivateKeyDer<'static>) -> Result<Self> {
-        let invalid = |what: &str| Error::new(ErrorKind::Invalid, what);
-        let Some(first) = chain.first() else {
-            return Err(invalid("the client certificate is missing"));
-        };
-        let key = rustls::crypto::ring::sign::any_supported_type(&key).map_err(|error| {
-            invalid("the key of the client certificate is neither RSA, ECDSA nor Ed25519")
-                .with_source(error)
-        })?;
-        // A certificate holds its public key in the very form in which the key tells it.
-        let matches = key.public_key().is_none_or(|public| {
-            !public.is_empty() && first.windows(public.len()).any(|part| part == public.as_ref())
-        });
-        if !matches {
-            return Err(invalid("the key is not that of the client certificate"));
-        }
-        Ok(Self { key: Arc::new(CertifiedKey::new(chain, key)) })
-    }
-}
-
-impl fmt::Debug for Identity {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Identity({} certificates)", self.key.cert.len())
-    }
-}
 
 /// What all TLS connections of a client share.
 #[derive(Debug)]
@@ -333,7 +277,7 @@ impl ClientCertResolver {
     }
 
     fn held(&self) -> MutexGuard<'_, Held> {
-        self.identity.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.identity)
     }
 
     fn hold(&self, identity: Option<Arc<Identity>>) {

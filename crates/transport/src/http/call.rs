@@ -10,18 +10,20 @@
 
 use crate::authorization;
 use crate::http::request;
+use crate::http::request_body::BoxBody;
 use crate::http::request_body::{RequestBody, SendProgress, TrackedBody};
-use crate::lane::{BoxBody, RequestSender};
 use crate::location::Location;
 use crate::network::Network;
 use crate::pool::Pool;
+use crate::pool::request_sender::RequestSender;
 use bytes::{Bytes, BytesMut};
 use hither_core::error::{Error, ErrorKind, Result, Retry};
+use hither_core::sync::lock;
 use http::header::IntoHeaderName;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::oneshot;
 
@@ -276,7 +278,7 @@ fn open_on_continue(builder: &mut http::request::Builder, opened: oneshot::Sende
     let mut bearer = http::Request::new(());
     hyper::ext::on_informational(&mut bearer, move |response| {
         if response.status() == StatusCode::CONTINUE
-            && let Some(opened) = opened.lock().unwrap_or_else(PoisonError::into_inner).take()
+            && let Some(opened) = lock(&opened).take()
         {
             // The body may have gone without it.
             let _ = opened.send(());

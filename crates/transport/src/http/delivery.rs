@@ -1,8 +1,9 @@
 //! The books of one answer: what has been delivered, and whether that is everything.
 
 use crate::pool::Pool;
+use crate::pool::observation::{ExchangeOutcome, ExchangeResult};
 use bytes::Bytes;
-use hither_core::{Part, PartSink, range};
+use hither_core::{Part, PartSink, ResponseMeta, range};
 use std::ops::Range;
 
 /// The books of one answer.
@@ -103,5 +104,12 @@ impl<'a> Delivery<'a> {
     pub(crate) fn unasked_bytes(&self) -> u64 {
         let have = range::merged(&self.received, 0);
         self.dropped_bytes + range::total_bytes(&range::difference(&have, self.wanted))
+    }
+
+    /// The result of an exchange that delivered everything; `tail` bytes of the end were requested by suffix.
+    pub(crate) fn complete(&self, tail: u64, reusable: bool) -> ExchangeResult {
+        let unasked_bytes = self.unasked_bytes().saturating_sub(tail);
+        let answer = ResponseMeta { size: self.size, validator: None, unasked_bytes };
+        ExchangeResult::new(Ok(ExchangeOutcome::Complete(answer)), reusable)
     }
 }

@@ -1,9 +1,9 @@
 //! Asking a server for the checksum of a file (RFC 9530, RFC 3230).
 
 use crate::http::call::HttpRequest;
+use crate::http::status_error;
 use crate::location::Location;
 use crate::network::Network;
-use crate::webdav::refused;
 use futures_core::future::BoxFuture;
 use hither_core::error::Result;
 use hither_core::replicas::ChecksumQuery;
@@ -34,7 +34,7 @@ impl Network {
             StatusCode::OK => {}
             // XrdHttp without checksums does not know the method then.
             StatusCode::METHOD_NOT_ALLOWED | StatusCode::NOT_IMPLEMENTED => return Ok(None),
-            _ => return Err(refused(&reply, "HEAD")),
+            _ => return Err(status_error::of_response(&reply, "HEAD")),
         }
         let told = digest::digests(reply.status, &reply.headers);
         let told = told.iter().find(|digest| digest.algorithm == wanted);

@@ -10,16 +10,17 @@ use crate::authorization;
 use crate::http::delivery::Delivery;
 use crate::http::response_body::AT_ONCE;
 use crate::http::spooled_download::SpooledDownload;
+use crate::http::status_error;
 use crate::http::{request, scheme_mismatch};
-use crate::lane::RequestSender;
 use crate::location::Location;
+use crate::pool::observation::{ExchangeOutcome, ExchangeResult, RangeBehavior};
+use crate::pool::request_sender::RequestSender;
 use crate::pool::{Pool, PooledConnection};
-use crate::respond;
 use hither_core::error::{Error, ErrorKind, Result, Retry};
-use hither_core::{Limits, PartSink, Request, ResponseMeta, range};
-use hither_http::metalink::{MetalinkLinks, links};
+use hither_core::{Limits, PartSink, Request, range};
+use hither_http::metalink::links;
 use hither_http::vector;
-use hither_http::{self as codec, ResponseHead, ServerHint, classify, range_header};
+use hither_http::{self as codec, ResponseHead, classify, range_header};
 use http::{HeaderMap, Method, StatusCode, header};
 use hyper::body::Incoming;
 use std::ops::Range;
@@ -46,103 +47,6 @@ pub(crate) enum RangeEncoding {
     Nothing,
     /// Nothing: all of it is in the body of a `QUERY`.
     Query,
-}
-
-/// How an exchange ended well.
-#[derive(Debug)]
-pub(crate) enum ExchangeOutcome {
-    /// Everything asked for was delivered.
-    Complete(ResponseMeta),
-    /// The file is elsewhere.
-    Redirect(String),
-}
-
-/// What an answer shows about a server.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum RangeBehavior {
-    /// It sends ranges: the one that was asked for came.
-    Ranges,
-    /// Several ranges came, in one way or another.
-    Several,
-    /// One range of several came.
-    OnlyOne,
-    /// No range came, in a way that servers have that never send several, and others beyond a limit.
-    PerhapsOne,
-    /// Fewer ranges, or fewer bytes, may be sent.
-    TooMany,
-    /// So many bytes of one range came, and no more.
-    Short(u64),
-    /// A shorter header may be taken.
-    TooLong,
-    /// It ignores ranges.
-    NoRanges,
-    /// It refuses a `QUERY`, whatever it says of itself.
-    NoQuery,
-    /// It may take one with fewer ranges.
-    ShorterQuery,
-}
-
-/// How an exchange ended, and what it showed.
-#[derive(Debug)]
-pub(crate) struct ExchangeResult {
-    pub(crate) outcome: Result<ExchangeOutcome>,
-    /// The connection is at the start of the next answer.
-    pub(crate) reusable: bool,
-    /// It had been closed before the request came to it.
-    pub(crate) stale: bool,
-    pub(crate) hint: Option<ServerHint>,
-    /// It says that it takes lists of ranges in a `QUERY`.
-    pub(crate) offers_query: bool,
-    pub(crate) finding: Option<RangeBehavior>,
-    /// The end of the file was asked for by suffix and did not come for that.
-    pub(crate) tail_refused: bool,
-    /// What was handed on, ascending.
-    pub(crate) delivered: Vec<Range<u64>>,
-    /// Size of the file, if it was told.
-    pub(crate) size: Option<u64>,
-    /// Where else the file is, if the answer says so.
-    pub(crate) links: Option<MetalinkLinks>,
-    /// The server has too much to do (429, 503).
-    pub(crate) busy: bool,
-    /// It said for how long.
-    pub(crate) said_when: bool,
-}
-
-impl ExchangeResult {
-    /// Whether the connection is at the start of the next answer is for the caller to say.
-    pub(crate) fn new(outcome: Result<ExchangeOutcome>, reusable: bool) -> Self {
-        Self {
-            outcome,
-            reusable,
-            stale: false,
-            hint: None,
-            offers_query: false,
-            finding: None,
-            tail_refused: false,
-            delivered: Vec::new(),
-            size: None,
-            links: None,
-            busy: false,
-            said_when: false,
-        }
-    }
-
-    /// Ended badly, with the connection in an unknown state.
-    pub(crate) fn failed(error: Error) -> Self {
-        Self::new(Err(error), false)
-    }
-
-    /// Ended well: what `delivery` says of the file.
-    pub(crate) fn complete(delivery: &Delivery<'_>, tail: u64, reusable: bool) -> Self {
-        let unasked_bytes = delivery.unasked_bytes().saturating_sub(tail);
-        let answer = ResponseMeta { size: delivery.size, validator: None, unasked_bytes };
-        Self::new(Ok(ExchangeOutcome::Complete(answer)), reusable)
-    }
-
-    fn with(mut self, finding: impl Into<Option<RangeBehavior>>) -> Self {
-        self.finding = finding.into();
-        self
-    }
 }
 
 impl Exchange<'_> {
@@ -296,7 +200,7 @@ impl Exchange<'_> {
             codec::RangeResponse::Unsatisfied { size: Some(0) } => {
                 // All there is of an empty file has come; a body may be announced that never does (XrdHttp).
                 delivery.size = Some(0);
-                self.complete(delivery, false)
+                delivery.complete(self.request.tail, false)
             }
             codec::RangeResponse::Unsatisfied { size } => self.unsatisfied(size),
             codec::RangeResponse::Redirect { location, .. } => {
@@ -312,8 +216,9 @@ impl Exchange<'_> {
                     status,
                     headers,
                 );
-                let error = explained
-                    .unwrap_or_else(|| respond::refused(status, &name, facts.retry_after.as_ref()));
+                let error = explained.unwrap_or_else(|| {
+                    status_error::of_status(status, &name, facts.retry_after.as_ref())
+                });
                 match status {
                     StatusCode::BAD_REQUEST | StatusCode::PAYLOAD_TOO_LARGE
                         if self.may_be_too_long() =>
@@ -430,13 +335,13 @@ impl Exchange<'_> {
     fn header_too_long(&self, status: StatusCode) -> Error {
         let (ranges, _) = self.sent();
         let text: usize = ranges.iter().map(Limits::range_text_bytes).sum();
-        respond::header_too_long(&self.location.to_string(), status, text)
+        status_error::header_too_long(&self.location.to_string(), status, text)
     }
 
     fn too_large(&self, status: StatusCode) -> Error {
         let (ranges, tail) = self.sent();
         let bytes = range::total_bytes(ranges).saturating_add(tail);
-        respond::too_large(&self.location.to_string(), status, self.ranges_asked(), bytes)
+        status_error::too_large(&self.location.to_string(), status, self.ranges_asked(), bytes)
     }
 
     fn odd(&self, what: &dyn std::fmt::Display) -> Error {

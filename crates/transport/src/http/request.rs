@@ -2,10 +2,11 @@
 
 use crate::authorization;
 use crate::connect::proxy::Proxy;
-use crate::lane::{BoxBody, RequestSender};
+use crate::http::request_body::BoxBody;
+use crate::http::status_error;
 use crate::location::Location;
+use crate::pool::request_sender::RequestSender;
 use crate::pool::{Pool, PooledConnection};
-use crate::respond;
 use bytes::Bytes;
 use hither_core::ResponseMeta;
 use hither_core::error::{Error, ErrorKind, Result, Retry};
@@ -120,7 +121,7 @@ pub(crate) async fn head(
         if let Some(error) = refusal {
             return Err(error);
         }
-        return Err(respond::refused(
+        return Err(status_error::of_status(
             head.status,
             &location.to_string(),
             facts.retry_after.as_ref(),

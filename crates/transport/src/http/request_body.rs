@@ -8,11 +8,13 @@
 //! server that says nothing is sent the body after [`PATIENCE`].
 
 use bytes::Bytes;
+use hither_core::sync::lock;
+use http_body_util::combinators::UnsyncBoxBody;
 use hyper::body::{Body, Frame, SizeHint};
 use std::io;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
@@ -23,6 +25,9 @@ const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Bytes that leave at a time.
 const PIECE_BYTES: usize = 128 * 1024;
+
+/// The body of a request in the type of every connection.
+pub(crate) type BoxBody = UnsyncBoxBody<Bytes, io::Error>;
 
 /// What goes with a call.
 #[derive(Debug, Clone)]
@@ -135,7 +140,7 @@ impl TrackedBody {
     /// More of the stream.
     fn poll_current(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let RequestBody::Stream(stream) = &self.content else { return Poll::Ready(Ok(())) };
-        let mut receiver = stream.receiver.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut receiver = lock(&stream.receiver);
         while self.current.is_empty() {
             match receiver.poll_recv(cx) {
                 Poll::Pending => return Poll::Pending,

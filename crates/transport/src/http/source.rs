@@ -8,20 +8,22 @@
 //! answer is dropped with its connection.
 
 use crate::authorization;
+use crate::context::MonotonicClock;
 use crate::http::delivery::Delivery;
-use crate::http::exchange::{Exchange, ExchangeOutcome, ExchangeResult, RangeEncoding};
+use crate::http::exchange::{Exchange, RangeEncoding};
 use crate::http::spooled_download::SpooledDownload;
+use crate::http::status_error;
 use crate::http::tail;
 use crate::location::Location;
-use crate::monotonic::MonotonicClock;
 use crate::network::Network;
 use crate::pool::Pool;
-use crate::pool::capabilities::{RequestSizing, ServerCapabilities};
+use crate::pool::capabilities::RequestSizing;
+use crate::pool::observation::{ExchangeOutcome, ExchangeResult};
 use crate::redirect::retry_after::RetryAfterTimer;
-use crate::respond;
 use futures_core::future::BoxFuture;
 use hither_core::endpoint::{Endpoint, RangeSupport};
 use hither_core::error::{Error, ErrorKind, Result, Retry};
+use hither_core::sync::lock;
 use hither_core::{
     Clock, Limits, LinkEstimate, PartSink, Plan, PlanConfig, Request, RequestOutcome, ResponseMeta,
     Source,
@@ -30,7 +32,7 @@ use hither_http::metalink::MetalinkLinks;
 use std::fmt;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::Duration;
 
 /// Redirects followed for one request, as many as browsers' specifications ask for at the least.
@@ -143,7 +145,7 @@ impl HttpSource {
     }
 
     fn current(&self) -> MutexGuard<'_, HttpTarget> {
-        self.current.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.current)
     }
 
     async fn fetch_following(&self, request: Request, mut sink: PartSink) -> Result<ResponseMeta> {
@@ -188,7 +190,7 @@ impl HttpSource {
     ) -> Result<ExchangeOutcome> {
         let RequestSizing { pieces, trial } = match self.has_whole_file() {
             true => RequestSizing::default(),
-            false => ServerCapabilities::size_request(&place.pool, request),
+            false => place.pool.server().size_request(request),
         };
         let Some(limits) = pieces else {
             let settled = self.exchange(place, request, sink).await;
@@ -236,7 +238,7 @@ impl HttpSource {
             // Refused because there were too many at a time. Now there are fewer.
             match settled.said_when {
                 true => place.pool.server().wait_retry_after().await,
-                false => tokio::time::sleep(respond::BACK_OFF).await,
+                false => tokio::time::sleep(status_error::BACK_OFF).await,
             }
         }
     }
@@ -322,7 +324,7 @@ impl HttpSource {
         let mut delivery = Delivery::new(&request.ranges, &place.pool, sink);
         let served = self.whole_file.serve(None, request, &mut delivery, &place.location).await;
         let mut settled = match served {
-            Ok(true) => ExchangeResult::complete(&delivery, request.tail, false),
+            Ok(true) => delivery.complete(request.tail, false),
             Ok(false) => return None,
             Err(error) => ExchangeResult::failed(error),
         };

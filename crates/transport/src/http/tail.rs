@@ -6,14 +6,15 @@
 //! need be; in two requests side by side where one cannot hold both. What arrived is not asked for again.
 
 use crate::authorization;
-use crate::http::exchange::{ExchangeOutcome, ExchangeResult};
 use crate::http::request;
 use crate::http::source::{HttpSource, HttpTarget, MAX_REDIRECTS};
+use crate::pool::observation::{ExchangeOutcome, ExchangeResult};
 use futures_util::future::join_all;
 use hither_core::endpoint::RangeSupport;
 use hither_core::error::{Error, ErrorKind, Result};
+use hither_core::sync::lock;
 use hither_core::{Part, PartSink, Plan, PlanConfig, Request, ResponseMeta, range};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 /// Answers after which nothing new can have been learned: no suffix, one range only, no range, and a length that is halved until
 /// it is answered, which others that ask at the same time may hold up; redirects not counted.
@@ -98,7 +99,7 @@ async fn head(place: &HttpTarget) -> Result<ResponseMeta> {
 fn to(sink: &SharedSink) -> PartSink {
     let sink = Arc::clone(sink);
     Box::new(move |part: Part| {
-        let mut sink = sink.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut sink = lock(&sink);
         sink(part);
     })
 }

@@ -11,8 +11,8 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::context::MonotonicClock;
 use crate::counters::TransferCounters;
-use crate::monotonic::MonotonicClock;
 
 /// Bytes that a thread reads before it hands them on. Handing over takes some 30 microseconds, and so do 200 KB; what is
 /// read meanwhile cannot be decoded yet.

@@ -1,11 +1,11 @@
 //! A file that is being written into a local directory.
 
-use crate::fresh_name::fresh_name;
 use crate::local::storage::{blocking, entry, failed, rename, summed};
 use bytes::Bytes;
 use futures_core::future::BoxFuture;
 use hither_core::checksum::Checksum;
 use hither_core::error::{Error, ErrorKind, Result};
+use hither_core::storage::unique_partial_name;
 use hither_core::storage::{DirEntry, PutOptions, Upload, partial_token};
 use rustix::fs::{FallocateFlags, OFlags};
 use rustix::io::Errno;
@@ -209,7 +209,7 @@ fn directory_of(place: &Path) -> &Path {
 /// A new file beside `place`.
 fn created(place: &Path) -> io::Result<(File, String)> {
     loop {
-        let name = fresh_name(place);
+        let name = unique_partial_name(place);
         let options = OpenOptions::new().read(true).write(true).create_new(true).to_owned();
         match options.open(place.with_file_name(&name)) {
             Ok(file) => return Ok((file, name)),

@@ -15,16 +15,17 @@
 //! **One range** can only be too long. If it is refused, or comes cut short, shorter ones are asked for, down to what was
 //! taken before. If those are refused as well, it was not the length, and nothing is held against the server.
 
-use crate::http::exchange::{ExchangeOutcome, ExchangeResult, RangeBehavior};
-use crate::pool::Pool;
-use crate::respond;
+use crate::pool::observation::{ExchangeOutcome, ExchangeResult, RangeBehavior};
 use hither_core::endpoint::{
-    COMMON_HEADER_BYTES, CONSERVATIVE_HEADER_BYTES, CONSERVATIVE_RANGES, Endpoint, MAX_RANGES,
-    MAX_REQUEST_BYTES, MIN_ANSWER_BYTES, NamespaceSupport, RangeSupport,
+    COMMON_HEADER_BYTES, CONSERVATIVE_HEADER_BYTES, CONSERVATIVE_RANGES, Endpoint,
+    MAX_HEADER_BYTES, MAX_RANGES, MAX_REQUEST_BYTES, MIN_ANSWER_BYTES, NamespaceSupport,
+    RangeSupport,
 };
 use hither_core::error::Retry;
+use hither_core::sync::lock;
 use hither_core::{LearnedLimit, Limits, Request, range};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use hither_http::ServerHint;
+use std::sync::{Arc, Mutex, MutexGuard};
 use tokio::time::Instant;
 
 /// The record of a server and its wishes.
@@ -59,11 +60,11 @@ pub(crate) struct RequestSizing {
 
 /// The right to try what was not tried before.
 #[derive(Debug)]
-pub(crate) struct LimitProbe(Arc<Pool>);
+pub(crate) struct LimitProbe(Arc<ServerCapabilities>);
 
 impl Drop for LimitProbe {
     fn drop(&mut self) {
-        self.0.server().state().trying = false;
+        self.0.state().trying = false;
     }
 }
 
@@ -165,10 +166,10 @@ impl ServerCapabilities {
         }
     }
 
-    /// How to send a request to the server of `pool`, whose record this is.
-    pub(crate) fn size_request(pool: &Arc<Pool>, request: &Request) -> RequestSizing {
+    /// The way to send a request: as it is, or in pieces.
+    pub(crate) fn size_request(self: &Arc<Self>, request: &Request) -> RequestSizing {
         let amount = RequestSize::of(request);
-        let mut state = pool.server().state();
+        let mut state = self.state();
         let endpoint = &state.endpoint;
         let ranges = safe(&endpoint.range_count, CONSERVATIVE_RANGES);
         let text = safe(&endpoint.header_bytes, CONSERVATIVE_HEADER_BYTES);
@@ -178,7 +179,7 @@ impl ServerCapabilities {
         }
         if !state.trying {
             state.trying = true;
-            return RequestSizing { trial: Some(LimitProbe(Arc::clone(pool))), pieces: None };
+            return RequestSizing { trial: Some(LimitProbe(Arc::clone(self))), pieces: None };
         }
         let count = |most| usize::try_from(most).unwrap_or(usize::MAX);
         let limits = endpoint.limits();
@@ -221,7 +222,7 @@ impl ServerCapabilities {
         let amount = RequestSize::of(request);
         let mut state = self.state();
         if let Some(hint) = &result.hint {
-            state.trusted |= respond::apply_hint(&mut state.endpoint, hint);
+            state.trusted |= apply_hint(&mut state.endpoint, hint);
         }
         // Whatever the make, this one is another.
         state.trusted &= !matches!(
@@ -283,7 +284,7 @@ impl ServerCapabilities {
     }
 
     fn state(&self) -> MutexGuard<'_, ServerCapabilitiesState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 }
 
@@ -297,6 +298,27 @@ fn safe(allowance: &LearnedLimit, conservative: u64) -> u64 {
         (..) if allowance.is_settled() => u64::MAX,
         (_, taken) => taken,
     }
+}
+
+/// A prior from the name that the server gives itself, for a server not met before. Tells whether it was one.
+fn apply_hint(endpoint: &mut Endpoint, hint: &ServerHint) -> bool {
+    let is_new = endpoint.range_count.accepted == 0 && endpoint.range_count.rejected == 0;
+    if endpoint.ranges != RangeSupport::Unknown || !is_new {
+        return false;
+    }
+    endpoint.range_count = match hint.max_ranges {
+        Some(most) => LearnedLimit::limited(most as u64),
+        None => LearnedLimit::starting(MAX_RANGES),
+    };
+    let text = (hint.max_header_bytes as u64).min(MAX_HEADER_BYTES);
+    endpoint.header_bytes = LearnedLimit::limited(text);
+    endpoint.suffix = hint.tail.unwrap_or(endpoint.suffix);
+    match hint.multi {
+        Some(true) => endpoint.ranges = RangeSupport::Multi,
+        Some(false) => endpoint.ranges = RangeSupport::Single,
+        None => {}
+    }
+    true
 }
 
 impl ServerCapabilitiesState {

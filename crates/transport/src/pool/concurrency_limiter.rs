@@ -1,7 +1,8 @@
 //! Whether a server has time for one more request.
 
+use hither_core::sync::lock;
 use hither_core::{ConcurrencyLimit, RequestOutcome};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use tokio::sync::Notify;
 
 /// Lets as many requests through as the server can serve at a time.
@@ -50,7 +51,7 @@ impl ConcurrencyLimiter {
     }
 
     fn courtesy(&self) -> MutexGuard<'_, ConcurrencyLimit> {
-        self.courtesy.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.courtesy)
     }
 }
 

@@ -13,7 +13,8 @@
 //! Framing and flow control are hyper's. See `pool/streams.rs` for who gets a stream on which connection.
 
 use crate::connect::maybe_tls_stream::MaybeTlsStream;
-use crate::lane::{BoxBody, ConnectionMeter};
+use crate::connect::metered_stream::ConnectionMeter;
+use crate::http::request_body::BoxBody;
 use crate::pool::Pool;
 use futures_util::future::{Either, select};
 use h2::Reason;

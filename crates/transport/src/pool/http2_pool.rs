@@ -22,13 +22,14 @@
 //! for one that does not speak it.
 
 use super::{Pool, PooledConnection};
-use crate::lane::RequestSender;
 use crate::pool::http2::{Http2Connection, Http2Stream};
+use crate::pool::request_sender::RequestSender;
 use hither_core::endpoint::RangeSupport;
 use hither_core::error::{Error, ErrorKind, Result};
+use hither_core::sync::lock;
 use hither_core::tune::link::INITIAL_WINDOW_BYTES;
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use tokio::sync::oneshot;
 
 /// Connections of HTTP/2 to one endpoint.
@@ -66,7 +67,7 @@ impl Http2Pool {
     }
 
     pub(super) fn state(&self) -> MutexGuard<'_, Http2PoolState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 
     /// What `Endpoint::streams` is to say.

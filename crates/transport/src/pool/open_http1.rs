@@ -3,8 +3,9 @@
 use super::Pool;
 use crate::connect::dialer::DialedStream;
 use crate::connect::maybe_tls_stream::MaybeTlsStream;
+use crate::connect::metered_stream::ConnectionMeter;
 use crate::connect::tls::AlpnChoice;
-use crate::lane::{ConnectionMeter, Http1Connection};
+use crate::pool::http1::Http1Connection;
 use hither_core::SlotGuard;
 use hither_core::error::{Error, ErrorKind, Result};
 use hyper_util::rt::TokioIo;

@@ -2,8 +2,9 @@
 
 use super::Pool;
 use super::http2_pool::MAX_CONNECTIONS;
+use crate::connect::metered_stream::ConnectionMeter;
 use crate::connect::tls::AlpnChoice;
-use crate::lane::{ConnectionMeter, Http1Connection};
+use crate::pool::http1::Http1Connection;
 use crate::pool::http2::Http2Connection;
 use hither_core::error::{Error, Result};
 use hither_core::tune::connections;

@@ -1,7 +1,8 @@
 //! How long a file is to be left alone that its server has to make ready first.
 
 use hither_core::error::{Error, Retry};
-use std::sync::{Mutex, PoisonError};
+use hither_core::sync::lock;
+use std::sync::Mutex;
 use tokio::time::Instant;
 
 /// When a file may be asked for again; at any time, unless its server said otherwise.
@@ -26,12 +27,12 @@ impl RetryAfterTimer {
     }
 
     fn until(&self, instant: Option<Instant>) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = instant;
+        *lock(&self.0) = instant;
     }
 
     /// Waits as long as was asked for.
     pub(crate) async fn wait(&self) {
-        let until = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let until = *lock(&self.0);
         if let Some(until) = until {
             tokio::time::sleep_until(until).await;
         }

@@ -5,17 +5,18 @@
 //! Object stores answer one range per request, which is assumed from the start.
 
 use super::S3Storage;
+use crate::context::MonotonicClock;
 use crate::http::source::HttpSource;
 use crate::location::Location;
-use crate::monotonic::MonotonicClock;
 use futures_core::future::BoxFuture;
 use hither_core::endpoint::{Endpoint, RangeSupport};
 use hither_core::error::Result;
+use hither_core::sync::lock;
 use hither_core::{Clock, Limits, LinkEstimate, PartSink, Request, ResponseMeta, Source, range};
 use http::Method;
 use object_store::path::Path;
 use object_store::signer::Signer;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 const VALID: Duration = Duration::from_secs(3600);
@@ -42,7 +43,7 @@ impl PresignedSource {
     }
 
     fn current(&self) -> MutexGuard<'_, (Arc<HttpSource>, Duration)> {
-        self.current.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.current)
     }
 
     fn source(&self) -> Arc<HttpSource> {
@@ -72,7 +73,7 @@ impl PresignedSource {
             let part = Request { ranges: vec![range], tail: 0, ..request.clone() };
             let shared = Arc::clone(&sink);
             let hand_on: PartSink = Box::new(move |part| {
-                shared.lock().unwrap_or_else(PoisonError::into_inner)(part);
+                lock(&shared)(part);
             });
             let answer = self.fresh().await?.fetch(part, hand_on).await?;
             total.unasked_bytes += answer.unasked_bytes;

@@ -6,12 +6,13 @@ use futures_core::future::BoxFuture;
 use hither_core::checksum::Checksum;
 use hither_core::error::{Error, ErrorKind, Result};
 use hither_core::storage::{DirEntry, FileKind, PutOptions, Upload};
+use hither_core::sync::lock;
 use object_store::multipart::{MultipartStore, PartId};
 use object_store::path::Path;
 use object_store::{ObjectStoreExt, PutPayload};
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 
 /// Parts have at least 5 MiB (S3, "Multipart upload limits").
 const PART_BYTES: u64 = 5 << 20;
@@ -180,10 +181,6 @@ impl Upload for S3Upload {
     fn abort(self: Box<Self>) -> BoxFuture<'static, Result<()>> {
         Box::pin(async move { self.give_up().await })
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// What [`Upload::token`] gave, if it fits a file of this size.

@@ -1,9 +1,10 @@
 //! What names stand for, and which there are.
 
+use super::WebDavStorage;
 use super::autoindex::{self, AutoindexEntry};
-use super::{WebDavStorage, refused};
 use crate::http::call::{HttpRequest, HttpResponse};
 use crate::http::request_body::RequestBody;
+use crate::http::status_error;
 use bytes::Bytes;
 use futures_util::{StreamExt, TryStreamExt, stream};
 use hither_core::error::{Error, ErrorKind, Result};
@@ -78,7 +79,7 @@ async fn propfind(
             dav.learn(|names| names.lists = Some(false));
             return Ok(None);
         }
-        _ => return Err(refused(&reply, "PROPFIND")),
+        _ => return Err(status_error::of_response(&reply, "PROPFIND")),
     }
     let unreadable = |error: &dyn std::fmt::Display| {
         Error::new(ErrorKind::Protocol, format!("{}: {error}", reply.location))
@@ -159,10 +160,10 @@ async fn head(dav: &WebDavStorage, path: &str) -> Result<DirEntry> {
     // To be sent to the same name with a slash is to be told that it is a directory, even one that is not shown.
     let slash = reply.location == dav.root.below(path, true);
     match reply.status {
-        StatusCode::NOT_FOUND => Err(refused(&reply, "HEAD")),
+        StatusCode::NOT_FOUND => Err(status_error::of_response(&reply, "HEAD")),
         _ if slash => Ok(directory),
         StatusCode::OK => Ok(told_by(&reply.headers, path)),
-        _ => Err(refused(&reply, "HEAD")),
+        _ => Err(status_error::of_response(&reply, "HEAD")),
     }
 }
 
@@ -186,7 +187,7 @@ async fn read_page(dav: &WebDavStorage, path: &str) -> Result<Vec<DirEntry>> {
     let page = match reply.status {
         StatusCode::OK => autoindex::parse(&reply.headers, &reply.body),
         StatusCode::FORBIDDEN => None,
-        _ => return Err(not_listed(dav, path, refused(&reply, "GET")).await),
+        _ => return Err(not_listed(dav, path, status_error::of_response(&reply, "GET")).await),
     };
     let Some(page) = page else {
         let error = Error::new(

@@ -12,20 +12,22 @@
 //! the whole one will be. Before that, an empty file is put and moved, to see whether it can be moved. On a server that
 //! cannot move, a file is put under its own name; there is no promise then that an interrupted one leaves nothing.
 
-use super::{WebDavStorage, listing, refused};
-use crate::fresh_name::fresh_name;
+use super::{WebDavStorage, listing};
 use crate::http::call::{HttpRequest, HttpResponse};
 use crate::http::request_body::{RequestBody, StreamedBody};
+use crate::http::status_error;
 use bytes::{Bytes, BytesMut};
 use futures_core::future::BoxFuture;
 use hither_core::checksum::Checksum;
 use hither_core::error::{Error, ErrorKind, Result};
+use hither_core::storage::unique_partial_name;
 use hither_core::storage::{
     DirEntry, FileKind, PutOptions, Upload, file_name, parent, partial_token, sibling,
 };
+use hither_core::sync::lock;
 use http::{Method, StatusCode};
 use std::ops::Range;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
@@ -86,7 +88,10 @@ impl WebDavUpload {
             |at, way| Self { dav: dav.clone(), path: path.clone(), size, overwrite, at, way };
         if size <= TOGETHER_BYTES {
             // What is wrong with the name shows when the file goes, before it has its name.
-            return Ok(upload(sibling(&path, &fresh_name(&path)), Way::Together(Mutex::default())));
+            return Ok(upload(
+                sibling(&path, &unique_partial_name(&path)),
+                Way::Together(Mutex::default()),
+            ));
         }
         match dav.look(&path).await? {
             Some(there) if there.kind == FileKind::Directory => {
@@ -100,7 +105,7 @@ impl WebDavUpload {
         }
         let names = dav.names();
         let (at, pieces) = match (names.moves, names.pieces) {
-            (Some(true), Some(pieces)) => (sibling(&path, &fresh_name(&path)), pieces),
+            (Some(true), Some(pieces)) => (sibling(&path, &unique_partial_name(&path)), pieces),
             (Some(false), _) => (path.clone(), false),
             _ => try_out(&dav, &path, size).await?,
         };
@@ -357,10 +362,6 @@ impl Upload for WebDavUpload {
     }
 }
 
-fn lock(buffer: &Mutex<BytesMut>) -> MutexGuard<'_, BytesMut> {
-    buffer.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// What an earlier attempt left, if it is of use. It need not have its length yet: the last piece gives it that.
 async fn resumed(dav: &WebDavStorage, path: &str, options: &PutOptions) -> Result<Option<String>> {
     let Some(token) = options.resume.as_deref().and_then(partial_token) else { return Ok(None) };
@@ -372,14 +373,14 @@ async fn resumed(dav: &WebDavStorage, path: &str, options: &PutOptions) -> Resul
 
 /// Finds out what the server can do. Returns the name to write to, and whether in pieces.
 async fn try_out(dav: &WebDavStorage, path: &str, size: u64) -> Result<(String, bool)> {
-    let first = sibling(path, &fresh_name(path));
+    let first = sibling(path, &unique_partial_name(path));
     let put = |at: &str, bytes: &'static [u8]| {
         HttpRequest::new(Method::PUT, dav.root.below(at, false))
             .with_content(RequestBody::Bytes(Bytes::from_static(bytes)))
     };
     let reply = dav.call(put(&first, b"")).await?;
     stored(dav, &first, &reply).await?;
-    let at = sibling(path, &fresh_name(path));
+    let at = sibling(path, &unique_partial_name(path));
     match dav.move_to(&first, &at, false, false).await {
         Ok(()) => dav.learn(|names| names.moves = Some(true)),
         Err(error) => {
@@ -404,7 +405,7 @@ async fn stored(dav: &WebDavStorage, at: &str, reply: &HttpResponse) -> Result<(
     if reply.status.is_success() {
         return Ok(());
     }
-    let error = refused(reply, "PUT");
+    let error = status_error::of_response(reply, "PUT");
     // nginx cannot open a file where there is no directory, and calls that its own fault.
     if reply.status == StatusCode::INTERNAL_SERVER_ERROR && dav.look(parent(at)).await?.is_none() {
         return Err(dav.missing(parent(at)));

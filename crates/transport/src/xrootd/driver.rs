@@ -20,8 +20,8 @@ mod jobs;
 mod reads;
 
 use crate::config::{PageChecksums, TransportConfig};
+use crate::connect::metered_stream::ConnectionMeter;
 use crate::counters::TransferCounters;
-use crate::lane::ConnectionMeter;
 use crate::xrootd::errors;
 use crate::xrootd::job::{JobError, SessionCommand};
 use crate::xrootd::session_pool::SessionLoad;

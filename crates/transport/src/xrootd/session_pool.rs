@@ -12,19 +12,20 @@
 mod establish;
 
 use crate::config::TransportConfig;
+use crate::context::NetworkContext;
 use crate::location::Location;
-use crate::network::NetworkContext;
 use crate::xrootd::job::{JobError, SessionCommand};
 use crate::xrootd::redirect_cache::RedirectCache;
 use crate::xrootd::shared_file::SharedFile;
 use establish::SessionConnector;
 use hither_core::endpoint::Endpoint;
 use hither_core::error::Error;
+use hither_core::sync::lock;
 use hither_core::tune::connections;
 use hither_core::{LinkEstimate, SlotClaim};
 use hither_xrd::client::ServerProfile;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
 use std::time::Duration;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio::sync::watch;
@@ -178,7 +179,7 @@ impl SessionPool {
     }
 
     fn state(&self) -> MutexGuard<'_, SessionPoolState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 
     /// What is known of the path by now.
@@ -204,7 +205,7 @@ impl SessionPool {
 
     /// Where it sends those who ask for files.
     pub(super) fn directions(&self) -> MutexGuard<'_, RedirectCache> {
-        self.directions.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.directions)
     }
 
     /// It was spoken to in clear, and wants TLS.

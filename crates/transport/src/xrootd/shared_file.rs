@@ -1,6 +1,7 @@
 //! A file by the name that its server knows it by.
 
 use crate::xrootd::job::SessionCommand;
+use hither_core::sync::lock;
 use hither_xrd::wire::OpenRequest;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -39,7 +40,7 @@ impl SharedFile {
 
     /// Notes that this session is asked for the file.
     pub(super) fn asked_of(&self, session: &UnboundedSender<SessionCommand>) {
-        let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut asked = lock(&self.asked);
         if !asked.iter().any(|other| other.same_channel(session)) {
             asked.retain(|other| !other.is_closed());
             asked.push(session.clone());

@@ -7,8 +7,8 @@
 //! What tells versions apart is the time of the last change and the size, which the answer to an open holds, so that every
 //! session checks them without a round trip of its own.
 
+use crate::context::MonotonicClock;
 use crate::location::Location;
-use crate::monotonic::MonotonicClock;
 use crate::network::Network;
 use crate::redirect::retry_after::RetryAfterTimer;
 use crate::xrootd::SessionPool;
@@ -21,12 +21,13 @@ use futures_core::future::BoxFuture;
 use hither_auth::Action;
 use hither_core::endpoint::MAX_REQUEST_BYTES;
 use hither_core::error::{Error, ErrorKind, Result, Retry};
+use hither_core::sync::lock;
 use hither_core::{
     Clock, Endpoint, Limits, LinkEstimate, PartSink, Request, ResponseMeta, Source, range,
 };
 use hither_xrd::wire::Redirect;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 use tokio::sync::oneshot;
 
@@ -101,7 +102,7 @@ impl XrootdSource {
     }
 
     fn current(&self) -> MutexGuard<'_, Current> {
-        self.current.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.current)
     }
 
     fn sessions(&self) -> Arc<SessionPool> {
@@ -187,7 +188,7 @@ impl XrootdSource {
         let id = place.sessions.number();
         let sink = Arc::clone(sink);
         let sink: PartSink = Box::new(move |part| {
-            let mut sink = sink.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut sink = lock(&sink);
             sink(part);
         });
         let flight = place.sessions.next_flight();

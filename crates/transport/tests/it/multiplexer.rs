@@ -217,21 +217,21 @@ fn ranged(content: &[u8], asked: &HeaderMap, broken: bool) -> Response<Body> {
     let whole = range.is_none();
     let range = range.unwrap_or(0..size);
     let mut response = Response::builder().header(header::ETAG, "\"one\"");
-    response = match whole {
-        true => response.status(StatusCode::OK),
-        false => response.status(StatusCode::PARTIAL_CONTENT).header(
+    response = if whole {
+        response.status(StatusCode::OK)
+    } else {
+        response.status(StatusCode::PARTIAL_CONTENT).header(
             header::CONTENT_RANGE,
             format!("bytes {}-{}/{size}", range.start, range.end - 1),
-        ),
+        )
     };
     let bytes = Bytes::copy_from_slice(&content[range]);
-    let body = match broken {
-        false => Body::new(Full::new(bytes).map_err(|never| match never {})),
-        true => {
-            let half = bytes.slice(..bytes.len() / 2);
-            let parts = [Ok(Frame::data(half)), Err(io::Error::other("broken"))];
-            Body::new(BodyExt::boxed_unsync(StreamBody::new(futures_util::stream::iter(parts))))
-        }
+    let body = if broken {
+        let half = bytes.slice(..bytes.len() / 2);
+        let parts = [Ok(Frame::data(half)), Err(io::Error::other("broken"))];
+        Body::new(BodyExt::boxed_unsync(StreamBody::new(futures_util::stream::iter(parts))))
+    } else {
+        Body::new(Full::new(bytes).map_err(|never| match never {}))
     };
     response.body(body).unwrap()
 }

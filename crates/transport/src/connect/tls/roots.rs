@@ -1,6 +1,6 @@
 //! The certificate authorities that are trusted.
 
-use crate::connect::tls::TlsConfig;
+use crate::config::TlsConfig;
 use hither_core::error::{Error, ErrorKind, Result};
 use rustls::RootCertStore;
 

@@ -4,12 +4,13 @@
 //! two per connection, and a client that lost all of its 64 connections to a server opens as many again: hence one for
 //! each, where rustls's own memory keeps eight. Everything is in memory; `docs/decisions/0006` says why not on disk.
 
+use hither_core::sync::lock;
 use rustls::NamedGroup;
 use rustls::client::{ClientSessionStore, Tls12ClientSessionValue, Tls13ClientSessionValue};
 use rustls::pki_types::ServerName;
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 /// Most tickets for one server.
 const MAX_TICKETS: usize = 64;
@@ -37,7 +38,7 @@ struct Session {
 
 impl Tickets {
     fn servers(&self) -> MutexGuard<'_, Servers> {
-        self.servers.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.servers)
     }
 }
 

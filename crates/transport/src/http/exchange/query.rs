@@ -4,10 +4,11 @@
 //! asked by GET from then on; one that takes shorter lists only (413), in shorter ones.
 
 use crate::http::delivery::Delivery;
-use crate::http::exchange::{Exchange, ExchangeResult, RangeBehavior};
+use crate::http::exchange::Exchange;
 use crate::http::request;
+use crate::http::request_body::BoxBody;
 use crate::http::response_body::{AT_ONCE, next_chunk};
-use crate::lane::BoxBody;
+use crate::pool::observation::{ExchangeResult, RangeBehavior};
 use bytes::Bytes;
 use hither_core::error::{Error, ErrorKind};
 use hither_http::vector::frames::{FrameEvent, FrameReader};
@@ -107,7 +108,7 @@ impl Exchange<'_> {
         match parser.finish() {
             Err(error) => ExchangeResult::failed(self.odd(&error).with_retry(AT_ONCE)),
             Ok(()) if delivery.is_complete(self.request.tail) || delivery.is_beyond() => {
-                self.complete(delivery, true)
+                delivery.complete(self.request.tail, true)
             }
             Ok(()) => {
                 ExchangeResult::failed(self.odd(&"the answer lacks ranges").with_retry(AT_ONCE))

@@ -1,9 +1,10 @@
 //! The forms of an answer: several parts, one part, the whole file, none of the ranges.
 
 use crate::http::delivery::Delivery;
-use crate::http::exchange::{Exchange, ExchangeResult, RangeBehavior, RangeEncoding};
+use crate::http::exchange::{Exchange, RangeEncoding};
 use crate::http::response_body::{AT_ONCE, next_chunk};
 use crate::http::spooled_download::WholeFileResponse;
+use crate::pool::observation::{ExchangeResult, RangeBehavior};
 use hither_core::error::{Error, ErrorKind, Result};
 use hither_core::range;
 use hither_http::{MultipartError, MultipartEvent, MultipartReader, ResponseHead};
@@ -55,7 +56,9 @@ impl Exchange<'_> {
         let complete = delivery.is_complete(self.sent().1);
         match parser.finish() {
             Err(error) if !complete => ExchangeResult::failed(self.odd(&error).with_retry(AT_ONCE)),
-            _ if complete => self.complete(delivery, true).with(RangeBehavior::Several),
+            _ if complete => {
+                delivery.complete(self.request.tail, true).with(RangeBehavior::Several)
+            }
             _ if self.request.tail > 0 && delivery.has_all_but_tail() => {
                 self.no_tail(true).with(RangeBehavior::Several)
             }
@@ -65,7 +68,7 @@ impl Exchange<'_> {
                 ExchangeResult { reusable: true, ..ExchangeResult::failed(error) }
                     .with(RangeBehavior::TooMany)
             }
-            _ => self.complete(delivery, true),
+            _ => delivery.complete(self.request.tail, true),
         }
     }
 
@@ -96,7 +99,7 @@ impl Exchange<'_> {
         let complete = delivery.is_complete(self.request.tail);
         if asked > 1 && !complete {
             if self.request.tail == 0 && delivery.is_beyond() {
-                return self.complete(delivery, true);
+                return delivery.complete(self.request.tail, true);
             }
             if self.request.tail > 0 && delivery.has_all_but_tail() {
                 // Everything but the tail (XrdHttp 5.5 leaves it out without a word).
@@ -131,7 +134,7 @@ impl Exchange<'_> {
             1 => Some(RangeBehavior::Ranges),
             _ => (!whole).then_some(RangeBehavior::Several),
         };
-        self.complete(delivery, true).with(finding)
+        delivery.complete(self.request.tail, true).with(finding)
     }
 
     pub(crate) async fn whole(
@@ -156,7 +159,7 @@ impl Exchange<'_> {
         let served =
             self.whole_file.serve(Some(arrived), self.request, delivery, self.location).await;
         match served {
-            Ok(_) => self.complete(delivery, false).with(finding),
+            Ok(_) => delivery.complete(self.request.tail, false).with(finding),
             Err(error) => ExchangeResult::failed(error).with(finding),
         }
     }
@@ -206,10 +209,6 @@ impl Exchange<'_> {
             return Err(self.odd(&"the answer ended early").with_retry(AT_ONCE));
         }
         Ok(())
-    }
-
-    pub(crate) fn complete(&self, delivery: &Delivery<'_>, reusable: bool) -> ExchangeResult {
-        ExchangeResult::complete(delivery, self.request.tail, reusable)
     }
 
     fn no_tail(&self, reusable: bool) -> ExchangeResult {

@@ -1,6 +1,5 @@
 //! A file on its way to an XRootD server.
 
-use crate::fresh_name::fresh_name;
 use crate::xrootd::job::{JobError, Operation};
 use crate::xrootd::request::{Asked, ask, ask_in};
 use crate::xrootd::session_pool::SessionHandle;
@@ -12,6 +11,7 @@ use futures_core::future::BoxFuture;
 use hither_auth::Action;
 use hither_core::checksum::Checksum;
 use hither_core::error::{Error, ErrorKind, Result, Retry};
+use hither_core::storage::unique_partial_name;
 use hither_core::storage::{
     DirEntry, FileKind, PutOptions, Upload, file_name, partial_token, sibling,
 };
@@ -54,7 +54,7 @@ impl XrootdUpload {
     ) -> Result<Self> {
         let resumed = resumed(&storage, &path, options).await?;
         let is_new = resumed.is_none();
-        let at = resumed.unwrap_or_else(|| sibling(&path, &fresh_name(&path)));
+        let at = resumed.unwrap_or_else(|| sibling(&path, &unique_partial_name(&path)));
         let upload =
             Self { storage, path, overwrite: options.overwrite, at, open: Mutex::new(None) };
         let opened = upload.opened(is_new).await?;

@@ -1,9 +1,8 @@
-//! What an answer means for the caller: the error to give, and what the endpoint's record learns from it.
+//! The error that an HTTP status stands for (RFC 4918 section 11, RFC 9110 section 15).
 
-use hither_core::LearnedLimit;
-use hither_core::endpoint::{Endpoint, MAX_HEADER_BYTES, MAX_RANGES, RangeSupport};
+use crate::http::call::HttpResponse;
 use hither_core::error::{Error, ErrorKind, Retry};
-use hither_http::{RetryAfter, ServerHint};
+use hither_http::{ResponseHead, RetryAfter};
 use http::StatusCode;
 use std::time::Duration;
 
@@ -16,7 +15,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const READY_SOON: Duration = Duration::from_secs(5);
 
 /// The error for a status that brings no bytes.
-pub(crate) fn refused(status: StatusCode, name: &str, retry_after: Option<&RetryAfter>) -> Error {
+pub(crate) fn of_status(status: StatusCode, name: &str, retry_after: Option<&RetryAfter>) -> Error {
     let reason = status.canonical_reason().unwrap_or("no standard meaning");
     let seen = format!("{name}: the server answered {} ({reason})", status.as_u16());
     match status {
@@ -89,25 +88,48 @@ pub(crate) fn too_large(name: &str, status: StatusCode, ranges: usize, bytes: u6
     .with_retry(Retry::SameServer { after: Duration::ZERO })
 }
 
-/// A prior from the name that the server gives itself, for a server not met before. Tells whether it was one.
-pub(crate) fn apply_hint(endpoint: &mut Endpoint, hint: &ServerHint) -> bool {
-    let is_new = endpoint.range_count.accepted == 0 && endpoint.range_count.rejected == 0;
-    if endpoint.ranges != RangeSupport::Unknown || !is_new {
-        return false;
+/// The error for an answer to `method` that is no success, or half a one (207).
+pub(crate) fn of_response(reply: &HttpResponse, method: &str) -> Error {
+    if let Some(refusal) = &reply.refusal {
+        return refusal.clone();
     }
-    endpoint.range_count = match hint.max_ranges {
-        Some(most) => LearnedLimit::limited(most as u64),
-        None => LearnedLimit::starting(MAX_RANGES),
+    let status = reply.status;
+    let reason = status.canonical_reason().unwrap_or("no standard meaning");
+    let seen = format!(
+        "{}: the server answered {method} with {} ({reason})",
+        reply.location,
+        status.as_u16()
+    );
+    let (kind, what) = match status {
+        StatusCode::CONFLICT => {
+            (ErrorKind::NotFound, "the directory that it would be in does not exist")
+        }
+        StatusCode::PRECONDITION_FAILED => {
+            (ErrorKind::AlreadyExists, "there is something of that name")
+        }
+        StatusCode::METHOD_NOT_ALLOWED | StatusCode::NOT_IMPLEMENTED => {
+            (ErrorKind::Unsupported, "it cannot do that, or may not do it here")
+        }
+        StatusCode::PAYLOAD_TOO_LARGE => {
+            (ErrorKind::TooLarge, "it does not take files of that size")
+        }
+        StatusCode::INSUFFICIENT_STORAGE => (ErrorKind::NoSpace, "it has no room left"),
+        StatusCode::LOCKED => {
+            let error =
+                Error::new(ErrorKind::Unavailable, format!("{seen}: somebody has locked it"));
+            return error.with_retry(Retry::SameServer { after: Duration::from_secs(1) });
+        }
+        StatusCode::MULTI_STATUS => {
+            (ErrorKind::PermissionDenied, "it could do a part of that only")
+        }
+        status if status.is_success() => (ErrorKind::Protocol, "expected another kind of success"),
+        _ => {
+            let facts = ResponseHead::of(status, &reply.headers);
+            let name = reply.location.to_string();
+            return of_status(status, &name, facts.retry_after.as_ref());
+        }
     };
-    let text = (hint.max_header_bytes as u64).min(MAX_HEADER_BYTES);
-    endpoint.header_bytes = LearnedLimit::limited(text);
-    endpoint.suffix = hint.tail.unwrap_or(endpoint.suffix);
-    match hint.multi {
-        Some(true) => endpoint.ranges = RangeSupport::Multi,
-        Some(false) => endpoint.ranges = RangeSupport::Single,
-        None => {}
-    }
-    true
+    Error::new(kind, format!("{seen}: {what}"))
 }
 
 #[cfg(test)]
@@ -125,11 +147,11 @@ mod tests {
             (202, ErrorKind::Unavailable, Retry::Later { after: READY_SOON }),
             (418, ErrorKind::Protocol, Retry::OtherServer),
         ] {
-            let error = refused(StatusCode::from_u16(status).unwrap(), "http://h/f", None);
+            let error = of_status(StatusCode::from_u16(status).unwrap(), "http://h/f", None);
             assert_eq!((error.kind(), error.retry()), (kind, retry), "{status}");
         }
         let later = RetryAfter::Delay(Duration::from_secs(3600));
-        let error = refused(StatusCode::SERVICE_UNAVAILABLE, "http://h/f", Some(&later));
+        let error = of_status(StatusCode::SERVICE_UNAVAILABLE, "http://h/f", Some(&later));
         assert_eq!(error.retry(), Retry::OtherServer);
     }
 }

@@ -1,0 +1,66 @@
+//! The context that all connections of a client share, and its clock.
+
+use crate::config::TransportConfig;
+use crate::connect::dialer::Dialer;
+use crate::counters::TransferCounters;
+use crate::location::Location;
+use futures_core::future::BoxFuture;
+use hither_core::tune::connections;
+use hither_core::{Clock, EndpointStore, SlotClaim};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::runtime::Handle;
+use tokio::time::Instant;
+
+/// What every pool needs of its network, without keeping it alive.
+#[derive(Debug)]
+pub(crate) struct NetworkContext {
+    pub(crate) config: TransportConfig,
+    pub(crate) account: Arc<TransferCounters>,
+    pub(crate) runtime: Handle,
+    pub(crate) dialer: Dialer,
+    pub(crate) ledger: Option<Arc<dyn EndpointStore>>,
+}
+
+impl NetworkContext {
+    /// Asks for a connection to `location` among those of all processes.
+    pub(crate) fn claim(&self, location: &Location) -> SlotClaim {
+        let most = self.config.max_connections.max(connections::MAX_INTERACTIVE);
+        match &self.ledger {
+            Some(ledger) => ledger.claim_slot(&location.origin(), most),
+            None => SlotClaim::Granted(Box::new(())),
+        }
+    }
+
+    /// Most connections to a server that has refused more than `refused_above`; 0 if it has refused none.
+    pub(crate) fn max_connections(&self, refused_above: usize) -> usize {
+        match refused_above {
+            0 => self.config.max_connections.max(1),
+            n => self.config.max_connections.clamp(1, n),
+        }
+    }
+}
+
+/// Time since the value was made. Tokio's clock: it stands still where a test has paused it.
+#[derive(Debug, Clone, Copy)]
+pub struct MonotonicClock {
+    origin: Instant,
+}
+
+impl MonotonicClock {
+    /// A clock that starts now.
+    #[must_use]
+    pub fn start() -> Self {
+        Self { origin: Instant::now() }
+    }
+}
+
+impl Clock for MonotonicClock {
+    fn now(&self) -> Duration {
+        self.origin.elapsed()
+    }
+
+    fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {
+        Box::pin(tokio::time::sleep(duration))
+    }
+}
