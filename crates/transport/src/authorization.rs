@@ -130,7 +130,8 @@ pub(crate) fn explained(
     status: u16,
     challenge: Option<&str>,
 ) -> String {
-    let (asked, at) = (location.original_origin(), &location.current_origin());
+    let asked = location.original_origin();
+    let at = &location.current_origin();
     let refusal = RejectedRequest { asked, at, action, path: location.path(), status, challenge };
     location.credentials(&config.credentials).explain_rejection(&refusal, SystemTime::now())
 }

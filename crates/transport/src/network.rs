@@ -41,7 +41,8 @@ impl Network {
     ) -> Arc<Self> {
         let dialer = Dialer::new(&config);
         let shared = NetworkContext { config, account: Arc::default(), runtime, dialer, ledger };
-        let (pools, sessions) = (Mutex::default(), Mutex::default());
+        let pools = Mutex::default();
+        let sessions = Mutex::default();
         Arc::new(Self { shared: Arc::new(shared), pools, sessions })
     }
 

@@ -147,7 +147,8 @@ impl Network {
     /// The places that the answers of a server link to join those of its file.
     fn enlist_linked(self: &Arc<Self>, source: &HttpSource, all: &Arc<Replicas>) {
         let location = source.location().clone();
-        let (network, all) = (Arc::downgrade(self), Arc::downgrade(all));
+        let network = Arc::downgrade(self);
+        let all = Arc::downgrade(all);
         source.when_linked(Box::new(move |links: &MetalinkLinks| {
             let (Some(network), Some(all)) = (network.upgrade(), all.upgrade()) else { return };
             for link in &links.replicas {

@@ -301,7 +301,8 @@ impl Storage for S3Storage {
         overwrite: bool,
     ) -> BoxFuture<'a, Result<()>> {
         Box::pin(async move {
-            let (source, target) = (self.named(from)?, self.named(to)?);
+            let source = self.named(from)?;
+            let target = self.named(to)?;
             if self.file(from).await?.is_none() {
                 if self.is_directory(from).await? {
                     let what = format!(

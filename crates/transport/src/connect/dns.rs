@@ -165,7 +165,8 @@ fn interleaved(found: Vec<SocketAddr>) -> Vec<SocketAddr> {
     let first_is_v6 = found.first().is_some_and(SocketAddr::is_ipv6);
     let (first, second): (Vec<_>, Vec<_>) =
         found.into_iter().partition(|address| address.is_ipv6() == first_is_v6);
-    let (mut first, mut second) = (first.into_iter(), second.into_iter());
+    let mut first = first.into_iter();
+    let mut second = second.into_iter();
     let mut mixed = Vec::new();
     loop {
         match (first.next(), second.next()) {

@@ -132,9 +132,10 @@ fn basic(url: &Url) -> Result<Option<HeaderValue>> {
 
 impl fmt::Display for Proxy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.host.contains(':') {
-            true => write!(f, "http://[{}]:{}", self.host, self.port),
-            false => write!(f, "http://{}:{}", self.host, self.port),
+        if self.host.contains(':') {
+            write!(f, "http://[{}]:{}", self.host, self.port)
+        } else {
+            write!(f, "http://{}:{}", self.host, self.port)
         }
     }
 }
@@ -252,7 +253,8 @@ mod tests {
 
     #[test]
     fn networks_end_at_their_bit() {
-        let (one, other) = ("192.168.1.1".parse().unwrap(), "192.168.1.2".parse().unwrap());
+        let one = "192.168.1.1".parse().unwrap();
+        let other = "192.168.1.2".parse().unwrap();
         assert!(shares(one, other, 30) && !shares(one, other, 31));
         assert!(shares(one, one, u8::MAX) && shares(one, other, 0));
         assert!(!shares(one, "::1".parse().unwrap(), 0));

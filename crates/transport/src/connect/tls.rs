@@ -126,7 +126,8 @@ const READ_BYTES: usize = 64 * 1024;
 
 impl TlsClient {
     pub(crate) fn new(config: TlsConfig, credentials: Credentials) -> Self {
-        let (asker, stranger) = (Arc::<ClientCertResolver>::default(), Arc::default());
+        let asker = Arc::<ClientCertResolver>::default();
+        let stranger = Arc::default();
         Self { config, credentials, asker, stranger, ready: OnceCell::new() }
     }
 
@@ -142,8 +143,10 @@ impl TlsClient {
 
     async fn offers(&self, location: &Location) -> Result<&Offers> {
         let load = || async {
-            let (config, credentials) = (self.config.clone(), self.credentials.clone());
-            let (asker, stranger) = (Arc::clone(&self.asker), Arc::clone(&self.stranger));
+            let config = self.config.clone();
+            let credentials = self.credentials.clone();
+            let asker = Arc::clone(&self.asker);
+            let stranger = Arc::clone(&self.stranger);
             blocking(move || {
                 let known = client_config(with_anchors(config, &credentials)?, asker)?;
                 let mut others = known.clone();
@@ -168,8 +171,10 @@ impl TlsClient {
         }
         let now = SystemTime::now();
         if self.credentials.has_certificate() && self.asker.is_stale(now) {
-            let (credentials, location) = (self.credentials.clone(), location.clone());
-            let (asked, at) = (location.original_origin().clone(), location.current_origin());
+            let credentials = self.credentials.clone();
+            let location = location.clone();
+            let asked = location.original_origin().clone();
+            let at = location.current_origin();
             let found = blocking(move || match credentials.client_certificate(&asked, &at, now) {
                 Ok(found) => found.map(|it| Identity::new(it.chain, it.key)).transpose(),
                 Err(error) => Err(authorization::unusable(&location, error)),
@@ -213,9 +218,10 @@ impl TlsClient {
 
     /// What puts failures on connections to `location` into words.
     pub(crate) fn explains(&self, location: &Location) -> TlsErrorText {
-        let asker = match location.may_receive_credentials(&self.credentials) {
-            true => &self.asker,
-            false => &self.stranger,
+        let asker = if location.may_receive_credentials(&self.credentials) {
+            &self.asker
+        } else {
+            &self.stranger
         };
         TlsErrorText::new(location.origin(), Arc::clone(asker))
     }

@@ -101,7 +101,8 @@ impl Network {
     /// a success here, whatever its status.
     pub async fn call(&self, mut call: HttpRequest) -> Result<HttpResponse> {
         let first = call.location.clone();
-        let (mut expect, mut renewed) = (true, false);
+        let mut expect = true;
+        let mut renewed = false;
         for _ in 0..=MAX_REDIRECTS {
             let pool = self.pool(&call.location);
             let used = authorization::prepared(&call.location, pool.config()).await?;
@@ -244,9 +245,10 @@ async fn exchanged(
     let mut taken = progress.taken();
     let response = loop {
         let leaving = !progress.is_done();
-        let clock = match leaving {
-            true => pool.config().no_progress_timeout,
-            false => pool.config().first_byte_timeout,
+        let clock = if leaving {
+            pool.config().no_progress_timeout
+        } else {
+            pool.config().first_byte_timeout
         };
         if let Ok(answer) = tokio::time::timeout(clock, &mut answer).await {
             break answer;

@@ -46,7 +46,8 @@ impl<'a> Delivery<'a> {
         let first = ranges.partition_point(|range| range.end <= offset);
         let mut delivered = 0;
         for range in ranges.iter().skip(first).take_while(|range| range.start < end) {
-            let (from, to) = (range.start.max(offset), range.end.min(end));
+            let from = range.start.max(offset);
+            let to = range.end.min(end);
             if let (Ok(a), Ok(b)) = (usize::try_from(from - offset), usize::try_from(to - offset)) {
                 delivered += to - from;
                 self.deliver(from, chunk.slice(a..b));

@@ -162,9 +162,10 @@ impl Exchange<'_> {
         let validator = validator.map(str::to_owned);
         let mut delivery = Delivery::new(&self.request.ranges, self.pool, sink);
         delivery.size = size;
-        let mut settled = match self.ask == RangeEncoding::Query && head.status == StatusCode::OK {
-            true => self.frames(body, &mut delivery).await,
-            false => self.by_form(answer, &head.headers, facts, body, &mut delivery).await,
+        let mut settled = if self.ask == RangeEncoding::Query && head.status == StatusCode::OK {
+            self.frames(body, &mut delivery).await
+        } else {
+            self.by_form(answer, &head.headers, facts, body, &mut delivery).await
         };
         settled.delivered = range::merged(&delivery.received, 0);
         settled.size = delivery.size;

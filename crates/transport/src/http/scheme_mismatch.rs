@@ -13,7 +13,8 @@ const MAX_BYTES: usize = 4 * 1024;
 
 /// A 400 that is not about the request, put into words. The third clock runs over all of its body.
 pub(crate) async fn explained(body: Incoming, pool: &Pool) -> Option<Error> {
-    let (explains, patience) = (pool.explains(), pool.config().no_progress_timeout);
+    let explains = pool.explains();
+    let patience = pool.config().no_progress_timeout;
     let reading = Limited::new(body, MAX_BYTES).collect();
     let text = tokio::time::timeout(patience, reading).await.ok()?.ok()?.to_bytes();
     let text = String::from_utf8_lossy(&text).to_ascii_lowercase();

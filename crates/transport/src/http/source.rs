@@ -132,10 +132,7 @@ impl HttpSource {
 
     /// What one request may hold.
     pub(crate) fn limits_at(&self, place: &HttpTarget) -> Limits {
-        match self.has_whole_file() {
-            true => Limits::unlimited(),
-            false => place.pool.server().limits(),
-        }
+        if self.has_whole_file() { Limits::unlimited() } else { place.pool.server().limits() }
     }
 
     /// Waits as long as the server, or the server for this file, has asked for.
@@ -188,9 +185,10 @@ impl HttpSource {
         request: &Request,
         sink: &mut PartSink,
     ) -> Result<ExchangeOutcome> {
-        let RequestSizing { pieces, trial } = match self.has_whole_file() {
-            true => RequestSizing::default(),
-            false => place.pool.server().size_request(request),
+        let RequestSizing { pieces, trial } = if self.has_whole_file() {
+            RequestSizing::default()
+        } else {
+            place.pool.server().size_request(request)
         };
         let Some(limits) = pieces else {
             let settled = self.exchange(place, request, sink).await;
@@ -236,9 +234,10 @@ impl HttpSource {
                 return settled;
             }
             // Refused because there were too many at a time. Now there are fewer.
-            match settled.said_when {
-                true => place.pool.server().wait_retry_after().await,
-                false => tokio::time::sleep(status_error::BACK_OFF).await,
+            if settled.said_when {
+                place.pool.server().wait_retry_after().await
+            } else {
+                tokio::time::sleep(status_error::BACK_OFF).await
             }
         }
     }
@@ -410,10 +409,7 @@ impl Source for HttpSource {
 
     fn preconnect(&self, connections: usize) {
         let pool = self.place().pool;
-        match pool.is_shared() {
-            true => pool.warm_shared(connections),
-            false => pool.warm(connections),
-        }
+        if pool.is_shared() { pool.warm_shared(connections) } else { pool.warm(connections) }
     }
 
     fn expect_bulk(&self) {

@@ -198,7 +198,8 @@ impl SpoolState {
         let (Some(chunk), Some(file)) = (self.pending.clone(), self.kept.clone()) else {
             return Ok(None);
         };
-        let (offset, written) = (self.have, chunk.clone());
+        let offset = self.have;
+        let written = chunk.clone();
         on_disk(move || file.write_all_at(&written, offset)).await?;
         self.pending = None;
         self.have += chunk.len() as u64;

@@ -79,9 +79,10 @@ async fn head(place: &HttpTarget) -> Result<ResponseMeta> {
     };
     let told = match ask().await {
         Err(error) if authorization::is_refused(&error) => {
-            match authorization::renewed(location, pool.config(), &used).await {
-                true => ask().await?,
-                false => return Err(error),
+            if authorization::renewed(location, pool.config(), &used).await {
+                ask().await?
+            } else {
+                return Err(error);
             }
         }
         result => result?,

@@ -65,9 +65,12 @@ impl LocalStorage {
         blocking(move || {
             let metadata = std::fs::symlink_metadata(&place);
             metadata
-                .and_then(|metadata| match metadata.is_dir() {
-                    true => remove_directory(&place),
-                    false => std::fs::remove_file(&place),
+                .and_then(|metadata| {
+                    if metadata.is_dir() {
+                        remove_directory(&place)
+                    } else {
+                        std::fs::remove_file(&place)
+                    }
                 })
                 .map_err(|error| failed("remove", &place, error))
         })
@@ -137,7 +140,8 @@ impl Storage for LocalStorage {
         overwrite: bool,
     ) -> BoxFuture<'a, Result<()>> {
         Box::pin(async move {
-            let (from, to) = (self.named(from)?, self.named(to)?);
+            let from = self.named(from)?;
+            let to = self.named(to)?;
             blocking(move || {
                 rename(&from, &to, overwrite).map_err(|error| {
                     let to = to.display();

@@ -160,11 +160,13 @@ impl Upload for LocalUpload {
                 Way::Stream => true,
                 Way::Aside { .. } => false,
             };
-            let (file, place) = (Arc::clone(&self.file), self.place.clone());
+            let file = Arc::clone(&self.file);
+            let place = self.place.clone();
             blocking(move || {
-                let written = match stream {
-                    true => (&*file).write_all(&bytes),
-                    false => file.write_all_at(&bytes, offset),
+                let written = if stream {
+                    (&*file).write_all(&bytes)
+                } else {
+                    file.write_all_at(&bytes, offset)
                 };
                 written.map_err(|error| failed("write", &place, error))
             })

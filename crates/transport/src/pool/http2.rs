@@ -114,9 +114,10 @@ impl Http2Connection {
 
     /// Streams that may be given away.
     pub(crate) fn free(&self) -> usize {
-        match self.is_gone() {
-            true => 0,
-            false => self.allowed.streams.load(Ordering::Relaxed).saturating_sub(self.taken()),
+        if self.is_gone() {
+            0
+        } else {
+            self.allowed.streams.load(Ordering::Relaxed).saturating_sub(self.taken())
         }
     }
 

@@ -61,7 +61,8 @@ impl Pool {
         }
         let each = self.streams.each();
         let (connection, driver) = Http2Connection::start(stream, tap, each, claim).await?;
-        let (pool, driven) = (Arc::downgrade(self), Arc::downgrade(&connection));
+        let pool = Arc::downgrade(self);
+        let driven = Arc::downgrade(&connection);
         self.shared.runtime.spawn(async move {
             let told = |streams| pool.upgrade().into_iter().for_each(|pool| pool.told(streams));
             driver.run(told).await;

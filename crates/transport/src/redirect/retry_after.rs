@@ -56,7 +56,8 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn what_is_asked_for_is_waited_for() {
         let after = Duration::from_secs(3);
-        let (later, soon) = (Retry::Later { after }, Retry::SameServer { after });
+        let later = Retry::Later { after };
+        let soon = Retry::SameServer { after };
         assert_eq!(waited(later, RetryAfterTimer::learn).await.as_secs(), 3);
         assert_eq!(waited(soon, RetryAfterTimer::pause).await.as_secs(), 3);
         for (retry, note) in [

@@ -44,7 +44,8 @@ impl S3Upload {
         key: Path,
         options: PutOptions,
     ) -> Result<Self> {
-        let (size, overwrite) = (options.size, options.overwrite);
+        let size = options.size;
+        let overwrite = options.overwrite;
         if !overwrite && s3.file(path).await?.is_some() {
             return Err(s3.exists(path));
         }
@@ -99,7 +100,8 @@ impl S3Upload {
             }
         };
         let stored = stored.map_err(|error| self.s3.failed(&self.path, error))?;
-        let (path, size) = (self.path, self.size);
+        let path = self.path;
+        let size = self.size;
         let kind = FileKind::File;
         Ok(DirEntry { path, kind, size, modified: None, validator: stored.e_tag })
     }

@@ -83,7 +83,8 @@ impl WebDavUpload {
         path: String,
         options: &PutOptions,
     ) -> Result<Self> {
-        let (size, overwrite) = (options.size, options.overwrite);
+        let size = options.size;
+        let overwrite = options.overwrite;
         let upload =
             |at, way| Self { dav: dav.clone(), path: path.clone(), size, overwrite, at, way };
         if size <= TOGETHER_BYTES {
@@ -121,10 +122,8 @@ impl WebDavUpload {
         let call = HttpRequest::new(Method::PUT, self.dav.root.below(at, false))
             .with("content-type", "application/octet-stream");
         // Whoever writes under the name itself can at least say that it is not to be replaced.
-        let call = match at == self.path && !self.overwrite {
-            true => call.with("if-none-match", "*"),
-            false => call,
-        };
+        let call =
+            if at == self.path && !self.overwrite { call.with("if-none-match", "*") } else { call };
         call.with_content(content)
     }
 
@@ -274,7 +273,8 @@ impl WebDavUpload {
             return Err(error);
         }
         let file = FileKind::File;
-        let (path, size) = (self.path.clone(), self.size);
+        let path = self.path.clone();
+        let size = self.size;
         Ok(DirEntry { path, kind: file, size, modified: None, validator: None })
     }
 }

@@ -296,9 +296,10 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Driver<'a, S> {
         if self.jobs.is_empty() || self.later.iter().any(|(when, _)| *when <= now) {
             return None;
         }
-        let limit = match self.midway {
-            true => self.config.no_progress_timeout,
-            false => self.config.first_byte_timeout,
+        let limit = if self.midway {
+            self.config.no_progress_timeout
+        } else {
+            self.config.first_byte_timeout
         };
         let patient = self.patience_until.is_some_and(|until| now < until);
         if patient || now < self.heard + limit {

@@ -14,9 +14,10 @@ const BACK_OFF: Duration = Duration::from_secs(1);
 /// or a failure of the file system, so those are worth another server, but no second question to the same.
 pub(crate) fn refused(name: &str, code: ErrorCode, message: &str) -> Error {
     let message = message.trim_end_matches(['\0', '\n', ' ']);
-    let seen = match message.is_empty() {
-        true => format!("{name}: the server answered {code}"),
-        false => format!("{name}: the server answered {code}: {message}"),
+    let seen = if message.is_empty() {
+        format!("{name}: the server answered {code}")
+    } else {
+        format!("{name}: the server answered {code}: {message}")
     };
     let (kind, retry) = advice(code);
     let error = Error::new(kind, seen);

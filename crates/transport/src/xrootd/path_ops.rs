@@ -91,7 +91,8 @@ impl XrootdPath {
     /// The refusals of servers: [`ErrorKind::NotFound`] where nobody has it; what becomes of connections.
     pub async fn locate(&self) -> Result<Vec<ReplicaServer>> {
         let mut waiting = vec![self.location.clone()];
-        let (mut asked, mut seen) = (HashSet::new(), HashSet::new());
+        let mut asked = HashSet::new();
+        let mut seen = HashSet::new();
         let mut holders = Vec::new();
         while let Some(manager) = waiting.pop() {
             if asked.len() >= MAX_MANAGERS || !asked.insert(manager.origin()) {

@@ -90,7 +90,8 @@ impl SessionLoad {
     /// That of a session which no others are beside.
     #[cfg(test)]
     pub(super) fn alone() -> Self {
-        let (jobs, bytes) = (AtomicUsize::new(usize::MAX / 2), AtomicU64::new(u64::MAX / 2));
+        let jobs = AtomicUsize::new(usize::MAX / 2);
+        let bytes = AtomicU64::new(u64::MAX / 2);
         Self { jobs, bytes, failure: OnceLock::new(), sessions: Weak::new() }
     }
 
@@ -169,7 +170,8 @@ impl SessionPool {
             ..SessionPoolState::default()
         };
         let (met, _) = watch::channel(state.profile.proven);
-        let (state, last_job) = (Mutex::new(state), AtomicU64::new(0));
+        let state = Mutex::new(state);
+        let last_job = AtomicU64::new(0);
         let directions = Mutex::new(RedirectCache::remembered(known.directions));
         Arc::new(Self { location, words, shared, state, directions, last_job, met })
     }

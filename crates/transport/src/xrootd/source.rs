@@ -239,7 +239,8 @@ impl XrootdSource {
         drop(current);
         if matches!(lead, Lead::Likely | Lead::Plain) {
             let first = XrootdTarget::new(self.first.clone(), &self.network);
-            let (path, mut directions) = (self.first.plain_path(), first.sessions.directions());
+            let path = self.first.plain_path();
+            let mut directions = first.sessions.directions();
             match lead {
                 Lead::Likely => directions.held(&path),
                 _ => directions.told(&path, &place.named),
@@ -298,7 +299,9 @@ impl XrootdSource {
 impl Current {
     fn new(first: &Location, network: &Network) -> Self {
         let place = XrootdTarget::new(first.clone(), network);
-        let (lead, name, tried) = (Lead::Named, None, Vec::new());
+        let lead = Lead::Named;
+        let name = None;
+        let tried = Vec::new();
         let mut current = Self { place, lead, name, tried, turns: 0 };
         current.guess(network);
         current

@@ -31,9 +31,10 @@ impl Exchange<'_> {
             headers.insert(header::ACCEPT, HeaderValue::from_static(FRAMES_TYPE));
         }
         if let Some(validator) = &self.request.validator {
-            let guard = match validator.starts_with('"') {
-                true => header::IF_MATCH,
-                false => header::IF_UNMODIFIED_SINCE,
+            let guard = if validator.starts_with('"') {
+                header::IF_MATCH
+            } else {
+                header::IF_UNMODIFIED_SINCE
             };
             builder = builder.header(guard, validator);
         }

@@ -179,7 +179,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
             }
         };
         self.tickets.extend(ticket.map(|ticket| (ticket, id)));
-        let (entries, tally) = (Vec::new(), Tally::default());
+        let entries = Vec::new();
+        let tally = Tally::default();
         self.jobs.insert(id, RunningJob::Ask(Asking { ask, ticket, entries, tally }));
         self.sent(id);
     }

@@ -55,9 +55,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
         if !together.is_empty() {
             tickets.push(self.session.read_vector(file, &together));
         }
-        tickets.extend(alone.into_iter().map(|range| match self.verifies(&range) {
-            true => self.session.read_pages(file, range, false),
-            false => self.session.read(file, range),
+        tickets.extend(alone.into_iter().map(|range| {
+            if self.verifies(&range) {
+                self.session.read_pages(file, range, false)
+            } else {
+                self.session.read(file, range)
+            }
         }));
         tickets
     }
@@ -94,7 +97,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
         fetch: &ReadJob,
         facts: FileVersion,
     ) -> Vec<RequestId> {
-        let (tail, size) = (fetch.request.tail, facts.size.unwrap_or_default());
+        let tail = fetch.request.tail;
+        let size = facts.size.unwrap_or_default();
         if tail == 0 {
             return Vec::new();
         }

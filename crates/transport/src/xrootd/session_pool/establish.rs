@@ -220,13 +220,12 @@ impl SessionConnector {
         let setup = self.setup().await?;
         let ahead = setup.pace == Pipelining::Flight;
         let mut session = Session::new(setup);
-        let wire = match session.greets_at_once() {
-            true => {
-                let (stream, shaken) = self.secured(&mut session, line).await?;
-                flight += shaken;
-                Wire::Tls(Box::new(stream))
-            }
-            false => Wire::Plain(line.stream),
+        let wire = if session.greets_at_once() {
+            let (stream, shaken) = self.secured(&mut session, line).await?;
+            flight += shaken;
+            Wire::Tls(Box::new(stream))
+        } else {
+            Wire::Plain(line.stream)
         };
         Ok(Connected { session, wire, tap, rtt, flight, ahead })
     }
@@ -287,10 +286,7 @@ impl SessionConnector {
         setup.process = std::process::id();
         setup.profile = self.profile.clone();
         setup.words.clone_from(&self.words);
-        setup.tls = match self.location.is_tls() {
-            true => TlsMode::RequiredAtOnce,
-            false => TlsMode::Never,
-        };
+        setup.tls = if self.location.is_tls() { TlsMode::RequiredAtOnce } else { TlsMode::Never };
         setup.pace = match (&token, self.careful, setup.tls) {
             // In clear the token goes with the path, and that is for a server to see that lets us in without TLS.
             (Some(_), _, TlsMode::Never) => Pipelining::Login,
