@@ -58,7 +58,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let since = |at: Instant| at.saturating_duration_since(started).as_secs_f64();
     let opens: Vec<_> = files
         .iter()
-        .map(|file| file.opened_between().map(|it| (since(it.start), since(it.end))))
+        .map(|file| file.open_ahead_interval().map(|it| (since(it.start), since(it.end))))
         .collect();
     drop(files);
     let seconds = started.elapsed().as_secs_f64();

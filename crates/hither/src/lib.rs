@@ -24,6 +24,8 @@ mod tree;
 mod tree_cache;
 
 pub use crate::open_ahead::open_many::OpenMany;
+pub use client::Client;
+pub use client::config::{ClientConfig, DiskCacheConfig};
 pub use client::config_file::ConfigFile;
 pub use client::credentials::CredentialOptions;
 pub use client::mirrors::{Mirror, Mirrors};
@@ -31,7 +33,7 @@ pub use client::options::{ClientOptions, byte_size, duration};
 pub use client::stat::UrlStat;
 pub use client::storage_path::StoragePath;
 pub use client::xrootd::PrepareReply;
-pub use client::{Client, ClientConfig, DiskCacheConfig};
+pub use file::open_options::OpenOptions;
 pub use file::{FileStat, RemoteFile};
 pub use hither_auth::{
     AuthError, Basic, CertificateSource, CredentialConfig, Credentials, Environment, HostPattern,

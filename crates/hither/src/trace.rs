@@ -3,6 +3,7 @@
 //! A client writes a trace if [`ClientConfig::trace`](crate::ClientConfig::trace) says where.
 
 mod import;
+pub(crate) mod outstanding_reads;
 pub(crate) mod recorder;
 mod replay;
 

@@ -5,7 +5,7 @@
 //! Queries and arrays do not come through here: they know which baskets they need (`tree::scan`).
 
 pub(crate) mod learned_sets;
-mod learning;
+pub(crate) mod learning;
 mod schema;
 
 use hither_core::prefetch::columnar::ColumnarConfig;

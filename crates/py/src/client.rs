@@ -54,9 +54,9 @@ impl Client {
     }
 
     /// A file by URL or path.
-    #[pyo3(signature = (url, foresee = true))]
-    fn open(slf: Py<Self>, url: String, foresee: bool) -> File {
-        File::new(slf, url, foresee)
+    #[pyo3(signature = (url, tree_cache = true))]
+    fn open(slf: Py<Self>, url: String, tree_cache: bool) -> File {
+        File::new(slf, url, tree_cache)
     }
 
     /// A tree of a file, the only one if none is named.

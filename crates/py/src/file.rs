@@ -4,7 +4,7 @@ use crate::buffer::Buffer;
 use crate::client::Client;
 use crate::fork::{ClientHandle, PerProcess, ReopenedAfterFork};
 use crate::job::Job;
-use hither::{HintId, RemoteFile};
+use hither::{HintId, OpenOptions, RemoteFile};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use std::sync::Arc;
@@ -16,8 +16,8 @@ pub(crate) struct File {
     client: Py<Client>,
     #[pyo3(get)]
     url: String,
-    /// Whether reads are foreseen from the layout of its trees.
-    foresee: bool,
+    /// Whether reads are tree_cachen from the layout of its trees.
+    tree_cache: bool,
     opened: ReopenedAfterFork<RemoteFile>,
 }
 
@@ -39,15 +39,14 @@ pub(crate) struct FileStat {
 pub(crate) struct Hint(PerProcess<HintId>);
 
 impl File {
-    pub(crate) fn new(client: Py<Client>, url: String, foresee: bool) -> Self {
-        Self { client, url, foresee, opened: ReopenedAfterFork::default() }
+    pub(crate) fn new(client: Py<Client>, url: String, tree_cache: bool) -> Self {
+        Self { client, url, tree_cache, opened: ReopenedAfterFork::default() }
     }
 
     /// The file as it is open in this process.
     fn opened(&self, py: Python<'_>) -> PyResult<(Arc<ClientHandle>, RemoteFile)> {
         self.opened.get_or(py, &self.client, |client| {
-            let file = client.open(&self.url)?;
-            Ok(if self.foresee { file } else { file.without_foresight() })
+            client.open_with(&self.url, OpenOptions::default().tree_cache(self.tree_cache))
         })
     }
 }

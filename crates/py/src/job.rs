@@ -67,7 +67,9 @@ impl Job {
         let Work { client, mut future } = self.take()?;
         loop {
             let some = py.detach(|| {
-                client.client().run(async { tokio::time::timeout(PATIENCE, &mut future).await })
+                client
+                    .client()
+                    .block_on(async { tokio::time::timeout(PATIENCE, &mut future).await })
             });
             match some {
                 Ok(done) => {

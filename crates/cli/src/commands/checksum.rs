@@ -48,7 +48,7 @@ fn show(sum: &Sum, request: &Checksum, outcome: &mut ArgumentResults) -> std::io
 fn sum(client: &Client, url: &str, request: &Checksum, gate: &Semaphore) -> Result<Sum, Error> {
     let named = client.storage_path(url)?;
     let name = named.display_url(&named.path);
-    if let Some(value) = client.run(named.storage.checksum(&named.path, request.algorithm))? {
+    if let Some(value) = client.block_on(named.storage.checksum(&named.path, request.algorithm))? {
         return Ok(Sum { value, name, is_told: !named.is_local() });
     }
     gate.pass(|| {

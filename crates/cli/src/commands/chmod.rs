@@ -11,7 +11,7 @@ pub(super) fn run(client: &Client, request: &Chmod, json: bool) -> Result<(), Co
     let mut outcome = ArgumentResults::new(json);
     run_parallel(
         &request.urls,
-        |url| client.run(client.chmod(url, request.mode)),
+        |url| client.block_on(client.chmod(url, request.mode)),
         |url, changed| {
             match changed {
                 Ok(()) => outcome.done("", json!({ "url": redact_url(url) }))?,

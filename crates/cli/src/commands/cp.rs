@@ -23,7 +23,7 @@ pub(super) fn run(client: &Client, arguments: &Copy, json: bool) -> Result<(), C
     #[expect(clippy::disallowed_methods, reason = "the command tells how long it took")]
     let started = Instant::now();
     let summary = progress_bar::watched(&progress, arguments.quiet, || {
-        client.run(client.copy(sources, destination, options, Arc::clone(&progress)))
+        client.block_on(client.copy(sources, destination, options, Arc::clone(&progress)))
     })?;
     let seconds = started.elapsed().as_secs_f64();
     tell(&summary, seconds, resumable, arguments.quiet || json);

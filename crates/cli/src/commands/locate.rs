@@ -12,7 +12,7 @@ pub(super) fn run(client: &Client, request: &Locate, json: bool) -> Result<(), C
     let titled = request.urls.len() > 1;
     run_parallel(
         &request.urls,
-        |url| client.run(client.locate(url)),
+        |url| client.block_on(client.locate(url)),
         |url, holders| {
             match holders {
                 Ok(holders) => {

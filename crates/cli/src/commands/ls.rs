@@ -40,10 +40,10 @@ struct Listed {
 
 fn list(client: &Client, named: &StoragePath, path: &str) -> Result<Listed, Error> {
     let storage = &named.storage;
-    match client.run(storage.list(path)) {
+    match client.block_on(storage.list(path)) {
         Ok(entries) => Ok(Listed { entries, is_file: false }),
         Err(error) if error.kind() == ErrorKind::Invalid && !named.directory => {
-            let entry = client.run(storage.stat(path))?;
+            let entry = client.block_on(storage.stat(path))?;
             Ok(Listed { entries: vec![entry], is_file: true })
         }
         Err(error) => Err(error),

@@ -21,14 +21,14 @@ pub(super) fn run(client: &Client, request: &Mkdir, json: bool) -> Result<(), Co
 fn make(client: &Client, url: &str, parents: bool) -> Result<StoragePath, Error> {
     let named = client.storage_path(url)?;
     if !parents {
-        client.run(named.storage.make_directory(&named.path))?;
+        client.block_on(named.storage.make_directory(&named.path))?;
         return Ok(named);
     }
     // Upwards until something is there, then downwards.
     let mut missing = Vec::new();
     let mut path = &*named.path;
     loop {
-        match client.run(named.storage.stat(path)) {
+        match client.block_on(named.storage.stat(path)) {
             Ok(entry) if entry.kind == FileKind::Directory => break,
             Ok(_) => {
                 let what = format!("{} exists and is no directory", named.display_url(path));
@@ -42,7 +42,7 @@ fn make(client: &Client, url: &str, parents: bool) -> Result<StoragePath, Error>
         }
     }
     for path in missing.into_iter().rev() {
-        match client.run(named.storage.make_directory(path)) {
+        match client.block_on(named.storage.make_directory(path)) {
             // Somebody else was faster.
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
             made => made?,

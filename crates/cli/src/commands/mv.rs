@@ -28,7 +28,7 @@ pub(super) fn run(client: &Client, request: &Mv, json: bool) -> Result<(), Comma
 }
 
 fn is_directory(client: &Client, named: &StoragePath) -> Result<bool, Error> {
-    match client.run(named.storage.stat(&named.path)) {
+    match client.block_on(named.storage.stat(&named.path)) {
         Ok(entry) => Ok(entry.kind == FileKind::Directory),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
         Err(error) => Err(error),
@@ -62,6 +62,6 @@ fn rename(
         let what = format!("{} cannot become {}", shown.0, shown.1);
         return Err(Error::new(ErrorKind::Invalid, what));
     }
-    client.run(source.storage.rename(&source.path, &to, !no_clobber))?;
+    client.block_on(source.storage.rename(&source.path, &to, !no_clobber))?;
     Ok(shown)
 }

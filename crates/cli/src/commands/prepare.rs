@@ -13,7 +13,7 @@ pub(super) fn run(client: &Client, request: &Prepare, json: bool) -> Result<(), 
         true => PrepareAction::Evict,
         false => PrepareAction::Stage { priority: request.priority },
     };
-    for prepared in client.run(client.prepare(&request.urls, how))? {
+    for prepared in client.block_on(client.prepare(&request.urls, how))? {
         let urls = prepared.urls.iter().filter_map(|nth| request.urls.get(*nth));
         let urls: Vec<_> = urls.map(|url| redact_url(url)).collect();
         let files = count(urls.len(), "file");

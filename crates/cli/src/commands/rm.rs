@@ -33,27 +33,27 @@ fn remove(client: &Client, url: &str, request: &Rm) -> Result<StoragePath, Error
                 "this is the root; to remove all that is on a server, say --no-preserve-root",
             );
         }
-        for entry in client.run(storage.list(path))? {
-            client.run(storage.remove_tree(&entry.path))?;
+        for entry in client.block_on(storage.list(path))? {
+            client.block_on(storage.remove_tree(&entry.path))?;
         }
     } else if request.recursive {
-        client.run(storage.remove_tree(path))?;
+        client.block_on(storage.remove_tree(path))?;
     } else if is_directory(client, &named)? {
         return refused("is a directory; -r removes directories with all that is in them");
     } else {
-        client.run(storage.remove(path))?;
+        client.block_on(storage.remove(path))?;
     }
     Ok(named)
 }
 
 /// Whether the name itself is a directory, not a link to one.
 fn is_directory(client: &Client, named: &StoragePath) -> Result<bool, Error> {
-    match client.run(named.storage.stat(&named.path)) {
+    match client.block_on(named.storage.stat(&named.path)) {
         // A link that leads nowhere is removed as well as another.
         Err(error) if named.is_local() && error.kind() == ErrorKind::NotFound => Ok(false),
         Ok(entry) if entry.kind == FileKind::Directory && named.is_local() => {
             let parent = named.path.rsplit_once('/').map_or("", |(parent, _)| parent);
-            let siblings = client.run(named.storage.list(parent))?;
+            let siblings = client.block_on(named.storage.list(parent))?;
             let own = siblings.iter().find(|sibling| sibling.path == named.path);
             Ok(own.is_none_or(|own| own.kind == FileKind::Directory))
         }

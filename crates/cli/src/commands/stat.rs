@@ -32,9 +32,9 @@ struct Seen {
 }
 
 fn look(client: &Client, url: &str, attributes: bool) -> Result<Seen, Error> {
-    let looked = client.run(client.stat(url))?;
+    let looked = client.block_on(client.stat(url))?;
     print_notices(&looked.notices);
-    let attributes = attributes.then(|| client.run(client.attributes(url))).transpose()?;
+    let attributes = attributes.then(|| client.block_on(client.attributes(url))).transpose()?;
     Ok(Seen { named: looked.named, entry: looked.entry, attributes })
 }
 

@@ -2,11 +2,11 @@
 //!
 //! Nothing here reads the environment, a file or a terminal: the caller hands in what it has read.
 
+use crate::client::config::{ClientConfig, DiskCacheConfig};
 use crate::client::config_file::{ConfigFile, Section};
 use crate::client::credentials::{CredentialOptions, credentials};
 use crate::client::mirrors::Mirror;
 use crate::client::proxies::proxies;
-use crate::client::{ClientConfig, DiskCacheConfig};
 use hither_auth::Environment;
 use hither_core::error::{Error, ErrorKind, Result};
 use hither_transport::PageChecksums;

@@ -1,4 +1,4 @@
-//! For who waits in another way than [`Client::run`]: event loops, and processes that end.
+//! The runtime of a client, for event loops, and a flush for processes that end.
 
 use crate::client::Client;
 use hither_core::error::Result;
@@ -8,7 +8,7 @@ impl Client {
     /// The runtime on which the client's futures run. It ends with the client.
     #[must_use]
     pub fn runtime(&self) -> &Handle {
-        self.shared.network.runtime()
+        self.context.network.runtime()
     }
 
     /// Keeps what was learned about servers, and writes what the trace still holds: for processes that may end before the
@@ -18,8 +18,8 @@ impl Client {
     ///
     /// As [`Client::flush_trace`].
     pub fn flush(&self) -> Result<()> {
-        self.shared.network.remember_all();
-        self.shared.writes.flush();
+        self.context.network.remember_all();
+        self.context.writes.flush();
         self.flush_trace()
     }
 }

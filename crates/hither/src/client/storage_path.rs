@@ -4,7 +4,7 @@
 //! paths in one storage. Doubled slashes in a URL are single ones: servers see it so, and the two slashes that xrootd's
 //! URLs have by habit mean nothing over HTTP.
 
-use crate::client::{Client, local_path};
+use crate::client::Client;
 use hither_core::error::{Error, ErrorKind, Result};
 use hither_core::storage::{Storage, check_path};
 use hither_transport::{LocalStorage, Location, Protocol, WebDavStorage, XrootdStorage};
@@ -74,11 +74,11 @@ impl Client {
         if url.is_empty() {
             return Err(Error::new(ErrorKind::Invalid, "the URL is empty: name a file"));
         }
-        let network = &self.shared.network;
+        let network = &self.context.network;
         if let Some(path) = local_path(url) {
             let directory = url.ends_with('/');
             let path = path_from_root(&path)?;
-            let storage = Arc::new(LocalStorage::new("/", Arc::clone(network.account())));
+            let storage = Arc::new(LocalStorage::new("/", Arc::clone(self.context.counters())));
             return Ok(StoragePath {
                 storage,
                 server: "file:".to_owned(),
@@ -112,11 +112,11 @@ impl Client {
         let directory = key.is_empty() || key.ends_with('/');
         let path = key.trim_end_matches('/').to_owned();
         check_path(&path)?;
-        let shared = &self.shared;
+        let context = &self.context;
         let s3 = hither_transport::S3Storage::new(
             bucket,
-            &shared.config.s3,
-            Arc::clone(&shared.network),
+            &context.config.s3,
+            Arc::clone(&context.network),
         )?;
         let server = s3.name();
         Ok(StoragePath {
@@ -145,6 +145,22 @@ fn decoded(path: &str) -> Result<String> {
     let path = names.join("/");
     check_path(&path)?;
     Ok(path)
+}
+
+/// The path of a local file, if `url` is one: `file:` URLs, and everything without a scheme.
+pub(crate) fn local_path(url: &str) -> Option<PathBuf> {
+    if let Some(rest) = url.strip_prefix("file:") {
+        let path = rest
+            .strip_prefix("//")
+            .map_or(rest, |rest| rest.strip_prefix("localhost").unwrap_or(rest));
+        return Some(PathBuf::from(path));
+    }
+    let scheme = url.split_once("://").map(|(scheme, _)| scheme);
+    let is_url = scheme.is_some_and(|scheme| {
+        !scheme.is_empty()
+            && scheme.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'-' | b'.'))
+    });
+    (!is_url).then(|| PathBuf::from(url))
 }
 
 /// The path of a local file from the root. `..` goes up from where links lead to.

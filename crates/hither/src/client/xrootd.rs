@@ -22,7 +22,7 @@ impl Client {
     fn on_xrootd(&self, named: &StoragePath, asked: &str) -> Result<XrootdPath> {
         match &named.root {
             StorageRoot::Server(root) if root.protocol() == Protocol::Xrootd => {
-                let network = Arc::clone(&self.shared.network);
+                let network = Arc::clone(&self.context.network);
                 Ok(XrootdPath::new(root.below(&named.path, false), network))
             }
             _ => {
@@ -110,12 +110,12 @@ mod tests {
     fn other_servers_are_not_asked() {
         let client = Client::new(ClientConfig::default()).unwrap();
         for url in ["http://h/f", "/f"] {
-            let error = client.run(client.locate(url)).unwrap_err();
+            let error = client.block_on(client.locate(url)).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
-            let error = client.run(client.chmod(url, 0o640)).unwrap_err();
+            let error = client.block_on(client.chmod(url, 0o640)).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
         }
-        let error = client.run(client.chmod("root://h//f", 0o1640)).unwrap_err();
+        let error = client.block_on(client.chmod("root://h//f", 0o1640)).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
     }
 }

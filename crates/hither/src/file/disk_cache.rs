@@ -7,6 +7,7 @@
 //! wait, and a disk that fails costs nothing but what it would have spared.
 
 use crate::client::write_behind::WriteBehindQueue;
+use crate::file::origin::FileOrigin;
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use hither_core::cache::Version;
@@ -54,8 +55,13 @@ struct Confirmed {
 type Arrived = Arc<Mutex<Vec<(u64, Bytes)>>>;
 
 impl DiskCacheSource {
-    pub(crate) fn new(inner: Arc<dyn Source>, disk: Arc<DiskCacheSlot>, file: MetadataKey) -> Self {
-        Self { inner, disk, file, confirmed: Mutex::default() }
+    /// The disk cache over the source of a file; none if the client has no disk cache, or the file
+    /// has no key.
+    pub(crate) fn over(origin: &FileOrigin) -> Option<Arc<Self>> {
+        let disk = Arc::clone(origin.context.disk_cache.as_ref()?);
+        let file = origin.metadata_key()?;
+        let inner = Arc::clone(&origin.source);
+        Some(Arc::new(Self { inner, disk, file, confirmed: Mutex::default() }))
     }
 
     /// The server has said which version it is.

@@ -1,103 +1,74 @@
-//! Files as bytes: for programs that read here and there.
+//! Positional reads and vector reads through the caches, and hints.
 //!
-//! A remote file is read through the client's cache ([`hither_core::cache`]), in which all files that the client has open
-//! under the same name and identity share their bytes. A local file is read directly: its cache is the system's.
+//! All files that a client has open under one name and identity share their bytes in memory
+//! ([`hither_core::cache`]). `read_path` has the layers below.
 
-use crate::client::{Client, ClientContext};
-use crate::file::disk_cache::DiskCacheSource;
+use crate::client::Client;
+use crate::file::read_path::SeededPath;
 use crate::file::{RemoteFile, SMALL_BYTES};
-use crate::open_ahead::gate::{GatedPrefetcher, ReadAheadGate};
-use crate::open_ahead::prefetched::PrefetchedEnds;
-use crate::tree_cache::LazyTreeOpener;
 use bytes::Bytes;
 use futures_util::future::FutureExt;
-use hither_core::cache::Version;
-use hither_core::cache::file::{HintId, ReadStart, Spawn};
-use hither_core::error::{Error, ErrorKind, Result};
-use hither_core::{CacheKey, CachedFile, ReadAhead, Source, range};
-use hither_store::FileMetadata;
+use hither_core::cache::file::{HintId, ReadStart};
+use hither_core::error::Result;
+use hither_core::range;
 use std::future::poll_fn;
 use std::ops::Range;
 use std::pin::pin;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
 use std::task::Poll;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
-/// Larger reads go by ranges, which may go past the cache and are checked against the size of the file first.
+/// Larger reads are split off as vector reads, which may bypass the caches and are compared with the
+/// size of the file first.
 const LARGE_BYTES: u64 = 8 << 20;
 
-/// The way of reads to the bytes.
-#[derive(Debug, Clone)]
-pub(crate) enum ReadPath {
-    /// Through the cache.
-    Cached(Arc<CachedReads>),
-    /// Not so; the size of the file, once it is known.
-    Direct(Arc<OnceLock<u64>>),
-}
-
-/// A file that is read through the cache, once it is read.
-#[derive(Debug, Default)]
-pub(crate) struct CachedReads {
-    file: OnceLock<CachedFile>,
-    /// Before the server, if parts of files are kept on disk.
-    tiered: OnceLock<Arc<DiskCacheSource>>,
-    /// What was fetched when it was opened ahead has been taken over, if there was anything.
-    settled: OnceLock<Option<Arc<PrefetchedEnds>>>,
-    /// Opens the trees in the file, if it has any.
-    trees: OnceLock<LazyTreeOpener>,
-    /// First reads that tell nothing.
-    glances: ReadAheadGate,
-    /// The next answer confirms what the store has of it.
-    expects: AtomicBool,
-    /// The program names what it reads: the layout of trees foretells nothing that it would not say itself.
-    is_told: bool,
-}
-
 impl RemoteFile {
-    /// Reads as many bytes as `target` holds, from `offset` on; fewer at the end of the file, none beyond it. Returns how
-    /// many. What is in the client's memory takes less than a microsecond.
+    /// Reads from `offset` until `target` is full or the file ends, and returns the number of bytes.
+    /// A hit in memory takes less than a microsecond.
     ///
     /// All reads of an open file are of one version of it; see `docs/semantics.md`.
     ///
     /// # Errors
     ///
-    /// As [`RemoteFile::stat`]; [`ErrorKind::Changed`] if the file has changed since it was first read.
+    /// As [`RemoteFile::stat`]; [`ErrorKind::Changed`] if the file has changed since it was first
+    /// read.
+    ///
+    /// [`ErrorKind::Changed`]: hither_core::ErrorKind::Changed
     pub fn read_at(&self, client: &Client, offset: u64, target: &mut [u8]) -> Result<usize> {
         let mut read = pin!(self.read_at_async(offset, target));
-        // What is there needs no runtime.
-        if self.is_settled()
+        // A hit needs no runtime.
+        if self.path.is_seeded()
             && let Some(done) = read.as_mut().now_or_never()
         {
             return done;
         }
-        client.wait(read)
+        client.block_on(read)
     }
 
-    /// The same, for who waits in another way. Runs on the client's runtime.
+    /// Async version of [`RemoteFile::read_at`], for the client's runtime.
     ///
     /// # Errors
     ///
     /// As [`RemoteFile::read_at`].
     pub async fn read_at_async(&self, offset: u64, target: &mut [u8]) -> Result<usize> {
-        let Some(cached) = self.settled().await? else {
-            return self.read_direct(offset, target).await;
+        let cached = match self.path.seeded(&self.origin).await? {
+            SeededPath::Cached(cached) => cached,
+            SeededPath::Direct { size } => return self.read_direct(size, offset, target).await,
         };
         let end = offset.saturating_add(target.len() as u64);
-        self.note_reads(std::slice::from_ref(&(offset..end)));
-        let read = match cached.begin(offset, target) {
+        self.learn(std::slice::from_ref(&(offset..end)));
+        let read = match cached.file.begin(offset, target) {
             Ok(ReadStart::Done(bytes)) => return Ok(bytes),
             Ok(ReadStart::Waiting(pending)) => {
-                self.waits(offset, 1);
+                cached.on_wait(offset, 1);
                 pending.into_slice(target).await
             }
             Err(error) => Err(error),
         };
-        self.noticing_change(read)
+        cached.check(&self.origin, read)
     }
 
-    /// The bytes from `offset` on, `length` of them or fewer at the end of the file. Takes no more memory than there are
-    /// bytes, whatever `length` is. Runs on the client's runtime.
+    /// Returns `length` bytes from `offset`, or fewer at the end of the file. Takes no more memory
+    /// than the bytes that exist. Runs on the client's runtime.
     ///
     /// # Errors
     ///
@@ -115,242 +86,90 @@ impl RemoteFile {
         Ok(found.pop().unwrap_or_default())
     }
 
-    /// The bytes of `ranges`, in the order asked for, whatever that is; overlaps, duplicates and empty ranges included.
-    /// More than a quarter of the cache goes past it.
+    /// Returns the bytes of `ranges` in the order given; overlaps, duplicates and empty ranges are
+    /// allowed. A read of more than a quarter of the cache bypasses it.
     ///
     /// # Errors
     ///
     /// As [`RemoteFile::read_at`]; [`ErrorKind::Corrupt`] for ranges beyond the end of the file.
+    ///
+    /// [`ErrorKind::Corrupt`]: hither_core::ErrorKind::Corrupt
     pub fn read_ranges(&self, client: &Client, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
-        client.wait(self.read_ranges_async(ranges))
+        client.block_on(self.read_ranges_async(ranges))
     }
 
-    /// The same, for who waits in another way. Runs on the client's runtime.
+    /// Async version of [`RemoteFile::read_ranges`], for the client's runtime.
     ///
     /// # Errors
     ///
     /// As [`RemoteFile::read_ranges`].
     pub async fn read_ranges_async(&self, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
         let wanted = range::total_bytes(ranges);
-        let small = wanted <= self.shared.config.cache.budget_bytes / 4;
-        let Some(cached) = self.settled().await?.filter(|_| small) else {
-            return self.read_past_cache(ranges).await;
+        let small = wanted <= self.origin.context.config.cache.budget_bytes / 4;
+        let cached = match self.path.seeded(&self.origin).await? {
+            SeededPath::Cached(cached) if small => cached,
+            _ => return self.read_past_cache(ranges).await,
         };
-        self.note_reads(ranges);
+        self.learn(ranges);
         if wanted > SMALL_BYTES {
-            self.source.expect_bulk();
+            self.origin.source.expect_bulk();
         }
         let read = async {
-            let mut read = pin!(cached.read_ranges(ranges));
+            let mut read = pin!(cached.file.read_ranges(ranges));
             match poll_fn(|context| Poll::Ready(read.as_mut().poll(context))).await {
                 Poll::Ready(done) => done,
                 Poll::Pending => {
-                    self.waits(ranges.first().map_or(0, |range| range.start), ranges.len());
+                    let offset = ranges.first().map_or(0, |range| range.start);
+                    cached.on_wait(offset, ranges.len());
                     read.await
                 }
             }
         };
-        self.noticing_change(read.await)
+        cached.check(&self.origin, read.await)
     }
 
-    /// The same file, for a program that knows the layout of its trees and names all that it needs at once: nothing is
-    /// foreseen from it. Reads through the one and the other are as of two files that are open.
-    #[must_use]
-    pub fn without_foresight(mut self) -> Self {
-        if matches!(self.way, ReadPath::Cached(_)) {
-            self.way =
-                ReadPath::Cached(Arc::new(CachedReads { is_told: true, ..CachedReads::default() }));
-        }
-        self
-    }
-
-    /// Says that `ranges` will be read, in this order, about `when` from now. They are fetched in few requests ahead of
-    /// that, together with what else will be read and as far as there is room, and dropped unread if the room is needed.
-    /// None for local files, of which nothing is fetched ahead.
+    /// Announces that `ranges` will be read, in this order, about `when` from now. They are fetched
+    /// before that, in few requests together with other reads and as far as memory allows, and
+    /// evicted unread if the memory is needed. None for local files, which are not prefetched.
     pub fn hint(&self, ranges: &[Range<u64>], when: Duration) -> Option<HintId> {
-        self.cached().map(|cached| cached.hint(ranges, when))
+        self.path.cached().map(|cached| cached.file.hint(ranges, when))
     }
 
-    /// Asks for size, version, head and at least so many bytes of the tail at once, in one flight, for a program that is
-    /// going to read a few small things at both ends and then much in between. The first use waits for that.
-    ///
-    /// Nothing for local files, for files that were used before, and for those of which the store has the ends.
-    pub fn prefetch_ends(&self, tail: u64) {
-        if let Some(ahead) = &self.ahead {
-            ahead.set_tail(tail);
-            self.source.expect_bulk();
-            self.stand_in_line();
-        }
-    }
-
-    /// Takes a hint back: what has not been asked for yet, and no other hint names, will not be.
+    /// Takes a hint back: ranges that were not requested yet, and that no other hint names, will not
+    /// be requested.
     pub fn cancel(&self, hint: HintId) {
-        if let Some(cached) = self.cached() {
-            cached.cancel(hint);
+        if let Some(cached) = self.path.cached() {
+            cached.file.cancel(hint);
         }
     }
 
-    /// The file as it is read through the cache; none for local ones. May read credentials.
-    pub(crate) fn cached(&self) -> Option<&CachedFile> {
-        let ReadPath::Cached(cached) = &self.way else { return None };
-        Some(cached.file.get_or_init(|| {
-            let file_key = self.metadata_key();
-            let key = file_key.clone().map_or_else(
-                || CacheKey { name: self.source.name(), identity: String::new() },
-                |key| CacheKey { name: key.url, identity: key.identity },
-            );
-            let ClientContext { cache, config, .. } = &*self.shared;
-            let mut source = Arc::clone(&self.source);
-            if let (Some(blocks), Some(key)) = (&self.shared.blocks, file_key) {
-                let tiered = Arc::new(DiskCacheSource::new(source, Arc::clone(blocks), key));
-                source = Arc::clone(cached.tiered.get_or_init(|| tiered)) as Arc<dyn Source>;
-            }
-            let file =
-                CachedFile::new(source, Arc::clone(cache), key, config.reader, spawn(&self.shared));
-            if let Some(recorder) = &self.recorder {
-                file.set_recorder(recorder.clone());
-            }
-            let by_offset = Box::new(ReadAhead::new(config.read_ahead));
-            let by_offset = Box::new(GatedPrefetcher::new(by_offset, cached.glances.clone()));
-            if config.tree_cache.enabled && !cached.is_told {
-                let (advisor, trees) = self.foresight(file.downgrade(), Some(by_offset));
-                file.set_advisor(advisor);
-                cached.trees.get_or_init(|| trees);
-            } else {
-                file.set_advisor(by_offset);
-            }
-            file
-        }))
+    /// Fetches size, version, head and at least `tail` bytes of the tail in one round trip, for a
+    /// program that will read a few small ranges at both ends and then much in between. The first
+    /// use waits for that.
+    ///
+    /// Does nothing for local files, for files that were used before, and for files whose ends are in
+    /// the store.
+    pub fn prefetch_ends(&self, tail: u64) {
+        if let Some(task) = self.path.open_ahead() {
+            task.set_tail(tail);
+            self.origin.source.expect_bulk();
+            self.origin.context.open_ahead.enqueue(task);
+        }
     }
 
-    /// The same, with what was fetched of it when it was opened ahead; that is waited for.
-    async fn settled(&self) -> Result<Option<&CachedFile>> {
-        let ReadPath::Cached(cached) = &self.way else { return Ok(None) };
-        let file = self.cached();
-        if cached.settled.get().is_none()
-            && let Some(file) = file
+    /// Learns from the first reads of a file what to prefetch of the files that follow.
+    fn learn(&self, ranges: &[Range<u64>]) {
+        if let (Some(task), Some(cached)) = (self.path.open_ahead(), self.path.cached())
+            && let Some(ends) = cached.prefetched().filter(|ends| ends.is_telling())
         {
-            let opened = self.opened().await?;
-            let stored = if opened.is_none() { self.remembered() } else { None };
-            let fresh = stored.as_ref().filter(|it| self.shared.is_fresh(it)).map(version_of);
-            let version = opened.as_ref().map(|it| it.version()).or(fresh);
-            if let (Some(version), Some(tiered)) = (&version, cached.tiered.get()) {
-                tiered.validate(version).await;
-            }
-            cached.settled.get_or_init(|| {
-                match (&opened, &version, stored) {
-                    (Some(opened), Some(version), _) => {
-                        cached.glances.opened_ahead(self.reads_before(opened));
-                        file.adopt(version, &opened.take_pieces());
-                    }
-                    (None, Some(version), Some(known)) => file.adopt(version, &known.pieces),
-                    // It is taken for true until the first answer comes.
-                    (_, _, Some(known)) => {
-                        file.expect(&version_of(&known), &known.pieces);
-                        cached.expects.store(true, Ordering::Relaxed);
-                    }
-                    (_, _, None) => {}
-                }
-                opened
-            });
-        }
-        Ok(file)
-    }
-
-    /// Whether what was fetched ahead has been taken over, or there was nothing.
-    fn is_settled(&self) -> bool {
-        matches!(&self.way, ReadPath::Cached(cached) if cached.settled.get().is_some())
-    }
-
-    /// The program is about to wait for a read of so many `ranges`.
-    fn waits(&self, offset: u64, ranges: usize) {
-        if let ReadPath::Cached(cached) = &self.way
-            && let Some(trees) = cached.trees.get()
-        {
-            let opened_ahead = matches!(cached.settled.get(), Some(Some(_)));
-            trees.on_wait(offset, ranges, opened_ahead);
+            task.reads(ends, ranges);
         }
     }
-
-    /// What the store has of the file, if that tells its version.
-    pub(crate) fn remembered(&self) -> Option<FileMetadata> {
-        let (store, key) = (self.shared.store.as_ref()?, self.metadata_key()?);
-        store.metadata(&key, SystemTime::now()).filter(|known| known.validator.is_some())
-    }
-
-    /// The first reads of a file that was opened ahead tell what to bring along with others.
-    fn note_reads(&self, ranges: &[Range<u64>]) {
-        if let ReadPath::Cached(cached) = &self.way
-            && let Some(Some(opened)) = cached.settled.get()
-            && opened.is_telling()
-        {
-            self.tell_reads(opened, ranges);
-        }
-    }
-
-    /// If the file has changed, what the store has of it is of an older version as well.
-    fn noticing_change<T>(&self, read: Result<T>) -> Result<T> {
-        match &read {
-            Err(error) if error.kind() == ErrorKind::Changed => _ = self.forget(),
-            Err(_) => {}
-            Ok(_) => {
-                if let ReadPath::Cached(cached) = &self.way
-                    && cached.expects.swap(false, Ordering::Relaxed)
-                {
-                    let version = cached.file.get().and_then(CachedFile::version);
-                    self.confirmed(version.and_then(|version| version.validator));
-                }
-            }
-        }
-        read
-    }
-
-    /// A read that goes past the cache.
-    async fn read_direct(&self, offset: u64, target: &mut [u8]) -> Result<usize> {
-        let size = match &self.way {
-            ReadPath::Direct(known) => known.get().copied(),
-            ReadPath::Cached(_) => None,
-        };
-        let size = match size {
-            Some(size) => size,
-            None => self.size_by_asking().await?,
-        };
-        let end = size.min(offset.saturating_add(target.len() as u64));
-        if offset >= end {
-            return Ok(0);
-        }
-        let (found, _) = self.fetch_ranges(std::slice::from_ref(&(offset..end)), None).await?;
-        let bytes = found.first().map(Bytes::as_ref).unwrap_or_default();
-        if let Some(target) = target.get_mut(..bytes.len()) {
-            target.copy_from_slice(bytes);
-        }
-        Ok(bytes.len())
-    }
-
-    async fn size_by_asking(&self) -> Result<u64> {
-        let size = self.first_byte(None).await?.size.ok_or_else(|| {
-            Error::new(ErrorKind::Protocol, format!("{}: its size is not told", self.name()))
-        })?;
-        if let ReadPath::Direct(known) = &self.way {
-            known.get_or_init(|| size);
-        }
-        Ok(size)
-    }
-}
-
-fn version_of(known: &FileMetadata) -> Version {
-    Version { size: Some(known.size), validator: known.validator.clone() }
-}
-
-/// Runs futures on the client's runtime.
-fn spawn(shared: &ClientContext) -> Spawn {
-    let runtime = shared.network.runtime().clone();
-    Arc::new(move |future| drop(runtime.spawn(future)))
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::{Client, ClientConfig};
+    use crate::{Client, ClientConfig, OpenOptions};
     use hither_testkit::mock_http::MockHttpServer;
 
     #[test]
@@ -358,7 +177,8 @@ mod tests {
         let content: Vec<u8> = (0..200_000_u32).map(|at| at.to_le_bytes()[0]).collect();
         let peer = MockHttpServer::start(content.clone()).unwrap();
         let client = Client::new(ClientConfig::default()).unwrap();
-        let file = client.open(&peer.url_of("/f")).unwrap().without_foresight();
+        let file =
+            client.open_with(&peer.url_of("/f"), OpenOptions::default().tree_cache(false)).unwrap();
         file.prefetch_ends(20_000);
         for at in [0, 400, 180_000, 199_900] {
             let mut found = [0; 100];

@@ -30,13 +30,13 @@ impl RemoteFile {
         range: Range<u64>,
         mut write: impl FnMut(&[u8]) -> Result<()>,
     ) -> Result<()> {
-        if let Some(ahead) = &self.ahead {
-            ahead.skip();
+        if let Some(open_ahead) = self.path.open_ahead() {
+            open_ahead.skip();
         }
         if range.is_empty() {
             return Ok(());
         }
-        client.wait(self.streamed(range, &mut write))
+        client.block_on(self.streamed(range, &mut write))
     }
 
     async fn streamed(
@@ -44,15 +44,15 @@ impl RemoteFile {
         range: Range<u64>,
         write: &mut impl FnMut(&[u8]) -> Result<()>,
     ) -> Result<()> {
-        let submitted = self.source.clock().now();
+        let submitted = self.origin.source.clock().now();
         let wanted = range.end - range.start;
         if wanted > SMALL_BYTES {
-            self.source.expect_bulk();
+            self.origin.source.expect_bulk();
         }
         // The start of an answer tells of a path that was never used what the plan of the rest needs to know.
-        let stranger = self.is_stranger() && wanted > SMALL_BYTES;
+        let stranger = self.origin.is_unmeasured() && wanted > SMALL_BYTES;
         let first = if stranger { INITIAL_REQUEST_BYTES } else { WINDOW_BYTES };
-        let mut reader = self.reader(None);
+        let mut reader = self.origin.reader(None);
         let mut order = ReorderBuffer::new(range.clone());
         order.ask(&mut reader, first);
         let mut version = None;
@@ -75,7 +75,7 @@ impl RemoteFile {
             let what = format!("{} ends before byte {}, which is wanted", self.name(), range.end);
             return Err(Error::new(ErrorKind::Corrupt, what));
         }
-        self.record(std::slice::from_ref(&range), submitted, CacheStatus::Miss, wanted);
+        self.origin.record(std::slice::from_ref(&range), submitted, CacheStatus::Miss, wanted);
         Ok(())
     }
 

@@ -7,6 +7,7 @@ use futures_util::future::{BoxFuture, FutureExt, ready};
 use futures_util::stream::FuturesUnordered;
 use hither_core::error::Result;
 use std::fmt;
+use std::sync::Arc;
 
 /// Files that are on their way at a time: more than any server is asked for at once, so that those that are being made
 /// ready do not hold up the others, and few enough for a list of a million URLs.
@@ -58,9 +59,15 @@ impl Iterator for OpenMany<'_> {
             let Some((nth, url)) = self.urls.next() else { break };
             self.opening.push(match self.client.file(&url) {
                 Ok(file) => {
-                    file.stand_in_line();
+                    let task = file.path.open_ahead().map(Arc::clone);
+                    if let Some(task) = &task {
+                        self.client.context.open_ahead.enqueue(task);
+                    }
                     async move {
-                        let opened = file.ready().await;
+                        let opened = match task {
+                            Some(task) => task.ready().await,
+                            None => Ok(()),
+                        };
                         (nth, opened.map(|()| file))
                     }
                     .boxed()
@@ -68,6 +75,6 @@ impl Iterator for OpenMany<'_> {
                 Err(error) => ready((nth, Err(error))).boxed(),
             });
         }
-        self.client.wait(self.opening.next())
+        self.client.block_on(self.opening.next())
     }
 }

@@ -1,28 +1,4 @@
-//! Files are opened ahead of use, side by side, without a change of the program.
-//!
-//! Opening a file from afar costs a round trip at the least: its size, what tells its version, its first bytes. A program
-//! that opens a thousand files one after the other pays a thousand of them one after the other, unless the opening runs
-//! in the background, as in `XrdClient`'s parallel open of 2006. So [`crate::Client::open`] returns at once, and
-//!
-//! - a file that is the only one stays as it is: its first use asks for what it wants, and nothing is asked besides;
-//! - as soon as a further file of the same server is opened while the one before has not been used, both are opened in the
-//!   background, and so is every one that follows. Whoever opens, reads and closes file after file is not helped by
-//!   that, and pays nothing for it.
-//!
-//! **Bounds.** Per server no more files are being opened than there may be connections: requests never stand in line for
-//! a connection, so that one that is waited for is next. Files are opened in the order in which the program opened
-//! them. What was fetched ahead is bounded over all files ([`MAX_HELD_BYTES`]); beyond it nothing is opened ahead until
-//! files are dropped, and of a file that is waited for only size and version are kept.
-//!
-//! **Habits.** What the program reads of the first files of a folder is brought along with the opening of those that
-//! follow (`habit.rs`), and fetched of those that were open by then and not used yet, before more files are opened.
-//!
-//! **First use.** It waits for the file's opening; if that has not begun it begins there and then, whatever the line. A file
-//! that is dropped before its opening began is not opened; one that failed is silent about it until it is used.
-//!
-//! **Files that take long.** One that its server has to make ready first (202, or 503 with `Retry-After`) gives its place
-//! to the next, and comes back at the end of the line when the time is over that the server named. Trouble that may pass
-//! (a broken connection) is treated in the same way, [`MAX_FAILURES`] times.
+//! The queues of files that wait to be opened ahead, one per server, and the memory limit of all.
 
 use crate::open_ahead::folder::FolderAccess;
 use crate::open_ahead::task::{OpenAheadTask, TaskOutcome};
@@ -32,10 +8,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 use tokio::runtime::Handle;
 
-/// Bytes that were fetched by opening files ahead and are held for files that are open.
+/// The largest number of prefetched bytes that are held for open files.
 const MAX_HELD_BYTES: u64 = 64 << 20;
 
-/// Opens files ahead of use; shared by all files of a client.
+/// Opens files ahead of use. All files of a client share it.
 #[derive(Debug)]
 pub(crate) struct OpenAheadQueue {
     runtime: Handle,
@@ -44,17 +20,18 @@ pub(crate) struct OpenAheadQueue {
     held_bytes: AtomicU64,
 }
 
-/// The files of one server.
+/// The queue of one server.
 #[derive(Debug, Default)]
 struct ServerQueue {
-    /// In the order of their turn. Those that were dropped, or whose turn came early, are passed over.
+    /// Files in the order of their turn. Files that were dropped, or that left the queue early, are
+    /// skipped.
     line: VecDeque<Weak<OpenAheadTask>>,
     running: usize,
-    /// The one that the program opened last.
+    /// The file that the program opened last.
     last: Weak<OpenAheadTask>,
 }
 
-/// Bytes that are held for an open file.
+/// Prefetched bytes that are held for an open file.
 #[derive(Debug)]
 pub(crate) struct MemoryReservation {
     opener: Arc<OpenAheadQueue>,
@@ -68,11 +45,12 @@ impl OpenAheadQueue {
         Arc::new(Self { runtime, servers, datasets, held_bytes })
     }
 
-    /// The program has opened a file. If it had opened another one before and not used that yet, both are opened ahead.
+    /// Registers a file that the program has opened. If the previous file of the server was not used
+    /// yet, both are opened ahead.
     pub(crate) fn was_opened(self: &Arc<Self>, file: &Arc<OpenAheadTask>) {
         let before = {
             let mut servers = self.servers();
-            // Without an allocation for all but the first file of a server.
+            // Only the first file of a server allocates.
             if !servers.contains_key(file.site()) {
                 servers.insert(file.site().to_owned(), ServerQueue::default());
             }
@@ -85,7 +63,7 @@ impl OpenAheadQueue {
         }
     }
 
-    /// Puts a file at the end of its server's line, unless it was there before.
+    /// Puts a file at the end of its server's queue, unless it was there before.
     pub(crate) fn enqueue(self: &Arc<Self>, file: &Arc<OpenAheadTask>) {
         if file.enqueue() {
             self.servers()
@@ -97,20 +75,21 @@ impl OpenAheadQueue {
         }
     }
 
-    /// The files of a folder.
+    /// The access pattern of a folder.
     pub(crate) fn dataset(&self, folder: &str) -> Arc<FolderAccess> {
         let mut datasets = self.datasets.lock().unwrap_or_else(PoisonError::into_inner);
         Arc::clone(datasets.entry(folder.to_owned()).or_default())
     }
 
-    /// More is wanted of files that are open and were not used yet. They go before those that are to be opened, because
-    /// the program opened them before, and so will likely use them before.
+    /// Queues files that are open and unused again, because their folder's access pattern has changed
+    /// and more ranges are to be prefetched. They go before files that are still closed: the program
+    /// opened them earlier, and will likely use them earlier.
     pub(crate) fn habit_changed(self: &Arc<Self>, site: &str, dataset: &FolderAccess) {
         let mut again = Vec::new();
         for file in dataset.take_unused().iter().filter_map(Weak::upgrade) {
             match file.stand_in_line_for_more() {
                 true => again.push(Arc::downgrade(&file)),
-                // Of what has become a habit just now it has everything; perhaps not of the next.
+                // It has all ranges of this pattern, but may lack some of the next one.
                 false if !file.is_used() => dataset.unused(&file),
                 false => {}
             }
@@ -121,7 +100,7 @@ impl OpenAheadQueue {
         self.advance(site);
     }
 
-    /// Begins with a file now, whatever the line.
+    /// Starts opening a file now, whatever the queue.
     pub(crate) fn begin(self: &Arc<Self>, file: Arc<OpenAheadTask>) {
         if let Some(server) = self.servers().get_mut(file.site()) {
             server.running += 1;
@@ -130,18 +109,18 @@ impl OpenAheadQueue {
         self.runtime.spawn(async move { opener.run(file).await });
     }
 
-    /// Whether more may be fetched ahead.
+    /// Returns true if memory is left for further prefetched bytes.
     pub(crate) fn has_room(&self) -> bool {
         self.held_bytes.load(Ordering::Relaxed) < MAX_HELD_BYTES
     }
 
-    /// Counts bytes as held until what is returned is dropped.
+    /// Counts bytes as held until the reservation is dropped.
     pub(crate) fn hold(self: &Arc<Self>, bytes: u64) -> MemoryReservation {
         self.held_bytes.fetch_add(bytes, Ordering::Relaxed);
         MemoryReservation { opener: Arc::clone(self), bytes: AtomicU64::new(bytes) }
     }
 
-    /// Begins with as many files as there is room for.
+    /// Starts opening as many files as the limits allow.
     fn advance(self: &Arc<Self>, site: &str) {
         loop {
             let next = {
@@ -156,7 +135,7 @@ impl OpenAheadQueue {
         }
     }
 
-    /// Opens a file, and sees to what becomes of it.
+    /// Opens a file, and queues it again if that is needed.
     async fn run(self: Arc<Self>, file: Arc<OpenAheadTask>) {
         let turn = file.run(&self).await;
         let site = file.site().to_owned();
@@ -165,7 +144,7 @@ impl OpenAheadQueue {
         }
         match turn {
             TaskOutcome::Later(after) => self.come_back(Arc::downgrade(&file), after),
-            // The habit has changed while it was being opened.
+            // The access pattern has changed while the file was being opened.
             TaskOutcome::Opened if file.stand_in_line_for_more() => {
                 if let Some(server) = self.servers().get_mut(&site) {
                     server.line.push_front(Arc::downgrade(&file));
@@ -177,7 +156,7 @@ impl OpenAheadQueue {
         self.advance(&site);
     }
 
-    /// Puts a file back in line after a while, if it still lives then.
+    /// Queues a file again after a delay, if it is still open then.
     fn come_back(self: &Arc<Self>, file: Weak<OpenAheadTask>, after: Duration) {
         let opener = Arc::clone(self);
         self.runtime.spawn(async move {
@@ -196,7 +175,7 @@ impl OpenAheadQueue {
 }
 
 impl ServerQueue {
-    /// The place in line of the next file to begin with, if there is one.
+    /// The position in the queue of the next file to open, if there is one.
     fn next(&mut self, has_room: bool) -> Option<usize> {
         let first = loop {
             match self.line.front()?.upgrade() {
@@ -215,18 +194,18 @@ impl ServerQueue {
 }
 
 impl MemoryReservation {
-    /// Counts more bytes along.
+    /// Adds bytes to the reservation.
     pub(crate) fn add(&self, bytes: u64) {
         self.opener.held_bytes.fetch_add(bytes, Ordering::Relaxed);
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// They are held elsewhere now.
+    /// Ends the reservation: the bytes are held elsewhere, or dropped.
     pub(crate) fn release(&self) {
         let bytes = self.bytes.swap(0, Ordering::Relaxed);
         let before = self.opener.held_bytes.fetch_sub(bytes, Ordering::Relaxed);
         if before >= MAX_HELD_BYTES && self.opener.has_room() {
-            // Elsewhere, because whoever drops a file may be at work on a line.
+            // On another task, because the caller may hold the lock of the queues.
             let opener = Arc::clone(&self.opener);
             self.opener.runtime.spawn(async move {
                 let sites: Vec<String> = opener.servers().keys().cloned().collect();
@@ -255,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn first_use_jumps_the_line() {
+    fn first_use_starts_a_queued_file_at_once() {
         let peer = MockHttpServer::start(vec![7; 100_000])
             .unwrap()
             .with_fault(FaultTrigger::Nth(0), Fault::Hold(2));
@@ -269,9 +248,11 @@ mod tests {
             }
             std::thread::park_timeout(Duration::from_millis(1));
         }
-        // The only connection is held until the other client asks, which it does when the file has been used.
-        let (opened, released) = client.run(async {
-            futures_util::future::join(files[40].opened(), release.first_byte(None)).await
+        // The only connection is held until the request of the other client, which follows the use
+        // of the file.
+        let (opened, released) = client.block_on(async {
+            let opened = files[40].prefetched_ends();
+            futures_util::future::join(opened, release.origin.first_byte(None)).await
         });
         assert_eq!(opened.unwrap().unwrap().size, Some(100_000));
         released.unwrap();

@@ -1,15 +1,11 @@
 //! One file that is opened ahead of use: how far it is, and who waits for it.
 
-use crate::client::ClientContext;
-use crate::file::RemoteFile;
+use crate::file::origin::FileOrigin;
+use crate::open_ahead::fetch;
 use crate::open_ahead::folder::FolderAccess;
-use crate::open_ahead::prefetched;
 use crate::open_ahead::prefetched::PrefetchedEnds;
 use crate::open_ahead::queue::OpenAheadQueue;
-use hither_core::Source;
 use hither_core::error::{Error, Result, Retry};
-use hither_store::MetadataKey;
-use hither_transport::Location;
 use std::fmt;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -26,10 +22,7 @@ const MAX_TAIL: u64 = 1 << 20;
 
 /// A file that may be opened ahead.
 pub(crate) struct OpenAheadTask {
-    pub(crate) shared: Arc<ClientContext>,
-    pub(crate) source: Arc<dyn Source>,
-    /// Where it is, if that is a place with a memory.
-    pub(crate) location: Option<Location>,
+    pub(crate) origin: Arc<FileOrigin>,
     /// Its server.
     site: String,
     state: Mutex<TaskState>,
@@ -92,22 +85,15 @@ pub(crate) enum TaskOutcome {
 
 impl fmt::Debug for OpenAheadTask {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Ahead").field("source", &self.source.name()).finish_non_exhaustive()
+        f.debug_struct("Ahead").field("source", &self.origin.source.name()).finish_non_exhaustive()
     }
 }
 
 impl OpenAheadTask {
-    pub(crate) fn new(
-        shared: Arc<ClientContext>,
-        source: Arc<dyn Source>,
-        location: Option<Location>,
-        site: String,
-    ) -> Arc<Self> {
+    pub(crate) fn new(origin: Arc<FileOrigin>) -> Arc<Self> {
         Arc::new(Self {
-            shared,
-            source,
-            location,
-            site,
+            site: origin.server(),
+            origin,
             state: Mutex::new(TaskState::Idle),
             changed: Notify::new(),
             used: AtomicBool::new(false),
@@ -122,16 +108,9 @@ impl OpenAheadTask {
         &self.site
     }
 
-    /// What the file is remembered under. May have to wait for a token.
-    pub(crate) fn key(&self) -> Option<MetadataKey> {
-        let location = self.location.as_ref()?;
-        let identity = self.shared.network.identity(location);
-        Some(MetadataKey { url: location.cache_key(), identity })
-    }
-
     /// Files of its server that may be opened at a time.
     pub(crate) fn max_at_once(&self) -> usize {
-        self.source.max_connections().max(1)
+        self.origin.source.max_connections().max(1)
     }
 
     /// Bytes of its end that the program will want; 0 if it does not say.
@@ -161,7 +140,7 @@ impl OpenAheadTask {
     pub(crate) async fn first_use(self: &Arc<Self>) -> Result<Option<Arc<PrefetchedEnds>>> {
         self.used.store(true, Ordering::Relaxed);
         if self.start_now() {
-            self.shared.opener.begin(Arc::clone(self));
+            self.origin.context.open_ahead.begin(Arc::clone(self));
         }
         self.settled().await
     }
@@ -189,7 +168,7 @@ impl OpenAheadTask {
     /// What opening it failed with.
     pub(crate) async fn ready(self: &Arc<Self>) -> Result<()> {
         self.awaited.store(true, Ordering::Relaxed);
-        self.shared.opener.enqueue(self);
+        self.origin.context.open_ahead.enqueue(self);
         self.settled().await.map(drop)
     }
 
@@ -243,17 +222,13 @@ impl OpenAheadTask {
 
     /// The files beside it.
     pub(crate) fn dataset(&self) -> &Arc<FolderAccess> {
-        self.dataset.get_or_init(|| {
-            let name = self.source.name();
-            let folder = name.rsplit_once('/').map_or("", |(folder, _)| folder);
-            self.shared.opener.dataset(folder)
-        })
+        self.dataset.get_or_init(|| self.origin.context.open_ahead.dataset(&self.origin.folder()))
     }
 
     /// The program reads something of it, of which more was fetched ahead than is usual.
     pub(crate) fn reads(&self, opened: &PrefetchedEnds, ranges: &[Range<u64>]) {
         if self.dataset().reads(opened, ranges) {
-            self.shared.opener.habit_changed(self.site(), self.dataset());
+            self.origin.context.open_ahead.habit_changed(self.site(), self.dataset());
         }
     }
 
@@ -267,7 +242,7 @@ impl OpenAheadTask {
 
     /// Leaves the line to be opened at once. Where there is no room for what that would fetch, it is not opened at all.
     fn start_now(&self) -> bool {
-        let has_room = self.shared.opener.has_room();
+        let has_room = self.origin.context.open_ahead.has_room();
         let mut state = self.state();
         let TaskState::InLine(tries) = &*state else { return false };
         let begins = has_room || tries.opened.is_some();
@@ -282,16 +257,16 @@ impl OpenAheadTask {
             _ => return TaskOutcome::Done,
         };
         let (result, came) = match before {
-            None if self.tail() > 0 && prefetched::is_remembered(self).await => {
+            None if self.tail() > 0 && fetch::is_remembered(self).await => {
                 // The store has the ends, and the first answer to what is read besides tells whether they are still true.
                 *self.state() = TaskState::Plain;
                 self.changed.notify_waiters();
                 return TaskOutcome::Done;
             }
-            None => (prefetched::open(self, opener).await.map(Arc::new), true),
+            None => (fetch::open(self, opener).await.map(Arc::new), true),
             Some(opened) => {
                 // If that fails, whoever needs it asks again.
-                let came = prefetched::more(self, &opened).await.is_ok();
+                let came = fetch::more(self, &opened).await.is_ok();
                 (Ok(opened), came)
             }
         };
@@ -329,7 +304,7 @@ impl OpenAheadTask {
             Retry::Later { after } => {
                 let since = *tries.put_off.get_or_insert_with(Instant::now);
                 let waited = since.elapsed().saturating_add(after);
-                (waited < self.shared.config.reader.patience).then_some((tries, after))
+                (waited < self.origin.context.config.reader.patience).then_some((tries, after))
             }
             Retry::SameServer { after } => {
                 let failures = tries.failures + 1;
@@ -339,59 +314,13 @@ impl OpenAheadTask {
         }
     }
 
+    /// The program begins to use the file: returns how often it has read the previous one of the
+    /// folder.
+    pub(crate) fn reads_before(&self, ends: &PrefetchedEnds) -> Option<usize> {
+        self.dataset().begins(ends)
+    }
+
     fn state(&self) -> MutexGuard<'_, TaskState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl RemoteFile {
-    /// The program reads these.
-    pub(crate) fn tell_reads(&self, opened: &PrefetchedEnds, ranges: &[Range<u64>]) {
-        if let Some(ahead) = &self.ahead {
-            ahead.reads(opened, ranges);
-        }
-    }
-
-    /// The program begins to use the file, which was opened ahead: how often it has read the one before it.
-    pub(crate) fn reads_before(&self, opened: &PrefetchedEnds) -> Option<usize> {
-        self.ahead.as_ref()?.dataset().begins(opened)
-    }
-
-    /// When the file was opened ahead of use: from the first request for it on until it was open. None if it was not, or
-    /// is not open yet.
-    #[must_use]
-    pub fn opened_between(&self) -> Option<Range<std::time::Instant>> {
-        let between = self.ahead.as_ref()?.open_ahead_interval()?;
-        Some(between.start.into_std()..between.end.into_std())
-    }
-
-    /// The program has opened it.
-    pub(crate) fn open_ahead(&self) {
-        if let Some(ahead) = &self.ahead {
-            self.shared.opener.was_opened(ahead);
-        }
-    }
-
-    /// Lets it be opened when it is its turn.
-    pub(crate) fn stand_in_line(&self) {
-        if let Some(ahead) = &self.ahead {
-            self.shared.opener.enqueue(ahead);
-        }
-    }
-
-    /// Waits in its turn until it is open.
-    pub(crate) async fn ready(&self) -> Result<()> {
-        match &self.ahead {
-            Some(ahead) => ahead.ready().await,
-            None => Ok(()),
-        }
-    }
-
-    /// What was fetched ahead of this first use, which may have to wait for it.
-    pub(crate) async fn opened(&self) -> Result<Option<Arc<PrefetchedEnds>>> {
-        match &self.ahead {
-            Some(ahead) => ahead.first_use().await,
-            None => Ok(None),
-        }
     }
 }

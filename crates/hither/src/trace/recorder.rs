@@ -4,15 +4,12 @@
 //! writing of a block every few thousand reads. A trace that cannot be written any further, because the disk is full, ends
 //! there: reads go on, and [`Client::flush_trace`](crate::Client::flush_trace) tells.
 
-use crate::file::RemoteFile;
 use hither_core::error::{Error, ErrorKind, Result};
 use hither_core::trace::{ReadEvent, TraceSink, TraceWriter};
-use hither_core::{CacheStatus, Clock, FileRecorder, range};
+use hither_core::{Clock, FileRecorder};
 use hither_transport::MonotonicClock;
-use std::collections::VecDeque;
 use std::fs::File;
 use std::io;
-use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -83,38 +80,6 @@ impl TraceSink for TraceFileSink {
     }
 }
 
-/// Vector reads of a file that were begun and are not complete. Each is told to the trace when as many bytes have come as
-/// were asked for up to it.
-#[derive(Debug, Default)]
-pub(crate) struct OutstandingReads {
-    /// Bytes asked for up to its end, ranges, and when it was begun.
-    reads: VecDeque<(u64, Vec<Range<u64>>, Duration)>,
-    asked_bytes: u64,
-    arrived_bytes: u64,
-}
-
-impl OutstandingReads {
-    /// A read is begun.
-    pub(crate) fn asked(&mut self, file: &RemoteFile, ranges: &[Range<u64>]) {
-        if file.recorder.is_none() || ranges.is_empty() {
-            return;
-        }
-        self.asked_bytes += range::total_bytes(ranges);
-        self.reads.push_back((self.asked_bytes, ranges.to_vec(), file.source.clock().now()));
-    }
-
-    /// So many bytes have come.
-    pub(crate) fn arrived(&mut self, file: &RemoteFile, bytes: u64) {
-        self.arrived_bytes += bytes;
-        while let Some((end, ..)) = self.reads.front()
-            && *end <= self.arrived_bytes
-            && let Some((_, ranges, submitted)) = self.reads.pop_front()
-        {
-            file.record(&ranges, submitted, CacheStatus::Miss, range::total_bytes(&ranges));
-        }
-    }
-}
-
 impl Drop for TraceFileSink {
     fn drop(&mut self) {
         // Who wants to know has asked before.
@@ -129,8 +94,8 @@ fn not_written(path: &Path, error: &io::Error) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hither_core::ReadTimes;
     use hither_core::trace::TraceReader;
+    use hither_core::{CacheStatus, ReadTimes};
 
     #[test]
     fn reads_of_all_threads_are_in_the_file() {

@@ -229,7 +229,7 @@ impl Player<'_> {
             done.reads += 1;
             done.waited += took;
             done.longest = done.longest.max(took);
-            done.slow += u64::from(file.source.link().rtt.is_some_and(|rtt| took > rtt / 2));
+            done.slow += u64::from(file.origin.source.link().rtt.is_some_and(|rtt| took > rtt / 2));
         }
         Ok(done)
     }
@@ -277,7 +277,7 @@ fn report<'a>(
     all: &ReplayReport,
     files: impl Iterator<Item = &'a RemoteFile>,
 ) -> Report {
-    let rtt = files.filter_map(|file| file.source.link().rtt).max();
+    let rtt = files.filter_map(|file| file.origin.source.link().rtt).max();
     let connect = after.connect_micros.saturating_sub(before.connect_micros);
     Report {
         seconds: all.seconds,

@@ -23,7 +23,7 @@ mod iterate;
 
 pub use iterate::{ArraysIterator, ArraysStep};
 
-use crate::client::ClientContext;
+use crate::client::context::ClientContext;
 use crate::tree::RemoteTree;
 use crate::tree::draw::{PhaseTimings, report};
 use crate::tree::progress::ScanProgress;
@@ -79,19 +79,19 @@ impl RemoteTree {
     /// that is not there; [`ErrorKind::Unsupported`] for a branch of a type that cannot be read; [`ErrorKind::Invalid`] for
     /// an expression that does not parse, or a cut that does not fit the columns.
     pub async fn arrays(&self, request: &ArraysRequest, progress: &ScanProgress) -> Result<Arrays> {
-        let account = self.file.shared.network.account();
-        let (started, before) = (Instant::now(), account.totals());
+        let counters = self.file.context.counters();
+        let (started, before) = (Instant::now(), counters.totals());
         let read = match self.pieces(request, progress).await {
             // What the store remembered was of an older version of the file.
-            Err(error) if error.kind() == ErrorKind::Changed && self.file.forget() => {
+            Err(error) if error.kind() == ErrorKind::Changed && self.file.forget_metadata() => {
                 self.opened_anew().pieces(request, progress).await
             }
             done => done,
         };
         progress.done();
         let (pieces, stages) = read?;
-        let columns = joined(&self.file.shared, pieces).await?;
-        let (after, elapsed) = (account.totals(), started.elapsed());
+        let columns = joined(&self.file.context, pieces).await?;
+        let (after, elapsed) = (counters.totals(), started.elapsed());
         let report = report(&stages, elapsed, &before, &after, &self.file);
         Ok(Arrays { columns, report })
     }

@@ -1,7 +1,7 @@
 //! A histogram of an expression over a remote tree: the main job.
 
 use crate::client::Client;
-use crate::file::RemoteFile;
+use crate::file::origin::FileOrigin;
 use crate::tree::RemoteTree;
 use crate::tree::progress::ScanProgress;
 use crate::tree::scan::{ChunkColumns, ChunkPieces, Scan, ScanTotals};
@@ -106,10 +106,10 @@ impl Client {
         request: &DrawRequest,
         progress: &ScanProgress,
     ) -> Result<DrawResult> {
-        let drawing = self.wait(async {
+        let drawing = self.block_on(async {
             match draw(tree, request, progress).await {
                 // What the store remembered was of an older version of the file.
-                Err(error) if error.kind() == ErrorKind::Changed && tree.file.forget() => {
+                Err(error) if error.kind() == ErrorKind::Changed && tree.file.forget_metadata() => {
                     draw(&tree.opened_anew(), request, progress).await
                 }
                 done => done,
@@ -166,7 +166,7 @@ async fn draw(
         .await?;
     file.remember_endpoint();
     if open.from_store && (needs_data || !open.is_fresh) {
-        file.confirmed(open.validator.clone());
+        file.renew_metadata(open.validator.clone());
     }
     let stages = PhaseTimings {
         open: opened,
@@ -221,7 +221,7 @@ pub(crate) fn report(
     elapsed: Duration,
     before: &TransferTotals,
     after: &TransferTotals,
-    file: &RemoteFile,
+    file: &FileOrigin,
 ) -> Report {
     let micros = |micros: u64| Duration::from_micros(micros).as_secs_f64();
     let (sources, notices) = file.replicas();

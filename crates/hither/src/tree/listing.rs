@@ -1,7 +1,7 @@
 //! What is in a file: trees, branches, types, baskets, sizes.
 
 use crate::client::Client;
-use crate::file::RemoteFile;
+use crate::file::origin::FileOrigin;
 use crate::tree::RemoteTree;
 use crate::tree::root_opener::RootOpener;
 use hither_core::error::{Error, ErrorKind, Result};
@@ -49,7 +49,7 @@ impl Client {
     /// Whatever opening the file may fail with; [`hither_core::ErrorKind::NotFound`] for a tree that is not there.
     pub fn list_trees(&self, url: &str, path: Option<&str>) -> Result<Vec<TreeListing>> {
         let described = |path: &str, tree: &Tree| describe_tree(tree, path);
-        self.wait(each_tree(&self.file(url)?, path, described))
+        self.block_on(each_tree(&*self.origin(url)?, path, described))
     }
 
     /// The paths of the trees of a file, which are not read. Runs on the client's runtime.
@@ -58,7 +58,7 @@ impl Client {
     ///
     /// Whatever opening the file may fail with.
     pub async fn tree_paths(&self, url: &str) -> Result<Vec<String>> {
-        let file = self.file(url)?;
+        let file = self.origin(url)?;
         let (mut opening, root) = open_root(&file).await?;
         let keys = opening.tree_keys(&root).await?;
         file.keep(opening.metadata_to_keep(true));
@@ -107,7 +107,7 @@ fn partitions(clusters: &Clusters, entries: u64, step: NonZeroU64) -> Result<Vec
 
 /// Shows the trees of a file to `look`, or only the one at `path`.
 pub(crate) async fn each_tree<T>(
-    file: &RemoteFile,
+    file: &FileOrigin,
     path: Option<&str>,
     look: impl Fn(&str, &Tree) -> T,
 ) -> Result<Vec<T>> {
@@ -125,18 +125,18 @@ pub(crate) async fn each_tree<T>(
     Ok(seen)
 }
 
-async fn open_root(file: &RemoteFile) -> Result<(RootOpener<'_>, RootFile)> {
+async fn open_root(file: &FileOrigin) -> Result<(RootOpener<'_>, RootFile)> {
     let (mut opening, known) = RootOpener::new(file).with_store();
     if known && !opening.is_fresh() {
         // One round trip instead of two, to know that what the store has is still true.
         match file.first_byte(opening.validator()).await {
             Err(error) if error.kind() == ErrorKind::Changed => {
-                file.forget();
+                file.forget_metadata();
                 opening = RootOpener::new(file);
             }
             checked => {
                 drop(checked?);
-                file.confirmed(opening.validator());
+                file.renew_metadata(opening.validator());
             }
         }
     }

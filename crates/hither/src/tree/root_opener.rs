@@ -5,8 +5,8 @@
 //! the same opening without a round trip; whether the file is still the same is told by the first request for data, which
 //! carries the validator.
 
-use crate::file::RemoteFile;
 use crate::file::assembly::Assembly;
+use crate::file::origin::FileOrigin;
 use hither_core::cache::Version;
 use hither_core::cache::file::{CachedFile, WeakFile};
 use hither_core::error::{Error, ErrorKind, Result};
@@ -47,7 +47,7 @@ const WINDOW_AFTER_ENDS_BYTES: u64 = INITIAL_WINDOW_BYTES * 3 / 2;
 const MAX_KEPT_BYTES: u64 = 64 << 20;
 
 pub(crate) struct RootOpener<'a> {
-    file: &'a RemoteFile,
+    file: &'a FileOrigin,
     bytes: SparseBytes,
     validator: Option<String>,
     /// It comes from the store, and is taken for true unasked.
@@ -59,7 +59,7 @@ pub(crate) struct RootOpener<'a> {
 }
 
 impl<'a> RootOpener<'a> {
-    pub(crate) fn new(file: &'a RemoteFile) -> Self {
+    pub(crate) fn new(file: &'a FileOrigin) -> Self {
         let bytes = SparseBytes::new();
         Self {
             file,
@@ -81,20 +81,14 @@ impl<'a> RootOpener<'a> {
 
     /// What the store has of the file, if it has.
     pub(crate) fn with_store(mut self) -> (Self, bool) {
-        let Some(known) = self.metadata() else { return (self, false) };
-        self.is_fresh = self.file.shared.is_fresh(&known);
+        let Some(known) = self.file.stored_metadata() else { return (self, false) };
+        self.is_fresh = self.file.context.is_fresh(&known);
         self.bytes.set_size(known.size);
         self.validator = known.validator;
         for (offset, piece) in known.pieces {
             self.bytes.insert(offset, piece);
         }
         (self, true)
-    }
-
-    fn metadata(&self) -> Option<FileMetadata> {
-        let (store, key) = (self.file.shared.store.as_ref()?, self.file.metadata_key()?);
-        let known = store.metadata(&key, SystemTime::now())?;
-        known.validator.is_some().then_some(known)
     }
 
     /// What tells this version of the file from others.

@@ -20,9 +20,9 @@ mod piece;
 
 pub(crate) use piece::{ChunkColumns, ChunkPieces, Piece};
 
-use crate::file::RemoteFile;
 use crate::file::assembly::Assembly;
-use crate::trace::recorder::OutstandingReads;
+use crate::file::origin::FileOrigin;
+use crate::trace::outstanding_reads::OutstandingReads;
 use crate::tree::progress::ScanProgress;
 use crate::tree::root_opener::OpenTree;
 use bytes::Bytes;
@@ -58,7 +58,7 @@ const BYTES_PER_TASK: usize = 256 << 10;
 /// What to scan.
 #[derive(Debug)]
 pub(crate) struct Scan<'a> {
-    pub(crate) file: &'a RemoteFile,
+    pub(crate) file: &'a FileOrigin,
     pub(crate) open: &'a OpenTree,
     /// Branches, each once.
     pub(crate) columns: Vec<String>,
@@ -234,7 +234,7 @@ where
             self.decode(embedded);
             let ranges: Vec<_> = remote.iter().map(|(_, range)| range.clone()).collect();
             self.asked_bytes += range::total_bytes(&ranges);
-            self.outstanding.asked(self.scan.file, &ranges);
+            self.outstanding.add(self.scan.file, &ranges);
             self.reader.push(&ranges, usize::MAX);
             self.assembly.add(remote);
         }
@@ -299,7 +299,7 @@ where
         let tree = Arc::clone(&self.scan.open.tree);
         let spare = Arc::clone(&self.decoders);
         let done = self.events_in.clone();
-        self.scan.file.shared.decoders.spawn(move || {
+        self.scan.file.context.decoders.spawn(move || {
             let started = Instant::now();
             let spares = || spare.lock().unwrap_or_else(PoisonError::into_inner);
             let mut decoder = spares().pop().unwrap_or_default();
@@ -380,7 +380,7 @@ where
         }
         let evaluate = Arc::clone(&self.evaluate);
         let done = self.events_in.clone();
-        self.scan.file.shared.decoders.spawn(move || {
+        self.scan.file.context.decoders.spawn(move || {
             let started = Instant::now();
             let pieces = ChunkPieces::new(entries, columns);
             let result = pieces.map_err(Error::from).and_then(|pieces| evaluate(pieces));

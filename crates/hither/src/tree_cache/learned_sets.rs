@@ -63,7 +63,7 @@ impl Client {
         let look = |path: &str, tree: &hither_formats::root::Tree| {
             (path.to_owned(), schema_hash(tree), tree.name().to_owned())
         };
-        let trees = self.wait(each_tree(&self.file(url)?, path, look))?;
+        let trees = self.block_on(each_tree(&*self.origin(url)?, path, look))?;
         let listing = |(path, schema, tree): (String, String, String)| {
             let learned = store.learned(&schema, SystemTime::now());
             let learned = learned.unwrap_or_else(|| LearnedTree { schema, tree, sets: Vec::new() });
@@ -105,6 +105,6 @@ impl Client {
                 Error::new(ErrorKind::Local, "there is no store to keep what was learned: name one")
             }
         };
-        self.shared.store.clone().ok_or_else(why)
+        self.context.store.clone().ok_or_else(why)
     }
 }

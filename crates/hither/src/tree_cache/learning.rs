@@ -6,10 +6,10 @@
 //! that are read without waiting need no trees.
 
 use super::schema_hash;
-use crate::file::RemoteFile;
+use crate::file::origin::FileOrigin;
 use crate::open_ahead::gate::MAX_WAITS;
 use crate::tree::root_opener::RootOpener;
-use hither_core::cache::file::WeakFile;
+use hither_core::cache::file::{CachedFile, WeakFile};
 use hither_core::error::Result;
 use hither_core::prefetch::columnar::{ColumnarPrefetcher, ColumnarPrefetcherHandle, LearnedSet};
 use hither_core::prefetch::{Access, Advice, PrefetchContext, Prefetcher};
@@ -106,41 +106,36 @@ impl Drop for LearningPrefetcher {
     }
 }
 
-impl RemoteFile {
-    /// Says what will be read of the file's trees, from what is read of them; `other` says it of the rest.
-    pub(crate) fn foresight(
-        &self,
-        read: WeakFile,
-        other: Option<Box<dyn Prefetcher>>,
-    ) -> (Box<dyn Prefetcher>, LazyTreeOpener) {
-        let config = &self.shared.config.tree_cache;
-        let cache = ColumnarPrefetcher::new(config.columnar(), other);
-        let by_content = !is_root_name(&self.name());
-        let schemas = Schemas::default();
-        let store = self.shared.store.clone().filter(|_| config.remember);
-        let background = TreeLoader {
-            file: self.uncached(),
-            read,
-            handle: cache.handle(),
-            by_content,
-            schemas: Arc::clone(&schemas),
-            store: store.clone(),
-        };
-        let runtime = self.shared.network.runtime().clone();
-        let begin = move |read: u64| drop(runtime.spawn(background.run(read)));
-        let in_time = LazyTreeOpener {
-            begin: Mutex::new(Some(Box::new(begin))),
-            by_content,
-            ..LazyTreeOpener::default()
-        };
-        (Box::new(LearningPrefetcher { cache, schemas, store }), in_time)
-    }
+/// Makes `file` prefetch columns of trees, once its trees are open; `by_offset` prefetches the rest.
+pub(crate) fn attach(
+    origin: &Arc<FileOrigin>,
+    file: &CachedFile,
+    by_offset: Box<dyn Prefetcher>,
+) -> LazyTreeOpener {
+    let context = &origin.context;
+    let config = &context.config.tree_cache;
+    let cache = ColumnarPrefetcher::new(config.columnar(), Some(by_offset));
+    let by_content = !is_root_name(&origin.name());
+    let schemas = Schemas::default();
+    let store = context.store.clone().filter(|_| config.remember);
+    let loader = TreeLoader {
+        file: origin.unrecorded(),
+        read: file.downgrade(),
+        courses: cache.courses(),
+        by_content,
+        schemas: Arc::clone(&schemas),
+        store: store.clone(),
+    };
+    let runtime = context.network.runtime().clone();
+    let begin = move |read: u64| drop(runtime.spawn(loader.run(read)));
+    file.set_advisor(Box::new(LearningPrefetcher { cache, schemas, store }));
+    LazyTreeOpener { begin: Mutex::new(Some(Box::new(begin))), by_content, ..Default::default() }
 }
 
 /// Opens the trees of a file while the program reads it.
 struct TreeLoader {
-    /// The file past the cache: what has no place in that is asked of the server.
-    file: RemoteFile,
+    /// The file below every cache: what does not fit into the cache is requested from the server.
+    file: FileOrigin,
     /// The file as the program reads it.
     read: WeakFile,
     handle: ColumnarPrefetcherHandle<BasketMap>,
@@ -173,8 +168,8 @@ impl TreeLoader {
             if file.version().is_none_or(|version| version.validator == validator) {
                 return Ok(true);
             }
-            self.file.forget();
-            self.handle.drop_layout();
+            self.file.forget_metadata();
+            self.courses.drop_layout();
         } else {
             self.file.source.expect_bulk();
         }

@@ -63,6 +63,12 @@ impl LocalSource {
         })
     }
 
+    /// The size when the file was opened, in bytes.
+    #[must_use]
+    pub fn size(&self) -> u64 {
+        self.size
+    }
+
     /// Reads `ranges`, all of them or none.
     fn read(file: &File, ranges: &[Range<u64>]) -> std::io::Result<Vec<Part>> {
         let read = |range: &Range<u64>| {

@@ -3,7 +3,7 @@
 //! A task runs the scan and puts the chunks of a step together; a step that is whole waits in a channel with one place. A
 //! task that finds it taken waits, and with it the scan.
 
-use crate::client::ClientContext;
+use crate::client::context::ClientContext;
 use crate::tree::RemoteTree;
 use crate::tree::arrays::column_plan::ColumnPlan;
 use crate::tree::arrays::{ArraysRequest, joined};
@@ -84,7 +84,7 @@ impl RemoteTree {
             let mut read = tree.send_steps(&request, step_entries, &sender, &progress).await;
             if read.as_ref().is_err_and(|error| error.kind() == ErrorKind::Changed)
                 && !sent.load(Ordering::Relaxed)
-                && tree.file.forget()
+                && tree.file.forget_metadata()
             {
                 // What the store remembered was of an older version of the file.
                 let again = tree.opened_anew();
@@ -96,8 +96,8 @@ impl RemoteTree {
                 drop(sender.send.send(Err(error)).await);
             }
         };
-        let task = self.file.shared.network.runtime().spawn(work).abort_handle();
-        ArraysIterator { shared: Arc::clone(&self.file.shared), ready, task }
+        let task = self.file.context.network.runtime().spawn(work).abort_handle();
+        ArraysIterator { shared: Arc::clone(&self.file.context), ready, task }
     }
 
     /// The entries in which `columns` (names or expressions) take about `bytes` of memory, at least one.

@@ -1,0 +1,23 @@
+//! Options of an open file.
+
+/// Options of an open file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OpenOptions {
+    pub(crate) tree_cache: bool,
+}
+
+impl OpenOptions {
+    /// Prefetches tree data that the program has not asked for. On by default; a program that knows
+    /// the layout of its trees and names all that it needs at once turns it off.
+    #[must_use]
+    pub fn tree_cache(mut self, on: bool) -> Self {
+        self.tree_cache = on;
+        self
+    }
+}
+
+impl Default for OpenOptions {
+    fn default() -> Self {
+        Self { tree_cache: true }
+    }
+}
