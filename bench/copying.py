@@ -18,7 +18,6 @@ import os
 import shutil
 import statistics
 import subprocess
-import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,9 +27,8 @@ from bench.harness.arguments import Arguments
 from bench.harness.contenders import timed
 from bench.harness.interleaved import rotated, say
 from bench.harness.links import Link, Loopback, Wan
-from bench.harness.paths import HITHER
+from bench.harness.paths import HITHER, MEMORY, temporary_folder
 
-MEMORY = Path("/dev/shm")
 # A run that takes longer is killed; its rate is then an upper limit.
 CAP_SECONDS = 60
 
@@ -242,9 +240,7 @@ def main() -> None:
     links = ["loopback"] if options.quick else options.links.split(",")
     only = tuple(filter(None, options.only.split(",")))
     results: list[Run] = []
-    with tempfile.TemporaryDirectory(prefix="hither-copy-", dir=MEMORY) as name:
-        folder = Path(name)
-        folder.chmod(0o755)
+    with temporary_folder(MEMORY) as folder:
         (folder / "up").mkdir()
         (folder / "up").chmod(0o777)
         with (folder / "data").open("wb") as file:

@@ -8,7 +8,6 @@ bench/results/.
 
 import argparse
 import sys
-import tempfile
 import time
 
 from bench.harness import plots, tables
@@ -16,7 +15,7 @@ from bench.harness.arguments import Arguments
 from bench.harness.contenders import PEERS_OF_HITHER, RAW, Contender, Query, hither, raw, serving
 from bench.harness.interleaved import Rounds, entrants, say, until_interrupted
 from bench.harness.links import LINKS, Link, ends_of
-from bench.harness.paths import HITHER
+from bench.harness.paths import HITHER, temporary_folder
 
 CURVE = (1, 2, 4, 8, 16, 32, 64)
 
@@ -35,7 +34,7 @@ def play_second_process(played: Rounds, query: Query, link: Link) -> None:
     limit = ("--connections", connections) if connections else ()
     with where, serving(where, query.file) as at:
         for number in range(played.count):
-            with tempfile.TemporaryDirectory(prefix="hither-store-") as store:
+            with temporary_folder() as store:
                 command = hither(*limit, "--store", store)
                 names = [
                     f"hither {which} process" + (f" {connections}" if connections else "")

@@ -93,11 +93,7 @@ class Query:
         """The difference between a run's answer and ROOT's; None without either."""
         if run.selected is None:
             return None
-        if run.selected != self.facts["selected"]:
-            return f"selected {run.selected} values instead of {self.facts['selected']}"
-        if not math.isclose(run.mean, self.facts["mean"], rel_tol=1e-12):
-            return f"has mean {run.mean!r} instead of {self.facts['mean']!r}"
-        return None
+        return run.disagreement(self.facts["selected"], self.facts["mean"], 1e-12)
 
 
 Command = Callable[[Addresses, Query], list | None]
@@ -140,6 +136,13 @@ class Run:
     @property
     def is_good(self) -> bool:
         return not self.late and self.failure is None
+
+    def disagreement(self, values: int, mean: float, tolerance: float = 1e-9) -> str | None:
+        """The difference between the run's answer and the right one, or None."""
+        is_near = self.mean is None or math.isclose(self.mean, mean, rel_tol=tolerance)
+        if self.selected == values and is_near:
+            return None
+        return f"{self.selected} values of mean {self.mean!r} instead of {values} and {mean!r}"
 
     def row(self) -> dict:
         values = asdict(self)

@@ -1,6 +1,9 @@
-"""Folders of the repository, and the programs that `make build` leaves there."""
+"""Folders of the repository, the programs that `make build` leaves there, temporary folders."""
 
 import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -15,3 +18,13 @@ HITHER = BINARIES / "hither"
 READ_RANGES = BINARIES / "examples" / "read_ranges"
 HITHER_WAN = BINARIES / "hither-wan"
 HITHER_PROXY = BINARIES / "hither-proxy"
+
+MEMORY = Path("/dev/shm")
+
+
+@contextmanager
+def temporary_folder(parent: Path | None = None) -> Iterator[Path]:
+    """A folder for the length of a block; servers that run as other users may read it."""
+    with tempfile.TemporaryDirectory(prefix="hither-bench-", dir=parent) as name:
+        Path(name).chmod(0o755)
+        yield Path(name)

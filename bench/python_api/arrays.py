@@ -7,7 +7,6 @@ root://. Needs root, for the links.
 """
 
 import sys
-import tempfile
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -18,7 +17,7 @@ from bench.harness.arguments import Arguments
 from bench.harness.contenders import RAW, Addresses, Command, Contender, Query, Run, hither, peer, serving, uproot_read
 from bench.harness.interleaved import Entrant, Rounds, target_line
 from bench.harness.links import Link, ends_of
-from bench.harness.paths import RESULTS
+from bench.harness.paths import RESULTS, temporary_folder
 
 DRAW, TREE, WIRE, LOCAL = "hither draw", "hither.open_tree", RAW.name, "uproot, local file"
 SOURCE, FILESYSTEM, APART = (
@@ -140,14 +139,14 @@ def main() -> int:
     name = "arrays" if options.protocol == "http" else f"arrays-{options.protocol}"
     query = Query.of_the_talk()
     played = Rounds(options.runs)
-    with interleaved.until_interrupted(), tempfile.TemporaryDirectory(prefix="hither-python-") as folder:
-        Path(folder).chmod(0o755)
+    with interleaved.until_interrupted(), temporary_folder() as folder:
+        folder.chmod(0o755)
         for link in options.links:
             wanted = [
                 who for who in contenders(options.protocol) if any(part in who.name for part in options.only.split(","))
             ]
             chosen = [who for who in wanted if who.name != DEFAULT or link.letter in DEFAULT_LINKS]
-            log = Path(folder) / f"{link.letter}.log"
+            log = folder / f"{link.letter}.log"
             with ends_of(link) as where, serving(where, query.file, log) as at:
                 played.play(where, link.label, "", list(entrants(chosen, at, query, log)))
     notes = [

@@ -5,10 +5,8 @@ reads/open_ahead.py. Needs root, for the link.
 """
 
 import json
-import math
 import shutil
 import sys
-import tempfile
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -18,6 +16,7 @@ from bench.harness.arguments import Arguments
 from bench.harness.contenders import Run, peer
 from bench.harness.interleaved import Entrant, Rounds
 from bench.harness.links import Link, Wan
+from bench.harness.paths import temporary_folder
 from bench.reads import open_ahead
 
 LINK = Link("x", 150, 1000, "across an ocean")
@@ -44,23 +43,19 @@ def answer(names: list[str]) -> dict:
     return found
 
 
-def check(right: dict, run: Run) -> str | None:
-    if run.selected != right["values"] or (
-        run.mean is not None and not math.isclose(run.mean, right["mean"], rel_tol=1e-9)
-    ):
-        return f"{run.selected} values of mean {run.mean} instead of {right['values']} and {right['mean']}"
-    return None
-
-
 def entrants(listed: Path, folder: Path, right: dict) -> list[Entrant]:
     """Each way cold, and warm directly after it."""
+
+    def check(run: Run) -> str | None:
+        return run.disagreement(right["values"], right["mean"])
+
     all_of_them = []
     for way, name in WAYS.items():
         store = folder / f"store-{way}"
         command = peer("columns.dataset_read", listed, way, TREE, BRANCH, store)
         forget = partial(shutil.rmtree, store, ignore_errors=True)
-        all_of_them.append(Entrant(f"{name}, cold", command, partial(check, right), forget))
-        all_of_them.append(Entrant(f"{name}, warm", command, partial(check, right)))
+        all_of_them.append(Entrant(f"{name}, cold", command, check, forget))
+        all_of_them.append(Entrant(f"{name}, warm", command, check))
     return all_of_them
 
 
@@ -91,14 +86,17 @@ def main() -> int:
     names = open_ahead.ensure(options.files)
     right = answer(names)
     played = Rounds(options.runs)
-    with interleaved.until_interrupted(), tempfile.TemporaryDirectory(prefix="hither-dataset-") as name:
-        folder = Path(name)
-        with Wan(LINK) as where, servers.nginx(where, open_ahead.FILES) as port:
-            listed = folder / "urls"
-            listed.write_text("".join(f"http://{where.server_host}:{port}/{name}\n" for name in names))
-            # In order: a warm run follows its cold one.
-            for number in range(played.count):
-                played.round(where, LINK.label, "", entrants(listed, folder, right), number)
+    with (
+        interleaved.until_interrupted(),
+        temporary_folder() as folder,
+        Wan(LINK) as where,
+        servers.nginx(where, open_ahead.FILES) as port,
+    ):
+        listed = folder / "urls"
+        listed.write_text("".join(f"http://{where.server_host}:{port}/{name}\n" for name in names))
+        # In order: a warm run follows its cold one.
+        for number in range(played.count):
+            played.round(where, LINK.label, "", entrants(listed, folder, right), number)
     size = sum((open_ahead.FILES / name).stat().st_size for name in names) / len(names)
     notes = [
         f"{len(names)} ROOT files of {size / 1e3:.0f} KB, a tree of eight columns each, nginx. Imports not counted; requests as the program",

@@ -5,7 +5,6 @@ RDataFrame.AsNumpy on a thread for each core, and liblzma alone on the same bask
 opens the file several times and reads it; the median counts. Values are compared.
 """
 
-import math
 import os
 import sys
 from collections.abc import Iterator
@@ -32,9 +31,7 @@ def entrants(file: Path, codec: str, repeats: int, cpus: int, answers: dict) -> 
     """Entrants of all rounds, and those that run once: AsNumpy compiles for a minute or more."""
 
     def check(run: Run) -> str | None:
-        count, total = answers.setdefault(codec, (run.selected, run.mean))
-        right = run.selected == count and math.isclose(run.mean, total, rel_tol=1e-9)
-        return None if right else f"{run.selected} values with a sum of {run.mean} instead of {count} and {total}"
+        return run.disagreement(*answers.setdefault(codec, (run.selected, run.mean)))
 
     def entrant(name: str, reader: str, cores: int, checked: bool = True) -> Entrant:
         times = repeats if reader != "root" else 1

@@ -7,9 +7,7 @@ empty cache. Needs root, for the link.
 
 import hashlib
 import json
-import math
 import sys
-import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +19,7 @@ from bench.harness.arguments import Arguments
 from bench.harness.contenders import Addresses, Query, Run, peer, serving
 from bench.harness.interleaved import Entrant, Rounds, target_line
 from bench.harness.links import Link, Wan
+from bench.harness.paths import temporary_folder
 
 LINK = Link("w", 150, 1000, "across an ocean")
 WIDE, SMALL = "7 of 1,500", "4 MB"
@@ -84,9 +83,7 @@ class Site:
 
     def check_sums(self, run: Run) -> str | None:
         self.note(run)
-        values, mean = self.facts["values"], self.facts["mean"]
-        right = run.selected == values and math.isclose(run.mean, mean, rel_tol=1e-9)
-        return None if right else f"{run.selected} values of mean {run.mean} instead of {values} and {mean}"
+        return run.disagreement(self.facts["values"], self.facts["mean"])
 
     def check_bytes(self, run: Run) -> str | None:
         self.note(run)
@@ -143,9 +140,7 @@ def main() -> int:
     small, small_facts = small_file()
     warm_up = Query.of_the_talk().warm_up
     played = Rounds(options.runs)
-    with interleaved.until_interrupted(), tempfile.TemporaryDirectory(prefix="hither-wide-") as name:
-        folder = Path(name)
-        folder.chmod(0o755)
+    with interleaved.until_interrupted(), temporary_folder() as folder:
         log = folder / "access.log"
         with Wan(LINK) as where, serving(where, file, log) as at:
             wide = Site(at.http, Counter(log, f"/{file.name}"), facts, warm_up)

@@ -11,12 +11,11 @@ import json
 import random
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
 from bench.harness import servers, tables
 from bench.harness.links import Loopback
-from bench.harness.paths import BINARIES, RESULTS
+from bench.harness.paths import BINARIES, MEMORY, RESULTS, temporary_folder
 
 FILE_BYTES = 64_000_000
 
@@ -54,9 +53,7 @@ def main() -> int:
     program = BINARIES / "examples" / "flips"
     if not program.exists():
         sys.exit(f"{program} is missing: cargo build --release -p hither-transport --example flips")
-    with tempfile.TemporaryDirectory(prefix="hither-flips-", dir="/dev/shm") as folder:
-        root = Path(folder)
-        root.chmod(0o755)
+    with temporary_folder(MEMORY) as root:
         file = root / "data"
         file.write_bytes(random.Random(1).randbytes(FILE_BYTES))
         with servers.xrootd(Loopback(), root) as port:

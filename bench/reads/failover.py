@@ -8,7 +8,6 @@ links.
 
 import statistics
 import sys
-import tempfile
 import threading
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from bench.harness.arguments import Arguments
 from bench.harness.contenders import Query, Run, measure
 from bench.harness.interleaved import Rounds, say, target_line
 from bench.harness.links import Link, Wan
+from bench.harness.paths import temporary_folder
 
 MOMENTS = {"one third": 1 / 3, "two thirds": 2 / 3}
 UNDISTURBED = "undisturbed"
@@ -87,10 +87,10 @@ def main() -> int:
     query = Query.of_the_talk()
     played = Rounds(options.runs)
     targets = []
-    with tempfile.TemporaryDirectory(prefix="hither-failover-") as folder:
+    with temporary_folder() as folder:
         for link in options.links:
             with Wan(link) as where:
-                targets += Bench(where, link, query, Path(folder) / "second.log").check_targets(played)
+                targets += Bench(where, link, query, folder / "second.log").check_targets(played)
     notes = [f"{query}; two nginx at the same distance, of which the first", "is killed during the query."]
     code = interleaved.write(played, options.output, "A server killed during a query", notes, targets, UNDISTURBED)
     return code or int(any(run.failure for run in played.runs))

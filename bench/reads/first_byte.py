@@ -10,7 +10,6 @@ import shutil
 import statistics
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +20,7 @@ from bench.harness.arguments import Arguments
 from bench.harness.contenders import peer
 from bench.harness.interleaved import target_line
 from bench.harness.links import Link, Wan
-from bench.harness.paths import HITHER
+from bench.harness.paths import HITHER, temporary_folder
 
 LINK = Link("r", 100, None, "another country")
 UNIX = "xrootd.seclib libXrdSec.so\nsec.protocol unix\nsec.protbind * only unix\n"
@@ -142,8 +141,8 @@ def check_targets(groups: dict[tuple[str, str], list[Counted]]) -> Iterator[str]
 
 def main() -> int:
     options = Arguments(__doc__, "reads/first_byte").parse()
-    with tempfile.TemporaryDirectory(prefix="hither-first-") as folder:
-        found = play(options.runs, Path(folder))
+    with temporary_folder() as folder:
+        found = play(options.runs, folder)
     lines = document(found)
     tables.save(options.output, lines)
     return 1 if any("MISSED" in line for line in lines) else 0

@@ -14,13 +14,12 @@ import argparse
 import csv
 import json
 import subprocess
-import tempfile
 from pathlib import Path
 
 from bench.harness import servers, tables
 from bench.harness.interleaved import target_line
 from bench.harness.links import Link, Wan
-from bench.harness.paths import BINARIES, HITHER, RESULTS
+from bench.harness.paths import BINARIES, HITHER, RESULTS, temporary_folder
 from bench.harness.plots import subplots
 
 GRID = BINARIES / "examples" / "latency_grid"
@@ -131,8 +130,7 @@ def check_targets(rows: Rows) -> list[str]:
 def measured(reads: int) -> dict[int, float]:
     """Seconds of the first `reads` reads of the job over packets, by round-trip time in ms."""
     seconds = {}
-    with tempfile.TemporaryDirectory(prefix="hither-latency-") as name:
-        folder = Path(name)
+    with temporary_folder() as folder:
         trace, file = folder / "job.trace", folder / "www" / "job"
         command = [WORKLOAD, "babar", "--seed", str(SEED), "--first", str(reads), "--output", trace]
         size = int(subprocess.run(command, check=True, capture_output=True, text=True).stdout)

@@ -13,7 +13,6 @@ import json
 import os
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from pathlib import Path
@@ -22,7 +21,7 @@ from bench.harness import servers, tables
 from bench.harness.arguments import Arguments
 from bench.harness.interleaved import say
 from bench.harness.links import Link, Wan
-from bench.harness.paths import BINARIES, ROOT
+from bench.harness.paths import BINARIES, ROOT, temporary_folder
 from bench.harness.plots import subplots
 
 PROGRAM = BINARIES / "examples" / "open_many_files"
@@ -135,20 +134,19 @@ def main() -> int:
     answers: dict[str, list[dict]] = {mode: [] for mode in modes}
     with Wan(Link("M", RTT_MS, None, "many files")) as where:
         for _ in range(options.runs):
-            with tempfile.TemporaryDirectory(prefix="hither-many-", dir=FILES) as folder:
-                work = Path(folder)
-                with (
-                    Tape(work / "files", names, ON_TAPE) as tape,
-                    servers.nginx(where, tape.folder, tape.log, TAPE) as port,
-                ):
-                    urls = work / "urls"
-                    urls.write_text("".join(f"http://{where.server_host}:{port}/{name}\n" for name in names))
-                    for mode, more in modes.items():
-                        answer = play(where, urls, work / "store", *extra, *more)
-                        answers[mode].append(answer)
-                        say(
-                            f"{mode:36} {answer['seconds']:6.2f} s, {answer['requests']} requests on {answer['connections']} connections"
-                        )
+            with (
+                temporary_folder(FILES) as work,
+                Tape(work / "files", names, ON_TAPE) as tape,
+                servers.nginx(where, tape.folder, tape.log, TAPE) as port,
+            ):
+                urls = work / "urls"
+                urls.write_text("".join(f"http://{where.server_host}:{port}/{name}\n" for name in names))
+                for mode, more in modes.items():
+                    answer = play(where, urls, work / "store", *extra, *more)
+                    answers[mode].append(answer)
+                    say(
+                        f"{mode:36} {answer['seconds']:6.2f} s, {answer['requests']} requests on {answer['connections']} connections"
+                    )
     digests = {answer["digest"] for runs in answers.values() for answer in runs}
     # The run whose time is the median.
     chosen = {

@@ -7,7 +7,6 @@ without overlaps, and write them to a file whose hash is checked. The wire is on
 """
 
 import sys
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from bench.harness.arguments import Arguments
 from bench.harness.contenders import compiled_peer, peer
 from bench.harness.interleaved import Entrant, Rounds
 from bench.harness.links import Link, Loopback, Wan
+from bench.harness.paths import temporary_folder
 from bench.harness.ranges import RangesJob, scattered
 
 PIECES = 10_000
@@ -92,8 +92,7 @@ def main() -> int:
     chosen = LINKS[-1:] if options.quick else LINKS
     played = Rounds(options.runs, timeout=60)
     size = eventfile.ensure()["bytes"]
-    with interleaved.until_interrupted(), tempfile.TemporaryDirectory(prefix="hither-pieces-") as name:
-        folder = Path(name)
+    with interleaved.until_interrupted(), temporary_folder() as folder:
         job = RangesJob.of(eventfile.DEFAULT_OUTPUT, [scattered(size, PIECES, PIECE_BYTES)], folder / "ranges")
         for link in chosen:
             for server in options.servers.split(","):

@@ -16,17 +16,16 @@ Needs root, for the links.
 import shutil
 import statistics
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
 from functools import partial
-from pathlib import Path
 
 from bench.harness import interleaved, servers
 from bench.harness.arguments import Arguments
 from bench.harness.contenders import Query, Run
 from bench.harness.interleaved import Entrant, Rounds, target_line
 from bench.harness.links import Link, Wan
+from bench.harness.paths import temporary_folder
 from bench.harness.ranges import Ranges, RangesJob
 
 FAR = Link("P", 240, 250, "by way of Caltech")
@@ -131,8 +130,7 @@ def main() -> int:
         }
         decode = decode_seconds(tree, seven)
     played = Rounds(options.runs, timeout=180)
-    with interleaved.until_interrupted(), tempfile.TemporaryDirectory(prefix="hither-programs-") as name:
-        folder = Path(name)
+    with interleaved.until_interrupted(), temporary_folder() as folder:
         jobs = {name: RangesJob.of(file, reads, folder / f"{name}.ranges") for name, reads in groups.items()}
 
         def reads(job: RangesJob, name: str, url: str, *options: object) -> list[Entrant]:

@@ -8,19 +8,17 @@ another one. Needs no root.
 import hashlib
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
-from pathlib import Path
 from statistics import median
 
-from bench.copying import MEMORY, numbered_blocks, timed_copy
+from bench.copying import numbered_blocks, timed_copy
 from bench.harness import servers, tables
 from bench.harness.arguments import Arguments
 from bench.harness.interleaved import ratio_line, rotated, say
 from bench.harness.links import Loopback
-from bench.harness.paths import HITHER
+from bench.harness.paths import HITHER, MEMORY, temporary_folder
 
 HITHER_CAT, XRDCP = "hither cat root://", "xrdcp"
 
@@ -119,9 +117,7 @@ def main() -> int:
     parser.add_argument("--size", type=int, default=2000, help="of the file, in MB (default %(default)s)")
     parser.add_argument("--tune", action="store_true", help="more settings of xrdcp")
     options = parser.parse(needs_root=False)
-    with tempfile.TemporaryDirectory(prefix="hither-sequential-", dir=MEMORY) as name:
-        folder = Path(name)
-        folder.chmod(0o755)
+    with temporary_folder(MEMORY) as folder:
         data, digest = folder / "data", hashlib.sha256()
         with data.open("wb") as file:
             for block in numbered_blocks(options.size, 1_000_000):

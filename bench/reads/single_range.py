@@ -6,10 +6,8 @@ run. Needs root, for the links.
 """
 
 import sys
-import tempfile
 from collections.abc import Iterator
 from functools import partial
-from pathlib import Path
 
 from bench.generators import eventfile
 from bench.harness import interleaved, servers
@@ -17,6 +15,7 @@ from bench.harness.access_log import Counter
 from bench.harness.arguments import Arguments
 from bench.harness.interleaved import Rounds
 from bench.harness.links import Link, Wan
+from bench.harness.paths import temporary_folder
 from bench.harness.ranges import RangesJob, scattered
 
 JOBS = ((2000, 2048), (500, 65536))
@@ -36,8 +35,7 @@ def main() -> int:
     chosen = LINKS[-1:] if options.quick else LINKS
     played = Rounds(options.runs)
     size, file = eventfile.ensure()["bytes"], eventfile.DEFAULT_OUTPUT
-    with interleaved.until_interrupted(), tempfile.TemporaryDirectory(prefix="hither-single-") as name:
-        folder = Path(name)
+    with interleaved.until_interrupted(), temporary_folder() as folder:
         jobs = {
             f"{count} x {length // 1024} KB": RangesJob.of(
                 file, [scattered(size, count, length)], folder / f"ranges-{length}"

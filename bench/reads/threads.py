@@ -7,7 +7,6 @@ thread reads its own part from front to back, 1 MiB at a time. Needs root, for t
 """
 
 import sys
-import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,8 +16,7 @@ from bench.harness.arguments import Arguments
 from bench.harness.contenders import peer
 from bench.harness.interleaved import Entrant, Rounds
 from bench.harness.links import Link, Wan
-
-MEMORY = Path("/dev/shm")
+from bench.harness.paths import MEMORY, temporary_folder
 
 
 @dataclass(frozen=True)
@@ -92,9 +90,7 @@ def main() -> int:
     options = parser.parse()
     each = options.each << 20
     played = Rounds(options.runs, timeout=600)
-    with interleaved.until_interrupted(), tempfile.TemporaryDirectory(prefix="hither-threads-", dir=MEMORY) as name:
-        folder = Path(name)
-        folder.chmod(0o755)
+    with interleaved.until_interrupted(), temporary_folder(MEMORY) as folder:
         numbered(folder / "data")
         with Wan(LINK) as where, servers.xrootd(where, folder) as port, servers.raw(where) as raw:
             url = f"root://{where.server_host}:{port}//data"

@@ -8,7 +8,6 @@ Needs root, for all links but A.
 
 import shutil
 import sys
-import tempfile
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -18,6 +17,7 @@ from bench.harness.arguments import Arguments
 from bench.harness.contenders import Query
 from bench.harness.interleaved import Entrant, Rounds
 from bench.harness.links import Link, ends_of
+from bench.harness.paths import temporary_folder
 
 
 def entrants(query: Query, http: str, https: str, authority: Path, store: Path) -> list[Entrant]:
@@ -56,15 +56,15 @@ def main() -> int:
     options = parser.parse()
     query = Query.of_the_talk()
     played = Rounds(options.runs)
-    with interleaved.until_interrupted(), tempfile.TemporaryDirectory(prefix="hither-tls-") as folder:
+    with interleaved.until_interrupted(), temporary_folder() as folder:
         for link in options.links:
             with ends_of(link) as where:
                 host = where.server_host
-                tls = servers.certificate(Path(folder), host)
+                tls = servers.certificate(folder, host)
                 start = partial(servers.nginx, where, query.file.parent)
                 with start() as plain, start(tls=tls) as secure:
                     urls = f"http://{host}:{plain}/{query.file.name}", f"https://{host}:{secure}/{query.file.name}"
-                    store = Path(folder) / "store"
+                    store = folder / "store"
                     played.play(where, link.label, "", entrants(query, *urls, tls.authority, store))
     notes = [f"{query}, from opening the URL to the result;", "nginx with TLS 1.3, stock limits."]
     targets = check_targets(played, options.links)

@@ -10,11 +10,10 @@ import json
 import random
 import re
 import subprocess
-import tempfile
 from pathlib import Path
 
 from bench.harness import servers
-from bench.harness.paths import BINARIES
+from bench.harness.paths import BINARIES, temporary_folder
 
 FILES = 1000
 LARGE = 64 << 20
@@ -34,8 +33,7 @@ def peak_mb(process: subprocess.Popen) -> float:
 
 
 def measure(seconds: int, connections: int, active: int, slow: int) -> dict:
-    with tempfile.TemporaryDirectory(prefix="load-") as name:
-        folder = Path(name)
+    with temporary_folder() as folder:
         make_files(folder)
         server, address = servers.hither_process("--listen", "127.0.0.1:0", folder)
         try:

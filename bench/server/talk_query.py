@@ -7,7 +7,6 @@ links.
 
 import shutil
 import sys
-import tempfile
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -17,6 +16,7 @@ from bench.harness.arguments import Arguments
 from bench.harness.contenders import Query
 from bench.harness.interleaved import Entrant, Rounds
 from bench.harness.links import LINKS, Link, Loopback, Wan, ends_of
+from bench.harness.paths import temporary_folder
 
 STOCK_WINDOW, RAISED_WINDOW = 10, 100
 """Segments: Linux's default, and 145 kB."""
@@ -74,9 +74,9 @@ def main() -> int:
     ).parse()
     query = Query.of_the_talk()
     played = Rounds(options.runs, timeout=60)
-    with interleaved.until_interrupted(), tempfile.TemporaryDirectory(prefix="hither-query-") as stores:
+    with interleaved.until_interrupted(), temporary_folder() as stores:
         for link in options.links:
-            play(played, link, query, Path(stores))
+            play(played, link, query, stores)
     notes = [
         f"{query}, as in `tables.md`, by `hither draw`: from a stock nginx, which takes 8 kB of ranges in a request, and from",
         "`hither serve`, which takes them all in one `QUERY` and responds in frames. The second process has the store of the first.",

@@ -13,7 +13,6 @@ import shutil
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -26,6 +25,7 @@ from bench.harness.arguments import Arguments
 from bench.harness.contenders import compiled_peer
 from bench.harness.interleaved import ratio_line, rotated, say, target_line
 from bench.harness.links import Loopback
+from bench.harness.paths import temporary_folder
 from bench.harness.ranges import Ranges, scattered
 
 PIECES, PIECE_BYTES = 10_000, 2048
@@ -317,8 +317,7 @@ def main() -> int:
     disk: list[float] = []
     with contextlib.suppress(PermissionError):
         os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1))
-    with tempfile.TemporaryDirectory(prefix="hither-dataserver-", dir=widefile.DEFAULT_OUTPUT.parent) as made:
-        folder = Path(made)
+    with temporary_folder(widefile.DEFAULT_OUTPUT.parent) as folder:
         root = folder / "root"
         root.mkdir()
         folder.chmod(0o755)
