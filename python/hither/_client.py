@@ -373,5 +373,5 @@ def default_client() -> Client:
 @atexit.register
 def _shut_down() -> None:
     for core in list(_cores):
-        core.settle()
+        core.flush()
     _core.shutdown()

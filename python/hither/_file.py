@@ -110,7 +110,7 @@ class RemoteFile(io.RawIOBase):
     @property
     def report(self) -> Report:
         """Counters of the client since the file was opened, and of the replicas of this file."""
-        replicas, notices = self._core.places()
+        replicas, notices = self._core.replicas()
         since = self._client.report.since(self._report_at_open)
         return replace(since, sources=tuple(SourceReport(*it) for it in replicas), notices=tuple(notices))
 
@@ -201,7 +201,7 @@ class RemoteFile(io.RawIOBase):
         waits for it; after a read, it does nothing. ``tail`` is raised to a few kilobytes and
         lowered to a megabyte.
         """
-        self._checked_core().fetch_ends(tail)
+        self._checked_core().prefetch_ends(tail)
 
     def cancel(self, hint: Hint) -> None:
         """Cancel a hint: ranges that were not requested yet are not fetched."""

@@ -1,26 +1,26 @@
-//! Memory of the library, for NumPy to look at where it is.
+//! Memory of the library, which NumPy views without a copy.
 //!
-//! The stable ABI has the buffer protocol from CPython 3.11 on, this is for 3.10 too: NumPy's array interface, which takes an
-//! address and keeps the object. `docs/decisions` says more.
+//! The stable ABI has the buffer protocol only from CPython 3.11 on. NumPy's array interface, which
+//! takes an address and keeps the object alive, works with 3.10, too. `docs/decisions` says more.
 
 use bytes::Bytes;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use std::any::Any;
 
-/// Values back to back. `numpy.asarray` of it is an array over the same memory, which lives as long as the array.
+/// Contiguous values. `numpy.asarray` returns an array over the same memory, and keeps it alive.
 #[pyclass(frozen, module = "hither._core")]
 pub(crate) struct Buffer {
     address: usize,
     length: usize,
-    /// As NumPy writes it.
+    /// NumPy's name of the type.
     kind: &'static str,
     is_shared: bool,
-    /// Invariant: it holds `length` values of `kind` at `address`, and neither moves nor frees them while it lives.
+    /// Invariant: holds `length` values of `kind` at `address`, and neither moves nor frees them.
     _owner: Box<dyn Any + Send + Sync>,
 }
 
-/// What a buffer may hold.
+/// A type of values that a buffer may hold.
 pub(crate) trait Item: Send + Sync + 'static {
     /// NumPy's name of the type.
     const KIND: &'static str;
@@ -50,16 +50,26 @@ const _: () = assert!(
 );
 
 impl Buffer {
-    /// Bytes that others may look at too.
+    /// A read-only buffer of shared bytes.
     pub(crate) fn shared(bytes: Bytes) -> Self {
-        let (address, length) = (bytes.as_ptr().addr(), bytes.len());
-        Self { address, length, kind: u8::KIND, is_shared: true, _owner: Box::new(bytes) }
+        Self {
+            address: bytes.as_ptr().addr(),
+            length: bytes.len(),
+            kind: u8::KIND,
+            is_shared: true,
+            _owner: Box::new(bytes),
+        }
     }
 
-    /// Values that nobody else has.
+    /// A writable buffer that owns its values.
     pub(crate) fn own<T: Item>(values: Vec<T>) -> Self {
-        let (address, length) = (values.as_ptr().addr(), values.len());
-        Self { address, length, kind: T::KIND, is_shared: false, _owner: Box::new(values) }
+        Self {
+            address: values.as_ptr().addr(),
+            length: values.len(),
+            kind: T::KIND,
+            is_shared: false,
+            _owner: Box::new(values),
+        }
     }
 }
 
@@ -69,7 +79,7 @@ impl Buffer {
         self.length
     }
 
-    /// What NumPy asks for.
+    /// NumPy's array interface, version 3.
     #[getter]
     fn __array_interface__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let interface = PyDict::new(py);

@@ -1,56 +1,76 @@
 //! The client of a process.
 
-use crate::entry::{Entry, entry_of};
-use crate::error::{closed, to_exception};
+use crate::entry::Entry;
+use crate::error::{invalid, to_exception};
 use crate::file::File;
-use crate::fork::{ClientHandle, PerProcess};
+use crate::fork::{ClientHandle, PerProcess, lock};
 use crate::job::Job;
 use crate::options::PyClientOptions;
-use crate::tree::{self, Tree};
+use crate::tree::Tree;
 use hither::{Error, ErrorKind, StoragePath};
 use pyo3::prelude::*;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
-/// What files share. In a child that was forked it is another one, made when it is first needed.
+/// What files share in this process.
+///
+/// A forked child has another client, made when it is first needed.
 #[pyclass(frozen, weakref, module = "hither._core")]
 pub(crate) struct Client {
-    settings: PyClientOptions,
+    options: PyClientOptions,
     state: Mutex<State>,
 }
 
 #[derive(Default)]
 struct State {
-    held: Option<PerProcess<Arc<ClientHandle>>>,
+    handle: Option<PerProcess<Arc<ClientHandle>>>,
     closed: bool,
 }
 
 impl Client {
-    /// That of this process.
-    pub(crate) fn held(&self) -> PyResult<Arc<ClientHandle>> {
-        // Taken with the GIL held, by whoever forks too: no child finds it locked.
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+    /// The client of this process.
+    pub(crate) fn handle(&self) -> PyResult<Arc<ClientHandle>> {
+        // The lock is taken with the GIL held, as is `fork`, so no child finds it locked.
+        let mut state = lock(&self.state);
         if state.closed {
-            return Err(closed("the client"));
+            return Err(invalid("the client is closed"));
         }
-        if let Some(held) = state.held.as_ref().and_then(PerProcess::get) {
-            return Ok(Arc::clone(held));
+        if let Some(handle) = state.handle.as_ref().and_then(PerProcess::get) {
+            return Ok(Arc::clone(handle));
         }
-        let made = self.settings.config().and_then(hither::Client::new);
-        let held = Arc::new(ClientHandle::new(made.map_err(|error| to_exception(&error))?));
-        state.held = Some(PerProcess::new(Arc::clone(&held)));
-        Ok(held)
+        let client = self.options.config().and_then(hither::Client::new);
+        let handle = Arc::new(ClientHandle::new(client.map_err(|error| to_exception(&error))?));
+        state.handle = Some(PerProcess::new(Arc::clone(&handle)));
+        Ok(handle)
+    }
+
+    /// A job of `run` on the client of this process; `convert` makes an object of its result.
+    fn job<T, F>(
+        &self,
+        run: impl FnOnce(Arc<ClientHandle>) -> F,
+        convert: impl FnOnce(T, Python<'_>) -> PyResult<Py<PyAny>> + Send + 'static,
+    ) -> PyResult<Job>
+    where
+        T: Send + 'static,
+        F: Future<Output = Result<T, Error>> + Send + 'static,
+    {
+        let handle = self.handle()?;
+        Ok(Job::new(&handle, run(Arc::clone(&handle)), convert))
+    }
+
+    /// Storage and path of a URL.
+    fn storage_path(&self, url: &str) -> PyResult<StoragePath> {
+        self.handle()?.client().storage_path(url).map_err(|error| to_exception(&error))
     }
 }
 
 #[pymethods]
 impl Client {
     #[new]
-    fn new(settings: PyClientOptions) -> PyResult<Self> {
-        let client = Self { settings, state: Mutex::default() };
-        // What makes no sense is said here rather than at the first use.
-        client.settings.config().map_err(|error| to_exception(&error))?;
-        Ok(client)
+    fn new(options: PyClientOptions) -> PyResult<Self> {
+        // Reports invalid options now rather than at the first use.
+        options.config().map_err(|error| to_exception(&error))?;
+        Ok(Self { options, state: Mutex::default() })
     }
 
     /// A file by URL or path.
@@ -59,129 +79,114 @@ impl Client {
         File::new(slf, url, tree_cache)
     }
 
-    /// A tree of a file, the only one if none is named.
+    /// A tree of a file; without a path the only one.
     fn open_tree(slf: Py<Self>, url: String, path: Option<String>) -> Tree {
         Tree::new(slf, url, path)
     }
 
     /// The paths of the trees in a file.
     fn tree_paths(&self, url: String) -> PyResult<Job> {
-        Ok(tree::tree_paths(&self.held()?, url))
+        let list = |it: Arc<ClientHandle>| async move { it.client().tree_paths(&url).await };
+        self.job(list, |paths: Vec<String>, py| Ok(paths.into_pyobject(py)?.unbind()))
     }
 
-    /// What is known of a name.
+    /// Kind, size and version of a file or directory.
     fn stat(&self, url: String) -> PyResult<Job> {
-        let held = self.held()?;
-        let client = Arc::clone(&held);
-        let look = async move { client.client().stat(&url).await };
-        Ok(Job::new(&held, look, |looked, py| entry_of(&looked.named, &looked.entry).give(py)))
+        let stat = |it: Arc<ClientHandle>| async move { it.client().stat(&url).await };
+        self.job(stat, |stat, py| Entry::new(&stat.named, &stat.entry).into_object(py))
     }
 
-    /// The names in a directory.
+    /// The entries of a directory.
     fn list(&self, url: String) -> PyResult<Job> {
-        let held = self.held()?;
-        let client = Arc::clone(&held);
-        let list = async move {
-            let named = client.client().storage_path(&url)?;
-            let entries = named.storage.list(&named.path).await?;
-            Ok((named, entries))
+        let list = |it: Arc<ClientHandle>| async move {
+            let at = it.client().storage_path(&url)?;
+            let entries = at.storage.list(&at.path).await?;
+            Ok((at, entries))
         };
-        Ok(Job::new(&held, list, |(named, entries), py| {
-            let entries: Vec<Entry> = entries.iter().map(|entry| entry_of(&named, entry)).collect();
+        self.job(list, |(at, entries), py| {
+            let entries: Vec<Entry> = entries.iter().map(|entry| Entry::new(&at, entry)).collect();
             Ok(entries.into_pyobject(py)?.unbind())
-        }))
+        })
     }
 
     /// Makes a directory.
     fn make_directory(&self, url: String) -> PyResult<Job> {
-        let held = self.held()?;
-        let client = Arc::clone(&held);
-        let make = async move {
-            let named = client.client().storage_path(&url)?;
-            named.storage.make_directory(&named.path).await
+        let make = |it: Arc<ClientHandle>| async move {
+            let at = it.client().storage_path(&url)?;
+            at.storage.make_directory(&at.path).await
         };
-        Ok(Job::new(&held, make, |(), py| Ok(py.None())))
+        self.job(make, |(), py| Ok(py.None()))
     }
 
     /// Removes a file or directory.
     fn remove(&self, url: String, recursive: bool) -> PyResult<Job> {
-        let held = self.held()?;
-        let client = Arc::clone(&held);
-        let remove = async move {
-            let named = client.client().storage_path(&url)?;
-            match (named.path.is_empty(), recursive) {
-                (true, _) => Err(Error::new(ErrorKind::Invalid, "the root is not removed")),
-                (false, true) => named.storage.remove_tree(&named.path).await,
-                (false, false) => named.storage.remove(&named.path).await,
+        let remove = move |it: Arc<ClientHandle>| async move {
+            let at = it.client().storage_path(&url)?;
+            if at.path.is_empty() {
+                let what = "the root of a server cannot be removed";
+                return Err(Error::new(ErrorKind::Invalid, what));
             }
+            if recursive {
+                return at.storage.remove_tree(&at.path).await;
+            }
+            at.storage.remove(&at.path).await
         };
-        Ok(Job::new(&held, remove, |(), py| Ok(py.None())))
+        self.job(remove, |(), py| Ok(py.None()))
     }
 
-    /// Gives a file or directory another name on the same server.
+    /// Renames a file or directory on its server.
     fn rename(&self, source: String, target: String, overwrite: bool) -> PyResult<Job> {
-        let held = self.held()?;
-        let client = Arc::clone(&held);
-        let rename = async move {
-            let (from, to) =
-                (client.client().storage_path(&source)?, client.client().storage_path(&target)?);
+        let rename = move |it: Arc<ClientHandle>| async move {
+            let from = it.client().storage_path(&source)?;
+            let to = it.client().storage_path(&target)?;
             if from.server != to.server {
                 let what = "the two names are on different servers: copy, then remove";
                 return Err(Error::new(ErrorKind::Unsupported, what));
             }
             from.storage.rename(&from.path, &to.path, overwrite).await
         };
-        Ok(Job::new(&held, rename, |(), py| Ok(py.None())))
+        self.job(rename, |(), py| Ok(py.None()))
     }
 
     /// Writes bytes to a file.
     fn put_bytes(&self, url: String, data: Vec<u8>, overwrite: bool) -> PyResult<Job> {
-        let (held, named) = self.named(&url)?;
-        let client = Arc::clone(&held);
-        let put = async move { client.client().put(&url, data.into(), overwrite).await };
-        Ok(Job::new(&held, put, move |entry, py| entry_of(&named, &entry).give(py)))
+        let target = self.storage_path(&url)?;
+        let put = move |it: Arc<ClientHandle>| async move {
+            it.client().put(&url, data.into(), overwrite).await
+        };
+        self.job(put, move |entry, py| Entry::new(&target, &entry).into_object(py))
     }
 
     /// Copies a local file to a file, as the command does.
     fn put_file(&self, url: String, path: PathBuf, overwrite: bool) -> PyResult<Job> {
-        let (held, named) = self.named(&url)?;
-        let client = Arc::clone(&held);
-        let put = async move { client.client().put_file(&url, &path, overwrite).await };
-        Ok(Job::new(&held, put, move |entry, py| entry_of(&named, &entry).give(py)))
+        let target = self.storage_path(&url)?;
+        let put = move |it: Arc<ClientHandle>| async move {
+            it.client().put_file(&url, &path, overwrite).await
+        };
+        self.job(put, move |entry, py| Entry::new(&target, &entry).into_object(py))
     }
 
-    /// The report of all that was read so far, as JSON.
-    fn report(&self) -> PyResult<String> {
-        tree::as_json(&self.held()?.client().report())
+    /// The report of all reads so far.
+    fn report<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        Ok(pythonize::pythonize(py, &self.handle()?.client().report())?)
     }
 
-    /// Why nothing is remembered between runs although that was wanted.
+    /// Reason why the store that was configured cannot be used.
     fn store_error(&self) -> PyResult<Option<String>> {
-        Ok(self.held()?.client().store_error().map(ToString::to_string))
+        Ok(self.handle()?.client().store_error().map(ToString::to_string))
     }
 
-    /// Keeps what was learned, if the client was ever used in this process.
-    fn settle(&self, py: Python<'_>) {
-        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let held = state.held.as_ref().and_then(PerProcess::get).cloned();
-        drop(state);
-        if let Some(held) = held {
-            // It is for the next run; this one has nothing to do about it.
-            py.detach(|| drop(held.client().flush()));
+    /// Saves what was learned, if the client was used in this process.
+    fn flush(&self, py: Python<'_>) {
+        let handle = lock(&self.state).handle.as_ref().and_then(PerProcess::get).cloned();
+        if let Some(handle) = handle {
+            // Only the next run would miss it, so a failure is not reported.
+            py.detach(|| drop(handle.client().flush()));
         }
     }
 
-    /// Lets go of it. It ends with the last file that is open.
+    /// Releases the client. It ends with the last open file.
     fn close(&self) {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        *state = State { held: None, closed: true };
-    }
-}
-
-impl Client {
-    fn named(&self, url: &str) -> PyResult<(Arc<ClientHandle>, StoragePath)> {
-        let held = self.held()?;
-        let named = held.client().storage_path(url).map_err(|error| to_exception(&error))?;
-        Ok((held, named))
+        *lock(&self.state) = State { handle: None, closed: true };
     }
 }

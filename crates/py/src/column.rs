@@ -1,33 +1,33 @@
-//! Columns as objects over their memory.
+//! Columns as objects over the library's memory.
 
 use crate::buffer::Buffer;
 use hither::Values;
 use pyo3::prelude::*;
 
-/// A column: Arrow's layout, in buffers.
+/// A column in Arrow's layout.
 #[pyclass(frozen, get_all, module = "hither._core")]
 pub(crate) struct Column {
     /// Number of entries.
     entries: usize,
-    /// One more than there are entries, or None: where the items of each begin.
+    /// First item of each entry and end of the last; None if there is one item per entry.
     offsets: Option<Py<Buffer>>,
-    /// Dimensions of one item.
+    /// Dimensions of an item, outermost first.
     item_shape: Vec<usize>,
-    /// A `Buffer` of numbers, `Strings`, or a `Column` of which each value is an entry.
+    /// A `Buffer` of numbers, `Strings`, or a `Column` with an entry per value.
     values: Py<PyAny>,
 }
 
-/// Strings back to back.
+/// Concatenated strings.
 #[pyclass(frozen, get_all, module = "hither._core")]
 pub(crate) struct Strings {
-    /// One more than there are strings: where each begins.
+    /// Start of each string and end of the last.
     offsets: Py<Buffer>,
-    /// UTF-8, mostly.
+    /// All strings, mostly UTF-8.
     bytes: Py<Buffer>,
 }
 
 impl Column {
-    /// The objects for a column, which they take over.
+    /// An object that takes over the memory of a column.
     pub(crate) fn new(column: hither::Column, py: Python<'_>) -> PyResult<Self> {
         let offsets =
             column.offsets.map(|offsets| Py::new(py, Buffer::own(offsets))).transpose()?;
@@ -54,7 +54,7 @@ impl Column {
         Ok(Self { entries: column.entries, offsets, item_shape: column.item_shape, values })
     }
 
-    /// Several of them, as a list.
+    /// Objects for several columns.
     pub(crate) fn list(columns: Vec<hither::Column>, py: Python<'_>) -> PyResult<Vec<Self>> {
         columns.into_iter().map(|column| Self::new(column, py)).collect()
     }

@@ -3,8 +3,8 @@
 use pyo3::prelude::*;
 use std::ffi::OsString;
 
-/// Runs the command with these words, of which the first is its name; returns its exit code.
+/// Runs the command with these arguments, the first being its name; returns its exit code.
 #[pyfunction]
-pub(crate) fn run_command(py: Python<'_>, words: Vec<OsString>) -> u8 {
-    py.detach(|| hither_cli::run(words))
+pub(crate) fn run_command(py: Python<'_>, arguments: Vec<OsString>) -> u8 {
+    py.detach(|| hither_cli::run(arguments))
 }

@@ -1,24 +1,29 @@
-//! What is known of names.
+//! Entries of directories as objects.
 
 use hither::{FileKind, StoragePath};
 use pyo3::prelude::*;
 use std::time::UNIX_EPOCH;
 
-/// One name and what is known about it.
+/// Name, kind, size and version of a file or directory.
+///
+/// Examples
+/// --------
+/// >>> entry = hither.default_client().stat(hither.__file__)
+/// >>> assert (entry.name, entry.kind) == ("__init__.py", "file")
 #[pyclass(frozen, get_all, eq, hash, module = "hither._core", skip_from_py_object)]
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Entry {
-    /// URL or path, without secrets.
+    /// URL or local path, without secrets.
     url: String,
-    /// Its last part.
+    /// Last part of the path.
     name: String,
-    /// "file", "directory", "link" or "other".
+    /// ``"file"``, ``"directory"``, ``"link"`` or ``"other"``.
     kind: &'static str,
-    /// Bytes.
+    /// Size in bytes; 0 for anything but a file.
     size: u64,
-    /// Seconds since 1970.
+    /// Time of the last change, in seconds since 1970 UTC.
     modified: Option<f64>,
-    /// What tells its version.
+    /// Version of the file: an entity tag, or another such text.
     validator: Option<String>,
 }
 
@@ -29,8 +34,27 @@ impl std::hash::Hash for Entry {
 }
 
 impl Entry {
-    /// As an object.
-    pub(crate) fn give(self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+    /// An entry of the storage of `at`.
+    pub(crate) fn new(at: &StoragePath, entry: &hither::DirEntry) -> Self {
+        let kind = match entry.kind {
+            FileKind::File => "file",
+            FileKind::Directory => "directory",
+            FileKind::Link => "link",
+            FileKind::Other => "other",
+        };
+        let modified = entry.modified.and_then(|at| at.duration_since(UNIX_EPOCH).ok());
+        Self {
+            url: at.display_url(&entry.path),
+            name: entry.path.rsplit('/').next().unwrap_or_default().to_owned(),
+            kind,
+            size: entry.size,
+            modified: modified.map(|since| since.as_secs_f64()),
+            validator: entry.validator.clone(),
+        }
+    }
+
+    /// The entry as a Python object.
+    pub(crate) fn into_object(self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         Ok(Py::new(py, self)?.into_any())
     }
 }
@@ -39,24 +63,5 @@ impl Entry {
 impl Entry {
     fn __repr__(&self) -> String {
         format!("Entry(url={:?}, kind={:?}, size={})", self.url, self.kind, self.size)
-    }
-}
-
-/// An entry of the storage that `named` is in.
-pub(crate) fn entry_of(named: &StoragePath, entry: &hither::DirEntry) -> Entry {
-    let kind = match entry.kind {
-        FileKind::File => "file",
-        FileKind::Directory => "directory",
-        FileKind::Link => "link",
-        FileKind::Other => "other",
-    };
-    let modified = entry.modified.and_then(|at| at.duration_since(UNIX_EPOCH).ok());
-    Entry {
-        url: named.display_url(&entry.path),
-        name: entry.path.rsplit('/').next().unwrap_or_default().to_owned(),
-        kind,
-        size: entry.size,
-        modified: modified.map(|since| since.as_secs_f64()),
-        validator: entry.validator.clone(),
     }
 }

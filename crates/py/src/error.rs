@@ -1,10 +1,10 @@
-//! Errors become exceptions of `hither.exceptions`.
+//! Conversion of errors to the exceptions of `hither.exceptions`.
 
 use hither::{Error, ErrorKind, FormatError};
 use pyo3::PyErr;
 use std::error::Error as _;
 
-/// The classes, by what they are for.
+/// Classes of `hither.exceptions`.
 mod classes {
     pyo3::import_exception!(hither.exceptions, AlreadyExistsError);
     pyo3::import_exception!(hither.exceptions, CancelledError);
@@ -25,11 +25,11 @@ mod classes {
     pyo3::import_exception!(hither.exceptions, UnsupportedError);
 }
 
-/// The exception for `error`. Its message has the causes, too.
+/// The exception for `error`. Its message includes the causes.
 pub(crate) fn to_exception(error: &Error) -> PyErr {
-    let (message, of_key) = (whole(error), is_of_key(error));
+    let message = message_with_causes(error);
     match error.kind() {
-        ErrorKind::NotFound if of_key => classes::MissingKeyError::new_err(message),
+        ErrorKind::NotFound if is_missing_key(error) => classes::MissingKeyError::new_err(message),
         ErrorKind::NotFound => classes::NotFoundError::new_err(message),
         ErrorKind::Invalid => classes::InvalidError::new_err(message),
         ErrorKind::Unauthenticated => classes::UnauthenticatedError::new_err(message),
@@ -49,12 +49,12 @@ pub(crate) fn to_exception(error: &Error) -> PyErr {
     }
 }
 
-/// Something that was used after its end, or in another process.
-pub(crate) fn closed(what: &str) -> PyErr {
-    classes::InvalidError::new_err(format!("{what} is closed"))
+/// The exception for the use of an object that is closed or belongs to another process.
+pub(crate) fn invalid(message: &'static str) -> PyErr {
+    classes::InvalidError::new_err(message)
 }
 
-fn whole(error: &Error) -> String {
+fn message_with_causes(error: &Error) -> String {
     let mut message = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {
@@ -67,8 +67,8 @@ fn whole(error: &Error) -> String {
     message
 }
 
-/// Whether it is about a tree or a branch rather than about a file.
-fn is_of_key(error: &Error) -> bool {
+/// True for a missing tree or branch, false for a missing file.
+fn is_missing_key(error: &Error) -> bool {
     let cause = error.source().and_then(|cause| cause.downcast_ref::<FormatError>());
     matches!(cause, Some(FormatError::NotFound { .. }))
 }

@@ -10,31 +10,39 @@ use pyo3::types::PyBytes;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A file of a client. It is opened in each process that uses it.
+/// A file of a client, opened in each process that uses it.
 #[pyclass(frozen, module = "hither._core")]
 pub(crate) struct File {
     client: Py<Client>,
     #[pyo3(get)]
     url: String,
-    /// Whether reads are tree_cachen from the layout of its trees.
+    /// True if reads are predicted from the layout of the file's trees.
     tree_cache: bool,
     opened: ReopenedAfterFork<RemoteFile>,
 }
 
-/// Name, bytes delivered, requests failed.
-type Place = (String, u64, u64);
+/// URL, bytes delivered, failed requests.
+type Replica = (String, u64, u64);
 
-/// What the server says of a file.
+/// Size and version of a file.
+///
+/// Examples
+/// --------
+/// >>> with hither.open(hither.__file__) as file: assert file.stat().size == file.size
 #[pyclass(frozen, get_all, module = "hither._core", skip_from_py_object)]
 #[derive(Debug, Clone)]
 pub(crate) struct FileStat {
-    /// Bytes.
+    /// Size in bytes.
     size: u64,
-    /// Entity tag or date of the last change.
+    /// Version of the file: entity tag or date of the last change, as the server sends it.
     validator: Option<String>,
 }
 
-/// A hint that was given.
+/// A hint, for :meth:`hither.RemoteFile.cancel`.
+///
+/// Examples
+/// --------
+/// >>> with hither.open(hither.__file__) as file: assert file.hint([(0, 100)]) is None
 #[pyclass(frozen, module = "hither._core")]
 pub(crate) struct Hint(PerProcess<HintId>);
 
@@ -53,13 +61,13 @@ impl File {
 
 #[pymethods]
 impl File {
-    /// Opens it, as far as that takes no waiting. What is wrong with the URL, or with a local file, is said here.
+    /// Opens the file as far as that takes no waiting, which reports a wrong URL or local path.
     fn begin(&self, py: Python<'_>) -> PyResult<()> {
         self.opened(py).map(drop)
     }
 
-    /// Asks for size, version and both ends of it at once.
-    fn fetch_ends(&self, py: Python<'_>, tail: u64) -> PyResult<()> {
+    /// Starts to fetch size, version and both ends at once.
+    fn prefetch_ends(&self, py: Python<'_>, tail: u64) -> PyResult<()> {
         self.opened(py)?.1.prefetch_ends(tail);
         Ok(())
     }
@@ -71,53 +79,53 @@ impl File {
 
     /// Size and version.
     fn stat(&self, py: Python<'_>) -> PyResult<Job> {
-        let (held, file) = self.opened(py)?;
+        let (client, file) = self.opened(py)?;
         let stat = async move { file.stat_async().await };
-        Ok(Job::new(&held, stat, |stat, py| {
+        Ok(Job::new(&client, stat, |stat, py| {
             let stat = FileStat { size: stat.size, validator: stat.validator };
             Ok(Py::new(py, stat)?.into_any())
         }))
     }
 
-    /// Some bytes, fewer at the end of the file.
+    /// Bytes from an offset on, fewer at the end of the file.
     fn read_at(&self, py: Python<'_>, offset: u64, length: u64) -> PyResult<Job> {
-        let (held, file) = self.opened(py)?;
+        let (client, file) = self.opened(py)?;
         let read = async move { file.read_async(offset, length).await };
-        Ok(Job::new(&held, read, |bytes, py| Ok(PyBytes::new(py, &bytes).into_any().unbind())))
+        Ok(Job::new(&client, read, |bytes, py| Ok(PyBytes::new(py, &bytes).into_any().unbind())))
     }
 
     /// The bytes of ranges `(start, stop)`.
     fn read_ranges(&self, py: Python<'_>, ranges: Vec<(u64, u64)>) -> PyResult<Job> {
-        let (held, file) = self.opened(py)?;
+        let (client, file) = self.opened(py)?;
         let read = async move {
             let ranges: Vec<_> = ranges.into_iter().map(|(start, stop)| start..stop).collect();
             file.read_ranges_async(&ranges).await
         };
-        Ok(Job::new(&held, read, |found, py| {
+        Ok(Job::new(&client, read, |found, py| {
             let buffers: Vec<Buffer> = found.into_iter().map(Buffer::shared).collect();
             Ok(buffers.into_pyobject(py)?.unbind())
         }))
     }
 
-    /// Says what will be read.
+    /// Announces ranges that will be read.
     fn hint(
         &self,
         py: Python<'_>,
         ranges: Vec<(u64, u64)>,
         within_seconds: f64,
     ) -> PyResult<Option<Hint>> {
-        let (held, file) = self.opened(py)?;
+        let (client, file) = self.opened(py)?;
         let ranges: Vec<_> = ranges.into_iter().map(|(start, stop)| start..stop).collect();
         let when = Duration::try_from_secs_f64(within_seconds).unwrap_or_default();
-        // It may need credentials, and a command that prints them.
+        // The GIL is released: a request may need credentials from a command.
         let hint = py.detach(|| {
-            let _entered = held.client().runtime().enter();
+            let _entered = client.client().runtime().enter();
             file.hint(&ranges, when)
         });
         Ok(hint.map(|hint| Hint(PerProcess::new(hint))))
     }
 
-    /// Takes a hint back.
+    /// Cancels a hint.
     fn cancel(&self, py: Python<'_>, hint: &Hint) -> PyResult<()> {
         if let Some(hint) = hint.0.get() {
             self.opened(py)?.1.cancel(*hint);
@@ -125,15 +133,14 @@ impl File {
         Ok(())
     }
 
-    /// Lets go of it. What was asked for ahead is cancelled.
+    /// Closes the file and cancels its prefetches.
     fn close(&self) {
         self.opened.close();
     }
 
-    /// The places of the file as `(name, bytes, failures)`, and why some are not used any more.
-    fn places(&self, py: Python<'_>) -> PyResult<(Vec<Place>, Vec<String>)> {
-        let (places, notices) = self.opened(py)?.1.replicas();
-        let told = places.into_iter().map(|place| (place.name, place.bytes, place.failures));
-        Ok((told.collect(), notices))
+    /// The replicas of the file, and reasons why some are no longer used.
+    fn replicas(&self, py: Python<'_>) -> PyResult<(Vec<Replica>, Vec<String>)> {
+        let (replicas, notices) = self.opened(py)?.1.replicas();
+        Ok((replicas.into_iter().map(|it| (it.name, it.bytes, it.failures)).collect(), notices))
     }
 }

@@ -1,15 +1,20 @@
-//! Values that belong to the process that made them.
+//! Values that are valid only in the process that made them.
 //!
-//! `fork` copies memory and leaves threads behind: in the child, the runtime of a client has no threads, and a lock that one
-//! of them held will never be released. So nothing that has to do with threads is touched there, not even to drop it: it
-//! is forgotten, and the child makes its own.
+//! `fork` copies memory but no threads: in the child, the runtime of a client has no threads, and a
+//! lock that one of them held is never released. So the child touches nothing that has to do with
+//! threads, not even to drop it. It leaks the parent's values and makes its own.
 
 use crate::client::Client;
 use crate::error::to_exception;
 use pyo3::prelude::*;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// A value that is of use only in the process that made it.
+/// Takes a lock, even if a thread panicked with it: the guarded values are whole between calls.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A value that is valid only in the process that made it.
 #[derive(Debug)]
 pub(crate) struct PerProcess<T> {
     process: u32,
@@ -17,17 +22,17 @@ pub(crate) struct PerProcess<T> {
 }
 
 impl<T> PerProcess<T> {
-    /// Of this process.
+    /// A value of this process.
     pub(crate) fn new(value: T) -> Self {
         Self { process: std::process::id(), value: Some(value) }
     }
 
-    /// The value, in the process that made it.
+    /// The value; None in another process.
     pub(crate) fn get(&self) -> Option<&T> {
         self.value.as_ref().filter(|_| self.process == std::process::id())
     }
 
-    /// The value, taken out, in the process that made it.
+    /// Takes the value out; None in another process.
     pub(crate) fn take(&mut self) -> Option<T> {
         if self.process == std::process::id() { self.value.take() } else { None }
     }
@@ -41,12 +46,12 @@ impl<T> Drop for PerProcess<T> {
     }
 }
 
-/// What a client has open in this process: a file, a tree. It is opened in each process that uses it.
+/// A file or tree of a client, opened in each process that uses it.
 #[derive(Debug)]
-pub(crate) struct ReopenedAfterFork<T>(Mutex<Option<PerProcess<OfClient<T>>>>);
+pub(crate) struct ReopenedAfterFork<T>(Mutex<Option<PerProcess<WithClient<T>>>>);
 
-/// Something open, and the client that it is of.
-type OfClient<T> = (Arc<ClientHandle>, T);
+/// An open file or tree, and its client.
+type WithClient<T> = (Arc<ClientHandle>, T);
 
 impl<T> Default for ReopenedAfterFork<T> {
     fn default() -> Self {
@@ -55,39 +60,39 @@ impl<T> Default for ReopenedAfterFork<T> {
 }
 
 impl<T: Clone + Send> ReopenedAfterFork<T> {
-    /// It, and the client that it is of; opened by `open` if it is not. The lock is taken with the GIL held, as that of the
-    /// client, and not while anything is waited for: to open a Metalink document, it is fetched.
+    /// The open file or tree, and its client; calls `open` unless it is open.
+    ///
+    /// The lock is taken with the GIL held, as the client's is, but not during `open`, which may
+    /// wait: a Metalink document is fetched when it is opened.
     pub(crate) fn get_or(
         &self,
         py: Python<'_>,
         client: &Py<Client>,
         open: impl FnOnce(&hither::Client) -> Result<T, hither::Error> + Send,
-    ) -> PyResult<OfClient<T>> {
-        let lock = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(opened) = lock().as_ref().and_then(PerProcess::get) {
+    ) -> PyResult<WithClient<T>> {
+        if let Some(opened) = lock(&self.0).as_ref().and_then(PerProcess::get) {
             return Ok(opened.clone());
         }
-        let held = client.get().held()?;
-        let opened = py.detach(|| open(held.client())).map_err(|error| to_exception(&error))?;
-        let now = (held, opened);
-        let mut opened = lock();
+        let handle = client.get().handle()?;
+        let value = py.detach(|| open(handle.client())).map_err(|error| to_exception(&error))?;
+        let mut opened = lock(&self.0);
         if let Some(first) = opened.as_ref().and_then(PerProcess::get) {
             return Ok(first.clone());
         }
-        *opened = Some(PerProcess::new(now.clone()));
-        Ok(now)
+        *opened = Some(PerProcess::new((Arc::clone(&handle), value.clone())));
+        Ok((handle, value))
     }
 
-    /// Lets go of it.
+    /// Closes the file or tree.
     pub(crate) fn close(&self) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        *lock(&self.0) = None;
     }
 }
 
-/// A client whose end may come anywhere.
+/// A client that any thread may drop.
 ///
-/// The end of a client waits for its threads. It may be dropped by one of them, or by a thread that holds the GIL, which
-/// they may be waiting for: so it ends on a thread of its own.
+/// Dropping a client waits for its threads. The last reference may be dropped by one of them, or by
+/// a thread that holds the GIL, which they may be waiting for: so another thread drops the client.
 #[derive(Debug)]
 pub(crate) struct ClientHandle(Option<hither::Client>);
 
@@ -106,7 +111,7 @@ impl ClientHandle {
 impl Drop for ClientHandle {
     fn drop(&mut self) {
         if let Some(client) = self.0.take() {
-            // Without a thread to spare it ends here.
+            // If no thread can be started, the client is dropped here.
             drop(std::thread::Builder::new().name("hither-end".to_owned()).spawn(|| drop(client)));
         }
     }

@@ -1,15 +1,15 @@
-//! What Python waits for.
+//! Operations that Python waits for, with or without an event loop.
 //!
-//! A [`Job`] is one operation that has not begun. There are two ways to wait for it. `wait` runs it on the calling thread,
-//! which releases the GIL, and takes it back ten times a second to see whether a signal has come: Ctrl-C is answered by
-//! dropping the operation, which cancels it. `await` runs it on the client's runtime and settles a future of the running
-//! event loop when it is done; a future that is cancelled aborts it.
+//! A [`Job`] is an operation that has not started. There are two ways to wait for it. `wait` runs
+//! it on the calling thread, which releases the GIL and takes it every 100 ms to check for signals:
+//! Ctrl-C drops the operation, which cancels it. `await` runs it on the client's runtime and sets
+//! the result of a future of the running event loop; cancelling the future aborts the operation.
 //!
-//! The threads of the runtime never wait for the GIL: they serve sockets, and the GIL may be held for as long as a program
-//! computes. Results are handed over by threads that are there to block.
+//! Threads of the runtime never wait for the GIL, which a program may hold for as long as it
+//! computes: they serve sockets. Blocking threads deliver the results.
 
-use crate::error::{closed, to_exception};
-use crate::fork::{ClientHandle, PerProcess};
+use crate::error::{invalid, to_exception};
+use crate::fork::{ClientHandle, PerProcess, lock};
 use crate::shutdown::InterpreterGuard;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
@@ -17,65 +17,65 @@ use hither::Error;
 use pyo3::exceptions::asyncio::CancelledError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::task::AbortHandle;
 
-/// Between two looks for signals. Ctrl-C is to be answered within 200 ms.
-const PATIENCE: Duration = Duration::from_millis(100);
+/// Interval between checks for signals; Ctrl-C must take effect within 200 ms.
+const SIGNAL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Makes an object of a result.
-type Answer = Box<dyn FnOnce(Python<'_>) -> PyResult<Py<PyAny>> + Send>;
+/// Conversion of a result to an object.
+type Conversion = Box<dyn FnOnce(Python<'_>) -> PyResult<Py<PyAny>> + Send>;
 
-/// An operation, and the client that it is for.
+/// An operation and its client.
 struct Work {
     client: Arc<ClientHandle>,
-    future: BoxFuture<'static, Result<Answer, Error>>,
+    future: BoxFuture<'static, Result<Conversion, Error>>,
 }
 
-/// An operation that has not begun: `wait()` for it, or `await` it, once.
+/// An operation that has not started. Wait for it once, with `wait` or `await`.
 #[pyclass(frozen, module = "hither._core")]
 pub(crate) struct Job {
     work: Mutex<PerProcess<Work>>,
 }
 
 impl Job {
-    /// A job of `client`, of whose result `answer` makes an object.
+    /// A job of `client`; `convert` makes an object of its result.
     pub(crate) fn new<T: Send + 'static>(
         client: &Arc<ClientHandle>,
         future: impl Future<Output = Result<T, Error>> + Send + 'static,
-        answer: impl FnOnce(T, Python<'_>) -> PyResult<Py<PyAny>> + Send + 'static,
+        convert: impl FnOnce(T, Python<'_>) -> PyResult<Py<PyAny>> + Send + 'static,
     ) -> Self {
         let whole = future.map(|done| {
-            done.map(|value| Box::new(move |py: Python<'_>| answer(value, py)) as Answer)
+            done.map(|value| Box::new(move |py: Python<'_>| convert(value, py)) as Conversion)
         });
         let work = Work { client: Arc::clone(client), future: whole.boxed() };
         Self { work: Mutex::new(PerProcess::new(work)) }
     }
 
     fn take(&self) -> PyResult<Work> {
-        let mut work = self.work.lock().unwrap_or_else(PoisonError::into_inner);
-        work.take().ok_or_else(|| closed("a job that was waited for, or is of another process,"))
+        let message = "the job was waited for before, or was made in another process";
+        lock(&self.work).take().ok_or_else(|| invalid(message))
     }
 }
 
 #[pymethods]
 impl Job {
-    /// Does it, and waits for it; meanwhile calls `tick` ten times a second.
+    /// Runs the operation and waits for it; calls `tick` every 100 ms.
     #[pyo3(signature = (tick = None))]
     fn wait(&self, py: Python<'_>, tick: Option<&Bound<'_, PyAny>>) -> PyResult<Py<PyAny>> {
         let Work { client, mut future } = self.take()?;
         loop {
-            let some = py.detach(|| {
+            let done = py.detach(|| {
                 client
                     .client()
-                    .block_on(async { tokio::time::timeout(PATIENCE, &mut future).await })
+                    .block_on(async { tokio::time::timeout(SIGNAL_INTERVAL, &mut future).await })
             });
-            match some {
+            match done {
                 Ok(done) => {
                     return done
                         .map_err(|error| to_exception(&error))
-                        .and_then(|answer| answer(py));
+                        .and_then(|convert| convert(py));
                 }
                 Err(_) => {
                     py.check_signals()?;
@@ -85,19 +85,19 @@ impl Job {
         }
     }
 
-    /// Does it on the client's threads, and wakes the running event loop.
+    /// Runs the operation on the client's threads and wakes the running event loop.
     fn __await__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let event_loop = py.import("asyncio")?.call_method0("get_running_loop")?;
         let result = event_loop.call_method0("create_future")?;
-        // Nothing would settle it.
-        drop(InterpreterGuard::enter().ok_or_else(|| closed("the interpreter"))?);
+        // After shutdown nothing would set the result.
+        drop(InterpreterGuard::enter().ok_or_else(|| invalid("the interpreter is shutting down"))?);
         let Work { client, future } = self.take()?;
         let waiting = Waiting { event_loop: event_loop.unbind(), result: result.clone().unbind() };
         let runtime = client.client().runtime().clone();
         let hand_over = runtime.clone();
         let task = runtime.spawn(async move {
             let done = future.await;
-            // It outlives the job: the event loop that waits for it must hear of it.
+            // Not aborted with the job, because the event loop waits for the result.
             drop(hand_over.spawn_blocking(move || waiting.settle(done)));
             drop(client);
         });
@@ -107,7 +107,7 @@ impl Job {
     }
 }
 
-/// Aborts a job whose future is done for, which it is when the job is done, too.
+/// Callback of the future: aborts the job, which does nothing if the job is done.
 #[pyclass(frozen)]
 struct Abort(AbortHandle);
 
@@ -118,20 +118,20 @@ impl Abort {
     }
 }
 
-/// An event loop that waits.
+/// A future of an event loop that waits for a job.
 struct Waiting {
     event_loop: Py<PyAny>,
     result: Py<PyAny>,
 }
 
 impl Waiting {
-    fn settle(self, done: Result<Answer, Error>) {
-        // None when the interpreter is about to end: nobody waits any more.
+    fn settle(self, done: Result<Conversion, Error>) {
+        // None if the interpreter is shutting down: nobody waits any more.
         let Some(_inside) = InterpreterGuard::enter() else { return };
         Python::try_attach(|py| {
-            let made = done.map_err(|error| to_exception(&error)).and_then(|answer| answer(py));
+            let made = done.map_err(|error| to_exception(&error)).and_then(|convert| convert(py));
             let settle = Bound::new(py, Settle { made: Mutex::new(Some(made)) });
-            let told = settle.and_then(|settle| {
+            let scheduled = settle.and_then(|settle| {
                 let context = PyDict::new(py);
                 context.set_item("context", py.import("contextvars")?.call_method0("Context")?)?;
                 let arguments = (settle, self.result.bind(py));
@@ -141,13 +141,13 @@ impl Waiting {
                     Some(&context),
                 )
             });
-            // A loop that was closed meanwhile has nobody to tell.
-            drop(told);
+            // Fails if the loop was closed meanwhile: nobody waits any more.
+            drop(scheduled);
         });
     }
 }
 
-/// Gives a future its result, on the thread of its loop.
+/// Callback that sets the result of a future, on the thread of its loop.
 #[pyclass(frozen)]
 struct Settle {
     made: Mutex<Option<PyResult<Py<PyAny>>>>,
@@ -156,7 +156,7 @@ struct Settle {
 #[pymethods]
 impl Settle {
     fn __call__(&self, py: Python<'_>, future: &Bound<'_, PyAny>) -> PyResult<()> {
-        let made = self.made.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let made = lock(&self.made).take();
         if future.call_method0("done")?.is_truthy()? {
             return Ok(());
         }

@@ -1,7 +1,7 @@
 //! The Python module `hither._core`: conversions between Python and the library, no logic.
 //!
-//! What waits is a `Job`: made by a call that returns at once, waited for by its `wait` (with the GIL released) or by
-//! `await`. What people see is the package in `python/hither`, which gives every job its two spellings.
+//! A call that waits is a `Job`: made at once, then waited for with `wait`, which releases the GIL,
+//! or with `await`. Users see the package in `python/hither`, with a function for each of the two.
 
 mod buffer;
 mod client;
@@ -40,4 +40,8 @@ mod _core {
     use crate::shutdown::shutdown;
     #[pymodule_export]
     use crate::tree::{ArraysIterator, ScanProgress, Tree};
+
+    #[pymodule_export]
+    #[expect(non_upper_case_globals, reason = "the name that Python expects")]
+    const __version__: &str = env!("CARGO_PKG_VERSION");
 }

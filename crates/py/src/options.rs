@@ -1,4 +1,4 @@
-//! How a Python program wants its client.
+//! Client options from Python.
 
 use hither::{ClientConfig, ClientOptions, CredentialOptions, Error, ErrorKind, Mirror, Secret};
 use pyo3::FromPyObject;
@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// What the package hands over: a mapping with these keys. None is what the command would do.
+/// Options that the package passes as a mapping with these keys; None takes the command's default.
 #[derive(Debug, Clone, FromPyObject)]
 #[pyo3(from_item_all)]
 pub(crate) struct PyClientOptions {
@@ -25,11 +25,11 @@ pub(crate) struct PyClientOptions {
     insecure: bool,
     trace: Option<PathBuf>,
     config: Option<PathBuf>,
-    token: Option<Text>,
+    token: Option<SecretText>,
     token_file: Option<PathBuf>,
     token_command: Option<String>,
     user: Option<String>,
-    password: Option<Text>,
+    password: Option<SecretText>,
     cert: Option<PathBuf>,
     key: Option<PathBuf>,
     proxy_cert: Option<PathBuf>,
@@ -40,17 +40,17 @@ pub(crate) struct PyClientOptions {
     anonymous: bool,
 }
 
-/// A text that is not shown.
+/// A secret, which `Debug` does not show.
 #[derive(Clone)]
-struct Text(Secret);
+struct SecretText(Secret);
 
-impl std::fmt::Debug for Text {
+impl std::fmt::Debug for SecretText {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         self.0.fmt(f)
     }
 }
 
-impl<'py> FromPyObject<'_, 'py> for Text {
+impl<'py> FromPyObject<'_, 'py> for SecretText {
     type Error = pyo3::PyErr;
 
     fn extract(object: pyo3::Borrowed<'_, 'py, pyo3::PyAny>) -> Result<Self, Self::Error> {
@@ -59,7 +59,7 @@ impl<'py> FromPyObject<'_, 'py> for Text {
 }
 
 impl PyClientOptions {
-    /// The client's configuration: these options, then the environment, then the configuration file.
+    /// The configuration: these options, then the environment, then the configuration file.
     pub(crate) fn config(&self) -> Result<ClientConfig, Error> {
         let mut config = hither_cli::client_config(self.client_options()?, self.config.as_deref())?;
         if let Some(bytes) = self.cache_bytes {

@@ -1,11 +1,12 @@
-//! The end of the interpreter, which must not find threads of ours at work in it.
+//! Shutdown of the interpreter, during which none of our threads may use it.
 //!
-//! Before 3.14, CPython ends a thread that wants the GIL back while the interpreter is ending by unwinding its stack. PyO3
-//! keeps that from frames of Rust where a thread attaches, but a thread that is attached also gives the GIL away and takes it
-//! back in the midst of any Python code that it calls: then the process dies. So threads of the runtime go through a gate,
-//! which is closed (`atexit`) while all threads may still run; whoever is inside is waited for.
+//! Before 3.14, CPython unwinds the stack of a thread that takes the GIL while the interpreter
+//! shuts down. PyO3 handles that where a thread attaches. But an attached thread also releases and
+//! takes the GIL in the middle of any Python code that it calls; the process dies if it is unwound
+//! there. So threads of the runtime pass a gate. `atexit` closes it while all threads may still
+//! run, and waits for the threads inside.
 //!
-//! A child that was forked has a gate of its own: the threads that were inside are not in the child.
+//! A forked child has its own gate, because the threads that were inside are not in the child.
 
 use pyo3::prelude::*;
 use std::process;
@@ -13,28 +14,28 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::park_timeout;
 use std::time::Duration;
 
-/// The number of the process; whether the gate is closed; how many are inside. It is the interpreter's, and a process has one.
+/// Process id, closed flag and number of threads inside; one gate for the process's interpreter.
 static GATE: AtomicU64 = AtomicU64::new(0);
 const CLOSED: u64 = 1 << 31;
 const INSIDE: u64 = CLOSED - 1;
 
-/// How often, and how many times, those inside are looked for: what they do takes microseconds, and what hangs must not keep
-/// the process.
-const LOOK: Duration = Duration::from_millis(1);
-const MAX_LOOKS: usize = 2000;
+/// Interval between checks for threads inside, which stay for microseconds.
+const CHECK_INTERVAL: Duration = Duration::from_millis(1);
+/// Number of checks after which the process ends nevertheless, in case a thread hangs.
+const MAX_CHECKS: usize = 2000;
 
-/// The gate, as this process has it.
+/// The gate of this process: `gate` itself, or an open gate in a forked child.
 fn of_process(gate: u64) -> u64 {
     let own = u64::from(process::id()) << 32;
     if gate & !(CLOSED | INSIDE) == own { gate } else { own }
 }
 
-/// A thread that may use the interpreter: it does not end meanwhile.
+/// Permission for a thread to use the interpreter, which delays its shutdown.
 #[derive(Debug)]
 pub(crate) struct InterpreterGuard(());
 
 impl InterpreterGuard {
-    /// None when the interpreter is about to end.
+    /// Enters the gate; None if the interpreter is shutting down.
     pub(crate) fn enter() -> Option<Self> {
         let enter =
             |gate| Some(of_process(gate)).filter(|gate| gate & CLOSED == 0).map(|it| it + 1);
@@ -49,18 +50,18 @@ impl Drop for InterpreterGuard {
     }
 }
 
-/// Closes the gate, and waits for those inside. Event loops hear no more of jobs.
+/// Closes the gate and waits for threads inside. Event loops get no more results of jobs.
 #[pyfunction]
 pub(crate) fn shutdown(py: Python<'_>) {
     let close = |gate| Some(of_process(gate) | CLOSED);
-    // It always closes.
+    // `close` never returns None, so the update succeeds.
     let _ = GATE.fetch_update(Ordering::AcqRel, Ordering::Acquire, close);
     py.detach(|| {
-        for _ in 0..MAX_LOOKS {
+        for _ in 0..MAX_CHECKS {
             if GATE.load(Ordering::Acquire) & INSIDE == 0 {
                 break;
             }
-            park_timeout(LOOK);
+            park_timeout(CHECK_INTERVAL);
         }
     });
 }

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import html
-import json
 from dataclasses import asdict, dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
@@ -179,9 +178,8 @@ class Report:
         return f"{timing_svg(self)}<pre>{html.escape(str(self))}</pre>{notices}"
 
 
-def report_from_core(text: str) -> Report:
-    """Return the report that the core wrote as JSON."""
-    values = json.loads(text)
+def report_from_core(values: dict[str, Any]) -> Report:
+    """Return the report of the core's dict."""
     reads = values.pop("reads", {})
     values["reads"] = reads.get("reads", 0)
     values["reads_without_wait"] = reads.get("hits", 0)

@@ -348,7 +348,7 @@ class Tree(Closing, Mapping[str, "Branch"]):
         if isinstance(step_size, int):
             entries = max(1, step_size)
         else:
-            entries = await self._core.entries_in(request.columns, parse_bytes(step_size))
+            entries = await self._core.num_entries_for(request.columns, parse_bytes(step_size))
         steps = self._start_iterator(request, entries, HIDDEN.add_read())
         try:
             while (step := await steps.next()) is not None:
@@ -376,10 +376,10 @@ class Tree(Closing, Mapping[str, "Branch"]):
 
     def _read_job(
         self, request: ArraysRequest, progress: _core.ScanProgress
-    ) -> _core.Job[tuple[list[_core.Column], str]]:
+    ) -> _core.Job[tuple[list[_core.Column], dict[str, Any]]]:
         return self._core.arrays(request.columns, request.cut, (request.start, request.stop), progress)
 
-    def _build(self, request: ArraysRequest, result: tuple[list[_core.Column], str]) -> Any:  # noqa: ANN401
+    def _build(self, request: ArraysRequest, result: tuple[list[_core.Column], dict[str, Any]]) -> Any:  # noqa: ANN401
         from hither._tree.library import build
 
         columns, report = result
@@ -389,12 +389,12 @@ class Tree(Closing, Mapping[str, "Branch"]):
     def _start_iterator(
         self, request: ArraysRequest, entries: int, progress: _core.ScanProgress
     ) -> _core.ArraysIterator:
-        return self._core.steps(request.columns, request.cut, (request.start, request.stop), entries, progress)
+        return self._core.iterate(request.columns, request.cut, (request.start, request.stop), entries, progress)
 
     def _step_entries(self, request: ArraysRequest, step_size: int | str) -> int:
         if isinstance(step_size, int):
             return max(1, step_size)
-        return self._core.entries_in(request.columns, parse_bytes(step_size)).wait()
+        return self._core.num_entries_for(request.columns, parse_bytes(step_size)).wait()
 
     def _partitions(self, columns: list[str], step_size: int | str) -> list[int]:
         """Return the first entry of each partition, and the number of entries."""

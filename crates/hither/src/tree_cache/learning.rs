@@ -121,7 +121,7 @@ pub(crate) fn attach(
     let loader = TreeLoader {
         file: origin.unrecorded(),
         read: file.downgrade(),
-        courses: cache.courses(),
+        handle: cache.handle(),
         by_content,
         schemas: Arc::clone(&schemas),
         store: store.clone(),
@@ -169,7 +169,7 @@ impl TreeLoader {
                 return Ok(true);
             }
             self.file.forget_metadata();
-            self.courses.drop_layout();
+            self.handle.drop_layout();
         } else {
             self.file.source.expect_bulk();
         }
