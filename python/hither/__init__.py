@@ -9,8 +9,7 @@ The examples of this reference assume ``import hither`` and a server that shows 
 """
 
 from hither._client import Client, default_client
-from hither._core import Entry, FileStat, Hint
-from hither._core import __version__ as __version__
+from hither._core import Entry, FileStat, Hint, __version__
 from hither._file import RemoteFile, open
 from hither._reporting.explain import Explanation, explain
 from hither._reporting.report import Report, SourceReport
@@ -35,6 +34,7 @@ __all__ = [
     "RootFile",
     "SourceReport",
     "Tree",
+    "__version__",
     "dataset",
     "default_client",
     "explain",

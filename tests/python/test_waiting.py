@@ -1,6 +1,7 @@
 """Event loops, threads, forks, signals, and the end of the interpreter."""
 
 import asyncio
+import importlib.metadata
 import multiprocessing
 import os
 import pickle
@@ -273,3 +274,7 @@ def test_clients_pickle_with_their_settings():
     client = hither.Client(connections=3, store=False, cache="1 MiB")
     again = pickle.loads(pickle.dumps(client))
     assert again._options == client._options
+
+
+def test_the_version_is_that_of_the_installed_package():
+    assert hither.__version__ == importlib.metadata.version("hither")

@@ -20,9 +20,6 @@ mod tree;
 #[pyo3::pymodule]
 mod _core {
     #[pymodule_export]
-    #[expect(non_upper_case_globals, reason = "Python's name for it")]
-    const __version__: &str = env!("CARGO_PKG_VERSION");
-    #[pymodule_export]
     use crate::buffer::Buffer;
     #[pymodule_export]
     use crate::client::Client;
