@@ -1,10 +1,11 @@
-//! How long the job of 2006 takes, by latency and by block size, in virtual time: figure 5 of Furano and others ("Latencies
-//! and data access", CHEP 2006) over the real cache and a link in memory. Prints a table of comma-separated values.
+//! Duration of the job of 2006 by latency and block size, in virtual time: figure 5 of Furano and
+//! others ("Latencies and data access", CHEP 2006), with the real cache over a simulated link.
+//! Prints a table of comma-separated values.
 //!
 //!     cargo run --release -p hither-simulate --example latency_grid -- [READS]
 //!
-//! A block size of 0 means neither cache nor reading ahead; `learned` is the default, which picks its own. READS are the
-//! first so many of the 100,000 of the job.
+//! A block size of 0 means neither cache nor read-ahead; `learned` is the default, which chooses
+//! the block size. READS limits the job to its first reads of 100,000.
 
 #![expect(clippy::print_stdout, reason = "printing is what this program is for")]
 #![expect(clippy::unwrap_used, reason = "a failure ends the program")]
@@ -25,14 +26,14 @@ const RATE: u64 = 3 * 350_000 * 8;
 const LATENCIES: [u64; 11] = [0, 10, 20, 30, 40, 50, 60, 70, 80, 90, 100];
 const BLOCKS: [u64; 8] = [0, 25_000, 50_000, 100_000, 200_000, 300_000, 400_000, 500_000];
 
-/// What is done with a read.
+/// The way a read is done.
 #[derive(Debug, Clone, Copy)]
 enum Way {
-    /// It is a request.
+    /// As a request.
     Bare,
-    /// It is rounded to blocks of this size, and read ahead of.
+    /// In blocks of this size, with read-ahead.
     Blocks(u64),
-    /// As by default.
+    /// By default.
     Learned,
 }
 

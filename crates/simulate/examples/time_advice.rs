@@ -1,4 +1,4 @@
-//! What a piece of advice costs: nanoseconds for a read that finds its bytes.
+//! The cost of advice: nanoseconds for a read that is a cache hit.
 //!
 //!     cargo run --release -p hither-simulate --example time_advice
 

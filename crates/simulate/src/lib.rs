@@ -1,12 +1,16 @@
-//! Links and programs in simulation: what a read costs over a link, in virtual time.
+//! Simulated links and programs: the cost of reads over a link, in virtual time.
 //!
-//! A [`Link`] has a round-trip time, a rate, a loss and a queue. Three crates share that description: this one simulates it in
-//! virtual time, `hither-testkit` has a TCP proxy that delays and limits, `hither-wan` emulates it packet by packet.
+//! A [`Link`] has a round-trip time, a rate, a loss and a queue. Three crates share that
+//! description: this one simulates it in virtual time, `hither-testkit` has a TCP proxy that delays
+//! and limits, `hither-wan` emulates it packet by packet.
 //!
-//! - [`source`]: a [`Source`](hither_core::Source) behind a link, for tests that assert round trips; it needs tokio's clock.
-//! - [`prefetch_model`]: a workload played through a [`Prefetcher`](hither_core::Prefetcher) by arithmetic alone.
+//! - [`source`]: a [`Source`](hither_core::Source) behind a link, for tests that assert round
+//!   trips; it needs tokio's clock.
+//! - [`prefetch_model`]: a workload played through a [`Prefetcher`](hither_core::Prefetcher) by
+//!   arithmetic alone.
 //! - [`workload`]: programs that read, as lists of reads; the same for the same seed.
-//! - [`dependency_chain`] and [`turns`]: how many round trips a client waited, from the times of its requests.
+//! - [`dependency_chain`] and [`turns`]: round trips that a client waited for, from the times of
+//!   its requests.
 //! - [`random`]: the seeded generator of all of them.
 
 pub mod dependency_chain;

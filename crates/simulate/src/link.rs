@@ -1,36 +1,37 @@
-//! The one description of a link, shared by the three emulators.
+//! The description of a link, shared by all emulators.
 //!
-//! A [`Link`] says what lies between a client and a server: the round-trip time, the rate of each direction, the
-//! chance that a packet is lost, and how many bytes the router in front of the slow part can hold. Each emulator
-//! realises as much of it as it can: packets between network namespaces all of it, the loopback proxy and the link in
-//! memory only time and rate.
+//! A [`Link`] describes the path between a client and a server: the round-trip time, the rate of
+//! each direction, the probability that a packet is lost, and the queue of the router at the
+//! bottleneck. The packet-level emulator realises all of it; the TCP proxy and the simulated source
+//! only time and rate.
 //!
-//! The links A to G are those of the talk that this project takes its main query from; they are named here once so that
-//! demos, benchmarks and tests mean the same thing by a letter.
+//! The links A to G are those of the talk that this project takes its main query from. They are
+//! defined here once so that demos, benchmarks and tests mean the same link by a letter.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::time::Duration;
 
-/// Least bytes that a rate-limited link queues, whatever its bandwidth-delay product.
+/// Minimum queue of a link with a rate, whatever its bandwidth-delay product.
 pub const MIN_QUEUE: u64 = 64 * 1024;
 
-/// Bytes that a link without a rate holds in all before it drops: a bound on memory, not a model.
+/// Maximum bytes in flight on a link without a rate: a bound on memory, not a model.
 pub const UNLIMITED_QUEUE: u64 = 64 * 1024 * 1024;
 
-/// What lies between a client and a server.
+/// The path between a client and a server.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Link {
     /// Round-trip time; each direction delays by half of it.
     pub rtt: Duration,
     /// Rate of each direction in bits per second of IP packets; `None` for no limit.
     pub bandwidth: Option<u64>,
-    /// Rate of each connection by itself, in each direction, in bits per second of IP packets; `None` for no limit. Only
-    /// packets between network namespaces know connections: the other emulators leave it out.
+    /// Rate of each connection, in each direction, in bits per second of IP packets; `None` for no
+    /// limit. Only the packet-level emulator knows connections: the others ignore it.
     pub each: Option<u64>,
-    /// Chance of each packet to be lost, 0 to 1, in either direction.
+    /// Probability that a packet is lost, 0 to 1, in either direction.
     pub loss: f64,
-    /// Bytes that wait for the rate before the newest is dropped; `None` for [`Link::queue_bytes`]' default.
+    /// Size of the queue in bytes, beyond which the newest packet is dropped; `None` for the
+    /// default of [`Link::queue_bytes`].
     pub queue: Option<u64>,
     /// Seed of the losses.
     pub seed: u64,
@@ -81,14 +82,14 @@ impl Link {
         self.rtt / 2
     }
 
-    /// Bytes of the queue: as set, else one bandwidth-delay product but at least [`MIN_QUEUE`]; [`UNLIMITED_QUEUE`]
-    /// where there is no rate to wait for.
+    /// The size of the queue in bytes: as set, else one bandwidth-delay product but at least
+    /// [`MIN_QUEUE`]; [`UNLIMITED_QUEUE`] without a rate.
     #[must_use]
     pub fn queue_bytes(&self) -> u64 {
         self.queue.unwrap_or_else(|| self.product(self.bandwidth))
     }
 
-    /// Bytes that wait for the rate of their connection before the newest is dropped.
+    /// The size of the queue of one connection, if connections have a rate.
     #[must_use]
     pub fn own_queue_bytes(&self) -> u64 {
         self.product(self.each)
@@ -101,7 +102,7 @@ impl Link {
         })
     }
 
-    /// Time that `bytes` take at the link's rate; zero without one.
+    /// The time that `bytes` take at the link's rate; zero without one.
     #[must_use]
     pub fn serialisation(&self, bytes: u64) -> Duration {
         self.bandwidth.map_or(Duration::ZERO, |rate| {
@@ -146,7 +147,7 @@ fn number_and_unit(text: &str) -> Result<(f64, &str), String> {
     Ok((number, unit.trim()))
 }
 
-/// Rounds a number that was checked to be non-negative; what is too large saturates.
+/// Rounds a non-negative number; saturates.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -156,10 +157,10 @@ fn rounded(value: f64) -> u64 {
     value.round() as u64
 }
 
-/// Reads a time: `240ms`, `0.3 ms`, `300us`, `1s`, `0`.
+/// Parses a time: `240ms`, `0.3 ms`, `300us`, `1s`, `0`.
 ///
 /// # Errors
-/// Text without a number, with an unknown unit, or longer than an hour.
+/// The text has no number or an unknown unit, or the time exceeds an hour.
 pub fn parse_time(text: &str) -> Result<Duration, String> {
     let (number, unit) = number_and_unit(text)?;
     let nanos = match unit {
@@ -178,10 +179,10 @@ pub fn parse_time(text: &str) -> Result<Duration, String> {
     Ok(Duration::from_nanos(rounded(nanos)))
 }
 
-/// Reads a rate: `100Mbit`, `8 Mbit/s`, `1Gbit`, `9600bit`; `unlimited` for `None`.
+/// Parses a rate: `100Mbit`, `8 Mbit/s`, `1Gbit`, `9600bit`; `unlimited` for `None`.
 ///
 /// # Errors
-/// Text without a number, with an unknown unit, or a rate below 1,000 bit/s.
+/// The text has no number or an unknown unit, or the rate is below 1,000 bit/s.
 pub fn parse_rate(text: &str) -> Result<Option<u64>, String> {
     if text.trim() == "unlimited" {
         return Ok(None);
@@ -206,10 +207,10 @@ pub fn parse_rate(text: &str) -> Result<Option<u64>, String> {
     Ok(Some(rate))
 }
 
-/// Reads a chance: `0.01%` or `0.0001`.
+/// Parses a probability: `0.01%` or `0.0001`.
 ///
 /// # Errors
-/// Text without a number, with an unknown unit, or a chance above one.
+/// The text has no number or an unknown unit, or the probability exceeds one.
 pub fn parse_loss(text: &str) -> Result<f64, String> {
     let (number, unit) = number_and_unit(text)?;
     let loss = match unit {
@@ -225,10 +226,10 @@ pub fn parse_loss(text: &str) -> Result<f64, String> {
     Ok(loss)
 }
 
-/// Reads a number of bytes: `65536`, `64KiB`, `1MiB`, `1MB`.
+/// Parses a number of bytes: `65536`, `64KiB`, `1MiB`, `1MB`.
 ///
 /// # Errors
-/// Text without a number or with an unknown unit.
+/// The text has no number or an unknown unit.
 pub fn parse_bytes(text: &str) -> Result<u64, String> {
     let (number, unit) = number_and_unit(text)?;
     let factor = match unit {

@@ -1,14 +1,15 @@
-//! A program that reads through a cache over a link, by arithmetic alone.
+//! A model of prefetching: a program that reads through a cache over a link, by arithmetic alone.
 //!
-//! For what is decided before a byte moves: how long a job takes with an [`Prefetcher`], how often it waits, what is fetched in
-//! vain. A job of 100,000 reads takes a fraction of a second, so a grid of links or a few thousand random jobs are
-//! affordable, which they are not with real futures and real bytes.
+//! It measures the decisions of a [`Prefetcher`]: how long a workload takes, how often it waits,
+//! how many bytes are fetched in vain. A workload of 100,000 reads takes a fraction of a second, so
+//! that a grid of links or a few thousand random workloads are affordable, which they are not with
+//! real futures and real bytes.
 //!
-//! The model: the link has a round-trip time and a rate; an answer begins to arrive a round trip after its request, or
-//! when the answers before it are through. What a program waits for is asked for at once, what is wanted soon only
-//! while the answers under way take no longer than a slack, in chunks, in its order, as far as the budget for
-//! reading ahead goes. The cache drops the extent that was not used for longest. There is no slow start and no connection: what those
-//! cost is for [`crate::memory`] to tell.
+//! The model: the link has a round-trip time and a rate; a response begins to arrive a round trip
+//! after its request, or when the responses before it have arrived. Demand reads are requested at
+//! once. Prefetches are requested in chunks, in their order, as far as the read-ahead budget goes,
+//! and only while the responses in flight take no longer than a slack. The cache evicts the least
+//! recently used extent. There is no slow start and no connection; [`crate::source`] models those.
 
 mod lru_cache;
 
@@ -21,10 +22,10 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::time::Duration;
 
-/// Bytes of one request for what is wanted soon.
+/// Size of a prefetch request in bytes.
 const CHUNK: u64 = 128 << 10;
 
-/// Where the program runs.
+/// The link and the memory of the model.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct PrefetchModel {
     /// Round-trip time.
@@ -33,42 +34,42 @@ pub struct PrefetchModel {
     pub rate: f64,
     /// Bytes that the cache holds.
     pub memory_bytes: u64,
-    /// Bytes of them that may have been fetched ahead and not been read.
+    /// Maximum number of them that were prefetched and not read.
     pub ahead_bytes: u64,
-    /// The program itself tells the rate; otherwise nobody knows it.
+    /// The prefetcher knows the rate.
     pub rate_known: bool,
 }
 
-/// How it went.
+/// The result of a run.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct ModelResult {
-    /// From the first step to the end of the last read.
+    /// Time from the first read to the end of the last one.
     pub duration: Duration,
     /// Reads.
     pub reads: u64,
-    /// Reads of which some bytes had to be asked for.
+    /// Reads of which some bytes had to be requested.
     pub misses: u64,
-    /// Reads that waited for bytes under way.
+    /// Reads that waited for bytes in flight.
     pub waits: u64,
     /// Bytes fetched.
     pub fetched_bytes: u64,
-    /// Bytes fetched ahead and dropped unread, or unread at the end.
+    /// Bytes prefetched and dropped unread, or unread at the end.
     pub wasted_bytes: u64,
-    /// Most bytes fetched ahead and unread at any time.
+    /// Maximum number of bytes prefetched and unread at any time.
     pub peak_ahead_bytes: u64,
-    /// Most bytes named by one piece of advice, and ranges.
+    /// Maximum number of bytes and of ranges in one piece of advice.
     pub max_named: (u64, usize),
 }
 
 impl ModelResult {
-    /// Misses, as a part of the reads.
+    /// Misses as a fraction of the reads.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "a ratio")]
     pub fn miss_rate(&self) -> f64 {
         self.misses as f64 / self.reads as f64
     }
 
-    /// What was wasted, as a part of what was fetched.
+    /// Wasted bytes as a fraction of the fetched ones.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "a ratio")]
     pub fn waste(&self) -> f64 {
@@ -77,20 +78,22 @@ impl ModelResult {
 }
 
 impl PrefetchModel {
-    /// A link of this round-trip time and rate in bytes per second, which the program knows, and memory as by default.
+    /// A link of this round-trip time and rate in bytes per second, which the prefetcher knows, and
+    /// default memory.
     #[must_use]
     pub fn new(rtt: Duration, rate: f64) -> Self {
         Self { rtt, rate, memory_bytes: 256 << 20, ahead_bytes: 128 << 20, rate_known: true }
     }
 
-    /// How long the answers under way may take for what is wanted soon to be asked for: two chunks, or half a round trip.
+    /// Maximum time of the responses in flight for another prefetch: two chunks, or half a round
+    /// trip.
     fn slack(&self) -> Duration {
         #[expect(clippy::cast_precision_loss, reason = "a small number")]
         let chunks = Duration::from_secs_f64(2.0 * CHUNK as f64 / self.rate);
         chunks.max(self.rtt / 2)
     }
 
-    /// Plays a job.
+    /// Runs a workload.
     pub fn play(&self, job: &Workload, advisor: &mut dyn Prefetcher) -> ModelResult {
         let mut run = Run {
             simulation: *self,
@@ -110,7 +113,7 @@ impl PrefetchModel {
         run.outcome
     }
 
-    /// Plays a job that has said at the beginning everything that it will read, in order.
+    /// Runs a workload that announces all its reads at the beginning, in order.
     #[must_use]
     pub fn play_informed(&self, job: &Workload) -> ModelResult {
         let wanted = job.steps.iter().map(super::workload::WorkloadRead::range).collect();
@@ -118,7 +121,7 @@ impl PrefetchModel {
     }
 }
 
-/// Names everything at the first read.
+/// Advises everything at the first read.
 #[derive(Debug)]
 struct Informed {
     wanted: Vec<Range<u64>>,
@@ -130,7 +133,7 @@ impl Prefetcher for Informed {
     }
 }
 
-/// Names nothing: every read that misses is a request.
+/// Advises nothing: every miss is a request.
 #[derive(Debug)]
 pub struct Silent;
 
@@ -140,23 +143,23 @@ impl Prefetcher for Silent {
     }
 }
 
-/// A job being played.
+/// A workload that is running.
 #[derive(Debug)]
 struct Run {
     simulation: PrefetchModel,
     size: u64,
     store: LruCache,
-    /// Wanted soon, not asked for yet.
+    /// Prefetches that were not requested yet.
     soon: VecDeque<Range<u64>>,
-    /// When the answers under way are through.
+    /// The time at which the responses in flight have arrived.
     free_at: Duration,
-    /// Since when there has been room for reading ahead.
+    /// The time since when there has been room for prefetches.
     room_at: Duration,
     outcome: ModelResult,
 }
 
 impl Run {
-    /// One read at `now`; when it is done.
+    /// Runs one read at `now`; returns when it is done.
     fn read(
         &mut self,
         now: Duration,
@@ -210,7 +213,7 @@ impl Run {
         }
     }
 
-    /// Asks for as much of what is wanted soon as could be by `now`.
+    /// Requests as many prefetches as could be requested by `now`.
     fn ask_soon(&mut self, now: Duration) {
         let slack = self.simulation.slack() + self.simulation.rtt;
         while !self.soon.is_empty() {
@@ -225,13 +228,13 @@ impl Run {
             }
             let chunk = self.chunk(room.min(CHUNK));
             if !chunk.is_empty() {
-                // What was named at this very moment is asked for now, not in the past.
+                // Advice given now is requested now, not in the past.
                 self.ask(at.max(self.room_at), &[&[], &chunk]);
             }
         }
     }
 
-    /// Takes about so many missing bytes from what is wanted soon.
+    /// Takes about this many missing bytes from the prefetches.
     fn chunk(&mut self, bytes: u64) -> Vec<Range<u64>> {
         let mut chunk = Vec::new();
         let mut left = bytes;
@@ -250,7 +253,7 @@ impl Run {
         chunk
     }
 
-    /// One request: what is read first, then what is not read yet.
+    /// One request: demanded ranges first, then prefetched ones.
     fn ask(&mut self, at: Duration, parts: &[&[Range<u64>]; 2]) {
         self.free_at = self.free_at.max(at + self.simulation.rtt);
         for (ahead, ranges) in [(false, parts[0]), (true, parts[1])] {

@@ -1,11 +1,11 @@
-//! A small seeded generator, so that losses repeat from run to run.
+//! A small seeded random generator, so that losses repeat from run to run.
 
-/// `SplitMix64` (Steele, Lea, Flood 2014): one multiplication chain per number, any seed is good.
+/// `SplitMix64` (Steele, Lea, Flood 2014): one multiplication chain per number; any seed is good.
 #[derive(Debug, Clone)]
 pub struct Random(u64);
 
 impl Random {
-    /// A generator that gives the same numbers for the same seed.
+    /// Creates a generator; the same seed gives the same numbers.
     #[must_use]
     pub const fn new(seed: u64) -> Self {
         Self(seed)
@@ -27,7 +27,7 @@ impl Random {
         unit
     }
 
-    /// True with the given chance, 0 to 1.
+    /// Returns true with the given probability, 0 to 1.
     pub fn chance(&mut self, share: f64) -> bool {
         self.unit() < share
     }

@@ -1,18 +1,21 @@
-//! A file behind an emulated link, in memory and in virtual time.
+//! A source behind a simulated link, in virtual time.
 //!
-//! [`SimulatedSource`] is a [`Source`] over a byte vector. Nothing real is waited for: in a test with tokio's paused clock
-//! (`#[tokio::test(start_paused = true)]`) a link of 240 ms costs nothing, and the times in the log are what they
-//! would be on a perfect network. That is what lets a test assert round trips instead of measuring them.
+//! [`SimulatedSource`] is a [`Source`] over a byte vector. In a test with tokio's paused clock
+//! (`#[tokio::test(start_paused = true)]`) a link of 240 ms costs no time, and the times in the log
+//! are those of a perfect network. So a test can assert round trips instead of measuring them.
 //!
-//! The model: opening a connection takes one round trip. A request leaves at once when its connection is open; its own size costs
-//! nothing. The answer begins to leave the server half a round trip later, in windows: ten segments of 1,448 bytes
-//! at first, doubling each round trip while the connection is busy, and kept from one answer to the next. All connections share
-//! the line's rate in the order in which their windows leave. There are no losses, no receive windows, no time that
-//! a server thinks. As tokio's timers count whole milliseconds, logged times are exact for links whose round-trip
-//! time is an even number of them and have no rate; otherwise a chain of requests may drift by a millisecond each.
+//! The model: opening a connection takes one round trip. A request leaves as soon as its connection
+//! is open; its own size costs nothing. The response begins to leave the server half a round trip
+//! later, in windows: ten segments of 1,448 bytes at first, doubling each round trip while the
+//! connection is busy, and kept from one response to the next. All connections share the link's
+//! rate in the order in which their windows leave. There are no losses, no receive windows and no
+//! server time. Because tokio's timers count whole milliseconds, logged times are exact for links
+//! without a rate whose round-trip time is an even number of milliseconds; otherwise a chain of
+//! requests may drift by a millisecond each.
 //!
-//! Every request is logged ([`SimulatedSource::log`]) with its connection and its times, and can be made to fail ([`Fault`]).
-//! A request outside the limits, or with ranges out of order, is refused loudly: whoever planned it is at fault.
+//! Every request is logged ([`SimulatedSource::log`]) with its connection and its times, and can be
+//! made to fail ([`Fault`]). A request outside the limits, or with ranges out of order, is an
+//! error: the planner is at fault.
 
 mod connections;
 mod parts;
@@ -23,6 +26,7 @@ use crate::link::Link;
 use bytes::Bytes;
 use connections::{State, Taken};
 use futures_core::future::BoxFuture;
+use hither_core::sync::lock;
 use hither_core::{
     Clock, Endpoint, Error, ErrorKind, Limits, LinkEstimate, PartSink, Request, ResponseMeta,
     Result, Retry, Source, range,
@@ -30,44 +34,45 @@ use hither_core::{
 use parts::Parts;
 use std::collections::VecDeque;
 use std::ops::Range;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::sleep_until;
 use window::Sending;
 
-/// What happens to one request.
+/// A fault of one request.
 #[derive(Debug, Clone)]
 pub enum Fault {
-    /// It is answered with this error after a round trip; the connection stays open.
+    /// The response is this error after a round trip; the connection stays open.
     Fail(Error),
-    /// The connection breaks after so many bytes of the answer have arrived; asking again helps.
+    /// The connection breaks after this many bytes of the response; a retry helps.
     Cut {
-        /// Bytes that arrive before.
+        /// Number of bytes that arrive before.
         after: u64,
     },
-    /// Nothing arrives after so many bytes of the answer, and the connection stays open.
+    /// Nothing arrives after this many bytes of the response; the connection stays open.
     Stall {
-        /// Bytes that arrive before.
+        /// Number of bytes that arrive before.
         after: u64,
     },
     /// From this request on the file has this validator.
     Change {
-        /// The new one.
+        /// The new validator.
         validator: String,
     },
 }
 
-/// One request as it went. Times count from the first use of the source.
+/// A record of one request. Times count from the first use of the source.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Logged {
     /// Number of the connection, from 0 in the order of opening.
     pub connection: usize,
-    /// What was asked for.
+    /// The request.
     pub request: Request,
-    /// When it left the client, its connection being open.
+    /// The time at which it left the client on an open connection.
     pub start: Duration,
-    /// When all of the answer had arrived, or the failure; `None` if that has not happened or the caller gave up.
+    /// The time at which the whole response or the error had arrived; `None` before that, and if
+    /// the caller cancelled.
     pub end: Option<Duration>,
     /// Bytes of the file that arrived.
     pub bytes: u64,
@@ -75,7 +80,7 @@ pub struct Logged {
     pub failed: bool,
 }
 
-/// A file behind an emulated link, in memory and in virtual time.
+/// A file behind a simulated link.
 #[derive(Debug)]
 pub struct SimulatedSource {
     name: String,
@@ -84,7 +89,7 @@ pub struct SimulatedSource {
     limits: Limits,
     max_connections: usize,
     patience: Duration,
-    /// Gaps of so many bytes between ranges are sent as well.
+    /// Gaps of up to this many bytes between ranges are sent as well.
     merging: u64,
     state: Mutex<State>,
     connection_free: Arc<Notify>,
@@ -94,8 +99,8 @@ pub struct SimulatedSource {
 pub const FIRST_VALIDATOR: &str = "\"first\"";
 
 impl SimulatedSource {
-    /// A file with these bytes behind `link`; no limits on requests, 64 connections, no faults. Losses and the queue of the
-    /// link are not modelled.
+    /// Creates a source of these bytes behind `link`, with unlimited requests, 64 connections and
+    /// no faults. Losses and the queue of the link are not modelled.
     #[must_use]
     pub fn new(bytes: impl Into<Bytes>, link: Link) -> Self {
         let bytes = bytes.into();
@@ -112,73 +117,76 @@ impl SimulatedSource {
         }
     }
 
-    /// With another name than its size.
+    /// Sets another name than the size.
     #[must_use]
     pub fn with_name(mut self, name: impl Into<String>) -> Self {
         self.name = name.into();
         self
     }
 
-    /// With these limits on each request.
+    /// Sets the limits of each request.
     #[must_use]
     pub fn with_limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
         self
     }
 
-    /// With at most so many connections, at least one.
+    /// Sets the maximum number of connections, at least one.
     #[must_use]
     pub fn with_max_connections(mut self, connections: usize) -> Self {
         self.max_connections = connections.max(1);
         self
     }
 
-    /// With a third clock: a stalled answer fails after this long. By default it never does.
+    /// Sets the no-progress timeout: a stalled response fails after this long. By default it never
+    /// does.
     #[must_use]
     pub fn with_patience(mut self, patience: Duration) -> Self {
         self.patience = patience;
         self
     }
 
-    /// With answers that hold what lies between two ranges as well, where that is no more than so many bytes: there are
-    /// servers that do that.
+    /// Sends the bytes between two ranges as well, if they are at most `gap_bytes`, as some servers
+    /// do.
     #[must_use]
     pub fn with_merging(mut self, gap_bytes: u64) -> Self {
         self.merging = gap_bytes;
         self
     }
 
-    /// With a fault for the `nth` request, counted from 0 in the order in which connections are given out.
+    /// Sets a fault for the `nth` request, counted from 0 in the order in which connections are
+    /// assigned.
     #[must_use]
     pub fn with_fault(self, nth: usize, fault: Fault) -> Self {
         self.state().faults.insert(nth, fault);
         self
     }
 
-    /// All requests so far, in the order in which connections were given out.
+    /// All requests so far, in the order in which connections were assigned.
     #[must_use]
     pub fn log(&self) -> Vec<Logged> {
         self.state().log.clone()
     }
 
-    /// Connections opened so far, broken ones included.
+    /// Number of connections opened so far, including broken ones.
     #[must_use]
     pub fn connections_opened(&self) -> usize {
         self.state().opened
     }
 
-    /// Longest chain of requests of which each left when the answer to the one before was complete, or later. Handshakes
-    /// don't count.
+    /// The longest chain of requests of which each left when the response to the one before was
+    /// complete, or later. Handshakes do not count.
     #[must_use]
     pub fn round_trips(&self) -> u32 {
-        // Odd for leaving, even for arriving: what arrives at an instant is there for what leaves at it.
+        // Odd numbers for sending, even ones for arrival: a response that arrives at an instant is
+        // there for a request sent at it.
         let nanos = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX / 2) * 2;
         let state = self.state();
         longest_chain(state.log.iter().map(|it| (nanos(it.start) + 1, it.end.map(nanos))))
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 
     /// Waits for a connection and takes it.
@@ -192,7 +200,7 @@ impl SimulatedSource {
         }
     }
 
-    /// The ranges of a request in the file, checked.
+    /// Resolves and checks the ranges of a request.
     fn located(&self, request: &Request) -> Result<Vec<Range<u64>>> {
         let size = self.bytes.len() as u64;
         let invalid = |what: String| Error::new(ErrorKind::Invalid, what);
@@ -285,7 +293,8 @@ impl SimulatedSource {
         }
     }
 
-    /// Sends the ranges in windows and delivers them as they arrive; when the last byte has.
+    /// Sends the ranges in windows and delivers them as they arrive. Returns the time of the last
+    /// byte.
     async fn stream(
         &self,
         connection: &mut Taken<'_>,
@@ -300,7 +309,7 @@ impl SimulatedSource {
             Some(Fault::Cut { after } | Fault::Stall { after }) => after,
             _ => u64::MAX,
         };
-        // What an empty file's answer arrives at.
+        // The arrival of an empty file's response.
         let mut last = connection.start + self.link.rtt;
         loop {
             let leaves = (!sending.done()).then_some(sending.next);
@@ -367,7 +376,7 @@ impl Source for SimulatedSource {
         self.limits
     }
 
-    /// The round-trip time once a connection is open, the rate once an answer is complete.
+    /// The round-trip time once a connection is open, the rate once a response is complete.
     fn link(&self) -> LinkEstimate {
         let mut state = self.state();
         #[expect(clippy::cast_precision_loss, reason = "an estimate")]

@@ -1,7 +1,7 @@
-//! Programs that read: where, how much, and what they do in between.
+//! Synthetic read workloads: offsets, lengths, and the time between reads.
 //!
-//! Each job is a list of steps, the same for the same seed. They are what the reader's models, its benches and the recorded
-//! traces begin from.
+//! A workload is a list of reads, the same for the same seed. The models of prefetching, benchmarks
+//! and recorded traces start from them.
 
 mod babar;
 mod trace;
@@ -15,23 +15,23 @@ use std::time::Duration;
 /// One read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WorkloadRead {
-    /// Position of its first byte.
+    /// Offset of its first byte.
     pub offset: u64,
-    /// Bytes.
+    /// Number of bytes.
     pub length: u64,
-    /// What the program does before it, with the bytes of the read before.
+    /// Time that the program works before it, with the bytes of the read before.
     pub think: Duration,
 }
 
 impl WorkloadRead {
-    /// What is read.
+    /// The range that is read.
     #[must_use]
     pub fn range(&self) -> Range<u64> {
         self.offset..self.offset + self.length
     }
 }
 
-/// A program that reads one file.
+/// The reads of a program in one file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Workload {
     /// Size of the file in bytes.
@@ -41,19 +41,19 @@ pub struct Workload {
 }
 
 impl Workload {
-    /// Bytes read, what is read twice counted twice.
+    /// Bytes read; bytes that are read twice count twice.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.steps.iter().map(|step| step.length).sum()
     }
 
-    /// Time that the program needs if it never waits.
+    /// The duration if reads take no time.
     #[must_use]
     pub fn think(&self) -> Duration {
         self.steps.iter().map(|step| step.think).sum()
     }
 
-    /// A job of these reads, with as much to do before each of them.
+    /// Creates a workload of these reads, with the same time before each of them.
     #[must_use]
     pub fn new(size: u64, reads: impl IntoIterator<Item = Range<u64>>, think: Duration) -> Self {
         let steps = reads.into_iter().map(|read| WorkloadRead {
@@ -65,7 +65,7 @@ impl Workload {
     }
 }
 
-/// Readers that take turns, each with its share of the file, which it reads from one end to the other.
+/// Readers in turn, each of which reads its share of the file from beginning to end.
 #[must_use]
 pub fn interleaved(readers: u64, reads: u64, read_bytes: u64, think: Duration) -> Workload {
     let share = reads * read_bytes;
@@ -74,7 +74,7 @@ pub fn interleaved(readers: u64, reads: u64, read_bytes: u64, think: Duration) -
     Workload::new(readers * share, starts.map(|start| start..start + read_bytes), think)
 }
 
-/// Reads `read_bytes` of every `stride` bytes, in reads of at most `most` bytes.
+/// Reads the first `read_bytes` of every `stride` bytes, at most `most` bytes at a time.
 #[must_use]
 pub fn skip(size: u64, stride: u64, read_bytes: u64, most: u64, think: Duration) -> Workload {
     let runs = (0..size / stride).map(|run| run * stride..run * stride + read_bytes);
@@ -86,7 +86,7 @@ pub fn skip(size: u64, stride: u64, read_bytes: u64, most: u64, think: Duration)
     Workload::new(size, reads, think)
 }
 
-/// Reads anywhere, `least` to `most` bytes each.
+/// Reads at random offsets, of random lengths within `lengths`.
 #[must_use]
 pub fn random(
     size: u64,
@@ -106,7 +106,8 @@ pub fn random(
     Workload::new(size, reads, think)
 }
 
-/// A skim: of every basket, `entries` pieces near its beginning; the baskets of `columns` columns follow one another.
+/// A skim: reads `entries` pieces near the beginning of each basket; the baskets of `columns`
+/// columns follow one another.
 #[must_use]
 pub fn skim(
     size: u64,

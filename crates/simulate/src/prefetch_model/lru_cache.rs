@@ -1,29 +1,29 @@
-//! What has been fetched, when it arrives, and whether it has been read.
+//! The modelled cache: fetched pieces, the times at which they arrive, and whether they were read.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 use std::time::Duration;
 
-/// What is dropped together: as in the cache, reading a part of it keeps all of it.
+/// The unit of eviction: as in the cache, reading a part of it keeps all of it.
 const EXTENT: u64 = 128 << 10;
 
 #[derive(Debug, Clone, Copy)]
 struct Piece {
     end: u64,
     arrives: Duration,
-    /// Fetched before it was read, and not read since.
+    /// Prefetched, and not read since.
     ahead: bool,
 }
 
-/// The pieces of a file that are in memory or on their way.
+/// The pieces of a file that are in memory or in flight.
 ///
-/// Invariants: pieces are disjoint and none reaches over a multiple of [`EXTENT`]; `used` and `by_use` say the same of each
-/// extent with pieces; `bytes` and `ahead_bytes` are the sums of the pieces.
+/// Invariants: pieces are disjoint and none crosses a multiple of [`EXTENT`]; `used` and `by_use`
+/// agree on each extent with pieces; `bytes` and `ahead_bytes` are the sums of the pieces.
 #[derive(Debug)]
 pub(super) struct LruCache {
     most: u64,
     pieces: BTreeMap<u64, Piece>,
-    /// When an extent was used last, by a count.
+    /// The last use of an extent, as a count.
     used: HashMap<u64, u64>,
     by_use: BTreeMap<u64, u64>,
     count: u64,
@@ -62,7 +62,7 @@ impl LruCache {
         pieces.filter(move |(_, piece)| piece.end > from).map(|(start, piece)| (*start, piece))
     }
 
-    /// What of a range is neither here nor on its way.
+    /// The parts of a range that are neither in memory nor in flight.
     pub(super) fn missing(&self, range: &Range<u64>) -> Vec<Range<u64>> {
         let mut missing = Vec::new();
         let mut at = range.start;
@@ -78,12 +78,13 @@ impl LruCache {
         missing
     }
 
-    /// When the last of what there is of a range arrives.
+    /// The time at which the last present part of a range arrives.
     pub(super) fn arrives(&self, range: &Range<u64>) -> Duration {
         self.within(range).map(|(_, piece)| piece.arrives).max().unwrap_or_default()
     }
 
-    /// Adds a range of which nothing is there, and drops what was not used for longest to make room.
+    /// Adds a range of which nothing is present, and evicts the least recently used extents to make
+    /// room.
     pub(super) fn add(&mut self, range: &Range<u64>, arrives: Duration, ahead: bool) {
         let mut start = range.start;
         while start < range.end {
@@ -118,7 +119,7 @@ impl LruCache {
             self.touch(start);
             let Some(piece) = self.remove(start) else { continue };
             if piece.ahead {
-                // Only part of it is read: the rest stays what it was.
+                // Only part of it is read: the rest stays as it was.
                 if start < range.start {
                     self.insert(start, Piece { end: range.start, ..piece });
                 }

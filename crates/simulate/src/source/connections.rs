@@ -1,4 +1,4 @@
-//! Connections: who holds one, and what became of its request.
+//! Simulated connections and their requests.
 
 use super::window::{Sending, SharedLink, Window};
 use super::{FIRST_VALIDATOR, Fault, Logged, SimulatedSource};
@@ -11,7 +11,7 @@ use tokio::time::Instant;
 #[derive(Debug)]
 pub(super) struct Connection {
     pub(super) number: usize,
-    /// When its handshake is over.
+    /// The end of its handshake.
     pub(super) ready: Duration,
     pub(super) busy: bool,
     pub(super) window: Window,
@@ -66,7 +66,8 @@ impl State {
 }
 
 impl SimulatedSource {
-    /// A connection if one is free or may be opened: an open one first, then one that is opening, then a new one.
+    /// Returns a connection if one is free or may be opened: an open one first, then one that is
+    /// opening, then a new one.
     pub(super) fn try_connection(&self, request: &Request) -> Option<Taken<'_>> {
         let mut state = self.state();
         let now = state.now();
@@ -103,11 +104,12 @@ impl SimulatedSource {
     }
 }
 
-/// A connection in use. Dropped before it is finished, it breaks, as a connection does whose answer nobody reads.
+/// A connection in use. It breaks if it is dropped before it is finished, like a connection with an
+/// unread response.
 pub(super) struct Taken<'a> {
     pub(super) source: &'a SimulatedSource,
     pub(super) number: usize,
-    /// Position of the request in the log.
+    /// Index of the request in the log.
     pub(super) at: usize,
     pub(super) start: Duration,
     pub(super) fault: Option<Fault>,
@@ -139,7 +141,7 @@ impl Taken<'_> {
         }
     }
 
-    /// The answer is complete, and the connection free for the next.
+    /// Ends the response, and frees the connection.
     pub(super) fn finish(&mut self, end: Duration, failed: bool) {
         self.keep = true;
         let mut state = self.source.state();

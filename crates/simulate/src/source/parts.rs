@@ -1,11 +1,11 @@
-//! Cutting an answer into what arrives together.
+//! Delivery of a response in the parts that arrive together.
 
 use bytes::Bytes;
 use hither_core::{Part, PartSink};
 use std::collections::VecDeque;
 use std::ops::Range;
 
-/// The bytes of an answer, in order.
+/// The bytes of a response, in order.
 pub(super) struct Parts<'a> {
     pub(super) bytes: &'a Bytes,
     pub(super) ranges: VecDeque<Range<u64>>,
@@ -19,7 +19,7 @@ impl Parts<'_> {
         {
             let end = range.end.min(range.start + count);
             let place = usize::try_from(range.start).ok().zip(usize::try_from(end).ok());
-            // In the file, as was checked before sending.
+            // The ranges were checked before sending.
             if let Some((start, end)) = place.filter(|(_, end)| *end <= self.bytes.len()) {
                 sink(Part { offset: range.start, bytes: self.bytes.slice(start..end) });
             }

@@ -1,4 +1,4 @@
-//! What the link in memory promises.
+//! Properties of the simulated link.
 
 use super::*;
 use hither_core::Part;
@@ -158,7 +158,7 @@ trait ConcatBytes {
 }
 
 impl ConcatBytes for Vec<(u64, Vec<u8>)> {
-    /// Of parts that arrived in order and touch.
+    /// The total range of parts that arrived in order and touch.
     fn concat_bytes(&self) -> Vec<u8> {
         let mut all = Vec::new();
         for (offset, bytes) in self {

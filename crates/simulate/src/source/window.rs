@@ -1,14 +1,15 @@
-//! How an answer leaves a server: in windows that double, over a line that all connections share. Pure, times handed in.
+//! Slow-start windows: a response leaves the server in windows that double, over a link that all
+//! connections share. Pure; times are passed in.
 
 use crate::link::Link;
 use hither_core::tune::link::INITIAL_WINDOW_BYTES;
 use std::time::Duration;
 
-/// The part of the link that all connections share: the way from the server.
+/// The shared direction from the server to the client.
 #[derive(Debug, Clone)]
 pub(super) struct SharedLink {
     link: Link,
-    /// When the bits of all that was sent are out.
+    /// The time at which everything sent has left.
     free_at: Duration,
 }
 
@@ -17,7 +18,8 @@ impl SharedLink {
         Self { link, free_at: Duration::ZERO }
     }
 
-    /// Sends bytes at `now`: when the first of them leaves, and when the last arrives.
+    /// Sends bytes at `now`. Returns the times at which the first one leaves and the last one
+    /// arrives.
     fn send(&mut self, now: Duration, bytes: u64) -> (Duration, Duration) {
         let start = self.free_at.max(now);
         self.free_at = start + self.link.serialisation(bytes);
@@ -32,20 +34,20 @@ pub(super) struct Window {
 }
 
 impl Window {
-    /// The one that a connection starts with: ten segments of 1,448 bytes (RFC 6928).
+    /// The initial window: ten segments of 1,448 bytes (RFC 6928).
     pub(super) const INITIAL: Self = Self { bytes: INITIAL_WINDOW_BYTES };
 }
 
-/// An answer under way: what is left to send, and when it may be.
+/// A response in flight: the bytes left to send.
 #[derive(Debug)]
 pub(super) struct Sending {
     left: u64,
-    /// When the next window may leave the server.
+    /// The earliest time of the next window.
     pub(super) next: Duration,
 }
 
 impl Sending {
-    /// An answer of so many bytes to a request that leaves the client at `start`.
+    /// Starts a response of this many bytes to a request that leaves the client at `start`.
     pub(super) fn new(link: &Link, start: Duration, bytes: u64) -> Self {
         Self { left: bytes, next: start + link.one_way() }
     }
@@ -54,10 +56,10 @@ impl Sending {
         self.left == 0
     }
 
-    /// Sends the next window: its bytes, and when they have arrived.
+    /// Sends the next window. Returns its bytes and the time of their arrival.
     ///
-    /// A window that was filled doubles for the next round trip, as in slow start without losses; one
-    /// that was not stays, because the connection did not need it.
+    /// A full window doubles for the next round trip, as in slow start without losses. A window
+    /// that was not full stays, because the connection did not need more.
     pub(super) fn send_window(
         &mut self,
         window: &mut Window,
@@ -69,7 +71,7 @@ impl Sending {
             window.bytes = window.bytes.saturating_mul(2);
         }
         self.left -= bytes;
-        // The acknowledgement of its first byte comes back a round trip after that byte left.
+        // The acknowledgement of its first byte returns a round trip after that byte left.
         self.next = left + line.link.rtt;
         (bytes, arrives)
     }

@@ -1,39 +1,40 @@
-//! A job like those whose reads were counted in 2006.
+//! A workload with the statistics of a `BaBar` job of 2006.
 //!
-//! Furano and others ("Latencies and data access", CHEP 2006, figure 2) counted the displacements of a `BaBar` analysis job
-//! from one read to the next: most of them within 500,000 bytes in either direction, the rest all over the file; the job
-//! needed 350 KB/s. Here is a job with these properties, made the way in which such a job makes them.
+//! Furano and others ("Latencies and data access", CHEP 2006, figure 2) counted the displacements
+//! of a `BaBar` analysis job from one read to the next: most of them within 500,000 bytes in either
+//! direction, the rest all over the file; the job needed 350 KB/s. This workload has these
+//! properties, produced in the way such a job produces them.
 //!
-//! The file is a series of clusters of events, about 400 KB each, every one made of baskets of 100 bytes to 8 KB. The job
-//! goes from cluster to cluster and reads the baskets in the order in which its code touches the columns, which has nothing
-//! to do with their order in the file. Nearly all are read, and once. One hop in forty leads to one of a set of regions
-//! known from the beginning (calibrations, indices), anywhere in it; the next read is back in the cluster, so that makes two
-//! far displacements in forty.
+//! The file is a series of clusters of events, about 400 KB each, made of baskets of 100 bytes to 8
+//! KB. The job goes from cluster to cluster and reads the baskets in the order in which its code
+//! uses the columns, which is unrelated to their order in the file. Nearly all are read, and once.
+//! One read in forty goes to a set of fixed regions (calibrations, indices), anywhere in the file;
+//! the next read is back in the cluster, which makes two far displacements in forty.
 
 use super::{Workload, WorkloadRead};
 use crate::random::Random;
 use std::ops::Range;
 use std::time::Duration;
 
-/// Reads of the job.
+/// Number of reads.
 pub const BABAR_READS: usize = 100_000;
-/// Size of its file in bytes.
+/// Size of the file in bytes.
 pub const BABAR_SIZE: u64 = 1_000_000_000;
 
-/// Bytes that it reads in a second, as in 2006.
+/// Bytes read per second, as in 2006.
 const RATE: f64 = 350_000.0;
-/// Bytes of a cluster.
+/// Size of a cluster in bytes.
 const CLUSTER: u64 = 400_000;
 const SHORTEST: f64 = 100.0;
 const MAX_LENGTH: f64 = 8192.0;
-/// Of a cluster's baskets, those that the job reads.
+/// Fraction of a cluster's baskets that the job reads.
 const READ_SHARE: f64 = 0.97;
-/// Reads that go to a region.
+/// Fraction of reads that go to a region.
 const REGION_SHARE: f64 = 0.025;
 const REGIONS: u64 = 40;
 const REGION: u64 = 100_000;
 
-/// The job, the same for the same seed.
+/// Creates the workload; the same seed gives the same one.
 #[must_use]
 pub fn babar(seed: u64) -> Workload {
     let mut random = Random::new(seed);
@@ -62,7 +63,7 @@ pub fn babar(seed: u64) -> Workload {
     Workload { size: BABAR_SIZE, steps }
 }
 
-/// What is read of one cluster, in the order of the job.
+/// The reads of one cluster, in the order of the job.
 fn baskets(start: u64, random: &mut Random) -> Vec<Range<u64>> {
     let mut baskets = Vec::new();
     let mut at = start;
@@ -93,7 +94,7 @@ fn length(random: &mut Random) -> u64 {
     (SHORTEST * (MAX_LENGTH / SHORTEST).powf(random.unit())) as u64
 }
 
-/// What the work on so many bytes takes: half to one and a half times the average.
+/// The time of the work on this many bytes: half to one and a half times the average.
 fn think(bytes: u64, random: &mut Random) -> Duration {
     #[expect(clippy::cast_precision_loss, reason = "small")]
     let seconds = bytes as f64 / RATE * (0.5 + random.unit());

@@ -1,4 +1,4 @@
-//! Jobs as traces, for programs that replay them.
+//! Workloads as traces, for programs that replay them.
 
 use super::Workload;
 use hither_core::trace::{ReadEvent, TraceWriter};
@@ -7,11 +7,11 @@ use std::io::{self, Write};
 use std::time::Duration;
 
 impl Workload {
-    /// Writes the job as the trace of a program that never waits, on a file called `name`.
+    /// Writes the workload as the trace of a program that never waits, on a file called `name`.
     ///
     /// # Errors
     ///
-    /// Those of `output`.
+    /// The errors of `output`.
     pub fn write_trace(&self, name: &str, output: impl Write) -> io::Result<()> {
         let mut writer = TraceWriter::new(output)?;
         let file = writer.number(name)?;
