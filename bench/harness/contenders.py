@@ -221,7 +221,7 @@ def measure(where: Loopback, command: list, run: Run, timeout: float) -> Run:
     outside = timed(where, command, timeout)
     run.wall, run.cpu, run.peak_mb = outside["wall"], outside["cpu"], outside["peak_mb"]
     if stats := where.stats():
-        run.turns, run.round_trips, run.connections = stats["turns"], stats["flights"], stats["connections"]
+        run.turns, run.round_trips, run.connections = stats["turns"], stats["round_trips"], stats["connections"]
         run.received_mb = stats["to_client"]["ip_bytes"] / 1e6
         run.sent_mb = stats["to_server"]["ip_bytes"] / 1e6
     if outside["timeout"]:

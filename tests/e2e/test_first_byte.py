@@ -41,7 +41,7 @@ def trips(away, tmp_path, small):
             for attempt in range(5):
                 seen = [counted(url, tmp_path / f"store-{scheme}-{attempt}") for _ in fewest]
                 # Each connection begins with a handshake of TCP, and they are made one after the other here.
-                trips = [it["connections"] + (it["data_flight"] or 99) for it in seen]
+                trips = [it["connections"] + (it["first_data_round_trip"] or 99) for it in seen]
                 fewest = [min(pair) for pair in zip(fewest, trips, strict=True)]
                 if all(few <= most for few, most in zip(fewest, enough, strict=True)):
                     break

@@ -48,12 +48,12 @@ def test_it_waits_for_six_round_trips_at_first_and_for_three_afterwards(hither, 
     trace, needed, reads = job
     first, seen = replayed(hither, far, trace, tmp_path)
     assert (first["reads"], first["bytes"]) == (reads, needed)
-    assert seen["flights"] <= 6
+    assert seen["round_trips"] <= 6
     # What was tried and read ahead, and the tree's object.
     assert first["report"]["bytes_payload"] <= 1.1 * (needed + talk.facts["tree_bytes"])
     second, seen = replayed(hither, far, trace, tmp_path)
     assert second["bytes"] == needed
-    assert seen["flights"] <= 3
+    assert seen["round_trips"] <= 3
     assert second["report"]["bytes_payload"] <= 1.1 * needed
 
 

@@ -124,5 +124,5 @@ def test_a_handshake_costs_one_flight_and_no_more(far_and_secure, talk, tmp_path
         assert told.json["selected"] == talk.facts["selected"]
         assert told.json["report"]["round_trips"] == flights
         # TLS says goodbye after the last answer, which the link may still see.
-        assert flights <= seen["flights"] <= flights + 1
+        assert flights <= seen["round_trips"] <= flights + 1
         assert seen["to_client"]["payload_bytes"] == told.json["report"]["bytes_received"]

@@ -1,4 +1,4 @@
-//! The command `hither-wan`: arguments in, text out.
+//! The command `hither-wan`: arguments and output.
 
 use crate::control::{ControlRequest, ask};
 use crate::error::local;
@@ -15,8 +15,8 @@ use std::io::Write;
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// A wide-area link between two network namespaces of this machine: real kernel TCP on both ends, packets delayed,
-/// limited and lost in between, and counted. Needs root and Linux.
+/// An emulated WAN between two network namespaces: real kernel TCP at both ends, packets delayed,
+/// limited, lost and counted in between. Needs root and Linux.
 #[derive(Debug, Parser)]
 #[command(name = "hither-wan", version, after_help = EXAMPLE)]
 struct Arguments {
@@ -35,32 +35,33 @@ const EXAMPLE: &str = "Example:
 enum Verb {
     /// Bring a link up and print its addresses.
     Up(Up),
-    /// Run a command on one side of a link; its exit code is the command's.
+    /// Run a command at one end of a link; its exit code is the command's.
     Exec {
         /// Name of the link.
         name: String,
-        /// Side to run on.
+        /// End to run at.
         #[arg(value_enum)]
         side: SideName,
         /// The command and its arguments.
         #[arg(last = true, required = true)]
         command: Vec<OsString>,
     },
-    /// Print what crossed a link: packets, bytes, drops, connections, turns, flights.
+    /// Print counters of a link: packets, bytes, drops, connections, turns, round trips.
     Stats {
         /// Name of the link.
         name: String,
         /// Print JSON.
         #[arg(long)]
         json: bool,
-        /// Start counting again after this.
+        /// Reset the counters after printing.
         #[arg(long)]
         reset: bool,
         /// Count only connections to this port of the server.
         #[arg(long)]
         port: Option<u16>,
     },
-    /// Take a link down, with every program that still runs in its namespaces. None of that name is fine.
+    /// Take a link down, with every program that still runs in its namespaces; succeeds if there is
+    /// none.
     Down {
         /// Name of the link.
         #[arg(required_unless_present = "all")]
@@ -75,16 +76,16 @@ enum Verb {
         #[arg(long)]
         json: bool,
     },
-    /// Measure the emulator itself with ping and iperf3; fails if it is not what it claims.
+    /// Measure the emulator itself with ping and iperf3; fails outside its tolerances.
     Validate {
-        /// Shorter measurements.
+        /// Measure for a shorter time.
         #[arg(long)]
         quick: bool,
         /// Print JSON.
         #[arg(long)]
         json: bool,
     },
-    /// Carry the packets of a link: started by `up`.
+    /// Carry the packets of a link; started by `up`.
     #[command(hide = true)]
     Forward {
         /// Name of the link.
@@ -96,7 +97,7 @@ enum Verb {
 struct Up {
     /// Name of the link: letters, digits, dashes, underscores.
     name: String,
-    /// One of the talk's links, A to G, as a start for the other options.
+    /// One of the talk's links, A to G; the other options change it.
     #[arg(long, value_parser = |text: &str| Link::named(text).ok_or("expected a letter from A to G"))]
     link: Option<Link>,
     /// Round-trip time, such as 240ms [default: 0].
@@ -105,13 +106,14 @@ struct Up {
     /// Rate of each direction, such as 100Mbit, or unlimited [default: unlimited].
     #[arg(long, value_parser = |text: &str| parse_rate(text).map(Rate))]
     rate: Option<Rate>,
-    /// Rate of each connection by itself, such as 50Mbit, or unlimited [default: unlimited].
+    /// Rate of each connection, such as 50Mbit, or unlimited [default: unlimited].
     #[arg(long, value_parser = |text: &str| parse_rate(text).map(Rate))]
     rate_each: Option<Rate>,
-    /// Share of packets lost in each direction, such as 0.01% [default: 0].
+    /// Probability of loss in each direction, such as 0.01% [default: 0].
     #[arg(long, value_parser = parse_loss)]
     loss: Option<f64>,
-    /// Bytes that queue for the rate before the newest is dropped [default: a bandwidth-delay product, at least 64KiB].
+    /// Bytes that wait for the rate before the newest packet is dropped [default: a bandwidth-delay
+    /// product, at least 64KiB].
     #[arg(long, value_parser = parse_bytes)]
     queue: Option<u64>,
     /// Seed of the losses [default: 0].
@@ -120,7 +122,7 @@ struct Up {
     /// Congestion control of both ends: cubic, bbr, reno.
     #[arg(long, default_value = "cubic")]
     congestion: String,
-    /// Pass runs of up to 64 KB uncut [default: on where there is neither rate nor loss].
+    /// Pass runs of up to 64 KB uncut [default: on without rate and loss].
     #[arg(long, value_enum, default_value_t = Switch::Auto)]
     offload: Switch,
     /// Take the link down when this process ends.
@@ -131,7 +133,7 @@ struct Up {
     json: bool,
 }
 
-/// A parsed rate; a type of its own because clap takes an `Option` for an option not given.
+/// A parsed rate; its own type because clap treats an `Option` as an optional argument.
 #[derive(Debug, Clone, Copy)]
 struct Rate(Option<u64>);
 
@@ -174,8 +176,8 @@ impl Up {
     }
 }
 
-/// Runs the command. Exit codes: 0, 1 for a failure, 2 for wrong arguments; `exec`: that of its command, 127 if there
-/// is no such program.
+/// Runs the command. Exit codes: 0, 1 for an error, 2 for wrong arguments; `exec`: that of its
+/// command, 127 if there is no such program.
 #[must_use]
 pub fn main() -> ExitCode {
     let arguments = Arguments::parse();

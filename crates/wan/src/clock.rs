@@ -1,4 +1,4 @@
-//! The clock of the forwarder: real time, because real packets wait on it.
+//! The clock of the forwarder: real time, because real packets wait for it.
 
 use rustix::time::{ClockId, clock_gettime};
 

@@ -1,4 +1,5 @@
-//! Talking to a link's forwarder: one JSON object a line over a Unix socket, one line in answer.
+//! Control of a link's forwarder: one JSON object a line over a Unix socket, and one line in
+//! response.
 
 use crate::clock;
 use crate::error::local;
@@ -6,62 +7,63 @@ use crate::observer::Observer;
 use crate::registry::folder;
 use crate::report::Report;
 use hither_core::Result;
+use hither_core::sync::lock;
 use rustix::event::{EventfdFlags, eventfd};
 use serde::{Deserialize, Serialize};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// Longest question; answers go to whoever asked and are as long as they are.
+/// Maximum size of a request; responses go to the program that asked and have no limit.
 const MAX_QUESTION: u64 = 4096;
 
-/// What a forwarder is asked.
+/// A request to the forwarder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "ask")]
 pub enum ControlRequest {
-    /// Are you there?
+    /// Check that the forwarder responds.
     Ping,
-    /// The counts, of connections to one port if given; then start again from nothing if `reset`.
+    /// Return the counters, of connections to one port if given; then reset them if `reset`.
     Stats {
         /// Port of the server.
         port: Option<u16>,
-        /// Start again from nothing.
+        /// Reset the counters.
         reset: bool,
     },
-    /// End.
+    /// Stop.
     Stop,
 }
 
-/// What the loop that forwards and the thread that answers share.
+/// State shared by the forwarding loop and the control thread.
 #[derive(Debug)]
 pub struct ForwarderControl {
-    /// The counts.
-    pub witness: Mutex<Observer>,
-    /// The loop is to end.
+    /// The counters.
+    pub observer: Mutex<Observer>,
+    /// The loop has to stop.
     pub stop: AtomicBool,
     /// Readable when `stop` is set.
     pub wake: OwnedFd,
 }
 
 impl ForwarderControl {
-    /// Nothing seen yet.
+    /// Creates the state with empty counters.
     ///
     /// # Errors
     /// The process has no file descriptor left.
     pub fn new() -> Result<Arc<Self>> {
         let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
             .map_err(|error| local("cannot make an eventfd").with_source(error))?;
-        let witness = Mutex::new(Observer::new(clock::now()));
-        Ok(Arc::new(Self { witness, stop: AtomicBool::new(false), wake }))
+        let observer = Mutex::new(Observer::new(clock::now()));
+        Ok(Arc::new(Self { observer, stop: AtomicBool::new(false), wake }))
     }
 
-    /// Ends the loop.
+    /// Stops the loop.
     pub fn stop(&self) {
         self.stop.store(true, Ordering::Release);
-        // The only failure is a counter at its maximum, which wakes just as well.
+        // The only error is a counter at its maximum, which wakes the loop as well.
         let _ = rustix::io::write(&self.wake, &1_u64.to_ne_bytes());
     }
 
@@ -69,7 +71,7 @@ impl ForwarderControl {
         match question {
             ControlRequest::Ping => None,
             ControlRequest::Stats { port, reset } => {
-                let mut live = self.witness.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut live = lock(&self.observer);
                 let now = clock::now();
                 // The report of a long run takes a while; packets must not wait for it.
                 let seen = live.clone();
@@ -87,10 +89,10 @@ impl ForwarderControl {
     }
 }
 
-/// Answers questions about the link `name` on a thread of its own for as long as the process lives.
+/// Answers requests about the link `name` on its own thread, as long as the process lives.
 ///
 /// # Errors
-/// The socket cannot be made.
+/// The socket cannot be created.
 pub fn serve(name: &str, shared: &Arc<ForwarderControl>) -> Result<()> {
     let path = folder(name).join("control.sock");
     let _ = std::fs::remove_file(&path);
@@ -118,10 +120,11 @@ fn converse(mut stream: &UnixStream, shared: &ForwarderControl) -> std::io::Resu
     stream.write_all(&answer)
 }
 
-/// Asks the forwarder of the link `name`; the answer is a report if stats were asked for.
+/// Sends a request to the forwarder of the link `name`; returns a report for a request for
+/// counters.
 ///
 /// # Errors
-/// No forwarder answers there.
+/// No forwarder responds there.
 pub fn ask(name: &str, question: ControlRequest) -> Result<Option<Report>> {
     let exchange = || -> std::io::Result<Option<Report>> {
         let mut stream = UnixStream::connect(folder(name).join("control.sock"))?;

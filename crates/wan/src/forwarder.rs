@@ -1,19 +1,21 @@
-//! The process that carries packets between the two TUN devices of a link.
+//! The forwarder: the process that carries packets between the two TUN devices of a link.
 //!
-//! It owns both devices, so they vanish with it. One thread does everything: it takes what the devices have, offers it
-//! to the shaper of its direction, writes out what is due, and sleeps in `ppoll` until a packet comes or the next one
-//! is due. The clock is read for each packet, because a batch may take longer than the error that is allowed.
+//! It owns both devices, so that they vanish with it. One thread does everything: it reads packets
+//! from the devices, offers them to the shaper of their direction, writes out packets that are due,
+//! and sleeps in `ppoll` until a packet comes or the next one is due. It reads the clock for each
+//! packet, because a batch may take longer than the tolerated error.
 //!
-//! Three things make it exact to some tens of microseconds on a machine that it shares with the programs that it
-//! carries packets for: timer slack of 1 ns instead of 50 µs; the lowest real-time priority, so that it runs when
-//! its timer fires and not when the scheduler finds it fair (it plays the part of a machine of its own); and allowing
-//! for the time that waking takes ([`super::waking`]). The devices' queues are long enough that none of their packets is
-//! dropped before the shaper has seen it.
+//! Three measures make it exact to some tens of microseconds on a machine that it shares with the
+//! programs whose packets it carries: timer slack of 1 ns instead of 50 µs; the lowest real-time
+//! priority, so that it runs when its timer fires and not when the scheduler finds it fair; and
+//! compensation of its wake-up latency ([`crate::wakeup_latency`]). The devices' queues are long
+//! enough that none of their packets is dropped before the shaper has seen it.
 //!
-//! With offload the devices hand over runs of up to 64 KB uncut and without checksums, as they would between virtual
-//! machines of one host. That is how an unlimited link reaches gigabits on a core, and it changes nothing that a link
-//! without a rate could show: a burst stays a burst, and windows count segments cut or not. A link with a rate or losses has to
-//! treat each segment by itself, so there the kernel cuts them.
+//! With offload the devices pass runs of up to 64 KB uncut and without checksums, as they would
+//! between virtual machines of one host. So an unlimited link reaches gigabits on a core, and
+//! nothing changes that a link without a rate could show: a burst stays a burst, and windows count
+//! segments, cut or not. A link with a rate or losses has to treat each segment by itself, so there
+//! the kernel cuts them.
 
 use crate::control::{ControlRequest, ForwarderControl, ask, serve};
 use crate::error::local;
@@ -24,6 +26,7 @@ use crate::shaper::{PacketFate, Shaper};
 use crate::wakeup_latency::WakeupLatency;
 use crate::{clock, packet};
 use hither_core::Result;
+use hither_core::sync::lock;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
@@ -31,32 +34,33 @@ use std::io::{BufRead, Write};
 use std::num::NonZeroU64;
 use std::os::fd::OwnedFd;
 use std::process::Command;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, PoisonError};
 use tun_rs::{DeviceBuilder, SyncDevice};
 
 /// Name of the TUN device in each namespace.
 const DEVICE: &str = "wan0";
 
-/// Packets that a device holds until the forwarder takes them.
+/// Number of packets that a device holds until the forwarder takes them.
 const DEVICE_QUEUE: &str = "20000";
 
-/// Packets taken or written before the other direction gets its turn.
+/// Number of packets taken or written before the other direction gets its turn.
 const BATCH: usize = 32;
 
-/// Largest frame: an uncut run of 64 KB with its header.
+/// Maximum size of a frame: an uncut run of 64 KB with its header.
 const MAX_FRAME: usize = 65_536 + packet::VNET_HEADER;
 
-/// Less than this is spent polling instead of sleeping, nanoseconds.
+/// Shorter waits are spent polling instead of sleeping, in nanoseconds.
 const SHORTEST_SLEEP: u64 = 5_000;
 
-/// What the process that brings a link up and its forwarder say to each other over the forwarder's pipes.
+/// The forwarder's message to the process that brings the link up, over its standard output.
 pub(crate) const READY: &str = "ready";
-/// As [`READY`], in answer: the link is wanted. Without it the forwarder takes everything away again.
+/// The reply to [`READY`] on standard input: the link is wanted. Without it the forwarder removes
+/// everything again.
 pub(crate) const KEEP: &str = "keep";
 
-/// Realises the saved link `name` and carries its packets until told to stop. Says `ready` or what went wrong on
-/// standard output, then waits for `keep` on standard input.
+/// Sets up the recorded link `name` and carries its packets until it is stopped. Prints `ready` or
+/// an error to standard output, then waits for `keep` on standard input.
 ///
 /// # Errors
 /// The link cannot be set up.
@@ -79,7 +83,8 @@ pub fn run(name: &str) -> Result<()> {
         && std::io::stdin().lock().read_line(&mut line).is_ok()
         && line.trim() == KEEP;
     if wanted {
-        // Real-time priority needs a privilege that containers may lack; the link then works, less exactly.
+        // Real-time priority needs a privilege that containers may lack; the link then works, less
+        // exactly.
         let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
         let pid = std::process::id().to_string();
         let _ = Command::new("chrt").args(["-f", "-p", "1", &pid]).output();
@@ -102,7 +107,7 @@ fn causes(error: &hither_core::Error) -> String {
     text
 }
 
-/// Makes namespaces, devices and the control socket.
+/// Creates namespaces, devices and the control socket.
 fn prepare(saved: &LinkRecord) -> Result<(Forwarder, Arc<ForwarderControl>)> {
     let owner = saved.owner.map(open_owner).transpose()?;
     let client = open_side(saved, Side::Client)?;
@@ -132,7 +137,7 @@ fn open_owner(pid: i32) -> Result<OwnedFd> {
         .map_err(|error| local(format!("no process {pid} to own the link")).with_source(error))
 }
 
-/// Makes one side: namespace, kernel settings, device, address.
+/// Creates one end: namespace, kernel settings, device, address.
 fn open_side(saved: &LinkRecord, side: Side) -> Result<SyncDevice> {
     let space = namespace::of(&saved.name, side);
     let address = match side {
@@ -175,21 +180,22 @@ enum Progress {
 }
 
 struct Forwarder {
-    /// Client's and server's device.
+    /// The devices of client and server.
     ends: [SyncDevice; 2],
-    /// To the server, to the client.
+    /// The direction to the server, then to the client.
     shapers: [Shaper<Tag>; 2],
     offload: bool,
     owner: Option<OwnedFd>,
     owner_ended: bool,
     buffer: Vec<u8>,
     waking: WakeupLatency,
-    /// How long the packets that are taken in next have typically waited for the forwarder to wake, nanoseconds.
+    /// The typical time that newly read packets have waited for the forwarder to wake, in
+    /// nanoseconds.
     dated_back: u64,
 }
 
 impl Forwarder {
-    /// Carries packets until told to stop or the owner ends.
+    /// Carries packets until it is stopped or the owner exits.
     fn carry(&mut self, shared: &ForwarderControl) -> Result<()> {
         while !shared.stop.load(Ordering::Acquire) && !self.owner_ended {
             let mut idle = true;
@@ -214,7 +220,7 @@ impl Forwarder {
         }
     }
 
-    /// Offers the packets that a device has to the shaper.
+    /// Offers the packets of a device to the shaper.
     fn take_in(&mut self, direction: Direction, shared: &ForwarderControl) -> Result<Progress> {
         let (offload, dated_back) = (self.offload, self.dated_back);
         let mut buffer = std::mem::take(&mut self.buffer);
@@ -235,13 +241,13 @@ impl Forwarder {
             let frame = buffer.get(..length).unwrap_or_default();
             let now = clock::now();
             let packet = packet::read(frame, offload);
-            let mut witness = shared.witness.lock().unwrap_or_else(PoisonError::into_inner);
-            let tag = witness.enter(now, direction, packet);
+            let mut observer = lock(&shared.observer);
+            let tag = observer.enter(now, direction, packet);
             let entered = now.saturating_sub(dated_back);
             match shaper.offer(entered, frame, packet.ip_bytes, packet.connection_id(), tag) {
                 PacketFate::Accepted => {}
-                PacketFate::QueueFull => witness.discard(&tag, DropReason::Queue),
-                PacketFate::Lost => witness.discard(&tag, DropReason::Random),
+                PacketFate::QueueFull => observer.discard(&tag, DropReason::Queue),
+                PacketFate::Lost => observer.discard(&tag, DropReason::Random),
             }
         }
         self.buffer = buffer;
@@ -255,17 +261,18 @@ impl Forwarder {
         for _ in 0..BATCH {
             let now = clock::now();
             shaper.advance(now, |tag| {
-                let mut witness = shared.witness.lock().unwrap_or_else(PoisonError::into_inner);
-                witness.discard(tag, DropReason::Queue);
+                let mut observer = lock(&shared.observer);
+                observer.discard(tag, DropReason::Queue);
             });
             let Some((due, frame, tag)) = shaper.take(now) else { break };
             progress = Progress::Some;
-            let mut witness = shared.witness.lock().unwrap_or_else(PoisonError::into_inner);
-            witness.deliver(now, &tag);
-            witness.late(now.saturating_sub(due));
-            drop(witness);
+            let mut observer = lock(&shared.observer);
+            observer.deliver(now, &tag);
+            observer.late(now.saturating_sub(due));
+            drop(observer);
             match rustix::io::write(to, &frame) {
-                // A device refuses what its kernel finds malformed, and everything while it is down.
+                // A device rejects packets that its kernel finds malformed, and every packet while
+                // it is down.
                 Ok(_) | Err(Errno::INVAL | Errno::IO | Errno::AGAIN | Errno::NOBUFS) => {}
                 Err(error) => {
                     return Err(local("cannot write to the TUN device").with_source(error));

@@ -1,10 +1,11 @@
-//! Links come up and go away, also after crashes.
+//! Bringing links up and down, even after crashes.
 //!
-//! `up` saves what is asked for and starts the forwarder, which makes everything else and says when it is ready.
-//! The two hold each other: if `up` is interrupted before it confirmed, the forwarder reads the end of its input and takes
-//! everything away again; if the forwarder fails, `up` tells why and cleans up. Afterwards the forwarder is on its own.
-//! If it dies, the devices go with it and the namespaces stay, so that the next `up` or `down` of the name finds a
-//! link that does not answer and removes what is left of it.
+//! `up` records the link and starts the forwarder, which creates everything else and says when it
+//! is ready. The two watch each other: if `up` is interrupted before it confirms, the forwarder
+//! reads the end of its input and removes everything again; if the forwarder fails, `up` prints the
+//! reason and cleans up. Afterwards the forwarder runs alone. If it dies, the devices vanish with
+//! it and the namespaces stay. The next `up` or `down` of the name finds a link that does not
+//! respond, and removes the rest of it.
 
 use crate::clock;
 use crate::control::{ControlRequest, ask};
@@ -22,30 +23,30 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-/// Where the kernel lists what unprivileged sockets and other namespaces may choose.
+/// The list of congestion controls that unprivileged sockets and other namespaces may choose.
 const ALLOWED: &str = "/proc/sys/net/ipv4/tcp_allowed_congestion_control";
 const AVAILABLE: &str = "/proc/sys/net/ipv4/tcp_available_congestion_control";
 
-/// What a link is to be.
+/// The description of a link to bring up.
 #[derive(Debug, Clone)]
 pub struct LinkSpec {
     /// Its name.
     pub name: String,
     /// Its description.
     pub link: Link,
-    /// Congestion control of both ends, as the kernel calls it.
+    /// Congestion control of both ends, by its name in the kernel.
     pub congestion: String,
-    /// Whether the devices pass runs of segments uncut; `None` for where it makes no difference to what is modelled.
+    /// The devices pass runs of segments uncut; `None` to do so if it changes nothing in the model.
     pub offload: Option<bool>,
-    /// The process with whose end the link goes away.
+    /// The link is removed when this process exits.
     pub owner: Option<i32>,
 }
 
 /// Brings a link up with `program` (this program) as its forwarder.
 ///
 /// # Errors
-/// Not root; the name is taken by a link that works, or malformed; the kernel lacks the congestion control or TUN
-/// devices; `ip` is missing.
+/// The caller is not root; the name is invalid or taken by a working link; the kernel lacks the
+/// congestion control or TUN devices; `ip` is missing.
 pub fn up(program: &Path, wanted: &LinkSpec) -> Result<LinkRecord> {
     check_name(&wanted.name)?;
     if !rustix::process::geteuid().is_root() {
@@ -79,7 +80,7 @@ pub fn up(program: &Path, wanted: &LinkSpec) -> Result<LinkRecord> {
     Ok(saved)
 }
 
-/// Lets every namespace choose `congestion`.
+/// Allows `congestion` in every namespace.
 fn allow_congestion(congestion: &str) -> Result<()> {
     let read = |path: &str| {
         fs::read_to_string(path)
@@ -129,10 +130,10 @@ fn start(program: &Path, saved: &LinkRecord) -> Result<()> {
     Ok(())
 }
 
-/// Takes a link down, whatever is left of it; nothing is fine too.
+/// Takes a link down, or the rest of one; succeeds if there is nothing.
 ///
 /// # Errors
-/// Not root, or `ip` fails.
+/// The caller is not root, or `ip` fails.
 pub fn down(name: &str) -> Result<()> {
     check_name(name)?;
     let _lock = lock()?;
@@ -153,13 +154,14 @@ fn remove(name: &str) -> Result<()> {
     }
 }
 
-/// Asks the forwarder to end, then makes it.
+/// Asks the forwarder to exit, then kills it.
 fn end_forwarder(name: &str) {
     let pid = fs::read_to_string(folder(name).join("pid")).ok();
     let Some(pid) = pid.and_then(|text| text.trim().parse().ok()).and_then(Pid::from_raw) else {
         return;
     };
-    // Held before its command line is looked at, so that a number used again cannot be mistaken.
+    // The process is held before its command line is checked, so that a reused id cannot be
+    // mistaken.
     let Ok(process) = pidfd_open(pid, PidfdFlags::empty()) else { return };
     let line = fs::read(format!("/proc/{}/cmdline", pid.as_raw_nonzero())).unwrap_or_default();
     let mut words = line.split(|byte| *byte == 0).rev().skip_while(|word| word.is_empty());
@@ -173,7 +175,7 @@ fn end_forwarder(name: &str) {
     }
 }
 
-/// Waits for a process to end.
+/// Waits for a process to exit.
 fn ends_within(process: &std::os::fd::OwnedFd, limit: Duration) -> bool {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
     let limit = Timespec {
@@ -184,13 +186,13 @@ fn ends_within(process: &std::os::fd::OwnedFd, limit: Duration) -> bool {
     poll(&mut polled, Some(&limit)).is_ok_and(|ready| ready > 0)
 }
 
-/// What a forwarder removes of its own link when nobody else will: everything but itself, unless the name has been
-/// taken by a later link.
+/// Removes everything of a forwarder's own link except itself, unless a later link has taken the
+/// name.
 pub(crate) fn dismantle(saved: &LinkRecord) {
     let still = || load(&saved.name).is_some_and(|now| now.token == saved.token);
     for side in Side::BOTH {
         if still() {
-            // What remains is found by the next `up` or `down`.
+            // The next `up` or `down` finds the rest.
             let _ = namespace::remove(&namespace::of(&saved.name, side));
         }
     }
@@ -202,7 +204,7 @@ pub(crate) fn dismantle(saved: &LinkRecord) {
 /// Takes all links down.
 ///
 /// # Errors
-/// As [`down`]; the others are taken down all the same.
+/// The errors of [`down`]; the other links are taken down all the same.
 pub fn down_all() -> Result<()> {
     let mut outcome = Ok(());
     for name in registry::names()? {
@@ -212,18 +214,18 @@ pub fn down_all() -> Result<()> {
     outcome
 }
 
-/// A link and whether its forwarder answers.
+/// A link, and whether its forwarder responds.
 #[derive(Debug, Clone, serde::Serialize)]
 pub struct LinkStatus {
     /// Its name.
     pub name: String,
-    /// What it was brought up with, if that is known.
+    /// Its record, if there is one.
     pub saved: Option<LinkRecord>,
-    /// Its forwarder answers.
+    /// Its forwarder responds.
     pub alive: bool,
 }
 
-/// All links, and what is left of crashed ones.
+/// Lists all links, and the rest of crashed ones.
 ///
 /// # Errors
 /// `ip` cannot be run.
@@ -238,7 +240,7 @@ pub fn list() -> Result<Vec<LinkStatus>> {
         .collect())
 }
 
-/// Becomes `command` on one side of a link. It returns only if that fails.
+/// Replaces this process by `command` at one end of a link. Returns only if that fails.
 #[must_use]
 pub fn exec(name: &str, side: Side, command: &[std::ffi::OsString]) -> Error {
     let Some((program, arguments)) = command.split_first() else {

@@ -1,4 +1,4 @@
-//! Network namespaces: made and removed with `ip netns`, entered with `setns`.
+//! Network namespaces: created and removed with `ip netns`, entered with `setns`.
 
 use crate::error::local;
 use hither_core::Result;
@@ -11,14 +11,14 @@ use std::process::Command;
 /// An end of a link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Side {
-    /// Where requests come from.
+    /// The client's end.
     Client,
-    /// Where answers come from.
+    /// The server's end.
     Server,
 }
 
 impl Side {
-    /// Both, client first.
+    /// Both ends, client first.
     pub const BOTH: [Self; 2] = [Self::Client, Self::Server];
 
     /// Its name in commands.
@@ -31,7 +31,7 @@ impl Side {
     }
 }
 
-/// The namespace of one side of the link `link`: `hw-LINK-c` or `hw-LINK-s`.
+/// The namespace at one end of the link `link`: `hw-LINK-c` or `hw-LINK-s`.
 #[must_use]
 pub fn of(link: &str, side: Side) -> String {
     format!("hw-{link}-{}", &side.name()[..1])
@@ -41,16 +41,16 @@ fn path(namespace: &str) -> PathBuf {
     PathBuf::from("/run/netns").join(namespace)
 }
 
-/// Whether the namespace exists.
+/// Returns true if the namespace exists.
 #[must_use]
 pub fn exists(namespace: &str) -> bool {
     path(namespace).exists()
 }
 
-/// Runs `ip` with `arguments` and gives what it printed.
+/// Runs `ip` with `arguments` and returns its output.
 ///
 /// # Errors
-/// `ip` (Debian package iproute2) is missing or fails; its words are in the message.
+/// `ip` (Debian package iproute2) is missing or fails; the message quotes it.
 pub fn ip(arguments: &[&str]) -> Result<String> {
     let shown = arguments.join(" ");
     let output = Command::new("ip").args(arguments).output().map_err(|error| {
@@ -63,32 +63,32 @@ pub fn ip(arguments: &[&str]) -> Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// Makes a namespace.
+/// Creates a namespace.
 ///
 /// # Errors
-/// As [`ip`].
+/// The errors of [`ip`].
 pub fn add(namespace: &str) -> Result<()> {
     ip(&["netns", "add", namespace]).map(drop)
 }
 
-/// Removes a namespace if it is there, and ends the programs in it.
+/// Removes a namespace if it exists, and kills the programs in it.
 ///
 /// # Errors
-/// As [`ip`].
+/// The errors of [`ip`].
 pub fn remove(namespace: &str) -> Result<()> {
     if !exists(namespace) {
         return Ok(());
     }
     for pid in ip(&["netns", "pids", namespace])?.split_whitespace() {
         if let Some(pid) = pid.parse().ok().and_then(rustix::process::Pid::from_raw) {
-            // It may have ended by itself meanwhile.
+            // It may have exited by itself meanwhile.
             let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
         }
     }
     ip(&["netns", "del", namespace]).map(drop)
 }
 
-/// Moves the calling thread into the namespace for good.
+/// Moves the calling thread into the namespace; it cannot move back.
 ///
 /// # Errors
 /// The namespace does not exist, or the caller is not root.
@@ -101,11 +101,11 @@ pub fn enter(namespace: &str) -> Result<()> {
     })
 }
 
-/// Runs `work` on a thread inside the namespace and waits for it. Sockets and TUN devices that it opens stay in the
-/// namespace wherever they are used.
+/// Runs `work` on a thread inside the namespace and waits for it. Sockets and TUN devices that it
+/// opens stay in the namespace wherever they are used.
 ///
 /// # Errors
-/// As [`enter`], and those of `work`.
+/// The errors of [`enter`] and of `work`.
 pub fn within<T: Send>(namespace: &str, work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
     std::thread::scope(|scope| {
         scope

@@ -1,35 +1,42 @@
-//! What the link sees of the conversations that cross it: an outside witness for claims about round trips.
+//! Observer of the packets that cross a link: an independent count of round trips.
 //!
-//! The witness stands at the client's end of the link. It learns of a packet when it *enters* the link and again when it
-//! is *delivered*, and keeps per connection a list of *bursts*: a burst is the payload that a client sends on a connection
-//! without having received any in between, on whichever connection, together with the answer to it.
+//! The observer stands at the client's end of the link. It sees a packet when it *enters* the link
+//! and again when it is *delivered*. Per connection it keeps a list of *bursts*: a burst is the
+//! payload that a client sends on a connection without having received any in between, on any
+//! connection, together with the response to it.
 //!
-//! **turns**: how often the client sends new payload after payload was delivered to it since it last sent any; the first
-//! sending counts. Counted per connection and over all connections of a set, where "sends" and "delivered" mean on any
-//! of them. A request that goes out while an answer on another connection is
-//! coming in is a turn, though it waited for nothing: turns are an upper bound of the waiting.
+//! **turns**: the number of times that the client sends new payload after payload was delivered to
+//! it since it last sent any; the first sending counts. Counted per connection, and over all
+//! connections of a set, where "sends" and "delivered" mean on any of them. A request that leaves
+//! while a response on another connection is arriving is a turn, though it waited for nothing:
+//! turns are an upper bound.
 //!
-//! **flights**: the length of the longest chain of bursts of which each could depend on the answer to the one before.
-//! - the flight of a burst sent at `t` is 1 + the greatest flight of any answer of which payload was delivered to
-//!   the client before `t`, on any connection of the set;
-//! - the flight of server payload is that of the latest burst on its connection of which payload had been delivered to
-//!   the server when it was sent (a repeated segment keeps the flight of the original);
-//! - `flights` is the greatest flight of all.
+//! **round_trips**: the length of the longest chain of bursts of which each could depend on the
+//! response to the one before.
+//! - the round trip of a burst sent at `t` is 1 + the highest round trip of any response of which
+//!   payload was delivered to the client before `t`, on any connection of the set;
+//! - the round trip of server payload is that of the latest burst on its connection of which
+//!   payload had been delivered to the server when it was sent (a repeated segment keeps that of
+//!   the original);
+//! - `round_trips` is the highest of all.
 //!
-//! A client that asks for everything it needs in parallel has one flight over any number of connections, though
-//! they are opened one after the other, unless an answer on one comes in before the request on another is out. On a short link
-//! that happens by chance: 64 requests take longer to write than the first answer takes to come. **`whole_flights`** is the
-//! same with "of which *all* payload was delivered": it counts only dependence on answers that were complete (an answer
-//! ends where the next request on its connection has reached the server). A program that needs n whole answers one
-//! after the other has at least n of both.
+//! A client that requests everything in parallel has one round trip over any number of connections,
+//! unless a response on one arrives before the request on another has left. On a short link that
+//! happens by chance: 64 requests take longer to write than the first response takes to arrive.
+//! **`whole_round_trips`** is the same with "of which *all* payload was delivered": it counts only
+//! dependence on complete responses (a response ends where the next request on its connection has
+//! reached the server). A program that needs n whole responses one after the other has at least n
+//! of both.
 //!
-//! **`data_flight`** is the least flight of a burst whose answer held more than 8 KiB. If the client reads more than that, what
-//! it asked for before were greetings, logins and opens, and this is after how many round trips the first data comes, beside
-//! the one that opened the connection; whatever the client says afterwards.
+//! **`first_data_round_trip`** is the lowest round trip of a burst whose response held more than 8
+//! KiB. If the client reads more than that, its earlier requests were greetings, logins and opens.
+//! So this is the number of round trips, without that of the TCP handshake, after which the first
+//! data comes, whatever the client sends afterwards.
 //!
-//! Neither can see a dependence that the client does not have: a work queue that sends the next request whenever an answer
-//! is complete looks like a chain. Handshakes of TCP carry no payload and don't count; those of TLS do. A segment behind
-//! a hole counts as delivered although the client cannot read it yet, which can only raise the counts.
+//! None of these can tell dependence from coincidence: a work queue that sends the next request
+//! whenever a response is complete looks like a chain. TCP handshakes carry no payload and do not
+//! count; TLS handshakes do. A segment behind a hole counts as delivered although the client cannot
+//! read it yet, which can only raise the counts.
 
 mod burst;
 mod connection;
@@ -44,13 +51,14 @@ use hither_simulate::turns::Turns;
 use std::collections::{BTreeMap, HashMap};
 use std::net::SocketAddrV4;
 
-/// An answer of more bytes than this has data in it: certificates, greetings and the like are shorter.
+/// A larger response contains data: certificates, greetings and the like are
+/// shorter.
 const WORDS_BYTES: u64 = 8 << 10;
 
-/// Most connections that are told apart; later ones only count in the totals.
+/// Maximum number of connections with their own row; later ones count only in the totals.
 const MAX_CONNECTIONS: usize = 1 << 20;
 
-/// Which way a packet goes.
+/// Direction of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Direction {
     /// From client to server.
@@ -59,7 +67,7 @@ pub enum Direction {
     ToClient,
 }
 
-/// Why a packet was not delivered.
+/// Reason why a packet was not delivered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DropReason {
     /// The queue was full.
@@ -68,18 +76,18 @@ pub enum DropReason {
     Random,
 }
 
-/// What the witness remembers of a packet while it is under way.
+/// The observer's record of a packet in flight.
 #[derive(Debug, Clone, Copy)]
 pub struct Tag {
     packet: Packet,
     direction: Direction,
-    /// Generation of the counters; what was under way at a reset is not counted after it.
+    /// Generation of the counters; packets in flight at a reset are not counted after it.
     epoch: u32,
     connection: Option<u32>,
     burst: Option<u32>,
 }
 
-/// A snapshot of everything that was seen, from which a [`Report`] is made.
+/// The observed connections and counters, from which a [`Report`] is made.
 #[derive(Debug, Clone, Default)]
 pub struct Observer {
     epoch: u32,
@@ -97,7 +105,7 @@ pub struct Observer {
     late: Late,
 }
 
-/// How late the forwarder was, nanoseconds.
+/// Lateness of the forwarder, in nanoseconds.
 #[derive(Debug, Clone, Copy, Default)]
 struct Late {
     packets: u64,
@@ -106,7 +114,7 @@ struct Late {
 }
 
 impl Observer {
-    /// A witness that has seen nothing by `now` (nanoseconds).
+    /// Creates an observer that starts at `now` (nanoseconds).
     #[must_use]
     pub fn new(now: u64) -> Self {
         Self { started: now, ..Self::default() }
@@ -117,7 +125,7 @@ impl Observer {
         *self = Self { epoch: self.epoch.wrapping_add(1), ..Self::new(now) };
     }
 
-    /// A packet enters the link.
+    /// Records that a packet enters the link.
     pub fn enter(&mut self, now: u64, direction: Direction, packet: Packet) -> Tag {
         let connection = self.connection_of(now, direction, &packet);
         let mut tag = Tag { packet, direction, epoch: self.epoch, connection, burst: None };
@@ -154,7 +162,7 @@ impl Observer {
         tag
     }
 
-    /// A packet comes out of the link.
+    /// Records that a packet comes out of the link.
     pub fn deliver(&mut self, now: u64, tag: &Tag) {
         if tag.epoch != self.epoch {
             return;
@@ -184,14 +192,14 @@ impl Observer {
         }
     }
 
-    /// A packet came out this many nanoseconds after it was due.
+    /// Records that a packet came out this many nanoseconds after it was due.
     pub fn late(&mut self, nanos: u64) {
         self.late.packets += 1;
         self.late.sum += nanos;
         self.late.most = self.late.most.max(nanos);
     }
 
-    /// A packet will not come out of the link.
+    /// Records that a packet was dropped.
     pub fn discard(&mut self, tag: &Tag, why: DropReason) {
         if tag.epoch != self.epoch {
             return;
@@ -209,7 +217,7 @@ impl Observer {
         }
     }
 
-    /// The connection of a packet, begun if it is new.
+    /// Finds the connection of a packet, or adds it.
     fn connection_of(&mut self, now: u64, direction: Direction, packet: &Packet) -> Option<u32> {
         let tcp = packet.tcp?;
         let (client, server) = match direction {
@@ -234,7 +242,7 @@ impl Observer {
         Some(at)
     }
 
-    /// The counts, of connections to `port` only if given.
+    /// The counters, of connections to `port` only if given.
     #[must_use]
     pub fn report(&self, now: u64, port: Option<u16>) -> Report {
         let chosen: Vec<&Connection> = self
@@ -259,9 +267,11 @@ impl Observer {
             to_client,
             connections: opened as u64 + if port.is_none() { self.untold } else { 0 },
             turns: turns.count,
-            flights: longest_chain(all.iter().map(|burst| (burst.sent, burst.first_answer))),
-            whole_flights: longest_chain(all.iter().map(|burst| (burst.sent, burst.last_answer))),
-            data_flight: data_flight(&all),
+            round_trips: longest_chain(all.iter().map(|burst| (burst.sent, burst.first_answer))),
+            whole_round_trips: longest_chain(
+                all.iter().map(|burst| (burst.sent, burst.last_answer)),
+            ),
+            first_data_round_trip: first_data_round_trip(&all),
             truncated: self.untold > 0 || chosen.iter().any(|connection| connection.truncated()),
             late_mean: seconds(0, self.late.sum.checked_div(self.late.packets).unwrap_or_default()),
             max_late: seconds(0, self.late.most),
@@ -282,13 +292,13 @@ impl Observer {
     }
 }
 
-/// The least flight of a burst whose answer held more than [`WORDS_BYTES`].
-fn data_flight(bursts: &[&Burst]) -> Option<u32> {
-    let flights = dependency_chain::chain_lengths(
+/// The lowest round trip of a burst whose response held more than [`WORDS_BYTES`].
+fn first_data_round_trip(bursts: &[&Burst]) -> Option<u32> {
+    let round_trips = dependency_chain::chain_lengths(
         bursts.iter().map(|burst| (burst.sent, burst.first_answer)),
     );
-    let data = bursts.iter().zip(flights).filter(|(burst, _)| burst.answer_bytes > WORDS_BYTES);
-    data.map(|(_, flight)| flight).min()
+    let data = bursts.iter().zip(round_trips).filter(|(burst, _)| burst.answer_bytes > WORDS_BYTES);
+    data.map(|(_, round_trip)| round_trip).min()
 }
 
 #[expect(clippy::cast_precision_loss, reason = "nanoseconds of a run fit")]

@@ -1,28 +1,28 @@
-//! What the witness needs to know of a packet: read from the bytes of a TUN device.
+//! Parsing of packets for the observer, from the bytes of a TUN device.
 //!
-//! A device with offload puts a `virtio_net_hdr` of ten bytes before each packet, and the packet may then be a run of
-//! TCP segments that the kernel did not cut up yet. Everything is counted as if it had been cut: each segment has its
-//! own headers on the wire. IPv6 is switched off in the namespaces, so only IPv4 is read; other packets are forwarded
-//! and counted, but belong to no connection.
+//! A device with offload puts a `virtio_net_hdr` of ten bytes before each packet, and the packet
+//! may be a run of TCP segments that the kernel has not cut yet. Everything is counted as if it had
+//! been cut: each segment has its own headers on the wire. IPv6 is off in the namespaces, so only
+//! IPv4 is parsed; other packets are forwarded and counted, but belong to no connection.
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 
 /// Length of `virtio_net_hdr` (virtio 1.2, 5.1.6) as the TUN driver uses it by default.
 pub const VNET_HEADER: usize = 10;
 
-/// A packet's size on the wire and, if it is TCP, its place in a connection.
+/// The size of a packet on the wire and, for TCP, its place in a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Packet {
-    /// Packets on the wire that this stands for.
+    /// Number of packets on the wire that this frame stands for.
     pub segments: u32,
-    /// IP bytes on the wire, headers of all segments included.
+    /// IP bytes on the wire, including the headers of all segments.
     pub ip_bytes: u32,
-    /// The TCP part.
+    /// The TCP header, if it is TCP.
     pub tcp: Option<Tcp>,
 }
 
 impl Packet {
-    /// What tells its connection from others that are open at the time, in one direction.
+    /// A key that tells its connection from others open at the time, in one direction.
     #[must_use]
     pub fn connection_id(&self) -> Option<u32> {
         let ports =
@@ -31,16 +31,16 @@ impl Packet {
     }
 }
 
-/// The parts of a TCP header that the witness reads.
+/// The fields of a TCP header that the observer needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Tcp {
     /// Sender.
     pub source: SocketAddrV4,
     /// Receiver.
     pub destination: SocketAddrV4,
-    /// Sequence number of the first byte of payload (of the SYN, where there is one).
+    /// Sequence number of the first payload byte (of the SYN, if there is one).
     pub sequence: u32,
-    /// Bytes of payload.
+    /// Number of payload bytes.
     pub payload: u32,
     /// It opens a connection: SYN without ACK.
     pub opens: bool,
@@ -54,7 +54,7 @@ fn be32(bytes: &[u8], at: usize) -> Option<u32> {
     bytes.get(at..at + 4)?.try_into().ok().map(u32::from_be_bytes)
 }
 
-/// Reads a packet as a TUN device gave it, with `virtio_net_hdr` in front if `offload`.
+/// Parses a packet from a TUN device, with a `virtio_net_hdr` in front if `offload`.
 #[must_use]
 pub fn read(frame: &[u8], offload: bool) -> Packet {
     let (segment_payload, bytes) = if offload {
@@ -73,7 +73,7 @@ pub fn read(frame: &[u8], offload: bool) -> Packet {
     Packet { segments, ip_bytes: tcp.payload + headers * segments, tcp: Some(tcp) }
 }
 
-/// The TCP part of an IPv4 packet, and the length of both headers.
+/// The TCP header of an IPv4 packet, and the length of both headers.
 fn read_tcp(bytes: &[u8]) -> Option<(Tcp, u32)> {
     let first = *bytes.first()?;
     let fragment = be16(bytes, 6)? & 0x1fff;

@@ -1,4 +1,4 @@
-//! What is known on disk of the links that are up: one folder each under `/run/hither-wan`.
+//! Records of the links that are up: one folder each under `/run/hither-wan`.
 //!
 //! | file | content |
 //! |---|---|
@@ -19,10 +19,10 @@ use std::path::{Path, PathBuf};
 
 const RUNTIME: &str = "/run/hither-wan";
 
-/// Longest name of a link: its namespaces are `hw-NAME-c` and `hw-NAME-s`.
+/// Maximum length of a link's name: its namespaces are `hw-NAME-c` and `hw-NAME-s`.
 const MAX_NAME: usize = 32;
 
-/// What a link was brought up with.
+/// The record of a link.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LinkRecord {
     /// Its name.
@@ -35,9 +35,9 @@ pub struct LinkRecord {
     pub offload: bool,
     /// Third byte of its addresses.
     pub subnet: u8,
-    /// The process with whose end the link goes away.
+    /// The link is removed when this process exits.
     pub owner: Option<i32>,
-    /// Tells this link from an earlier one of the same name.
+    /// A token that tells this link from an earlier one of the same name.
     pub token: u64,
 }
 
@@ -58,7 +58,8 @@ impl LinkRecord {
 /// Checks that `name` can be part of file and namespace names.
 ///
 /// # Errors
-/// [`ErrorKind::Invalid`] if it is empty, too long, or has other than letters, digits, `-` and `_`.
+/// [`ErrorKind::Invalid`] if it is empty, too long, or contains anything but letters, digits, `-`
+/// and `_`.
 pub fn check_name(name: &str) -> Result<()> {
     let good = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
     if name.is_empty() || name.len() > MAX_NAME || !name.chars().all(good) {
@@ -88,7 +89,7 @@ pub struct Lock {
 /// Waits for the lock over all links.
 ///
 /// # Errors
-/// The runtime folder cannot be written; it needs root.
+/// The runtime folder cannot be written; that needs root.
 pub fn lock() -> Result<Lock> {
     let path = Path::new(RUNTIME).join("lock");
     let file = fs::create_dir_all(RUNTIME).and_then(|()| File::create(&path)).map_err(|error| {
@@ -99,7 +100,7 @@ pub fn lock() -> Result<Lock> {
     Ok(Lock { _file: file })
 }
 
-/// Writes the description of a link, making its folder.
+/// Writes the record of a link; creates its folder.
 ///
 /// # Errors
 /// The runtime folder cannot be written.
@@ -112,13 +113,13 @@ pub fn save(saved: &LinkRecord) -> Result<()> {
         .map_err(|error| local(format!("cannot write {}", folder.display())).with_source(error))
 }
 
-/// The description of a link; `None` if there is none or it is not readable, as after a crash while writing.
+/// The record of a link; `None` if it is absent or unreadable, as after a crash while writing.
 #[must_use]
 pub fn load(name: &str) -> Option<LinkRecord> {
     serde_json::from_slice(&fs::read(folder(name).join("link.json")).ok()?).ok()
 }
 
-/// Names of all links that left something in the runtime folder or a namespace, sorted.
+/// The names of all links with a folder or a namespace, sorted.
 ///
 /// # Errors
 /// `ip` cannot be run.
@@ -143,7 +144,7 @@ pub fn names() -> Result<Vec<String>> {
     Ok(names)
 }
 
-/// A subnet that no link uses; hold the lock until it is saved.
+/// An unused subnet; hold the lock until the record is saved.
 ///
 /// # Errors
 /// All 254 are in use.

@@ -1,4 +1,4 @@
-//! The counts of a link as they are told to people and programs.
+//! The counters of a link, for people and programs.
 
 use crate::observer::DropReason;
 use crate::packet::Packet;
@@ -7,20 +7,20 @@ use std::fmt;
 use std::iter::Sum;
 use std::net::SocketAddrV4;
 
-/// What was delivered in one direction, and what was not.
+/// Counters of one direction.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
     /// Packets delivered.
     pub packets: u64,
-    /// Bytes delivered, IP and TCP headers included.
+    /// Bytes delivered, including IP and TCP headers.
     pub ip_bytes: u64,
-    /// Bytes of TCP payload delivered, repeated ones included.
+    /// TCP payload bytes delivered, including repeated ones.
     pub payload_bytes: u64,
     /// Packets dropped because the queue was full.
     pub dropped_queue: u64,
     /// Packets lost by chance.
     pub dropped_random: u64,
-    /// Segments with payload that had entered before.
+    /// Segments with payload that had entered the link before.
     pub repeated_segments: u64,
 }
 
@@ -61,11 +61,12 @@ pub struct ConnectionReport {
     pub server: SocketAddrV4,
     /// Its SYN was seen since counting began.
     pub opened: bool,
-    /// When its first packet was seen, seconds since counting began.
+    /// The time of its first packet, in seconds since counting began.
     pub first: f64,
-    /// When its last packet was delivered, seconds since counting began.
+    /// The time when its last packet was delivered, in seconds since counting began.
     pub last: f64,
-    /// How often the client sent after it had received on this connection; the first sending counts.
+    /// Turns: the number of times that the client sent after it had received on this connection;
+    /// the first sending counts.
     pub turns: u64,
     /// From client to server.
     pub to_server: Counts,
@@ -73,12 +74,13 @@ pub struct ConnectionReport {
     pub to_client: Counts,
 }
 
-/// All counts of a link since it came up or was last reset. [`crate::witness`] defines turns and flights.
+/// All counters of a link since it came up or was last reset. [`crate::observer`] defines turns and
+/// round trips.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Report {
     /// Seconds since counting began.
     pub seconds: f64,
-    /// Only connections to this port of the server are counted.
+    /// The only port of the server that is counted.
     pub port: Option<u16>,
     /// From client to server.
     pub to_server: Counts,
@@ -86,20 +88,22 @@ pub struct Report {
     pub to_client: Counts,
     /// TCP connections opened by the client.
     pub connections: u64,
-    /// How often the client sent payload after it had received some, over all connections.
+    /// Turns over all connections: the number of times that the client sent payload after it had
+    /// received some.
     pub turns: u64,
-    /// Longest chain of requests of which each could depend on an answer begun before.
-    pub flights: u32,
-    /// Longest chain of requests of which each could depend on an answer complete before.
-    pub whole_flights: u32,
-    /// The flight in which the first answer of more than 8 KiB was asked for; none if there was no such.
-    pub data_flight: Option<u32>,
-    /// There was more than the witness keeps: turns, flights or rows are too low.
+    /// Longest chain of requests of which each could depend on a response begun before.
+    pub round_trips: u32,
+    /// Longest chain of requests of which each could depend on a response complete before.
+    pub whole_round_trips: u32,
+    /// The round trip that requested the first response of more than 8 KiB; `None` if there was
+    /// none.
+    pub first_data_round_trip: Option<u32>,
+    /// The observer's limits were exceeded: turns, round trips or rows are too low.
     pub truncated: bool,
-    /// How long after their time packets came out on average, seconds; of all ports.
+    /// Mean delay of packets after their due time, in seconds; of all ports.
     pub late_mean: f64,
-    /// How long after its time the latest packet came out, seconds: above some milliseconds the machine was too busy to
-    /// emulate anything.
+    /// Maximum delay of a packet after its due time, in seconds. Above some milliseconds the
+    /// machine was too busy to emulate anything.
     pub max_late: f64,
     /// The connections in the order of their first packet.
     pub rows: Vec<ConnectionReport>,
@@ -110,13 +114,16 @@ impl fmt::Display for Report {
         let of = self.port.map_or(String::new(), |port| format!(" to port {port}"));
         writeln!(
             f,
-            "{:.3} s: {} connections{of}, {} turns, {} flights ({} on whole answers)",
-            self.seconds, self.connections, self.turns, self.flights, self.whole_flights
+            "{:.3} s: {} connections{of}, {} turns, {} round trips ({} on whole responses)",
+            self.seconds, self.connections, self.turns, self.round_trips, self.whole_round_trips
         )?;
         let (mean, most) = (self.late_mean * 1e6, self.max_late * 1e6);
         writeln!(f, "packets came out {mean:.0} us late on average, {most:.0} us at most")?;
         if self.truncated {
-            writeln!(f, "more was seen than is kept: turns, flights or rows are too low")?;
+            writeln!(
+                f,
+                "too much was seen to keep all of it: turns, round trips or rows are too low"
+            )?;
         }
         writeln!(
             f,

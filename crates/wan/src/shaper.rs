@@ -1,27 +1,29 @@
-//! One direction of a link: rate, queue, loss and delay; pure, with the time handed in.
+//! One direction of a link: rate, queue, loss and delay. Pure; the time is passed in.
 //!
-//! A packet that arrives waits until the bits of those before it are out, and comes out at the other end one-way delay
-//! later; its own bits keep the line busy for the ones after it. A lone packet, whatever its size, thus takes exactly
-//! the one-way delay, and the link's round-trip time is what `ping` says. Nothing is simulated step by step: the moment at which the line becomes
-//! free is one number, and so the queue is the bits between now and that moment. A packet that would make the queue
-//! longer than its limit is dropped (drop-tail), and a lost one is dropped before it queues, as by a noisy cable ahead
-//! of the router. Delay and order are constant, so a plain queue holds what is under way.
+//! A packet that enters waits until the bits of those before it have left, and comes out at the
+//! other end one one-way delay later; its own bits occupy the link for the packets behind it. So a
+//! lone packet takes exactly the one-way delay, whatever its size, and `ping` reports the link's
+//! round-trip time. Nothing is simulated step by step: the time at which the link becomes free is
+//! one number, and the queue is the bits between now and that time. A packet that would make the
+//! queue longer than its maximum is dropped (drop-tail). A lost packet is dropped before it queues,
+//! as by a noisy cable ahead of the router. Delay and order are constant, so a plain queue holds
+//! the packets in flight.
 //!
-//! A connection may have a rate of its own. Its packets come to the line in the same way: apart by what they take at that rate, from
-//! a queue of the connection's own. Only then do they meet those of others.
+//! A connection may have its own rate. Its packets first wait in a queue of their own, spaced by
+//! that rate; only then do they meet those of others.
 //!
-//! Without a rate a packet leaves at once: a burst that goes in comes out as the same burst. With one, packets come
-//! out apart by their serialisation time, as measurements of dispersion expect.
+//! Without a rate a packet leaves at once: a burst that goes in comes out as the same burst. With a
+//! rate, packets come out spaced by their serialisation time, as measurements of dispersion expect.
 
 use hither_simulate::link::Link;
 use hither_simulate::random::Random;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
 
-/// What became of a packet that was offered.
+/// The fate of a packet that was offered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PacketFate {
-    /// It is under way.
+    /// It is in flight.
     Accepted,
     /// Dropped because the queue was full.
     QueueFull,
@@ -29,7 +31,7 @@ pub enum PacketFate {
     Lost,
 }
 
-/// Time at which something is free that passes bytes at a rate, and how many may wait for it.
+/// A rate limiter: packets wait until it is free, up to a maximum queue.
 #[derive(Debug, Clone, Copy)]
 struct Gate {
     /// Bits per second.
@@ -38,7 +40,8 @@ struct Gate {
 }
 
 impl Gate {
-    /// When a packet of `size` that comes at `now` goes through; `None` if too many wait.
+    /// The time at which a packet of `size` that comes at `now` passes; `None` if the queue is
+    /// full.
     fn pass(self, free_at: &mut u64, now: u64, size: u64) -> Option<u64> {
         let start = (*free_at).max(now);
         let waiting = u128::from(start - now) * u128::from(self.rate) / 8_000_000_000;
@@ -60,7 +63,7 @@ struct Waiting<T> {
 
 #[derive(Debug)]
 struct UnderWay<T> {
-    /// When it comes out, nanoseconds.
+    /// The time at which it comes out, in nanoseconds.
     due: u64,
     /// Bytes on the wire.
     size: u64,
@@ -73,28 +76,28 @@ struct UnderWay<T> {
 pub struct Shaper<T> {
     delay: u64,
     shared: Option<Gate>,
-    /// Of each connection.
+    /// The limiter of each connection.
     own: Option<Gate>,
-    /// Most bytes in `line` without a rate.
+    /// Maximum bytes in `line` without a rate.
     queue: u64,
     loss: f64,
     random: Random,
-    /// When the bits of all that was accepted are out, nanoseconds.
+    /// The time at which the bits of all accepted packets have left, in nanoseconds.
     free_at: u64,
-    /// The same for what each connection lets through.
+    /// The same for each connection.
     own_free_at: HashMap<u32, u64>,
-    /// When packets come to the line, in nanoseconds, and their numbers.
+    /// The times at which packets reach the shared link, in nanoseconds, and their numbers.
     coming: BinaryHeap<Reverse<(u64, u64)>>,
     waiting: HashMap<u64, Waiting<T>>,
     last_number: u64,
-    /// Packets under way with the time at which they come out, ascending.
+    /// Packets in flight with the time at which they come out, ascending.
     line: VecDeque<UnderWay<T>>,
     /// Bytes in `line`.
     held: u64,
 }
 
 impl<T> Shaper<T> {
-    /// A direction of `link`; `salt` keeps the losses of the two directions apart.
+    /// Creates a direction of `link`; `salt` makes the losses of the two directions different.
     #[must_use]
     pub fn new(link: &Link, salt: u64) -> Self {
         let own_queue = link.own_queue_bytes();
@@ -115,8 +118,8 @@ impl<T> Shaper<T> {
         }
     }
 
-    /// Takes in a packet of `wire_bytes` at `now` (nanoseconds), of a connection if it is of one. `frame` is copied only if
-    /// it is accepted.
+    /// Offers a packet of `wire_bytes` at `now` (nanoseconds), of a connection if it belongs to
+    /// one. `frame` is copied only if the packet is accepted.
     pub fn offer(
         &mut self,
         now: u64,
@@ -146,8 +149,8 @@ impl<T> Shaper<T> {
         PacketFate::Accepted
     }
 
-    /// Lets packets whose connection lets them through by `now` come to the line, and tells `dropped` of those that find its
-    /// queue full.
+    /// Moves packets whose connection lets them pass by `now` to the shared link, and reports to
+    /// `dropped` those that find its queue full.
     pub fn advance(&mut self, now: u64, mut dropped: impl FnMut(&T)) {
         while let Some(&Reverse((comes, number))) = self.coming.peek().filter(|it| it.0.0 <= now) {
             self.coming.pop();
@@ -159,7 +162,8 @@ impl<T> Shaper<T> {
         }
     }
 
-    /// When a packet that comes to the line at `now` is out of it; `None` if its queue is full.
+    /// The time at which a packet that reaches the link at `now` comes out; `None` if the queue is
+    /// full.
     fn goes_out(&mut self, now: u64, size: u64) -> Option<u64> {
         let leaves = match self.shared {
             None => (self.held.saturating_add(size) <= self.queue).then_some(now)?,
@@ -169,7 +173,7 @@ impl<T> Shaper<T> {
         Some(leaves.saturating_add(self.delay))
     }
 
-    /// When there is something to do next, nanoseconds: a packet comes out, or comes to the line.
+    /// The time of the next event, in nanoseconds: a packet comes out, or reaches the shared link.
     #[must_use]
     pub fn next_due(&self) -> Option<u64> {
         let out = self.line.front().map(|packet| packet.due);
@@ -177,7 +181,7 @@ impl<T> Shaper<T> {
         out.into_iter().chain(comes).min()
     }
 
-    /// The next packet that has come out by `now`, and when it was due.
+    /// The next packet that has come out by `now`, and its due time.
     pub fn take(&mut self, now: u64) -> Option<(u64, Vec<u8>, T)> {
         let packet = self.line.pop_front_if(|packet| packet.due <= now)?;
         self.held = self.held.saturating_sub(packet.size);

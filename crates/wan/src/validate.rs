@@ -1,8 +1,8 @@
-//! The emulator measured from outside: is a link what it claims to be?
+//! Validation of the emulator from outside, with ping and iperf3.
 //!
-//! For each of the talk's links `ping` must see the round-trip time within 2 % or 0.15 ms, and `iperf3` at least 93 %
-//! of the rate as payload (headers alone take 3.5 %); without a rate and delay at least 1 Gbit/s must pass. Downloads
-//! are measured, because that is what the project does with links.
+//! For each of the talk's links `ping` must see the round-trip time within 2 % or 0.15 ms, and
+//! `iperf3` at least 93 % of the rate as payload (headers alone take 3.5 %); without rate and delay
+//! at least 1 Gbit/s must pass. Downloads are measured, because the project uses links for those.
 
 use crate::control::{ControlRequest, ask};
 use crate::error::local;
@@ -16,36 +16,36 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-/// Least payload rate of a link without limits, bits per second.
+/// Minimum payload rate of a link without limits, in bits per second.
 const MIN_UNLIMITED: f64 = 1e9;
 
-/// Most series of ping and of iperf3 for each link.
+/// Maximum number of series of ping and of iperf3 for each link.
 const SERIES: usize = 3;
 
-/// Seconds at the start that iperf3 leaves out: slow start.
+/// Seconds at the start that iperf3 omits: slow start.
 const OMITTED: u32 = 2;
 
-/// What was measured of one link.
+/// The measurements of one link.
 #[derive(Debug, Clone, Serialize)]
 pub struct Measured {
     /// The link's letter.
     pub link: String,
     /// Set round-trip time, milliseconds.
     pub rtt_ms: f64,
-    /// Round-trip times that ping saw, milliseconds: least, mean, most.
+    /// Round-trip times of ping in milliseconds: minimum, mean, maximum.
     pub ping_ms: [f64; 3],
     /// Set rate, Mbit/s.
     pub rate_mbit: Option<f64>,
-    /// Payload rate that iperf3 saw at the client, Mbit/s.
+    /// Payload rate of iperf3 at the client, in Mbit/s.
     pub iperf_mbit: f64,
     /// Packets to the client dropped by the queue during iperf3.
     pub drops: u64,
-    /// Processor time of the forwarder during iperf3, share of one core.
+    /// Processor time of the forwarder during iperf3, as a fraction of one core.
     pub cpu: f64,
 }
 
 impl Measured {
-    /// Both are within bounds.
+    /// Both are within tolerance.
     #[must_use]
     pub fn passed(&self) -> bool {
         self.rtt_good() && self.rate_good()
@@ -68,7 +68,7 @@ impl Measured {
 /// Measures the talk's links, printing a line for each unless `quiet`.
 ///
 /// # Errors
-/// A link cannot be brought up, or `ping` or `iperf3` cannot be run or read.
+/// A link cannot be brought up, or `ping` or `iperf3` cannot be run or parsed.
 pub fn run(
     program: &Path,
     quick: bool,
@@ -131,8 +131,8 @@ fn measure(letter: &str, saved: &LinkRecord, quick: bool) -> Result<Measured> {
         cpu: 0.0,
     };
     let (pings, seconds) = if quick { (20, 3) } else { (40, 8) };
-    // Other programs on the machine can only lengthen what ping sees and slow iperf3 down, so the best of a few
-    // series is the truest.
+    // Other programs on the machine can only lengthen the times of ping and slow iperf3 down, so
+    // the best of a few series is the most accurate.
     for _ in 0..SERIES {
         let seen = ping(saved, pings)?;
         if seen[1] < measured.ping_ms[1] {
@@ -160,7 +160,7 @@ fn measure(letter: &str, saved: &LinkRecord, quick: bool) -> Result<Measured> {
     Ok(measured)
 }
 
-/// A command to be run on one side.
+/// A command to run at one end.
 fn on(saved: &LinkRecord, side: Side, program: &str) -> Command {
     let mut command = Command::new("ip");
     command.args(["netns", "exec", &namespace::of(&saved.name, side), program]);
@@ -189,7 +189,7 @@ fn ping(saved: &LinkRecord, count: u32) -> Result<[f64; 3]> {
     }
 }
 
-/// Payload rate of a download, bits per second.
+/// Payload rate of a download, in bits per second.
 fn iperf(saved: &LinkRecord, seconds: u32) -> Result<f64> {
     let missing = |error| local("cannot run iperf3, install iperf3").with_source(error);
     let mut server = on(saved, Side::Server, "iperf3")
@@ -218,7 +218,7 @@ fn iperf(saved: &LinkRecord, seconds: u32) -> Result<f64> {
         })
 }
 
-/// Reads the server's lines until it says that it listens; its pipe is then left to fill.
+/// Reads the server's lines until it says that it listens; ignores its later output.
 fn wait_for_listening(server: &mut Child) {
     if let Some(out) = server.stdout.take() {
         let mut lines = BufReader::new(out);
@@ -233,12 +233,13 @@ fn wait_for_listening(server: &mut Child) {
     }
 }
 
-/// Processor time that the link's forwarder has used, seconds; 0 if it cannot be told.
+/// Processor time of the link's forwarder in seconds; 0 if it is unknown.
 fn processor_seconds(name: &str) -> f64 {
     let ticks = || -> Option<f64> {
         let pid = std::fs::read_to_string(crate::registry::folder(name).join("pid")).ok()?;
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.trim())).ok()?;
-        // Fields after the command's name, which may hold blanks: user and system time are the 14th and 15th of all.
+        // Fields after the command's name, which may contain blanks: user and system time are the
+        // 14th and 15th of all.
         let fields: Vec<&str> = stat.rsplit(')').next()?.split_whitespace().collect();
         Some(fields.get(11)?.parse::<f64>().ok()? + fields.get(12)?.parse::<f64>().ok()?)
     };

@@ -1,18 +1,19 @@
-//! How late a sleeper wakes, learned while it sleeps.
+//! Wake-up latency of the forwarder, learned while it sleeps.
 //!
-//! A processor that went idle takes tens of microseconds to run a thread again, the more the longer it was idle, and
-//! much more in a virtual machine than on bare metal. That would be added to the delay of a packet twice in each
-//! direction: when it arrives at a sleeping forwarder, and when its time has come. So the forwarder measures how
-//! late its timers are and sleeps that much less; what is left of the time it spends polling, some microseconds as a
-//! rule. A packet that woke it is dated back by the same time, because that is how long it has waited.
+//! A processor that went idle takes tens of microseconds to run a thread again, the longer it was
+//! idle the more, and much more in a virtual machine than on bare metal. That would add to the
+//! delay of a packet twice in each direction: when it arrives at a sleeping forwarder, and when it
+//! is due. So the forwarder measures the lateness of its timers and sleeps that much less; it
+//! spends the remaining time polling, usually some microseconds. A packet that woke it is dated
+//! back by the same time, because it has waited that long.
 
-/// Sleeps longer than this let the processor fall into deeper idleness, nanoseconds.
+/// Longer sleeps let the processor fall into deeper idle states, in nanoseconds.
 const LONG_SLEEP: u64 = 1_000_000;
 
-/// No more than this is ever believed, nanoseconds: a busy machine wakes late for other reasons.
+/// Maximum latency that is learned, in nanoseconds: a busy machine wakes late for other reasons.
 const MAX_NANOSECONDS: u64 = 80_000;
 
-/// Typical lateness of waking after short and after long sleeps.
+/// Typical latency after short and after long sleeps.
 #[derive(Debug, Clone, Default)]
 pub struct WakeupLatency {
     short: u64,
@@ -20,14 +21,15 @@ pub struct WakeupLatency {
 }
 
 impl WakeupLatency {
-    /// How late a sleep of this length typically ends, nanoseconds. On a short link no timer is ever long, though the pauses
-    /// between packets are: then what is known of short sleeps has to do.
+    /// The typical latency after a sleep of this length, in nanoseconds. On a short link no timer
+    /// is ever long, though the pauses between packets are: then the latency of short sleeps is
+    /// used.
     #[must_use]
     pub fn lateness(&self, sleep: u64) -> u64 {
         if sleep > LONG_SLEEP && self.long > 0 { self.long } else { self.short }
     }
 
-    /// A timer set for `sleep` nanoseconds fired `late` nanoseconds after that.
+    /// Learns that a timer set for `sleep` nanoseconds fired `late` nanoseconds after that.
     pub fn learn(&mut self, sleep: u64, late: u64) {
         let typical = if sleep > LONG_SLEEP { &mut self.long } else { &mut self.short };
         *typical = (*typical * 7 + late.min(MAX_NANOSECONDS)) / 8;

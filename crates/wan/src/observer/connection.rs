@@ -5,23 +5,23 @@ use crate::report::Counts;
 use hither_simulate::turns::Turns;
 use std::net::SocketAddrV4;
 
-/// Most bursts that are kept of one connection: 64 bytes each.
+/// Maximum number of bursts kept of one connection: 64 bytes each.
 const MAX_BURSTS: usize = 1 << 18;
 
 /// A position in a byte stream that does not wrap around.
 #[derive(Debug, Clone, Copy, Default)]
 struct Stream {
-    /// The sequence number that `end` stands for; `None` before the first payload.
+    /// The sequence number of `end`; `None` before the first payload.
     sequence: Option<u32>,
-    /// End of what was sent, in bytes since the first payload seen.
+    /// End of the sent bytes, counted from the first payload seen.
     end: u64,
 }
 
 impl Stream {
-    /// Where a segment lies: its start, and whether any of it is new.
+    /// Locates a segment: its start, and whether any of it is new.
     fn place(&mut self, sequence: u32, payload: u32) -> (u64, bool) {
         let known = *self.sequence.get_or_insert(sequence);
-        // Distance from the end, as a signed number: negative for what was sent before.
+        // Signed distance from the end: negative for bytes that were sent before.
         let ahead = i64::from(sequence.wrapping_sub(known).cast_signed());
         let start = self.end.saturating_add_signed(ahead);
         let end = start + u64::from(payload);
@@ -39,7 +39,8 @@ impl Stream {
 pub(super) struct Connection {
     pub(super) client: SocketAddrV4,
     pub(super) server: SocketAddrV4,
-    /// The sequence number of the SYN that opened it; `None` if it was opened before counting began.
+    /// The sequence number of the SYN that opened it; `None` if it was opened before counting
+    /// began.
     pub(super) opened_at_sequence: Option<u32>,
     pub(super) first: u64,
     pub(super) last: u64,
@@ -51,9 +52,9 @@ pub(super) struct Connection {
     server_stream: Stream,
     /// The latest burst of which payload was delivered to the server.
     at_server: Option<u32>,
-    /// Deliveries to the client on any connection before it last sent on this one.
+    /// Number of deliveries to the client on any connection before it last sent on this one.
     deliveries_before: Option<u64>,
-    /// Start of the segment that entered last, in the server's stream.
+    /// Start of the latest segment that entered, in the server's stream.
     segment_start: u64,
 }
 
@@ -93,12 +94,12 @@ impl Connection {
         &self.bursts
     }
 
-    /// More bursts were seen than are kept.
+    /// Returns true if more bursts were seen than are kept.
     pub(super) fn truncated(&self) -> bool {
         self.bursts.len() >= MAX_BURSTS
     }
 
-    /// Notes a segment with payload; true if any of it is new.
+    /// Records a segment with payload; returns true if any of it is new.
     pub(super) fn advance(&mut self, direction: Direction, sequence: u32, payload: u32) -> bool {
         match direction {
             Direction::ToServer => self.client_stream.place(sequence, payload).1,
@@ -110,7 +111,8 @@ impl Connection {
         }
     }
 
-    /// New payload of the client enters; `deliveries` counts those to the client on any connection so far.
+    /// Records new payload of the client; `deliveries` is the number of deliveries to the client on
+    /// any connection so far.
     pub(super) fn client_sends(&mut self, now: u64, deliveries: u64) {
         self.turns.sends();
         let same = self.deliveries_before.replace(deliveries) == Some(deliveries);
@@ -129,7 +131,7 @@ impl Connection {
         u32::try_from(self.bursts.len()).ok()?.checked_sub(1)
     }
 
-    /// The burst that a segment of the server answers, which has just been noted by [`Self::advance`].
+    /// The burst that a segment of the server answers; [`Self::advance`] has recorded it.
     pub(super) fn answered_burst(&mut self, fresh: bool) -> Option<u32> {
         let start = self.segment_start;
         if fresh {

@@ -1,4 +1,4 @@
-//! Conversations told packet by packet.
+//! Conversations, packet by packet.
 
 use super::*;
 use crate::packet::Tcp;
@@ -26,14 +26,14 @@ fn segment(
 
 /// A conversation over a link whose packets take 10 units each way.
 struct Talk {
-    witness: Observer,
+    observer: Observer,
     under_way: VecDeque<(u64, Tag)>,
     sent: HashMap<(u16, bool), u32>,
 }
 
 impl Talk {
     fn new() -> Self {
-        Self { witness: Observer::new(0), under_way: VecDeque::new(), sent: HashMap::new() }
+        Self { observer: Observer::new(0), under_way: VecDeque::new(), sent: HashMap::new() }
     }
 
     fn open(&mut self, now: u64, connection: u16) {
@@ -41,17 +41,17 @@ impl Talk {
         self.put(now, Direction::ToServer, packet);
     }
 
-    /// Delivers what is due by `now`.
+    /// Delivers the packets that are due by `now`.
     fn run(&mut self, now: u64) {
         while let Some((due, tag)) = self.under_way.pop_front_if(|(due, _)| *due <= now) {
-            self.witness.deliver(due, &tag);
+            self.observer.deliver(due, &tag);
         }
     }
 
     /// Puts a packet into the link.
     fn put(&mut self, now: u64, direction: Direction, packet: Packet) {
         self.run(now);
-        let tag = self.witness.enter(now, direction, packet);
+        let tag = self.observer.enter(now, direction, packet);
         self.under_way.push_back((now + 10, tag));
     }
 
@@ -78,13 +78,13 @@ impl Talk {
 
     fn counts(&mut self) -> (u64, u64, u32, u32) {
         self.run(1000);
-        let report = self.witness.report(1000, None);
-        (report.connections, report.turns, report.flights, report.whole_flights)
+        let report = self.observer.report(1000, None);
+        (report.connections, report.turns, report.round_trips, report.whole_round_trips)
     }
 }
 
 #[test]
-fn one_request_is_one_turn_and_one_flight() {
+fn one_request_is_one_turn_and_one_round_trip() {
     let mut talk = Talk::new();
     talk.open(0, 0);
     talk.ask(20, 0);
@@ -101,7 +101,7 @@ fn syn_sent_again_opens_no_second_connection_but_a_reused_port_does() {
     talk.open(5, 0);
     assert_eq!(talk.counts().0, 1);
     let again = segment(Direction::ToServer, 0, 12345, 0, true);
-    talk.witness.enter(9, Direction::ToServer, again);
+    talk.observer.enter(9, Direction::ToServer, again);
     assert_eq!(talk.counts().0, 2);
 }
 
@@ -121,7 +121,7 @@ fn connections_in_parallel_are_one_flight_and_connections_in_series_one_each() {
 }
 
 #[test]
-fn request_during_an_answer_elsewhere_is_a_turn_but_no_whole_flight() {
+fn request_during_another_response_is_a_turn_but_no_whole_round_trip() {
     let mut talk = Talk::new();
     talk.ask(0, 0);
     talk.answer(20, 0);
@@ -136,36 +136,38 @@ fn answer_belongs_to_the_request_that_had_reached_the_server() {
     let mut talk = Talk::new();
     talk.ask(0, 0);
     talk.answer(12, 0);
-    // The second request leaves after the first answer came in; the rest of that answer was sent before it arrived.
+    // The second request leaves after the first response came in; the rest of that response was
+    // sent before it arrived.
     talk.ask(24, 0);
     talk.answer(30, 0);
-    // Only flight 1 was delivered by now, so this is flight 2 as well.
+    // Only round trip 1 was delivered by now, so this is round trip 2 as well.
     talk.ask(45, 1);
-    assert_eq!(talk.witness.report(45, None).flights, 2);
-    // Now the answer to flight 2 comes in.
+    assert_eq!(talk.observer.report(45, None).round_trips, 2);
+    // Now the response of round trip 2 comes in.
     talk.answer(46, 0);
     talk.ask(60, 2);
     assert_eq!(talk.counts().2, 3);
 }
 
 #[test]
-fn repeated_segments_are_no_turns_and_keep_their_flight() {
+fn repeated_segments_are_no_turns_and_keep_their_round_trip() {
     let mut talk = Talk::new();
     talk.ask(0, 0);
     talk.run(20);
     let lost = talk.next(Direction::ToClient, 0);
-    let lost = talk.witness.enter(20, Direction::ToClient, lost);
-    talk.witness.discard(&lost, DropReason::Random);
+    let lost = talk.observer.enter(20, Direction::ToClient, lost);
+    talk.observer.discard(&lost, DropReason::Random);
     talk.answer(21, 0);
     talk.ask(40, 0);
-    // The lost segment comes again after the second request arrived: still flight 1.
+    // The lost segment is repeated after the second request arrived: it still belongs to the first
+    // round trip.
     talk.put(60, Direction::ToClient, segment(Direction::ToClient, 0, 100, 100, false));
-    // A request sent again is no turn.
+    // A repeated request is no turn.
     talk.put(71, Direction::ToServer, segment(Direction::ToServer, 0, 100, 100, false));
     talk.ask(80, 1);
     talk.run(1000);
-    let report = talk.witness.report(1000, None);
-    assert_eq!(report.flights, 2);
+    let report = talk.observer.report(1000, None);
+    assert_eq!(report.round_trips, 2);
     assert_eq!(report.rows[0].turns, 2);
     assert_eq!(report.to_client.dropped_random, 1);
     assert_eq!((report.to_client.repeated_segments, report.to_server.repeated_segments), (1, 1));
@@ -179,8 +181,8 @@ fn request_queued_behind_another_may_depend_on_an_answer_elsewhere() {
     talk.answer(15, 0);
     talk.ask(30, 1);
     talk.run(1000);
-    let report = talk.witness.report(1000, None);
-    assert_eq!((report.turns, report.flights), (2, 2));
+    let report = talk.observer.report(1000, None);
+    assert_eq!((report.turns, report.round_trips), (2, 2));
     assert_eq!(report.rows[1].turns, 1);
 }
 
@@ -190,13 +192,13 @@ fn data_begin_with_the_first_long_answer_and_not_with_what_was_said_before_or_af
     talk.ask(0, 0);
     talk.answer(20, 0);
     talk.ask(40, 0);
-    assert_eq!(talk.witness.report(40, None).data_flight, None);
+    assert_eq!(talk.observer.report(40, None).first_data_round_trip, None);
     (0..100).for_each(|segment| talk.answer(60 + segment, 0));
     talk.ask(200, 0);
     talk.answer(220, 0);
     talk.run(1000);
-    let report = talk.witness.report(1000, None);
-    assert_eq!((report.flights, report.data_flight), (3, Some(2)));
+    let report = talk.observer.report(1000, None);
+    assert_eq!((report.round_trips, report.first_data_round_trip), (3, Some(2)));
 }
 
 #[test]
@@ -205,11 +207,14 @@ fn port_restricts_every_count() {
     talk.ask(0, 0);
     talk.answer(20, 0);
     talk.run(1000);
-    let all = talk.witness.report(1000, None);
-    let same = talk.witness.report(1000, Some(8080));
-    assert_eq!((all.turns, all.flights, all.to_client), (same.turns, same.flights, same.to_client));
-    let none = talk.witness.report(1000, Some(81));
-    assert_eq!((none.turns, none.flights, none.rows.len()), (0, 0, 0));
+    let all = talk.observer.report(1000, None);
+    let same = talk.observer.report(1000, Some(8080));
+    assert_eq!(
+        (all.turns, all.round_trips, all.to_client),
+        (same.turns, same.round_trips, same.to_client)
+    );
+    let none = talk.observer.report(1000, Some(81));
+    assert_eq!((none.turns, none.round_trips, none.rows.len()), (0, 0, 0));
     assert_eq!(none.to_server, Counts::default());
 }
 
@@ -218,22 +223,22 @@ fn reset_forgets_what_is_under_way_and_opened() {
     let mut talk = Talk::new();
     talk.open(0, 0);
     talk.ask(20, 0);
-    talk.witness.reset(25);
+    talk.observer.reset(25);
     assert_eq!(talk.counts(), (0, 0, 0, 0));
     talk.ask(40, 0);
     talk.answer(60, 0);
     assert_eq!(talk.counts(), (0, 1, 1, 1));
-    assert_eq!(talk.witness.report(99, None).to_server.packets, 1);
+    assert_eq!(talk.observer.report(99, None).to_server.packets, 1);
 }
 
 #[test]
 fn sequence_numbers_wrap() {
-    let mut witness = Observer::new(0);
+    let mut observer = Observer::new(0);
     for (now, sequence) in [(0, u32::MAX - 49), (1, 50), (2, u32::MAX - 49)] {
         let packet = segment(Direction::ToServer, 0, sequence, 100, false);
-        witness.enter(now, Direction::ToServer, packet);
+        observer.enter(now, Direction::ToServer, packet);
     }
-    let report = witness.report(9, None);
+    let report = observer.report(9, None);
     assert_eq!((report.turns, report.to_server.repeated_segments), (1, 1));
 }
 
@@ -249,9 +254,9 @@ proptest! {
             if asks { talk.ask(now, connection) } else { talk.answer(now, connection) }
         }
         talk.run(now + 10);
-        let report = talk.witness.report(now, None);
-        prop_assert!(report.whole_flights <= report.flights);
-        prop_assert!(u64::from(report.flights) <= report.turns);
+        let report = talk.observer.report(now, None);
+        prop_assert!(report.whole_round_trips <= report.round_trips);
+        prop_assert!(u64::from(report.round_trips) <= report.turns);
         prop_assert!(report.rows.iter().all(|row| row.turns <= report.turns));
     }
 }

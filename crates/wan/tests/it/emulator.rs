@@ -1,4 +1,4 @@
-//! `hither-wan` as its users run it.
+//! `hither-wan`, run as a command.
 
 use hither_simulate::Link;
 use hither_wan::namespace::{Side, exists, of, within};
@@ -14,10 +14,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_hither-wan");
 
-/// One test at a time: they measure.
+/// The tests take turns, because they measure.
 static TURN: Mutex<()> = Mutex::new(());
 
-/// Waits for this test's turn; `None`, and a word on stderr, where namespaces cannot be made.
+/// Waits for this test's turn; `None`, and a message on stderr, where namespaces cannot be made.
 fn allowed() -> Option<MutexGuard<'static, ()>> {
     let runs = |program: &str, flag: &str| {
         Command::new(program).arg(flag).output().is_ok_and(|output| output.status.success())
@@ -52,7 +52,7 @@ fn good(arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// A link that goes down with its test.
+/// A link that is taken down with its test.
 struct Up {
     name: String,
     server: String,
@@ -137,10 +137,10 @@ fn requests_in_series_are_counted_from_outside() {
         read(&mut stream, 5000);
     }
     let all = link.stats(&["--port", &port.to_string()]);
-    assert_eq!((all.connections, all.turns, all.flights, all.whole_flights), (1, 3, 3, 3));
+    assert_eq!((all.connections, all.turns, all.round_trips, all.whole_round_trips), (1, 3, 3, 3));
     assert_eq!((all.to_server.payload_bytes, all.to_client.payload_bytes), (3, 15_000));
     assert_eq!(all.rows.len(), 1);
-    // Each answer is four packets of at most 1,448 bytes; headers are 52 bytes each.
+    // Each response is four packets of at most 1,448 bytes; headers are 52 bytes each.
     assert!(all.to_client.packets >= 13, "{:?}", all.to_client);
     assert!(all.to_client.ip_bytes >= 15_000 + 52 * 12, "{:?}", all.to_client);
     assert_eq!(all.to_client.dropped_queue + all.to_client.dropped_random, 0);
@@ -149,7 +149,7 @@ fn requests_in_series_are_counted_from_outside() {
 }
 
 #[test]
-fn requests_in_parallel_are_one_flight() {
+fn requests_in_parallel_are_one_round_trip() {
     let Some(_turn) = allowed() else { return };
     let link = Up::new("parallel", &["--rtt", "200ms"]);
     let port = link.serve(8, 3000);
@@ -157,11 +157,11 @@ fn requests_in_parallel_are_one_flight() {
     connections.iter_mut().for_each(|connection| connection.write_all(b"?").unwrap());
     connections.iter_mut().for_each(|connection| read(connection, 3000));
     let all = link.stats(&[]);
-    assert_eq!((all.connections, all.turns, all.flights, all.whole_flights), (8, 1, 1, 1));
+    assert_eq!((all.connections, all.turns, all.round_trips, all.whole_round_trips), (8, 1, 1, 1));
     connections[3].write_all(b"?").unwrap();
     read(&mut connections[3], 3000);
     let all = link.stats(&[]);
-    assert_eq!((all.turns, all.flights, all.whole_flights), (2, 2, 2));
+    assert_eq!((all.turns, all.round_trips, all.whole_round_trips), (2, 2, 2));
 }
 
 #[test]
@@ -176,7 +176,7 @@ fn losses_are_counted_and_repaired() {
     assert!(all.to_client.dropped_random > 0);
     assert!(all.to_client.repeated_segments > 0);
     assert!(all.to_client.payload_bytes >= 1_000_000);
-    assert_eq!(all.flights, 1);
+    assert_eq!(all.round_trips, 1);
 }
 
 #[test]
@@ -263,7 +263,7 @@ fn link_goes_with_its_owner() {
 fn interrupted_up_leaves_nothing() {
     let Some(_turn) = allowed() else { return };
     let name = format!("interrupted-{}", std::process::id());
-    // What `up` does until it is interrupted: it saves the link and starts the forwarder.
+    // The first half of `up`, interrupted: it records the link and starts the forwarder.
     let saved = LinkRecord {
         name: name.clone(),
         link: Link::E,
@@ -307,8 +307,8 @@ fn wrong_arguments_are_refused_before_anything_is_made() {
     assert!(!exists(&of(&name, Side::Client)));
 }
 
-/// What a busy machine cannot spoil: it makes packets late and transfers slow, never the other way round. Whether they are
-/// as fast as they should be is for `hither-wan validate` to say, on a quiet machine.
+/// Properties that hold on a busy machine, which makes packets late and transfers slow, never the
+/// other way round. The upper limits are for `hither-wan validate` on a quiet machine.
 #[test]
 fn links_are_never_shorter_or_wider_than_they_claim() {
     let Some(_turn) = allowed() else { return };
