@@ -1,11 +1,13 @@
-//! Many clients of an HTTP server at once, for `bench/server/many_clients.py`: connections that are kept open,
-//! readers of files that some ask for more than others, and readers that take a kilobyte a second. Prints what
-//! happened as JSON.
+//! A load generator for an HTTP server, used by `bench/server/many_clients.py`: idle connections
+//! that are kept open, active readers that prefer some files, and slow readers of a kilobyte a
+//! second. Prints the result as JSON.
 //!
-//!     cargo run --release -p hither-testkit --example load -- 127.0.0.1:8080 SECONDS IDLE ACTIVE SLOW FILES
+//!     cargo run --release -p hither-testkit --example load -- \
+//!         127.0.0.1:8080 SECONDS IDLE ACTIVE SLOW FILES
 //!
-//! The files are `/0`, `/1`, ... of FILES; the n-th is asked for as often as 1/n. A file begins with its number in eight bytes
-//! of ASCII. Slow readers take `/large`. What active readers measure is the time from the request to the first byte.
+//! The files are `/0`, `/1`, ... of FILES; the n-th is read with a probability proportional to 1/n.
+//! A file begins with its number in eight bytes of ASCII. Slow readers read `/large`. Active
+//! readers measure the time from the request to the first byte.
 
 #![expect(clippy::print_stdout, reason = "printing is what this program is for")]
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a failure ends the program")]
@@ -21,7 +23,7 @@ use tokio::net::{TcpSocket, TcpStream};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until, timeout};
 
-/// A connection that is kept open is used so often.
+/// Interval between requests on an idle connection.
 const IDLE: Duration = Duration::from_secs(45);
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -29,7 +31,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 struct Plan {
     address: SocketAddr,
     until: Instant,
-    /// Up to which of a million numbers a file is meant.
+    /// For each file, the first of a million numbers that no longer stands for it.
     shares: Vec<u32>,
     bytes: AtomicU64,
     errors: AtomicU64,
@@ -51,7 +53,7 @@ impl Plan {
     }
 }
 
-/// A connection, and what has come of the next answer.
+/// A connection, and the unread bytes of the next response.
 #[derive(Debug)]
 struct Client {
     stream: TcpStream,
@@ -66,7 +68,7 @@ impl Client {
         Ok(Self { stream, buffer: Vec::new() })
     }
 
-    /// Reads a file; returns the time to the first byte, and how much came.
+    /// Reads a file; returns the time to the first byte, and the number of bytes.
     async fn get(&mut self, name: &str) -> Result<(Duration, u64), String> {
         let request = format!("GET /{name} HTTP/1.1\r\nHost: load\r\n\r\n");
         let began = Instant::now();
@@ -115,14 +117,14 @@ impl Client {
     }
 }
 
-/// The length of the body, if all is well.
+/// The length of the body, if the response is a success.
 fn length(head: &[u8]) -> Option<usize> {
     let head = String::from_utf8_lossy(head).to_ascii_lowercase();
     let field = head.lines().find_map(|line| line.strip_prefix("content-length:"))?;
     head.starts_with("http/1.1 200").then(|| field.trim().parse().ok())?
 }
 
-/// Numbers that look like chance.
+/// Pseudo-random numbers.
 fn next(chance: &mut u64) -> u32 {
     *chance ^= *chance << 13;
     *chance ^= *chance >> 7;

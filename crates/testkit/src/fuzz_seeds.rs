@@ -1,14 +1,16 @@
-//! The seeds of the fuzz targets, as they are and damaged: what a fuzzer would try first, without one.
+//! The seeds of the fuzz targets, as they are and damaged: the first inputs of a fuzzer, without
+//! one.
 
 use hither_simulate::random::Random;
 use std::io;
 use std::path::Path;
 
-/// Mutants of each seed.
+/// Number of mutants of each seed.
 const MUTANTS: u64 = 300;
 
-/// Gives `check` every file in `fuzz/seeds/TARGET`, and mutants of each, the same ones every time; some of them with
-/// `bait` in their midst, bytes that mean something to the parser. Returns the number of seeds.
+/// Passes to `check` every file in `fuzz/seeds/TARGET` and mutants of each, the same ones every
+/// time. Some mutants contain `bait`, bytes that mean something to the parser. Returns the number
+/// of seeds.
 ///
 /// # Errors
 ///

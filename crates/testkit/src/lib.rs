@@ -1,12 +1,16 @@
-//! What tests need of the world outside, made to order; never part of a release.
+//! Servers, links and files for tests, made to order; never part of a release.
 //!
-//! - [`mock_http`] and [`mock_xrootd`]: servers with programmable faults and behaviours, and a log of requests.
-//! - [`tcp_proxy`]: a TCP proxy on the loopback that delays, limits and breaks connections (`hither-proxy`).
+//! - [`mock_http`] and [`mock_xrootd`]: servers with programmable faults and behaviours, and a log
+//!   of requests.
+//! - [`tcp_proxy`]: a TCP proxy on the loopback that delays, limits and breaks connections
+//!   (`hither-proxy`).
 //! - [`root_writer`]: a writer of ROOT files, for layouts that ROOT itself does not write any more.
 //! - [`storage_conformance`]: the tests that every implementation of `Storage` has to pass.
-//! - [`fuzz_seeds`]: a replay of the seeds of `fuzz/`, so that each fuzz target's parser is tested without a fuzzer.
+//! - [`fuzz_seeds`]: a replay of the seeds of `fuzz/`, so that each fuzz target's parser is tested
+//!   without a fuzzer.
 //!
-//! Links in virtual time and workloads are in `hither-simulate`, packet-level emulation in `hither-wan`.
+//! Links in virtual time and workloads are in `hither-simulate`, packet-level emulation in
+//! `hither-wan`.
 
 pub mod fuzz_seeds;
 pub mod mock_http;

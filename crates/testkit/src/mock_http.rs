@@ -1,20 +1,25 @@
-//! An HTTP/1.1 server on the loopback that misbehaves on demand.
+//! A mock HTTP/1.1 server on the loopback, with faults on demand.
 //!
-//! It serves one byte vector under every path, byte by byte as it is told: no HTTP library stands between the table of
-//! [`Fault`]s and the wire, so whatever a broken server, proxy or network can do to an answer can be written down in one
-//! line. Without faults it is a plain good server: ranges and suffixes, several of them as `multipart/byteranges` in the
-//! order asked for, `If-Range`, `HEAD`, entity tags, keep-alive without end.
+//! It serves one byte vector under every path. No HTTP library stands between the table of
+//! [`Fault`]s and the wire, so that everything that a broken server, proxy or network can do to a
+//! response can be written down in one line. Without faults it is a good server: ranges and
+//! suffixes, several of them as `multipart/byteranges` in the requested order, `If-Range`, `HEAD`,
+//! entity tags, unlimited keep-alive.
 //!
-//! A fault strikes the requests that [`FaultTrigger`] names, counted over all connections in the order of arrival; several faults
-//! may strike one request. What shapes the answer (a wrong `Content-Range`, one part instead of all) is applied first,
-//! what breaks it off ([`Fault::Close`], [`Fault::Reset`], [`Fault::Stall`]) last, at a [`ResponsePosition`] in the finished bytes.
+//! A fault applies to the requests that [`FaultTrigger`] selects, counted over all connections in
+//! the order of arrival; several faults may apply to one request. Faults that shape the response (a
+//! wrong `Content-Range`, one part instead of all) come first; faults that break it off
+//! ([`Fault::Close`], [`Fault::Reset`], [`Fault::Stall`]) come last, at a [`ResponsePosition`] in
+//! the finished bytes.
 //!
-//! Every request is logged as it arrived. Time does not matter to the log: [`MockHttpServer::round_trips`] counts which requests could
-//! have waited for which answers by the order of events alone, and [`Fault::Hold`] withholds an answer until so many
-//! requests are there, which proves that they did not wait for it. A test that holds and gets its answer has seen
-//! concurrency; it cannot pass by luck on a fast machine, nor fail on a slow one.
+//! Every request is logged as it arrived. The log does not depend on time:
+//! [`MockHttpServer::round_trips`] determines from the order of events which requests could have
+//! waited for which responses. [`Fault::Hold`] withholds a response until a number of requests have
+//! arrived, which proves that they did not wait for it. A test that holds and gets its response has
+//! seen concurrency; it cannot pass by luck on a fast machine, nor fail on a slow one.
 //!
-//! The peer has a thread and a runtime of its own, so blocking tests can use it too; dropping it ends both.
+//! The server has its own thread and runtime, so that blocking tests can use it too; dropping it
+//! stops both.
 
 mod behaviours;
 mod connection;
@@ -22,18 +27,19 @@ mod fault;
 mod request;
 mod response;
 
-pub use behaviours::{HttpBehaviour, RequestBound, manners};
+pub use behaviours::{HttpBehaviour, RequestBound, behaviours};
 pub use fault::{Fault, FaultTrigger, Limit, OverLimit, ResponsePosition};
 
 use crate::test_server::TestServer;
 use bytes::Bytes;
 use connection::serve;
+use hither_core::sync::lock;
 use hither_simulate::dependency_chain::longest_chain;
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use tokio::sync::watch;
 
-/// One request as it arrived.
+/// A request as it arrived.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LoggedRequest {
     /// Number of the connection, from 0 in the order of acceptance.
@@ -48,11 +54,11 @@ pub struct LoggedRequest {
     pub if_range: Option<String>,
     /// The value of `Authorization`.
     pub authorization: Option<String>,
-    /// Status of the answer as planned, whatever became of it; 0 for what is no HTTP.
+    /// Status of the response as planned, whatever became of it; 0 for a request that is not HTTP.
     pub status: u16,
-    /// Bytes of the file in the answer as planned.
+    /// Bytes of the file in the response as planned.
     pub payload_bytes: u64,
-    /// When it arrived, and when its answer was about to leave, on a clock that counts events.
+    /// The times of its arrival and of its response, on a clock that counts events.
     ticks: (u64, Option<u64>),
 }
 
@@ -63,7 +69,7 @@ pub struct MockHttpServer {
     running: TestServer,
 }
 
-/// What the connections share.
+/// State shared by the connections.
 #[derive(Debug)]
 struct Shared {
     state: Mutex<State>,
@@ -72,11 +78,11 @@ struct Shared {
     door: watch::Sender<Door>,
 }
 
-/// Whether connections are accepted.
+/// State of the listener.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Door {
     Open,
-    /// Not any more, as soon as the listener is gone.
+    /// Closed, as soon as the listener is gone.
     Closing,
     Closed,
 }
@@ -90,7 +96,7 @@ struct State {
     tick: u64,
 }
 
-/// What is served.
+/// The served file.
 #[derive(Debug, Clone)]
 struct File {
     bytes: Bytes,
@@ -102,7 +108,7 @@ impl MockHttpServer {
     ///
     /// # Errors
     ///
-    /// No socket, runtime or thread can be made.
+    /// No socket, runtime or thread can be created.
     pub fn start(bytes: impl Into<Bytes>) -> io::Result<Self> {
         let file = File { bytes: bytes.into(), etag: "\"first\"".to_owned() };
         let state = State { file, faults: Vec::new(), log: Vec::new(), connections: 0, tick: 0 };
@@ -116,24 +122,24 @@ impl MockHttpServer {
         Ok(Self { shared, running })
     }
 
-    /// With one more fault.
+    /// Adds a fault.
     #[must_use]
     pub fn with_fault(self, when: FaultTrigger, fault: Fault) -> Self {
         self.add_fault(when, fault);
         self
     }
 
-    /// From now on one more fault.
+    /// Adds a fault from now on.
     pub fn add_fault(&self, when: FaultTrigger, fault: Fault) {
         self.shared.state().faults.push((when, fault));
     }
 
-    /// From now on no faults.
+    /// Removes all faults.
     pub fn clear_faults(&self) {
         self.shared.state().faults.clear();
     }
 
-    /// Serves other bytes from now on, with another entity tag (quotes included).
+    /// Replaces the bytes from now on, with another entity tag (including its quotes).
     pub fn replace(&self, bytes: impl Into<Bytes>, etag: &str) {
         self.shared.state().file = File { bytes: bytes.into(), etag: etag.to_owned() };
     }
@@ -162,8 +168,8 @@ impl MockHttpServer {
         self.shared.state().connections
     }
 
-    /// Longest chain of requests of which each arrived after the answer to the one before had begun to leave: an upper
-    /// bound of the round trips that were waited for.
+    /// The longest chain of requests of which each arrived after the response to the one before had
+    /// begun to leave: an upper bound of the round trips.
     #[must_use]
     pub fn round_trips(&self) -> u32 {
         longest_chain(self.shared.state().log.iter().map(|it| it.ticks))
@@ -172,7 +178,7 @@ impl MockHttpServer {
 
 impl Shared {
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 }
 
@@ -183,11 +189,11 @@ impl State {
     }
 }
 
-/// A URL at whose port nobody listens: the port was free a moment ago.
+/// A URL with a port that nothing listens on: it was free a moment ago.
 ///
 /// # Errors
 ///
-/// No socket can be made.
+/// No socket can be created.
 pub fn refusing_url() -> io::Result<String> {
     let address = std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?;
     Ok(format!("http://{address}/data/file.root"))

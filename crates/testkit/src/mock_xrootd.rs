@@ -1,18 +1,21 @@
-//! A server of XRootD's own protocol on the loopback that misbehaves on demand.
+//! A mock XRootD server on the loopback, with faults on demand.
 //!
-//! It serves one byte vector under every path. Requests are taken apart by [`hither_xrd::server`], and answered as a good
-//! data server does: a login without proof, handles from the lowest free one on, vectors in the order asked for and
-//! refused as a whole beyond the end of the file, pages with checksums. What a broken server, a manager in trouble or a bad
-//! path can do to that is a table of [`Fault`]s, one line each.
+//! It serves one byte vector under every path. Requests are decoded by [`hither_xrd::server`] and
+//! answered as by a good data server: a login without authentication, handles from the lowest free
+//! one on, vectors in the requested order and rejected as a whole beyond the end of the file, pages
+//! with checksums. A table of [`Fault`]s, one line each, lists what a broken server, a failing
+//! manager or a bad network can do to that.
 //!
-//! A fault strikes at a [`FaultStage`]: at whole connections, counted in the order of acceptance, or at requests of one kind,
-//! counted over all connections in the order of arrival; [`FaultTrigger`] says which of them. Those of connections strike at a
-//! [`BreakPoint`], a byte of what one side sends, so that a recorded exchange can be broken off at each of its bytes. Those of
-//! requests change the meaning of an answer first (another offset, a part less, a wait), then its bytes.
+//! A fault applies at a [`FaultStage`]: to whole connections, counted in the order of acceptance,
+//! or to requests of one kind, counted over all connections in the order of arrival;
+//! [`FaultTrigger`] selects them. Faults of connections apply at a [`BreakPoint`], a byte of what
+//! one side sends, so that a recorded exchange can be broken off at each of its bytes. Faults of
+//! requests change the meaning of a response first (another offset, a part less, a wait), then its
+//! bytes.
 //!
-//! Every request is logged as it arrived. The peer has a thread and a runtime of its own, so blocking tests can use it too;
-//! dropping it ends both. Nothing in it waits for time to pass: what is late comes right behind its announcement, and what
-//! never comes keeps the connection open.
+//! Every request is logged as it arrived. The server has its own thread and runtime, so that
+//! blocking tests can use it too; dropping it stops both. It never waits for time to pass: a late
+//! response follows its announcement directly, and a missing one leaves the connection open.
 
 mod behaviours;
 mod connection;
@@ -21,28 +24,29 @@ mod faulty_stream;
 mod responses;
 
 pub use crate::mock_http::FaultTrigger;
-pub use behaviours::{AffectedReads, XrootdBehaviour, manners};
+pub use behaviours::{AffectedReads, XrootdBehaviour, behaviours};
 pub use fault::{BreakPoint, Fault, FaultStage};
 
 use crate::test_server::TestServer;
 use bytes::Bytes;
 use connection::serve;
+use hither_core::sync::lock;
 use std::collections::HashMap;
 use std::io;
 use std::net::SocketAddr;
 use std::ops::Range;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
-/// One request as it arrived.
+/// A request as it arrived.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Logged {
     /// Number of the connection, from 0 in the order of acceptance.
     pub connection: usize,
-    /// The protocol's name of it, such as `open`.
+    /// Its name in the protocol, such as `open`.
     pub name: &'static str,
-    /// The path and what stands behind it, of an open.
+    /// The path with its parameters, of an open.
     pub path: Option<String>,
-    /// What is read.
+    /// The ranges to read.
     pub ranges: Vec<Range<u64>>,
     /// It is a page that arrived damaged before.
     pub again: bool,
@@ -55,7 +59,7 @@ pub struct MockXrootdServer {
     running: TestServer,
 }
 
-/// What the connections share.
+/// State shared by the connections.
 #[derive(Debug)]
 struct Shared {
     state: Mutex<State>,
@@ -65,7 +69,7 @@ struct Shared {
 struct State {
     bytes: Bytes,
     faults: Vec<(FaultStage, FaultTrigger, Fault)>,
-    /// Requests, and connections, of each kind so far.
+    /// Number of requests and connections of each kind so far.
     seen: HashMap<FaultStage, usize>,
     /// Bytes that crossed each connection: from the client, and to it.
     crossed: Vec<(usize, usize)>,
@@ -77,7 +81,7 @@ impl MockXrootdServer {
     ///
     /// # Errors
     ///
-    /// No socket, runtime or thread can be made.
+    /// No socket, runtime or thread can be created.
     pub fn start(bytes: impl Into<Bytes>) -> io::Result<Self> {
         let state = State { bytes: bytes.into(), ..State::default() };
         let shared = Arc::new(Shared { state: Mutex::new(state) });
@@ -86,21 +90,21 @@ impl MockXrootdServer {
         Ok(Self { shared, running })
     }
 
-    /// With one more fault.
+    /// Adds a fault.
     #[must_use]
     pub fn with_fault(self, step: FaultStage, when: FaultTrigger, fault: Fault) -> Self {
         self.add_fault(step, when, fault);
         self
     }
 
-    /// From now on one more fault. What it strikes is counted from here on.
+    /// Adds a fault from now on; it counts requests from here on.
     pub fn add_fault(&self, step: FaultStage, when: FaultTrigger, fault: Fault) {
         let mut state = self.shared.state();
         state.seen.clear();
         state.faults.push((step, when, fault));
     }
 
-    /// From now on no faults.
+    /// Removes all faults.
     pub fn clear_faults(&self) {
         self.shared.state().faults.clear();
     }
@@ -129,7 +133,8 @@ impl MockXrootdServer {
         self.shared.state().log.clone()
     }
 
-    /// Bytes that crossed each connection so far, in the order of acceptance: from the client, and to it.
+    /// Bytes that crossed each connection so far, in the order of acceptance: from the client, and
+    /// to it.
     #[must_use]
     pub fn crossed(&self) -> Vec<(usize, usize)> {
         self.shared.state().crossed.clone()
@@ -138,12 +143,13 @@ impl MockXrootdServer {
 
 impl Shared {
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 }
 
 impl State {
-    /// The faults that strike the next one of these kinds; `target` is the path, if it is a request for one.
+    /// The faults that apply to the next request of these kinds; `target` is its path, if it has
+    /// one.
     fn strikes(&mut self, steps: &[FaultStage], target: &str) -> Vec<Fault> {
         let mut faults = Vec::new();
         for step in steps {

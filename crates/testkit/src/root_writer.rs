@@ -1,8 +1,8 @@
-//! A minimal writer of ROOT files: trees of branches in the layouts of `TTree` 20, `TBranch` 13 and `TBranchElement` 10,
-//! and descriptions of classes.
+//! A minimal writer of ROOT files: trees of branches in the layouts of `TTree` 20, `TBranch` 13 and
+//! `TBranchElement` 10, and class descriptions.
 //!
-//! It writes what it is told, sensible or not: the bytes of baskets come from the caller. That makes files that no ROOT
-//! would write, which tests of a reader need most.
+//! It writes everything as given, sensible or not: the bytes of baskets come from the caller. So it
+//! can write files that ROOT itself would not, which tests of a reader need most.
 #![expect(clippy::unwrap_used, reason = "sizes in tests fit")]
 
 mod compress;
@@ -27,7 +27,7 @@ pub struct Leaf {
     pub title: &'static str,
     /// Values in one item.
     pub len: i32,
-    /// Of whole numbers, whether they have no sign.
+    /// Integers are unsigned.
     pub unsigned: bool,
     /// The leaf that counts the items.
     pub counter: Option<&'static str>,
@@ -40,11 +40,12 @@ pub struct Basket {
     pub entries: usize,
     /// Big-endian values.
     pub data: Vec<u8>,
-    /// Where each entry begins in the data, for columns of variable length.
+    /// Offsets of the entries in the data, for columns of variable length.
     pub table: Option<Vec<usize>>,
 }
 
-/// What makes a branch a `TBranchElement`. Its leaves are then of class `TLeafElement`.
+/// The properties that make a branch a `TBranchElement`. Its leaves are then of class
+/// `TLeafElement`.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Element {
     /// The class of the variable, or the one that the member belongs to.
@@ -66,13 +67,13 @@ pub struct Branch {
     pub name: &'static str,
     /// Its leaves.
     pub leaves: Vec<Leaf>,
-    /// None for a `TBranch`.
+    /// The element; `None` for a `TBranch`.
     pub element: Option<Element>,
-    /// Those in the file.
+    /// The baskets in the file.
     pub baskets: Vec<Basket>,
     /// The last basket, inside the tree.
     pub embedded: Option<Basket>,
-    /// Branches below.
+    /// The branches below.
     pub branches: Vec<Self>,
 }
 
@@ -87,12 +88,12 @@ pub struct Tree {
     pub branches: Vec<Branch>,
 }
 
-/// How a file is written.
+/// Options of a file.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Style {
     /// 64-bit offsets everywhere.
     pub large: bool,
-    /// `ZL`, `XZ`, `L4`, `ZS` or `CS`; none for uncompressed payloads.
+    /// `ZL`, `XZ`, `L4`, `ZS` or `CS`; `None` for uncompressed payloads.
     pub codec: Option<[u8; 2]>,
     /// Bytes of plain payload per compressed block.
     pub block: Option<usize>,

@@ -1,37 +1,38 @@
-//! What every [`Storage`] must do, as one check over the interface.
+//! Conformance test of [`Storage`] implementations.
 //!
-//! A storage passes if [`check`] returns; it panics otherwise, saying where. What servers differ in is told by
-//! [`StorageFeatures`], not left out: a storage that claims an ability must have it.
+//! A storage passes if [`check`] returns; otherwise it panics with the reason. Differences between
+//! servers are stated in [`StorageFeatures`]: a storage that claims a feature must have it.
 #![expect(clippy::panic, reason = "a check fails by panicking")]
 
 use bytes::Bytes;
 use hither_core::checksum::{Algorithm, Hasher};
 use hither_core::error::{ErrorKind, Result};
 use hither_core::storage::{DirEntry, FileKind, PutOptions, Storage, Upload};
+use hither_core::sync::lock;
 use hither_core::{Part, Request};
 use std::fmt::Debug;
 use std::ops::Range;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
-/// What a storage can do beyond the least.
+/// Optional features of a storage.
 #[derive(Debug, Clone, Copy)]
 pub struct StorageFeatures {
     /// It has directories that can be empty.
     pub directories: bool,
-    /// It refuses to put a file, or to make a directory, where there is no directory.
+    /// It rejects a file or a directory whose parent does not exist.
     pub needs_parents: bool,
-    /// [`Storage::rename`] knows directories.
+    /// [`Storage::rename`] supports directories.
     pub renames_directories: bool,
-    /// An interrupted upload can be gone on with.
+    /// An interrupted upload can be resumed.
     pub resumes: bool,
-    /// Names that it can hold.
+    /// Names that it supports.
     pub names: &'static [&'static str],
-    /// It tells these checksums without sending the file.
+    /// Checksums that it returns without sending the file.
     pub checksums: &'static [Algorithm],
 }
 
 impl StorageFeatures {
-    /// All of them.
+    /// All features.
     pub const ALL: Self = Self {
         directories: true,
         needs_parents: true,
@@ -42,7 +43,7 @@ impl StorageFeatures {
     };
 }
 
-/// Names that are allowed everywhere and tempt careless encoders.
+/// Names that are allowed everywhere and challenge careless encoders.
 pub const NAMES: [&str; 9] = [
     "plain",
     "with space",
@@ -55,11 +56,11 @@ pub const NAMES: [&str; 9] = [
     "(1) [2] {3};,:@'!$*",
 ];
 
-/// Uses `storage`, which must be empty, and leaves it empty.
+/// Tests `storage`, which must be empty, and leaves it empty.
 ///
 /// # Panics
 ///
-/// If it breaks its contract.
+/// The storage breaks its contract.
 pub async fn check(storage: &dyn Storage, abilities: StorageFeatures) {
     assert_eq!(names(storage, "").await, [""; 0], "the storage must be empty at the beginning");
     nothing_is_where_nothing_was_put(storage).await;
@@ -104,7 +105,7 @@ async fn paths_are_checked(storage: &dyn Storage) {
         fails(storage.rename("a", path, true).await, ErrorKind::Invalid, path);
         fails(storage.make_directory(path).await, ErrorKind::Invalid, path);
     }
-    // The root is not to be replaced or removed.
+    // The root cannot be replaced or removed.
     fails(storage.put("", options(1, true)).await, ErrorKind::Invalid, "put of the root");
     fails(storage.remove("").await, ErrorKind::Invalid, "remove of the root");
     fails(storage.remove_tree("").await, ErrorKind::Invalid, "remove_tree of the root");
@@ -151,7 +152,7 @@ async fn files_are_replaced_only_on_request(storage: &dyn Storage) {
     put_fails(storage, "file", 6, ErrorKind::AlreadyExists).await;
     put_fails(storage, "file", 3_000_000, ErrorKind::AlreadyExists).await;
     assert_eq!(read(storage, "file", 5).await, b"first");
-    // One that comes to be while another is being written.
+    // A file that appears while another is being written.
     let late = good(storage.put("late", options(5, false)).await, "put");
     write(&*late, b"later", 0..5).await;
     put(storage, "late", b"early").await;
@@ -218,12 +219,12 @@ async fn interrupted_uploads_are_gone_on_with(storage: &dyn Storage) {
     good(upload.commit(None).await, "commit");
     assert!(read(storage, "file", bytes.len() as u64).await == bytes, "the halves do not fit");
     good(storage.remove("file").await, "remove");
-    // It has become a file: the token is of no use, and does no harm.
+    // It has become a file: the token is useless and harmless.
     let resume = PutOptions { resume: token.clone(), ..options(5, false) };
     let upload = good(storage.put("file", resume).await, "put with an old token");
     assert_ne!(upload.token(), token);
     good(upload.abort().await, "abort");
-    // What is left of a longer file is of no use for a shorter one.
+    // The rest of a longer file is useless for a shorter one.
     let upload = good(storage.put("file", options(bytes.len(), false)).await, "put");
     write(&*upload, &bytes, 0..bytes.len()).await;
     let (token, longer) = (upload.token(), upload);
@@ -234,7 +235,7 @@ async fn interrupted_uploads_are_gone_on_with(storage: &dyn Storage) {
     good(upload.commit(None).await, "commit");
     assert_eq!(good(storage.stat("file").await, "stat").size, short as u64);
     good(storage.remove("file").await, "remove");
-    // Whoever goes on with it all the same, to the right end, has left nothing to abort.
+    // A caller that resumes it all the same, to its end, leaves nothing to abort.
     drop(longer.abort().await);
     let resume = PutOptions { resume: Some("../file".to_owned()), ..options(5, false) };
     let upload = good(storage.put("file", resume).await, "put with a token from elsewhere");
@@ -338,7 +339,8 @@ async fn checksums_are_those_of_the_bytes(storage: &dyn Storage, abilities: Stor
     good(storage.remove("file").await, "remove");
 }
 
-/// Fails to write a file of that size: at the start, on the way or in the end, as the storage likes.
+/// Fails to write a file of that size: at the start, on the way or at the end, as the storage
+/// chooses.
 async fn put_fails(storage: &dyn Storage, path: &str, size: u64, kind: ErrorKind) {
     let bytes = content(size, 6);
     let failure = async {
@@ -349,14 +351,15 @@ async fn put_fails(storage: &dyn Storage, path: &str, size: u64, kind: ErrorKind
     fails(failure.await, kind, path);
 }
 
-/// Writes a file whole.
+/// Writes a whole file.
 pub async fn put(storage: &dyn Storage, path: &str, bytes: &[u8]) {
     let upload = good(storage.put(path, options(bytes.len(), false)).await, path);
     write(&*upload, bytes, 0..bytes.len()).await;
     good(upload.commit(None).await, path);
 }
 
-/// Writes `range` of `bytes` at its place: in order, and where the storage can, the last block first.
+/// Writes `range` of `bytes` at its offset: in order, or with the last block first where the
+/// storage allows it.
 pub async fn write(upload: &dyn Upload, bytes: &[u8], range: Range<usize>) {
     let unit = usize::try_from(upload.block_bytes()).unwrap_or(1).max(1);
     let block = 700_001_usize.div_ceil(unit) * unit;
@@ -381,14 +384,9 @@ pub async fn read(storage: &dyn Storage, path: &str, size: u64) -> Vec<u8> {
     let parts: Arc<Mutex<Vec<Part>>> = Arc::default();
     let sink = Arc::clone(&parts);
     let request = Request { ranges: vec![0..size], tail: 0, validator: None, size: None };
-    let fetched = source
-        .fetch(
-            request,
-            Box::new(move |part| sink.lock().unwrap_or_else(PoisonError::into_inner).push(part)),
-        )
-        .await;
+    let fetched = source.fetch(request, Box::new(move |part| lock(&sink).push(part))).await;
     good(fetched, path);
-    for part in parts.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+    for part in lock(&parts).iter() {
         let start = usize::try_from(part.offset).unwrap_or(usize::MAX);
         let Some(place) = bytes.get_mut(start..).and_then(|b| b.get_mut(..part.bytes.len())) else {
             panic!("{path}: bytes at {start} that were not asked for");
@@ -407,7 +405,7 @@ fn options(size: usize, overwrite: bool) -> PutOptions {
     PutOptions { size: size as u64, overwrite, resume: None }
 }
 
-/// Bytes that tell where they belong; `kind` tells one such file from another.
+/// Bytes that depend on their position; `kind` tells files apart.
 fn content(size: u64, kind: u64) -> Vec<u8> {
     let byte = |at: u64| (at * 7 + at / 251 * 3 + at / 65_537 + kind).to_le_bytes()[0];
     (0..size).map(byte).collect()

@@ -1,17 +1,19 @@
-//! A TCP proxy on the loopback that behaves somewhat like a link; no privileges, any platform.
+//! A TCP proxy on the loopback that delays and limits like a link; no privileges, any platform.
 //!
-//! **No TCP slow start.** Client and server each talk TCP to the proxy over the loopback, where windows are large at
-//! once. Delay and rate are as set, so a program that waits for n round trips waits n times as long; but what the growth
-//! of congestion windows costs, how handshakes overlap with it, and what losses do can only be seen with packets
-//! (`hither-wan`). Results obtained through the proxy have to say so.
+//! **No TCP slow start.** Client and server each talk TCP to the proxy over the loopback, where
+//! windows are large at once. Delay and rate are as set, so that a program that waits for n round
+//! trips waits n times as long. But the cost of growing congestion windows, the overlap of
+//! handshakes with it, and the effect of losses can only be seen with packets (`hither-wan`). State
+//! with results that they were obtained through the proxy.
 //!
-//! What it does: each chunk of bytes read from one side takes its time on a line whose rate all connections share, one for each
-//! direction, then comes out half a round-trip time later. A connection's first bytes leave the client one round-trip
-//! time after the proxy accepted it, as if the handshake had crossed the link. When more waits for the line than
-//! the link's queue holds, the proxy stops reading, as TCP would after a loss.
+//! Each chunk of bytes read from one side takes its time on a link whose rate all connections
+//! share, one for each direction, then comes out half a round-trip time later. The first bytes of a
+//! connection leave the client one round-trip time after the proxy accepted it, as if the handshake
+//! had crossed the link. When more waits than the link's queue holds, the proxy stops reading, as
+//! TCP would after a loss.
 //!
-//! It counts connections, bytes and turns as seen from the client's side, can break connections ([`Fault`]), and can flip
-//! bits, which a TCP checksum that was computed too late or not at all would let through.
+//! It counts connections, bytes and turns as seen from the client's side, can break connections
+//! ([`Fault`]), and can flip bits, which stand for errors that TCP checksums miss.
 
 mod bit_flips;
 pub mod cli;
@@ -19,6 +21,7 @@ mod pipe;
 mod timer;
 
 use bit_flips::Flips;
+use hither_core::sync::lock;
 use hither_core::{Error, ErrorKind, Result};
 use hither_simulate::link::Link;
 use hither_simulate::turns::Turns;
@@ -26,34 +29,34 @@ use pipe::{Flow, ProxyLink, Way};
 use serde::Serialize;
 use std::fmt;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use timer::PreciseTimer;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::Instant;
 
-/// What the proxy does to a connection after so many bytes from the server have been passed on.
+/// A fault of a connection after a number of bytes from the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
-    /// Closes both sides in good order, as a server does that ends too early.
+    /// Closes both sides in good order, like a server that ends too early.
     Cut {
-        /// Bytes passed on before.
+        /// Number of bytes passed on before.
         after: u64,
     },
     /// Resets the client's side.
     Reset {
-        /// Bytes passed on before.
+        /// Number of bytes passed on before.
         after: u64,
     },
-    /// Passes on nothing more, and keeps the connection.
+    /// Passes on nothing more, and keeps the connection open.
     Stall {
-        /// Bytes passed on before.
+        /// Number of bytes passed on before.
         after: u64,
     },
 }
 
 impl Fault {
-    /// Bytes passed on before it strikes.
+    /// Number of bytes passed on before the fault.
     #[must_use]
     pub fn after(self) -> u64 {
         match self {
@@ -62,22 +65,22 @@ impl Fault {
     }
 }
 
-/// How a proxy behaves.
+/// Configuration of a proxy.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct TcpProxyConfig {
     /// Its link; losses are not modelled.
     pub link: Link,
-    /// What happens to connections.
+    /// The fault of connections.
     pub fault: Option<Fault>,
-    /// Only so many connections, from the first on, meet the fault; `None` for all.
+    /// Number of connections with the fault, from the first on; `None` for all.
     pub faulty_connections: Option<u64>,
-    /// The chance of each bit, in both directions, to come out as another than it went in; 0 to below 1.
+    /// Probability that a bit is flipped, in both directions; 0 to below 1.
     pub flips: f64,
-    /// Which bits these are: the same for the same seed and the same bytes.
+    /// Seed of the flipped bits: the same bits for the same seed and the same bytes.
     pub seed: u64,
 }
 
-/// What crossed a proxy. Not comparable with counts of packets: there are no headers here.
+/// Counters of a proxy. Not comparable with counters of packets: there are no headers here.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct TcpProxyCounts {
     /// Connections accepted.
@@ -92,7 +95,8 @@ pub struct TcpProxyCounts {
     pub to_server_flips: u64,
     /// Bits flipped on the way to the client.
     pub to_client_flips: u64,
-    /// How often the client sent after it had received, over all connections; the first sending counts.
+    /// Turns: the number of times that the client sent after it had received, over all connections;
+    /// the first sending counts.
     pub turns: u64,
 }
 
@@ -112,7 +116,7 @@ struct Seen {
     turns: Turns,
 }
 
-/// What all connections of a proxy share.
+/// State shared by all connections of a proxy.
 #[derive(Debug)]
 struct Shared {
     config: TcpProxyConfig,
@@ -125,7 +129,7 @@ struct Shared {
 
 impl Shared {
     fn seen(&self) -> MutexGuard<'_, Seen> {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.seen)
     }
 }
 
@@ -138,10 +142,11 @@ pub struct TcpProxy {
 }
 
 impl TcpProxy {
-    /// Listens on `listen` (port 0 for any) and passes connections on to `to`, a host and port. Needs a tokio runtime.
+    /// Listens on `listen` (port 0 for any) and connects to `to`, a host and port. Needs a tokio
+    /// runtime.
     ///
     /// # Errors
-    /// The port is taken or may not be used.
+    /// The port is taken or not allowed.
     pub async fn start(
         listen: SocketAddr,
         to: impl Into<String>,
@@ -164,13 +169,13 @@ impl TcpProxy {
         Ok(Self { address, shared, accepting })
     }
 
-    /// Where it listens.
+    /// The address it listens on.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// What has crossed it so far.
+    /// The counters so far.
     #[must_use]
     pub fn counts(&self) -> TcpProxyCounts {
         let seen = self.shared.seen();
@@ -185,12 +190,12 @@ impl Drop for TcpProxy {
 }
 
 async fn accept(listener: TcpListener, shared: Arc<Shared>) {
-    // Dropped with this task: aborting it ends all connections.
+    // Dropped with this task, which aborts all connections.
     let mut connections = JoinSet::new();
     loop {
         tokio::select! {
             accepted = listener.accept() => {
-                // Errors here are the peer's (it went away) or pass (no descriptors left).
+                // Errors here are the peer's (it went away) or temporary (no descriptors left).
                 let Ok((client, _)) = accepted else {
                     tokio::task::yield_now().await;
                     continue;
@@ -217,7 +222,7 @@ async fn connect(client: TcpStream, shared: Arc<Shared>, fault: Option<Fault>, n
     let Ok(server) = TcpStream::connect(&shared.to).await else {
         shared.seen().counts.refused += 1;
         shared.alarm.until(accepted + shared.config.link.rtt).await;
-        // The kernel has accepted for us; a reset is the nearest thing to a refusal.
+        // The kernel has accepted already; a reset is the closest to a rejection.
         let _ = client.set_zero_linger();
         return;
     };
@@ -233,7 +238,8 @@ async fn connect(client: TcpStream, shared: Arc<Shared>, fault: Option<Fault>, n
     let up = up.carry(client_in, server_out, &shared);
     let down = down.carry(server_in, client_out, &shared);
     tokio::pin!(up, down);
-    // A direction that ended in good order leaves the other to its own end; one that was broken off takes it along.
+    // A direction that ended in good order leaves the other open; one that was broken off closes
+    // it.
     tokio::select! {
         ended = &mut up => if ended.is_ok() { let _ = down.await; },
         ended = &mut down => if ended.is_ok() { let _ = up.await; },

@@ -1,5 +1,5 @@
-//! A server of a test: on a free port of 127.0.0.1, with a thread and a runtime of its own, so blocking tests can use it
-//! too. Dropping it ends both.
+//! A server of a test: on a free port of 127.0.0.1, with its own thread and runtime, so that
+//! blocking tests can use it too. Dropping it stops both.
 
 use std::io;
 use std::net::SocketAddr;
@@ -15,16 +15,16 @@ pub(crate) struct TestServer {
 }
 
 impl TestServer {
-    /// Runs `serve` until this is dropped; what it has spawned into sets of its own ends with it.
+    /// Runs `serve` until this is dropped; tasks in its own join sets end with it.
     ///
     /// # Errors
     ///
-    /// No socket, runtime or thread can be made.
+    /// No socket, runtime or thread can be created.
     pub(crate) fn start<F: Future>(
         name: &str,
         serve: impl FnOnce(TcpListener) -> F + Send + 'static,
     ) -> io::Result<Self> {
-        // Who starts it may be in a runtime already, where nothing may be waited for.
+        // The caller may be in a runtime already, where blocking is not allowed.
         let listener = std::net::TcpListener::bind(("127.0.0.1", 0))?;
         listener.set_nonblocking(true)?;
         let address = listener.local_addr()?;
@@ -52,7 +52,7 @@ impl Drop for TestServer {
     fn drop(&mut self) {
         drop(self.stop.take());
         if let Some(thread) = self.thread.take() {
-            // A panic over there has been printed by then.
+            // A panic of the thread has been printed by then.
             drop(thread.join());
         }
     }

@@ -4,7 +4,7 @@
 use crate::program::{Program, below, content, pick};
 use hither::{CacheConfig, Client, ClientConfig};
 use hither_simulate::random::Random;
-use hither_testkit::mock_http::{HttpBehaviour, MockHttpServer, manners};
+use hither_testkit::mock_http::{HttpBehaviour, MockHttpServer, behaviours};
 
 /// Workloads for each way.
 const WORKLOADS: u64 = 8;
@@ -17,21 +17,21 @@ fn client(connections: usize, budget_bytes: u64) -> Client {
     Client::new(config).unwrap()
 }
 
-fn peer(manner: &HttpBehaviour, content: &[u8]) -> MockHttpServer {
+fn peer(behaviour: &HttpBehaviour, content: &[u8]) -> MockHttpServer {
     let peer = MockHttpServer::start(content.to_vec()).unwrap();
-    manner.faults.iter().for_each(|(when, fault)| peer.add_fault(*when, fault.clone()));
+    behaviour.faults.iter().for_each(|(when, fault)| peer.add_fault(*when, fault.clone()));
     peer
 }
 
 /// Some programs at a time.
-fn workload(manner: &HttpBehaviour, seed: u64) {
+fn workload(behaviour: &HttpBehaviour, seed: u64) {
     let random = &mut Random::new(seed);
     let size = 1 + below(random, 400_000);
     let content = content(size, random);
-    let peer = peer(manner, &content);
+    let peer = peer(behaviour, &content);
     let connections = usize::try_from(1 + below(random, 4)).unwrap();
     let client = client(connections, pick(random, vec![20_000, 100_000, 1_000_000, 20_000_000]));
-    let what = format!("{}, seed {seed}, {size} bytes", manner.name);
+    let what = format!("{}, seed {seed}, {size} bytes", behaviour.name);
     std::thread::scope(|scope| {
         for _ in 0..1 + below(random, 3) {
             let mut random = Random::new(random.next_u64());
@@ -46,7 +46,7 @@ fn workload(manner: &HttpBehaviour, seed: u64) {
 
 #[test]
 fn every_server_gives_every_byte_to_programs_that_read_here_and_there() {
-    for manner in manners() {
-        (0..WORKLOADS).for_each(|seed| workload(&manner, seed));
+    for behaviour in behaviours() {
+        (0..WORKLOADS).for_each(|seed| workload(&behaviour, seed));
     }
 }

@@ -26,7 +26,7 @@ fn asked(logged: &LoggedRequest, size: u64) -> u64 {
 }
 
 /// None for a good server.
-fn manners() -> Vec<Option<Fault>> {
+fn behaviours() -> Vec<Option<Fault>> {
     let most = |limit, over| Some(Fault::Most { limit, over });
     vec![
         None,
@@ -54,9 +54,9 @@ fn workload(seed: u64) {
     let random = &mut Random::new(seed);
     let size = 1 + below(random, 200_000);
     let content = content(size, random);
-    let manner = pick(random, manners());
+    let behaviour = pick(random, behaviours());
     let peer = MockHttpServer::start(content.clone()).unwrap();
-    manner.iter().for_each(|fault| peer.add_fault(FaultTrigger::From(0), fault.clone()));
+    behaviour.iter().for_each(|fault| peer.add_fault(FaultTrigger::From(0), fault.clone()));
     let mut config = ClientConfig::default();
     config.transport.max_connections = usize::try_from(1 + below(random, 4)).unwrap();
     config.decode_threads = 1;
@@ -65,7 +65,7 @@ fn workload(seed: u64) {
     let client = Client::new(config).unwrap();
     let files: Vec<_> =
         (0..1 + below(random, 3)).map(|_| client.open(&peer.url()).unwrap()).collect();
-    let what = format!("seed {seed}, {size} bytes, {manner:?}");
+    let what = format!("seed {seed}, {size} bytes, {behaviour:?}");
     std::thread::scope(|scope| {
         for file in &files {
             let mut random = Random::new(random.next_u64());
@@ -85,7 +85,7 @@ fn workload(seed: u64) {
     let deadline = Instant::now() + Duration::from_secs(10);
     loop {
         let (told, logged) = (told(&client), logged(&peer, size));
-        if agree(&told, &logged, manner.as_ref()) {
+        if agree(&told, &logged, behaviour.as_ref()) {
             break;
         }
         if Instant::now() > deadline {
@@ -131,8 +131,9 @@ fn logged(peer: &MockHttpServer, size: u64) -> Books {
 }
 
 /// Of several whole files that come in place of ranges the client reads one to its end. The peer logs what it meant to send.
-fn agree(told: &Books, logged: &Books, manner: Option<&Fault>) -> bool {
-    let whole = matches!(manner, Some(Fault::Whole | Fault::Most { over: OverLimit::Whole, .. }));
+fn agree(told: &Books, logged: &Books, behaviour: Option<&Fault>) -> bool {
+    let whole =
+        matches!(behaviour, Some(Fault::Whole | Fault::Most { over: OverLimit::Whole, .. }));
     if whole && told.payload <= logged.payload {
         return *logged == Books { payload: logged.payload, ..*told };
     }

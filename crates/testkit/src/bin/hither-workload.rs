@@ -8,7 +8,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// Writes the trace of a synthetic workload whose reads never wait. Prints the size of the file it reads in bytes.
+/// Writes the trace of a synthetic workload whose reads never wait. Prints the size of the file it
+/// reads in bytes.
 #[derive(Debug, Parser)]
 #[command(name = "hither-workload")]
 struct Arguments {
@@ -37,7 +38,8 @@ struct Arguments {
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum Pattern {
-    /// 100,000 reads in a file of 1 GB, 19 of 20 close to the one before: the BaBar job of 2006.
+    /// 100,000 reads in a file of 1 GB, most of them close to the one before: the BaBar job of
+    /// 2006.
     Babar,
     /// Reads of 64 KiB from beginning to end.
     Sequential,

@@ -1,43 +1,43 @@
-//! Every way of answering ranges that servers are known to have.
+//! Server behaviours: all known ways in which servers answer range requests.
 
 use super::fault::{Fault, FaultTrigger, Limit, OverLimit};
 use std::ops::Range;
 
-/// Bytes of ranges that are put into one header at the most, because that is what the most common servers take.
+/// Maximum size of the ranges in one header, as most servers accept it.
 const TEXT: usize = 7_900;
-/// What the peer frames a part with, in bytes.
+/// Size of the text around a part, in bytes.
 const FRAME: u64 = 120;
 
-/// A way of answering.
+/// A behaviour.
 #[derive(Debug, Clone)]
 pub struct HttpBehaviour {
-    /// What the server does.
+    /// Its description.
     pub name: &'static str,
-    /// How a [`MockHttpServer`](super::Peer) does it.
+    /// The faults that make a [`MockHttpServer`](super::MockHttpServer) behave so.
     pub faults: Vec<(FaultTrigger, Fault)>,
-    /// What bounds the requests to it.
+    /// The limit on requests.
     pub bound: RequestBound,
 }
 
-/// What bounds the requests to a server.
+/// A limit on requests to a server.
 #[derive(Debug, Clone, Copy)]
 pub enum RequestBound {
-    /// The header alone.
+    /// Only the header.
     Header,
-    /// So many ranges in one request.
+    /// Number of ranges in one request.
     Ranges(usize),
-    /// So many bytes of range text.
+    /// Bytes of range text.
     Text(usize),
-    /// So many bytes of the file in one answer.
+    /// Bytes of the file in one response.
     Answer(u64),
-    /// So many bytes of a body, framing included.
+    /// Bytes of a body, including the text around parts.
     Body(u64),
-    /// One request brings all there is, now or earlier.
+    /// One request fetches the whole file.
     Whole,
 }
 
 impl RequestBound {
-    /// The fewest requests for `wanted`, which are disjoint.
+    /// The minimum number of requests for `wanted`, which are disjoint.
     #[must_use]
     pub fn fewest(self, wanted: &[Range<u64>]) -> usize {
         let text: usize =
@@ -60,9 +60,9 @@ fn most(limit: Limit, over: OverLimit) -> Fault {
     Fault::Most { limit, over }
 }
 
-/// All of them.
+/// All behaviours.
 #[must_use]
-pub fn manners() -> Vec<HttpBehaviour> {
+pub fn behaviours() -> Vec<HttpBehaviour> {
     let always = |name, faults: Vec<Fault>, bound| {
         let faults = faults.into_iter().map(|fault| (FaultTrigger::Always, fault)).collect();
         HttpBehaviour { name, faults, bound }
@@ -71,7 +71,7 @@ pub fn manners() -> Vec<HttpBehaviour> {
         forms().into_iter().map(|(name, faults, bound)| always(name, faults, bound)).collect();
     all.extend(limits().into_iter().map(|(name, fault, bound)| always(name, vec![fault], bound)));
     for (name, status) in [("turned away with 429", 429), ("turned away with 503", 503)] {
-        // A server that has too much to do, every now and then; what it turns away is asked again.
+        // A server that is overloaded every now and then; rejected requests are retried.
         let busy = Fault::Status { status, retry_after: Some(0) };
         all.push(HttpBehaviour {
             name,
@@ -82,7 +82,7 @@ pub fn manners() -> Vec<HttpBehaviour> {
     all
 }
 
-/// Answers of odd forms.
+/// Responses of unusual forms.
 fn forms() -> Vec<(&'static str, Vec<Fault>, RequestBound)> {
     use RequestBound::{Header, Ranges, Whole};
     let mut forms = vec![
@@ -118,7 +118,7 @@ fn forms() -> Vec<(&'static str, Vec<Fault>, RequestBound)> {
     forms
 }
 
-/// Servers that take so much and no more.
+/// Servers with a limit.
 fn limits() -> Vec<(&'static str, Fault, RequestBound)> {
     let ranges = |name, ranges, over| {
         (name, most(Limit::Ranges(ranges), over), RequestBound::Ranges(ranges))
@@ -147,7 +147,7 @@ fn limits() -> Vec<(&'static str, Fault, RequestBound)> {
             most(Limit::HeaderBytes(40), OverLimit::Status(431)),
             RequestBound::Ranges(2),
         ),
-        // The 2 GiB less one byte of an XRootD vector read, scaled down.
+        // The 2 GiB minus one byte of an XRootD vector read, scaled down.
         answer("500 above 10,000 bytes", 10_000, OverLimit::Status(500)),
         answer("400 above 10,000 bytes", 10_000, OverLimit::Status(400)),
         answer("an error in the body above 10,000 bytes", 10_000, OverLimit::Corrupt),

@@ -1,4 +1,4 @@
-//! Connections: requests in, answers out.
+//! Connections of the mock server: requests and responses.
 
 use super::fault::{Fault, ResponsePosition};
 use super::request::ReceivedRequest;
@@ -10,10 +10,10 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 
-/// Most bytes of a request's head; one with 10,000 ranges fits.
+/// Maximum size of a request's head; one with 10,000 ranges fits.
 const MAX_HEAD_BYTES: usize = 512 * 1024;
 
-/// Takes connections, until one is the last; those stay open.
+/// Accepts connections until the last one; open ones stay open.
 pub(super) async fn serve(listener: TcpListener, shared: Arc<Shared>) -> io::Result<()> {
     let mut connections = JoinSet::new();
     let mut door = shared.door.subscribe();
@@ -48,7 +48,7 @@ async fn converse(mut stream: TcpStream, connection: usize, shared: &Shared) -> 
         });
         if let Some(requests) = held {
             let mut arrived = shared.arrived.subscribe();
-            // The sender lives as long as the peer.
+            // The sender lives as long as the server.
             drop(arrived.wait_for(|arrived| *arrived >= requests).await);
         }
         if faults.contains(&Fault::NoMoreConnections) {
@@ -66,7 +66,7 @@ async fn converse(mut stream: TcpStream, connection: usize, shared: &Shared) -> 
     Ok(())
 }
 
-/// The next head, or none at the end of the connection.
+/// The next head; `None` at the end of the connection.
 async fn read_head(stream: &mut TcpStream, buffer: &mut Vec<u8>) -> io::Result<Option<Vec<u8>>> {
     loop {
         if let Some(end) = buffer.windows(4).position(|window| window == b"\r\n\r\n") {
@@ -79,7 +79,7 @@ async fn read_head(stream: &mut TcpStream, buffer: &mut Vec<u8>) -> io::Result<O
     }
 }
 
-/// Logs a request and prepares its answer.
+/// Logs a request and prepares its response.
 fn note(
     shared: &Shared,
     connection: usize,
@@ -120,7 +120,7 @@ fn answer_leaves(shared: &Shared, nth: usize) {
     }
 }
 
-/// Sends an answer as far as its faults let it. Tells whether the connection goes on.
+/// Sends a response as far as its faults allow. Returns true if the connection continues.
 async fn send(stream: &mut TcpStream, reply: &MockResponse, faults: &[Fault]) -> io::Result<bool> {
     let part =
         |place: &ResponsePosition| reply.bytes.get(..reply.position(*place)).unwrap_or_default();
@@ -143,7 +143,7 @@ async fn send(stream: &mut TcpStream, reply: &MockResponse, faults: &[Fault]) ->
             }
             Fault::Stall(place) => {
                 stream.write_all(part(place)).await?;
-                // Until the other end gives up.
+                // Until the other end closes.
                 let mut sink = [0; 64];
                 while stream.read(&mut sink).await? > 0 {}
                 return Ok(false);

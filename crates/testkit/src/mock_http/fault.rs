@@ -1,24 +1,25 @@
 //! The table of faults.
 
-/// Which requests a fault strikes, counted from 0 in the order of arrival on all connections.
+/// Requests that a fault applies to, counted from 0 in the order of arrival on all connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FaultTrigger {
-    /// Every one.
+    /// Every request.
     Always,
-    /// This one.
+    /// This request.
     Nth(usize),
-    /// This one and all that follow.
+    /// This request and all later ones.
     From(usize),
-    /// All before this one.
+    /// All requests before this one.
     Before(usize),
-    /// Every so many: the last of each such run.
+    /// Every n-th request: the last of each n.
     Every(usize),
-    /// The first request for each path that has this text in it.
+    /// The first request for each path that contains this text.
     FirstFor(&'static str),
 }
 
 impl FaultTrigger {
-    /// Whether it includes a request for `target`; `is_first` tells whether that was never asked for before.
+    /// Returns true if the fault applies to a request for `target`; `is_first` is true if that path
+    /// was never requested before.
     pub(crate) fn includes(self, request: usize, target: &str, is_first: bool) -> bool {
         match self {
             Self::Always => true,
@@ -31,63 +32,64 @@ impl FaultTrigger {
     }
 }
 
-/// A place in an answer; one beyond its end is its end.
+/// A position in a response; a position beyond its end is its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ResponsePosition {
-    /// After so many bytes of all of it: 0 is before its head, a few are within it.
+    /// After this many bytes of the whole response: 0 is before its head, a few are within it.
     Answer(usize),
-    /// After so many bytes of its body.
+    /// After this many bytes of its body.
     Body(usize),
-    /// In the middle of the head of a part, counted from 0; the start of the body if there are no parts.
+    /// In the middle of the head of a part, counted from 0; at the start of the body if there are
+    /// no parts.
     PartHead(usize),
     /// In the middle of the data of a part, counted from 0.
     PartData(usize),
 }
 
-/// What a server limits in one request.
+/// A limit on one request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Limit {
     /// Ranges.
     Ranges(usize),
     /// Bytes of the value of `Range`.
     HeaderBytes(usize),
-    /// Bytes of the file in one answer.
+    /// Bytes of the file in one response.
     AnswerBytes(u64),
 }
 
-/// What a server does that is asked for more than it takes.
+/// The response to a request beyond the limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OverLimit {
     /// This status, 400 for example.
     Status(u16),
     /// 200 with the whole file, as Apache.
     Whole,
-    /// 206, and in its body a second answer that says 500, as XRootD 5.5.
+    /// 206, with a second response in its body that says 500, as XRootD 5.5.
     Corrupt,
-    /// The connection is closed without an answer.
+    /// The connection is closed without a response.
     Close,
-    /// The first ranges alone, as many as are taken.
+    /// Only the first ranges, up to the limit.
     LeaveOut,
-    /// As much as is taken, a range cut short where that ends.
+    /// Everything up to the limit, with a range cut short at its end.
     Less,
 }
 
-/// What a peer does wrong.
+/// A fault of the server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fault {
-    /// Closes the connection there.
+    /// Closes the connection at this position.
     Close(ResponsePosition),
-    /// Resets the connection there.
+    /// Resets the connection at this position.
     Reset(ResponsePosition),
-    /// Sends nothing more from there on, and keeps the connection.
+    /// Sends nothing more after this position, and keeps the connection open.
     Stall(ResponsePosition),
-    /// Waits with the answer until so many requests have arrived in all.
+    /// Holds the response until this many requests have arrived in all.
     Hold(usize),
-    /// A body of so many bytes at the most, in a message that is otherwise sound.
+    /// A body of at most this many bytes, in an otherwise valid message.
     Truncate(usize),
-    /// A bit of the byte at this position of the file is another than it should be, in a single range.
+    /// Flips a bit of the byte at this position of the file, in a single range.
     FlippedBit(u64),
-    /// Every `Content-Range` is so many bytes too high.
+    /// Every `Content-Range` is this many bytes too high.
     RangeShifted(u64),
     /// Every `Content-Range` lies beyond the size that it states.
     RangeBeyond,
@@ -95,36 +97,36 @@ pub enum Fault {
     RangeTotal(u64),
     /// 206 without any `Content-Range`.
     NoContentRange,
-    /// 200 with the whole file, whatever was asked.
+    /// 200 with the whole file, whatever was requested.
     Whole,
-    /// A single 206 with the first range alone.
+    /// A single 206 with only the first range.
     FirstOnly,
-    /// A single 206 from the first byte asked for to the last.
+    /// A single 206 from the first requested byte to the last.
     Merged,
-    /// Ranges that leave no more than so many bytes between them are sent as one.
+    /// Merges ranges with at most this many bytes between them.
     Coalesced(u64),
-    /// Ranges are sorted, and those that overlap or touch are joined with wrong arithmetic: one within another ends the
-    /// joint one early, as in EOS.
+    /// Sorts ranges, and joins those that overlap or touch with wrong arithmetic: one within
+    /// another ends the joint one early, as in EOS.
     JoinedWrongly,
-    /// Parts in the reverse of the order asked for.
+    /// Parts in the reverse of the requested order.
     Reversed,
-    /// Parts with fields that nobody needs, and odd letter cases.
+    /// Parts with superfluous fields, and odd letter cases.
     ExtraPartFields,
     /// No delimiter after the last part.
     NoClosingDelimiter,
-    /// This boundary, in quotes in the head.
+    /// This boundary, in quotes in the header.
     Boundary(&'static str),
     /// Parts whose lines end in LF alone.
     LineFeeds,
-    /// Bodies in chunks of this size, without a length.
+    /// Chunked bodies with chunks of this size, without a length.
     Chunked(usize),
-    /// A `Range` with a blank in it is never answered.
+    /// Never answers a `Range` with a blank in it.
     BlanksUnanswered,
-    /// This entity tag, quotes included, and no regard for `If-Range`.
+    /// This entity tag, including quotes, and no `If-Range`.
     ETag(String),
     /// Neither entity tag nor date.
     NoETag,
-    /// This status and a few words.
+    /// This status and a short text.
     Status {
         /// The status.
         status: u16,
@@ -133,31 +135,31 @@ pub enum Fault {
     },
     /// 401 to requests without this value of `Authorization`.
     Unless(String),
-    /// 302 to this reference.
+    /// 302 to this target.
     Redirect(String),
-    /// A head with a field of so many bytes.
+    /// A header with a field of this many bytes.
     OversizeHead(usize),
-    /// A banner of another protocol.
+    /// The banner of another protocol.
     Garbage,
-    /// `Connection: close`, and closed.
+    /// `Connection: close`, then closes.
     CloseAfter,
-    /// Nobody can connect any more.
+    /// Accepts no further connections.
     NoMoreConnections,
-    /// Takes no more than this in a request.
+    /// Limits a request.
     Most {
-        /// So much.
+        /// The limit.
         limit: Limit,
-        /// What happens beyond.
+        /// The response beyond it.
         over: OverLimit,
     },
     /// 416 to a request with a suffix range.
     SuffixRefused,
-    /// Suffix ranges are passed over; 200 if there is no other.
+    /// Ignores suffix ranges; 200 if there is no other range.
     SuffixIgnored,
-    /// Calls itself this.
+    /// Sends this `Server` field.
     Server(String),
-    /// A field of this name and value in every answer.
+    /// Adds a field of this name and value to every response.
     Field(&'static str, String),
-    /// This document, instead of the file, to whoever accepts `application/metalink4+xml`.
+    /// This document instead of the file, for clients that accept `application/metalink4+xml`.
     Metalink(String),
 }

@@ -1,4 +1,4 @@
-//! A request, as far as the peer cares.
+//! A request, as far as the mock server needs it.
 
 use std::ops::Range;
 
@@ -14,7 +14,7 @@ pub(super) struct ReceivedRequest {
 }
 
 impl ReceivedRequest {
-    /// Reads a head that ends with an empty line; what is missing is empty.
+    /// Parses a head that ends with an empty line; missing fields are empty.
     pub(super) fn parse(head: &[u8]) -> Self {
         let text = String::from_utf8_lossy(head);
         let mut lines = text.lines();
@@ -37,7 +37,8 @@ impl ReceivedRequest {
         question
     }
 
-    /// The ranges asked for, in their order, in a file of `size` bytes; those beyond it are left out.
+    /// The requested ranges in their order, in a file of `size` bytes; those beyond it are left
+    /// out.
     pub(super) fn within(&self, size: u64, suffixes: bool) -> Vec<Range<u64>> {
         let specs = self.ranges.iter().flat_map(|ranges| ranges.split(','));
         let ranges = specs.filter_map(|spec| {

@@ -1,4 +1,4 @@
-//! An answer, made to the faults' measure.
+//! A response, shaped by the faults.
 
 use super::File;
 use super::fault::{Fault, Limit, OverLimit, ResponsePosition};
@@ -8,7 +8,7 @@ use std::ops::Range;
 const METALINK: &str = "application/metalink4+xml";
 const BOUNDARY: &str = "3d6b6a416f9b5";
 
-/// The bytes of an answer, and where in them things are.
+/// The bytes of a response, and the positions of its parts.
 #[derive(Debug, Default)]
 pub(super) struct MockResponse {
     pub(super) status: u16,
@@ -16,7 +16,7 @@ pub(super) struct MockResponse {
     pub(super) payload_bytes: u64,
     /// The connection is closed after it.
     pub(super) close: bool,
-    /// The question had a blank among its ranges.
+    /// The request had a blank among its ranges.
     pub(super) has_blanks: bool,
     head_len: usize,
     /// Heads of parts, in the body.
@@ -26,14 +26,14 @@ pub(super) struct MockResponse {
 }
 
 impl MockResponse {
-    /// The answer to `question` that a server with these faults gives.
+    /// The response of a server with these faults to `question`.
     pub(super) fn new(question: &ReceivedRequest, file: &File, faults: &[Fault]) -> Self {
         let has_blanks =
             question.ranges.as_ref().is_some_and(|ranges| ranges.contains([' ', '\t']));
         Self { has_blanks, ..Writer { question, file, faults, reply: Self::default() }.write() }
     }
 
-    /// A place as a position in the bytes.
+    /// A position in the response as a position in its bytes.
     pub(super) fn position(&self, place: ResponsePosition) -> usize {
         let middle = |spans: &[Range<usize>], nth: usize| {
             spans.get(nth).map_or(0, |span| usize::midpoint(span.start, span.end))
@@ -119,7 +119,7 @@ impl Writer<'_> {
         }
     }
 
-    /// The limit that the question exceeds, and what happens then.
+    /// The limit that the request exceeds, and the response to that.
     fn over_limit(&self, size: u64) -> Option<(Limit, OverLimit)> {
         let question = self.question;
         let bytes = || question.within(size, true).iter().map(|r| r.end - r.start).sum::<u64>();
@@ -136,7 +136,7 @@ impl Writer<'_> {
         })
     }
 
-    /// Leaves as many bytes of the ranges as an answer may have.
+    /// Cuts the ranges to the number of bytes that a response may have.
     fn shorten(&self, ranges: &mut Vec<Range<u64>>) {
         let less = |fault: &Fault| match fault {
             Fault::Most { limit: Limit::AnswerBytes(most), over: OverLimit::Less } => Some(*most),
@@ -150,7 +150,7 @@ impl Writer<'_> {
         });
     }
 
-    /// Joins ranges as the faults have it.
+    /// Joins ranges as the faults demand.
     fn join(&self, ranges: &mut Vec<Range<u64>>) {
         let gap = self.faults.iter().find_map(|fault| match fault {
             Fault::Coalesced(gap) => Some(*gap),
@@ -270,12 +270,13 @@ impl Writer<'_> {
         self.finish(206, &field, body)
     }
 
-    /// The text between parts, with the line ends that the faults ask for.
+    /// The text between parts, with the line ends that the faults demand.
     fn lines(&self, text: String) -> String {
         if self.has(&Fault::LineFeeds) { text.replace("\r\n", "\n") } else { text }
     }
 
-    /// What XRootD 5.5 sends that is asked for too many ranges: the head of a good answer, then one that says 500.
+    /// The response of XRootD 5.5 to too many ranges: the head of a good response, then one that
+    /// says 500.
     fn corrupt(self) -> MockResponse {
         let head = "Content-Type: multipart/byteranges; boundary=123456\r\n";
         let mut body = b"HTTP/1.1 500 Internal Server Error\r\nConnection: Close\r\n".to_vec();

@@ -1,4 +1,4 @@
-//! What the peer promises, seen over a plain socket.
+//! Properties of the mock server, seen over a plain socket.
 
 use super::*;
 use std::io::{Read, Write};
@@ -8,7 +8,7 @@ fn content(size: usize) -> Vec<u8> {
     (0..size).map(|i| (i * 7 + i / 251).to_le_bytes()[0]).collect()
 }
 
-/// Sends one request and reads until the peer closes.
+/// Sends one request and reads until the server closes.
 fn ask(peer: &MockHttpServer, fields: &str) -> Vec<u8> {
     let mut stream = TcpStream::connect(peer.running.address()).unwrap();
     let head = format!("GET /x HTTP/1.1\r\nHost: h\r\n{fields}\r\n");

@@ -1,43 +1,44 @@
-//! Every way of going wrong that a server, a manager or a path is known to have, or could have, and what may come of it.
+//! Server behaviours: all known and possible failures of a server, a manager or a network, and
+//! their expected results.
 
 use super::FaultTrigger::{self, Always, Nth};
 use super::fault::{BreakPoint, Fault, FaultStage};
 use hither_core::ErrorKind;
 use hither_xrd::wire::{ErrorCode, Redirect, server};
 
-/// Which reads a manner makes a difference to; all others come out right.
+/// The reads that a behaviour affects; all others succeed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AffectedReads {
     /// All.
     Everything,
-    /// Those of many ranges at a time.
+    /// Reads of many ranges at a time.
     Vectors,
-    /// Those of one range at a time.
+    /// Reads of one range at a time.
     Runs,
-    /// Those whose answers say where they belong: of many ranges, or with checksums.
+    /// Reads whose responses state their offset: of many ranges, or with checksums.
     Placed,
-    /// Those with checksums of pages.
+    /// Reads with page checksums.
     Pages,
-    /// Those that are not.
+    /// Reads without page checksums.
     Unpaged,
 }
 
-/// A way of going wrong.
+/// A behaviour.
 #[derive(Debug, Clone)]
 pub struct XrootdBehaviour {
-    /// What the server does.
+    /// Its description.
     pub name: String,
-    /// How a [`MockXrootdServer`](super::XrootdPeer) does it.
+    /// The faults that make a [`MockXrootdServer`](super::MockXrootdServer) behave so.
     pub faults: Vec<(FaultStage, FaultTrigger, Fault)>,
-    /// What it makes a difference to.
+    /// The affected reads.
     pub of: AffectedReads,
-    /// What comes of it: the right bytes, or an error of this kind.
+    /// The expected result: the right bytes, or an error of this kind.
     pub outcome: Result<(), ErrorKind>,
 }
 
-/// All of them.
+/// All behaviours.
 #[must_use]
-pub fn manners() -> Vec<XrootdBehaviour> {
+pub fn behaviours() -> Vec<XrootdBehaviour> {
     let mut all = Vec::new();
     for some in [connections(), logins(), opens(), reads(), data()] {
         all.extend(some);
@@ -45,7 +46,7 @@ pub fn manners() -> Vec<XrootdBehaviour> {
     all
 }
 
-fn manner(
+fn behaviour(
     faults: &[(FaultStage, FaultTrigger, Fault)],
     of: AffectedReads,
     outcome: Result<(), ErrorKind>,
@@ -59,10 +60,10 @@ fn one(
     fault: Fault,
     outcome: Result<(), ErrorKind>,
 ) -> XrootdBehaviour {
-    manner(&[(step, when, fault)], AffectedReads::Everything, outcome)
+    behaviour(&[(step, when, fault)], AffectedReads::Everything, outcome)
 }
 
-/// What befalls connections.
+/// Failures of connections.
 fn connections() -> Vec<XrootdBehaviour> {
     let at = FaultStage::Connection;
     let points = [
@@ -89,7 +90,7 @@ fn connections() -> Vec<XrootdBehaviour> {
         all.push(one(at, Always, Fault::Reset(point), Err(ErrorKind::Unavailable)));
         all.push(one(at, Always, Fault::Stall(point), Err(ErrorKind::Timeout)));
     }
-    // Each connection brings a little.
+    // Each connection brings a few bytes.
     all.push(one(at, Always, Fault::Close(BreakPoint::Answered(6)), Ok(())));
     for banner in
         [&b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n"[..], &[0; 64], b"220 mail\r\n"]
@@ -100,11 +101,11 @@ fn connections() -> Vec<XrootdBehaviour> {
     all
 }
 
-/// What servers say before anything is opened.
+/// Messages of servers before a file is opened.
 fn logins() -> Vec<XrootdBehaviour> {
     let refused = |step, code, kind| one(step, Always, Fault::Refused(code), Err(kind));
     vec![
-        // What it says there is not needed.
+        // These flags are not needed.
         one(FaultStage::Protocol, Always, Fault::Unanswered, Ok(())),
         refused(FaultStage::Protocol, ErrorCode::SERVER_ERROR, ErrorKind::Unavailable),
         one(FaultStage::Login, Nth(0), Fault::Wait(0), Ok(())),
@@ -117,14 +118,15 @@ fn logins() -> Vec<XrootdBehaviour> {
         one(FaultStage::Login, Always, Fault::Notice, Ok(())),
         one(FaultStage::Query, Always, Fault::Unanswered, Ok(())),
         one(FaultStage::Query, Always, Fault::Refused(ErrorCode::UNSUPPORTED), Ok(())),
-        // A server that does not know the words gives them back; dCache names limits far beyond what it takes.
+        // A server that does not know the settings returns their names; dCache states limits far
+        // beyond what it accepts.
         one(FaultStage::Query, Always, Fault::Text("readv_ior_max\nreadv_iov_max\n"), Ok(())),
         one(FaultStage::Query, Always, Fault::Text("8388592\n178956970\n"), Ok(())),
         one(FaultStage::Query, Always, Fault::Text("4096\n3\n"), Ok(())),
         one(FaultStage::Query, Always, Fault::Text("0\n0\n"), Ok(())),
         one(FaultStage::Query, Always, Fault::Text("-1\n\u{fffd}\n"), Ok(())),
-        // As servers before version 5.
-        manner(
+        // Like servers before version 5.
+        behaviour(
             &[(FaultStage::Protocol, Always, Fault::Flags(server::IS_SERVER))],
             AffectedReads::Pages,
             Err(ErrorKind::Unsupported),
@@ -132,7 +134,7 @@ fn logins() -> Vec<XrootdBehaviour> {
     ]
 }
 
-/// What becomes of opens.
+/// Failures of opens.
 fn opens() -> Vec<XrootdBehaviour> {
     let at = FaultStage::Open;
     let nobody = || Fault::Elsewhere(Redirect::to("127.0.0.1", 1));
@@ -180,7 +182,7 @@ fn opens() -> Vec<XrootdBehaviour> {
     all
 }
 
-/// What becomes of reads.
+/// Failures of reads.
 fn reads() -> Vec<XrootdBehaviour> {
     let at = FaultStage::Read;
     let mut all = vec![
@@ -222,10 +224,10 @@ fn reads() -> Vec<XrootdBehaviour> {
     all
 }
 
-/// What is wrong with data.
+/// Damaged data.
 fn data() -> Vec<XrootdBehaviour> {
     let at = FaultStage::Read;
-    let of = |of, when, fault, outcome| manner(&[(at, when, fault)], of, outcome);
+    let of = |of, when, fault, outcome| behaviour(&[(at, when, fault)], of, outcome);
     let wrong = Err(ErrorKind::Protocol);
     let mut all = vec![
         one(at, Nth(0), Fault::Short(1), Ok(())),
@@ -238,7 +240,7 @@ fn data() -> Vec<XrootdBehaviour> {
         one(at, Always, Fault::NeverLast, Ok(())),
         one(at, Nth(0), Fault::Long(1), Ok(())),
         one(at, Nth(0), Fault::Long(100_000), Ok(())),
-        // Behind the last part of a vector it is of no consequence.
+        // After the last part of a vector it has no effect.
         of(AffectedReads::Runs, Always, Fault::Long(1), wrong),
         of(AffectedReads::Runs, Always, Fault::Long(100_000), wrong),
         of(AffectedReads::Vectors, Always, Fault::Reversed, Ok(())),

@@ -1,4 +1,4 @@
-//! Connections: requests in, answers out.
+//! Connections of the mock server: requests and responses.
 
 use super::fault::{Fault, FaultStage};
 use super::faulty_stream::FaultyStream;
@@ -12,7 +12,7 @@ use std::sync::Arc;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 
-/// Takes connections until no more can be taken.
+/// Accepts connections until no more can be accepted.
 pub(super) async fn serve(listener: TcpListener, shared: Arc<Shared>) -> io::Result<()> {
     let mut connections = JoinSet::new();
     loop {
@@ -51,7 +51,7 @@ async fn converse(
             let incoming = match connection.receive(&mut bytes) {
                 Ok(Some(incoming)) => incoming,
                 Ok(None) => break,
-                // What is no request is not answered.
+                // Bytes that are not a request get no response.
                 Err(_) => return line.reset(),
             };
             let early = matches!(incoming, IncomingRequest::TooEarly { .. });
@@ -68,7 +68,7 @@ async fn converse(
             }
             nth += 1;
         }
-        // The answer to the handshake, if that came alone.
+        // The response to the handshake, if that came alone.
         let rest = connection.outgoing().take_all();
         if !line.write(&rest).await? {
             return line.strike().await;
@@ -76,7 +76,7 @@ async fn converse(
     }
 }
 
-/// Logs a request; which faults strike it.
+/// Logs a request; returns the faults that apply to it.
 fn note(shared: &Shared, connection: usize, request: &Request) -> Vec<Fault> {
     let (path, step) = match request {
         Request::Protocol(_) => (None, Some(FaultStage::Protocol)),
@@ -102,7 +102,7 @@ fn note(shared: &Shared, connection: usize, request: &Request) -> Vec<Fault> {
     faults
 }
 
-/// What is read.
+/// The ranges of a read.
 fn ranges(request: &Request) -> Vec<Range<u64>> {
     let range = |offset: u64, length: u32| offset..offset.saturating_add(length.into());
     match request {

@@ -2,7 +2,7 @@
 
 use hither_xrd::wire::{ErrorCode, Redirect};
 
-/// What a fault strikes.
+/// The stage that a fault applies to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum FaultStage {
     /// A connection.
@@ -13,7 +13,7 @@ pub enum FaultStage {
     Protocol,
     /// A login.
     Login,
-    /// A question, such as for the limits of vectors.
+    /// A query, such as for the limits of vectors.
     Query,
     /// An open.
     Open,
@@ -24,91 +24,93 @@ pub enum FaultStage {
 /// A byte of what one side sends on a connection, counted from 0: everything before it is sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BreakPoint {
-    /// Of what the client sends.
+    /// Of the client's bytes.
     ToServer(usize),
-    /// Of what the server sends.
+    /// Of the server's bytes.
     ToClient(usize),
-    /// Behind the answer to this request, counted from 0 on the connection.
+    /// After the response to this request, counted from 0 on the connection.
     Answered(usize),
 }
 
-/// What a peer does wrong.
+/// A fault of the server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fault {
-    /// [`FaultStage::Connection`]: closes the connection there.
+    /// [`FaultStage::Connection`]: closes the connection at this point.
     Close(BreakPoint),
-    /// [`FaultStage::Connection`]: resets the connection there.
+    /// [`FaultStage::Connection`]: resets the connection at this point.
     Reset(BreakPoint),
-    /// [`FaultStage::Connection`]: sends and takes nothing more from there on, and keeps the connection.
+    /// [`FaultStage::Connection`]: sends and accepts nothing more after this point, and keeps the
+    /// connection open.
     Stall(BreakPoint),
-    /// [`FaultStage::Connection`]: says this instead of the protocol, and then nothing.
+    /// [`FaultStage::Connection`]: sends this instead of the protocol, and then nothing.
     Banner(&'static [u8]),
-    /// [`FaultStage::Protocol`]: says these flags of itself.
+    /// [`FaultStage::Protocol`]: states these flags.
     Flags(u32),
-    /// [`FaultStage::Login`]: wants this proof. Whatever comes before it breaks the connection, as with xrootd.
+    /// [`FaultStage::Login`]: requires this authentication. Any earlier request breaks the
+    /// connection, as with xrootd.
     Proof(&'static str),
-    /// [`FaultStage::Query`]: this text.
+    /// [`FaultStage::Query`]: responds with this text.
     Text(&'static str),
 
-    /// Refuses.
+    /// Responds with an error.
     Refused(ErrorCode),
-    /// Names another server.
+    /// Redirects to another server.
     Elsewhere(Redirect),
-    /// Names itself as another server.
+    /// Redirects to itself as another server.
     ToItself,
-    /// Is to be asked again after so many seconds.
+    /// Makes the client wait for this many seconds and repeat the request.
     Wait(u32),
-    /// Says that the answer will come by itself within so many seconds, and sends it at once.
+    /// Announces the response within this many seconds, and sends it at once.
     Later(u32),
-    /// Says that the answer will come by itself within so many seconds, which it does not.
+    /// Announces the response within this many seconds, and never sends it.
     LaterNever(u32),
-    /// Does not answer, but goes on with other requests.
+    /// Does not respond, but serves other requests.
     Unanswered,
-    /// A message for the user comes first.
+    /// Sends a message for the user first.
     Notice,
-    /// The answer comes twice.
+    /// Sends the response twice.
     Twice,
-    /// The answer is to a stream on which nothing was asked.
+    /// Sends the response to a stream without a request.
     WrongStream,
-    /// The answer has this status.
+    /// Sends the response with this status.
     Status(u16),
-    /// The first frame of the answer states this length.
+    /// States this length in the first frame of the response.
     Length(u32),
-    /// This bit of the answer, frame included, is another than it should be.
+    /// Flips this bit of the response, including the frame.
     FlippedBit(usize),
 
-    /// [`FaultStage::Open`]: files are named from this number on.
+    /// [`FaultStage::Open`]: numbers handles from here on.
     Handles(u8),
-    /// [`FaultStage::Open`]: says nothing of the file but its name.
+    /// [`FaultStage::Open`]: returns no status of the file.
     NoStatus,
     /// [`FaultStage::Open`]: states this size.
     Size(u64),
 
-    /// [`FaultStage::Read`]: so many bytes are missing at the end.
+    /// [`FaultStage::Read`]: leaves out this many bytes at the end.
     Short(usize),
-    /// [`FaultStage::Read`]: so many bytes more.
+    /// [`FaultStage::Read`]: adds this many bytes.
     Long(usize),
-    /// [`FaultStage::Read`]: in frames of so many bytes.
+    /// [`FaultStage::Read`]: sends frames of this many bytes.
     Frames(usize),
-    /// [`FaultStage::Read`]: the last frame says that more follows.
+    /// [`FaultStage::Read`]: says in the last frame that more follows.
     NeverLast,
-    /// [`FaultStage::Read`]: so many frames without data come first.
+    /// [`FaultStage::Read`]: sends this many frames without data first.
     Empty(usize),
-    /// [`FaultStage::Read`]: the parts of a vector in the reverse of the order asked for.
+    /// [`FaultStage::Read`]: sends the parts of a vector in the reverse of the requested order.
     Reversed,
-    /// [`FaultStage::Read`]: parts of a vector, or pages, say that they are from so many bytes further on.
+    /// [`FaultStage::Read`]: states offsets of parts or pages that are this many bytes too high.
     Shifted(u64),
-    /// [`FaultStage::Read`]: parts of a vector say that they are of another file.
+    /// [`FaultStage::Read`]: states another file's handle in parts of a vector.
     OtherFile,
-    /// [`FaultStage::Read`]: the last part of a vector is left out.
+    /// [`FaultStage::Read`]: leaves out the last part of a vector.
     LeftOut,
-    /// [`FaultStage::Read`]: the first part of a vector comes twice.
+    /// [`FaultStage::Read`]: sends the first part of a vector twice.
     Repeated,
-    /// [`FaultStage::Read`]: pages are damaged, every so many of the file's; also when they are asked for again, or not.
+    /// [`FaultStage::Read`]: damages pages of the file.
     Damaged {
-        /// Every so many.
+        /// One page of this many.
         every: u64,
-        /// Also when they are asked for again.
+        /// Damages them again when they are requested again.
         again: bool,
     },
 }

@@ -1,4 +1,4 @@
-//! What is answered: rightly, but for the faults.
+//! Responses: right, except for the faults.
 
 use super::fault::Fault;
 use bytes::{Bytes, BytesMut};
@@ -10,29 +10,29 @@ use hither_xrd::wire::{
 };
 use std::net::SocketAddr;
 
-/// The most that goes into one frame of pages.
+/// Maximum size of a frame of pages.
 const FRAME_PAGES: u64 = 16;
-/// A stream that no client has come to.
+/// A stream id that no client uses.
 const NO_STREAM: u16 = 0xfff0;
 
 /// The files of one connection.
 pub(super) struct Files {
     bytes: Bytes,
-    /// Where this server is.
+    /// The address of this server.
     here: SocketAddr,
-    /// Which handles are taken, from the lowest on.
+    /// The handles in use, from the lowest on.
     taken: Vec<bool>,
-    /// The number of the lowest.
+    /// The number of the lowest handle.
     first: u8,
 }
 
 impl Files {
-    /// None is open; all hold `bytes`. The server is `here`.
+    /// Creates the files of a connection: none is open, all contain `bytes`. The server is `here`.
     pub(super) fn new(bytes: Bytes, here: SocketAddr) -> Self {
         Self { bytes, here, taken: Vec::new(), first: 0 }
     }
 
-    /// The answer to a request, as it is sent.
+    /// The response to a request, as it is sent.
     pub(super) fn answer(
         &mut self,
         connection: &mut Connection,
@@ -150,7 +150,7 @@ impl Files {
         }
     }
 
-    /// Whether the handle is taken, to be changed.
+    /// The use of a handle, to be changed.
     fn slot(&mut self, FileHandle(handle): FileHandle) -> Option<&mut bool> {
         let [0, 0, 0, number] = handle else { return None };
         self.taken.get_mut(usize::from(number.checked_sub(self.first)?))
@@ -191,7 +191,7 @@ impl Files {
         self.bytes.slice(place(offset)..place(offset.saturating_add(length)))
     }
 
-    /// Data that is cut into frames.
+    /// Data split into frames.
     fn in_frames(&self, data: Bytes, faults: &[Fault]) -> Vec<Response> {
         let (mut data, mut most, mut never_last) = (BytesMut::from(&data[..]), usize::MAX, false);
         let mut answers = Vec::new();
@@ -279,7 +279,7 @@ impl Files {
     }
 }
 
-/// Pages from `at` on, of which every so many of the file have a wrong bit.
+/// Pages from `at` on, of which one in `every` of the file has a wrong bit.
 fn damage(at: u64, pages: &Bytes, every: u64) -> Bytes {
     let mut bytes = BytesMut::from(&pages[..]);
     let (mut page, mut place) = (at / PAGE_BYTES, 4);
@@ -294,7 +294,7 @@ fn damage(at: u64, pages: &Bytes, every: u64) -> Bytes {
     bytes.freeze()
 }
 
-/// A message to the user, which answers nothing.
+/// A message to the user, which answers no request.
 fn notice() -> Vec<u8> {
     let text = b"\0\0\x13\x8a\0\0\0\0the server goes down";
     let length = u32::try_from(text.len()).unwrap_or(u32::MAX);
@@ -302,7 +302,7 @@ fn notice() -> Vec<u8> {
     [&head.encode()[..], text].concat()
 }
 
-/// Changes the bytes of an answer.
+/// Changes the bytes of a response.
 fn deface(answer: &mut BytesMut, fault: &Fault) {
     let mut put = |at: usize, bytes: &[u8]| {
         if let Some(place) = answer.get_mut(at..at + bytes.len()) {

@@ -1,4 +1,4 @@
-//! What the peer promises, seen by the protocol's own client.
+//! Properties of the mock server, seen by the protocol's own client.
 
 use super::*;
 use bytes::Buf;
@@ -13,7 +13,7 @@ fn content() -> Vec<u8> {
     (0..50_000_usize).map(|i| (i * 7 + i / 251).to_le_bytes()[0]).collect()
 }
 
-/// All that happens in a session that opens a file and reads these ranges, with checksums or as a vector.
+/// All events of a session that opens a file and reads these ranges, with checksums or as a vector.
 fn events(
     peer: &MockXrootdServer,
     pages: bool,

@@ -2,7 +2,7 @@
 
 use super::Style;
 
-/// Packs a payload in the blocks of a codec; as it is if that makes it no shorter.
+/// Compresses a payload in blocks; returns it unchanged if that makes it no shorter.
 #[must_use]
 pub fn pack(style: Style, plain: &[u8]) -> Vec<u8> {
     let Some(codec) = style.codec else { return plain.to_vec() };
@@ -35,6 +35,6 @@ pub fn pack(style: Style, plain: &[u8]) -> Vec<u8> {
         packed.extend(&piece.len().to_le_bytes()[..3]);
         packed.extend(body);
     }
-    // The format tells compressed from plain by the size.
+    // The size tells compressed from uncompressed payloads.
     if packed.len() < plain.len() { packed } else { plain.to_vec() }
 }

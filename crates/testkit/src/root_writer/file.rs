@@ -1,11 +1,11 @@
-//! A file: header, baskets, trees, directories, lists of keys, class descriptions.
+//! A file: header, baskets, trees, directories, key lists, class descriptions.
 
 use super::streamer_info::class_list;
 use super::tree::tree_object;
 use super::write_buffer::Out;
 use super::{Basket, Branch, Class, Style, Tree, pack};
 
-/// Bytes of a basket's header behind its key's strings.
+/// Size of a basket's header after its key's strings.
 pub(super) const BASKET_HEADER: usize = 2 + 4 * 4 + 1;
 
 pub(super) fn key_len(large: bool, strings: [&str; 3]) -> usize {
@@ -15,7 +15,7 @@ pub(super) fn key_len(large: bool, strings: [&str; 3]) -> usize {
 
 pub(super) struct Key<'a> {
     pub(super) strings: [&'a str; 3],
-    /// Bytes of the key beyond its strings.
+    /// Size of the key without its strings.
     pub(super) more: usize,
     pub(super) objlen: usize,
     pub(super) payload: usize,
@@ -38,7 +38,7 @@ impl Key<'_> {
     }
 }
 
-/// Writes one basket to the file and says where it is.
+/// Writes one basket to the file and returns its position.
 fn write_basket(style: Style, out: &mut Out, branch: &Branch, basket: &Basket) -> (usize, usize) {
     let seek = out.0.len();
     let strings = ["TBasket", branch.name, "T"];
@@ -67,7 +67,7 @@ fn directory_record(style: Style, keys: (usize, usize)) -> Out {
     out
 }
 
-/// Writes a list of keys and says where it is.
+/// Writes a list of keys and returns its position.
 fn write_keys(style: Style, out: &mut Out, keys: &[Key<'_>]) -> (usize, usize) {
     let seek = out.0.len();
     let mut list = Out::default();
@@ -89,13 +89,13 @@ fn all_branches<'a>(branches: &'a [Branch], visit: &mut impl FnMut(&'a Branch)) 
     }
 }
 
-/// A whole file.
+/// Writes a whole file.
 #[must_use]
 pub fn write(style: Style, trees: &[Tree]) -> Vec<u8> {
     write_with_classes(style, trees, &[])
 }
 
-/// A whole file, with descriptions of classes.
+/// Writes a whole file, with class descriptions.
 #[must_use]
 pub fn write_with_classes(style: Style, trees: &[Tree], classes: &[Class]) -> Vec<u8> {
     let mut out = Out(vec![0; 100]);

@@ -1,4 +1,4 @@
-//! Trees to write.
+//! Sample trees.
 
 use super::{Basket, Branch, Class, Element, Leaf, Member, Tree};
 
@@ -6,13 +6,13 @@ use super::{Basket, Branch, Class, Element, Leaf, Member, Tree};
 pub const FLOATS: Leaf =
     Leaf { class: "TLeafF", name: "x", title: "x", len: 1, unsigned: false, counter: None };
 
-/// As they are stored.
+/// The values as they are stored.
 #[must_use]
 pub fn big_endian_f32(values: &[f32]) -> Vec<u8> {
     values.iter().flat_map(|value| value.to_be_bytes()).collect()
 }
 
-/// As they are stored.
+/// The values as they are stored.
 #[must_use]
 pub fn big_endian_i32(values: &[i32]) -> Vec<u8> {
     values.iter().flat_map(|value| value.to_be_bytes()).collect()
@@ -30,7 +30,8 @@ pub fn floats(name: &'static str, baskets: &[&[f32]], embedded: bool) -> Branch 
     Branch { name, leaves, baskets, embedded, ..Branch::default() }
 }
 
-/// A counter `n` and a jagged branch `x[n][k]/I` with these counts per entry, in baskets of `per_basket` entries.
+/// A counter `n` and a jagged branch `x[n][k]/I` with these counts per entry, in baskets of
+/// `per_basket` entries.
 #[must_use]
 pub fn jagged(counts: &[usize], k: usize, per_basket: usize, embedded: bool) -> [Branch; 2] {
     let title = if k == 1 { "x[n]" } else { "x[n][2]" };
@@ -108,20 +109,20 @@ pub fn mixed(path: &'static str, cycle: i16) -> Tree {
     Tree { path, cycle, branches }
 }
 
-/// A head: byte count and version before `body`.
+/// A header: byte count and version before `body`.
 #[must_use]
 pub fn headed(version: u16, body: &[u8]) -> Vec<u8> {
     let count = u32::try_from(body.len() + 2).unwrap() | 0x4000_0000;
     [&count.to_be_bytes()[..], &version.to_be_bytes(), body].concat()
 }
 
-/// A count and then `body`.
+/// A count before `body`.
 #[must_use]
 pub fn counted(n: i32, body: &[u8]) -> Vec<u8> {
     [&n.to_be_bytes()[..], body].concat()
 }
 
-/// A branch that is an element, one basket, with these bytes for each entry.
+/// A branch with an element, in one basket, with these bytes for each entry.
 #[must_use]
 pub fn element(name: &'static str, element: Element, entries: &[Vec<u8>]) -> Branch {
     let mut table = Vec::new();
@@ -147,7 +148,8 @@ pub fn variable(name: &'static str, class_name: &'static str, entries: &[Vec<u8>
     element(name, id, entries)
 }
 
-/// The classes of [`objects`]: `Hit` has a `TObject`, a float, two ints and a vector; `Pad` a count and as many floats.
+/// The classes of [`objects`]: `Hit` has a `TObject`, a float, two ints and a vector; `Pad` a count
+/// and that many floats.
 #[must_use]
 pub fn classes() -> Vec<Class> {
     let member = |name, type_name, code| Member { name, type_name, code, ..Member::default() };
@@ -183,7 +185,8 @@ pub fn hit(energy: f32, cell: [i32; 2], times: &[f64]) -> Vec<u8> {
     headed(2, &body.concat())
 }
 
-/// A tree of two entries with vectors, strings, objects and a split collection; read it with [`classes`].
+/// A tree of two entries with vectors, strings, objects and a split collection; read it with
+/// [`classes`].
 #[must_use]
 pub fn objects(path: &'static str) -> Tree {
     let floats = |values: &[f32]| {

@@ -1,4 +1,4 @@
-//! Descriptions of classes: a `TList` of `TStreamerInfo`.
+//! Class descriptions: a `TList` of `TStreamerInfo`.
 
 use super::write_buffer::{Named, Out};
 
@@ -9,7 +9,7 @@ pub struct Class {
     pub name: &'static str,
     /// Its version.
     pub version: i32,
-    /// What tells it from others of the same version.
+    /// The checksum that tells it from others of the same version.
     pub checksum: u32,
     /// Its bases, then its members.
     pub members: Vec<Member>,
@@ -18,7 +18,7 @@ pub struct Class {
 /// A member or a base of a class.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Member {
-    /// Its name; of a base that of the class.
+    /// Its name; for a base, that of the class.
     pub name: &'static str,
     /// Its comment.
     pub title: &'static str,
@@ -26,7 +26,7 @@ pub struct Member {
     pub type_name: &'static str,
     /// `TStreamerInfo`'s code: 0 for bases.
     pub code: i32,
-    /// Length of a fixed array; 0 for others.
+    /// Length of a fixed array; otherwise 0.
     pub length: usize,
     /// The member with the length of a variable array.
     pub count: &'static str,

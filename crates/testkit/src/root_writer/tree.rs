@@ -1,16 +1,16 @@
-//! A tree's object.
+//! The object of a tree.
 
 use super::file::{BASKET_HEADER, Key};
 use super::write_buffer::{Named, Out};
 use super::{Basket, Branch, Element, Leaf, Tree};
 use std::collections::HashMap;
 
-/// Writes a tree's object.
+/// Writes the object of a tree.
 struct TreeWriter<'a> {
     out: Out,
     named: Named,
     leaves: HashMap<&'static str, usize>,
-    /// Where the baskets of each branch are, in the order of writing.
+    /// The positions of each branch's baskets, in the order of writing.
     places: std::slice::Iter<'a, Vec<(usize, usize)>>,
 }
 
@@ -141,7 +141,7 @@ impl TreeWriter<'_> {
     }
 }
 
-/// The object of a tree whose baskets are at these places.
+/// The object of a tree with baskets at these positions.
 pub(super) fn tree_object(tree: &Tree, origin: usize, places: &[Vec<(usize, usize)>]) -> Vec<u8> {
     let name = tree.path.rsplit('/').next().unwrap();
     let entries = tree.branches.first().map_or(0, Branch::entries);

@@ -1,4 +1,4 @@
-//! Big-endian bytes, and what ROOT makes of them.
+//! A buffer of big-endian values, with ROOT's object framing.
 
 use std::collections::HashMap;
 
@@ -58,9 +58,9 @@ impl Out {
     }
 }
 
-/// The classes whose names stand in a buffer already: the next object refers to where.
+/// The classes whose names are in a buffer already: later objects refer to their positions.
 pub(super) struct Named {
-    /// Bytes of the key before the buffer: places count from there.
+    /// Size of the key before the buffer: positions count from its start.
     pub(super) origin: usize,
     places: HashMap<&'static str, usize>,
 }
@@ -70,7 +70,7 @@ impl Named {
         Self { origin, places: HashMap::new() }
     }
 
-    /// Begins what a pointer to a new object of `class` stands for. Tells where, for [`Out::close`].
+    /// Begins a pointer to a new object of `class`. Returns the position for the matching `close`.
     pub(super) fn begin(&mut self, out: &mut Out, class: &'static str) -> usize {
         let start = out.0.len();
         out.u32(0);

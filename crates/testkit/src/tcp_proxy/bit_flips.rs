@@ -1,25 +1,25 @@
-//! Bits that come out as others than they went in.
+//! Random bit flips.
 
 use hither_simulate::random::Random;
 
-/// Flips bits by chance, each alone.
+/// Flips each bit with a small probability.
 #[derive(Debug)]
 pub(super) struct Flips {
     random: Random,
     chance: f64,
-    /// Bits until the next one.
+    /// Number of bits until the next flip.
     left: u64,
 }
 
 impl Flips {
-    /// Each bit with this chance.
+    /// Flips each bit with probability `chance`.
     pub(super) fn new(chance: f64, seed: u64) -> Self {
         let mut flips = Self { random: Random::new(seed), chance, left: 0 };
         flips.left = flips.gap();
         flips
     }
 
-    /// Bits that are spared before the next one is not.
+    /// The number of bits before the next flip.
     fn gap(&mut self) -> u64 {
         if self.chance <= 0.0 {
             return u64::MAX;
@@ -34,7 +34,7 @@ impl Flips {
         gap
     }
 
-    /// Flips what is due in the next bytes; how many bits that were.
+    /// Flips the due bits of the next bytes; returns their number.
     pub(super) fn strike(&mut self, bytes: &mut [u8]) -> u64 {
         let bits = 8 * bytes.len() as u64;
         let (mut at, mut count) = (self.left, 0);

@@ -1,4 +1,4 @@
-//! The command `hither-proxy`: arguments in, text out.
+//! The command `hither-proxy`: arguments and output.
 
 use super::{Fault, TcpProxy, TcpProxyConfig};
 use clap::Parser;
@@ -10,12 +10,13 @@ use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// A TCP proxy that delays and limits like a wide-area link, without privileges. It has no TCP slow start and no losses: windows
-/// are those of the loopback. Use hither-wan for real packets.
+/// A TCP proxy that delays and limits like a wide-area link, without privileges. It emulates
+/// neither TCP slow start nor losses, because both sides talk over the loopback. Use hither-wan for
+/// real packets.
 #[derive(Debug, Parser)]
 #[command(name = "hither-proxy", version, after_help = EXAMPLE)]
 struct Arguments {
-    /// Address to listen on; port 0 takes a free one, which is printed.
+    /// Address to listen on; port 0 takes a free one and prints it.
     #[arg(long, default_value = "127.0.0.1:0")]
     listen: SocketAddr,
     /// Host and port of the server.
@@ -27,28 +28,29 @@ struct Arguments {
     /// Rate of each direction, shared by all connections, such as 100Mbit, or unlimited.
     #[arg(long, value_parser = |text: &str| parse_rate(text).map(Rate), default_value = "unlimited")]
     rate: Rate,
-    /// Bytes that wait for the rate before reading stops [default: a bandwidth-delay product, at least 64KiB].
+    /// Bytes that wait for the rate before reading stops [default: a bandwidth-delay product, at
+    /// least 64KiB].
     #[arg(long, value_parser = parse_bytes)]
     queue: Option<u64>,
-    /// Close each connection after so many bytes from the server.
+    /// Close each connection after this many bytes from the server.
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes, group = "fault")]
     cut_after: Option<u64>,
-    /// Reset each connection after so many bytes from the server.
+    /// Reset each connection after this many bytes from the server.
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes, group = "fault")]
     reset_after: Option<u64>,
-    /// Pass on nothing more after so many bytes from the server.
+    /// Stall each connection after this many bytes from the server.
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes, group = "fault")]
     stall_after: Option<u64>,
-    /// Let only the first so many connections meet the fault.
+    /// Apply the fault to the first connections only, this many.
     #[arg(long, value_name = "N", requires = "fault")]
     faulty: Option<u64>,
-    /// Flip each bit, in both directions, with this chance, such as 1e-7.
+    /// Flip each bit, in both directions, with this probability, such as 1e-7.
     #[arg(long, value_name = "CHANCE", value_parser = parse_chance, default_value = "0")]
     flip: f64,
-    /// Which bits these are.
+    /// Seed of the flipped bits.
     #[arg(long, default_value = "0")]
     seed: u64,
-    /// Print the counts at the end as JSON.
+    /// Print the counters at the end as JSON.
     #[arg(long)]
     json: bool,
 }
@@ -57,17 +59,17 @@ const EXAMPLE: &str = "Example:
   hither-proxy --to 127.0.0.1:8080 --rtt 240ms --rate 100Mbit
 It prints where it listens, runs until SIGINT or SIGTERM, then prints connections, bytes and turns.";
 
-/// A parsed rate; a type of its own because clap takes an `Option` for an option not given.
+/// A parsed rate; its own type because clap treats an `Option` as an optional argument.
 #[derive(Debug, Clone, Copy)]
 struct Rate(Option<u64>);
 
-/// A chance, from 0 to below 1.
+/// A probability, from 0 to below 1.
 fn parse_chance(text: &str) -> std::result::Result<f64, String> {
     let chance = text.parse::<f64>().ok().filter(|chance| (0.0..1.0).contains(chance));
     chance.ok_or_else(|| format!("{text:?} is no chance: expected a number from 0 to below 1"))
 }
 
-/// Runs the command until it is told to end. Exit codes: 0, 1 for a failure, 2 for wrong arguments.
+/// Runs the command until a signal. Exit codes: 0, 1 for an error, 2 for wrong arguments.
 #[must_use]
 pub fn main() -> ExitCode {
     let arguments = Arguments::parse();
@@ -92,7 +94,7 @@ fn local(message: &str) -> Error {
 
 async fn run(arguments: &Arguments) -> Result<()> {
     let link = Link { queue: arguments.queue, ..Link::new(arguments.rtt, arguments.rate.0) };
-    // The parser sees to it that there is one at most.
+    // The parser allows at most one.
     let fault = match (arguments.cut_after, arguments.reset_after, arguments.stall_after) {
         (Some(after), ..) => Some(Fault::Cut { after }),
         (_, Some(after), _) => Some(Fault::Reset { after }),
@@ -102,7 +104,7 @@ async fn run(arguments: &Arguments) -> Result<()> {
     let Arguments { flip: flips, seed, faulty: faulty_connections, .. } = *arguments;
     let config = TcpProxyConfig { link, fault, faulty_connections, flips, seed };
     let proxy = TcpProxy::start(arguments.listen, &arguments.to, config).await?;
-    // Before anybody is told that it is there, so that whoever reads that may end it.
+    // Before the address is printed, so that a reader of it may send the signal at once.
     let ended = ended()?;
     say(&format!(
         "listening on {} for {}: {link}; a proxy, no TCP slow start\n",
@@ -127,7 +129,7 @@ fn say(text: &str) -> Result<()> {
         .map_err(|error| local("cannot write to standard output").with_source(error))
 }
 
-/// Watches for SIGINT and SIGTERM from now on; the future ends when one comes.
+/// Watches for SIGINT and SIGTERM from now on; the future is ready when one comes.
 fn ended() -> Result<impl Future<Output = ()>> {
     use tokio::signal::unix::{SignalKind, signal};
     let trouble = |error| local("cannot listen for signals").with_source(error);

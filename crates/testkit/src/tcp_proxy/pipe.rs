@@ -2,21 +2,22 @@
 
 use super::bit_flips::Flips;
 use super::{Fault, Shared};
+use hither_core::sync::lock;
 use hither_simulate::link::Link;
 use std::io;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-/// Most bytes read at once.
+/// Maximum number of bytes read at once.
 const MAX_CHUNK: u64 = 16 * 1024;
 
-/// Fewest bytes read at once, where the rate is low: a segment.
+/// Minimum number of bytes read at once, where the rate is low: a segment.
 const MIN_CHUNK: u64 = 1448;
 
-/// Most chunks of a direction of a connection that are under way: bounds memory to 16 MiB.
+/// Maximum number of chunks in flight per direction of a connection: bounds memory to 16 MiB.
 const MAX_CHUNKS: usize = 1024;
 
 /// One direction of the link, shared by all connections.
@@ -24,7 +25,7 @@ const MAX_CHUNKS: usize = 1024;
 pub(super) struct ProxyLink {
     link: Link,
     chunk: usize,
-    /// When the bits of all that was put on the line are out.
+    /// The time at which all bits sent so far have left.
     free_at: Mutex<Option<Instant>>,
 }
 
@@ -39,19 +40,19 @@ impl ProxyLink {
         }
     }
 
-    /// Puts bytes on the line at `now`; when they come out at the other end.
+    /// Sends bytes at `now`; returns the time at which they come out at the other end.
     fn put(&self, now: Instant, bytes: usize) -> Instant {
         let taken = self.link.serialisation(u64::try_from(bytes).unwrap_or(u64::MAX));
-        let mut free_at = self.free_at.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut free_at = lock(&self.free_at);
         let out = free_at.map_or(now, |free_at| free_at.max(now)) + taken;
         *free_at = Some(out);
         out + self.link.one_way()
     }
 
-    /// When the queue has room again.
+    /// The time at which the queue has room again.
     fn room_at(&self) -> Option<Instant> {
         let queue = self.link.serialisation(self.link.queue_bytes());
-        let free_at = *self.free_at.lock().unwrap_or_else(PoisonError::into_inner);
+        let free_at = *lock(&self.free_at);
         free_at.and_then(|free_at| free_at.checked_sub(queue))
     }
 }
@@ -62,7 +63,7 @@ pub(super) enum Way {
     ToClient,
 }
 
-/// Bytes and when they come out; empty for the end of the stream.
+/// Bytes and the time at which they come out; empty for the end of the stream.
 struct Chunk {
     due: Instant,
     bytes: Vec<u8>,
@@ -71,14 +72,15 @@ struct Chunk {
 /// One direction of one connection.
 pub(super) struct Flow {
     pub(super) way: Way,
-    /// Bytes read earlier enter the link at this instant.
+    /// Bytes read earlier enter the link at this time.
     pub(super) not_before: Instant,
     pub(super) fault: Option<Fault>,
     pub(super) flips: Flips,
 }
 
 impl Flow {
-    /// Carries bytes from one side to the other until the sender closes; an error if the connection was broken off.
+    /// Carries bytes from one side to the other until the sender closes; an error if the connection
+    /// was broken off.
     pub(super) async fn carry(
         self,
         from: OwnedReadHalf,
@@ -127,7 +129,7 @@ impl Flow {
             }
             let chunk = Chunk { due: line.put(now, length), bytes };
             let ended = length == 0;
-            // The other half only goes away when the connection is broken off.
+            // The other half is only dropped when the connection is broken off.
             if sender.send(chunk).await.is_err() || ended {
                 return Ok(());
             }
@@ -167,13 +169,13 @@ async fn hand_out(
     Ok(())
 }
 
-/// Breaks the connection; the error takes the other direction along.
+/// Breaks the connection; the error ends the other direction too.
 async fn strike(fault: Fault, mut to: OwnedWriteHalf) -> io::Result<()> {
     match fault {
         Fault::Cut { .. } => to.shutdown().await?,
         Fault::Reset { .. } => {
             to.as_ref().set_zero_linger()?;
-            // Dropping a half ends its direction in good order first.
+            // Dropping a half would end its direction in good order first.
             to.forget();
         }
         Fault::Stall { .. } => std::future::pending().await,

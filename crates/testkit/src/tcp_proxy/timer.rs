@@ -1,15 +1,16 @@
 //! Timers that are exact to some tens of microseconds.
 //!
-//! The runtime's own timers count whole milliseconds, which is ten times the delay of a campus. One thread sleeps until the
-//! earliest of all deadlines and wakes whoever waits for it.
+//! The runtime's own timers count whole milliseconds, which is ten times the delay of a campus. One
+//! thread sleeps until the earliest of all deadlines and wakes its task.
 
+use hither_core::sync::lock;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-/// Wakes tasks at instants. The thread ends with the last handle.
+/// Wakes tasks at given times. The thread ends with the last handle.
 #[derive(Debug, Default)]
 pub(super) struct PreciseTimer {
     shared: Arc<Shared>,
@@ -56,7 +57,7 @@ impl Ord for Entry {
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, Waiting> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.waiting)
     }
 
     fn run(&self) {
@@ -65,7 +66,7 @@ impl Shared {
             let now = Instant::now();
             while waiting.queue.peek().is_some_and(|Reverse(entry)| entry.due <= now) {
                 if let Some(Reverse(entry)) = waiting.queue.pop() {
-                    // Nobody waits any more if the task was cancelled.
+                    // Cancelled tasks have dropped their receiver.
                     let _ = entry.wake.send(());
                 }
             }
@@ -108,7 +109,7 @@ impl PreciseTimer {
         }
         let (wake, woken) = oneshot::channel();
         self.set(due, wake);
-        // The sender is dropped only with the alarm itself, which this borrows.
+        // The sender is dropped only with the timer itself, which this borrows.
         let _ = woken.await;
     }
 }

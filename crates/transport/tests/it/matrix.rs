@@ -6,7 +6,7 @@ use crate::rig::{content, network, peer, read, source_on, with_connections};
 use hither_core::{ErrorKind, Source, range};
 use hither_simulate::random::Random;
 use hither_testkit::mock_http::{
-    Fault, FaultTrigger, HttpBehaviour, RequestBound, ResponsePosition, manners,
+    Fault, FaultTrigger, HttpBehaviour, RequestBound, ResponsePosition, behaviours,
 };
 use std::ops::Range;
 
@@ -27,8 +27,8 @@ fn random_ranges(seed: u64, count: usize) -> Vec<Range<u64>> {
     (0..count).map(range).collect()
 }
 
-async fn expect_on(manner: &HttpBehaviour, connections: usize) {
-    let HttpBehaviour { name, faults, bound } = manner;
+async fn expect_on(behaviour: &HttpBehaviour, connections: usize) {
+    let HttpBehaviour { name, faults, bound } = behaviour;
     let what = format!("{name}: {faults:?} on {connections} connections");
     let content = content(usize::try_from(SIZE).unwrap());
     let peer = peer(content.len(), []);
@@ -68,15 +68,15 @@ async fn expect_on(manner: &HttpBehaviour, connections: usize) {
 
 #[tokio::test]
 async fn every_server_gives_every_byte_on_one_connection() {
-    for manner in manners() {
-        expect_on(&manner, 1).await;
+    for behaviour in behaviours() {
+        expect_on(&behaviour, 1).await;
     }
 }
 
 #[tokio::test]
 async fn every_server_gives_every_byte_on_four_connections() {
-    for manner in manners() {
-        expect_on(&manner, 4).await;
+    for behaviour in behaviours() {
+        expect_on(&behaviour, 4).await;
     }
 }
 

@@ -8,7 +8,7 @@ use hither_core::{Endpoint, EndpointStore, ErrorKind, SlotClaim, Source};
 use hither_simulate::random::Random;
 use hither_testkit::mock_xrootd::{
     AffectedReads, BreakPoint, Fault, FaultStage, FaultTrigger, MockXrootdServer, XrootdBehaviour,
-    manners,
+    behaviours,
 };
 use hither_transport::{Location, Network, PageChecksums, TransportConfig, XrootdSource};
 use hither_xrd::wire::Redirect;
@@ -125,14 +125,14 @@ async fn clients() -> Vec<Client> {
     clients
 }
 
-async fn tried(manner: XrootdBehaviour, client: Client) -> Result<(), String> {
+async fn tried(behaviour: XrootdBehaviour, client: Client) -> Result<(), String> {
     let peer = client.peer();
-    for (step, when, fault) in &manner.faults {
+    for (step, when, fault) in &behaviour.faults {
         peer.add_fault(*step, *when, fault.clone());
     }
     let paged = client.verify == PageChecksums::Always;
     let vector = !paged && client.ranges.len() > 1;
-    let concerned = match manner.of {
+    let concerned = match behaviour.of {
         AffectedReads::Everything => true,
         AffectedReads::Vectors => vector,
         AffectedReads::Runs => !vector,
@@ -140,8 +140,8 @@ async fn tried(manner: XrootdBehaviour, client: Client) -> Result<(), String> {
         AffectedReads::Pages => paged,
         AffectedReads::Unpaged => !paged,
     };
-    let expected = if concerned { manner.outcome } else { Ok(()) };
-    let what = format!("{}, {}", manner.name, client.name());
+    let expected = if concerned { behaviour.outcome } else { Ok(()) };
+    let what = format!("{}, {}", behaviour.name, client.name());
     match client.read(&peer).await {
         Ok(came) if came.clone().map_err(|(kind, _)| kind) == expected => Ok(()),
         Ok(came) => Err(format!("{what}: {came:?}, expected {expected:?}")),
@@ -152,9 +152,9 @@ async fn tried(manner: XrootdBehaviour, client: Client) -> Result<(), String> {
 #[tokio::test(flavor = "multi_thread")]
 async fn every_fault_ends_in_the_right_bytes_or_the_right_error() {
     let clients = clients().await;
-    let cells = manners()
-        .into_iter()
-        .flat_map(|manner| clients.iter().map(move |client| tried(manner.clone(), client.clone())));
+    let cells = behaviours().into_iter().flat_map(|behaviour| {
+        clients.iter().map(move |client| tried(behaviour.clone(), client.clone()))
+    });
     let results: Vec<_> = stream::iter(cells).buffer_unordered(SIDE_BY_SIDE).collect().await;
     let tried = results.len();
     let wrong: Vec<_> = results.into_iter().filter_map(Result::err).collect();
