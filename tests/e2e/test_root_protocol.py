@@ -89,7 +89,7 @@ def test_a_server_that_wants_tls_gets_it_and_is_remembered(serve, small, tmp_pat
 def test_a_server_without_tls_is_told(serve, small):
     told = run([HITHER, "draw", f"roots://127.0.0.1:{serve()}//{small.path.name}:T", *QUERY, "--no-store"])
     assert told.code == UNSUPPORTED, told.err
-    assert "has no TLS" in told.err
+    assert "does not support TLS" in told.err
 
 
 def test_what_cannot_be_proven_is_said_with_what_the_server_wants(serve, small, tmp_path):

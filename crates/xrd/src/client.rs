@@ -1,18 +1,22 @@
-//! The client's end of a connection, as a machine that is fed bytes and gives bytes.
+//! The client's end of a connection, as a sans-I/O state machine.
 //!
-//! It has no socket and no clock: a driver connects, writes what [`Session::outgoing`] holds, hands what it reads to
-//! [`Session::receive`], and acts on the events. Requests are made at any time, also before the first byte was read;
-//! the session sends each as soon as that is right.
+//! The session has no socket and no clock. A driver connects, writes the bytes of
+//! [`Session::outgoing`], passes the bytes that it reads to [`Session::receive`], and acts on the
+//! events. Requests can be made at any time, even before the first byte was read; the session sends
+//! each as soon as possible.
 //!
 //! ```
 //! # use bytes::{Buf, Bytes};
-//! # use hither_xrd::client::{SessionEvent, Failure, Completion, Session, SessionError, SessionConfig};
-//! # use hither_xrd::wire::OpenRequest;
+//! use hither_xrd::client::{Completion, Session, SessionConfig, SessionError, SessionEvent};
+//! use hither_xrd::wire::OpenRequest;
 //! # trait Connection { fn write(&mut self, bytes: &[u8]) -> usize; fn read(&mut self) -> Bytes; }
-//! fn first_bytes(connection: &mut impl Connection, mut setup: SessionConfig) -> Result<Vec<u8>, SessionError> {
-//!     setup.pace = setup.profile.pace();
-//!     let mut session = Session::new(setup);
-//!     let (file, open) = session.open(OpenRequest::for_reading("/data/f.root"));
+//!
+//! fn first_bytes(
+//!     connection: &mut impl Connection,
+//!     config: SessionConfig,
+//! ) -> Result<Vec<u8>, SessionError> {
+//!     let mut session = Session::new(config);
+//!     let (file, _open) = session.open(OpenRequest::for_reading("/data/f.root"));
 //!     let head = session.read(file, 0..512);
 //!     let mut found = Vec::new();
 //!     loop {
@@ -20,15 +24,21 @@
 //!             let written = connection.write(session.outgoing().chunk());
 //!             session.outgoing().advance(written);
 //!         }
-//!         let mut bytes = connection.read();
-//!         if bytes.is_empty() {
+//!         let mut input = connection.read();
+//!         if input.is_empty() {
 //!             return Err(session.ended());
 //!         }
-//!         while let Some(event) = session.receive(&mut bytes)? {
+//!         while let Some(event) = session.receive(&mut input)? {
 //!             match event {
-//!                 SessionEvent::Data { ticket, offset: _, bytes } if ticket == head => found.extend_from_slice(&bytes),
-//!                 SessionEvent::Done { ticket, reply: Completion::Read { .. } } if ticket == head => return Ok(found),
-//!                 // SessionEvent::Redirect: elsewhere, with a new session. SessionEvent::Wait: later, with resume().
+//!                 SessionEvent::Data { ticket, bytes, .. } if ticket == head => {
+//!                     found.extend_from_slice(&bytes);
+//!                 }
+//!                 SessionEvent::Done { ticket, reply: Completion::Read { .. } }
+//!                     if ticket == head =>
+//!                 {
+//!                     return Ok(found);
+//!                 }
+//!                 // A redirect continues in a new session, a wait with `resume`.
 //!                 _ => {}
 //!             }
 //!         }
@@ -36,22 +46,26 @@
 //! }
 //! ```
 //!
-//! **Round trips.** With [`Pipelining::Flight`] all that is submitted before the first write goes out in one flight behind the
-//! TCP handshake: handshake, protocol, login, authentication, open, and reads on the handle that the file will
-//! get. So the first byte of data comes after two round trips, or three with TLS. It takes a [`ServerProfile`] that was learned
-//! in an earlier session; without one, [`Pipelining::Login`] costs one more. How wrong guesses are found out and mended
-//! is told in `session/files.rs` and `session/login.rs`; the driver sees nothing of the former, and of the latter
-//! [`SessionError::Mispredicted`]: it connects again, with [`Pipelining::Steps`] and the profile that was learned.
+//! **Round trips.** With [`Pipelining::Full`] everything that is requested before the first write
+//! is sent right behind the TCP handshake: handshake, protocol, login, authentication, open, and
+//! reads on the handle that the file will get. So the first byte of data comes after two round
+//! trips, or three with TLS. That takes a [`ServerProfile`] learned in an earlier session; without
+//! one, [`Pipelining::Login`] costs one round trip more. `session/open_files.rs` and
+//! `session/login.rs` describe how wrong predictions are detected and corrected. The driver does
+//! not notice the former. The latter is [`SessionError::Mispredicted`]: connect again, with
+//! [`Pipelining::Steps`] and the profile that was learned.
 //!
-//! **Data** is delivered as it arrives, as slices of what was read, in whatever order the server sends it, and each byte
-//! once. A vector's ranges are dealt out to requests within the server's limits, all of them sent at once; what did not
-//! come is named at the end. With [`Session::read_pages`] only pages whose checksums are right are delivered.
+//! **Data** is delivered as it arrives, as slices of the input, in the server's order, and each
+//! byte once. The ranges of a vector read are distributed over requests within the server's limits,
+//! all of them sent at once; ranges that did not come are named at the end. [`Session::read_pages`]
+//! delivers only pages whose checksums are right.
 //!
-//! **Memory** is bounded by what was submitted and by the pieces that are handed in: answers that are short by nature are
-//! gathered up to 2 MiB each, control messages up to 64 KiB.
+//! **Memory** is bounded by the requests that were made and by the input pieces: short responses
+//! are buffered up to 2 MiB each, control messages up to 64 KiB.
 //!
-//! **Failures** are of two kinds: [`SessionEvent::Failed`] ends one ticket and the session goes on; a [`SessionError`] ends the
-//! session, and with it everything under way. [`Session::missing`] tells what of a read has still to be fetched.
+//! **Errors** are of two kinds: [`SessionEvent::Failed`] ends one request and the session goes on;
+//! a [`SessionError`] ends the session with everything in flight. [`Session::missing`] names the
+//! ranges of a read that still have to be fetched.
 
 mod credential;
 mod event;

@@ -1,40 +1,30 @@
-//! The server's end of a connection, as a machine that is fed bytes and gives bytes.
+//! The server's end of a connection, as a sans-I/O state machine.
 //!
-//! [`Connection`] answers the handshake, takes requests apart, and keeps the order that a login has; its owner answers
-//! requests, in any order and in any form that the protocol has: whole or in parts, later than promised, with a
-//! redirect, a wait or a refusal ([`Response`]). It knows no files.
+//! [`Connection`] answers the handshake, decodes requests, and enforces the order of a login. Its
+//! owner answers requests, in any order and in any form of the protocol: whole or in parts, later
+//! than promised, with a redirect, a wait or an error ([`Response`]). It knows no files.
 //!
 //! ```
-//! use bytes::Bytes;
-//! use hither_xrd::client::{Pipelining, Session, SessionConfig};
-//! use hither_xrd::server::{Response, Connection, IncomingRequest};
-//! use hither_xrd::wire::{LoginResponse, WriteQueue, ProtocolResponse, Request, SessionId};
+//! use hither_xrd::server::{Connection, IncomingRequest};
+//! use hither_xrd::wire::{ErrorCode, HANDSHAKE};
+//! # use hither_xrd::server::Response;
 //!
-//! let mut setup = SessionConfig::new("ann");
-//! setup.pace = Pipelining::Login;
-//! let mut session = Session::new(setup);
-//! let mut server = Connection::default();
-//! let mut bytes = session.outgoing().take_all();
-//! while let Some(incoming) = server.receive(&mut bytes)? {
-//!     let IncomingRequest::Request { stream, request } = incoming else { unreachable!("all of it is well-formed") };
-//!     match request {
-//!         Request::Protocol(_) => {
-//!             server.answer_protocol(stream, &ProtocolResponse { version: 0x520, flags: 1, signing: None });
+//! fn serve(connection: &mut Connection, mut input: bytes::Bytes) -> bytes::Bytes {
+//!     while let Ok(Some(incoming)) = connection.receive(&mut input) {
+//!         if let IncomingRequest::Request { stream, request } = incoming {
+//!             let message = format!("{} is not implemented", request.name());
+//!             connection.answer(stream, &Response::error(ErrorCode::UNSUPPORTED, message));
 //!         }
-//!         Request::Login(_) => {
-//!             let answer = LoginResponse { session: SessionId([1; 16]), methods: Vec::new() };
-//!             server.answer_login(stream, &answer);
-//!         }
-//!         _ => server.answer(stream, &Response::nothing()),
 //!     }
+//!     connection.outgoing().take_all()
 //! }
-//! let mut bytes = server.outgoing().take_all();
-//! assert!(session.receive(&mut bytes).unwrap().is_some());
-//! assert!(session.is_ready());
-//! # Ok::<(), hither_xrd::wire::WireError>(())
+//!
+//! let mut connection = Connection::default();
+//! assert_eq!(serve(&mut connection, HANDSHAKE.to_vec().into()).len(), 16);
 //! ```
 //!
-//! **Memory**: one request at a time is gathered, up to [`Connection::max_payload_bytes`], and no more than has arrived.
+//! **Memory**: one request at a time is buffered, up to [`Connection::max_payload_bytes`], and no
+//! more than has arrived.
 
 mod connection;
 mod response;

@@ -1,23 +1,28 @@
-//! Every message of the protocol, as bytes and as what it means, in both directions.
+//! Every message of the protocol, encoded and decoded, in both directions.
 //!
-//! All numbers are big-endian, without padding. A connection begins with a handshake of 20 bytes, answered by 16, and
-//! is then a stream of requests one way and of answers the other:
+//! All numbers are big-endian, without padding. A connection begins with a handshake of 20 bytes,
+//! answered by 16. After that it is a stream of requests in one direction and of responses in the
+//! other:
 //!
 //! ```text
 //! request   stream id (2) | code (2)   | body (16) | length (4) | payload (length)
-//! answer    stream id (2) | status (2) | length (4) | payload (length)
-//! status    an answer of status 4007: crc32c (4) | stream id (2) | code - 3000 (1) | kind (1) | 0 (4) | length of data (4)
-//!           | information, such as an offset (8)    and after it the data, which the answer's length does not count
+//! response  stream id (2) | status (2) | length (4) | payload (length)
+//! status    a response of status 4007: crc32c (4) | stream id (2) | code - 3000 (1) | kind (1)
+//!           | 0 (4) | length of data (4) | information, such as an offset (8)
+//!           and after it the data, which the length of the response does not count
 //! ```
 //!
-//! The stream id is the client's; any number of requests may be under way, and answers come in any order. An answer may
-//! come in several frames ([`status_code::OKSOFAR`]), between which those of other streams may stand.
+//! The client chooses the stream id. Any number of requests may be in flight, and responses come in
+//! any order. A response may come in several frames ([`status_code::OKSOFAR`]), with frames of
+//! other streams between them.
 //!
-//! What is decoded here is bounded by the bytes that were handed in: nothing is allocated for a length that is only
-//! stated. Who gathers those bytes bounds them ([`crate::client`], [`crate::server`]).
+//! Decoding is bounded by the bytes that were passed in: nothing is allocated for a length that is
+//! only stated. The caller that collects those bytes limits them ([`crate::client`],
+//! [`crate::server`]).
 //!
-//! Sources: `XProtocol.hh` of xrootd, which grants to implement the protocol freely, and its server for what that leaves
-//! open (`XrdXrootdXeq.cc`, `XrdXrootdXeqPgrw.cc`, `XrdXrootdXeqFAttr.cc`, `XrdXrootdResponse.cc`).
+//! Sources: `XProtocol.hh` of xrootd, which grants free implementation of the protocol, and
+//! xrootd's server for points that it leaves open (`XrdXrootdXeq.cc`, `XrdXrootdXeqPgrw.cc`,
+//! `XrdXrootdXeqFAttr.cc`, `XrdXrootdResponse.cc`).
 
 mod codes;
 mod error;

@@ -1,25 +1,25 @@
-//! Proof of who one is, and what to do where there is none that the server accepts.
+//! Credentials of a session, and advice if the server accepts none of them.
 
 use crate::wire::SecurityMethod;
 use bytes::{BufMut, Bytes, BytesMut};
 use std::fmt;
 
-/// Most bytes of a token, unless the server says another number.
+/// Maximum size of a token, unless the server states another.
 const MAX_TOKEN_BYTES: usize = 4096;
 
-/// A way to prove who one is.
+/// A credential for authentication.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Credential {
-    /// By where the connection comes from (`host`).
+    /// The address of the client (`host`).
     Host,
-    /// By saying so (`unix`): for servers that trust their network.
+    /// A claimed user name (`unix`): for servers that trust their network.
     Unix {
-        /// The user's name.
+        /// The user name.
         user: String,
-        /// The group's.
+        /// The group name.
         group: String,
     },
-    /// By a token (`ztn`); given over TLS only.
+    /// A token (`ztn`); sent over TLS only.
     Token(String),
 }
 
@@ -30,7 +30,7 @@ impl fmt::Debug for Credential {
 }
 
 impl Credential {
-    /// The name of the method that it serves.
+    /// The name of its method.
     #[must_use]
     pub fn method(&self) -> &'static str {
         match self {
@@ -40,7 +40,7 @@ impl Credential {
         }
     }
 
-    /// Its name as requests carry it.
+    /// The name of its method in requests.
     pub(crate) fn wire_name(&self) -> [u8; 4] {
         let mut name = [0; 4];
         for (to, from) in name.iter_mut().zip(self.method().bytes()) {
@@ -49,7 +49,7 @@ impl Credential {
         name
     }
 
-    /// What is sent to the server.
+    /// The payload for the server.
     pub(crate) fn payload(&self) -> Bytes {
         let mut out = BytesMut::new();
         match self {
@@ -60,7 +60,8 @@ impl Credential {
                 out.put_slice(format!("{user}{blank}{group}\0").as_bytes());
             }
             Self::Token(token) => {
-                // Version 0, `T` for a token, two zeros; the length counts the NUL. usable() bounds it.
+                // Version 0, `T` for a token, two zeros; the length counts the NUL. obstacle()
+                // bounds it.
                 out.put_slice(b"ztn\0\0T\0\0");
                 out.put_u16(u16::try_from(token.len() + 1).unwrap_or(u16::MAX));
                 out.put_slice(token.as_bytes());
@@ -70,7 +71,7 @@ impl Credential {
         out.freeze()
     }
 
-    /// Why it cannot be used with a server that offers this, if so.
+    /// The reason why it cannot be used with a server that offers this; `None` if it can.
     pub(crate) fn obstacle(
         &self,
         offered: Option<&SecurityMethod>,
@@ -80,23 +81,24 @@ impl Credential {
         let limit = offered.and_then(|method| method.parameters.split(':').nth(1)?.parse().ok());
         let limit = limit.unwrap_or(MAX_TOKEN_BYTES).min(usize::from(u16::MAX) - 1);
         if !in_tls {
-            return Some("the token is given over TLS only: use roots://".to_owned());
+            return Some("tokens are sent over TLS only: use roots://".to_owned());
         }
         let length = token.len();
-        (length > limit).then(|| format!("the token has {length} bytes, the server takes {limit}"))
+        (length > limit)
+            .then(|| format!("the token has {length} bytes, the server accepts {limit}"))
     }
 }
 
-/// What a user can do where the server offers this and nothing was accepted.
+/// Advice for a user without an accepted credential.
 pub(crate) fn advice(method: &str) -> &'static str {
     match method {
-        "ztn" => "for ztn give a token",
+        "ztn" => "provide a token",
         "gsi" => "gsi (X.509 proxies) is not implemented: ask the site for tokens or for https",
         "sss" => "sss (a shared secret) is not implemented: ask the site for tokens",
         "krb5" => "krb5 (Kerberos) is not implemented: ask the site for tokens",
-        "unix" => "for unix give a user name",
-        "host" => "host depends on where you are: ask the site to allow this host",
-        _ => "this method is not known here",
+        "unix" => "provide a user name",
+        "host" => "the server decides by address: ask the site to allow this host",
+        _ => "this method is not implemented",
     }
 }
 

@@ -1,4 +1,4 @@
-//! What a session tells its driver.
+//! Events of a session.
 
 use crate::wire::{
     AttributeResponse, DirlistEntry, ErrorCode, LocateEntry, Redirect, StatInfo, WireError,
@@ -6,215 +6,219 @@ use crate::wire::{
 use bytes::Bytes;
 use std::ops::Range;
 
-/// Names one thing that was asked of a session. Not used again.
+/// The id of a request to the session. Never reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct RequestId(pub(crate) u64);
 
 impl RequestId {
-    /// The set-up of the session itself: what a server says to the login.
+    /// The set-up of the session itself: the server's responses to the login.
     pub const SETUP: Self = Self(0);
-    /// What the session asks for itself.
+    /// Requests of the session itself.
     pub(crate) const INTERNAL: Self = Self(1);
 }
 
-/// A file that was opened, or is being opened, in one session. Not used again.
+/// A file that is open, or being opened, in one session. Never reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct File(pub(crate) u64);
 
-/// Something that happened.
+/// An event of a session.
 ///
-/// Each ticket ends with one [`Done`](Self::Done), [`Failed`](Self::Failed) or [`Redirect`](Self::Redirect), unless it was
-/// cancelled: then nothing more is said of it.
+/// Each request ends with one [`Done`](Self::Done), [`Failed`](Self::Failed) or
+/// [`Redirect`](Self::Redirect), unless it was cancelled: then no further event names it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SessionEvent {
-    /// The login is done. Requests needn't wait for it: they are sent as soon as they can be.
+    /// The login is complete. Requests need not wait for it: each is sent as soon as possible.
     Ready,
-    /// The next byte from the server is one of TLS, and so must be the next one to it. Do its handshake, with what is
-    /// left in the piece that was handed to [`receive`](crate::client::Session::receive) as the first bytes of it, and call
+    /// The next byte from the server is TLS, and so must be the next one to it. Do the TLS
+    /// handshake, beginning with the bytes left in the piece that was passed to
+    /// [`receive`](crate::client::Session::receive), and call
     /// [`tls_started`](crate::client::Session::tls_started).
     StartTls,
-    /// Bytes of a file. They are right; whatever happens later, they needn't be asked for again.
+    /// Bytes of a file. They are right; whatever happens later, they need not be requested again.
     Data {
-        /// Which read they belong to.
+        /// The read.
         ticket: RequestId,
-        /// Where they are in the file.
+        /// The offset in the file.
         offset: u64,
-        /// The bytes: a slice of what was handed to [`receive`](crate::client::Session::receive), mostly.
+        /// The bytes: mostly a slice of the piece that was passed to
+        /// [`receive`](crate::client::Session::receive).
         bytes: Bytes,
     },
-    /// Names in a directory.
+    /// Entries of a directory.
     Entries {
-        /// Which listing they belong to.
+        /// The listing.
         ticket: RequestId,
-        /// The names.
+        /// The entries.
         entries: Vec<DirlistEntry>,
     },
-    /// It is done.
+    /// A request succeeded.
     Done {
-        /// What.
+        /// The request.
         ticket: RequestId,
-        /// What the server answered.
+        /// The server's response.
         reply: Completion,
     },
-    /// It failed.
+    /// A request failed.
     Failed {
-        /// What.
+        /// The request.
         ticket: RequestId,
-        /// Why.
+        /// The reason.
         failure: RequestError,
-        /// Of a read: what has not been delivered, ascending as it was asked for.
+        /// Of a read: the ranges that were not delivered, ascending within the request.
         missing: Vec<Range<u64>>,
     },
-    /// Another server is to be asked. Of an open: together with the reads on the file, which fail.
+    /// A redirect to another server. Of an open: together with the reads on the file, which fail.
     Redirect {
-        /// What is to be asked there. [`Ticket::SETUP`]: everything, and this session is over.
+        /// The request to repeat there. [`RequestId::SETUP`]: everything, and this session is over.
         ticket: RequestId,
-        /// Where.
+        /// The target.
         redirect: Redirect,
-        /// Of a read: what has not been delivered.
+        /// Of a read: the ranges that were not delivered.
         missing: Vec<Range<u64>>,
     },
-    /// To be asked again after a while, as by [`resume`](crate::client::Session::resume). The server may be fetching the file
-    /// from tape, or have too much to do.
+    /// Repeat the request after a while, by [`resume`](crate::client::Session::resume). The server
+    /// may be staging the file from tape, or be overloaded.
     Wait {
-        /// What.
+        /// The request.
         ticket: RequestId,
-        /// How long to wait first.
+        /// The time to wait first.
         seconds: u32,
-        /// Why, in the server's words.
+        /// The server's reason.
         message: String,
     },
-    /// The answer will come by itself within this time. Nothing is to be done but to wait longer than usual.
+    /// The response will come by itself within this time. Just wait longer than usual.
     Later {
-        /// Which one.
+        /// The request.
         ticket: RequestId,
-        /// The longest that it should take.
+        /// The maximum time that it should take.
         seconds: u32,
     },
     /// A message of the server for its users.
     Message(String),
 }
 
-/// What a server answered.
+/// The result of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Completion {
-    /// That it is done.
+    /// Nothing but success.
     Nothing,
     /// The file is open.
     Opened {
-        /// Which one.
+        /// The file.
         file: File,
-        /// What it is, if the open asked for it.
+        /// Its status, if the open requested it.
         status: Option<StatInfo>,
     },
-    /// All that there was of a read has been delivered.
+    /// The read is complete.
     Read {
-        /// What has not: what lies beyond the end of the file, usually.
+        /// The ranges that were not delivered: usually those beyond the end of the file.
         missing: Vec<Range<u64>>,
-        /// Pages that arrived damaged and have not been delivered; to be asked for again.
+        /// Pages that arrived damaged and were not delivered; request them again.
         damaged: Vec<Range<u64>>,
     },
-    /// Written, but for pages that arrived damaged; to be sent again.
+    /// The write is complete, except for pages that arrived damaged; send them again.
     Written {
         /// These pages.
         damaged: Vec<Range<u64>>,
     },
-    /// What a file is.
+    /// The status of a file.
     Status(StatInfo),
-    /// What kind of thing each path is: flags of [`stat_flags`](crate::wire::stat_flags).
+    /// The kind of each path: flags of [`stat_flags`](crate::wire::stat_flags).
     Kinds(Vec<u8>),
-    /// Who has the file.
+    /// The replicas of the file.
     Locations(Vec<LocateEntry>),
-    /// What became of attributes.
+    /// The outcomes of a request on attributes.
     Attributes(AttributeResponse),
-    /// Text, whose meaning is the request's: see [`checksum`](crate::wire::checksum), [`config`](crate::wire::config),
-    /// [`SpaceInfo`](crate::wire::Space).
+    /// Text whose meaning depends on the request: see [`checksum`](crate::wire::checksum),
+    /// [`config`](crate::wire::config), [`SpaceInfo`](crate::wire::SpaceInfo).
     Text(Bytes),
 }
 
-/// Why something failed. The session goes on.
+/// Reason why a request failed. The session goes on.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RequestError {
-    /// The server refused.
+    /// The server returned an error.
     #[error("the server said: {message} ({})", code.name())]
     Refused {
-        /// Why.
+        /// The error code.
         code: ErrorCode,
-        /// Why, in the server's words.
+        /// The server's message.
         message: String,
     },
     /// The file is not open: its open failed, was redirected or cancelled, or it was closed.
     #[error("the file is not open")]
     NotOpen,
-    /// The request cannot be sent, or its answer cannot be understood.
+    /// The request cannot be encoded, or its response cannot be decoded.
     #[error(transparent)]
     Wire(#[from] WireError),
 }
 
-/// Why a session is over.
+/// Reason why a session ended.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SessionError {
-    /// The server said something that is not the protocol.
+    /// The server sent bytes that are not the protocol.
     #[error("not the XRootD protocol")]
     Wire(#[from] WireError),
-    /// An answer to nothing that was asked.
-    #[error("an answer with status {status} for stream {stream}, on which nothing was asked")]
+    /// A response without a request.
+    #[error("a response with status {status} for stream {stream}, which has no request")]
     Unasked {
         /// The stream.
         stream: u16,
-        /// The answer's status.
+        /// The status of the response.
         status: u16,
     },
-    /// The server is not as its profile says: what was sent ahead was wrong. Connect again, with
-    /// [`Session::profile`](crate::client::Session::profile) and [`Pipelining::Steps`](crate::client::Pace::Steps).
-    #[error("the server is not as it was: {seen}")]
+    /// The server differs from its profile, so that something sent ahead was wrong. Connect again
+    /// with [`Session::profile`](crate::client::Session::profile) and
+    /// [`Pipelining::Steps`](crate::client::Pipelining::Steps).
+    #[error("the server differs from its last session: {seen}")]
     Mispredicted {
-        /// What is different.
+        /// The difference.
         seen: String,
     },
-    /// TLS was required, and the server cannot do it.
-    #[error("the server has no TLS: roots:// is not possible here")]
+    /// TLS is required, and the server does not support it.
+    #[error("the server does not support TLS, so roots:// is not possible")]
     NoTls,
-    /// The server wants TLS. Connect again with [`TlsMode::IfWanted`](crate::client::Tls::IfWanted).
-    #[error("the server wants TLS: {message}")]
+    /// The server requires TLS. Connect again with
+    /// [`TlsMode::IfWanted`](crate::client::TlsMode::IfWanted).
+    #[error("the server requires TLS: {message}")]
     TlsWanted {
-        /// What it said.
+        /// The server's message.
         message: String,
     },
-    /// No proof of who one is was accepted, or there is none that the server would accept.
-    #[error("the server wants one of {wanted}: {advice}")]
+    /// The server accepted none of the credentials, or there is none for its methods.
+    #[error("the server requires authentication by {wanted}: {advice}")]
     Unauthenticated {
-        /// What the server offers, in its order.
+        /// The methods that the server offers, in its order.
         wanted: String,
-        /// What can be done.
+        /// Advice to the user.
         advice: String,
     },
-    /// The server wants signed requests, which takes a kind of authentication that is not implemented.
+    /// The server requires signed requests, which need an authentication that is not implemented.
     #[error(
-        "the server wants requests to be signed, which is not implemented; TLS makes it unnecessary"
+        "the server requires signed requests, which are not implemented; TLS makes them unnecessary"
     )]
     SigningWanted,
-    /// The server refused the login, or even the protocol.
-    #[error("the server refused the {step}: {message} ({})", code.name())]
+    /// The server rejected the login or an earlier step.
+    #[error("the server rejected the {step}: {message} ({})", code.name())]
     Refused {
-        /// Which step.
+        /// The step.
         step: &'static str,
-        /// Why.
+        /// The error code.
         code: ErrorCode,
-        /// Why, in its words.
+        /// The server's message.
         message: String,
     },
     /// The connection ended.
     #[error("the connection ended {during}")]
     Ended {
-        /// Amid what.
+        /// The step that was interrupted.
         during: &'static str,
     },
-    /// It was over already.
+    /// The session had ended before.
     #[error("the session is over")]
     Over,
 }

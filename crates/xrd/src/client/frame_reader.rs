@@ -1,5 +1,5 @@
-//! A connection's bytes, cut into answers as they arrive: data is handed on in the pieces in which it comes, and only
-//! what is short by nature is gathered, within [`MAX_CONTROL_BYTES`].
+//! Splits the bytes of a connection into responses as they arrive. Data is passed on in the pieces
+//! in which it comes; only short messages are buffered, up to [`MAX_CONTROL_BYTES`].
 
 use crate::wire::{
     ANSWER_HEAD_BYTES, Attention, HANDSHAKE_ANSWER_BYTES, HandshakeResponse, ResponseHead,
@@ -7,19 +7,19 @@ use crate::wire::{
 };
 use bytes::{Buf, Bytes, BytesMut};
 
-/// Most bytes of a refusal, a redirect, a wait or a message.
+/// Maximum size of an error, a redirect, a wait or a message.
 const MAX_CONTROL_BYTES: u32 = 64 * 1024;
 
-/// What came next.
+/// The next part of the stream.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Piece {
-    /// The answer to the handshake.
+    /// The response to the handshake.
     Greeting(HandshakeResponse),
-    /// The payload of an answer begins. What it says follows as [`Piece::Data`], and [`Piece::End`].
+    /// The payload of a response begins. It follows as [`Piece::Data`], and [`Piece::End`].
     Begin {
-        /// Of which stream.
+        /// Its stream.
         stream: StreamId,
-        /// What stood before the data, if it came with a checksum.
+        /// The head before the data, if it came with a checksum.
         status: Option<StatusHead>,
         /// It is the last one of the stream.
         last: bool,
@@ -28,13 +28,13 @@ pub(super) enum Piece {
     Data(Bytes),
     /// The payload is complete.
     End,
-    /// An answer that is no data: refusal, redirect, wait, "wait for it", next step of authentication.
+    /// A response without data: error, redirect, wait, "wait for it", next step of authentication.
     Control {
-        /// Of which stream.
+        /// Its stream.
         stream: StreamId,
-        /// Which kind.
+        /// Its kind.
         status: u16,
-        /// What it says.
+        /// Its payload.
         payload: Bytes,
     },
     /// A message.
@@ -43,29 +43,29 @@ pub(super) enum Piece {
 
 #[derive(Debug, Clone, Copy)]
 enum State {
-    /// Before the answer to the handshake.
+    /// Before the response to the handshake.
     Greeting,
-    /// Before the head of an answer.
+    /// Before the head of a response.
     Head,
-    /// Amid the head of a status frame.
+    /// In the head of a status frame.
     Status(ResponseHead),
-    /// Amid the payload.
+    /// In the payload.
     Data { left: u32 },
-    /// Amid a payload that is gathered.
+    /// In a payload that is buffered.
     Control(ResponseHead),
-    /// Amid what stands before an answer that comes late; then this many bytes follow.
+    /// In the head of a late response; then this many bytes follow.
     Attention { left: u32 },
-    /// Amid a message.
+    /// In a message.
     Message { length: u32 },
-    /// Amid what nobody wants.
+    /// In data that no request needs.
     Skip { left: u32 },
 }
 
-/// Cuts the bytes of one connection into answers.
+/// Splits the bytes of one connection into responses.
 #[derive(Debug)]
 pub(super) struct Frames {
     state: State,
-    /// What is being gathered. Invariant: at most [`MAX_CONTROL_BYTES`].
+    /// The buffered bytes. Invariant: at most [`MAX_CONTROL_BYTES`].
     gathered: BytesMut,
 }
 
@@ -110,7 +110,8 @@ impl Frames {
         }
     }
 
-    /// Goes on gathering what is short. `None` when more bytes are needed; `Some(None)` when there is nothing to tell.
+    /// Continues buffering a short message. `None` when more bytes are needed; `Some(None)` when
+    /// there is no event.
     fn gather(
         &mut self,
         state: State,
@@ -139,9 +140,9 @@ impl Frames {
                 let mut whole = whole.clone();
                 let head = head(&whole.split_to(ANSWER_HEAD_BYTES))?;
                 if head != (ResponseHead { stream: StreamId(0), status: 0, length: 8 }) {
-                    let expected = "the answer of an XRootD server";
+                    let expected = "that of an XRootD server";
                     return Err(WireError::text(
-                        "the answer to the handshake",
+                        "the response to the handshake",
                         whole.as_ref(),
                         expected,
                     ));
@@ -171,7 +172,7 @@ impl Frames {
         }
     }
 
-    /// After the head of an answer.
+    /// Handles the head of a response.
     fn begin(&mut self, head: ResponseHead, late: bool) -> Result<Option<Piece>, WireError> {
         match head.status {
             status_code::OK | status_code::OKSOFAR => {
@@ -198,12 +199,12 @@ impl Frames {
             | status_code::REDIRECT
             | status_code::WAIT
             | status_code::WAITRESP => {
-                bounded("an answer that is no data, in bytes", head.length)?;
+                bounded("a response without data, in bytes", head.length)?;
                 self.state = State::Control(head);
             }
             other => {
                 return Err(WireError::number(
-                    "the status of an answer",
+                    "the status of a response",
                     other,
                     "0 or 4000 to 4007",
                 ));
@@ -212,7 +213,7 @@ impl Frames {
         Ok(None)
     }
 
-    /// After the first bytes of something that came unasked.
+    /// Handles the first bytes of an unsolicited message.
     fn attention(&mut self, prefix: &Bytes, left: u32) -> Result<Option<Piece>, WireError> {
         let Some(prefix) = prefix.first_chunk() else { return Ok(None) };
         match Attention::decode(prefix)? {
@@ -220,7 +221,7 @@ impl Frames {
                 if head.length != left {
                     let seen = head.length;
                     return Err(WireError::number(
-                        "the length of a late answer",
+                        "the length of a late response",
                         seen,
                         "that of its frame",
                     ));
@@ -253,7 +254,7 @@ fn bounded(what: &'static str, seen: u32) -> Result<(), WireError> {
 
 fn head(bytes: &[u8]) -> Result<ResponseHead, WireError> {
     let short =
-        || WireError::Short { what: "the head of an answer", seen: bytes.len(), expected: 8 };
+        || WireError::Short { what: "the head of a response", seen: bytes.len(), expected: 8 };
     ResponseHead::decode(bytes.first_chunk().ok_or_else(short)?)
 }
 
@@ -261,7 +262,7 @@ fn length(bytes: &Bytes) -> u32 {
     u32::try_from(bytes.len()).unwrap_or(u32::MAX)
 }
 
-/// At most `most` bytes off the front.
+/// Takes at most `most` bytes off the front.
 fn take(bytes: &mut Bytes, most: u32) -> Bytes {
     let count = bytes.remaining().min(most as usize);
     bytes.split_to(count)

@@ -1,9 +1,10 @@
 //! One connection, from the handshake to its end.
 //!
-//! What is asked becomes *parts*: a request on the wire each, of which a long read or a vector takes several. A part is
-//! held until it can be sent (the login is done or sent ahead, its file is open or its handle is guessed, a stream id is
-//! free), then waits for its answer, and may have to be sent again: when the server said to wait, or when the guess was
-//! wrong. A *ticket* is over when all its parts are.
+//! A request to the session becomes *parts*: requests on the wire, of which a long read or a vector
+//! takes several. A part is held until it can be sent (the login is complete or sent ahead, its
+//! file is open or its handle is predicted, a stream id is free). Then it waits for its response,
+//! and may have to be sent again: when the server says to wait, or when the prediction was wrong. A
+//! request is over when all its parts are.
 //!
 //! ```text
 //! held ──sent──> under way ──last answer──> over
@@ -33,22 +34,22 @@ use responses::Current;
 use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
 
-/// Names a part, or a step of the login.
+/// The receiver of a response: a part, or a step of the login.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct SubrequestId(pub(super) u64);
 
-/// Which file a part is about.
+/// The relation of a part to a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Role {
-    /// None that is open.
+    /// The part uses no open file.
     Free,
-    /// It opens this one.
+    /// The part opens this file.
     Opens(File),
-    /// It is on this one.
+    /// The part uses this file.
     On(File),
-    /// It closes this one.
+    /// The part closes this file.
     Closes(File),
-    /// On a file that nobody has.
+    /// The part uses a file that is not open.
     OnHandle(FileHandle),
 }
 
@@ -56,7 +57,8 @@ enum Role {
 enum PartState {
     /// It will be sent.
     Held,
-    /// Its answer is to come on this stream. If it was `guessed`, the file was not known to be open.
+    /// Its response will come on this stream. If it was `guessed`, the file was not known to be
+    /// open.
     Sent { stream: StreamId, guessed: bool },
     /// The server said to wait.
     Waiting,
@@ -71,26 +73,26 @@ struct Part {
     state: PartState,
 }
 
-/// What was asked under one ticket.
+/// A request to the session.
 #[derive(Debug, Default)]
 struct Exchange {
-    /// What is not over. Empty at the end only.
+    /// The parts that are not over. Empty only at the end.
     parts: Vec<SubrequestId>,
-    /// Of parts that are over: what is missing, and what was damaged.
+    /// Of parts that are over: missing ranges, and damaged pages.
     missing: Vec<Range<u64>>,
     damaged: Vec<Range<u64>>,
     /// The first failure of a part.
     failure: Option<RequestError>,
-    /// The driver was told to wait.
+    /// A wait was reported to the driver.
     waiting: bool,
 }
 
-/// The client's end of one connection. See [`crate::client`] for how it is driven.
+/// The client's end of one connection. See [`crate::client`] for its use.
 #[derive(Debug)]
 pub struct Session {
     setup: SessionConfig,
     login: Login,
-    /// Bytes from the server are those of TLS: nothing is taken before [`Session::tls_started`].
+    /// Bytes from the server are TLS: nothing is accepted before [`Session::tls_started`].
     at_tls: bool,
     in_tls: bool,
     /// Requests may be sent.
@@ -105,20 +107,21 @@ pub struct Session {
     parts: HashMap<SubrequestId, Part>,
     exchanges: HashMap<RequestId, Exchange>,
     files: HashMap<File, OpenFile>,
-    /// Parts that could not be sent; also some that are no more.
+    /// Parts that could not be sent; also some that are over.
     held: VecDeque<SubrequestId>,
-    /// The last number that was given to a ticket, a file or a part.
+    /// The last number given to a request, a file or a part.
     last_number: u64,
     /// An open was sent.
     opened_before: bool,
-    /// Which handles are given out.
+    /// The handles in use.
     numbers: HandlePredictor,
     /// Something is held because no stream id was free.
     starved: bool,
 }
 
 impl Session {
-    /// The session of a connection that was just made. What is to be sent first waits in [`outgoing`](Self::outgoing).
+    /// Creates the session of a new connection. The first bytes to send wait in
+    /// [`outgoing`](Self::outgoing).
     #[must_use]
     pub fn new(setup: SessionConfig) -> Self {
         let mut session = Self {
@@ -147,19 +150,20 @@ impl Session {
         session
     }
 
-    /// What waits to be written, in clear before [`SessionEvent::StartTls`] and through TLS after
-    /// [`tls_started`](Self::tls_started). Look here after everything that was done with the session.
+    /// The bytes waiting to be written: unencrypted before [`SessionEvent::StartTls`], and through
+    /// TLS after [`tls_started`](Self::tls_started). Check it after each call of the session.
     pub fn outgoing(&mut self) -> &mut WriteQueue {
         &mut self.out
     }
 
     /// Takes the next event off the front of `bytes`; `None` when they are used up.
     ///
-    /// Call it until it gives `None`, then with the next bytes; and once with none after submitting, as some things are
-    /// known at once.
+    /// Call it until it returns `None`, then with the next bytes; and once with no bytes after
+    /// submitting requests, because some events are known at once.
     ///
     /// # Errors
-    /// The session is over: what was asked and has not ended will not. What was delivered is right.
+    /// The session is over: requests without a final event will not get one. Delivered data is
+    /// right.
     pub fn receive(&mut self, bytes: &mut Bytes) -> Result<Option<SessionEvent>, SessionError> {
         loop {
             if let Some(event) = self.events.pop_front() {
@@ -183,7 +187,7 @@ impl Session {
         }
     }
 
-    /// TLS is set up: from now on, bytes in both directions go through it.
+    /// Continues within TLS: it is set up, and bytes go through it in both directions.
     pub fn tls_started(&mut self) {
         if self.at_tls {
             self.at_tls = false;
@@ -192,20 +196,21 @@ impl Session {
         }
     }
 
-    /// The greeting of TLS goes out right behind the first [`outgoing`](Self::outgoing) bytes. What comes before
-    /// [`SessionEvent::StartTls`] is in clear all the same and goes to [`receive`](Self::receive).
+    /// Returns true if the TLS handshake goes out right after the first
+    /// [`outgoing`](Self::outgoing) bytes. Bytes that come before [`SessionEvent::StartTls`] are
+    /// unencrypted all the same and go to [`receive`](Self::receive).
     #[must_use]
     pub fn greets_at_once(&self) -> bool {
         self.setup.tls == crate::client::TlsMode::RequiredAtOnce && !self.in_tls
     }
 
-    /// The connection ended, by the server or by an error. Says why, as far as it can be known.
+    /// Ends the session because the connection ended. Returns the reason, as far as it is known.
     pub fn ended(&mut self) -> SessionError {
         self.over = true;
         self.end_of_connection()
     }
 
-    /// Asks again what a server said to wait with ([`SessionEvent::Wait`]).
+    /// Repeats a request that the server said to wait with ([`SessionEvent::Wait`]).
     pub fn resume(&mut self, ticket: RequestId) {
         if ticket == RequestId::SETUP {
             self.resume_login();
@@ -225,7 +230,7 @@ impl Session {
         self.send_held();
     }
 
-    /// Nothing more is wanted of this. Its late answers are taken and dropped; a file that comes to be open is closed.
+    /// Cancels a request. Its late responses are dropped; a file that comes to be open is closed.
     pub fn cancel(&mut self, ticket: RequestId) {
         let Some(exchange) = self.exchanges.remove(&ticket) else { return };
         for id in exchange.parts {
@@ -233,7 +238,8 @@ impl Session {
         }
     }
 
-    /// What has not been delivered of a read that is under way: what to ask another server when this one is gone.
+    /// The ranges of a read in flight that were not delivered: to request from another server when
+    /// this one is gone.
     #[must_use]
     pub fn missing(&self, ticket: RequestId) -> Vec<Range<u64>> {
         let Some(exchange) = self.exchanges.get(&ticket) else { return Vec::new() };
@@ -244,44 +250,46 @@ impl Session {
         missing
     }
 
-    /// What was learned of the host, to be remembered: complete after [`SessionEvent::Ready`], but for the limits of vectors and
-    /// the first handle, which come later.
+    /// The profile learned of the server, to be remembered: complete after [`SessionEvent::Ready`],
+    /// except for the limits of vectors and the first handle, which come later.
     #[must_use]
     pub fn profile(&self) -> &ServerProfile {
         &self.setup.profile
     }
 
-    /// The login is done.
+    /// Returns true if the login is complete.
     #[must_use]
     pub fn is_ready(&self) -> bool {
         self.login.is_done() && !self.over
     }
 
-    /// Tickets that are not over.
+    /// Number of requests that are not over.
     #[must_use]
     pub fn pending(&self) -> usize {
         self.exchanges.len()
     }
 
-    /// Requests whose last answer has not come, cancelled ones and steps of the login too.
+    /// Number of requests on the wire whose last response has not come, including cancelled ones
+    /// and steps of the login.
     #[must_use]
     pub fn in_flight(&self) -> usize {
         self.streams.in_use()
     }
 
-    /// What names this session to its server: to bind further connections to it, or to end it from another one.
+    /// The session's id at its server: to bind further connections to it, or to end it from another
+    /// one.
     #[must_use]
     pub fn id(&self) -> Option<SessionId> {
         self.session_id
     }
 
-    /// What one vector read on the wire may hold.
+    /// The limits of one vector read on the wire.
     #[must_use]
     pub fn vector_limits(&self) -> VectorLimits {
         self.setup.profile.vector_limits.unwrap_or_default().clamped()
     }
 
-    /// A number that was not given before.
+    /// A new number.
     fn number(&mut self) -> u64 {
         self.last_number += 1;
         self.last_number

@@ -1,60 +1,63 @@
-//! How a session begins, and what is remembered of a host for the next one.
+//! Configuration of a session, and the profile of a server remembered for the next one.
 
 use crate::client::Credential;
 use crate::wire::{FileHandle, SecurityMethod, VectorLimits, server};
 
-/// Whether the connection changes to TLS, which the driver does.
+/// Use of TLS, which the driver sets up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum TlsMode {
-    /// It does not (`root://`). A server that insists refuses, and the session says so.
+    /// Never (`root://`). A server that requires TLS rejects the session, and the error says so.
     #[default]
     Never,
-    /// If the server wants it. Nothing is sent ahead then: a server told that the client is able to may change to TLS
-    /// after the login, and take whatever was sent ahead for a broken greeting.
+    /// If the server requires it. Nothing is sent ahead then: a server that knows of the client's
+    /// ability may change to TLS after the login, and would take everything sent ahead for a broken
+    /// TLS handshake.
     IfWanted,
-    /// It must (`roots://`). The greeting of TLS is sent when the server has said that it is ready.
+    /// Always (`roots://`). The TLS handshake begins when the server has said that it is ready.
     Required,
-    /// It must, and the greeting of TLS goes out right behind the first request: one round trip less. For servers that
-    /// were seen to do TLS.
+    /// Always, and the TLS handshake begins right after the first request: one round trip less. For
+    /// servers that are known to support TLS.
     RequiredAtOnce,
 }
 
-/// How much is sent before it is known how the server takes what was sent before.
+/// The amount that is sent before the server's response to earlier steps is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub enum Pipelining {
-    /// Nothing: handshake and protocol, login, authentication and requests each wait for the answer before.
+    /// Nothing: handshake and protocol, login, authentication and requests each wait for the
+    /// response before.
     #[default]
     Steps,
-    /// Handshake, protocol and login go together, and the rest waits. Every server takes that.
+    /// Handshake, protocol and login go together, and the rest waits. Every server accepts that.
     Login,
-    /// Everything: handshake, protocol, login, the authentication that the profile expects, and requests, of which those
-    /// on a file name it by the handle that the server will give it. A server that wants another authentication breaks
-    /// off the connection ([`SessionError::Mispredicted`](crate::client::SessionError::Mispredicted)).
-    Flight,
+    /// Everything: handshake, protocol, login, the authentication that the profile predicts, and
+    /// requests. Requests on a file use the predicted handle. A server that requires another
+    /// authentication closes the connection
+    /// ([`SessionError::Mispredicted`](crate::client::SessionError::Mispredicted)).
+    Full,
 }
 
-/// How a session begins.
+/// Configuration of a session.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct SessionConfig {
-    /// The user's name; the server sees 8 bytes of it. Empty: `hither`.
+    /// The user name; the server sees 8 bytes of it. Empty: `hither`.
     pub user: String,
-    /// The number of this process, for the server's log.
+    /// The id of this process, for the server's log.
     pub process: u32,
-    /// Words for the server at the login, as `a=b&c=d`; what a redirect said to append goes here.
+    /// Parameters of the login, as `a=b&c=d`; those that a redirect appends go here.
     pub words: String,
-    /// What there is to prove who one is.
+    /// The credentials for authentication.
     pub credentials: Vec<Credential>,
-    /// Whether the connection changes to TLS.
+    /// The use of TLS.
     pub tls: TlsMode,
-    /// How much is sent ahead. [`ServerProfile::pace`] says what suits.
+    /// The amount that is sent ahead; [`ServerProfile::pace`] recommends one.
     pub pace: Pipelining,
-    /// What is known of the host.
+    /// The profile of the server.
     pub profile: ServerProfile,
 }
 
 impl SessionConfig {
-    /// Of a session as this user, in clear, step by step, with nothing known of the host.
+    /// Configures a session of this user: unencrypted, step by step, with an unknown server.
     #[must_use]
     pub fn new(user: impl Into<String>) -> Self {
         Self {
@@ -69,41 +72,45 @@ impl SessionConfig {
     }
 }
 
-/// What was learned of a host: plain data, to be remembered between sessions. Nothing in it is secret.
+/// Properties learned of a server: plain data, to be remembered between sessions. It contains no
+/// secret.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct ServerProfile {
-    /// A login succeeded: the rest is what it took. Without it [`pace`](Self::pace) advises caution.
+    /// A login succeeded, so that the other fields are known. Without it [`pace`](Self::pace) is
+    /// careful.
     pub proven: bool,
-    /// The version that the server speaks, such as 0x511; 0 if unknown.
+    /// The server's version of the protocol, such as 0x511; 0 if unknown.
     pub version: u32,
-    /// What it said of itself ([`server`]); 0 if unknown.
+    /// Its flags ([`server`]); 0 if unknown.
     pub flags: u32,
-    /// The names of the methods that it offered, in its order; empty if it wanted no proof.
+    /// The names of the methods that it offered, in its order; empty if it required no
+    /// authentication.
     pub methods: Vec<String>,
-    /// The one that it accepted.
+    /// The method that it accepted.
     pub method: Option<String>,
-    /// The handle of the first file that was opened on a connection: the same for every connection, usually zeros.
+    /// The handle of the first file opened on a connection: the same for every connection, usually
+    /// zeros.
     pub first_handle: Option<[u8; 4]>,
-    /// What a vector read may hold.
+    /// The limits of a vector read.
     pub vector_limits: Option<VectorLimits>,
-    /// How the handles of further files are made, if there were any.
+    /// The numbering of later handles, if known.
     pub numbering: Option<HandleNumbering>,
 }
 
-/// How a server makes handles: from the lowest number that no open file of the connection has.
+/// A server's numbering of handles: from the lowest number that no open file of the connection has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HandleNumbering {
-    /// The lowest byte first: xrootd, on most machines.
+    /// Least significant byte first: xrootd, on most machines.
     LittleEndian,
-    /// The highest byte first.
+    /// Most significant byte first.
     BigEndian,
-    /// Not so. They cannot be guessed.
+    /// Another scheme: handles cannot be predicted.
     Other,
 }
 
 impl HandleNumbering {
-    /// The handle of this number; none if it cannot be told.
+    /// The handle of this number; `None` if it cannot be predicted.
     pub(crate) fn handle(self, number: u32) -> Option<FileHandle> {
         match self {
             Self::LittleEndian => Some(FileHandle(number.to_le_bytes())),
@@ -114,31 +121,31 @@ impl HandleNumbering {
 }
 
 impl ServerProfile {
-    /// How much may be sent ahead to such a server.
+    /// The amount that may be sent ahead to this server.
     #[must_use]
     pub fn pace(&self) -> Pipelining {
-        if self.proven { Pipelining::Flight } else { Pipelining::Login }
+        if self.proven { Pipelining::Full } else { Pipelining::Login }
     }
 
-    /// The server knows who has files, and has none itself.
+    /// Returns true for a manager: it knows the servers that have files, and has none itself.
     #[must_use]
     pub fn is_manager(&self) -> bool {
         self.flags & server::IS_MANAGER != 0
     }
 
-    /// The server can read and write pages with checksums.
+    /// Returns true if the server supports pages with checksums.
     #[must_use]
     pub fn has_pages(&self) -> bool {
         self.flags & server::PAGES != 0
     }
 
-    /// The server can do TLS.
+    /// Returns true if the server supports TLS.
     #[must_use]
     pub fn has_tls(&self) -> bool {
         self.flags & server::HAVE_TLS != 0
     }
 
-    /// The server can do TLS, and wants it of everybody.
+    /// Returns true if the server requires TLS of every client.
     #[must_use]
     pub fn wants_tls(&self) -> bool {
         self.has_tls() && self.flags & (server::TLS_LOGIN | server::TLS_SESSION) != 0

@@ -1,27 +1,27 @@
-//! Which stream ids are in use. One is free again when its last answer has come, also if nobody waits for it any more:
-//! a late answer must not be taken for that to another request.
+//! The stream ids in use. An id is free again when its last response has come, even if the request
+//! was cancelled: a late response must not be taken for that of another request.
 
 use crate::client::session::SubrequestId;
 use crate::wire::StreamId;
 use std::collections::{HashMap, VecDeque};
 
-/// Freed ids are used again only when this many are free, or there are no others: the later, the easier to tell in a
-/// recording which answer is whose.
+/// Freed ids are reused only when this many are free, or there are no others: late reuse makes
+/// recordings easier to read.
 const RESTING: usize = 64;
 
 /// The stream ids of a connection.
 #[derive(Debug, Default)]
 pub(super) struct StreamIds {
-    /// Who waits for an answer: `None` if nobody does any more.
+    /// The receiver of the response: `None` if the request was cancelled.
     used: HashMap<StreamId, Option<SubrequestId>>,
-    /// Those that were used before, the longest free first.
+    /// Ids that were used before, the longest free first.
     free: VecDeque<StreamId>,
-    /// The highest id that was used so far. 0 is the server's own.
+    /// The highest id used so far. 0 belongs to the server.
     highest: u16,
 }
 
 impl StreamIds {
-    /// An id for a request of this part, unless all 65,535 are in use.
+    /// Allocates an id for a request of this part, unless all 65,535 are in use.
     pub(super) fn allocate(&mut self, part: SubrequestId) -> Option<StreamId> {
         let stream = match self.highest.checked_add(1) {
             Some(next) if self.free.len() < RESTING => {
@@ -34,26 +34,26 @@ impl StreamIds {
         Some(stream)
     }
 
-    /// Who waits for answers on the stream; `None` if the stream isn't in use at all.
+    /// The receiver of responses on the stream; `None` if the stream is not in use at all.
     pub(super) fn owner(&self, stream: StreamId) -> Option<Option<SubrequestId>> {
         self.used.get(&stream).copied()
     }
 
-    /// Nobody waits for the answers of this stream any more.
+    /// Drops the receiver of this stream's responses.
     pub(super) fn abandon(&mut self, stream: StreamId) {
         if let Some(owner) = self.used.get_mut(&stream) {
             *owner = None;
         }
     }
 
-    /// The last answer has come.
+    /// Frees the id: the last response has come.
     pub(super) fn release(&mut self, stream: StreamId) {
         if self.used.remove(&stream).is_some() {
             self.free.push_back(stream);
         }
     }
 
-    /// Ids in use.
+    /// Number of ids in use.
     pub(super) fn in_use(&self) -> usize {
         self.used.len()
     }

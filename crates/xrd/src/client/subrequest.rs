@@ -1,7 +1,7 @@
-//! What one request on the wire is to bring, and how far it has come.
+//! A request on the wire: the ranges that it should bring, and its progress.
 //!
-//! A job makes its request (again, if it has to be sent again: then only for what is missing), takes the data of the
-//! answer as it comes, and says at the end what it was.
+//! A subrequest encodes its request (again, if it has to be sent again: then only for missing
+//! ranges), takes the data of the response as it comes, and returns its result at the end.
 
 mod buffered;
 mod dirlist;
@@ -22,7 +22,7 @@ use bytes::Bytes;
 use std::collections::VecDeque;
 use std::ops::Range;
 
-/// Where events go, and for which ticket.
+/// The receiver of events, and the request they belong to.
 pub(super) struct Sink<'a> {
     pub(super) ticket: RequestId,
     pub(super) events: &'a mut VecDeque<SessionEvent>,
@@ -34,10 +34,10 @@ impl Sink<'_> {
     }
 }
 
-/// Most frames without data in a row: more are no sign of life but a flood.
+/// Maximum number of frames without data in a row: more are not a sign of life but a flood.
 const MAX_EMPTY_FRAMES: u32 = 1024;
 
-/// Whether the frames of an answer have anything in them.
+/// Frames of a response: with or without data.
 #[derive(Debug, Default)]
 struct Emptiness {
     in_a_row: u32,
@@ -59,16 +59,16 @@ impl Emptiness {
     }
 }
 
-/// How a job came out.
+/// The result of a subrequest.
 #[derive(Debug)]
 pub(super) enum Outcome {
-    /// A read: what is missing, and what arrived damaged.
+    /// A read: missing ranges, and damaged pages.
     Read { missing: Vec<Range<u64>>, damaged: Vec<Range<u64>> },
     /// A file is open.
     Opened(crate::wire::OpenResponse),
     /// Everything else.
     Reply(Completion),
-    /// The answer could not be understood.
+    /// The response could not be decoded.
     Failed(RequestError),
 }
 
@@ -83,7 +83,7 @@ pub(super) enum Subrequest {
 }
 
 impl Subrequest {
-    /// The request for what is missing. It starts anew: nothing has come of its answer.
+    /// Encodes the request for missing ranges. It starts anew: no part of its response has come.
     pub(super) fn request(&mut self, handle: FileHandle) -> Request {
         match self {
             Self::Read(read) => read.request(handle),
@@ -94,27 +94,27 @@ impl Subrequest {
         }
     }
 
-    /// What stands for a job that is done.
+    /// A placeholder for a finished subrequest.
     pub(super) fn nothing() -> Self {
         Self::Vector(Vector::new(Vec::new()))
     }
 
-    /// A frame of the answer begins.
+    /// Begins a frame of the response.
     pub(super) fn begin(&mut self, status: Option<&StatusHead>) -> Result<(), WireError> {
         match (self, status) {
             (Self::Pages(pages), Some(status)) => pages.begin(status),
             (Self::Gather(gather), status) => gather.begin(status),
             (Self::Read(_) | Self::Vector(_) | Self::List(_), None) => Ok(()),
             (_, None) => {
-                Err(WireError::number("the status of an answer", 0, "4007, with checksums"))
+                Err(WireError::number("the status of a response", 0, "4007, with checksums"))
             }
             (_, Some(_)) => {
-                Err(WireError::number("the status of an answer", 4007, "one without checksums"))
+                Err(WireError::number("the status of a response", 4007, "one without checksums"))
             }
         }
     }
 
-    /// Bytes of the frame.
+    /// Takes bytes of the frame.
     pub(super) fn data(&mut self, bytes: Bytes, sink: &mut Sink<'_>) -> Result<(), WireError> {
         match self {
             Self::Read(read) => read.data(bytes, sink),
@@ -131,7 +131,7 @@ impl Subrequest {
         }
     }
 
-    /// The frame is complete.
+    /// Ends the frame.
     pub(super) fn end(&mut self) -> Result<(), WireError> {
         match self {
             Self::Pages(pages) => pages.end(),
@@ -141,7 +141,7 @@ impl Subrequest {
         }
     }
 
-    /// The answer is complete.
+    /// Ends the response.
     pub(super) fn finish(self, sink: &mut Sink<'_>) -> Result<Outcome, WireError> {
         Ok(match self {
             Self::Read(read) => Outcome::Read { missing: read.missing(), damaged: Vec::new() },
@@ -154,7 +154,7 @@ impl Subrequest {
         })
     }
 
-    /// Of a read: what has not been delivered.
+    /// The ranges of a read that were not delivered.
     pub(super) fn missing(&self) -> Vec<Range<u64>> {
         match self {
             Self::Read(read) => read.missing(),

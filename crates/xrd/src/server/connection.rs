@@ -1,4 +1,4 @@
-//! Requests as they arrive, and answers as they are sent.
+//! Incoming requests and outgoing responses of one connection.
 
 use crate::server::Response;
 use crate::wire::{
@@ -8,30 +8,31 @@ use crate::wire::{
 };
 use bytes::{Bytes, BytesMut};
 
-/// What a client sent.
+/// An event of the client's end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum IncomingRequest {
-    /// A request; to be answered, now or later.
+    /// A request, to be answered now or later.
     Request {
-        /// What the answers carry.
+        /// The stream id for its responses.
         stream: StreamId,
-        /// What is asked.
+        /// The request.
         request: Request,
     },
-    /// A request that cannot be understood. It has been refused already.
+    /// A malformed request. It has been answered with an error already.
     Malformed {
-        /// Its stream.
+        /// Its stream id.
         stream: StreamId,
-        /// Its number.
+        /// Its request code.
         code: u16,
-        /// What is wrong with it.
+        /// The defect.
         error: WireError,
     },
-    /// A request before the login is done. It has been refused already; real servers break off the connection then.
+    /// A request before the login is complete. It has been answered with an error already; real
+    /// servers close the connection then.
     TooEarly {
-        /// Its stream.
+        /// Its stream id.
         stream: StreamId,
-        /// Its number.
+        /// Its request code.
         code: u16,
     },
 }
@@ -43,11 +44,11 @@ enum State {
     Payload(RequestHead),
 }
 
-/// How far the login has come.
+/// State of the login.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum LoginState {
     Nothing,
-    /// Proof is wanted.
+    /// Authentication is required.
     LoggedIn,
     Admitted,
 }
@@ -56,19 +57,20 @@ enum LoginState {
 #[derive(Debug)]
 pub struct Connection {
     state: State,
-    /// What is being gathered. Invariant: no more than arrived, and than `max_payload_bytes`.
+    /// Bytes of an incomplete message. Invariant: no more than arrived, and than
+    /// `max_payload_bytes`.
     gathered: BytesMut,
     admission: LoginState,
     at_tls: bool,
     out: WriteQueue,
-    /// What is said to the handshake.
+    /// The response to the handshake.
     pub greeting: HandshakeResponse,
-    /// Most bytes of a request's payload: a write's data, mostly. A longer one ends the connection.
+    /// Maximum payload of a request: mostly the data of a write. A longer one ends the connection.
     pub max_payload_bytes: u32,
 }
 
 impl Default for Connection {
-    /// That of a server with files, which takes writes of up to 32 MiB.
+    /// Creates the connection of a data server, which accepts writes of up to 32 MiB.
     fn default() -> Self {
         Self {
             state: State::Handshake,
@@ -83,16 +85,17 @@ impl Default for Connection {
 }
 
 impl Connection {
-    /// What waits to be written.
+    /// The bytes waiting to be written.
     pub fn outgoing(&mut self) -> &mut WriteQueue {
         &mut self.out
     }
 
-    /// Takes the next request off the front of `bytes`; `None` when they are used up, or when TLS has to be set up first
-    /// ([`awaits_tls`](Self::awaits_tls)): what is left of them are its first bytes.
+    /// Takes the next request off the front of `bytes`; `None` when they are used up, or when TLS
+    /// has to be set up first ([`awaits_tls`](Self::awaits_tls)): then the remaining bytes are the
+    /// first ones of TLS.
     ///
     /// # Errors
-    /// Bytes that are not the protocol, or a request that is too large: the connection is to be closed.
+    /// The bytes are not the protocol, or a request is too large: close the connection.
     pub fn receive(&mut self, bytes: &mut Bytes) -> Result<Option<IncomingRequest>, WireError> {
         while !self.at_tls {
             let wanted = match self.state {
@@ -130,7 +133,8 @@ impl Connection {
         Ok(None)
     }
 
-    /// So many bytes, of earlier ones and these: without a copy if they came in one piece.
+    /// Takes this many bytes, from earlier pieces and this one: without a copy if they came in one
+    /// piece.
     fn gather(&mut self, bytes: &mut Bytes, wanted: usize) -> Option<Bytes> {
         if self.gathered.is_empty() && bytes.len() >= wanted {
             return Some(bytes.split_to(wanted));
@@ -165,7 +169,8 @@ impl Connection {
         }
     }
 
-    /// Answers a protocol request. If the answer tells the client to change to TLS, nothing more is taken before that.
+    /// Answers a protocol request. If the response tells the client to change to TLS, nothing more
+    /// is accepted before that.
     pub fn answer_protocol(&mut self, stream: StreamId, answer: &ProtocolResponse) {
         let mut out = BytesMut::new();
         answer.encode(&mut out);
@@ -173,7 +178,8 @@ impl Connection {
         self.at_tls = answer.flags & server::GOTO_TLS != 0;
     }
 
-    /// Answers a login. If it offers methods, one of them has to succeed before anything else.
+    /// Answers a login. If the response offers methods, authentication with one of them has to
+    /// succeed first.
     pub fn answer_login(&mut self, stream: StreamId, answer: &LoginResponse) {
         let mut out = BytesMut::new();
         answer.encode(&mut out);
@@ -182,30 +188,31 @@ impl Connection {
         self.admission = if free { LoginState::Admitted } else { LoginState::LoggedIn };
     }
 
-    /// Says that the proof was accepted.
+    /// Accepts the authentication.
     pub fn answer_auth(&mut self, stream: StreamId) {
         self.admission = LoginState::Admitted;
         self.answer(stream, &Response::nothing());
     }
 
-    /// TLS has to be set up before anything else is taken; or, after [`expect_tls`](Self::expect_tls), as soon as what was
-    /// answered is written.
+    /// Returns true if TLS has to be set up before anything else is accepted; or, after
+    /// [`expect_tls`](Self::expect_tls), as soon as the responses are written.
     #[must_use]
     pub fn awaits_tls(&self) -> bool {
         self.at_tls
     }
 
-    /// The next bytes from the client are those of TLS: that of a server which wants it after the login.
+    /// Expects TLS as the next bytes from the client: for a server that requires it after the
+    /// login.
     pub fn expect_tls(&mut self) {
         self.at_tls = true;
     }
 
-    /// TLS is set up: bytes go through it in both directions.
+    /// Continues within TLS: it is set up, and bytes go through it in both directions.
     pub fn tls_started(&mut self) {
         self.at_tls = false;
     }
 
-    /// Answers a request, or goes on doing so.
+    /// Sends a response, or the next part of one.
     pub fn answer(&mut self, stream: StreamId, answer: &Response) {
         if let Response::Status(status, data) = answer {
             self.out.put(&status.encode(stream));
@@ -218,8 +225,8 @@ impl Connection {
         self.out.put_bytes(payload);
     }
 
-    /// Answers a request that was answered with [`Response::Later`]. An answer with checksums cannot come that way and is sent
-    /// as it is.
+    /// Sends the response to a request that was answered with [`Response::Later`]. A response with
+    /// checksums cannot be sent that way and is sent as it is.
     pub fn answer_late(&mut self, stream: StreamId, answer: &Response) {
         if matches!(answer, Response::Status(..)) {
             self.answer(stream, answer);

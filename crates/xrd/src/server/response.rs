@@ -1,4 +1,4 @@
-//! Every form of an answer.
+//! All forms of a response.
 
 use crate::wire::{
     AttributeAction, AttributeResponse, DirlistEntry, ErrorCode, ErrorResponse, LocateEntry,
@@ -8,54 +8,54 @@ use crate::wire::{
 use bytes::{BufMut, Bytes, BytesMut};
 use std::ops::Range;
 
-/// An answer, or a part of one.
+/// A response, or a part of one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Response {
-    /// The whole answer, or its last part.
+    /// The whole response, or its last part.
     Ok(Bytes),
     /// A part; more follows.
     Partial(Bytes),
-    /// A refusal.
+    /// An error.
     Error(ErrorResponse),
-    /// Elsewhere.
+    /// A redirect.
     Redirect(Redirect),
-    /// Again after a while.
+    /// Repeat the request after a while.
     Wait(WaitResponse),
-    /// The answer will come by itself within so many seconds.
+    /// The response will follow within this number of seconds.
     Later(u32),
     /// Another step of authentication.
     AuthMore(Bytes),
-    /// With a checksum: what it answers, and the data behind it.
+    /// A response with a checksum: its head, and the data behind it.
     Status(StatusHead, Bytes),
 }
 
 impl Response {
-    /// That it is done.
+    /// An empty response.
     #[must_use]
     pub fn nothing() -> Self {
         Self::Ok(Bytes::new())
     }
 
-    /// A refusal.
+    /// An error.
     #[must_use]
     pub fn error(code: ErrorCode, message: impl Into<String>) -> Self {
         Self::Error(ErrorResponse { code, message: message.into() })
     }
 
-    /// To be asked again.
+    /// Repeat the request later.
     #[must_use]
     pub fn wait(seconds: u32, message: impl Into<String>) -> Self {
         Self::Wait(WaitResponse { seconds, message: message.into() })
     }
 
-    /// Text, ended by a NUL as servers do.
+    /// Text, terminated by a NUL as servers do.
     #[must_use]
     pub fn text(text: &str) -> Self {
         Self::Ok([text.as_bytes(), b"\0"].concat().into())
     }
 
-    /// An open file.
+    /// The response to an open.
     #[must_use]
     pub fn opened(answer: &OpenResponse) -> Self {
         let mut out = BytesMut::new();
@@ -63,29 +63,29 @@ impl Response {
         Self::Ok(out.freeze())
     }
 
-    /// What a file is.
+    /// The response to a stat.
     #[must_use]
     pub fn status(status: &StatInfo) -> Self {
         Self::text(&status.to_text())
     }
 
-    /// A directory.
+    /// The response to a dirlist.
     #[must_use]
     pub fn listing(entries: &[DirlistEntry], with_status: bool) -> Self {
         Self::Ok(DirlistEntry::to_text(entries, with_status).into())
     }
 
-    /// Who has a file.
+    /// The response to a locate.
     #[must_use]
     pub fn locations(places: &[LocateEntry]) -> Self {
         let words: Vec<_> = places.iter().map(LocateEntry::to_text).collect();
         Self::text(&words.join(" "))
     }
 
-    /// What became of attributes.
+    /// The response to a request on attributes.
     ///
     /// # Errors
-    /// Too many of them, or too long ones.
+    /// There are too many attributes, or too long ones.
     pub fn attributes(
         action: &AttributeAction,
         answer: &AttributeResponse,
@@ -95,7 +95,8 @@ impl Response {
         Ok(Self::Ok(out.freeze()))
     }
 
-    /// Ranges of a vector read, or some of them: each with its data, whose length is said rather than the range's.
+    /// Ranges of a vector read, or some of them. Each comes with its data, whose length is stated
+    /// instead of the range's.
     #[must_use]
     pub fn segments(segments: &[(Segment, Bytes)]) -> Bytes {
         let mut out = BytesMut::new();
@@ -115,10 +116,10 @@ impl Response {
         Self::of_pages(request_code::PGREAD, kind, offset, pages)
     }
 
-    /// Pages were written, but for these, which arrived damaged.
+    /// The response to a write of pages, with the pages that arrived damaged.
     ///
     /// # Errors
-    /// Too many of them.
+    /// There are too many of them.
     pub fn written(offset: u64, damaged: &[Range<u64>]) -> Result<Self, WireError> {
         let list = correction(damaged)?;
         Ok(Self::of_pages(request_code::PGWRITE, StatusKind::Final, offset, list))
@@ -129,7 +130,7 @@ impl Response {
         Self::Status(StatusHead { code, kind, data_bytes, offset }, data)
     }
 
-    /// The status it is sent with, and its payload; of [`Response::Status`] only what its head counts.
+    /// The status and the payload; of [`Response::Status`] only the part that its head counts.
     pub(super) fn parts(&self) -> (u16, Bytes) {
         let mut out = BytesMut::new();
         let status = match self {
@@ -141,7 +142,8 @@ impl Response {
                 status_code::ERROR
             }
             Self::Redirect(redirect) => {
-                // Its flags are the only thing that may not fit, and come from the wire or from here.
+                // Only its flags may be out of range, and they come from the wire or from this
+                // crate.
                 drop(redirect.encode(&mut out));
                 status_code::REDIRECT
             }

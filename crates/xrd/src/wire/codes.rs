@@ -1,73 +1,73 @@
-//! Numbers that the protocol gives names to. They are those of `XProtocol.hh`, whose names are in the comments where
-//! they differ.
+//! Named numbers of the protocol. They are those of `XProtocol.hh`, whose names are in the comments
+//! where they differ.
 
 use std::fmt;
 
-/// The version of the protocol that is spoken: 5.2.0.
+/// The version of the protocol that this crate implements: 5.2.0.
 pub const PROTOCOL_VERSION: u32 = 0x520;
 
-/// What is asked: the number of a request.
+/// Request codes.
 pub mod request_code {
     /// One step of authentication.
     pub const AUTH: u16 = 3000;
-    /// A question about the server or a file.
+    /// Query about the server or a file.
     pub const QUERY: u16 = 3001;
     /// Change of access rights.
     pub const CHMOD: u16 = 3002;
     /// Close of a file.
     pub const CLOSE: u16 = 3003;
-    /// Names in a directory.
+    /// Directory listing.
     pub const DIRLIST: u16 = 3004;
     /// Version and abilities; the first request.
     pub const PROTOCOL: u16 = 3006;
-    /// Begin of a session.
+    /// Login.
     pub const LOGIN: u16 = 3007;
     /// Creation of a directory.
     pub const MKDIR: u16 = 3008;
-    /// Change of a name.
+    /// Rename.
     pub const MV: u16 = 3009;
     /// Open of a file.
     pub const OPEN: u16 = 3010;
-    /// Nothing but an answer.
+    /// A request that does nothing but get a response.
     pub const PING: u16 = 3011;
-    /// Bytes of a file.
+    /// Read of a range.
     pub const READ: u16 = 3013;
     /// Removal of a file.
     pub const RM: u16 = 3014;
     /// Removal of a directory.
     pub const RMDIR: u16 = 3015;
-    /// Writing out what was written to a file.
+    /// Sync of a written file.
     pub const SYNC: u16 = 3016;
     /// Size, times and kind of a file.
     pub const STAT: u16 = 3017;
     /// A setting of the session.
     pub const SET: u16 = 3018;
-    /// Bytes into a file.
+    /// Write of bytes.
     pub const WRITE: u16 = 3019;
     /// Extended attributes.
     pub const FATTR: u16 = 3020;
-    /// Fetching files from tape, or giving them up.
+    /// Staging of files from tape, or their release.
     pub const PREPARE: u16 = 3021;
     /// The kinds of many files.
     pub const STATX: u16 = 3022;
     /// End of a session, usually another one.
     pub const ENDSESS: u16 = 3023;
-    /// This connection becomes one more path of a session.
+    /// Binding of this connection to a session, as a further path.
     pub const BIND: u16 = 3024;
-    /// Many ranges of bytes.
+    /// Vector read.
     pub const READV: u16 = 3025;
-    /// Bytes into a file, with checksums of pages.
+    /// Write of bytes with page checksums.
     pub const PGWRITE: u16 = 3026;
-    /// Which servers have a file.
+    /// Replicas of a file.
     pub const LOCATE: u16 = 3027;
-    /// Change of a file's size.
+    /// Truncation of a file.
     pub const TRUNCATE: u16 = 3028;
-    /// Bytes of a file, with checksums of pages.
+    /// Read of bytes with page checksums.
     pub const PGREAD: u16 = 3030;
-    /// The smallest number: `kXR_1stRequest`.
+    /// The smallest request code: `kXR_1stRequest`.
     pub const FIRST: u16 = 3000;
 
-    /// The name of a request, for messages.
+    /// The name of a request code, for messages.
     #[must_use]
     pub fn name(code: u16) -> &'static str {
         match code {
@@ -109,29 +109,29 @@ pub mod request_code {
     }
 }
 
-/// How an answer is to be understood: its status.
+/// Status codes of responses.
 pub mod status_code {
-    /// The whole answer, or its last part.
+    /// The whole response, or its last part.
     pub const OK: u16 = 0;
-    /// A part of the answer; more follows for this stream.
+    /// A part of the response; more follows for this stream.
     pub const OKSOFAR: u16 = 4000;
-    /// Something the server says unasked, or an answer announced by [`WAITRESP`].
+    /// An unsolicited message of the server, or a response announced by [`WAITRESP`].
     pub const ATTN: u16 = 4001;
     /// Authentication takes another step.
     pub const AUTHMORE: u16 = 4002;
-    /// A refusal.
+    /// An error.
     pub const ERROR: u16 = 4003;
-    /// Another server is to be asked.
+    /// A redirect to another server.
     pub const REDIRECT: u16 = 4004;
-    /// The request is to be repeated after a while.
+    /// Repeat the request after a while.
     pub const WAIT: u16 = 4005;
-    /// The answer comes by itself after a while.
+    /// The response follows by itself after a while.
     pub const WAITRESP: u16 = 4006;
-    /// An answer with a checksum, followed by data that its length doesn't count.
+    /// A response with a checksum, followed by data that its length does not count.
     pub const STATUS: u16 = 4007;
 }
 
-/// Why a server refuses, in the protocol's numbers.
+/// Error codes of servers.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ErrorCode(pub u32);
 
@@ -140,7 +140,7 @@ macro_rules! error_codes {
         impl ErrorCode {
             $($(#[$doc])* pub const $constant: Self = Self($number);)*
 
-            /// What the code says, in words.
+            /// The meaning of the code in words.
             #[must_use]
             pub fn name(self) -> &'static str {
                 match self.0 {
@@ -153,77 +153,77 @@ macro_rules! error_codes {
 }
 
 error_codes! {
-    /// An argument that makes no sense.
+    /// An invalid argument.
     ARG_INVALID = 3000, "invalid argument";
-    /// An argument that isn't there.
+    /// A missing argument.
     ARG_MISSING = 3001, "missing argument";
-    /// Too long a path, or too many ranges.
+    /// The path is too long, or there are too many ranges.
     ARG_TOO_LONG = 3002, "argument too long";
-    /// Somebody else has the file open.
+    /// The file is open elsewhere.
     FILE_LOCKED = 3003, "file locked";
     /// No open file has that handle.
     FILE_NOT_OPEN = 3004, "file not open";
     /// The server's file system failed.
     FS_ERROR = 3005, "file system error";
-    /// Not now, or not after what came before.
+    /// The request is not allowed now, or not after earlier ones.
     INVALID_REQUEST = 3006, "invalid request";
     /// The server could not read or write.
     IO_ERROR = 3007, "I/O error";
-    /// The server has no memory for it; also ranges that are too large.
+    /// The server has not enough memory; also for ranges that are too large.
     NO_MEMORY = 3008, "not enough memory";
-    /// No room left.
+    /// No space left.
     NO_SPACE = 3009, "no space left";
-    /// The user may not.
+    /// The user is not authorized.
     NOT_AUTHORIZED = 3010, "not authorized";
-    /// There is no such thing.
+    /// Not found.
     NOT_FOUND = 3011, "not found";
-    /// The server is broken.
+    /// The server has an internal error.
     SERVER_ERROR = 3012, "internal server error";
-    /// The server cannot do this.
+    /// The server does not support this.
     UNSUPPORTED = 3013, "not supported";
-    /// No server is there to do it.
+    /// No server is available.
     NO_SERVER = 3014, "no server available";
     /// Not a file.
     NOT_FILE = 3015, "not a file";
     /// A directory, where a file was expected.
     IS_DIRECTORY = 3016, "is a directory";
-    /// Given up.
+    /// Cancelled.
     CANCELLED = 3017, "cancelled";
-    /// There is something of that name.
+    /// The path exists already.
     IT_EXISTS = 3018, "already exists";
     /// Checksums differ, or there is none.
     CHECKSUM = 3019, "checksum error";
-    /// It is being done.
+    /// It is in progress.
     IN_PROGRESS = 3020, "in progress";
-    /// The user has no room left.
+    /// The user's quota is exhausted.
     OVER_QUOTA = 3021, "over quota";
-    /// A signed request whose signature is wrong, or an unsigned one that should have been signed.
+    /// A signed request has a wrong signature, or an unsigned one should have been signed.
     SIGNATURE = 3022, "signature verification failed";
-    /// Not decryptable.
+    /// Decryption failed.
     DECRYPTION = 3023, "decryption failed";
-    /// The server has too much to do.
+    /// The server is overloaded.
     OVERLOADED = 3024, "server overloaded";
-    /// Nothing can be written.
+    /// The file system is read-only.
     READ_ONLY = 3025, "read-only file system";
-    /// What came with the request is malformed.
+    /// The payload of the request is malformed.
     BAD_PAYLOAD = 3026, "bad payload";
-    /// No attribute of that name.
+    /// No attribute has that name.
     ATTRIBUTE_NOT_FOUND = 3027, "attribute not found";
-    /// Only over TLS.
+    /// TLS is required.
     TLS_REQUIRED = 3028, "TLS required";
-    /// No further copy can be made.
+    /// No further replica can be made.
     NO_REPLICAS = 3029, "no replicas";
     /// Authentication failed.
     AUTH_FAILED = 3030, "authentication failed";
-    /// It cannot be done.
+    /// It is impossible.
     IMPOSSIBLE = 3031, "impossible";
-    /// It contradicts something else that goes on.
+    /// It conflicts with another operation.
     CONFLICT = 3032, "conflict";
     /// Too many pages arrived damaged.
     TOO_MANY_ERRORS = 3033, "too many errors";
     /// It took too long.
     REQUEST_TIMED_OUT = 3034, "request timed out";
-    /// A timer ran out.
+    /// A timer expired.
     TIMER_EXPIRED = 3035, "timer expired";
 }
 

@@ -1,8 +1,8 @@
-//! What is wrong with bytes that should be a message.
+//! Errors of malformed messages.
 
 use crate::wire::excerpt;
 
-/// Bytes that are not what their message says they are.
+/// A malformed message.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum WireError {
@@ -11,50 +11,50 @@ pub enum WireError {
     Short {
         /// The structure.
         what: &'static str,
-        /// Bytes there were.
+        /// Number of bytes found.
         seen: usize,
-        /// Bytes it takes.
+        /// Number of bytes of the structure.
         expected: usize,
     },
-    /// More bytes, or more of something, than is accepted.
+    /// More bytes or items than accepted.
     #[error("{what} of {seen}, expected at most {limit}")]
     TooLarge {
-        /// What it is, with its unit.
+        /// The structure, with its unit.
         what: &'static str,
-        /// How large it is.
+        /// Its size.
         seen: u64,
-        /// The most that is accepted.
+        /// The maximum.
         limit: u64,
     },
-    /// A field with a value that it cannot have.
+    /// A field has an invalid value.
     #[error("{what} is \"{seen}\", expected {expected}")]
     Value {
         /// The field.
         what: &'static str,
         /// The value, shortened and escaped.
         seen: String,
-        /// What it may be.
+        /// The valid values.
         expected: &'static str,
     },
-    /// Bytes that do not have the checksum sent with them.
-    #[error("{what} has the crc32c {computed:08x}, but {stated:08x} was sent with it")]
+    /// A checksum does not match its bytes.
+    #[error("{what} has the crc32c {computed:08x}, expected {stated:08x}")]
     Checksum {
-        /// What was checked.
+        /// The structure that was checked.
         what: &'static str,
-        /// The checksum sent.
+        /// The stated checksum.
         stated: u32,
-        /// That of the bytes.
+        /// The computed checksum.
         computed: u32,
     },
 }
 
 impl WireError {
-    /// A field that is text and cannot be understood.
+    /// A text field with an invalid value.
     pub(crate) fn text(what: &'static str, seen: &[u8], expected: &'static str) -> Self {
         Self::Value { what, seen: excerpt(seen), expected }
     }
 
-    /// A field that is a number and cannot be that one.
+    /// A number field with an invalid value.
     pub(crate) fn number(
         what: &'static str,
         seen: impl std::fmt::Display,

@@ -1,9 +1,9 @@
-//! Bytes of a message, shown in an error.
+//! Excerpts of messages in errors.
 
-/// Most bytes that are shown.
+/// Maximum length of an excerpt.
 const SHOWN: usize = 60;
 
-/// The first bytes, with everything escaped that is not printable.
+/// The first bytes, with non-printable ones escaped.
 pub(crate) fn excerpt(bytes: &[u8]) -> String {
     let shown = bytes.get(..SHOWN).unwrap_or(bytes);
     let mut text = shown.escape_ascii().to_string();

@@ -3,11 +3,11 @@
 use crate::wire::{ErrorCode, FieldReader, Target, WireError, strict_text, text};
 use bytes::{BufMut, Bytes, BytesMut};
 
-/// Most attributes in one request (`kXR_faMaxVars`).
+/// Maximum number of attributes in one request (`kXR_faMaxVars`).
 const MAX_ATTRIBUTES: usize = 16;
-/// Longest name (`kXR_faMaxNlen`).
+/// Maximum length of a name (`kXR_faMaxNlen`).
 const MAX_NAME_BYTES: usize = 248;
-/// Longest value (`kXR_faMaxVlen`).
+/// Maximum length of a value (`kXR_faMaxVlen`).
 const MAX_VALUE_BYTES: usize = 65_536;
 
 const DELETE: u8 = 0;
@@ -17,32 +17,32 @@ const SET: u8 = 3;
 const ONLY_NEW: u8 = 0x01;
 const WITH_VALUES: u8 = 0x10;
 
-/// A name and its value.
+/// An attribute: name and value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Attribute {
-    /// The name, without the `U.` that servers keep it under.
+    /// The name, without the prefix `U.` that servers store it with.
     pub name: String,
     /// The value.
     pub value: Bytes,
 }
 
-/// What is to be done.
+/// The operation on attributes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AttributeAction {
     /// Remove these.
     Delete(Vec<String>),
-    /// Say the values of these.
+    /// Return the values of these.
     Get(Vec<String>),
-    /// Say which there are.
+    /// List all attributes.
     List {
-        /// With their values.
+        /// Return their values too.
         values: bool,
     },
-    /// Give these values.
+    /// Set these values.
     Set {
-        /// What to set.
+        /// The attributes.
         attributes: Vec<Attribute>,
-        /// Only what there is not yet.
+        /// Fail if an attribute exists.
         only_new: bool,
     },
 }
@@ -50,9 +50,9 @@ pub enum AttributeAction {
 /// A request on extended attributes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AttributesRequest {
-    /// Of which file.
+    /// The file.
     pub target: Target,
-    /// What to do.
+    /// The operation.
     pub action: AttributeAction,
 }
 
@@ -179,29 +179,29 @@ fn value(fields: &mut FieldReader<'_>) -> Result<Bytes, WireError> {
     Ok(Bytes::copy_from_slice(fields.take(length as usize)?))
 }
 
-/// What became of one attribute.
+/// The outcome for one attribute.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AttributeOutcome {
     /// Its name.
     pub name: String,
-    /// Why it failed; `None` if it did not.
+    /// The error; `None` if it succeeded.
     pub error: Option<ErrorCode>,
-    /// Its value, if that was asked for.
+    /// Its value, if it was requested.
     pub value: Option<Bytes>,
 }
 
-/// The answer to a request on attributes.
+/// The response to a request on attributes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AttributeResponse {
-    /// What became of each, in the order of the request; of a list, what there is.
+    /// The outcomes in the order of the request; for a list, all attributes.
     pub outcomes: Vec<AttributeOutcome>,
 }
 
 impl AttributeResponse {
-    /// Takes the payload apart, which is understood with the request.
+    /// Decodes the payload; its form depends on the request.
     ///
     /// # Errors
-    /// A payload that is cut off, or has more attributes than a request can have.
+    /// The payload is truncated, or has more attributes than a request can have.
     pub fn decode(action: &AttributeAction, payload: &[u8]) -> Result<Self, WireError> {
         let mut fields = FieldReader::new("the answer on attributes", payload);
         let mut outcomes = Vec::new();
@@ -233,10 +233,10 @@ impl AttributeResponse {
         Ok(Self { outcomes })
     }
 
-    /// The payload.
+    /// Encodes the payload.
     ///
     /// # Errors
-    /// Too many attributes, or too long ones.
+    /// There are too many attributes, or too long ones.
     pub fn encode(&self, action: &AttributeAction, out: &mut BytesMut) -> Result<(), WireError> {
         if let AttributeAction::List { values } = action {
             for outcome in &self.outcomes {
@@ -267,7 +267,7 @@ impl AttributeResponse {
     }
 }
 
-/// Lists have the names as the server keeps them.
+/// Lists return the names as the server stores them.
 fn strip(name: String) -> String {
     name.strip_prefix("U.").map_or_else(|| name.clone(), str::to_owned)
 }

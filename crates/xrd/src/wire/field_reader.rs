@@ -1,8 +1,8 @@
-//! Taking a structure apart, field by field: big-endian numbers without padding.
+//! Reader of structures, field by field: big-endian numbers without padding.
 
 use crate::wire::WireError;
 
-/// The bytes of a structure that are still to be read.
+/// The unread bytes of a structure.
 #[derive(Debug, Clone)]
 pub(crate) struct FieldReader<'a> {
     what: &'static str,
@@ -11,7 +11,7 @@ pub(crate) struct FieldReader<'a> {
 }
 
 impl<'a> FieldReader<'a> {
-    /// All of `bytes`, which should be `what`.
+    /// Starts reading `bytes`, which are called `what` in errors.
     pub(crate) fn new(what: &'static str, bytes: &'a [u8]) -> Self {
         Self { what, length: bytes.len(), rest: bytes }
     }
@@ -50,21 +50,21 @@ impl<'a> FieldReader<'a> {
         self.array().map(i32::from_be_bytes)
     }
 
-    /// A length, which is sent as a signed number.
+    /// A length, encoded as a signed number.
     pub(crate) fn length(&mut self, what: &'static str) -> Result<u32, WireError> {
         let seen = self.i32()?;
         u32::try_from(seen)
             .map_err(|_| WireError::number(what, seen, "a length that is not negative"))
     }
 
-    /// An offset or a size, which is sent as a signed number of 64 bits.
+    /// An offset or a size, encoded as a signed number of 64 bits.
     pub(crate) fn offset(&mut self, what: &'static str) -> Result<u64, WireError> {
         let seen = i64::from_be_bytes(self.array()?);
         u64::try_from(seen)
             .map_err(|_| WireError::number(what, seen, "a number that is not negative"))
     }
 
-    /// Bytes up to the next NUL, which is taken too.
+    /// The bytes up to the next NUL, which is consumed.
     pub(crate) fn until_nul(&mut self) -> Result<&'a [u8], WireError> {
         let at = self
             .rest
@@ -80,29 +80,29 @@ impl<'a> FieldReader<'a> {
         self.rest.is_empty()
     }
 
-    /// Everything that is left.
+    /// All remaining bytes.
     pub(crate) fn rest(self) -> &'a [u8] {
         self.rest
     }
 }
 
-/// Text as the protocol sends it: up to the first NUL, if there is one.
+/// Text up to the first NUL, if there is one.
 pub(crate) fn before_nul(bytes: &[u8]) -> &[u8] {
     bytes.split(|byte| *byte == 0).next().unwrap_or_default()
 }
 
-/// The same as text; what is not UTF-8 is replaced.
+/// The same as text; invalid UTF-8 is replaced.
 pub(crate) fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(before_nul(bytes)).into_owned()
 }
 
-/// Text that has to be UTF-8, such as a path of which something will be made.
+/// Text that must be UTF-8, such as a path that will be created.
 pub(crate) fn strict_text(what: &'static str, bytes: &[u8]) -> Result<String, WireError> {
     let bytes = before_nul(bytes);
     std::str::from_utf8(bytes).map(str::to_owned).map_err(|_| WireError::text(what, bytes, "UTF-8"))
 }
 
-/// A length as it is sent: a signed number.
+/// Encodes a length as a signed number.
 pub(crate) fn wire_length(what: &'static str, length: usize) -> Result<i32, WireError> {
     i32::try_from(length).map_err(|_| WireError::TooLarge {
         what,

@@ -1,8 +1,8 @@
-//! The handshake, and what stands before every request and every answer.
+//! The handshake, and the heads of requests and responses.
 
 use crate::wire::{FieldReader, StreamId, WireError};
 
-/// What a client sends first: three zeros, 4 and 2012.
+/// The client's handshake: three zeros, 4 and 2012.
 pub const HANDSHAKE: [u8; 20] = {
     let mut bytes = [0; 20];
     bytes[15] = 4;
@@ -10,33 +10,33 @@ pub const HANDSHAKE: [u8; 20] = {
     bytes[19] = 0xdc;
     bytes
 };
-/// Bytes before the payload of a request.
+/// Size of the head of a request.
 pub const REQUEST_HEAD_BYTES: usize = 24;
-/// Bytes before the payload of an answer.
+/// Size of the head of a response.
 pub const ANSWER_HEAD_BYTES: usize = 8;
-/// Bytes of the answer to the handshake: the head of an answer of stream 0, and two numbers.
+/// Size of the response to the handshake: the head of a response of stream 0, and two numbers.
 pub const HANDSHAKE_ANSWER_BYTES: usize = ANSWER_HEAD_BYTES + 8;
 
-/// What a server says to the handshake.
+/// The server's response to the handshake.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HandshakeResponse {
     /// The version that the server speaks, such as 0x511 for 5.1.1.
     pub version: u32,
-    /// It has files, rather than knowing who has.
+    /// The server has files itself; otherwise it is a manager.
     pub data_server: bool,
 }
 
 impl HandshakeResponse {
-    /// Takes apart what follows the head.
+    /// Decodes the part after the head.
     ///
     /// # Errors
-    /// Fewer than 8 bytes.
+    /// There are fewer than 8 bytes.
     pub fn decode(payload: &[u8]) -> Result<Self, WireError> {
-        let mut fields = FieldReader::new("the answer to the handshake", payload);
+        let mut fields = FieldReader::new("the response to the handshake", payload);
         Ok(Self { version: fields.u32()?, data_server: fields.u32()? == 1 })
     }
 
-    /// The whole answer, with its head.
+    /// Encodes the whole response, including its head.
     #[must_use]
     pub fn encode(self) -> [u8; HANDSHAKE_ANSWER_BYTES] {
         let mut bytes = [0; HANDSHAKE_ANSWER_BYTES];
@@ -47,24 +47,24 @@ impl HandshakeResponse {
     }
 }
 
-/// What stands before the payload of a request.
+/// The head of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RequestHead {
-    /// What the answers will carry.
+    /// The stream id for its responses.
     pub stream: StreamId,
     /// A [`request_code`](crate::wire::request_code).
     pub code: u16,
-    /// What the code gives a meaning to.
+    /// Fields whose meaning depends on the code.
     pub body: [u8; 16],
-    /// Bytes of payload.
+    /// Length of the payload.
     pub length: u32,
 }
 
 impl RequestHead {
-    /// Takes a head apart.
+    /// Decodes a head.
     ///
     /// # Errors
-    /// A negative length.
+    /// The length is negative.
     pub fn decode(bytes: &[u8; REQUEST_HEAD_BYTES]) -> Result<Self, WireError> {
         let mut fields = FieldReader::new("the head of a request", bytes);
         Ok(Self {
@@ -75,7 +75,7 @@ impl RequestHead {
         })
     }
 
-    /// The bytes.
+    /// Encodes the head.
     #[must_use]
     pub fn encode(&self) -> [u8; REQUEST_HEAD_BYTES] {
         let mut bytes = [0; REQUEST_HEAD_BYTES];
@@ -87,24 +87,24 @@ impl RequestHead {
     }
 }
 
-/// What stands before the payload of an answer.
+/// The head of a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ResponseHead {
-    /// That of the request.
+    /// The stream id of the request.
     pub stream: StreamId,
     /// A [`status_code`](crate::wire::status_code).
     pub status: u16,
-    /// Bytes of payload.
+    /// Length of the payload.
     pub length: u32,
 }
 
 impl ResponseHead {
-    /// Takes a head apart.
+    /// Decodes a head.
     ///
     /// # Errors
-    /// A negative length.
+    /// The length is negative.
     pub fn decode(bytes: &[u8; ANSWER_HEAD_BYTES]) -> Result<Self, WireError> {
-        let mut fields = FieldReader::new("the head of an answer", bytes);
+        let mut fields = FieldReader::new("the head of a response", bytes);
         Ok(Self {
             stream: StreamId(fields.u16()?),
             status: fields.u16()?,
@@ -112,7 +112,7 @@ impl ResponseHead {
         })
     }
 
-    /// The bytes.
+    /// Encodes the head.
     #[must_use]
     pub fn encode(&self) -> [u8; ANSWER_HEAD_BYTES] {
         let mut bytes = [0; ANSWER_HEAD_BYTES];

@@ -1,14 +1,15 @@
-//! The numbers that name streams, open files and sessions. They are opaque to whom they are given.
+//! Ids of streams, open files and sessions. They are opaque to the end that receives them.
 
 use std::fmt;
 
-/// Which request an answer belongs to: chosen by the client, echoed by the server.
+/// A stream id: it matches responses to requests. Chosen by the client, echoed by the server.
 ///
-/// 0 is what the handshake and notices of the server carry; no request should.
+/// 0 belongs to the handshake and to unsolicited messages of the server; no request should use it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct StreamId(pub u16);
 
-/// An open file, by the server's choice; valid on the connection on which it was opened.
+/// The handle of an open file, chosen by the server; valid on the connection on which it was
+/// opened.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct FileHandle(pub [u8; 4]);
 
@@ -18,12 +19,13 @@ impl fmt::Debug for FileHandle {
     }
 }
 
-/// A session, by the server's choice: what a further connection is bound to, and what can be ended from another one.
+/// A session id, chosen by the server: needed to bind a further connection, or to end the session
+/// from another one.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct SessionId(pub [u8; 16]);
 
 impl fmt::Debug for SessionId {
-    /// Who knows it can end the session, so it is not shown.
+    /// Knowing the id is enough to end the session, so it is not printed.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("SessionId(..)")
     }

@@ -1,31 +1,32 @@
-//! What opens a session: versions and abilities, who one is, and what proof of it is wanted.
+//! Messages that open a session: versions and abilities, login, required authentication.
 
 use crate::wire::{FieldReader, SessionId, WireError, ability, server, text};
 use bytes::{BufMut, BytesMut};
 
-/// What a client says first.
+/// The first request of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ProtocolRequest {
-    /// The version that it speaks.
+    /// The client's version of the protocol.
     pub version: u32,
-    /// [`protocol`](crate::wire::protocol): what it is able to do and wants to know.
+    /// [`protocol`](crate::wire::protocol): the client's abilities, and the information it
+    /// requests.
     pub flags: u8,
-    /// What it will do next.
+    /// The next request.
     pub expect: u8,
 }
 
-/// What a server says of itself.
+/// The response to a protocol request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProtocolResponse {
-    /// The version that it speaks.
+    /// The server's version of the protocol.
     pub version: u32,
     /// [`server`].
     pub flags: u32,
-    /// Which requests it wants signed, if that was asked for and it does.
+    /// Requests that must be signed, if the client asked and the server requires it.
     pub signing: Option<Signing>,
 }
 
-/// Which requests have to be signed. Level 0 without overrides is none.
+/// Signing requirements. Level 0 without overrides requires no signature.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Signing {
     /// Version of these rules.
@@ -34,12 +35,12 @@ pub struct Signing {
     pub options: u8,
     /// 0 none, 1 compatible, 2 standard, 3 intense, 4 pedantic.
     pub level: u8,
-    /// Requests (number less 3000) and whether (0 never, 1 likely, 2 always), where they differ from the level.
+    /// Exceptions from the level: request code minus 3000, and 0 never, 1 likely, 2 always.
     pub overrides: Vec<[u8; 2]>,
 }
 
 impl Signing {
-    /// Some request has to be signed.
+    /// Returns true if some request has to be signed.
     #[must_use]
     pub fn is_wanted(&self) -> bool {
         self.level > 0 || self.overrides.iter().any(|[_, need]| *need == 2)
@@ -47,17 +48,17 @@ impl Signing {
 }
 
 impl ProtocolResponse {
-    /// The server knows who has files, and has none.
+    /// Returns true if the server is a manager without files.
     #[must_use]
     pub fn is_manager(&self) -> bool {
         self.flags & server::IS_MANAGER != 0
     }
 
-    /// Takes the payload apart: two numbers, then blocks `B` (interfaces to bind to) and `S` (signing). What is unknown is
-    /// skipped.
+    /// Decodes the payload: two numbers, then blocks `B` (interfaces to bind to) and `S` (signing).
+    /// Unknown blocks are skipped.
     ///
     /// # Errors
-    /// Fewer than 8 bytes, or a block that is cut off.
+    /// There are fewer than 8 bytes, or a block is truncated.
     pub fn decode(payload: &[u8]) -> Result<Self, WireError> {
         let mut fields = FieldReader::new("the answer to the protocol request", payload);
         let (version, flags) = (fields.u32()?, fields.u32()?);
@@ -77,14 +78,14 @@ impl ProtocolResponse {
                         (0..count).map(|_| fields.array()).collect::<Result<Vec<[u8; 2]>, _>>()?;
                     signing = Some(Signing { version, options, level, overrides });
                 }
-                // Padding, or something newer than this.
+                // Padding, or a newer block.
                 _ => break,
             }
         }
         Ok(Self { version, flags, signing })
     }
 
-    /// The payload.
+    /// Encodes the payload.
     pub fn encode(&self, out: &mut BytesMut) {
         out.put_u32(self.version);
         out.put_u32(self.flags);
@@ -97,20 +98,20 @@ impl ProtocolResponse {
     }
 }
 
-/// Who begins a session.
+/// A login.
 #[derive(Clone, PartialEq, Eq)]
 pub struct LoginRequest {
-    /// The number of the process, for the server's log.
+    /// The process id, for the server's log.
     pub process: u32,
-    /// The user's name: 8 bytes at most are sent.
+    /// The user name; at most 8 bytes are sent.
     pub user: String,
     /// [`ability`].
     pub ability: u8,
-    /// More of them.
+    /// Further abilities.
     pub more_ability: u8,
-    /// Version and, in the highest bit, whether answers may come later.
+    /// The version and, in the highest bit, whether responses may come later.
     pub version: u8,
-    /// Further words for the server, as `a=b&c=d`; may hold a redirect's token.
+    /// Further parameters for the server, as `a=b&c=d`; may contain a redirect's token.
     pub words: String,
 }
 
@@ -125,7 +126,7 @@ impl std::fmt::Debug for LoginRequest {
 }
 
 impl LoginRequest {
-    /// The login of a client with the abilities of this one.
+    /// Creates the login of a client with the abilities of this crate.
     #[must_use]
     pub fn new(user: &str, process: u32) -> Self {
         Self {
@@ -163,32 +164,33 @@ impl LoginRequest {
     }
 }
 
-/// A way to prove who one is, as the server offers it.
+/// An authentication method that the server offers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SecurityMethod {
     /// Its name: `host`, `unix`, `ztn`, `sss`, `gsi`, `krb5`, …
     pub name: String,
-    /// What the server says about it, such as `0:4096:`.
+    /// The server's parameters, such as `0:4096:`.
     pub parameters: String,
 }
 
-/// A session.
+/// The response to a login.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LoginResponse {
-    /// What names it; zeros from servers that name none.
+    /// The session id; zeros from servers without one.
     pub session: SessionId,
-    /// What proof the server wants: one of these, in its order of preference. Empty: none.
+    /// The offered methods in the server's order of preference. Empty: no authentication is
+    /// required.
     pub methods: Vec<SecurityMethod>,
 }
 
-/// Most ways to prove who one is that are looked at.
+/// Maximum number of methods that are read.
 const MAX_METHODS: usize = 32;
 
 impl LoginResponse {
-    /// Takes the payload apart: 16 bytes, then `&P=name,parameters` for each method.
+    /// Decodes the payload: 16 bytes, then `&P=name,parameters` for each method.
     ///
     /// # Errors
-    /// 1 to 15 bytes.
+    /// There are 1 to 15 bytes.
     pub fn decode(payload: &[u8]) -> Result<Self, WireError> {
         if payload.is_empty() {
             return Ok(Self { session: SessionId::default(), methods: Vec::new() });
@@ -203,7 +205,7 @@ impl LoginResponse {
         Ok(Self { session, methods: methods.collect() })
     }
 
-    /// The payload.
+    /// Encodes the payload.
     pub fn encode(&self, out: &mut BytesMut) {
         out.put_slice(&self.session.0);
         for SecurityMethod { name, parameters } in &self.methods {

@@ -1,7 +1,8 @@
-//! Data in pages of 4 KiB, each behind its CRC32C, and the frame that announces it.
+//! Data in pages of 4 KiB, each behind its CRC32C, and the frame that announces them.
 //!
-//! Pages are those of the file: the first piece of an answer is short up to the next multiple of 4,096, and the last one
-//! ends where the data does. The frame's own checksum covers what stands behind it in the frame, not the data.
+//! Pages are those of the file: the first piece of a response ends at the next multiple of 4,096,
+//! and the last one where the data ends. The checksum of the frame covers the rest of the frame,
+//! not the data.
 
 use crate::wire::{
     ANSWER_HEAD_BYTES, FieldReader, ResponseHead, StreamId, WireError, request_code, status_code,
@@ -10,45 +11,45 @@ use crate::wire::{
 use bytes::{BufMut, Bytes, BytesMut};
 use std::ops::Range;
 
-/// Bytes of a page.
+/// Size of a page.
 pub const PAGE_BYTES: u64 = 4096;
-/// Bytes of a page and its checksum.
+/// Size of a page with its checksum.
 pub const PAGE_UNIT_BYTES: u64 = PAGE_BYTES + 4;
-/// Most pages that a server says arrived damaged (`kXR_pgMaxEpr`), before it gives up.
+/// Maximum number of damaged pages that a server reports (`kXR_pgMaxEpr`) before it gives up.
 const MAX_CORRECTIONS: usize = 128;
 
-/// Whether more follows.
+/// The kind of a status frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StatusKind {
     /// The last one.
     Final,
     /// More follows.
     Partial,
-    /// Nothing but a sign of life.
+    /// Only a sign of life.
     Progress,
 }
 
-/// What stands in a frame of status 4007: what it answers, and how much data comes behind it.
+/// The content of a frame of status 4007.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StatusHead {
     /// The request, as a [`request_code`].
     pub code: u16,
-    /// Whether more follows.
+    /// The kind of the frame.
     pub kind: StatusKind,
-    /// Bytes behind the frame that belong to it.
+    /// Length of the data behind the frame.
     pub data_bytes: u32,
-    /// Where the data is in the file.
+    /// Offset of the data in the file.
     pub offset: u64,
 }
 
 impl StatusHead {
-    /// Bytes of it.
+    /// Size of the encoded head.
     pub const BYTES: usize = 24;
 
-    /// Takes the payload of the frame apart, and checks it.
+    /// Decodes and checks the payload of the frame.
     ///
     /// # Errors
-    /// A wrong checksum or stream, an unknown kind, or negative numbers.
+    /// The checksum or stream is wrong, the kind is unknown, or a number is negative.
     pub fn decode(stream: StreamId, payload: &[u8]) -> Result<Self, WireError> {
         let mut fields = FieldReader::new("a status frame", payload);
         let stated = fields.u32()?;
@@ -77,7 +78,7 @@ impl StatusHead {
         Ok(Self { code, kind, data_bytes, offset })
     }
 
-    /// The whole frame, with its head; the data comes behind it.
+    /// Encodes the whole frame with its head; the data follows it.
     #[must_use]
     pub fn encode(&self, stream: StreamId) -> [u8; ANSWER_HEAD_BYTES + Self::BYTES] {
         let mut bytes = [0; ANSWER_HEAD_BYTES + Self::BYTES];
@@ -98,13 +99,13 @@ impl StatusHead {
     }
 }
 
-/// Where the page ends that `offset` lies in.
+/// The end of the page that contains `offset`.
 #[must_use]
 pub fn page_end(offset: u64) -> u64 {
     offset.saturating_add(PAGE_BYTES - offset % PAGE_BYTES)
 }
 
-/// Data as pages with their checksums.
+/// Splits data into pages with their checksums.
 #[must_use]
 pub fn paged(offset: u64, data: &[u8]) -> Bytes {
     let mut out = BytesMut::with_capacity(data.len() + data.len() / 1024 + 8);
@@ -122,10 +123,10 @@ pub fn paged(offset: u64, data: &[u8]) -> Bytes {
     out.freeze()
 }
 
-/// How many bytes of a file `length` bytes of pages with checksums are, if they begin at `offset`.
+/// The number of data bytes in `length` bytes of pages with checksums that begin at `offset`.
 ///
 /// # Errors
-/// A length at which a checksum has no data.
+/// A checksum has no data.
 pub fn unpaged_length(offset: u64, length: u64) -> Result<u64, WireError> {
     let wrong = || {
         WireError::number("the length of pages with checksums", length, "data behind each checksum")
@@ -140,12 +141,14 @@ pub fn unpaged_length(offset: u64, length: u64) -> Result<u64, WireError> {
     length.checked_sub(units * 4).ok_or_else(wrong)
 }
 
-/// The pages that a server wants sent again, from the data behind its answer to a write of pages.
+/// Decodes the pages that a server wants sent again, from the data behind its response to a write
+/// of pages.
 ///
-/// The data is the CRC32C of what follows, the lengths of the first and of the last page, and the pages' offsets.
+/// The data is the CRC32C of the rest, the lengths of the first and of the last page, and the
+/// offsets of the pages.
 ///
 /// # Errors
-/// A wrong checksum, too many pages, or a list that is cut off.
+/// The checksum is wrong, there are too many pages, or the list is truncated.
 pub fn corrections(data: &[u8]) -> Result<Vec<Range<u64>>, WireError> {
     if data.is_empty() {
         return Ok(Vec::new());
@@ -180,10 +183,11 @@ pub fn corrections(data: &[u8]) -> Result<Vec<Range<u64>>, WireError> {
     Ok(pages.collect())
 }
 
-/// The data that [`corrections`] understands. The pages are within one page each, and not empty.
+/// Encodes the data that [`corrections`] decodes. Each page lies within one page of the file and is
+/// not empty.
 ///
 /// # Errors
-/// More than 2 GiB of pages.
+/// There are more than 2 GiB of pages.
 pub fn correction(pages: &[Range<u64>]) -> Result<Bytes, WireError> {
     let (Some(first), Some(last)) = (pages.first(), pages.last()) else { return Ok(Bytes::new()) };
     wire_length("a list of damaged pages", pages.len().saturating_mul(8))?;

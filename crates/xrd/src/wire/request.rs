@@ -1,4 +1,4 @@
-//! What a client asks.
+//! Requests of a client.
 
 mod decode;
 mod encode;
@@ -10,206 +10,206 @@ use crate::wire::{
 use bytes::Bytes;
 use std::fmt;
 
-/// A file, by its path or because it is open.
+/// A file, by path or by handle.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Target {
-    /// A path, with what is appended to it behind a `?`. Not empty.
+    /// A path, with its parameters behind a `?`. Not empty.
     Path(String),
     /// An open file.
     Handle(FileHandle),
 }
 
-/// How a file is to be opened.
+/// An open.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OpenRequest {
-    /// The path, with what is appended to it behind a `?`.
+    /// The path, with its parameters behind a `?`.
     pub path: String,
     /// [`open`].
     pub options: u16,
-    /// More of them.
+    /// Further options.
     pub more_options: u16,
     /// The access rights of a new file, as in `0o644`.
     pub mode: u16,
 }
 
 impl OpenRequest {
-    /// For reading, and what stat says with it.
+    /// Creates an open for reading that returns the status.
     #[must_use]
     pub fn for_reading(path: impl Into<String>) -> Self {
         Self { path: path.into(), options: open::READ | open::STAT, more_options: 0, mode: 0 }
     }
 }
 
-/// Files to be fetched from tape, or given up, or such a request to be taken back.
+/// A prepare: stages files from tape, releases them, or cancels an earlier prepare.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PrepareRequest {
     /// [`prepare`](crate::wire::prepare).
     pub options: u8,
-    /// 0 to 3, the highest.
+    /// The priority: 0 to 3, the highest.
     pub priority: u8,
-    /// Where to notify; 0 for this connection.
+    /// The port to notify; 0 for this connection.
     pub port: u16,
     /// Extended options.
     pub more_options: u16,
-    /// Paths; of a request that is taken back, its identifier.
+    /// The paths; of a cancellation, the identifier of the request.
     pub paths: Vec<String>,
 }
 
-/// A request, as it is on the wire. The [client](crate::client) makes those on open files itself.
+/// A request as on the wire. The [client](crate::client) makes those on open files itself.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Request {
     /// Version and abilities.
     Protocol(ProtocolRequest),
-    /// Begin of a session.
+    /// Login.
     Login(LoginRequest),
     /// A step of authentication.
     Auth {
-        /// The method's name, filled up with zeros.
+        /// The method's name, padded with zeros.
         method: [u8; 4],
-        /// What proves who one is.
+        /// The credential.
         credentials: Bytes,
     },
-    /// Makes this connection a path of the session.
+    /// Binds this connection to a session, as a further path.
     Bind(SessionId),
     /// Ends a session.
     EndSession(SessionId),
-    /// Nothing but an answer.
+    /// Does nothing but get a response.
     Ping,
-    /// A setting of the session.
+    /// Changes a setting of the session.
     Set(String),
     /// Opens a file.
     Open(OpenRequest),
     /// Closes a file.
     Close(FileHandle),
-    /// Writes out what was written.
+    /// Syncs a written file.
     Sync(FileHandle),
-    /// What a file is.
+    /// Returns the status of a file.
     Stat {
-        /// Which one.
+        /// The file.
         target: Target,
-        /// The file system's state rather than the file's (`kXR_vfs`).
+        /// Return the state of the file system instead (`kXR_vfs`).
         file_system: bool,
     },
-    /// What kind of thing each path is: one byte of [`stat_flags`](crate::wire::stat_flags) for each.
+    /// Returns the kind of each path: one byte of [`stat_flags`](crate::wire::stat_flags) each.
     StatMany(Vec<String>),
-    /// Gives a file another size.
+    /// Truncates or extends a file.
     Truncate {
-        /// Which one.
+        /// The file.
         target: Target,
-        /// Its size in bytes from now on.
+        /// Its new size in bytes.
         size: u64,
     },
-    /// Bytes of a file.
+    /// Reads a range of a file.
     Read {
         /// The file.
         handle: FileHandle,
-        /// From which byte on.
+        /// The offset.
         offset: u64,
-        /// How many.
+        /// The number of bytes.
         length: u32,
-        /// On which path of the session the answer is to come.
+        /// The path of the session for the response.
         path_id: u8,
     },
-    /// Many ranges.
+    /// Reads many ranges.
     ReadVector(Vec<Segment>),
-    /// Bytes of a file, with checksums of pages.
+    /// Reads a range with page checksums.
     ReadPages {
         /// The file.
         handle: FileHandle,
-        /// From which byte on.
+        /// The offset.
         offset: u64,
-        /// How many.
+        /// The number of bytes.
         length: u32,
-        /// They arrived damaged before: the server should look at its own checksums.
+        /// The range arrived damaged before: the server should check its own checksums.
         again: bool,
     },
-    /// Bytes into a file.
+    /// Writes bytes into a file.
     Write {
         /// The file.
         handle: FileHandle,
-        /// To which byte on.
+        /// The offset.
         offset: u64,
         /// The bytes.
         data: Bytes,
     },
-    /// Bytes into a file, with checksums of pages.
+    /// Writes bytes with page checksums into a file.
     WritePages {
         /// The file.
         handle: FileHandle,
-        /// To which byte on.
+        /// The offset.
         offset: u64,
         /// A page that arrived damaged before.
         again: bool,
-        /// Pages behind their checksums, as of [`paged`](crate::wire::paged).
+        /// Pages behind their checksums, as from [`paged`](crate::wire::paged).
         pages: Bytes,
     },
-    /// Names in a directory.
+    /// Lists a directory.
     List {
         /// The directory.
         path: String,
         /// [`dirlist`](crate::wire::dirlist).
         options: u8,
     },
-    /// Makes a directory.
+    /// Creates a directory.
     MakeDirectory {
-        /// Which one.
+        /// The path.
         path: String,
-        /// Those above it too.
+        /// Create missing parents too.
         parents: bool,
-        /// Its access rights, as in `0o755`.
+        /// The access rights, as in `0o755`.
         mode: u16,
     },
     /// Removes a file.
     Remove(String),
     /// Removes a directory.
     RemoveDirectory(String),
-    /// Gives another name.
+    /// Renames a file or directory.
     Rename {
-        /// The present one.
+        /// The present path.
         from: String,
-        /// The future one.
+        /// The new path.
         to: String,
     },
     /// Changes access rights.
     ChangeMode {
-        /// Of what.
+        /// The path.
         path: String,
-        /// The rights, as in `0o644`.
+        /// The access rights, as in `0o644`.
         mode: u16,
     },
-    /// Who has a file.
+    /// Locates the replicas of a file.
     Locate {
         /// The file; `*` for all servers, `*path` for those that could have it.
         path: String,
         /// [`locate`](crate::wire::locate).
         options: u16,
     },
-    /// A question of some kind.
+    /// A query.
     Query {
         /// [`query_kind`](crate::wire::query_kind).
         kind: u16,
-        /// The open file that it is about; zeros otherwise.
+        /// The handle of the open file it is about; zeros otherwise.
         handle: FileHandle,
-        /// What is asked.
+        /// The argument.
         text: String,
     },
-    /// Fetching files from tape.
+    /// Stages files from tape.
     Prepare(PrepareRequest),
     /// Extended attributes.
     Attributes(AttributesRequest),
-    /// Something that is not implemented here, as it came.
+    /// A request that this crate does not implement, as it came.
     Other {
-        /// Its number.
+        /// Its request code.
         code: u16,
         /// Its fields.
         body: [u8; 16],
-        /// What came with it.
+        /// Its payload.
         payload: Bytes,
     },
 }
 
 impl Request {
-    /// The number of the request.
+    /// The request code.
     #[must_use]
     pub fn code(&self) -> u16 {
         match self {
@@ -253,7 +253,8 @@ impl Request {
 }
 
 impl fmt::Debug for Request {
-    /// Paths may hold authorisations behind a `?`, and credentials are secrets: neither is shown.
+    /// Paths may contain authorizations behind a `?`, and credentials are secrets: neither is
+    /// printed.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let bare = |path: &str| path.split('?').next().unwrap_or_default().to_owned();
         let mut shown = f.debug_struct(self.name());

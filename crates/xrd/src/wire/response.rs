@@ -1,4 +1,4 @@
-//! Answers of a few fields.
+//! Responses of a few fields.
 
 pub(crate) mod dirlist;
 pub(crate) mod locate;
@@ -10,26 +10,26 @@ use crate::wire::{
 };
 use bytes::{BufMut, BytesMut};
 
-/// A refusal.
+/// An error response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ErrorResponse {
-    /// Why.
+    /// The error code.
     pub code: ErrorCode,
-    /// Why, in the server's words.
+    /// The server's message.
     pub message: String,
 }
 
 impl ErrorResponse {
-    /// Takes the payload apart.
+    /// Decodes the payload.
     ///
     /// # Errors
-    /// Fewer than 4 bytes.
+    /// There are fewer than 4 bytes.
     pub fn decode(payload: &[u8]) -> Result<Self, WireError> {
         let mut fields = FieldReader::new("a refusal", payload);
         Ok(Self { code: ErrorCode(fields.u32()?), message: text(fields.rest()) })
     }
 
-    /// The payload.
+    /// Encodes the payload.
     pub fn encode(&self, out: &mut BytesMut) {
         out.put_u32(self.code.0);
         out.put_slice(self.message.as_bytes());
@@ -37,56 +37,57 @@ impl ErrorResponse {
     }
 }
 
-/// To be asked again after a while, or to be waited for.
+/// A wait: repeat the request later, or wait for the response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WaitResponse {
-    /// Seconds.
+    /// The number of seconds.
     pub seconds: u32,
-    /// Why, in the server's words; not with "wait for it".
+    /// The server's message; none with "wait for the response".
     pub message: String,
 }
 
 impl WaitResponse {
-    /// Takes the payload apart. A negative time is none.
+    /// Decodes the payload. A negative time becomes 0.
     ///
     /// # Errors
-    /// Fewer than 4 bytes.
+    /// There are fewer than 4 bytes.
     pub fn decode(payload: &[u8]) -> Result<Self, WireError> {
         let mut fields = FieldReader::new("a wait", payload);
         let seconds = u32::try_from(fields.i32()?).unwrap_or(0);
         Ok(Self { seconds, message: text(fields.rest()) })
     }
 
-    /// The payload.
+    /// Encodes the payload.
     pub fn encode(&self, out: &mut BytesMut) {
         out.put_u32(self.seconds.min(i32::MAX.unsigned_abs()));
         out.put_slice(self.message.as_bytes());
     }
 }
 
-/// What a server says unasked, or later than it should have.
+/// An unsolicited message, or a late response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Attention {
     /// A message for the user (`kXR_asyncms`).
     Message,
-    /// The answer to a request that was to be waited for (`kXR_asynresp`): its head; its payload follows.
+    /// The response to a request that had to be waited for (`kXR_asynresp`): its head; its payload
+    /// follows.
     Answer(ResponseHead),
-    /// Something that no server does any more.
+    /// An obsolete message.
     Other(u32),
 }
 
 impl Attention {
-    /// Bytes of an answer that comes this way, before its payload.
+    /// Size of the head before the payload of a late response.
     pub const ANSWER_PREFIX_BYTES: usize = 8 + ANSWER_HEAD_BYTES;
-    /// The number of an answer.
+    /// The code of a late response.
     const ANSWER: u32 = 5008;
-    /// The number of a message.
+    /// The code of a message.
     const MESSAGE: u32 = 5002;
 
-    /// Takes the first 16 bytes of the payload apart.
+    /// Decodes the first 16 bytes of the payload.
     ///
     /// # Errors
-    /// An answer with a negative length.
+    /// A response has a negative length.
     pub fn decode(prefix: &[u8; Self::ANSWER_PREFIX_BYTES]) -> Result<Self, WireError> {
         let mut fields = FieldReader::new("a notice", prefix);
         match fields.u32()? {
@@ -99,7 +100,7 @@ impl Attention {
         }
     }
 
-    /// The prefix of an answer with this head.
+    /// Encodes the prefix of a response with this head.
     #[must_use]
     pub fn answer_prefix(head: &ResponseHead) -> [u8; Self::ANSWER_PREFIX_BYTES] {
         let mut bytes = [0; Self::ANSWER_PREFIX_BYTES];
@@ -109,21 +110,21 @@ impl Attention {
     }
 }
 
-/// An open file.
+/// The response to an open.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OpenResponse {
-    /// What names it from now on.
+    /// The handle of the file.
     pub handle: FileHandle,
-    /// What it is, if that was asked for with [`open::STAT`](crate::wire::open::STAT).
+    /// Its status, if it was requested with [`open::STAT`](crate::wire::open::STAT).
     pub status: Option<StatInfo>,
 }
 
 impl OpenResponse {
-    /// Takes the payload apart: a handle, and behind 8 bytes on compression (which nobody uses) the status. One that cannot
-    /// be understood counts as none: the file is open all the same.
+    /// Decodes the payload: a handle and, after 8 bytes on compression (unused), the status. A
+    /// malformed status counts as none, because the file is open all the same.
     ///
     /// # Errors
-    /// Fewer than 4 bytes, or 5 to 11.
+    /// There are fewer than 4 bytes, or 5 to 11.
     pub fn decode(payload: &[u8]) -> Result<Self, WireError> {
         let mut fields = FieldReader::new("the answer to an open", payload);
         let handle = FileHandle(fields.array()?);
@@ -135,7 +136,7 @@ impl OpenResponse {
         Ok(Self { handle, status: StatInfo::parse(status).ok() })
     }
 
-    /// The payload.
+    /// Encodes the payload.
     pub fn encode(&self, out: &mut BytesMut) {
         out.put_slice(&self.handle.0);
         if let Some(status) = &self.status {

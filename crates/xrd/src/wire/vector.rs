@@ -1,13 +1,14 @@
-//! Many ranges in one request, and what limits them.
+//! Vector reads: many ranges in one request, and their limits.
 
 use crate::wire::{FieldReader, FileHandle, WireError};
 use std::ops::Range;
 
-/// Bytes of one element in a request, and before its data in the answer.
+/// Size of one element in a request, and of its head before the data in the response.
 pub const SEGMENT_BYTES: usize = 16;
-/// Most elements that every server takes (`maxRvecsz`).
+/// Maximum number of elements that every server accepts (`maxRvecsz`).
 pub const MAX_ELEMENTS: usize = 1024;
-/// Most bytes of an element that a server takes unless it says otherwise (`maxRVdsz`): 2 MiB less the element's head.
+/// Maximum size of an element unless the server states another (`maxRVdsz`): 2 MiB minus the
+/// element's head.
 pub const MAX_ELEMENT_BYTES: u32 = 2 * 1024 * 1024 - 16;
 
 /// One element: a range of an open file.
@@ -15,17 +16,17 @@ pub const MAX_ELEMENT_BYTES: u32 = 2 * 1024 * 1024 - 16;
 pub struct Segment {
     /// The file.
     pub handle: FileHandle,
-    /// Bytes of it.
+    /// The number of bytes.
     pub length: u32,
-    /// From which one on.
+    /// The offset.
     pub offset: u64,
 }
 
 impl Segment {
-    /// Takes an element apart.
+    /// Decodes an element.
     ///
     /// # Errors
-    /// A negative length or offset.
+    /// The length or offset is negative.
     pub fn decode(bytes: &[u8; SEGMENT_BYTES]) -> Result<Self, WireError> {
         let mut fields = FieldReader::new("an element of a vector", bytes);
         Ok(Self {
@@ -35,7 +36,7 @@ impl Segment {
         })
     }
 
-    /// The bytes.
+    /// Encodes the element.
     #[must_use]
     pub fn encode(&self) -> [u8; SEGMENT_BYTES] {
         let mut bytes = [0; SEGMENT_BYTES];
@@ -46,19 +47,20 @@ impl Segment {
     }
 }
 
-/// What one vector read may hold.
+/// Limits of one vector read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct VectorLimits {
-    /// Most elements (`readv_iov_max`).
+    /// Maximum number of elements (`readv_iov_max`).
     pub elements: usize,
-    /// Most bytes of an element (`readv_ior_max`).
+    /// Maximum size of an element (`readv_ior_max`).
     pub element_bytes: u32,
-    /// Most bytes in all. Servers take up to 2 GiB; less keeps answers of different requests apart in time.
+    /// Maximum size in all. Servers accept up to 2 GiB; less separates the responses of different
+    /// requests in time.
     pub total_bytes: u64,
 }
 
 impl Default for VectorLimits {
-    /// What every server takes.
+    /// The limits that every server accepts.
     fn default() -> Self {
         Self {
             elements: MAX_ELEMENTS,
@@ -69,8 +71,8 @@ impl Default for VectorLimits {
 }
 
 impl VectorLimits {
-    /// The same, but no more than what every server takes, and at least one byte of one element. What servers say is
-    /// not to be believed: dCache says 178 million elements.
+    /// Clamps the limits to those that every server accepts, and to at least one byte of one
+    /// element. Servers' own statements are unreliable: dCache states 178 million elements.
     #[must_use]
     pub fn clamped(self) -> Self {
         let usual = Self::default();
@@ -81,9 +83,10 @@ impl VectorLimits {
         }
     }
 
-    /// Deals ranges out to as many requests as they take, in order: what is too long is cut.
+    /// Distributes ranges over as few requests as the limits allow, in order; cuts ranges that are
+    /// too long.
     ///
-    /// Empty ranges are left out.
+    /// Leaves out empty ranges.
     #[must_use]
     pub fn split(&self, ranges: &[Range<u64>]) -> Vec<Vec<Range<u64>>> {
         let limits = self.clamped();

@@ -1,34 +1,36 @@
-//! Bytes that wait to be written to a connection.
+//! Bytes waiting to be written to a connection.
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use std::collections::VecDeque;
 use std::io::IoSlice;
 
-/// Payloads of at least this many bytes are kept as they are; smaller ones are copied behind what is there already, so
-/// that thousands of requests are a few pieces.
+/// Payloads of at least this size are kept as they are. Smaller ones are appended to a buffer, so
+/// that thousands of requests become a few pieces.
 const OWN_PIECE_BYTES: usize = 8 * 1024;
 
-/// Bytes that wait to be written, in order. It is a [`Buf`]: write from [`Buf::chunk`] or [`Buf::chunks_vectored`] and
-/// [`Buf::advance`] by what was written; `write_buf` of asynchronous writers does just that.
+/// Bytes waiting to be written, in order. It is a [`Buf`]: write from [`Buf::chunk`] or
+/// [`Buf::chunks_vectored`] and [`Buf::advance`] by the number of bytes written; `write_buf` of
+/// asynchronous writers does just that.
 ///
-/// It grows as its owner submits; what bounds it is how much the driver submits before it writes.
+/// It grows as its owner submits; its size is bounded by the amount that the driver submits before
+/// it writes.
 #[derive(Debug, Default)]
 pub struct WriteQueue {
     pieces: VecDeque<Bytes>,
-    /// What comes after the pieces, still growing.
+    /// The small payloads after the pieces.
     tail: BytesMut,
     /// All bytes in the pieces and the tail.
     length: usize,
 }
 
 impl WriteQueue {
-    /// Copies a few bytes behind what waits.
+    /// Appends a few bytes by copying.
     pub(crate) fn put(&mut self, bytes: &[u8]) {
         self.tail.put_slice(bytes);
         self.length += bytes.len();
     }
 
-    /// Puts bytes behind what waits, without a copy if they are many.
+    /// Appends bytes, without a copy if they are many.
     pub(crate) fn put_bytes(&mut self, bytes: Bytes) {
         if bytes.len() < OWN_PIECE_BYTES {
             self.put(&bytes);
@@ -39,7 +41,7 @@ impl WriteQueue {
         self.pieces.push_back(bytes);
     }
 
-    /// Takes all of it as one piece: a copy if it is several.
+    /// Takes everything as one piece: a copy if there are several.
     pub fn take_all(&mut self) -> Bytes {
         self.copy_to_bytes(self.length)
     }

@@ -16,7 +16,7 @@ pub(crate) fn answers(data: &[u8]) -> usize {
     let mut done = 0;
     let Some((first, data)) = data.split_first() else { return 0 };
     let mut setup = SessionConfig::new("any");
-    setup.pace = if first & 1 == 0 { Pipelining::Flight } else { Pipelining::Login };
+    setup.pace = if first & 1 == 0 { Pipelining::Full } else { Pipelining::Login };
     setup.credentials = vec![Credential::Host];
     setup.profile.vector_limits = Some(VectorLimits { elements: 3, ..VectorLimits::default() });
     let mut session = Session::new(setup);

@@ -1,5 +1,5 @@
-//! The simplest driver there can be: over a blocking socket, or something like one. It counts its flights, and keeps what
-//! went over the wire.
+//! A simple driver over a blocking socket, or something like one. It counts its round trips, and
+//! records the bytes on the wire.
 
 use bytes::{Buf, Bytes};
 use hither_xrd::client::{
@@ -10,7 +10,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
-/// What was said, by whom.
+/// A message and its sender.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Said {
     Client(Vec<u8>),
@@ -26,7 +26,7 @@ pub(crate) struct Driver {
     pub(crate) session: Session,
     stream: Box<dyn Wire>,
     /// Times that something was written and then waited for: round trips after that of TCP.
-    pub(crate) flights: usize,
+    pub(crate) round_trips: usize,
     pub(crate) said: Vec<Said>,
     /// Data of each ticket.
     pub(crate) data: HashMap<RequestId, Vec<(u64, Bytes)>>,
@@ -44,7 +44,7 @@ impl Driver {
     pub(crate) fn over(stream: Box<dyn Wire>, setup: SessionConfig) -> Self {
         let session = Session::new(setup);
         let (said, data, events) = (Vec::new(), HashMap::new(), Vec::new());
-        Self { session, stream, flights: 0, said, data, events }
+        Self { session, stream, round_trips: 0, said, data, events }
     }
 
     /// Goes on until the ticket is over; gives the event that ended it.
@@ -101,7 +101,7 @@ impl Driver {
             let all = self.session.outgoing().take_all();
             self.stream.write_all(&all).unwrap();
             self.said.push(Said::Client(all.to_vec()));
-            self.flights += 1;
+            self.round_trips += 1;
         }
     }
 

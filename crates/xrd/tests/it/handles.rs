@@ -1,5 +1,5 @@
-//! Several files in one session, from a server that numbers them in one way or another: whatever is guessed of handles, the
-//! bytes of a read are those of its file.
+//! Several files in one session, from servers with different numberings of handles: whatever is
+//! predicted, the bytes of a read are those of its file.
 
 use bytes::{Buf, Bytes};
 use hither_simulate::random::Random;
@@ -256,7 +256,7 @@ proptest! {
         profile.numbering = known;
         profile.first_handle = known.map(|_| [0; 4]);
         let mut server = Server::new(numbering, overtakes);
-        let mut client = Client::new([Pipelining::Steps, Pipelining::Login, Pipelining::Flight][pace], profile);
+        let mut client = Client::new([Pipelining::Steps, Pipelining::Login, Pipelining::Full][pace], profile);
         let mut random = Random::new(seed);
         let mut files: Vec<(String, File, RequestId)> = Vec::new();
         let (mut reads, mut closed) = (Vec::new(), HashSet::new());
@@ -306,7 +306,7 @@ fn numbering_is_learned() {
         [HandleNumbering::LittleEndian, HandleNumbering::BigEndian, HandleNumbering::Other]
     {
         let mut server = Server::new(numbering, false);
-        let mut client = Client::new(Pipelining::Flight, ServerProfile::default());
+        let mut client = Client::new(Pipelining::Full, ServerProfile::default());
         for nth in 0..300 {
             client.session.open(OpenRequest::for_reading(format!("/file{nth}")));
             client.finish(&mut server, &mut Random::new(1), 1 << 20);
@@ -326,7 +326,7 @@ fn a_right_guess_is_sent_once_and_a_wrong_one_twice() {
         let mut profile = ServerProfile::default();
         (profile.numbering, profile.first_handle) = (Some(known), Some([0; 4]));
         let mut server = Server::new(numbering, false);
-        let mut client = Client::new(Pipelining::Flight, profile);
+        let mut client = Client::new(Pipelining::Full, profile);
         let mut random = Random::new(1);
         client.session.open(OpenRequest::for_reading("/file"));
         client.finish(&mut server, &mut random, 1 << 20);

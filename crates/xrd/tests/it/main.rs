@@ -1,5 +1,5 @@
-//! Both ends of the protocol against each other, against recordings of real servers, against a real one where there is
-//! one, and against garbage.
+//! Both ends of the protocol against each other, against recordings of real servers, against a real
+//! server where one is installed, and against garbage.
 
 #![expect(
     clippy::unwrap_used,

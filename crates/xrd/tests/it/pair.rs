@@ -1,4 +1,4 @@
-//! Both ends against each other: any pieces, any order of answers, any form of them, any wrong guess.
+//! Both ends against each other: any pieces, any order and form of responses, any wrong prediction.
 
 use bytes::{Buf, Bytes, BytesMut};
 use hither_simulate::random::Random;
@@ -17,13 +17,13 @@ use proptest::prelude::*;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ops::Range;
 
-/// What a server is like.
+/// The behaviour of a server.
 #[derive(Debug, Clone, Default)]
 struct Habits {
     flags: u32,
     methods: Vec<&'static str>,
     handle: u8,
-    /// An open has to be asked for again so many times.
+    /// Number of times that an open has to be repeated.
     waits: usize,
     /// An open is answered later.
     later: bool,
@@ -32,7 +32,7 @@ struct Habits {
     shuffles: bool,
     /// Answers overtake each other.
     overtakes: bool,
-    /// Every so many pages one arrives damaged, if it was not asked for again.
+    /// Of this many pages one arrives damaged, unless it is requested again.
     damages: u64,
     /// The most that it sends in one frame.
     frame_bytes: usize,
@@ -43,9 +43,10 @@ struct Model {
     connection: Connection,
     habits: Habits,
     content: Bytes,
-    /// How many times the file is open.
+    /// Number of times the file is open.
     open: usize,
-    /// Answers that are not sent yet, by request: late ones, and what opens the file when it is sent.
+    /// Responses that are not sent yet, by request: late ones, and those that open the file when
+    /// sent.
     pending: Vec<VecDeque<(StreamId, Sent)>>,
     broken: bool,
     /// Requests that were taken, by name.
@@ -260,7 +261,7 @@ impl Model {
     }
 }
 
-/// What came of everything.
+/// The results of all requests.
 #[derive(Debug, Default)]
 struct Seen {
     data: HashMap<RequestId, Vec<(u64, Bytes)>>,
@@ -293,7 +294,8 @@ impl Seen {
         }
     }
 
-    /// The bytes of these ranges that came for the ticket, each once: where something is missing, nothing may be there.
+    /// The bytes of these ranges that came for the request, each once; missing ranges must be
+    /// empty.
     fn check(&self, ticket: RequestId, ranges: &[Range<u64>], content: &[u8]) {
         let mut expected: Vec<u64> = ranges.iter().flat_map(Clone::clone).collect();
         let mut found = Vec::new();
@@ -392,7 +394,7 @@ proptest! {
     ) {
         let content = content();
         let size = content.len() as u64;
-        let mut setup = setup([Pipelining::Steps, Pipelining::Login, Pipelining::Flight][pace]);
+        let mut setup = setup([Pipelining::Steps, Pipelining::Login, Pipelining::Full][pace]);
         let mut habits = habits;
         if wants_proof {
             habits.methods = vec!["gsi", "unix"];
@@ -448,7 +450,7 @@ proptest! {
         let content = content();
         let habits = Habits { frame_bytes: 3000, overtakes: true, ..Habits::default() };
         let mut model = Model::new(habits, content.clone());
-        let mut session = Session::new(setup(Pipelining::Flight));
+        let mut session = Session::new(setup(Pipelining::Full));
         let mut random = Random::new(seed);
         let (file, open) = session.open(OpenRequest::for_reading("/f"));
         let gone = session.read(file, 0..50_000);
@@ -489,7 +491,7 @@ proptest! {
 fn a_redirected_open_takes_its_reads_along() {
     let mut model =
         Model::new(Habits { redirects: true, frame_bytes: 1, ..Habits::default() }, content());
-    let mut session = Session::new(setup(Pipelining::Flight));
+    let mut session = Session::new(setup(Pipelining::Full));
     let (file, open) = session.open(OpenRequest::for_reading("/f"));
     let read = session.read(file, 3..9);
     let seen = talk(&mut session, &mut model, 1, 1000);
@@ -506,14 +508,14 @@ fn a_redirected_open_takes_its_reads_along() {
 
 #[test]
 fn a_server_that_came_to_want_proof_is_found_out() {
-    for pace in [Pipelining::Steps, Pipelining::Login, Pipelining::Flight] {
+    for pace in [Pipelining::Steps, Pipelining::Login, Pipelining::Full] {
         let habits = Habits { methods: vec!["unix"], frame_bytes: 10, ..Habits::default() };
         let mut model = Model::new(habits, content());
         let mut session = Session::new(setup(pace));
         let (file, _) = session.open(OpenRequest::for_reading("/f"));
         let read = session.read(file, 0..10);
         let seen = talk(&mut session, &mut model, 1, 1000);
-        if pace == Pipelining::Flight {
+        if pace == Pipelining::Full {
             assert!(
                 matches!(seen.error, Some(SessionError::Mispredicted { .. })),
                 "{:?}",
@@ -541,10 +543,15 @@ fn the_next_credential_is_tried_and_what_is_not_possible_is_named() {
     let accepted = run(vec!["unix", "host"], vec![mallory.clone(), Credential::Host]);
     assert_eq!(accepted, (Some("host".into()), None));
     let refused = run(vec!["unix"], vec![mallory]).1.unwrap();
-    assert_eq!(refused, "the server wants one of unix: unix was refused: mallory may not");
+    assert_eq!(
+        refused,
+        "the server requires authentication by unix: unix was rejected: mallory may not"
+    );
     let gsi = run(vec!["gsi"], vec![Credential::Host]).1.unwrap();
     assert!(
-        gsi.starts_with("the server wants one of gsi: gsi (X.509 proxies) is not implemented"),
+        gsi.starts_with(
+            "the server requires authentication by gsi: gsi (X.509 proxies) is not implemented"
+        ),
         "{gsi}"
     );
     let token = run(vec!["ztn"], vec![Credential::Token("t".into())]).1.unwrap();
@@ -558,7 +565,7 @@ fn tls_begins_where_both_ends_think_it_does() {
         let flags = server::HAVE_TLS | server::IS_SERVER;
         let mut model =
             Model::new(Habits { flags, frame_bytes: 100, ..Habits::default() }, content());
-        let mut setup = setup(Pipelining::Flight);
+        let mut setup = setup(Pipelining::Full);
         setup.tls = if at_once { TlsMode::RequiredAtOnce } else { TlsMode::Required };
         let mut session = Session::new(setup);
         assert_eq!(session.greets_at_once(), at_once);
@@ -586,7 +593,7 @@ fn tls_begins_where_both_ends_think_it_does() {
 #[test]
 fn a_server_without_tls_is_not_talked_to_in_clear() {
     let mut model = Model::new(Habits { frame_bytes: 100, ..Habits::default() }, content());
-    let mut setup = setup(Pipelining::Flight);
+    let mut setup = setup(Pipelining::Full);
     setup.tls = TlsMode::Required;
     let mut session = Session::new(setup);
     let seen = talk(&mut session, &mut model, 1, 1000);
@@ -595,10 +602,10 @@ fn a_server_without_tls_is_not_talked_to_in_clear() {
 }
 
 #[test]
-fn a_profile_that_was_learned_suffices_for_a_flight() {
+fn a_learned_profile_suffices_for_one_round_trip() {
     let habits = Habits { methods: vec!["unix"], handle: 2, frame_bytes: 500, ..Habits::default() };
     let mut profile = ServerProfile::default();
-    for expected in [Pipelining::Login, Pipelining::Flight] {
+    for expected in [Pipelining::Login, Pipelining::Full] {
         assert_eq!(profile.pace(), expected);
         let mut setup = setup(profile.pace());
         setup.profile = profile.clone();
@@ -608,7 +615,7 @@ fn a_profile_that_was_learned_suffices_for_a_flight() {
         let read = session.read(file, 0..2000);
         let mut all = session.outgoing().take_all();
         model.receive(&mut all, &mut Random::new(1));
-        assert_eq!(model.taken.contains_key("read"), expected == Pipelining::Flight);
+        assert_eq!(model.taken.contains_key("read"), expected == Pipelining::Full);
         let seen = talk(&mut session, &mut model, 1, 1 << 20);
         seen.check(read, &[0..2000], &content());
         assert_eq!(model.taken["read"], 1);

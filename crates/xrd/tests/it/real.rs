@@ -18,7 +18,7 @@ fn setup(pace: Pipelining) -> SessionConfig {
     setup
 }
 
-/// What a session at this pace learns.
+/// The profile that a session with this pipelining learns.
 fn learned(server: &Xrootd, setup: SessionConfig) -> ServerProfile {
     let mut driver = Driver::connect(server.port, setup);
     let (file, ticket) = driver.session.open(OpenRequest::for_reading("/f.bin"));
@@ -30,12 +30,13 @@ fn learned(server: &Xrootd, setup: SessionConfig) -> ServerProfile {
 
 #[test]
 fn two_round_trips_suffice_for_a_server_that_is_known() {
-    let Some(server) = Xrootd::start("flight", "") else { return };
+    let Some(server) = Xrootd::start("full", "") else { return };
     let profile = learned(&server, setup(Pipelining::Steps));
     assert!(profile.proven && profile.has_pages() && !profile.is_manager(), "{profile:?}");
     assert_eq!(profile.first_handle, Some([0; 4]));
-    assert_eq!(profile.pace(), Pipelining::Flight);
-    for (pace, flights) in [(Pipelining::Steps, 4), (Pipelining::Login, 3), (Pipelining::Flight, 1)]
+    assert_eq!(profile.pace(), Pipelining::Full);
+    for (pace, round_trips) in
+        [(Pipelining::Steps, 4), (Pipelining::Login, 3), (Pipelining::Full, 1)]
     {
         let mut setup = setup(pace);
         setup.profile = profile.clone();
@@ -55,7 +56,11 @@ fn two_round_trips_suffice_for_a_server_that_is_known() {
         assert_eq!(driver.bytes(pages), whole[4_000_001..4_100_000]);
         let expected = [&whole[7..9], &whole[100..200], &whole[1_000_000..1_000_500]].concat();
         assert_eq!(driver.bytes(vector), expected);
-        assert!(driver.flights <= flights, "{} flights with {pace:?}", driver.flights);
+        assert!(
+            driver.round_trips <= round_trips,
+            "{} round trips with {pace:?}",
+            driver.round_trips
+        );
     }
 }
 
@@ -67,7 +72,10 @@ fn unix_authentication_goes_along() {
 
     let mut none = Driver::connect(server.port, setup(Pipelining::Login));
     let error = none.until_event(|event| *event == SessionEvent::Ready).unwrap_err();
-    assert_eq!(error.to_string(), "the server wants one of unix: for unix give a user name");
+    assert_eq!(
+        error.to_string(),
+        "the server requires authentication by unix: provide a user name"
+    );
 
     let mut with = setup(Pipelining::Login);
     with.credentials = vec![unix.clone()];
@@ -77,31 +85,31 @@ fn unix_authentication_goes_along() {
         (&["unix".to_owned()][..], Some("unix"))
     );
 
-    let mut flight = setup(Pipelining::Flight);
-    flight.credentials = vec![unix];
-    flight.profile = profile;
-    let mut driver = Driver::connect(server.port, flight.clone());
+    let mut full = setup(Pipelining::Full);
+    full.credentials = vec![unix];
+    full.profile = profile;
+    let mut driver = Driver::connect(server.port, full.clone());
     let (file, _) = driver.session.open(OpenRequest::for_reading("/f.bin"));
     let read = driver.session.read(file, 0..1000);
     driver.reply(read);
-    assert_eq!((driver.bytes(read), driver.flights), (content(1000), 1));
+    assert_eq!((driver.bytes(read), driver.round_trips), (content(1000), 1));
 
     // The same with a profile that is wrong: it says that no proof is wanted.
-    flight.profile.methods.clear();
-    let mut driver = Driver::connect(server.port, flight.clone());
+    full.profile.methods.clear();
+    let mut driver = Driver::connect(server.port, full.clone());
     let (file, _) = driver.session.open(OpenRequest::for_reading("/f.bin"));
     let read = driver.session.read(file, 0..1000);
     let error = driver.until(read).unwrap_err();
     assert!(matches!(error, SessionError::Mispredicted { .. }), "{error}");
-    flight.profile = driver.session.profile().clone();
-    flight.pace = Pipelining::Steps;
-    learned(&server, flight);
+    full.profile = driver.session.profile().clone();
+    full.pace = Pipelining::Steps;
+    learned(&server, full);
 }
 
 #[test]
 fn proof_that_is_not_wanted_does_no_harm() {
     let Some(server) = Xrootd::start("unneeded", "") else { return };
-    let mut setup = setup(Pipelining::Flight);
+    let mut setup = setup(Pipelining::Full);
     setup.credentials = vec![Credential::Unix { user: "tester".into(), group: String::new() }];
     setup.profile.methods = vec!["unix".into()];
     setup.profile.method = Some("unix".into());
@@ -120,7 +128,7 @@ fn a_server_that_wants_tls_says_so_and_when() {
             "xrd.tls FOLDER/cert.pem FOLDER/key.pem\nxrd.tlsca noverify\nxrootd.tls {what}"
         );
         let Some(server) = Xrootd::start(&format!("tls-{what}"), &more) else { return };
-        for pace in [Pipelining::Steps, Pipelining::Login, Pipelining::Flight] {
+        for pace in [Pipelining::Steps, Pipelining::Login, Pipelining::Full] {
             let mut driver = Driver::connect(server.port, setup(pace));
             let (file, _) = driver.session.open(OpenRequest::for_reading("/f.bin"));
             let read = driver.session.read(file, 0..10);
@@ -128,19 +136,19 @@ fn a_server_that_wants_tls_says_so_and_when() {
             // What is sent ahead may be met by a connection that is closed already, and its reset.
             let told = matches!(error, SessionError::TlsWanted { .. });
             assert!(
-                told || pace == Pipelining::Flight
+                told || pace == Pipelining::Full
                     && matches!(error, SessionError::Mispredicted { .. }),
                 "{error}"
             );
         }
         for tls in [TlsMode::IfWanted, TlsMode::Required, TlsMode::RequiredAtOnce] {
-            let mut setup = setup(Pipelining::Flight);
+            let mut setup = setup(Pipelining::Full);
             setup.tls = tls;
             let mut driver = Driver::connect(server.port, setup);
             driver.until_event(|event| *event == SessionEvent::StartTls).unwrap();
             assert!(driver.session.profile().has_tls());
-            let flights = if tls == TlsMode::IfWanted && what == "session" { 2 } else { 1 };
-            assert_eq!(driver.flights, flights, "{tls:?} {what}");
+            let round_trips = if tls == TlsMode::IfWanted && what == "session" { 2 } else { 1 };
+            assert_eq!(driver.round_trips, round_trips, "{tls:?} {what}");
         }
     }
 }
@@ -148,7 +156,7 @@ fn a_server_that_wants_tls_says_so_and_when() {
 #[test]
 fn a_wrong_handle_is_mended() {
     let Some(server) = Xrootd::start("handle", "") else { return };
-    let mut setup = setup(Pipelining::Flight);
+    let mut setup = setup(Pipelining::Full);
     setup.profile.vector_limits = Some(VectorLimits::default());
     setup.profile.first_handle = Some([0, 0, 0, 9]);
     let mut driver = Driver::connect(server.port, setup);
@@ -158,14 +166,14 @@ fn a_wrong_handle_is_mended() {
     driver.reply(read);
     driver.reply(vector);
     assert_eq!(driver.bytes(read), content(10_000)[5..]);
-    assert_eq!(driver.flights, 2);
+    assert_eq!(driver.round_trips, 2);
     assert_eq!(driver.session.profile().first_handle, Some([0; 4]));
 }
 
 #[test]
 fn files_that_are_not_there_fail_with_their_reads() {
     let Some(server) = Xrootd::start("absent", "") else { return };
-    let mut driver = Driver::connect(server.port, setup(Pipelining::Flight));
+    let mut driver = Driver::connect(server.port, setup(Pipelining::Full));
     let (file, opened) = driver.session.open(OpenRequest::for_reading("/nothing"));
     let read = driver.session.read(file, 0..10);
     let SessionEvent::Failed { failure: RequestError::Refused { code, .. }, .. } =
@@ -190,7 +198,7 @@ fn files_that_are_not_there_fail_with_their_reads() {
 #[test]
 fn ten_thousand_ranges_come_from_ten_requests() {
     let Some(server) = Xrootd::start("ranges", "") else { return };
-    let mut setup = setup(Pipelining::Flight);
+    let mut setup = setup(Pipelining::Full);
     setup.profile.vector_limits = Some(VectorLimits::default());
     let mut driver = Driver::connect(server.port, setup);
     let (file, _) = driver.session.open(OpenRequest::for_reading("/f.bin"));
@@ -200,9 +208,10 @@ fn ten_thousand_ranges_come_from_ten_requests() {
     let whole = content(5_000_000);
     let expected: Vec<u8> = whole.chunks(500).flat_map(|chunk| chunk[..200].to_vec()).collect();
     assert!(driver.bytes(vector) == expected);
-    assert_eq!(driver.flights, 1);
+    assert_eq!(driver.round_trips, 1);
 
-    // One range beyond the end: the server refuses the request that it is in, and the others are right.
+    // One range beyond the end: the server rejects the request that contains it; the others are
+    // right.
     let mut ranges = ranges;
     ranges.push(4_999_999..5_000_001);
     let vector = driver.session.read_vector(file, &ranges);

@@ -1,8 +1,9 @@
-//! What was said between this client and Debian's xrootd 5.5.3, replayed byte for byte: the client has to say the same
-//! again, whatever the pieces in which the server's bytes arrive.
+//! Transcripts of this client and Debian's xrootd 5.5.3, replayed byte for byte: the client has to
+//! send the same messages again, whatever the pieces in which the server's bytes arrive.
 //!
-//! A transcript has a line for each thing that was said, `>` by the client and `<` by the server, in hexadecimal digits.
-//! `HITHER_WRITE_TRANSCRIPTS=1 cargo test -p hither-xrd --test it transcripts` records them anew, where xrootd is installed.
+//! A transcript has a line for each message, `>` from the client and `<` from the server, in
+//! hexadecimal digits. `HITHER_WRITE_TRANSCRIPTS=1 cargo test -p hither-xrd --test it transcripts`
+//! records them again, where xrootd is installed.
 
 use crate::driver::{Driver, Said};
 use crate::xrootd::Xrootd;
@@ -30,16 +31,16 @@ struct Scenario {
 const UNIX: &str = "xrootd.seclib libXrdSec.so\nsec.protocol unix";
 
 const SCENARIOS: &[Scenario] = &[
-    Scenario { name: "flight", config: "", pace: Pipelining::Flight, unix: false, run: read_small },
+    Scenario { name: "full", config: "", pace: Pipelining::Full, unix: false, run: read_small },
     Scenario { name: "steps", config: "", pace: Pipelining::Steps, unix: false, run: read_small },
     Scenario { name: "unix", config: UNIX, pace: Pipelining::Login, unix: true, run: read_small },
     Scenario { name: "names", config: "", pace: Pipelining::Login, unix: false, run: names },
     Scenario { name: "written", config: "", pace: Pipelining::Login, unix: false, run: written },
-    Scenario { name: "absent", config: "", pace: Pipelining::Flight, unix: false, run: absent },
+    Scenario { name: "absent", config: "", pace: Pipelining::Full, unix: false, run: absent },
     Scenario {
         name: "redirect",
         config: "xrootd.redirect 127.0.0.1:1095 /far",
-        pace: Pipelining::Flight,
+        pace: Pipelining::Full,
         unix: false,
         run: redirected,
     },
@@ -230,7 +231,8 @@ impl Read for Recording {
 
 impl Write for Recording {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        // What the client says next may come before the server's last words, which it needn't have waited for.
+        // The client's next message may come before the server's last one if it need not wait for
+        // it.
         let place = self.said.iter().position(|said| matches!(said, Said::Client(_)));
         let Some(Said::Client(expected)) = place.and_then(|place| self.said.get_mut(place)) else {
             panic!("the client says more than was recorded: {}", hex(bytes));

@@ -24,8 +24,8 @@ pub(crate) fn content(size: usize) -> Vec<u8> {
 }
 
 impl Xrootd {
-    /// Serves a new folder with `f.bin` (5,000,000 bytes), `small` (23 bytes) and an empty folder `d`, with more lines of
-    /// configuration; `None`, saying so, if xrootd is not installed.
+    /// Serves a new folder with `f.bin` (5,000,000 bytes), `small` (23 bytes) and an empty folder
+    /// `d`, with more lines of configuration; `None`, saying so, if xrootd is not installed.
     pub(crate) fn start(test: &str, more: &str) -> Option<Self> {
         let found =
             Command::new("xrootd").arg("-v").stdout(Stdio::null()).stderr(Stdio::null()).status();
@@ -64,7 +64,7 @@ impl Xrootd {
         Some(server)
     }
 
-    /// Until it answers: its own probe is the connection, which the kernel takes as soon as it listens.
+    /// Waits until it listens, by connecting.
     fn wait(&self) {
         for _ in 0..200 {
             if TcpStream::connect(("127.0.0.1", self.port)).is_ok() {
@@ -90,8 +90,8 @@ fn certify(folder: &Path) {
     assert!(done.success());
 }
 
-/// The command, for root: it refuses to run as root, and does not start on a machine whose name has no address, so that
-/// the machine is called localhost for it.
+/// The command, for root: it refuses to run as root, and does not start on a machine whose name has
+/// no address, so that the machine is called localhost for it.
 fn as_root() -> Command {
     let mut command = Command::new("unshare");
     command.args(["--uts", "sh", "-c", "hostname localhost && exec \"$@\"", "sh"]);

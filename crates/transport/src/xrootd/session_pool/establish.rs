@@ -218,7 +218,7 @@ impl SessionConnector {
             flight = account.next_flight();
         }
         let setup = self.setup().await?;
-        let ahead = setup.pace == Pipelining::Flight;
+        let ahead = setup.pace == Pipelining::Full;
         let mut session = Session::new(setup);
         let wire = if session.greets_at_once() {
             let (stream, shaken) = self.secured(&mut session, line).await?;
@@ -290,7 +290,7 @@ impl SessionConnector {
         setup.pace = match (&token, self.careful, setup.tls) {
             // In clear the token goes with the path, and that is for a server to see that lets us in without TLS.
             (Some(_), _, TlsMode::Never) => Pipelining::Login,
-            (None, false, _) => Pipelining::Flight,
+            (None, false, _) => Pipelining::Full,
             _ => setup.profile.pace(),
         };
         setup.credentials.extend(token.map(|token| Credential::Token(token.expose().to_owned())));

@@ -1,9 +1,10 @@
-//! Which handle the next file will get.
+//! Prediction of the handle that the next file will get.
 //!
-//! Handles are numbers, and the lowest one that is free on the connection is given out. What is free is known here as long
-//! as every open and close under way can be followed: a number is taken from when an open is expected to get it until the
-//! close of its file is answered. While the lowest one that could be free is one whose close is under way, nothing is
-//! guessed: a read on it might still reach the file that had it.
+//! Handles are numbers, and a server gives out the lowest one that is free on the connection. The
+//! free numbers are known here as long as every open and close in flight can be followed: a number
+//! is taken from when an open is expected to get it until the close of its file is answered. While
+//! the lowest number that could be free belongs to a close in flight, nothing is predicted: a read
+//! on it might still reach the file that had it.
 
 use super::SubrequestId;
 use crate::client::HandleNumbering;
@@ -13,16 +14,17 @@ use std::collections::{HashMap, HashSet};
 /// The handles of one connection.
 #[derive(Debug, Default)]
 pub(super) struct HandlePredictor {
-    /// What files have, or had until their close is answered.
+    /// Numbers of files, until their close is answered.
     held: HashSet<FileHandle>,
-    /// Those whose close was sent.
+    /// Numbers whose close was sent.
     closing: HashSet<FileHandle>,
-    /// Opens under way, with the number that each will get if that is known.
+    /// Opens in flight, with the number that each will get if it is known.
     opening: HashMap<SubrequestId, Option<u32>>,
 }
 
 impl HandlePredictor {
-    /// An open is sent. Says which number its file will get, and the handle made of it, if that can be known.
+    /// Records that an open is sent. Returns the predicted number and handle of its file, if they
+    /// can be known.
     pub(super) fn open(
         &mut self,
         id: SubrequestId,
@@ -50,20 +52,20 @@ impl HandlePredictor {
         None
     }
 
-    /// The answer to an open will come at another time than the others'.
+    /// Records that the response to an open will come later than those of other requests.
     pub(super) fn postponed(&mut self, id: SubrequestId) {
         if let Some(number) = self.opening.get_mut(&id) {
             *number = None;
         }
     }
 
-    /// An open is not under way any more. Gives the number that was expected for it.
+    /// Records that an open is no longer in flight. Returns the number that was expected for it.
     pub(super) fn answered(&mut self, id: SubrequestId) -> Option<u32> {
         self.opening.remove(&id).flatten()
     }
 
-    /// An open that was expected to get a number got a handle. What that says of the numbering; nothing if it could be
-    /// anything.
+    /// Learns from the handle that an open got for its expected number. Returns the numbering;
+    /// `None` if it could be any.
     pub(super) fn given(
         &mut self,
         expected: Option<u32>,
@@ -71,7 +73,7 @@ impl HandlePredictor {
         known: Option<HandleNumbering>,
     ) -> Option<HandleNumbering> {
         let is_new = self.held.insert(handle);
-        // Zeros are the same in every order; and a number above the expected one is of a server that has its own ways.
+        // Zeros are the same in every order; a number above the expected one means another scheme.
         let expected = expected.filter(|_| handle != FileHandle::default())?;
         let fits = |numbering: HandleNumbering| {
             let value = match numbering {
@@ -89,12 +91,12 @@ impl HandlePredictor {
         Some(orders.into_iter().find(|order| fits(*order)).unwrap_or(HandleNumbering::Other))
     }
 
-    /// The close of a file was sent.
+    /// Records that the close of a file was sent.
     pub(super) fn close(&mut self, handle: FileHandle) {
         self.closing.insert(handle);
     }
 
-    /// A file is closed: its number is free.
+    /// Records that a file is closed: its number is free.
     pub(super) fn closed(&mut self, handle: FileHandle) {
         self.closing.remove(&handle);
         self.held.remove(&handle);
@@ -118,7 +120,7 @@ mod tests {
     fn the_lowest_free_number_is_next() {
         let mut numbers = HandlePredictor::default();
         assert_eq!((opened(&mut numbers, 1), opened(&mut numbers, 2)), (Some(0), Some(1)));
-        // Two under way.
+        // Two are in flight.
         let next =
             [3, 4].map(|id| numbers.open(SubrequestId(id), LITTLE).map(|(number, _)| number));
         assert_eq!(next, [Some(2), Some(3)]);
@@ -135,7 +137,7 @@ mod tests {
         let first = FileHandle::default();
         numbers.close(first);
         assert_eq!(numbers.open(SubrequestId(3), LITTLE), None);
-        // While one is under way whose number is not known, no other's is.
+        // While one with an unknown number is in flight, no other's is known.
         numbers.closed(first);
         assert_eq!(numbers.open(SubrequestId(4), LITTLE), None);
         assert_eq!(

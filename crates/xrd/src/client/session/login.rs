@@ -1,12 +1,13 @@
-//! From the handshake to the first request.
+//! The login, from the handshake to the first request.
 //!
 //! ```text
 //! handshake + protocol ──> [TLS] ──> login ──> [authentication] ──> [TLS] ──> ready
 //! ```
 //!
-//! With [`Pipelining::Login`] the login does not wait for the answer before it, with [`Pipelining::Flight`] neither do the
-//! authentication that the profile expects and what the driver asks. A server that is not as expected then has to break
-//! off: requests before a login that wants proof make it do so, at times before its answer to the login was read.
+//! With [`Pipelining::Login`] the login does not wait for the response before it. With
+//! [`Pipelining::Full`] the predicted authentication and the driver's requests do not wait
+//! either. A server that differs from its profile then closes the connection: requests before a
+//! required authentication make it do so, sometimes before its response to the login was read.
 
 use super::{Session, SubrequestId};
 use crate::client::credential::advice;
@@ -21,16 +22,16 @@ use crate::wire::{
 use bytes::Bytes;
 use std::collections::HashMap;
 
-/// One step.
+/// A step of the login.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Step {
     Protocol,
     Login,
-    /// With this one of the credentials.
+    /// Authentication with this one of the credentials.
     Auth(usize),
 }
 
-/// What comes after TLS was set up.
+/// The step after TLS is set up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum AfterTls {
     #[default]
@@ -38,22 +39,22 @@ enum AfterTls {
     Ready,
 }
 
-/// How far the login has come.
+/// State of the login.
 #[derive(Debug, Default)]
 pub(super) struct Login {
     steps: HashMap<SubrequestId, Step>,
     /// The login was sent.
     sent: bool,
-    /// Requests were let through before the login was done.
+    /// Requests were sent before the login was complete.
     ahead: bool,
-    /// The server offers these; `None` before it said so.
+    /// The offered methods; `None` before the server's response.
     offered: Option<Vec<SecurityMethod>>,
     /// Credentials that were tried.
     tried: Vec<usize>,
-    /// Why the last one was refused.
+    /// The error of the last one.
     refusal: Option<String>,
     after_tls: AfterTls,
-    /// What the server said to wait with.
+    /// The step that the server said to wait with.
     waiting: Option<Step>,
     done: bool,
 }
@@ -69,7 +70,7 @@ impl Login {
 }
 
 impl Session {
-    /// What is sent on a new connection.
+    /// Sends the first messages of a new connection.
     pub(super) fn begin(&mut self) {
         self.out.put(&HANDSHAKE);
         self.send_step(Step::Protocol);
@@ -106,7 +107,8 @@ impl Session {
                 Request::Auth { method: credential.wire_name(), credentials: credential.payload() }
             }
         };
-        // Nothing here is too long for the wire: the words of a login are the driver's, and bounded by a redirect.
+        // The encoding cannot fail: the parameters of a login are the driver's, and bounded by a
+        // redirect.
         if let Some(stream) = self.streams.allocate(id)
             && request.encode(stream, &mut self.out).is_ok()
         {
@@ -114,7 +116,7 @@ impl Session {
         }
     }
 
-    /// Sends the login, and what may go ahead with it.
+    /// Sends the login, and the messages that may go ahead with it.
     fn log_in(&mut self) {
         if std::mem::replace(&mut self.login.sent, true) {
             return;
@@ -123,7 +125,7 @@ impl Session {
         let tls_to_come = self.setup.tls == TlsMode::IfWanted
             && !self.in_tls
             && self.setup.profile.flags & server::TLS_SESSION != 0;
-        if self.setup.pace < Pipelining::Flight || tls_to_come {
+        if self.setup.pace < Pipelining::Full || tls_to_come {
             return;
         }
         if !self.setup.profile.methods.is_empty() {
@@ -136,7 +138,8 @@ impl Session {
         self.send_held();
     }
 
-    /// The credential that a host wants which offered methods before: of the one that it accepted, else of the first one.
+    /// The credential for a server that offered methods before: of the method that it accepted,
+    /// else of the first one.
     fn expected(&self) -> Option<usize> {
         let ServerProfile { methods, method, .. } = &self.setup.profile;
         let names = method.as_ref().map_or(methods.as_slice(), std::slice::from_ref);
@@ -161,7 +164,7 @@ impl Session {
         self.events.push_back(SessionEvent::StartTls);
     }
 
-    /// A step was answered.
+    /// Handles the response to a step.
     pub(super) fn step_done(
         &mut self,
         id: SubrequestId,
@@ -181,7 +184,7 @@ impl Session {
     fn protocol_answered(&mut self, answer: &ProtocolResponse) -> Result<(), SessionError> {
         self.setup.profile.version = answer.version;
         self.setup.profile.flags = answer.flags;
-        // Option 2 wants signatures even from who has no key to sign with.
+        // Option 2 requires signatures even of a client without a key.
         if answer
             .signing
             .as_ref()
@@ -214,7 +217,7 @@ impl Session {
         });
         self.login.offered = Some(answer.methods);
         if !wants_proof {
-            // Proof that was sent all the same is refused, and does no harm.
+            // An authentication that was sent all the same is rejected, and does no harm.
             self.login_done();
             return Ok(());
         }
@@ -224,7 +227,7 @@ impl Session {
         if self.login.ahead {
             let wanted = self.setup.profile.methods.join(", ");
             return Err(SessionError::Mispredicted {
-                seen: format!("its login wants one of {wanted}"),
+                seen: format!("its login requires authentication by {wanted}"),
             });
         }
         self.authenticate()
@@ -296,7 +299,7 @@ impl Session {
         }
     }
 
-    /// A step was answered with something else.
+    /// Handles another status in response to a step.
     pub(super) fn step_control(
         &mut self,
         id: SubrequestId,
@@ -341,7 +344,8 @@ impl Session {
                 Ok(())
             }
             _ => {
-                let message = "it wants another step, of which this method has none".to_owned();
+                let message =
+                    "it requires another step, which this method does not have".to_owned();
                 let code = ErrorCode::AUTH_FAILED;
                 self.step_refused(step, ErrorResponse { code, message })
             }
@@ -356,14 +360,14 @@ impl Session {
         match step {
             Step::Protocol => Err(SessionError::Refused { step: "protocol", code, message }),
             Step::Login => Err(SessionError::Refused { step: "login", code, message }),
-            // It was not asked for.
+            // It was not requested.
             Step::Auth(_) if self.login.done => Ok(()),
             Step::Auth(index) => {
                 let method =
                     self.setup.credentials.get(index).map_or("", |credential| credential.method());
-                self.login.refusal = Some(format!("{method} was refused: {message}"));
+                self.login.refusal = Some(format!("{method} was rejected: {message}"));
                 if self.login.ahead {
-                    let seen = format!("it refused {method}: {message}");
+                    let seen = format!("it rejected {method}: {message}");
                     return Err(SessionError::Mispredicted { seen });
                 }
                 self.authenticate()

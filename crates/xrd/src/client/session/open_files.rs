@@ -1,18 +1,20 @@
-//! Files that are open, and the guess of a handle before they are.
+//! Open files, and the use of predicted handles.
 //!
-//! A server gives out the lowest handle that is free on a connection (`numbers.rs`). So reads name a file by the handle that
-//! it will get, and go out with its open. The guess is not relied on:
+//! A server gives out the lowest handle that is free on a connection (`handle_prediction.rs`). So
+//! reads use the handle that their file will get, and are sent together with its open. The
+//! prediction is not relied on:
 //!
-//! - The open gives another handle: the reads are sent again, with that one.
-//! - The open has to wait, or its answer comes later: the server refuses the reads, as the file is not open. They are
-//!   kept and sent when it is.
+//! - The open gets another handle: the reads are sent again, with that one.
+//! - The open has to wait, or its response comes later: the server rejects the reads, because the
+//!   file is not open. They are held until it is.
 //! - The open fails or is redirected: so do the reads.
-//! - An answer to a read comes before that to the open: it is not believed, and the read is sent again.
-//! - Another file gets the handle: so the reads may have reached that one. They are sent again.
+//! - The response to a read comes before that to the open: it is discarded, and the read is sent
+//!   again.
+//! - Another file gets the handle: the reads may have reached that file. They are sent again.
 //!
-//! A handle is only guessed if it names nothing when the open is sent, so that a read on it cannot reach a file that is
-//! being closed. Only reads are sent on a guess. Nothing is guessed of a server that has no files itself, and nothing
-//! beyond the first file of one that names them in its own way.
+//! A handle is only predicted if it is not in use when the open is sent, so that a read on it
+//! cannot reach a file that is being closed. Only reads are sent on a prediction. Nothing is
+//! predicted for managers, and nothing beyond the first file for servers with another numbering.
 
 use super::{PartState, Role, Session, SubrequestId};
 use crate::client::event::{Completion, File, RequestError, SessionEvent};
@@ -23,18 +25,18 @@ use crate::wire::{FileHandle, OpenResponse, Request};
 /// A file that is open or being opened.
 #[derive(Debug, Default)]
 pub(super) struct OpenFile {
-    /// What names it; `None` before the open is answered.
+    /// Its handle; `None` before the open is answered.
     pub(super) handle: Option<FileHandle>,
-    /// What will name it, probably; `None` if that cannot be known.
+    /// Its predicted handle; `None` if it cannot be known.
     pub(super) guess: Option<FileHandle>,
     /// It was the first one on this connection.
     pub(super) first: bool,
-    /// A close was asked for: nothing more can be.
+    /// A close was requested: no request may follow.
     pub(super) closing: bool,
 }
 
 impl Session {
-    /// The parts on a file, and what closes it, in the order in which they were asked.
+    /// The parts on a file, and its close, in the order of requests.
     fn parts_on(&self, file: File) -> Vec<SubrequestId> {
         let roles = [Role::On(file), Role::Closes(file)];
         let on_it = self.parts.iter().filter(|(_, part)| roles.contains(&part.role));
@@ -43,7 +45,7 @@ impl Session {
         ids
     }
 
-    /// An open is sent: what its file will be called, if that is a guess worth making.
+    /// Predicts the handle for an open that is sent, if that is useful.
     pub(super) fn expect(&mut self, id: SubrequestId) -> Option<FileHandle> {
         let is_first = !std::mem::replace(&mut self.opened_before, true);
         let profile = &self.setup.profile;
@@ -53,14 +55,14 @@ impl Session {
             return None;
         }
         if is_first {
-            return (self.setup.pace == Pipelining::Flight).then(|| profile.expected_handle());
+            return (self.setup.pace == Pipelining::Full).then(|| profile.expected_handle());
         }
         let counts = profile.first_handle == Some(FileHandle::default().0);
         let may = self.setup.pace >= Pipelining::Login && counts;
         next.map(|(_, handle)| handle).filter(|_| may)
     }
 
-    /// An open was answered, whose file was `expected` to have this number.
+    /// Handles the response to an open whose file was `expected` to have this number.
     pub(super) fn opened(
         &mut self,
         id: SubrequestId,
@@ -103,7 +105,8 @@ impl Session {
         self.send_held();
     }
 
-    /// The guess of a file's handle is void: what was sent on it is sent again when the file is open.
+    /// Invalidates the predicted handle of a file: parts that used it are sent again when the file
+    /// is open.
     pub(super) fn retract(&mut self, file: File) {
         if let Some(open) = self.files.get_mut(&file) {
             open.guess = None;
@@ -116,7 +119,7 @@ impl Session {
         }
     }
 
-    /// A file won't be open, or is no more: everything on it fails.
+    /// Fails everything on a file that will not be open, or is no longer.
     pub(super) fn not_open(&mut self, file: File) {
         self.files.remove(&file);
         for id in self.parts_on(file) {
@@ -128,7 +131,8 @@ impl Session {
         }
     }
 
-    /// If a part was sent on a guess that nothing has confirmed, the guess is void: its answer came too early.
+    /// Invalidates the prediction if a part used it before the open confirmed it: its response came
+    /// too early.
     pub(super) fn retract_if_unconfirmed(&mut self, id: SubrequestId) -> bool {
         let Some(part) = self.parts.get(&id) else { return false };
         let Role::On(file) = part.role else { return false };

@@ -1,4 +1,4 @@
-//! What can be asked of a session.
+//! Requests to a session.
 
 use super::{Exchange, Role, Session};
 use crate::client::event::{Completion, File, RequestError, RequestId, SessionEvent};
@@ -9,7 +9,8 @@ use bytes::Bytes;
 use std::ops::Range;
 
 impl Session {
-    /// Opens a file, which can be read from at once: reads are kept, or sent on a guess, until it is open.
+    /// Opens a file. It can be read from at once: reads are held, or sent on a predicted handle,
+    /// until it is open.
     pub fn open(&mut self, open: OpenRequest) -> (File, RequestId) {
         let file = File(self.number());
         let ticket = self.ticket();
@@ -22,22 +23,24 @@ impl Session {
         (file, ticket)
     }
 
-    /// Reads a range. It may reach beyond the end of the file: what there is comes, and the rest is missing.
+    /// Reads a range. If it reaches beyond the end of the file, the existing bytes come, and the
+    /// rest is missing.
     pub fn read(&mut self, file: File, range: Range<u64>) -> RequestId {
         let jobs = cut(range, Read::MAX_BYTES).map(|range| Subrequest::Read(Read::new(range)));
         self.read_jobs(file, jobs.collect())
     }
 
-    /// Reads ranges, in any order and as many as one likes; they are dealt out to as many requests as they take. A range
-    /// that reaches beyond the end of the file makes servers refuse the whole request that it is in.
+    /// Reads any number of ranges in any order; they are distributed over as many requests as
+    /// needed. Servers reject the whole request that contains a range beyond the end of the file.
     pub fn read_vector(&mut self, file: File, ranges: &[Range<u64>]) -> RequestId {
         let requests = self.vector_limits().split(ranges);
         let jobs = requests.into_iter().map(|ranges| Subrequest::Vector(Vector::new(ranges)));
         self.read_jobs(file, jobs.collect())
     }
 
-    /// Reads a range with checksums of its pages, from a server that [has them](crate::client::Profile::has_pages). `again`
-    /// for what arrived damaged before.
+    /// Reads a range with page checksums, from a server that [supports
+    /// them](crate::client::ServerProfile::has_pages). `again` marks a range that arrived damaged
+    /// before.
     pub fn read_pages(&mut self, file: File, range: Range<u64>, again: bool) -> RequestId {
         let jobs =
             cut(range, Pages::MAX_BYTES).map(|range| Subrequest::Pages(Pages::new(range, again)));
@@ -50,8 +53,8 @@ impl Session {
         self.on_file(file, Request::Write { handle, offset, data })
     }
 
-    /// Writes bytes into a file, with checksums of its pages; says which arrived damaged. `again` for one of those, a page
-    /// at a time.
+    /// Writes bytes with page checksums into a file; the result names pages that arrived damaged.
+    /// `again` marks one of those, a page at a time.
     pub fn write_pages(&mut self, file: File, offset: u64, data: &[u8], again: bool) -> RequestId {
         let handle = FileHandle::default();
         self.on_file(
@@ -60,24 +63,24 @@ impl Session {
         )
     }
 
-    /// What an open file is.
+    /// Returns the status of an open file.
     pub fn status(&mut self, file: File) -> RequestId {
         let target = Target::Handle(FileHandle::default());
         self.on_file(file, Request::Stat { target, file_system: false })
     }
 
-    /// Has the server write out what was written to a file.
+    /// Syncs a file to the server's disk.
     pub fn sync(&mut self, file: File) -> RequestId {
         self.on_file(file, Request::Sync(FileHandle::default()))
     }
 
-    /// Gives an open file another size.
+    /// Changes the size of an open file.
     pub fn truncate(&mut self, file: File, size: u64) -> RequestId {
         let target = Target::Handle(FileHandle::default());
         self.on_file(file, Request::Truncate { target, size })
     }
 
-    /// Closes a file, after what was asked before. Nothing more can be asked of it.
+    /// Closes a file, after its earlier requests. No request on it may follow.
     pub fn close(&mut self, file: File) -> RequestId {
         let ticket = self.on_file(file, Request::Close(FileHandle::default()));
         if let Some(open) = self.files.get_mut(&file) {
@@ -86,9 +89,9 @@ impl Session {
         ticket
     }
 
-    /// Asks anything that is not about an open file. A listing comes as [`SessionEvent::Entries`].
+    /// Sends a request that uses no open file. A listing comes as [`SessionEvent::Entries`].
     ///
-    /// What is about an open file fails with [`RequestError::NotOpen`]: there are methods for these.
+    /// A request on an open file fails with [`RequestError::NotOpen`]: use the other methods.
     pub fn submit(&mut self, request: Request) -> RequestId {
         let ticket = self.ticket();
         let job = match request {
@@ -164,7 +167,7 @@ impl Session {
     }
 }
 
-/// A range in pieces of at most so many bytes.
+/// Splits a range into pieces of at most this many bytes.
 fn cut(range: Range<u64>, most: u64) -> impl Iterator<Item = Range<u64>> {
     let mut start = range.start;
     std::iter::from_fn(move || {

@@ -1,4 +1,4 @@
-//! What the server answered, brought to whom it is for.
+//! Dispatch of responses to their requests.
 
 use super::{PartState, Role, Session, SubrequestId};
 use crate::client::event::{Completion, RequestError, RequestId, SessionError, SessionEvent};
@@ -10,10 +10,10 @@ use crate::wire::{
 };
 use bytes::{Bytes, BytesMut};
 
-/// Most bytes of an answer to a step of the login.
+/// Maximum size of a response to a step of the login.
 const MAX_STEP_BYTES: usize = 64 * 1024;
 
-/// Who takes the data of an answer.
+/// The receiver of a response's data.
 #[derive(Debug)]
 enum Taker {
     Nobody,
@@ -21,7 +21,7 @@ enum Taker {
     Step(SubrequestId, BytesMut),
 }
 
-/// The answer whose payload is arriving.
+/// The response whose payload is arriving.
 #[derive(Debug)]
 pub(super) struct Current {
     stream: StreamId,
@@ -88,7 +88,7 @@ impl Session {
                 if seen > MAX_STEP_BYTES {
                     let (seen, limit) = (seen as u64, MAX_STEP_BYTES as u64);
                     return Err(WireError::TooLarge {
-                        what: "answer to a login in bytes",
+                        what: "response to a login in bytes",
                         seen,
                         limit,
                     }
@@ -119,7 +119,7 @@ impl Session {
         }
     }
 
-    /// A stream id is free again: something may have waited for one.
+    /// Reuses a free stream id: something may have waited for one.
     fn release(&mut self, stream: StreamId) {
         self.streams.release(stream);
         if self.starved {
@@ -127,7 +127,7 @@ impl Session {
         }
     }
 
-    /// The answer to a part is complete.
+    /// Ends the response to a part.
     fn part_answered(&mut self, id: SubrequestId) -> Result<(), WireError> {
         let Some(part) = self.parts.get_mut(&id) else { return Ok(()) };
         let (ticket, role) = (part.ticket, part.role);
@@ -178,7 +178,7 @@ impl Session {
         self.events.push_back(SessionEvent::Done { ticket: part.ticket, reply });
     }
 
-    /// An answer that is no data.
+    /// Handles a response without data.
     fn control(
         &mut self,
         stream: StreamId,
@@ -186,7 +186,8 @@ impl Session {
         payload: &Bytes,
     ) -> Result<(), SessionError> {
         let owner = match self.owner(stream, status) {
-            // xrootd accepts the login of a client without TLS, and then answers it a second time with this.
+            // xrootd accepts the login of a client without TLS, and then sends this second response
+            // to it.
             Err(_) if status == status_code::ERROR && !self.in_tls => {
                 let ErrorResponse { code, message } = ErrorResponse::decode(payload)?;
                 return Err(match code {
@@ -204,7 +205,7 @@ impl Session {
             return self.step_control(id, status, payload);
         }
         if status != status_code::WAITRESP && self.retract_if_unconfirmed(id) {
-            // The file is not open yet, which is what the server says here.
+            // The file is not open yet: that is the reason for this error.
             return Ok(());
         }
         let Some(part) = self.parts.get(&id) else { return Ok(()) };
@@ -236,8 +237,8 @@ impl Session {
                 }
             }
             other => {
-                let expected = "one that answers a request";
-                return Err(WireError::number("the status of an answer", other, expected).into());
+                let expected = "that of a response to a request";
+                return Err(WireError::number("the status of a response", other, expected).into());
             }
         }
         Ok(())
@@ -253,14 +254,14 @@ impl Session {
                 self.events.push_back(SessionEvent::Wait { ticket, seconds, message });
             }
             Some(_) => {}
-            // What the session asks for itself is not worth waiting for.
+            // A request of the session itself is not worth waiting for.
             None => {
                 self.parts.remove(&id);
             }
         }
     }
 
-    /// Another server is to be asked: the ticket is over here, with all its parts.
+    /// Redirects a request: it ends here, with all its parts.
     fn redirected(&mut self, id: SubrequestId, redirect: Redirect) {
         let Some(part) = self.parts.get(&id) else { return };
         let (ticket, role) = (part.ticket, part.role);
@@ -274,7 +275,8 @@ impl Session {
             if let Some(PartState::Sent { stream, .. }) =
                 self.parts.get(&other).map(|part| part.state)
             {
-                // No answer is to come any more on the stream of the part that was redirected: that id is free.
+                // No further response will come on the stream of the redirected part: its id is
+                // free.
                 self.streams.abandon(stream);
             }
             self.parts.remove(&other);

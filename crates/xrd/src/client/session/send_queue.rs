@@ -1,22 +1,22 @@
-//! Which parts can be sent, and sending them.
+//! Parts that can be sent, and sending them.
 
 use super::{Exchange, Part, PartState, Role, Session, SubrequestId};
 use crate::client::event::{Completion, RequestError, RequestId, SessionEvent};
 use crate::client::subrequest::Subrequest;
 use crate::wire::FileHandle;
 
-/// What to do with a part.
+/// The decision on a part.
 enum Chance {
     /// Send it, with this handle.
     Now { handle: FileHandle, guessed: bool },
     /// Keep it.
     Later,
-    /// Its file is not open, and won't be.
+    /// Its file is not open, and will not be.
     Never,
 }
 
 impl Session {
-    /// A further part of a ticket, which is sent if it can be.
+    /// Adds a part to a request; it is sent if possible.
     pub(super) fn add_part(&mut self, ticket: RequestId, role: Role, job: Subrequest) {
         let id = SubrequestId(self.number());
         self.parts.insert(id, Part { ticket, role, job, state: PartState::Held });
@@ -26,8 +26,8 @@ impl Session {
         self.send_or_hold(id);
     }
 
-    /// Sends what can be sent of what is held, in the order in which it was asked: what was taken back goes before a close
-    /// that was asked after it.
+    /// Sends the held parts that can be sent, in the order of their requests: a part that was taken
+    /// back goes before a close that was requested after it.
     pub(super) fn send_held(&mut self) {
         if !self.open_gate || self.at_tls {
             return;
@@ -40,7 +40,7 @@ impl Session {
         }
     }
 
-    /// Sends a part, unless something has to happen first.
+    /// Sends a part, unless it has to be held.
     fn send_or_hold(&mut self, id: SubrequestId) {
         let Some(part) = self.parts.get(&id).filter(|part| part.state == PartState::Held) else {
             return;
@@ -72,7 +72,7 @@ impl Session {
                 if let Some(handle) = file.handle {
                     return Chance::Now { handle, guessed: false };
                 }
-                // Nothing that changes a file is sent on a guess.
+                // Changes of a file are never sent on a predicted handle.
                 let reads = matches!(
                     part.job,
                     Subrequest::Read(_) | Subrequest::Vector(_) | Subrequest::Pages(_)
@@ -85,7 +85,7 @@ impl Session {
         }
     }
 
-    /// Sends a part; false if no stream id is free.
+    /// Sends a part; returns false if no stream id is free.
     fn send(&mut self, id: SubrequestId, handle: FileHandle, guessed: bool) -> bool {
         let Some(stream) = self.streams.allocate(id) else { return false };
         let Some(part) = self.parts.get_mut(&id) else { return true };
@@ -111,7 +111,8 @@ impl Session {
         true
     }
 
-    /// Takes a part back that was sent on a guess: its answer means nothing, and it will be sent again.
+    /// Takes back a part that was sent on a predicted handle: its response is ignored, and it will
+    /// be sent again.
     pub(super) fn take_back(&mut self, id: SubrequestId) {
         let Some(part) = self.parts.get_mut(&id) else { return };
         if let PartState::Sent { stream, .. } = part.state {
@@ -121,7 +122,7 @@ impl Session {
         }
     }
 
-    /// A part is over, with its ticket if that was the last one.
+    /// Ends a part, and its request if it was the last part.
     pub(super) fn part_over(&mut self, id: SubrequestId) {
         let Some(part) = self.parts.remove(&id) else { return };
         let Some(exchange) = self.exchanges.get_mut(&part.ticket) else { return };
@@ -145,7 +146,7 @@ impl Session {
         self.events.push_back(event);
     }
 
-    /// A part failed; the others of its ticket go on.
+    /// Fails a part; the others of its request go on.
     pub(super) fn part_failed(&mut self, id: SubrequestId, failure: RequestError) {
         let Some(part) = self.parts.get(&id) else { return };
         let missing = part.job.missing();
@@ -160,12 +161,12 @@ impl Session {
         }
     }
 
-    /// A part is not wanted any more.
+    /// Cancels a part.
     pub(super) fn drop_part(&mut self, id: SubrequestId) {
         let Some(part) = self.parts.get_mut(&id) else { return };
         let (role, state) = (part.role, part.state);
         if let (Role::Opens(file), PartState::Sent { .. }) = (role, state) {
-            // It will be closed when it comes to be open.
+            // It is closed when it comes to be open.
             part.ticket = RequestId::INTERNAL;
             self.files.remove(&file);
         } else {

@@ -1,4 +1,4 @@
-//! Answers that are short by nature: gathered whole, within a bound, and understood at the end.
+//! Short responses: buffered up to a maximum, and decoded at the end.
 
 use super::Outcome;
 use crate::client::event::Completion;
@@ -8,32 +8,32 @@ use crate::wire::{
 };
 use bytes::{Bytes, BytesMut};
 
-/// Most bytes of such an answer: 16 attributes of 64 KiB, and their names.
+/// Maximum size of a buffered response: 16 attributes of 64 KiB, and their names.
 const MAX_BYTES: usize = 2 * 1024 * 1024;
 
-/// How the answer is to be understood.
+/// The decoding of the response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Form {
-    /// That there is one.
+    /// None: success is enough.
     Nothing,
-    /// As an open file.
+    /// As the response to an open.
     Open,
     /// As the status of a file.
     Status,
     /// As flags, one byte each.
     Kinds,
-    /// As places.
+    /// As replicas.
     Locations,
     /// As attributes.
     Attributes,
     /// As a list of damaged pages, with a checksum.
     Corrections,
-    /// Not at all.
+    /// As text.
     Text,
 }
 
 impl Form {
-    /// That of the answer to a request.
+    /// The decoding of the response to a request.
     fn of(request: &Request) -> Self {
         match request {
             Request::Open(_) => Self::Open,
@@ -64,7 +64,7 @@ pub(in crate::client) struct BufferedResponse {
     request: Request,
     form: Form,
     gathered: BytesMut,
-    /// More came than is kept.
+    /// The response exceeded its maximum.
     seen: usize,
 }
 

@@ -1,4 +1,4 @@
-//! Names in a directory, handed on frame by frame.
+//! Directory entries, passed on frame by frame.
 
 use super::{Outcome, Sink};
 use crate::client::event::{Completion, SessionEvent};
@@ -12,7 +12,7 @@ pub(in crate::client) struct List {
     path: String,
     options: u8,
     listing: Dirlist,
-    /// What is wrong with the listing. The rest of it is taken and left.
+    /// The defect of the listing. Its remaining bytes are dropped.
     error: Option<WireError>,
 }
 

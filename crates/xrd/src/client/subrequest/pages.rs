@@ -1,5 +1,5 @@
-//! A run of bytes, with checksums of its pages. A page is delivered when its checksum is right; what is damaged is
-//! counted as such and nothing else is affected. Pages that lie in one piece of what arrives are not copied.
+//! A range with page checksums. A page is delivered when its checksum is right; a damaged page is
+//! counted and affects no other. Pages that lie in one piece of the input are not copied.
 
 use super::{Outcome, Sink};
 use crate::wire::{
@@ -13,20 +13,21 @@ const CHECKSUM_BYTES: usize = 4;
 /// See the [module](self).
 #[derive(Debug)]
 pub(in crate::client) struct Pages {
-    /// What has not come in any frame, ascending.
+    /// Ranges that came in no frame, ascending.
     missing: Vec<Range<u64>>,
-    /// What came and was damaged, ascending within a frame; neighbours are joined.
+    /// Ranges that arrived damaged, ascending within a frame; neighbours are joined.
     damaged: Vec<Range<u64>>,
-    /// It came damaged before.
+    /// It arrived damaged before.
     again: bool,
-    /// The frame's data that is still to come, without checksums; `None` if its bytes mean nothing.
+    /// The frame's data that is still to come, without checksums; `None` if its bytes are to be
+    /// dropped.
     frame: Option<Range<u64>>,
     /// A page and its checksum, as far as they have come. Invariant: at most a page and 4 bytes.
     unit: BytesMut,
 }
 
 impl Pages {
-    /// The longest run that one request asks for.
+    /// Maximum range of one request.
     pub(in crate::client) const MAX_BYTES: u64 = 1 << 30;
 
     pub(in crate::client) fn new(range: Range<u64>, again: bool) -> Self {
@@ -39,8 +40,8 @@ impl Pages {
         }
     }
 
-    /// For the first run that is missing. There is one, but for servers that read in the background and were interrupted:
-    /// the others are then named as missing at the end.
+    /// The request for the first missing range. There is only one, except with servers that read in
+    /// the background and were interrupted: the others are reported as missing at the end.
     pub(super) fn request(&mut self, handle: FileHandle) -> Request {
         self.missing = self.missing();
         self.damaged.clear();
@@ -120,7 +121,8 @@ impl Pages {
         }
     }
 
-    /// Invariant: a frame has exactly the bytes that its head states, so nothing is left of its range.
+    /// Invariant: a frame has exactly the bytes that its head states, so nothing is left of its
+    /// range.
     pub(super) fn end(&mut self) -> Result<(), WireError> {
         match self.frame.take() {
             Some(left) if !left.is_empty() => Err(WireError::number(
@@ -132,7 +134,7 @@ impl Pages {
         }
     }
 
-    /// What has not been delivered: of a frame that broke off, its rest too.
+    /// The ranges that were not delivered, including the rest of an interrupted frame.
     pub(super) fn missing(&self) -> Vec<Range<u64>> {
         let mut missing = self.missing.clone();
         missing.extend(self.damaged.iter().cloned());

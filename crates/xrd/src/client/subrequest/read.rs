@@ -1,4 +1,4 @@
-//! A run of bytes.
+//! A range without checksums.
 
 use super::{Emptiness, Sink};
 use crate::wire::{FileHandle, Request, WireError};
@@ -8,13 +8,13 @@ use std::ops::Range;
 /// See the [module](self).
 #[derive(Debug)]
 pub(in crate::client) struct Read {
-    /// What is still to come. Invariant: no more than 2 GiB.
+    /// The range still to come. Invariant: no more than 2 GiB.
     left: Range<u64>,
     frames: Emptiness,
 }
 
 impl Read {
-    /// The longest run that one request can ask for.
+    /// Maximum range of one request.
     pub(in crate::client) const MAX_BYTES: u64 = 1 << 30;
 
     pub(in crate::client) fn new(range: Range<u64>) -> Self {

@@ -1,14 +1,14 @@
-//! Many ranges in one request. The answer says of each piece which one it is, so their order is not relied on.
+//! A vector read. The response names the element of each piece, so their order does not matter.
 
 use super::{Emptiness, Sink};
 use crate::wire::{FileHandle, Request, SEGMENT_BYTES, Segment, WireError};
 use bytes::{Bytes, BytesMut};
 use std::ops::Range;
 
-/// One range.
+/// One element.
 #[derive(Debug)]
 struct Element {
-    /// What is still to come of it.
+    /// The part of it still to come.
     left: Range<u64>,
     /// The server began to answer it.
     begun: bool,
@@ -18,13 +18,13 @@ struct Element {
 #[derive(Debug)]
 pub(in crate::client) struct Vector {
     handle: FileHandle,
-    /// In the order of the request.
+    /// The elements in the order of the request.
     elements: Vec<Element>,
-    /// All before it have begun: where to look first.
+    /// All elements before it have begun: the search starts here.
     next: usize,
-    /// The head of a segment, as far as it has come. Invariant: fewer than [`SEGMENT_BYTES`].
+    /// The incomplete head of a segment. Invariant: fewer than [`SEGMENT_BYTES`].
     head: BytesMut,
-    /// Which element the data belongs to, and how much of it is still to come.
+    /// The element that the data belongs to, and the number of bytes still to come.
     current: Option<(usize, u64)>,
     frames: Emptiness,
 }
@@ -87,7 +87,8 @@ impl Vector {
             let begins = !element.begun && element.left.start == segment.offset;
             begins.then_some(element.left.end - element.left.start)
         };
-        // Of several that begin there, the one that is as long: a shorter answer is one to a range beyond the file's end.
+        // Of several that begin there, the one with the same length: a shorter response belongs to
+        // a range beyond the end of the file.
         let is_whole = |element: &Element| asked(element) == Some(length);
         let is_part = |element: &Element| asked(element).is_some_and(|all| length < all);
         let next = self.next;

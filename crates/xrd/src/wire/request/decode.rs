@@ -1,4 +1,4 @@
-//! Bytes to requests.
+//! Decoding of requests.
 
 use crate::wire::{
     AttributesRequest, FieldReader, FileHandle, LoginRequest, MAX_ELEMENTS, OpenRequest,
@@ -7,14 +7,15 @@ use crate::wire::{
 };
 use bytes::Bytes;
 
-/// Most paths in one request.
+/// Maximum number of paths in one request.
 const MAX_PATHS: usize = 10_000;
 
 impl Request {
-    /// Understands a request. The payload is what the head's length says; who reads it bounds it.
+    /// Decodes a request. The payload has the length that the head states; the caller that reads it
+    /// limits it.
     ///
     /// # Errors
-    /// Fields or a payload that the request cannot have.
+    /// The request cannot have these fields or this payload.
     pub fn decode(head: &RequestHead, payload: &Bytes) -> Result<Self, WireError> {
         let mut fields = FieldReader::new("the fields of a request", &head.body);
         Ok(match head.code {
@@ -174,7 +175,7 @@ fn segments(payload: &[u8]) -> Result<Vec<Segment>, WireError> {
     chunks.iter().map(Segment::decode).collect()
 }
 
-/// Two paths with a blank between: where it is is said, or it is the first one.
+/// Splits two paths at a blank: at the stated position, or at the first one.
 fn rename(first: usize, payload: &[u8]) -> Result<Request, WireError> {
     let malformed =
         || WireError::text("a change of a name", payload, "two paths with a blank between");

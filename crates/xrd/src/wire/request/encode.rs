@@ -1,4 +1,4 @@
-//! Requests to bytes.
+//! Encoding of requests.
 
 use crate::wire::{
     ProtocolRequest, Request, RequestHead, SEGMENT_BYTES, StreamId, Target, WireError, WriteQueue,
@@ -7,10 +7,11 @@ use crate::wire::{
 use bytes::{BufMut, Bytes, BytesMut};
 
 impl Request {
-    /// Puts the request behind what waits to be written. Data to be written is not copied if it is much.
+    /// Appends the request to the bytes waiting to be written. Large data is not copied.
     ///
     /// # Errors
-    /// A number or a text that the wire has no room for, an empty path, or one with a NUL. Nothing has been put then.
+    /// A number or text is too large for the wire, or a path is empty or contains a NUL. Nothing is
+    /// appended then.
     pub fn encode(&self, stream: StreamId, out: &mut WriteQueue) -> Result<(), WireError> {
         let mut payload = BytesMut::new();
         let (body, data) = self.parts(&mut payload)?;
@@ -23,7 +24,7 @@ impl Request {
         Ok(())
     }
 
-    /// The fields, and what comes behind the payload.
+    /// The fields, and the data after the payload.
     fn parts(&self, payload: &mut BytesMut) -> Result<([u8; 16], Bytes), WireError> {
         let body = match self {
             Self::Protocol(ProtocolRequest { version, flags, expect }) => {
@@ -76,7 +77,7 @@ impl Request {
         Ok((body, Bytes::new()))
     }
 
-    /// Requests on the contents of a file.
+    /// Requests on open files.
     fn file_parts(&self, payload: &mut BytesMut) -> Result<([u8; 16], Bytes), WireError> {
         let body = match self {
             Self::Open(open) => {
@@ -133,7 +134,7 @@ impl Request {
         Ok((body, Bytes::new()))
     }
 
-    /// Requests on names.
+    /// Requests on paths.
     fn path_parts(&self, payload: &mut BytesMut) -> Result<[u8; 16], WireError> {
         Ok(match self {
             Self::List { path: of, options } => {
@@ -174,7 +175,7 @@ impl Request {
     }
 }
 
-/// Fields from the front, zeros behind.
+/// Fields at the front, then zeros.
 fn fields(parts: &[&[u8]]) -> [u8; 16] {
     let mut body = [0; 16];
     for (to, from) in body.iter_mut().zip(parts.iter().copied().flatten()) {

@@ -1,52 +1,54 @@
-//! A directory's listing: names, one a line, or pairs of lines of which the second says what stat would say.
+//! Directory listings: one name a line, or pairs of lines, the second of which is the status.
 //!
-//! A listing with statuses begins with the entry `.` and the status `0 0 0 0`; without that beginning the server did not
-//! understand the wish, and the lines are all names. With checksums a status ends in ` [ algorithm:value ]`. Frames end
-//! between entries on xrootd; that is not relied on. What is kept between pieces is one entry, bounded.
+//! A listing with statuses begins with the entry `.` and the status `0 0 0 0`. Without that
+//! beginning the server did not support the option, and all lines are names. With checksums a
+//! status ends in ` [ algorithm:value ]`. Frames of xrootd end between entries; that is not relied
+//! on. Only one entry is kept between pieces, and its length is bounded.
 
 use crate::wire::{StatInfo, WireError};
 use bytes::Bytes;
 
-/// Longest line that is accepted. A name has at most 255 bytes on any file system; some servers list paths.
+/// Maximum length of a line. A name has at most 255 bytes on any file system; some servers list
+/// paths.
 const MAX_LINE_BYTES: usize = 16 * 1024;
-/// How a listing with statuses begins.
+/// The beginning of a listing with statuses.
 const MARK: (&[u8], &[u8]) = (b".", b"0 0 0 0");
 
-/// One name in a directory.
+/// One entry of a directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DirlistEntry {
-    /// The name, without directory. Bytes that are not UTF-8 are replaced.
+    /// The name, without directory. Invalid UTF-8 is replaced.
     pub name: String,
-    /// What stat says of it, if that was asked for.
+    /// Its status, if requested.
     pub status: Option<StatInfo>,
-    /// Its checksum as `algorithm:value`, if that was asked for and the server has one.
+    /// Its checksum as `algorithm:value`, if requested and known to the server.
     pub checksum: Option<String>,
 }
 
-/// Understands a listing as it arrives.
+/// Decodes a listing as it arrives.
 #[derive(Debug, Default)]
 pub struct Dirlist {
-    /// Statuses were asked for.
+    /// Statuses were requested.
     with_status: bool,
-    /// What the first lines told; unknown before them.
+    /// Statuses are present; unknown before the first lines.
     in_pairs: Option<bool>,
-    /// A line that is not whole yet. Invariant: no longer than [`MAX_LINE_BYTES`].
+    /// An incomplete line. Invariant: no longer than [`MAX_LINE_BYTES`].
     line: Vec<u8>,
     /// A name whose status is still to come.
     name: Option<Vec<u8>>,
 }
 
 impl Dirlist {
-    /// For a listing for which statuses were asked, or not.
+    /// Creates the decoder of a listing with or without requested statuses.
     #[must_use]
     pub fn new(with_status: bool) -> Self {
         Self { with_status, ..Self::default() }
     }
 
-    /// Takes the next bytes; gives the entries that are complete with them.
+    /// Feeds the next bytes; returns the entries that they complete.
     ///
     /// # Errors
-    /// A line of more than 16 KiB, a name that leads elsewhere, or a status that is none.
+    /// A line has more than 16 KiB, a name leads to another directory, or a status is malformed.
     pub fn feed(&mut self, piece: &Bytes) -> Result<Vec<DirlistEntry>, WireError> {
         let mut entries = Vec::new();
         let mut rest = &piece[..];
@@ -60,10 +62,10 @@ impl Dirlist {
         Ok(entries)
     }
 
-    /// The listing is over; gives the entries that ended with it.
+    /// Ends the listing; returns the remaining entries.
     ///
     /// # Errors
-    /// A name without its status, and what [`feed`](Self::feed) refuses.
+    /// A name lacks its status, and the errors of [`feed`](Self::feed).
     pub fn finish(&mut self) -> Result<Vec<DirlistEntry>, WireError> {
         let mut entries = self.end_of_line()?;
         match self.name.take() {
@@ -118,7 +120,7 @@ impl Dirlist {
     }
 }
 
-/// An entry, or nothing where it is the directory itself.
+/// An entry; `None` for the directory itself.
 fn entry(name: &[u8], status: Option<&[u8]>) -> Result<Option<DirlistEntry>, WireError> {
     if matches!(name, b"." | b"..") {
         return Ok(None);
@@ -136,7 +138,7 @@ fn entry(name: &[u8], status: Option<&[u8]>) -> Result<Option<DirlistEntry>, Wir
     Ok(Some(DirlistEntry { name: String::from_utf8_lossy(name).into_owned(), status, checksum }))
 }
 
-/// Takes ` [ algorithm:value ]` off the end. A value `none` says that there is none.
+/// Splits ` [ algorithm:value ]` off the end. The value `none` means that there is no checksum.
 fn split_checksum(line: &[u8]) -> (&[u8], Option<String>) {
     let Some(at) = line.windows(3).position(|three| three == b" [ ") else { return (line, None) };
     let (status, checksum) = line.split_at(at);
@@ -147,7 +149,7 @@ fn split_checksum(line: &[u8]) -> (&[u8], Option<String>) {
 }
 
 impl DirlistEntry {
-    /// The text of a listing, ended by a NUL: what [`Dirlist`] understands.
+    /// Encodes a listing as text terminated by a NUL, as [`Dirlist`] decodes it.
     #[must_use]
     pub fn to_text(entries: &[Self], with_status: bool) -> String {
         let mut lines = Vec::new();

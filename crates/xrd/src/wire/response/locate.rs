@@ -1,38 +1,38 @@
-//! Who has a file, as text: `Sr[::1]:1094 Mw10.0.0.1:1095`.
+//! The response to a locate, as text: `Sr[::1]:1094 Mw10.0.0.1:1095`.
 
 use crate::wire::{WireError, before_nul};
 
-/// Most places that are looked at.
+/// Maximum number of locations that are read.
 const MAX_LOCATIONS: usize = 10_000;
 
-/// What a place is.
+/// The kind of a location.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LocateEntryKind {
     /// A server that has the file.
     Server,
-    /// A server that is still fetching it.
+    /// A server that is still staging it.
     PendingServer,
     /// A manager of servers that have it.
     Manager,
-    /// A manager of servers that are still fetching it.
+    /// A manager of servers that are still staging it.
     PendingManager,
 }
 
-/// A place where a file is.
+/// A location of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LocateEntry {
-    /// What is there.
+    /// Its kind.
     pub kind: LocateEntryKind,
-    /// It may be written there.
+    /// The file may be written there.
     pub writable: bool,
     /// Host and port, as sent.
     pub address: String,
 }
 
-/// Understands the answer to a locate.
+/// Decodes the response to a locate.
 ///
 /// # Errors
-/// A word that doesn't begin with what it is.
+/// A word does not begin with a known kind.
 pub fn parse_locate(text: &[u8]) -> Result<Vec<LocateEntry>, WireError> {
     let text = String::from_utf8_lossy(before_nul(text));
     text.split_ascii_whitespace().take(MAX_LOCATIONS).map(location).collect()
@@ -63,7 +63,7 @@ fn location(word: &str) -> Result<LocateEntry, WireError> {
 }
 
 impl LocateEntry {
-    /// The text of one place.
+    /// Encodes one location.
     #[must_use]
     pub fn to_text(&self) -> String {
         let kind = match self.kind {

@@ -1,12 +1,12 @@
-//! Answers to queries, which are text of many kinds.
+//! Responses to queries, as text of many kinds.
 
 use crate::wire::{MAX_ELEMENT_BYTES, VectorLimits, WireError, before_nul};
 
-/// The values of the settings that were asked for in one query, in that order; `None` where the server does not know the
-/// setting: it then says its name.
+/// Decodes the values of the settings of one query, in their order; `None` if the server does not
+/// know the setting: it then returns the setting's name.
 ///
 /// # Errors
-/// More or fewer lines than settings.
+/// There are more or fewer lines than settings.
 pub fn config(asked: &[&str], answer: &[u8]) -> Result<Vec<Option<String>>, WireError> {
     let bytes = before_nul(answer);
     let text = String::from_utf8_lossy(bytes);
@@ -25,8 +25,8 @@ pub fn config(asked: &[&str], answer: &[u8]) -> Result<Vec<Option<String>>, Wire
         .collect())
 }
 
-/// What a server says that a vector read may hold, in its answer to a query of `readv_ior_max readv_iov_max`, clamped to
-/// what every server takes.
+/// Decodes the limits of vector reads from the response to a query of `readv_ior_max
+/// readv_iov_max`, clamped to those that every server accepts.
 #[must_use]
 pub fn vector_limits(answer: &[u8]) -> Option<VectorLimits> {
     let values = config(&["readv_ior_max", "readv_iov_max"], answer).ok()?;
@@ -43,10 +43,10 @@ pub fn vector_limits(answer: &[u8]) -> Option<VectorLimits> {
     )
 }
 
-/// A checksum: `algorithm value`. In lower case.
+/// Decodes a checksum, `algorithm value`. Returns it in lower case.
 ///
 /// # Errors
-/// Not two words.
+/// There are not two words.
 pub fn checksum(answer: &[u8]) -> Result<(String, String), WireError> {
     let bytes = before_nul(answer);
     let text = String::from_utf8_lossy(bytes).to_ascii_lowercase();
@@ -60,18 +60,19 @@ pub fn checksum(answer: &[u8]) -> Result<(String, String), WireError> {
 /// The space behind a path, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SpaceInfo {
-    /// All of it.
+    /// The total.
     pub total: Option<u64>,
-    /// What is free.
+    /// The free space.
     pub free: Option<u64>,
-    /// What is used.
+    /// The used space.
     pub used: Option<u64>,
-    /// The most that may be used.
+    /// The quota.
     pub quota: Option<u64>,
 }
 
 impl SpaceInfo {
-    /// Understands `oss.cgroup=…&oss.space=…&oss.free=…&oss.used=…&oss.quota=…`; a quota of -1 is none.
+    /// Decodes `oss.cgroup=…&oss.space=…&oss.free=…&oss.used=…&oss.quota=…`; a quota of -1 means
+    /// none.
     #[must_use]
     pub fn parse(answer: &[u8]) -> Self {
         let text = String::from_utf8_lossy(before_nul(answer));

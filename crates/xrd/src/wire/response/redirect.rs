@@ -1,16 +1,16 @@
-//! Where else to ask.
+//! Redirects to other servers.
 
 use crate::wire::{FieldReader, WireError, text, wire_length};
 use bytes::{BufMut, BytesMut};
 
-/// Where a server sends its client.
+/// The target of a redirect.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RedirectTarget {
     /// Another server of the same protocol.
     Server {
-        /// Its name or address, as sent: an address of IPv6 has its brackets.
+        /// Its name or address, as sent: an IPv6 address has its brackets.
         host: String,
-        /// Its port; 0 if none was said, which is the usual one.
+        /// Its port; 0 if none was sent, which means the default.
         port: u16,
     },
     /// A whole URL, also of other protocols.
@@ -20,13 +20,13 @@ pub enum RedirectTarget {
 /// A redirect: `port` and `host[?opaque[?login]]`, or a negative number and a URL.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Redirect {
-    /// Where to.
+    /// The target.
     pub target: RedirectTarget,
-    /// What to append to the path there, behind a `?` (or `&`); may hold authorisations.
+    /// Parameters to append to the path there, behind a `?` (or `&`); may contain authorizations.
     pub opaque: Option<String>,
-    /// What to append to the login there; may hold secrets too.
+    /// Parameters to append to the login there; may contain secrets too.
     pub login: Option<String>,
-    /// The bits that a URL came with: 0 otherwise.
+    /// The flags of a URL redirect; otherwise 0.
     pub flags: u32,
 }
 
@@ -47,17 +47,18 @@ impl std::fmt::Debug for Redirect {
 }
 
 impl Redirect {
-    /// To a server, with nothing to append.
+    /// Creates a redirect to a server, with nothing to append.
     #[must_use]
     pub fn to(host: impl Into<String>, port: u16) -> Self {
         let target = RedirectTarget::Server { host: host.into(), port };
         Self { target, opaque: None, login: None, flags: 0 }
     }
 
-    /// Takes the payload of a redirect apart.
+    /// Decodes the payload.
     ///
     /// # Errors
-    /// Fewer than 4 bytes, a port above 65,535, no host, or characters that no host or URL has.
+    /// There are fewer than 4 bytes, a port above 65,535, no host, or characters that no host or
+    /// URL has.
     pub fn decode(payload: &[u8]) -> Result<Self, WireError> {
         let mut fields = FieldReader::new("a redirect", payload);
         let port = fields.i32()?;
@@ -70,7 +71,7 @@ impl Redirect {
             ));
         }
         if port < 0 {
-            // Bits in a number that has to be negative: they are inverted.
+            // Flags in a number that has to be negative: they are inverted.
             let flags = (!port).unsigned_abs();
             return Ok(Self {
                 target: RedirectTarget::Url(place),
@@ -91,10 +92,10 @@ impl Redirect {
         Ok(Self { target: RedirectTarget::Server { host, port }, opaque, login, flags: 0 })
     }
 
-    /// The payload.
+    /// Encodes the payload.
     ///
     /// # Errors
-    /// Text of 2 GiB and more.
+    /// The text has 2 GiB or more.
     pub fn encode(&self, out: &mut BytesMut) -> Result<(), WireError> {
         let place = match &self.target {
             RedirectTarget::Url(url) => {

@@ -1,28 +1,29 @@
-//! What a file is, as text: `id size flags mtime`, and from newer servers `ctime atime mode owner group`.
+//! The status of a file, as text: `id size flags mtime`, and from newer servers `ctime atime mode
+//! owner group`.
 
 use crate::wire::{WireError, before_nul, stat_flags};
 
-/// What stat says of a file.
+/// The status of a file.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct StatInfo {
-    /// Which file it is, for the server: it changes when another one takes its name, on servers that make it of device
-    /// and inode. Opaque.
+    /// An opaque id of the file. On servers that build it from device and inode, it changes when
+    /// another file takes the name.
     pub id: String,
-    /// Bytes.
+    /// The size in bytes.
     pub size: u64,
     /// [`stat_flags`].
     pub flags: u32,
-    /// Last modification, in seconds since 1970.
+    /// The last modification, in seconds since 1970.
     pub modified: i64,
-    /// What newer servers say besides: change and access times, mode, owner and group, as sent.
+    /// Further fields of newer servers as sent: change and access times, mode, owner and group.
     pub more: Option<String>,
 }
 
 impl StatInfo {
-    /// Understands the text; what follows a NUL is ignored.
+    /// Decodes the text; everything after a NUL is ignored.
     ///
     /// # Errors
-    /// Fewer than four words, or numbers that are none.
+    /// There are fewer than four words, or invalid numbers.
     pub fn parse(text: &[u8]) -> Result<Self, WireError> {
         let bytes = before_nul(text);
         let malformed =
@@ -38,7 +39,7 @@ impl StatInfo {
         Ok(Self { id, size, flags, modified, more })
     }
 
-    /// The text, without a NUL. An empty id becomes 0.
+    /// Encodes the text, without a NUL. An empty id becomes 0.
     #[must_use]
     pub fn to_text(&self) -> String {
         let Self { id, size, flags, modified, more } = self;
@@ -47,13 +48,13 @@ impl StatInfo {
         format!("{id} {size} {flags} {modified}{rest}")
     }
 
-    /// It is a directory.
+    /// Returns true for a directory.
     #[must_use]
     pub fn is_directory(&self) -> bool {
         self.flags & stat_flags::DIRECTORY != 0
     }
 
-    /// It is on tape and not on disk: reading it takes minutes or hours.
+    /// Returns true if the file is on tape and not on disk: reading it takes minutes or hours.
     #[must_use]
     pub fn is_offline(&self) -> bool {
         self.flags & stat_flags::OFFLINE != 0
