@@ -1,4 +1,4 @@
-//! Conditional requests as a server evaluates them (RFC 9110 section 13).
+//! Conditional requests, evaluated by a server (RFC 9110 section 13).
 
 use crate::field::list_items;
 use crate::text::trim;
@@ -6,28 +6,28 @@ use http::header::IF_UNMODIFIED_SINCE;
 use http::header::{HeaderMap, HeaderName, IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// What a server knows of the version of a file that it has.
+/// The validators of the current version of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Version {
     /// The entity tag with its quotes, and with `W/` if it is weak.
     pub etag: String,
-    /// The last change.
+    /// The time of the last change.
     pub modified: SystemTime,
 }
 
-/// What is to be done with a request.
+/// The outcome of the conditions of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ConditionResult {
-    /// As it says.
+    /// Proceed with the request.
     Proceed,
     /// The client has this version already: 304.
     NotModified,
-    /// What the client supposes is not so: 412.
+    /// A precondition failed: 412.
     Failed,
 }
 
-/// Evaluates the preconditions of a request; `version` is none where there is no file. `is_read` for GET, HEAD and what is
-/// like them.
+/// Evaluates the preconditions of a request; `version` is `None` if the file does not exist.
+/// `is_read` is true for GET, HEAD and QUERY.
 #[must_use]
 pub fn evaluate(headers: &HeaderMap, version: Option<&Version>, is_read: bool) -> ConditionResult {
     if headers.contains_key(IF_MATCH) {
@@ -54,8 +54,9 @@ pub fn evaluate(headers: &HeaderMap, version: Option<&Version>, is_read: bool) -
     ConditionResult::Proceed
 }
 
-/// Whether a `Range` field counts: there is no `If-Range`, or it names the version that is there. A date does only if the
-/// file was not changed in the second before `now`, in which it might have changed twice.
+/// Returns true if a `Range` field applies: there is no `If-Range`, or it names the current
+/// version. A date does so only if the file was not changed in the second before `now`, in which it
+/// might have changed twice.
 #[must_use]
 pub fn if_range_matches(headers: &HeaderMap, version: &Version, now: SystemTime) -> bool {
     let Some(value) = headers.get(IF_RANGE) else { return true };
@@ -80,17 +81,17 @@ fn matches_any(
     tags.any(|tag| tag == b"*" || same(tag, version.etag.as_bytes()))
 }
 
-/// The strong comparison: both are the same, and neither is weak.
+/// Strong comparison: both tags are equal, and neither is weak.
 fn strong(a: &[u8], b: &[u8]) -> bool {
     a == b && a.starts_with(b"\"")
 }
 
-/// The weak comparison: both are the same but for `W/`.
+/// Weak comparison: both tags are equal without `W/`.
 fn weak(a: &[u8], b: &[u8]) -> bool {
     a.strip_prefix(b"W/").unwrap_or(a) == b.strip_prefix(b"W/").unwrap_or(b)
 }
 
-/// The date of a field; what is none counts as no field.
+/// The date of a field; an invalid date counts as no field.
 fn date(headers: &HeaderMap, name: &HeaderName) -> Option<SystemTime> {
     httpdate::parse_http_date(headers.get(name)?.to_str().ok()?.trim()).ok()
 }

@@ -1,4 +1,5 @@
-//! `Content-Range` (RFC 9110 section 14.4): where the bytes of an answer, or of one part of it, belong.
+//! `Content-Range` (RFC 9110 section 14.4): the position of a response, or of one of its parts, in
+//! the file.
 
 use crate::text::{excerpt, number, trim};
 use std::ops::Range;
@@ -6,44 +7,45 @@ use std::ops::Range;
 /// A parsed `Content-Range`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ContentRange {
-    /// `bytes a-b/size`, or `bytes a-b/*` where the server doesn't know the size.
+    /// `bytes a-b/size`, or `bytes a-b/*` if the server does not know the size.
     Satisfied {
         /// The bytes that follow, end exclusive; never empty, never beyond `total`.
         range: Range<u64>,
         /// The size of the whole file, in bytes.
         total: Option<u64>,
     },
-    /// `bytes */size`: none of the ranges lies in the file.
+    /// `bytes */size`: no range lies in the file.
     Unsatisfied {
         /// The size of the whole file, in bytes.
         total: u64,
     },
 }
 
-/// A `Content-Range` that doesn't say where the bytes belong.
+/// A `Content-Range` that states no valid position.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ContentRangeError {
-    /// Not of the form that RFC 9110 asks for, or a number beyond 64 bits.
+    /// The value does not follow RFC 9110, or has a number beyond 64 bits.
     #[error("content-range is \"{seen}\", expected \"bytes FIRST-LAST/SIZE\"")]
     Malformed {
         /// The value, shortened and escaped.
         seen: String,
     },
-    /// The last position lies before the first.
+    /// The last position is before the first.
     #[error("content-range ends at byte {last}, before its start at {first}")]
     Backwards {
-        /// First position.
+        /// The first position.
         first: u64,
-        /// Last position.
+        /// The last position.
         last: u64,
     },
-    /// The last position lies beyond the size. XrdHttp up to 5.5 echoes what was asked, even past the end.
+    /// The last position is beyond the size. XrdHttp up to 5.5 echoes the request, even past the
+    /// end.
     #[error("content-range ends at byte {last} of a file of {total} bytes")]
     PastTheEnd {
-        /// Last position.
+        /// The last position.
         last: u64,
-        /// Size of the whole file.
+        /// The size of the whole file.
         total: u64,
     },
 }
@@ -51,8 +53,9 @@ pub enum ContentRangeError {
 impl ContentRange {
     /// Parses the value of a field.
     ///
-    /// Tolerated beyond the grammar: any case of `bytes`, `=` or `:` after it, and white space around every element. Nothing
-    /// lies in an empty file, whatever stands before its size: `0-0/0` of XrdHttp, `0--1/0` of Go.
+    /// Tolerates more than the grammar: any case of `bytes`, `=` or `:` after it, and white space
+    /// around every element. An empty file has no bytes, whatever range is stated before its size:
+    /// `0-0/0` of XrdHttp, `0--1/0` of Go.
     ///
     /// # Errors
     /// See [`ContentRangeError`].
@@ -77,7 +80,7 @@ impl ContentRange {
     }
 }
 
-/// Whether the size of the file is stated, and 0.
+/// Returns true if the stated size of the file is 0.
 fn is_of_nothing(value: &[u8]) -> bool {
     let unit = trim(value).get(..5).is_some_and(|unit| unit.eq_ignore_ascii_case(b"bytes"));
     let size = value.rsplit(|byte| *byte == b'/').next().map(trim);

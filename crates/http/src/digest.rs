@@ -1,13 +1,14 @@
-//! Checksums of files in header fields: `Digest` (RFC 3230), `Repr-Digest` (RFC 9530) and `Content-MD5` (RFC 1864).
+//! Checksums of files in header fields: `Digest` (RFC 3230), `Repr-Digest` (RFC 9530) and
+//! `Content-MD5` (RFC 1864).
 //!
-//! All are of the whole file, also in an answer that holds a part of it, except `Content-MD5`, which is of what the
-//! message holds. `Content-Digest` is likewise of the message, and is not read. An entity tag that looks like an MD5
-//! is none: object stores form it from the MD5s of pieces.
+//! All cover the whole file, also in a response with a part of it, except `Content-MD5`, which
+//! covers the body. `Content-Digest` covers the body too, and is not read. An entity tag that looks
+//! like an MD5 is not one: object stores form it from the MD5s of pieces.
 //!
-//! The old field has values in hexadecimal for 32-bit sums, of which some servers drop leading zeros (xrootd issue
-//! 1483), and in base64 for the others, where some servers write hexadecimal. Which it is can be told from the length.
-//! In the new field all values are byte sequences in base64 between colons. What can't be read is passed over: a
-//! checksum is an offer, and there may be others.
+//! `Digest` has hexadecimal values for 32-bit checksums, of which some servers drop leading zeros
+//! (xrootd issue 1483), and base64 for the others, where some servers write hexadecimal. The length
+//! tells which one it is. In `Repr-Digest` all values are byte sequences in base64 between colons.
+//! Values that cannot be parsed are skipped: a checksum is optional, and there may be others.
 
 use crate::field::{self, list_items};
 use crate::text::trim;
@@ -26,10 +27,10 @@ pub const WANT_DIGEST: HeaderName = HeaderName::from_static("want-digest");
 pub const REPR_DIGEST: HeaderName = HeaderName::from_static("repr-digest");
 /// `Want-Repr-Digest` (RFC 9530).
 pub const WANT_REPR_DIGEST: HeaderName = HeaderName::from_static("want-repr-digest");
-/// `Content-MD5` (RFC 1864), which HTTP has given up and object stores have not.
+/// `Content-MD5` (RFC 1864), obsolete in HTTP and still used by object stores.
 pub const CONTENT_MD5: HeaderName = HeaderName::from_static("content-md5");
 
-/// How a checksum is computed.
+/// A checksum algorithm.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum DigestAlgorithm {
@@ -48,7 +49,7 @@ pub enum DigestAlgorithm {
 }
 
 impl DigestAlgorithm {
-    /// The algorithm of this name, in any of the spellings of the fields and of Metalink documents.
+    /// Looks up an algorithm by name, in any spelling of the fields and of Metalink documents.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         Some(match name.trim().to_ascii_lowercase().as_str() {
@@ -62,7 +63,7 @@ impl DigestAlgorithm {
         })
     }
 
-    /// Length of a value in bytes.
+    /// The length of a value in bytes.
     #[must_use]
     pub fn width(self) -> usize {
         match self {
@@ -98,14 +99,15 @@ impl DigestAlgorithm {
 /// The checksum of a file.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Digest {
-    /// How it was computed.
+    /// The algorithm.
     pub algorithm: DigestAlgorithm,
-    /// The value, [`DigestAlgorithm::width`] bytes, the most significant first.
+    /// The value: [`DigestAlgorithm::width`] bytes, most significant first.
     pub value: Vec<u8>,
 }
 
 impl Digest {
-    /// A value in hexadecimal (leading zeros of a 32-bit sum may be missing) or base64, with or without padding.
+    /// Parses a value in hexadecimal (leading zeros of a 32-bit checksum may be missing) or base64,
+    /// with or without padding.
     ///
     /// ```
     /// use hither_http::digest::{Digest, DigestAlgorithm::Adler32};
@@ -124,7 +126,7 @@ impl Digest {
         (value.len() == width).then_some(Self { algorithm, value })
     }
 
-    /// As the value of a `Digest` field.
+    /// Formats the value of a `Digest` field.
     ///
     /// ```
     /// use hither_http::digest::{Digest, DigestAlgorithm::Adler32};
@@ -141,19 +143,19 @@ impl Digest {
         format!("{}={value}", self.algorithm.old_name())
     }
 
-    /// As the value of a `Repr-Digest` field.
+    /// Formats the value of a `Repr-Digest` field.
     #[must_use]
     pub fn to_repr_field(&self) -> String {
         format!("{}=:{}:", self.algorithm.new_name(), STANDARD.encode(&self.value))
     }
 }
 
-/// The checksums of the file that an answer of this status states, each algorithm once.
+/// The checksums of the file in a response of this status, each algorithm once.
 #[must_use]
 pub fn digests(status: StatusCode, headers: &HeaderMap) -> Vec<Digest> {
     let new = headers.get_all(REPR_DIGEST).into_iter().flat_map(|value| members(value, true));
     let old = headers.get_all(DIGEST).into_iter().flat_map(|value| members(value, false));
-    // Of the message, which is the file only if it is all of it and as it is stored.
+    // This checksum is of the body, which is the file only if it is complete and unencoded.
     let whole = status == StatusCode::OK && !headers.contains_key(header::CONTENT_ENCODING);
     let md5 = headers.get(CONTENT_MD5).filter(|_| whole).and_then(|value| value.to_str().ok());
     let md5 = md5.and_then(|value| Digest::from_text(DigestAlgorithm::Md5, value.trim()));
@@ -184,7 +186,7 @@ fn members(list: &HeaderValue, colons: bool) -> Vec<Digest> {
     list_items(list.as_bytes()).filter_map(digest).collect()
 }
 
-/// The value of `Want-Digest` that asks for these, the first one rather than the others.
+/// The value of `Want-Digest` for these algorithms, the first one preferred.
 ///
 /// ```
 /// use hither_http::digest::{DigestAlgorithm::*, want_digest, want_repr_digest};
@@ -197,13 +199,13 @@ pub fn want_digest(algorithms: &[DigestAlgorithm]) -> String {
     weighted(algorithms, |algorithm| algorithm.old_name(), weight)
 }
 
-/// The value of `Want-Repr-Digest` that asks for these, the first one rather than the others.
+/// The value of `Want-Repr-Digest` for these algorithms, the first one preferred.
 #[must_use]
 pub fn want_repr_digest(algorithms: &[DigestAlgorithm]) -> String {
     weighted(algorithms, |algorithm| algorithm.new_name(), |weight| format!("={weight}"))
 }
 
-/// The algorithms that a `Want-Digest` field asks for, the most wanted first.
+/// The algorithms requested by a `Want-Digest` field, the preferred one first.
 ///
 /// ```
 /// use hither_http::digest::{DigestAlgorithm::*, WANT_DIGEST, wanted};
@@ -220,7 +222,7 @@ pub fn wanted(headers: &HeaderMap) -> Vec<DigestAlgorithm> {
     })
 }
 
-/// The algorithms that a `Want-Repr-Digest` field asks for, the most wanted first.
+/// The algorithms requested by a `Want-Repr-Digest` field, the preferred one first.
 ///
 /// ```
 /// use hither_http::digest::{DigestAlgorithm::*, WANT_REPR_DIGEST, wanted_repr};
@@ -237,7 +239,7 @@ pub fn wanted_repr(headers: &HeaderMap) -> Vec<DigestAlgorithm> {
     })
 }
 
-/// Something that is no number counts as "not this one".
+/// A weight that is not a number counts as "not this one".
 fn number(text: &[u8]) -> f64 {
     let number = std::str::from_utf8(trim(text)).ok().and_then(|text| text.parse().ok());
     number.filter(|number: &f64| number.is_finite()).unwrap_or_default()
@@ -258,7 +260,7 @@ fn wanted_by(
             found.push((algorithm, weight));
         }
     }
-    // Those of the same weight stay in their order.
+    // The sort is stable: equal weights keep their order.
     found.sort_by(|(_, a), (_, b)| b.total_cmp(a));
     found.into_iter().map(|(algorithm, _)| algorithm).collect()
 }
@@ -275,7 +277,7 @@ fn weighted(
     members.collect::<Vec<_>>().join(",")
 }
 
-/// The value of hexadecimal digits, with zeros in front up to `width` bytes.
+/// Parses hexadecimal digits, padded with zeros to `width` bytes.
 fn hex(text: &str, width: usize) -> Option<Vec<u8>> {
     let padded = format!("{text:0>digits$}", digits = 2 * width);
     (0..width).map(|i| u8::from_str_radix(padded.get(2 * i..2 * i + 2)?, 16).ok()).collect()

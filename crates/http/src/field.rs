@@ -1,8 +1,8 @@
-//! How the values of header fields are built: lists, parameters, quoted strings (RFC 9110 section 5.6).
+//! Syntax of header field values: lists, parameters, quoted strings (RFC 9110 section 5.6).
 
 use crate::text::trim;
 
-/// The items of a list, parted by commas that are neither within quotes nor within `<…>`; empty ones left out.
+/// Splits a list at commas outside of quotes and `<…>`; drops empty items.
 pub(crate) fn list_items(list: &[u8]) -> impl Iterator<Item = &[u8]> {
     let (mut quoted, mut escaped, mut bracketed) = (false, false, false);
     let items = list.split(move |&byte| {
@@ -22,7 +22,7 @@ pub(crate) fn list_items(list: &[u8]) -> impl Iterator<Item = &[u8]> {
     items.map(trim).filter(|item| !item.is_empty())
 }
 
-/// Names and values in `;name=value;name="value"`, as far as they can be read; a name alone has an empty value.
+/// Parses `;name=value;name="value"` as far as possible; a name alone has an empty value.
 pub(crate) fn parameters(mut rest: &[u8]) -> impl Iterator<Item = (&[u8], Vec<u8>)> {
     std::iter::from_fn(move || {
         loop {
@@ -42,7 +42,7 @@ pub(crate) fn parameters(mut rest: &[u8]) -> impl Iterator<Item = (&[u8], Vec<u8
     })
 }
 
-/// A token or quoted string at the front, and what follows; `None` for a string without end.
+/// Splits a token or quoted string off the front; `None` for a string without end.
 pub(crate) fn value(text: &[u8]) -> Option<(Vec<u8>, &[u8])> {
     let Some(mut rest) = text.strip_prefix(b"\"") else {
         let end = text.iter().position(|byte| *byte == b';').unwrap_or(text.len());

@@ -1,21 +1,35 @@
-//! HTTP codecs for reading many ranges of a file: what is asked, and every form that the answer may take. Sans-I/O.
+//! HTTP codecs for reading many ranges of a file, for clients and servers. Sans-I/O.
 //!
-//! The connection and the framing of messages (chunked bodies, lengths, keep-alive) are the transport's; this crate
-//! handles what lies above:
+//! One request for many ranges can be answered in many ways: one part or several, merged,
+//! reordered, the whole file, an error. This crate writes the request, names the form of the
+//! response, and reads its body as it arrives. It opens no connection and knows no clock: message
+//! framing (chunked bodies, lengths, keep-alive) belongs to an HTTP library such as hyper.
 //!
-//! - [`range_header`]: ranges to the value of a `Range` field, and the exact length of that text;
-//! - [`answer`]: status and header fields to one of the forms of an [`RangeResponse`], and the [`ResponseHead`] worth remembering;
-//! - [`multipart`]: a body of type `multipart/byteranges` to bytes at offsets, as they arrive;
-//! - [`vector`]: many ranges in the body of a `QUERY`, and the frames that answer it;
-//! - [`range_set`], [`byteranges`], [`conditions`]: the server's side of ranges, parts and conditional requests;
-//! - [`content_range`]: the field that says where bytes belong, in headers and in parts;
+//! For clients:
+//! - [`range_header`]: writes a `Range` field, and knows the exact length of its text;
+//! - [`range_response`]: classifies a response by status and header fields ([`classify`]), and
+//!   collects the fields worth remembering ([`ResponseHead`]);
+//! - [`multipart`]: reads a body of type `multipart/byteranges` as bytes at offsets;
+//! - [`content_range`]: reads the field that states the position of bytes in the file;
+//! - [`mod@server_hint`]: limits that servers of a known make are likely to accept.
+//!
+//! For both ends:
+//! - [`vector`]: many ranges in the body of a `QUERY`, and its framed response;
 //! - [`digest`]: checksums of files in header fields;
-//! - [`metalink`]: where else a file is, in a document or in header fields;
-//! - [`propfind`]: names and their properties over WebDAV;
-//! - [`mod@server_hint`]: what servers of a known make are likely to accept.
+//! - [`metalink`]: replicas of a file, in a document or in header fields;
+//! - [`propfind`]: listings and properties over WebDAV.
+//!
+//! For servers:
+//! - [`range_set`]: reads a `Range` field; [`multipart::writer`]: writes the parts;
+//! - [`conditions`]: evaluates conditional requests.
+//!
+//! Every reader takes bytes from a peer that is not trusted: lengths are checked before memory is
+//! allocated, and errors quote at most 80 bytes, escaped.
+//!
+//! A request for two ranges, and a response that arrives in one piece:
 //!
 //! ```
-//! use hither_http::{RangeResponse, Event, MultipartReader, classify, range_header};
+//! use hither_http::{MultipartEvent, MultipartReader, RangeResponse, classify, range_header};
 //! use http::{HeaderMap, StatusCode, header};
 //!
 //! let ranges = [0..2, 10..12];
@@ -23,18 +37,20 @@
 //!
 //! let mut headers = HeaderMap::new();
 //! headers.insert(header::CONTENT_TYPE, "multipart/byteranges; boundary=b".parse()?);
-//! let RangeResponse::MultipartReader { boundary } = classify(StatusCode::PARTIAL_CONTENT, &headers, ranges.len())? else {
-//!     unreachable!("that was a multipart answer")
+//! let response = classify(StatusCode::PARTIAL_CONTENT, &headers, ranges.len())?;
+//! let RangeResponse::Multipart { boundary } = response else {
+//!     panic!("expected a multipart response")
 //! };
-//! let mut body = "--b\r\nContent-Range: bytes 10-11/20\r\n\r\nhi\r\n--b--".into();
-//! let mut parts = MultipartReader::new(&boundary)?;
+//!
+//! let mut piece = "--b\r\nContent-Range: bytes 10-11/20\r\n\r\nhi\r\n--b--".into();
+//! let mut body = MultipartReader::new(&boundary)?;
 //! let mut found = Vec::new();
-//! while let Some(event) = parts.next(&mut body)? {
-//!     if let Event::Data { offset, bytes } = event {
+//! while let Some(event) = body.next(&mut piece)? {
+//!     if let MultipartEvent::Data { offset, bytes } = event {
 //!         found.push((offset, bytes));
 //!     }
 //! }
-//! parts.finish()?;
+//! body.finish()?;
 //! assert_eq!(found, [(10, "hi".into())]);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```

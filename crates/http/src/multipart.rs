@@ -1,28 +1,32 @@
-//! A body of type `multipart/byteranges` (RFC 9110 section 14.6, RFC 2046 section 5.1), read as it arrives.
+//! Reader of a body of type `multipart/byteranges` (RFC 9110 section 14.6, RFC 2046 section 5.1).
 //!
-//! The body is fed in whatever pieces the connection delivers; what comes out are the bytes of the file, each with
-//! its offset, as slices of those pieces. Nothing of the file is copied or kept: the state is one line of text and a
-//! few numbers, whatever the size of the body.
+//! The body is fed in pieces of any size, as they arrive. The events carry the bytes of the file
+//! with their offsets, as slices of those pieces. Nothing of the file is copied or kept: the state
+//! is one line of text and a few numbers, whatever the size of the body.
 //!
-//! **The length of a part comes from its `Content-Range`.** The bytes of a part are not searched for the boundary:
-//! it may occur in them (XrdHttp's is always `123456`), and looking at every byte would cost more than all the rest.
-//! In return the delimiter must stand where the part ends, after exactly one line end of the kind that ended the
-//! part's fields: with a laxer rule a part that lacks its last byte would borrow the CR. Where it doesn't, the server
-//! and we disagree about the length, no later byte can be trusted, and the answer is over. That is how a server that
-//! fails amid an answer is found out: XrdHttp 5.5 writes a second `HTTP/1.1 500 …` into the body when it is asked for
-//! more than 1,024 ranges.
+//! **The length of a part comes from its `Content-Range`.** The bytes of a part are not searched
+//! for the boundary: it may occur in them (XrdHttp's is always `123456`), and looking at every byte
+//! would cost more than all the rest. In return the delimiter must follow the part directly, after
+//! exactly one line end of the kind that ended the part's fields: with a laxer rule a part that
+//! lacks its last byte would borrow the CR. If it does not, server and client disagree about the
+//! length, no later byte can be trusted, and the body is an error. This also detects a server that
+//! fails in the middle of a response: XrdHttp 5.5 writes a second `HTTP/1.1 500 …` into the body
+//! when more than 1,024 ranges are requested.
 //!
-//! **Nothing is assumed about which parts come.** A server may merge ranges, reorder, repeat or leave them out
-//! (RFC 9110 section 15.3.7.2). Every part is reported as it is; matching it with what was asked is the caller's.
+//! **Parts may come in any form.** A server may merge ranges, reorder, repeat or omit them (RFC
+//! 9110 section 15.3.7.2). Every part is reported as it is; matching it with the request is the
+//! caller's task.
 //!
-//! **What real servers write**, and is accepted: lines that all end in LF alone (EOS), a line end before the first
-//! delimiter (most) or none (Go), field names in any case and order (Apache: `Content-range`), fields with an empty
-//! value (Go: `Content-Type: `), blanks after a delimiter, text before the first delimiter and after the last.
+//! **Accepted from real servers**: lines that all end in LF alone (EOS), a line end before the
+//! first delimiter (most) or none (Go), field names in any case and order (Apache:
+//! `Content-range`), fields with an empty value (Go: `Content-Type: `), blanks after a delimiter,
+//! text before the first delimiter and after the last.
 //!
 //! ```text
-//! Preamble ─delimiter─> Fields ─empty line─> Body ─all bytes─> Separator ─line end─> Delimiter ─"--"─> Epilogue
-//!                          ^                                                             │
-//!                          ╰──────────────────────────delimiter──────────────────────────╯
+//! Preamble ─delimiter─> Fields ─empty line─> Body ─all bytes─> Separator ─line end─> Delimiter
+//!                          ^                                                          │   │
+//!                          ╰─────────────────────────delimiter────────────────────────╯  "--"
+//!                                                                         Epilogue <──────╯
 //! ```
 
 pub mod writer;
@@ -31,96 +35,99 @@ use crate::text::{excerpt, trim};
 use bytes::Bytes;
 use std::ops::Range;
 
-/// Most bytes of text between the data of two parts: delimiter and fields. Also the most before the first part.
+/// Maximum size of the text between the data of two parts (delimiter and fields), and before the
+/// first part.
 pub const MAX_HEADER_BYTES: usize = 8 * 1024;
-/// Longest boundary accepted. RFC 2046 allows 70; Go writes 60.
+/// Maximum length of a boundary. RFC 2046 allows 70; Go writes 60.
 pub const MAX_BOUNDARY_BYTES: usize = 200;
 
-/// What the next bytes of the body were.
+/// An event of the body.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MultipartEvent {
     /// A part begins.
     PartStart {
-        /// The bytes of the file that the part holds.
+        /// The range of the file in the part.
         range: Range<u64>,
         /// The size of the whole file in bytes, as this part states it.
         total: Option<u64>,
     },
-    /// Some bytes of the part; never empty, in ascending order.
+    /// Bytes of the part; never empty, in ascending order.
     Data {
-        /// Where they belong in the file.
+        /// Their offset in the file.
         offset: u64,
-        /// A slice of what was fed.
+        /// A slice of the piece that was fed.
         bytes: Bytes,
     },
     /// The part is complete.
     PartEnd,
-    /// The closing delimiter: the message is complete. Whatever is fed after it is ignored.
+    /// The closing delimiter: the message is complete. Later bytes are ignored.
     End,
 }
 
-/// A body that isn't what its type says. The parser gives the same error again if it is fed more.
+/// A body that is not a valid multipart message. The reader returns the same error again if it is
+/// fed more.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum MultipartError {
-    /// An empty or unreasonably long boundary.
+    /// The boundary is empty or too long.
     #[error("a boundary of {length} bytes, expected 1 to 200")]
     Boundary {
         /// Its length.
         length: usize,
     },
-    /// The server began another answer within the body, because it failed after it had promised the parts.
-    #[error("the server broke off its answer and wrote \"{seen}\" into it")]
+    /// The server began another response within the body, because it failed after it had promised
+    /// the parts.
+    #[error("the server aborted its response and wrote \"{seen}\" into it")]
     ServerFailed {
-        /// The line found, shortened and escaped.
+        /// The line, shortened and escaped.
         seen: String,
     },
-    /// The delimiter isn't where the part ends: its length is not the one promised.
+    /// The delimiter does not follow the part: its length is not the stated one.
     #[error(
-        "after a part that ends at byte {end} came \"{seen}\", expected the delimiter of the next part"
+        "a part that ends at byte {end} is followed by \"{seen}\", expected the delimiter of the next part"
     )]
     Delimiter {
         /// The byte of the file after the last one of the part.
         end: u64,
-        /// What was found, shortened and escaped.
+        /// The bytes found instead, shortened and escaped.
         seen: String,
     },
-    /// Text between the parts goes on and on.
+    /// The text between two parts exceeds its maximum.
     #[error("more than 8192 bytes of text before the data of a part")]
     HeaderTooLarge,
-    /// A line among the fields of a part isn't `name: value`.
+    /// A line among the fields of a part is not `name: value`.
     #[error("a part has the header line \"{seen}\", expected \"name: value\"")]
     Field {
         /// The line, shortened and escaped.
         seen: String,
     },
-    /// A part without the field that says where it belongs.
+    /// A part lacks `Content-Range`.
     #[error("a part has no content-range")]
     NoContentRange,
-    /// A part that contradicts itself about where it belongs.
+    /// A part states two different positions.
     #[error("a part has two different content-range fields, the second \"{seen}\"")]
     TwoContentRanges {
         /// The second value, shortened and escaped.
         seen: String,
     },
-    /// A part whose place can't be understood.
-    #[error("a part cannot be placed")]
+    /// The position of a part cannot be parsed.
+    #[error("a part has an invalid position")]
     ContentRange(#[from] ContentRangeError),
-    /// A part that says that there is no part.
-    #[error("a part says that its range lies beyond the file of {total} bytes")]
+    /// A part states that its range is not in the file.
+    #[error("a part states that its range lies beyond the file of {total} bytes")]
     UnsatisfiedPart {
-        /// The size that it states.
+        /// The stated size.
         total: u64,
     },
     /// The body ended before the closing delimiter.
     #[error(
-        "the answer ended after {complete} complete parts{}, before its closing delimiter",
+        "the response ended after {complete} complete parts{}, before its closing delimiter",
         still_missing(.missing)
     )]
     Truncated {
-        /// Parts that arrived whole.
+        /// Number of complete parts.
         complete: u64,
-        /// Bytes of the file that the last part promised and didn't bring.
+        /// Bytes of the file that the last part promised and did not bring.
         missing: Option<Range<u64>>,
     },
 }
@@ -131,7 +138,7 @@ fn still_missing(range: &Option<Range<u64>>) -> String {
     })
 }
 
-/// The place of a part.
+/// The position of a part.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Place {
     range: Range<u64>,
@@ -144,9 +151,9 @@ enum State {
     Preamble,
     /// Among the fields of a part.
     Fields { place: Option<Place> },
-    /// Amid the data of a part: the next offset, the end of the part, and how the lines of its fields ended.
+    /// In the data of a part: the next offset, the end of the part, and the line end of its fields.
     Body { offset: u64, end: u64, line_end: LineEnd },
-    /// After the data of a part that ended at `end`, before the line end that isn't part of it.
+    /// After the data of a part that ended at `end`, before the line end that is not part of it.
     Separator { end: u64, line_end: LineEnd },
     /// After that line end.
     Delimiter { end: u64 },
@@ -156,14 +163,14 @@ enum State {
     Failed(MultipartError),
 }
 
-/// How a line ended.
+/// The kind of a line end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum LineEnd {
     Crlf,
     Lf,
 }
 
-/// The parser of one body. See the [module](self).
+/// The reader of one body. See the [module](self).
 #[derive(Debug)]
 pub struct MultipartReader {
     /// `--` and the boundary.
@@ -178,7 +185,8 @@ pub struct MultipartReader {
 }
 
 impl MultipartReader {
-    /// A parser for a body with this boundary, which [`classify`](crate::classify) takes from `Content-Type`.
+    /// Creates a reader for a body with this boundary, which [`classify`](crate::classify) takes
+    /// from `Content-Type`.
     ///
     /// # Errors
     /// [`MultipartError::Boundary`] if it is empty or longer than [`MAX_BOUNDARY_BYTES`].
@@ -197,10 +205,10 @@ impl MultipartReader {
 
     /// Takes the next event off the front of `piece`; `None` when the piece is used up.
     ///
-    /// Call it until it gives `None`, then with the next piece, in the order of arrival.
+    /// Call it until it returns `None`, then with the next piece, in the order of arrival.
     ///
     /// # Errors
-    /// The body isn't a valid multipart message. What was given out before stands.
+    /// The body is not a valid multipart message. Events returned before remain valid.
     pub fn next(&mut self, piece: &mut Bytes) -> Result<Option<MultipartEvent>, MultipartError> {
         let event = self.advance(piece);
         if let Err(error) = &event {
@@ -209,11 +217,12 @@ impl MultipartReader {
         event
     }
 
-    /// Says whether the message is complete, after the last piece.
+    /// Checks that the message is complete, after the last piece.
     ///
     /// # Errors
-    /// [`MultipartError::Truncated`] if the closing delimiter never came. All that was given out before stands: a
-    /// caller that has every byte it asked for may ignore this. Or the error that parsing ended with.
+    /// [`MultipartError::Truncated`] if the closing delimiter never came. Events returned before
+    /// remain valid: a caller that has every byte it requested may ignore this. Or the error that
+    /// reading ended with.
     pub fn finish(&self) -> Result<(), MultipartError> {
         let missing = match &self.state {
             State::Epilogue => return Ok(()),
@@ -254,7 +263,7 @@ impl MultipartReader {
                 _ => {}
             }
             let Some((line, line_end)) = self.line(piece)? else {
-                // The closing delimiter may be the last thing of the body, without a line end.
+                // The closing delimiter may end the body without a line end.
                 return Ok(self.ends_unterminated().then(|| self.end(piece)));
             };
             let event = match self.state {
@@ -274,7 +283,7 @@ impl MultipartReader {
         }
     }
 
-    /// The next line of text without its line end, or `None` if `piece` ends before it does.
+    /// The next line of text without its line end, or `None` if `piece` ends before the line does.
     fn line(&mut self, piece: &mut Bytes) -> Result<Option<(Bytes, LineEnd)>, MultipartError> {
         let end = piece.iter().position(|byte| *byte == b'\n');
         let taken = piece.split_to(end.map_or(piece.len(), |end| end + 1));
@@ -300,7 +309,8 @@ impl MultipartReader {
         Ok(Some((line, LineEnd::Lf)))
     }
 
-    /// Whether the line begun so far is the closing delimiter, where a delimiter may stand.
+    /// Returns true if the line so far is the closing delimiter, at a position where a delimiter
+    /// may be.
     fn ends_unterminated(&self) -> bool {
         matches!(self.state, State::Preamble | State::Delimiter { .. })
             && self.mark(&self.line) == Some(Mark::Closing)
@@ -309,7 +319,8 @@ impl MultipartReader {
     fn mark(&self, line: &[u8]) -> Option<Mark> {
         let rest = line.strip_prefix(self.delimiter.as_slice())?;
         if rest.starts_with(b"--") {
-            // Decided before the line ends, so what follows in it can't matter.
+            // The decision is made before the line ends, so that the rest of the line does not
+            // matter.
             return Some(Mark::Closing);
         }
         trim(rest).is_empty().then_some(Mark::Opening)

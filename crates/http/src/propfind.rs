@@ -1,22 +1,26 @@
-//! PROPFIND (RFC 4918 section 9.1): what is asked about names, and the 207 answer to it.
+//! PROPFIND (RFC 4918 section 9.1): request bodies, and the 207 response.
 //!
-//! The answer lists a `response` for every name: an `href`, then properties grouped by their status (`propstat`), or a
-//! status for all of the name. A property counts only where its group's status is a success; servers answer 404 for
-//! those that they don't have. Prefixes are free, the name space `DAV:` is what matters.
+//! The response lists a `response` for every path: an `href`, then properties grouped by their
+//! status (`propstat`), or one status for the path. A property counts only if the status of its
+//! group is a success; servers answer 404 for properties that they lack. Prefixes are arbitrary;
+//! only the namespace `DAV:` counts.
 //!
-//! **Names come from outside.** An `href` is a path or a whole URL, percent-encoded, with or without a final `/`, with
-//! doubled slashes here and there. It must lie below the path that was asked for and, where it names a host, on the
-//! host that was asked; its components must be names, not `..` and not encoded slashes. What breaks these rules ends the
-//! reading: a server that lists what it was not asked for cannot be copied from safely. Scheme and port of an `href` are
-//! not compared, since what stands in front of a server often changes both, and nothing is fetched from an `href`.
+//! **Paths come from outside.** An `href` is a path or a whole URL, percent-encoded, with or
+//! without a final `/`, with doubled slashes here and there. It must lie below the requested path
+//! and, if it names a host, on the requested host; its components must be names, not `..` and not
+//! encoded slashes. An `href` that breaks these rules is an error: a server that lists other paths
+//! than requested cannot be copied from safely. Scheme and port of an `href` are not compared,
+//! because reverse proxies often change both, and nothing is fetched from an `href`.
 //!
 //! ```
-//! use hither_http::propfind::{Bounds, parse};
+//! use hither_http::propfind::{PropfindLimits, parse};
 //!
-//! let answer = br#"<D:multistatus xmlns:D="DAV:"><D:response><D:href>/data/a%20b.root</D:href><D:propstat>
-//!     <D:prop><D:getcontentlength>12</D:getcontentlength><D:resourcetype/></D:prop>
-//!     <D:status>HTTP/1.1 200 OK</D:status></D:propstat></D:response></D:multistatus>"#;
-//! let found = parse(answer, &"http://example.org/data/".parse()?, &Bounds::default())?;
+//! let body = br#"<D:multistatus xmlns:D="DAV:"><D:response><D:href>/data/a%20b.root</D:href>
+//!     <D:propstat>
+//!         <D:prop><D:getcontentlength>12</D:getcontentlength><D:resourcetype/></D:prop>
+//!         <D:status>HTTP/1.1 200 OK</D:status>
+//!     </D:propstat></D:response></D:multistatus>"#;
+//! let found = parse(body, &"http://example.org/data/".parse()?, &PropfindLimits::default())?;
 //! assert_eq!((found[0].path.as_str(), found[0].size), ("a b.root", Some(12)));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
@@ -35,7 +39,7 @@ use std::time::SystemTime;
 /// `Content-Type` of the bodies.
 pub const CONTENT_TYPE: &str = "application/xml; charset=utf-8";
 
-/// The body that asks for kind, size, date and entity tag.
+/// The request body for kind, size, date and entity tag.
 #[must_use]
 pub const fn body() -> &'static str {
     concat!(
@@ -44,7 +48,7 @@ pub const fn body() -> &'static str {
     )
 }
 
-/// The body that asks for the space that is left and used (RFC 4331), besides the kind.
+/// The request body for available and used space (RFC 4331), and the kind.
 #[must_use]
 pub const fn quota_body() -> &'static str {
     concat!(
@@ -53,13 +57,13 @@ pub const fn quota_body() -> &'static str {
     )
 }
 
-/// What an answer may cost.
+/// Limits on a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PropfindLimits {
-    /// Most bytes of the document. 64 MiB by default: some hundred thousand names.
+    /// Maximum size of the document in bytes. 64 MiB by default: some hundred thousand paths.
     pub max_bytes: usize,
-    /// Most names. 200,000 by default.
+    /// Maximum number of paths. 200,000 by default.
     pub max_resources: usize,
 }
 
@@ -69,16 +73,16 @@ impl Default for PropfindLimits {
     }
 }
 
-/// What a server says about one name. Properties that it does not have or did not tell are `None`.
+/// The properties of one path. Properties that the server lacks or does not state are `None`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Resource {
-    /// The path below the one that was asked for: decoded, components parted by single slashes, none at the ends. Empty
-    /// for what was asked for itself.
+    /// The path below the requested one: decoded, components separated by single slashes, none at
+    /// the ends. Empty for the requested path itself.
     pub path: String,
-    /// 200, or what the server said instead about this name: then there are no properties.
+    /// 200, or the server's status for this path: then there are no properties.
     pub status: StatusCode,
-    /// Whether it is a collection (a directory).
+    /// The path is a collection (a directory).
     pub is_collection: bool,
     /// `getcontentlength`, in bytes.
     pub size: Option<u64>,
@@ -92,48 +96,50 @@ pub struct Resource {
     pub quota_used_bytes: Option<u64>,
 }
 
-/// Why an answer can't be used.
+/// Reason why a message cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PropfindError {
-    /// Not XML, or beyond what is read of it.
-    #[error("the list of names cannot be read")]
+    /// The document is not XML, or exceeds a limit.
+    #[error("the multistatus document cannot be parsed")]
     Xml(#[from] XmlError),
-    /// XML of another kind.
-    #[error("the answer is an element \"{seen}\", expected \"multistatus\" of the name space DAV:")]
+    /// The response is XML of another kind.
+    #[error(
+        "the response is an element \"{seen}\", expected \"multistatus\" of the namespace DAV:"
+    )]
     NotMultistatus {
         /// The outermost element, shortened and escaped.
         seen: String,
     },
-    /// XML of another kind, where a request was expected.
+    /// The request is XML of another kind.
     #[error(
-        "the request is an element \"{seen}\", expected one of RFC 4918 that asks for something"
+        "the request is an element \"{seen}\", expected a PROPFIND or PROPPATCH body of RFC 4918"
     )]
     NotQuestion {
         /// The outermost element, shortened and escaped.
         seen: String,
     },
-    /// More names than the bounds allow.
-    #[error("more than {most} names in one message")]
+    /// The message lists more paths than its limit.
+    #[error("more than {most} paths in one message")]
     TooMany {
-        /// The bound.
+        /// The limit.
         most: usize,
     },
     /// A `response` without `href`.
-    #[error("the server lists something without a name")]
+    #[error("the server lists an entry without href")]
     NoHref,
-    /// An `href` that is no name below the path that was asked for.
+    /// An `href` is not a path below the requested one.
     #[error("the server lists \"{href}\", {what}")]
     Href {
         /// The `href`, shortened and escaped.
         href: String,
-        /// What is wrong with it.
+        /// The rule that it breaks.
         what: &'static str,
     },
-    /// A number or a status that is none.
-    #[error("the server states the {property} of a name as \"{seen}\"")]
+    /// A number or a status is invalid.
+    #[error("the server states an invalid {property}: \"{seen}\"")]
     Value {
-        /// Which property.
+        /// The property.
         property: &'static str,
         /// The value, shortened and escaped.
         seen: String,
@@ -141,14 +147,15 @@ pub enum PropfindError {
 }
 
 const DAV: &str = "DAV:";
-/// A 207 answer needs seven; values of unknown properties may have elements of their own.
+/// Maximum depth. A 207 response needs seven; values of unknown properties may have elements of
+/// their own.
 const MAX_DEPTH: usize = 64;
-/// Most bytes of one value that are kept.
+/// Maximum number of bytes kept of one value.
 const MAX_VALUE_BYTES: usize = 16 * 1024;
 
-/// Reads the answer to a PROPFIND of `asked`, whose path is that of the request after redirects.
+/// Parses the response to a PROPFIND of `asked`, whose path is that of the request after redirects.
 ///
-/// The names come in the server's order; what was asked for itself is among them.
+/// The paths come in the server's order; the requested path itself is among them.
 ///
 /// # Errors
 /// See [`PropfindError`].
@@ -181,7 +188,7 @@ struct Properties {
 }
 
 impl Properties {
-    /// Takes over what `other` knows.
+    /// Copies the properties that `other` has.
     fn update(&mut self, other: Self) {
         self.collection = other.collection.or(self.collection);
         self.size = other.size.or(self.size);
@@ -284,7 +291,7 @@ impl<'a> Reader<'a> {
                 properties.quota_available_bytes = self.number("quota")?;
             }
             "quota-used-bytes" => properties.quota_used_bytes = self.number("quota")?,
-            // A date that can't be read is as good as none.
+            // An invalid date counts as absent.
             "getlastmodified" => {
                 properties.modified = httpdate::parse_http_date(&self.value()?).ok();
             }
@@ -294,7 +301,8 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// A number; an empty element tells none, and neither does a negative one ("unknown", "without bound").
+    /// Parses a number; `None` for an empty element and for negative numbers ("unknown",
+    /// "unlimited").
     fn number(&mut self, property: &'static str) -> Result<Option<u64>, PropfindError> {
         let text = self.value()?;
         if text.is_empty() || text.parse::<i64>().is_ok_and(|number| number < 0) {
@@ -314,12 +322,12 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// The text of the element that has just been opened, without white space at both ends.
+    /// The text of the element that has just been opened, trimmed.
     fn value(&mut self) -> Result<String, PropfindError> {
         Ok(self.tokens.text_of_element(MAX_VALUE_BYTES)?)
     }
 
-    /// Goes past the end of the element that has just been opened.
+    /// Skips to the end of the element that has just been opened.
     fn skip(&mut self) -> Result<(), PropfindError> {
         Ok(self.tokens.skip_element()?)
     }

@@ -1,7 +1,8 @@
-//! The value of a `Range` field (RFC 9110 section 14.2) for a list of ranges.
+//! Writer of a `Range` field (RFC 9110 section 14.2).
 //!
-//! No blanks are written and positions carry no leading zeros, so that the length of the text is known from the
-//! numbers alone: planners cut requests by it, because servers limit the header, not the number of ranges.
+//! It writes no blanks and no leading zeros, so that the length of the text is known from the
+//! numbers alone. Planners cut requests by that length, because servers limit the header, not the
+//! number of ranges.
 
 use std::fmt::Write as _;
 use std::ops::Range;
@@ -9,27 +10,28 @@ use std::ops::Range;
 /// The unit and the `=` before the first range.
 const UNIT: &str = "bytes=";
 
-/// A range without bytes, which `Range` can't express: or no range at all.
+/// A range without bytes, which `Range` cannot express, or no range at all.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RangeHeaderError {
     /// Neither a range nor a tail was given.
-    #[error("no range to ask for: give at least one range or a tail")]
+    #[error("no range to request: give at least one range or a tail")]
     Nothing,
-    /// A range that holds no byte. Leave it out: nothing has to be fetched for it.
-    #[error("the range {start}..{end} holds no byte and cannot be asked for: leave it out")]
+    /// A range without bytes. Leave it out: nothing has to be fetched for it.
+    #[error("the range {start}..{end} is empty and cannot be requested: leave it out")]
     Empty {
-        /// First byte.
+        /// The first byte.
         start: u64,
-        /// The byte after the last.
+        /// The byte after the last one.
         end: u64,
     },
     /// A tail of no bytes, which RFC 9110 calls unsatisfiable.
-    #[error("a tail of 0 bytes cannot be asked for: leave it out")]
+    #[error("a tail of 0 bytes cannot be requested: leave it out")]
     EmptyTail,
 }
 
-/// The value of a `Range` field for `ranges`, in the order given, and for the last `tail` bytes of the file.
+/// Writes the value of a `Range` field for `ranges`, in their order, and for the last `tail` bytes
+/// of the file.
 ///
 /// ```
 /// use hither_http::range_header::format;
@@ -38,7 +40,7 @@ pub enum RangeHeaderError {
 /// ```
 ///
 /// # Errors
-/// Something in it holds no byte.
+/// A range or the tail is empty, or there is none.
 pub fn format(ranges: &[Range<u64>], tail: Option<u64>) -> Result<String, RangeHeaderError> {
     let mut text = String::with_capacity(UNIT.len() + text_bytes(ranges, tail));
     text.push_str(UNIT);
@@ -49,7 +51,7 @@ pub fn format(ranges: &[Range<u64>], tail: Option<u64>) -> Result<String, RangeH
             .filter(|last| *last >= range.start)
             .ok_or(RangeHeaderError::Empty { start: range.start, end: range.end })?;
         separate(&mut text);
-        // Writing to a String can't fail.
+        // Writing to a String cannot fail.
         let _ = write!(text, "{}-{last}", range.start);
     }
     match tail {
@@ -70,21 +72,22 @@ fn separate(text: &mut String) {
     }
 }
 
-/// The bytes that one range adds to the text: both positions, `-` and the `,` that parts it from the next.
+/// Length of the text of one range: both positions, `-`, and the `,` before the next range.
 #[must_use]
 pub fn range_text_bytes(range: &Range<u64>) -> usize {
     digits(range.start) + digits(range.end.saturating_sub(1)) + 2
 }
 
-/// The bytes that a tail adds to the text: its length, `-` and `,`.
+/// Length of the text of a tail: its number, `-` and `,`.
 #[must_use]
 pub fn tail_text_bytes(tail: u64) -> usize {
     digits(tail) + 2
 }
 
-/// The bytes after `bytes=` in the text that [`format()`] makes of ranges that all hold a byte.
+/// Length of the text after `bytes=` that [`format()`] writes for ranges that are not empty.
 ///
-/// The sum of [`range_text_bytes`] and [`tail_text_bytes`] is larger by exactly one: the last has no `,`.
+/// The sum of [`range_text_bytes`] and [`tail_text_bytes`] is larger by one: the last range has no
+/// `,`.
 #[must_use]
 pub fn text_bytes(ranges: &[Range<u64>], tail: Option<u64>) -> usize {
     let ranges: usize = ranges.iter().map(range_text_bytes).sum();

@@ -1,12 +1,12 @@
-//! What a server's answer to a range request means, from status and header fields alone.
+//! Classification of a response to a range request, from its status and header fields.
 //!
-//! A server may ignore ranges, merge them, send one of them only, refuse too many, or redirect (RFC 9110 sections
-//! 14.2 and 15.3.7). [`classify`] names the form; it decides nothing: whether a whole file is read or thrown away, and
-//! whether a refusal means "smaller requests" or "give up", is the transport's to say. An answer that claims a form
-//! but lacks what the form needs (a 206 that doesn't say where its bytes belong) is an error, because no byte of it
-//! can be trusted.
+//! A server may ignore ranges, merge them, send only one of them, reject too many, or redirect (RFC
+//! 9110 sections 14.2 and 15.3.7). [`classify`] names the form and decides nothing: the transport
+//! decides whether to read or drop a whole file, and whether an error means "smaller requests" or
+//! "give up". A response that claims a form but lacks what the form needs (a 206 without a
+//! position) is an error, because none of its bytes can be trusted.
 //!
-//! [`ResponseHead`] are what is worth remembering from any answer, whatever its form.
+//! [`ResponseHead`] holds the fields worth remembering from any response.
 
 use crate::content_range::{ContentRange, ContentRangeError};
 use crate::field;
@@ -20,34 +20,36 @@ use http::{HeaderValue, StatusCode};
 use std::ops::Range;
 use std::time::Duration;
 
-/// The form of an answer.
+/// The form of a response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RangeResponse {
-    /// 206, several parts: read the body with [`MultipartReader`](crate::Multipart).
+    /// 206 with several parts: read the body with [`MultipartReader`](crate::MultipartReader).
     Multipart {
-        /// What parts the parts, without the leading `--`.
+        /// The boundary between the parts, without the leading `--`.
         boundary: Vec<u8>,
     },
-    /// 206, the body is this range of the file. After a request for several ranges it may be all of them merged into
-    /// one, or only one of them.
+    /// 206 with one range of the file. After a request for several ranges this may be all of them
+    /// merged, or only one of them.
     Single {
-        /// The bytes of the file that the body holds.
+        /// The range of the file in the body.
         range: Range<u64>,
         /// The size of the whole file, in bytes.
         total: Option<u64>,
     },
-    /// 200: the body is the whole file, ranges were ignored or the file has changed (`If-Range`).
+    /// 200: the body is the whole file. Ranges were ignored, or the file has changed (`If-Range`).
     Whole {
-        /// Its size in bytes, where the header tells it.
+        /// The size in bytes, if the header states it.
         size: Option<u64>,
     },
-    /// 416: no range lies in the file, or (Varnish) the server takes one range only. Also 206 of an empty file.
+    /// 416: no range lies in the file, or (Varnish) the server accepts only one range. Also a 206
+    /// of an empty file.
     Unsatisfied {
-        /// The size of the whole file in bytes, where the server tells it (nginx and Go do, Apache and lighttpd don't).
+        /// The size of the whole file in bytes, if the server states it (nginx and Go do, Apache
+        /// and lighttpd do not).
         size: Option<u64>,
     },
-    /// 413, 414, 431, or 400 to a request for several ranges: ask for fewer ranges at once.
+    /// 413, 414, 431, or 400 to a request for several ranges: request fewer ranges at once.
     TooLarge {
         /// The status.
         status: StatusCode,
@@ -56,7 +58,7 @@ pub enum RangeResponse {
     Redirect {
         /// The status.
         status: StatusCode,
-        /// Where to, perhaps relative to the URL that was asked. Untrusted.
+        /// The target, perhaps relative to the requested URL. Untrusted.
         location: String,
     },
     /// Any other status.
@@ -66,34 +68,34 @@ pub enum RangeResponse {
     },
 }
 
-/// An answer that lacks what its status promises.
+/// A response that lacks what its status promises.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RangeResponseError {
     /// A 206 with neither `Content-Range` nor a multipart type.
     #[error("status 206 without a content-range, content-type is \"{content_type}\"")]
     NoContentRange {
-        /// The type stated, shortened and escaped; empty if none is.
+        /// The stated type, shortened and escaped; empty if there is none.
         content_type: String,
     },
-    /// A 206 whose range can't be understood.
-    #[error("status 206 with a range that cannot be placed")]
+    /// A 206 whose range cannot be parsed.
+    #[error("status 206 with an invalid range")]
     ContentRange(#[from] ContentRangeError),
-    /// A 206 of the form `bytes */size`, which belongs to a 416.
-    #[error("status 206 says that no range lies in the file of {total} bytes")]
+    /// A 206 with `bytes */size`, which belongs to a 416.
+    #[error("status 206 states that no range lies in the file of {total} bytes")]
     SatisfiedNothing {
-        /// The size that it states.
+        /// The stated size.
         total: u64,
     },
-    /// A multipart answer without a boundary of 1 to 200 bytes.
+    /// A multipart response without a boundary of 1 to 200 bytes.
     #[error(
         "status 206 with the content-type \"{content_type}\", expected a boundary of 1 to 200 bytes in it"
     )]
     NoBoundary {
-        /// The type stated, shortened and escaped.
+        /// The stated type, shortened and escaped.
         content_type: String,
     },
-    /// A redirect to nowhere.
+    /// A redirect without a target.
     #[error("status {} without a usable location", .status.as_u16())]
     NoLocation {
         /// The status.
@@ -101,10 +103,11 @@ pub enum RangeResponseError {
     },
 }
 
-/// Names the form of an answer to a request for `ranges_asked` ranges (a tail counts as one; 0 if none was asked).
+/// Classifies the response to a request for `ranges_asked` ranges (a tail counts as one; 0 if none
+/// was requested).
 ///
 /// # Errors
-/// The answer lacks what its status promises.
+/// The response lacks what its status promises.
 pub fn classify(
     status: StatusCode,
     headers: &HeaderMap,
@@ -114,7 +117,7 @@ pub fn classify(
         StatusCode::PARTIAL_CONTENT => partial(headers, ranges_asked),
         StatusCode::OK => Ok(RangeResponse::Whole { size: content_length(headers) }),
         StatusCode::RANGE_NOT_SATISFIABLE => {
-            // The size is a convenience here: a field that can't be read is as good as none.
+            // The size is optional here: an invalid field counts as absent.
             let size = headers.get(CONTENT_RANGE).and_then(|value| {
                 match ContentRange::parse(value.as_bytes()) {
                     Ok(ContentRange::Unsatisfied { total }) => Some(total),
@@ -147,7 +150,8 @@ pub fn classify(
 fn partial(headers: &HeaderMap, ranges_asked: usize) -> Result<RangeResponse, RangeResponseError> {
     let content_type = headers.get(CONTENT_TYPE).map_or(&b""[..], HeaderValue::as_bytes);
     let content_range = headers.get(CONTENT_RANGE);
-    // A file may itself be a stored multipart message: then one range was asked and Content-Range tells which.
+    // A file may itself be a stored multipart message: then one range was requested and
+    // Content-Range states it.
     if is_multipart(content_type) && (ranges_asked > 1 || content_range.is_none()) {
         let boundary = boundary(content_type).ok_or_else(|| RangeResponseError::NoBoundary {
             content_type: excerpt(content_type),
@@ -159,13 +163,13 @@ fn partial(headers: &HeaderMap, ranges_asked: usize) -> Result<RangeResponse, Ra
     })?;
     match ContentRange::parse(value.as_bytes())? {
         ContentRange::Satisfied { range, total } => Ok(RangeResponse::Single { range, total }),
-        // An empty file is one, whatever the status.
+        // The file is empty, whatever the status.
         ContentRange::Unsatisfied { total: 0 } => Ok(RangeResponse::Unsatisfied { size: Some(0) }),
         ContentRange::Unsatisfied { total } => Err(RangeResponseError::SatisfiedNothing { total }),
     }
 }
 
-/// `multipart/byteranges`, or `multipart/x-byteranges` of servers older than RFC 2616.
+/// Matches `multipart/byteranges`, and `multipart/x-byteranges` of servers older than RFC 2616.
 fn is_multipart(content_type: &[u8]) -> bool {
     let media_type = content_type.split(|byte| *byte == b';').next().unwrap_or_default();
     let media_type = trim(media_type);
@@ -181,18 +185,20 @@ fn boundary(content_type: &[u8]) -> Option<Vec<u8>> {
     (1..=MAX_BOUNDARY_BYTES).contains(&value.len()).then_some(value)
 }
 
-/// What tells one version of a file from another, fit for `If-Range` (RFC 9110 section 13.1.5).
+/// A validator for `If-Range`: it tells one version of a file from another (RFC 9110 section
+/// 13.1.5).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Validator {
     /// A strong entity tag, with its quotes.
     ETag(HeaderValue),
-    /// The date of the last change, as the server wrote it. It can't tell two versions within a second apart.
+    /// The date of the last change, as the server wrote it. Two versions within a second have the
+    /// same.
     LastModified(HeaderValue),
 }
 
 impl Validator {
-    /// The best validator that the header has: a strong entity tag, else the date. A weak tag (`W/"…"`) is no use
-    /// for ranges: it stays the same while bytes change.
+    /// The best validator of the header: a strong entity tag, else the date. A weak tag (`W/"…"`)
+    /// does not help with ranges: it stays the same while bytes change.
     #[must_use]
     pub fn of(headers: &HeaderMap) -> Option<Self> {
         let tag = headers.get(ETAG).filter(|tag| is_strong(tag.as_bytes()));
@@ -215,38 +221,40 @@ fn is_strong(tag: &[u8]) -> bool {
     matches!(tag, [b'"', inner @ .., b'"'] if !inner.contains(&b'"'))
 }
 
-/// When a server says it may be asked again.
+/// The earliest time for another request, as a server states it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RetryAfter {
-    /// After this time.
+    /// After this duration.
     Delay(Duration),
-    /// The text of a date (RFC 9110 section 5.6.7), left to who has a clock.
+    /// The text of a date (RFC 9110 section 5.6.7), for a caller with a clock.
     Date(String),
 }
 
-/// What is worth remembering of any answer.
+/// Header fields worth remembering from any response.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ResponseHead {
-    /// What tells this version of the file from another.
+    /// The validator of this version of the file.
     pub validator: Option<Validator>,
-    /// Size of the whole file in bytes, if the header tells it. (A multipart answer tells it in its parts.)
+    /// Size of the whole file in bytes, if the header states it. (A multipart response states it in
+    /// its parts.)
     pub size: Option<u64>,
     /// `Server`: the software of the origin.
     pub server: Option<String>,
-    /// `Via`: the caches and proxies on the way.
+    /// `Via`: the caches and proxies on the path.
     pub via: Option<String>,
     /// `Retry-After`.
     pub retry_after: Option<RetryAfter>,
-    /// `Accept-Ranges`: whether it says that ranges of bytes are understood, or that none are.
+    /// `Accept-Ranges`: true for byte ranges, false for none.
     pub accepts_ranges: Option<bool>,
-    /// `Content-Encoding`, if it isn't `identity`. Positions then count encoded bytes: those of the stored file where
-    /// the file itself is stored compressed, of nothing in particular where the server compresses as it sends.
+    /// `Content-Encoding`, unless it is `identity`. Positions then count encoded bytes: those of
+    /// the stored file if it is stored compressed, of nothing stable if the server compresses on
+    /// the fly.
     pub content_encoding: Option<String>,
 }
 
 impl ResponseHead {
-    /// Collects them from an answer.
+    /// Collects the fields of a response.
     #[must_use]
     pub fn of(status: StatusCode, headers: &HeaderMap) -> Self {
         let size = match (status, headers.get(CONTENT_RANGE)) {
@@ -272,7 +280,7 @@ impl ResponseHead {
     }
 }
 
-/// The size of the file from the length of an answer, where that is the same.
+/// The size of the file, if the length of the response is the same.
 fn content_length(headers: &HeaderMap) -> Option<u64> {
     if content_encoding(headers).is_some() {
         return None;

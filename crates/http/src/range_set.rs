@@ -1,27 +1,28 @@
-//! The value of a `Range` field as a server reads it (RFC 9110 section 14.1.2), and what of it lies in a file.
+//! Parser of a `Range` field for servers (RFC 9110 section 14.1.2), and resolution of its ranges in
+//! a file.
 //!
-//! What is no set of byte ranges is as if it were not there: a server must ignore units that it does not know, and may
-//! ignore what is malformed, so that the whole file is sent.
+//! A value that is not a set of byte ranges counts as absent: a server must ignore units that it
+//! does not know, and may ignore malformed values, so that the whole file is sent.
 
 use crate::text::{number, trim};
 use std::ops::Range;
 
-/// A range as it is asked for.
+/// A requested range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RangeSpec {
     /// `first-last`, or `first-` to the end.
     From {
         /// The first byte.
         first: u64,
-        /// The last byte; the end of the file if there is none.
+        /// The last byte; `None` for the end of the file.
         last: Option<u64>,
     },
-    /// `-bytes`: so many at the end of the file.
+    /// `-bytes`: this number of bytes at the end of the file.
     Tail(u64),
 }
 
 impl RangeSpec {
-    /// The bytes that it means of a file of `size` bytes; none if there are none.
+    /// Resolves the range in a file of `size` bytes; `None` if none of its bytes exist.
     #[must_use]
     pub fn within(self, size: u64) -> Option<Range<u64>> {
         let range = match self {
@@ -34,26 +35,26 @@ impl RangeSpec {
     }
 }
 
-/// More ranges than a server takes.
+/// A request with more ranges than a server accepts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("more than {most} ranges in one request")]
 pub struct TooManyRanges {
-    /// The bound.
+    /// The maximum.
     pub most: usize,
 }
 
-/// The ranges that a field asks for, in its order; none if it is to be ignored.
+/// Parses the ranges of a field, in its order; `None` if the field is to be ignored.
 ///
 /// ```
 /// use hither_http::range_set::{RangeSpec, parse};
-/// let asked = parse(b"bytes=0-9, -5", 100)?.unwrap();
-/// assert_eq!(asked, [RangeSpec::From { first: 0, last: Some(9) }, RangeSpec::Tail(5)]);
+/// let ranges = parse(b"bytes=0-9, -5", 100)?.unwrap();
+/// assert_eq!(ranges, [RangeSpec::From { first: 0, last: Some(9) }, RangeSpec::Tail(5)]);
 /// assert_eq!(parse(b"lines=1-2", 100)?, None);
 /// # Ok::<(), hither_http::range_set::TooManyRanges>(())
 /// ```
 ///
 /// # Errors
-/// There are more than `most`.
+/// The field has more than `most` ranges.
 pub fn parse(field: &[u8], most: usize) -> Result<Option<Vec<RangeSpec>>, TooManyRanges> {
     let Some((unit, list)) = field.split_at_checked(6) else { return Ok(None) };
     if !unit.eq_ignore_ascii_case(b"bytes=") {
@@ -87,7 +88,7 @@ fn one(item: &[u8]) -> Option<RangeSpec> {
     }
 }
 
-/// A number of digits alone. One beyond 64 bits is as good as the largest: no file has so many bytes.
+/// Parses digits. A number beyond 64 bits becomes the largest: no file has that many bytes.
 fn digits(text: &[u8]) -> Option<u64> {
     if text.is_empty() || !text.iter().all(u8::is_ascii_digit) {
         return None;

@@ -1,30 +1,33 @@
-//! What servers of a known make are likely to accept: a prior, for the first request to a server.
+//! Server hints: limits that servers of a known make are likely to accept, for the first request to
+//! a server.
 //!
-//! Nothing here is relied on. What a server then does is learned and overrules the hint, because the limits are
-//! configurable and the name says nothing of a proxy in between. A hint earns its place by saving a round trip: the
-//! conservative start (200 ranges in 3,900 bytes) costs twice as many requests at an nginx as it takes.
+//! Nothing here is relied on. Limits learned from the server's responses overrule the hint, because
+//! limits are configurable and the name does not tell of a proxy in between. A hint saves a round
+//! trip: the conservative start (200 ranges in 3,900 bytes) costs twice as many requests at an
+//! nginx as it needs.
 //!
-//! Measured: over loopback with the packages of Debian 12 in their stock configuration, ranges of eight-digit
-//! positions, by bisection for the last request that was answered in full; the header of the test held nothing else of
-//! any length. "Text" is what follows `bytes=`. Documented: said by the maker. Reported: by others, not seen by us.
+//! Measured: over loopback with the packages of Debian 12 in their stock configuration, ranges of
+//! eight-digit positions, by bisection for the last request that was answered in full; the test's
+//! header had no other long field. "Text" is the part after `bytes=`. Documented: stated by the
+//! maker. Reported: by others, not verified here.
 
-/// What to assume of a server until it shows otherwise.
+/// Assumptions about a server until its responses show otherwise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ServerHint {
-    /// The make that was recognised.
+    /// The recognised make.
     pub software: &'static str,
-    /// Most ranges in one request; `None` if only the header limits them.
+    /// Maximum number of ranges in one request; `None` if only the header limits them.
     pub max_ranges: Option<usize>,
-    /// Most bytes of range text in one request.
+    /// Maximum number of bytes of range text in one request.
     pub max_header_bytes: usize,
-    /// Whether several ranges are answered as several; `None` if unknown.
+    /// Several ranges are answered as several; `None` if unknown.
     pub multi: Option<bool>,
-    /// Whether a tail (`bytes=-N`) is understood; `None` if unknown.
+    /// A tail (`bytes=-N`) is supported; `None` if unknown.
     pub tail: Option<bool>,
 }
 
-/// Ranges, text: what every server that takes several ranges at all was seen to accept.
+/// Ranges and text that every tested server accepts if it accepts several ranges at all.
 const CAUTIOUS: ServerHint = ServerHint {
     software: "",
     max_ranges: Some(200),
@@ -33,16 +36,17 @@ const CAUTIOUS: ServerHint = ServerHint {
     tail: None,
 };
 
-/// No more text than this, even where a server takes a megabyte: it has to leave the client within a few windows.
+/// Maximum text, even where a server accepts a megabyte: it has to leave the client within a few
+/// windows.
 const ENOUGH_HEADER_BYTES: usize = 64 * 1024;
 
-/// The hint that the `Server` and `Via` fields of an answer give; `None` for an unknown make.
+/// The hint from the `Server` and `Via` fields of a response; `None` for an unknown make.
 #[must_use]
 pub fn server_hint(server: &str, via: Option<&str>) -> Option<ServerHint> {
     let server = server.to_ascii_lowercase();
     let via = via.unwrap_or_default().to_ascii_lowercase();
-    // What stands between limits what arrives: it comes first. Varnish 7.1 answers 416 to more than one range and
-    // takes 32 kB of header (measured on an earlier occasion).
+    // Proxies limit what arrives, so they come first. Varnish 7.1 answers 416 to more than one
+    // range and accepts 32 kB of header (measured on an earlier occasion).
     if via.contains("varnish") || server.contains("varnish") {
         return Some(single("varnish"));
     }
@@ -52,7 +56,7 @@ pub fn server_hint(server: &str, via: Option<&str>) -> Option<ServerHint> {
 type Make = (&'static str, fn(&str) -> ServerHint);
 
 const MAKES: &[Make] = &[
-    // Its defaults. What it takes in a `QUERY`, it says itself.
+    // Its defaults. It states its limits for a `QUERY` itself.
     ("hither/", |_| ServerHint {
         software: "hither",
         max_ranges: Some(20_000),
@@ -62,15 +66,16 @@ const MAKES: &[Make] = &[
     // Both before "nginx" and "apache", which their names may contain.
     ("openresty", |_| nginx("openresty")),
     ("nginx", |_| nginx("nginx")),
-    // Documented: "doesn't support retrieving multiple ranges" (S3), "working as intended" (MinIO issue 5285); Google
-    // and Azure reported. One range at a time.
+    // Documented: "doesn't support retrieving multiple ranges" (S3), "working as intended" (MinIO
+    // issue 5285); Google and Azure reported. One range at a time.
     ("amazons3", |_| single("amazons3")),
     ("minio", |_| single("minio")),
     ("ceph object gateway", |_| single("ceph")),
     ("windows-azure-blob", |_| single("azure")),
     ("uploadserver", |_| single("google")),
     ("xrootd", xrootd),
-    // Its pools (Netty) take 8,192 bytes for the whole header block, path and token included (source).
+    // Its pools (Netty) accept 8,192 bytes for the whole header block, including path and token
+    // (source).
     ("dcache", |_| ServerHint {
         software: "dcache",
         max_header_bytes: 6_000,
@@ -78,7 +83,8 @@ const MAKES: &[Make] = &[
         max_ranges: None,
         ..CAUTIOUS
     }),
-    // 8,192 bytes by default for the whole header block (documented: HttpConfiguration.requestHeaderSize).
+    // 8,192 bytes by default for the whole header block (documented:
+    // HttpConfiguration.requestHeaderSize).
     ("jetty", |_| ServerHint {
         software: "jetty",
         max_header_bytes: 6_000,
@@ -86,8 +92,8 @@ const MAKES: &[Make] = &[
         max_ranges: None,
         ..CAUTIOUS
     }),
-    // Measured, 1.4.69: 431 when the whole header block exceeds 8,192 bytes. Of more than ten ranges it answers the first
-    // ten and says nothing of the others. Merges what touches.
+    // Measured, 1.4.69: 431 when the whole header block exceeds 8,192 bytes. Of more than ten
+    // ranges it answers the first ten and does not mention the others. Merges ranges that touch.
     ("lighttpd", |_| ServerHint {
         software: "lighttpd",
         max_header_bytes: 7_400,
@@ -101,8 +107,9 @@ const MAKES: &[Make] = &[
         max_ranges: None,
         ..GOOD
     }),
-    // Measured, 2.4.71: the whole file for the 201st range (MaxRanges), 400 beyond 8,178 bytes of text
-    // (LimitRequestFieldSize 8190). Merges what touches or overlaps, even into an answer of one part.
+    // Measured, 2.4.71: the whole file for the 201st range (MaxRanges), 400 beyond 8,178 bytes of
+    // text (LimitRequestFieldSize 8190). Merges ranges that touch or overlap, even into a response
+    // of one part.
     ("apache", |_| ServerHint {
         software: "apache",
         max_ranges: Some(200),
@@ -111,11 +118,12 @@ const MAKES: &[Make] = &[
     }),
 ];
 
-/// Several ranges and tails work.
+/// Several ranges and tails are supported.
 const GOOD: ServerHint = ServerHint { multi: Some(true), tail: Some(true), ..CAUTIOUS };
 
-/// Measured, 1.22.1: 400 beyond 8,177 bytes of text, that is a header line of 8 KiB with its name and line end
-/// (`large_client_header_buffers 4 8k`), whatever the other lines hold; any number of ranges (`max_ranges`).
+/// Measured, 1.22.1: 400 beyond 8,177 bytes of text, that is a header line of 8 KiB with its name
+/// and line end (`large_client_header_buffers 4 8k`), whatever the other lines hold; any number of
+/// ranges (`max_ranges`).
 fn nginx(software: &'static str) -> ServerHint {
     ServerHint { software, max_ranges: None, max_header_bytes: 8_100, ..GOOD }
 }
@@ -125,11 +133,11 @@ fn single(software: &'static str) -> ServerHint {
     ServerHint { software, max_ranges: Some(1), multi: Some(false), ..CAUTIOUS }
 }
 
-/// `XrootD/v5.5.3` is what Debian's sends. Measured, 5.5.3: 1,024 ranges; beyond that it writes an error into the body
-/// of a 206. A tail is ignored (alone: the whole file; among ranges: only they come), and a range past the end of the
-/// file is promised and never sent. From 5.6.2 on tails work (source). The header parser of all versions drops the
-/// connection when an incomplete line of 16 KiB is waiting (source), which a slow link makes likely and loopback never
-/// shows.
+/// `XrootD/v5.5.3` is the name in Debian's package. Measured, 5.5.3: 1,024 ranges; beyond that it
+/// writes an error into the body of a 206. A tail is ignored (alone: the whole file; among ranges:
+/// only they come), and a range past the end of the file is promised and never sent. From 5.6.2 on
+/// tails work (source). The header parser of all versions drops the connection when an incomplete
+/// line of 16 KiB is waiting (source), which a slow link makes likely and loopback never shows.
 fn xrootd(server: &str) -> ServerHint {
     let version = server.split_once("xrootd/v").map(|(_, version)| version);
     let numbers: Option<Vec<u32>> =

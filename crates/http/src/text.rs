@@ -1,9 +1,9 @@
-//! Bytes of a peer, made fit for an error message.
+//! Bytes of a peer in error messages.
 
-/// Longest excerpt that a message carries.
+/// Maximum length of an excerpt.
 const MAX_CHARS: usize = 80;
 
-/// The first 80 bytes, what isn't printable ASCII escaped.
+/// The first 80 bytes, with non-printable and non-ASCII bytes escaped.
 pub(crate) fn excerpt(bytes: &[u8]) -> String {
     let shown = bytes.get(..MAX_CHARS).unwrap_or(bytes);
     let mut text = shown.escape_ascii().to_string();
@@ -13,7 +13,7 @@ pub(crate) fn excerpt(bytes: &[u8]) -> String {
     text
 }
 
-/// Without the blanks and tabs at both ends (optional white space, RFC 9110 section 5.6.3).
+/// Trims blanks and tabs at both ends (optional white space, RFC 9110 section 5.6.3).
 pub(crate) fn trim(mut bytes: &[u8]) -> &[u8] {
     while let [b' ' | b'\t' | b'\r', rest @ ..] | [rest @ .., b' ' | b'\t' | b'\r'] = bytes {
         bytes = rest;
@@ -21,7 +21,7 @@ pub(crate) fn trim(mut bytes: &[u8]) -> &[u8] {
     bytes
 }
 
-/// The decimal number at the front and what follows it: `None` if there is no digit or it exceeds 64 bits.
+/// Splits a decimal number off the front: `None` if there is no digit or it exceeds 64 bits.
 pub(crate) fn number(bytes: &[u8]) -> Option<(u64, &[u8])> {
     let digits = bytes.iter().take_while(|byte| byte.is_ascii_digit()).count();
     let (head, rest) = bytes.split_at_checked(digits)?;

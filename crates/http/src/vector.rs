@@ -1,9 +1,11 @@
-//! Many ranges of a file in one request and one answer: the body of a `QUERY` (RFC 10008) and of the answer to it.
+//! Vector reads over HTTP: many ranges in the body of a `QUERY` (RFC 10008), and its framed
+//! response.
 //!
-//! A `Range` field is text in a header, and servers bound headers: ten thousand ranges are 160 kB of it, where nginx takes
-//! 8 kB. The answer, `multipart/byteranges`, spends some 100 bytes on every part. `QUERY` is as safe and idempotent as
-//! `GET` and has a body. The request is a [list](RangeList) of some four bytes a range, so ten thousand fit what a
-//! connection may send in its first two round trips; the answer is a row of [frames] of 16 bytes and the data.
+//! A `Range` field is text in a header, and servers limit headers: ten thousand ranges are 160 kB
+//! of text, where nginx accepts 8 kB. The response, `multipart/byteranges`, spends some 100 bytes
+//! on every part. `QUERY` is as safe and idempotent as `GET` and has a body. The request is a
+//! [list](RangeList) of some four bytes a range, so ten thousand fit into the first two round trips
+//! of a connection; the response is a sequence of [frames] with a header of 16 bytes each.
 //!
 //! ```text
 //! QUERY /run7/file.root HTTP/1.1                 HTTP/1.1 200 OK
@@ -13,18 +15,21 @@
 //! list                                           frames
 //! ```
 //!
-//! A server that can do so says `Accept-Query: "application/vnd.hither.ranges.v1"` with every answer about a file. Who did
-//! not see that does not ask: other servers answer with 405 or 501, or, worse, with the whole file.
+//! A server that supports this sends `Accept-Query: "application/vnd.hither.ranges.v1"` with every
+//! response about a file. A client that has not seen that field does not send a `QUERY`: other
+//! servers answer with 405 or 501, or, worse, with the whole file.
 //!
-//! **The list** is a row of numbers in LEB128: first how many bytes of the end of the file are wanted besides (0 for none:
-//! a first request does not know the size), then for each range the distance of its start from the end of the range before,
-//! zigzag-coded because the order is the client's own, and its length, which is not 0.
+//! **The list** is a sequence of LEB128 numbers. First the number of bytes wanted at the end of the
+//! file (0 for none: a first request does not know the size). Then for each range the distance of
+//! its start from the end of the range before, zigzag-coded because the client chooses the order,
+//! and its length, which is not 0.
 //!
-//! **The frames**: each is an offset (8 bytes), a length (4), a CRC32C (4), big-endian, and so many bytes of the file. The
-//! sum is of offset, length and data, so that neither bytes nor their place can be damaged unseen. The first frame has no
-//! data, and the size of the file in place of an offset. The others come in ascending order or any other, none larger than
-//! [`MAX_FRAME_BYTES`]; ranges that touch or overlap may come as one, and every byte comes once. What lies beyond the end
-//! of the file does not come.
+//! **The frames** consist of an offset (8 bytes), a length (4), a CRC32C (4), all big-endian, and
+//! that many bytes of the file. The checksum covers offset, length and data, so that neither bytes
+//! nor their position can be damaged unnoticed. The first frame has no data, and the size of the
+//! file instead of an offset. The others come in any order, none larger than [`MAX_FRAME_BYTES`];
+//! ranges that touch or overlap may share a frame, and every byte comes once. Bytes beyond the end
+//! of the file do not come.
 
 pub mod frames;
 mod range_list;
@@ -35,16 +40,16 @@ use crate::field::{list_items, value};
 use crate::text::trim;
 use http::header::{HeaderMap, HeaderName};
 
-/// The type of a list of ranges.
+/// Media type of a list of ranges.
 pub const RANGES_TYPE: &str = "application/vnd.hither.ranges.v1";
-/// The type of an answer in frames.
+/// Media type of a framed response.
 pub const FRAMES_TYPE: &str = "application/vnd.hither.frames.v1";
-/// The field that says which types of `QUERY` are understood (RFC 10008 section 3).
+/// The field that lists the accepted types of `QUERY` (RFC 10008 section 3).
 pub const ACCEPT_QUERY: HeaderName = HeaderName::from_static("accept-query");
-/// Most bytes of data in a frame.
+/// Maximum number of data bytes in a frame.
 pub const MAX_FRAME_BYTES: u32 = 1 << 20;
 
-/// Whether an answer with this header says that lists of ranges are understood.
+/// Returns true if a response with this header states that lists of ranges are accepted.
 #[must_use]
 pub fn is_understood(headers: &HeaderMap) -> bool {
     let values = headers.get_all(ACCEPT_QUERY);

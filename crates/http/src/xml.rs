@@ -1,8 +1,8 @@
-//! XML from a peer, token by token, within bounds.
+//! XML from a peer, token by token, within limits.
 //!
-//! Documents are read with quick-xml, which expands nothing by itself. Only the five names of XML itself and numbers
-//! of characters are resolved here; a reference to anything else ends the reading, so no document type can make a
-//! small text large. Depth and length are bounded before anything is kept.
+//! Documents are parsed with quick-xml, which expands nothing by itself. Only XML's five named
+//! entities and character numbers are resolved here; any other reference is an error, so that no
+//! document type can make a small text large. Depth and length are checked before anything is kept.
 
 use crate::text::excerpt;
 use quick_xml::NsReader;
@@ -11,57 +11,57 @@ use quick_xml::events::{BytesStart, Event};
 use quick_xml::name::{Namespace, ResolveResult};
 use std::borrow::Cow;
 
-/// Why a document can't be read.
+/// Reason why a document cannot be parsed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum XmlError {
-    /// Larger than the bounds allow.
-    #[error("the document has {bytes} bytes, expected {most} at the most")]
+    /// The document is larger than its limit.
+    #[error("the document has {bytes} bytes, expected at most {most}")]
     TooLarge {
-        /// Its length.
+        /// Its size in bytes.
         bytes: usize,
-        /// The bound.
+        /// The limit.
         most: usize,
     },
-    /// Not in UTF-8, the only encoding that is read.
-    #[error("the document is not in UTF-8 from byte {at} on")]
+    /// The document is not in UTF-8, the only supported encoding.
+    #[error("the document is not UTF-8 from byte {at} on")]
     Encoding {
-        /// The first byte that is not.
+        /// The first invalid byte.
         at: usize,
     },
-    /// Elements within elements beyond the bound.
+    /// Elements are nested beyond the limit.
     #[error("elements are nested more than {most} deep")]
     TooDeep {
-        /// The bound.
+        /// The limit.
         most: usize,
     },
-    /// A reference to what is not defined by XML itself.
-    #[error("the document refers to \"{name}\", only characters and XML's own names are resolved")]
+    /// A reference to an entity that XML itself does not define.
+    #[error("the document refers to \"{name}\", expected only characters and XML's own entities")]
     Reference {
         /// The name, shortened and escaped.
         name: String,
     },
-    /// Not well-formed.
+    /// The document is not well-formed.
     #[error("the document is not well-formed near byte {at}: {what}")]
     Syntax {
-        /// About where, in bytes.
+        /// The approximate position in bytes.
         at: u64,
-        /// What is wrong.
+        /// The defect.
         what: String,
     },
-    /// It ends within an element.
+    /// The document ends within an element.
     #[error("the document ends within {open} open elements")]
     Truncated {
-        /// Elements that were not closed.
+        /// Number of open elements.
         open: usize,
     },
 }
 
-/// The next thing in a document. An element without content is an `Open` and a `Close`.
+/// The next item of a document. An element without content is an `Open` and a `Close`.
 #[derive(Debug)]
 pub(crate) enum Token<'a> {
     Open(Element<'a>),
-    /// A piece of text: several may follow each other.
+    /// A piece of text; several may follow each other.
     Text(Cow<'a, str>),
     Close,
     End,
@@ -70,7 +70,7 @@ pub(crate) enum Token<'a> {
 /// The start of an element.
 #[derive(Debug)]
 pub(crate) struct Element<'a> {
-    /// Its name space, if it is one of those that the reader was told of.
+    /// Its namespace, if it is one of those that the reader knows.
     pub(crate) namespace: Option<&'static str>,
     start: BytesStart<'a>,
 }
@@ -81,7 +81,7 @@ impl Element<'_> {
         self.start.local_name().into_inner()
     }
 
-    /// The attributes without prefix, except those that speak of name spaces; what can't be read is left out.
+    /// The attributes without prefix, except namespace declarations; invalid ones are left out.
     pub(crate) fn plain_attributes(&self) -> Vec<(String, String)> {
         let attribute = |found: quick_xml::events::attributes::Attribute<'_>| {
             let name = found.key.into_inner();
@@ -92,7 +92,7 @@ impl Element<'_> {
         self.start.attributes().flatten().filter_map(attribute).collect()
     }
 
-    /// The value of an attribute without prefix; `None` if there is none or it can't be read.
+    /// The value of an attribute without prefix; `None` if it is absent or invalid.
     pub(crate) fn attribute(&self, name: &str) -> Option<String> {
         let attribute = self.start.try_get_attribute(name).ok()??;
         let value = attribute.normalized_value(quick_xml::XmlVersion::Implicit1_0).ok()?;
@@ -100,7 +100,7 @@ impl Element<'_> {
     }
 }
 
-/// Reads a document.
+/// A reader of one document.
 #[derive(Debug)]
 pub(crate) struct Tokens<'a> {
     reader: NsReader<&'a [u8]>,
@@ -110,7 +110,7 @@ pub(crate) struct Tokens<'a> {
 }
 
 impl<'a> Tokens<'a> {
-    /// The tokens of `document`; `namespaces` are those that matter.
+    /// Reads `document`; `namespaces` are those that matter.
     pub(crate) fn new(
         document: &'a [u8],
         namespaces: &'static [&'static str],
@@ -180,7 +180,7 @@ impl<'a> Tokens<'a> {
         }
     }
 
-    /// The next element within the one that is open; `None` when that has ended.
+    /// The next element within the open one; `None` when that has ended.
     pub(crate) fn child(&mut self) -> Result<Option<Element<'a>>, XmlError> {
         loop {
             match self.next()? {
@@ -191,8 +191,8 @@ impl<'a> Tokens<'a> {
         }
     }
 
-    /// The text of the element that has just been opened, to its end, without white space around it. Of what exceeds
-    /// `most` bytes nothing is kept; text of elements within it does not count.
+    /// The text of the element that has just been opened, to its end, trimmed. Text beyond `most`
+    /// bytes is dropped; text of elements within it does not count.
     pub(crate) fn text_of_element(&mut self, most: usize) -> Result<String, XmlError> {
         let depth = self.depth;
         let mut value = String::new();
@@ -208,7 +208,7 @@ impl<'a> Tokens<'a> {
         Ok(value.trim().to_owned())
     }
 
-    /// The name space of the element that has just been opened, whichever it is; empty for none.
+    /// The namespace of the element that has just been opened; empty for none.
     pub(crate) fn namespace_of(&self, element: &Element<'_>) -> Result<String, XmlError> {
         let wrong = |what: &str| XmlError::Syntax {
             at: self.reader.buffer_position(),
@@ -218,15 +218,15 @@ impl<'a> Tokens<'a> {
         match found {
             ResolveResult::Bound(Namespace(name)) => quick_xml::escape::unescape(name)
                 .map(Cow::into_owned)
-                .map_err(|_| wrong("a name space that cannot be read")),
+                .map_err(|_| wrong("an invalid namespace")),
             ResolveResult::Unbound if element.start.name().prefix().is_none() => Ok(String::new()),
             ResolveResult::Unbound | ResolveResult::Unknown(_) => {
-                Err(wrong("a prefix that stands for no name space"))
+                Err(wrong("a prefix without a namespace"))
             }
         }
     }
 
-    /// Goes past the end of the element that has just been opened.
+    /// Skips to the end of the element that has just been opened.
     pub(crate) fn skip_element(&mut self) -> Result<(), XmlError> {
         let depth = self.depth;
         while self.depth >= depth && !matches!(self.next()?, Token::End) {}
@@ -234,7 +234,7 @@ impl<'a> Tokens<'a> {
     }
 }
 
-/// The name of an element that was not expected, for a message.
+/// The name of an unexpected element, for a message.
 pub(crate) fn seen(element: Option<&Element<'_>>) -> String {
     element.map(|element| excerpt(element.local().as_bytes())).unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! Metalink in header fields (RFC 6249): `Link` fields, read as RFC 8288 section 3 has it, and leniently.
+//! Metalink in header fields (RFC 6249): `Link` fields, parsed leniently by RFC 8288 section 3.
 
 use super::{
     LOWEST_PRIORITY, MEDIA_TYPE, MEDIA_TYPE_3, MetalinkUrl, country, is_readable, priority, scheme,
@@ -8,20 +8,20 @@ use crate::text::trim;
 use http::HeaderMap;
 use http::header::LINK;
 
-/// Most links of an answer that are looked at: a head has room for some thousand.
+/// Maximum number of links read from a response; its header has room for some thousand.
 const MAX_LINKS: usize = 200;
 
-/// What the `Link` fields of an answer say about the file that was asked for.
+/// The `Link` fields of a response about the requested file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct MetalinkLinks {
-    /// `rel=duplicate`: where else it is, the best first. Addresses may be relative to the URL that was asked.
+    /// `rel=duplicate`: the replicas, best first. URLs may be relative to the requested one.
     pub replicas: Vec<MetalinkUrl>,
-    /// `rel=describedby`: Metalink documents about it, in the order given, perhaps relative likewise.
+    /// `rel=describedby`: Metalink documents, in the given order; URLs may be relative too.
     pub documents: Vec<String>,
 }
 
-/// Reads the `Link` fields of an answer. What can't be read is passed over.
+/// Parses the `Link` fields of a response. Skips invalid ones.
 ///
 /// ```
 /// use http::{HeaderMap, header::LINK};

@@ -1,8 +1,9 @@
 //! Metalink documents, versions 3 and 4.
 //!
-//! The two differ in their name space and in two levels of wrapping, which carry nothing: version 3 puts `files` around the
-//! files, `verification` around the checksums and `resources` around the addresses. So wrappers are entered, whatever the
-//! version, and all else that is unknown is passed over, in particular `pieces`, whose checksums are of parts of the file.
+//! The two versions differ in their namespace and in two levels of wrapping, which carry nothing:
+//! version 3 puts `files` around the files, `verification` around the checksums and `resources`
+//! around the URLs. So wrappers are entered, whatever the version. All other unknown elements are
+//! skipped, in particular `pieces`, whose checksums cover parts of the file.
 
 use super::{
     LOWEST_PRIORITY, Metalink, MetalinkError, MetalinkFile, MetalinkLimits, MetalinkUrl, country,
@@ -13,9 +14,9 @@ use crate::xml::{Element, Tokens, seen};
 
 const VERSION_4: &str = "urn:ietf:params:xml:ns:metalink";
 const VERSION_3: &str = "http://www.metalinker.org/";
-/// Both versions need five.
+/// Maximum depth; both versions need five.
 const MAX_DEPTH: usize = 32;
-/// Most bytes of one value that are kept: an address with a signed query is long.
+/// Maximum number of bytes kept of one value: a URL with a signed query is long.
 const MAX_VALUE_BYTES: usize = 16 * 1024;
 
 pub(super) fn parse(document: &[u8], bounds: &MetalinkLimits) -> Result<Metalink, MetalinkError> {
@@ -93,7 +94,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// The priority of an address; a preference of version 3 turned round.
+/// The priority of a URL; a preference of version 3 is inverted.
 fn rank(element: &Element<'_>) -> u32 {
     let preference = element.attribute("preference").and_then(|text| text.trim().parse().ok());
     match (element.attribute("priority"), preference) {

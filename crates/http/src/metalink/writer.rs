@@ -1,4 +1,4 @@
-//! Metalink as it is written: documents of version 4, and `Link` fields.
+//! Writer of Metalink: documents of version 4, and `Link` fields.
 
 use crate::digest::DigestAlgorithm;
 use crate::metalink::{LOWEST_PRIORITY, MEDIA_TYPE, Metalink, MetalinkFile};
@@ -6,16 +6,19 @@ use crate::propfind::escape;
 use std::fmt::Write as _;
 
 impl Metalink {
-    /// As a document of version 4 (RFC 5854). Checksums of algorithms that have no name there (a cyclic sum is no hash to
-    /// it) have those that grid tools use.
+    /// Writes a document of version 4 (RFC 5854). Checksums of algorithms without a registered name
+    /// (the registry has no cyclic sums) get the names that grid tools use.
     ///
     /// ```
-    /// use hither_http::metalink::{Bounds, Metalink, MetalinkFile, MetalinkUrl};
+    /// use hither_http::metalink::{Metalink, MetalinkFile, MetalinkLimits, MetalinkUrl};
     /// let mut file = MetalinkFile::default();
-    /// (file.name, file.size) = ("a&b.root".to_owned(), Some(12));
-    /// file.replicas = vec![MetalinkUrl { url: "https://a.example/a&b.root".to_owned(), priority: 1, location: None }];
+    /// file.name = "a&b.root".to_owned();
+    /// let url = "https://a.example/a&b.root".to_owned();
+    /// file.replicas = vec![MetalinkUrl { url, priority: 1, location: None }];
     /// let metalink = Metalink { files: vec![file] };
-    /// assert_eq!(Metalink::parse(metalink.to_document().as_bytes(), &Bounds::default()), Ok(metalink));
+    /// let document = metalink.to_document();
+    /// let parsed = Metalink::parse(document.as_bytes(), &MetalinkLimits::default());
+    /// assert_eq!(parsed, Ok(metalink));
     /// ```
     #[must_use]
     pub fn to_document(&self) -> String {
@@ -30,7 +33,7 @@ impl Metalink {
     }
 }
 
-// Writing to a String can't fail.
+// Writing to a String cannot fail.
 fn push(file: &MetalinkFile, out: &mut String) {
     let _ = writeln!(out, " <file name=\"{}\">", escape(&file.name));
     if let Some(size) = file.size {
@@ -57,7 +60,7 @@ fn push(file: &MetalinkFile, out: &mut String) {
     out.push_str(" </file>\n");
 }
 
-/// As the registry of hash functions has it (RFC 5854 section 7.2), or else as HTTP has it.
+/// The name in the registry of hash functions (RFC 5854 section 7.2), else the name in HTTP.
 fn name(algorithm: DigestAlgorithm) -> &'static str {
     match algorithm {
         DigestAlgorithm::Sha1 => "sha-1",
@@ -69,19 +72,19 @@ fn name(algorithm: DigestAlgorithm) -> &'static str {
     }
 }
 
-/// A `Link` field for another place of the file that was asked for (RFC 6249 section 3).
+/// A `Link` field for a replica of the requested file (RFC 6249 section 3).
 #[must_use]
 pub fn duplicate(url: &str, priority: u32) -> String {
     format!("<{}>; rel=duplicate; pri={priority}", target(url))
 }
 
-/// A `Link` field for a Metalink document about it (RFC 6249 section 4).
+/// A `Link` field for a Metalink document about the file (RFC 6249 section 4).
 #[must_use]
 pub fn describedby(url: &str) -> String {
     format!("<{}>; rel=describedby; type=\"{MEDIA_TYPE}\"", target(url))
 }
 
-/// What would end the target of a link is encoded.
+/// Encodes characters that would end the target of a link.
 fn target(url: &str) -> String {
     url.replace('<', "%3C").replace('>', "%3E").replace(' ', "%20").replace('"', "%22")
 }

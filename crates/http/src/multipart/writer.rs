@@ -1,10 +1,10 @@
-//! A body of type `multipart/byteranges` as a server writes it (RFC 9110 section 14.6): what stands around the data, and
-//! how long that is, so that the length of the answer is known before any of it is read.
+//! Writer of a body of type `multipart/byteranges` (RFC 9110 section 14.6): the text around the
+//! data, and its length, so that the length of the response is known before any data is read.
 
 use std::fmt::Write as _;
 use std::ops::Range;
 
-/// What all parts of one answer share.
+/// The fields that all parts of one response share.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MultipartWriter {
     boundary: String,
@@ -13,26 +13,26 @@ pub struct MultipartWriter {
 }
 
 impl MultipartWriter {
-    /// Parts of a file of `size` bytes. `boundary` must not occur in the data, which a random one does not; readers that go
-    /// by `Content-Range` do not care.
+    /// Creates a writer for a file of `size` bytes. `boundary` must not occur in the data; a random
+    /// one does not. Readers that go by `Content-Range` do not depend on that.
     #[must_use]
     pub fn new(boundary: u64, content_type: &str, size: u64) -> Self {
         Self { boundary: format!("{boundary:016x}"), content_type: content_type.to_owned(), size }
     }
 
-    /// The type of the answer.
+    /// The `Content-Type` of the response.
     #[must_use]
     pub fn content_type(&self) -> String {
         format!("multipart/byteranges; boundary={}", self.boundary)
     }
 
-    /// What stands before the data of a part, the line end after the part before included.
+    /// The text before the data of a part, including the line end after the part before.
     #[must_use]
     pub fn head(&self, range: &Range<u64>) -> String {
         let mut head = String::with_capacity(self.head_bytes(range));
         let Self { boundary, content_type, size } = self;
         let last = range.end.saturating_sub(1);
-        // Writing to a String can't fail.
+        // Writing to a String cannot fail.
         let _ = write!(
             head,
             "\r\n--{boundary}\r\nContent-Type: {content_type}\r\nContent-Range: bytes {}-{last}/{size}\r\n\r\n",
@@ -41,7 +41,7 @@ impl MultipartWriter {
         head
     }
 
-    /// The length of that.
+    /// The length of that text.
     #[must_use]
     pub fn head_bytes(&self, range: &Range<u64>) -> usize {
         const FIXED: usize = "\r\n--\r\nContent-Type: \r\nContent-Range: bytes -/\r\n\r\n".len();
@@ -49,7 +49,7 @@ impl MultipartWriter {
         FIXED + self.boundary.len() + self.content_type.len() + numbers
     }
 
-    /// What stands after the last part.
+    /// The text after the last part.
     #[must_use]
     pub fn end(&self) -> String {
         format!("\r\n--{}--\r\n", self.boundary)

@@ -1,11 +1,11 @@
-//! An `href` of a listing as a path below the one that was asked for.
+//! An `href` of a listing as a path below the requested one.
 
 use super::PropfindError;
 use crate::text::excerpt;
 use http::Uri;
 use percent_encoding::percent_decode_str;
 
-/// What was asked for.
+/// The requested URL.
 #[derive(Debug)]
 pub(super) struct Base {
     host: Option<String>,
@@ -30,28 +30,29 @@ impl Base {
             Some((scheme, rest)) if !scheme.contains('/') => {
                 let (authority, path) = rest.find('/').map_or((rest, ""), |at| rest.split_at(at));
                 if self.host.as_deref() != Some(host(authority).to_ascii_lowercase().as_str()) {
-                    return Err("on another host than the one that was asked");
+                    return Err("on another host than the requested one");
                 }
                 path
             }
             _ => href,
         };
-        // A `?` or `#` in it is part of a name: a listing has no queries, and XrdHttp encodes nothing.
+        // A `?` or `#` is part of a name: a listing has no queries, and XrdHttp encodes nothing.
         let components = components(path)?;
-        // A reference without a leading slash is relative to what was asked for (RFC 4918 section 8.3.1 wants none).
+        // A reference without a leading slash is relative to the requested path (RFC 4918 section
+        // 8.3.1 forbids it).
         let relative = !path.is_empty() && !path.starts_with('/');
         let below = if relative {
             components.as_slice()
         } else {
             components
                 .strip_prefix(self.components.as_slice())
-                .ok_or("which is not below what was asked for")?
+                .ok_or("which is not below the requested path")?
         };
         Ok(below.join("/"))
     }
 }
 
-/// The host in `user@host:port`, brackets included.
+/// The host in `user@host:port`, including brackets.
 fn host(authority: &str) -> &str {
     let authority = authority.rsplit('@').next().unwrap_or_default();
     let end = match authority.rfind(']') {
@@ -61,7 +62,7 @@ fn host(authority: &str) -> &str {
     authority.get(..end).unwrap_or_default()
 }
 
-/// The components of a path, decoded; empty ones and `.` left out.
+/// The decoded components of a path, without empty ones and `.`.
 fn components(path: &str) -> Result<Vec<String>, &'static str> {
     let mut found = Vec::new();
     for component in path.split('/') {

@@ -1,61 +1,62 @@
-//! What PROPFIND and PROPPATCH ask for, as a server reads it (RFC 4918 sections 9.1 and 9.2).
+//! PROPFIND and PROPPATCH request bodies, parsed by a server (RFC 4918 sections 9.1 and 9.2).
 
 use super::{DAV, MAX_DEPTH, PropfindError, is};
 use crate::xml::{Element, Token, Tokens, seen};
 
-/// Most properties in one request.
+/// Maximum number of properties in one request.
 const MAX_PROPERTIES: usize = 1000;
 
 /// The name of a property.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct PropertyName {
-    /// Its name space; empty for none.
+    /// The namespace; empty for none.
     pub namespace: String,
-    /// Its name there.
+    /// The local name.
     pub local: String,
 }
 
 impl PropertyName {
-    /// A name of the name space `DAV:`.
+    /// A name of the namespace `DAV:`.
     #[must_use]
     pub fn dav(local: &str) -> Self {
         Self { namespace: DAV.to_owned(), local: local.to_owned() }
     }
 }
 
-/// Which properties are wanted.
+/// The properties that a PROPFIND requests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PropfindRequest {
-    /// All that are told without being named, and these.
+    /// All properties that are returned by default, and these.
     All {
-        /// Those that `include` names.
+        /// The properties named by `include`.
         include: Vec<PropertyName>,
     },
-    /// The names of all, without values.
+    /// The names of all properties, without values.
     Names,
-    /// These.
+    /// These properties.
     These(Vec<PropertyName>),
 }
 
-/// One thing that PROPPATCH wants, in the order of the request.
+/// One change of a PROPPATCH, in the order of the request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PropertyUpdate {
-    /// To have this property.
+    /// Set a property.
     Set {
-        /// Which one.
+        /// Its name.
         name: PropertyName,
-        /// What is in its element: XML that needs no name space from around it.
+        /// The content of its element: XML that needs no namespace declared around it.
         value: String,
     },
-    /// Not to have it.
+    /// Remove a property.
     Remove(PropertyName),
 }
 
 impl PropfindRequest {
-    /// Reads the body of a PROPFIND of at most `max_bytes` bytes; an empty one asks for all.
+    /// Parses the body of a PROPFIND of at most `max_bytes` bytes; an empty body requests all
+    /// properties.
     ///
     /// # Errors
-    /// It is no XML, or XML of another kind.
+    /// The body is not XML, or XML of another kind.
     pub fn parse(body: &[u8], max_bytes: usize) -> Result<Self, PropfindError> {
         if body.iter().all(u8::is_ascii_whitespace) {
             return Ok(Self::All { include: Vec::new() });
@@ -88,10 +89,10 @@ impl PropfindRequest {
 }
 
 impl PropertyUpdate {
-    /// Reads the body of a PROPPATCH of at most `max_bytes` bytes.
+    /// Parses the body of a PROPPATCH of at most `max_bytes` bytes.
     ///
     /// # Errors
-    /// It is no XML, or XML of another kind.
+    /// The body is not XML, or XML of another kind.
     pub fn parse(body: &[u8], max_bytes: usize) -> Result<Vec<Self>, PropfindError> {
         let mut reader = Reader::new(body, max_bytes)?;
         reader.enter("propertyupdate")?;
@@ -134,13 +135,13 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Nothing but white space and comments may follow.
+    /// Checks that only white space and comments follow.
     fn end(&mut self) -> Result<(), PropfindError> {
         while !matches!(self.tokens.next()?, Token::End) {}
         Ok(())
     }
 
-    /// The names of the elements within the one that is open.
+    /// The names of the elements within the open one.
     fn names(&mut self) -> Result<Vec<PropertyName>, PropfindError> {
         let mut names = Vec::new();
         while let Some(element) = self.tokens.child()? {
@@ -158,7 +159,7 @@ impl<'a> Reader<'a> {
         Ok(PropertyName { namespace, local: element.local().to_owned() })
     }
 
-    /// The elements within the one that is open, with what is in them.
+    /// The elements within the open one, with their content.
     fn values(&mut self, changes: &mut Vec<PropertyUpdate>) -> Result<(), PropfindError> {
         while let Some(element) = self.tokens.child()? {
             if changes.len() == MAX_PROPERTIES {
@@ -171,7 +172,7 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// What is in the element that is open, written so that it means the same anywhere.
+    /// The content of the open element, written so that it means the same in any context.
     fn inside(&mut self) -> Result<String, PropfindError> {
         let mut out = String::new();
         let mut open: Vec<String> = Vec::new();
@@ -199,7 +200,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// A tag for an element of any name space: `D:` for `DAV:`, else a prefix of its own.
+/// A tag for an element of any namespace: `D:` for `DAV:`, else a prefix of its own.
 fn tag(name: &PropertyName) -> String {
     match name.namespace.as_str() {
         "" => name.local.clone(),
@@ -208,7 +209,7 @@ fn tag(name: &PropertyName) -> String {
     }
 }
 
-/// The inside of an opening tag, which says what its prefix means.
+/// The inside of an opening tag, which declares its prefix.
 fn opening(name: &PropertyName) -> String {
     let namespace = escape(&name.namespace);
     match name.namespace.as_str() {
@@ -218,7 +219,7 @@ fn opening(name: &PropertyName) -> String {
     }
 }
 
-/// An element that means the same anywhere, around XML that does.
+/// An element that means the same in any context, around XML that does.
 ///
 /// ```
 /// use hither_http::propfind::{PropertyName, element};
@@ -228,13 +229,14 @@ fn opening(name: &PropertyName) -> String {
 /// ```
 #[must_use]
 pub fn element(name: &PropertyName, inside: &str) -> String {
-    match inside.is_empty() {
-        true => format!("<{}/>", opening(name)),
-        false => format!("<{}>{inside}</{}>", opening(name), tag(name)),
+    if inside.is_empty() {
+        format!("<{}/>", opening(name))
+    } else {
+        format!("<{}>{inside}</{}>", opening(name), tag(name))
     }
 }
 
-/// Text as it stands between tags and in attributes.
+/// Escapes text for element content and attributes.
 #[must_use]
 pub fn escape(text: &str) -> String {
     quick_xml::escape::escape(text).into_owned()

@@ -1,78 +1,83 @@
-//! The answer in frames; the [module above](super) describes it.
+//! Reader and writer of the frames that the [module above](super) describes.
 //!
-//! Data is given out when its frame is complete and its sum is right: at most one frame waits, as slices of what came.
+//! Data is returned when its frame is complete and its checksum is right: at most one frame waits,
+//! as slices of the pieces that were fed.
 
 use super::MAX_FRAME_BYTES;
 use bytes::Bytes;
 
-/// Bytes of a frame before its data.
+/// Size of the header of a frame.
 pub const HEADER_BYTES: usize = 16;
 
-/// What the next bytes of the answer were.
+/// An event of the response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FrameEvent {
     /// The size of the file in bytes: the first event.
     Size(u64),
-    /// Some bytes of the file; never empty, the pieces of a frame in ascending order.
+    /// Bytes of the file; never empty, the pieces of a frame in ascending order.
     Data {
-        /// Where they belong in the file.
+        /// Their offset in the file.
         offset: u64,
-        /// A slice of what was fed.
+        /// A slice of the piece that was fed.
         bytes: Bytes,
     },
 }
 
-/// A body that isn't what its type says. The parser gives the same error again if it is fed more.
+/// A body that is not a valid framed response. The reader returns the same error again if it is fed
+/// more.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum FrameError {
-    /// Bytes or their place were damaged on the way.
+    /// Bytes or their position were damaged.
     #[error(
         "the frame of {length} bytes at {offset} has the crc32c {computed:08x}, expected {stated:08x}"
     )]
     Damaged {
-        /// Where its data belong, as far as that can be trusted.
+        /// The stated offset, which may be damaged.
         offset: u64,
-        /// Its bytes of data, likewise.
+        /// The stated length, which may be damaged.
         length: u32,
-        /// The sum that it states.
+        /// The stated checksum.
         stated: u32,
-        /// The sum of what came.
+        /// The computed checksum.
         computed: u32,
     },
-    /// A frame that holds too much or nothing, or lies beyond the end of the file.
+    /// A frame is empty or too large, or lies beyond the end of the file.
     #[error(
         "a frame of {length} bytes at {offset} in a file of {size}, expected 1 to 1048576 in it"
     )]
     Place {
-        /// Where its data belong.
+        /// The offset of its data.
         offset: u64,
-        /// Its bytes of data.
+        /// The length of its data.
         length: u32,
         /// The size of the file.
         size: u64,
     },
-    /// The first frame does not tell the size of the file.
-    #[error("the answer begins with a frame of {length} bytes, expected one that tells the size")]
+    /// The first frame does not state the size of the file.
+    #[error(
+        "the response begins with a frame of {length} bytes, expected one that states the size"
+    )]
     NoSize {
-        /// Its bytes of data.
+        /// The length of its data.
         length: u32,
     },
-    /// The body ended amid a frame.
-    #[error("the answer ended amid a frame, {missing} bytes before its end")]
+    /// The body ended within a frame.
+    #[error("the response ended within a frame, {missing} bytes before its end")]
     Truncated {
-        /// Bytes that are missing.
+        /// Number of missing bytes.
         missing: usize,
     },
 }
 
-/// The first frame of an answer.
+/// The first frame of a response.
 #[must_use]
 pub fn preamble(size: u64) -> [u8; HEADER_BYTES] {
     header(size, 0, &[])
 }
 
-/// What stands before `data`, which belongs at `offset`; `length` is that of `data` (and at most [`MAX_FRAME_BYTES`]).
+/// The header of a frame with `data` at `offset`; `length` is that of `data` (at most
+/// [`MAX_FRAME_BYTES`]).
 #[must_use]
 pub fn header(offset: u64, length: u32, data: &[u8]) -> [u8; HEADER_BYTES] {
     let mut header = [0; HEADER_BYTES];
@@ -90,26 +95,26 @@ fn place_of(offset: u64, length: u32) -> [u8; 12] {
     place
 }
 
-/// A frame of which not all has come.
+/// A frame that has not arrived completely.
 #[derive(Debug)]
 struct Begun {
     offset: u64,
     length: u32,
     stated: u32,
-    /// Of what has come.
+    /// Checksum of the bytes that arrived.
     computed: u32,
     missing: usize,
     pieces: Vec<Bytes>,
 }
 
-/// The parser of one answer.
+/// The reader of one response.
 #[derive(Debug, Default)]
 pub struct FrameReader {
     size: Option<u64>,
     /// The bytes of a header that came in an earlier piece.
     header: Vec<u8>,
     frame: Option<Begun>,
-    /// Of a complete frame, what has not been given out, the last first.
+    /// Pieces of a complete frame that have not been returned, the last one first.
     ready: Vec<(u64, Bytes)>,
     failed: Option<FrameError>,
 }
@@ -117,10 +122,10 @@ pub struct FrameReader {
 impl FrameReader {
     /// Takes the next event off the front of `piece`; `None` when the piece is used up.
     ///
-    /// Call it until it gives `None`, then with the next piece, in the order of arrival.
+    /// Call it until it returns `None`, then with the next piece, in the order of arrival.
     ///
     /// # Errors
-    /// The body isn't a row of frames, or is damaged. What was given out before stands.
+    /// The body is not a valid framed response, or is damaged. Events returned before remain valid.
     pub fn next(&mut self, piece: &mut Bytes) -> Result<Option<FrameEvent>, FrameError> {
         if let Some(error) = &self.failed {
             return Err(error.clone());
@@ -132,10 +137,10 @@ impl FrameReader {
         event
     }
 
-    /// Says whether the body ended between two frames, after the last piece.
+    /// Checks that the body ended between two frames, after the last piece.
     ///
     /// # Errors
-    /// [`FrameError::Truncated`], or the error that parsing ended with.
+    /// [`FrameError::Truncated`], or the error that reading ended with.
     pub fn finish(&self) -> Result<(), FrameError> {
         if let Some(error) = &self.failed {
             return Err(error.clone());
@@ -168,7 +173,7 @@ impl FrameReader {
         }
     }
 
-    /// The header of a frame, once all of it is there.
+    /// The header of a frame, once it is complete.
     fn place(&mut self, piece: &mut Bytes) -> Option<(u64, u32, u32)> {
         let taken = piece.split_to((HEADER_BYTES - self.header.len()).min(piece.len()));
         self.header.extend_from_slice(&taken);
@@ -236,7 +241,7 @@ mod tests {
         [&header(offset, length, data)[..], data].concat()
     }
 
-    /// What comes of a body that arrives in pieces of `step` bytes.
+    /// The result of a body that arrives in pieces of `step` bytes.
     fn read(body: &[u8], step: usize) -> Result<Vec<FrameEvent>, FrameError> {
         let mut frames = FrameReader::default();
         let mut events = Vec::new();

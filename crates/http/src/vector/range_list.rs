@@ -1,66 +1,66 @@
-//! The list of ranges in the body of a `QUERY`; the [module above](super) describes it.
+//! The list of ranges in the body of a `QUERY`, as the [module above](super) describes it.
 
 use std::ops::Range;
 
-/// A number takes ten bytes of seven bits at the most.
+/// Maximum size of a number: ten bytes of seven bits.
 const MAX_NUMBER_BYTES: usize = 10;
 
-/// What is wanted of a file.
+/// The wanted ranges of a file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RangeList {
     /// Ranges of bytes in the client's order; none is empty.
     pub ranges: Vec<Range<u64>>,
-    /// So many bytes of the end of the file besides.
+    /// Number of bytes wanted at the end of the file besides.
     pub tail: u64,
 }
 
-/// A body that is no list.
+/// A body that is not a valid list.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RangeListError {
-    /// It ends amid a number or a range.
-    #[error("the list of ranges ends amid range {range}")]
+    /// The list ends within a number or a range.
+    #[error("the list of ranges ends within range {range}")]
     Truncated {
-        /// Which one, counted from 0.
+        /// The range, counted from 0.
         range: usize,
     },
-    /// A number of more than 64 bits.
+    /// A number has more than 64 bits.
     #[error("range {range} of the list has a number of more than 64 bits")]
     Overlong {
-        /// Which one, counted from 0.
+        /// The range, counted from 0.
         range: usize,
     },
-    /// A range without bytes.
+    /// A range is empty.
     #[error("range {range} of the list is empty")]
     Empty {
-        /// Which one, counted from 0.
+        /// The range, counted from 0.
         range: usize,
     },
-    /// A range that starts before the file or ends where no file can.
-    #[error("range {range} of the list lies outside of what a file can hold")]
+    /// A range starts before the file or ends beyond the largest file.
+    #[error("range {range} of the list lies outside of any file")]
     Place {
-        /// Which one, counted from 0.
+        /// The range, counted from 0.
         range: usize,
     },
-    /// More ranges than are allowed.
+    /// The list has more ranges than allowed.
     #[error("the list holds more than {most} ranges")]
     TooMany {
-        /// The bound.
+        /// The limit.
         most: usize,
     },
-    /// Neither a range nor a tail.
-    #[error("the list asks for nothing")]
+    /// The list has neither a range nor a tail.
+    #[error("the list requests nothing")]
     Nothing,
 }
 
 impl RangeList {
-    /// Most bytes that the list of so many ranges may take.
+    /// The maximum size in bytes of a list of this many ranges.
     #[must_use]
     pub const fn max_bytes(ranges: usize) -> usize {
         ranges.saturating_mul(2 * MAX_NUMBER_BYTES).saturating_add(MAX_NUMBER_BYTES)
     }
 
-    /// The body. Empty ranges are left out.
+    /// Encodes the body. Leaves out empty ranges.
     ///
     /// ```
     /// use hither_http::vector::RangeList;
@@ -75,7 +75,7 @@ impl RangeList {
         put(&mut body, self.tail);
         let mut end = 0u64;
         for range in self.ranges.iter().filter(|range| range.start < range.end) {
-            // The difference of two 64-bit numbers modulo 2^64: what wraps on this side wraps back on the other.
+            // The difference of two 64-bit numbers modulo 2^64: the reader's addition wraps back.
             put(&mut body, zigzag(range.start.wrapping_sub(end)));
             put(&mut body, range.end - range.start);
             end = range.end;
@@ -83,7 +83,7 @@ impl RangeList {
         body
     }
 
-    /// Reads a body that holds at most `most` ranges, the tail not counted.
+    /// Parses a body that has at most `most` ranges, not counting the tail.
     ///
     /// # Errors
     /// See [`RangeListError`].
@@ -113,13 +113,13 @@ impl RangeList {
     }
 }
 
-/// Small differences of either sign as small numbers: 0, -1, 1, -2 …
+/// Maps small differences of either sign to small numbers: 0, -1, 1, -2 …
 fn zigzag(difference: u64) -> u64 {
     let sign = if difference >> 63 == 1 { u64::MAX } else { 0 };
     (difference << 1) ^ sign
 }
 
-#[expect(clippy::cast_possible_wrap, reason = "the bits are meant, both halves of them")]
+#[expect(clippy::cast_possible_wrap, reason = "the bits are reinterpreted")]
 fn unzigzag(number: u64) -> i64 {
     ((number >> 1) ^ (number & 1).wrapping_neg()) as i64
 }
@@ -136,7 +136,7 @@ fn put(body: &mut Vec<u8>, mut number: u64) {
     }
 }
 
-/// The number at the front of `rest`, in range number `range`.
+/// Splits the number off the front of `rest`, in range number `range`.
 fn take(rest: &mut &[u8], range: usize) -> Result<u64, RangeListError> {
     let mut number = 0u64;
     for place in 0..MAX_NUMBER_BYTES {

@@ -59,11 +59,11 @@ fn each_fault_has_its_own_error() {
 fn messages_name_what_was_seen_and_expected() {
     assert_eq!(
         error_of("--b\r\nContent-Range: bytes 5-8/9\r\n\r\nab").to_string(),
-        "the answer ended after 0 complete parts with bytes 7..9 of the next one missing, before its closing delimiter"
+        "the response ended after 0 complete parts with bytes 7..9 of the next one missing, before its closing delimiter"
     );
     assert_eq!(
         error_of("--b\r\nContent-Range: bytes 0-1/9\r\n\r\nab\r\n\x01!\r\n").to_string(),
-        "after a part that ends at byte 2 came \"\\x01!\", expected the delimiter of the next part"
+        "a part that ends at byte 2 is followed by \"\\x01!\", expected the delimiter of the next part"
     );
 }
 

@@ -4,18 +4,20 @@ use bytes::Bytes;
 use hither_http::{MultipartError, MultipartEvent, MultipartReader};
 use std::ops::Range;
 
-/// What a body held.
+/// The content of a body.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Parts {
     /// Range, stated size and bytes of every part, in order of arrival.
     pub(crate) parts: Vec<(Range<u64>, Option<u64>, Vec<u8>)>,
-    /// Whether the closing delimiter came.
+    /// The closing delimiter came.
     pub(crate) ended: bool,
 }
 
-/// Reads `body` cut before each of the positions `cuts`; what came before an error, and how it ended.
+/// Reads `body` cut before each of the positions `cuts`; returns the parts before an error, and the
+/// result.
 ///
-/// Panics where the parser breaks its own promises: data outside a part or out of order, a part that ends early.
+/// Panics if the reader breaks its own promises: data outside a part or out of order, a part that
+/// ends early.
 pub(crate) fn read(
     boundary: &[u8],
     body: &[u8],

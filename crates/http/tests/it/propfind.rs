@@ -1,7 +1,8 @@
 //! Answers to PROPFIND: recorded from real servers, written, and garbage.
 //!
-//! Recorded over loopback from the packages of Debian 12: `Depth: 1` and [`propfind::body`] for `/data/`, which holds
-//! `a b.root` (12 bytes), `empty`, `sub dir` (a directory) and `ü&<.txt` (1 byte), all of 2026-01-02 03:04:05 UTC.
+//! Recorded over loopback from the packages of Debian 12: `Depth: 1` and [`propfind::body`] for
+//! `/data/`, which holds `a b.root` (12 bytes), `empty`, `sub dir` (a directory) and `ü&<.txt` (1
+//! byte), all of 2026-01-02 03:04:05 UTC.
 
 use hither_http::XmlError;
 use hither_http::propfind::{self, PropfindError, PropfindLimits, Resource};

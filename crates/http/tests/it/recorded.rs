@@ -1,7 +1,8 @@
-//! Answers recorded byte for byte from real servers over loopback, Debian 12 packages, stock configuration.
+//! Responses recorded byte for byte from real servers over loopback, Debian 12 packages, stock
+//! configuration.
 //!
-//! The file has 5,000 bytes; the one at `i` is `(7 i + i / 256) mod 256`, so that line ends and dashes occur in it. The
-//! request is told at each test.
+//! The file has 5,000 bytes; the one at `i` is `(7 i + i / 256) mod 256`, so that line ends and
+//! dashes occur in it. Each test names the request.
 
 use crate::parts::{self, Parts};
 use hither_http::{
@@ -94,7 +95,8 @@ fn expect_single(recorded: (StatusCode, HeaderMap, &[u8]), asked: usize, range: 
     assert_eq!(ResponseHead::of(status, &headers).size, Some(SIZE));
 }
 
-/// `bytes=0-9,10-29,25-39` at Apache; `bytes=0-9,9000-9009` at nginx; `bytes=0-9,-10` at XrdHttp, which has no tails.
+/// `bytes=0-9,10-29,25-39` at Apache; `bytes=0-9,9000-9009` at nginx; `bytes=0-9,-10` at XrdHttp,
+/// which has no tails.
 #[test]
 fn several_ranges_may_be_answered_by_one() {
     expect_single(recorded!("apache-2.4-merged"), 3, 0..40);

@@ -1,4 +1,5 @@
-//! Bodies written in the dialects of several servers, cut at random, give exactly the bytes of the file.
+//! Bodies written in the dialects of several servers, cut at random, give exactly the bytes of the
+//! file.
 
 use crate::parts::{self, Parts};
 use hither_http::{MultipartError, multipart};
@@ -15,7 +16,7 @@ struct Dialect {
     before: &'static str,
     name: &'static str,
     after: &'static str,
-    /// Whether the range is stated twice.
+    /// The range is stated twice.
     twice: bool,
     size_known: bool,
     closing: &'static str,
