@@ -1,4 +1,4 @@
-//! What holds for any bytes at all: for the fuzz target, and for the replay of its seeds.
+//! Properties that hold for any bytes: for the fuzz targets, and for the replay of their seeds.
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;

@@ -34,13 +34,13 @@ fn written() -> Vec<(&'static str, String, Vec<u8>)> {
     let described = be(37);
     let length = usize::from(u16::from_be_bytes([every[described + 14], every[described + 15]]));
     let list = every[described + length..described + be(41)].to_vec();
-    seeds.push(("root_streamer", "classes".to_owned(), list));
+    seeds.push(("root_streamer_info", "classes".to_owned(), list));
     for (name, classes) in [("none", vec![]), ("one", classes()[..1].to_vec())] {
         let file = write_with_classes(plain, &[], &classes);
         let length = 26 + 6 + 13 + 1;
         let be = |at: usize| u32::from_be_bytes(file[at..at + 4].try_into().unwrap()) as usize;
         seeds.push((
-            "root_streamer",
+            "root_streamer_info",
             name.to_owned(),
             file[be(37)..].iter().skip(length).copied().collect(),
         ));
@@ -114,7 +114,7 @@ fn seeds_of_file() {
 
 #[test]
 fn seeds_of_streamer() {
-    replay("root_streamer", any_bytes::streamer);
+    replay("root_streamer_info", any_bytes::streamer);
 }
 
 #[test]

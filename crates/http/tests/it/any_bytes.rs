@@ -1,4 +1,4 @@
-//! What holds for any bytes at all: for the fuzz targets, and for the replay of their seeds.
+//! Properties that hold for any bytes: for the fuzz targets, and for the replay of their seeds.
 
 use crate::parts;
 use bytes::Bytes;
@@ -11,7 +11,8 @@ use http::header::{HeaderMap, HeaderName, HeaderValue};
 use http::{StatusCode, Uri};
 use std::time::{Duration, UNIX_EPOCH};
 
-/// A line with the boundary, then a body: no piece of it comes out otherwise because it was fed in other pieces.
+/// A line with the boundary, then a body: the events do not depend on the pieces in which it is
+/// fed.
 pub(crate) fn multipart(data: &[u8]) {
     let (boundary, body) = match data.iter().position(|byte| *byte == b'\n') {
         Some(end) => (&data[..end], &data[end + 1..]),
@@ -49,7 +50,7 @@ pub(crate) fn metalink(data: &[u8]) {
 }
 
 /// A listing: names are below what was asked for.
-pub(crate) fn propfind(data: &[u8]) {
+pub(crate) fn propfind_response(data: &[u8]) {
     let asked = Uri::from_static("http://127.0.0.1:8471/data/");
     let Ok(found) = propfind::parse(data, &asked, &propfind::PropfindLimits::default()) else {
         return;
@@ -61,8 +62,9 @@ pub(crate) fn propfind(data: &[u8]) {
     }
 }
 
-/// A list of ranges, or a `Range` field: what is read of it is within bounds, and a list is what it was read as.
-pub(crate) fn ranges(data: &[u8]) {
+/// A list of ranges, or a `Range` field: parsed ranges are within bounds, and a list encodes to
+/// itself.
+pub(crate) fn range_request(data: &[u8]) {
     if let Ok(list) = RangeList::decode(data, 100) {
         assert!(
             list.ranges.len() <= 100 && list.ranges.iter().all(|range| range.start < range.end)
@@ -78,7 +80,7 @@ pub(crate) fn ranges(data: &[u8]) {
 }
 
 /// An answer in frames: what comes out lies in the file, and is the same however it was fed.
-pub(crate) fn frames(data: &[u8]) {
+pub(crate) fn framed_response(data: &[u8]) {
     let read = |step: usize| {
         let (mut frames, mut size, mut bytes_at) = (FrameReader::default(), None, Vec::new());
         for piece in data.chunks(step) {
@@ -100,9 +102,10 @@ pub(crate) fn frames(data: &[u8]) {
     assert_eq!(read(1), read(data.len().max(1)));
 }
 
-/// The header of a request, as lines: what it demands of a file holds for one version or is refused, and a `Content-Range`
+/// The header of a request, as lines: its conditions hold for one version or fail, and a
+/// `Content-Range`
 /// that is read says what it was read as.
-pub(crate) fn fields(data: &[u8]) {
+pub(crate) fn request_header(data: &[u8]) {
     let mut headers = HeaderMap::new();
     for line in data.split(|byte| *byte == b'\n') {
         let Some(colon) = line.iter().position(|byte| *byte == b':') else { continue };
@@ -140,7 +143,7 @@ pub(crate) fn fields(data: &[u8]) {
 }
 
 /// The body of a PROPFIND or PROPPATCH.
-pub(crate) fn questions(data: &[u8]) {
+pub(crate) fn propfind_request(data: &[u8]) {
     drop(propfind::PropfindRequest::parse(data, 1 << 20));
     for change in propfind::PropertyUpdate::parse(data, 1 << 20).unwrap_or_default() {
         if let propfind::PropertyUpdate::Set { name, value } = change {

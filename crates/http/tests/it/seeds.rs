@@ -1,4 +1,5 @@
-//! The seeds of the fuzz targets, as they are and damaged: what a fuzzer would try first, without one.
+//! The seeds of the fuzz targets, as they are and damaged: the first inputs of a fuzzer, without
+//! one.
 
 use crate::any_bytes;
 use hither_testkit::fuzz_seeds;
@@ -19,26 +20,26 @@ fn seeds_of_metalink() {
 }
 
 #[test]
-fn seeds_of_propfind() {
-    replay("propfind", any_bytes::propfind);
+fn seeds_of_propfind_response() {
+    replay("propfind_response", any_bytes::propfind_response);
 }
 
 #[test]
-fn seeds_of_ranges() {
-    replay("ranges", any_bytes::ranges);
+fn seeds_of_range_request() {
+    replay("range_request", any_bytes::range_request);
 }
 
 #[test]
-fn seeds_of_frames() {
-    replay("frames", any_bytes::frames);
+fn seeds_of_framed_response() {
+    replay("framed_response", any_bytes::framed_response);
 }
 
 #[test]
-fn seeds_of_questions() {
-    replay("questions", any_bytes::questions);
+fn seeds_of_propfind_request() {
+    replay("propfind_request", any_bytes::propfind_request);
 }
 
 #[test]
-fn seeds_of_fields() {
-    replay("fields", any_bytes::fields);
+fn seeds_of_request_header() {
+    replay("request_header", any_bytes::request_header);
 }

@@ -1,4 +1,4 @@
-//! Any bytes, as what a server or a client says: nothing panics, and nothing comes out that did not go in.
+//! Any bytes from a server or a client: nothing panics, and nothing comes out that did not go in.
 
 use bytes::Bytes;
 use hither_xrd::client::{Credential, Pipelining, Session, SessionConfig, SessionEvent};
@@ -10,9 +10,9 @@ use hither_xrd::wire::{
 };
 use std::collections::HashMap;
 
-/// What a session does that is answered with these bytes. Their first byte says in which pieces they come. Gives how many
-/// of the nine things it asked were done.
-pub(crate) fn answers(data: &[u8]) -> usize {
+/// Feeds a session with these bytes. The first byte selects the size of the pieces. Returns the
+/// number of its nine requests that succeeded.
+pub(crate) fn responses(data: &[u8]) -> usize {
     let mut done = 0;
     let Some((first, data)) = data.split_first() else { return 0 };
     let mut setup = SessionConfig::new("any");
@@ -74,7 +74,7 @@ pub(crate) fn answers(data: &[u8]) -> usize {
     done
 }
 
-/// What a server does with these bytes.
+/// Feeds these bytes to a server.
 pub(crate) fn requests(data: &[u8]) {
     let Some((first, data)) = data.split_first() else { return };
     let mut server = Connection::default();

@@ -1,4 +1,5 @@
-//! The seeds of the fuzz targets, as they are and damaged: what a fuzzer would try first, without one.
+//! The seeds of the fuzz targets, as they are and damaged: the first inputs of a fuzzer, without
+//! one.
 
 use crate::any_bytes;
 use bytes::Bytes;
@@ -13,9 +14,9 @@ use std::ops::Range;
 use std::path::Path;
 
 #[test]
-fn seeds_of_answers() {
-    let count = fuzz_seeds::replay("xrd_answers", &[0x0f, 0xa1, 0x7f, 0xff], |data| {
-        any_bytes::answers(data);
+fn seeds_of_responses() {
+    let count = fuzz_seeds::replay("xrd_responses", &[0x0f, 0xa1, 0x7f, 0xff], |data| {
+        any_bytes::responses(data);
     })
     .unwrap();
     assert!(count >= 5, "{count} seeds");
@@ -28,24 +29,25 @@ fn seeds_of_requests() {
     assert!(count >= 5, "{count} seeds");
 }
 
-/// Answers that fit what `any_bytes::answers` asks, so that a fuzzer gets beyond the open.
+/// Answers that fit what `any_bytes::responses` asks, so that a fuzzer gets beyond the open.
 /// `HITHER_WRITE_SEEDS=1 cargo test -p hither-xrd --test it seeds` writes them anew.
 #[test]
 fn seeds_that_answer_everything_are_those_in_the_folder() {
     for (name, late) in [("all", false), ("late", true)] {
-        let seed = all_answers(late);
+        let seed = all_responses(late);
         let path =
-            Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds/xrd_answers").join(name);
+            Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds/xrd_responses").join(name);
         if std::env::var_os("HITHER_WRITE_SEEDS").is_some() {
             std::fs::write(&path, &seed).unwrap();
         }
-        assert_eq!(any_bytes::answers(&seed), 9, "{name}");
+        assert_eq!(any_bytes::responses(&seed), 9, "{name}");
         assert!(std::fs::read(&path).unwrap() == seed, "{name} is not what would be written");
     }
 }
 
-/// The answers to everything, the first byte of a seed before them. With `late`, the open is waited for.
-fn all_answers(late: bool) -> Vec<u8> {
+/// The responses to all requests, after the first byte of a seed. With `late`, the open has to be
+/// waited for.
+fn all_responses(late: bool) -> Vec<u8> {
     let mut server = Connection::default();
     let mut bytes: Bytes = HANDSHAKE.to_vec().into();
     server.receive(&mut bytes).unwrap();
@@ -68,8 +70,8 @@ fn all_answers(late: bool) -> Vec<u8> {
         (Segment { handle, length, offset: range.start.into() }, data)
     };
     let segments = Response::segments(&[segment(0..10), segment(5..9), segment(100..200)]);
-    // A read that was taken back and sent again has another stream: late, they come behind all others but the write, which
-    // waits for the open.
+    // A read that was sent again has another stream. The late ones come after all others except the
+    // write, which waits for the open.
     let (first, write) = if late { (13, 17) } else { (4, 13) };
     let stream = |number: u16| StreamId(first + number);
     server.answer(stream(0), &Response::Partial(vec![7; 400].into()));

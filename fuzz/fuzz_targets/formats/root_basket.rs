@@ -1,7 +1,7 @@
 //! Any bytes as a basket, of every kind of branch.
 #![no_main]
 
-#[path = "../../crates/formats/tests/it/any_bytes.rs"]
+#[path = "../../../crates/formats/tests/it/any_bytes.rs"]
 #[expect(dead_code, reason = "one check of several")]
 mod any_bytes;
 

@@ -1,7 +1,7 @@
 //! Any bytes as the object of a tree.
 #![no_main]
 
-#[path = "../../crates/formats/tests/it/any_bytes.rs"]
+#[path = "../../../crates/formats/tests/it/any_bytes.rs"]
 #[expect(dead_code, reason = "one check of several")]
 mod any_bytes;
 

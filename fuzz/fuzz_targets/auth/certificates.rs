@@ -1,7 +1,7 @@
-//! Any bytes as the certificates of a client and its proxies.
+//! Any bytes as the certificate chain of a client and its proxies.
 #![no_main]
 
-#[path = "../../crates/auth/tests/it/any_bytes.rs"]
+#[path = "../../../crates/auth/tests/it/any_bytes.rs"]
 #[expect(dead_code, reason = "one check of several")]
 mod any_bytes;
 

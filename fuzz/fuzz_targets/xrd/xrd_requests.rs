@@ -1,7 +1,7 @@
-//! Any bytes as what an XRootD client says.
+//! Any bytes as an XRootD client's requests.
 #![no_main]
 
-#[path = "../../crates/xrd/tests/it/any_bytes.rs"]
+#[path = "../../../crates/xrd/tests/it/any_bytes.rs"]
 #[expect(dead_code, reason = "one check of several")]
 mod any_bytes;
 

@@ -1,9 +1,9 @@
-//! Any bytes as what a client sends to the data server, which runs in this process.
+//! Any bytes as the input of a connection to the data server, which runs in this process.
 #![no_main]
 
-#[path = "../../crates/server/tests/it/any_bytes.rs"]
+#[path = "../../../crates/server/tests/it/any_bytes.rs"]
 mod any_bytes;
-#[path = "../../crates/server/tests/it/rig.rs"]
+#[path = "../../../crates/server/tests/it/rig.rs"]
 #[expect(dead_code, reason = "more than is needed here")]
 mod rig;
 
