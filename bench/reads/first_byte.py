@@ -101,7 +101,9 @@ def play(runs: int, folder: Path) -> list[Counted]:
                         if not content.startswith(wanted):
                             raise RuntimeError(f"{who}, {kind}: other bytes than those of the file")
                         trips = seen["connections"] + seen["first_data_round_trip"]
-                        found.append(Counted(kind, who, trips, seen["connections"], seen["first_data_round_trip"], seconds))
+                        found.append(
+                            Counted(kind, who, trips, seen["connections"], seen["first_data_round_trip"], seconds)
+                        )
                         print(found[-1], file=sys.stderr, flush=True)
     return found
 
