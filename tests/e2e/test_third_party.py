@@ -338,7 +338,7 @@ def test_hosts_that_are_not_allowed_are_not_spoken_to(tmp_path, here):
         # A redirect opens nothing.
         with Peer(CONTENT, redirects=peer.url.replace("127.0.0.1", "127.0.0.2")) as sly:
             told = copy(here, "copied", source=sly.url, code="403")
-            assert "127.0.0.2 is not at a public address" in told[0]
+            assert "127.0.0.2 has no public address" in told[0]
         assert peer.asked == []
     assert inside(here.folder) == []
 
