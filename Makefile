@@ -6,7 +6,7 @@
 #   make data    the talk's file alone (target/data/talk.root)
 #   make interleavings   the cache under schedules chosen by shuttle; part of make test
 #   make python  the Python package in target/venv, its types and style checked; part of make test
-#   make packages        the wheel, the source package, .deb and .rpm in dist/ (25 minutes on two cores)
+#   make packages        the wheel, the source package, .deb and .rpm in dist/
 #   make packages-test   installs each of them into an empty environment and runs a query there
 #   make fuzz    every fuzz target for ten minutes, one after the other (SECONDS_EACH=60 for less)
 
