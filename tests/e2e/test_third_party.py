@@ -166,7 +166,7 @@ def test_markers_count_up_to_the_size_and_name_the_other_end(here, there):
 def test_what_has_the_name_is_kept_if_so_asked(here, there):
     source = there.file("source", b"new")
     here.file("file", b"old")
-    assert "already" in copy(here, "file", "Overwrite: F", source=source, code="412")[0]
+    assert "the file exists" in copy(here, "file", "Overwrite: F", source=source, code="412")[0]
     assert (here.folder / "file").read_bytes() == b"old"
     gfal("pull", source, here.url("file"), "-f")
     assert (here.folder / "file").read_bytes() == b"new"
@@ -352,7 +352,7 @@ def test_what_is_to_be_shown_is_shown_to_the_other_server_alone(tmp_path):
         without = copy(here, "other", source=peer.url)[-1]
         assert "401: the request has no TransferHeaderAuthorization" in without, without
         wrong = copy(here, "other", "TransferHeaderAuthorization: Bearer b3RoZXI", source=peer.url)[-1]
-        assert "401: what TransferHeaderAuthorization has does not suffice" in wrong, wrong
+        assert "401: the credentials in TransferHeaderAuthorization are not sufficient" in wrong, wrong
         with Peer(CONTENT, redirects=peer.url.replace("127.0.0.1", "localhost")) as sly:
             assert copy(here, "other", *shown, source=sly.url)[-1].startswith("failure: ")
         assert "Authorization" not in peer.asked[-1][1], "behind a redirect it is another host"
@@ -402,7 +402,7 @@ def test_a_file_for_which_there_is_no_space_is_not_fetched(tmp_path):
         assert copy(here, "lot/first", source=peer.url)[-1] == "success: Created"
         assert used() == len(LARGE)
         peer.asked.clear()
-        assert "bytes left" in copy(here, "lot/second", source=peer.url, code="507")[0]
+        assert "bytes are left" in copy(here, "lot/second", source=peer.url, code="507")[0]
         assert peer.methods() == {"HEAD"}
         assert (inside(here.folder / "lot"), used()) == (["first"], len(LARGE))
 
