@@ -46,7 +46,7 @@ impl Selection {
     /// [`NotFound`](hither_core::ErrorKind::NotFound) for a branch that the chunk does not have,
     /// [`Invalid`](hither_core::ErrorKind::Invalid) or [`Unsupported`](hither_core::ErrorKind::Unsupported) for
     /// indices that do not fit, [`Corrupt`](hither_core::ErrorKind::Corrupt) for a column that is not what
-    /// [`hither_formats::ColumnTracker`] promises.
+    /// [`hither_formats::Column`] promises.
     pub fn evaluate(&self, chunk: &Chunk<'_>) -> Result<SelectedValues, Error> {
         select(&self.value, self.cut.as_ref(), chunk)
     }

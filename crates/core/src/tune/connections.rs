@@ -6,7 +6,7 @@
 //!
 //! Hence two rules. Before anything is known but the round-trip time, [`speculative`] opens connections in proportion to it:
 //! a handshake costs two small packets, a connection missing later costs a round trip. Once a bandwidth has been seen,
-//! [`useful`] says how many of them to send on: one for every two initial windows that the bandwidth-delay product
+//! [`for_bytes`] says how many of them to send on: one for every two initial windows that the bandwidth-delay product
 //! holds. Fewer would leave the pipe empty for longer than the two round trips in which they grow to fill it; more would
 //! each have so small a window when it is full that a sender does not notice the queue before it overflows (HyStart
 //! looks from 16 segments on), and the losses, repaired connection by connection, cost more than the early start gains.
@@ -26,7 +26,7 @@ const MIN: usize = 2;
 const MANY: usize = 8;
 
 /// Connections worth opening as soon as the handshake of the first one has shown the round-trip time: one, and one per 3 ms. At
-/// 100 Mbit/s that is what [`useful`] will ask for when the first answer has shown the bandwidth; a connection that is opened
+/// 100 Mbit/s that is what [`for_bytes`] will ask for when the first answer has shown the bandwidth; a connection that is opened
 /// only then is late by a round trip, over TLS by two.
 ///
 /// Next door it is one alone: another is there almost as soon as it is wanted, and next door are the servers of one thread,

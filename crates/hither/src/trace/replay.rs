@@ -106,7 +106,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// As [`summarize`](super::look_at) for the trace, and whatever reading the files may fail with; the first failure ends
+    /// As [`summarize`](super::summarize) for the trace, and whatever reading the files may fail with; the first failure ends
     /// all threads.
     pub fn replay(&self, path: &Path, request: &ReplayRequest) -> Result<ReplayReport> {
         let mut reads = SubmissionOrder::new(open(path)?);

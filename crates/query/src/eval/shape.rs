@@ -403,7 +403,7 @@ fn too_many() -> Error {
     )
 }
 
-/// Checks what [`ColumnTracker`] promises.
+/// Checks what [`Column`] promises.
 fn check(name: &str, column: &Column, entries: usize) -> Result<(), Error> {
     let wrong = |what: String| {
         Error::new(ErrorKind::Corrupt, format!("the column of branch `{name}` {what}"))
