@@ -132,7 +132,10 @@ async fn a_refusal_that_nothing_can_be_done_about_is_one_request_and_is_explaine
     let error = read(&source, &THREE).await.unwrap_err();
     assert_eq!((error.kind(), refused.log().len()), (ErrorKind::Unauthenticated, 1));
     let text = format!("{error} {error:?}");
-    assert!(text.contains("(subject `me`, issuer `https://iam`) was rejected: it expired"), "{text}");
+    assert!(
+        text.contains("(subject `me`, issuer `https://iam`) was rejected: it expired"),
+        "{text}"
+    );
     assert!(!text.contains("eyJ"), "{text}");
 }
 
