@@ -150,7 +150,7 @@ def test_the_log_names_who_asked_and_why_they_were_refused(tmp_path):
         reasons = [line.get("reason", "") for line in lines]
         assert reasons[0] == ""
         assert "scope" in reasons[1]
-        assert reasons[2:] == ["the token is not valid here", "a token or certificate is needed for that"]
+        assert reasons[2:] == ["the token is not valid here", "a token or certificate is required"]
         assert lines[3]["target"] == "/file.bin?authz=...&a=b"
         assert may.split(".")[2] not in served.log.read_text()
 
@@ -193,7 +193,7 @@ def test_a_reload_changes_what_it_can_and_keeps_the_old_one_if_it_is_broken(tmp_
         served.config.unlink()
         assert "serve.toml" in served.reload()
         lines = served.stop()
-    assert "a token or certificate is needed" in lines[-1]["reason"]
+    assert "a token or certificate is required" in lines[-1]["reason"]
 
 
 def test_the_log_goes_on_in_a_new_file(tmp_path):

@@ -227,7 +227,8 @@ async fn interrupted_uploads_are_gone_on_with(storage: &dyn Storage) {
     // The rest of a longer file is useless for a shorter one.
     let upload = good(storage.put("file", options(bytes.len(), false)).await, "put");
     write(&*upload, &bytes, 0..bytes.len()).await;
-    let (token, longer) = (upload.token(), upload);
+    let token = upload.token();
+    let longer = upload;
     let short = bytes.len() - 1;
     let resume = PutOptions { resume: token, ..options(short, false) };
     let upload = good(storage.put("file", resume).await, "put with the token of a longer file");

@@ -222,7 +222,8 @@ impl Forwarder {
 
     /// Offers the packets of a device to the shaper.
     fn take_in(&mut self, direction: Direction, shared: &ForwarderControl) -> Result<Progress> {
-        let (offload, dated_back) = (self.offload, self.dated_back);
+        let offload = self.offload;
+        let dated_back = self.dated_back;
         let mut buffer = std::mem::take(&mut self.buffer);
         let (from, _, shaper) = self.parts(direction);
         let mut progress = Progress::None;

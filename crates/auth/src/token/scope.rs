@@ -210,9 +210,10 @@ mod tests {
             ("", vec![]),
         ] {
             for action in all {
-                let expected = match allowed.contains(&action) {
-                    true => Permission::Granted,
-                    false => Permission::OtherActions,
+                let expected = if allowed.contains(&action) {
+                    Permission::Granted
+                } else {
+                    Permission::OtherActions
                 };
                 assert_eq!(judge(scope, action, "/a/b"), expected, "{scope:?} {action:?}");
             }

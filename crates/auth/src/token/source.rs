@@ -179,7 +179,8 @@ fn run(line: &str, limit: Duration) -> Result<Zeroizing<String>> {
         .spawn()
         .map_err(system)?;
     let (sender, receiver) = mpsc::channel();
-    let (output, group) = (child.stdout.take(), Pid::from_child(&child));
+    let output = child.stdout.take();
+    let group = Pid::from_child(&child);
     let reader = std::thread::Builder::new().name("hither-token".to_owned()).spawn(move || {
         let mut text = Zeroizing::new(Vec::with_capacity(MAX_TOKEN + 1));
         let most = u64::try_from(MAX_TOKEN).unwrap_or(u64::MAX) + 1;

@@ -88,7 +88,8 @@ impl Flow {
         shared: &Shared,
     ) -> io::Result<()> {
         let (sender, receiver) = mpsc::channel(MAX_CHUNKS);
-        let (way, fault) = (self.way, self.fault);
+        let way = self.way;
+        let fault = self.fault;
         tokio::try_join!(
             self.take_in(from, sender, shared),
             hand_out(receiver, to, way, fault, shared)

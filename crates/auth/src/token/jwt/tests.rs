@@ -13,7 +13,8 @@ struct Signer(EcdsaKeyPair);
 
 impl Signer {
     fn new() -> Self {
-        let (random, kind) = (SystemRandom::new(), &ECDSA_P256_SHA256_FIXED_SIGNING);
+        let random = SystemRandom::new();
+        let kind = &ECDSA_P256_SHA256_FIXED_SIGNING;
         let pkcs8 = EcdsaKeyPair::generate_pkcs8(kind, &random).unwrap();
         Self(EcdsaKeyPair::from_pkcs8(kind, pkcs8.as_ref(), &random).unwrap())
     }

@@ -48,7 +48,8 @@ fn info(most: Option<u8>, policy: &[u8]) -> CustomExtension {
 }
 
 fn person() -> Made {
-    let (params, key) = (params(&["Grid", "Alice"]), KeyPair::generate().unwrap());
+    let params = params(&["Grid", "Alice"]);
+    let key = KeyPair::generate().unwrap();
     let der = params.self_signed(&key).unwrap().der().clone();
     Made { params, key, der }
 }
