@@ -30,11 +30,11 @@
 //!         }
 //!         while let Some(event) = session.receive(&mut input)? {
 //!             match event {
-//!                 SessionEvent::Data { ticket, bytes, .. } if ticket == head => {
+//!                 SessionEvent::Data { request_id, bytes, .. } if request_id == head => {
 //!                     found.extend_from_slice(&bytes);
 //!                 }
-//!                 SessionEvent::Done { ticket, reply: Completion::Read { .. } }
-//!                     if ticket == head =>
+//!                 SessionEvent::Done { request_id, completion: Completion::Read { .. } }
+//!                     if request_id == head =>
 //!                 {
 //!                     return Ok(found);
 //!                 }

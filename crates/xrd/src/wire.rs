@@ -49,8 +49,8 @@ pub use flags::{
     stat as stat_flags,
 };
 pub use frame::{
-    ANSWER_HEAD_BYTES, HANDSHAKE, HANDSHAKE_ANSWER_BYTES, HandshakeResponse, REQUEST_HEAD_BYTES,
-    RequestHead, ResponseHead,
+    HANDSHAKE, HANDSHAKE_RESPONSE_BYTES, HandshakeResponse, REQUEST_HEAD_BYTES,
+    RESPONSE_HEAD_BYTES, RequestHead, ResponseHead,
 };
 pub use ids::{FileHandle, SessionId, StreamId};
 pub use login::{

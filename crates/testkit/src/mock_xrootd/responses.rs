@@ -4,9 +4,9 @@ use super::fault::Fault;
 use bytes::{Bytes, BytesMut};
 use hither_xrd::server::{Connection, Response};
 use hither_xrd::wire::{
-    ANSWER_HEAD_BYTES, ErrorCode, FileHandle, LoginResponse, OpenResponse, PAGE_BYTES,
-    PROTOCOL_VERSION, ProtocolResponse, Redirect, Request, ResponseHead, SecurityMethod, Segment,
-    SessionId, StatInfo, StreamId, server, status_code,
+    ErrorCode, FileHandle, LoginResponse, OpenResponse, PAGE_BYTES, PROTOCOL_VERSION,
+    ProtocolResponse, RESPONSE_HEAD_BYTES, Redirect, Request, ResponseHead, SecurityMethod,
+    Segment, SessionId, StatInfo, StreamId, server, status_code,
 };
 use std::net::SocketAddr;
 
@@ -312,7 +312,7 @@ fn deface(answer: &mut BytesMut, fault: &Fault) {
     match fault {
         Fault::WrongStream => put(0, &NO_STREAM.to_be_bytes()),
         Fault::Status(status) => put(2, &status.to_be_bytes()),
-        Fault::Length(length) => put(ANSWER_HEAD_BYTES - 4, &length.to_be_bytes()),
+        Fault::Length(length) => put(RESPONSE_HEAD_BYTES - 4, &length.to_be_bytes()),
         Fault::FlippedBit(bit) => {
             if let Some(byte) = answer.get_mut(bit / 8) {
                 *byte ^= 1 << (bit % 8);

@@ -20,7 +20,7 @@ fn events(
     ranges: &[Range<u64>],
 ) -> (Vec<SessionEvent>, Option<SessionError>) {
     let mut setup = SessionConfig::new("peer");
-    setup.pace = Pipelining::Login;
+    setup.pipelining = Pipelining::Login;
     let mut session = Session::new(setup);
     let (file, _) = session.open(OpenRequest::for_reading("/f"));
     if pages {
@@ -141,7 +141,9 @@ fn pages_are_damaged_where_they_were_told_to_be() {
     );
     let (events, _) = events(&peer, true, std::slice::from_ref(&(100..30_000)));
     let damaged = events.iter().find_map(|event| match event {
-        SessionEvent::Done { reply: Completion::Read { damaged, .. }, .. } => Some(damaged.clone()),
+        SessionEvent::Done { completion: Completion::Read { damaged, .. }, .. } => {
+            Some(damaged.clone())
+        }
         _ => None,
     });
     assert_eq!(damaged.unwrap(), [100..4096, 12_288..16_384, 24_576..28_672]);

@@ -101,8 +101,8 @@ pub(super) struct Driver<'a, S> {
     /// What is read at a time.
     read_bytes: usize,
     jobs: HashMap<u64, RunningJob>,
-    /// Which job a ticket of the session belongs to.
-    tickets: HashMap<RequestId, u64>,
+    /// Which job a request_id of the session belongs to.
+    requests: HashMap<RequestId, u64>,
     files: HashMap<u64, OpenedFile>,
     /// Opens under way.
     opening: HashMap<RequestId, u64>,
@@ -154,7 +154,7 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Driver<'a, S> {
             buffer: BytesMut::new(),
             read_bytes: FIRST_READ_BYTES,
             jobs: HashMap::new(),
-            tickets: HashMap::new(),
+            requests: HashMap::new(),
             files: HashMap::new(),
             opening: HashMap::new(),
             later: Vec::new(),
@@ -318,8 +318,8 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Driver<'a, S> {
     /// Asks again what is due by now.
     fn ask_again(&mut self) {
         let now = Instant::now();
-        for (_, ticket) in self.later.extract_if(.., |(when, _)| *when <= now) {
-            self.session.resume(ticket);
+        for (_, request_id) in self.later.extract_if(.., |(when, _)| *when <= now) {
+            self.session.resume(request_id);
         }
         self.heard = now;
     }

@@ -38,7 +38,7 @@ pub enum SessionEvent {
     /// Bytes of a file. They are right; whatever happens later, they need not be requested again.
     Data {
         /// The read.
-        ticket: RequestId,
+        request_id: RequestId,
         /// The offset in the file.
         offset: u64,
         /// The bytes: mostly a slice of the piece that was passed to
@@ -48,21 +48,21 @@ pub enum SessionEvent {
     /// Entries of a directory.
     Entries {
         /// The listing.
-        ticket: RequestId,
+        request_id: RequestId,
         /// The entries.
         entries: Vec<DirlistEntry>,
     },
     /// A request succeeded.
     Done {
         /// The request.
-        ticket: RequestId,
+        request_id: RequestId,
         /// The server's response.
-        reply: Completion,
+        completion: Completion,
     },
     /// A request failed.
     Failed {
         /// The request.
-        ticket: RequestId,
+        request_id: RequestId,
         /// The reason.
         failure: RequestError,
         /// Of a read: the ranges that were not delivered, ascending within the request.
@@ -71,7 +71,7 @@ pub enum SessionEvent {
     /// A redirect to another server. Of an open: together with the reads on the file, which fail.
     Redirect {
         /// The request to repeat there. [`RequestId::SETUP`]: everything, and this session is over.
-        ticket: RequestId,
+        request_id: RequestId,
         /// The target.
         redirect: Redirect,
         /// Of a read: the ranges that were not delivered.
@@ -81,7 +81,7 @@ pub enum SessionEvent {
     /// may be staging the file from tape, or be overloaded.
     Wait {
         /// The request.
-        ticket: RequestId,
+        request_id: RequestId,
         /// The time to wait first.
         seconds: u32,
         /// The server's reason.
@@ -90,7 +90,7 @@ pub enum SessionEvent {
     /// The response will come by itself within this time. Just wait longer than usual.
     Later {
         /// The request.
-        ticket: RequestId,
+        request_id: RequestId,
         /// The maximum time that it should take.
         seconds: u32,
     },

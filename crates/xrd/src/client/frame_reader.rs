@@ -2,7 +2,7 @@
 //! in which it comes; only short messages are buffered, up to [`MAX_CONTROL_BYTES`].
 
 use crate::wire::{
-    ANSWER_HEAD_BYTES, Attention, HANDSHAKE_ANSWER_BYTES, HandshakeResponse, ResponseHead,
+    Attention, HANDSHAKE_RESPONSE_BYTES, HandshakeResponse, RESPONSE_HEAD_BYTES, ResponseHead,
     StatusHead, StreamId, WireError, status_code, text,
 };
 use bytes::{Buf, Bytes, BytesMut};
@@ -118,12 +118,12 @@ impl Frames {
         bytes: &mut Bytes,
     ) -> Result<Option<Option<Piece>>, WireError> {
         let wanted = match state {
-            State::Greeting => HANDSHAKE_ANSWER_BYTES,
+            State::Greeting => HANDSHAKE_RESPONSE_BYTES,
             State::Status(_) => StatusHead::BYTES,
             State::Attention { .. } => Attention::ANSWER_PREFIX_BYTES,
             State::Control(head) => head.length as usize,
             State::Message { length } => length as usize,
-            State::Head | State::Data { .. } | State::Skip { .. } => ANSWER_HEAD_BYTES,
+            State::Head | State::Data { .. } | State::Skip { .. } => RESPONSE_HEAD_BYTES,
         };
         let missing = wanted.saturating_sub(self.gathered.len()).min(bytes.len());
         self.gathered.extend_from_slice(&bytes.split_to(missing));
@@ -138,7 +138,7 @@ impl Frames {
         match state {
             State::Greeting => {
                 let mut whole = whole.clone();
-                let head = head(&whole.split_to(ANSWER_HEAD_BYTES))?;
+                let head = head(&whole.split_to(RESPONSE_HEAD_BYTES))?;
                 if head != (ResponseHead { stream: StreamId(0), status: 0, length: 8 }) {
                     let expected = "that of an XRootD server";
                     return Err(WireError::text(

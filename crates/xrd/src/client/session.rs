@@ -67,7 +67,7 @@ enum PartState {
 /// One request on the wire.
 #[derive(Debug)]
 struct Part {
-    ticket: RequestId,
+    request_id: RequestId,
     role: Role,
     job: Subrequest,
     state: PartState,
@@ -211,12 +211,12 @@ impl Session {
     }
 
     /// Repeats a request that the server said to wait with ([`SessionEvent::Wait`]).
-    pub fn resume(&mut self, ticket: RequestId) {
-        if ticket == RequestId::SETUP {
+    pub fn resume(&mut self, request_id: RequestId) {
+        if request_id == RequestId::SETUP {
             self.resume_login();
             return;
         }
-        let Some(exchange) = self.exchanges.get_mut(&ticket) else { return };
+        let Some(exchange) = self.exchanges.get_mut(&request_id) else { return };
         exchange.waiting = false;
         let parts = exchange.parts.clone();
         for id in parts {
@@ -231,8 +231,8 @@ impl Session {
     }
 
     /// Cancels a request. Its late responses are dropped; a file that comes to be open is closed.
-    pub fn cancel(&mut self, ticket: RequestId) {
-        let Some(exchange) = self.exchanges.remove(&ticket) else { return };
+    pub fn cancel(&mut self, request_id: RequestId) {
+        let Some(exchange) = self.exchanges.remove(&request_id) else { return };
         for id in exchange.parts {
             self.drop_part(id);
         }
@@ -241,8 +241,8 @@ impl Session {
     /// The ranges of a read in flight that were not delivered: to request from another server when
     /// this one is gone.
     #[must_use]
-    pub fn missing(&self, ticket: RequestId) -> Vec<Range<u64>> {
-        let Some(exchange) = self.exchanges.get(&ticket) else { return Vec::new() };
+    pub fn missing(&self, request_id: RequestId) -> Vec<Range<u64>> {
+        let Some(exchange) = self.exchanges.get(&request_id) else { return Vec::new() };
         let parts = exchange.parts.iter().filter_map(|id| self.parts.get(id));
         let mut missing: Vec<_> = parts.flat_map(|part| part.job.missing()).collect();
         missing.extend(exchange.missing.iter().cloned());

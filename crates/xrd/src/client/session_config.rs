@@ -50,8 +50,8 @@ pub struct SessionConfig {
     pub credentials: Vec<Credential>,
     /// The use of TLS.
     pub tls: TlsMode,
-    /// The amount that is sent ahead; [`ServerProfile::pace`] recommends one.
-    pub pace: Pipelining,
+    /// The amount that is sent ahead; [`ServerProfile::pipelining`] recommends one.
+    pub pipelining: Pipelining,
     /// The profile of the server.
     pub profile: ServerProfile,
 }
@@ -66,7 +66,7 @@ impl SessionConfig {
             words: String::new(),
             credentials: Vec::new(),
             tls: TlsMode::default(),
-            pace: Pipelining::default(),
+            pipelining: Pipelining::default(),
             profile: ServerProfile::default(),
         }
     }
@@ -77,8 +77,8 @@ impl SessionConfig {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct ServerProfile {
-    /// A login succeeded, so that the other fields are known. Without it [`pace`](Self::pace) is
-    /// careful.
+    /// A login succeeded, so that the other fields are known. Without it
+    /// [`pipelining`](Self::pipelining) is careful.
     pub proven: bool,
     /// The server's version of the protocol, such as 0x511; 0 if unknown.
     pub version: u32,
@@ -123,7 +123,7 @@ impl HandleNumbering {
 impl ServerProfile {
     /// The amount that may be sent ahead to this server.
     #[must_use]
-    pub fn pace(&self) -> Pipelining {
+    pub fn pipelining(&self) -> Pipelining {
         if self.proven { Pipelining::Full } else { Pipelining::Login }
     }
 

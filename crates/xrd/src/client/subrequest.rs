@@ -24,13 +24,13 @@ use std::ops::Range;
 
 /// The receiver of events, and the request they belong to.
 pub(super) struct Sink<'a> {
-    pub(super) ticket: RequestId,
+    pub(super) request_id: RequestId,
     pub(super) events: &'a mut VecDeque<SessionEvent>,
 }
 
 impl Sink<'_> {
     fn data(&mut self, offset: u64, bytes: Bytes) {
-        self.events.push_back(SessionEvent::Data { ticket: self.ticket, offset, bytes });
+        self.events.push_back(SessionEvent::Data { request_id: self.request_id, offset, bytes });
     }
 }
 

@@ -2,8 +2,8 @@
 
 use crate::server::Response;
 use crate::wire::{
-    ANSWER_HEAD_BYTES, Attention, ErrorCode, HANDSHAKE, HandshakeResponse, LoginResponse,
-    PROTOCOL_VERSION, ProtocolResponse, REQUEST_HEAD_BYTES, Request, RequestHead, ResponseHead,
+    Attention, ErrorCode, HANDSHAKE, HandshakeResponse, LoginResponse, PROTOCOL_VERSION,
+    ProtocolResponse, REQUEST_HEAD_BYTES, RESPONSE_HEAD_BYTES, Request, RequestHead, ResponseHead,
     StreamId, WireError, WriteQueue, request_code, server,
 };
 use bytes::{Bytes, BytesMut};
@@ -236,7 +236,7 @@ impl Connection {
         let length = u32::try_from(payload.len()).unwrap_or(u32::MAX);
         let inner = ResponseHead { stream, status, length };
         let outer_length =
-            u32::try_from(ANSWER_HEAD_BYTES * 2).unwrap_or(16).saturating_add(length);
+            u32::try_from(RESPONSE_HEAD_BYTES * 2).unwrap_or(16).saturating_add(length);
         let outer = ResponseHead {
             stream: StreamId(0),
             status: crate::wire::status_code::ATTN,

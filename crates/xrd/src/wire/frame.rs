@@ -13,9 +13,9 @@ pub const HANDSHAKE: [u8; 20] = {
 /// Size of the head of a request.
 pub const REQUEST_HEAD_BYTES: usize = 24;
 /// Size of the head of a response.
-pub const ANSWER_HEAD_BYTES: usize = 8;
+pub const RESPONSE_HEAD_BYTES: usize = 8;
 /// Size of the response to the handshake: the head of a response of stream 0, and two numbers.
-pub const HANDSHAKE_ANSWER_BYTES: usize = ANSWER_HEAD_BYTES + 8;
+pub const HANDSHAKE_RESPONSE_BYTES: usize = RESPONSE_HEAD_BYTES + 8;
 
 /// The server's response to the handshake.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,8 +38,8 @@ impl HandshakeResponse {
 
     /// Encodes the whole response, including its head.
     #[must_use]
-    pub fn encode(self) -> [u8; HANDSHAKE_ANSWER_BYTES] {
-        let mut bytes = [0; HANDSHAKE_ANSWER_BYTES];
+    pub fn encode(self) -> [u8; HANDSHAKE_RESPONSE_BYTES] {
+        let mut bytes = [0; HANDSHAKE_RESPONSE_BYTES];
         bytes[7] = 8;
         bytes[8..12].copy_from_slice(&self.version.to_be_bytes());
         bytes[15] = self.data_server.into();
@@ -103,7 +103,7 @@ impl ResponseHead {
     ///
     /// # Errors
     /// The length is negative.
-    pub fn decode(bytes: &[u8; ANSWER_HEAD_BYTES]) -> Result<Self, WireError> {
+    pub fn decode(bytes: &[u8; RESPONSE_HEAD_BYTES]) -> Result<Self, WireError> {
         let mut fields = FieldReader::new("the head of a response", bytes);
         Ok(Self {
             stream: StreamId(fields.u16()?),
@@ -114,8 +114,8 @@ impl ResponseHead {
 
     /// Encodes the head.
     #[must_use]
-    pub fn encode(&self) -> [u8; ANSWER_HEAD_BYTES] {
-        let mut bytes = [0; ANSWER_HEAD_BYTES];
+    pub fn encode(&self) -> [u8; RESPONSE_HEAD_BYTES] {
+        let mut bytes = [0; RESPONSE_HEAD_BYTES];
         bytes[..2].copy_from_slice(&self.stream.0.to_be_bytes());
         bytes[2..4].copy_from_slice(&self.status.to_be_bytes());
         bytes[4..].copy_from_slice(&self.length.to_be_bytes());

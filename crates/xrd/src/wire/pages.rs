@@ -5,7 +5,7 @@
 //! not the data.
 
 use crate::wire::{
-    ANSWER_HEAD_BYTES, FieldReader, ResponseHead, StreamId, WireError, request_code, status_code,
+    FieldReader, RESPONSE_HEAD_BYTES, ResponseHead, StreamId, WireError, request_code, status_code,
     wire_length,
 };
 use bytes::{BufMut, Bytes, BytesMut};
@@ -80,8 +80,8 @@ impl StatusHead {
 
     /// Encodes the whole frame with its head; the data follows it.
     #[must_use]
-    pub fn encode(&self, stream: StreamId) -> [u8; ANSWER_HEAD_BYTES + Self::BYTES] {
-        let mut bytes = [0; ANSWER_HEAD_BYTES + Self::BYTES];
+    pub fn encode(&self, stream: StreamId) -> [u8; RESPONSE_HEAD_BYTES + Self::BYTES] {
+        let mut bytes = [0; RESPONSE_HEAD_BYTES + Self::BYTES];
         let head = ResponseHead { stream, status: status_code::STATUS, length: 24 };
         bytes[..8].copy_from_slice(&head.encode());
         bytes[12..14].copy_from_slice(&stream.0.to_be_bytes());

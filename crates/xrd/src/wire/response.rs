@@ -6,7 +6,8 @@ pub(crate) mod query;
 pub(crate) mod redirect;
 pub(crate) mod stat;
 use crate::wire::{
-    ANSWER_HEAD_BYTES, ErrorCode, FieldReader, FileHandle, ResponseHead, StatInfo, WireError, text,
+    ErrorCode, FieldReader, FileHandle, RESPONSE_HEAD_BYTES, ResponseHead, StatInfo, WireError,
+    text,
 };
 use bytes::{BufMut, BytesMut};
 
@@ -78,7 +79,7 @@ pub enum Attention {
 
 impl Attention {
     /// Size of the head before the payload of a late response.
-    pub const ANSWER_PREFIX_BYTES: usize = 8 + ANSWER_HEAD_BYTES;
+    pub const ANSWER_PREFIX_BYTES: usize = 8 + RESPONSE_HEAD_BYTES;
     /// The code of a late response.
     const ANSWER: u32 = 5008;
     /// The code of a message.

@@ -16,7 +16,7 @@ pub(crate) fn responses(data: &[u8]) -> usize {
     let mut done = 0;
     let Some((first, data)) = data.split_first() else { return 0 };
     let mut setup = SessionConfig::new("any");
-    setup.pace = if first & 1 == 0 { Pipelining::Full } else { Pipelining::Login };
+    setup.pipelining = if first & 1 == 0 { Pipelining::Full } else { Pipelining::Login };
     setup.credentials = vec![Credential::Host];
     setup.profile.vector_limits = Some(VectorLimits { elements: 3, ..VectorLimits::default() });
     let mut session = Session::new(setup);
@@ -49,21 +49,22 @@ pub(crate) fn responses(data: &[u8]) -> usize {
                 Ok(None) => break,
                 Err(_) => return done,
                 Ok(Some(SessionEvent::StartTls)) => session.tls_started(),
-                Ok(Some(SessionEvent::Wait { ticket, .. })) => session.resume(ticket),
-                Ok(Some(SessionEvent::Data { ticket, bytes, .. })) => {
-                    let left = limits.get_mut(&ticket).expect("data of a ticket that is not over");
+                Ok(Some(SessionEvent::Wait { request_id, .. })) => session.resume(request_id),
+                Ok(Some(SessionEvent::Data { request_id, bytes, .. })) => {
+                    let left =
+                        limits.get_mut(&request_id).expect("data of a request_id that is not over");
                     *left = usize::checked_sub(*left, bytes.len()).expect("no more than was asked");
                 }
                 Ok(Some(
-                    ref event @ (SessionEvent::Done { ticket, .. }
-                    | SessionEvent::Failed { ticket, .. }
-                    | SessionEvent::Redirect { ticket, .. }),
+                    ref event @ (SessionEvent::Done { request_id, .. }
+                    | SessionEvent::Failed { request_id, .. }
+                    | SessionEvent::Redirect { request_id, .. }),
                 )) => {
                     done += usize::from(matches!(event, SessionEvent::Done { .. }));
-                    let known = limits.remove(&ticket).is_some();
+                    let known = limits.remove(&request_id).is_some();
                     assert!(
-                        known || ticket == hither_xrd::client::RequestId::SETUP,
-                        "{ticket:?} ended twice"
+                        known || request_id == hither_xrd::client::RequestId::SETUP,
+                        "{request_id:?} ended twice"
                     );
                 }
                 Ok(Some(_)) => {}

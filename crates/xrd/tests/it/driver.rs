@@ -28,7 +28,7 @@ pub(crate) struct Driver {
     /// Times that something was written and then waited for: round trips after that of TCP.
     pub(crate) round_trips: usize,
     pub(crate) said: Vec<Said>,
-    /// Data of each ticket.
+    /// Data of each request_id.
     pub(crate) data: HashMap<RequestId, Vec<(u64, Bytes)>>,
     pub(crate) events: Vec<SessionEvent>,
 }
@@ -47,19 +47,19 @@ impl Driver {
         Self { session, stream, round_trips: 0, said, data, events }
     }
 
-    /// Goes on until the ticket is over; gives the event that ended it.
+    /// Goes on until the request_id is over; gives the event that ended it.
     pub(crate) fn until(&mut self, wanted: RequestId) -> Result<SessionEvent, SessionError> {
         self.until_event(|event| match event {
-            SessionEvent::Done { ticket, .. }
-            | SessionEvent::Failed { ticket, .. }
-            | SessionEvent::Redirect { ticket, .. } => *ticket == wanted,
+            SessionEvent::Done { request_id, .. }
+            | SessionEvent::Failed { request_id, .. }
+            | SessionEvent::Redirect { request_id, .. } => *request_id == wanted,
             _ => false,
         })
     }
 
     pub(crate) fn reply(&mut self, wanted: RequestId) -> Completion {
         match self.until(wanted).unwrap() {
-            SessionEvent::Done { reply, .. } => reply,
+            SessionEvent::Done { completion, .. } => completion,
             other => panic!("{other:?}"),
         }
     }
@@ -75,8 +75,8 @@ impl Driver {
             }
             while let Some(event) = self.session.receive(&mut bytes)? {
                 match event {
-                    SessionEvent::Data { ticket, offset, bytes } => {
-                        self.data.entry(ticket).or_default().push((offset, bytes));
+                    SessionEvent::Data { request_id, offset, bytes } => {
+                        self.data.entry(request_id).or_default().push((offset, bytes));
                     }
                     event => self.events.push(event),
                 }
@@ -105,9 +105,9 @@ impl Driver {
         }
     }
 
-    /// The bytes of a ticket's reads, put together. Checks that none came twice.
-    pub(crate) fn bytes(&self, ticket: RequestId) -> Vec<u8> {
-        let mut parts = self.data.get(&ticket).cloned().unwrap_or_default();
+    /// The bytes of a request_id's reads, put together. Checks that none came twice.
+    pub(crate) fn bytes(&self, request_id: RequestId) -> Vec<u8> {
+        let mut parts = self.data.get(&request_id).cloned().unwrap_or_default();
         parts.sort_by_key(|(offset, _)| *offset);
         parts.windows(2).for_each(|two| assert!(two[0].0 + two[0].1.len() as u64 <= two[1].0));
         parts.iter().flat_map(|(_, bytes)| bytes.iter().copied()).collect()

@@ -126,9 +126,10 @@ impl Server {
         self.open.insert(number, path.to_owned());
         let status = Some(StatInfo { size: SIZE, ..StatInfo::default() });
         let answer = Response::opened(&OpenResponse { handle: self.handle(number), status });
-        match path.starts_with("/late") {
-            true => vec![(Response::Later(60), false), (answer, true)],
-            false => vec![(answer, false)],
+        if path.starts_with("/late") {
+            vec![(Response::Later(60), false), (answer, true)]
+        } else {
+            vec![(answer, false)]
         }
     }
 
@@ -156,9 +157,9 @@ struct Client {
 }
 
 impl Client {
-    fn new(pace: Pipelining, profile: ServerProfile) -> Self {
+    fn new(pipelining: Pipelining, profile: ServerProfile) -> Self {
         let mut setup = SessionConfig::new("pair");
-        (setup.pace, setup.profile) = (pace, profile);
+        (setup.pipelining, setup.profile) = (pipelining, profile);
         Self { session: Session::new(setup), data: HashMap::new(), ends: HashMap::new() }
     }
 
@@ -175,14 +176,14 @@ impl Client {
         moved |= !bytes.is_empty() || !server.pending.is_empty();
         while let Some(event) = self.session.receive(&mut bytes).unwrap() {
             match event {
-                SessionEvent::Data { ticket, offset, bytes } => {
-                    self.data.entry(ticket).or_default().push((offset, bytes));
+                SessionEvent::Data { request_id, offset, bytes } => {
+                    self.data.entry(request_id).or_default().push((offset, bytes));
                 }
-                SessionEvent::Wait { ticket, .. } => self.session.resume(ticket),
-                SessionEvent::Done { ticket, .. }
-                | SessionEvent::Failed { ticket, .. }
-                | SessionEvent::Redirect { ticket, .. } => {
-                    assert!(self.ends.insert(ticket, event).is_none(), "it was over");
+                SessionEvent::Wait { request_id, .. } => self.session.resume(request_id),
+                SessionEvent::Done { request_id, .. }
+                | SessionEvent::Failed { request_id, .. }
+                | SessionEvent::Redirect { request_id, .. } => {
+                    assert!(self.ends.insert(request_id, event).is_none(), "it was over");
                 }
                 _ => {}
             }
@@ -195,8 +196,8 @@ impl Client {
     }
 
     /// The bytes that came are those of the file: all of them, unless it `may_fail`.
-    fn check(&self, name: &str, ticket: RequestId, range: &Range<u64>, may_fail: bool) {
-        let got = self.data.get(&ticket).into_iter().flatten();
+    fn check(&self, name: &str, request_id: RequestId, range: &Range<u64>, may_fail: bool) {
+        let got = self.data.get(&request_id).into_iter().flatten();
         let mut found: Vec<u64> = Vec::new();
         for (offset, bytes) in got {
             for (at, found_byte) in (*offset..).zip(bytes) {
@@ -205,8 +206,8 @@ impl Client {
             }
         }
         found.sort_unstable();
-        match &self.ends[&ticket] {
-            SessionEvent::Done { reply: Completion::Read { .. }, .. } => {
+        match &self.ends[&request_id] {
+            SessionEvent::Done { completion: Completion::Read { .. }, .. } => {
                 assert!(range.clone().eq(found), "{name} {range:?}");
             }
             SessionEvent::Failed { failure, .. } => {
@@ -250,13 +251,13 @@ proptest! {
     #[test]
     fn reads_reach_their_own_files(
         steps in steps(), numbering in numberings(), known in prop::option::of(numberings()),
-        overtakes: bool, pace in 0..3_usize, seed: u64, most in prop_oneof![1..100_usize, Just(1 << 20)],
+        overtakes: bool, pipelining in 0..3_usize, seed: u64, most in prop_oneof![1..100_usize, Just(1 << 20)],
     ) {
         let mut profile = ServerProfile::default();
         profile.numbering = known;
         profile.first_handle = known.map(|_| [0; 4]);
         let mut server = Server::new(numbering, overtakes);
-        let mut client = Client::new([Pipelining::Steps, Pipelining::Login, Pipelining::Full][pace], profile);
+        let mut client = Client::new([Pipelining::Steps, Pipelining::Login, Pipelining::Full][pipelining], profile);
         let mut random = Random::new(seed);
         let mut files: Vec<(String, File, RequestId)> = Vec::new();
         let (mut reads, mut closed) = (Vec::new(), HashSet::new());
@@ -264,8 +265,8 @@ proptest! {
             match step {
                 Step::Open(kind) => {
                     let path = format!("{kind}{nth}");
-                    let (file, ticket) = client.session.open(OpenRequest::for_reading(path.clone()));
-                    files.push((path, file, ticket));
+                    let (file, request_id) = client.session.open(OpenRequest::for_reading(path.clone()));
+                    files.push((path, file, request_id));
                 }
                 Step::Read(of, at, length) if !files.is_empty() => {
                     let (path, file, _) = &files[of % files.len()];
@@ -278,8 +279,8 @@ proptest! {
                     closed.insert(path);
                 }
                 Step::CancelOpen(of) if !files.is_empty() => {
-                    let (path, _, ticket) = files.swap_remove(of % files.len());
-                    client.session.cancel(ticket);
+                    let (path, _, request_id) = files.swap_remove(of % files.len());
+                    client.session.cancel(request_id);
                     // Once it is open there is nothing to cancel; before, its reads fail.
                     reads.retain(|(of, ..)| *of != path);
                 }
@@ -292,9 +293,9 @@ proptest! {
             }
         }
         client.finish(&mut server, &mut random, most);
-        for (path, ticket, range) in &reads {
+        for (path, request_id, range) in &reads {
             // The answer to a close ends what was asked before it and is not answered yet.
-            client.check(path, *ticket, range, overtakes && closed.contains(path));
+            client.check(path, *request_id, range, overtakes && closed.contains(path));
         }
         prop_assert_eq!((client.session.pending(), client.session.in_flight()), (0, 0));
     }

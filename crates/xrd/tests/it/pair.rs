@@ -274,21 +274,21 @@ struct Seen {
 impl Seen {
     fn take(&mut self, event: SessionEvent, session: &mut Session) {
         match event {
-            SessionEvent::Data { ticket, offset, bytes } => {
-                self.data.entry(ticket).or_default().push((offset, bytes));
+            SessionEvent::Data { request_id, offset, bytes } => {
+                self.data.entry(request_id).or_default().push((offset, bytes));
             }
-            SessionEvent::Done { ticket, .. }
-            | SessionEvent::Failed { ticket, .. }
-            | SessionEvent::Redirect { ticket, .. } => {
-                self.ends.entry(ticket).or_default().push(event);
+            SessionEvent::Done { request_id, .. }
+            | SessionEvent::Failed { request_id, .. }
+            | SessionEvent::Redirect { request_id, .. } => {
+                self.ends.entry(request_id).or_default().push(event);
             }
             SessionEvent::Entries { entries, .. } => {
                 self.names.extend(entries.into_iter().map(|entry| entry.name))
             }
-            SessionEvent::Wait { ticket, seconds, .. } => {
+            SessionEvent::Wait { request_id, seconds, .. } => {
                 assert_eq!(seconds, 5);
                 self.waits += 1;
-                session.resume(ticket);
+                session.resume(request_id);
             }
             _ => {}
         }
@@ -296,10 +296,10 @@ impl Seen {
 
     /// The bytes of these ranges that came for the request, each once; missing ranges must be
     /// empty.
-    fn check(&self, ticket: RequestId, ranges: &[Range<u64>], content: &[u8]) {
+    fn check(&self, request_id: RequestId, ranges: &[Range<u64>], content: &[u8]) {
         let mut expected: Vec<u64> = ranges.iter().flat_map(Clone::clone).collect();
         let mut found = Vec::new();
-        for (offset, bytes) in self.data.get(&ticket).into_iter().flatten() {
+        for (offset, bytes) in self.data.get(&request_id).into_iter().flatten() {
             for (at, byte) in (*offset..).zip(bytes) {
                 assert_eq!(*byte, content[usize::try_from(at).unwrap()], "byte {at}");
                 found.push(at);
@@ -308,12 +308,12 @@ impl Seen {
         expected.sort_unstable();
         found.sort_unstable();
         assert!(expected == found, "{} bytes expected, {} found", expected.len(), found.len());
-        assert_eq!(self.ends[&ticket].len(), 1, "{:?}", self.ends[&ticket]);
+        assert_eq!(self.ends[&request_id].len(), 1, "{:?}", self.ends[&request_id]);
     }
 
-    fn reply(&self, ticket: RequestId) -> &Completion {
-        match &self.ends[&ticket][..] {
-            [SessionEvent::Done { reply, .. }] => reply,
+    fn reply(&self, request_id: RequestId) -> &Completion {
+        match &self.ends[&request_id][..] {
+            [SessionEvent::Done { completion, .. }] => completion,
             other => panic!("{other:?}"),
         }
     }
@@ -361,9 +361,9 @@ fn content() -> Bytes {
     crate::xrootd::content(60_000).into()
 }
 
-fn setup(pace: Pipelining) -> SessionConfig {
+fn setup(pipelining: Pipelining) -> SessionConfig {
     let mut setup = SessionConfig::new("pair");
-    setup.pace = pace;
+    setup.pipelining = pipelining;
     setup.credentials = vec![Credential::Unix { user: "ann".into(), group: String::new() }];
     setup
 }
@@ -387,14 +387,14 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(50))]
     #[test]
     fn every_byte_arrives_once_whatever_the_server_is_like(
-        habits in habits(), pace in 0..3_usize, wants_proof: bool, seed: u64,
+        habits in habits(), pipelining in 0..3_usize, wants_proof: bool, seed: u64,
         most in prop_oneof![Just(1_usize), 2..50_usize, Just(1 << 20)],
         asked in prop::collection::vec((0..70_000_u64, 1..5_000_u64), 1..40),
         read in (0..70_000_u64, 1..30_000_u64), pages in (0..59_000_u64, 1..30_000_u64),
     ) {
         let content = content();
         let size = content.len() as u64;
-        let mut setup = setup([Pipelining::Steps, Pipelining::Login, Pipelining::Full][pace]);
+        let mut setup = setup([Pipelining::Steps, Pipelining::Login, Pipelining::Full][pipelining]);
         let mut habits = habits;
         if wants_proof {
             habits.methods = vec!["gsi", "unix"];
@@ -436,8 +436,8 @@ proptest! {
         let repairs: Vec<_> =
             damaged.iter().map(|range| (session.read_pages(file, range.clone(), true), range.clone())).collect();
         let seen = talk(&mut session, &mut model, seed, most);
-        for (ticket, range) in repairs {
-            seen.check(ticket, &[range], &content);
+        for (request_id, range) in repairs {
+            seen.check(request_id, &[range], &content);
         }
         prop_assert_eq!(session.pending(), 0);
         prop_assert_eq!(session.in_flight(), 0);
@@ -498,7 +498,7 @@ fn a_redirected_open_takes_its_reads_along() {
     let redirect = Redirect::to("elsewhere", 1095);
     assert_eq!(
         seen.ends[&open],
-        [SessionEvent::Redirect { ticket: open, redirect, missing: vec![] }]
+        [SessionEvent::Redirect { request_id: open, redirect, missing: vec![] }]
     );
     assert!(
         matches!(&seen.ends[&read][..], [SessionEvent::Failed { missing, .. }] if *missing == [3..9])
@@ -508,14 +508,14 @@ fn a_redirected_open_takes_its_reads_along() {
 
 #[test]
 fn a_server_that_came_to_want_proof_is_found_out() {
-    for pace in [Pipelining::Steps, Pipelining::Login, Pipelining::Full] {
+    for pipelining in [Pipelining::Steps, Pipelining::Login, Pipelining::Full] {
         let habits = Habits { methods: vec!["unix"], frame_bytes: 10, ..Habits::default() };
         let mut model = Model::new(habits, content());
-        let mut session = Session::new(setup(pace));
+        let mut session = Session::new(setup(pipelining));
         let (file, _) = session.open(OpenRequest::for_reading("/f"));
         let read = session.read(file, 0..10);
         let seen = talk(&mut session, &mut model, 1, 1000);
-        if pace == Pipelining::Full {
+        if pipelining == Pipelining::Full {
             assert!(
                 matches!(seen.error, Some(SessionError::Mispredicted { .. })),
                 "{:?}",
@@ -606,8 +606,8 @@ fn a_learned_profile_suffices_for_one_round_trip() {
     let habits = Habits { methods: vec!["unix"], handle: 2, frame_bytes: 500, ..Habits::default() };
     let mut profile = ServerProfile::default();
     for expected in [Pipelining::Login, Pipelining::Full] {
-        assert_eq!(profile.pace(), expected);
-        let mut setup = setup(profile.pace());
+        assert_eq!(profile.pipelining(), expected);
+        let mut setup = setup(profile.pipelining());
         setup.profile = profile.clone();
         let mut model = Model::new(habits.clone(), content());
         let mut session = Session::new(setup);

@@ -12,17 +12,17 @@ use hither_xrd::wire::{
 };
 use hither_xrd::wire::{dirlist, locate};
 
-fn setup(pace: Pipelining) -> SessionConfig {
+fn setup(pipelining: Pipelining) -> SessionConfig {
     let mut setup = SessionConfig::new("tester");
-    setup.pace = pace;
+    setup.pipelining = pipelining;
     setup
 }
 
 /// The profile that a session with this pipelining learns.
 fn learned(server: &Xrootd, setup: SessionConfig) -> ServerProfile {
     let mut driver = Driver::connect(server.port, setup);
-    let (file, ticket) = driver.session.open(OpenRequest::for_reading("/f.bin"));
-    driver.reply(ticket);
+    let (file, request_id) = driver.session.open(OpenRequest::for_reading("/f.bin"));
+    driver.reply(request_id);
     let read = driver.session.read(file, 0..10);
     driver.reply(read);
     driver.session.profile().clone()
@@ -34,11 +34,11 @@ fn two_round_trips_suffice_for_a_server_that_is_known() {
     let profile = learned(&server, setup(Pipelining::Steps));
     assert!(profile.proven && profile.has_pages() && !profile.is_manager(), "{profile:?}");
     assert_eq!(profile.first_handle, Some([0; 4]));
-    assert_eq!(profile.pace(), Pipelining::Full);
-    for (pace, round_trips) in
+    assert_eq!(profile.pipelining(), Pipelining::Full);
+    for (pipelining, round_trips) in
         [(Pipelining::Steps, 4), (Pipelining::Login, 3), (Pipelining::Full, 1)]
     {
-        let mut setup = setup(pace);
+        let mut setup = setup(pipelining);
         setup.profile = profile.clone();
         let mut driver = Driver::connect(server.port, setup);
         let (file, opened) = driver.session.open(OpenRequest::for_reading("/f.bin"));
@@ -48,8 +48,8 @@ fn two_round_trips_suffice_for_a_server_that_is_known() {
         let Completion::Opened { status, .. } = driver.reply(opened) else { panic!() };
         assert_eq!(status.unwrap().size, 5_000_000);
         let all = Completion::Read { missing: vec![], damaged: vec![] };
-        for ticket in [read, pages, vector] {
-            assert_eq!(driver.reply(ticket), all);
+        for request_id in [read, pages, vector] {
+            assert_eq!(driver.reply(request_id), all);
         }
         let whole = content(5_000_000);
         assert_eq!(driver.bytes(read), whole[10..300_000]);
@@ -58,7 +58,7 @@ fn two_round_trips_suffice_for_a_server_that_is_known() {
         assert_eq!(driver.bytes(vector), expected);
         assert!(
             driver.round_trips <= round_trips,
-            "{} round trips with {pace:?}",
+            "{} round trips with {pipelining:?}",
             driver.round_trips
         );
     }
@@ -102,7 +102,7 @@ fn unix_authentication_goes_along() {
     let error = driver.until(read).unwrap_err();
     assert!(matches!(error, SessionError::Mispredicted { .. }), "{error}");
     full.profile = driver.session.profile().clone();
-    full.pace = Pipelining::Steps;
+    full.pipelining = Pipelining::Steps;
     learned(&server, full);
 }
 
@@ -128,15 +128,15 @@ fn a_server_that_wants_tls_says_so_and_when() {
             "xrd.tls FOLDER/cert.pem FOLDER/key.pem\nxrd.tlsca noverify\nxrootd.tls {what}"
         );
         let Some(server) = Xrootd::start(&format!("tls-{what}"), &more) else { return };
-        for pace in [Pipelining::Steps, Pipelining::Login, Pipelining::Full] {
-            let mut driver = Driver::connect(server.port, setup(pace));
+        for pipelining in [Pipelining::Steps, Pipelining::Login, Pipelining::Full] {
+            let mut driver = Driver::connect(server.port, setup(pipelining));
             let (file, _) = driver.session.open(OpenRequest::for_reading("/f.bin"));
             let read = driver.session.read(file, 0..10);
             let error = driver.until(read).unwrap_err();
             // What is sent ahead may be met by a connection that is closed already, and its reset.
             let told = matches!(error, SessionError::TlsWanted { .. });
             assert!(
-                told || pace == Pipelining::Full
+                told || pipelining == Pipelining::Full
                     && matches!(error, SessionError::Mispredicted { .. }),
                 "{error}"
             );
@@ -182,8 +182,11 @@ fn files_that_are_not_there_fail_with_their_reads() {
         panic!()
     };
     assert_eq!(code, ErrorCode::NOT_FOUND);
-    let failed =
-        SessionEvent::Failed { ticket: read, failure: RequestError::NotOpen, missing: vec![0..10] };
+    let failed = SessionEvent::Failed {
+        request_id: read,
+        failure: RequestError::NotOpen,
+        missing: vec![0..10],
+    };
     assert_eq!(driver.until(read).unwrap(), failed);
     // And the session goes on.
     let (_, again) = driver.session.open(OpenRequest::for_reading("/small"));
@@ -239,8 +242,8 @@ fn files_are_written_and_managed() {
     ];
     assert_eq!(driver.reply(written[0]), Completion::Nothing);
     assert_eq!(driver.reply(written[1]), Completion::Written { damaged: vec![] });
-    for ticket in [driver.session.sync(file), driver.session.truncate(file, 250_000)] {
-        assert_eq!(driver.reply(ticket), Completion::Nothing);
+    for request_id in [driver.session.sync(file), driver.session.truncate(file, 250_000)] {
+        assert_eq!(driver.reply(request_id), Completion::Nothing);
     }
     let read = driver.session.read_pages(file, 0..300_000, false);
     assert_eq!(
@@ -269,8 +272,8 @@ fn files_are_written_and_managed() {
         Request::Ping,
     ];
     for step in steps {
-        let ticket = driver.session.submit(step.clone());
-        assert_eq!(driver.reply(ticket), Completion::Nothing, "{step:?}");
+        let request_id = driver.session.submit(step.clone());
+        assert_eq!(driver.reply(request_id), Completion::Nothing, "{step:?}");
     }
     let options = dirlist::STAT | dirlist::CHECKSUM;
     let listed = driver.session.submit(Request::List { path: "/new".into(), options });
@@ -334,9 +337,9 @@ fn attributes(driver: &mut Driver) {
     let mut answers = Vec::new();
     for action in actions {
         let request = AttributesRequest { target: target.clone(), action };
-        let ticket = driver.session.submit(Request::Attributes(request));
-        match driver.until(ticket).unwrap() {
-            SessionEvent::Done { reply: Completion::Attributes(answer), .. } => {
+        let request_id = driver.session.submit(Request::Attributes(request));
+        match driver.until(request_id).unwrap() {
+            SessionEvent::Done { completion: Completion::Attributes(answer), .. } => {
                 answers.push(answer.outcomes)
             }
             SessionEvent::Failed { failure: RequestError::Refused { code, message }, .. } => {

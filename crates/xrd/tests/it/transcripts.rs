@@ -23,7 +23,7 @@ struct Scenario {
     name: &'static str,
     /// Lines of the server's configuration.
     config: &'static str,
-    pace: Pipelining,
+    pipelining: Pipelining,
     unix: bool,
     run: fn(&mut Driver),
 }
@@ -31,16 +31,40 @@ struct Scenario {
 const UNIX: &str = "xrootd.seclib libXrdSec.so\nsec.protocol unix";
 
 const SCENARIOS: &[Scenario] = &[
-    Scenario { name: "full", config: "", pace: Pipelining::Full, unix: false, run: read_small },
-    Scenario { name: "steps", config: "", pace: Pipelining::Steps, unix: false, run: read_small },
-    Scenario { name: "unix", config: UNIX, pace: Pipelining::Login, unix: true, run: read_small },
-    Scenario { name: "names", config: "", pace: Pipelining::Login, unix: false, run: names },
-    Scenario { name: "written", config: "", pace: Pipelining::Login, unix: false, run: written },
-    Scenario { name: "absent", config: "", pace: Pipelining::Full, unix: false, run: absent },
+    Scenario {
+        name: "full",
+        config: "",
+        pipelining: Pipelining::Full,
+        unix: false,
+        run: read_small,
+    },
+    Scenario {
+        name: "steps",
+        config: "",
+        pipelining: Pipelining::Steps,
+        unix: false,
+        run: read_small,
+    },
+    Scenario {
+        name: "unix",
+        config: UNIX,
+        pipelining: Pipelining::Login,
+        unix: true,
+        run: read_small,
+    },
+    Scenario { name: "names", config: "", pipelining: Pipelining::Login, unix: false, run: names },
+    Scenario {
+        name: "written",
+        config: "",
+        pipelining: Pipelining::Login,
+        unix: false,
+        run: written,
+    },
+    Scenario { name: "absent", config: "", pipelining: Pipelining::Full, unix: false, run: absent },
     Scenario {
         name: "redirect",
         config: "xrootd.redirect 127.0.0.1:1095 /far",
-        pace: Pipelining::Full,
+        pipelining: Pipelining::Full,
         unix: false,
         run: redirected,
     },
@@ -54,8 +78,8 @@ fn read_small(driver: &mut Driver) {
     let Completion::Opened { status, .. } = driver.reply(opened) else { panic!() };
     assert_eq!(status.unwrap().size, 23);
     assert_eq!(driver.reply(read), Completion::Read { missing: vec![23..100], damaged: vec![] });
-    for ticket in [vector, pages] {
-        assert_eq!(driver.reply(ticket), Completion::Read { missing: vec![], damaged: vec![] });
+    for request_id in [vector, pages] {
+        assert_eq!(driver.reply(request_id), Completion::Read { missing: vec![], damaged: vec![] });
     }
     assert_eq!(driver.bytes(read), b"three bytes here");
     assert_eq!(driver.bytes(vector), b"twentyere");
@@ -148,7 +172,7 @@ fn redirected(driver: &mut Driver) {
 impl Scenario {
     fn setup(&self) -> SessionConfig {
         let mut setup = SessionConfig::new("tester");
-        setup.pace = self.pace;
+        setup.pipelining = self.pipelining;
         setup.profile.vector_limits = Some(VectorLimits::default());
         if self.unix {
             setup.credentials =

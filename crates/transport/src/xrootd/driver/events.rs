@@ -41,29 +41,33 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
     fn happened(&mut self, event: SessionEvent) {
         match event {
             SessionEvent::Ready => self.ready(),
-            SessionEvent::Data { ticket, offset, bytes } => {
-                let Some(&id) = self.tickets.get(&ticket) else { return };
+            SessionEvent::Data { request_id, offset, bytes } => {
+                let Some(&id) = self.requests.get(&request_id) else { return };
                 self.answered(id);
                 self.account().payload(bytes.len() as u64);
                 if let Some(RunningJob::Fetch(fetching)) = self.jobs.get_mut(&id) {
                     (fetching.fetch.sink)(Part { offset, bytes });
                 }
             }
-            SessionEvent::Entries { ticket, entries } => {
-                let job = self.tickets.get(&ticket).and_then(|id| self.jobs.get_mut(id));
+            SessionEvent::Entries { request_id, entries } => {
+                let job = self.requests.get(&request_id).and_then(|id| self.jobs.get_mut(id));
                 if let Some(RunningJob::Ask(asking)) = job {
                     asking.entries.extend(entries);
                 }
             }
-            SessionEvent::Done { ticket, reply: Completion::Opened { status, .. } } => {
-                if let Some(name) = self.opening.remove(&ticket) {
+            SessionEvent::Done { request_id, completion: Completion::Opened { status, .. } } => {
+                if let Some(name) = self.opening.remove(&request_id) {
                     self.opened(name, status);
                 }
             }
-            SessionEvent::Done { ticket, reply } => self.replied(ticket, reply),
-            SessionEvent::Failed { ticket, failure, .. } => self.failed(ticket, failure),
-            SessionEvent::Redirect { ticket, redirect, .. } => self.redirected(ticket, &redirect),
-            SessionEvent::Wait { ticket, seconds, message } => self.wait(ticket, seconds, &message),
+            SessionEvent::Done { request_id, completion: reply } => self.replied(request_id, reply),
+            SessionEvent::Failed { request_id, failure, .. } => self.failed(request_id, failure),
+            SessionEvent::Redirect { request_id, redirect, .. } => {
+                self.redirected(request_id, &redirect)
+            }
+            SessionEvent::Wait { request_id, seconds, message } => {
+                self.wait(request_id, seconds, &message)
+            }
             SessionEvent::Later { seconds, .. } => {
                 let until = Instant::now() + Duration::from_secs(seconds.min(MAX_SECONDS).into());
                 self.patience_until = self.patience_until.max(Some(until));
@@ -112,20 +116,20 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
         }
     }
 
-    fn failed(&mut self, ticket: RequestId, failure: RequestError) {
-        if let Some(name) = self.opening.remove(&ticket) {
+    fn failed(&mut self, request_id: RequestId, failure: RequestError) {
+        if let Some(name) = self.opening.remove(&request_id) {
             let error = self.failure(&self.shown(name), failure);
             self.not_opened(name, || JobError::Failed(error.clone()));
             return;
         }
-        let Some(id) = self.tickets.get(&ticket).copied() else { return };
+        let Some(id) = self.requests.get(&request_id).copied() else { return };
         if let Some(RunningJob::Fetch(fetching)) = self.jobs.get(&id) {
             let size = fetching.facts.and_then(|facts| facts.size);
             let end = fetching.fetch.request.ranges.last().map_or(0, |range| range.end);
             // Refused as a whole because some of it lies beyond the end: that is for the reader to say, who knows the size.
             if size.is_some_and(|size| end > size) {
                 let nothing = Completion::Read { missing: Vec::new(), damaged: Vec::new() };
-                return self.replied(ticket, nothing);
+                return self.replied(request_id, nothing);
             }
             if matches!(failure, RequestError::Refused { code: ErrorCode::FILE_NOT_OPEN, .. }) {
                 let name = fetching.fetch.name.id;
@@ -178,30 +182,31 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
         }
     }
 
-    fn redirected(&mut self, ticket: RequestId, redirect: &Redirect) {
-        if ticket == RequestId::SETUP {
+    fn redirected(&mut self, request_id: RequestId, redirect: &Redirect) {
+        if request_id == RequestId::SETUP {
             // Before anybody hears of it, and asks here again.
             self.commands.close();
             let all: Vec<u64> = self.jobs.keys().copied().collect();
             for job in all.into_iter().filter_map(|id| self.end(id)).collect::<Vec<_>>() {
                 job.fail(JobError::Elsewhere(redirect.clone()));
             }
-        } else if let Some(name) = self.opening.remove(&ticket) {
+        } else if let Some(name) = self.opening.remove(&request_id) {
             self.not_opened(name, || JobError::Elsewhere(redirect.clone()));
-        } else if let Some(job) = self.tickets.get(&ticket).copied().and_then(|id| self.give_up(id))
+        } else if let Some(job) =
+            self.requests.get(&request_id).copied().and_then(|id| self.give_up(id))
         {
             job.fail(JobError::Elsewhere(redirect.clone()));
         }
     }
 
     /// Somebody has to wait. Who wants to open a file that the server has to make ready first is told, and comes back.
-    fn wait(&mut self, ticket: RequestId, seconds: u32, message: &str) {
+    fn wait(&mut self, request_id: RequestId, seconds: u32, message: &str) {
         let after = Duration::from_secs(seconds.clamp(1, MAX_SECONDS).into());
-        let Some(name) = self.opening.remove(&ticket) else {
-            self.ask_later(ticket, after);
+        let Some(name) = self.opening.remove(&request_id) else {
+            self.ask_later(request_id, after);
             return;
         };
-        self.session.cancel(ticket);
+        self.session.cancel(request_id);
         let what = match message.trim_end_matches('\0') {
             "" => "the file is being made ready".to_owned(),
             message => message.to_owned(),
@@ -212,12 +217,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
     }
 
     /// Something is to be asked again after a while, unless that has been said for too long.
-    fn ask_later(&mut self, ticket: RequestId, after: Duration) {
-        let waited = self.waited.entry(ticket).or_default();
+    fn ask_later(&mut self, request_id: RequestId, after: Duration) {
+        let waited = self.waited.entry(request_id).or_default();
         *waited += after;
         if *waited <= MAX_WAITING {
             let when = Instant::now() + after;
-            self.later.push((when, ticket));
+            self.later.push((when, request_id));
             self.patience_until = self.patience_until.max(Some(when));
             return;
         }
@@ -227,15 +232,15 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
             self.name,
             after.as_secs()
         );
-        self.exhausted.push((ticket, Error::new(ErrorKind::Unavailable, what)));
+        self.exhausted.push((request_id, Error::new(ErrorKind::Unavailable, what)));
     }
 
     /// Gives up what the server has said to wait for too long with; all of it, if that is the login: with this error.
     pub(super) fn give_up_exhausted(&mut self) -> Option<Error> {
-        for (ticket, error) in std::mem::take(&mut self.exhausted) {
-            match self.tickets.get(&ticket).copied().and_then(|id| self.give_up(id)) {
+        for (request_id, error) in std::mem::take(&mut self.exhausted) {
+            match self.requests.get(&request_id).copied().and_then(|id| self.give_up(id)) {
                 Some(job) => job.fail(JobError::Failed(error)),
-                None if ticket == RequestId::SETUP => return Some(error),
+                None if request_id == RequestId::SETUP => return Some(error),
                 None => {}
             }
         }

@@ -32,7 +32,7 @@ pub(super) enum RunningJob {
 
 pub(super) struct Fetching {
     pub(super) fetch: ReadJob,
-    pub(super) tickets: HashSet<RequestId>,
+    pub(super) requests: HashSet<RequestId>,
     /// What the file is. It has to be open before all of it can be asked for, and before it can be over.
     pub(super) facts: Option<FileVersion>,
     pub(super) repairs: Repairs,
@@ -44,7 +44,7 @@ pub(super) struct Fetching {
 pub(super) struct Asking {
     pub(super) ask: OperationJob,
     /// None for an open that was asked for by somebody else before.
-    pub(super) ticket: Option<RequestId>,
+    pub(super) request_id: Option<RequestId>,
     pub(super) entries: Vec<DirlistEntry>,
     pub(super) tally: Tally,
 }
@@ -81,10 +81,10 @@ impl RunningJob {
         }
     }
 
-    fn tickets(&self) -> Vec<RequestId> {
+    fn requests(&self) -> Vec<RequestId> {
         match self {
-            Self::Fetch(fetching) => fetching.tickets.iter().copied().collect(),
-            Self::Ask(asking) => asking.ticket.into_iter().collect(),
+            Self::Fetch(fetching) => fetching.requests.iter().copied().collect(),
+            Self::Ask(asking) => asking.request_id.into_iter().collect(),
         }
     }
 
@@ -134,10 +134,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
             SessionCommand::Close(name) => {
                 if let Some(OpenedFile { file, .. }) = self.files.remove(&name) {
                     let opening = self.opening.iter().find(|(_, of)| **of == name);
-                    match opening.map(|(ticket, _)| *ticket) {
-                        Some(ticket) => {
-                            self.opening.remove(&ticket);
-                            self.session.cancel(ticket);
+                    match opening.map(|(request_id, _)| *request_id) {
+                        Some(request_id) => {
+                            self.opening.remove(&request_id);
+                            self.session.cancel(request_id);
                         }
                         None => drop(self.session.close(file)),
                     }
@@ -157,7 +157,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
 
     fn begin_ask(&mut self, id: u64, ask: OperationJob) {
         self.begins();
-        let ticket = match &ask.what {
+        let request_id = match &ask.what {
             Operation::Request(request) => Some(self.session.submit(request.clone())),
             Operation::Open(name) => match self.file(name) {
                 (_, None) => None,
@@ -178,10 +178,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
                 Some(self.session.close(file))
             }
         };
-        self.tickets.extend(ticket.map(|ticket| (ticket, id)));
+        self.requests.extend(request_id.map(|request_id| (request_id, id)));
         let entries = Vec::new();
         let tally = Tally::default();
-        self.jobs.insert(id, RunningJob::Ask(Asking { ask, ticket, entries, tally }));
+        self.jobs.insert(id, RunningJob::Ask(Asking { ask, request_id, entries, tally }));
         self.sent(id);
     }
 
@@ -194,14 +194,14 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
             drop(fetch.reply.send(Err(JobError::Failed(error))));
             return;
         }
-        let mut tickets = self.read(file, &fetch.request.ranges);
+        let mut requests = self.read(file, &fetch.request.ranges);
         if let Some(facts) = facts {
-            tickets.extend(self.read_tail(file, &fetch, facts));
+            requests.extend(self.read_tail(file, &fetch, facts));
         }
-        self.tickets.extend(tickets.iter().map(|ticket| (*ticket, id)));
+        self.requests.extend(requests.iter().map(|request_id| (*request_id, id)));
         let fetching = Fetching {
             fetch,
-            tickets: tickets.into_iter().collect(),
+            requests: requests.into_iter().collect(),
             facts,
             repairs: Repairs::default(),
             trouble: None,
@@ -217,10 +217,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
         if let Some(opened) = self.files.get(&name.id) {
             return (opened.file, opened.facts);
         }
-        let (file, ticket) = self.session.open(name.request.clone());
+        let (file, request_id) = self.session.open(name.request.clone());
         let path = name.bare_path().to_owned();
         self.files.insert(name.id, OpenedFile { file, path, facts: None });
-        self.opening.insert(ticket, name.id);
+        self.opening.insert(request_id, name.id);
         (file, None)
     }
 
@@ -235,7 +235,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
         match self.jobs.get(&id) {
             Some(RunningJob::Fetch(_)) => self.fetch_on(id, file, facts),
             // That is what was asked.
-            Some(RunningJob::Ask(asking)) if asking.ticket.is_none() => {
+            Some(RunningJob::Ask(asking)) if asking.request_id.is_none() => {
                 if let Some(RunningJob::Ask(asking)) = self.end(id) {
                     let reply = Completion::Opened { file, status: status.cloned() };
                     drop(
@@ -250,9 +250,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
     /// Takes a job off the books.
     pub(super) fn end(&mut self, id: u64) -> Option<RunningJob> {
         let job = self.jobs.remove(&id)?;
-        for ticket in job.tickets() {
-            self.tickets.remove(&ticket);
-            self.waited.remove(&ticket);
+        for request_id in job.requests() {
+            self.requests.remove(&request_id);
+            self.waited.remove(&request_id);
         }
         self.load.done(job.bytes());
         self.heard = Instant::now();
@@ -266,27 +266,29 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
     /// Takes a job off the books that is not over.
     pub(super) fn give_up(&mut self, id: u64) -> Option<RunningJob> {
         let job = self.end(id)?;
-        job.tickets().into_iter().for_each(|ticket| self.session.cancel(ticket));
+        job.requests().into_iter().for_each(|request_id| self.session.cancel(request_id));
         Some(job)
     }
 
     pub(super) fn finish_if_done(&mut self, id: u64) {
         let Some(RunningJob::Fetch(fetching)) = self.jobs.get(&id) else { return };
-        let Some(facts) = fetching.facts.filter(|_| fetching.tickets.is_empty()) else { return };
+        let Some(facts) = fetching.facts.filter(|_| fetching.requests.is_empty()) else { return };
         if let Some(RunningJob::Fetch(fetching)) = self.end(id) {
             let end = fetching.trouble.map_or(Ok(facts), |error| Err(JobError::Failed(error)));
             drop(fetching.fetch.reply.send(end));
         }
     }
 
-    /// A ticket of a job is over.
-    pub(super) fn replied(&mut self, ticket: RequestId, reply: Completion) {
-        let Some(id) = self.tickets.remove(&ticket) else { return };
+    /// A request_id of a job is over.
+    pub(super) fn replied(&mut self, request_id: RequestId, reply: Completion) {
+        let Some(id) = self.requests.remove(&request_id) else { return };
         self.answered(id);
         match self.jobs.get(&id) {
             Some(RunningJob::Fetch(_)) => match &reply {
-                Completion::Read { missing, damaged } => self.fetched(id, ticket, missing, damaged),
-                _ => self.fetched(id, ticket, &[], &[]),
+                Completion::Read { missing, damaged } => {
+                    self.fetched(id, request_id, missing, damaged)
+                }
+                _ => self.fetched(id, request_id, &[], &[]),
             },
             Some(RunningJob::Ask(_)) => {
                 if let Some(RunningJob::Ask(asking)) = self.end(id) {

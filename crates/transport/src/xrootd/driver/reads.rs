@@ -51,18 +51,18 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
         if together.len() == 1 {
             alone.append(&mut together);
         }
-        let mut tickets = Vec::new();
+        let mut requests = Vec::new();
         if !together.is_empty() {
-            tickets.push(self.session.read_vector(file, &together));
+            requests.push(self.session.read_vector(file, &together));
         }
-        tickets.extend(alone.into_iter().map(|range| {
+        requests.extend(alone.into_iter().map(|range| {
             if self.verifies(&range) {
                 self.session.read_pages(file, range, false)
             } else {
                 self.session.read(file, range)
             }
         }));
-        tickets
+        requests
     }
 
     /// A range is read with checksums.
@@ -113,7 +113,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
         let Some(RunningJob::Fetch(mut fetching)) = self.jobs.remove(&id) else { return };
         let trouble = unexpected(&self.name, &fetching.fetch, facts);
         if let Some(error) = trouble.or_else(|| self.cannot_verify()) {
-            fetching.tickets.iter().for_each(|ticket| self.session.cancel(*ticket));
+            fetching.requests.iter().for_each(|request_id| self.session.cancel(*request_id));
             let job = RunningJob::Fetch(fetching);
             self.load.done(job.bytes());
             job.fail(JobError::Failed(error));
@@ -135,29 +135,29 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
         &mut self,
         id: u64,
         fetching: &mut Fetching,
-        tickets: Vec<RequestId>,
+        requests: Vec<RequestId>,
         bytes: u64,
     ) {
-        if tickets.is_empty() {
+        if requests.is_empty() {
             return;
         }
         let flight = self.account().next_flight();
         self.account().sent(flight, bytes);
         fetching.tally.begin(flight);
-        self.tickets.extend(tickets.iter().map(|ticket| (*ticket, id)));
-        fetching.tickets.extend(tickets);
+        self.requests.extend(requests.iter().map(|request_id| (*request_id, id)));
+        fetching.requests.extend(requests);
     }
 
-    /// A ticket of a fetch is over, but for these ranges.
+    /// A request_id of a fetch is over, but for these ranges.
     pub(super) fn fetched(
         &mut self,
         id: u64,
-        ticket: RequestId,
+        request_id: RequestId,
         missing: &[Range<u64>],
         damaged: &[Range<u64>],
     ) {
         let Some(RunningJob::Fetch(mut fetching)) = self.jobs.remove(&id) else { return };
-        fetching.tickets.remove(&ticket);
+        fetching.requests.remove(&request_id);
         let size = fetching.facts.and_then(|facts| facts.size);
         if let Some(lack) = missing.iter().find(|lack| size.is_some_and(|size| lack.start < size)) {
             let shown = self.shown(fetching.fetch.name.id);
@@ -169,7 +169,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
             let error = Error::new(ErrorKind::Protocol, what).with_retry(AT_ONCE);
             fetching.trouble.get_or_insert(error);
         }
-        let times = fetching.repairs.times.remove(&ticket).unwrap_or(0);
+        let times = fetching.repairs.times.remove(&request_id).unwrap_or(0);
         let hopeless = match damaged {
             [] => None,
             damaged => self.repair(id, &mut fetching, damaged, times),
@@ -207,9 +207,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
             () => {
                 let bytes = range::total_bytes(&pages);
                 let again = pages.into_iter().map(|page| self.session.read_pages(file, page, true));
-                let tickets: Vec<_> = again.collect();
-                fetching.repairs.times.extend(tickets.iter().map(|ticket| (*ticket, times + 1)));
-                self.sent_further(id, fetching, tickets, bytes);
+                let requests: Vec<_> = again.collect();
+                fetching
+                    .repairs
+                    .times
+                    .extend(requests.iter().map(|request_id| (*request_id, times + 1)));
+                self.sent_further(id, fetching, requests, bytes);
                 return None;
             }
         };

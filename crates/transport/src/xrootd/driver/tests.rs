@@ -77,7 +77,7 @@ async fn read(
     let (ours, theirs) = tokio::io::duplex(1 << 16);
     let server = tokio::spawn(serve(theirs, script));
     let mut setup = SessionConfig::new("test");
-    setup.pace = Pipelining::Login;
+    setup.pipelining = Pipelining::Login;
     let (orders, mut commands) = mpsc::unbounded_channel();
     let (reply, came) = oneshot::channel();
     let request = Request { ranges: vec![0..10], tail: 0, validator: None, size: None };

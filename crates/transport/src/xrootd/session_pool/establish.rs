@@ -218,7 +218,7 @@ impl SessionConnector {
             flight = account.next_flight();
         }
         let setup = self.setup().await?;
-        let ahead = setup.pace == Pipelining::Full;
+        let ahead = setup.pipelining == Pipelining::Full;
         let mut session = Session::new(setup);
         let wire = if session.greets_at_once() {
             let (stream, shaken) = self.secured(&mut session, line).await?;
@@ -287,11 +287,11 @@ impl SessionConnector {
         setup.profile = self.profile.clone();
         setup.words.clone_from(&self.words);
         setup.tls = if self.location.is_tls() { TlsMode::RequiredAtOnce } else { TlsMode::Never };
-        setup.pace = match (&token, self.careful, setup.tls) {
+        setup.pipelining = match (&token, self.careful, setup.tls) {
             // In clear the token goes with the path, and that is for a server to see that lets us in without TLS.
             (Some(_), _, TlsMode::Never) => Pipelining::Login,
             (None, false, _) => Pipelining::Full,
-            _ => setup.profile.pace(),
+            _ => setup.profile.pipelining(),
         };
         setup.credentials.extend(token.map(|token| Credential::Token(token.expose().to_owned())));
         let user = if login.is_empty() { "hither" } else { login };

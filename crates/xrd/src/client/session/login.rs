@@ -74,7 +74,7 @@ impl Session {
     pub(super) fn begin(&mut self) {
         self.out.put(&HANDSHAKE);
         self.send_step(Step::Protocol);
-        if self.setup.tls == TlsMode::Never && self.setup.pace >= Pipelining::Login {
+        if self.setup.tls == TlsMode::Never && self.setup.pipelining >= Pipelining::Login {
             self.log_in();
         }
     }
@@ -125,7 +125,7 @@ impl Session {
         let tls_to_come = self.setup.tls == TlsMode::IfWanted
             && !self.in_tls
             && self.setup.profile.flags & server::TLS_SESSION != 0;
-        if self.setup.pace < Pipelining::Full || tls_to_come {
+        if self.setup.pipelining < Pipelining::Full || tls_to_come {
             return;
         }
         if !self.setup.profile.methods.is_empty() {
@@ -322,7 +322,7 @@ impl Session {
                 self.login.waiting = Some(step);
                 let WaitResponse { seconds, message } = WaitResponse::decode(payload)?;
                 self.events.push_back(SessionEvent::Wait {
-                    ticket: RequestId::SETUP,
+                    request_id: RequestId::SETUP,
                     seconds,
                     message,
                 });
@@ -330,13 +330,14 @@ impl Session {
             }
             status_code::WAITRESP => {
                 let WaitResponse { seconds, .. } = WaitResponse::decode(payload)?;
-                self.events.push_back(SessionEvent::Later { ticket: RequestId::SETUP, seconds });
+                self.events
+                    .push_back(SessionEvent::Later { request_id: RequestId::SETUP, seconds });
                 Ok(())
             }
             status_code::REDIRECT => {
                 let redirect = Redirect::decode(payload)?;
                 self.events.push_back(SessionEvent::Redirect {
-                    ticket: RequestId::SETUP,
+                    request_id: RequestId::SETUP,
                     redirect,
                     missing: Vec::new(),
                 });

@@ -55,10 +55,10 @@ impl Session {
             return None;
         }
         if is_first {
-            return (self.setup.pace == Pipelining::Full).then(|| profile.expected_handle());
+            return (self.setup.pipelining == Pipelining::Full).then(|| profile.expected_handle());
         }
         let counts = profile.first_handle == Some(FileHandle::default().0);
-        let may = self.setup.pace >= Pipelining::Login && counts;
+        let may = self.setup.pipelining >= Pipelining::Login && counts;
         next.map(|(_, handle)| handle).filter(|_| may)
     }
 
@@ -96,10 +96,10 @@ impl Session {
             self.retract(file);
         }
         if let Some(part) = self.parts.remove(&id) {
-            self.exchanges.remove(&part.ticket);
+            self.exchanges.remove(&part.request_id);
             self.events.push_back(SessionEvent::Done {
-                ticket: part.ticket,
-                reply: Completion::Opened { file, status },
+                request_id: part.request_id,
+                completion: Completion::Opened { file, status },
             });
         }
         self.send_held();

@@ -13,14 +13,14 @@ impl Session {
     /// until it is open.
     pub fn open(&mut self, open: OpenRequest) -> (File, RequestId) {
         let file = File(self.number());
-        let ticket = self.ticket();
+        let request_id = self.new_request_id();
         self.files.insert(file, OpenFile::default());
         self.add_part(
-            ticket,
+            request_id,
             Role::Opens(file),
             Subrequest::Gather(BufferedResponse::new(Request::Open(open))),
         );
-        (file, ticket)
+        (file, request_id)
     }
 
     /// Reads a range. If it reaches beyond the end of the file, the existing bytes come, and the
@@ -82,18 +82,18 @@ impl Session {
 
     /// Closes a file, after its earlier requests. No request on it may follow.
     pub fn close(&mut self, file: File) -> RequestId {
-        let ticket = self.on_file(file, Request::Close(FileHandle::default()));
+        let request_id = self.on_file(file, Request::Close(FileHandle::default()));
         if let Some(open) = self.files.get_mut(&file) {
             open.closing = true;
         }
-        ticket
+        request_id
     }
 
     /// Sends a request that uses no open file. A listing comes as [`SessionEvent::Entries`].
     ///
     /// A request on an open file fails with [`RequestError::NotOpen`]: use the other methods.
     pub fn submit(&mut self, request: Request) -> RequestId {
-        let ticket = self.ticket();
+        let request_id = self.new_request_id();
         let job = match request {
             Request::List { path, options } => Subrequest::List(List::new(path, options)),
             Request::Open(_)
@@ -108,37 +108,37 @@ impl Session {
             | Request::Truncate { target: Target::Handle(_), .. } => {
                 let missing = Vec::new();
                 self.events.push_back(SessionEvent::Failed {
-                    ticket,
+                    request_id,
                     failure: RequestError::NotOpen,
                     missing,
                 });
-                return ticket;
+                return request_id;
             }
             other => Subrequest::Gather(BufferedResponse::new(other)),
         };
-        self.add_part(ticket, Role::Free, job);
-        ticket
+        self.add_part(request_id, Role::Free, job);
+        request_id
     }
 
-    fn ticket(&mut self) -> RequestId {
+    fn new_request_id(&mut self) -> RequestId {
         RequestId(self.number())
     }
 
     fn on_file(&mut self, file: File, request: Request) -> RequestId {
-        let ticket = self.ticket();
+        let request_id = self.new_request_id();
         if self.takes_requests(file) {
             let closes = matches!(request, Request::Close(_));
             let role = if closes { Role::Closes(file) } else { Role::On(file) };
-            self.add_part(ticket, role, Subrequest::Gather(BufferedResponse::new(request)));
+            self.add_part(request_id, role, Subrequest::Gather(BufferedResponse::new(request)));
         } else {
             let missing = Vec::new();
             self.events.push_back(SessionEvent::Failed {
-                ticket,
+                request_id,
                 failure: RequestError::NotOpen,
                 missing,
             });
         }
-        ticket
+        request_id
     }
 
     fn takes_requests(&self, file: File) -> bool {
@@ -146,24 +146,24 @@ impl Session {
     }
 
     fn read_jobs(&mut self, file: File, jobs: Vec<Subrequest>) -> RequestId {
-        let ticket = self.ticket();
+        let request_id = self.new_request_id();
         if !self.takes_requests(file) {
             let missing = jobs.iter().flat_map(Subrequest::missing).collect();
             self.events.push_back(SessionEvent::Failed {
-                ticket,
+                request_id,
                 failure: RequestError::NotOpen,
                 missing,
             });
         } else if jobs.is_empty() {
             let reply = Completion::Read { missing: Vec::new(), damaged: Vec::new() };
-            self.events.push_back(SessionEvent::Done { ticket, reply });
+            self.events.push_back(SessionEvent::Done { request_id, completion: reply });
         } else {
-            self.exchanges.insert(ticket, Exchange::default());
+            self.exchanges.insert(request_id, Exchange::default());
             for job in jobs {
-                self.add_part(ticket, Role::On(file), job);
+                self.add_part(request_id, Role::On(file), job);
             }
         }
-        ticket
+        request_id
     }
 }
 

@@ -79,7 +79,7 @@ impl Session {
         match self.current.as_mut().map(|current| &mut current.taker) {
             Some(Taker::Part(id)) => {
                 if let Some(part) = self.parts.get_mut(id) {
-                    let mut sink = Sink { ticket: part.ticket, events: &mut self.events };
+                    let mut sink = Sink { request_id: part.request_id, events: &mut self.events };
                     part.job.data(bytes, &mut sink)?;
                 }
             }
@@ -130,14 +130,14 @@ impl Session {
     /// Ends the response to a part.
     fn part_answered(&mut self, id: SubrequestId) -> Result<(), WireError> {
         let Some(part) = self.parts.get_mut(&id) else { return Ok(()) };
-        let (ticket, role) = (part.ticket, part.role);
+        let (request_id, role) = (part.request_id, part.role);
         let job =
             std::mem::replace(&mut part.job, crate::client::subrequest::Subrequest::nothing());
-        let outcome = job.finish(&mut Sink { ticket, events: &mut self.events })?;
+        let outcome = job.finish(&mut Sink { request_id, events: &mut self.events })?;
         let expected = self.numbers.answered(id);
         match outcome {
             Outcome::Read { missing, damaged } => {
-                if let Some(exchange) = self.exchanges.get_mut(&ticket) {
+                if let Some(exchange) = self.exchanges.get_mut(&request_id) {
                     exchange.missing.extend(missing);
                     exchange.damaged.extend(damaged);
                 }
@@ -164,18 +164,19 @@ impl Session {
             Role::OnHandle(handle) => self.numbers.closed(handle),
             Role::Free | Role::Opens(_) | Role::On(_) => {}
         }
-        if part.ticket == RequestId::INTERNAL {
+        if part.request_id == RequestId::INTERNAL {
             if let Completion::Text(text) = &reply {
                 self.setup.profile.vector_limits =
                     vector_limits(text).or(self.setup.profile.vector_limits);
             }
             return;
         }
-        self.exchanges.remove(&part.ticket);
+        self.exchanges.remove(&part.request_id);
         if let Role::Closes(file) = part.role {
             self.not_open(file);
         }
-        self.events.push_back(SessionEvent::Done { ticket: part.ticket, reply });
+        self.events
+            .push_back(SessionEvent::Done { request_id: part.request_id, completion: reply });
     }
 
     /// Handles a response without data.
@@ -209,7 +210,7 @@ impl Session {
             return Ok(());
         }
         let Some(part) = self.parts.get(&id) else { return Ok(()) };
-        let (ticket, role) = (part.ticket, part.role);
+        let (request_id, role) = (part.request_id, part.role);
         if let Role::Opens(file) = role {
             if status == status_code::WAITRESP {
                 self.numbers.postponed(id);
@@ -232,8 +233,8 @@ impl Session {
             }
             status_code::WAITRESP => {
                 let WaitResponse { seconds, .. } = WaitResponse::decode(payload)?;
-                if ticket != RequestId::INTERNAL {
-                    self.events.push_back(SessionEvent::Later { ticket, seconds });
+                if request_id != RequestId::INTERNAL {
+                    self.events.push_back(SessionEvent::Later { request_id, seconds });
                 }
             }
             other => {
@@ -247,11 +248,11 @@ impl Session {
     fn told_to_wait(&mut self, id: SubrequestId, seconds: u32, message: String) {
         let Some(part) = self.parts.get_mut(&id) else { return };
         part.state = PartState::Waiting;
-        let ticket = part.ticket;
-        match self.exchanges.get_mut(&ticket) {
+        let request_id = part.request_id;
+        match self.exchanges.get_mut(&request_id) {
             Some(exchange) if !exchange.waiting => {
                 exchange.waiting = true;
-                self.events.push_back(SessionEvent::Wait { ticket, seconds, message });
+                self.events.push_back(SessionEvent::Wait { request_id, seconds, message });
             }
             Some(_) => {}
             // A request of the session itself is not worth waiting for.
@@ -264,13 +265,13 @@ impl Session {
     /// Redirects a request: it ends here, with all its parts.
     fn redirected(&mut self, id: SubrequestId, redirect: Redirect) {
         let Some(part) = self.parts.get(&id) else { return };
-        let (ticket, role) = (part.ticket, part.role);
-        let missing = self.missing(ticket);
-        let Some(exchange) = self.exchanges.remove(&ticket) else {
+        let (request_id, role) = (part.request_id, part.role);
+        let missing = self.missing(request_id);
+        let Some(exchange) = self.exchanges.remove(&request_id) else {
             self.parts.remove(&id);
             return;
         };
-        self.events.push_back(SessionEvent::Redirect { ticket, redirect, missing });
+        self.events.push_back(SessionEvent::Redirect { request_id, redirect, missing });
         for other in exchange.parts {
             if let Some(PartState::Sent { stream, .. }) =
                 self.parts.get(&other).map(|part| part.state)

@@ -17,11 +17,11 @@ enum Chance {
 
 impl Session {
     /// Adds a part to a request; it is sent if possible.
-    pub(super) fn add_part(&mut self, ticket: RequestId, role: Role, job: Subrequest) {
+    pub(super) fn add_part(&mut self, request_id: RequestId, role: Role, job: Subrequest) {
         let id = SubrequestId(self.number());
-        self.parts.insert(id, Part { ticket, role, job, state: PartState::Held });
-        if ticket != RequestId::INTERNAL {
-            self.exchanges.entry(ticket).or_default().parts.push(id);
+        self.parts.insert(id, Part { request_id, role, job, state: PartState::Held });
+        if request_id != RequestId::INTERNAL {
+            self.exchanges.entry(request_id).or_default().parts.push(id);
         }
         self.send_or_hold(id);
     }
@@ -125,22 +125,22 @@ impl Session {
     /// Ends a part, and its request if it was the last part.
     pub(super) fn part_over(&mut self, id: SubrequestId) {
         let Some(part) = self.parts.remove(&id) else { return };
-        let Some(exchange) = self.exchanges.get_mut(&part.ticket) else { return };
+        let Some(exchange) = self.exchanges.get_mut(&part.request_id) else { return };
         exchange.parts.retain(|other| *other != id);
         if !exchange.parts.is_empty() {
             return;
         }
-        let Some(exchange) = self.exchanges.remove(&part.ticket) else { return };
-        let ticket = part.ticket;
+        let Some(exchange) = self.exchanges.remove(&part.request_id) else { return };
+        let request_id = part.request_id;
         let event = match exchange.failure {
             Some(failure) => {
                 let mut missing = exchange.missing;
                 missing.extend(exchange.damaged);
-                SessionEvent::Failed { ticket, failure, missing }
+                SessionEvent::Failed { request_id, failure, missing }
             }
             None => {
                 let Exchange { missing, damaged, .. } = exchange;
-                SessionEvent::Done { ticket, reply: Completion::Read { missing, damaged } }
+                SessionEvent::Done { request_id, completion: Completion::Read { missing, damaged } }
             }
         };
         self.events.push_back(event);
@@ -150,8 +150,8 @@ impl Session {
     pub(super) fn part_failed(&mut self, id: SubrequestId, failure: RequestError) {
         let Some(part) = self.parts.get(&id) else { return };
         let missing = part.job.missing();
-        let (ticket, role) = (part.ticket, part.role);
-        if let Some(exchange) = self.exchanges.get_mut(&ticket) {
+        let (request_id, role) = (part.request_id, part.role);
+        if let Some(exchange) = self.exchanges.get_mut(&request_id) {
             exchange.failure.get_or_insert(failure);
             exchange.missing.extend(missing);
         }
@@ -167,7 +167,7 @@ impl Session {
         let (role, state) = (part.role, part.state);
         if let (Role::Opens(file), PartState::Sent { .. }) = (role, state) {
             // It is closed when it comes to be open.
-            part.ticket = RequestId::INTERNAL;
+            part.request_id = RequestId::INTERNAL;
             self.files.remove(&file);
         } else {
             if let PartState::Sent { stream, .. } = state {

@@ -37,9 +37,9 @@ impl List {
     fn report(&mut self, entries: Result<Vec<DirlistEntry>, WireError>, sink: &mut Sink<'_>) {
         match entries {
             Ok(entries) if entries.is_empty() => {}
-            Ok(entries) => {
-                sink.events.push_back(SessionEvent::Entries { ticket: sink.ticket, entries })
-            }
+            Ok(entries) => sink
+                .events
+                .push_back(SessionEvent::Entries { request_id: sink.request_id, entries }),
             Err(error) => self.error = Some(error),
         }
     }

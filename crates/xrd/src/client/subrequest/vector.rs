@@ -148,7 +148,7 @@ mod tests {
     fn ranges_that_begin_at_the_same_place_are_told_apart_by_their_lengths() {
         let mut vector = Vector::new(vec![5..9, 5..7, 20..30]);
         let mut events = VecDeque::new();
-        let mut sink = Sink { ticket: RequestId(9), events: &mut events };
+        let mut sink = Sink { request_id: RequestId(9), events: &mut events };
         for answer in [segment(5, b"56"), segment(20, b"end"), segment(5, b"5678")] {
             vector.data(answer, &mut sink).unwrap();
         }
